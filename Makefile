@@ -1,0 +1,33 @@
+# Two commands set everything up on a machine that has Python >= 3.11 and make:
+#   make test      makes .venv, installs, lints, type-checks, runs the tests
+#   make example   a small real example: a table, and a picture in out/
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: test example venv benchmarks wheel clean
+
+test: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q
+
+example: venv
+	$(BIN)/python examples/attention_tails.py
+
+venv: .venv/installed
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "limitlaw needs Python >= 3.11, this is " + sys.version.split()[0] + "; write: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+benchmarks: venv
+	$(BIN)/python benchmarks/dense.py
+
+wheel: venv
+	$(BIN)/python -m build --outdir dist
+
+clean:
+	rm -rf .venv out dist build

@@ -1,0 +1,88 @@
+"""limitlaw: the exact law of a neural network's activations at initialisation, at width n and as n → ∞."""
+
+from limitlaw.engines.dense import simulate
+from limitlaw.nn.attention import attention
+from limitlaw.nn.convolution import conv1d
+from limitlaw.nn.feedforward import dense, mlp
+from limitlaw.nn.norms import layernorm, rmsnorm
+from limitlaw.nn.recurrent import gru, lstm, rnn
+from limitlaw.program.check import check
+from limitlaw.program.functions import (
+    apply,
+    average,
+    data,
+    dot,
+    initial,
+    map,
+    matrices,
+    normalised_sum,
+    rotary,
+    softmax,
+    stack,
+)
+from limitlaw.program.named import (
+    abs,
+    clip,
+    cos,
+    erf,
+    gelu,
+    identity,
+    leaky_relu,
+    relu,
+    rsqrt,
+    sigmoid,
+    sign,
+    silu,
+    sin,
+    softplus,
+    tanh,
+)
+from limitlaw.program.ops import Matrix
+from limitlaw.program.printing import mermaid
+from limitlaw.program.space import n
+from limitlaw.program.values import Scalars, Wide
+
+__all__ = [
+    "Matrix",
+    "Scalars",
+    "Wide",
+    "abs",
+    "apply",
+    "attention",
+    "average",
+    "check",
+    "clip",
+    "conv1d",
+    "cos",
+    "data",
+    "dense",
+    "dot",
+    "erf",
+    "gelu",
+    "gru",
+    "identity",
+    "initial",
+    "layernorm",
+    "leaky_relu",
+    "lstm",
+    "map",
+    "matrices",
+    "mermaid",
+    "mlp",
+    "n",
+    "normalised_sum",
+    "relu",
+    "rmsnorm",
+    "rnn",
+    "rotary",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "silu",
+    "simulate",
+    "sin",
+    "softmax",
+    "softplus",
+    "stack",
+    "tanh",
+]

@@ -1,0 +1,1 @@
+"""Engines: each gives a program one meaning."""

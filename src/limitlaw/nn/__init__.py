@@ -1,0 +1,1 @@
+"""Layers: short functions that write nodes of a program."""

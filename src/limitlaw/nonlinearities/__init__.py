@@ -1,0 +1,42 @@
+"""The named nonlinearities φ, each with what Theorem 3.1 asks of it."""
+
+from limitlaw.nonlinearities.base import Nonlinearity, user_function
+from limitlaw.nonlinearities.named import (
+    abs_,
+    clip,
+    cos,
+    divide,
+    erf,
+    gelu,
+    identity,
+    leaky_relu,
+    multiply,
+    relu,
+    sigmoid,
+    sign,
+    silu,
+    sin,
+    softplus,
+    tanh,
+)
+
+__all__ = [
+    "Nonlinearity",
+    "abs_",
+    "clip",
+    "cos",
+    "divide",
+    "erf",
+    "gelu",
+    "identity",
+    "leaky_relu",
+    "multiply",
+    "relu",
+    "sigmoid",
+    "sign",
+    "silu",
+    "sin",
+    "softplus",
+    "tanh",
+    "user_function",
+]

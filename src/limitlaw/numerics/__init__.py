@@ -1,0 +1,1 @@
+"""Samplers, factors, quadrature and estimates: numbers only, nothing of programs."""

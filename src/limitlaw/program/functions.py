@@ -1,0 +1,174 @@
+"""The functions that write a program: leaves, dot products, nonlinearities, softmax, rotary."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.arguments import covariance, one_of, positive_int, real_array
+from limitlaw.nonlinearities import user_function
+from limitlaw.program import ops, shapes
+from limitlaw.program.ops import Matrix, Value
+from limitlaw.program.shapes import Shape
+from limitlaw.program.space import Dim, as_dim, n
+from limitlaw.program.values import (
+    Indexable,
+    Scalars,
+    Wide,
+    coordinatewise,
+    same_dim,
+    scalars,
+    whole,
+    wide,
+)
+
+SCALINGS = ("sqrt", "linear")
+Kind = TypeVar("Kind", Wide, Scalars)
+
+
+def initial(shape: int | Shape = (), mean: Any = 0.0, cov: Any = 1.0, dim: Dim | int = n) -> Wide:
+    """Random initial vectors: for each coordinate α independently, (h_α) ~ N(mean, cov).
+
+    `mean` broadcasts to `shape`; `cov` is over the flattened shape (a number c means c·I, the default I). Distinct
+    calls are independent. A bias is `+ initial()`.
+    """
+    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    batch: Shape = tuple(positive_int("shape", size) for size in sizes)
+    mean = real_array("mean", mean)
+    if shapes.broadcast("initial(shape, mean)", mean.shape, batch) != batch:
+        raise ValueError(f"mean must broadcast to shape {batch}, got shape {mean.shape}")
+    count = math.prod(int(size) for size in batch)
+    return Wide(ops.Initial(mean, covariance("cov", cov, count)), batch, as_dim("dim", dim))
+
+
+def data(X: Any) -> Wide:
+    """Given vectors with coordinates X[…, α]: batch shape `X.shape[:-1]`, in the fixed space `X.shape[-1]`.
+
+    They are not random; a first `Matrix(cols=X.shape[-1])` embeds them in width n.
+    """
+    X = real_array("X", X)
+    if X.ndim == 0 or 0 in X.shape:
+        raise ValueError(f"X must have a coordinate axis and no empty axis, got shape {X.shape}")
+    return Wide(ops.Data(X), X.shape[:-1], as_dim("X.shape[-1]", X.shape[-1]))
+
+
+def matrices(m: int, std: Any = 1.0, rows: Dim | int = n, cols: Dim | int = n) -> Matrix:
+    """m independent matrices, `Matrix(shape=(m,))`."""
+    return Matrix(std, (positive_int("m", m),), rows, cols)
+
+
+def dot(q: Wide, k: Wide, scaling: str = "sqrt") -> Scalars:
+    """Dot products of all pairs: (…,s), (…,t) → (…,s,t); an operand without batch axes adds no axis.
+
+    "sqrt": D^{-1/2} Σ_α q_α k_α, "linear": D^{-1} Σ_α q_α k_α, with D the dimension of the operands' space.
+    """
+    one_of("scaling", scaling, SCALINGS)
+    for name, value in (("q", q), ("k", k)):
+        if not (isinstance(value, Wide) and isinstance(value.op, ops.Rotary)):
+            wide(name, value)
+    dim = same_dim("dot(q, k)", q, k)
+    shape = shapes.broadcast("dot(q, k)", q.shape[:-1], k.shape[:-1]) + q.shape[-1:] + k.shape[-1:]
+    return Scalars(ops.Dot(q, k, scaling, dim), shape)
+
+
+def average(w: Wide) -> Scalars:
+    """The mean over coordinates, D^{-1} Σ_α w_α, for each vector of the batch."""
+    w = wide("w", w)
+    return Scalars(ops.Average(w, w.dim), w.shape)
+
+
+def map(phi: Callable[..., Any], *args: Any) -> Wide:  # noqa: A001
+    """φ applied coordinate by coordinate to vectors and numbers, with broadcasting of batch axes."""
+    return coordinatewise(user_function(phi), *(a if isinstance(a, Value) else scalars(a) for a in args))
+
+
+def apply(f: Callable[..., Any], *args: Any) -> Scalars:
+    """f of whole arrays of numbers: any function that jax.numpy can evaluate."""
+    return whole(getattr(f, "__name__", "f"), f, *args)
+
+
+def softmax(p: Scalars, mask: Any = None) -> Scalars:
+    """exp(p_j) / Σ_k exp(p_k) along the last axis, over the tokens that `mask` shows.
+
+    `mask` is None, "causal", or an array of booleans that broadcasts to p's shape: True where the token is seen.
+    """
+    p = scalars(p)
+    if not p.ndim:
+        raise ValueError("softmax needs a last axis to sum over, got numbers without batch axes")
+    if mask is None:
+        return Scalars(ops.Apply(_softmax, (p,), 1, "softmax"), p.shape)
+    visible = scalars(_visible(mask, p.shape))
+    return Scalars(ops.Apply(_masked_softmax, (p, visible), 1, "softmax"), p.shape)
+
+
+def _softmax(p: jax.Array) -> jax.Array:
+    return jax.nn.softmax(p, axis=-1)
+
+
+def _masked_softmax(p: jax.Array, visible: jax.Array) -> jax.Array:
+    return jax.nn.softmax(jnp.where(visible > 0, p, -jnp.inf), axis=-1)
+
+
+def _visible(mask: Any, shape: Shape) -> Any:
+    """The mask as an array of booleans that broadcasts to `shape`, with a token to see in every row."""
+    if isinstance(mask, str):
+        one_of("mask", mask, ("causal",))
+        if len(shape) < 2 or shape[-1] != shape[-2]:
+            raise ValueError(f"mask='causal' needs scores of shape (…, s, s), got {shape}")
+        return np.tri(int(shape[-1]), dtype=bool)
+    array = np.asarray(mask)
+    if array.dtype.kind != "b":
+        raise TypeError(
+            f"mask must be None, 'causal' or an array of booleans (True: seen), got {array.dtype} entries"
+        )
+    if shapes.broadcast("softmax(p, mask)", array.shape, shape) != shape:
+        raise ValueError(f"mask must broadcast to the scores' shape {shape}, got {array.shape}")
+    blind = np.argwhere(~array.any(axis=-1)) if array.ndim else np.argwhere(~array)
+    if len(blind):
+        raise ValueError(
+            f"mask leaves no token to see in {len(blind)} rows, the first at {tuple(blind[0].tolist())}"
+        )
+    return array
+
+
+def normalised_sum(w: Wide, axis: int | tuple[int, ...]) -> Wide:
+    """m^{-1/2} Σ over `axis` with m entries: how heads are added up. m = ∞ is allowed: the sum is then Gaussian."""
+    w = wide("w", w)
+    axes, shape = shapes.reduced("normalised_sum", w.shape, axis)
+    return Wide(ops.Sum(w, axes, normalised=True), shape, w.dim)
+
+
+def stack(values: Sequence[Kind], axis: int = 0) -> Kind:
+    """Values of one kind along a new axis, as `numpy.stack`."""
+    terms = tuple(values)
+    if not terms or not all(isinstance(v, Indexable) and type(v) is type(terms[0]) for v in terms):
+        kinds = ", ".join(sorted({type(v).__name__ for v in terms})) or "nothing"
+        raise TypeError(f"stack needs one or more values, all Wide or all Scalars, got {kinds}")
+    first = terms[0]
+    if isinstance(first, Wide):
+        same_dim("stack", *(wide("an element of stack", v) for v in terms))
+    if len({v.shape for v in terms}) > 1:
+        raise ValueError(f"stack needs one batch shape, got {', '.join(str(v.shape) for v in terms)}")
+    if not -first.ndim - 1 <= axis <= first.ndim:
+        raise ValueError(f"stack: axis must be between {-first.ndim - 1} and {first.ndim}, got {axis}")
+    axis %= first.ndim + 1
+    shape = (*first.shape[:axis], len(terms), *first.shape[axis:])
+    return dataclasses.replace(first, op=ops.Stack(terms, axis), shape=shape)
+
+
+def rotary(w: Wide, positions: Any, base: float = 10_000.0) -> Wide:
+    """Rotary position embedding: coordinates (m, m + D/2) turned by positions·base^{-2m/D}.
+
+    `positions` broadcasts to the batch shape of w. The result may only enter a `dot`.
+    """
+    w = wide("w", w)
+    positions = real_array("positions", positions)
+    if shapes.broadcast("rotary(w, positions)", positions.shape, w.shape) != w.shape:
+        raise ValueError(f"positions must broadcast to w's batch shape {w.shape}, got {positions.shape}")
+    if not w.dim.wide and w.dim.at(1) % 2:
+        raise ValueError(f"rotary turns pairs of coordinates: w needs an even dimension, got {w.dim}")
+    return Wide(ops.Rotary(w, positions, float(base)), w.shape, w.dim)

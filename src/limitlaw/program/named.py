@@ -1,0 +1,96 @@
+"""The named nonlinearities as functions of vectors (coordinate by coordinate) and of numbers (entry by entry)."""
+
+from typing import TypeVar
+
+from jax import lax
+
+from limitlaw import nonlinearities as phi
+from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.program.values import Scalars, Wide, coordinatewise, elementwise
+
+Kind = TypeVar("Kind", Wide, Scalars)
+
+
+def _write(function: Nonlinearity, w: Kind) -> Kind:
+    if isinstance(w, Wide):
+        return coordinatewise(function, w)
+    if isinstance(w, Scalars):
+        return elementwise(function.name, function, w)
+    raise TypeError(f"{function.name} acts on a Wide or on Scalars of a program, got {type(w).__name__}")
+
+
+def identity(w: Kind) -> Kind:
+    """w, as a Nonlin."""
+    return _write(phi.identity, w)
+
+
+def relu(w: Kind) -> Kind:
+    """max(w, 0)."""
+    return _write(phi.relu, w)
+
+
+def leaky_relu(w: Kind, slope: float = 0.01) -> Kind:
+    """w where w ≥ 0, slope·w elsewhere."""
+    return _write(phi.leaky_relu(slope), w)
+
+
+def abs(w: Kind) -> Kind:
+    """|w|."""
+    return _write(phi.abs_, w)
+
+
+def sign(w: Kind) -> Kind:
+    """−1, 0 or 1. Not pseudo-Lipschitz."""
+    return _write(phi.sign, w)
+
+
+def erf(w: Kind) -> Kind:
+    """2π^{-1/2} ∫₀^w exp(−t²) dt."""
+    return _write(phi.erf, w)
+
+
+def gelu(w: Kind) -> Kind:
+    """w Φ(w), the exact form."""
+    return _write(phi.gelu, w)
+
+
+def tanh(w: Kind) -> Kind:
+    """tanh w."""
+    return _write(phi.tanh, w)
+
+
+def sigmoid(w: Kind) -> Kind:
+    """1 / (1 + e^{−w})."""
+    return _write(phi.sigmoid, w)
+
+
+def silu(w: Kind) -> Kind:
+    """w / (1 + e^{−w})."""
+    return _write(phi.silu, w)
+
+
+def softplus(w: Kind) -> Kind:
+    """log(1 + e^w)."""
+    return _write(phi.softplus, w)
+
+
+def sin(w: Kind) -> Kind:
+    """sin w."""
+    return _write(phi.sin, w)
+
+
+def cos(w: Kind) -> Kind:
+    """cos w."""
+    return _write(phi.cos, w)
+
+
+def clip(w: Kind, bound: float) -> Kind:
+    """w cut off at ±bound."""
+    return _write(phi.clip(bound), w)
+
+
+def rsqrt(p: Scalars) -> Scalars:
+    """p^{-1/2} of numbers, for norms: `c * rsqrt(average(c * c) + eps)`."""
+    if not isinstance(p, Scalars):
+        raise TypeError(f"rsqrt acts on Scalars, got {type(p).__name__}")
+    return elementwise("rsqrt", lax.rsqrt, p)

@@ -1,0 +1,255 @@
+"""The instructions of the language. Each is data: what it reads, and its constants. Engines give them meaning.
+
+A `Value` is what an instruction makes: a batch of vectors (`Wide`) or of numbers (`Scalars`), see `values.py`. Its
+coordinate axis is hidden, so every axis mentioned here is a batch axis. Identity is the object: two equal
+instructions are two random variables.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from limitlaw.arguments import non_negative, positive_int
+from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.program import shapes
+from limitlaw.program.shapes import Shape
+from limitlaw.program.space import Dim, as_dim, n
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Value:
+    """What an instruction makes: its instruction and its batch shape."""
+
+    op: "Op"
+    shape: Shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of batch axes."""
+        return len(self.shape)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Op:
+    """An instruction."""
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values this instruction reads, in order."""
+        return tuple(self._values())
+
+    def _values(self) -> Iterator[Value]:
+        for field in dataclasses.fields(self):
+            content = getattr(self, field.name)
+            for item in content if isinstance(content, tuple) else (content,):
+                if isinstance(item, Value):
+                    yield item
+
+
+class Matrix:
+    """A family of independent random matrices, batch shape `shape`, entries i.i.d. N(0, std²/cols).
+
+    `M @ w` multiplies, with NumPy broadcasting: a size-1 or missing axis of `shape` means the same matrix along that
+    axis. `std` is a number or an array that broadcasts to `shape`. Using the same object twice is weight sharing.
+    """
+
+    __array_ufunc__ = None  # so that `array @ M` is refused here and not looped over by NumPy
+
+    def __init__(self, std: Any = 1.0, shape: int | Shape = (), rows: Dim | int = n, cols: Dim | int = n):
+        sizes = shape if isinstance(shape, tuple | list) else (shape,)
+        self.shape: Shape = tuple(s if s == float("inf") else positive_int("shape", s) for s in sizes)
+        self.std = non_negative("std", std)
+        if shapes.broadcast("Matrix(std, shape)", self.std.shape, self.shape) != self.shape:
+            raise ValueError(f"std must broadcast to shape {self.shape}, got shape {self.std.shape}")
+        self.rows = as_dim("rows", rows)
+        self.cols = as_dim("cols", cols)
+
+    def __matmul__(self, other: object) -> Any:
+        if isinstance(other, Value):
+            return NotImplemented  # Wide.__rmatmul__ writes the instruction
+        if isinstance(other, Matrix):
+            raise TypeError("a product of matrices is not an instruction: write A @ (B @ x)")
+        raise TypeError(
+            f"a Matrix multiplies vectors of a program, got {type(other).__name__}; wrap given coordinates as data(X)"
+        )
+
+    def __rmatmul__(self, other: object) -> NoReturn:
+        raise TypeError(
+            f"{type(other).__name__} @ Matrix would use the transpose of the matrix, which is outside the theory: "
+            "a program that uses both W and its transpose has other limits. Write M @ x"
+        )
+
+    @property
+    def T(self) -> NoReturn:
+        """Refused: programs with transposes have other limits."""
+        raise TypeError(
+            "the transpose of a Matrix is outside the theory: with both W and its transpose the outputs are no longer "
+            "Gaussian given the inputs. Use a second, independent Matrix"
+        )
+
+    def __getitem__(self, index: object) -> NoReturn:
+        raise TypeError(
+            "a Matrix family cannot be indexed: index the product, (M @ x)[i], or make separate matrices"
+        )
+
+    def __repr__(self) -> str:
+        std = f"{self.std:g}" if np.ndim(self.std) == 0 and isinstance(self.std, np.ndarray) else "…"
+        return f"Matrix(std={std}, shape={self.shape}, rows={self.rows}, cols={self.cols})"
+
+
+# --- Leaves ---------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Initial(Op):
+    """Random initial vectors: coordinates i.i.d. N(mean, cov), cov over the flattened batch."""
+
+    mean: Any
+    cov: Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Data(Op):
+    """Given coordinates X[…, α], not random."""
+
+    X: Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ones(Op):
+    """The vector **1** = (1, …, 1): adding a number c to a vector adds c·**1**."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Constant(Op):
+    """Given numbers."""
+
+    value: Any
+
+
+# --- Instructions of Netsor with dot products -----------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class MatMul(Op):
+    """W x, for each matrix of the family and each vector it meets by broadcasting."""
+
+    matrix: Matrix
+    x: Value
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Map(Op):
+    """Nonlin: φ(h¹_α, …, p₁, …) for each coordinate α; arguments are vectors and numbers."""
+
+    phi: Nonlinearity
+    args: tuple[Value, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Dot(Op):
+    """Dot products D^{-1/2} Σ_α q_α k_α ("sqrt") or D^{-1} Σ_α q_α k_α ("linear"); (…,s), (…,t) → (…,s,t)."""
+
+    q: Value
+    k: Value
+    scaling: str
+    dim: Dim
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Average(Op):
+    """D^{-1} Σ_α w_α."""
+
+    w: Value
+    dim: Dim
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Apply(Op):
+    """f(p₁, …), a function of whole arrays of numbers.
+
+    `core` says how many trailing axes f mixes: 0 for elementwise, 1 for rows (softmax), None for all.
+    """
+
+    f: Callable[..., Any]
+    args: tuple[Value, ...]
+    core: int | None
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rotary(Op):
+    """Coordinates m and m + D/2 turned by the angle position·base^{-2m/D}, m < D/2; may only enter a `Dot`."""
+
+    w: Value
+    positions: Any
+    base: float
+
+
+# --- Linear operations on batch axes --------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Mix(Op):
+    """a @ w: (…,i,j), (…,j) → (…,i), numbers times vectors."""
+
+    a: Value
+    w: Value
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scale(Op):
+    """a * w, numbers times vectors."""
+
+    a: Value
+    w: Value
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Add(Op):
+    """The sum of its terms."""
+
+    terms: tuple[Value, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sum(Op):
+    """Σ over `axes`; `normalised` divides by the square root of their size, which gives infinite axes a meaning."""
+
+    x: Value
+    axes: tuple[int, ...]
+    normalised: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stack(Op):
+    """The values along a new axis."""
+
+    terms: tuple[Value, ...]
+    axis: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Index(Op):
+    """x[index], NumPy indexing by constants."""
+
+    x: Value
+    index: Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reshape(Op):
+    """x with its entries, in order, in another shape."""
+
+    x: Value
+    shape: Shape
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Transpose(Op):
+    """x with its axes in the order `axes`."""
+
+    x: Value
+    axes: tuple[int, ...]

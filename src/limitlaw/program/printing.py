@@ -1,0 +1,162 @@
+"""Programs as text, one instruction a line in the paper's notation, and as a Mermaid diagram."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from limitlaw.arguments import is_traced
+from limitlaw.program import ops
+from limitlaw.program.graph import ancestors, matrices_of
+from limitlaw.program.ops import Matrix, Value
+from limitlaw.program.values import Wide
+
+# How the paper calls the result of an instruction: h initial, g MatMul, x Nonlin, p dot product.
+_LETTERS = {
+    ops.Initial: "h",
+    ops.Data: "d",
+    ops.MatMul: "g",
+    ops.Map: "x",
+    ops.Dot: "p",
+    ops.Average: "m",
+    ops.Apply: "a",
+}
+_LINEAR = "y"
+_DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def text(*outputs: Value) -> str:
+    """The program of `outputs`: its matrices, then its instructions with batch shapes and spaces."""
+    names = Names(outputs)
+    rows = [
+        (name, "Matrix", _matrix(m), _shape(m.shape), f"{m.rows} × {m.cols}")
+        for m, name in names.matrices.items()
+    ]
+    for value in names.listed:
+        kind, formula = instruction(value, names)
+        rows.append((names[value], kind, formula, _shape(value.shape), _space(value)))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
+    ]
+    return "\n".join([*lines, f"output {', '.join(names[value] for value in outputs)}"])
+
+
+def mermaid(*outputs: Value) -> str:
+    """The graph of the program in Mermaid's language: paste it into any Markdown viewer that draws Mermaid."""
+    names = Names(outputs)
+    lines = ["flowchart TD"]
+    for value in names.listed:
+        kind, formula = instruction(value, names)
+        label = f"{names[value]}: {kind}<br/>{formula}<br/>{_shape(value.shape)} {_space(value)}".replace(
+            '"', "'"
+        )
+        left, right = ("[", "]") if isinstance(value, Wide) else ("([", "])")
+        lines.append(f'    v{names.number[value]}{left}"{label}"{right}')
+    for value in names.listed:
+        for source in dict.fromkeys(value.op.inputs):
+            if source in names.number:
+                lines.append(f"    v{names.number[source]} --> v{names.number[value]}")
+    return "\n".join(lines)
+
+
+class Names:
+    """Names for the values and matrices of a program; constants are written out where they are used."""
+
+    def __init__(self, outputs: tuple[Value, ...]):
+        everything = ancestors(outputs)
+        self.listed = [v for v in everything if v in outputs or not isinstance(v.op, ops.Constant | ops.Ones)]
+        self.number = {value: i for i, value in enumerate(self.listed, start=1)}
+        used = matrices_of(everything)
+        self.matrices = {matrix: "W" + str(i).translate(_DIGITS) for i, matrix in enumerate(used, start=1)}
+
+    def __getitem__(self, value: Value | Matrix) -> str:
+        if isinstance(value, Matrix):
+            return self.matrices[value]
+        if value in self.number:
+            return _LETTERS.get(type(value.op), _LINEAR) + str(self.number[value]).translate(_DIGITS)
+        return "1" if isinstance(value.op, ops.Ones) else _numbers(value.op.value)  # type: ignore[attr-defined]
+
+
+def instruction(value: Value, names: Names) -> tuple[str, str]:
+    """The kind of the instruction that made `value`, and its formula."""
+    kind, formula = _FORMULAS[type(value.op)]
+    return kind, formula(value.op, names)
+
+
+def _arguments(values: tuple[Value, ...], names: Names) -> str:
+    return ", ".join(names[value] for value in values)
+
+
+def _dot(op: Any, names: Names) -> str:
+    power = "-1/2" if op.scaling == "sqrt" else "-1"
+    return f"{_power(op.dim, power)} {names[op.q]}ᵀ {names[op.k]}"
+
+
+def _power(dim: object, power: str) -> str:
+    base = str(dim)
+    return f"{base if base.isalnum() and not base[:-1].isdigit() else f'({base})'}^{{{power}}}"
+
+
+def _sum(op: Any, names: Names) -> str:
+    axes = ", ".join(map(str, op.axes))
+    size = math.prod(op.x.shape[a] for a in op.axes)
+    return (f"{size}^{{-1/2}} " if op.normalised else "") + f"Σ {names[op.x]} over axis {axes}"
+
+
+_FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
+    ops.Initial: ("initial", lambda op, names: f"N({_numbers(op.mean)}, {_numbers(op.cov)})"),
+    ops.Data: ("data", lambda op, names: "given coordinates"),
+    ops.Ones: ("constant", lambda op, names: "(1, …, 1)"),
+    ops.Constant: ("constant", lambda op, names: _numbers(op.value)),
+    ops.MatMul: ("MatMul", lambda op, names: f"{names[op.matrix]} {names[op.x]}"),
+    ops.Map: ("Nonlin", lambda op, names: f"{op.phi.name}({_arguments(op.args, names)})"),
+    ops.Dot: ("dot product", _dot),
+    ops.Average: ("average", lambda op, names: f"{_power(op.dim, '-1')} Σ_α {names[op.w]}"),
+    ops.Apply: ("scalars", lambda op, names: f"{op.name}({_arguments(op.args, names)})"),
+    ops.Rotary: ("rotary", lambda op, names: f"rotate {names[op.w]} by position, base {op.base:g}"),
+    ops.Mix: ("linear", lambda op, names: f"{names[op.a]} @ {names[op.w]}"),
+    ops.Scale: ("linear", lambda op, names: f"{names[op.a]} * {names[op.w]}"),
+    ops.Add: ("linear", lambda op, names: " + ".join(names[term] for term in op.terms)),
+    ops.Sum: ("linear", _sum),
+    ops.Stack: ("linear", lambda op, names: f"stack({_arguments(op.terms, names)}; axis {op.axis})"),
+    ops.Index: ("linear", lambda op, names: f"{names[op.x]}[{', '.join(map(_index, op.index))}]"),
+    ops.Reshape: ("linear", lambda op, names: f"reshape({names[op.x]})"),
+    ops.Transpose: ("linear", lambda op, names: f"transpose({names[op.x]}; {', '.join(map(str, op.axes))})"),
+}
+
+
+def _matrix(matrix: Matrix) -> str:
+    variance = f"{_numbers(matrix.std)}²/{matrix.cols}"
+    return f"N(0, {variance})"
+
+
+def _space(value: Value) -> str:
+    return f"in R^{value.dim}" if isinstance(value, Wide) else "numbers"
+
+
+def _shape(shape: tuple[int | float, ...]) -> str:
+    sizes = ["∞" if size == math.inf else str(size) for size in shape]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def _numbers(array: Any) -> str:
+    """A number as it is, I for the identity, otherwise only the shape."""
+    if is_traced(array):
+        return "traced"
+    array = np.asarray(array)
+    if array.size == 1:
+        return f"{array.item():g}"
+    if array.ndim == 2 and np.array_equal(array, array[0, 0] * np.eye(len(array))):
+        return "I" if array[0, 0] == 1 else f"{array[0, 0]:g} I"
+    return f"array{_shape(array.shape)}"
+
+
+def _index(part: Any) -> str:
+    if isinstance(part, slice):
+        ends = ["" if end is None else str(end) for end in (part.start, part.stop)]
+        return ":".join(ends if part.step is None else [*ends, str(part.step)])
+    if part is Ellipsis:
+        return "…"
+    return f"array{_shape(part.shape)}" if isinstance(part, np.ndarray) else str(part)

@@ -1,0 +1,70 @@
+"""Batch shapes, by NumPy's rules. A size may be `math.inf` (infinitely many heads), which broadcasts like any other."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+Size = int | float  # a positive int, or math.inf
+Shape = tuple[Size, ...]
+
+# Stands for an infinite axis where NumPy or JAX needs an integer: a prime that nobody's axis has.
+_INFINITE = 1_000_003
+
+
+def broadcast(name: str, *shapes: Shape) -> Shape:
+    """The common shape of `shapes`; `name` says in whose name the error speaks."""
+    try:
+        return _restored(np.broadcast_shapes(*map(_finite, shapes)))
+    except ValueError:
+        raise ValueError(f"{name}: batch shapes {' and '.join(map(str, shapes))} do not broadcast") from None
+
+
+def indexed(name: str, shape: Shape, index: Any) -> Shape:
+    """The shape of `w[index]` for w of shape `shape`; nothing is allocated for basic indices."""
+    try:
+        return _restored(np.broadcast_to(np.empty(()), _finite(shape))[index].shape)
+    except IndexError as error:
+        raise IndexError(f"{name} of batch shape {shape} cannot be indexed by {index!r}: {error}") from None
+
+
+def reduced(name: str, shape: Shape, axis: int | tuple[int, ...] | None) -> tuple[tuple[int, ...], Shape]:
+    """The axes named by `axis` (counted from the front, None for all) and the shape without them."""
+    axes = tuple(range(len(shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    for a in axes:
+        if isinstance(a, bool) or not isinstance(a, int | np.integer) or not -len(shape) <= a < len(shape):
+            raise ValueError(
+                f"{name}: axis must be among the {len(shape)} axes of batch shape {shape}, got {a!r}"
+            )
+    axes = tuple(sorted(int(a) % len(shape) for a in axes))
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"{name}: axis names an axis of batch shape {shape} twice, got {axis!r}")
+    return axes, tuple(size for a, size in enumerate(shape) if a not in axes)
+
+
+def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shape:
+    """The shape of `function` of arrays of these shapes, by abstract evaluation: no number is computed."""
+    arguments = [jax.ShapeDtypeStruct(_finite(shape), float) for shape in shapes]
+    try:
+        result = jax.eval_shape(function, *arguments)
+    except Exception as error:
+        given = ", ".join(map(str, shapes))
+        raise ValueError(f"{name}: the function fails on arrays of shape {given}: {error}") from error
+    if not hasattr(result, "shape"):
+        raise TypeError(f"{name}: the function must return one array, got {type(result).__name__}")
+    return _restored(result.shape)
+
+
+def is_infinite(shape: Shape) -> bool:
+    """Has the shape an infinite axis?"""
+    return math.inf in shape
+
+
+def _finite(shape: Shape) -> tuple[int, ...]:
+    return tuple(_INFINITE if size == math.inf else int(size) for size in shape)
+
+
+def _restored(shape: tuple[int, ...]) -> Shape:
+    return tuple(math.inf if size == _INFINITE else size for size in shape)

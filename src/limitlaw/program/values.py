@@ -1,0 +1,312 @@
+"""Values and their operators: `Wide` (batches of vectors) and `Scalars` (batches of numbers).
+
+Operators write instructions; shapes and spaces are checked as the instruction is written.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import Any, NoReturn, Self
+
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw import nonlinearities
+from limitlaw.arguments import real_array
+from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.program import ops, shapes
+from limitlaw.program.ops import Matrix, Value
+from limitlaw.program.shapes import Shape
+from limitlaw.program.space import Dim
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Indexable(Value):
+    """What vectors and numbers have in common: NumPy's operations that only move or add up batch entries."""
+
+    __array_ufunc__ = None  # `array * w` is ours, not NumPy's loop over the entries of the array
+
+    def _made(self, op: ops.Op, shape: Shape) -> Self:
+        return dataclasses.replace(self, op=op, shape=shape)
+
+    def __getitem__(self, index: Any) -> Self:
+        index = tuple(map(_constant_index, index if isinstance(index, tuple) else (index,)))
+        return self._made(ops.Index(self, index), shapes.indexed(type(self).__name__, self.shape, index))
+
+    def sum(self, axis: int | tuple[int, ...] | None = None) -> Self:
+        """Σ over batch axes."""
+        axes, shape = shapes.reduced("sum", self.shape, axis)
+        if any(self.shape[a] == math.inf for a in axes):
+            raise ValueError("an infinite axis has no plain sum: write normalised_sum(w, axis)")
+        return self._made(ops.Sum(self, axes, normalised=False), shape)
+
+    def mean(self, axis: int | tuple[int, ...] | None = None) -> Self:
+        """The mean over batch axes (over coordinates it is `average`)."""
+        total = self.sum(axis)
+        count = math.prod(self.shape) / math.prod(total.shape)
+        return total / count  # type: ignore[operator, no-any-return]
+
+    def reshape(self, *shape: Any) -> Self:
+        """The same entries in another batch shape, as `numpy.reshape`."""
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        new = shapes.of_function("reshape", lambda a: jnp.reshape(a, tuple(wanted)), self.shape)
+        return self._made(ops.Reshape(self, new), new)
+
+    def transpose(self, *axes: Any) -> Self:
+        """The batch axes in another order, as `numpy.transpose`."""
+        wanted = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
+        order = tuple(wanted) or tuple(reversed(range(self.ndim)))
+        if sorted(a % self.ndim if self.ndim else a for a in order) != list(range(self.ndim)):
+            raise ValueError(f"transpose: axes must be an order of the {self.ndim} batch axes, got {order}")
+        order = tuple(a % self.ndim for a in order)
+        return self._made(ops.Transpose(self, order), tuple(self.shape[a] for a in order))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a value without batch axes has no length")
+        return int(self.shape[0])
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a value of a program is random and has no truth value")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape})"
+
+    def __str__(self) -> str:
+        from limitlaw.program.printing import text  # printing reads values, so it is imported late
+
+        return text(self)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Scalars(Indexable):
+    """A batch of numbers: scores, averages, and functions of them."""
+
+    def __add__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, Wide) else elementwise("add", jnp.add, self, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return (
+            NotImplemented if isinstance(other, Wide) else elementwise("subtract", jnp.subtract, self, other)
+        )
+
+    def __mul__(self, other: Any) -> Any:
+        return (
+            NotImplemented if isinstance(other, Wide) else elementwise("multiply", jnp.multiply, self, other)
+        )
+
+    def __truediv__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, Wide) else elementwise("divide", jnp.divide, self, other)
+
+    def __pow__(self, other: Any) -> "Scalars":
+        return elementwise("power", jnp.power, self, other)
+
+    def __rsub__(self, other: Any) -> "Scalars":
+        return elementwise("subtract", jnp.subtract, other, self)
+
+    def __rtruediv__(self, other: Any) -> "Scalars":
+        return elementwise("divide", jnp.divide, other, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> "Scalars":
+        return elementwise("negative", jnp.negative, self)
+
+    def __abs__(self) -> "Scalars":
+        return elementwise("abs", jnp.abs, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, Wide) else whole("matmul", jnp.matmul, self, other)
+
+    def __rmatmul__(self, other: Any) -> "Scalars":
+        return whole("matmul", jnp.matmul, other, self)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Wide(Indexable):
+    """A batch of vectors that live in the space `dim`."""
+
+    dim: Dim
+
+    def __repr__(self) -> str:
+        return f"Wide(shape={self.shape}, dim={self.dim})"
+
+    def __add__(self, other: Any) -> "Wide":
+        if isinstance(other, Value):
+            return add(self, other if isinstance(other, Wide) else scale(other, ones(self.dim)))
+        if isinstance(other, int | float) and other == 0:
+            return self  # so that Python's sum() of vectors adds no vector of zeros
+        return add(self, scale(scalars(other), ones(self.dim)))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> "Wide":
+        return self + (-other)
+
+    def __rsub__(self, other: Any) -> "Wide":
+        return -self + other
+
+    def __neg__(self) -> "Wide":
+        return scale(scalars(-1.0), self)
+
+    def __mul__(self, other: Any) -> "Wide":
+        if isinstance(other, Wide):
+            return coordinatewise(nonlinearities.multiply, self, other)
+        return scale(scalars(other), self)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> "Wide":
+        if isinstance(other, Wide):
+            return coordinatewise(nonlinearities.divide, self, other)
+        return scale(1.0 / scalars(other), self)
+
+    def __rtruediv__(self, other: Any) -> "Wide":
+        return coordinatewise(nonlinearities.divide, scalars(other), self)
+
+    def __pow__(self, k: int) -> "Wide":
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
+            raise TypeError(
+                f"a vector has integer powers ≥ 0, got {k!r}; write map(lambda w: …, w) for others"
+            )
+        power = Nonlinearity(f"power({k})", functools.partial(_power, k=int(k)), True, k == 0)
+        return coordinatewise(power, self)
+
+    def __abs__(self) -> "Wide":
+        return coordinatewise(nonlinearities.abs_, self)
+
+    def __matmul__(self, other: object) -> NoReturn:
+        if isinstance(other, Matrix):
+            other.__rmatmul__(self)
+        raise TypeError(
+            f"{self!r} @ {type(other).__name__} is not an instruction: write a @ w to mix vectors by numbers, "
+            "dot(q, k) for dot products"
+        )
+
+    def __rmatmul__(self, other: Any) -> "Wide":
+        return matmul(other, self) if isinstance(other, Matrix) else mix(scalars(other), self)
+
+
+def _power(x: Any, k: int) -> Any:
+    return x**k
+
+
+def _constant_index(part: Any) -> Any:
+    """One part of an index: basic ones as they are, lists and arrays as NumPy arrays of integers or booleans."""
+    if part is None or part is Ellipsis or isinstance(part, int | np.integer | slice):
+        return part
+    array = np.asarray(part)
+    if array.dtype.kind not in "iub":
+        raise IndexError(
+            f"an index is made of integers, slices, None, … and integer or boolean arrays, got {part!r}"
+        )
+    return array
+
+
+# --- Writing instructions -------------------------------------------------------------------------------------------
+
+
+def wide(name: str, value: object) -> Wide:
+    """`value`, which must be a vector that is not rotated."""
+    if not isinstance(value, Wide):
+        hint = "; wrap given coordinates as data(X)" if hasattr(value, "__array__") else ""
+        raise TypeError(f"{name} must be a Wide (a vector of a program), got {type(value).__name__}{hint}")
+    if isinstance(value.op, ops.Rotary):
+        raise TypeError(
+            f"{name} is rotary(w), which may only enter a dot: the rotation belongs to the dot product"
+        )
+    return value
+
+
+def scalars(value: object) -> Scalars:
+    """`value` as Scalars: numbers and arrays become constants."""
+    if isinstance(value, Scalars):
+        return value
+    if isinstance(value, Value):
+        raise TypeError(f"expected numbers (Scalars or an array), got {value!r}")
+    array = real_array("an array in a program", value)
+    return Scalars(ops.Constant(array), array.shape)
+
+
+def ones(dim: Dim) -> Wide:
+    """The vector **1** of the space."""
+    return Wide(ops.Ones(), (), dim)
+
+
+def same_dim(name: str, *values: Wide) -> Dim:
+    """The space of the values, which must be one."""
+    if len({w.dim for w in values}) > 1:
+        raise ValueError(
+            f"{name}: the vectors live in different spaces, {', '.join(repr(w.dim) for w in values)}"
+        )
+    return values[0].dim
+
+
+def matmul(matrix: Matrix, x: object) -> Wide:
+    """W x."""
+    x = wide("the right-hand side of Matrix @", x)
+    if matrix.cols != x.dim:
+        raise ValueError(f"{matrix!r} multiplies vectors in the space {matrix.cols}, got {x!r}")
+    return Wide(ops.MatMul(matrix, x), shapes.broadcast("Matrix @ w", matrix.shape, x.shape), matrix.rows)
+
+
+def mix(a: Scalars, w: object) -> Wide:
+    """a @ w: (…,i,j), (…,j) → (…,i)."""
+    w = wide("the right-hand side of @", w)
+    if not a.ndim or not w.ndim or a.shape[-1] != w.shape[-1]:
+        raise ValueError(
+            f"a @ w needs shapes (…, i, j) and (…, j) with the same j, got {a.shape} and {w.shape}"
+        )
+    shape = shapes.broadcast("a @ w", a.shape[:-2], w.shape[:-1]) + a.shape[-2:-1]
+    return Wide(ops.Mix(a, w), shape, w.dim)
+
+
+def scale(a: Value, w: object) -> Wide:
+    """a * w."""
+    w = wide("a factor of *", w)
+    return Wide(ops.Scale(a, w), shapes.broadcast("a * w", a.shape, w.shape), w.dim)
+
+
+def add(*terms: object) -> Wide:
+    """The sum of vectors; sums of sums are flattened."""
+    checked = [wide("a term of +", term) for term in terms]
+    dim = same_dim("+", *checked)
+    shape = shapes.broadcast("+", *(term.shape for term in checked))
+    return Wide(ops.Add(tuple(checked)), shape, dim)
+
+
+def coordinatewise(phi: Nonlinearity, *args: Value) -> Wide:
+    """φ of vectors and numbers, for each coordinate."""
+    wides = [wide(f"an argument of {phi.name}", a) for a in args if not isinstance(a, Scalars)]
+    if not wides:
+        raise TypeError(
+            f"{phi.name}: map needs at least one vector among its arguments; for numbers write apply"
+        )
+    dim = same_dim(phi.name, *wides)
+    shape = shapes.broadcast(phi.name, *(a.shape for a in args))
+    probe = [
+        (*a.shape, 1 if isinstance(a, Scalars) else 3) for a in args
+    ]  # as engines call it, 3 coordinates
+    result = shapes.of_function(phi.name, phi, *probe)
+    if result != (*shape, 3):
+        raise ValueError(f"{phi.name} must act coordinate by coordinate: shape {(*shape, 3)} became {result}")
+    return Wide(ops.Map(phi, args), shape, dim)
+
+
+def elementwise(name: str, f: Any, *args: Any) -> Scalars:
+    """f of numbers, entry by entry with broadcasting."""
+    values = tuple(map(scalars, args))
+    shape = shapes.broadcast(name, *(v.shape for v in values))
+    if shapes.of_function(name, f, *(v.shape for v in values)) != shape:
+        raise ValueError(f"{name} must act entry by entry on shape {shape}")
+    return Scalars(ops.Apply(f, values, 0, name), shape)
+
+
+def whole(name: str, f: Any, *args: Any) -> Scalars:
+    """f of whole arrays of numbers."""
+    values = tuple(map(scalars, args))
+    if any(shapes.is_infinite(v.shape) for v in values):
+        raise ValueError(
+            f"{name} cannot mix an infinite axis; softmax and elementwise functions can have one"
+        )
+    return Scalars(ops.Apply(f, values, None, name), shapes.of_function(name, f, *(v.shape for v in values)))
