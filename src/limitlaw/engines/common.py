@@ -15,7 +15,7 @@ from limitlaw.program.values import Indexable, Wide
 
 def require_float64(name: str) -> None:
     """Raise while JAX is in 32-bit mode."""
-    if not jax.config.jax_enable_x64:
+    if jnp.result_type(float) != jnp.float64:
         raise RuntimeError(
             f"{name} computes in float64 and JAX is in 32-bit mode; "
             'write jax.config.update("jax_enable_x64", True) at the top of your program'
@@ -41,9 +41,7 @@ def outputs(y: Any) -> tuple[tuple[Value, ...], Any]:
     for value in leaves:
         if not isinstance(value, Indexable):
             kind = type(value).__name__
-            raise TypeError(
-                f"y must be a value of a program (Wide or Scalars) or a tuple of such, got {kind}"
-            )
+            raise TypeError(f"y must be a value of a program (Wide or Scalars) or a tuple of such, got {kind}")
         if isinstance(value.op, ops.Rotary):
             raise TypeError("y is rotary(w), which may only enter a dot: ask for w, or for the dot product")
     return tuple(leaves), structure
@@ -53,15 +51,11 @@ def check_width(values: tuple[Value, ...], width: int, coordinates: int | None) 
     """Raise where the program has no meaning at this width, or an output has fewer coordinates than asked for."""
     for value in ancestors(values):
         if shapes.is_infinite(value.shape):
-            raise ValueError(
-                "heads=math.inf has no meaning at finite width: give a number of heads, or take the limit"
-            )
+            raise ValueError("heads=math.inf has no meaning at finite width: give a number of heads, or take the limit")
         if isinstance(value, Wide):
             D = value.dim.at(width)
             if isinstance(value.op, ops.Rotary) and D % 2:
-                raise ValueError(
-                    f"width={width}: rotary turns pairs of coordinates, got a space of odd dimension {D}"
-                )
+                raise ValueError(f"width={width}: rotary turns pairs of coordinates, got a space of odd dimension {D}")
     for value in values:
         if isinstance(value, Wide) and coordinates is not None and coordinates > value.dim.at(width):
             raise ValueError(
@@ -74,15 +68,3 @@ def reused(values: list[Value]) -> frozenset[Matrix]:
     """The matrices that more than one instruction among `values` multiplies by."""
     uses = Counter(value.op.matrix for value in values if isinstance(value.op, ops.MatMul))
     return frozenset(matrix for matrix, count in uses.items() if count > 1)
-
-
-def batch_index(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
-    """The index with its … kept to the `ndim` batch axes, so that trailing axes stay whole."""
-    if not any(part is Ellipsis for part in index):
-        return index
-    at = next(i for i, part in enumerate(index) if part is Ellipsis)
-    used = (
-        sum(part.ndim if getattr(part, "dtype", None) == bool else 1 for part in index if part is not None)
-        - 1
-    )
-    return (*index[:at], *(slice(None),) * (ndim - used), *index[at + 1 :])

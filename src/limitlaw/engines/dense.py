@@ -15,7 +15,8 @@ from limitlaw.engines import common
 from limitlaw.engines.weights import BLOCK, DrawnWeights, Weights
 from limitlaw.program import ops
 from limitlaw.program.graph import ancestors, matrices_of
-from limitlaw.program.ops import Value
+from limitlaw.program.ops import Matrix, Value
+from limitlaw.program.shapes import batch_index, finite_shape
 from limitlaw.program.values import Wide
 from limitlaw.progress import track
 
@@ -37,7 +38,7 @@ def simulate(y: Outputs, width: int, samples: int, key: Any, coordinates: int | 
     count = None if coordinates is None else positive_int("coordinates", coordinates)
     common.check_width(values, width, count)
     batch, draws = _compiled(values, width, count)
-    results = [np.empty((samples, *v.shape, *_trailing(v, count))) for v in values]
+    results = [np.empty((samples, *finite_shape(v.shape), *_trailing(v, count))) for v in values]
     starts = range(0, samples, batch)
     for start in track(starts, "simulate", len(starts)):
         stop = min(start + batch, samples)
@@ -55,7 +56,8 @@ def _compiled(values: tuple[Value, ...], width: int, count: int | None) -> tuple
     """The number of draws computed together, and the compiled function (key, first draw) → their outputs."""
     everything = ancestors(values)
     batch = _batch_size(everything, width)
-    number = {leaf: i for i, leaf in enumerate([*everything, *matrices_of(everything)])}
+    leaves: list[Value | Matrix] = [*everything, *matrices_of(everything)]
+    number = {leaf: i for i, leaf in enumerate(leaves)}
 
     def draw(key: Key[Array, ""]) -> list[Float[Array, "..."]]:
         arrays = evaluate(values, width, DrawnWeights(key, width, number, common.reused(everything)))
@@ -79,9 +81,9 @@ def _batch_size(everything: list[Value], width: int) -> int:
     kept = common.reused(everything)
     cost = 1
     for value in everything:
-        cost += math.prod(map(int, value.shape)) * (value.dim.at(width) if isinstance(value, Wide) else 1)
+        cost += math.prod(finite_shape(value.shape)) * (value.dim.at(width) if isinstance(value, Wide) else 1)
     for matrix in matrices_of(everything):
-        entries = math.prod(map(int, matrix.shape)) * matrix.rows.at(width) * matrix.cols.at(width)
+        entries = math.prod(finite_shape(matrix.shape)) * matrix.rows.at(width) * matrix.cols.at(width)
         cost += entries if matrix in kept else min(entries, BLOCK)
     return max(1, min(MAX_BATCH, 2 * BLOCK // cost))
 
@@ -94,7 +96,7 @@ class Run:
 
     def __init__(self, width: int, weights: Weights):
         self.width, self.weights = width, weights
-        self.arrays: dict[Value, Float[Array, "..."]] = {}
+        self.arrays: dict[Value, Float[Array, ...]] = {}
 
     def __getitem__(self, value: Value) -> Float[Array, "..."]:
         return self.arrays[value]
@@ -183,7 +185,7 @@ def _stack(value: Any, op: ops.Stack, run: Run) -> Float[Array, "..."]:
 
 
 def _index(value: Any, op: ops.Index, run: Run) -> Float[Array, "..."]:
-    return run[op.x][common.batch_index(op.index, op.x.ndim)]
+    return run[op.x][batch_index(op.index, op.x.ndim)]
 
 
 def _reshape(value: Any, op: ops.Reshape, run: Run) -> Float[Array, "..."]:

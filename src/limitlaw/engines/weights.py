@@ -1,7 +1,8 @@
 """Where the dense engine takes its random weights from."""
 
 import math
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from limitlaw.arguments import is_traced
 from limitlaw.engines.family import Meeting
 from limitlaw.numerics.normals import normal, normal_pairs
 from limitlaw.program.ops import Initial, Matrix, Value
+from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
 
 BLOCK = 2**18  # matrix entries drawn at a time, 2 MiB: they stay in the cache until they are used
@@ -21,6 +23,7 @@ BLOCK = 2**18  # matrix entries drawn at a time, 2 MiB: they stay in the cache u
 Halves = tuple[Float[Array, "m rows left"], Float[Array, "m rows right"]]
 
 
+@runtime_checkable
 class Weights(Protocol):
     """Initial vectors, and products with matrices."""
 
@@ -34,9 +37,7 @@ class Weights(Protocol):
 class DrawnWeights:
     """Random weights, a function of the key alone. Matrices used once are drawn block by block and not kept."""
 
-    def __init__(
-        self, key: Key[Array, ""], width: int, number: dict[Value | Matrix, int], kept: frozenset[Matrix]
-    ):
+    def __init__(self, key: Key[Array, ""], width: int, number: Mapping[Value | Matrix, int], kept: frozenset[Matrix]):
         self._key, self._width, self._number = key, width, number
         self._kept: dict[Matrix, Halves | None] = dict.fromkeys(kept)
 
@@ -50,7 +51,7 @@ class DrawnWeights:
 
     def multiply(self, matrix: Matrix, x: Float[Array, "*vectors cols"]) -> Float[Array, "*batch rows"]:
         """W x, entries of W i.i.d. N(0, std²/cols)."""
-        meeting = Meeting.of(matrix.shape, x.shape[:-1])
+        meeting = Meeting.of(finite_shape(matrix.shape), x.shape[:-1])
         vectors = meeting.gather(x)
         if matrix in self._kept:
             products = _product(self._matrix(matrix), vectors)
@@ -66,7 +67,7 @@ class DrawnWeights:
         return halves
 
     def _blocks(self, matrix: Matrix) -> "Blocks":
-        count = math.prod(map(int, matrix.shape))
+        count = math.prod(finite_shape(matrix.shape))
         return Blocks(self._key_of(matrix), count, matrix.rows.at(self._width), matrix.cols.at(self._width))
 
     def _key_of(self, leaf: Value | Matrix) -> Key[Array, ""]:
@@ -94,9 +95,7 @@ class Blocks:
             return _product(self.block(0), x)
         if len(x) > 1:
             missing = self.groups * self.group - self.m
-            x = jnp.concatenate([x, jnp.zeros((missing, *x.shape[1:]))]).reshape(
-                self.groups, self.group, *x.shape[1:]
-            )
+            x = jnp.concatenate([x, jnp.zeros((missing, *x.shape[1:]))]).reshape(self.groups, self.group, *x.shape[1:])
         else:
             x = x[None]
 
@@ -126,19 +125,13 @@ def _product(W: Halves, x: Float[Array, "m_or_1 k cols"]) -> Float[Array, "m k r
     left, right = W
     columns = left.shape[-1]
     if len(x) == 1:
-        return jnp.einsum("mrc,kc->mkr", left, x[0, :, :columns]) + jnp.einsum(
-            "mrc,kc->mkr", right, x[0, :, columns:]
-        )
-    return jnp.einsum("mrc,mkc->mkr", left, x[..., :columns]) + jnp.einsum(
-        "mrc,mkc->mkr", right, x[..., columns:]
-    )
+        return jnp.einsum("mrc,kc->mkr", left, x[0, :, :columns]) + jnp.einsum("mrc,kc->mkr", right, x[0, :, columns:])
+    return jnp.einsum("mrc,mkc->mkr", left, x[..., :columns]) + jnp.einsum("mrc,mkc->mkr", right, x[..., columns:])
 
 
 def _root(cov: Any) -> Any:
     """L with L Lᵀ = cov, singular ones included."""
     if is_traced(cov):
-        raise TypeError(
-            "simulate draws numbers: cov must be an array, not a value inside jax.grad or jax.jit"
-        )
+        raise TypeError("simulate draws numbers: cov must be an array, not a value inside jax.grad or jax.jit")
     eigenvalues, vectors = np.linalg.eigh(cov)
     return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))

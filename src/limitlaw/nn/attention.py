@@ -31,9 +31,7 @@ def attention(
     """
     x = wide("x", x)
     if not x.ndim:
-        raise ValueError(
-            "x must have a last batch axis of tokens, got a single vector; stack([x]) makes it one token"
-        )
+        raise ValueError("x must have a last batch axis of tokens, got a single vector; stack([x]) makes it one token")
     if heads != math.inf:
         heads = positive_int("heads", heads)
     model = x.dim if x.dim.wide else n  # given data are embedded by the first matrices

@@ -31,9 +31,7 @@ def conv1d(
     """
     x = wide("x", x)
     if not x.ndim:
-        raise ValueError(
-            "x must have a last batch axis of positions, got a single vector; stack([x]) makes it one"
-        )
+        raise ValueError("x must have a last batch axis of positions, got a single vector; stack([x]) makes it one")
     size = positive_int("kernel_size", kernel_size)
     windows = _windows(int(x.shape[-1]), size, one_of("padding", padding, PADDINGS))
     W = Matrix(std / math.sqrt(size), (size, 1), rows=dim, cols=x.dim)
@@ -45,9 +43,7 @@ def _windows(length: int, size: int, padding: str) -> Float[np.ndarray, "size ou
     centre = 0 if padding == "valid" else (size - 1) // 2
     outputs = length - size + 1 if padding == "valid" else length
     if outputs < 1:
-        raise ValueError(
-            f"kernel_size must be at most the {length} positions of x with padding='valid', got {size}"
-        )
+        raise ValueError(f"kernel_size must be at most the {length} positions of x with padding='valid', got {size}")
     windows = np.zeros((size, outputs, length))
     for j in range(size):
         for i in range(outputs):

@@ -10,9 +10,7 @@ RADIUS_BITS = 40  # of the 64 random bits of a pair; the radius reaches √(2·4
 ANGLE_BITS = 64 - RADIUS_BITS
 
 
-def normal_pairs(
-    key: Key[Array, ""], shape: tuple[int, ...]
-) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+def normal_pairs(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     """Two arrays (R cos Θ, R sin Θ) of independent standard normals, with −2 log U = R² and Θ uniform.
 
     One 64-bit word makes a pair: 40 bits for U, 24 for Θ. The grid of angles is uniform, so that every polynomial

@@ -81,7 +81,7 @@ def average(w: Wide) -> Scalars:
     return Scalars(ops.Average(w, w.dim), w.shape)
 
 
-def map(phi: Callable[..., Any], *args: Any) -> Wide:  # noqa: A001
+def map(phi: Callable[..., Any], *args: Any) -> Wide:
     """φ applied coordinate by coordinate to vectors and numbers, with broadcasting of batch axes."""
     return coordinatewise(user_function(phi), *(a if isinstance(a, Value) else scalars(a) for a in args))
 
@@ -122,16 +122,12 @@ def _visible(mask: Any, shape: Shape) -> Any:
         return np.tri(int(shape[-1]), dtype=bool)
     array = np.asarray(mask)
     if array.dtype.kind != "b":
-        raise TypeError(
-            f"mask must be None, 'causal' or an array of booleans (True: seen), got {array.dtype} entries"
-        )
+        raise TypeError(f"mask must be None, 'causal' or an array of booleans (True: seen), got {array.dtype} entries")
     if shapes.broadcast("softmax(p, mask)", array.shape, shape) != shape:
         raise ValueError(f"mask must broadcast to the scores' shape {shape}, got {array.shape}")
     blind = np.argwhere(~array.any(axis=-1)) if array.ndim else np.argwhere(~array)
     if len(blind):
-        raise ValueError(
-            f"mask leaves no token to see in {len(blind)} rows, the first at {tuple(blind[0].tolist())}"
-        )
+        raise ValueError(f"mask leaves no token to see in {len(blind)} rows, the first at {tuple(blind[0].tolist())}")
     return array
 
 
@@ -148,7 +144,7 @@ def stack(values: Sequence[Kind], axis: int = 0) -> Kind:
     if not terms or not all(isinstance(v, Indexable) and type(v) is type(terms[0]) for v in terms):
         kinds = ", ".join(sorted({type(v).__name__ for v in terms})) or "nothing"
         raise TypeError(f"stack needs one or more values, all Wide or all Scalars, got {kinds}")
-    first = terms[0]
+    first: Any = terms[0]
     if isinstance(first, Wide):
         same_dim("stack", *(wide("an element of stack", v) for v in terms))
     if len({v.shape for v in terms}) > 1:

@@ -6,7 +6,7 @@ from limitlaw.program.ops import MatMul, Matrix, Value
 
 
 def ancestors(outputs: Iterable[Value]) -> list[Value]:
-    """Every value the outputs depend on, themselves included, each after what it reads. Not recursive: depth is free."""
+    """Every value the outputs depend on, themselves included, each after what it reads (any depth)."""
     order: dict[Value, None] = {}
     stack = [(value, False) for value in reversed(list(outputs))]
     while stack:

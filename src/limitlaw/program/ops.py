@@ -7,7 +7,7 @@ instructions are two random variables.
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -75,24 +75,22 @@ class Matrix:
             f"a Matrix multiplies vectors of a program, got {type(other).__name__}; wrap given coordinates as data(X)"
         )
 
-    def __rmatmul__(self, other: object) -> NoReturn:
+    def __rmatmul__(self, other: object) -> Any:
         raise TypeError(
             f"{type(other).__name__} @ Matrix would use the transpose of the matrix, which is outside the theory: "
             "a program that uses both W and its transpose has other limits. Write M @ x"
         )
 
     @property
-    def T(self) -> NoReturn:
+    def T(self) -> Any:
         """Refused: programs with transposes have other limits."""
         raise TypeError(
             "the transpose of a Matrix is outside the theory: with both W and its transpose the outputs are no longer "
             "Gaussian given the inputs. Use a second, independent Matrix"
         )
 
-    def __getitem__(self, index: object) -> NoReturn:
-        raise TypeError(
-            "a Matrix family cannot be indexed: index the product, (M @ x)[i], or make separate matrices"
-        )
+    def __getitem__(self, index: object) -> Any:
+        raise TypeError("a Matrix family cannot be indexed: index the product, (M @ x)[i], or make separate matrices")
 
     def __repr__(self) -> str:
         std = f"{self.std:g}" if np.ndim(self.std) == 0 and isinstance(self.std, np.ndarray) else "…"

@@ -29,17 +29,12 @@ _DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 def text(*outputs: Value) -> str:
     """The program of `outputs`: its matrices, then its instructions with batch shapes and spaces."""
     names = Names(outputs)
-    rows = [
-        (name, "Matrix", _matrix(m), _shape(m.shape), f"{m.rows} × {m.cols}")
-        for m, name in names.matrices.items()
-    ]
+    rows = [(name, "Matrix", _matrix(m), _shape(m.shape), f"{m.rows} × {m.cols}") for m, name in names.matrices.items()]
     for value in names.listed:
         kind, formula = instruction(value, names)
         rows.append((names[value], kind, formula, _shape(value.shape), _space(value)))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
-    ]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows]
     return "\n".join([*lines, f"output {', '.join(names[value] for value in outputs)}"])
 
 
@@ -49,9 +44,7 @@ def mermaid(*outputs: Value) -> str:
     lines = ["flowchart TD"]
     for value in names.listed:
         kind, formula = instruction(value, names)
-        label = f"{names[value]}: {kind}<br/>{formula}<br/>{_shape(value.shape)} {_space(value)}".replace(
-            '"', "'"
-        )
+        label = f"{names[value]}: {kind}<br/>{formula}<br/>{_shape(value.shape)} {_space(value)}".replace('"', "'")
         left, right = ("[", "]") if isinstance(value, Wide) else ("([", "])")
         lines.append(f'    v{names.number[value]}{left}"{label}"{right}')
     for value in names.listed:

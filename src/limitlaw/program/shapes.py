@@ -35,9 +35,7 @@ def reduced(name: str, shape: Shape, axis: int | tuple[int, ...] | None) -> tupl
     axes = tuple(range(len(shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     for a in axes:
         if isinstance(a, bool) or not isinstance(a, int | np.integer) or not -len(shape) <= a < len(shape):
-            raise ValueError(
-                f"{name}: axis must be among the {len(shape)} axes of batch shape {shape}, got {a!r}"
-            )
+            raise ValueError(f"{name}: axis must be among the {len(shape)} axes of batch shape {shape}, got {a!r}")
     axes = tuple(sorted(int(a) % len(shape) for a in axes))
     if len(set(axes)) < len(axes):
         raise ValueError(f"{name}: axis names an axis of batch shape {shape} twice, got {axis!r}")
@@ -46,7 +44,7 @@ def reduced(name: str, shape: Shape, axis: int | tuple[int, ...] | None) -> tupl
 
 def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shape:
     """The shape of `function` of arrays of these shapes, by abstract evaluation: no number is computed."""
-    arguments = [jax.ShapeDtypeStruct(_finite(shape), float) for shape in shapes]
+    arguments = [jax.ShapeDtypeStruct(_finite(shape), float) for shape in shapes]  # type: ignore[no-untyped-call]
     try:
         result = jax.eval_shape(function, *arguments)
     except Exception as error:
@@ -60,6 +58,26 @@ def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shap
 def is_infinite(shape: Shape) -> bool:
     """Has the shape an infinite axis?"""
     return math.inf in shape
+
+
+def batch_index(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
+    """The index with its … kept to the `ndim` batch axes, so that trailing axes stay whole."""
+    if not any(part is Ellipsis for part in index):
+        return index
+    at = next(i for i, part in enumerate(index) if part is Ellipsis)
+    used = sum(_axes_used(part) for part in index)
+    return (*index[:at], *(slice(None),) * (ndim - used), *index[at + 1 :])
+
+
+def _axes_used(part: Any) -> int:
+    if part is None or part is Ellipsis:
+        return 0
+    return int(part.ndim) if isinstance(part, np.ndarray) and part.dtype.kind == "b" else 1
+
+
+def finite_shape(shape: Shape) -> tuple[int, ...]:
+    """The shape as integers; it must have no infinite axis."""
+    return tuple(map(int, shape))
 
 
 def _finite(shape: Shape) -> tuple[int, ...]:

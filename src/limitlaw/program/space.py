@@ -59,6 +59,4 @@ def as_dim(name: str, value: object) -> Dim:
     try:
         return Dim(Fraction(positive_int(name, value)), wide=False)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"{name} must be a multiple of limitlaw.n or a positive integer, got {value!r}"
-        ) from None
+        raise ValueError(f"{name} must be a multiple of limitlaw.n or a positive integer, got {value!r}") from None

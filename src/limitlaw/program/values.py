@@ -6,7 +6,7 @@ Operators write instructions; shapes and spaces are checked as the instruction i
 import dataclasses
 import functools
 import math
-from typing import Any, NoReturn, Self
+from typing import Any, TypeVar, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +19,8 @@ from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import Shape
 from limitlaw.program.space import Dim
 
+This = TypeVar("This", bound="Indexable")
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Indexable(Value):
@@ -26,33 +28,33 @@ class Indexable(Value):
 
     __array_ufunc__ = None  # `array * w` is ours, not NumPy's loop over the entries of the array
 
-    def _made(self, op: ops.Op, shape: Shape) -> Self:
+    def _made(self: This, op: ops.Op, shape: Shape) -> This:
         return dataclasses.replace(self, op=op, shape=shape)
 
-    def __getitem__(self, index: Any) -> Self:
+    def __getitem__(self: This, index: Any) -> This:
         index = tuple(map(_constant_index, index if isinstance(index, tuple) else (index,)))
         return self._made(ops.Index(self, index), shapes.indexed(type(self).__name__, self.shape, index))
 
-    def sum(self, axis: int | tuple[int, ...] | None = None) -> Self:
+    def sum(self: This, axis: int | tuple[int, ...] | None = None) -> This:
         """Σ over batch axes."""
         axes, shape = shapes.reduced("sum", self.shape, axis)
         if any(self.shape[a] == math.inf for a in axes):
             raise ValueError("an infinite axis has no plain sum: write normalised_sum(w, axis)")
         return self._made(ops.Sum(self, axes, normalised=False), shape)
 
-    def mean(self, axis: int | tuple[int, ...] | None = None) -> Self:
+    def mean(self: This, axis: int | tuple[int, ...] | None = None) -> This:
         """The mean over batch axes (over coordinates it is `average`)."""
         total = self.sum(axis)
         count = math.prod(self.shape) / math.prod(total.shape)
-        return total / count  # type: ignore[operator, no-any-return]
+        return cast(This, cast(Any, total) / count)
 
-    def reshape(self, *shape: Any) -> Self:
+    def reshape(self: This, *shape: Any) -> This:
         """The same entries in another batch shape, as `numpy.reshape`."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         new = shapes.of_function("reshape", lambda a: jnp.reshape(a, tuple(wanted)), self.shape)
         return self._made(ops.Reshape(self, new), new)
 
-    def transpose(self, *axes: Any) -> Self:
+    def transpose(self: This, *axes: Any) -> This:
         """The batch axes in another order, as `numpy.transpose`."""
         wanted = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
         order = tuple(wanted) or tuple(reversed(range(self.ndim)))
@@ -66,7 +68,7 @@ class Indexable(Value):
             raise TypeError("a value without batch axes has no length")
         return int(self.shape[0])
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
         raise TypeError("a value of a program is random and has no truth value")
 
     def __repr__(self) -> str:
@@ -86,14 +88,10 @@ class Scalars(Indexable):
         return NotImplemented if isinstance(other, Wide) else elementwise("add", jnp.add, self, other)
 
     def __sub__(self, other: Any) -> Any:
-        return (
-            NotImplemented if isinstance(other, Wide) else elementwise("subtract", jnp.subtract, self, other)
-        )
+        return NotImplemented if isinstance(other, Wide) else elementwise("subtract", jnp.subtract, self, other)
 
     def __mul__(self, other: Any) -> Any:
-        return (
-            NotImplemented if isinstance(other, Wide) else elementwise("multiply", jnp.multiply, self, other)
-        )
+        return NotImplemented if isinstance(other, Wide) else elementwise("multiply", jnp.multiply, self, other)
 
     def __truediv__(self, other: Any) -> Any:
         return NotImplemented if isinstance(other, Wide) else elementwise("divide", jnp.divide, self, other)
@@ -166,16 +164,14 @@ class Wide(Indexable):
 
     def __pow__(self, k: int) -> "Wide":
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
-            raise TypeError(
-                f"a vector has integer powers ≥ 0, got {k!r}; write map(lambda w: …, w) for others"
-            )
+            raise TypeError(f"a vector has integer powers ≥ 0, got {k!r}; write map(lambda w: …, w) for others")
         power = Nonlinearity(f"power({k})", functools.partial(_power, k=int(k)), True, k == 0)
         return coordinatewise(power, self)
 
     def __abs__(self) -> "Wide":
         return coordinatewise(nonlinearities.abs_, self)
 
-    def __matmul__(self, other: object) -> NoReturn:
+    def __matmul__(self, other: object) -> Any:
         if isinstance(other, Matrix):
             other.__rmatmul__(self)
         raise TypeError(
@@ -197,9 +193,7 @@ def _constant_index(part: Any) -> Any:
         return part
     array = np.asarray(part)
     if array.dtype.kind not in "iub":
-        raise IndexError(
-            f"an index is made of integers, slices, None, … and integer or boolean arrays, got {part!r}"
-        )
+        raise IndexError(f"an index is made of integers, slices, None, … and integer or boolean arrays, got {part!r}")
     return array
 
 
@@ -212,9 +206,7 @@ def wide(name: str, value: object) -> Wide:
         hint = "; wrap given coordinates as data(X)" if hasattr(value, "__array__") else ""
         raise TypeError(f"{name} must be a Wide (a vector of a program), got {type(value).__name__}{hint}")
     if isinstance(value.op, ops.Rotary):
-        raise TypeError(
-            f"{name} is rotary(w), which may only enter a dot: the rotation belongs to the dot product"
-        )
+        raise TypeError(f"{name} is rotary(w), which may only enter a dot: the rotation belongs to the dot product")
     return value
 
 
@@ -236,9 +228,7 @@ def ones(dim: Dim) -> Wide:
 def same_dim(name: str, *values: Wide) -> Dim:
     """The space of the values, which must be one."""
     if len({w.dim for w in values}) > 1:
-        raise ValueError(
-            f"{name}: the vectors live in different spaces, {', '.join(repr(w.dim) for w in values)}"
-        )
+        raise ValueError(f"{name}: the vectors live in different spaces, {', '.join(repr(w.dim) for w in values)}")
     return values[0].dim
 
 
@@ -254,9 +244,7 @@ def mix(a: Scalars, w: object) -> Wide:
     """a @ w: (…,i,j), (…,j) → (…,i)."""
     w = wide("the right-hand side of @", w)
     if not a.ndim or not w.ndim or a.shape[-1] != w.shape[-1]:
-        raise ValueError(
-            f"a @ w needs shapes (…, i, j) and (…, j) with the same j, got {a.shape} and {w.shape}"
-        )
+        raise ValueError(f"a @ w needs shapes (…, i, j) and (…, j) with the same j, got {a.shape} and {w.shape}")
     shape = shapes.broadcast("a @ w", a.shape[:-2], w.shape[:-1]) + a.shape[-2:-1]
     return Wide(ops.Mix(a, w), shape, w.dim)
 
@@ -279,14 +267,10 @@ def coordinatewise(phi: Nonlinearity, *args: Value) -> Wide:
     """φ of vectors and numbers, for each coordinate."""
     wides = [wide(f"an argument of {phi.name}", a) for a in args if not isinstance(a, Scalars)]
     if not wides:
-        raise TypeError(
-            f"{phi.name}: map needs at least one vector among its arguments; for numbers write apply"
-        )
+        raise TypeError(f"{phi.name}: map needs at least one vector among its arguments; for numbers write apply")
     dim = same_dim(phi.name, *wides)
     shape = shapes.broadcast(phi.name, *(a.shape for a in args))
-    probe = [
-        (*a.shape, 1 if isinstance(a, Scalars) else 3) for a in args
-    ]  # as engines call it, 3 coordinates
+    probe = [(*a.shape, 1 if isinstance(a, Scalars) else 3) for a in args]  # as engines call it, 3 coordinates
     result = shapes.of_function(phi.name, phi, *probe)
     if result != (*shape, 3):
         raise ValueError(f"{phi.name} must act coordinate by coordinate: shape {(*shape, 3)} became {result}")
@@ -306,7 +290,5 @@ def whole(name: str, f: Any, *args: Any) -> Scalars:
     """f of whole arrays of numbers."""
     values = tuple(map(scalars, args))
     if any(shapes.is_infinite(v.shape) for v in values):
-        raise ValueError(
-            f"{name} cannot mix an infinite axis; softmax and elementwise functions can have one"
-        )
+        raise ValueError(f"{name} cannot mix an infinite axis; softmax and elementwise functions can have one")
     return Scalars(ops.Apply(f, values, None, name), shapes.of_function(name, f, *(v.shape for v in values)))

@@ -1,0 +1,62 @@
+"""What `check` returns: findings, each the verdict of one rule."""
+
+import dataclasses
+import enum
+
+from limitlaw.program.ops import Value
+
+
+class Verdict(enum.StrEnum):
+    """What a rule says."""
+
+    HOLDS = "holds"
+    NOT_NEEDED = "fails, not needed"
+    UNKNOWN = "unknown"
+    BEYOND = "beyond Theorem 3.1"
+    REFUSED = "refused"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """The verdict of one rule: why, for which values, and a short label for results that it concerns."""
+
+    rule: str
+    verdict: Verdict
+    why: str = ""
+    values: tuple[Value, ...] = ()
+    label: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What `check` found. Prints as a table."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def covered(self) -> bool:
+        """Does Theorem 3.1 cover the program, with every rule known to hold (or known not to be needed)?"""
+        return all(f.verdict in (Verdict.HOLDS, Verdict.NOT_NEEDED) for f in self.findings)
+
+    @property
+    def refused(self) -> tuple[Finding, ...]:
+        """Why the infinite-width limit refuses the program; empty if it does not."""
+        return tuple(f for f in self.findings if f.verdict is Verdict.REFUSED)
+
+    @property
+    def beyond(self) -> tuple[str, ...]:
+        """Labels of what lies beyond the theorem, for the results."""
+        return tuple(f.label for f in self.findings if f.verdict is Verdict.BEYOND)
+
+    def __getitem__(self, rule: str) -> Finding:
+        """The finding of the rule whose name starts with `rule`; the gravest if there are several."""
+        found = [f for f in self.findings if f.rule.startswith(rule)]
+        if not found:
+            raise KeyError(f"no rule {rule!r}; the rules are {', '.join(dict.fromkeys(f.rule for f in self.findings))}")
+        return max(found, key=lambda f: list(Verdict).index(f.verdict))
+
+    def __str__(self) -> str:
+        rows = [("rule", "verdict", "why"), *((f.rule, str(f.verdict), f.why) for f in self.findings)]
+        widths = [max(len(row[i]) for row in rows) for i in range(2)]
+        lines = [f"{rule:<{widths[0]}}  {verdict:<{widths[1]}}  {why}".rstrip() for rule, verdict, why in rows]
+        return "\n".join([lines[0], "─" * max(map(len, lines)), *lines[1:]])

@@ -1,0 +1,166 @@
+"""`check` on programs whose verdicts theory §1 states."""
+
+import math
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import pytest
+
+import limitlaw as ll
+from limitlaw.program.report import Verdict
+
+LIMIT, A, B = "scores have a limit", "Assumption 3.1 (a)", "Assumption 3.1 (b)"
+BOUNDED, LIPSCHITZ = "bounded inputs", "pseudo-Lipschitz"
+DEPTH, BEHIND, NARROW = "no attention behind attention", "no MatMul behind", "no narrow heads"
+HOLDS, NOT_NEEDED, UNKNOWN, BEYOND, REFUSED = Verdict
+
+
+def tokens(phi: Callable[[ll.Wide], ll.Wide] = ll.tanh) -> ll.Wide:
+    return phi(ll.matrices(4) @ ll.initial())
+
+
+def attend(q: ll.Wide, k: ll.Wide, v: ll.Wide, scaling: str = "sqrt") -> ll.Wide:
+    return ll.softmax(ll.dot(q, k, scaling)) @ v
+
+
+def tied_queries_and_keys(scaling: str) -> ll.Wide:
+    x, W = tokens(), ll.Matrix()
+    return attend(W @ x, W @ x, ll.Matrix() @ x, scaling)
+
+
+def keys_are_values() -> ll.Wide:
+    x, K = tokens(), ll.Matrix()
+    return attend(ll.Matrix() @ x, K @ x, ll.Matrix() @ (K @ x))
+
+
+def queries_used_outside() -> ll.Wide:
+    x, Q = tokens(), ll.Matrix()
+    return ll.tanh(Q @ x) + attend(Q @ x, ll.Matrix() @ x, ll.Matrix() @ x)
+
+
+def tied_layers() -> ll.Wide:
+    Q, K = ll.Matrix(), ll.Matrix()
+
+    def layer(x: ll.Wide) -> ll.Wide:
+        return x + attend(Q @ x, K @ x, ll.Matrix() @ (ll.Matrix() @ x))
+
+    return layer(layer(tokens()))
+
+
+def matrix_met_its_own_output() -> ll.Scalars:
+    """Both matrices made vectors that they meet again: neither is fresh."""
+    x, Q, K = tokens(), ll.Matrix(), ll.Matrix()
+    again = ll.tanh(Q @ x) + ll.tanh(K @ x)
+    return ll.dot(Q @ again, K @ again)
+
+
+def fused(q: int, k: int) -> ll.Wide:
+    """One family of 3 × 2 matrices for queries, keys and values of two heads."""
+    qkv = ll.Matrix(shape=(3, 2, 1)) @ tokens()
+    return ll.normalised_sum(attend(qkv[q], qkv[k], ll.Matrix(shape=(2, 1)) @ qkv[2]), 0)
+
+
+def rotated() -> ll.Wide:
+    x = tokens()
+    q, k = (ll.rotary(ll.Matrix(rows=8) @ x, range(4)) for _ in "qk")
+    return attend(q, k, ll.Matrix() @ x)
+
+
+CASES: dict[str, tuple[Callable[[], object], dict[str, Verdict]]] = {
+    "the paper's layer": (lambda: ll.attention(tokens(), 2), {}),
+    "the paper's layer, O behind the mixing": (
+        lambda: ll.Matrix() @ attend(*(ll.Matrix() @ tokens() for _ in "qkv")),
+        {},
+    ),
+    "relu": (lambda: ll.attention(tokens(ll.relu), 2), {BOUNDED: NOT_NEEDED}),
+    "Gaussian tokens": (lambda: ll.attention(ll.initial((4,)), 2), {BOUNDED: NOT_NEEDED}),
+    "a user's function": (
+        lambda: ll.attention(tokens(lambda g: ll.map(jnp.tanh, g)), 2),
+        {BOUNDED: UNKNOWN, LIPSCHITZ: UNKNOWN},
+    ),
+    "a user's function of scores": (
+        lambda: ll.apply(jnp.exp, ll.average(ll.tanh(tokens()))),
+        {LIPSCHITZ: UNKNOWN, "no norms": BEYOND},
+    ),
+    "sign": (lambda: ll.attention(tokens(ll.sign), 2), {LIPSCHITZ: BEYOND}),
+    "W_Q = W_K": (lambda: tied_queries_and_keys("sqrt"), {LIMIT: REFUSED, B: BEYOND}),
+    "W_Q = W_K under 1/n": (lambda: tied_queries_and_keys("linear"), {}),
+    "1/n": (lambda: ll.attention(tokens(), 2, scaling="linear"), {}),
+    "W_K = W_V": (keys_are_values, {A: BEYOND}),
+    "W_Q outside": (queries_used_outside, {A: BEYOND}),
+    "initial vectors": (lambda: ll.dot(ll.initial(), ll.initial()), {LIMIT: REFUSED, B: BEYOND}),
+    "Nonlin outputs": (lambda: ll.dot(tokens(), tokens()), {LIMIT: REFUSED, B: BEYOND}),
+    "one fresh matrix is enough": (
+        lambda: ll.dot(ll.tanh(ll.Matrix() @ ll.initial()), ll.Matrix() @ tokens()),
+        {B: BEYOND},
+    ),
+    "tied layers": (
+        tied_layers,
+        {LIMIT: BEYOND, BOUNDED: NOT_NEEDED, DEPTH: BEYOND, BEHIND: BEYOND},
+    ),
+    "matrices that met their own outputs": (
+        matrix_met_its_own_output,
+        {LIMIT: REFUSED, A: BEYOND},
+    ),
+    "fused": (lambda: fused(0, 1), {}),
+    "fused, keys are values": (lambda: fused(0, 2), {A: BEYOND}),
+    "fused, tied": (lambda: fused(1, 1), {LIMIT: REFUSED, B: BEYOND}),
+    "two layers": (
+        lambda: ll.attention(ll.tanh(ll.attention(tokens(), 2)), 2),
+        {DEPTH: BEYOND, BEHIND: BEYOND},
+    ),
+    "MLP behind attention": (lambda: ll.mlp(ll.attention(tokens(), 2)), {BEHIND: BEYOND}),
+    "narrow heads": (lambda: ll.attention(tokens(), 2, head_dim=8), {NARROW: BEYOND}),
+    "LayerNorm": (lambda: ll.layernorm(tokens()), {"no norms": BEYOND}),
+    "rotary": (rotated, {"no rotary": BEYOND, NARROW: BEYOND}),
+    "infinitely many heads": (lambda: ll.attention(tokens(), math.inf), {"finitely many heads": BEYOND}),
+    "an MLP": (lambda: ll.mlp(tokens()), {}),
+    "a readout of fixed dimension": (lambda: ll.mlp(ll.data(jnp.eye(3)), dim=10), {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_verdicts(case: str) -> None:
+    """Exactly the rules listed have another verdict than "holds"."""
+    build, expected = CASES[case]
+    report = ll.check(build())
+    found = {f.rule: report[f.rule].verdict for f in report.findings if f.verdict is not HOLDS}
+    assert len(found) == len(expected), str(report)
+    for rule, verdict in expected.items():
+        assert report[rule].verdict is verdict, str(report)
+    assert report.covered == all(verdict is NOT_NEEDED for verdict in expected.values())
+    assert bool(report.refused) == (REFUSED in expected.values())
+
+
+def test_labels_name_what_lies_beyond() -> None:
+    """Results carry these labels; depth counts layers of random scores."""
+    x = tokens()
+    for _ in range(3):
+        x = x + ll.attention(x, 2, head_dim=8)
+    report = ll.check(x)
+    assert "depth 3" in report.beyond
+    assert "narrow heads of dimension 8" in report.beyond
+
+
+def test_refusals_name_the_node_and_a_way_out() -> None:
+    """A refusal says which value of the printed program, why, and what to do instead."""
+    y = tied_queries_and_keys("sqrt")
+    (finding,) = ll.check(y).refused
+    assert finding.values[0].op.__class__.__name__ == "Dot"
+    name, _, _ = finding.why.partition(":")
+    assert f"{name} " in str(y)
+    assert "scaling='linear'" in finding.why
+
+
+def test_the_report_prints_a_row_for_each_rule() -> None:
+    """A table: one line for each finding, below a heading and a rule."""
+    report = ll.check(ll.attention(tokens(), 2))
+    lines = str(report).splitlines()
+    assert len(lines) == len(report.findings) + 2
+    assert all(f.rule in line for f, line in zip(report.findings, lines[2:], strict=True))
+
+
+def test_a_repeated_head_family_of_many_members_is_quick() -> None:
+    """256 heads with tied queries and keys: the refusal is found on families, not on 256 graph copies."""
+    x, W = tokens(), ll.Matrix(shape=(256, 1))
+    assert ll.check(ll.dot(W @ x, W @ x)).refused
