@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from limitlaw.arguments import positive_int
-from limitlaw.engines import common
+from limitlaw.engines import common, linear
 from limitlaw.engines.weights import BLOCK, DrawnWeights, Weights
 from limitlaw.program import ops
 from limitlaw.program.graph import ancestors, matrices_of
 from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.shapes import batch_index, finite_shape
+from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
 from limitlaw.progress import track
 
@@ -163,8 +163,7 @@ def _rotary(value: Any, op: ops.Rotary, run: Run) -> Float[Array, "..."]:
 
 
 def _mix(value: Any, op: ops.Mix, run: Run) -> Float[Array, "..."]:
-    a, w = run[op.a], run[op.w]
-    return a @ w if a.ndim > 1 else (a[None] @ w)[..., 0, :]
+    return linear.mix(op, run[op.a], run[op.w])
 
 
 def _scale(value: Any, op: ops.Scale, run: Run) -> Float[Array, "..."]:
@@ -176,24 +175,23 @@ def _add(value: Any, op: ops.Add, run: Run) -> Float[Array, "..."]:
 
 
 def _sum(value: Any, op: ops.Sum, run: Run) -> Float[Array, "..."]:
-    size = math.prod(op.x.shape[a] for a in op.axes)
-    return run[op.x].sum(axis=op.axes) / (math.sqrt(size) if op.normalised else 1.0)
+    return linear.total(op, run[op.x])
 
 
 def _stack(value: Any, op: ops.Stack, run: Run) -> Float[Array, "..."]:
-    return jnp.stack([run[term] for term in op.terms], axis=op.axis)
+    return linear.stack(op, [run[term] for term in op.terms])
 
 
 def _index(value: Any, op: ops.Index, run: Run) -> Float[Array, "..."]:
-    return run[op.x][batch_index(op.index, op.x.ndim)]
+    return linear.index(op, run[op.x])
 
 
 def _reshape(value: Any, op: ops.Reshape, run: Run) -> Float[Array, "..."]:
-    return run[op.x].reshape(*value.shape, *run[op.x].shape[op.x.ndim :])
+    return linear.reshape(op, value.shape, run[op.x])
 
 
 def _transpose(value: Any, op: ops.Transpose, run: Run) -> Float[Array, "..."]:
-    return run[op.x].transpose(*op.axes, *range(op.x.ndim, run[op.x].ndim))
+    return linear.transpose(op, run[op.x])
 
 
 RULES: dict[type[ops.Op], Callable[[Any, Any, Run], Float[Array, "..."]]] = {

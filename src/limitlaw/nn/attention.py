@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from limitlaw.arguments import positive_int
+from limitlaw.arguments import non_negative, positive_int
 from limitlaw.program.functions import dot, normalised_sum, softmax
 from limitlaw.program.ops import Matrix
 from limitlaw.program.space import as_dim, n
@@ -38,6 +38,8 @@ def attention(
     head = model if head_dim is None else as_dim("head_dim", positive_int("head_dim", head_dim))
     family = (heads, 1)  # one matrix a head, the same for all tokens
     tokens = x[..., None, :]
+    stds = {"q_std": q_std, "k_std": k_std, "v_std": v_std, "o_std": o_std}
+    q_std, k_std, v_std, o_std = (non_negative(name, std) for name, std in stds.items())
     q, k, v = (Matrix(std, family, rows=head, cols=x.dim) @ tokens for std in (q_std, k_std, v_std))
     A = softmax(dot(q, k, scaling), mask)
     return normalised_sum(A @ (Matrix(o_std, family, rows=model, cols=head) @ v), axis=-2)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.arguments import one_of, positive_int
+from limitlaw.arguments import non_negative, one_of, positive_int
 from limitlaw.nn.feedforward import with_bias
 from limitlaw.program.ops import Matrix
 from limitlaw.program.space import Dim, n
@@ -34,7 +34,7 @@ def conv1d(
         raise ValueError("x must have a last batch axis of positions, got a single vector; stack([x]) makes it one")
     size = positive_int("kernel_size", kernel_size)
     windows = _windows(int(x.shape[-1]), size, one_of("padding", padding, PADDINGS))
-    W = Matrix(std / math.sqrt(size), (size, 1), rows=dim, cols=x.dim)
+    W = Matrix(non_negative("std", std) / math.sqrt(size), (size, 1), rows=dim, cols=x.dim)
     return with_bias((W @ (windows @ x[..., None, :])).sum(axis=-2), bias_std)
 
 

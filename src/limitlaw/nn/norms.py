@@ -1,15 +1,18 @@
 """LayerNorm and RMSNorm as they start: scale 1, shift 0."""
 
+from limitlaw.arguments import non_negative
 from limitlaw.program.functions import average
 from limitlaw.program.named import rsqrt
-from limitlaw.program.values import Wide
+from limitlaw.program.values import Wide, wide
 
 
 def layernorm(x: Wide, eps: float = 1e-5) -> Wide:
     """c / √(average(c²) + eps) with c = x − average(x), for each vector of the batch."""
+    x = wide("x", x)
     return rmsnorm(x - average(x), eps)
 
 
 def rmsnorm(x: Wide, eps: float = 1e-5) -> Wide:
     """x / √(average(x²) + eps), for each vector of the batch."""
-    return x * rsqrt(average(x * x) + eps)
+    x = wide("x", x)
+    return x * rsqrt(average(x * x) + non_negative("eps", eps))

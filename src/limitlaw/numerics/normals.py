@@ -4,47 +4,76 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, UInt32
+from jaxtyping import Array, DTypeLike, Float, Key, UInt32, UInt64
 
-RADIUS_BITS = 40  # of the 64 random bits of a pair; the radius reaches √(2·41·ln 2) = 7.5
+RADIUS_BITS = 40  # of the 64 random bits of a pair
 ANGLE_BITS = 64 - RADIUS_BITS
+LARGEST = math.sqrt(2 * (RADIUS_BITS + 1) * math.log(2))  # the radius of the smallest U, 2⁻⁴¹: no draw is beyond 7.54
+
+# Terms of the Taylor series of cos and sin that reach full precision at an eighth of a turn.
+_TERMS = {jnp.dtype(jnp.float64): (9, 8), jnp.dtype(jnp.float32): (6, 5)}
 
 
-def normal_pairs(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Two arrays (R cos Θ, R sin Θ) of independent standard normals, with −2 log U = R² and Θ uniform.
+def normal_pairs(
+    key: Key[Array, ""], shape: tuple[int, ...], dtype: DTypeLike = jnp.float64
+) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """Two arrays of independent standard normals, one pair from each 64 random bits."""
+    return pairs_from_bits(jax.random.bits(key, shape, jnp.uint64), dtype)
+
+
+def pairs_from_bits(
+    bits: UInt64[Array, "..."], dtype: DTypeLike = jnp.float64
+) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """(R cos Θ, R sin Θ) with −2 log U = R² and Θ uniform: standard normals, independent of each other.
 
     One 64-bit word makes a pair: 40 bits for U, 24 for Θ. The grid of angles is uniform, so that every polynomial
-    in (cos Θ, sin Θ) of degree below 2²⁴ has its exact mean; the midpoints of U err by 2⁻⁴⁰.
+    in (cos Θ, sin Θ) of degree below 2²⁴ has its exact mean; the midpoints of U err by 2⁻⁴⁰. In float32 the same
+    words make the same pairs, up to rounding relative to R.
     """
-    bits = jax.random.bits(key, shape, jnp.uint64)
-    U = ((bits >> ANGLE_BITS).astype(jnp.float64) + 0.5) * 2.0**-RADIUS_BITS
-    R = jnp.sqrt(-2.0 * jnp.log(U))
-    cos, sin = _cos_sin_turns((bits << RADIUS_BITS >> RADIUS_BITS).astype(jnp.uint32))
+    cos, sin = _cos_sin_turns((bits << RADIUS_BITS >> RADIUS_BITS).astype(jnp.uint32), dtype)
+    R = jnp.sqrt(-2.0 * log_uniform(bits >> ANGLE_BITS, dtype))
     return R * cos, R * sin
 
 
-def normal(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: DTypeLike = jnp.float64) -> Float[Array, "..."]:
     """Independent standard normals."""
     count = math.prod(shape)
-    pairs = normal_pairs(key, ((count + 1) // 2,))
+    pairs = normal_pairs(key, ((count + 1) // 2,), dtype)
     return jnp.concatenate(pairs)[:count].reshape(shape)
 
 
-def _cos_sin_turns(k: UInt32[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """cos and sin of 2π(k + ½)/2²⁴: the quadrant from the top two bits, Taylor series on an eighth of a turn."""
-    step = 2.0**-ANGLE_BITS
+def log_uniform(j: UInt64[Array, "..."], dtype: DTypeLike) -> Float[Array, "..."]:
+    """log U for the midpoint U = (j + ½)/2⁴⁰.
+
+    U has 41 bits, exact in float64. In float32 the one of U and V = 1 − U that is at most ½ keeps its relative
+    precision, and log U is log U or log1p(−V): small radii are as fine as large ones are far.
+    """
+    step = 2.0**-RADIUS_BITS
+    if jnp.dtype(dtype) == jnp.float64:
+        return jnp.log((j.astype(jnp.float64) + 0.5) * step)
+    upper = j >= 2 ** (RADIUS_BITS - 1)
+    mirrored = jnp.where(upper, 2**RADIUS_BITS - 1 - j, j)
+    U = (mirrored.astype(dtype) + 0.5) * step
+    return jnp.where(upper, jnp.log1p(-U), jnp.log(U))
+
+
+def _cos_sin_turns(
+    k: UInt32[Array, "..."], dtype: DTypeLike = jnp.float64
+) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """cos and sin of 2π(k + ½)/2²⁴ − π/4: the quadrant from the top two bits, Taylor series on an eighth of a turn."""
     quadrant = k >> (ANGLE_BITS - 2)
-    rest = (k & (2 ** (ANGLE_BITS - 2) - 1)).astype(jnp.float64)
-    angle = 2 * math.pi * ((rest + 0.5) * step - 0.125)  # within ±π/4
+    rest = (k & (2 ** (ANGLE_BITS - 2) - 1)).astype(dtype)
+    angle = 2 * math.pi * 2.0**-ANGLE_BITS * (rest - (2 ** (ANGLE_BITS - 3) - 0.5))  # within ±π/4; 22 bits, exact
     square = angle * angle
-    cos = _series(square, [(-1) ** j / math.factorial(2 * j) for j in range(9)])
-    sin = _series(square, [(-1) ** j / math.factorial(2 * j + 1) for j in range(8)]) * angle
+    cos_terms, sin_terms = _TERMS[jnp.dtype(dtype)]
+    cos = series(square, [(-1) ** j / math.factorial(2 * j) for j in range(cos_terms)])
+    sin = series(square, [(-1) ** j / math.factorial(2 * j + 1) for j in range(sin_terms)]) * angle
     odd = quadrant % 2 == 1
-    sign = jnp.where(quadrant >= 2, -1.0, 1.0)
+    sign = jnp.where(quadrant >= 2, -1.0, 1.0).astype(dtype)
     return sign * jnp.where(odd, -sin, cos), sign * jnp.where(odd, cos, sin)
 
 
-def _series(x: Float[Array, "..."], coefficients: list[float]) -> Float[Array, "..."]:
+def series(x: Float[Array, "..."], coefficients: list[float]) -> Float[Array, "..."]:
     """Σ_j coefficients[j] x^j by Horner's rule."""
     total = jnp.full_like(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):

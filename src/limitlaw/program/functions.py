@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.arguments import covariance, one_of, positive_int, real_array
-from limitlaw.nonlinearities import user_function
+from limitlaw.arguments import covariance, is_traced, one_of, positive_int, real_array
+from limitlaw.nonlinearities import Nonlinearity, user_function
 from limitlaw.program import ops, shapes
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import Shape
@@ -83,12 +83,38 @@ def average(w: Wide) -> Scalars:
 
 def map(phi: Callable[..., Any], *args: Any) -> Wide:
     """φ applied coordinate by coordinate to vectors and numbers, with broadcasting of batch axes."""
-    return coordinatewise(user_function(phi), *(a if isinstance(a, Value) else scalars(a) for a in args))
+    function = user_function(phi)
+    w = coordinatewise(function, *(a if isinstance(a, Value) else scalars(a) for a in args))
+    if function is not phi:
+        _check_coordinatewise(function, w)
+    return w
+
+
+def _check_coordinatewise(phi: Nonlinearity, w: Wide) -> None:
+    """Raise if φ mixes coordinates or batch entries: φ of one entry must be that entry of φ."""
+    op = w.op
+    assert isinstance(op, ops.Map)
+    shape = tuple(2 if size == math.inf else int(size) for size in w.shape)
+    size = 3 * math.prod(shape)
+    with jax.ensure_compile_time_eval():
+        arrays = [jnp.cos(1.0 + i + jnp.arange(size)).reshape(*shape, 3) for i in range(len(op.args))]
+        whole = phi(*arrays)
+        for corner in (slice(0, 1), slice(-1, None)):
+            entry = (corner,) * (len(shape) + 1)
+            part = phi(*(array[entry] for array in arrays))
+            if is_traced(whole) or is_traced(part):
+                return
+            if part.shape != whole[entry].shape or not np.allclose(part, whole[entry], rtol=1e-4, equal_nan=True):
+                raise ValueError(
+                    f"{phi.name} must act coordinate by coordinate: φ of one entry differs from that entry of φ; "
+                    "hand arrays to map as arguments"
+                )
 
 
 def apply(f: Callable[..., Any], *args: Any) -> Scalars:
     """f of whole arrays of numbers: any function that jax.numpy can evaluate."""
-    return whole(getattr(f, "__name__", "f"), f, *args)
+    name = getattr(f, "__name__", "f")
+    return whole("f" if name == "<lambda>" else name, f, *args)
 
 
 def softmax(p: Scalars, mask: Any = None) -> Scalars:
@@ -96,7 +122,7 @@ def softmax(p: Scalars, mask: Any = None) -> Scalars:
 
     `mask` is None, "causal", or an array of booleans that broadcasts to p's shape: True where the token is seen.
     """
-    p = scalars(p)
+    p = scalars(p, "p")
     if not p.ndim:
         raise ValueError("softmax needs a last axis to sum over, got numbers without batch axes")
     if mask is None:
@@ -116,7 +142,8 @@ def _masked_softmax(p: jax.Array, visible: jax.Array) -> jax.Array:
 def _visible(mask: Any, shape: Shape) -> Any:
     """The mask as an array of booleans that broadcasts to `shape`, with a token to see in every row."""
     if isinstance(mask, str):
-        one_of("mask", mask, ("causal",))
+        if mask != "causal":
+            raise ValueError(f"mask must be None, 'causal' or an array of booleans (True: seen), got {mask!r}")
         if len(shape) < 2 or shape[-1] != shape[-2]:
             raise ValueError(f"mask='causal' needs scores of shape (…, s, s), got {shape}")
         return np.tri(int(shape[-1]), dtype=bool)
@@ -167,4 +194,7 @@ def rotary(w: Wide, positions: Any, base: float = 10_000.0) -> Wide:
         raise ValueError(f"positions must broadcast to w's batch shape {w.shape}, got {positions.shape}")
     if not w.dim.wide and w.dim.at(1) % 2:
         raise ValueError(f"rotary turns pairs of coordinates: w needs an even dimension, got {w.dim}")
-    return Wide(ops.Rotary(w, positions, float(base)), w.shape, w.dim)
+    base = float(real_array("base", base))
+    if base <= 0:
+        raise ValueError(f"base must be positive, got {base:g}")
+    return Wide(ops.Rotary(w, positions, base), w.shape, w.dim)

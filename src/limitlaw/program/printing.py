@@ -69,7 +69,7 @@ class Names:
             return self.matrices[value]
         if value in self.number:
             return _LETTERS.get(type(value.op), _LINEAR) + str(self.number[value]).translate(_DIGITS)
-        return "1" if isinstance(value.op, ops.Ones) else _numbers(value.op.value)  # type: ignore[attr-defined]
+        return "𝟏" if isinstance(value.op, ops.Ones) else _numbers(value.op.value)  # type: ignore[attr-defined]
 
 
 def instruction(value: Value, names: Names) -> tuple[str, str]:
@@ -89,13 +89,14 @@ def _dot(op: Any, names: Names) -> str:
 
 def _power(dim: object, power: str) -> str:
     base = str(dim)
-    return f"{base if base.isalnum() and not base[:-1].isdigit() else f'({base})'}^{{{power}}}"
+    return f"{base if base == 'n' or base.isdigit() else f'({base})'}^{{{power}}}"
 
 
 def _sum(op: Any, names: Names) -> str:
     axes = ", ".join(map(str, op.axes))
     size = math.prod(op.x.shape[a] for a in op.axes)
-    return (f"{size}^{{-1/2}} " if op.normalised else "") + f"Σ {names[op.x]} over axis {axes}"
+    factor = f"{'∞' if size == math.inf else size}^{{-1/2}} " if op.normalised else ""
+    return f"{factor}Σ {names[op.x]} over axis {axes}"
 
 
 _FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 Size = int | float  # a positive int, or math.inf
@@ -24,10 +25,15 @@ def broadcast(name: str, *shapes: Shape) -> Shape:
 
 def indexed(name: str, shape: Shape, index: Any) -> Shape:
     """The shape of `w[index]` for w of shape `shape`; nothing is allocated for basic indices."""
+    index = batch_index(index, len(shape))
     try:
-        return _restored(np.broadcast_to(np.empty(()), _finite(shape))[index].shape)
+        first, second = (np.broadcast_to(0.0, _finite(shape, size))[index].shape for size in (_INFINITE, _INFINITE + 1))
     except IndexError as error:
         raise IndexError(f"{name} of batch shape {shape} cannot be indexed by {index!r}: {error}") from None
+    result = _restored(first)
+    if any(a != b and size != math.inf for a, b, size in zip(first, second, result, strict=True)):
+        raise ValueError(f"{name} of batch shape {shape}: take an infinite axis whole, or finitely many of its entries")
+    return result
 
 
 def reduced(name: str, shape: Shape, axis: int | tuple[int, ...] | None) -> tuple[tuple[int, ...], Shape]:
@@ -52,6 +58,8 @@ def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shap
         raise ValueError(f"{name}: the function fails on arrays of shape {given}: {error}") from error
     if not hasattr(result, "shape"):
         raise TypeError(f"{name}: the function must return one array, got {type(result).__name__}")
+    if jnp.issubdtype(result.dtype, jnp.complexfloating):
+        raise TypeError(f"{name}: the function must return real numbers, got {result.dtype}")
     return _restored(result.shape)
 
 
@@ -70,7 +78,7 @@ def batch_index(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
 
 
 def _axes_used(part: Any) -> int:
-    if part is None or part is Ellipsis:
+    if part is None or part is Ellipsis or isinstance(part, bool):
         return 0
     return int(part.ndim) if isinstance(part, np.ndarray) and part.dtype.kind == "b" else 1
 
@@ -80,8 +88,8 @@ def finite_shape(shape: Shape) -> tuple[int, ...]:
     return tuple(map(int, shape))
 
 
-def _finite(shape: Shape) -> tuple[int, ...]:
-    return tuple(_INFINITE if size == math.inf else int(size) for size in shape)
+def _finite(shape: Shape, infinite: int = _INFINITE) -> tuple[int, ...]:
+    return tuple(infinite if size == math.inf else int(size) for size in shape)
 
 
 def _restored(shape: tuple[int, ...]) -> Shape:

@@ -6,6 +6,7 @@ Operators write instructions; shapes and spaces are checked as the instruction i
 import dataclasses
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
 import jax.numpy as jnp
@@ -29,6 +30,8 @@ class Indexable(Value):
     __array_ufunc__ = None  # `array * w` is ours, not NumPy's loop over the entries of the array
 
     def _made(self: This, op: ops.Op, shape: Shape) -> This:
+        if isinstance(self.op, ops.Rotary):
+            raise TypeError("rotary(w) may only enter a dot: index, reshape and add up w before you rotate it")
         return dataclasses.replace(self, op=op, shape=shape)
 
     def __getitem__(self: This, index: Any) -> This:
@@ -44,13 +47,14 @@ class Indexable(Value):
 
     def mean(self: This, axis: int | tuple[int, ...] | None = None) -> This:
         """The mean over batch axes (over coordinates it is `average`)."""
-        total = self.sum(axis)
-        count = math.prod(self.shape) / math.prod(total.shape)
-        return cast(This, cast(Any, total) / count)
+        axes, _ = shapes.reduced("mean", self.shape, axis)
+        return cast(This, cast(Any, self.sum(axis)) / math.prod(self.shape[a] for a in axes))
 
     def reshape(self: This, *shape: Any) -> This:
         """The same entries in another batch shape, as `numpy.reshape`."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        if shapes.is_infinite(self.shape):
+            raise ValueError(f"reshape: an infinite axis cannot be reshaped, got batch shape {self.shape}")
         new = shapes.of_function("reshape", lambda a: jnp.reshape(a, tuple(wanted)), self.shape)
         return self._made(ops.Reshape(self, new), new)
 
@@ -58,15 +62,21 @@ class Indexable(Value):
         """The batch axes in another order, as `numpy.transpose`."""
         wanted = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
         order = tuple(wanted) or tuple(reversed(range(self.ndim)))
-        if sorted(a % self.ndim if self.ndim else a for a in order) != list(range(self.ndim)):
+        counted = tuple(a + self.ndim if a < 0 else a for a in order)
+        if sorted(counted) != list(range(self.ndim)):
             raise ValueError(f"transpose: axes must be an order of the {self.ndim} batch axes, got {order}")
-        order = tuple(a % self.ndim for a in order)
+        order = counted
         return self._made(ops.Transpose(self, order), tuple(self.shape[a] for a in order))
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("a value without batch axes has no length")
+            raise TypeError("a value without batch axes has no length and no entries")
+        if self.shape[0] == math.inf:
+            raise TypeError("an infinite axis has no length and no list of entries")
         return int(self.shape[0])
+
+    def __iter__(self: This) -> Iterator[This]:
+        return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:
         raise TypeError("a value of a program is random and has no truth value")
@@ -114,9 +124,11 @@ class Scalars(Indexable):
         return elementwise("abs", jnp.abs, self)
 
     def __matmul__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Wide) else whole("matmul", jnp.matmul, self, other)
+        return NotImplemented if isinstance(other, Wide | Matrix) else whole("matmul", jnp.matmul, self, other)
 
     def __rmatmul__(self, other: Any) -> "Scalars":
+        if isinstance(other, Matrix):
+            raise TypeError("a Matrix multiplies vectors of a program, got Scalars")
         return whole("matmul", jnp.matmul, other, self)
 
 
@@ -139,7 +151,7 @@ class Wide(Indexable):
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> "Wide":
-        return self + (-other)
+        return self + (-cast(Any, other) if isinstance(other, Value) else -scalars(other))
 
     def __rsub__(self, other: Any) -> "Wide":
         return -self + other
@@ -210,13 +222,13 @@ def wide(name: str, value: object) -> Wide:
     return value
 
 
-def scalars(value: object) -> Scalars:
+def scalars(value: object, name: str = "an array in a program") -> Scalars:
     """`value` as Scalars: numbers and arrays become constants."""
     if isinstance(value, Scalars):
         return value
     if isinstance(value, Value):
-        raise TypeError(f"expected numbers (Scalars or an array), got {value!r}")
-    array = real_array("an array in a program", value)
+        raise TypeError(f"{name} must be numbers (Scalars or an array), got {value!r}")
+    array = real_array(name, value)
     return Scalars(ops.Constant(array), array.shape)
 
 
@@ -279,7 +291,7 @@ def coordinatewise(phi: Nonlinearity, *args: Value) -> Wide:
 
 def elementwise(name: str, f: Any, *args: Any) -> Scalars:
     """f of numbers, entry by entry with broadcasting."""
-    values = tuple(map(scalars, args))
+    values = tuple(scalars(a, f"an argument of {name}") for a in args)
     shape = shapes.broadcast(name, *(v.shape for v in values))
     if shapes.of_function(name, f, *(v.shape for v in values)) != shape:
         raise ValueError(f"{name} must act entry by entry on shape {shape}")
@@ -288,7 +300,7 @@ def elementwise(name: str, f: Any, *args: Any) -> Scalars:
 
 def whole(name: str, f: Any, *args: Any) -> Scalars:
     """f of whole arrays of numbers."""
-    values = tuple(map(scalars, args))
+    values = tuple(scalars(a, f"an argument of {name}") for a in args)
     if any(shapes.is_infinite(v.shape) for v in values):
         raise ValueError(f"{name} cannot mix an infinite axis; softmax and elementwise functions can have one")
     return Scalars(ops.Apply(f, values, None, name), shapes.of_function(name, f, *(v.shape for v in values)))

@@ -1,0 +1,125 @@
+"""The χ distribution: lengths of standard Gaussian vectors, exact in law and without drawing the vectors."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, DTypeLike, Float, Int, Key, UInt64
+
+from limitlaw.arguments import positive_int
+from limitlaw.numerics.normals import ANGLE_BITS, LARGEST, log_uniform, pairs_from_bits, series
+
+DIRECT = 12  # up to so many degrees of freedom the definition is faster than rejection
+GRAIN = 2.0**-32  # of the uniform variable that accepts or rejects
+MOST_TERMS = 24  # of the series of the acceptance probability; a logarithm is faster than more
+
+Degrees = int | Int[np.ndarray, "..."]
+State = tuple[Int[Array, ""], Float[Array, "..."], Any]
+
+
+def chi(
+    key: Key[Array, ""], df: Degrees, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
+) -> Float[Array, "..."]:
+    """Independent χ_df variables: the length of a standard Gaussian vector in R^df, for each entry of `shape`.
+
+    `df` ≥ 1 is known in advance (no tracer) and broadcasts to `shape`. An entry depends on `key` and on its place
+    in `shape` alone, so that a draw is the same whatever other draws are vmapped beside it.
+    """
+    degrees = _degrees(df, shape)
+    if degrees.size == 0:
+        return jnp.zeros(shape, dtype)
+    draw = _direct if degrees.max() <= DIRECT else _rejection
+    return draw(key, degrees, shape, dtype)
+
+
+def _degrees(df: Degrees, shape: tuple[int, ...]) -> Int[np.ndarray, "..."]:
+    """`df` as an array that broadcasts to `shape`, of shape () when all its entries are equal."""
+    degrees = np.asarray(df)
+    np.broadcast_to(degrees, shape)
+    for smallest in degrees.ravel()[:1] if degrees.size == 1 else degrees.min(initial=1, keepdims=True).ravel():
+        positive_int("df", smallest)
+    return degrees.ravel()[0] if degrees.size and (degrees == degrees.flat[0]).all() else degrees
+
+
+def _direct(
+    key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...], dtype: DTypeLike
+) -> Float[Array, "..."]:
+    """χ²_df = −2 log(U_1 ⋯ U_k) + Z² [df odd], k = ⌊df/2⌋."""
+    odd = df % 2 == 1
+    k = df // 2
+    bits = jax.random.bits(key, (int(k.max()) + bool(odd.any()), *shape), jnp.uint64)
+    square = jnp.zeros(shape, dtype)
+    for i in range(int(k.max())):
+        square += -2.0 * log_uniform(bits[i] >> ANGLE_BITS, dtype) * (i < k)
+    if odd.any():
+        square += pairs_from_bits(bits[-1], dtype)[0] ** 2 * odd
+    return jnp.sqrt(square)
+
+
+def _rejection(
+    key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...], dtype: DTypeLike
+) -> Float[Array, "..."]:
+    """χ_df = √(2d w³), where w = 1 + x/√(9d), d = df/2 − ⅓ and x is normal, accepted with the probability below.
+
+    Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000). Each round makes two
+    candidates from two words; the rounds go on, under `vmap` for the whole batch, while an entry has accepted none.
+    One degree of freedom is a coordinate of a vector in R³, a uniform part of its length: χ_1 = U χ_3.
+    """
+    one = df == 1
+    d = jnp.asarray(np.where(one, 3, df) / 2 - 1 / 3, dtype)
+    terms = _terms(np.where(one, 3, df).min() / 2 - 1 / 3)
+
+    def first(i: Int[Array, ""] | int) -> tuple[Float[Array, "..."], Any]:
+        return _candidate(jax.random.bits(jax.random.fold_in(key, i), (2, *shape), jnp.uint64), d, terms)
+
+    def again(state: State) -> State:
+        i, w, accepted = state
+        new, now = first(i)
+        return i + 1, jnp.where(accepted, w, new), accepted | now
+
+    _, w, _ = jax.lax.while_loop(lambda state: ~state[2].all(), again, (jnp.asarray(1), *first(0)))
+    length = jnp.sqrt(2 * d) * w * jnp.sqrt(w)
+    if one.any():
+        U = jnp.exp(log_uniform(jax.random.bits(jax.random.fold_in(key, -1), shape, jnp.uint64) >> ANGLE_BITS, dtype))
+        length *= jnp.where(one, U, 1.0)
+    return length
+
+
+def _terms(d: float) -> int | None:
+    """The order of the series of log(1 + t) that leaves less than GRAIN of log p, or None when that is too many.
+
+    p is `_acceptance` for this d or a larger one, and |t| ≤ LARGEST/√(9d).
+    """
+    t = LARGEST / math.sqrt(9 * d)
+    orders = range(5, 5 + MOST_TERMS)
+    return next((k for k in orders if t < 1 and 3 * d * t**k / (k * (1 - t)) < GRAIN), None)
+
+
+def _candidate(
+    bits: UInt64[Array, "2 ..."], d: Float[Array, "..."], terms: int | None
+) -> tuple[Float[Array, "..."], Any]:
+    """w from the first of two candidates that is accepted, and whether one is."""
+    scale = 1 / jnp.sqrt(9 * d)
+    t, other = (x * scale for x in pairs_from_bits(bits[0], d.dtype))
+    uniform, last = (_uniform(bits[1] >> shift, d.dtype) for shift in (0, 32))
+    accepted = uniform < _acceptance(t, d, terms)
+    return 1 + jnp.where(accepted, t, other), accepted | (last < _acceptance(other, d, terms))
+
+
+def _acceptance(t: Float[Array, "..."], d: Float[Array, "..."], terms: int | None) -> Float[Array, "..."]:
+    """p = exp(x²/2 + d − dw³ + d log w³), w = 1 + t, t = x/√(9d); 0 if w ≤ 0.
+
+    With 9dt² = x² the exponent is 3d (log(1 + t) − t + t²/2 − t³/3) = −3d (t⁴/4 − t⁵/5 + …), which is used when d is
+    large: it needs no logarithm, and float32 does not cancel.
+    """
+    if terms is None:
+        w = jnp.maximum(1 + t, jnp.finfo(t.dtype).tiny)
+        return jnp.exp(3 * d * (jnp.log(w) - t + t**2 / 2 - t**3 / 3))
+    return jnp.exp(-3 * d * (t**2) ** 2 * series(t, [(-1) ** k / k for k in range(4, terms)]))
+
+
+def _uniform(bits: UInt64[Array, "..."], dtype: DTypeLike) -> Float[Array, "..."]:
+    """Midpoints (j + ½) 2⁻³² from the low 32 bits."""
+    return (bits.astype(jnp.uint32).astype(dtype) + 0.5) * GRAIN

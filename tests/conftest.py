@@ -1,0 +1,18 @@
+"""What all tests share: JAX in 64-bit mode, and a way to see the library's own error messages."""
+
+from collections.abc import Iterator
+
+import jax
+import jaxtyping
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture
+def as_user() -> Iterator[None]:
+    """Runtime type checks off, as users run the library: a wrong type meets our message, not beartype's."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)

@@ -1,0 +1,248 @@
+"""Imports point one way (design.md, "Layout"), private JAX is not used, and public names are documented."""
+
+import ast
+import dataclasses
+import graphlib
+import inspect
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+import limitlaw
+
+ROOT = pathlib.Path(limitlaw.__file__).parent
+LEAVES = {"arguments", "progress"}  # importable from everywhere, importing nothing of limitlaw
+# A part imports only parts of lower rank; "" is limitlaw/__init__.py.
+RANK = dict.fromkeys(LEAVES, 0) | {
+    "numerics": 1,
+    "nonlinearities": 2,
+    "program": 3,
+    "laws": 3,
+    "nn": 4,
+    "engines": 4,
+    "divergence": 4,
+    "": 5,
+    "experiments": 6,
+    "figures": 6,
+    "torch": 6,
+    "cli": 7,
+    "__main__": 8,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Import:
+    """`source` imports `target`, both dotted; `late` inside a function or for type checkers only."""
+
+    source: str
+    target: str
+    late: bool
+
+    def __str__(self) -> str:
+        return f"{self.source} imports {self.target}"
+
+
+def module_name(path: pathlib.Path) -> str:
+    """The dotted name of a source file."""
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_name(path): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+PACKAGES = {module_name(path) for path in ROOT.rglob("__init__.py")}
+
+
+def imports(module: str, text: str, packages: set[str] = PACKAGES) -> list[Import]:
+    """Every import of a module; `from package import name` gives "package.name", whether module or object."""
+    found = []
+
+    def visit(node: ast.AST, late: bool) -> None:
+        if isinstance(node, ast.Import):
+            found.extend(Import(module, alias.name, late) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = module.split(".")[: None if module in packages else -1]
+            base = parents[: len(parents) + 1 - node.level] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            found.extend(Import(module, f"{source}.{alias.name}", late) for alias in node.names)
+        late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        late = late or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+        for child in ast.iter_child_nodes(node):
+            visit(child, late)
+
+    visit(ast.parse(text), False)
+    return found
+
+
+def part(name: str) -> str:
+    """The part of limitlaw a dotted name belongs to: a subpackage, a top-level module, or "" for its public names."""
+    first = [*name.split("."), ""][1]
+    return first if first in RANK or f"limitlaw.{first}" in SOURCES else ""
+
+
+def problems(found: list[Import]) -> Iterator[str]:
+    """The imports that design.md forbids."""
+    for item in found:
+        if item.target.split(".")[0] != "limitlaw":
+            continue
+        source, target = part(item.source), part(item.target)
+        if source not in RANK or target not in RANK:
+            yield f"{item}: give it a place in RANK"
+        elif source in LEAVES or (source != target and RANK[source] <= RANK[target]):
+            yield f"{item}: against the direction of imports"
+        elif source != target and (target == "torch" or (target == "cli" and source != "__main__")):
+            yield f"{item}: nothing imports {target}"
+        elif source == "figures" and target in ("engines", ""):
+            yield f"{item}: figures import no engine"
+        elif {engine(item.source), engine(item.target)} == {"dense", "conditional"}:
+            yield f"{item}: the dense engine and the core never meet"
+        elif source == "program" and item.late and (item.source, item.target) != LATE:
+            yield f"{item}: late imports inside program are for printing only"
+
+
+LATE = ("limitlaw.program.values", "limitlaw.program.printing.text")
+
+
+def engine(name: str) -> str:
+    """The module of limitlaw.engines that a name belongs to."""
+    parts = name.split(".")
+    return parts[2] if parts[:2] == ["limitlaw", "engines"] and len(parts) > 2 else ""
+
+
+def cycle(found: list[Import]) -> list[str]:
+    """A cycle of modules that import each other as they load, or nothing."""
+    graph: dict[str, set[str]] = {}
+    for item in found:
+        if not item.late:
+            module = item.target if item.target in SOURCES else item.target.rpartition(".")[0]
+            graph.setdefault(item.source, set()).add(module)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return []
+
+
+def private_jax(text: str) -> set[str]:
+    """Dotted names below jax that are not public: underscores, jax.interpreters, jax.core but for Tracer."""
+    tree = ast.parse(text)
+    alias = {"jax": "jax"}
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {name.name for name in node.names}
+            alias |= {name.asname: name.name for name in node.names if name.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {f"{node.module}.{name.name}" for name in node.names}
+            alias |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            root, dot, rest = ast.unparse(node).partition(".")
+            names.add(alias.get(root, "") + dot + rest)
+    return {name for name in names if name.startswith("jax.") and not _public(name)}
+
+
+def _public(name: str) -> bool:
+    parts = name.split(".")
+    private = any(piece.startswith("_") and not piece.startswith("__") for piece in parts)
+    if private or parts[1] == "interpreters":
+        return False
+    return parts[1] != "core" or parts[2:3] in ([], ["Tracer"])
+
+
+def everything() -> list[Import]:
+    """All imports of the package."""
+    return [item for module, text in SOURCES.items() for item in imports(module, text)]
+
+
+def test_imports_point_one_way():
+    """cli → experiments, figures → nn, engines, divergence → laws, program → nonlinearities → numerics."""
+    assert list(problems(everything())) == []
+
+
+def test_no_cycles():
+    """Modules load in an order, in program and everywhere."""
+    assert cycle([item for item in everything() if part(item.source) == "program"]) == []
+    assert cycle(everything()) == []
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_no_private_jax(module):
+    """Only the public API of JAX."""
+    assert private_jax(SOURCES[module]) == set()
+
+
+@pytest.mark.parametrize("name", limitlaw.__all__)
+def test_public_names(name):
+    """Every public name exists and has a docstring."""
+    assert inspect.getdoc(getattr(limitlaw, name))
+
+
+def test_public_names_are_complete():
+    """__all__ is sorted, without repetition, and holds every public object that __init__ imports."""
+    assert list(limitlaw.__all__) == sorted(set(limitlaw.__all__))
+    found = imports("limitlaw", SOURCES["limitlaw"])
+    imported = {item.target.split(".")[-1] for item in found if item.target.startswith("limitlaw.")}
+    assert imported == set(limitlaw.__all__)
+
+
+VIOLATIONS = [
+    ("limitlaw.numerics.normals", "from limitlaw.program import ops"),
+    ("limitlaw.numerics.normals", "def f():\n    from limitlaw.nonlinearities import relu"),
+    ("limitlaw.nonlinearities.named", "from ..laws import Law"),
+    ("limitlaw.program.ops", "import limitlaw.engines.dense"),
+    ("limitlaw.program.ops", "from limitlaw import initial"),
+    ("limitlaw.program.ops", "import limitlaw"),
+    ("limitlaw.program.graph", "def f():\n    from limitlaw.program.values import Wide"),
+    ("limitlaw.laws.gaussian", "from limitlaw.program.space import n"),
+    ("limitlaw.nn.attention", "from limitlaw.engines import limit"),
+    ("limitlaw.arguments", "from limitlaw.numerics import normals"),
+    ("limitlaw.progress", "from limitlaw.arguments import positive_int"),
+    ("limitlaw.engines.dense", "from limitlaw.engines import conditional"),
+    ("limitlaw.engines.dense", "from limitlaw.engines.conditional import core"),
+    ("limitlaw.engines.conditional", "from .dense import evaluate"),
+    ("limitlaw.figures.density", "from limitlaw.engines.limit import limit"),
+    ("limitlaw.figures.density", "import limitlaw as ll"),
+    ("limitlaw.experiments.paper", "from limitlaw.torch import convert"),
+    ("limitlaw.experiments.paper", "from limitlaw import cli"),
+    ("limitlaw", "from limitlaw.cli import main"),
+    ("limitlaw.cli", "import limitlaw.torch"),
+]
+
+
+@pytest.mark.parametrize(("module", "text"), VIOLATIONS)
+def test_the_checker_sees_violations(module, text):
+    """The checker can fail: each forbidden import is one problem."""
+    assert len(list(problems(imports(module, text)))) == 1
+
+
+ALLOWED = [
+    ("limitlaw.cli", "from limitlaw.experiments import paper\nimport limitlaw as ll"),
+    ("limitlaw.figures.density", "from limitlaw.laws import Law\nfrom . import style"),
+    ("limitlaw.engines.finite", "from limitlaw.engines import conditional\nfrom .common import outputs"),
+    ("limitlaw.engines.agreement", "from limitlaw.engines import conditional, dense"),
+    ("limitlaw.program.values", "def f():\n    from limitlaw.program.printing import text"),
+    ("limitlaw.__main__", "from limitlaw.cli import main"),
+    ("limitlaw.torch.convert", "import torch\nfrom limitlaw.nn.attention import attention"),
+    ("limitlaw.numerics.normals", "from limitlaw.arguments import positive_int\nimport jax"),
+]
+
+
+@pytest.mark.parametrize(("module", "text"), ALLOWED)
+def test_the_checker_lets_good_imports_pass(module, text):
+    """The checker can pass."""
+    assert list(problems(imports(module, text))) == []
+
+
+def test_the_checker_sees_cycles_and_private_names():
+    """A cycle as modules load is one, a late import is not; private JAX is seen through aliases."""
+    ops, values = "limitlaw.program.ops", "limitlaw.program.values"
+    late = imports(values, f"def f():\n    import {ops}")
+    assert cycle([*imports(ops, f"import {values}"), *imports(values, f"from {ops} import Op")])
+    assert not cycle([*imports(ops, f"import {values}"), *late])
+    assert private_jax("import jax._src.core") == {"jax._src.core"}
+    assert private_jax("from jax.interpreters import ad") == {"jax.interpreters.ad"}
+    assert private_jax("import jax\njax.core.eval_jaxpr") == {"jax.core.eval_jaxpr"}
+    assert private_jax("from jax import core\ncore.eval_jaxpr") == {"jax.core.eval_jaxpr"}
+    assert private_jax("from jax import numpy as jnp\njnp._private.f")
+    assert private_jax("import jax\njax.core.Tracer\njax.numpy.sum\njax.__version__") == set()
