@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Float, Int, Key, UInt64
 
 from limitlaw.arguments import positive_int
-from limitlaw.numerics.normals import ANGLE_BITS, LARGEST, log_uniform, pairs_from_bits, series
+from limitlaw.numerics.normals import ANGLE_BITS, LARGEST, RADIUS_BITS, log_uniform, pairs_from_bits, series
 
 DIRECT = 12  # up to so many degrees of freedom the definition is faster than rejection
 GRAIN = 2.0**-32  # of the uniform variable that accepts or rejects
@@ -38,24 +38,39 @@ def _degrees(df: Degrees, shape: tuple[int, ...]) -> Int[np.ndarray, "..."]:
     """`df` as an array that broadcasts to `shape`, of shape () when all its entries are equal."""
     degrees = np.asarray(df)
     np.broadcast_to(degrees, shape)
-    for smallest in degrees.ravel()[:1] if degrees.size == 1 else degrees.min(initial=1, keepdims=True).ravel():
-        positive_int("df", smallest)
-    return degrees.ravel()[0] if degrees.size and (degrees == degrees.flat[0]).all() else degrees
+    if degrees.size == 0:
+        return degrees
+    positive_int("df", degrees.min())
+    return degrees.flat[:1].reshape(()) if (degrees == degrees.flat[0]).all() else degrees
+
+
+def _words(key: Key[Array, ""], i: Int[Array, ""] | int, shape: tuple[int, ...]) -> UInt64[Array, "..."]:
+    """The i-th array of random words. Slices of one larger array would be slower: they do not vectorise."""
+    return jax.random.bits(jax.random.fold_in(key, i), shape, jnp.uint64)
 
 
 def _direct(
     key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...], dtype: DTypeLike
 ) -> Float[Array, "..."]:
     """χ²_df = −2 log(U_1 ⋯ U_k) + Z² [df odd], k = ⌊df/2⌋."""
-    odd = df % 2 == 1
-    k = df // 2
-    bits = jax.random.bits(key, (int(k.max()) + bool(odd.any()), *shape), jnp.uint64)
+    k, odd = df // 2, df % 2 == 1
     square = jnp.zeros(shape, dtype)
-    for i in range(int(k.max())):
-        square += -2.0 * log_uniform(bits[i] >> ANGLE_BITS, dtype) * (i < k)
+    if k.max():
+        square -= 2.0 * _log_product([_words(key, i, shape) for i in range(1, k.max() + 1)], k, dtype)
     if odd.any():
-        square += pairs_from_bits(bits[-1], dtype)[0] ** 2 * odd
+        square += pairs_from_bits(_words(key, 0, shape), dtype)[0] ** 2 * odd
     return jnp.sqrt(square)
+
+
+def _log_product(words: list[UInt64[Array, "..."]], k: Int[np.ndarray, "..."], dtype: DTypeLike) -> Float[Array, "..."]:
+    """log(U_1 ⋯ U_k); in float64 one logarithm does, where float32 would underflow."""
+    if jnp.dtype(dtype) != jnp.float64:
+        return sum(log_uniform(word >> ANGLE_BITS, dtype) * (i < k) for i, word in enumerate(words))
+    product = jnp.ones((), dtype)
+    for i, word in enumerate(words):
+        U = ((word >> ANGLE_BITS).astype(dtype) + 0.5) * 2.0**-RADIUS_BITS
+        product *= jnp.where(i < k, U, 1.0)
+    return jnp.log(product)
 
 
 def _rejection(
@@ -68,21 +83,22 @@ def _rejection(
     One degree of freedom is a coordinate of a vector in R³, a uniform part of its length: χ_1 = U χ_3.
     """
     one = df == 1
-    d = jnp.asarray(np.where(one, 3, df) / 2 - 1 / 3, dtype)
-    terms = _terms(np.where(one, 3, df).min() / 2 - 1 / 3)
+    gamma = np.where(one, 3, df) / 2 - 1 / 3
+    terms = _terms(gamma.min())
+    d = jnp.asarray(gamma, dtype)
 
-    def first(i: Int[Array, ""] | int) -> tuple[Float[Array, "..."], Any]:
-        return _candidate(jax.random.bits(jax.random.fold_in(key, i), (2, *shape), jnp.uint64), d, terms)
+    def candidate(i: Int[Array, ""] | int) -> tuple[Float[Array, "..."], Any]:
+        return _candidate(_words(key, i, shape), _words(key, i + 1, shape), d, terms)
 
     def again(state: State) -> State:
         i, w, accepted = state
-        new, now = first(i)
-        return i + 1, jnp.where(accepted, w, new), accepted | now
+        new, now = candidate(i)
+        return i + 2, jnp.where(accepted, w, new), accepted | now
 
-    _, w, _ = jax.lax.while_loop(lambda state: ~state[2].all(), again, (jnp.asarray(1), *first(0)))
+    _, w, _ = jax.lax.while_loop(lambda state: ~state[2].all(), again, (jnp.asarray(3), *candidate(1)))
     length = jnp.sqrt(2 * d) * w * jnp.sqrt(w)
     if one.any():
-        U = jnp.exp(log_uniform(jax.random.bits(jax.random.fold_in(key, -1), shape, jnp.uint64) >> ANGLE_BITS, dtype))
+        U = jnp.exp(log_uniform(_words(key, 0, shape) >> ANGLE_BITS, dtype))
         length *= jnp.where(one, U, 1.0)
     return length
 
@@ -98,14 +114,15 @@ def _terms(d: float) -> int | None:
 
 
 def _candidate(
-    bits: UInt64[Array, "2 ..."], d: Float[Array, "..."], terms: int | None
+    normals: UInt64[Array, "..."], uniforms: UInt64[Array, "..."], d: Float[Array, "..."], terms: int | None
 ) -> tuple[Float[Array, "..."], Any]:
     """w from the first of two candidates that is accepted, and whether one is."""
     scale = 1 / jnp.sqrt(9 * d)
-    t, other = (x * scale for x in pairs_from_bits(bits[0], d.dtype))
-    uniform, last = (_uniform(bits[1] >> shift, d.dtype) for shift in (0, 32))
-    accepted = uniform < _acceptance(t, d, terms)
-    return 1 + jnp.where(accepted, t, other), accepted | (last < _acceptance(other, d, terms))
+    first, second = (x * scale for x in pairs_from_bits(normals, d.dtype))
+    accept, retry = (
+        _uniform(uniforms >> shift, d.dtype) < _acceptance(t, d, terms) for t, shift in ((first, 0), (second, 32))
+    )
+    return 1 + jnp.where(accept, first, second), accept | retry
 
 
 def _acceptance(t: Float[Array, "..."], d: Float[Array, "..."], terms: int | None) -> Float[Array, "..."]:

@@ -1,0 +1,72 @@
+"""Many draws of one program: compiled in batches of a fixed size, so that draw i depends only on (key, i), bitwise."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from limitlaw.engines.demand import demanded
+from limitlaw.engines.plan import Plan
+from limitlaw.program.ops import Value
+from limitlaw.program.shapes import finite_shape
+from limitlaw.program.values import Wide
+from limitlaw.progress import track
+
+MAX_BATCH = 4096  # draws compiled together
+HELD = {"cpu": 2**17}  # numbers held at a time: on a CPU 1 MiB, so that they stay in the cache
+HELD_ELSEWHERE = 2**27
+
+Drawer = Callable[[Plan, Key[Array, ""]], Any]  # one draw of a plan → arrays
+
+
+def drawn(name: str, values: tuple[Value, ...], width: int, samples: int, key: Key[Array, ""], draw: Drawer) -> Any:
+    """`draw` for draws 0, …, samples − 1 of the program of `values`: arrays with the draws in front."""
+    batch, draws = _compiled(values, width, draw)
+    results: list[np.ndarray] = []
+    structure = None
+    starts = range(0, samples, batch)
+    for start in track(starts, name, len(starts)):
+        leaves, structure = jax.tree.flatten(draws(key, start))
+        if not results:
+            results = [np.empty((samples, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+        stop = min(start + batch, samples)
+        for result, leaf in zip(results, leaves, strict=True):
+            result[start:stop] = leaf[: stop - start]
+    return jax.tree.unflatten(structure, results)
+
+
+@functools.lru_cache(maxsize=32)
+def _compiled(values: tuple[Value, ...], width: int, draw: Drawer) -> tuple[int, Callable[..., Any]]:
+    """The number of draws computed together, and the compiled function (key, first draw) → their arrays."""
+    plan = Plan(demanded(values))
+    batch = _batch_size(plan, width)
+
+    def draws(key: Key[Array, ""], start: Int[Array, ""] | int) -> Any:
+        keys = jax.vmap(functools.partial(jax.random.fold_in, key))(start + jnp.arange(batch))
+        return jax.vmap(functools.partial(draw, plan))(keys)
+
+    return batch, jax.jit(draws)
+
+
+def _batch_size(plan: Plan, width: int) -> int:
+    cost = 16
+    for value in plan.values:
+        count = math.prod(finite_shape(value.shape))
+        if isinstance(value, Wide):
+            D = value.dim.at(width)
+            cost += count * (D if plan.component(value).points else min(D, count))
+        else:
+            cost += count
+    backend = jax.default_backend()
+    ceiling = MAX_BATCH if backend == "cpu" else 2**18
+    return max(1, min(ceiling, HELD.get(backend, HELD_ELSEWHERE) // cost))
+
+
+def flat(array: Float[Array, "*batch k"]) -> Float[Array, "m k"]:
+    """The batch axes in one."""
+    return array.reshape(-1, array.shape[-1])

@@ -1,0 +1,122 @@
+"""The finite-width engine: the exact law at width n, without drawing a wide matrix."""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from limitlaw.arguments import positive_int
+from limitlaw.engines import common
+from limitlaw.engines.batches import drawn
+from limitlaw.engines.conditional import Draw
+from limitlaw.engines.plan import Plan
+from limitlaw.engines.spaces import apply_roots
+from limitlaw.laws import Empirical, GaussianMixture, Law, Pushforward
+from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.numerics.normals import normal
+from limitlaw.program import ops
+from limitlaw.program.check import check
+from limitlaw.program.ops import Value
+from limitlaw.program.shapes import finite_shape
+from limitlaw.program.values import Wide
+
+
+def finite(y: Wide, width: int, samples: int, key: Any, coordinates: int | None = None) -> Law:
+    """The exact law of one coordinate of y at width n = `width`, as a Gaussian mixture over `samples` conditions.
+
+    Given everything but the last matrix y is Gaussian: each draw gives a component, with a mean and a covariance, and
+    nothing is smoothed. Where the last step is a nonlinearity, it is the pushforward of that. `coordinates=k` gives
+    the joint law of k coordinates, event shape (*batch, k). One token, y[0], costs less than all.
+    """
+    values, _, k = _checked("finite", y, width, samples, coordinates)
+    if len(values) > 1:
+        raise TypeError("finite gives the law of one value: stack several, or take finite_samples for plain draws")
+    value, beyond = values[0], check(values[0]).beyond
+    if not isinstance(value, Wide):
+        return Empirical(finite_samples(value, width, samples, key), beyond=beyond)
+    phi, parts = _last_step(value)
+    mean, covariance = drawn("finite", parts, width, samples, common.as_key(key), _cached(_conditions, width, k or 1))
+    event = (len(parts),) * (phi is not None and len(parts) > 1) + finite_shape(value.shape) + ((k,) if k else ())
+    if not covariance.any():
+        points = mean.reshape(samples, *event)
+        return Empirical(jnp.asarray(points if phi is None else phi(points)), beyond=beyond)
+    mixture = GaussianMixture(
+        jnp.asarray(mean.reshape(samples, *event)),
+        jnp.asarray(covariance if event else covariance.reshape(samples)),
+        kind="sampled",
+        beyond=beyond,
+    )
+    return mixture if phi is None else Pushforward(phi, mixture)
+
+
+def finite_samples(y: Any, width: int, samples: int, key: Any, coordinates: int | None = None) -> Any:
+    """Plain draws from the exact law at width n, in the form of `simulate`: shape (samples, *batch) or (…, k).
+
+    `y` may be a tuple, list or dict of values of one program; the same draws serve them all. Numbers come whole.
+    """
+    values, structure, k = _checked("finite_samples", y, width, samples, coordinates)
+    draw = _cached(_samples, width, k or 1)
+    arrays = drawn("finite_samples", values, width, samples, common.as_key(key), draw)
+    arrays = [a[..., 0] if isinstance(v, Wide) and k is None else a for v, a in zip(values, arrays, strict=True)]
+    return jax.tree.unflatten(structure, [jnp.asarray(a) for a in arrays])
+
+
+def _checked(
+    name: str, y: Any, width: int, samples: int, coordinates: int | None
+) -> tuple[tuple[Value, ...], Any, int | None]:
+    common.require_float64(name)
+    positive_int("width", width)
+    positive_int("samples", samples)
+    values, structure = common.outputs(y)
+    k = None if coordinates is None else positive_int("coordinates", coordinates)
+    common.check_width(values, width, k)
+    return values, structure, k
+
+
+def _last_step(value: Wide) -> tuple[Nonlinearity | None, tuple[Value, ...]]:
+    """A last nonlinearity of vectors and what it acts on; else None and the value itself."""
+    if isinstance(value.op, ops.Map) and all(isinstance(v, Wide) and v.shape == value.shape for v in value.op.args):
+        return value.op.phi, value.op.args
+    return None, (value,)
+
+
+@functools.cache
+def _cached(function: Any, *arguments: Any) -> Any:
+    """One object for each choice of arguments, so that compiled programs are found again."""
+    return functools.partial(function, *arguments)
+
+
+def _conditions(width: int, k: int, plan: Plan, key: Key[Array, ""]) -> tuple[Float[Array, " M"], Float[Array, "M M"]]:
+    """Mean and covariance of k coordinates of all outputs, given everything that one draw conditions on."""
+    draw = Draw(plan, lambda dim: dim.at(width), key, k)
+    observed = [_observed(draw, value, k) for value in plan.outputs]
+    mean = jnp.concatenate([m for m, _ in observed])
+    covariance = jax.scipy.linalg.block_diag(*(C for _, C in observed))
+    return mean.reshape(-1), jnp.kron(covariance, jnp.eye(k))
+
+
+def _observed(draw: Draw, value: Value, k: int) -> tuple[Float[Array, "m k"], Float[Array, "m m"]]:
+    """Each coordinate of an output is Gaussian: its mean for k coordinates, and its covariance over the batch."""
+    form = draw.forms[value]
+    m = math.prod(finite_shape(value.shape))
+    mean = jnp.zeros((m, k)) if form.drawn is None else draw.space(value).coordinates(form.drawn).reshape(m, k)
+    return mean, jnp.zeros((m, m)) if form.fresh is None else form.fresh.covariance()
+
+
+def _samples(width: int, k: int, plan: Plan, key: Key[Array, ""]) -> list[Float[Array, "..."]]:
+    """k coordinates of each output that is a vector, and the outputs that are numbers."""
+    draw = Draw(plan, lambda dim: dim.at(width), key, k)
+    return [_sampled(draw, v, k) if isinstance(v, Wide) else draw.numbers[v] for v in plan.outputs]
+
+
+def _sampled(draw: Draw, value: Value, k: int) -> Float[Array, "*batch k"]:
+    form = draw.forms[value]
+    total: Any = 0.0 if form.drawn is None else draw.space(value).coordinates(form.drawn)
+    if form.fresh is not None:
+        fresh = form.fresh.compressed()
+        z = normal(draw.key(value, 2), (*fresh.own_sizes, fresh.roots, k))
+        total = total + apply_roots(fresh.whole(tuple(range(len(fresh.shape)))), z)
+    return total

@@ -1,0 +1,74 @@
+"""The ledger of a reused matrix: which vectors it met, and what came out.
+
+The inputs are kept as an orthonormal basis Q, the outputs as W Q, independent standard Gaussian vectors. A new input
+x = B Q + L Q' has the output B (W Q) + L (W Q'), where W Q' is fresh: exact, also when x depends on earlier outputs.
+Rows of Q' are zero where x was spanned already, so that after n inputs nothing fresh is left.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from limitlaw.engines.family import Meeting
+from limitlaw.engines.fresh import Fresh
+from limitlaw.engines.spaces import Space
+from limitlaw.numerics.factors import orthonormalise
+
+
+class Ledger:
+    """What a family of m matrices has met so far."""
+
+    def __init__(self, shape: tuple[int, ...], std: Float[Array, "..."]):
+        self.shape, self.std = shape, std
+        self.basis: Float[Array, "m_or_1 k r"] | None = None
+        self.outputs: Float[Array, "m k r_out"] | None = None
+
+    def regressed(self, x: Float[Array, "*vectors r"]) -> tuple[Float[Array, "*batch r_out"] | None, Fresh]:
+        """W x as its regression on the ledger and its fresh residual. Keeps what `extended` will need."""
+        self.meeting = Meeting.of(self.shape, x.shape[:-1])
+        vectors = self.meeting.gather(x)
+        basis = self._basis_like(vectors)
+        self.B, self.L, self.new = jax.vmap(orthonormalise)(*_same_count(vectors, basis))
+        m, k = self.meeting.size(self.meeting.own), vectors.shape[1]
+        own = tuple(a in self.meeting.own for a in range(len(self.meeting.full)))
+        c = self.meeting.scatter(jnp.broadcast_to(self.L, (m, k, self.L.shape[-1])))
+        fresh = Fresh(c, self.meeting.full, own).scaled(self.std, self.meeting.full)
+        if self.outputs is None:
+            return None, fresh
+        drawn = self.meeting.scatter(jnp.broadcast_to(self.B, (m, *self.B.shape[1:])) @ self.outputs)
+        return self.std[..., None] * drawn, fresh
+
+    def extended(
+        self, space: Space, key: Key[Array, ""], drawn: Float[Array, "*batch r_out"] | None
+    ) -> Float[Array, "*batch r"]:
+        """Draw the outputs of the new basis vectors, write them down, and return W x."""
+        m, k = self.meeting.size(self.meeting.own), self.new.shape[1]
+        roots = Fresh(jnp.eye(k)[None], (m, k), (m > 1, False))
+        outputs = space.draw(key, roots)
+        y = self.std[..., None] * self.meeting.scatter(jnp.broadcast_to(self.L, (m, *self.L.shape[1:])) @ outputs)
+        old, new = self._basis_like(self.new), self.new
+        old, new = _same_count(old, new)
+        self.basis = jnp.concatenate([old, new], axis=1)
+        if self.outputs is None:
+            self.outputs = outputs
+        else:
+            self.outputs = jnp.concatenate([_wider(self.outputs, outputs.shape[-1]), outputs], axis=1)
+        return y if drawn is None else _wider(drawn, y.shape[-1]) + y
+
+    def _basis_like(self, vectors: Float[Array, "m_or_1 k r"]) -> Float[Array, "m_or_1 k1 r"]:
+        """The basis in as many axes as the new vectors have."""
+        if self.basis is None:
+            return jnp.zeros((1, 0, vectors.shape[-1]))
+        return _wider(self.basis, vectors.shape[-1])
+
+
+def _wider(array: Float[Array, "m k r"], r: int) -> Float[Array, "m k r2"]:
+    missing = r - array.shape[-1]
+    return array if missing <= 0 else jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
+
+
+def _same_count(
+    first: Float[Array, "m1 k1 r"], second: Float[Array, "m2 k2 r2"]
+) -> tuple[Float[Array, "m k1 r"], Float[Array, "m k2 r2"]]:
+    m = max(len(first), len(second))
+    return jnp.broadcast_to(first, (m, *first.shape[1:])), jnp.broadcast_to(second, (m, *second.shape[1:]))

@@ -1,0 +1,134 @@
+"""Where drawn vectors live: in a frame that grows with them, or as points with all their coordinates.
+
+Both hold arrays with the batch axes in front and one more axis. `units` are coordinates divided by √D, whose products
+are the entries of Gram matrices.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from limitlaw.engines.fresh import Fresh
+from limitlaw.numerics.bartlett import bartlett_unit
+from limitlaw.numerics.normals import normal
+
+
+class Frame:
+    """Coordinates/√D in an orthonormal frame of r ≤ D axes; arrays may be shorter, with zeros understood.
+
+    The first axes are reserved for the vector **1** and for the observed coordinates e_1, …, e_k, where needed.
+    """
+
+    def __init__(self, D: float, has_one: bool, observed: int):
+        self.D = D
+        reserved = _reserved(D, has_one, observed)
+        self.one = reserved[0] if has_one else None
+        self.axes_of_coordinates = reserved[1:] if has_one else reserved
+        self.r = reserved.shape[1] if len(reserved) else 0
+
+    def draw(self, key: Key[Array, ""], fresh: Fresh) -> Float[Array, "*batch r"]:
+        """A block of Gaussian vectors: normals on the old axes, a Bartlett factor on new ones."""
+        everything = tuple(range(len(fresh.shape)))
+        dense = fresh.shared(everything).compressed()
+        old, new = jax.random.split(key)
+        N = projections(old, (dense.roots, self.r), self.D)
+        T = bartlett_unit_below(new, dense.roots, self.r, self.D)
+        self.r += T.shape[-1]
+        return dense.whole(everything) @ jnp.concatenate([N, T], axis=-1)
+
+    def ones(self) -> Float[Array, " r"]:
+        """The vector **1**, of unit length after division by √D."""
+        assert self.one is not None
+        return jnp.asarray(self.one)
+
+    def average(self, w: Float[Array, "*batch r"]) -> Float[Array, "*batch"]:
+        """D^{-1} Σ_α w_α."""
+        return w @ self._padded_to(self.ones(), w.shape[-1])
+
+    def units(self, w: Float[Array, "*batch r"]) -> Float[Array, "*batch r"]:
+        """w itself."""
+        return w
+
+    def coordinates(self, w: Float[Array, "*batch r"]) -> Float[Array, "*batch k"]:
+        """The observed coordinates."""
+        axes = jnp.asarray(self.axes_of_coordinates).T
+        return math.sqrt(self.D) * (w[..., : len(axes)] @ axes[: w.shape[-1]])
+
+    def _padded_to(self, v: Float[Array, " r"], size: int) -> Float[Array, " size"]:
+        return v[:size] if size < len(v) else jnp.pad(v, (0, size - len(v)))
+
+
+class Points:
+    """All D coordinates."""
+
+    def __init__(self, D: int, observed: int):
+        self.D, self.observed = D, observed
+
+    def draw(self, key: Key[Array, ""], fresh: Fresh) -> Float[Array, "*batch D"]:
+        """D independent coordinates c Z."""
+        dense = fresh.compressed()
+        Z = normal(key, (*dense.own_sizes, dense.roots, self.D))
+        everything = tuple(range(len(fresh.shape)))
+        return apply_roots(dense.whole(everything), Z)
+
+    def ones(self) -> Float[Array, " D"]:
+        """The vector **1**."""
+        return jnp.ones(self.D)
+
+    def average(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
+        """D^{-1} Σ_α w_α."""
+        return w.mean(axis=-1)
+
+    def units(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
+        """w/√D."""
+        return w / math.sqrt(self.D)
+
+    def coordinates(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch k"]:
+        """The observed coordinates."""
+        return w[..., : self.observed]
+
+
+Space = Frame | Points
+
+
+def apply_roots(c: Float[Array, "*batch R"], Z: Float[Array, "*own R k"]) -> Float[Array, "*batch k"]:
+    """Σ_r c[…, r] Z[…, r, :], where Z has size 1 on the axes whose entries share their roots."""
+    total: Any = 0.0
+    if c.shape[-1] <= 8:  # written out: XLA fuses this with the drawing of Z
+        for r in range(c.shape[-1]):
+            total = total + c[..., r, None] * Z[..., r, :]
+        return total
+    return jnp.einsum("...r,...rk->...k", c, Z)
+
+
+def projections(key: Key[Array, ""], shape: tuple[int, ...], D: float) -> Float[Array, "..."]:
+    """Coordinates/√D of standard Gaussian vectors on given axes: N/√D, which vanishes as D → ∞."""
+    return jnp.zeros(shape) if math.isinf(D) else normal(key, shape) / math.sqrt(D)
+
+
+def bartlett_unit_below(key: Key[Array, ""], m: int, r: int, D: float) -> Float[Array, "m new"]:
+    """T/√D for m standard Gaussian vectors of R^D in the complement of r axes."""
+    if math.isinf(D):
+        return jnp.eye(m)
+    left = int(D) - r
+    if left <= 0:
+        return jnp.zeros((m, 0))
+    return bartlett_unit(key, m, left) * math.sqrt(left / D)
+
+
+def _reserved(D: float, has_one: bool, observed: int) -> Float[np.ndarray, "vectors axes"]:
+    """Coordinates of **1**/√D and e_1, …, e_k in an orthonormal frame of their span."""
+    vectors = int(has_one) + observed
+    G = np.eye(vectors)
+    if has_one:
+        G[0, 1:] = G[1:, 0] = 0.0 if math.isinf(D) else 1 / math.sqrt(D)
+    L = np.zeros((vectors, vectors))
+    for j in range(vectors):  # Cholesky; at D = k the last pivot is zero
+        pivot = G[j, j] - L[j, :j] @ L[j, :j]
+        if pivot > 1e-12:
+            L[j:, j] = (G[j:, j] - L[j:, :j] @ L[j, :j]) / math.sqrt(pivot)
+    return L[:, : min(vectors, int(min(D, vectors)))]
