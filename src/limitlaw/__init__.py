@@ -1,6 +1,8 @@
 """limitlaw: the exact law of a neural network's activations at initialisation, at width n and as n → ∞."""
 
 from limitlaw.engines.dense import simulate
+from limitlaw.engines.finite import finite, finite_samples
+from limitlaw.laws import Empirical, Gaussian, GaussianMixture, Law, Pushforward, load
 from limitlaw.nn.attention import attention
 from limitlaw.nn.convolution import conv1d
 from limitlaw.nn.feedforward import dense, mlp
@@ -43,7 +45,12 @@ from limitlaw.program.space import n
 from limitlaw.program.values import Scalars, Wide
 
 __all__ = [
+    "Empirical",
+    "Gaussian",
+    "GaussianMixture",
+    "Law",
     "Matrix",
+    "Pushforward",
     "Scalars",
     "Wide",
     "abs",
@@ -58,12 +65,15 @@ __all__ = [
     "dense",
     "dot",
     "erf",
+    "finite",
+    "finite_samples",
     "gelu",
     "gru",
     "identity",
     "initial",
     "layernorm",
     "leaky_relu",
+    "load",
     "lstm",
     "map",
     "matrices",

@@ -5,8 +5,9 @@ import operator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float, Key
 
 
 def positive_int(name: str, value: object) -> int:
@@ -91,3 +92,14 @@ def check_psd(name: str, matrix: Float[np.ndarray, "m m"]) -> None:
         raise ValueError(
             f"{name} must be positive semi-definite, got smallest eigenvalue {smallest:.6g} (largest {largest:.6g})"
         )
+
+
+def as_key(key: object) -> Key[Array, ""]:
+    """A JAX key from jax.random.key(0), from the older jax.random.PRNGKey(0), or from an integer seed."""
+    if isinstance(key, int) and not isinstance(key, bool):
+        return jax.random.key(key)
+    if isinstance(key, jax.Array) and key.shape == () and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        return key
+    if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.ndim == 1:
+        return jax.random.wrap_key_data(key)
+    raise TypeError(f"key must be one JAX key, jax.random.key(0), or an integer seed, got {key!r}")

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Int, Key
 
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.plan import Plan
@@ -18,8 +18,8 @@ from limitlaw.program.values import Wide
 from limitlaw.progress import track
 
 MAX_BATCH = 4096  # draws compiled together
-HELD = {"cpu": 2**17}  # numbers held at a time: on a CPU 1 MiB, so that they stay in the cache
-HELD_ELSEWHERE = 2**27
+HELD = 2**18  # numbers held at a time on a CPU: 2 MiB, so that they stay in the cache
+MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**28
 
 Drawer = Callable[[Plan, Key[Array, ""]], Any]  # one draw of a plan → arrays
 
@@ -54,19 +54,12 @@ def _compiled(values: tuple[Value, ...], width: int, draw: Drawer) -> tuple[int,
 
 
 def _batch_size(plan: Plan, width: int) -> int:
+    """As many draws as keep the numbers held at a time near `HELD`; frames count as a few numbers a vector."""
     cost = 16
     for value in plan.values:
         count = math.prod(finite_shape(value.shape))
-        if isinstance(value, Wide):
-            D = value.dim.at(width)
-            cost += count * (D if plan.component(value).points else min(D, count))
-        else:
-            cost += count
+        points = isinstance(value, Wide) and plan.component(value).points
+        cost += count * (value.dim.at(width) if points else 8)  # type: ignore[attr-defined]
     backend = jax.default_backend()
-    ceiling = MAX_BATCH if backend == "cpu" else 2**18
-    return max(1, min(ceiling, HELD.get(backend, HELD_ELSEWHERE) // cost))
-
-
-def flat(array: Float[Array, "*batch k"]) -> Float[Array, "m k"]:
-    """The batch axes in one."""
-    return array.reshape(-1, array.shape[-1])
+    ceiling, held = (MAX_BATCH, HELD) if backend == "cpu" else (MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE)
+    return max(1, min(ceiling, held // cost))

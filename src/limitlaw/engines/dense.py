@@ -56,7 +56,8 @@ def _compiled(values: tuple[Value, ...], width: int, count: int | None) -> tuple
     """The number of draws computed together, and the compiled function (key, first draw) → their outputs."""
     everything = ancestors(values)
     batch = _batch_size(everything, width)
-    leaves: list[Value | Matrix] = [*everything, *matrices_of(everything)]
+    leaves: list[Value | Matrix] = [v for v in everything if isinstance(v.op, ops.Initial)]
+    leaves += matrices_of(everything)  # only leaves, so that asking for an intermediate value changes no draw
     number = {leaf: i for i, leaf in enumerate(leaves)}
 
     def draw(key: Key[Array, ""]) -> list[Float[Array, "..."]]:

@@ -34,7 +34,8 @@ def finite(y: Wide, width: int, samples: int, key: Any, coordinates: int | None 
     values, _, k = _checked("finite", y, width, samples, coordinates)
     if len(values) > 1:
         raise TypeError("finite gives the law of one value: stack several, or take finite_samples for plain draws")
-    value, beyond = values[0], check(values[0]).beyond
+    value = values[0]
+    beyond = check(value).beyond
     if not isinstance(value, Wide):
         return Empirical(finite_samples(value, width, samples, key), beyond=beyond)
     phi, parts = _last_step(value)

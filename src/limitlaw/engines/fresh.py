@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.engines import linear
-from limitlaw.numerics.factors import factor, gram
+from limitlaw.numerics.factors import gram, pivoted_factor
 from limitlaw.program import ops
 from limitlaw.program.shapes import Shape, batch_index, finite_shape
 
@@ -71,7 +71,7 @@ class Fresh:
         owns = tuple(a for a, own in enumerate(self.own) if own)
         order = (*owns, *others)
         c = self.c.transpose(*order, len(order))
-        L = factor(gram(c.reshape(*(self.c.shape[a] for a in owns), count, self.roots)))
+        L = pivoted_factor(gram(c.reshape(*(self.c.shape[a] for a in owns), count, self.roots)))
         L = L.reshape(*(self.c.shape[a] for a in order), count).transpose(*np.argsort(order).tolist(), len(order))
         return Fresh(L, self.shape, self.own)
 

@@ -5,6 +5,8 @@ x = B Q + L Q' has the output B (W Q) + L (W Q'), where W Q' is fresh: exact, al
 Rows of Q' are zero where x was spanned already, so that after n inputs nothing fresh is left.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
@@ -20,15 +22,17 @@ class Ledger:
 
     def __init__(self, shape: tuple[int, ...], std: Float[Array, "..."]):
         self.shape, self.std = shape, std
-        self.basis: Float[Array, "m_or_1 k r"] | None = None
-        self.outputs: Float[Array, "m k r_out"] | None = None
+        self.basis: Any = None  # (m or 1, k, r)
+        self.outputs: Any = None  # (m, k, r of the outputs' space)
 
     def regressed(self, x: Float[Array, "*vectors r"]) -> tuple[Float[Array, "*batch r_out"] | None, Fresh]:
         """W x as its regression on the ledger and its fresh residual. Keeps what `extended` will need."""
         self.meeting = Meeting.of(self.shape, x.shape[:-1])
         vectors = self.meeting.gather(x)
-        basis = self._basis_like(vectors)
-        self.B, self.L, self.new = jax.vmap(orthonormalise)(*_same_count(vectors, basis))
+        basis = jnp.zeros((1, 0, vectors.shape[-1])) if self.basis is None else self.basis
+        r = max(vectors.shape[-1], basis.shape[-1])
+        vectors, self.basis = _same_count(_wider(vectors, r), _wider(basis, r))
+        self.B, self.L, self.new = jax.vmap(orthonormalise)(vectors, self.basis)
         m, k = self.meeting.size(self.meeting.own), vectors.shape[1]
         own = tuple(a in self.meeting.own for a in range(len(self.meeting.full)))
         c = self.meeting.scatter(jnp.broadcast_to(self.L, (m, k, self.L.shape[-1])))
@@ -46,23 +50,15 @@ class Ledger:
         roots = Fresh(jnp.eye(k)[None], (m, k), (m > 1, False))
         outputs = space.draw(key, roots)
         y = self.std[..., None] * self.meeting.scatter(jnp.broadcast_to(self.L, (m, *self.L.shape[1:])) @ outputs)
-        old, new = self._basis_like(self.new), self.new
-        old, new = _same_count(old, new)
-        self.basis = jnp.concatenate([old, new], axis=1)
+        self.basis = jnp.concatenate([*_same_count(self.basis, self.new)], axis=1)
         if self.outputs is None:
             self.outputs = outputs
         else:
             self.outputs = jnp.concatenate([_wider(self.outputs, outputs.shape[-1]), outputs], axis=1)
         return y if drawn is None else _wider(drawn, y.shape[-1]) + y
 
-    def _basis_like(self, vectors: Float[Array, "m_or_1 k r"]) -> Float[Array, "m_or_1 k1 r"]:
-        """The basis in as many axes as the new vectors have."""
-        if self.basis is None:
-            return jnp.zeros((1, 0, vectors.shape[-1]))
-        return _wider(self.basis, vectors.shape[-1])
 
-
-def _wider(array: Float[Array, "m k r"], r: int) -> Float[Array, "m k r2"]:
+def _wider(array: Float[Array, "*batch r"], r: int) -> Float[Array, "*batch r2"]:
     missing = r - array.shape[-1]
     return array if missing <= 0 else jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
 

@@ -123,9 +123,8 @@ class Blocks:
 
 def _product(W: Halves, x: Float[Array, "m_or_1 k cols"]) -> Float[Array, "m k rows"]:
     left, right = W
+    x = jnp.broadcast_to(x, (len(left), *x.shape[1:]))  # XLA is twice as fast with the batch axis in both
     columns = left.shape[-1]
-    if len(x) == 1:
-        return jnp.einsum("mrc,kc->mkr", left, x[0, :, :columns]) + jnp.einsum("mrc,kc->mkr", right, x[0, :, columns:])
     return jnp.einsum("mrc,mkc->mkr", left, x[..., :columns]) + jnp.einsum("mrc,mkc->mkr", right, x[..., columns:])
 
 

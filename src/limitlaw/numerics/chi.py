@@ -53,7 +53,7 @@ def _direct(
     key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...], dtype: DTypeLike
 ) -> Float[Array, "..."]:
     """χ²_df = −2 log(U_1 ⋯ U_k) + Z² [df odd], k = ⌊df/2⌋."""
-    k, odd = df // 2, df % 2 == 1
+    k, odd = np.asarray(df // 2), df % 2 == 1
     square = jnp.zeros(shape, dtype)
     if k.max():
         square -= 2.0 * _log_product([_words(key, i, shape) for i in range(1, k.max() + 1)], k, dtype)
@@ -65,7 +65,8 @@ def _direct(
 def _log_product(words: list[UInt64[Array, "..."]], k: Int[np.ndarray, "..."], dtype: DTypeLike) -> Float[Array, "..."]:
     """log(U_1 ⋯ U_k); in float64 one logarithm does, where float32 would underflow."""
     if jnp.dtype(dtype) != jnp.float64:
-        return sum(log_uniform(word >> ANGLE_BITS, dtype) * (i < k) for i, word in enumerate(words))
+        logarithms = [log_uniform(word >> ANGLE_BITS, dtype) * (i < k) for i, word in enumerate(words)]
+        return jnp.stack(logarithms).sum(axis=0)
     product = jnp.ones((), dtype)
     for i, word in enumerate(words):
         U = ((word >> ANGLE_BITS).astype(dtype) + 0.5) * 2.0**-RADIUS_BITS
@@ -132,7 +133,7 @@ def _acceptance(t: Float[Array, "..."], d: Float[Array, "..."], terms: int | Non
     large: it needs no logarithm, and float32 does not cancel.
     """
     if terms is None:
-        w = jnp.maximum(1 + t, jnp.finfo(t.dtype).tiny)
+        w = jnp.maximum(1 + t, np.finfo(t.dtype).tiny)
         return jnp.exp(3 * d * (jnp.log(w) - t + t**2 / 2 - t**3 / 3))
     return jnp.exp(-3 * d * (t**2) ** 2 * series(t, [(-1) ** k / k for k in range(4, terms)]))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 UNROLLED = 16  # rows up to which Python writes out the loop: two to three times faster on a CPU, compiled in seconds
@@ -22,18 +23,19 @@ def gram(x: Float[Array, "*batch m D"]) -> Float[Array, "*batch m m"]:
 
 
 def factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """Lower triangular L with L Lᵀ = K up to rounding, for K positive semi-definite up to rounding.
+    """Lower triangular L with L Lᵀ = K, for K positive semi-definite up to rounding.
 
-    Cholesky's algorithm on the correlations C = K_ij/√(K_ii K_jj), whose entries carry a rounding error of
-    tol = 32 m ε. What is left of column j when its turn comes is S_ij, i ≥ j, and there are two cases.
+    Cholesky's algorithm on the correlations C_ij = K_ij/√(K_ii K_jj), whose entries carry a rounding error of
+    tol = 32 m ε. What is left of column j when its turn comes is S_ij, i ≥ j. If all |S_ij| ≤ tol, vector j lies in
+    the span of those before it, and column j of L is zero; otherwise the pivot is max(S_jj, tol).
 
-    - All |S_ij| ≤ tol: nothing is left, vector j lies in the span of those before it, and column j of L is zero.
-    - Otherwise the pivot is max(S_jj, tol). Where |S_ij| ≤ √(S_ii S_jj) leaves a pivot below tol but entries of √tol,
-      dropping them would cost half the digits; raising S_jj to tol costs an error tol on the diagonal.
+    L Lᵀ is K to rounding when each vector lies in the span of those before it or well outside. One at relative
+    distance δ from that span has the pivot δ², known to ε only, and then C may err by ε/δ² in the directions that
+    follow: where tokens may nearly coincide use `pivoted_factor`, or factor the vectors (`orthonormalise`).
     """
     m = K.shape[-1]
     scale, C = _correlations(K)
-    tolerance = 32 * m * jnp.finfo(K.dtype).eps
+    tolerance = 32 * m * float(np.finfo(K.dtype).eps)
 
     def step(j: Int[Array, ""] | int, state: Any) -> Any:
         S, L = state
@@ -42,6 +44,31 @@ def factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
     _, L = _loop(m, step, (C, jnp.zeros_like(C)))
     return scale[..., :, None] * L
+
+
+def pivoted_factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
+    """F with F Fᵀ = K to rounding, for every K positive semi-definite up to rounding; F is not triangular.
+
+    Cholesky's algorithm with diagonal pivoting: each step takes the first vector of which at least an eighth of the
+    most is left, so that rounding is never divided by a small pivot, and does not decide between equals. While
+    nothing is nearly singular the order is the natural one and F the triangular factor. Zero columns come last.
+    """
+    m = K.shape[-1]
+    scale, C = _correlations(K)
+    tolerance = 32 * m * float(np.finfo(K.dtype).eps)
+
+    def step(j: Int[Array, ""] | int, state: Any) -> Any:
+        S, F = state
+        left = jnp.diagonal(S, axis1=-2, axis2=-1)
+        chosen = jnp.arange(m) == jnp.argmax(8 * left >= jnp.max(left, axis=-1, keepdims=True), axis=-1)[..., None]
+        pivot = jnp.sum(jnp.where(chosen, left, 0.0), axis=-1, keepdims=True)
+        exists = pivot > tolerance
+        column = jnp.sum(jnp.where(chosen[..., None, :], S, 0.0), axis=-1) / jnp.sqrt(jnp.where(exists, pivot, 1.0))
+        column = jnp.where(exists, column, 0.0)
+        return S - column[..., :, None] * column[..., None, :], F.at[..., :, j].set(column)
+
+    _, F = _loop(m, step, (C, jnp.zeros_like(C)))
+    return scale[..., :, None] * F
 
 
 def _correlations(K: Float[Array, "*batch m m"]) -> tuple[Float[Array, "*batch m"], Float[Array, "*batch m m"]]:
@@ -78,7 +105,7 @@ def orthonormalise(
     residual that means something: at the threshold a residual still has three digits.
     """
     k, k1 = x.shape[0], basis.shape[0]
-    threshold = float((1024 * jnp.finfo(x.dtype).eps) ** 2)
+    threshold = (1024 * float(np.finfo(x.dtype).eps)) ** 2
 
     def step(i: Int[Array, ""] | int, state: Any) -> Any:
         frame, coefficients = state

@@ -16,7 +16,7 @@ from limitlaw.program.score_rules import assumption_a, assumption_b, scores_have
 from limitlaw.program.values import Indexable, Wide
 
 
-def check(y: Indexable | tuple[Indexable, ...]) -> Report:
+def check(y: Value | tuple[Value, ...]) -> Report:
     """Which assumptions of Theorem 3.1 hold for the program of `y`, what lies beyond it, and what the limit refuses."""
     outputs = y if isinstance(y, tuple) else (y,)
     for value in outputs:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import textwrap
 
 from limitlaw.program.ops import Value
 
@@ -56,7 +57,10 @@ class Report:
         return max(found, key=lambda f: list(Verdict).index(f.verdict))
 
     def __str__(self) -> str:
-        rows = [("rule", "verdict", "why"), *((f.rule, str(f.verdict), f.why) for f in self.findings)]
+        rows = [("rule", "verdict", "why")]
+        for f in self.findings:
+            first, *rest = textwrap.wrap(f.why, 60) or [""]
+            rows += [(f.rule, str(f.verdict), first), *(("", "", line) for line in rest)]
         widths = [max(len(row[i]) for row in rows) for i in range(2)]
         lines = [f"{rule:<{widths[0]}}  {verdict:<{widths[1]}}  {why}".rstrip() for rule, verdict, why in rows]
         return "\n".join([lines[0], "─" * max(map(len, lines)), *lines[1:]])

@@ -50,7 +50,7 @@ def reduced(name: str, shape: Shape, axis: int | tuple[int, ...] | None) -> tupl
 
 def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shape:
     """The shape of `function` of arrays of these shapes, by abstract evaluation: no number is computed."""
-    arguments = [jax.ShapeDtypeStruct(_finite(shape), float) for shape in shapes]  # type: ignore[no-untyped-call]
+    arguments = [jax.ShapeDtypeStruct(_finite(shape), float) for shape in shapes]
     try:
         result = jax.eval_shape(function, *arguments)
     except Exception as error:

@@ -1,0 +1,106 @@
+"""The output of an attention layer is not Gaussian: simulated random networks beside their exact law.
+
+Prints a table and draws out/attention_tails.png, in less than a minute on two cores.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import limitlaw as ll
+
+jax.config.update("jax_enable_x64", True)
+
+TOKENS, WIDTH, HEADS = 4, 32, (1, 2, 16)
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Estimate = tuple[float, float]  # a value and its standard error
+
+
+def layer(heads: int) -> ll.Wide:
+    """The network: four tokens made from one random vector, then attention; token 0 of its output."""
+    h = ll.initial()
+    x = ll.clip(ll.matrices(TOKENS) @ h, 100.0)
+    return ll.attention(x, heads=heads)[0]
+
+
+def limit_variances(heads: int, draws: int = 100_000) -> Array:
+    """Draws of v as n → ∞, where y | v ~ N(0, v): v = H⁻¹ Σ_a Σ_j (A^a_j)², A^a = softmax(p^a), p^a standard normal."""
+    p = np.random.default_rng(0).standard_normal((draws, heads, TOKENS))
+    return np.asarray((softmax(p) ** 2).sum(-1).mean(-1))
+
+
+def softmax(p: Array) -> Array:
+    """exp(p_j) / Σ_k exp(p_k)."""
+    return np.asarray(np.exp(p) / np.exp(p).sum(-1, keepdims=True))
+
+
+def limit_moments(heads: int) -> tuple[Estimate, Estimate]:
+    """E v and (3/H)(E v²/(E v)² − 1) as n → ∞, where one head has v = Σ_j A_j², by Gauss–Hermite quadrature."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+    v = (softmax(np.stack(np.meshgrid(*[nodes] * TOKENS), axis=-1)) ** 2).sum(-1)
+    w = np.prod(np.meshgrid(*[weights / weights.sum()] * TOKENS), axis=0)
+    mean, square = (w * v).sum(), (w * v**2).sum()
+    return (mean, 0.0), (3 / heads * (square / mean**2 - 1), 0.0)
+
+
+def sample_moments(y: Array) -> tuple[Estimate, Estimate]:
+    """Variance and excess kurtosis of simulated outputs, with standard errors (delta method)."""
+    u, root = y**2, math.sqrt(len(y))
+    mean, ratio = u.mean(), np.mean(u**2) / u.mean() ** 2
+    influence = (u / mean) ** 2 - 2 * ratio * u / mean  # of one draw on the ratio, but for a constant
+    return (mean, u.std() / root), (ratio - 3, influence.std() / root)
+
+
+def law_moments(law: ll.Law) -> tuple[Estimate, Estimate]:
+    """Variance and excess kurtosis of a law, with standard errors."""
+    variance = float(law.variance()), float(law.error.variance())
+    return variance, (float(law.kurtosis()), float(law.error.kurtosis()))
+
+
+def panel(axes: Any, y: Array, law: ll.Law, limit: ll.Law, unit: float) -> None:
+    """The density of |y| in units of the limit's standard deviation: simulated points, and exact curves."""
+    t = np.linspace(0, 5, 101)
+    axes.plot(t, 2 * unit * law.pdf(t * unit), "-", color="#0072B2", label=f"exact, $n={WIDTH}$")
+    axes.plot(t, 2 * unit * limit.pdf(t * unit), "--", color="#D55E00", label=r"exact, $n\to\infty$")
+    axes.plot(t, math.sqrt(2 / math.pi) * np.exp(-(t**2) / 2), ":", color="0.4", label="Gaussian")
+    counts, edges = np.histogram(np.abs(y) / unit, bins=20, range=(0, 5))
+    centres, total = (edges[1:] + edges[:-1]) / 2, len(y) * (edges[1] - edges[0])
+    shown = np.asarray(2 * unit * law.pdf(centres * unit) * total > 5)  # bins where five or more are expected
+    centres, heights, errors = (a[shown] for a in (centres, counts / total, np.sqrt(counts) / total))
+    axes.errorbar(centres, heights, errors, fmt="k.", lw=1, zorder=3, label=f"simulated, $n={WIDTH}$")
+    axes.set(yscale="log", xlim=(0, 5), ylim=(1e-5, 1.5))
+
+
+def main(samples: int = 30_000, out: Path = Path("out")) -> dict[int, list[tuple[Estimate, Estimate]]]:
+    """Simulate, print the table, draw the picture; returns the table: [simulated, exact, limit] for each H."""
+    table = Table("heads", "quantity", f"simulated, n = {WIDTH}", f"exact, n = {WIDTH}", "exact, n → ∞")
+    figure, panels = plt.subplots(1, len(HEADS), figsize=(9, 3.6), sharey=True, layout="constrained")
+    results = {}
+    for heads, axes in zip(HEADS, panels, strict=True):
+        y = np.asarray(ll.simulate(layer(heads), width=WIDTH, samples=samples, key=jax.random.key(heads)))
+        law = ll.finite(layer(heads), width=WIDTH, samples=100_000, key=jax.random.key(0))
+        v = limit_variances(heads)
+        results[heads] = [sample_moments(y), law_moments(law), limit_moments(heads)]
+        for quantity, row in zip(("variance", "excess kurtosis"), zip(*results[heads], strict=True), strict=True):
+            cells = [f"{value:.4f}" + (f" ± {error:.4f}" if error else "") for value, error in row]
+            table.add_row(str(heads), quantity, *cells, end_section=quantity != "variance")
+        panel(axes, y, law, ll.GaussianMixture(np.zeros_like(v), v), math.sqrt(results[heads][2][0][0]))
+        axes.set_title(f"{heads} head{'s' if heads > 1 else ''}")
+    panels[0].set_ylabel("density")
+    panels[1].set_xlabel("|output of token 0, coordinate 0|, in standard deviations of the limit")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
+    Console().print(table)
+    out.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out / "attention_tails.png", dpi=130)
+    plt.close(figure)
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+"""Laws: distributions with a density, a distribution function, quantiles, moments, samples and error bars."""
+
+from limitlaw.laws.base import Atoms, Law
+from limitlaw.laws.combination import Combination
+from limitlaw.laws.empirical import Empirical
+from limitlaw.laws.gaussian import Gaussian
+from limitlaw.laws.loading import load
+from limitlaw.laws.mixture import GaussianMixture
+from limitlaw.laws.pushforward import Pushforward
+
+__all__ = ["Atoms", "Combination", "Empirical", "Gaussian", "GaussianMixture", "Law", "Pushforward", "load"]

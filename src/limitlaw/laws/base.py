@@ -1,0 +1,284 @@
+"""What every law can say: density, distribution function, quantiles, moments, samples, and the error of each."""
+
+import abc
+import math
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Complex, Float
+
+from limitlaw.arguments import one_of
+from limitlaw.laws import storage
+from limitlaw.laws.averages import Estimate
+
+KINDS = ("exact", "quadrature", "sampled")
+
+
+class Atoms(NamedTuple):
+    """The points that carry positive probability, in order, and how much each carries."""
+
+    points: Float[Array, "atoms *event"]
+    masses: Float[Array, " atoms"]
+
+
+class Law(abc.ABC):
+    """The distribution of a random array Y of `shape`: () for one number, (s,) for s tokens jointly.
+
+    `kind` says where its figures come from: "exact", "quadrature", or "sampled", where `law.error` has a standard
+    error for each, under the same name: `law.error.pdf(x)`. `beyond` lists what lies beyond Theorem 3.1.
+    """
+
+    def __init__(self, shape: tuple[int, ...], kind: str, beyond: tuple[str, ...]) -> None:
+        if jnp.result_type(float) != jnp.float64:
+            raise RuntimeError(
+                f"{type(self).__name__} computes in float64 and JAX is in 32-bit mode; "
+                'write jax.config.update("jax_enable_x64", True) at the top of your program'
+            )
+        self.shape = shape
+        self.kind = one_of("kind", kind, KINDS)
+        self.beyond = tuple(beyond)
+
+    @property
+    def error(self) -> "Errors":
+        """The standard error of each figure, under the figure's name; zero for what is not sampled."""
+        return Errors(self)
+
+    def pdf(self, x: Any) -> Float[Array, "..."]:
+        """Density at x, of shape (…, *shape) → (…). Where the law has atoms: of the part without them."""
+        return self._pdf(self._points("x", x)).value
+
+    def logpdf(self, x: Any) -> Float[Array, "..."]:
+        """Log density at x, of shape (…, *shape) → (…)."""
+        return self._logpdf(self._points("x", x)).value
+
+    def cdf(self, x: Any) -> Float[Array, "..."]:
+        """P(Y ≤ x)."""
+        return jnp.minimum(self._cdf(self._numbers("cdf", "x", x)).value, 1.0)  # sums of weights round
+
+    def sf(self, x: Any) -> Float[Array, "..."]:
+        """P(Y > x), accurate in relative terms in the far tail, where 1 − cdf is not."""
+        return jnp.minimum(self._sf(self._numbers("sf", "x", x)).value, 1.0)
+
+    def ppf(self, q: Any) -> Float[Array, "..."]:
+        """The quantile: the smallest x with cdf(x) ≥ q."""
+        return self._ppf(self._levels(q)).value
+
+    def cf(self, t: Any) -> Complex[Array, "..."]:
+        """Characteristic function E exp(i t·Y) at t, of shape (…, *shape) → (…)."""
+        return self._cf(self._points("t", t)).value
+
+    def mean(self) -> Float[Array, "..."]:
+        """E Y, entry by entry."""
+        return self._mean().value
+
+    def variance(self) -> Float[Array, "..."]:
+        """Var Y, entry by entry."""
+        return self._variance().value
+
+    def covariance(self) -> Float[Array, "..."]:
+        """The covariance matrix of the flattened Y; the variance for one number."""
+        return self._covariance().value
+
+    def kurtosis(self) -> Float[Array, "..."]:
+        """Excess kurtosis, entry by entry: 0 for a Gaussian."""
+        return self._kurtosis().value
+
+    def moment(self, k: int) -> Float[Array, "..."]:
+        """E Y^k, entry by entry: about zero, not about the mean."""
+        return self._moment(_order(k)).value
+
+    def expect(self, psi: Callable[[Any], Any]) -> Any:
+        """E ψ(Y). `psi` is a jnp function of arrays (…, *shape); what it returns starts with the same … axes."""
+        return self._expect(psi).value
+
+    def entropy(self) -> Float[Array, ""]:
+        """Differential entropy −E log pdf(Y), in nats."""
+        return self._entropy().value
+
+    def atoms(self) -> Atoms:
+        """Points of positive probability; none for a law with a density."""
+        return self._atoms()[0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the law to a .npz file that `load` reads, bit for bit, without pickle."""
+        storage.write(path, type(self).__name__, {"kind": self.kind, "beyond": self.beyond}, *self._content())
+
+    @abc.abstractmethod
+    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+        """Independent draws, of shape (*shape, *event). `key`: a JAX key or an integer seed."""
+
+    @abc.abstractmethod
+    def marginal(self, i: Any) -> "Law":
+        """The law of Y[i]: an integer, a tuple, a slice or an array of indices, as in NumPy."""
+
+    @abc.abstractmethod
+    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What rebuilds the law: a header of plain values, and arrays."""
+
+    @abc.abstractmethod
+    def _pdf(self, x: Array) -> Estimate: ...
+    @abc.abstractmethod
+    def _logpdf(self, x: Array) -> Estimate: ...
+    @abc.abstractmethod
+    def _cdf(self, x: Array) -> Estimate: ...
+    @abc.abstractmethod
+    def _sf(self, x: Array) -> Estimate: ...
+    @abc.abstractmethod
+    def _ppf(self, q: Array) -> Estimate: ...
+    @abc.abstractmethod
+    def _cf(self, t: Array) -> Estimate: ...
+    @abc.abstractmethod
+    def _mean(self) -> Estimate: ...
+    @abc.abstractmethod
+    def _variance(self) -> Estimate: ...
+    @abc.abstractmethod
+    def _covariance(self) -> Estimate: ...
+    @abc.abstractmethod
+    def _kurtosis(self) -> Estimate: ...
+    @abc.abstractmethod
+    def _moment(self, k: int) -> Estimate: ...
+    @abc.abstractmethod
+    def _expect(self, psi: Callable[[Any], Any]) -> Estimate: ...
+    @abc.abstractmethod
+    def _entropy(self) -> Estimate: ...
+    @abc.abstractmethod
+    def _atoms(self) -> tuple[Atoms, Float[Array, " atoms"]]:
+        """The atoms, and the standard errors of their masses."""
+
+    def _points(self, name: str, x: Any) -> Float[Array, "..."]:
+        """`x` as an array that ends with the law's shape."""
+        x = jnp.asarray(x, jnp.float64)
+        if self.shape and x.shape[x.ndim - len(self.shape) :] != self.shape:
+            raise ValueError(f"{name} must have shape (…, *{self.shape}), the law's shape last, got shape {x.shape}")
+        return x
+
+    def _numbers(self, method: str, name: str, x: Any) -> Float[Array, "..."]:
+        """`x` for a method that only the law of one number has."""
+        if self.shape:
+            raise ValueError(
+                f"{method} needs the law of one number, this one is joint of shape {self.shape}: "
+                f"take law.marginal({', '.join('0' * len(self.shape))}).{method}({name}) first"
+            )
+        return jnp.asarray(x, jnp.float64)
+
+    def _levels(self, q: Any) -> Float[Array, "..."]:
+        """`q` as levels in [0, 1]; NaN passes."""
+        q = self._numbers("ppf", "q", q)
+        outside = np.asarray((q < 0) | (q > 1))
+        if outside.any():
+            worst = np.asarray(q)[outside].flat[0]
+            raise ValueError(f"q must lie in [0, 1], got {worst:g} ({outside.sum()} of {outside.size} outside)")
+        return q
+
+    def _description(self) -> str:
+        """What repr adds to the shape."""
+        return ""
+
+    def __repr__(self) -> str:
+        beyond = f", beyond Theorem 3.1: {', '.join(self.beyond)}" if self.beyond else ""
+        return f"{type(self).__name__}({self._description()}shape={self.shape}, {self.kind}{beyond})"
+
+    def __str__(self) -> str:
+        """A small table of figures, with errors where they are sampled."""
+        from limitlaw.laws.printing import table
+
+        return table(self)
+
+
+class Errors:
+    """Standard errors of a law's figures: each method is named as the figure and takes the same arguments."""
+
+    def __init__(self, law: Law) -> None:
+        self._law = law
+
+    def pdf(self, x: Any) -> Float[Array, "..."]:
+        """Of the density."""
+        return self._law._pdf(self._law._points("x", x)).error()
+
+    def logpdf(self, x: Any) -> Float[Array, "..."]:
+        """Of the log density."""
+        return self._law._logpdf(self._law._points("x", x)).error()
+
+    def cdf(self, x: Any) -> Float[Array, "..."]:
+        """Of P(Y ≤ x)."""
+        return self._law._cdf(self._law._numbers("cdf", "x", x)).error()
+
+    def sf(self, x: Any) -> Float[Array, "..."]:
+        """Of P(Y > x)."""
+        return self._law._sf(self._law._numbers("sf", "x", x)).error()
+
+    def ppf(self, q: Any) -> Float[Array, "..."]:
+        """Of the quantile: the error of the cdf there over the density; 0 inside an atom's jump."""
+        return self._law._ppf(self._law._levels(q)).error()
+
+    def cf(self, t: Any) -> Float[Array, "..."]:
+        """Of the characteristic function, in modulus."""
+        return self._law._cf(self._law._points("t", t)).error()
+
+    def mean(self) -> Float[Array, "..."]:
+        """Of the mean."""
+        return self._law._mean().error()
+
+    def variance(self) -> Float[Array, "..."]:
+        """Of the variance."""
+        return self._law._variance().error()
+
+    def covariance(self) -> Float[Array, "..."]:
+        """Of each entry of the covariance."""
+        return self._law._covariance().error()
+
+    def kurtosis(self) -> Float[Array, "..."]:
+        """Of the excess kurtosis, by the delta method."""
+        return self._law._kurtosis().error()
+
+    def moment(self, k: int) -> Float[Array, "..."]:
+        """Of E Y^k."""
+        return self._law._moment(_order(k)).error()
+
+    def expect(self, psi: Callable[[Any], Any]) -> Any:
+        """Of E ψ(Y)."""
+        return self._law._expect(psi).error()
+
+    def entropy(self) -> Float[Array, ""]:
+        """Of the entropy."""
+        return self._law._entropy().error()
+
+    def atoms(self) -> Float[Array, " atoms"]:
+        """Of the atoms' masses."""
+        return self._law._atoms()[1]
+
+
+def _order(k: object) -> int:
+    """`k` as the order of a moment, an integer ≥ 0."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
+        raise ValueError(f"k must be an integer ≥ 0, got {k!r}")
+    return int(k)
+
+
+def entries(shape: tuple[int, ...], i: Any) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Positions in the flattened array of the entries that index `i` picks, and the shape they come in."""
+    try:
+        picked = np.arange(math.prod(shape)).reshape(shape)[i]
+    except (IndexError, TypeError) as error:
+        raise IndexError(f"i must index a law of shape {shape}, got {i!r} ({error})") from None
+    return picked.reshape(-1), picked.shape
+
+
+def sample_shape(shape: object) -> tuple[int, ...]:
+    """`shape` of an array of draws: an integer or a tuple of such."""
+    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)  # type: ignore[arg-type]
+    if any(not isinstance(size, int | np.integer) or size < 0 for size in sizes):
+        raise ValueError(f"shape must be a tuple of integers ≥ 0, got {shape!r}")
+    return tuple(map(int, sizes))
+
+
+def psi_values(psi: Callable[[Any], Any], y: Array, count: int) -> Any:
+    """ψ(y) for y with `count` draws in front, checked for its shape."""
+    values = jnp.asarray(psi(y))
+    if values.shape[:1] != (count,):
+        raise ValueError(f"psi must map arrays (…, *shape) to arrays (…): it got {y.shape} and returned {values.shape}")
+    return values.astype(jax.dtypes.canonicalize_dtype(jnp.result_type(values, jnp.float64)))

@@ -1,0 +1,47 @@
+"""Checks of what a mixture is built from."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.arguments import check_psd, is_traced, non_negative, real_array
+
+LOOKED_AT = 4096  # covariances whose eigenvalues are checked: rounding errors in an engine would show in any of them
+
+
+def mixture_arrays(mean: Any, covariance: Any) -> tuple[Array, Array]:
+    """Means (N,) or (N, m), and variances (N,) or covariances (N, m, m) to match."""
+    N, shape = mean.shape[0], mean.shape[1:]
+    mean = mean.reshape(N, -1) if shape else mean
+    m = mean.shape[1] if shape else 1
+    covariance = real_array("covariance", covariance)
+    expected = (N, m, m) if shape else (N,)
+    if covariance.shape != expected:
+        what = "one matrix per component over the flattened entries" if shape else "one variance per component"
+        raise ValueError(f"covariance must have shape {expected}, {what}, got shape {covariance.shape}")
+    if not is_traced(covariance):
+        if not shape:
+            non_negative("covariance", covariance)
+        else:
+            non_negative("covariance's diagonal", np.diagonal(covariance, axis1=1, axis2=2))
+            for k in np.unique(np.linspace(0, N - 1, min(N, LOOKED_AT)).astype(int)) if m else ():
+                check_psd(f"covariance of component {k}", covariance[k])
+    return mean, jnp.asarray(covariance)
+
+
+def mixture_weights(weights: Any, N: int) -> Float[Array, " N"]:
+    """Weights of sum one; equal where None is given."""
+    if weights is None:
+        return jnp.full(N, 1 / N)
+    array = non_negative("weights", weights)
+    if array.shape != (N,):
+        raise ValueError(f"weights must have shape {(N,)}, one per component, got shape {array.shape}")
+    if is_traced(array):
+        return array / jnp.sum(array)
+    total = array.sum()
+    if total <= 0:
+        raise ValueError("weights must have a positive sum, got all zeros")
+    # Weights that already sum to one stay as they are, bit for bit.
+    return jnp.asarray(array if abs(total - 1) < 1e-9 else array / total)

@@ -1,0 +1,56 @@
+"""The law of φ(Y₁, …, Y_k) for jointly Gaussian arguments."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.laws.branches import with_phi
+from limitlaw.laws.empirical import Empirical, drawn
+from limitlaw.laws.mixture import GaussianMixture
+from limitlaw.nonlinearities import Nonlinearity, user_function
+
+
+class Combination(Empirical):
+    """φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape): the arguments of φ along the first axis.
+
+    Its figures are sampled: each component of Y gives a group of draws, whose spread is the error.
+    """
+
+    def __init__(
+        self, phi: Callable[..., Any], base: GaussianMixture, kind: str = "sampled", beyond: Any = None
+    ) -> None:
+        if not base.shape:
+            raise ValueError("base must have shape (arguments of phi, *shape), got the law of one number")
+        super().__init__(jnp.zeros((1, *base.shape[1:])), kind, base.beyond if beyond is None else beyond)
+        self.phi: Nonlinearity = user_function(phi)
+        self.base = base
+        draws = drawn(base)._components
+        values = jnp.broadcast_to(self._combined(draws.parameters), (*draws.parameters.shape[:2], *self.shape))
+        law = Empirical._grouped(values, draws.weights, self.beyond)
+        self._components, self._size = law._components, law._size
+
+    def _combined(self, y: Array) -> Array:
+        """φ of the arguments, which lie along the axis before the law's shape."""
+        axis = y.ndim - len(self.shape) - 1
+        return self.phi(*(jnp.take(y, j, axis) for j in range(self.base.shape[0])))
+
+    def _no_density(self, what: str) -> ValueError:
+        return ValueError(
+            f"{what} of {self.phi.name} of {self.base.shape[0]} arguments is not known in closed form; "
+            "cdf, ppf, moments, expect, cf and sample are possible, with errors"
+        )
+
+    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+        """φ of the base's draws."""
+        return self._combined(self.base.sample(key, shape))
+
+    def marginal(self, i: Any) -> "Combination":
+        """The law of one entry, or of some."""
+        inner = self.base.marginal((slice(None), *(i if isinstance(i, tuple) else (i,))))
+        return Combination(self.phi, inner, self.kind, self.beyond)
+
+    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        return with_phi(self.phi, self.base)

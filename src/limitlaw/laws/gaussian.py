@@ -1,0 +1,41 @@
+"""The Gaussian law."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.arguments import covariance as as_covariance
+from limitlaw.arguments import real_array
+from limitlaw.laws.averages import Estimate, exact
+from limitlaw.laws.mixture import GaussianMixture
+
+
+class Gaussian(GaussianMixture):
+    """N(mean, covariance): a mixture of one. `covariance` is over the flattened entries of `mean`."""
+
+    def __init__(self, mean: Any, covariance: Any, kind: str = "exact", beyond: tuple[str, ...] = ()) -> None:
+        mean = real_array("mean", mean)
+        size = math.prod(mean.shape)
+        matrix = as_covariance("covariance", covariance, size)
+        super().__init__(mean[None], matrix[None] if mean.shape else matrix.reshape(1), kind=kind, beyond=beyond)
+
+    def _entropy(self) -> Estimate:
+        self._require_density()
+        second = self._given[1]
+        logdet = self._whitening[1][0] if self.shape else 0.5 * jnp.log(second[0])
+        return exact(logdet + 0.5 * math.log(2 * math.pi * math.e) * math.prod(self.shape))
+
+    def marginal(self, i: Any) -> "Gaussian":
+        """The law of Y[i], again Gaussian."""
+        mixture = super().marginal(i)
+        mean, covariance = mixture._given
+        return Gaussian(mean.reshape(mixture.shape), covariance[0], self.kind, self.beyond)
+
+    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header, arrays = super()._content()
+        return header, {"mean": arrays["mean"][0], "covariance": arrays["covariance"][0]}
+
+    def _description(self) -> str:
+        return ""

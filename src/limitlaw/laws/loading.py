@@ -1,0 +1,34 @@
+"""Laws from files: `load` is the other side of `law.save`."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from limitlaw.laws import branches, storage
+from limitlaw.laws.base import Law
+from limitlaw.laws.combination import Combination
+from limitlaw.laws.empirical import Empirical
+from limitlaw.laws.gaussian import Gaussian
+from limitlaw.laws.mixture import GaussianMixture
+from limitlaw.laws.pushforward import Pushforward
+
+LAWS: dict[str, Any] = {law.__name__: law for law in (Combination, Empirical, Gaussian, GaussianMixture, Pushforward)}
+
+
+def load(path: str | os.PathLike[str]) -> Law:
+    """The law that `law.save(path)` wrote, bit for bit."""
+    header, arrays = storage.read(path)
+    try:
+        return rebuilt(header, arrays)
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
+        raise ValueError(f"{os.fspath(path)} is not a law that limitlaw saved ({error})") from None
+
+
+def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """The law that a header and its arrays describe; a pushforward holds its base's header."""
+    law = LAWS[header["law"]]
+    provenance = {"kind": header["kind"], "beyond": tuple(header["beyond"])}
+    if "base" in header:
+        return law(branches.rebuild(*header["phi"]), rebuilt(header["base"], arrays), **provenance)
+    return law(**arrays, **provenance)

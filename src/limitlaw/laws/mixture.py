@@ -1,0 +1,263 @@
+"""Gaussian mixtures: what a wide network's output is, given the conditions its last matrix meets."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.arguments import as_key, is_traced, real_array
+from limitlaw.laws import normals
+from limitlaw.laws.atoms import merged
+from limitlaw.laws.averaged import Averaged
+from limitlaw.laws.averages import Components, Estimate, Figure
+from limitlaw.laws.base import Atoms, entries, psi_values, sample_shape
+from limitlaw.laws.checking import mixture_arrays, mixture_weights
+from limitlaw.laws.empirical import drawn
+from limitlaw.laws.quadrature import Rule, adaptive, shifts, smooth_nodes
+from limitlaw.laws.roots import invert
+from limitlaw.numerics.normals import normal
+
+
+class GaussianMixture(Averaged):
+    """Σ_k w_k N(mean_k, covariance_k): every figure is the average of the Gaussian figure over components.
+
+    `mean`: (N, *shape). `covariance`: variances (N,) where Y is one number, else (N, m, m) of the flattened Y; zero
+    and singular ones are legitimate. Without `weights` the components are N independent draws of equal weight, and
+    the kind is "sampled"; with weights the default kind is "quadrature".
+    """
+
+    def __init__(
+        self, mean: Any, covariance: Any, weights: Any = None, kind: str | None = None, beyond: tuple[str, ...] = ()
+    ) -> None:
+        mean = jnp.asarray(real_array("mean", mean))
+        if mean.ndim == 0 or mean.shape[0] == 0:
+            raise ValueError(f"mean must have shape (components, *shape) with components ≥ 1, got shape {mean.shape}")
+        N, shape = mean.shape[0], mean.shape[1:]
+        default = "quadrature" if weights is not None else "sampled" if N > 1 else "exact"
+        super().__init__(shape, kind or default, beyond)
+        self._given = mixture_arrays(mean, covariance)
+        first, second = self._given
+        spread = second if shape else jnp.where(second > 0, jnp.sqrt(jnp.where(second > 0, second, 1)), 0)
+        self._components = Components((first, spread), mixture_weights(weights, N), self.kind == "sampled")
+
+    @functools.cached_property
+    def _degenerate(self) -> np.ndarray:
+        """Which components are point masses."""
+        second = self._given[1]
+        if is_traced(second):
+            return np.zeros(len(self._components), bool)
+        return np.asarray(second == 0 if not self.shape else (second == 0).all((1, 2)))
+
+    @property
+    def _central(self) -> Figure:
+        return normals.joint_central if self.shape else normals.central
+
+    @property
+    def _outer(self) -> Figure:
+        return normals.joint_outer if self.shape else normals.outer
+
+    def _at(self, figure: Figure, x: Array) -> Estimate:
+        """The average of a figure at points of shape (…, *event)."""
+        lead = x.shape[: x.ndim - len(self.shape)]
+        estimate = self._components.average(figure, x.reshape(-1, *self.shape))
+        return Estimate(estimate.value.reshape(lead), lambda: estimate.error().reshape(lead))
+
+    def _pdf(self, x: Array) -> Estimate:
+        if self.shape:
+            log = self._logpdf(x)
+            return Estimate(jnp.exp(log.value), lambda: jnp.exp(log.value) * log.error())
+        self._require_density()
+        return self._at(normals.pdf, x)
+
+    def _logpdf(self, x: Array) -> Estimate:
+        self._require_density()
+        lead = x.shape[: x.ndim - len(self.shape)]
+        x = x.reshape(-1, *self.shape)
+        if self.shape:
+            components = dataclasses.replace(self._components, parameters=(self._given[0], *self._whitening[:2]))
+            log = components.log_average(normals.joint_logpdf, x)
+        else:
+            log = self._components.log_average(normals.logpdf, x)
+        return Estimate(log.value.reshape(lead), lambda: log.error().reshape(lead))
+
+    @functools.cached_property
+    def _whitening(self) -> tuple[Array, Array, np.ndarray]:
+        return normals.whitening(self._given[1])
+
+    def _require_density(self) -> None:
+        """Raise where the law has no density, saying why."""
+        if self._degenerate.any():
+            points, masses = self.atoms()
+            raise ValueError(
+                f"the law has no density: {len(points)} atom(s) carry {float(masses.sum()):.6g} of its mass "
+                "(components of zero variance); law.atoms() lists them"
+            )
+        if self.shape and self._whitening[2].any():
+            bad = np.flatnonzero(self._whitening[2])
+            rank, m = np.linalg.matrix_rank(np.asarray(self._given[1][bad[0]])), self._given[0].shape[1]
+            raise ValueError(
+                f"the joint law has no density: {bad.size} of {len(self._components)} components have a singular "
+                f"covariance (component {bad[0]}: rank {rank} of {m}); law.marginal(i) of fewer entries may have one"
+            )
+
+    def _cdf(self, x: Array) -> Estimate:
+        return self._at(normals.cdf, x)
+
+    def _sf(self, x: Array) -> Estimate:
+        return self._at(normals.sf, x)
+
+    def _between(self, lo: Array, hi: Array) -> Estimate:
+        """P(lo < Y ≤ hi), accurate in relative terms in both tails."""
+        return self._components.average(normals.between, (lo, hi))
+
+    def _ppf(self, q: Array) -> Estimate:
+        flat = q.reshape(-1)
+        mean, sd = self._components.parameters
+        inside = jnp.where((flat > 0) & (flat < 1), flat, 0.5)
+        z = jax.scipy.special.ndtri(inside)
+        # The mixture's quantile lies between the smallest and the largest of its components' quantiles mean + sd·z.
+        narrow, wide = jnp.min(sd), jnp.max(sd)
+        low = jnp.min(mean) + z * jnp.where(z < 0, wide, narrow)
+        high = jnp.max(mean) + z * jnp.where(z < 0, narrow, wide)
+        width = jnp.sqrt(self.variance())
+        smooth = not self._degenerate.any()
+        margin = 1e-9 * float(width)  # for the rounding of ndtri
+        tails = lambda x: tuple(jnp.moveaxis(self._components.average(normals.tails, x).value, -1, 0))  # noqa: E731
+        x = invert(tails, inside, (low - margin, high + margin), self.mean() + width * z, float(width), smooth)
+        if not smooth:
+            x = _snap(x, self.atoms().points)
+        x = jnp.where(flat <= 0, -jnp.inf, jnp.where(flat >= 1, jnp.inf, x)) + 0 * flat
+        return Estimate(x.reshape(q.shape), lambda: self._quantile_error(x, flat).reshape(q.shape))
+
+    def _quantile_error(self, x: Array, q: Array) -> Array:
+        """The error of the cdf over the density; 0 where the cdf jumps over q, and at q = 0 and 1."""
+        density = self._at(normals.continuous_pdf, x).value
+        error = self._cdf(x).error() / density
+        jump = jnp.isin(x, self.atoms().points) & (q < self.cdf(x)) if self._degenerate.any() else False
+        return jnp.where(jnp.isinf(x) | jump, 0.0, error)
+
+    def _cf(self, t: Array) -> Estimate:
+        return self._at(normals.joint_cf if self.shape else normals.cf, t)
+
+    def _moment(self, k: int) -> Estimate:
+        raw = self._components.average(normals.Raw(k, bool(self.shape)))
+        return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
+
+    def _expect(self, psi: Callable[[Any], Any], breaks: tuple[float, ...] = ()) -> Estimate:
+        if self.shape:
+            return drawn(self)._expect(psi)
+        rule = Rule(self._nodes(), breaks)
+        parameters = (*self._components.parameters, shifts(len(self._components)))
+        components = dataclasses.replace(self._components, parameters=parameters)
+        return components.average(Expectation(psi, rule), size=rule.nodes * (len(breaks) + 1))
+
+    def _nodes(self) -> int:
+        """Nodes a component for a ψ of which nothing is known: many where components are few."""
+        return max(smooth_nodes(min(16.0, self._largest_sd()), 0.1), 2**16 // len(self._components))
+
+    def _largest_sd(self) -> float:
+        """Over components and entries, to choose numbers of nodes by."""
+        second = self._given[1]
+        if is_traced(second):
+            return 1.0
+        return float(jnp.sqrt(jnp.max(jnp.diagonal(second, axis1=1, axis2=2) if self.shape else second, initial=0)))
+
+    def _entropy(self) -> Estimate:
+        self._require_density()
+        if self.shape:
+            return drawn(self)._mean_of_samples(lambda y: -self.logpdf(y), self._components)
+        return self._cross_entropy(lambda x: self._logpdf(x).value)
+
+    def _cross_entropy(self, log: Callable[[Array], Array], breaks: tuple[float, ...] = ()) -> Estimate:
+        """−E log q(Y) for the log density q that `log` gives, by adaptive quadrature."""
+        mean, sd = self._components.parameters
+        ends = np.array([float(jnp.min(mean - 10 * sd)), float(jnp.max(mean + 10 * sd))])
+        inner = np.asarray(self.ppf(np.linspace(0, 1, 33)[1:-1]))
+        kinks = [b for b in breaks if ends[0] < b < ends[1]]
+
+        def integrand(x: Array) -> Array:
+            p, q = self._at(normals.continuous_pdf, x).value, log(x)
+            return jnp.where(p > 0, -p * jnp.where(p > 0, q, 0), 0)
+
+        x, w, values = adaptive(integrand, np.concatenate([ends, inner, kinks]))
+        entropy = jnp.asarray((w * values).sum())
+        weights = jnp.asarray(np.where(np.isfinite(values), -w * np.asarray(log(jnp.asarray(x))), 0))
+        point = (jnp.asarray(x), weights, entropy)
+        return Estimate(entropy, lambda: self._components.spread(entropy_influence, point, entropy, len(x)))
+
+    def _atoms(self) -> tuple[Atoms, Array]:
+        bad = self._degenerate
+        values = np.asarray(self._given[0])[bad].reshape(-1, *self.shape)
+        return merged(values, np.flatnonzero(bad), np.ones(bad.sum()), self._components)
+
+    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+        """Draws: a component by its weight, then a Gaussian."""
+        shape = sample_shape(shape)
+        which, noise = jax.random.split(as_key(key))
+        count = math.prod(shape)
+        ends = jnp.cumsum(self._components.weights)
+        chosen = jnp.searchsorted(ends, jax.random.uniform(which, (count,)) * ends[-1], side="right")
+        chosen = jnp.minimum(chosen, len(self._components) - 1)
+        return self._draw(noise, chosen).reshape(*shape, *self.shape)
+
+    def _draw(self, key: Array, chosen: Array) -> Array:
+        """One draw from each chosen component, (count, *event)."""
+        mean, spread = (a[chosen] for a in self._components.parameters)
+        z = normal(key, mean.shape)
+        y = jnp.einsum("kij,kj->ki", normals.factor(spread), z) + mean if self.shape else mean + spread * z
+        return y.reshape(-1, *self.shape)
+
+    def marginal(self, i: Any) -> "GaussianMixture":
+        """The law of Y[i], again a mixture."""
+        positions, shape = entries(self.shape, i)
+        mean, covariance = self._given
+        if self.shape:
+            mean = mean[:, positions].reshape(-1, *shape)
+            covariance = covariance[:, positions[:, None], positions]
+            covariance = covariance if shape else covariance[:, 0, 0]
+        return GaussianMixture(mean, covariance, self._components.weights, self.kind, self.beyond)
+
+    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        mean, covariance = self._given
+        arrays = {
+            "mean": mean.reshape(-1, *self.shape),
+            "covariance": covariance,
+            "weights": self._components.weights,
+        }
+        return {}, {name: np.asarray(a) for name, a in arrays.items()}
+
+    def _description(self) -> str:
+        return f"{len(self._components)} components, "
+
+
+@dataclasses.dataclass(frozen=True)
+class Expectation:
+    """E ψ(Y) for one Gaussian component of one number."""
+
+    psi: Callable[[Any], Any]
+    rule: Rule
+
+    def __call__(self, component: Any, _: Any) -> Any:
+        x, w = self.rule(*component)
+        return jnp.tensordot(w, psi_values(self.psi, x, x.shape[0]), 1)
+
+
+def entropy_influence(component: Any, point: Any) -> Any:
+    """−E log q(Y) for one component, less its average."""
+    x, weights, entropy = point
+    return jnp.sum(weights * normals.continuous_pdf(component, x)) - entropy
+
+
+def _snap(x: Array, points: Array) -> Array:
+    """`x`, moved onto an atom that is nearer than rounding."""
+    index = jnp.clip(jnp.searchsorted(points, x), 0, len(points) - 1)
+    for i in (index, jnp.maximum(index - 1, 0)):
+        near = jnp.abs(points[i] - x) <= 1e-12 * (1 + jnp.abs(x))
+        x = jnp.where(near, points[i], x)
+    return x

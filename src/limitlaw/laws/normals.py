@@ -1,0 +1,147 @@
+"""Figures of one Gaussian component, written for one component and one point.
+
+A component of one number is (mean, sd), sd = 0 for a point mass; of a joint law (mean, covariance), flattened.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtr
+from jaxtyping import Array, Float
+
+LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def standardised(component: Any, x: Any) -> Any:
+    """(x − mean)/sd, infinite off a point mass."""
+    mean, sd = component[:2]
+    point = jnp.where(x >= mean, jnp.inf, -jnp.inf)
+    return jnp.where(sd > 0, (x - mean) / jnp.where(sd > 0, sd, 1), point)
+
+
+def pdf(component: Any, x: Any) -> Any:
+    """Density of N(mean, sd²)."""
+    mean, sd = component[:2]
+    z = (x - mean) / sd
+    return jnp.exp(-0.5 * z * z) * (math.exp(-LOG_ROOT_TWO_PI) / sd)
+
+
+def continuous_pdf(component: Any, x: Any) -> Any:
+    """The same, and 0 for a point mass."""
+    mean, sd = component[:2]
+    return jnp.where(sd > 0, pdf((mean, jnp.where(sd > 0, sd, 1)), x), 0)
+
+
+def logpdf(component: Any, x: Any) -> Any:
+    """Log density of N(mean, sd²)."""
+    mean, sd = component[:2]
+    z = (x - mean) / sd
+    return -0.5 * z * z - jnp.log(sd) - LOG_ROOT_TWO_PI
+
+
+def cdf(component: Any, x: Any) -> Any:
+    """P(Y ≤ x)."""
+    return ndtr(standardised(component, x))
+
+
+def sf(component: Any, x: Any) -> Any:
+    """P(Y > x)."""
+    return ndtr(-standardised(component, x))
+
+
+def tails(component: Any, x: Any) -> Any:
+    """cdf, sf and density, for Newton's method."""
+    z = standardised(component, x)
+    return jnp.stack([ndtr(z), ndtr(-z), continuous_pdf(component, x)])
+
+
+def between(component: Any, ends: Any) -> Any:
+    """P(lo < Y ≤ hi), 0 where hi ≤ lo, taken on the side where the tails are small."""
+    lo, hi = (standardised(component, end) for end in ends)
+    mirrored = lo > 0
+    lo, hi = jnp.where(mirrored, -hi, lo), jnp.where(mirrored, -lo, hi)
+    return jnp.where(lo < hi, ndtr(hi) - ndtr(lo), 0)
+
+
+def cf(component: Any, t: Any) -> Any:
+    """E exp(i t Y)."""
+    mean, sd = component[:2]
+    return jnp.exp(1j * t * mean - 0.5 * (t * sd) ** 2)
+
+
+def joint_cf(component: Any, t: Any) -> Any:
+    """E exp(i t·Y)."""
+    mean, covariance = component
+    t = t.reshape(-1)
+    return jnp.exp(1j * (t @ mean) - 0.5 * (t @ covariance @ t))
+
+
+def joint_logpdf(component: Any, x: Any) -> Any:
+    """Log density of a joint Gaussian given as (mean, L⁻¹, log det L), L the Cholesky factor."""
+    mean, whiten, logdet = component
+    z = whiten @ (x.reshape(-1) - mean)
+    return -0.5 * jnp.sum(z * z) - logdet - LOG_ROOT_TWO_PI * mean.shape[0]
+
+
+def central(component: Any, centre: Any) -> Any:
+    """E (Y − c)^j for j = 1 … 4."""
+    mean, sd = component[:2]
+    d, v = mean - centre, sd**2
+    return jnp.stack([d, d**2 + v, d**3 + 3 * d * v, d**4 + 6 * d**2 * v + 3 * v**2])
+
+
+def joint_central(component: Any, centre: Any) -> Any:
+    """The same for each entry of a joint Gaussian."""
+    mean, covariance = component
+    moments = central((mean, jnp.sqrt(jnp.diagonal(covariance))), centre.reshape(-1))
+    return moments.reshape(4, *centre.shape)
+
+
+def outer(component: Any, centre: Any) -> Any:
+    """E (Y − c)²."""
+    return central(component, centre)[1]
+
+
+def joint_outer(component: Any, centre: Any) -> Any:
+    """E (Y − c)(Y − c)ᵀ."""
+    mean, covariance = component
+    d = mean - centre.reshape(-1)
+    return covariance + jnp.outer(d, d)
+
+
+@dataclasses.dataclass(frozen=True)
+class Raw:
+    """E Y^k = Σ_j C(k, 2j) mean^{k−2j} sd^{2j} (2j − 1)!!, entry by entry."""
+
+    k: int
+    joint: bool
+
+    def __call__(self, component: Any, _: Any) -> Any:
+        mean, spread = component[:2]
+        v = jnp.diagonal(spread) if self.joint else spread**2
+        terms = range(self.k // 2 + 1)
+        double = [math.prod(range(2 * j - 1, 0, -2)) for j in terms]
+        return sum(math.comb(self.k, 2 * j) * double[j] * mean ** (self.k - 2 * j) * v**j for j in terms) + 0.0 * mean
+
+
+def factor(covariance: Float[Array, "... m m"]) -> Float[Array, "... m m"]:
+    """F with F Fᵀ = covariance, singular or not."""
+    values, vectors = jnp.linalg.eigh(covariance)
+    return vectors * jnp.sqrt(jnp.maximum(values, 0))[..., None, :]
+
+
+def whitening(covariance: Float[Array, "N m m"]) -> tuple[Array, Array, np.ndarray]:
+    """L⁻¹ and log det L for each Cholesky factor L, and which covariances are singular to rounding."""
+    m = covariance.shape[-1]
+    sd = jnp.sqrt(jnp.diagonal(covariance, axis1=-2, axis2=-1))
+    scale = jnp.where(sd > 0, sd, 1)
+    L = jnp.linalg.cholesky(covariance / (scale[:, :, None] * scale[:, None, :]))
+    pivots = jnp.diagonal(L, axis1=-2, axis2=-1)  # squares: the part of each entry that earlier ones do not explain
+    singular = ~(jnp.min(pivots, axis=-1, initial=1.0) ** 2 > 1e-13 * m)  # NaN counts as singular
+    inverse = jax.scipy.linalg.solve_triangular(L, jnp.broadcast_to(jnp.eye(m), L.shape), lower=True)
+    logdet = jnp.sum(jnp.log(pivots) + jnp.log(scale), axis=-1)
+    return inverse / scale[:, None, :], logdet, np.asarray(singular)

@@ -1,0 +1,48 @@
+"""A law as a small table."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from limitlaw.laws.base import Law
+
+LEVELS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+ENTRIES = 8  # of a joint law, at most
+
+
+def table(law: Law) -> str:
+    """Mean, variance, kurtosis, atoms and quantiles, each with its standard error where it has one."""
+    rows: list[tuple[str, Any, Any]] = [("mean", law.mean(), law.error.mean())]
+    rows.append(("variance", law.variance(), law.error.variance()))
+    rows.append(("kurtosis", law.kurtosis(), law.error.kurtosis()))
+    if law.shape:
+        return "\n".join([repr(law), *_joint(rows, math.prod(law.shape))])
+    q = np.array(LEVELS)
+    rows += [(f"ppf({level:g})", x, e) for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True)]
+    points, masses = law.atoms()
+    if len(points) <= ENTRIES:
+        errors = law.error.atoms()
+        rows += [(f"P(Y = {float(x):g})", m, e) for x, m, e in zip(points, masses, errors, strict=True)]
+    else:
+        rows.append((f"{len(points)} atoms", masses.sum(), np.zeros(())))
+    return "\n".join([repr(law), *(f"  {name:<12} {number(float(x), float(e))}" for name, x, e in rows)])
+
+
+def _joint(rows: list[tuple[str, Any, Any]], count: int) -> list[str]:
+    lines = []
+    for name, values, errors in rows:
+        pairs = zip(np.ravel(np.asarray(values)), np.ravel(np.asarray(errors)), strict=True)
+        cells = [number(float(x), float(e)) for x, e in pairs][:ENTRIES]
+        lines.append(f"  {name:<12} {'  '.join(cells)}{'  …' if count > ENTRIES else ''}")
+    return lines
+
+
+def number(x: float, error: float) -> str:
+    """`x` to the digits that its error leaves: 0.39197 ± 0.00012."""
+    if not error > 0 or not math.isfinite(error) or not math.isfinite(x):
+        return f"{x:.10g}" if error == 0 else f"{x:.6g} ± {error:.2g}"
+    digits = 1 - math.floor(math.log10(error))
+    if digits < 0 or digits > 12:
+        return f"{x:.6g} ± {error:.2g}"
+    return f"{x:.{digits}f} ± {error:.{digits}f}"

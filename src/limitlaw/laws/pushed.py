@@ -1,0 +1,88 @@
+"""Figures of φ(Y) for one Gaussian component Y = (mean, sd, shift of the quadrature), written for one point."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from limitlaw.laws import normals
+from limitlaw.laws.quadrature import Rule
+from limitlaw.nonlinearities import Nonlinearity
+
+
+@dataclasses.dataclass(frozen=True)
+class Central:
+    """E (φ(Y) − c)^j for j = 1 … 4, for each entry."""
+
+    phi: Nonlinearity
+    rule: Rule
+
+    def __call__(self, component: Any, centre: Any) -> Any:
+        def entry(mean: Any, sd: Any, shift: Any, c: Any) -> Any:
+            x, w = self.rule(mean, sd, shift)
+            d = self.phi(x) - c
+            return jnp.stack([jnp.sum(w * d**j) for j in (1, 2, 3, 4)])
+
+        mean, sd, shift = component
+        if jnp.ndim(centre) == 0:
+            return entry(mean, sd, shift, centre)
+        moments = jax.vmap(entry, out_axes=1)(mean, sd, shift, centre.reshape(-1))
+        return moments.reshape(4, *centre.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Raw:
+    """E φ(Y)^k, for each entry."""
+
+    phi: Nonlinearity
+    rule: Rule
+    k: int
+
+    def __call__(self, component: Any, _: Any) -> Any:
+        def entry(mean: Any, sd: Any, shift: Any) -> Any:
+            x, w = self.rule(mean, sd, shift)
+            return jnp.sum(w * self.phi(x) ** self.k)
+
+        return entry(*component) if jnp.ndim(component[0]) == 0 else jax.vmap(entry)(*component)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cf:
+    """E exp(i t φ(Y)) for one number."""
+
+    phi: Nonlinearity
+    rule: Rule
+
+    def __call__(self, component: Any, t: Any) -> Any:
+        x, w = self.rule(*component)
+        return jnp.sum(w * jnp.exp(1j * t * self.phi(x)))
+
+
+@dataclasses.dataclass(frozen=True)
+class OnBranches:
+    """P(φ(Y) ≤ y), or P(φ(Y) > y), from the intervals of Y on which that holds, one a branch."""
+
+    above: bool
+
+    def __call__(self, component: Any, point: Any) -> Any:
+        mean, sd, image = component
+        y, ends = point
+        inside = jnp.sum(normals.between((mean, sd), (ends[:, 0], ends[:, 1])))
+        holds = image > y if self.above else image <= y
+        return jnp.where(sd > 0, inside, jnp.where(holds, 1.0, 0.0)) + 0 * jnp.where(jnp.isnan(y), y, 0)
+
+
+def density(component: Any, point: Any) -> Any:
+    """Σ over branches of the density at the preimage, over |φ'|."""
+    x, jacobian = point
+    p = normals.continuous_pdf(component, x)
+    return jnp.sum(jnp.where(p > 0, p * jacobian, 0))
+
+
+def log_density(component: Any, point: Any) -> Any:
+    """The logarithm of `density`; −∞ for a point mass."""
+    x, log_jacobian = point
+    mean, sd, _ = component
+    log = normals.logpdf((mean, jnp.where(sd > 0, sd, 1)), x) + log_jacobian
+    return jnp.where(sd > 0, jax.nn.logsumexp(log), -jnp.inf)

@@ -1,0 +1,225 @@
+"""The law of φ(Y) for Y a Gaussian mixture: what a network shows after its last nonlinearity."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.laws import branches, normals
+from limitlaw.laws.atoms import merged
+from limitlaw.laws.averaged import Averaged
+from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
+from limitlaw.laws.base import Atoms
+from limitlaw.laws.empirical import Empirical, drawn
+from limitlaw.laws.mixture import GaussianMixture
+from limitlaw.laws.pushed import Central, Cf, OnBranches, Raw, density, log_density
+from limitlaw.laws.quadrature import Rule, shifts, smooth_nodes
+from limitlaw.laws.roots import invert
+from limitlaw.nonlinearities import Nonlinearity, user_function
+
+FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
+
+
+class Pushforward(Averaged):
+    """φ(Y), entry by entry. For a named φ the density is a sum over the monotone branches of φ, and the flat parts of
+    φ are atoms; `pdf` is the density of what is left. For a function of the user's own: moments, `expect`, `sample`.
+    """
+
+    def __init__(
+        self, phi: Callable[[Any], Any], base: GaussianMixture, kind: str | None = None, beyond: Any = None
+    ) -> None:
+        super().__init__(
+            base.shape,
+            kind or ("quadrature" if base.kind == "exact" else base.kind),
+            base.beyond if beyond is None else beyond,
+        )
+        self.phi: Nonlinearity = user_function(phi)
+        self.base = base
+        mean, spread = base._components.parameters
+        sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
+        self._reach = (float(jnp.min(mean - FAR * sd)), float(jnp.max(mean + FAR * sd)))
+        self._named = branches.named(self.phi, self._reach)
+        turn = shifts(len(base._components))
+        parameters = (mean, sd, turn[:, None] + 0 * mean if self.shape else turn)
+        self._components = Components(parameters, base._components.weights, base._components.sampled)
+
+    @functools.cached_property
+    def _rule(self) -> Rule:
+        if self._named is None:
+            return Rule(self.base._nodes())
+        if self._named.kinks:
+            return Rule(96, self._named.kinks)  # between kinks φ is linear
+        return Rule(smooth_nodes(self.base._largest_sd()))
+
+    @property
+    def _size(self) -> int:  # type: ignore[override]
+        return self._rule.nodes * (len(self._rule.breaks) + 1) * max(1, self._components.parameters[0][0].size)
+
+    @property
+    def _central(self) -> Figure:
+        return Central(self.phi, self._rule)
+
+    @property
+    def _outer(self) -> Figure:
+        return lambda component, centre: self._central(component, centre)[1]
+
+    def _covariance(self) -> Estimate:
+        return self._drawn._covariance() if self.shape else self._variance()
+
+    @property
+    def _drawn(self) -> Empirical:
+        """Sampled, for what couples several entries."""
+        below = drawn(self.base)._components
+        return Empirical._grouped(self.phi(below.parameters), below.weights, self.beyond)
+
+    def _known(self, what: str) -> branches.Named:
+        """The branches of φ, or an error that says what can be done without."""
+        if self._named is None:
+            raise ValueError(
+                f"{what} of {self.phi.name}(Y) needs the monotone branches of {self.phi.name}, which are known for the "
+                "named nonlinearities only; moments, expect, cf and sample work for every function"
+            )
+        return self._named
+
+    @functools.cached_property
+    def _with_images(self) -> Components:
+        """Components of one number with φ(mean), which is where a point mass goes."""
+        mean, sd, _ = self._components.parameters
+        return dataclasses.replace(self._components, parameters=(mean, sd, self.phi(mean)))
+
+    def _on_branches(self, y: Array, above: bool) -> Estimate:
+        known = self._known("the distribution")
+        flat = pad(y.reshape(-1), padded_size(y.size))
+        ends = branches.intervals(flat, known)[above]
+        average = self._with_images.average(OnBranches(above), (flat, ends), ends.shape[1])
+        return Estimate(average.value[: y.size].reshape(y.shape), lambda: average.error()[: y.size].reshape(y.shape))
+
+    def _cdf(self, y: Array) -> Estimate:
+        return self._on_branches(y, False)
+
+    def _sf(self, y: Array) -> Estimate:
+        return self._on_branches(y, True)
+
+    def _pdf(self, y: Array) -> Estimate:
+        if self.shape:
+            log = self._logpdf(y)
+            return Estimate(jnp.exp(log.value), lambda: jnp.exp(log.value) * log.error())
+        points = branches.preimages(pad(y.reshape(-1), padded_size(y.size)), self._known("the density"))
+        average = self._components.average(density, points, points[0].shape[1])
+        return Estimate(
+            average.value[: y.size].reshape(y.shape) + 0 * jnp.where(jnp.isnan(y), y, 0),
+            lambda: average.error()[: y.size].reshape(y.shape),
+        )
+
+    def _logpdf(self, y: Array) -> Estimate:
+        if self.shape and not self._known("the joint density").injective:
+            raise ValueError(
+                f"the joint density of {self.phi.name}(Y) is given only where {self.phi.name} is one to one; "
+                "law.marginal(i) has one entry's density"
+            )
+        lead = y.shape[: y.ndim - len(self.shape)]
+        flat = y.reshape(-1, *self.shape)
+        count = len(flat)
+        x, jacobian = branches.preimages(pad(flat, padded_size(count)), self._known("the density"))
+        if not self.shape:
+            log = self._components.log_average(log_density, (x, jnp.log(jacobian)))
+            return Estimate(log.value[:count].reshape(lead), lambda: log.error()[:count].reshape(lead))
+        owner = jnp.argmax(jacobian > 0, axis=-1, keepdims=True)
+        x, jacobian = (jnp.take_along_axis(a, owner, -1)[:count, ..., 0] for a in (x, jacobian))
+        log = self.base._logpdf(x)
+        value = log.value + jnp.sum(jnp.log(jacobian).reshape(count, -1), -1)
+        return Estimate(value.reshape(lead), lambda: log.error().reshape(lead))
+
+    def _ppf(self, q: Array) -> Estimate:
+        known = self._known("the quantile")
+        bottom, top = known.support
+        outer = (q <= 0) | (q >= 1)
+        inside = jnp.where(outer, 0.5, q)
+        if known.monotone:
+            x = self.base._ppf(inside)
+            stretch = lambda: branches.slopes(self.phi, x.value) * x.error()  # noqa: E731
+            inner = Estimate(self.phi(x.value), stretch)
+        else:
+            y = self._invert(inside.reshape(-1), known).reshape(q.shape)
+            inner = Estimate(y, lambda: self._cdf(y).error() / self._pdf(y).value)
+        value = jnp.where(q <= 0, bottom, jnp.where(q >= 1, top, inner.value))
+        return Estimate(value, lambda: jnp.where(outer, 0.0, inner.error()))
+
+    def _invert(self, q: Array, known: branches.Named) -> Array:
+        bottom, top = known.support
+        values = self.phi(jnp.array(self._reach))
+        low = bottom if np.isfinite(bottom) else float(jnp.min(values))
+        high = top if np.isfinite(top) else float(jnp.max(values))
+        tails = lambda y: (self._cdf(y).value, self._sf(y).value, self._pdf(y).value)  # noqa: E731
+        width = float(jnp.sqrt(self.variance()))
+        start = self.mean() + width * jax.scipy.special.ndtri(q)
+        smooth = not self.base._degenerate.any()
+        return invert(tails, q, (jnp.full_like(q, low), jnp.full_like(q, high)), start, width, smooth)
+
+    def _cf(self, t: Array) -> Estimate:
+        if self.shape:
+            return self._drawn._cf(t)
+        fastest = max(1.0, float(jnp.max(jnp.abs(t), initial=0.0)))
+        nodes = max(self._rule.nodes, smooth_nodes(self.base._largest_sd() * fastest))
+        rule = dataclasses.replace(self._rule, nodes=nodes)
+        average = self._components.average(Cf(self.phi, rule), t.reshape(-1), nodes)
+        return Estimate(average.value.reshape(t.shape), lambda: average.error().reshape(t.shape))
+
+    def _moment(self, k: int) -> Estimate:
+        raw = self._components.average(Raw(self.phi, self._rule, k), size=self._size)
+        return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
+
+    def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
+        kinks = self._named.kinks if self._named else ()
+        if self.shape:
+            return self.base._expect(lambda y: psi(self.phi(y)))
+        return self.base._expect(lambda y: psi(self.phi(y)), kinks)
+
+    def _entropy(self) -> Estimate:
+        if self.shape:
+            self._logpdf(self.mean())  # raises where there is no density
+            return self._drawn._mean_of_samples(lambda y: -self.logpdf(y), self._components)
+        known = self._known("the entropy")
+        points, masses = self.atoms()
+        if len(points):
+            raise ValueError(
+                f"the law has no entropy: {len(points)} atom(s) carry {float(masses.sum()):.6g} of its mass; "
+                "law.atoms() lists them"
+            )
+        breaks = tuple(sorted({b.lo for b in known.branches} | set(known.kinks)))
+        return self.base._cross_entropy(lambda x: self.logpdf(self.phi(x)), breaks)
+
+    def _atoms(self) -> tuple[Atoms, Array]:
+        if self.shape:
+            raise ValueError(f"atoms are listed for one number: take law.marginal(i) of this joint law of {self.shape}")
+        flats = [b for b in self._known("the atoms").branches if b.inverse is None]
+        mean, sd, _ = self._components.parameters
+        bad = self.base._degenerate
+        values = [np.asarray(self.phi(mean[bad]))]
+        chances = [np.ones(bad.sum())]
+        owners = [np.flatnonzero(bad)]
+        for branch in flats:
+            ends = (jnp.asarray(branch.lo), jnp.asarray(branch.hi))
+            chances.append(np.asarray(jax.vmap(lambda m, s, e=ends: normals.between((m, s), e))(mean, sd))[~bad])
+            owners.append(np.flatnonzero(~bad))
+            values.append(np.full((~bad).sum(), branch.bottom))
+        return merged(np.concatenate(values), np.concatenate(owners), np.concatenate(chances), self._components)
+
+    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+        """φ of the base's draws."""
+        return self.phi(self.base.sample(key, shape))
+
+    def marginal(self, i: Any) -> "Pushforward":
+        """The law of φ(Y[i])."""
+        return Pushforward(self.phi, self.base.marginal(i), self.kind, self.beyond)
+
+    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        return branches.with_phi(self.phi, self.base)
+
+    def _description(self) -> str:
+        return f"{self.phi.name} of {len(self._components)} components, "

@@ -1,0 +1,37 @@
+"""Laws in .npz files: a header of plain values in JSON, and arrays. No pickle."""
+
+import json
+import os
+import zipfile
+from typing import Any
+
+import numpy as np
+
+FORMAT = 1
+HEADER = "limitlaw"
+
+
+def write(
+    path: str | os.PathLike[str],
+    name: str,
+    provenance: dict[str, Any],
+    header: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+) -> None:
+    """Write one law, under its class's name."""
+    text = json.dumps({"format": FORMAT, "law": name, **provenance, **header})
+    with open(path, "wb") as file:  # a file, not a name, to which NumPy would add ".npz"
+        np.savez(file, **{HEADER: np.array(text)}, **arrays)  # type: ignore[arg-type]
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays that `write` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop(HEADER)[()]))
+    except (ValueError, KeyError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{os.fspath(path)} is not a law that limitlaw saved ({error})") from None
+    if header.get("format") != FORMAT:
+        raise ValueError(f"{os.fspath(path)} has format {header.get('format')!r}, this limitlaw reads {FORMAT}")
+    return header, arrays

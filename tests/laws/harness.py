@@ -1,0 +1,87 @@
+"""The laws that the harness runs over, small ones, and the references it holds them against."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+
+from limitlaw import nonlinearities as nl
+from limitlaw.laws import Empirical, Gaussian, GaussianMixture, Law, Pushforward
+
+COMPONENTS = 64  # one number for all, so that compiled code is shared
+
+
+@functools.cache
+def mixture(seed: int = 0, centred: bool = False, shape: tuple[int, ...] = (), components: int = COMPONENTS) -> Any:
+    """A mixture of random means and variances."""
+    random = np.random.default_rng(seed)
+    m = int(np.prod(shape))
+    mean = random.normal(size=(components, *shape)) * (not centred)
+    root = random.normal(size=(components, m, m)) if shape else random.exponential(size=components)
+    return GaussianMixture(mean, root @ root.transpose(0, 2, 1) / m + 0.1 * np.eye(m) if shape else 0.2 + root)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A law of one number and where its density has kinks or poles."""
+
+    name: str
+    law: Law
+    kinks: tuple[float, ...] = ()
+    density: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _pushed(phi: nl.Nonlinearity, *kinks: float) -> Case:
+    return Case(phi.name, Pushforward(phi, mixture()), kinks)
+
+
+@functools.cache
+def cases() -> list[Case]:
+    """One of each kind."""
+    random = np.random.default_rng(1)
+    return [
+        Case("gaussian", Gaussian(0.5, 4.0)),
+        Case("mixture", mixture()),
+        Case("centred mixture", mixture(centred=True)),
+        Case("weighted mixture", GaussianMixture([0.0, 3.0, -1.0], [1.0, 0.01, 9.0], [0.5, 0.2, 0.3])),
+        Case("marginal", mixture(shape=(3,)).marginal(1)),
+        Case("empirical", Empirical(random.normal(size=500)), density=False),
+        Case("joint empirical", Empirical(random.normal(size=(500, 2))).marginal(0), density=False),
+        _pushed(nl.identity),
+        _pushed(nl.relu, 0.0),
+        _pushed(nl.clip(1 / 3), -1 / 3, 1 / 3),
+        _pushed(nl.leaky_relu(0.1), 0.0),
+        _pushed(nl.leaky_relu(-0.5), 0.0),
+        _pushed(nl.abs_, 0.0),
+        _pushed(nl.sign, -1.0, 1.0),
+        _pushed(nl.tanh, -1.0, 1.0),
+        _pushed(nl.sigmoid, 0.0, 1.0),
+        _pushed(nl.erf, -1.0, 1.0),
+        _pushed(nl.softplus, 0.0),
+        _pushed(nl.sin, -1.0, 1.0),
+        _pushed(nl.cos, -1.0, 1.0),
+        _pushed(nl.gelu, -0.16997120747990369, 0.0),
+        _pushed(nl.silu, -0.27846454276107374, 0.0),
+    ]
+
+
+def integral(case: Case, psi: Any, lo: float = -np.inf, hi: float = np.inf) -> Any:
+    """∫ ψ pdf from lo to hi, tanh-sinh on each piece: nodes crowd at the ends, where densities may be infinite."""
+    far = np.asarray(case.law.ppf(np.array([1e-15, 1 - 1e-15])))
+    edges = np.clip(np.unique([*far, *case.kinks, *case.law.ppf(np.array([0.1, 0.35, 0.65, 0.9]))]), lo, hi)
+    edges = np.unique([*edges, *[end for end in (lo, hi) if np.isfinite(end) and far[0] < end < far[1]]])
+    t = np.linspace(-4, 4, 257)
+    u = 0.5 * np.pi * np.sinh(t)
+    w = 0.5 * np.pi * np.cosh(t) / np.cosh(u) ** 2 / 2 * (t[1] - t[0])
+    share = 1 / (1 + np.exp(-2 * u))  # of the way from the left end
+    rest = 1 / (1 + np.exp(2 * u))
+    length = np.diff(edges)[:, None]
+    x = np.where(share < 0.5, edges[:-1, None] + length * share, edges[1:, None] - length * rest).reshape(-1)
+    p = np.asarray(case.law.pdf(x))
+    p = np.where(np.isfinite(p), p, 0.0)  # rounded onto the pole itself
+    values = np.asarray(psi(x))
+    return ((length * w).reshape(-1) * p * values).sum(-1)

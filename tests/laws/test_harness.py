@@ -1,0 +1,135 @@
+"""Every law of one number, against itself: density, distribution function, quantiles, moments and samples agree."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from laws.harness import Case, cases, integral
+from limitlaw.laws import Pushforward, load
+
+ALL = pytest.mark.parametrize("case", cases(), ids=str)
+WITH_DENSITY = pytest.mark.parametrize("case", [case for case in cases() if case.density], ids=str)
+POLES = ("sin", "cos", "gelu", "silu")  # densities 1/√(y − end), which double precision resolves to its square root
+LEVELS = np.array([1e-9, 1e-3, 0.02, 0.15, 0.33, 0.5, 0.71, 0.9, 0.99, 0.9995, 1 - 1e-9])
+
+
+def tolerance(case: Case) -> float:
+    return 1e-6 if case.name in POLES else 1e-9
+
+
+@WITH_DENSITY
+def test_density_and_atoms_have_mass_one(case):
+    """∫ pdf + Σ masses = 1."""
+    total = integral(case, np.ones_like) + float(case.law.atoms().masses.sum())
+    assert total == pytest.approx(1, abs=tolerance(case))
+
+
+@WITH_DENSITY
+def test_cdf_is_the_integral(case):
+    """cdf(b) − cdf(a) = ∫ pdf + the atoms between."""
+    a, b = (float(x) + 1e-3 for x in case.law.ppf(np.array([0.2, 0.8])))
+    points, masses = case.law.atoms()
+    between = float(masses[(points > a) & (points <= b)].sum())
+    increase = float(case.law.cdf(b) - case.law.cdf(a))
+    assert integral(case, np.ones_like, a, b) + between == pytest.approx(increase, abs=tolerance(case))
+
+
+@WITH_DENSITY
+def test_logpdf(case):
+    """logpdf is the logarithm, also far out."""
+    x = np.asarray(case.law.ppf(LEVELS))
+    np.testing.assert_allclose(np.exp(case.law.logpdf(x)), case.law.pdf(x), rtol=1e-11)
+
+
+@ALL
+def test_quantiles(case):
+    """ppf(q) is the smallest x with cdf(x) ≥ q; the ends are those of the support."""
+    x = case.law.ppf(LEVELS)
+    slack = 1e-12 + 1e-9 * np.minimum(LEVELS, 1 - LEVELS)
+    assert (np.asarray(case.law.cdf(x)) >= LEVELS - slack).all()
+    points, _ = case.law.atoms()
+    smooth = ~np.isin(np.asarray(x), np.asarray(points))
+    np.testing.assert_allclose(case.law.cdf(x)[smooth], LEVELS[smooth], rtol=1e-9, atol=1e-13)
+    assert (np.diff(x) >= 0).all()
+    assert case.law.ppf(0.0) <= x[0]
+    assert case.law.ppf(1.0) >= x[-1]
+    assert np.isnan(case.law.ppf(np.nan))
+
+
+@ALL
+def test_tails_are_complementary(case):
+    """cdf + sf = 1, and both lie in [0, 1]."""
+    x = np.asarray(case.law.ppf(LEVELS))
+    F, S = np.asarray(case.law.cdf(x)), np.asarray(case.law.sf(x))
+    np.testing.assert_allclose(F + S, 1, rtol=4e-15)
+    assert ((F >= 0) & (F <= 1) & (S >= 0) & (S <= 1)).all()
+
+
+@ALL
+def test_samples_follow(case):
+    """Kolmogorov–Smirnov at 5 σ: P(√n D > 2.7) is 1e-6."""
+    n = 20_000
+    y = np.sort(np.asarray(case.law.sample(7, (n,))))
+    points, index = np.unique(y, return_index=True)
+    F = np.asarray(case.law.cdf(points))
+    after = np.append(index[1:], n) / n
+    left = np.asarray(case.law.cdf(np.nextafter(points, -np.inf)))
+    assert np.sqrt(n) * np.abs(F - after).max() < 2.7
+    assert np.sqrt(n) * np.abs(left - index / n).max() < 2.7
+
+
+@WITH_DENSITY
+def test_moments(case):
+    """mean, variance, kurtosis, moment(k), cf and expect are integrals against density and atoms."""
+    law = case.law
+    points, masses = (np.asarray(part) for part in law.atoms())
+
+    def reference(psi):
+        return integral(case, psi) + (masses * np.asarray(psi(points))).sum()
+
+    rtol = 1e-6 if case.name in POLES else 1e-8
+    mean = reference(lambda y: y)
+    variance = reference(lambda y: (y - mean) ** 2)
+    close = lambda value, expected: np.testing.assert_allclose(value, expected, rtol=rtol, atol=rtol)  # noqa: E731
+    close(law.mean(), mean)
+    close(law.variance(), variance)
+    close(law.covariance(), variance)
+    close(law.kurtosis(), reference(lambda y: (y - mean) ** 4) / variance**2 - 3)
+    for k in (3,) if isinstance(law, Pushforward) else (0, 1, 2, 3, 6):
+        close(law.moment(k), reference(lambda y, k=k: y**k))
+    close(law.cf(np.array([0.0, 1.5])), [1, reference(lambda y: np.exp(1.5j * y))])
+    close(law.expect(lambda y: jnp.cos(y - 1)), reference(lambda y: np.cos(y - 1)))
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases() if case.density and not case.law.atoms().masses.size], ids=str
+)
+def test_entropy(case):
+    """−∫ p log p."""
+    law = case.law
+    expected = integral(case, lambda y: -np.nan_to_num(law.logpdf(y), neginf=0, posinf=0))
+    assert law.entropy() == pytest.approx(expected, abs=1e-5 if case.name in POLES else 2e-8)
+
+
+@ALL
+def test_save_and_load(case, tmp_path):
+    """Bit for bit."""
+    case.law.save(tmp_path / "law")
+    again = load(tmp_path / "law")
+    assert type(again) is type(case.law)
+    assert repr(again) == repr(case.law)
+    x = np.linspace(-2, 2, 8)
+    np.testing.assert_array_equal(again.cdf(x), case.law.cdf(x))
+    np.testing.assert_array_equal(again.error.variance(), case.law.error.variance())
+    np.testing.assert_array_equal(again.sample(3, (5,)), case.law.sample(3, (5,)))
+
+
+@ALL
+def test_shapes(case):
+    """As SciPy: what goes in comes out, scalars and empty arrays too."""
+    for shape in [(0,), (2, 3)]:
+        for method in ("cdf", "sf") + (("pdf", "logpdf") if case.density else ()):
+            assert getattr(case.law, method)(np.full(shape, 0.25)).shape == shape
+        assert case.law.ppf(np.full(shape, 0.25)).shape == shape
+        assert case.law.sample(0, shape).shape == shape
+    assert case.law.error.ppf(0.3).shape == ()
