@@ -18,7 +18,7 @@ from limitlaw.program.values import Wide
 from limitlaw.progress import track
 
 MAX_BATCH = 4096  # draws compiled together
-HELD = 2**18  # numbers held at a time on a CPU: 2 MiB, so that they stay in the cache
+HELD = 2**20  # numbers held at a time on a CPU: 8 MiB, about what its cache holds
 MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**28
 
 Drawer = Callable[[Plan, Key[Array, ""]], Any]  # one draw of a plan → arrays

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, DTypeLike, Float, Key
 
 from limitlaw.engines import linear
 from limitlaw.engines.demand import Inner
@@ -23,7 +23,7 @@ from limitlaw.engines.plan import Component, Plan, is_centred
 from limitlaw.engines.scores import fresh_scores, scores_with_drawn
 from limitlaw.engines.spaces import Frame, Points, Space, apply_roots
 from limitlaw.numerics.bartlett import bartlett_unit
-from limitlaw.numerics.factors import factor
+from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.normals import normal
 from limitlaw.program import ops
 from limitlaw.program.ops import Value
@@ -51,8 +51,15 @@ class Form:
 class Draw:
     """One draw in progress. `dimension` gives D of a space: n, a fixed d, or ∞."""
 
-    def __init__(self, plan: Plan, dimension: Callable[[Dim], float], key: Key[Array, ""], observed: int = 1):
-        self.plan, self.dimension, self.observed = plan, dimension, observed
+    def __init__(
+        self,
+        plan: Plan,
+        dimension: Callable[[Dim], float],
+        key: Key[Array, ""],
+        observed: int = 1,
+        dtype: DTypeLike = jnp.float64,
+    ):
+        self.plan, self.dimension, self.observed, self.dtype = plan, dimension, observed, dtype
         self._keys = {v: functools.partial(jax.random.fold_in, key, i) for i, v in enumerate(plan.values)}
         self.numbers: dict[Value, Float[Array, "..."]] = {}
         self.forms: dict[Value, Form] = {}
@@ -76,9 +83,11 @@ class Draw:
         component = self.plan.component(value)
         if component not in self._spaces:
             D = self.dimension(component.dim)
-            observed = min(self.observed, int(min(D, self.observed))) if component.observed else 0
-            points = component.points and not math.isinf(D)
-            self._spaces[component] = Points(int(D), observed) if points else Frame(D, component.has_one, observed)
+            observed = self.observed if component.observed else 0
+            if component.points and not math.isinf(D):
+                self._spaces[component] = Points(int(D), observed, self.dtype)
+            else:
+                self._spaces[component] = Frame(D, component.has_one, observed, self.dtype)
         return self._spaces[component]
 
     def settled(self, value: Value) -> Float[Array, "..."]:
@@ -106,23 +115,24 @@ class Draw:
 
 def _initial(draw: Draw, value: Any, op: ops.Initial) -> Form:
     shape = finite_shape(value.shape)
-    fresh = _independent(op, shape)
+    fresh = _independent(op, shape, draw.dtype)
     if is_centred(op):
         return Form(None, fresh)
     ones = draw.space(value).ones()
-    return Form(jnp.broadcast_to(jnp.asarray(op.mean)[..., None] * ones, (*shape, len(ones))), fresh)
+    return Form(jnp.broadcast_to(jnp.asarray(op.mean, draw.dtype)[..., None] * ones, (*shape, len(ones))), fresh)
 
 
-def _independent(op: ops.Initial, shape: tuple[int, ...]) -> Fresh:
+def _independent(op: ops.Initial, shape: tuple[int, ...], dtype: DTypeLike) -> Fresh:
     """Initial vectors on their roots; independent ones have their own."""
     cov = op.cov
     if isinstance(cov, np.ndarray) and np.array_equal(cov, np.diag(np.diag(cov))):
-        return Fresh(jnp.sqrt(jnp.diag(cov)).reshape(*shape, 1), shape, tuple(size > 1 for size in shape))
-    return Fresh(factor(jnp.asarray(cov)).reshape(*shape, -1), shape, (False,) * len(shape))
+        deviations = jnp.sqrt(jnp.asarray(np.diag(cov), dtype))
+        return Fresh(deviations.reshape(*shape, 1), shape, tuple(size > 1 for size in shape))
+    return Fresh(pivoted_factor(jnp.asarray(cov, dtype)).reshape(*shape, -1), shape, (False,) * len(shape))
 
 
 def _data(draw: Draw, value: Any, op: ops.Data) -> Form:
-    return Form(jnp.asarray(op.X), None)
+    return Form(jnp.asarray(op.X, draw.dtype), None)
 
 
 def _ones(draw: Draw, value: Any, op: ops.Ones) -> Form:
@@ -130,7 +140,7 @@ def _ones(draw: Draw, value: Any, op: ops.Ones) -> Form:
 
 
 def _constant(draw: Draw, value: Any, op: ops.Constant) -> Float[Array, "..."]:
-    return jnp.asarray(op.value)
+    return jnp.asarray(op.value, draw.dtype)
 
 
 def _matmul(draw: Draw, value: Any, op: ops.MatMul) -> Form:
@@ -138,13 +148,13 @@ def _matmul(draw: Draw, value: Any, op: ops.MatMul) -> Form:
     shape = finite_shape(value.shape)
     family = (1,) * (len(shape) - len(op.matrix.shape)) + finite_shape(op.matrix.shape)
     own = tuple(size > 1 for size in family)
-    std = jnp.asarray(op.matrix.std)
+    std = jnp.asarray(op.matrix.std, draw.dtype)
     if op.matrix in draw.plan.reused:
         return _again(draw, value, op)
     waiting = draw.only_fresh(op.x)
     if waiting is not None:
         waiting = waiting.padded(len(shape)).shared(tuple(a for a, o in enumerate(own) if not o)).compressed()
-        T = bartlett_unit(draw.key(value), waiting.roots, draw.dimension(op.matrix.cols), waiting.own_sizes)
+        T = bartlett_unit(draw.key(value), waiting.roots, draw.dimension(op.matrix.cols), waiting.own_sizes, draw.dtype)
         c = apply_roots(waiting.c, T)
     else:
         c = draw.units(op.x)
@@ -154,7 +164,9 @@ def _matmul(draw: Draw, value: Any, op: ops.MatMul) -> Form:
 
 def _again(draw: Draw, value: Any, op: ops.MatMul) -> Form:
     """W x for a matrix that met other vectors: regression on those, and a fresh residual."""
-    ledger = draw.ledgers.setdefault(op.matrix, Ledger(finite_shape(op.matrix.shape), jnp.asarray(op.matrix.std)))
+    ledger = draw.ledgers.setdefault(
+        op.matrix, Ledger(finite_shape(op.matrix.shape), jnp.asarray(op.matrix.std, draw.dtype))
+    )
     drawn, fresh = ledger.regressed(draw.units(op.x))
     if draw.plan.last_use(value):
         return Form(drawn, fresh)
@@ -172,7 +184,7 @@ def _map(draw: Draw, value: Any, op: ops.Map) -> Form:
 def _rotary(draw: Draw, value: Any, op: ops.Rotary) -> Form:
     w = draw.settled(op.w)
     half = w.shape[-1] // 2
-    angle = jnp.asarray(op.positions)[..., None] * op.base ** (-jnp.arange(half) / half)
+    angle = jnp.asarray(op.positions, draw.dtype)[..., None] * op.base ** (-jnp.arange(half) / half)
     first, second = w[..., :half], w[..., half:]
     turned = (first * jnp.cos(angle) - second * jnp.sin(angle), first * jnp.sin(angle) + second * jnp.cos(angle))
     return Form(jnp.concatenate(turned, axis=-1), None)
@@ -211,8 +223,8 @@ def _average(draw: Draw, value: Any, op: ops.Average) -> Float[Array, "..."]:
         return draw.space(op.w).average(draw.settled(op.w))
     D = draw.dimension(op.dim)
     if math.isinf(D):
-        return jnp.zeros(fresh.shape)
-    z = normal(draw.key(value), (*fresh.own_sizes, fresh.roots, 1))
+        return jnp.zeros(fresh.shape, draw.dtype)
+    z = normal(draw.key(value), (*fresh.own_sizes, fresh.roots, 1), draw.dtype)
     everything = tuple(range(len(fresh.shape)))
     return apply_roots(fresh.whole(everything), z)[..., 0] / math.sqrt(D)
 

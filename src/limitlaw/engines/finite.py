@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, DTypeLike, Float, Key
 
 from limitlaw.arguments import positive_int
 from limitlaw.engines import common
@@ -78,8 +78,8 @@ def _checked(
 
 
 def _last_step(value: Wide) -> tuple[Nonlinearity | None, tuple[Value, ...]]:
-    """A last nonlinearity of vectors and what it acts on; else None and the value itself."""
-    if isinstance(value.op, ops.Map) and all(isinstance(v, Wide) and v.shape == value.shape for v in value.op.args):
+    """A last nonlinearity of one vector and what it acts on; else None and the value itself."""
+    if isinstance(value.op, ops.Map) and len(value.op.args) == 1:
         return value.op.phi, value.op.args
     return None, (value,)
 
@@ -90,21 +90,25 @@ def _cached(function: Any, *arguments: Any) -> Any:
     return functools.partial(function, *arguments)
 
 
-def _conditions(width: int, k: int, plan: Plan, key: Key[Array, ""]) -> tuple[Float[Array, " M"], Float[Array, "M M"]]:
+def _conditions(
+    width: int, k: int, plan: Plan, key: Key[Array, ""], dtype: DTypeLike = jnp.float64
+) -> tuple[Float[Array, " M"], Float[Array, "M M"]]:
     """Mean and covariance of k coordinates of all outputs, given everything that one draw conditions on."""
-    draw = Draw(plan, lambda dim: dim.at(width), key, k)
+    draw = Draw(plan, lambda dim: dim.at(width), key, k, dtype)
     observed = [_observed(draw, value, k) for value in plan.outputs]
     mean = jnp.concatenate([m for m, _ in observed])
     covariance = jax.scipy.linalg.block_diag(*(C for _, C in observed))
-    return mean.reshape(-1), jnp.kron(covariance, jnp.eye(k))
+    return mean.reshape(-1), jnp.kron(covariance, jnp.eye(k, dtype=dtype))
 
 
 def _observed(draw: Draw, value: Value, k: int) -> tuple[Float[Array, "m k"], Float[Array, "m m"]]:
     """Each coordinate of an output is Gaussian: its mean for k coordinates, and its covariance over the batch."""
     form = draw.forms[value]
     m = math.prod(finite_shape(value.shape))
-    mean = jnp.zeros((m, k)) if form.drawn is None else draw.space(value).coordinates(form.drawn).reshape(m, k)
-    return mean, jnp.zeros((m, m)) if form.fresh is None else form.fresh.covariance()
+    mean = (
+        jnp.zeros((m, k), draw.dtype) if form.drawn is None else draw.space(value).coordinates(form.drawn).reshape(m, k)
+    )
+    return mean, jnp.zeros((m, m), draw.dtype) if form.fresh is None else form.fresh.covariance()
 
 
 def _samples(width: int, k: int, plan: Plan, key: Key[Array, ""]) -> list[Float[Array, "..."]]:
@@ -118,6 +122,6 @@ def _sampled(draw: Draw, value: Value, k: int) -> Float[Array, "*batch k"]:
     total: Any = 0.0 if form.drawn is None else draw.space(value).coordinates(form.drawn)
     if form.fresh is not None:
         fresh = form.fresh.compressed()
-        z = normal(draw.key(value, 2), (*fresh.own_sizes, fresh.roots, k))
+        z = normal(draw.key(value, 2), (*fresh.own_sizes, fresh.roots, k), draw.dtype)
         total = total + apply_roots(fresh.whole(tuple(range(len(fresh.shape)))), z)
     return total

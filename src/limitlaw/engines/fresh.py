@@ -13,6 +13,7 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from limitlaw.engines import linear
@@ -31,6 +32,10 @@ class Fresh:
     c: Float[Array, "*batch roots"]
     shape: tuple[int, ...]
     own: tuple[bool, ...]
+
+    def __post_init__(self) -> None:
+        """An axis of size 1 shares its roots with whatever it is broadcast to."""
+        object.__setattr__(self, "own", tuple(own and size > 1 for own, size in zip(self.own, self.shape, strict=True)))
 
     @property
     def roots(self) -> int:
@@ -55,7 +60,9 @@ class Fresh:
         for a in axes:
             if fresh.own[a]:
                 size = fresh.shape[a]
-                eye = jnp.eye(size).reshape(*(size if b == a else 1 for b in range(len(fresh.shape))), size, 1)
+                eye = jnp.eye(size, dtype=fresh.c.dtype).reshape(
+                    *(size if b == a else 1 for b in range(len(fresh.shape))), size, 1
+                )
                 c = fresh.whole((a,))[..., None, :] * eye
                 own = tuple(o and b != a for b, o in enumerate(fresh.own))
                 fresh = Fresh(c.reshape(*c.shape[:-2], size * fresh.roots), fresh.shape, own)
@@ -72,6 +79,7 @@ class Fresh:
         order = (*owns, *others)
         c = self.c.transpose(*order, len(order))
         L = pivoted_factor(gram(c.reshape(*(self.c.shape[a] for a in owns), count, self.roots)))
+        L = lax.optimization_barrier(L)  # small, and read by every head: computed once, not inside their loops
         L = L.reshape(*(self.c.shape[a] for a in order), count).transpose(*np.argsort(order).tolist(), len(order))
         return Fresh(L, self.shape, self.own)
 

@@ -29,7 +29,7 @@ class Ledger:
         """W x as its regression on the ledger and its fresh residual. Keeps what `extended` will need."""
         self.meeting = Meeting.of(self.shape, x.shape[:-1])
         vectors = self.meeting.gather(x)
-        basis = jnp.zeros((1, 0, vectors.shape[-1])) if self.basis is None else self.basis
+        basis = jnp.zeros((1, 0, vectors.shape[-1]), vectors.dtype) if self.basis is None else self.basis
         r = max(vectors.shape[-1], basis.shape[-1])
         vectors, self.basis = _same_count(_wider(vectors, r), _wider(basis, r))
         self.B, self.L, self.new = jax.vmap(orthonormalise)(vectors, self.basis)
@@ -47,7 +47,7 @@ class Ledger:
     ) -> Float[Array, "*batch r"]:
         """Draw the outputs of the new basis vectors, write them down, and return W x."""
         m, k = self.meeting.size(self.meeting.own), self.new.shape[1]
-        roots = Fresh(jnp.eye(k)[None], (m, k), (m > 1, False))
+        roots = Fresh(jnp.eye(k, dtype=self.new.dtype)[None], (m, k), (m > 1, False))
         outputs = space.draw(key, roots)
         y = self.std[..., None] * self.meeting.scatter(jnp.broadcast_to(self.L, (m, *self.L.shape[1:])) @ outputs)
         self.basis = jnp.concatenate([*_same_count(self.basis, self.new)], axis=1)

@@ -39,7 +39,7 @@ def _vectors(fresh: Fresh) -> int:
 def _placed_first(key: Key[Array, ""], first: Fresh, second: Fresh, D: float) -> Float[Array, "*lead s t"]:
     placing, meeting = jax.random.split(key)
     first = first.shared((len(first.shape) - 1,)).compressed()
-    T = bartlett_unit(placing, first.roots, D, first.own_sizes)
+    T = bartlett_unit(placing, first.roots, D, first.own_sizes, first.c.dtype)
     return _scores(meeting, apply_roots(first.whole((len(first.shape) - 1,)), T), second)
 
 
@@ -57,7 +57,7 @@ def scores_with_drawn(key: Key[Array, ""], units: Float[Array, "*lead s r"], k: 
 def _scores(key: Key[Array, ""], units: Float[Array, "*lead s r"], second: Fresh) -> Float[Array, "*lead s t"]:
     """⟨units_i, c_j N⟩, N the components of the second's roots along the axes of the first."""
     second = second.compressed()
-    N = normal(key, (*second.own_sizes, second.roots, units.shape[-1]))
+    N = normal(key, (*second.own_sizes, second.roots, units.shape[-1]), units.dtype)
     v = apply_roots(second.whole((len(second.shape) - 1,)), N)
     return _products(units, v)
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, DTypeLike, Float, Key
 
 from limitlaw.engines.fresh import Fresh
 from limitlaw.numerics.bartlett import bartlett_unit
@@ -23,8 +23,8 @@ class Frame:
     The first axes are reserved for the vector **1** and for the observed coordinates e_1, …, e_k, where needed.
     """
 
-    def __init__(self, D: float, has_one: bool, observed: int):
-        self.D = D
+    def __init__(self, D: float, has_one: bool, observed: int, dtype: DTypeLike = jnp.float64):
+        self.D, self.dtype = D, dtype
         reserved = _reserved(D, has_one, observed)
         self.one = reserved[0] if has_one else None
         self.axes_of_coordinates = reserved[1:] if has_one else reserved
@@ -35,15 +35,15 @@ class Frame:
         everything = tuple(range(len(fresh.shape)))
         dense = fresh.shared(everything).compressed()
         old, new = jax.random.split(key)
-        N = projections(old, (dense.roots, self.r), self.D)
-        T = bartlett_unit_below(new, dense.roots, self.r, self.D)
+        N = projections(old, (dense.roots, self.r), self.D, dense.c.dtype)
+        T = bartlett_unit_below(new, dense.roots, self.r, self.D, dense.c.dtype)
         self.r += T.shape[-1]
         return dense.whole(everything) @ jnp.concatenate([N, T], axis=-1)
 
     def ones(self) -> Float[Array, " r"]:
         """The vector **1**, of unit length after division by √D."""
         assert self.one is not None
-        return jnp.asarray(self.one)
+        return jnp.asarray(self.one, self.dtype)
 
     def average(self, w: Float[Array, "*batch r"]) -> Float[Array, "*batch"]:
         """D^{-1} Σ_α w_α."""
@@ -55,7 +55,7 @@ class Frame:
 
     def coordinates(self, w: Float[Array, "*batch r"]) -> Float[Array, "*batch k"]:
         """The observed coordinates."""
-        axes = jnp.asarray(self.axes_of_coordinates).T
+        axes = jnp.asarray(self.axes_of_coordinates, self.dtype).T
         return math.sqrt(self.D) * (w[..., : len(axes)] @ axes[: w.shape[-1]])
 
     def _padded_to(self, v: Float[Array, " r"], size: int) -> Float[Array, " size"]:
@@ -65,19 +65,19 @@ class Frame:
 class Points:
     """All D coordinates."""
 
-    def __init__(self, D: int, observed: int):
-        self.D, self.observed = D, observed
+    def __init__(self, D: int, observed: int, dtype: DTypeLike = jnp.float64):
+        self.D, self.observed, self.dtype = D, observed, dtype
 
     def draw(self, key: Key[Array, ""], fresh: Fresh) -> Float[Array, "*batch D"]:
         """D independent coordinates c Z."""
         dense = fresh.compressed()
-        Z = normal(key, (*dense.own_sizes, dense.roots, self.D))
+        Z = normal(key, (*dense.own_sizes, dense.roots, self.D), dense.c.dtype)
         everything = tuple(range(len(fresh.shape)))
         return apply_roots(dense.whole(everything), Z)
 
     def ones(self) -> Float[Array, " D"]:
         """The vector **1**."""
-        return jnp.ones(self.D)
+        return jnp.ones(self.D, self.dtype)
 
     def average(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
         """D^{-1} Σ_α w_α."""
@@ -105,19 +105,19 @@ def apply_roots(c: Float[Array, "*batch R"], Z: Float[Array, "*own R k"]) -> Flo
     return jnp.einsum("...r,...rk->...k", c, Z)
 
 
-def projections(key: Key[Array, ""], shape: tuple[int, ...], D: float) -> Float[Array, "..."]:
+def projections(key: Key[Array, ""], shape: tuple[int, ...], D: float, dtype: DTypeLike) -> Float[Array, "..."]:
     """Coordinates/√D of standard Gaussian vectors on given axes: N/√D, which vanishes as D → ∞."""
-    return jnp.zeros(shape) if math.isinf(D) else normal(key, shape) / math.sqrt(D)
+    return jnp.zeros(shape, dtype) if math.isinf(D) else normal(key, shape, dtype) / math.sqrt(D)
 
 
-def bartlett_unit_below(key: Key[Array, ""], m: int, r: int, D: float) -> Float[Array, "m new"]:
+def bartlett_unit_below(key: Key[Array, ""], m: int, r: int, D: float, dtype: DTypeLike) -> Float[Array, "m new"]:
     """T/√D for m standard Gaussian vectors of R^D in the complement of r axes."""
     if math.isinf(D):
-        return jnp.eye(m)
+        return jnp.eye(m, dtype=dtype)
     left = int(D) - r
     if left <= 0:
-        return jnp.zeros((m, 0))
-    return bartlett_unit(key, m, left) * math.sqrt(left / D)
+        return jnp.zeros((m, 0), dtype)
+    return bartlett_unit(key, m, left, dtype=dtype) * math.sqrt(left / D)
 
 
 def _reserved(D: float, has_one: bool, observed: int) -> Float[np.ndarray, "vectors axes"]:

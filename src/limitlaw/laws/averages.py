@@ -72,13 +72,8 @@ class Components:
             return self._reduce(figure, how, jnp.zeros(1), size, None if centre is None else centre[None])[0]
         count = jax.tree.leaves(points)[0].shape[0]
         centre = jnp.zeros(count) if centre is None else centre
-        most = SIZES[-1]
-        parts = [
-            self._part(
-                figure, how, jax.tree.map(lambda a: jnp.asarray(a)[start : start + most], (points, centre)), size
-            )
-            for start in range(0, max(count, 1), most)
-        ]
+        starts = range(0, max(count, 1), SIZES[-1])
+        parts = [self._part(figure, how, _rows((points, centre), start), size) for start in starts]
         return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 
     def _part(self, figure: Figure, how: str, points: tuple[Any, Any], size: int) -> Any:
@@ -88,6 +83,10 @@ class Components:
         down = max(1, min(BLOCK // (across * size), len(self)))
         at, centre = jax.tree.map(lambda a: pad(a, padded), points)
         return _blocks(self.parameters, self.weights, at, centre, figure, how, (down, across))[:count]
+
+
+def _rows(points: Any, start: int) -> Any:
+    return jax.tree.map(lambda a: jnp.asarray(a)[start : start + SIZES[-1]], points)
 
 
 def padded_size(count: int) -> int:

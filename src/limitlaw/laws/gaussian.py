@@ -35,7 +35,7 @@ class Gaussian(GaussianMixture):
 
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header, arrays = super()._content()
-        return header, {"mean": arrays["mean"][0], "covariance": arrays["covariance"][0]}
+        return header, {name: np.asarray(arrays[name][0]) for name in ("mean", "covariance")}
 
     def _description(self) -> str:
         return ""

@@ -183,13 +183,17 @@ class GaussianMixture(Averaged):
 
         def integrand(x: Array) -> Array:
             p, q = self._at(normals.continuous_pdf, x).value, log(x)
-            return jnp.where(p > 0, -p * jnp.where(p > 0, q, 0), 0)
+            return jnp.where(jnp.isfinite(q), -p * jnp.where(jnp.isfinite(q), q, 0), 0)
 
         x, w, values = adaptive(integrand, np.concatenate([ends, inner, kinks]))
         entropy = jnp.asarray((w * values).sum())
-        weights = jnp.asarray(np.where(np.isfinite(values), -w * np.asarray(log(jnp.asarray(x))), 0))
-        point = (jnp.asarray(x), weights, entropy)
-        return Estimate(entropy, lambda: self._components.spread(entropy_influence, point, entropy, len(x)))
+
+        def error() -> Array:
+            q = np.asarray(log(jnp.asarray(x)))
+            weights = jnp.asarray(np.where(np.isfinite(q), -w * np.where(np.isfinite(q), q, 0), 0))
+            return self._components.spread(entropy_influence, (jnp.asarray(x), weights, entropy), entropy, len(x))
+
+        return Estimate(entropy, error)
 
     def _atoms(self) -> tuple[Atoms, Array]:
         bad = self._degenerate

@@ -43,7 +43,8 @@ class Pushforward(Averaged):
         mean, spread = base._components.parameters
         sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
         self._reach = (float(jnp.min(mean - FAR * sd)), float(jnp.max(mean + FAR * sd)))
-        self._named = branches.named(self.phi, self._reach)
+        near = (float(jnp.min(mean - 13 * sd)), float(jnp.max(mean + 13 * sd)))
+        self._named = branches.named(self.phi, near)
         turn = shifts(len(base._components))
         parameters = (mean, sd, turn[:, None] + 0 * mean if self.shape else turn)
         self._components = Components(parameters, base._components.weights, base._components.sampled)
@@ -192,7 +193,11 @@ class Pushforward(Averaged):
                 "law.atoms() lists them"
             )
         breaks = tuple(sorted({b.lo for b in known.branches} | set(known.kinks)))
-        return self.base._cross_entropy(lambda x: self.logpdf(self.phi(x)), breaks)
+        if known.injective:  # without the detour over y, where φ may saturate
+            log = lambda x: self.base._logpdf(x).value - jnp.log(branches.slopes(self.phi, x))  # noqa: E731
+        else:
+            log = lambda x: self.logpdf(self.phi(x))  # noqa: E731
+        return self.base._cross_entropy(log, breaks)
 
     def _atoms(self) -> tuple[Atoms, Array]:
         if self.shape:

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.laws.averages import pad, padded_size
+
 REACH = 12.0  # standard deviations: what lies beyond has probability 4e-33
 STEP = 0.3  # of the trapezoidal rule, in units of min(1, 1/sd): 1e-11 for the poles of tanh, 1.6 off the axis
 GOLDEN = 0.6180339887498949
@@ -69,7 +71,8 @@ def adaptive(
 
     def evaluate(lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         x = lo[:, None] + (hi - lo)[:, None] * u
-        return x, (hi - lo)[:, None] * w, np.asarray(f(jnp.asarray(x.reshape(-1)))).reshape(x.shape)
+        values = np.asarray(f(pad(x.reshape(-1), padded_size(x.size))))[: x.size]
+        return x, (hi - lo)[:, None] * w, values.reshape(x.shape)
 
     kept = []
     whole = evaluate(lo, hi)
