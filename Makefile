@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test example venv benchmarks wheel clean
+.PHONY: test example venv benchmarks random-programs wheel clean
 
 test: venv
 	$(BIN)/ruff check .
@@ -25,6 +25,10 @@ venv: .venv/installed
 
 benchmarks: venv
 	$(BIN)/python benchmarks/dense.py
+	$(BIN)/python benchmarks/finite_width.py
+
+random-programs: venv
+	$(BIN)/python benchmarks/random_programs.py --programs 10000
 
 wheel: venv
 	$(BIN)/python -m build --outdir dist

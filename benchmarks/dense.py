@@ -8,8 +8,9 @@ while they fit in the cache, 1/√n put on the products). --one-core pins the pr
 import argparse
 import math
 import os
-import time
 from collections.abc import Callable
+
+from timing import measure
 
 SETTINGS = ((16, 2), (64, 2), (256, 2), (1024, 2), (256, 64))
 TOKENS = 4
@@ -36,28 +37,6 @@ def main() -> None:
         cells = [f"{1e3 * t:.3g} ({normals / t / 1e6:.0f})" for t in times]
         ratios = [f"{times[0] / times[2]:.2f}", f"{times[1] / times[2]:.2f}"]
         print("| " + " | ".join([str(width), str(heads), *cells, *ratios]) + " |", flush=True)
-
-
-def measure(codes: list[Callable[[int], None]], seconds: float, repetitions: int) -> list[float]:
-    """Seconds a sample, best of several repetitions; the codes take turns so that the machine is the same for all."""
-    counts = []
-    for code in codes:
-        code(1)  # warm-up and compilation
-        count = 1
-        while (spent := _time(code, count)) < seconds / 2:
-            count = max(count + 1, min(8 * count, math.ceil(count * seconds / spent)))
-        counts.append(count)
-    best = [math.inf] * len(codes)
-    for _ in range(repetitions):
-        for i, (code, count) in enumerate(zip(codes, counts, strict=True)):
-            best[i] = min(best[i], _time(code, count) / count)
-    return best
-
-
-def _time(code: Callable[[int], None], count: int) -> float:
-    start = time.perf_counter()
-    code(count)
-    return time.perf_counter() - start
 
 
 def simulated(width: int, heads: int) -> Callable[[int], None]:

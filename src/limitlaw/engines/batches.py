@@ -19,7 +19,7 @@ from limitlaw.progress import track
 
 MAX_BATCH = 4096  # draws compiled together
 HELD = 2**20  # numbers held at a time on a CPU: 8 MiB, about what its cache holds
-MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**28
+MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**29  # a GPU wants all of its threads busy: 4 GiB
 
 Drawer = Callable[[Plan, Key[Array, ""]], Any]  # one draw of a plan → arrays
 

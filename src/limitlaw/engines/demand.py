@@ -20,7 +20,7 @@ from limitlaw.program import ops, shapes
 from limitlaw.program.dependence import terms
 from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import Value
-from limitlaw.program.shapes import Shape
+from limitlaw.program.shapes import Shape, Size
 from limitlaw.program.space import Dim
 from limitlaw.program.values import Wide
 
@@ -222,7 +222,7 @@ def _basic(index: tuple[Any, ...], shape: Shape) -> list[Any]:
     return parts
 
 
-def _is_whole(part: slice, size: float) -> bool:
+def _is_whole(part: slice, size: Size) -> bool:
     return part == WHOLE or (size != float("inf") and range(int(size))[part] == range(int(size)))
 
 

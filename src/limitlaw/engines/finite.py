@@ -23,6 +23,8 @@ from limitlaw.program.ops import Value
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
 
+MOST_GIB = 16.0  # of components that a law may hold
+
 
 def finite(y: Wide, width: int, samples: int, key: Any, coordinates: int | None = None) -> Law:
     """The exact law of one coordinate of y at width n = `width`, as a Gaussian mixture over `samples` conditions.
@@ -39,6 +41,7 @@ def finite(y: Wide, width: int, samples: int, key: Any, coordinates: int | None 
     if not isinstance(value, Wide):
         return Empirical(finite_samples(value, width, samples, key), beyond=beyond)
     phi, parts = _last_step(value)
+    _check_memory(parts, samples, k or 1)
     mean, covariance = drawn("finite", parts, width, samples, common.as_key(key), _cached(_conditions, width, k or 1))
     event = (len(parts),) * (phi is not None and len(parts) > 1) + finite_shape(value.shape) + ((k,) if k else ())
     if not covariance.any():
@@ -75,6 +78,17 @@ def _checked(
     k = None if coordinates is None else positive_int("coordinates", coordinates)
     common.check_width(values, width, k)
     return values, structure, k
+
+
+def _check_memory(parts: tuple[Value, ...], samples: int, k: int) -> None:
+    """Refuse covariances that no machine holds, before anything is drawn."""
+    M = k * sum(math.prod(finite_shape(v.shape)) for v in parts)
+    size = 8 * samples * M * (M + 1) / 2**30
+    if size > MOST_GIB:
+        raise ValueError(
+            f"samples={samples} components of {M} entries would take {size:,.0f} GiB: ask for fewer entries, as in "
+            "finite(y[0], …), for fewer samples, or take finite_samples"
+        )
 
 
 def _last_step(value: Wide) -> tuple[Nonlinearity | None, tuple[Value, ...]]:

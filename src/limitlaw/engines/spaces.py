@@ -23,7 +23,7 @@ class Frame:
     The first axes are reserved for the vector **1** and for the observed coordinates e_1, …, e_k, where needed.
     """
 
-    def __init__(self, D: float, has_one: bool, observed: int, dtype: DTypeLike = jnp.float64):
+    def __init__(self, D: int | float, has_one: bool, observed: int, dtype: DTypeLike = jnp.float64):
         self.D, self.dtype = D, dtype
         reserved = _reserved(D, has_one, observed)
         self.one = reserved[0] if has_one else None
@@ -95,7 +95,7 @@ class Points:
 Space = Frame | Points
 
 
-def apply_roots(c: Float[Array, "*batch R"], Z: Float[Array, "*own R k"]) -> Float[Array, "*batch k"]:
+def apply_roots(c: Float[Array, "*#batch R"], Z: Float[Array, "*#batch R k"]) -> Float[Array, "*#batch k"]:
     """Σ_r c[…, r] Z[…, r, :], where Z has size 1 on the axes whose entries share their roots."""
     total: Any = 0.0
     if c.shape[-1] <= 8:  # written out: XLA fuses this with the drawing of Z
@@ -105,12 +105,12 @@ def apply_roots(c: Float[Array, "*batch R"], Z: Float[Array, "*own R k"]) -> Flo
     return jnp.einsum("...r,...rk->...k", c, Z)
 
 
-def projections(key: Key[Array, ""], shape: tuple[int, ...], D: float, dtype: DTypeLike) -> Float[Array, "..."]:
+def projections(key: Key[Array, ""], shape: tuple[int, ...], D: int | float, dtype: DTypeLike) -> Float[Array, "..."]:
     """Coordinates/√D of standard Gaussian vectors on given axes: N/√D, which vanishes as D → ∞."""
     return jnp.zeros(shape, dtype) if math.isinf(D) else normal(key, shape, dtype) / math.sqrt(D)
 
 
-def bartlett_unit_below(key: Key[Array, ""], m: int, r: int, D: float, dtype: DTypeLike) -> Float[Array, "m new"]:
+def bartlett_unit_below(key: Key[Array, ""], m: int, r: int, D: int | float, dtype: DTypeLike) -> Float[Array, "m new"]:
     """T/√D for m standard Gaussian vectors of R^D in the complement of r axes."""
     if math.isinf(D):
         return jnp.eye(m, dtype=dtype)
@@ -120,7 +120,7 @@ def bartlett_unit_below(key: Key[Array, ""], m: int, r: int, D: float, dtype: DT
     return bartlett_unit(key, m, left, dtype=dtype) * math.sqrt(left / D)
 
 
-def _reserved(D: float, has_one: bool, observed: int) -> Float[np.ndarray, "vectors axes"]:
+def _reserved(D: int | float, has_one: bool, observed: int) -> Float[np.ndarray, "vectors axes"]:
     """Coordinates of **1**/√D and e_1, …, e_k in an orthonormal frame of their span."""
     vectors = int(has_one) + observed
     G = np.eye(vectors)

@@ -77,11 +77,12 @@ def adaptive(
     kept = []
     whole = evaluate(lo, hi)
     for level in range(40):
+        narrow = hi - lo < 1e-8 * (edges[-1] - edges[0])  # where only the rounding of a pole is left to resolve
         middle = (lo + hi) / 2
         halves = evaluate(np.stack([lo, middle], 1).reshape(-1), np.stack([middle, hi], 1).reshape(-1))
         total = (halves[1] * halves[2]).sum(1).reshape(-1, 2).sum(1)
         change = np.abs(total - (whole[1] * whole[2]).sum(1))
-        done = (change < tolerance * 2.0 ** (-level / 2)) | (level == 39)
+        done = (change < tolerance * 2.0 ** (-level / 2)) | narrow | (level == 39)
         twice = np.repeat(done, 2)
         kept.append([part[twice].reshape(-1) for part in halves])
         if done.all():
