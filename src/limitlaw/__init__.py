@@ -2,7 +2,7 @@
 
 from limitlaw.engines.dense import simulate
 from limitlaw.engines.finite import finite, finite_samples
-from limitlaw.laws import Empirical, Gaussian, GaussianMixture, Law, Pushforward, load
+from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, load
 from limitlaw.nn.attention import attention
 from limitlaw.nn.convolution import conv1d
 from limitlaw.nn.feedforward import dense, mlp
@@ -45,6 +45,7 @@ from limitlaw.program.space import n
 from limitlaw.program.values import Scalars, Wide
 
 __all__ = [
+    "Combination",
     "Empirical",
     "Gaussian",
     "GaussianMixture",

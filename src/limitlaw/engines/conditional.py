@@ -272,10 +272,6 @@ def _equal_length(arrays: list[Float[Array, "..."]]) -> list[Float[Array, "..."]
     return [jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, r - a.shape[-1])]) if a.shape[-1] < r else a for a in arrays]
 
 
-def _total(draw: Draw, value: Any, op: ops.Sum) -> Form:
-    return draw.forms[op.x].mapped(lambda x: linear.total(op, x), lambda f: f.summed(op))
-
-
 def _stack(draw: Draw, value: Any, op: ops.Stack) -> Any:
     if not isinstance(value, Wide):
         return jnp.stack([draw.numbers[t] for t in op.terms], axis=op.axis)
@@ -285,26 +281,31 @@ def _stack(draw: Draw, value: Any, op: ops.Stack) -> Any:
     return Form(linear.stack(op, _equal_length([draw.settled(t) for t in op.terms])), None)
 
 
+def _rearranged(
+    draw: Draw,
+    x: Value,
+    on_array: Callable[[Float[Array, "..."]], Float[Array, "..."]],
+    on_fresh: Callable[[Fresh], Fresh],
+) -> Any:
+    """An operation on the batch axes of numbers or of vectors."""
+    return draw.forms[x].mapped(on_array, on_fresh) if isinstance(x, Wide) else on_array(draw.numbers[x])
+
+
+def _total(draw: Draw, value: Any, op: ops.Sum) -> Any:
+    return _rearranged(draw, op.x, lambda x: linear.total(op, x), lambda f: f.summed(op))
+
+
 def _index(draw: Draw, value: Any, op: ops.Index) -> Any:
-    if not isinstance(value, Wide):
-        return linear.index(op, draw.numbers[op.x])
-    return draw.forms[op.x].mapped(lambda x: linear.index(op, x), lambda f: f.indexed(op, value.shape))
+    return _rearranged(draw, op.x, lambda x: linear.index(op, x), lambda f: f.indexed(op, value.shape))
 
 
 def _reshape(draw: Draw, value: Any, op: ops.Reshape) -> Any:
-    if not isinstance(value, Wide):
-        return linear.reshape(op, value.shape, draw.numbers[op.x])
-    return draw.forms[op.x].mapped(lambda x: linear.reshape(op, value.shape, x), lambda f: f.reshaped(op, value.shape))
+    shape = value.shape
+    return _rearranged(draw, op.x, lambda x: linear.reshape(op, shape, x), lambda f: f.reshaped(op, shape))
 
 
 def _transpose(draw: Draw, value: Any, op: ops.Transpose) -> Any:
-    if not isinstance(value, Wide):
-        return linear.transpose(op, draw.numbers[op.x])
-    return draw.forms[op.x].mapped(lambda x: linear.transpose(op, x), lambda f: f.transposed(op))
-
-
-def _sum_of(draw: Draw, value: Any, op: ops.Sum) -> Any:
-    return _total(draw, value, op) if isinstance(value, Wide) else linear.total(op, draw.numbers[op.x])
+    return _rearranged(draw, op.x, lambda x: linear.transpose(op, x), lambda f: f.transposed(op))
 
 
 RULES: dict[type[ops.Op], Callable[[Draw, Any, Any], Any]] = {
@@ -322,7 +323,7 @@ RULES: dict[type[ops.Op], Callable[[Draw, Any, Any], Any]] = {
     ops.Mix: _mix,
     ops.Scale: _scale,
     ops.Add: _add,
-    ops.Sum: _sum_of,
+    ops.Sum: _total,
     ops.Stack: _stack,
     ops.Index: _index,
     ops.Reshape: _reshape,

@@ -1,5 +1,6 @@
 """The finite-width engine: the exact law at width n, without drawing a wide matrix."""
 
+import dataclasses
 import functools
 import math
 from typing import Any
@@ -14,11 +15,10 @@ from limitlaw.engines.batches import drawn
 from limitlaw.engines.conditional import Draw
 from limitlaw.engines.plan import Plan
 from limitlaw.engines.spaces import apply_roots
-from limitlaw.laws import Empirical, GaussianMixture, Law, Pushforward
+from limitlaw.laws import Combination, Empirical, GaussianMixture, Law, Pushforward
 from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.numerics.normals import normal
 from limitlaw.program import ops
-from limitlaw.program.check import check
 from limitlaw.program.ops import Value
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
@@ -37,23 +37,24 @@ def finite(y: Wide, width: int, samples: int, key: Any, coordinates: int | None 
     if len(values) > 1:
         raise TypeError("finite gives the law of one value: stack several, or take finite_samples for plain draws")
     value = values[0]
-    beyond = check(value).beyond
     if not isinstance(value, Wide):
-        return Empirical(finite_samples(value, width, samples, key), beyond=beyond)
+        return Empirical(finite_samples(value, width, samples, key))
     phi, parts = _last_step(value)
     _check_memory(parts, samples, k or 1)
     mean, covariance = drawn("finite", parts, width, samples, common.as_key(key), _cached(_conditions, width, k or 1))
     event = (len(parts),) * (phi is not None and len(parts) > 1) + finite_shape(value.shape) + ((k,) if k else ())
     if not covariance.any():
         points = mean.reshape(samples, *event)
-        return Empirical(jnp.asarray(points if phi is None else phi(points)), beyond=beyond)
+        parted = jnp.moveaxis(jnp.asarray(points), 1, 0) if len(parts) > 1 else jnp.asarray(points)[None]
+        return Empirical(parted[0] if phi is None else phi(*parted))
     mixture = GaussianMixture(
         jnp.asarray(mean.reshape(samples, *event)),
         jnp.asarray(covariance if event else covariance.reshape(samples)),
         kind="sampled",
-        beyond=beyond,
     )
-    return mixture if phi is None else Pushforward(phi, mixture)
+    if phi is None:
+        return mixture
+    return Pushforward(phi, mixture) if len(parts) == 1 else Combination(phi, mixture)
 
 
 def finite_samples(y: Any, width: int, samples: int, key: Any, coordinates: int | None = None) -> Any:
@@ -80,7 +81,7 @@ def _checked(
     return values, structure, k
 
 
-def _check_memory(parts: tuple[Value, ...], samples: int, k: int) -> None:
+def _check_memory(parts: tuple[Any, ...], samples: int, k: int) -> None:
     """Refuse covariances that no machine holds, before anything is drawn."""
     M = k * sum(math.prod(finite_shape(v.shape)) for v in parts)
     size = 8 * samples * M * (M + 1) / 2**30
@@ -91,11 +92,19 @@ def _check_memory(parts: tuple[Value, ...], samples: int, k: int) -> None:
         )
 
 
-def _last_step(value: Wide) -> tuple[Nonlinearity | None, tuple[Value, ...]]:
-    """A last nonlinearity of one vector and what it acts on; else None and the value itself."""
-    if isinstance(value.op, ops.Map) and len(value.op.args) == 1:
-        return value.op.phi, value.op.args
-    return None, (value,)
+def _last_step(value: Any) -> tuple[Nonlinearity | None, tuple[Any, ...]]:
+    """A last nonlinearity of vectors and what it acts on, each once; else None and the value itself."""
+    op = value.op
+    if isinstance(op, ops.Index):
+        phi, parts = _last_step(op.x)
+        return (None, (value,)) if phi is None else (phi, tuple(part[op.index] for part in parts))
+    if not isinstance(op, ops.Map) or not all(isinstance(v, Wide) and v.shape == value.shape for v in op.args):
+        return None, (value,)
+    parts = tuple(dict.fromkeys(op.args))
+    if len(parts) == len(op.args):
+        return op.phi, parts
+    places = [parts.index(v) for v in op.args]
+    return dataclasses.replace(op.phi, function=lambda *u: op.phi(*(u[i] for i in places))), parts
 
 
 @functools.cache

@@ -88,12 +88,12 @@ class Empirical(Averaged):
         x = self._quantile(np.asarray(q))
         return Estimate(jnp.asarray(x), lambda: self._quantile_error(np.asarray(q), x))
 
-    def _quantile(self, q: np.ndarray) -> np.ndarray:
+    def _quantile(self, q: Any) -> Any:
         points, ends = self._sorted
         x = points[np.minimum(np.searchsorted(ends, q, side="left"), points.size - 1)]
         return np.where(np.isnan(q), np.nan, x)
 
-    def _quantile_error(self, q: np.ndarray, x: np.ndarray) -> Array:
+    def _quantile_error(self, q: Any, x: Any) -> Array:
         """Half the distance between the quantiles one standard error of the cdf above and below."""
         spread = np.asarray(self.error.cdf(x))
         high, low = (self._quantile(np.clip(q + s * spread, 0, 1)) for s in (1, -1))

@@ -1,6 +1,7 @@
 """Figures of φ(Y) for one Gaussian component Y = (mean, sd, shift of the quadrature), written for one point."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -57,6 +58,17 @@ class Cf:
     def __call__(self, component: Any, t: Any) -> Any:
         x, w = self.rule(*component)
         return jnp.sum(w * jnp.exp(1j * t * self.phi(x)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Composed:
+    """ψ(φ(y)), equal for equal ψ and φ, so that it is compiled once."""
+
+    psi: Callable[[Any], Any]
+    phi: Nonlinearity
+
+    def __call__(self, y: Any) -> Any:
+        return self.psi(self.phi(y))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_siz
 from limitlaw.laws.base import Atoms
 from limitlaw.laws.empirical import Empirical, drawn
 from limitlaw.laws.mixture import GaussianMixture
-from limitlaw.laws.pushed import Central, Cf, OnBranches, Raw, density, log_density
+from limitlaw.laws.pushed import Central, Cf, Composed, OnBranches, Raw, density, log_density
 from limitlaw.laws.quadrature import Rule, shifts, smooth_nodes
 from limitlaw.laws.roots import invert
 from limitlaw.nonlinearities import Nonlinearity, user_function
@@ -176,10 +176,7 @@ class Pushforward(Averaged):
         return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
-        kinks = self._named.kinks if self._named else ()
-        if self.shape:
-            return self.base._expect(lambda y: psi(self.phi(y)))
-        return self.base._expect(lambda y: psi(self.phi(y)), kinks)
+        return self.base._expect(Composed(psi, self.phi), self._named.kinks if self._named else ())
 
     def _entropy(self) -> Estimate:
         if self.shape:
