@@ -96,10 +96,13 @@ def check_psd(name: str, matrix: Float[np.ndarray, "m m"]) -> None:
 
 def as_key(key: object) -> Key[Array, ""]:
     """A JAX key from jax.random.key(0), from the older jax.random.PRNGKey(0), or from an integer seed."""
-    if isinstance(key, int) and not isinstance(key, bool):
-        return jax.random.key(key)
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if isinstance(key, np.ndarray):
+        key = jnp.asarray(key)
     if isinstance(key, jax.Array) and key.shape == () and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         return key
-    if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.ndim == 1:
+    words = jax.random.key_data(jax.random.key(0)).shape
+    if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == words:
         return jax.random.wrap_key_data(key)
     raise TypeError(f"key must be one JAX key, jax.random.key(0), or an integer seed, got {key!r}")

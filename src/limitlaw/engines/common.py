@@ -5,8 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Key
 
 from limitlaw.program import ops, shapes
 from limitlaw.program.graph import ancestors
@@ -21,20 +19,6 @@ def require_float64(name: str) -> None:
             f"{name} computes in float64 and JAX is in 32-bit mode; "
             'write jax.config.update("jax_enable_x64", True) at the top of your program'
         )
-
-
-def as_key(key: object) -> Key[Array, ""]:
-    """A JAX key from jax.random.key(0), from the older jax.random.PRNGKey(0), or from an integer seed."""
-    if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        return jax.random.key(int(key))
-    if isinstance(key, np.ndarray):
-        key = jnp.asarray(key)
-    if isinstance(key, jax.Array) and key.shape == () and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        return key
-    words = jax.random.key_data(jax.random.key(0)).shape
-    if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == words:
-        return jax.random.wrap_key_data(key)
-    raise TypeError(f"key must be one JAX key, jax.random.key(0), or an integer seed, got {key!r}")
 
 
 def outputs(y: Any) -> tuple[tuple[Value, ...], Any]:

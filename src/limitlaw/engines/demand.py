@@ -106,6 +106,9 @@ class _Rewriter:
             return self._pushed(v, _aligned(part, v.shape))
 
         match op:
+            case ops.Average() if self._is_product(op.w):
+                v, w = op.w.op.args  # type: ignore[attr-defined]
+                return _replaced(x, Inner(aligned(v), aligned(w), op.dim), shape)
             case ops.Scale() | ops.Add() | ops.Map() | ops.Apply(core=0) | ops.Average():
                 return _replaced(x, _with_inputs(op, aligned), shape)
             case ops.Apply(core=1):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from limitlaw.arguments import positive_int
+from limitlaw.arguments import as_key, positive_int
 from limitlaw.engines import common, linear
 from limitlaw.engines.weights import BLOCK, DrawnWeights, Weights
 from limitlaw.program import ops
@@ -34,7 +34,7 @@ def simulate(y: Outputs, width: int, samples: int, key: Any, coordinates: int | 
     common.require_float64("simulate")
     width, samples = positive_int("width", width), positive_int("samples", samples)
     values, structure = common.outputs(y)
-    key = common.as_key(key)
+    key = as_key(key)
     count = None if coordinates is None else positive_int("coordinates", coordinates)
     common.check_width(values, width, count)
     batch, draws = _compiled(values, width, count)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Key
 
-from limitlaw.arguments import positive_int
+from limitlaw.arguments import as_key, positive_int
 from limitlaw.engines import common
 from limitlaw.engines.batches import drawn
 from limitlaw.engines.conditional import Draw
@@ -21,12 +21,12 @@ from limitlaw.numerics.normals import normal
 from limitlaw.program import ops
 from limitlaw.program.ops import Value
 from limitlaw.program.shapes import finite_shape
-from limitlaw.program.values import Wide
+from limitlaw.program.values import Scalars, Wide
 
 MOST_GIB = 16.0  # of components that a law may hold
 
 
-def finite(y: Wide, width: int, samples: int, key: Any, coordinates: int | None = None) -> Law:
+def finite(y: Wide | Scalars, width: int, samples: int, key: Any, coordinates: int | None = None) -> Law:
     """The exact law of one coordinate of y at width n = `width`, as a Gaussian mixture over `samples` conditions.
 
     Given everything but the last matrix y is Gaussian: each draw gives a component, with a mean and a covariance, and
@@ -41,7 +41,7 @@ def finite(y: Wide, width: int, samples: int, key: Any, coordinates: int | None 
         return Empirical(finite_samples(value, width, samples, key))
     phi, parts = _last_step(value)
     _check_memory(parts, samples, k or 1)
-    mean, covariance = drawn("finite", parts, width, samples, common.as_key(key), _cached(_conditions, width, k or 1))
+    mean, covariance = drawn("finite", parts, width, samples, as_key(key), _cached(_conditions, width, k or 1))
     event = (len(parts),) * (phi is not None and len(parts) > 1) + finite_shape(value.shape) + ((k,) if k else ())
     if not covariance.any():
         points = mean.reshape(samples, *event)
@@ -64,7 +64,7 @@ def finite_samples(y: Any, width: int, samples: int, key: Any, coordinates: int 
     """
     values, structure, k = _checked("finite_samples", y, width, samples, coordinates)
     draw = _cached(_samples, width, k or 1)
-    arrays = drawn("finite_samples", values, width, samples, common.as_key(key), draw)
+    arrays = drawn("finite_samples", values, width, samples, as_key(key), draw)
     arrays = [a[..., 0] if isinstance(v, Wide) and k is None else a for v, a in zip(values, arrays, strict=True)]
     return jax.tree.unflatten(structure, [jnp.asarray(a) for a in arrays])
 
