@@ -80,6 +80,31 @@ class Writer:
         out = ll.normalised_sum(out, 0) if heads else out
         return out + self.old() if self.chance(0.4) else out
 
+    def families(self) -> ll.Wide:
+        """Queries, keys and values whose matrices differ along different axes."""
+        d = self.choose(ll.n, 2)
+        q, k, v = (
+            self.matrix(self.choose((2, 1, 1), (1, 2, 1), (2, 2, 1), (3, 1), ()), rows=d) @ self.old() for _ in "qkv"
+        )
+        if len({size for w in (q, k, v) for size in w.shape[:-1] if size > 1}) > 1:  # 3 heads and 2 do not broadcast
+            k = v = self.matrix(rows=d) @ self.old()
+        out = ll.softmax(ll.dot(q, k)) @ v
+        if out.ndim > 1:
+            out = ll.normalised_sum(out, tuple(range(out.ndim - 1)))
+        return out if d is ll.n else self.matrix(cols=d) @ out
+
+    def broadcast(self) -> ll.Wide:
+        """One vector where the other operand has two."""
+        w, v = (self.matrix(self.choose((), (TOKENS,))) @ self.old() for _ in "wv")
+        return self.choose(
+            lambda: ll.stack([w[0]]) * np.array([0.7, -1.2]),
+            lambda: w[1:] + v,
+            lambda: self.matrix((TOKENS,)) @ w[:1],
+            lambda: np.array([[0.5], [1.0]]) @ w[:1],
+            lambda: ll.tanh(ll.dot(w[:, None], v[:1][:, None])[:, 0, 0]) * self.old(),
+            lambda: (np.array([[[0.6, 0.8]], [[1.0, -0.5]]]) @ ll.stack([w]))[:, 0],
+        )()
+
     def norm(self) -> ll.Wide:
         return self.choose(ll.layernorm, ll.rmsnorm)(self.old(), eps=0.1)
 
@@ -119,6 +144,8 @@ STEPS = (
     Writer.nonlin,
     Writer.attention,
     Writer.attention,
+    Writer.families,
+    Writer.broadcast,
     Writer.norm,
     Writer.combination,
     Writer.rearrangement,

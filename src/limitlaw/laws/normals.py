@@ -14,14 +14,14 @@ from jaxtyping import Array, Float
 
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
-# erfcx(z)/t in powers of 2t − 1, t = 2/(2 + z), z ≥ 0: interpolated at Chebyshev points from scipy.special.erfcx.
+# erfcx(z)/t = 1 + (u − 1) Σ_j c_j u^j with t = 2/(2 + z), u = 2t − 1, z ≥ 0: fitted to scipy.special.erfcx.
 ERFCX = (
-    *(0.510791352621011, 0.3435803422069121, 0.13973604627815153, 0.018221115752736324, -0.010755330951138984),
-    *(-0.003239592512354645, 0.0015453061631619108, 0.000418647735039711, -0.00033153818535263025),
-    *(-1.7183501427287215e-05, 7.224430974642616e-05, -1.708442159763804e-05, -1.088285738768048e-05),
-    *(8.088942592058832e-06, -4.754100709228434e-07, -1.8747280338553618e-06, 8.574345060213596e-07),
-    *(6.219247440122612e-08, -1.3422749548412615e-07, 1.1578507371096542e-07, -9.806402139671351e-08),
-    *(-3.742663545765018e-08, 5.995446264421888e-08, 4.088281325479973e-09, -1.1178634342683022e-08),
+    *(0.4892086473789877, 0.14562830517207362, 0.005892258894191883, -0.012328856858206316, -0.0015735259200503051),
+    *(0.001666066581585568, 0.00012076067223174694, -0.00029788691607140344, 3.364869247810228e-05),
+    *(5.083112418528844e-05, -2.139780171154822e-05, -4.308727779812249e-06, 6.516226668992865e-06),
+    *(-1.5855514454021914e-06, -9.674964490872238e-07, 9.303074009670629e-07, -1.6029454567429658e-07),
+    *(-2.494646610559247e-07, 1.3529435941344597e-07, 3.929215591531864e-08, -3.2629772011936026e-08),
+    *(-3.4686907440218997e-09, 2.5872183876286698e-09),
 )
 
 
@@ -33,7 +33,7 @@ def ndtr(z: Any) -> Any:
     series = jnp.full_like(u, ERFCX[-1])
     for c in ERFCX[-2::-1]:
         series = series * u + c
-    tail = 0.5 * t * series * jnp.exp(-0.5 * a * a)
+    tail = 0.5 * t * (1 + (u - 1) * series) * jnp.exp(-0.5 * a * a)
     return jnp.where(z > 0, 1 - tail, tail)
 
 
@@ -74,10 +74,10 @@ def sf(component: Any, x: Any) -> Any:
     return ndtr(-standardised(component, x))
 
 
-def tails(component: Any, x: Any) -> Any:
-    """cdf, sf and density, for Newton's method."""
-    z = standardised(component, x)
-    return jnp.stack([ndtr(z), ndtr(-z), continuous_pdf(component, x)])
+def tail(component: Any, point: Any) -> Any:
+    """P(Y ≤ x) where the side is 1, P(Y > x) where it is −1."""
+    x, side = point
+    return ndtr(side * standardised(component, x))
 
 
 def between(component: Any, ends: Any) -> Any:

@@ -19,7 +19,8 @@ def invert(
     scale: float,
     newton: bool = True,
 ) -> Float[Array, " q"]:
-    """The smallest x in the bracket with cdf(x) ≥ q; `tails` gives (cdf, sf, pdf) at x.
+    """The smallest x in the bracket with cdf(x) ≥ q; `tails` gives (cdf, sf, pdf) at x, of which only the
+    smaller tail of each q is looked at.
 
     Newton's method runs on the logarithm of the smaller tail, in which Gaussian-like tails are nearly straight; where
     it leaves the bracket, or where the cdf may jump (newton=False), the bracket is halved. Stops at 1e-14 of
@@ -45,5 +46,6 @@ def _step(q: Any, x: Any, lo: Any, hi: Any, at_x: Any, scale: Any, newton: bool)
     step = jnp.log(tail / target) * tail / p * jnp.where(lower, -1, 1)
     good = newton & jnp.isfinite(step) & (x + step >= lo) & (x + step <= hi)
     new = jnp.where(good, x + step, lo + (hi - lo) / 2)
-    close = jnp.where(good, jnp.abs(step), hi - lo) <= 1e-14 * (jnp.abs(new) + scale)
+    size = jnp.abs(new) + scale
+    close = jnp.where(good, jnp.abs(step) <= 1e-8 * size, hi - lo <= 1e-14 * size)  # Newton's next step: (1e-8)²
     return new, lo, hi, jnp.all(close | (hi <= lo) | jnp.isnan(q))

@@ -1,0 +1,87 @@
+"""Draws of a program by the two engines, evaluated by NumPy, so that hundreds of programs take no compilation.
+
+What runs are the rules of the engines themselves, traced; only XLA is left out.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy_jax import by_numpy, keys
+
+import limitlaw as ll
+from limitlaw.engines import dense, finite
+from limitlaw.engines.demand import demanded
+from limitlaw.engines.plan import Plan
+from limitlaw.program import ops
+from limitlaw.program.graph import ancestors, matrices_of
+
+HELD = 2**20  # weights drawn at a time: the arrays of a chunk stay in the cache
+DIGITS = 10  # kept, so that two engines agree on what is zero up to rounding
+
+
+class DrawnBefore:
+    """The protocol `Weights` for arrays: standard normals for each matrix and each initial vector."""
+
+    def __init__(self, arrays: dict[Any, Any]):
+        self.arrays = arrays
+
+    def initial(self, value: Any) -> Any:
+        """mean + L z with L Lᵀ = cov."""
+        eigenvalues, vectors = np.linalg.eigh(value.op.cov)
+        h = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ self.arrays[value]
+        return jnp.asarray(value.op.mean)[..., None] + h.reshape(*value.shape, -1)
+
+    def multiply(self, matrix: Any, x: Any) -> Any:
+        """W x by NumPy's own broadcasting."""
+        scale = jnp.asarray(matrix.std)[..., None] / np.sqrt(x.shape[-1])
+        return scale * jnp.matmul(self.arrays[matrix], x[..., None])[..., 0]
+
+
+def weights_of(outputs: Sequence[Any], width: int) -> dict[Any, tuple[int, ...]]:
+    """The shapes of the standard normals behind each matrix and each initial vector of a program."""
+    values = ancestors(outputs)
+    shapes = {M: (*map(int, M.shape), M.rows.at(width), M.cols.at(width)) for M in matrices_of(values)}
+    return shapes | {v: (len(v.op.cov), v.dim.at(width)) for v in values if isinstance(v.op, ops.Initial)}
+
+
+def defined(y: ll.Wide | ll.Scalars, width: int, draws: int, seed: int) -> np.ndarray:
+    """Coordinate 0 of y by the definition, (draws, *batch): every matrix is drawn, by NumPy."""
+    rng = np.random.default_rng(seed)
+    shapes = weights_of([y], width)
+
+    def one(*arrays: Any) -> Any:
+        return dense.evaluate((y,), width, DrawnBefore(dict(zip(shapes, arrays, strict=True))))[0][_first(y)]
+
+    batched = by_numpy(one)
+    results = []
+    for size in _chunks(draws, sum(int(np.prod(shape)) for shape in shapes.values())):
+        results += batched(*(rng.standard_normal((size, *shape)) for shape in shapes.values()))
+    return np.round(np.concatenate(results), DIGITS)
+
+
+def exact(y: ll.Wide | ll.Scalars, width: int, draws: int, seed: int) -> np.ndarray:
+    """Coordinate 0 of y by the exact engine, (draws, *batch)."""
+    plan = Plan(demanded((y,)))
+
+    def one(key: Any) -> Any:
+        return finite._samples(width, 1, plan, key)[0][_first(y)]
+
+    batched = by_numpy(one)
+    results = []
+    for i, size in enumerate(_chunks(draws, 200 + 20 * width)):
+        results += batched(keys(seed + 1_000_003 * i, size))
+    return np.round(np.concatenate(results), DIGITS)
+
+
+def _first(y: Any) -> tuple[Any, ...]:
+    """Coordinate 0 of vectors; numbers come whole."""
+    return (..., 0) if isinstance(y, ll.Wide) else (...,)
+
+
+def _chunks(draws: int, cost: int) -> Iterator[int]:
+    """Draws evaluated together. Chunks of one size are traced once."""
+    size = min(draws, max(1, HELD // cost))
+    for start in range(0, draws, size):
+        yield min(size, draws - start)
