@@ -77,14 +77,16 @@ def panel(axes: Any, y: Array, law: ll.Law, limit: ll.Law, unit: float) -> None:
     axes.set(yscale="log", xlim=(0, 5), ylim=(1e-5, 1.5))
 
 
-def main(samples: int = 30_000, out: Path = Path("out")) -> dict[int, list[tuple[Estimate, Estimate]]]:
+def main(
+    samples: int = 30_000, conditions: int = 100_000, out: Path = Path("out")
+) -> dict[int, list[tuple[Estimate, Estimate]]]:
     """Simulate, print the table, draw the picture; returns the table: [simulated, exact, limit] for each H."""
     table = Table("heads", "quantity", f"simulated, n = {WIDTH}", f"exact, n = {WIDTH}", "exact, n → ∞")
     figure, panels = plt.subplots(1, len(HEADS), figsize=(9, 3.6), sharey=True, layout="constrained")
     results = {}
     for heads, axes in zip(HEADS, panels, strict=True):
         y = np.asarray(ll.simulate(layer(heads), width=WIDTH, samples=samples, key=jax.random.key(heads)))
-        law = ll.finite(layer(heads), width=WIDTH, samples=100_000, key=jax.random.key(0))
+        law = ll.finite(layer(heads), width=WIDTH, samples=conditions, key=jax.random.key(0))
         v = limit_variances(heads)
         results[heads] = [sample_moments(y), law_moments(law), limit_moments(heads)]
         for quantity, row in zip(("variance", "excess kurtosis"), zip(*results[heads], strict=True), strict=True):

@@ -6,7 +6,6 @@ stream of Philox that the first of them seeds. The numbers are not JAX's, their 
 """
 
 import functools
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -239,7 +238,7 @@ def _iota(parameters: Any) -> Any:
 
 
 def _slice(parameters: Any, x: Any) -> Any:
-    strides = parameters["strides"] or itertools.repeat(None)
+    strides = parameters["strides"] or (1,) * x.ndim
     return x[tuple(map(slice, parameters["start_indices"], parameters["limit_indices"], strides))]
 
 
@@ -263,7 +262,7 @@ PLAIN = {
     **{"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal},
     **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "ne": np.not_equal},
     **{"shift_left": np.left_shift, "shift_right_logical": np.right_shift, "rsqrt": lambda x: 1 / np.sqrt(x)},
-    **{"stop_gradient": lambda x: x, "clamp": lambda low, x, high: np.clip(x, low, high)},
+    **{"stop_gradient": lambda x: x},
     **{"select_n": lambda which, *cases: np.where(which, cases[1], cases[0]) if len(cases) > 1 else cases[0]},
 }
 REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "or": np.any, "and": np.all}
@@ -290,7 +289,7 @@ ONE: dict[str, Callable[..., Any]] = {
     "squeeze": lambda p, x: np.squeeze(x, tuple(p["dimensions"])),
     "transpose": lambda p, x: np.transpose(x, p["permutation"]),
     "concatenate": lambda p, *xs: np.concatenate(xs, axis=p["dimension"]),
-    "rev": lambda p, x: np.flip(x, tuple(p["dimensions"])),
+    "rev": lambda p, x: np.flip(x, p["dimensions"]),
     "argmax": lambda p, x: np.argmax(x, axis=p["axes"][0]).astype(p["index_dtype"]),
 }
 SEVERAL: dict[str, Callable[..., Any]] = {

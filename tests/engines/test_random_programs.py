@@ -40,4 +40,4 @@ def test_the_programs_meet_everything() -> None:
     assert met == every | {Inner} == set(RULES)
     assert sum(bool(plan.reused) for plan in plans) > PROGRAMS / 3
     points = [plan.component(v).points for plan in plans for v in plan.values if isinstance(v, ll.Wide)]
-    assert 0.2 < sum(points) / len(points) < 0.9
+    assert 0.1 < sum(points) / len(points) < 0.9

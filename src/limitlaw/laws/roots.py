@@ -43,9 +43,11 @@ def _step(q: Any, x: Any, lo: Any, hi: Any, at_x: Any, scale: Any, newton: bool)
     tail, target = jnp.where(lower, F, S), jnp.where(lower, q, 1 - q)
     below = jnp.where(lower, F < q, S > target)
     lo, hi = jnp.where(below, x, lo), jnp.where(below, hi, x)
-    step = jnp.log(tail / target) * tail / p * jnp.where(lower, -1, 1)
+    miss = jnp.log(tail / target)
+    step = miss * tail / p * jnp.where(lower, -1, 1)
     good = newton & jnp.isfinite(step) & (x + step >= lo) & (x + step <= hi)
     new = jnp.where(good, x + step, lo + (hi - lo) / 2)
     size = jnp.abs(new) + scale
-    close = jnp.where(good, jnp.abs(step) <= 1e-8 * size, hi - lo <= 1e-14 * size)  # Newton's next step: (1e-8)²
+    final = (jnp.abs(step) <= 1e-8 * size) & (jnp.abs(miss) <= 1e-7)  # Newton's next step would be of their squares
+    close = jnp.where(good, final, hi - lo <= 1e-14 * size)
     return new, lo, hi, jnp.all(close | (hi <= lo) | jnp.isnan(q))
