@@ -109,7 +109,7 @@ def rates() -> tuple[float, float]:
                 result = compiled(jax.random.key(0))
             jax.block_until_ready(result)
 
-        return 64 * size / measure([run], 0.3, 3)[0]
+        return 64 * size / measure([run], 0.5, 6)[0]
 
     return rate(lambda key: normal_pairs(key, (1024,)), 2048), rate(
         lambda key: chi(key, 1024, (256,), jnp.float64), 256

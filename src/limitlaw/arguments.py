@@ -106,3 +106,12 @@ def as_key(key: object) -> Key[Array, ""]:
     if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == words:
         return jax.random.wrap_key_data(key)
     raise TypeError(f"key must be one JAX key, jax.random.key(0), or an integer seed, got {key!r}")
+
+
+def require_float64(name: str) -> None:
+    """Raise while JAX is in 32-bit mode."""
+    if jnp.result_type(float) != jnp.float64:
+        raise RuntimeError(
+            f"{name} computes in float64 and JAX is in 32-bit mode; "
+            'write jax.config.update("jax_enable_x64", True) at the top of your program'
+        )

@@ -4,21 +4,11 @@ from collections import Counter
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from limitlaw.program import ops, shapes
 from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.values import Indexable, Wide
-
-
-def require_float64(name: str) -> None:
-    """Raise while JAX is in 32-bit mode."""
-    if jnp.result_type(float) != jnp.float64:
-        raise RuntimeError(
-            f"{name} computes in float64 and JAX is in 32-bit mode; "
-            'write jax.config.update("jax_enable_x64", True) at the top of your program'
-        )
 
 
 def outputs(y: Any) -> tuple[tuple[Value, ...], Any]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from limitlaw.arguments import as_key, positive_int
+from limitlaw.arguments import as_key, positive_int, require_float64
 from limitlaw.engines import common, linear
 from limitlaw.engines.weights import BLOCK, DrawnWeights, Weights
 from limitlaw.program import ops
@@ -31,7 +31,7 @@ def simulate(y: Outputs, width: int, samples: int, key: Any, coordinates: int | 
     (samples, *batch, k). Numbers (scores, weights, averages) come whole. `y` may be a tuple, list or dict of values of
     one program: the same draws serve them all. Draw i depends only on (key, i).
     """
-    common.require_float64("simulate")
+    require_float64("simulate")
     width, samples = positive_int("width", width), positive_int("samples", samples)
     values, structure = common.outputs(y)
     key = as_key(key)

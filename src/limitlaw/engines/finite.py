@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Key
 
-from limitlaw.arguments import as_key, positive_int
+from limitlaw.arguments import as_key, positive_int, require_float64
 from limitlaw.engines import common
 from limitlaw.engines.batches import drawn
 from limitlaw.engines.conditional import Draw
@@ -72,7 +72,7 @@ def finite_samples(y: Any, width: int, samples: int, key: Any, coordinates: int 
 def _checked(
     name: str, y: Any, width: int, samples: int, coordinates: int | None
 ) -> tuple[tuple[Value, ...], Any, int | None]:
-    common.require_float64(name)
+    require_float64(name)
     positive_int("width", width)
     positive_int("samples", samples)
     values, structure = common.outputs(y)

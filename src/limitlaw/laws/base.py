@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from limitlaw.arguments import one_of
+from limitlaw.arguments import one_of, require_float64
 from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate
 
@@ -33,11 +33,7 @@ class Law(abc.ABC):
     """
 
     def __init__(self, shape: tuple[int, ...], kind: str, beyond: tuple[str, ...]) -> None:
-        if jnp.result_type(float) != jnp.float64:
-            raise RuntimeError(
-                f"{type(self).__name__} computes in float64 and JAX is in 32-bit mode; "
-                'write jax.config.update("jax_enable_x64", True) at the top of your program'
-            )
+        require_float64(type(self).__name__)
         self.shape = shape
         self.kind = one_of("kind", kind, KINDS)
         self.beyond = tuple(beyond)
