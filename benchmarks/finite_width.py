@@ -123,6 +123,7 @@ def floor(width: int, heads: int, speeds: tuple[float, float]) -> float:
 
 def versus_numpy(seconds: float, repetitions: int) -> None:
     """Samples a second and their ratios, and time over the floor."""
+    rates()  # a fresh process draws at half its later speed, until its allocator keeps the pages
     speeds = rates()
     print(f"one core, float64; {speeds[0] / 1e6:.0f} million normals/s, {speeds[1] / 1e6:.0f} million χ/s\n")
     print("| n | H | NumPy, 1/s | simulate, 1/s | finite, 1/s | simulate / NumPy | finite / NumPy | finite / floor |")
