@@ -2,7 +2,8 @@
 
 from limitlaw.engines.dense import simulate
 from limitlaw.engines.finite import finite, finite_samples
-from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, load
+from limitlaw.engines.limit import average_law, kernel, limit
+from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, load
 from limitlaw.nn.attention import attention
 from limitlaw.nn.convolution import conv1d
 from limitlaw.nn.feedforward import dense, mlp
@@ -52,12 +53,14 @@ __all__ = [
     "Law",
     "Matrix",
     "Pushforward",
+    "RandomKernel",
     "Scalars",
     "Wide",
     "abs",
     "apply",
     "attention",
     "average",
+    "average_law",
     "check",
     "clip",
     "conv1d",
@@ -72,8 +75,10 @@ __all__ = [
     "gru",
     "identity",
     "initial",
+    "kernel",
     "layernorm",
     "leaky_relu",
+    "limit",
     "load",
     "lstm",
     "map",

@@ -1,14 +1,20 @@
 """What every engine checks and reads before it starts."""
 
+import dataclasses
+import math
 from collections import Counter
 from typing import Any
 
 import jax
 
+from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.program import ops, shapes
 from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import Matrix, Value
+from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Indexable, Wide
+
+MOST_GIB = 16.0  # of components that a law may hold
 
 
 def outputs(y: Any) -> tuple[tuple[Value, ...], Any]:
@@ -46,3 +52,29 @@ def reused(values: list[Value]) -> frozenset[Matrix]:
     """The matrices that more than one instruction among `values` multiplies by."""
     uses = Counter(value.op.matrix for value in values if isinstance(value.op, ops.MatMul))
     return frozenset(matrix for matrix, count in uses.items() if count > 1)
+
+
+def last_step(value: Any) -> tuple[Nonlinearity | None, tuple[Any, ...]]:
+    """A last nonlinearity of vectors and what it acts on, each once; else None and the value itself."""
+    op = value.op
+    if isinstance(op, ops.Index):
+        phi, parts = last_step(op.x)
+        return (None, (value,)) if phi is None else (phi, tuple(part[op.index] for part in parts))
+    if not isinstance(op, ops.Map) or not all(isinstance(v, Wide) and v.shape == value.shape for v in op.args):
+        return None, (value,)
+    parts = tuple(dict.fromkeys(op.args))
+    if len(parts) == len(op.args):
+        return op.phi, parts
+    places = [parts.index(v) for v in op.args]
+    return dataclasses.replace(op.phi, function=lambda *u: op.phi(*(u[i] for i in places))), parts
+
+
+def check_memory(name: str, parts: tuple[Any, ...], samples: int, k: int) -> None:
+    """Refuse covariances that no machine holds, before anything is drawn."""
+    M = k * sum(math.prod(finite_shape(v.shape)) for v in parts)
+    size = 8 * samples * M * (M + 1) / 2**30
+    if size > MOST_GIB:
+        raise ValueError(
+            f"samples={samples} components of {M} entries would take {size:,.0f} GiB: ask for fewer entries, as in "
+            f"{name}(y[0], …), or for fewer samples"
+        )

@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, DTypeLike, Float, Key
+from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.engines import linear
 from limitlaw.engines.demand import Inner
@@ -25,6 +24,7 @@ from limitlaw.engines.spaces import Frame, Points, Space, apply_roots
 from limitlaw.numerics.bartlett import bartlett_unit
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.normals import normal
+from limitlaw.numerics.quasi import Source, fold_in
 from limitlaw.program import ops
 from limitlaw.program.ops import Value
 from limitlaw.program.shapes import finite_shape
@@ -55,28 +55,32 @@ class Draw:
         self,
         plan: Plan,
         dimension: Callable[[Dim], float],
-        key: Key[Array, ""],
+        key: Source,
         observed: int = 1,
         dtype: DTypeLike = jnp.float64,
     ):
         self.plan, self.dimension, self.observed, self.dtype = plan, dimension, observed, dtype
-        self._keys = {v: functools.partial(jax.random.fold_in, key, i) for i, v in enumerate(plan.values)}
+        self._keys = {v: functools.partial(fold_in, key, i) for i, v in enumerate(plan.values)}
         self.numbers: dict[Value, Float[Array, "..."]] = {}
         self.forms: dict[Value, Form] = {}
         self.ledgers: dict[Any, Ledger] = {}
         self._spaces: dict[Component, Space] = {}
         for value in plan.values:
-            result = RULES[type(value.op)](self, value, value.op)
-            if not isinstance(value, Wide):
-                self.numbers[value] = result
-                continue
-            self.forms[value] = result
-            if plan.uses[value] > 1:
-                self.settled(value)
+            self.evaluate(value)
 
-    def key(self, value: Value, purpose: int = 0) -> Key[Array, ""]:
+    def evaluate(self, value: Value) -> None:
+        """Numbers, or vectors, by the rule of the instruction. Vectors that are read more than once are settled."""
+        result = RULES[type(value.op)](self, value, value.op)
+        if not isinstance(value, Wide):
+            self.numbers[value] = result
+            return
+        self.forms[value] = result
+        if self.plan.uses[value] > 1:
+            self.settled(value)
+
+    def key(self, value: Value, purpose: int = 0) -> Source:
         """A key for each purpose of each value."""
-        return jax.random.fold_in(self._keys[value](), purpose)
+        return fold_in(self._keys[value](), purpose)
 
     def space(self, value: Value) -> Space:
         """The space of the component of a vector."""

@@ -1,8 +1,6 @@
 """The finite-width engine: the exact law at width n, without drawing a wide matrix."""
 
-import dataclasses
 import functools
-import math
 from typing import Any
 
 import jax
@@ -13,17 +11,14 @@ from limitlaw.arguments import as_key, positive_int, require_float64
 from limitlaw.engines import common
 from limitlaw.engines.batches import drawn
 from limitlaw.engines.conditional import Draw
+from limitlaw.engines.observed import observed
 from limitlaw.engines.plan import Plan
 from limitlaw.engines.spaces import apply_roots
 from limitlaw.laws import Combination, Empirical, GaussianMixture, Law, Pushforward
-from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.numerics.normals import normal
-from limitlaw.program import ops
 from limitlaw.program.ops import Value
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Scalars, Wide
-
-MOST_GIB = 16.0  # of components that a law may hold
 
 
 def finite(y: Wide | Scalars, width: int, samples: int, key: Any, coordinates: int | None = None) -> Law:
@@ -39,8 +34,8 @@ def finite(y: Wide | Scalars, width: int, samples: int, key: Any, coordinates: i
     value = values[0]
     if not isinstance(value, Wide):
         return Empirical(finite_samples(value, width, samples, key))
-    phi, parts = _last_step(value)
-    _check_memory(parts, samples, k or 1)
+    phi, parts = common.last_step(value)
+    common.check_memory("finite", parts, samples, k or 1)
     mean, covariance = drawn("finite", parts, width, samples, as_key(key), _cached(_conditions, width, k or 1))
     event = (len(parts),) * (phi is not None and len(parts) > 1) + finite_shape(value.shape) + ((k,) if k else ())
     if not covariance.any():
@@ -81,32 +76,6 @@ def _checked(
     return values, structure, k
 
 
-def _check_memory(parts: tuple[Any, ...], samples: int, k: int) -> None:
-    """Refuse covariances that no machine holds, before anything is drawn."""
-    M = k * sum(math.prod(finite_shape(v.shape)) for v in parts)
-    size = 8 * samples * M * (M + 1) / 2**30
-    if size > MOST_GIB:
-        raise ValueError(
-            f"samples={samples} components of {M} entries would take {size:,.0f} GiB: ask for fewer entries, as in "
-            "finite(y[0], …), for fewer samples, or take finite_samples"
-        )
-
-
-def _last_step(value: Any) -> tuple[Nonlinearity | None, tuple[Any, ...]]:
-    """A last nonlinearity of vectors and what it acts on, each once; else None and the value itself."""
-    op = value.op
-    if isinstance(op, ops.Index):
-        phi, parts = _last_step(op.x)
-        return (None, (value,)) if phi is None else (phi, tuple(part[op.index] for part in parts))
-    if not isinstance(op, ops.Map) or not all(isinstance(v, Wide) and v.shape == value.shape for v in op.args):
-        return None, (value,)
-    parts = tuple(dict.fromkeys(op.args))
-    if len(parts) == len(op.args):
-        return op.phi, parts
-    places = [parts.index(v) for v in op.args]
-    return dataclasses.replace(op.phi, function=lambda *u: op.phi(*(u[i] for i in places))), parts
-
-
 @functools.cache
 def _cached(function: Any, *arguments: Any) -> Any:
     """One object for each choice of arguments, so that compiled programs are found again."""
@@ -118,20 +87,7 @@ def _conditions(
 ) -> tuple[Float[Array, " M"], Float[Array, "M M"]]:
     """Mean and covariance of k coordinates of all outputs, given everything that one draw conditions on."""
     draw = Draw(plan, lambda dim: dim.at(width), key, k, dtype)
-    observed = [_observed(draw, value, k) for value in plan.outputs]
-    mean = jnp.concatenate([m for m, _ in observed])
-    covariance = jax.scipy.linalg.block_diag(*(C for _, C in observed))
-    return mean.reshape(-1), jnp.kron(covariance, jnp.eye(k, dtype=dtype))
-
-
-def _observed(draw: Draw, value: Value, k: int) -> tuple[Float[Array, "m k"], Float[Array, "m m"]]:
-    """Each coordinate of an output is Gaussian: its mean for k coordinates, and its covariance over the batch."""
-    form = draw.forms[value]
-    m = math.prod(finite_shape(value.shape))
-    mean = (
-        jnp.zeros((m, k), draw.dtype) if form.drawn is None else draw.space(value).coordinates(form.drawn).reshape(m, k)
-    )
-    return mean, jnp.zeros((m, m), draw.dtype) if form.fresh is None else form.fresh.covariance()
+    return observed(draw, plan.outputs, k)
 
 
 def _samples(width: int, k: int, plan: Plan, key: Key[Array, ""]) -> list[Float[Array, "..."]]:

@@ -9,12 +9,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from limitlaw.engines.family import Meeting
 from limitlaw.engines.fresh import Fresh
 from limitlaw.engines.spaces import Space
 from limitlaw.numerics.factors import orthonormalise
+from limitlaw.numerics.quasi import Source
 
 
 class Ledger:
@@ -43,7 +44,7 @@ class Ledger:
         return self.std[..., None] * drawn, fresh
 
     def extended(
-        self, space: Space, key: Key[Array, ""], drawn: Float[Array, "*batch r_out"] | None
+        self, space: Space, key: Source, drawn: Float[Array, "*batch r_out"] | None
     ) -> Float[Array, "*batch r"]:
         """Draw the outputs of the new basis vectors, write them down, and return W x."""
         m, k = self.meeting.size(self.meeting.own), self.new.shape[1]

@@ -1,12 +1,15 @@
 """Linear operations on batch axes, for arrays whose trailing axis is hidden (coordinates, frame axes or roots)."""
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from limitlaw.program import ops
+from limitlaw.program.ops import Value
 from limitlaw.program.shapes import Shape, batch_index
 
 
@@ -39,3 +42,26 @@ def reshape(op: ops.Reshape, shape: Shape, x: Float[Array, "..."]) -> Float[Arra
 def transpose(op: ops.Transpose, x: Float[Array, "..."]) -> Float[Array, "..."]:
     """x with its batch axes in another order."""
     return x.transpose(*op.axes, *range(op.x.ndim, x.ndim))
+
+
+def applied(v: Any, vectors: Mapping[Value, Any], numbers: Mapping[Value, Any]) -> Float[Array, "..."]:
+    """A linear instruction applied to the arrays of the vectors it reads."""
+    op = v.op
+    match op:
+        case ops.Mix():
+            return mix(op, numbers[op.a], vectors[op.w])
+        case ops.Scale():
+            return numbers[op.a][..., None] * vectors[op.w]
+        case ops.Add():
+            return functools.reduce(jnp.add, [vectors[t] for t in op.terms])
+        case ops.Sum():
+            return total(op, vectors[op.x])
+        case ops.Stack():
+            return stack(op, [vectors[t] for t in op.terms])
+        case ops.Index():
+            return index(op, vectors[op.x])
+        case ops.Reshape():
+            return reshape(op, v.shape, vectors[op.x])
+        case ops.Transpose():
+            return transpose(op, vectors[op.x])
+    raise TypeError(f"{type(op).__name__} is no linear instruction")

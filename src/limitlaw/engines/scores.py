@@ -1,16 +1,18 @@
 """Dot products of fresh vectors: what must be drawn of them, and no more."""
 
-import jax
+import math
+
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from limitlaw.engines.fresh import Fresh
 from limitlaw.engines.spaces import apply_roots
 from limitlaw.numerics.bartlett import bartlett_unit
 from limitlaw.numerics.normals import normal
+from limitlaw.numerics.quasi import Source, split
 
 
-def fresh_scores(key: Key[Array, ""], q: Fresh, k: Fresh, D: int | float) -> Float[Array, "*#lead s t"]:
+def fresh_scores(key: Source, q: Fresh, k: Fresh, D: int | float) -> Float[Array, "*#lead s t"]:
     """Scores D^{-1/2} ⟨q_i, k_j⟩ of two fresh families: S = L_q T N L_kᵀ/√D.
 
     One of the two is placed in a frame of its own (T, Bartlett); of the other only the components along that frame
@@ -36,14 +38,16 @@ def _vectors(fresh: Fresh) -> int:
     return min(count, fresh.roots * (fresh.shape[-1] if fresh.own[-1] else 1))
 
 
-def _placed_first(key: Key[Array, ""], first: Fresh, second: Fresh, D: int | float) -> Float[Array, "*#lead s t"]:
-    placing, meeting = jax.random.split(key)
+def _placed_first(key: Source, first: Fresh, second: Fresh, D: int | float) -> Float[Array, "*#lead s t"]:
+    placing, meeting = split(key)
     first = first.shared((len(first.shape) - 1,)).compressed()
-    T = bartlett_unit(placing, first.roots, D, first.own_sizes, first.c.dtype)
-    return _scores(meeting, apply_roots(first.whole((len(first.shape) - 1,)), T), second)
+    units = first.whole((len(first.shape) - 1,))
+    if D != math.inf:  # there T/√D = I
+        units = apply_roots(units, bartlett_unit(placing, first.roots, int(D), first.own_sizes, first.c.dtype))
+    return _scores(meeting, units, second)
 
 
-def scores_with_drawn(key: Key[Array, ""], units: Float[Array, "*#lead s r"], k: Fresh) -> Float[Array, "*#lead s t"]:
+def scores_with_drawn(key: Source, units: Float[Array, "*#lead s r"], k: Fresh) -> Float[Array, "*#lead s t"]:
     """Scores of drawn vectors, in units, with fresh ones: N(0, Gram of the drawn ones) for each root."""
     ndim = max(units.ndim - 1, len(k.shape))
     k = k.padded(ndim)
@@ -54,7 +58,7 @@ def scores_with_drawn(key: Key[Array, ""], units: Float[Array, "*#lead s r"], k:
     return _scores(key, drawn.c, k)
 
 
-def _scores(key: Key[Array, ""], units: Float[Array, "*#lead s r"], second: Fresh) -> Float[Array, "*#lead s t"]:
+def _scores(key: Source, units: Float[Array, "*#lead s r"], second: Fresh) -> Float[Array, "*#lead s t"]:
     """⟨units_i, c_j N⟩, N the components of the second's roots along the axes of the first."""
     second = second.compressed()
     N = normal(key, (*second.own_sizes, second.roots, units.shape[-1]), units.dtype)

@@ -7,14 +7,14 @@ are the entries of Gram matrices.
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, DTypeLike, Float, Key
+from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.engines.fresh import Fresh
 from limitlaw.numerics.bartlett import bartlett_unit
 from limitlaw.numerics.normals import normal
+from limitlaw.numerics.quasi import Source, split
 
 
 class Frame:
@@ -30,11 +30,11 @@ class Frame:
         self.axes_of_coordinates = reserved[1:] if has_one else reserved
         self.r = reserved.shape[1] if len(reserved) else 0
 
-    def draw(self, key: Key[Array, ""], fresh: Fresh) -> Float[Array, "*batch r"]:
+    def draw(self, key: Source, fresh: Fresh) -> Float[Array, "*batch r"]:
         """A block of Gaussian vectors: normals on the old axes, a Bartlett factor on new ones."""
         everything = tuple(range(len(fresh.shape)))
         dense = fresh.shared(everything).compressed()
-        old, new = jax.random.split(key)
+        old, new = split(key)
         N = projections(old, (dense.roots, self.r), self.D, dense.c.dtype)
         T = bartlett_unit_below(new, dense.roots, self.r, self.D, dense.c.dtype)
         self.r += T.shape[-1]
@@ -68,7 +68,7 @@ class Points:
     def __init__(self, D: int, observed: int, dtype: DTypeLike = jnp.float64):
         self.D, self.observed, self.dtype = D, observed, dtype
 
-    def draw(self, key: Key[Array, ""], fresh: Fresh) -> Float[Array, "*batch D"]:
+    def draw(self, key: Source, fresh: Fresh) -> Float[Array, "*batch D"]:
         """D independent coordinates c Z."""
         dense = fresh.compressed()
         Z = normal(key, (*dense.own_sizes, dense.roots, self.D), dense.c.dtype)
@@ -105,12 +105,12 @@ def apply_roots(c: Float[Array, "*#batch R"], Z: Float[Array, "*#batch R k"]) ->
     return jnp.einsum("...r,...rk->...k", c, Z)
 
 
-def projections(key: Key[Array, ""], shape: tuple[int, ...], D: int | float, dtype: DTypeLike) -> Float[Array, "..."]:
+def projections(key: Source, shape: tuple[int, ...], D: int | float, dtype: DTypeLike) -> Float[Array, "..."]:
     """Coordinates/√D of standard Gaussian vectors on given axes: N/√D, which vanishes as D → ∞."""
     return jnp.zeros(shape, dtype) if math.isinf(D) else normal(key, shape, dtype) / math.sqrt(D)
 
 
-def bartlett_unit_below(key: Key[Array, ""], m: int, r: int, D: int | float, dtype: DTypeLike) -> Float[Array, "m new"]:
+def bartlett_unit_below(key: Source, m: int, r: int, D: int | float, dtype: DTypeLike) -> Float[Array, "m new"]:
     """T/√D for m standard Gaussian vectors of R^D in the complement of r axes."""
     if math.isinf(D):
         return jnp.eye(m, dtype=dtype)

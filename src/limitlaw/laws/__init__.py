@@ -7,5 +7,16 @@ from limitlaw.laws.gaussian import Gaussian
 from limitlaw.laws.loading import load
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.pushforward import Pushforward
+from limitlaw.laws.random_kernel import RandomKernel
 
-__all__ = ["Atoms", "Combination", "Empirical", "Gaussian", "GaussianMixture", "Law", "Pushforward", "load"]
+__all__ = [
+    "Atoms",
+    "Combination",
+    "Empirical",
+    "Gaussian",
+    "GaussianMixture",
+    "Law",
+    "Pushforward",
+    "RandomKernel",
+    "load",
+]

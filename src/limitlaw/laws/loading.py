@@ -12,8 +12,10 @@ from limitlaw.laws.empirical import Empirical
 from limitlaw.laws.gaussian import Gaussian
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.pushforward import Pushforward
+from limitlaw.laws.random_kernel import RandomKernel
 
-LAWS: dict[str, Any] = {law.__name__: law for law in (Combination, Empirical, Gaussian, GaussianMixture, Pushforward)}
+KINDS = (Combination, Empirical, Gaussian, GaussianMixture, Pushforward, RandomKernel)
+LAWS: dict[str, Any] = {law.__name__: law for law in KINDS}
 
 
 def load(path: str | os.PathLike[str]) -> Law:

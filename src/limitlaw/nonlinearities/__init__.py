@@ -1,6 +1,7 @@
 """The named nonlinearities φ, each with what Theorem 3.1 asks of it."""
 
-from limitlaw.nonlinearities.base import Nonlinearity, user_function
+from limitlaw.nonlinearities import moments
+from limitlaw.nonlinearities.base import Kink, Nonlinearity, user_function
 from limitlaw.nonlinearities.named import (
     abs_,
     clip,
@@ -21,6 +22,7 @@ from limitlaw.nonlinearities.named import (
 )
 
 __all__ = [
+    "Kink",
     "Nonlinearity",
     "abs_",
     "clip",
@@ -30,6 +32,7 @@ __all__ = [
     "gelu",
     "identity",
     "leaky_relu",
+    "moments",
     "multiply",
     "relu",
     "sigmoid",

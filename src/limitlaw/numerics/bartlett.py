@@ -2,18 +2,18 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, DTypeLike, Float, Key
+from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.arguments import positive_int
 from limitlaw.numerics.chi import chi
 from limitlaw.numerics.normals import normal
+from limitlaw.numerics.quasi import Source, split
 
 
 def bartlett(
-    key: Key[Array, ""], m: int, D: int, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
+    key: Source, m: int, D: int, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
 ) -> Float[Array, "*shape m r"]:
     """T, whose rows are m standard Gaussian vectors of R^D in the frame that they span one after the other.
 
@@ -28,7 +28,7 @@ def bartlett(
     place = np.full((m, r), count + r)  # of each entry in [normals, diagonal, 0]
     place[below] = np.arange(count)
     place[row == column] = count + np.arange(r)
-    of_normals, of_lengths = jax.random.split(key)
+    of_normals, of_lengths = split(key)
     normals = normal(of_normals, (*shape, count), dtype)
     lengths = chi(of_lengths, D - np.arange(r), (*shape, r), dtype)
     zero = jnp.zeros((*shape, 1), dtype)
@@ -36,7 +36,7 @@ def bartlett(
 
 
 def bartlett_unit(
-    key: Key[Array, ""], m: int, D: int | float, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
+    key: Source, m: int, D: int | float, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
 ) -> Float[Array, "*shape m r"]:
     """T/√D, the vectors divided by √D: at D = ∞ they are orthonormal, T/√D = I, and nothing is drawn."""
     if D == math.inf:

@@ -10,6 +10,7 @@ from jaxtyping import Array, DTypeLike, Float, Int, Key, UInt64
 
 from limitlaw.arguments import positive_int
 from limitlaw.numerics.normals import ANGLE_BITS, LARGEST, RADIUS_BITS, log_uniform, pairs_from_bits, series
+from limitlaw.numerics.quasi import Quasi, Source
 
 DIRECT = 12  # up to so many degrees of freedom the definition is faster than rejection
 GRAIN = 2.0**-32  # of the uniform variable that accepts or rejects
@@ -19,9 +20,7 @@ Degrees = int | Int[np.ndarray, "..."]
 State = tuple[Int[Array, ""], Float[Array, "..."], Any]
 
 
-def chi(
-    key: Key[Array, ""], df: Degrees, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
-) -> Float[Array, "..."]:
+def chi(key: Source, df: Degrees, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64) -> Float[Array, "..."]:
     """Independent χ_df variables: the length of a standard Gaussian vector in R^df, for each entry of `shape`.
 
     `df` ≥ 1 is known in advance (no tracer) and broadcasts to `shape`. An entry depends on `key` and on its place
@@ -30,6 +29,11 @@ def chi(
     degrees = _degrees(df, shape)
     if degrees.size == 0:
         return jnp.zeros(shape, dtype)
+    if isinstance(key, Quasi):
+        taken = key.take(shape, degrees, dtype)
+        if taken is not None:
+            return taken
+        key = key.fresh_key()
     draw = _direct if degrees.max() <= DIRECT else _rejection
     return draw(key, degrees, shape, dtype)
 

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Key, UInt32, UInt64
 
+from limitlaw.numerics.quasi import Quasi, Source
+
 RADIUS_BITS = 40  # of the 64 random bits of a pair
 ANGLE_BITS = 64 - RADIUS_BITS
 LARGEST = math.sqrt(2 * (RADIUS_BITS + 1) * math.log(2))  # the radius of the smallest U, 2⁻⁴¹: no draw is beyond 7.54
@@ -35,8 +37,13 @@ def pairs_from_bits(
     return R * cos, R * sin
 
 
-def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: DTypeLike = jnp.float64) -> Float[Array, "..."]:
+def normal(key: Source, shape: tuple[int, ...], dtype: DTypeLike = jnp.float64) -> Float[Array, "..."]:
     """Independent standard normals."""
+    if isinstance(key, Quasi):
+        taken = key.take(shape, math.inf, dtype)
+        if taken is not None:
+            return taken
+        key = key.fresh_key()
     count = math.prod(shape)
     pairs = normal_pairs(key, ((count + 1) // 2,), dtype)
     return jnp.concatenate(pairs)[:count].reshape(shape)

@@ -1,0 +1,90 @@
+"""One coordinate of the outputs of a draw at infinite width: Gaussian given what is drawn."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from limitlaw.engines import linear
+from limitlaw.engines.blocks import Block
+from limitlaw.engines.infinite import InfiniteDraw
+from limitlaw.engines.joint import SPANNED
+from limitlaw.engines.nodes import Nodes
+from limitlaw.numerics.normals import normal
+from limitlaw.program import ops
+from limitlaw.program.dependence import terms
+from limitlaw.program.ops import Value
+from limitlaw.program.shapes import finite_shape
+from limitlaw.program.values import Wide
+
+MeanAndCovariance = tuple[Float[Array, " m"], Float[Array, "m m"]]
+
+
+def gaussian(draw: InfiniteDraw, parts: tuple[Value, ...]) -> MeanAndCovariance:
+    """Mean and covariance of Gaussian vectors, jointly, over their flattened entries."""
+    sizes = [math.prod(finite_shape(v.shape)) for v in parts]
+    means = [draw.moments.mean(v) for v in parts]
+    mean = [jnp.zeros(m) if k is None else k.reshape(m) for k, m in zip(means, sizes, strict=True)]
+    rows = []
+    for v, m in zip(parts, sizes, strict=True):
+        blocks = [draw.moments.covariance(v, w) for w in parts]
+        rows.append([jnp.zeros((m, k)) if b is None else b.flat() for b, k in zip(blocks, sizes, strict=True)])
+    return jnp.concatenate(mean), jnp.block(rows)
+
+
+def mixed(draw: InfiniteDraw, y: Any) -> MeanAndCovariance:
+    """Mean and covariance of y given one coordinate of the vectors on which its nonlinear terms depend.
+
+    y = G + F with G Gaussian and F made of nonlinear terms. Those are functions of Gaussian vectors S, which are drawn;
+    then y is F(S) + E[G | S], and Cov(G | S) is left.
+    """
+    part = _GaussianPart(draw)
+    maps = [t for t in terms(y) if isinstance(t.op, ops.Map)]
+    known = dict.fromkeys(s for t in maps for s in draw.static.facts.gaussian_parts(t))
+    z = normal(draw.key(y, 2), (sum(math.prod(finite_shape(s.shape)) for s in known),))
+    nodes = Nodes(draw.moments, z[None])
+    value = part.value(y, nodes)
+    joint = nodes.joint(y.dim)
+    m, r = value.size, joint.L.shape[-1]
+    B = jnp.broadcast_to(joint.regression(y, part.flat), (m, r))
+    block = part.covariance(y, y)
+    covariance = jnp.zeros((m, m)) if block is None else block.flat()
+    left = covariance - B @ B.T
+    real = jnp.diagonal(left) > SPANNED * jnp.diagonal(covariance)
+    return value.reshape(m) + B @ z[:r], jnp.where(real[:, None] & real[None, :], left, 0.0)
+
+
+class _GaussianPart:
+    """G of y = G + F: means and covariances with nonlinear terms left out."""
+
+    def __init__(self, draw: InfiniteDraw):
+        self.draw = draw
+        self._gaussian = draw.static.facts.gaussian
+
+    def covariance(self, v: Value, w: Value) -> Block | None:
+        """Cov(G^v, G^w)."""
+        if self._gaussian[v] and self._gaussian[w]:
+            return self.draw.moments.covariance(v, w)
+        if not self._gaussian[v]:
+            if isinstance(v.op, ops.Map):
+                return None
+            return self.draw.moments.linear(v, lambda u: self.covariance(u, w))
+        block = self.covariance(w, v)
+        return None if block is None else block.swapped
+
+    def flat(self, v: Value, w: Value) -> Float[Array, "m k"] | None:
+        """The same over flattened entries."""
+        block = self.covariance(v, w)
+        return None if block is None else block.flat()
+
+    def value(self, v: Any, nodes: Nodes) -> Float[Array, "..."]:
+        """E G + F at the one node."""
+        shape = finite_shape(v.shape)
+        if self._gaussian[v]:
+            mean = self.draw.moments.mean(v)
+            return jnp.zeros(shape) if mean is None else mean
+        if isinstance(v.op, ops.Map):
+            return nodes.at(v)[..., 0]
+        arrays = {u: self.value(u, nodes)[..., None] for u in v.op.inputs if isinstance(u, Wide)}
+        return jnp.broadcast_to(linear.applied(v, arrays, self.draw.numbers)[..., 0], shape)

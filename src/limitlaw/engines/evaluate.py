@@ -1,0 +1,171 @@
+"""Many draws of a program at infinite width: what is random is a scrambled Sobol sequence, the same at every call."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.arguments import as_key, is_traced
+from limitlaw.engines.demand import demanded
+from limitlaw.engines.heads import with_nodes
+from limitlaw.engines.infinite import InfiniteDraw, Static
+from limitlaw.engines.plan import Plan
+from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
+from limitlaw.program import ops
+from limitlaw.program.facts import is_drawn
+from limitlaw.program.graph import matrices_of
+from limitlaw.program.ops import Value
+from limitlaw.program.shapes import finite_shape
+from limitlaw.program.values import Wide
+from limitlaw.progress import track
+
+REPLICATES = 8  # independent scramblings, from whose spread comes the error of a quasi-Monte Carlo kernel
+NODES, NODES_EACH = 2**14, 2**10  # for nonlinearities: of a deterministic program, and for each draw of a random one
+MOST_DRAWS, HELD = 4096, 2**20  # draws computed together, and numbers they hold: about what the cache of a CPU has
+
+Figure = Callable[[InfiniteDraw], Any]  # what is read from one draw: a tree of arrays
+
+
+@dataclasses.dataclass(frozen=True)
+class Conditions:
+    """A figure for each draw, draws in front. `kind`: "exact" and "quadrature" are one draw, with nothing random."""
+
+    arrays: Any
+    kind: str
+
+
+class Limit:
+    """A program at infinite width, and the figure to be read from its draws."""
+
+    def __init__(self, outputs: tuple[Value, ...], figure: Figure):
+        finite, self.heads = with_nodes(outputs)
+        self.static = Static.of(Plan(demanded(finite)))
+        self.figure = figure
+        self.dimensions = _node_dimensions(self.static)
+        self.recipe: list[float] = []
+        self.head_recipe: list[float] = []
+        self.quadrature = self.uses_nodes = False
+        if _is_random(self.static) or self.dimensions:
+            jax.eval_shape(self._recorded)
+        self.draws = jax.jit(jax.vmap(self._draw, in_axes=(0, 0, None, None)))
+
+    @property
+    def random(self) -> bool:
+        """Does anything stay random in the limit?"""
+        return bool(self.recipe)
+
+    def _recorded(self) -> Any:
+        """One draw of which only the requests are kept."""
+        source = Quasi(jax.random.key(0), nodes=self.heads)
+        result = self._evaluated(source, jnp.zeros((2, self.dimensions)) if self.dimensions else None)
+        self.recipe, self.head_recipe = source.recipe, source.table_recipe
+        return result
+
+    def _evaluated(self, source: Quasi, table: Any) -> Any:
+        draw = InfiniteDraw(self.static, source, table)
+        result = self.figure(draw)
+        self.quadrature, self.uses_nodes = draw.moments.quadrature, draw.moments.nodes.used
+        return result
+
+    def _draw(self, row: Any, number: Any, table: Any, heads: Any) -> Any:
+        key = jax.random.fold_in(jax.random.key(0), number)
+        return self._evaluated(Quasi(key, row, heads, self.heads), table)
+
+    def conditions(self, samples: int, key: Any) -> Conditions:
+        """The figure for `samples` draws; for one if nothing is random."""
+        seed = _seed(key)
+        if self.random:
+            return Conditions(self._sampled(samples, seed), "sampled")
+        if self.uses_nodes or self.head_recipe:
+            results = [self._once(seed + i) for i in range(REPLICATES)]
+            return Conditions(jax.tree.map(lambda *a: jnp.stack(a), *results), "sampled")
+        result = self._evaluated(Quasi(jax.random.key(0)), None)
+        kind = "quadrature" if self.quadrature else "exact"
+        return Conditions(jax.tree.map(lambda a: a[None], result), kind)
+
+    def _once(self, seed: int) -> Any:
+        return self._draw(jnp.zeros(0), 0, self._table(NODES, seed), self._heads(seed))
+
+    def _table(self, count: int, seed: int) -> Any:
+        return jnp.asarray(nodes(count, self.dimensions, seed)) if self.uses_nodes else None
+
+    def _heads(self, seed: int) -> Any:
+        if not self.head_recipe:
+            return None
+        table = Points(self.head_recipe, seed + 1).take(self.heads)
+        normal = np.isinf(self.head_recipe)
+        table[:, normal] = matched(table[:, normal])
+        return jnp.asarray(table)
+
+    def _sampled(self, samples: int, seed: int) -> Any:
+        points = Points(self.recipe, seed)
+        extra = self._table(NODES_EACH, seed + 2), self._heads(seed)
+        size = self._batch(samples)
+        results: list[Any] = []
+        starts = range(0, samples, size)
+        for start in track(starts, "limit", len(starts)):
+            rows = points.take(size)
+            results.append(self.draws(jnp.asarray(rows), seed + start + jnp.arange(size), *extra))
+        joined = jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
+        return jax.tree.map(lambda a: a[:samples], joined)
+
+    def _batch(self, samples: int) -> int:
+        """As many draws as keep the numbers held at a time near `HELD`."""
+        cost = 16
+        for value in self.static.plan.values:
+            count = math.prod(finite_shape(value.shape))
+            cost += count if not isinstance(value, Wide) else count * (4 if value.dim.wide else value.dim.at(1))
+        if self.uses_nodes:
+            cost += NODES_EACH * self.dimensions
+        return min(samples, max(1, min(MOST_DRAWS, HELD // cost)))
+
+
+def _joined(arrays: tuple[Any, ...]) -> Any:
+    return jnp.concatenate(arrays) if is_traced(arrays[0]) else np.concatenate([np.asarray(a) for a in arrays])
+
+
+def prepared(outputs: tuple[Value, ...], figure: Figure) -> Limit:
+    """The program at infinite width, compiled once for the same outputs and figure."""
+    return Limit(outputs, figure) if _has_tracers(outputs) else _cached(outputs, figure)
+
+
+@functools.lru_cache(maxsize=32)
+def _cached(outputs: tuple[Value, ...], figure: Figure) -> Limit:
+    return Limit(outputs, figure)
+
+
+def _has_tracers(outputs: tuple[Value, ...]) -> bool:
+    values = Plan(outputs).values
+    contents = [getattr(v.op, f.name) for v in values for f in dataclasses.fields(v.op)]
+    return any(map(is_traced, [*contents, *(matrix.std for matrix in matrices_of(values))]))
+
+
+def _is_random(static: Static) -> bool:
+    """Are there scores or vectors of fixed dimension to be drawn?"""
+    return any(
+        (isinstance(v.op, ops.Dot) and v.op.scaling == "sqrt") or (isinstance(v, Wide) and _is_narrow(v))
+        for v in static.plan.values
+    ) or any(not static.facts.gaussian[v] for v in static.plan.outputs if v in static.facts.gaussian)
+
+
+def _is_narrow(v: Wide) -> bool:
+    return not v.dim.wide and is_drawn(v)
+
+
+def _node_dimensions(static: Static) -> int:
+    """How many normals the nonlinearities need that act on several vectors, or on vectors that are not Gaussian."""
+    facts = static.facts
+    rough = [v for v in facts.gaussian if isinstance(v.op, ops.Map) and facts.argument(v) is None]
+    parts = {u for v in rough for u in facts.gaussian_parts(v)}
+    return sum(math.prod(finite_shape(u.shape)) for u in parts)
+
+
+def _seed(key: Any) -> int:
+    if key is None:
+        return SEED
+    return int(jax.random.bits(as_key(key), (), jnp.uint32))

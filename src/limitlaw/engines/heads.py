@@ -1,0 +1,57 @@
+"""Infinitely many heads as a quadrature: an axis of size ∞ becomes one of N nodes.
+
+A normalised sum over infinitely many independent heads is Gaussian, with the mean of one head's covariance (Hron et al.
+2020). N heads whose scores are the points of a quasi-random sequence average just that.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from limitlaw.program import shapes
+from limitlaw.program.graph import ancestors
+from limitlaw.program.ops import Matrix, Value
+from limitlaw.program.shapes import Shape
+
+MOST_NODES = 2**14
+HELD = 2**25  # numbers in the largest array with an axis of nodes
+
+
+def with_nodes(outputs: Sequence[Value]) -> tuple[tuple[Value, ...], int]:
+    """The same program with N nodes on every infinite axis, and N; 0 where there is none."""
+    values = ancestors(outputs)
+    if not any(shapes.is_infinite(v.shape) for v in values):
+        return tuple(outputs), 0
+    count = _count(values)
+    rebuilt: dict[Value, Value] = {}
+    matrices: dict[Matrix, Matrix] = {}
+
+    def replaced(content: Any) -> Any:
+        if isinstance(content, Value):
+            return rebuilt[content]
+        if isinstance(content, Matrix) and shapes.is_infinite(content.shape):
+            if content not in matrices:
+                finite = _finite(content.shape, count)
+                matrices[content] = Matrix(content.std, finite, content.rows, content.cols)
+            return matrices[content]
+        return tuple(map(replaced, content)) if isinstance(content, tuple) else content
+
+    for v in values:
+        fields = {f.name: replaced(getattr(v.op, f.name)) for f in dataclasses.fields(v.op)}
+        rebuilt[v] = dataclasses.replace(v, op=dataclasses.replace(v.op, **fields), shape=_finite(v.shape, count))
+    return tuple(rebuilt[v] for v in outputs), count
+
+
+def _finite(shape: Shape, count: int) -> Shape:
+    return tuple(count if size == math.inf else size for size in shape)
+
+
+def _count(values: Sequence[Value]) -> int:
+    """A power of two that no other axis has, as large as memory allows."""
+    largest = max(math.prod(int(s) for s in v.shape if s != math.inf) for v in values if shapes.is_infinite(v.shape))
+    sizes = {size for v in values for size in v.shape}
+    count = MOST_NODES
+    while count > 2**8 and (count * largest > HELD or count in sizes):
+        count //= 2
+    return count

@@ -1,0 +1,189 @@
+"""The infinite-width engine: Definition 3.1, Theorem 3.1 and Corollary 3.2 of Sakai, Karakida and Imaizumi (2025)."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from limitlaw.arguments import is_traced, positive_int, require_float64
+from limitlaw.engines import common, coordinate, wide_scores
+from limitlaw.engines.demand import demanded
+from limitlaw.engines.evaluate import Conditions, prepared
+from limitlaw.engines.infinite import InfiniteDraw
+from limitlaw.engines.nodes import Nodes
+from limitlaw.engines.observed import observed
+from limitlaw.engines.plan import Plan
+from limitlaw.engines.static import Facts
+from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel
+from limitlaw.numerics.quasi import nodes as quasi_nodes
+from limitlaw.program import ops
+from limitlaw.program.check import check
+from limitlaw.program.dependence import terms
+from limitlaw.program.functions import dot
+from limitlaw.program.shapes import finite_shape, is_infinite
+from limitlaw.program.values import Scalars, Wide
+
+SAMPLES = 2**16  # draws where nothing else is said
+MOST_NUMBERS = 2**27  # that the components of a law hold by default: 1 GiB
+PSI_NODES = 2**12  # for E[ψ(Z) | scores]
+
+
+def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law:
+    """The law of one coordinate of y as n → ∞ (Corollary 3.2).
+
+    Without random scores it is a Gaussian with closed-form or quadrature covariance, or the image of one. Otherwise it
+    is a Gaussian mixture over `samples` draws of the scores, which are the points of a scrambled Sobol sequence: the
+    same at every call, or another scrambling for each `key`. Their standard errors are stated as if they were
+    independent draws, which overstates them. What `check` refuses is refused here, for the same reason.
+    """
+    value = _checked("limit", y)
+    beyond = check(y).beyond
+    if not isinstance(value, Wide):
+        return _law_of_numbers(value, samples, key, beyond)
+    phi, parts = common.last_step(value)
+    if phi is not None and not all(map(_is_gaussian, parts)):
+        phi, parts = None, (value,)
+    count = _samples(parts, samples)
+    conditions = prepared(parts, _law_figure).conditions(count, key)
+    event = (len(parts),) * (len(parts) > 1) + finite_shape(value.shape)
+    return _law(phi, conditions, event, beyond, len(parts) > 1)
+
+
+def kernel(y: Wide, samples: int | None = None, key: Any = None) -> Any:
+    """K = E[Z^y (Z^y)ᵀ | scores] over the flattened entries of y: the limiting covariance, for outputs of mean zero.
+
+    A matrix where it is deterministic, differentiable in everything it depends on; where it is random, its law, a
+    `RandomKernel`, of which `mean()` is the mean.
+    """
+    value = _checked("kernel", y)
+    if not isinstance(value, Wide):
+        raise TypeError("kernel needs vectors (Wide), got Scalars: ask limit for the law of numbers")
+    count = _samples((value,), samples)
+    program = prepared((value,), _kernel_figure)
+    conditions = program.conditions(count, key)
+    shape = (math.prod(finite_shape(value.shape)),) * 2 if value.shape else ()
+    arrays = conditions.arrays.reshape(-1, *shape)
+    if program.random:
+        return RandomKernel(arrays, beyond=check(y).beyond)
+    return jnp.asarray(arrays).mean(axis=0)
+
+
+def average_law(y: Wide, psi: Callable[[Any], Any], samples: int | None = None, key: Any = None) -> Empirical:
+    """The law of lim n^{-1} Σ_α ψ(y_α) = E[ψ(Z^y) | scores]: Theorem 3.1.
+
+    `psi` is a jnp function of arrays (…, *shape) of coordinates of y; what it returns starts with the same … axes.
+    """
+    value = _checked("average_law", y)
+    if not isinstance(value, Wide) or not value.dim.wide:
+        raise TypeError("average_law needs vectors (Wide) in a space that grows with n: averages over it converge")
+    conditions = prepared((value,), functools.partial(_average_figure, psi)).conditions(_samples((), samples), key)
+    return Empirical(conditions.arrays, conditions.kind, check(y).beyond)
+
+
+def _checked(name: str, y: Any) -> Any:
+    require_float64(name)
+    values, _ = common.outputs(y)
+    if len(values) > 1:
+        raise TypeError(f"{name} takes one value, got {len(values)}: stack several")
+    refused = check(y).refused
+    if refused:
+        reasons = "\n".join(f"- {finding.why}" for finding in refused)
+        raise ValueError(f"{name}: the program has no infinite-width limit (finite widths are fine)\n{reasons}")
+    return values[0]
+
+
+def _samples(parts: tuple[Any, ...], samples: int | None) -> int:
+    if samples is not None:
+        count = positive_int("samples", samples)
+        common.check_memory("limit", parts, count, 1)
+        return count
+    m = sum(math.prod(finite_shape(v.shape)) for v in parts)
+    return max(2**10, min(SAMPLES, 2 ** int(math.log2(MOST_NUMBERS / (1 + m * m)))))
+
+
+def _is_gaussian(v: Any) -> bool:
+    return all(not isinstance(t.op, ops.Map | ops.Data) for t in terms(v))
+
+
+# --- figures: what is read from one draw ------------------------------------------------------------------------------
+
+
+def _law_figure(draw: InfiniteDraw) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+    """Mean and covariance of the outputs given what is drawn."""
+    outputs = draw.plan.outputs
+    if not outputs[0].dim.wide:  # type: ignore[attr-defined]
+        return observed(draw, outputs, 1)
+    if all(draw.static.facts.gaussian[v] for v in outputs):
+        return coordinate.gaussian(draw, outputs)
+    (y,) = outputs
+    return coordinate.mixed(draw, y)
+
+
+def _kernel_figure(draw: InfiniteDraw) -> Float[Array, "m m"]:
+    (y,) = draw.plan.outputs
+    m = math.prod(finite_shape(y.shape))
+    if not y.dim.wide:  # type: ignore[attr-defined]
+        mean, covariance = observed(draw, (y,), 1)
+        return covariance + mean[:, None] * mean
+    block = draw.moments.second(y, y)
+    return jnp.zeros((m, m)) if block is None else block.flat()
+
+
+def _average_figure(psi: Callable[[Any], Any], draw: InfiniteDraw) -> Float[Array, "..."]:
+    (y,) = draw.plan.outputs
+    parts = draw.static.facts.gaussian_parts(y)
+    dimensions = sum(math.prod(finite_shape(v.shape)) for v in parts)
+    nodes = Nodes(draw.moments, jnp.asarray(quasi_nodes(PSI_NODES, dimensions, 0)))
+    z = jnp.moveaxis(nodes.at(y), -1, 0)
+    return jnp.asarray(psi(z)).mean(axis=0)
+
+
+def _numbers_figure(draw: InfiniteDraw) -> Float[Array, "..."]:
+    (p,) = draw.plan.outputs
+    return draw.numbers[p]
+
+
+def _scores_figure(draw: InfiniteDraw) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+    """Mean and covariance of the scores of two vectors, given everything before them."""
+    q, k = draw.plan.outputs
+    p = dot(q, k)  # type: ignore[arg-type]
+    covariance = wide_scores.covariance(draw.moments, p, p)
+    return jnp.zeros(len(covariance)), covariance
+
+
+# --- laws -------------------------------------------------------------------------------------------------------------
+
+
+def _law(phi: Any, conditions: Conditions, event: tuple[int, ...], beyond: tuple[str, ...], several: bool) -> Law:
+    """The law with these means and covariances, or its image under φ."""
+    mean, covariance = conditions.arrays
+    count = len(mean)
+    points = jnp.asarray(mean).reshape(count, *event)
+    if not is_traced(covariance) and not covariance.any():
+        parted = jnp.moveaxis(points, 1, 0) if several else points[None]
+        return Empirical(parted[0] if phi is None else phi(*parted), conditions.kind, beyond)
+    law: Law
+    if count == 1:
+        law = Gaussian(points[0], covariance[0] if event else covariance.reshape(()), conditions.kind, beyond)
+    else:
+        second = jnp.asarray(covariance) if event else jnp.asarray(covariance).reshape(count)
+        law = GaussianMixture(points, second, kind=conditions.kind, beyond=beyond)
+    if phi is None:
+        return law
+    return Combination(phi, law) if several else Pushforward(phi, law)
+
+
+def _law_of_numbers(p: Scalars, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law:
+    """Scores that no others are correlated with are Gaussian given what comes before them; the rest is drawn."""
+    (score,) = demanded((p,))
+    op = score.op
+    if isinstance(op, ops.Dot) and op.dim.wide and op.scaling == "sqrt" and not is_infinite(p.shape):
+        values = Plan((score,)).values
+        if not any(wide_scores.are_correlated(score, v, Facts(values)) for v in values if v is not score):
+            conditions = prepared((op.q, op.k), _scores_figure).conditions(_samples((p,), samples), key)
+            return _law(None, conditions, finite_shape(p.shape), beyond, False)
+    conditions = prepared((p,), _numbers_figure).conditions(_samples((), samples), key)
+    return Empirical(conditions.arrays, conditions.kind, beyond)

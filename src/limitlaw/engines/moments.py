@@ -1,0 +1,322 @@
+"""First and second moments of the limits Z^v of wide vectors, given all numbers: Definition 3.1 as a recursion.
+
+Cov(v, w) is found by expanding the later of the two by its instruction. Linear instructions act on the covariance;
+what is left are pairs of MatMul outputs, initial vectors and Nonlin outputs.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw import nonlinearities
+from limitlaw.engines import linear
+from limitlaw.engines.blocks import Block, outer, stacked, total
+from limitlaw.engines.fresh import Fresh
+from limitlaw.engines.nodes import Nodes
+from limitlaw.engines.static import Facts
+from limitlaw.nonlinearities import Nonlinearity, moments
+from limitlaw.program import ops
+from limitlaw.program.dependence import LINEAR
+from limitlaw.program.ops import Value
+from limitlaw.program.shapes import finite_shape
+from limitlaw.program.values import Wide
+
+
+@runtime_checkable
+class Conditions(Protocol):
+    """What has been drawn: numbers, vectors of fixed dimension, and their products with matrices into wide spaces."""
+
+    numbers: dict[Value, Any]
+
+    def units(self, value: Value) -> Float[Array, "..."]:
+        """A vector of fixed dimension, in coordinates whose products are Gram entries."""
+
+    def product(self, value: Value) -> Fresh | None:
+        """W x for x of fixed dimension, as a Gaussian vector on its own roots, where W meets nothing else."""
+
+
+class Moments:
+    """Means and covariances of the wide vectors of a program. None stands for zero."""
+
+    def __init__(self, facts: Facts, conditions: Conditions, table: Float[Array, "nodes dimensions"] | None):
+        self.facts, self.conditions = facts, conditions
+        self.quadrature = False  # was an integral computed that has no closed form?
+        self._means: dict[Value, Float[Array, "..."] | None] = {}
+        self._blocks: dict[tuple[Value, Value], Block | None] = {}
+        self.nodes = Nodes(self, table)
+
+    # --- means ------------------------------------------------------------------------------------------------------
+
+    def mean(self, v: Value) -> Float[Array, "..."] | None:
+        """E Z^v."""
+        if v not in self._means:
+            mean = self._mean(v, v.op)
+            self._means[v] = None if mean is None else jnp.broadcast_to(mean, finite_shape(v.shape))
+        return self._means[v]
+
+    def _mean(self, v: Value, op: Any) -> Any:
+        if isinstance(op, LINEAR):
+            vectors = {u: self.mean(u) for u in op.inputs if isinstance(u, Wide)}
+            if all(m is None for m in vectors.values()):
+                return None
+            arrays = {u: jnp.zeros(finite_shape(u.shape)) if m is None else m for u, m in vectors.items()}
+            return linear.applied(v, {u: m[..., None] for u, m in arrays.items()}, self.conditions.numbers)[..., 0]
+        if isinstance(op, ops.Ones):
+            return jnp.ones(())
+        if isinstance(op, ops.Initial):
+            return jnp.asarray(op.mean) if not isinstance(op.mean, np.ndarray) or op.mean.any() else None
+        if isinstance(op, ops.Map):
+            return self._mean_of_map(v, op)
+        return None
+
+    def _mean_of_map(self, v: Value, op: ops.Map) -> Any:
+        u = self.facts.argument(v)
+        if u is not None:
+            return moments.mean(self._function(op, lambda a: a), _zero(self.mean(u)), self.variance(u))
+        factors = self._independent_factors(op)
+        if factors is None:
+            return self.nodes.at(v).mean(axis=-1)
+        first, second = (self.mean(f) for f in factors)
+        return None if first is None or second is None else first * second
+
+    def variance(self, v: Value) -> Float[Array, "..."]:
+        """Var Z^v, entry by entry."""
+        block = self.covariance(v, v)
+        return jnp.zeros(finite_shape(v.shape)) if block is None else block.diagonal()
+
+    # --- covariances ------------------------------------------------------------------------------------------------
+
+    def second(self, v: Value, w: Value) -> Block | None:
+        """E[Z^v Z^w]."""
+        if isinstance(v.op, ops.Map) and isinstance(w.op, ops.Map):
+            block = self._product(v, w)
+            if block is not None and not block.pairs:
+                return block
+        block = self.covariance(v, w)
+        means = self.mean(v), self.mean(w)
+        if means[0] is None or means[1] is None:
+            return block
+        product = outer(means[0], means[1])
+        return product if block is None else total([block, product], block.left)
+
+    def covariance(self, v: Value, w: Value) -> Block | None:
+        """Cov(Z^v, Z^w)."""
+        if self.facts.independent(v, w):
+            return None
+        if self.facts.position[v] < self.facts.position[w]:
+            block = self.covariance(w, v)
+            return None if block is None else block.swapped
+        if (v, w) not in self._blocks:
+            self._blocks[v, w] = self._expanded(v, w)
+        return self._blocks[v, w]
+
+    def _expanded(self, v: Value, w: Value) -> Block | None:
+        if isinstance(v.op, LINEAR):
+            return self.linear(v, lambda u: self.covariance(u, w))
+        if isinstance(w.op, LINEAR):
+            block = self.linear(w, lambda u: self.covariance(u, v))
+            return None if block is None else block.swapped
+        if isinstance(v.op, ops.Map):
+            return self._map_with_map(v, w) if isinstance(w.op, ops.Map) else self._map_with_gaussian(v, w)
+        if isinstance(w.op, ops.Map):
+            block = self._map_with_gaussian(w, v)
+            return None if block is None else block.swapped
+        return self._initial(v) if isinstance(v.op, ops.Initial) else self._matmuls(v, w)
+
+    def linear(self, v: Value, of: Callable[[Value], Block | None]) -> Block | None:
+        """The instruction of v applied to covariances of what it reads."""
+        op: Any = v.op
+        left = finite_shape(v.shape)
+        numbers = self.conditions.numbers
+        if isinstance(op, ops.Add):
+            blocks = [block for block in map(of, op.terms) if block is not None]
+            return total(blocks, left) if blocks else None
+        if isinstance(op, ops.Stack):
+            terms = [of(t) for t in op.terms]
+            return stacked(op, terms, left) if any(t is not None for t in terms) else None
+        block = of(op.w if isinstance(op, ops.Mix | ops.Scale) else op.x)
+        if block is None:
+            return None
+        match op:
+            case ops.Mix():
+                return block.mixed(op, numbers[op.a], left)
+            case ops.Scale():
+                return block.scaled(numbers[op.a], left)
+            case ops.Sum():
+                return block.summed(op)
+            case ops.Index():
+                return block.indexed(op, left)
+            case ops.Reshape():
+                return block.reshaped(left)
+            case ops.Transpose():
+                return block.transposed(op, left)
+        raise TypeError(f"{type(op).__name__} is no linear instruction")
+
+    def _initial(self, v: Value) -> Block:
+        op: Any = v.op
+        shape = finite_shape(v.shape)
+        cov = op.cov
+        if isinstance(cov, np.ndarray) and np.array_equal(cov, np.diag(np.diag(cov))):
+            pairs = tuple((a, a) for a in range(len(shape)))
+            array = jnp.asarray(np.diag(cov)).reshape(*shape, *(1,) * len(shape))
+            return Block(array, shape, shape, pairs)
+        return Block(jnp.asarray(cov).reshape(*shape, *shape), shape, shape)
+
+    def _matmuls(self, v: Value, w: Value) -> Block | None:
+        """Cov(W x, W x') = std² E[x x'], for each matrix of the family."""
+        op, other = v.op, w.op
+        assert isinstance(op, ops.MatMul)
+        assert isinstance(other, ops.MatMul)
+        if op.matrix.cols.wide:
+            block = self.second(op.x, other.x)
+            return None if block is None else family(block, op.matrix, v, w)
+        fresh = self.conditions.product(v) if v is w else None
+        if fresh is not None:
+            return block_of(fresh)
+        x, y = self.conditions.units(op.x), self.conditions.units(other.x)
+        r = min(x.shape[-1], y.shape[-1])
+        shapes = x.shape[:-1], y.shape[:-1]
+        gram = x[..., :r].reshape(-1, r) @ y[..., :r].reshape(-1, r).T
+        return family(Block(gram.reshape(*shapes[0], *shapes[1]), *shapes), op.matrix, v, w)
+
+    # --- Nonlin -----------------------------------------------------------------------------------------------------
+
+    def _map_with_map(self, v: Value, w: Value) -> Block | None:
+        """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
+        if self.facts.argument(v) is None or self.facts.argument(w) is None:
+            return self._factored(v, w)
+        block = self._product(v, w)
+        if block is None:
+            return None
+        first, second = self.mean(v), self.mean(w)
+        if first is None or second is None:
+            return block
+        array = block.array - block.on_left(first) * block.on_right(second)
+        return Block(array, block.left, block.right, block.pairs)
+
+    def _product(self, v: Any, w: Any) -> Block | None:
+        """E[φ(u) ψ(u')] of functions of one Gaussian vector each; None where it is not of this kind, or independent."""
+        if (v, w, "product") in self._blocks:  # type: ignore[comparison-overlap]
+            return self._blocks[v, w, "product"]  # type: ignore[index]
+        u, t = self.facts.argument(v), self.facts.argument(w)
+        block = self.covariance(u, t) if u is not None and t is not None else None
+        result = None
+        if block is not None:
+            assert u is not None
+            assert t is not None
+            block = block.broadcast(finite_shape(v.shape)).swapped.broadcast(finite_shape(w.shape)).swapped
+            phi, psi = self._function(v.op, block.on_left), self._function(w.op, block.on_right)
+            m = tuple(
+                0.0 if m is None else on(m) for m, on in ((self.mean(u), block.on_left), (self.mean(t), block.on_right))
+            )
+            K_uu, K_tt = block.on_left(self.variance(u)), block.on_right(self.variance(t))
+            array = moments.product(phi, psi, *m, K_uu, block.array, K_tt)
+            self.quadrature |= not _is_closed(phi, psi, *m)
+            result = Block(array, block.left, block.right, block.pairs)
+        self._blocks[v, w, "product"] = result  # type: ignore[index]
+        return result
+
+    def _map_with_gaussian(self, v: Any, g: Value) -> Block | None:
+        """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g) for φ = a b with b independent of a and g."""
+        u = self.facts.argument(v)
+        left = finite_shape(v.shape)
+        if u is not None:
+            block = self.covariance(u, g)
+            if block is None:
+                return None
+            slope = moments.slope(self._function(v.op, lambda a: a), _zero(self.mean(u)), self.variance(u))
+            return block.scaled(jnp.broadcast_to(slope, left), left)
+        return self._factored(v, g)
+
+    def _factored(self, v: Any, w: Any) -> Block | None:
+        """Cov(a b, c d) of products whose factors are independent; by quasi-Monte Carlo where that does not apply."""
+        factors, others = (self._independent_factors(x.op) or (x, None) for x in (v, w))
+        for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):
+            apart = all(x is None or y is None or self.facts.independent(x, y) for x, y in ((a, d), (b, c)))
+            if apart and (b is not None or d is not None):
+                return self._product_of_independent(v, w, (a, c), (b, d))
+        return self.nodes.covariance(v, w)
+
+    def _product_of_independent(self, v: Any, w: Any, ac: Any, bd: Any) -> Block | None:
+        """E[ac] E[bd] − E a E b E c E d = Cov(a,c) Cov(b,d) + E a E c Cov(b,d) + Cov(a,c) E b E d.
+
+        A factor that is absent is 1.
+        """
+        shapes = finite_shape(v.shape), finite_shape(w.shape)
+        covariances, products = [], []
+        for x, y in (ac, bd):
+            both = x is not None and y is not None
+            covariances.append(self._spread(self.covariance(x, y), *shapes) if both else None)
+            m, k = (jnp.ones(()) if z is None else self.mean(z) for z in (x, y))
+            products.append(None if m is None or k is None else self._spread(outer(m, k), *shapes))
+        (A, B), (M, N) = covariances, products
+        terms = [x.times(y) for x, y in ((A, B), (M, B), (A, N)) if x is not None and y is not None]
+        return total(terms, shapes[0]) if terms else None
+
+    def _spread(self, block: Block | None, left: tuple[int, ...], right: tuple[int, ...]) -> Block | None:
+        return None if block is None else block.broadcast(left).swapped.broadcast(right).swapped
+
+    def _independent_factors(self, op: Any) -> tuple[Value, Value] | None:
+        """a and b of a product a b of two independent vectors."""
+        if not isinstance(op, ops.Map) or op.phi is not nonlinearities.multiply or len(op.args) != 2:
+            return None
+        a, b = op.args
+        vectors = isinstance(a, Wide) and isinstance(b, Wide)
+        return (a, b) if vectors and self.facts.independent(a, b) else None
+
+    def _function(self, op: ops.Map, place: Callable[[Any], Any]) -> Nonlinearity:
+        """φ as a function of its one vector, its numbers put in their place."""
+        if len(op.args) == 1:
+            return op.phi
+        numbers = {p: place(self.conditions.numbers[p]) for p in op.args if not isinstance(p, Wide)}
+
+        def function(x: Any) -> Any:
+            return op.phi(*(numbers.get(a, x) for a in op.args))
+
+        return Nonlinearity(op.phi.name, function, op.phi.pseudo_lipschitz, op.phi.bounded)
+
+
+def family(block: Block, matrix: ops.Matrix, v: Value, w: Value) -> Block:
+    """std² E[x x'] for each matrix of a family: entries made by different matrices are independent."""
+    left, right = finite_shape(v.shape), finite_shape(w.shape)
+    block = block.broadcast(left).swapped.broadcast(right).swapped
+    for k, size in enumerate(reversed(finite_shape(matrix.shape)), start=1):
+        if size > 1:
+            block = block.restricted(len(left) - k, len(right) - k)
+    return block.scaled(jnp.asarray(matrix.std) ** 2, left)
+
+
+def block_of(fresh: Fresh) -> Block:
+    """The covariance of Gaussian vectors on roots."""
+    shape = fresh.shape
+    right = tuple(1 if own else size for own, size in zip(fresh.own, fresh.c.shape[:-1], strict=True))
+    owns = [a for a, own in enumerate(fresh.own) if own]
+    others = [a for a, own in enumerate(fresh.own) if not own]
+    c = fresh.c.transpose(*owns, *others, len(shape))
+    rows = c.reshape(*c.shape[: len(owns)], -1, fresh.roots)
+    gram = (rows @ jnp.swapaxes(rows, -1, -2)) if rows.shape[-2] * rows.shape[-1] > 32 else _small_gram(rows)
+    sizes = c.shape[len(owns) : -1]
+    gram = gram.reshape(*c.shape[: len(owns)], *sizes, *sizes)
+    order = np.argsort([*owns, *others]).tolist()
+    gram = gram.transpose(*order, *range(len(shape), gram.ndim))
+    array = gram.reshape(*gram.shape[: len(shape)], *right)
+    return Block(array, shape, shape, tuple((a, a) for a in owns))
+
+
+def _small_gram(rows: Float[Array, "... m r"]) -> Float[Array, "... m m"]:
+    return (rows[..., :, None, :] * rows[..., None, :, :]).sum(axis=-1)
+
+
+def _is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any) -> bool:
+    """Is E[φ(u) ψ(v)] a closed form? clip is a one-dimensional integral."""
+    if nonlinearities.identity in (phi, psi):
+        return True
+    centred = isinstance(m_u, float) and isinstance(m_v, float)
+    return phi == psi and phi.product is not None and centred and not phi.name.startswith("clip")
+
+
+def _zero(m: Any) -> Any:
+    return 0.0 if m is None else m

@@ -1,0 +1,70 @@
+"""What is known of the limit of a program before any number is: which vectors are Gaussian, and on what they depend."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from limitlaw.program import ops
+from limitlaw.program.dependence import LINEAR
+from limitlaw.program.ops import Matrix, Value
+from limitlaw.program.values import Wide
+
+Roots = frozenset[Value | Matrix]
+
+
+class Facts:
+    """Facts about the vectors of wide spaces, given all numbers.
+
+    `roots`: the matrices and initial vectors a vector is made from; with none in common two are independent.
+    `gaussian`: is it a linear combination of Gaussian vectors and of **1**?
+    """
+
+    def __init__(self, values: Sequence[Value]):
+        self.position = {v: i for i, v in enumerate(values)}
+        self.roots: dict[Value, Roots] = {}
+        self.gaussian: dict[Value, bool] = {}
+        for v in values:
+            if isinstance(v, Wide) and v.dim.wide:
+                self._add(v)
+
+    def _add(self, v: Value) -> None:
+        op: Any = v.op
+        vectors = _vectors(v)
+        if isinstance(op, ops.MatMul):
+            self.roots[v], self.gaussian[v] = frozenset([op.matrix]), True
+        elif isinstance(op, ops.Initial):
+            self.roots[v], self.gaussian[v] = frozenset([v]), True
+        elif isinstance(op, ops.Ones):
+            self.roots[v], self.gaussian[v] = frozenset(), True
+        else:
+            self.roots[v] = functools.reduce(frozenset.union, (self.roots[u] for u in vectors), frozenset())
+            self.gaussian[v] = isinstance(op, LINEAR) and all(self.gaussian[u] for u in vectors)
+
+    def independent(self, v: Value, w: Value) -> bool:
+        """Have the two no root in common?"""
+        return self.roots[v].isdisjoint(self.roots[w])
+
+    def argument(self, v: Value) -> Value | None:
+        """The u of φ(u), where φ acts on one Gaussian vector, and perhaps on numbers."""
+        vectors = list(dict.fromkeys(_vectors(v)))
+        return vectors[0] if len(vectors) == 1 and self.gaussian[vectors[0]] else None
+
+    def gaussian_parts(self, v: Value) -> list[Value]:
+        """The largest Gaussian vectors from which v is made."""
+        found: dict[Value, None] = {}
+        seen: set[Value] = set()
+        stack = [v]
+        while stack:
+            u = stack.pop()
+            if u in seen:
+                continue
+            seen.add(u)
+            if self.gaussian[u]:
+                found[u] = None
+            else:
+                stack.extend(_vectors(u))
+        return sorted(found, key=self.position.__getitem__)
+
+
+def _vectors(v: Value) -> list[Value]:
+    return [u for u in v.op.inputs if isinstance(u, Wide)]

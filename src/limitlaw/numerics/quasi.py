@@ -1,0 +1,124 @@
+"""Quasi-Monte Carlo: scrambled Sobol points in place of random draws (Sobol 1967; Owen 1995; Joe and Kuo 2008).
+
+A program does not know in advance how many normals and χ variables it draws. It runs once with a `Quasi` that writes
+down what is asked for; points of that dimension are then made on the host, and handed out in the same order.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, DTypeLike, Float, Key
+
+MOST_DIMENSIONS = 1024  # of Sobol points for each draw; beyond, they are no better than random ones
+SEED = 20251115  # of the scrambling, where no key is given
+
+
+class Quasi:
+    """A source of draws in place of a JAX key: hands out the numbers of one point, in order.
+
+    `row` holds the numbers of one draw. Along an axis of size `nodes` a request is answered by points that fill it
+    evenly, from the columns of `table` (nodes, …): so an infinite axis of heads becomes a quadrature. What goes beyond
+    the given numbers is drawn from `key`. Without `row` and `table` the requests are only written down, in `recipe`
+    and `table_recipe`: the degrees of freedom of each number, ∞ for a normal.
+    """
+
+    def __init__(self, key: Key[Array, ""], row: Any = None, table: Any = None, nodes: int = 0):
+        self.key, self.row, self.table, self.nodes = key, row, table, nodes
+        self.recipe: list[float] = []
+        self.table_recipe: list[float] = []
+
+    def take(self, shape: tuple[int, ...], df: Any, dtype: DTypeLike) -> Float[Array, "..."] | None:
+        """Standard normals (df = ∞) or χ_df variables of `shape`; None where the given numbers are used up."""
+        df = np.broadcast_to(np.asarray(df, float), shape)
+        if self.nodes and self.nodes in shape:
+            return self._take_nodes(shape, df).astype(dtype)
+        start, count = len(self.recipe), math.prod(shape)
+        if start + count > MOST_DIMENSIONS:
+            return None
+        self.recipe += df.reshape(-1).tolist()
+        if self.row is None:
+            return jnp.ones(shape, dtype)
+        return self.row[start : start + count].reshape(shape).astype(dtype)
+
+    def _take_nodes(self, shape: tuple[int, ...], df: Float[np.ndarray, "..."]) -> Float[Array, "..."]:
+        axis = shape.index(self.nodes)
+        rest = (*shape[:axis], *shape[axis + 1 :])
+        start, count = len(self.table_recipe), math.prod(rest)
+        self.table_recipe += np.take(df, 0, axis=axis).reshape(-1).tolist()
+        if self.table is None:
+            return jnp.ones(shape)
+        return jnp.moveaxis(self.table[:, start : start + count].reshape(self.nodes, *rest), 0, axis)
+
+    def fresh_key(self) -> Key[Array, ""]:
+        """A key for what lies beyond the given numbers."""
+        self.key, key = jax.random.split(self.key)
+        return key
+
+
+Source = Key[Array, ""] | Quasi
+
+
+def split(source: Source) -> tuple[Source, Source]:
+    """Two sources; a `Quasi` gives every number once anyway."""
+    if isinstance(source, Quasi):
+        return source, source
+    first, second = jax.random.split(source)
+    return first, second
+
+
+def fold_in(source: Source, number: int) -> Source:
+    """A source for each number."""
+    return source if isinstance(source, Quasi) else jax.random.fold_in(source, number)
+
+
+class Points:
+    """Scrambled Sobol points, as normals (df = ∞) and χ_df variables, made as they are asked for."""
+
+    def __init__(self, recipe: Sequence[float], seed: int):
+        from scipy.stats import qmc  # a second to import: only where it is used
+
+        self.df = np.asarray(recipe, float)
+        self.rng = np.random.default_rng(seed)
+        self.sobol = qmc.Sobol(min(len(recipe), MOST_DIMENSIONS), scramble=True, rng=self.rng) if len(recipe) else None
+
+    def take(self, count: int) -> Float[np.ndarray, "count dimensions"]:
+        """The next `count` points."""
+        if self.sobol is None:
+            return np.empty((count, 0))
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a number that is not a power of two loses little
+            u = self.sobol.random(count)
+        rest = self.rng.random((count, len(self.df) - u.shape[1]))
+        return _transformed(np.clip(np.hstack([u, rest]), 2.0**-60, 1 - 2.0**-53), self.df)
+
+
+def nodes(count: int, dimensions: int, seed: int) -> Float[np.ndarray, "count dimensions"]:
+    """`count` normal points whose mean is 0 and whose covariance is I up to rounding, so that quadratics are exact."""
+    return matched(Points([math.inf] * dimensions, seed).take(count))
+
+
+def matched(z: Float[np.ndarray, "count dimensions"]) -> Float[np.ndarray, "count dimensions"]:
+    """The points with mean 0 and covariance I, by the linear map nearest to the identity; too few stay as they are."""
+    count, dimensions = z.shape
+    if count < 8 * dimensions or not dimensions:
+        return z
+    z = z - z.mean(axis=0)
+    eigenvalues, vectors = np.linalg.eigh(z.T @ z / count)
+    return np.asarray(z @ ((vectors / np.sqrt(eigenvalues)) @ vectors.T))
+
+
+def _transformed(u: Float[np.ndarray, "count d"], df: Float[np.ndarray, " d"]) -> Float[np.ndarray, "count d"]:
+    """Quantiles of the standard normal where df = ∞, and of χ_df elsewhere."""
+    from scipy.special import gammaincinv, ndtri
+
+    x = np.empty_like(u)
+    normal = np.isinf(df)
+    x[:, normal] = ndtri(u[:, normal])
+    x[:, ~normal] = np.sqrt(2 * gammaincinv(df[~normal] / 2, u[:, ~normal]))
+    return x
