@@ -65,7 +65,8 @@ def non_negative(name: str, value: object) -> Any:
 def covariance(name: str, value: object, size: int) -> Any:
     """`value` as a symmetric positive semi-definite size × size matrix; a number c stands for c·I.
 
-    Rounding is forgiven: asymmetry and negative eigenvalues up to 1e-10 of the largest entry in modulus.
+    Rounding is forgiven, also that of single precision: asymmetry and negative eigenvalues up to 1e-7 of the largest
+    entry in modulus.
     """
     matrix = real_array(name, value)
     if matrix.ndim == 0:
@@ -79,7 +80,7 @@ def covariance(name: str, value: object, size: int) -> Any:
 
 def check_psd(name: str, matrix: Float[np.ndarray, "m m"]) -> None:
     """Raise unless `matrix` is symmetric and positive semi-definite, saying how far it is from that."""
-    tolerance = 1e-10 * np.abs(matrix).max()
+    tolerance = 1e-7 * np.abs(matrix).max()
     asymmetry = np.abs(matrix - matrix.T)
     if asymmetry.max() > tolerance:
         i, j = np.unravel_index(asymmetry.argmax(), matrix.shape)

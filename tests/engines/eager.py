@@ -12,9 +12,11 @@ import numpy as np
 from numpy_jax import by_numpy, keys
 
 import limitlaw as ll
-from limitlaw.engines import dense, finite
+from limitlaw.engines import dense, finite, limit
 from limitlaw.engines.demand import demanded
+from limitlaw.engines.evaluate import Limit
 from limitlaw.engines.plan import Plan
+from limitlaw.numerics.quasi import Points
 from limitlaw.program import ops
 from limitlaw.program.graph import ancestors, matrices_of
 
@@ -85,3 +87,23 @@ def _chunks(draws: int, cost: int) -> Iterator[int]:
     """Sizes of the chunks that are evaluated together: equal ones, which are traced once, and at least `draws`."""
     count = -(-draws * cost // HELD)
     return itertools.repeat(-(-draws // count), count)
+
+
+def in_the_limit(y: ll.Wide, draws: int, seed: int) -> np.ndarray:
+    """Coordinate 0 of y at infinite width, (draws, *batch): conditions by the engine, normals by NumPy."""
+    program = Limit((y,), limit._law_figure)
+    rng = np.random.default_rng(seed)
+    m = int(np.prod(y.shape, dtype=int))
+    if not program.random:
+        mean, covariance = program.conditions(1, seed).arrays
+        mean, covariance = np.asarray(mean)[:1], np.asarray(covariance)[:1]
+    else:
+        extra = program._table(2**9, seed), program._heads(seed)
+        batched = by_numpy(lambda row, key: program._draw(row, key, *extra))
+        points = Points(program.recipe, seed)
+        parts = [batched(points.take(size), keys(seed, size)) for size in _chunks(draws, 2000)]
+        mean, covariance = (np.concatenate(a)[:draws] for a in zip(*parts, strict=True))
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :]
+    sample = mean + (root @ rng.standard_normal((draws, m, 1)))[..., 0]
+    return np.round(sample.reshape(draws, *y.shape), DIGITS)

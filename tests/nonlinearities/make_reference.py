@@ -1,8 +1,9 @@
-"""Writes reference.json: Gaussian moments by an independent quadrature, in extended precision where the platform has it.
+"""Writes reference.json: Gaussian moments by an independent quadrature, in extended precision where there is any.
 
-Run `python tests/nonlinearities/make_reference.py`; needs mpmath, and takes some minutes. Two dimensions: order-20
-Gauss–Legendre panels in (x, y), u = σ_u x, v = σ_v (ρx + √(1 − ρ²) y), graded finely in both, without any closed form of
-a moment. One dimension (ρ = 0, ±1, means and slopes): `mpmath.quad` with 30 digits. sin and cos: characteristic functions.
+Run `python tests/nonlinearities/make_reference.py`; needs mpmath, and takes two minutes. Two dimensions: order-20
+Gauss–Legendre panels in (x, y), u = σ_u x, v = σ_v (ρx + √(1 − ρ²) y), graded finely in both, without any closed form
+of a moment. One dimension (ρ = 0, ±1, means and slopes): `mpmath.quad` with 30 digits. sin and cos: characteristic
+functions.
 """
 
 import json

@@ -72,8 +72,7 @@ class Limit:
         self.quadrature, self.uses_nodes = draw.moments.quadrature, draw.moments.nodes.used
         return result
 
-    def _draw(self, row: Any, number: Any, table: Any, heads: Any) -> Any:
-        key = jax.random.fold_in(jax.random.key(0), number)
+    def _draw(self, row: Any, key: Any, table: Any, heads: Any) -> Any:
         return self._evaluated(Quasi(key, row, heads, self.heads), table)
 
     def conditions(self, samples: int, key: Any) -> Conditions:
@@ -89,7 +88,7 @@ class Limit:
         return Conditions(jax.tree.map(lambda a: a[None], result), kind)
 
     def _once(self, seed: int) -> Any:
-        return self._draw(jnp.zeros(0), 0, self._table(NODES, seed), self._heads(seed))
+        return self._draw(jnp.zeros(0), jax.random.key(seed), self._table(NODES, seed), self._heads(seed))
 
     def _table(self, count: int, seed: int) -> Any:
         return jnp.asarray(nodes(count, self.dimensions, seed)) if self.uses_nodes else None
@@ -109,8 +108,8 @@ class Limit:
         results: list[Any] = []
         starts = range(0, samples, size)
         for start in track(starts, "limit", len(starts)):
-            rows = points.take(size)
-            results.append(self.draws(jnp.asarray(rows), seed + start + jnp.arange(size), *extra))
+            keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), start), size)
+            results.append(self.draws(jnp.asarray(points.take(size)), keys, *extra))
         joined = jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
         return jax.tree.map(lambda a: a[:samples], joined)
 

@@ -59,7 +59,7 @@ class Joint:
         m, r = own.shape[-1], self.L.shape[-1]
         B = self.regression(item)
         B = jnp.broadcast_to(B, (*B.shape[:-2], m, r))
-        left = own - B @ jnp.swapaxes(B, -1, -2)
+        left = own - B @ jnp.swapaxes(B, -1, -2) if r else own
         real = jnp.diagonal(left, axis1=-2, axis2=-1) > SPANNED * jnp.diagonal(own, axis1=-2, axis2=-1)
         left = jnp.where(real[..., :, None] & real[..., None, :], left, 0.0)
         B, new = _same_copies(B, factor(left))
