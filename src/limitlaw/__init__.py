@@ -5,7 +5,7 @@ from limitlaw.engines.finite import finite, finite_samples
 from limitlaw.engines.limit import average_law, kernel, limit
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, load
 from limitlaw.nn.attention import attention
-from limitlaw.nn.convolution import conv1d
+from limitlaw.nn.convolution import conv1d, conv2d, readout
 from limitlaw.nn.feedforward import dense, mlp
 from limitlaw.nn.norms import layernorm, rmsnorm
 from limitlaw.nn.recurrent import gru, lstm, rnn
@@ -64,6 +64,7 @@ __all__ = [
     "check",
     "clip",
     "conv1d",
+    "conv2d",
     "cos",
     "data",
     "dense",
@@ -87,6 +88,7 @@ __all__ = [
     "mlp",
     "n",
     "normalised_sum",
+    "readout",
     "relu",
     "rmsnorm",
     "rnn",

@@ -1,4 +1,4 @@
-"""Convolution along the last batch axis (positions)."""
+"""Convolution along the last batch axes (positions), and the readouts that follow it."""
 
 import math
 from typing import Any
@@ -7,12 +7,13 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import non_negative, one_of, positive_int
-from limitlaw.nn.feedforward import with_bias
+from limitlaw.nn.feedforward import dense, with_bias
 from limitlaw.program.ops import Matrix
 from limitlaw.program.space import Dim, n
 from limitlaw.program.values import Wide, wide
 
 PADDINGS = ("same", "valid", "circular")
+POOLINGS = ("average", "flatten")
 
 
 def conv1d(
@@ -22,23 +23,81 @@ def conv1d(
     bias_std: float = 0.0,
     padding: str = "same",
     dim: Dim | int = n,
+    stride: int = 1,
 ) -> Wide:
     """y_i = Σ_j W_j x_{i+j−c} + b over a window of `kernel_size` positions: (…, s) → (…, s').
 
     Entries of W_j are N(0, std²/(kernel_size·cols)), fan-in scaling as in PyTorch. "same": the window is centred,
     c = ⌊(kernel_size − 1)/2⌋, zeros outside, s' = s; "circular": the same, wrapped around; "valid": only whole windows,
-    c = 0, s' = s − kernel_size + 1.
+    c = 0, s' = s − kernel_size + 1. `stride` keeps every so many of the outputs.
     """
     x = wide("x", x)
     if not x.ndim:
         raise ValueError("x must have a last batch axis of positions, got a single vector; stack([x]) makes it one")
     size = positive_int("kernel_size", kernel_size)
-    windows = _windows(int(x.shape[-1]), size, one_of("padding", padding, PADDINGS))
+    windows = _windows(int(x.shape[-1]), size, one_of("padding", padding, PADDINGS), positive_int("stride", stride))
     W = Matrix(non_negative("std", std) / math.sqrt(size), (size, 1), rows=dim, cols=x.dim)
     return with_bias((W @ (windows @ x[..., None, :])).sum(axis=-2), bias_std)
 
 
-def _windows(length: int, size: int, padding: str) -> Float[np.ndarray, "size out length"]:
+def conv2d(
+    x: Wide,
+    kernel_size: int | tuple[int, int] = 3,
+    std: Any = 1.0,
+    bias_std: float = 0.0,
+    padding: str = "same",
+    dim: Dim | int = n,
+    stride: int | tuple[int, int] = 1,
+) -> Wide:
+    """y_ij = Σ_kl W_kl x_{i+k−c, j+l−c'} + b over windows of two axes: (…, h, w) → (…, h', w').
+
+    Entries of W_kl are N(0, std²/(window·cols)), window the number of positions in it; the rest is as in `conv1d`.
+    """
+    x = wide("x", x)
+    if x.ndim < 2:
+        raise ValueError(f"x must have two last batch axes of positions, got batch shape {x.shape}")
+    sizes, strides = _pair("kernel_size", kernel_size), _pair("stride", stride)
+    padding = one_of("padding", padding, PADDINGS)
+    rows, columns = (
+        _windows(int(x.shape[a - 2]), size, padding, step)
+        for a, (size, step) in enumerate(zip(sizes, strides, strict=True))
+    )
+    along_w = columns[:, None] @ x[..., None, :, :]  # (…, l, h, w')
+    along_h = rows[:, None, None] @ _exchanged(along_w)[..., None, :, :, :]  # (…, k, l, w', h')
+    W = Matrix(non_negative("std", std) / math.sqrt(math.prod(sizes)), (*sizes, 1, 1), rows=dim, cols=x.dim)
+    return with_bias((W @ _exchanged(along_h)).sum(axis=(-4, -3)), bias_std)
+
+
+def readout(
+    x: Wide, axes: int = 1, pooling: str = "average", std: Any = 1.0, bias_std: float = 0.0, dim: Dim | int = n
+) -> Wide:
+    """A dense layer that ends a convolutional network, over the last `axes` batch axes of positions: (…, s) → (…).
+
+    "average": of the mean over positions (global average pooling), W m + b. "flatten": of all positions side by side,
+    Σ_p W_p x_p + b with W_p ~ N(0, std²/(positions·cols)).
+    """
+    x = wide("x", x)
+    if positive_int("axes", axes) > x.ndim:
+        raise ValueError(f"axes must be at most the {x.ndim} batch axes of x, got {axes}")
+    last = tuple(range(-axes, 0))
+    if one_of("pooling", pooling, POOLINGS) == "average":
+        return dense(x.mean(axis=last), std, bias_std, dim)
+    shape = tuple(int(size) for size in x.shape[-axes:])
+    W = Matrix(non_negative("std", std) / math.sqrt(math.prod(shape)), shape, rows=dim, cols=x.dim)
+    return with_bias((W @ x).sum(axis=last), bias_std)
+
+
+def _pair(name: str, value: Any) -> tuple[int, int]:
+    first, second = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
+    return positive_int(name, first), positive_int(name, second)
+
+
+def _exchanged(x: Wide) -> Wide:
+    """The last two batch axes exchanged."""
+    return x.transpose(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+
+
+def _windows(length: int, size: int, padding: str, stride: int) -> Float[np.ndarray, "size out length"]:
     """windows[j] takes position i to the j-th entry of its window, as a matrix of zeros and ones."""
     centre = 0 if padding == "valid" else (size - 1) // 2
     outputs = length - size + 1 if padding == "valid" else length
@@ -52,4 +111,4 @@ def _windows(length: int, size: int, padding: str) -> Float[np.ndarray, "size ou
                 source %= length
             if 0 <= source < length:
                 windows[j, i, source] = 1.0
-    return windows
+    return windows[:, ::stride]

@@ -72,10 +72,19 @@ def relu_mean(m: Reals, k: Reals) -> Reals:
     return 0.5 * (m + abs_mean(m, k))
 
 
+def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+    """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, and 0 where rounding makes it negative.
+
+    Its derivative is that of the formula also there.
+    """
+    c = jnp.abs(K_uv)
+    D = (K_uu - c) * K_vv + c * (K_vv - c)
+    return D + jax.lax.stop_gradient(jnp.maximum(D, 0.0) - D)
+
+
 def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 0.0) -> Reals:
     """(K_uu + s²)(K_vv + t²) − K_uv², never below `TINY`: K itself is taken to be positive semi-definite."""
-    D = jnp.maximum(K_uu * K_vv - K_uv * K_uv, 0.0)
-    return jnp.maximum(D + (s2 * K_vv + t2 * (K_uu + s2)), TINY)
+    return jnp.maximum(spread(K_uu, K_uv, K_vv) + (s2 * K_vv + t2 * (K_uu + s2)), TINY)
 
 
 @jax.custom_jvp

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.nonlinearities.blocks import abs_mean, abs_product, density, determinant, sign_mean, sign_product
+from limitlaw.nonlinearities.blocks import abs_mean, abs_product, density, determinant, sign_mean, sign_product, spread
 from limitlaw.nonlinearities.logistic import VARIANCES, WEIGHTS
 
 Reals = Float[Array, "..."]
@@ -86,7 +86,7 @@ def smooth_ramp_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any, t2: Any)
     """
     theta = 0.25 * (1 + sign_product(K_uu, K_uv, K_vv, s2, t2))
     d = 0.5 / (jnp.pi * jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2)))
-    rest = jnp.maximum(K_uu * K_vv - K_uv * K_uv, 0.0) + K_uu * t2
+    rest = spread(K_uu, K_uv, K_vv) + K_uu * t2
     return K_uv * theta + d * (K_uv * K_uv * s2 / (K_uu + s2) + K_vv * rest / (K_vv + t2))
 
 

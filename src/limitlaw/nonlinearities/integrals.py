@@ -14,8 +14,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from limitlaw.nonlinearities.base import Nonlinearity
-from limitlaw.nonlinearities.blocks import TINY, density
-from limitlaw.numerics.gaussian_quadrature import Function, integrate, otherwise, panel_edges, relative_error, rotated
+from limitlaw.nonlinearities.blocks import TINY, density, spread
+from limitlaw.numerics.gaussian_quadrature import (
+    Function,
+    integrate,
+    largest,
+    on_a_grid,
+    otherwise,
+    panel_edges,
+    rotated,
+)
 
 Reals = Float[Array, "..."]
 
@@ -55,8 +63,7 @@ def pair_law(m_u: Reals, m_v: Reals, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> P
     """Roots are taken before anything is broadcast; |ρ| > 1, which rounding makes, is ±1."""
     sigma_u, sigma_v = jnp.sqrt(jnp.maximum(K_uu, 0.0)), jnp.sqrt(jnp.maximum(K_vv, 0.0))
     rho = jnp.clip(K_uv / jnp.maximum(sigma_u, SMALL) / jnp.maximum(sigma_v, SMALL), -1.0, 1.0)
-    det = jnp.clip(K_uu * K_vv - K_uv * K_uv, 0.0, K_uu * K_vv)
-    s2 = jnp.where(K_uu > 0, det / jnp.maximum(K_uu, TINY), K_vv)
+    s2 = jnp.where(K_uu > 0, spread(K_uu, K_uv, K_vv) / jnp.maximum(K_uu, TINY), K_vv)
     return Pair(*jnp.broadcast_arrays(m_u, m_v, sigma_u, sigma_v, rho, s2))
 
 
@@ -69,10 +76,6 @@ def derivative(f: Function, order: int) -> Function:
 
 def _derivative(f: Function) -> Function:
     return lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
-
-
-def _square(f: Function) -> Function:
-    return lambda x: f(x) ** 2
 
 
 def structure(phi: Nonlinearity) -> tuple[list[tuple[float, float]], int]:
@@ -137,35 +140,48 @@ def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: Pair) ->
     return total
 
 
+def rms(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Reals:
+    """√E f(u)², u ~ N(m, k), for f with the kinks of φ, and never 0."""
+    return jnp.sqrt(jnp.maximum(mean_by_quadrature(phi, lambda x: f(x) ** 2, m, k), TINY))
+
+
+def estimated(
+    phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pair, scale: Reals
+) -> tuple[Reals, Float[Array, ""]]:
+    """`nested`, and its largest difference from the same with fewer nodes, in units of `scale`."""
+    fine, coarse = (nested(phi, f, psi, e, law, order) for order in (10, 7))
+    return fine, largest((fine - coarse) / scale)
+
+
 def adaptive(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pair) -> tuple[Reals, Float[Array, ""]]:
     """E f(u) ψ⁽ᵉ⁾(v) where no closed form helps, with an estimate of its error relative to √(E f(u)² E ψ⁽ᵉ⁾(v)²).
 
     First the trapezoidal rule in the coordinates u = σ_u(ax + by), v = σ_v(ax − by), in which a smooth integrand stays
-    smooth for every ρ; if its steps disagree, as at large variance, nested graded panels.
+    smooth for every ρ. If two steps disagree, as at large variance, on this integral or on those of f and ψ⁽ᵉ⁾ alone,
+    then nested graded panels.
     """
     g = derivative(psi.function, e)
     a, b = jnp.sqrt(0.5 * (1 + law.rho)), jnp.sqrt(0.5 * (1 - law.rho))
-    scale2 = mean_by_quadrature(phi, _square(f), law.m_u, law.sigma_u**2)
-    scale2 = scale2 * mean_by_quadrature(psi, _square(g), law.m_v, law.sigma_v**2)
+    of_u, of_v = rms(phi, f, law.m_u, law.sigma_u**2), rms(psi, g, law.m_v, law.sigma_v**2)
 
-    def rule(step: float, radius: float) -> Reals:
-        return rotated(
-            f,
-            g,
-            lambda x, y: law.m_u + law.sigma_u * (a * x + b * y),
-            lambda x, y: law.m_v + law.sigma_v * (a * x - b * y),
-            law.shape,
-            step,
-            radius,
-        )
+    def u(x: Reals, y: Reals) -> Reals:
+        return law.m_u + law.sigma_u * (a * x + b * y)
 
-    def panels() -> tuple[Reals, Reals]:
-        fine, coarse = (nested(phi, f, psi, e, law, order) for order in (10, 7))
-        return fine, relative_error(fine, coarse, scale2)
+    def v(x: Reals, y: Reals) -> Reals:
+        return law.m_v + law.sigma_v * (a * x - b * y)
+
+    def rule(step: float, radius: float) -> tuple[Reals, Reals]:
+        value = rotated(f, g, u, v, law.shape, step, radius)
+        alone_u = on_a_grid(f, law.u, law.shape, step, radius) / of_u
+        alone_v = on_a_grid(g, lambda x: law.m_v + law.sigma_v * x, law.shape, step, radius) / of_v
+        return value, jnp.concatenate([(value / (of_u * of_v))[None], alone_u, alone_v])
 
     def finer(before: Reals, step: float, radius: float, next_one: Callable[[Reals], Any]) -> Any:
-        value = rule(step, radius)
-        error = relative_error(value, before, scale2)
-        return otherwise(error < ACCEPT, (value, error**2), lambda: next_one(value))
+        value, relative = rule(step, radius)
+        error = largest(relative - before)
+        return otherwise(error < ACCEPT, (value, error**2), lambda: next_one(relative))
 
-    return finer(rule(0.5, 9.0), 0.25, 9.5, lambda value: finer(value, 0.125, 10.0, lambda _: panels()))
+    def panels(_: Reals) -> tuple[Reals, Float[Array, ""]]:
+        return estimated(phi, f, psi, e, law, of_u * of_v)
+
+    return finer(rule(0.5, 9.0)[1], 0.25, 9.5, lambda relative: finer(relative, 0.125, 10.0, panels))

@@ -22,7 +22,7 @@ from limitlaw.nonlinearities.base import Nonlinearity
 from limitlaw.nonlinearities.blocks import TINY
 from limitlaw.nonlinearities.integrals import Pair, derivative, pair_law
 from limitlaw.nonlinearities.named import cos, identity, sin
-from limitlaw.numerics.gaussian_quadrature import relative_error
+from limitlaw.numerics.gaussian_quadrature import largest
 
 Reals = Float[Array, "..."]
 
@@ -54,9 +54,9 @@ def product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any,
     m_u, m_v = _known_zero(m_u), _known_zero(m_v)
     K_uu, K_uv, K_vv = (jnp.asarray(K, float) for K in (K_uu, K_uv, K_vv))
     closed = _closed_product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
-    if closed is not None:
-        return closed
     m_u, m_v = (jnp.zeros(()) if m is None else m for m in (m_u, m_v))
+    if closed is not None:
+        return jnp.broadcast_to(closed, jnp.broadcast_shapes(*(a.shape for a in (m_u, m_v, K_uu, K_uv, K_vv))))
     return _quadrature(_hashable(phi), _hashable(psi), m_u, m_v, K_uu, K_uv, K_vv)
 
 
@@ -113,8 +113,7 @@ def _mean_and_error(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> tuple[Real
 
     def both(f: Any) -> tuple[Reals, Float[Array, ""]]:
         fine, coarse = (integrals.mean_by_quadrature(phi, f, m, k, order) for order in (10, 7))
-        square = integrals.mean_by_quadrature(phi, lambda x: f(x) ** 2, m, k)
-        return fine, relative_error(fine, coarse, square)
+        return fine, largest((fine - coarse) / integrals.rms(phi, f, m, k))
 
     value, error = both(derivative(phi.function, d))
     if d == 0:
@@ -142,31 +141,54 @@ def _quadrature(
     return value
 
 
-@_quadrature.defjvp
+@functools.partial(_quadrature.defjvp, symbolic_zeros=True)
 def _quadrature_jvp(phi: Nonlinearity, psi: Nonlinearity, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """∂/∂m_u = E φ'ψ, ∂/∂K_uv = E φ'ψ', ∂/∂K_uu = ½ E φ''ψ, and the same with u and v exchanged."""
     orders = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2))
-    total: Any = 0.0
+    value = _quadrature(phi, psi, *primals)
+    total = jnp.zeros_like(value)
     for (d, e), tangent in zip(orders, tangents, strict=True):
-        factor = 0.5 if 2 in (d, e) else 1.0
-        total = total + factor * _moment_and_error(phi, d, psi, e, *primals)[0] * tangent
-    return _quadrature(phi, psi, *primals), total
+        if not isinstance(tangent, jax.custom_derivatives.SymbolicZero):
+            factor = 0.5 if 2 in (d, e) else 1.0
+            total = total + factor * _moment_and_error(phi, d, psi, e, *primals)[0] * tangent
+    return value, total
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _moment_and_error(
     phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, m_u: Reals, m_v: Reals, K_uu: Reals, K_uv: Reals, K_vv: Reals
 ) -> tuple[Reals, Float[Array, ""]]:
-    """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v), and its estimated relative error, 0 where the inner mean is exact.
+    """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v) with delta functions, and its estimated relative error, 0 where nothing is unknown.
 
-    The function outside is the one with no closed mean, or the one whose derivative has delta functions.
+    The function outside is the one with no closed mean, or the one whose derivative has delta functions. Of a φ of
+    which nothing is known, E φ''ψ = E φ'(u)x ψ(v)/σ_u − (K_uv/K_uu) E φ'ψ' (Stein's lemma), which is right also where
+    φ' jumps; for small σ_u it comes from φ'' itself.
     """
     if _outer_is_second(phi, d, psi, e):
         return _moment_and_error(psi, e, phi, d, m_v, m_u, K_vv, K_uv, K_uu)
-    law = pair_law(m_u, m_v, K_uu, K_uv, K_vv)
-    if d == 2 and phi.kinks is None:
-        return _second_derivative(phi, psi, e, law)
-    value, error = _almost_everywhere(phi, derivative(phi.function, d), psi, e, law)
+    arguments = (m_u, m_v, K_uu, K_uv, K_vv)
+    plain, error = _outer_integral(phi, d, False, psi, e, *arguments)
+    if d < 2 or phi.kinks is not None:
+        return plain, error
+    scaled, cross = (
+        _outer_integral(phi, 1, True, psi, e, *arguments)[0],
+        _moment_and_error(phi, 1, psi, e + 1, *arguments)[0],
+    )
+    sigma_u = jnp.sqrt(jnp.maximum(K_uu, TINY))
+    stein = scaled / sigma_u - K_uv / jnp.maximum(K_uu, TINY) * cross
+    return jnp.where(sigma_u > 1e-2, stein, plain), error
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _outer_integral(
+    phi: Nonlinearity, d: int, by_x: bool, psi: Nonlinearity, e: int, *arguments: Reals
+) -> tuple[Reals, Float[Array, ""]]:
+    """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v), or with another factor x = (u − m_u)/σ_u, u being integrated outside."""
+    law = pair_law(*arguments)
+    f = derivative(phi.function, d)
+    if by_x:
+        sigma_u = jnp.maximum(law.sigma_u, integrals.SMALL)
+        return _almost_everywhere(phi, lambda u: f(u) * (u - law.m_u) / sigma_u, psi, e, law)
+    value, error = _almost_everywhere(phi, f, psi, e, law)
     return value + integrals.at_kinks(phi, d, psi, e, law), error
 
 
@@ -188,21 +210,11 @@ def _almost_everywhere(phi: Nonlinearity, f: Any, psi: Nonlinearity, e: int, law
     """E f(u)ψ⁽ᵉ⁾(v) without delta functions, f having the kinks of φ."""
     if phi.mean is None and psi.mean is None:
         return integrals.adaptive(phi, f, psi, e, law)
+    if any(p.kinks is None or p in (sin, cos) for p in (phi, psi)):
+        of_u = integrals.rms(phi, f, law.m_u, law.sigma_u**2)
+        of_v = integrals.rms(psi, derivative(psi.function, e), law.m_v, law.sigma_v**2)
+        return integrals.estimated(phi, f, psi, e, law, of_u * of_v)
     return integrals.nested(phi, f, psi, e, law), jnp.zeros(())
-
-
-def _second_derivative(phi: Nonlinearity, psi: Nonlinearity, e: int, law: Pair) -> tuple[Reals, Reals]:
-    """E φ''ψ = E φ'(u) x ψ(v)/σ_u − (ρσ_v/σ_u) E φ'ψ' (Stein's lemma), right also where φ' jumps.
-
-    Where σ_u is small, from φ'' itself.
-    """
-    f = derivative(phi.function, 1)
-    sigma_u = jnp.maximum(law.sigma_u, integrals.SMALL)
-    scaled = _almost_everywhere(phi, lambda u: f(u) * (u - law.m_u) / sigma_u, psi, e, law)[0]
-    cross = _almost_everywhere(phi, f, psi, e + 1, law)[0]
-    plain, error = _almost_everywhere(phi, derivative(phi.function, 2), psi, e, law)
-    stein = (scaled - law.rho * law.sigma_v * cross) / sigma_u
-    return jnp.where(law.sigma_u > 1e-2, stein, plain), error
 
 
 def _warn(name: str, error: Any) -> None:

@@ -91,10 +91,18 @@ def rotated(
     return jax.lax.scan(add, jnp.zeros(shape), padded)[0]
 
 
-def relative_error(a: Reals, b: Reals, scale2: Reals) -> Float[Array, ""]:
-    """The largest |a − b|/√scale2."""
-    error = jnp.max(jnp.abs(a - b) / jnp.sqrt(jnp.maximum(scale2, 1e-280)), initial=0.0)
-    return jnp.where(jnp.isfinite(error), error, jnp.inf)
+def on_a_grid(f: Function, u: Function, shape: tuple[int, ...], step: float, radius: float) -> Float[Array, "2 ..."]:
+    """E f(u(x)) and E x f(u(x)) by the trapezoidal rule of one dimension."""
+    grid = step * np.arange(-math.floor(radius / step), math.floor(radius / step) + 1)
+    x = jnp.asarray(grid[(slice(None),) + (None,) * len(shape)])
+    values = step / math.sqrt(2 * math.pi) * jnp.exp(-0.5 * x * x) * f(u(x))
+    return jnp.stack([values.sum(axis=0), (x * values).sum(axis=0)])
+
+
+def largest(error: Reals) -> Float[Array, ""]:
+    """The largest entry in modulus, infinite if one is not finite."""
+    value = jnp.max(jnp.abs(error), initial=0.0)
+    return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
 
 def otherwise(good: Bool[Array, ""], value: Any, better: Callable[[], Any]) -> Any:
