@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 SIGMAS = 5.0
 LEVEL = math.erfc(SIGMAS / math.sqrt(2))  # two-sided probability of 5σ, 6e-7
@@ -14,6 +16,26 @@ def features(y: Float[np.ndarray, "draws entries"]) -> Float[np.ndarray, "draws 
     t, c = np.tanh(y), 1 / (1 + y**2)
     i, j = np.triu_indices(y.shape[1], 1)
     return np.concatenate([t, c, t * c, t[:, i] * t[:, j], c[:, i] * c[:, j], t[:, i] * c[:, j]], axis=1)
+
+
+def root(covariance: Float[np.ndarray, "... m m"]) -> Float[np.ndarray, "... m m"]:
+    """L with L Lᵀ = covariance."""
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :]
+
+
+def conditional_features(
+    mean: Float[np.ndarray, "draws k m"], covariance: Float[np.ndarray, "draws m m"], points: int, seed: int
+) -> Float[np.ndarray, "draws features"]:
+    """E[f | condition], averaged over the k coordinates: unbiased, by Sobol points that are shifted for each of them.
+
+    What is random given the condition is averaged, so these vary less than f itself.
+    """
+    rng = np.random.default_rng(seed)
+    u = qmc.Sobol(mean.shape[-1], rng=rng).random(points) + rng.random((*mean.shape[:2], 1, mean.shape[-1]))
+    y = mean[:, :, None] + ndtri(np.clip(u % 1, 2.0**-60, 1 - 2.0**-53)) @ root(covariance)[:, None].swapaxes(-1, -2)
+    f = features(y.reshape(-1, mean.shape[-1]))
+    return f.reshape(len(mean), -1, f.shape[-1]).mean(axis=1)
 
 
 def z_scores(a: Float[np.ndarray, "n f"], b: Float[np.ndarray, "m f"]) -> Float[np.ndarray, " f"]:

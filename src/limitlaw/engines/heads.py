@@ -14,16 +14,15 @@ from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import Shape
 
-MOST_NODES = 2**14
 HELD = 2**25  # numbers in the largest array with an axis of nodes
 
 
-def with_nodes(outputs: Sequence[Value]) -> tuple[tuple[Value, ...], int]:
-    """The same program with N nodes on every infinite axis, and N; 0 where there is none."""
+def with_nodes(outputs: Sequence[Value], most: int) -> tuple[tuple[Value, ...], int]:
+    """The same program with N ≤ `most` nodes on every infinite axis, and N; 0 where there is none."""
     values = ancestors(outputs)
     if not any(shapes.is_infinite(v.shape) for v in values):
         return tuple(outputs), 0
-    count = _count(values)
+    count = _count(values, most)
     rebuilt: dict[Value, Value] = {}
     matrices: dict[Matrix, Matrix] = {}
 
@@ -47,11 +46,11 @@ def _finite(shape: Shape, count: int) -> Shape:
     return tuple(count if size == math.inf else size for size in shape)
 
 
-def _count(values: Sequence[Value]) -> int:
+def _count(values: Sequence[Value], most: int) -> int:
     """A power of two that no other axis has, as large as memory allows."""
     largest = max(math.prod(int(s) for s in v.shape if s != math.inf) for v in values if shapes.is_infinite(v.shape))
     sizes = {size for v in values for size in v.shape}
-    count = MOST_NODES
+    count = most
     while count > 2**8 and (count * largest > HELD or count in sizes):
         count //= 2
     return count

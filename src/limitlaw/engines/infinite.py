@@ -21,7 +21,7 @@ from limitlaw.engines.fresh import Fresh
 from limitlaw.engines.joint import Joint
 from limitlaw.engines.moments import Moments
 from limitlaw.engines.plan import Plan
-from limitlaw.engines.static import Facts
+from limitlaw.engines.static import Facts, undrawn_scores
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import Source
 from limitlaw.program import ops
@@ -40,10 +40,11 @@ class Static:
     correlated: frozenset[Value]  # dot products that need a joint draw
 
     @classmethod
-    def of(cls, plan: Plan) -> "Static":
-        """The facts of a plan."""
-        facts = Facts(plan.values)
-        return cls(plan, facts, wide_scores.correlated(plan.values, facts))
+    def of(cls, plan: Plan, heads: int) -> "Static":
+        """The facts of a plan, in which `heads` nodes stand for infinitely many heads."""
+        scores = wide_scores.correlated(plan.values, Facts(plan.values))
+        undrawn = undrawn_scores(plan.values, heads) - scores
+        return cls(plan, Facts(plan.values, undrawn), scores)
 
 
 class InfiniteDraw(Draw):
@@ -64,6 +65,8 @@ class InfiniteDraw(Draw):
                 super().evaluate(value)
             elif isinstance(op, ops.MatMul):
                 self._matmul(value, op)
+        elif value in self.static.facts.undrawn:
+            return
         elif isinstance(op, ops.Dot | ops.Average | Inner) and op.dim.wide:
             self.numbers[value] = _NUMBERS[type(op)](self, value, op)
         else:

@@ -70,4 +70,5 @@ class Joint:
 
 def _same_copies(first: Float[Array, "..."], second: Float[Array, "..."]) -> tuple[Any, Any]:
     lead = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-    return tuple(jnp.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (first, second))
+    first, second = (jnp.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (first, second))
+    return first, second

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import is_traced, positive_int, require_float64
 from limitlaw.engines import common, coordinate, wide_scores
 from limitlaw.engines.demand import demanded
-from limitlaw.engines.evaluate import Conditions, prepared
+from limitlaw.engines.evaluate import Conditions, is_random, prepared
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.nodes import Nodes
 from limitlaw.engines.observed import observed
@@ -21,14 +21,13 @@ from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law
 from limitlaw.numerics.quasi import nodes as quasi_nodes
 from limitlaw.program import ops
 from limitlaw.program.check import check
-from limitlaw.program.dependence import terms
 from limitlaw.program.functions import dot
 from limitlaw.program.shapes import finite_shape, is_infinite
 from limitlaw.program.values import Scalars, Wide
 
 SAMPLES = 2**16  # draws where nothing else is said
 MOST_NUMBERS = 2**27  # that the components of a law hold by default: 1 GiB
-PSI_NODES = 2**12  # for E[ψ(Z) | scores]
+PSI_NODES, PSI_NODES_EACH = 2**16, 2**12  # for E[ψ(Z) | scores]: where that is one number, and for each draw
 
 
 def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law:
@@ -44,8 +43,6 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
     if not isinstance(value, Wide):
         return _law_of_numbers(value, samples, key, beyond)
     phi, parts = common.last_step(value)
-    if phi is not None and not all(map(_is_gaussian, parts)):
-        phi, parts = None, (value,)
     count = _samples(parts, samples)
     conditions = prepared(parts, _law_figure).conditions(count, key)
     event = (len(parts),) * (len(parts) > 1) + finite_shape(value.shape)
@@ -80,7 +77,8 @@ def average_law(y: Wide, psi: Callable[[Any], Any], samples: int | None = None, 
     if not isinstance(value, Wide) or not value.dim.wide:
         raise TypeError("average_law needs vectors (Wide) in a space that grows with n: averages over it converge")
     conditions = prepared((value,), functools.partial(_average_figure, psi)).conditions(_samples((), samples), key)
-    return Empirical(conditions.arrays, conditions.kind, check(y).beyond)
+    kind = "quadrature" if conditions.kind == "exact" else conditions.kind
+    return Empirical(conditions.arrays, kind, check(y).beyond)
 
 
 def _checked(name: str, y: Any) -> Any:
@@ -104,10 +102,6 @@ def _samples(parts: tuple[Any, ...], samples: int | None) -> int:
     return max(2**10, min(SAMPLES, 2 ** int(math.log2(MOST_NUMBERS / (1 + m * m)))))
 
 
-def _is_gaussian(v: Any) -> bool:
-    return all(not isinstance(t.op, ops.Map | ops.Data) for t in terms(v))
-
-
 # --- figures: what is read from one draw ------------------------------------------------------------------------------
 
 
@@ -118,8 +112,7 @@ def _law_figure(draw: InfiniteDraw) -> tuple[Float[Array, " m"], Float[Array, "m
         return observed(draw, outputs, 1)
     if all(draw.static.facts.gaussian[v] for v in outputs):
         return coordinate.gaussian(draw, outputs)
-    (y,) = outputs
-    return coordinate.mixed(draw, y)
+    return coordinate.mixed(draw, outputs)
 
 
 def _kernel_figure(draw: InfiniteDraw) -> Float[Array, "m m"]:
@@ -136,7 +129,8 @@ def _average_figure(psi: Callable[[Any], Any], draw: InfiniteDraw) -> Float[Arra
     (y,) = draw.plan.outputs
     parts = draw.static.facts.gaussian_parts(y)
     dimensions = sum(math.prod(finite_shape(v.shape)) for v in parts)
-    nodes = Nodes(draw.moments, jnp.asarray(quasi_nodes(PSI_NODES, dimensions, 0)))
+    count = PSI_NODES_EACH if is_random(draw.static) else PSI_NODES
+    nodes = Nodes(draw.moments, jnp.asarray(quasi_nodes(count, dimensions, 0)))
     z = jnp.moveaxis(nodes.at(y), -1, 0)
     return jnp.asarray(psi(z)).mean(axis=0)
 

@@ -46,6 +46,7 @@ class Moments:
         self.quadrature = False  # was an integral computed that has no closed form?
         self._means: dict[Value, Float[Array, "..."] | None] = {}
         self._blocks: dict[tuple[Value, Value], Block | None] = {}
+        self._products: dict[tuple[Value, Value], Block | None] = {}
         self.nodes = Nodes(self, table)
 
     # --- means ------------------------------------------------------------------------------------------------------
@@ -58,6 +59,8 @@ class Moments:
         return self._means[v]
 
     def _mean(self, v: Value, op: Any) -> Any:
+        if self.facts.is_bilinear(v):
+            return None
         if isinstance(op, LINEAR):
             vectors = {u: self.mean(u) for u in op.inputs if isinstance(u, Wide)}
             if all(m is None for m in vectors.values()):
@@ -114,11 +117,13 @@ class Moments:
         return self._blocks[v, w]
 
     def _expanded(self, v: Value, w: Value) -> Block | None:
-        if isinstance(v.op, LINEAR):
+        if self.facts.is_linear(v):
             return self.linear(v, lambda u: self.covariance(u, w))
-        if isinstance(w.op, LINEAR):
+        if self.facts.is_linear(w):
             block = self.linear(w, lambda u: self.covariance(u, v))
             return None if block is None else block.swapped
+        if self.facts.is_bilinear(v) or self.facts.is_bilinear(w):
+            return self._bilinear(v, w)
         if isinstance(v.op, ops.Map):
             return self._map_with_map(v, w) if isinstance(w.op, ops.Map) else self._map_with_gaussian(v, w)
         if isinstance(w.op, ops.Map):
@@ -154,6 +159,27 @@ class Moments:
             case ops.Transpose():
                 return block.transposed(op, left)
         raise TypeError(f"{type(op).__name__} is no linear instruction")
+
+    def _bilinear(self, v: Any, w: Any) -> Block | None:
+        """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l], for scores p = n^{-1/2} qᵀk."""
+        if not (self.facts.is_bilinear(v) and self.facts.is_bilinear(w) and v.op.a is w.op.a):
+            return None  # E p = 0
+        q, k = v.op.a.op.inputs
+        left, right = finite_shape(v.shape), finite_shape(w.shape)
+        queries = self._spread(self.second(q, q), left, right)
+        tokens = finite_shape(k.shape[-1:])
+        keys, vectors = (
+            self._spread(self.second(*pair), (*left[:-1], *tokens), (*right[:-1], *tokens))
+            for pair in ((k, k), (v.op.w, w.op.w))
+        )
+        if queries is None or keys is None or vectors is None:
+            return None
+        weights = keys.times(vectors)
+        for _ in "jl":
+            last = len(weights.left) - 1
+            weights = weights.dense([last]).summed(ops.Sum(v.op.w, (last,), normalised=False))
+            weights = weights.reshaped_with_axis().swapped
+        return queries.times(weights)
 
     def _initial(self, v: Value) -> Block:
         op: Any = v.op
@@ -197,27 +223,27 @@ class Moments:
         array = block.array - block.on_left(first) * block.on_right(second)
         return Block(array, block.left, block.right, block.pairs)
 
-    def _product(self, v: Any, w: Any) -> Block | None:
-        """E[φ(u) ψ(u')] of functions of one Gaussian vector each; None where it is not of this kind, or independent."""
-        if (v, w, "product") in self._blocks:  # type: ignore[comparison-overlap]
-            return self._blocks[v, w, "product"]  # type: ignore[index]
+    def _product(self, v: Value, w: Value) -> Block | None:
+        """E[φ(u) ψ(t)] of functions of one Gaussian vector each; None where they are not, or are independent."""
+        if (v, w) not in self._products:
+            self._products[v, w] = self._integrated(v, w)
+        return self._products[v, w]
+
+    def _integrated(self, v: Any, w: Any) -> Block | None:
         u, t = self.facts.argument(v), self.facts.argument(w)
-        block = self.covariance(u, t) if u is not None and t is not None else None
-        result = None
-        if block is not None:
-            assert u is not None
-            assert t is not None
-            block = block.broadcast(finite_shape(v.shape)).swapped.broadcast(finite_shape(w.shape)).swapped
-            phi, psi = self._function(v.op, block.on_left), self._function(w.op, block.on_right)
-            m = tuple(
-                0.0 if m is None else on(m) for m, on in ((self.mean(u), block.on_left), (self.mean(t), block.on_right))
-            )
-            K_uu, K_tt = block.on_left(self.variance(u)), block.on_right(self.variance(t))
-            array = moments.product(phi, psi, *m, K_uu, block.array, K_tt)
-            self.quadrature |= not _is_closed(phi, psi, *m)
-            result = Block(array, block.left, block.right, block.pairs)
-        self._blocks[v, w, "product"] = result  # type: ignore[index]
-        return result
+        if u is None or t is None:
+            return None
+        block = self._spread(self.covariance(u, t), finite_shape(v.shape), finite_shape(w.shape))
+        if block is None:
+            return None
+        phi, psi = self._function(v.op, block.on_left), self._function(w.op, block.on_right)
+        means = self.mean(u), self.mean(t)
+        m_u = 0.0 if means[0] is None else block.on_left(means[0])
+        m_t = 0.0 if means[1] is None else block.on_right(means[1])
+        K_uu, K_tt = block.on_left(self.variance(u)), block.on_right(self.variance(t))
+        self.quadrature |= not _is_closed(phi, psi, m_u, m_t)
+        array = moments.product(phi, psi, m_u, m_t, K_uu, block.array, K_tt)
+        return Block(array, block.left, block.right, block.pairs)
 
     def _map_with_gaussian(self, v: Any, g: Value) -> Block | None:
         """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g) for φ = a b with b independent of a and g."""

@@ -1,7 +1,5 @@
 """Dot products of fresh vectors: what must be drawn of them, and no more."""
 
-import math
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -41,10 +39,8 @@ def _vectors(fresh: Fresh) -> int:
 def _placed_first(key: Source, first: Fresh, second: Fresh, D: int | float) -> Float[Array, "*#lead s t"]:
     placing, meeting = split(key)
     first = first.shared((len(first.shape) - 1,)).compressed()
-    units = first.whole((len(first.shape) - 1,))
-    if D != math.inf:  # there T/√D = I
-        units = apply_roots(units, bartlett_unit(placing, first.roots, int(D), first.own_sizes, first.c.dtype))
-    return _scores(meeting, units, second)
+    T = bartlett_unit(placing, first.roots, D, first.own_sizes, first.c.dtype)
+    return _scores(meeting, apply_roots(first.whole((len(first.shape) - 1,)), T), second)
 
 
 def scores_with_drawn(key: Source, units: Float[Array, "*#lead s r"], k: Fresh) -> Float[Array, "*#lead s t"]:

@@ -23,7 +23,7 @@ class Frame:
     The first axes are reserved for the vector **1** and for the observed coordinates e_1, …, e_k, where needed.
     """
 
-    def __init__(self, D: int | float, has_one: bool, observed: int, dtype: DTypeLike = jnp.float64):
+    def __init__(self, D: int, has_one: bool, observed: int, dtype: DTypeLike = jnp.float64):
         self.D, self.dtype = D, dtype
         reserved = _reserved(D, has_one, observed)
         self.one = reserved[0] if has_one else None
@@ -105,30 +105,28 @@ def apply_roots(c: Float[Array, "*#batch R"], Z: Float[Array, "*#batch R k"]) ->
     return jnp.einsum("...r,...rk->...k", c, Z)
 
 
-def projections(key: Source, shape: tuple[int, ...], D: int | float, dtype: DTypeLike) -> Float[Array, "..."]:
-    """Coordinates/√D of standard Gaussian vectors on given axes: N/√D, which vanishes as D → ∞."""
-    return jnp.zeros(shape, dtype) if math.isinf(D) else normal(key, shape, dtype) / math.sqrt(D)
+def projections(key: Source, shape: tuple[int, ...], D: int, dtype: DTypeLike) -> Float[Array, "..."]:
+    """Coordinates/√D of standard Gaussian vectors on given axes: N/√D."""
+    return normal(key, shape, dtype) / math.sqrt(D)
 
 
-def bartlett_unit_below(key: Source, m: int, r: int, D: int | float, dtype: DTypeLike) -> Float[Array, "m new"]:
+def bartlett_unit_below(key: Source, m: int, r: int, D: int, dtype: DTypeLike) -> Float[Array, "m new"]:
     """T/√D for m standard Gaussian vectors of R^D in the complement of r axes."""
-    if math.isinf(D):
-        return jnp.eye(m, dtype=dtype)
-    left = int(D) - r
+    left = D - r
     if left <= 0:
         return jnp.zeros((m, 0), dtype)
     return bartlett_unit(key, m, left, dtype=dtype) * math.sqrt(left / D)
 
 
-def _reserved(D: int | float, has_one: bool, observed: int) -> Float[np.ndarray, "vectors axes"]:
+def _reserved(D: int, has_one: bool, observed: int) -> Float[np.ndarray, "vectors axes"]:
     """Coordinates of **1**/√D and e_1, …, e_k in an orthonormal frame of their span."""
     vectors = int(has_one) + observed
     G = np.eye(vectors)
     if has_one:
-        G[0, 1:] = G[1:, 0] = 0.0 if math.isinf(D) else 1 / math.sqrt(D)
+        G[0, 1:] = G[1:, 0] = 1 / math.sqrt(D)
     L = np.zeros((vectors, vectors))
     for j in range(vectors):  # Cholesky; at D = k the last pivot is zero
         pivot = G[j, j] - L[j, :j] @ L[j, :j]
         if pivot > 1e-12:
             L[j:, j] = (G[j:, j] - L[j:, :j] @ L[j, :j]) / math.sqrt(pivot)
-    return L[:, : min(vectors, int(min(D, vectors)))]
+    return L[:, : min(D, vectors)]

@@ -16,10 +16,12 @@ class Facts:
     """Facts about the vectors of wide spaces, given all numbers.
 
     `roots`: the matrices and initial vectors a vector is made from; with none in common two are independent.
-    `gaussian`: is it a linear combination of Gaussian vectors and of **1**?
+    `gaussian`: is it a linear combination of Gaussian vectors and of **1**? `undrawn`: scores of infinitely many heads
+    that only weigh vectors of which a normalised sum is taken: their second moments are all that matters.
     """
 
-    def __init__(self, values: Sequence[Value]):
+    def __init__(self, values: Sequence[Value], undrawn: frozenset[Value] = frozenset()):
+        self.undrawn = undrawn
         self.position = {v: i for i, v in enumerate(values)}
         self.roots: dict[Value, Roots] = {}
         self.gaussian: dict[Value, bool] = {}
@@ -39,6 +41,16 @@ class Facts:
         else:
             self.roots[v] = functools.reduce(frozenset.union, (self.roots[u] for u in vectors), frozenset())
             self.gaussian[v] = isinstance(op, LINEAR) and all(self.gaussian[u] for u in vectors)
+            if self.is_bilinear(v):
+                self.roots[v] |= {op.a}
+
+    def is_bilinear(self, v: Value) -> bool:
+        """Is v = p @ w with undrawn scores p?"""
+        return isinstance(v.op, ops.Mix) and v.op.a in self.undrawn
+
+    def is_linear(self, v: Value) -> bool:
+        """Is v linear in the vectors it reads, with known coefficients?"""
+        return isinstance(v.op, LINEAR) and not self.is_bilinear(v)
 
     def independent(self, v: Value, w: Value) -> bool:
         """Have the two no root in common?"""
@@ -68,3 +80,28 @@ class Facts:
 
 def _vectors(v: Value) -> list[Value]:
     return [u for u in v.op.inputs if isinstance(u, Wide)]
+
+
+def undrawn_scores(values: Sequence[Value], nodes: int) -> frozenset[Value]:
+    """Scores on an axis of `nodes` heads that are only read as p @ w, of which only a normalised sum over heads is."""
+    readers: dict[Value, list[Value]] = {}
+    for v in values:
+        for u in v.op.inputs:
+            readers.setdefault(u, []).append(v)
+
+    def summed(v: Value, axis: int) -> bool:
+        """Is v, whose axis of heads is `axis` from the end, read only by that sum, perhaps behind matrices?"""
+        if len(readers.get(v, [])) != 1:
+            return False
+        (reader,) = readers[v]
+        if isinstance(reader.op, ops.MatMul):
+            return summed(reader, axis)
+        return isinstance(reader.op, ops.Sum) and reader.op.normalised and v.ndim - axis in reader.op.axes
+
+    def qualifies(p: Value) -> bool:
+        if not (isinstance(p.op, ops.Dot) and p.op.dim.wide and p.op.scaling == "sqrt" and nodes in p.shape[:-2]):
+            return False
+        axis = p.ndim - p.shape.index(nodes)
+        return all(isinstance(m.op, ops.Mix) and m.op.a is p and summed(m, axis - 1) for m in readers.get(p, []))
+
+    return frozenset(p for p in values if nodes and p.ndim > 2 and qualifies(p))

@@ -140,8 +140,8 @@ def _outer(
     """E[q q'] E[k k'] over (*lead, s, t, *lead', s', t'), the primed tokens in the order of qs and ks."""
     arrays = []
     for v, w in (qs, ks):
-        shapes = [(*f.lead, int(x.shape[-1]) if x.ndim else 1) for f, x in ((first, v), (second, w))]
-        array = _spread(moments, v, w, *shapes, apart)
+        left, right = ((*f.lead, int(x.shape[-1]) if x.ndim else 1) for f, x in ((first, v), (second, w)))
+        array = _spread(moments, v, w, left, right, apart)
         if array is None:
             return None
         arrays.append(array)

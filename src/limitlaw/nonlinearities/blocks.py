@@ -72,14 +72,21 @@ def relu_mean(m: Reals, k: Reals) -> Reals:
     return 0.5 * (m + abs_mean(m, k))
 
 
+@jax.custom_jvp
 def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, and 0 where rounding makes it negative.
 
-    Its derivative is that of the formula also there.
+    The root of a rounded square is exact, so that no fused multiplication leaves a remainder on the diagonal.
     """
-    c = jnp.abs(K_uv)
-    D = (K_uu - c) * K_vv + c * (K_vv - c)
-    return D + jax.lax.stop_gradient(jnp.maximum(D, 0.0) - D)
+    g = jnp.sqrt(K_uu * K_vv)
+    return jnp.maximum(g - K_uv, 0.0) * jnp.maximum(g + K_uv, 0.0)
+
+
+@spread.defjvp
+def _spread_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The derivative of the formula, also where the value is cut off."""
+    (K_uu, K_uv, K_vv), (dK_uu, dK_uv, dK_vv) = primals, tangents
+    return spread(*primals), K_vv * dK_uu + K_uu * dK_vv - 2 * K_uv * dK_uv
 
 
 def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 0.0) -> Reals:

@@ -184,4 +184,4 @@ def adaptive(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pai
     def panels(_: Reals) -> tuple[Reals, Float[Array, ""]]:
         return estimated(phi, f, psi, e, law, of_u * of_v)
 
-    return finer(rule(0.5, 9.0)[1], 0.25, 9.5, lambda relative: finer(relative, 0.125, 10.0, panels))
+    return finer(rule(0.4, 9.0)[1], 0.2, 9.5, lambda relative: finer(relative, 0.1, 10.0, panels))

@@ -3,6 +3,8 @@
 Means given as None or as the Python number 0 are known to be zero, and closed forms apply. Otherwise, and for pairs
 without a closed form, the integral is over panels graded around the places where φ and ψ are not smooth. A function of
 which nothing is known must be smooth on a length scale of order 1; where it seems not to be, a warning gives the error.
+It is called with node axes in front of the elementwise shape, must be pure, and may close over arrays that `jax.jit` or
+`jax.vmap` trace; derivatives in such arrays are not supported.
 Everything may be traced, and derivatives in the means and covariances are Gaussian moments themselves (Price, 1958):
 ∂/∂K_uv E φ(u)ψ(v) = E φ'(u)ψ'(v) and ∂/∂K_uu = ½ E φ''(u)ψ(v).
 """

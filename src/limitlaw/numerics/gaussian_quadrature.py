@@ -84,7 +84,7 @@ def rotated(
     axes = (slice(None), slice(None)) + (None,) * len(shape)
     padded = tuple(jnp.asarray(np.pad(a, (0, rows * chunk - count)).reshape(rows, chunk)[axes]) for a in nodes)
 
-    def add(total: Reals, nodes: tuple[Reals, Reals, Reals]) -> tuple[Reals, None]:
+    def add(total: Reals, nodes: tuple[Reals, ...]) -> tuple[Reals, None]:
         x, y, w = nodes
         return total + jnp.sum(w * (f(u(x, y)) * g(v(x, y))), axis=0), None
 
