@@ -45,14 +45,14 @@ class Limit:
 
     def __init__(self, outputs: tuple[Value, ...], figure: Figure):
         self.figure = figure
-        self._prepare(outputs, HEADS)
-        if self.random and self.heads > HEADS_EACH:
-            self._prepare(outputs, HEADS_EACH)
+        self._prepare(outputs, HEADS, coarse=False)
+        if self.random:
+            self._prepare(outputs, HEADS_EACH, coarse=True)
         self.draws = jax.jit(jax.vmap(self._draw, in_axes=(0, 0, None, None)))
 
-    def _prepare(self, outputs: tuple[Value, ...], most_heads: int) -> None:
+    def _prepare(self, outputs: tuple[Value, ...], most_heads: int, coarse: bool) -> None:
         finite, self.heads = with_nodes(outputs, most_heads)
-        self.static = Static.of(Plan(demanded(finite)), self.heads)
+        self.static = Static.of(Plan(demanded(finite)), self.heads, coarse)
         self.dimensions = _node_dimensions(self.static)
         self.recipe: list[float] = []
         self.head_recipe: list[float] = []

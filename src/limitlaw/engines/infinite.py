@@ -40,11 +40,11 @@ class Static:
     correlated: frozenset[Value]  # dot products that need a joint draw
 
     @classmethod
-    def of(cls, plan: Plan, heads: int) -> "Static":
+    def of(cls, plan: Plan, heads: int, coarse: bool) -> "Static":
         """The facts of a plan, in which `heads` nodes stand for infinitely many heads."""
         scores = wide_scores.correlated(plan.values, Facts(plan.values))
         undrawn = undrawn_scores(plan.values, heads) - scores
-        return cls(plan, Facts(plan.values, undrawn), scores)
+        return cls(plan, Facts(plan.values, undrawn, coarse), scores)
 
 
 class InfiniteDraw(Draw):

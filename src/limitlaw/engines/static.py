@@ -17,11 +17,12 @@ class Facts:
 
     `roots`: the matrices and initial vectors a vector is made from; with none in common two are independent.
     `gaussian`: is it a linear combination of Gaussian vectors and of **1**? `undrawn`: scores of infinitely many heads
-    that only weigh vectors of which a normalised sum is taken: their second moments are all that matters.
+    that only weigh vectors of which a normalised sum is taken: their second moments are all that matters. `coarse`: use
+    quasi-Monte Carlo, not quadrature, for functions of which nothing is known; there will be many draws.
     """
 
-    def __init__(self, values: Sequence[Value], undrawn: frozenset[Value] = frozenset()):
-        self.undrawn = undrawn
+    def __init__(self, values: Sequence[Value], undrawn: frozenset[Value] = frozenset(), coarse: bool = False):
+        self.undrawn, self.coarse = undrawn, coarse
         self.position = {v: i for i, v in enumerate(values)}
         self.roots: dict[Value, Roots] = {}
         self.gaussian: dict[Value, bool] = {}
@@ -58,7 +59,11 @@ class Facts:
 
     def argument(self, v: Value) -> Value | None:
         """The u of φ(u), where φ acts on one Gaussian vector, and perhaps on numbers."""
+        op = v.op
+        assert isinstance(op, ops.Map)
         vectors = list(dict.fromkeys(_vectors(v)))
+        if self.coarse and (op.phi.mean is None or len(op.args) > 1):
+            return None
         return vectors[0] if len(vectors) == 1 and self.gaussian[vectors[0]] else None
 
     def gaussian_parts(self, v: Value) -> list[Value]:

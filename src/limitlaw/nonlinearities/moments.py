@@ -55,11 +55,19 @@ def product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any,
     """
     m_u, m_v = _known_zero(m_u), _known_zero(m_v)
     K_uu, K_uv, K_vv = (jnp.asarray(K, float) for K in (K_uu, K_uv, K_vv))
+    if phi.kinks or psi.kinks:
+        K_uv = _within(K_uu, K_uv, K_vv)
     closed = _closed_product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
     m_u, m_v = (jnp.zeros(()) if m is None else m for m in (m_u, m_v))
     if closed is not None:
         return jnp.broadcast_to(closed, jnp.broadcast_shapes(*(a.shape for a in (m_u, m_v, K_uu, K_uv, K_vv))))
     return _quadrature(_hashable(phi), _hashable(psi), m_u, m_v, K_uu, K_uv, K_vv)
+
+
+def _within(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+    """K_uv, or ±√(K_uu K_vv) where it is larger than that by more than rounding, as in a kernel of single precision."""
+    bound = jax.lax.stop_gradient(jnp.sqrt(K_uu) * jnp.sqrt(K_vv))
+    return jnp.where(jnp.abs(K_uv) > bound * (1 + 1e-12), jnp.sign(K_uv) * bound, K_uv)
 
 
 def _known_zero(m: Any) -> Any:
