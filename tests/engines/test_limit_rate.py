@@ -49,7 +49,7 @@ def in_limit(name: str, scale: float = 1.0) -> Estimate:
 
 
 class Differences:
-    """E f(width n) − E f(limit) of a network: (f, n), and their covariance, in which the error of the limit is common."""
+    """E f(width n) − E f(limit) of a network, (f, n), and their covariances: that of the limit is common to all."""
 
     def __init__(self, name: str, scale: float = 1.0):
         means, errors = (np.stack(a, axis=1) for a in zip(*(at_width(name, n) for n in WIDTHS), strict=True))

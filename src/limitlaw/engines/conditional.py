@@ -54,7 +54,7 @@ class Draw:
     def __init__(
         self,
         plan: Plan,
-        dimension: Callable[[Dim], float],
+        dimension: Callable[[Dim], int | float],
         key: Source,
         observed: int = 1,
         dtype: DTypeLike = jnp.float64,

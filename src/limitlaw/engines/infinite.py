@@ -5,6 +5,7 @@ fixed dimension, a dot product and an average read them, and nothing of a wide v
 """
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -51,11 +52,19 @@ class InfiniteDraw(Draw):
     """One draw at infinite width. `table`: normal nodes for nonlinearities that need quasi-Monte Carlo."""
 
     def __init__(self, static: Static, source: Source, table: Any, observed: int = 1):
-        self.static = static
-        self.moments = Moments(static.facts, self, table)
-        self.scores = wide_scores.JointScores(self.moments, static.correlated)
+        self.static, self._table = static, table
         self._frames: dict[Dim, Joint] = {}
         super().__init__(static.plan, _dimension, source, observed)
+
+    @functools.cached_property
+    def moments(self) -> Moments:
+        """Of the wide vectors, given what is drawn."""
+        return Moments(self.static.facts, self, self._table)
+
+    @functools.cached_property
+    def scores(self) -> wide_scores.JointScores:
+        """The scores that are drawn jointly."""
+        return wide_scores.JointScores(self.moments, self.static.correlated)
 
     def evaluate(self, value: Value) -> None:
         """Numbers and vectors of fixed dimension; of wide vectors, the products with matrices that met narrow ones."""
@@ -106,7 +115,7 @@ class InfiniteDraw(Draw):
         return block.flat()
 
 
-def _dimension(dim: Dim) -> float:
+def _dimension(dim: Dim) -> int | float:
     return math.inf if dim.wide else dim.at(1)
 
 

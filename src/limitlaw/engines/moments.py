@@ -25,6 +25,9 @@ from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
 
 
+CLOSED = tuple(getattr(nonlinearities, name) for name in ("relu", "abs_", "sign", "erf", "gelu", "sin", "cos"))
+
+
 @runtime_checkable
 class Conditions(Protocol):
     """What has been drawn: numbers, vectors of fixed dimension, and their products with matrices into wide spaces."""
@@ -337,11 +340,11 @@ def _small_gram(rows: Float[Array, "... m r"]) -> Float[Array, "... m m"]:
 
 
 def _is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any) -> bool:
-    """Is E[φ(u) ψ(v)] a closed form? clip is a one-dimensional integral."""
+    """Is E[φ(u) ψ(v)] a closed form?"""
     if nonlinearities.identity in (phi, psi):
         return True
     centred = isinstance(m_u, float) and isinstance(m_v, float)
-    return phi == psi and phi.product is not None and centred and not phi.name.startswith("clip")
+    return phi == psi and centred and (phi in CLOSED or phi.name.startswith("leaky_relu"))
 
 
 def _zero(m: Any) -> Any:
