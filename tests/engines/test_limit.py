@@ -262,7 +262,9 @@ def test_conv2d() -> None:
 def test_residual_of_nonlinearities() -> None:
     """x + φ(W x) with φ = identity is x + W x; the mixture for φ = relu has the variance 1 + E relu² − (E relu)²."""
     x = ll.initial((2,), cov=[[1.0, 0.5], [0.5, 1.0]])
-    np.testing.assert_allclose(ll.kernel(x + ll.identity(ll.Matrix(2.0) @ x)), 5 * np.array([[1, 0.5], [0.5, 1]]), atol=1e-13)
+    np.testing.assert_allclose(
+        ll.kernel(x + ll.identity(ll.Matrix(2.0) @ x)), 5 * np.array([[1, 0.5], [0.5, 1]]), atol=1e-13
+    )
     law = ll.limit(x[0] + ll.relu(ll.Matrix() @ x[0]))
     assert law.variance() == pytest.approx(1.5 - 1 / (2 * math.pi), abs=5e-4)
     u = ll.Matrix() @ x[0]

@@ -34,7 +34,6 @@ def test_kinds_and_labels() -> None:
         (ll.relu(W @ X), Pushforward, "quadrature"),
         (ll.attention(X, 2), GaussianMixture, "sampled"),
         ((W @ X) * (ll.Matrix() @ X), Combination, "sampled"),
-        (ll.Matrix() @ ll.lstm(X), GaussianMixture, "sampled"),
         (ll.average(ll.relu(X)), Empirical, "exact"),
         (ll.dot(W @ X, ll.Matrix() @ X), Gaussian, "exact"),
     ]
