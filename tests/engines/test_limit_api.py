@@ -110,7 +110,7 @@ def test_quadrature_that_does_not_converge_warns() -> None:
         ll.kernel(ll.Matrix() @ ll.map(lambda x: jnp.tanh(x) + 1, X))
 
 
-# --- gradients ----------------------------------------------------------------------------------------------------------
+# --- gradients ------------------------------------------------------------------------------------------------------
 
 
 def difference(f, x: np.ndarray, h: float = 1e-5) -> np.ndarray:

@@ -24,7 +24,6 @@ from limitlaw.program.ops import Value
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
 
-
 CLOSED = tuple(getattr(nonlinearities, name) for name in ("relu", "abs_", "sign", "erf", "gelu", "sin", "cos"))
 
 
