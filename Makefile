@@ -26,6 +26,7 @@ venv: .venv/installed
 benchmarks: venv
 	$(BIN)/python benchmarks/dense.py
 	$(BIN)/python benchmarks/finite_width.py
+	$(BIN)/python benchmarks/limit.py
 
 random-programs: venv
 	$(BIN)/python benchmarks/random_programs.py --programs 10000

@@ -87,6 +87,10 @@ class Block:
         array = self.array.reshape(*(1,) * missing, *self.array.shape)
         return Block(array, left, self.right, tuple((a + missing, b) for a, b in self.pairs))
 
+    def spread(self, left: Sizes, right: Sizes) -> "Block":
+        """Both v and w broadcast."""
+        return self.broadcast(left).swapped.broadcast(right).swapped
+
     def on_left(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """An array over the entries of v, aligned with `array`."""
         return x.reshape(*(1,) * (len(self.left) - x.ndim), *x.shape, *(1,) * len(self.right))

@@ -83,7 +83,7 @@ class InfiniteDraw(Draw):
 
     def _matmul(self, value: Value, op: ops.MatMul) -> None:
         if op.matrix.cols.wide:
-            self.moments.second(op.x, op.x)  # now, so that no recursion runs through the whole program
+            self.moments.covariance(value, value)  # now, so that no recursion runs through the whole program
         elif op.matrix not in self.plan.reused:
             self.forms[value] = RULES[ops.MatMul](self, value, op)
 
@@ -137,7 +137,7 @@ def _inner(draw: InfiniteDraw, value: Value, op: Inner) -> Float[Array, "..."]:
     block = draw.moments.second(op.v, op.w)
     if block is None:
         return jnp.zeros(shape)
-    return block.broadcast(shape).swapped.broadcast(shape).swapped.diagonal()
+    return block.spread(shape, shape).diagonal()
 
 
 _NUMBERS: dict[type[ops.Op], Any] = {ops.Dot: _dot, ops.Average: _average, Inner: _inner}

@@ -16,6 +16,7 @@ from limitlaw.engines import linear
 from limitlaw.engines.blocks import Block, outer, stacked, total
 from limitlaw.engines.fresh import Fresh
 from limitlaw.engines.nodes import Nodes
+from limitlaw.engines.restricted import restricted_second
 from limitlaw.engines.static import Facts
 from limitlaw.nonlinearities import Nonlinearity, moments
 from limitlaw.program import ops
@@ -199,7 +200,8 @@ class Moments:
         assert isinstance(op, ops.MatMul)
         assert isinstance(other, ops.MatMul)
         if op.matrix.cols.wide:
-            block = self.second(op.x, other.x)
+            own = frozenset(-k for k, size in enumerate(reversed(op.matrix.shape), start=1) if size > 1)
+            block = restricted_second(self.second, self.conditions.numbers, op.x, other.x, own)
             return None if block is None else family(block, op.matrix, v, w)
         fresh = self.conditions.product(v) if v is w else None
         if fresh is not None:
@@ -285,7 +287,7 @@ class Moments:
         return total(terms, shapes[0]) if terms else None
 
     def _spread(self, block: Block | None, left: tuple[int, ...], right: tuple[int, ...]) -> Block | None:
-        return None if block is None else block.broadcast(left).swapped.broadcast(right).swapped
+        return None if block is None else block.spread(left, right)
 
     def _independent_factors(self, op: Any) -> tuple[Value, Value] | None:
         """a and b of a product a b of two independent vectors."""
@@ -310,7 +312,7 @@ class Moments:
 def family(block: Block, matrix: ops.Matrix, v: Value, w: Value) -> Block:
     """std² E[x x'] for each matrix of a family: entries made by different matrices are independent."""
     left, right = finite_shape(v.shape), finite_shape(w.shape)
-    block = block.broadcast(left).swapped.broadcast(right).swapped
+    block = block.spread(left, right)
     for k, size in enumerate(reversed(finite_shape(matrix.shape)), start=1):
         if size > 1:
             block = block.restricted(len(left) - k, len(right) - k)

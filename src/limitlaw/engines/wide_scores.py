@@ -123,7 +123,7 @@ def _spread(
     block = moments.second(v, w)
     if block is None:
         return None
-    block = block.broadcast(left).swapped.broadcast(right).swapped
+    block = block.spread(left, right)
     if not apart:
         return block.flat().reshape(*left, *right)
     last = len(left) - 1
