@@ -1,0 +1,82 @@
+"""Where to integrate: between which points, and where the laws may bend or jump."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from limitlaw.divergence.blocks import thinned
+from limitlaw.laws import Empirical, GaussianMixture, Law, Pushforward
+
+LEVELS = (1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3)
+NEGLIGIBLE = 1e-17  # of the largest |x| |integrand|
+FEW = 32  # components whose own places are edges
+
+Integrand = Callable[[Float[np.ndarray, " x"]], Float[np.ndarray, " x"]]
+
+
+def edges(p: Law, q: Law, integrand: Integrand) -> Float[np.ndarray, " e"]:
+    """First edges: quantiles of both laws, their breaks, and ends beyond which the integrand is negligible.
+
+    Where both laws are bounded on a side, the end is that bound, with panels that shrink towards it.
+    """
+    inner = np.sort(np.concatenate([quantiles(p), quantiles(q)]))
+    hard = np.concatenate([breaks(p), breaks(q)])
+    width = inner[-1] - inner[0] if inner[-1] > inner[0] else max(1.0, abs(inner[0]))
+    bottom, top = bounds(p, q)
+    far = width / 16 * 2.0 ** (np.arange(64) / 4)
+    low = outward(inner[0], -far, bottom)
+    high = outward(inner[-1], far, top)
+    x = np.concatenate([low[::-1], inner, high])
+    f = np.abs(integrand(x)) * np.maximum(np.abs(x - np.median(inner)), width)
+    above = np.flatnonzero(~(f <= NEGLIGIBLE * np.max(f, initial=0)))
+    if above.size:
+        low, high = low[: max(len(low) - above[0] + 1, 1)], high[: max(above[-1] + 2 - len(low) - len(inner), 1)]
+    ends = min(low[-1], inner[0]), max(high[-1], inner[-1])
+    graded = [side for side, bound in ((low, bottom), (high, top)) if np.isfinite(bound)]
+    hard = np.concatenate([hard[(hard > ends[0]) & (hard < ends[1])], *graded, ends])
+    soft = np.concatenate([inner, low[3::4], high[3::4]])
+    return merged(soft, np.unique(hard), 0.01 * width)
+
+
+def quantiles(law: Law) -> Float[np.ndarray, " levels"]:
+    """Rough quantiles."""
+    return np.asarray(thinned(law).ppf(np.array(LEVELS)))
+
+
+def bounds(p: Law, q: Law) -> tuple[float, float]:
+    """The smallest and largest value of either law, infinite for most."""
+    ends = np.array([[float(v) for v in thinned(law).ppf(np.array([0.0, 1.0]))] for law in (p, q)])
+    return float(ends[:, 0].min()), float(ends[:, 1].max())
+
+
+def outward(start: float, far: Float[np.ndarray, " k"], bound: float) -> Float[np.ndarray, " n"]:
+    """Points further and further out, or nearer and nearer to a finite bound."""
+    if np.isinf(bound):
+        return start + far
+    return np.append(bound - (bound - start) * 0.25 ** np.arange(1, 20), bound)
+
+
+def breaks(law: Law) -> Float[np.ndarray, " b"]:
+    """Atoms, images of kinks, and the places of narrow components where components are few."""
+    if isinstance(law, Empirical):
+        return np.zeros(0)
+    points = [np.asarray(law.atoms().points)]
+    if isinstance(law, Pushforward) and law._named is not None:
+        ends = [end for b in law._named.branches for end in (b.bottom, b.top)]
+        points += [np.asarray(ends), np.asarray(law.phi(np.asarray(law._named.kinks, float)))]
+    if isinstance(law, GaussianMixture) and len(law._components) <= FEW:
+        mean, sd = (np.asarray(a) for a in law._components.parameters)
+        points.append((mean[:, None] + sd[:, None] * np.array([-6, -2, 0, 2, 6])).reshape(-1))
+    return np.concatenate(points)
+
+
+def merged(
+    soft: Float[np.ndarray, " s"], hard: Float[np.ndarray, " h"], near: float
+) -> Float[np.ndarray, " e"]:
+    """All hard edges, and the soft ones that are not near another edge."""
+    kept = list(hard)
+    for x in np.unique(soft):
+        if np.min(np.abs(np.array(kept) - x)) > near:
+            kept.append(x)
+    return np.sort(np.array(kept))
