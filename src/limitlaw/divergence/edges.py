@@ -71,9 +71,7 @@ def breaks(law: Law) -> Float[np.ndarray, " b"]:
     return np.concatenate(points)
 
 
-def merged(
-    soft: Float[np.ndarray, " s"], hard: Float[np.ndarray, " h"], near: float
-) -> Float[np.ndarray, " e"]:
+def merged(soft: Float[np.ndarray, " s"], hard: Float[np.ndarray, " h"], near: float) -> Float[np.ndarray, " e"]:
     """All hard edges, and the soft ones that are not near another edge."""
     kept = list(hard)
     for x in np.unique(soft):

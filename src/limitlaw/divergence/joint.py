@@ -9,7 +9,8 @@ from jaxtyping import Float
 
 from limitlaw.arguments import as_key
 from limitlaw.divergence.blocks import blocks
-from limitlaw.divergence.kullback_leibler import Pair, estimate, relative
+from limitlaw.divergence.integrand import relative
+from limitlaw.divergence.pair import Pair, estimate
 from limitlaw.divergence.result import Divergence
 from limitlaw.laws import Law
 

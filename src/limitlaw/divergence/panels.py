@@ -10,7 +10,7 @@ from numpy.polynomial import legendre
 from limitlaw.laws.averages import pad, padded_size
 
 ORDER = 16  # nodes of a panel
-LEVELS = 14  # halvings at most
+LEVELS = 42  # halvings at most: at a pole, down to what rounding leaves
 MOST = 4096  # panels at most
 
 U, W = legendre.leggauss(ORDER)
@@ -60,11 +60,11 @@ def resolve(
     evaluate: Callable[[Float[np.ndarray, " x"]], Rows],
     integrand: Callable[[Rows], Float[np.ndarray, " x"]],
     edges: Float[np.ndarray, " e"],
-    tolerance: float,
+    tolerance: Callable[[float], float],
 ) -> tuple[Panels, Rows]:
     """Panels that resolve integrand(evaluate(x)) between the outermost edges, and the rows at their nodes.
 
-    A panel is halved while its tail is above `tolerance` of ∫ |integrand|. What is evaluated is evaluated once.
+    A panel is halved while its tail is above `tolerance` at ∫ |integrand|. What is evaluated is evaluated once.
     """
     panels = Panels(edges[:-1], edges[1:])
     rows = evaluated(evaluate, panels)
@@ -72,9 +72,9 @@ def resolve(
         f = integrand(rows)
         if not np.isfinite(f).all():
             break
-        scale = panels.weights @ np.abs(f)
+        most = tolerance(float(panels.weights @ np.abs(f)))
         narrow = panels.hi - panels.lo < 1e-12 * (edges[-1] - edges[0])
-        unresolved = (panels.tails(f) > tolerance * scale) & ~narrow
+        unresolved = (panels.tails(f) > most) & ~narrow
         if not unresolved.any() or len(panels.lo) + unresolved.sum() > MOST:
             break
         panels, rows = refined(evaluate, panels, rows, unresolved)

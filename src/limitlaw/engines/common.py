@@ -9,6 +9,7 @@ import jax
 
 from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.program import ops, shapes
+from limitlaw.program.dependence import terms
 from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import finite_shape
@@ -67,6 +68,11 @@ def last_step(value: Any) -> tuple[Nonlinearity | None, tuple[Any, ...]]:
         return op.phi, parts
     places = [parts.index(v) for v in op.args]
     return dataclasses.replace(op.phi, function=lambda *u: op.phi(*(u[i] for i in places))), parts
+
+
+def gaussian_terms(value: Value) -> list[Value]:
+    """The terms of which a vector is a linear combination, without the vector **1**."""
+    return [t for t in terms(value) if not isinstance(t.op, ops.Ones)]
 
 
 def check_memory(name: str, parts: tuple[Any, ...], samples: int, k: int) -> None:

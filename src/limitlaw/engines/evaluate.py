@@ -45,6 +45,7 @@ class Limit:
 
     def __init__(self, outputs: tuple[Value, ...], figure: Figure):
         self.figure = figure
+        self.traced = _has_tracers(outputs)
         self._prepare(outputs, HEADS, coarse=False)
         if self.random:
             self._prepare(outputs, HEADS_EACH, coarse=True)
@@ -56,7 +57,7 @@ class Limit:
         self.dimensions = _node_dimensions(self.static)
         self.recipe: list[float] = []
         self.head_recipe: list[float] = []
-        self.quadrature = self.uses_nodes = False
+        self.quadrature = self.uses_nodes = self._overflows = False
         if is_random(self.static) or self.dimensions or self._draws_coordinates():
             jax.eval_shape(self._recorded)
 
@@ -74,7 +75,7 @@ class Limit:
         """One draw of which only the requests are kept."""
         source = Quasi(jax.random.key(0), nodes=self.heads)
         result = self._evaluated(source, jnp.zeros((2, self.dimensions)) if self.dimensions else None)
-        self.recipe, self.head_recipe = source.recipe, source.table_recipe
+        self.recipe, self.head_recipe, self._overflows = source.recipe, source.table_recipe, source.overflows
         return result
 
     def _evaluated(self, source: Quasi, table: Any) -> Any:
@@ -88,7 +89,7 @@ class Limit:
 
     def conditions(self, samples: int, key: Any) -> Conditions:
         """The figure for `samples` draws; for one if nothing is random."""
-        seed = _seed(key)
+        seed = seed_of(key)
         if self.random:
             return Conditions(self._sampled(samples, seed), "sampled")
         if self.uses_nodes or self.head_recipe:
@@ -100,6 +101,24 @@ class Limit:
 
     def _once(self, seed: int) -> Any:
         return self._draw(jnp.zeros(0), jax.random.key(seed), self._table(NODES, seed), self._heads(seed))
+
+    @property
+    def extra_draws(self) -> bool:
+        """Are there more draws than a point holds?"""
+        return self._overflows
+
+    def at(self, rows: Any) -> Any:
+        """The figure at given points instead of drawn ones: numbers in the order of `recipe`, one row for each."""
+        keys = jnp.broadcast_to(jax.random.key(0), (len(rows),))
+        if is_traced(rows) or self.traced:
+            return self.draws(jnp.asarray(rows), keys, None, None)
+        size = self._batch(len(rows))
+        missing = -len(rows) % size
+        padded = np.concatenate([rows, np.zeros((missing, rows.shape[1]))])
+        parts = [
+            self.draws(jnp.asarray(part), keys[:size], None, None) for part in padded.reshape(-1, size, rows.shape[1])
+        ]
+        return jax.tree.map(lambda *a: jnp.concatenate(a)[: len(rows)], *parts)
 
     def _table(self, count: int, seed: int) -> Any:
         return jnp.asarray(nodes(count, self.dimensions, seed)) if self.uses_nodes else None
@@ -179,7 +198,8 @@ def _node_dimensions(static: Static) -> int:
     return sum(math.prod(finite_shape(u.shape)) for u in parts)
 
 
-def _seed(key: Any) -> int:
+def seed_of(key: Any) -> int:
+    """The seed of the scrambling: always the same without a key."""
     if key is None:
         return SEED
     return int(jax.random.bits(as_key(key), (), jnp.uint32))

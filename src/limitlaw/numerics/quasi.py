@@ -30,6 +30,7 @@ class Quasi:
         self.key, self.row, self.table, self.nodes = key, row, table, nodes
         self.recipe: list[float] = []
         self.table_recipe: list[float] = []
+        self.overflows = False
 
     def take(self, shape: tuple[int, ...], df: Any, dtype: DTypeLike) -> Float[Array, "..."] | None:
         """Standard normals (df = ∞) or χ_df variables of `shape`; None where the given numbers are used up."""
@@ -55,6 +56,7 @@ class Quasi:
 
     def fresh_key(self) -> Key[Array, ""]:
         """A key for what lies beyond the given numbers."""
+        self.overflows = True
         self.key, key = jax.random.split(self.key)
         return key
 

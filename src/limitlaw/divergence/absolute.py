@@ -1,0 +1,51 @@
+"""∫ |d| and max |d| for a d that is a polynomial on each panel: its roots and extrema are found, nothing is sampled."""
+
+import numpy as np
+from jaxtyping import Float
+from numpy.polynomial import Legendre, legendre
+
+from limitlaw.divergence.panels import ORDER, Panels
+
+ENDS = np.array([-1.0, 1.0])
+
+
+def integral(panels: Panels, d: Float[np.ndarray, " x"]) -> float:
+    """∫ |d|: on a panel where d changes sign, the antiderivative of its polynomial between the roots."""
+    c = panels.coefficients(d)
+    ends = legendre.legval(ENDS, c.T)
+    signs = np.sign(np.concatenate([d.reshape(-1, ORDER), ends], 1))
+    mixed = (signs.min(1) < 0) & (signs.max(1) > 0)
+    plain = (panels.weights * np.abs(d)).reshape(-1, ORDER).sum(1)
+    split = [_between_roots(Legendre(c[i])) * (panels.hi[i] - panels.lo[i]) / 2 for i in np.flatnonzero(mixed)]
+    return float(plain[~mixed].sum() + sum(split))
+
+
+def _between_roots(d: Legendre) -> float:
+    """∫ |d| over [−1, 1]."""
+    at = np.concatenate([[-1.0], _roots(d), [1.0]])
+    return float(np.abs(np.diff(d.integ()(at))).sum())
+
+
+def maximum(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[float, float]:
+    """max |d|, and what the last coefficients contribute there; ends of panels count from inside, so jumps are seen."""
+    c = panels.coefficients(d)
+    ends = np.abs(legendre.legval(ENDS, c.T)).max(1)
+    rough = np.maximum(np.abs(d).reshape(-1, ORDER).max(1), ends)
+    best, error = 0.0, 0.0
+    for i in np.flatnonzero(rough >= 0.9 * rough.max()):
+        polynomial = Legendre(c[i])
+        at = np.concatenate([ENDS, _roots(polynomial.deriv())])
+        highest = float(np.abs(polynomial(at)).max())
+        if highest > best:
+            best, error = highest, float(np.abs(c[i, -2:]).sum())
+    return best, error
+
+
+def _roots(polynomial: Legendre) -> Float[np.ndarray, " roots"]:
+    """Real roots inside (−1, 1), in order."""
+    scale = np.abs(polynomial.coef).max()
+    if scale == 0:
+        return np.zeros(0)
+    roots = (polynomial / scale).trim(1e-17).roots()
+    real = roots[np.abs(roots.imag) < 1e-9].real
+    return np.sort(real[np.abs(real) < 1])

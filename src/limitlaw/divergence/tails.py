@@ -1,0 +1,30 @@
+"""Distribution functions as tails: the lower one left of a middle, minus the upper one right of it."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Float
+
+from limitlaw.divergence.blocks import Blocks, thinned
+from limitlaw.laws import Law
+
+
+@dataclasses.dataclass(frozen=True)
+class Tails:
+    """F(x) for x ≤ middle, F(x) − 1 = −P(Y > x) beyond: differences of two laws are those of F, without cancelling."""
+
+    laws: tuple[Blocks, ...]
+    middle: float
+
+    @classmethod
+    def of(cls, laws: tuple[Blocks, ...]) -> "Tails":
+        """With the middle between the medians."""
+        return cls(laws, float(np.mean([float(thinned(law.whole).ppf(0.5)) for law in laws])))
+
+    def rows(self, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, "b x"]:
+        """The tails of all blocks of all laws."""
+        return np.concatenate([law.rows(lambda part: self.at(part, x)) for law in self.laws])
+
+    def at(self, law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
+        """Of one law. Both tails are asked for at all points: few shapes to compile for."""
+        return np.where(x <= self.middle, np.asarray(law.cdf(x)), -np.asarray(law.sf(x)))

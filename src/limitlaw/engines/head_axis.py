@@ -1,0 +1,165 @@
+"""Which sums are over heads that are i.i.d. given the incoming kernel: found from the program, not from a layer's name.
+
+An output H^{-1/2} Σ_a y_a qualifies where an axis of size H can be followed back from the sum to matrices that have it,
+every entry along it being made in the same way from matrices of its own. It can then be given any other size.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from limitlaw.arguments import is_traced
+from limitlaw.engines.demand import Inner
+from limitlaw.program import ops
+from limitlaw.program.graph import ancestors
+from limitlaw.program.ops import Matrix, Value
+from limitlaw.program.shapes import Shape
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadAxis:
+    """`term`, of one entry for each head, of which the output is the normalised sum over `heads`."""
+
+    term: Value
+    heads: int
+    places: dict[Value | Matrix, int]  # where the axis is, counted from the last: 1, 2, …
+
+    def resized(self, count: int) -> Value:
+        """The terms of `count` heads, by the same program."""
+        rebuilt: dict[Value, Value] = {}
+        matrices: dict[Matrix, Matrix] = {}
+
+        def replaced(content: Any) -> Any:
+            if isinstance(content, Value):
+                return rebuilt[content]
+            if isinstance(content, Matrix) and content in self.places:
+                shape = _resized(content.shape, self.places[content], count)
+                return matrices.setdefault(content, Matrix(content.std, shape, content.rows, content.cols))
+            return tuple(map(replaced, content)) if isinstance(content, tuple) else content
+
+        for v in ancestors([self.term]):
+            fields = {f.name: replaced(getattr(v.op, f.name)) for f in dataclasses.fields(v.op)}
+            shape = _resized(v.shape, self.places[v], count) if v in self.places else v.shape
+            rebuilt[v] = dataclasses.replace(v, op=dataclasses.replace(v.op, **fields), shape=shape)
+        return rebuilt[self.term]
+
+
+def _resized(shape: Shape, place: int, count: int) -> Shape:
+    return (*shape[: len(shape) - place], count, *shape[len(shape) - place + 1 :])
+
+
+def head_axis(y: Value) -> HeadAxis | None:
+    """The axis of heads of one output number y, or None where its heads are not known to be i.i.d."""
+    while isinstance(y.op, ops.Index) and set(y.op.x.shape) <= {1}:
+        y = y.op.x
+    op = y.op
+    if not isinstance(op, ops.Sum) or not op.normalised or len(op.axes) != 1 or not set(y.shape) <= {1}:
+        return None
+    heads = int(op.x.shape[op.axes[0]])
+    if heads < 2:
+        return None
+    places = _Places(heads)
+    if not places.follow(op.x, op.x.ndim - op.axes[0]):
+        return None
+    for v in ancestors([op.x]):
+        if v not in places.found and any(u in places.found for u in v.op.inputs):
+            return None  # something common to all heads depends on single ones
+    return HeadAxis(op.x, heads, dict(places.found))
+
+
+class _Places:
+    """Follows an axis from a value to what it reads."""
+
+    def __init__(self, heads: int):
+        self.heads = heads
+        self.found: dict[Value | Matrix, int] = {}
+
+    def follow(self, v: Value, place: int) -> bool:
+        """Can the axis be followed from v to its sources?"""
+        if v.ndim < place or v.shape[-place] == 1:
+            return True
+        if v in self.found:
+            return self.found[v] == place
+        if v.shape[-place] != self.heads:
+            return False
+        self.found[v] = place
+        sources = _sources(v, v.op, place)
+        if sources is None or (isinstance(v.op, ops.MatMul) and not self._matrix(v.op, place)):
+            return False
+        return all(self.follow(u, p) for u, p in sources)
+
+    def _matrix(self, op: ops.MatMul, place: int) -> bool:
+        """Has each head its own matrix, of the same scale? A wide one may be common to heads that are independent."""
+        matrix = op.matrix
+        if len(matrix.shape) < place or matrix.shape[-place] == 1:
+            return matrix.cols.wide
+        if not is_traced(matrix.std) and np.ndim(matrix.std) >= place and np.shape(matrix.std)[-place] != 1:
+            return False
+        known = self.found.setdefault(matrix, place)
+        return known == place
+
+
+Sources = list[tuple[Value, int]]
+
+
+def _sources(v: Value, op: Any, place: int) -> Sources | None:
+    """What an instruction reads, and where the axis is there; None where it cannot be followed."""
+    match op:
+        case (
+            ops.MatMul()
+            | ops.Rotary()
+            | ops.Scale()
+            | ops.Add()
+            | ops.Map()
+            | ops.Apply(core=0)
+            | ops.Average()
+            | Inner()
+        ):
+            return [(u, place) for u in op.inputs]
+        case ops.Apply(core=1):
+            return [(u, place) for u in op.inputs] if place > 1 else None
+        case ops.Mix():
+            return [(op.a, place + 1), (op.w, place)] if op.a.ndim > 1 and place > 1 else None
+        case ops.Dot():
+            return [(op.q, place - 1), (op.k, place - 1)] if op.q.ndim and op.k.ndim and place > 2 else None
+        case ops.Transpose():
+            return [(op.x, v.ndim - op.axes[v.ndim - place])]
+        case ops.Sum():
+            kept = [a for a in range(op.x.ndim) if a not in op.axes]
+            return [(op.x, op.x.ndim - kept[v.ndim - place])]
+        case ops.Index():
+            return _indexed(v, op, place)
+    return None
+
+
+def _indexed(v: Value, op: ops.Index, place: int) -> Sources | None:
+    """Through an index that takes the axis whole."""
+    parts = list(_parts(op))
+    if any(not (part is None or isinstance(part, int | np.integer | slice)) for part in parts):
+        return None
+    axis, result = 0, 0
+    for part in parts:
+        if part is None:
+            result += 1
+            continue
+        if isinstance(part, slice):
+            if v.ndim - result == place:
+                return [(op.x, op.x.ndim - axis)] if part == slice(None) else None
+            result += 1
+        axis += 1
+    return None
+
+
+def _parts(op: ops.Index) -> Iterator[Any]:
+    """The index with one part for each axis, and None for new ones."""
+    given = list(op.index)
+    if not any(part is Ellipsis for part in given):
+        given.append(Ellipsis)
+    missing = op.x.ndim - sum(part is not None and part is not Ellipsis for part in given)
+    for part in given:
+        if part is Ellipsis:
+            yield from [slice(None)] * missing
+        else:
+            yield part

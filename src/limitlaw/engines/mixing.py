@@ -1,0 +1,153 @@
+"""The mixing law of one head: the law of the variance v of its output given its scores, as nodes and weights.
+
+v is a smooth function of r normals. Directions on which it does not depend (softmax ignores a common shift; masked
+tokens; singular kernels) are found from its gradients and dropped. Up to three are left for few tokens: then the
+trapezoidal rule, whose error falls exponentially with its step (Trefethen and Weideman 2014), refined until nothing
+changes. For more, and where χ variables occur, scrambled Sobol points.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from limitlaw.engines import common
+from limitlaw.engines.demand import demanded
+from limitlaw.engines.evaluate import Limit, prepared, seed_of
+from limitlaw.engines.head_axis import head_axis
+from limitlaw.engines.infinite import InfiniteDraw
+from limitlaw.numerics.compression import compressed
+from limitlaw.numerics.quasi import Points
+from limitlaw.program import ops
+from limitlaw.program.facts import is_drawn
+from limitlaw.program.graph import ancestors
+from limitlaw.program.ops import Value
+from limitlaw.program.values import Wide
+
+MOST_DIMENSIONS = 3  # for the trapezoidal rule
+RADII = 9.0, 12.5  # of the ball of its nodes: exp(−R²/2) is 1e-18, and 1e-34 where tails of 12 standard deviations need it
+COARSEST, FINER, MOST_NODES = 0.8, 1.25, 2**21
+SETTLED = 2e-9  # change of the checked figures: with the next step already taken, the error is far below
+REPLICATES, NODES = 16, 2**12  # Sobol points: independent scramblings, and points in each
+
+
+class Mixing(NamedTuple):
+    """Nodes v and weights (None: equal), how many heads are summed, and whether the nodes are sampled."""
+
+    variances: Any
+    weights: Any
+    heads: int
+    kind: str
+
+
+def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
+    """Of one output number; None where it is no sum of heads that are i.i.d. given a deterministic kernel."""
+    (demand,) = demanded((y,))
+    axis = head_axis(demand)
+    term, heads = (y, 1) if axis is None else (axis.resized(1), axis.heads)
+    if axis is not None and any(_is_random(v) for v in ancestors([axis.term]) if v not in axis.places):
+        return None
+    if not all(isinstance(t.op, ops.MatMul) for t in common.gaussian_terms(term)):
+        return None
+    program = prepared((term,), _variance_figure)
+    if not program.random or program.uses_nodes or program.head_recipe or program.extra_draws:
+        return None
+    rule = _trapezoidal(program)
+    if rule is not None:
+        return Mixing(*rule, heads, "quadrature")
+    return Mixing(_sobol(program, samples, key), None, heads, "sampled")
+
+
+def _is_random(v: Value) -> bool:
+    if isinstance(v.op, ops.Dot):
+        return v.op.scaling == "sqrt" if v.op.dim.wide else True
+    return isinstance(v, Wide) and not v.dim.wide and is_drawn(v)
+
+
+def _variance_figure(draw: InfiniteDraw) -> Any:
+    (y,) = draw.plan.outputs
+    return draw.moments.variance(y).reshape(())
+
+
+def _sobol(program: Limit, samples: int | None, key: Any) -> Any:
+    """Equal numbers of points of independent scramblings, one after the other."""
+    each = NODES if samples is None else max(1, samples // REPLICATES)
+    seed = seed_of(key)
+    rows = np.concatenate([Points(program.recipe, seed + i).take(each) for i in range(REPLICATES)])
+    return program.at(rows)
+
+
+def _trapezoidal(program: Limit) -> tuple[Any, Any] | None:
+    if len(program.recipe) > 8 or not np.isinf(program.recipe).all():
+        return None
+    basis = _active(program)
+    if basis.shape[0] > MOST_DIMENSIONS:
+        return None
+    d = basis.shape[0]
+    if program.traced:
+        z, w = lattice(d, 0.4, RADII[0])
+        return program.at(z @ basis), w
+    step, figures, change = COARSEST, None, math.inf
+    while nodes_in_ball(d, step, RADII[0]) <= MOST_NODES:
+        z, w = lattice(d, step, RADII[0])
+        v = np.asarray(program.at(z @ basis))
+        before, figures = figures, _figures(v, w)
+        change = math.inf if before is None else float(np.abs(figures - before).max())
+        if change < SETTLED:
+            break
+        step /= FINER
+    if change > 1e-5:
+        return None
+    if _far_matters(v, w, z) and nodes_in_ball(d, step, RADII[1]) <= MOST_NODES:
+        z, w = lattice(d, step, RADII[1])
+        v = np.asarray(program.at(z @ basis))
+    return compressed(v, w)
+
+
+def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Float[np.ndarray, "N d"]) -> bool:
+    """Do nodes near the edge of the ball contribute to the tail at 12 standard deviations?"""
+    share = w * np.exp(72 * (v / (w @ v) - (v / (w @ v)).max()) / (v / (w @ v)).max())
+    return bool(share[(z**2).sum(axis=1) > 7.0**2].sum() > 1e-9 * share.sum())
+
+
+def _active(program: Limit) -> Float[np.ndarray, "active r"]:
+    """An orthonormal basis of the directions on which v depends: the span of its gradients at some points."""
+    r = len(program.recipe)
+    if program.traced:
+        return np.eye(r)
+    points = np.random.default_rng(0).normal(size=(4 * r + 8, r)) * 1.5
+    slopes = np.asarray(jax.grad(lambda rows: jnp.sum(program.at(rows)))(jnp.asarray(points)))
+    _, size, basis = np.linalg.svd(slopes, full_matrices=False)
+    return basis[size > 1e-10 * max(float(size.max()), 1e-300)]
+
+
+def _figures(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"]) -> Float[np.ndarray, " k"]:
+    """What must have settled: moments of v, its Laplace transform, and the exponent of the far tail."""
+    mean = w @ v
+    if mean == 0:
+        return np.zeros(1)
+    u = v / mean
+    moments = [w @ u**k for k in (2, 3, 4)]
+    transform = [w @ np.exp(-c * u) for c in (0.5, 2.0, 8.0)]
+    tail = [np.log(w @ np.exp(c * u)) for c in (2.0, 12.0)]
+    return np.array([np.log(mean), *moments, *transform, *tail])
+
+
+def lattice(dimensions: int, step: float, radius: float) -> tuple[Float[np.ndarray, "N d"], Float[np.ndarray, " N"]]:
+    """Nodes step·Z^d in a ball, with weights of the standard normal density."""
+    if dimensions == 0:
+        return np.zeros((1, 0)), np.ones(1)
+    ticks = step * np.arange(-int(radius / step), int(radius / step) + 1)
+    z = np.stack(np.meshgrid(*[ticks] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
+    square = (z**2).sum(axis=1)
+    inside = square <= radius**2
+    w = np.exp(-0.5 * square[inside])
+    return z[inside], w / w.sum()
+
+
+def nodes_in_ball(dimensions: int, step: float, radius: float) -> float:
+    """About how many nodes `lattice` has."""
+    return math.pi ** (dimensions / 2) / math.gamma(dimensions / 2 + 1) * (radius / step) ** dimensions

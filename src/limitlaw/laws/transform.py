@@ -1,0 +1,125 @@
+"""The transform E exp(i t Y) of a scale mixture of Gaussians raised to a power, for complex t."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+TINY = 1e-300
+
+
+@dataclasses.dataclass(frozen=True)
+class Transform:
+    """φ(t) = (Σ_g u_g M_g(z)^p)^q, M_g(z) = Σ_k w_gk e^{−z v_gk}, z = t²/(2pq).
+
+    `nodes`: v (N,), shared by the groups, or (G, N); `weights`: w (G, N); `groups`: u (G,); `inner`: p; `outer`: q;
+    `centre`: a value among the nodes, of which e^{−zv} is a small relative change where p·q is large. NumPy arrays, or
+    JAX arrays where something is traced.
+    """
+
+    nodes: Any
+    weights: Any
+    groups: Any
+    inner: int
+    outer: int
+    centre: Any
+    xp: Any = np
+
+    @property
+    def heads(self) -> int:
+        """How many terms the sum has, p·q."""
+        return self.inner * self.outer
+
+    def log(self, t: Any) -> Any:
+        """log φ(t) for t (n,); 14 digits also where p·q is 10⁶, by expm1 and log1p."""
+        z = t**2 / (2 * self.heads)
+        e = -z.reshape(-1, *[1] * self.nodes.ndim) * (self.nodes - self.centre)
+        M = self.log_average(e, self._over_nodes)
+        J = self.log_average(self.inner * M, lambda f: f @ self.groups)
+        return self.outer * (J - self.inner * z * self.centre)
+
+    def _over_nodes(self, f: Any) -> Any:
+        """Σ_k w_gk f_k, (n, …) → (n, G)."""
+        return f @ self.weights.T if self.nodes.ndim == 1 else (f * self.weights).sum(-1)
+
+    def log_average(self, e: Any, average: Callable[[Any], Any]) -> Any:
+        """log Σ w exp(e) for exponents e (n, …): log1p Σ w expm1(e), or relative to the largest where that is big."""
+        xp = self.xp
+        most = e.real.max(axis=tuple(range(1, e.ndim)))
+        big = most > 1
+        if xp is np:
+            out = np.empty((len(e), *average(np.ones((1, *e.shape[1:]))).shape[1:]), e.dtype)
+            out[~big] = self._log1p(average(np.expm1(e[~big])))
+            top = most[big].reshape(-1, *[1] * (e.ndim - 1))
+            rest = average(np.exp(e[big] - top))
+            out[big] = self._log(rest) + most[big].reshape(-1, *[1] * (rest.ndim - 1))
+            return out
+        wide = big.reshape(-1, *[1] * (e.ndim - 1))
+        top = jnp.where(big, most, 0).reshape(wide.shape)
+        small = self._log1p(average(jnp.expm1(jnp.where(wide, 0, e))))
+        large = self._log(average(jnp.exp(jnp.where(wide, e - top, 0))))
+        line = (-1, *[1] * (small.ndim - 1))
+        return jnp.where(big.reshape(line), large + top.reshape(line), small)
+
+    def _log1p(self, f: Any) -> Any:
+        """log(1 + f): with modulus ½ log1p(2 Re f + |f|²) for small complex f, which libraries round."""
+        if not self.xp.iscomplexobj(f):
+            return self.xp.log1p(self.xp.maximum(f, -1 + 1e-16))
+        small = abs(f) < 0.5
+        near = self.xp.where(small, f, 0)
+        modulus = self.xp.log1p(2 * near.real + near.real**2 + near.imag**2) / 2
+        return self.xp.where(small, modulus + 1j * self.xp.arctan2(near.imag, 1 + near.real), self._log(1 + f))
+
+    def _log(self, f: Any) -> Any:
+        gone = abs(f) < TINY
+        return self.xp.where(gone, np.log(TINY), self.xp.log(self.xp.where(gone, 1, f)))
+
+    def cumulant(self, theta: Any) -> tuple[Any, Any, Any]:
+        """K(θ) = log E e^{θY}, K' and K'', for θ (n,).
+
+        With λ = θ²/(2pq), L_g = log M_g(−λ) and J = log Σ_g u_g e^{p L_g}: K = q J, K' = J' θ/p and
+        K'' = J''θ²/(p² q) + J'/p, derivatives of J and L in λ.
+        """
+        xp = self.xp
+        lam = theta**2 / (2 * self.heads)
+        v = self.nodes - self.centre
+        e = lam.reshape(-1, *[1] * self.nodes.ndim) * v
+        most = e.max(axis=tuple(range(1, e.ndim)))
+        f = xp.exp(e - most.reshape(-1, *[1] * (e.ndim - 1)))
+        m0, m1, m2 = (self._over_nodes(f * v**j) for j in (0, 1, 2))
+        m0 = xp.maximum(m0, TINY)
+        L1 = m1 / m0
+        L2 = xp.maximum(m2 / m0 - L1**2, 0)
+        L = self.inner * (xp.log(m0) + most[:, None])
+        top = L.max(1)
+        share = xp.exp(L - top[:, None]) * self.groups
+        total = share.sum(1)
+        share = share / total[:, None]
+        J = top + xp.log(total) + self.inner * lam * self.centre
+        J1 = self.inner * (share * L1).sum(1)
+        J2 = self.inner * (share * L2).sum(1) + (share * (self.inner * L1 - J1[:, None]) ** 2).sum(1)
+        J1 = J1 + self.inner * self.centre
+        heads = self.heads
+        return self.outer * J, J1 * theta / self.inner, J2 * theta**2 / (self.inner * heads) + J1 / self.inner
+
+    def saddle(self, x: Any, steps: int = 60) -> Any:
+        """θ with K'(θ) = x, for x (n,) ≥ 0: K'(θ)/θ lies between K''(0) and the largest variance."""
+        xp = self.xp
+        low, high = x / xp.max(self.nodes), x / self.cumulant(xp.zeros(1))[2]
+        for _ in range(steps):
+            middle = (low + high) / 2
+            above = self.cumulant(middle)[1] > x
+            low, high = xp.where(above, low, middle), xp.where(above, middle, high)
+        return (low + high) / 2
+
+    def stop(self, a: Any) -> Any:
+        """`a` without its derivative."""
+        return a if self.xp is np else jax.lax.stop_gradient(a)
+
+    def frozen(self) -> "Transform":
+        """The same without derivatives: where contours run does not matter to the integral."""
+        arrays = {name: self.stop(getattr(self, name)) for name in ("nodes", "weights", "groups", "centre")}
+        return dataclasses.replace(self, **arrays)
