@@ -280,3 +280,19 @@ def test_stein() -> None:
     u = np.array([0.3, -0.5]) + z @ np.linalg.cholesky([[1.0, 0.6], [0.6, 2.0]]).T
     expected = np.einsum("n,ni,nj->ij", w, np.tanh(u), u)
     np.testing.assert_allclose(ll.limit(ll.dot(ll.tanh(h), h, scaling="linear")).mean(), expected, atol=1e-9)
+
+
+def test_nodes_for_pairs_of_unlike_functions() -> None:
+    """Cov(φ(|h + g|), sin h) by nodes, also of vectors that only the second function reads; against the definition."""
+    h = ll.initial((2,), cov=np.eye(2) + 0.5)
+    x = ll.clip(ll.abs(h + ll.Matrix() @ h), 0.8) + ll.sin(h)
+    K = np.asarray(ll.kernel(x))
+    v = defined(x, 64, 20_000, 0)
+    products = v[:, :, None] * v[:, None, :]
+    assert np.abs((products.mean(axis=0) - K) / (products.std(axis=0) / math.sqrt(len(v)))).max() < 5
+
+
+def test_families_on_reordered_vectors() -> None:
+    """Each matrix meets its own vector, picked by an array of indices."""
+    h = ll.initial((2,), cov=[[1.0, 0.5], [0.5, 3.0]])
+    np.testing.assert_allclose(ll.kernel(ll.matrices(2) @ h[np.array([1, 0])]), np.diag([3.0, 1.0]), atol=1e-14)

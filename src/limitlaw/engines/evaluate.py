@@ -54,17 +54,22 @@ class Limit:
     def _prepare(self, outputs: tuple[Value, ...], most_heads: int, coarse: bool) -> None:
         finite, self.heads = with_nodes(outputs, most_heads)
         self.static = Static.of(Plan(demanded(finite)), self.heads, coarse)
-        self.dimensions = _node_dimensions(self.static)
         self.recipe: list[float] = []
         self.head_recipe: list[float] = []
-        self.quadrature = self.uses_nodes = self._overflows = False
-        if is_random(self.static) or self.dimensions or self._draws_coordinates():
+        self.quadrature = self._overflows = False
+        self.dimensions = 0  # of the nodes for nonlinearities
+        if is_random(self.static) or _is_rough(self.static) or self._draws_coordinates():
             jax.eval_shape(self._recorded)
 
     @property
     def random(self) -> bool:
         """Does anything stay random in the limit?"""
         return bool(self.recipe)
+
+    @property
+    def uses_nodes(self) -> bool:
+        """Is there a nonlinearity that needs quasi-Monte Carlo?"""
+        return self.dimensions > 0
 
     def _draws_coordinates(self) -> bool:
         """Does an output have nonlinear terms, so that its coordinate is drawn?"""
@@ -74,14 +79,16 @@ class Limit:
     def _recorded(self) -> Any:
         """One draw of which only the requests are kept."""
         source = Quasi(jax.random.key(0), nodes=self.heads)
-        result = self._evaluated(source, jnp.zeros((2, self.dimensions)) if self.dimensions else None)
+        draw = InfiniteDraw(self.static, source, None)
+        result = self.figure(draw)
+        self.dimensions = draw.moments.nodes.dimensions
         self.recipe, self.head_recipe, self._overflows = source.recipe, source.table_recipe, source.overflows
         return result
 
     def _evaluated(self, source: Quasi, table: Any) -> Any:
         draw = InfiniteDraw(self.static, source, table)
         result = self.figure(draw)
-        self.quadrature, self.uses_nodes = draw.moments.quadrature, draw.moments.nodes.used
+        self.quadrature = draw.moments.quadrature
         return result
 
     def _draw(self, row: Any, key: Any, table: Any, heads: Any) -> Any:
@@ -190,12 +197,10 @@ def _is_narrow(v: Wide) -> bool:
     return not v.dim.wide and is_drawn(v)
 
 
-def _node_dimensions(static: Static) -> int:
-    """How many normals the nonlinearities need that act on several vectors, or on vectors that are not Gaussian."""
+def _is_rough(static: Static) -> bool:
+    """Are there nonlinearities that act on several vectors, or on vectors that are not Gaussian?"""
     facts = static.facts
-    rough = [v for v in facts.gaussian if isinstance(v.op, ops.Map) and facts.argument(v) is None]
-    parts = {u for v in rough for u in facts.gaussian_parts(v)}
-    return sum(math.prod(finite_shape(u.shape)) for u in parts)
+    return any(isinstance(v.op, ops.Map) and facts.argument(v) is None for v in facts.gaussian)
 
 
 def seed_of(key: Any) -> int:

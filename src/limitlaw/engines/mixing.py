@@ -28,7 +28,7 @@ from limitlaw.program.ops import Value
 from limitlaw.program.values import Wide
 
 MOST_DIMENSIONS = 3  # for the trapezoidal rule
-RADII = 9.0, 12.5  # of the ball of its nodes: exp(−R²/2) is 1e-18, and 1e-34 where tails of 12 standard deviations need it
+RADII = 9.0, 12.5  # of the ball of its nodes: exp(−R²/2) is 1e-18, and 1e-34 where tails of 12 deviations need it
 COARSEST, FINER, MOST_NODES = 0.8, 1.25, 2**21
 SETTLED = 2e-9  # change of the checked figures: with the next step already taken, the error is far below
 REPLICATES, NODES = 16, 2**12  # Sobol points: independent scramblings, and points in each

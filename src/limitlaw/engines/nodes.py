@@ -16,11 +16,14 @@ from limitlaw.program.values import Wide
 
 
 class Nodes:
-    """The limits Z^v at the nodes of a table of normals: Gaussian vectors are L ξ, jointly, the rest follows."""
+    """The limits Z^v at the nodes of a table of normals: Gaussian vectors are L ξ, jointly, the rest follows.
+
+    Without a table it only finds out how many dimensions the table needs.
+    """
 
     def __init__(self, moments: Any, table: Float[Array, "nodes dimensions"] | None):
         self._moments, self._table = moments, table
-        self.used = False
+        self.dimensions = 0
         self._joints: dict[Dim, Joint] = {}
         self._values: dict[Value, Float[Array, "..."]] = {}
 
@@ -37,7 +40,6 @@ class Nodes:
 
     def at(self, v: Any) -> Float[Array, "*batch nodes"]:
         """Z^v at each node."""
-        self.used = True
         if v not in self._values:
             self._values[v] = self._at(v, v.op)
         return self._values[v]
@@ -54,13 +56,15 @@ class Nodes:
         return jnp.broadcast_to(value, (*finite_shape(v.shape), value.shape[-1]))
 
     def _gaussian(self, v: Any) -> Float[Array, "*batch nodes"]:
-        assert self._table is not None
         shape = finite_shape(v.shape)
         mean = self._moments.mean(v)
         shift = jnp.zeros(shape) if mean is None else mean
         if self._moments.covariance(v, v) is None:
-            return jnp.broadcast_to(shift[..., None], (*shape, len(self._table)))
+            return jnp.broadcast_to(shift[..., None], (*shape, 2 if self._table is None else len(self._table)))
         L = self.joint(v.dim).rows(v)
+        self.dimensions = max(self.dimensions, L.shape[1])
+        if self._table is None:
+            return jnp.zeros((*shape, 2))
         return shift[..., None] + (L @ self._table[:, : L.shape[1]].T).reshape(*shape, -1)
 
     def joint(self, dim: Dim) -> Joint:

@@ -61,7 +61,11 @@ def _is_known(op: ops.Mix, numbers: Any) -> bool:
 
 def _adds_axes(op: ops.Index) -> bool:
     """Does the index only insert new axes?"""
-    return all(part is None or part is Ellipsis or part == slice(None) for part in op.index)
+    return all(part is None or part is Ellipsis or _is_whole(part) for part in op.index)
+
+
+def _is_whole(part: Any) -> bool:
+    return isinstance(part, slice) and part == slice(None)
 
 
 def _kept(op: ops.Index) -> dict[int, int]:

@@ -4,6 +4,7 @@ from limitlaw.laws.base import Atoms, Law
 from limitlaw.laws.combination import Combination
 from limitlaw.laws.empirical import Empirical
 from limitlaw.laws.gaussian import Gaussian
+from limitlaw.laws.head_sum import HeadSum
 from limitlaw.laws.loading import load
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.pushforward import Pushforward
@@ -15,6 +16,7 @@ __all__ = [
     "Empirical",
     "Gaussian",
     "GaussianMixture",
+    "HeadSum",
     "Law",
     "Pushforward",
     "RandomKernel",

@@ -16,13 +16,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.laws.transform import Transform
+from limitlaw.laws.transform import TINY, Transform
 
 DIGITS = 40.0  # errors are e^{−40} of the integrand at the saddle
 WIDTH = 24.0  # c, in units of the integrand's width 1/√K''
 STRIP = 0.38  # how far in u the integrand is analytic and decays: a little less than π/8
 STEP = 2.0  # between saddles, in the same units: a point in between loses e^{1/2}
 BLOCK, LIMIT = 32, 2048  # nodes at a time, and at most
+MOST = 1000  # contours
 CELLS = 2**21  # numbers held at a time
 
 
@@ -108,9 +109,6 @@ def path(transform: Transform, theta: Any, low: Any, high: Any) -> Path:
     return Path(theta, K, c, b, h / c)
 
 
-TINY = 1e-300
-
-
 @dataclasses.dataclass(frozen=True)
 class Table:
     """Contours for all |x| up to `reach`: `ends[j]` is where contour j + 1 takes over from contour j."""
@@ -167,7 +165,7 @@ def _saddles(transform: Transform, reach: float) -> np.ndarray:
     theta = [0.0]
     while True:
         _, x, K2 = (float(a[0]) for a in transform.cumulant(np.array(theta[-1:])))
-        if x >= reach or len(theta) > 4 * reach:
+        if x >= reach or len(theta) == MOST:
             return np.array(theta)
         step = STEP / np.sqrt(K2)
         for _ in range(3):

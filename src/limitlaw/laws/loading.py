@@ -10,11 +10,12 @@ from limitlaw.laws.base import Law
 from limitlaw.laws.combination import Combination
 from limitlaw.laws.empirical import Empirical
 from limitlaw.laws.gaussian import Gaussian
+from limitlaw.laws.head_sum import HeadSum
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.pushforward import Pushforward
 from limitlaw.laws.random_kernel import RandomKernel
 
-KINDS = (Combination, Empirical, Gaussian, GaussianMixture, Pushforward, RandomKernel)
+KINDS = (Combination, Empirical, Gaussian, GaussianMixture, HeadSum, Pushforward, RandomKernel)
 LAWS: dict[str, Any] = {law.__name__: law for law in KINDS}
 
 

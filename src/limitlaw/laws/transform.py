@@ -1,6 +1,7 @@
 """The transform E exp(i t Y) of a scale mixture of Gaussians raised to a power, for complex t."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 TINY = 1e-300
+HALVINGS = 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,15 +107,22 @@ class Transform:
         heads = self.heads
         return self.outer * J, J1 * theta / self.inner, J2 * theta**2 / (self.inner * heads) + J1 / self.inner
 
-    def saddle(self, x: Any, steps: int = 60) -> Any:
-        """θ with K'(θ) = x, for x (n,) ≥ 0: K'(θ)/θ lies between K''(0) and the largest variance."""
+    def saddle(self, x: Any) -> Any:
+        """θ with K'(θ) = x, for x (n,) ≥ 0, by bisection: K'(θ)/θ lies between K''(0) and the largest variance."""
         xp = self.xp
-        low, high = x / xp.max(self.nodes), x / self.cumulant(xp.zeros(1))[2]
-        for _ in range(steps):
+
+        def halve(_: int, ends: tuple[Any, Any]) -> tuple[Any, Any]:
+            low, high = ends
             middle = (low + high) / 2
             above = self.cumulant(middle)[1] > x
-            low, high = xp.where(above, low, middle), xp.where(above, middle, high)
-        return (low + high) / 2
+            return xp.where(above, low, middle), xp.where(above, middle, high)
+
+        ends = (x / xp.max(self.nodes), x / self.cumulant(xp.zeros(1))[2])
+        if xp is np:
+            ends = functools.reduce(lambda ends, step: halve(step, ends), range(HALVINGS), ends)
+        else:
+            ends = jax.lax.fori_loop(0, HALVINGS, halve, ends)
+        return (ends[0] + ends[1]) / 2
 
     def stop(self, a: Any) -> Any:
         """`a` without its derivative."""

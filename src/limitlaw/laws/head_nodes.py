@@ -1,0 +1,124 @@
+"""What a sum over heads is built from: nodes of the mixing law, their weights, and draws of them."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from limitlaw.arguments import is_traced, non_negative, positive_int
+from limitlaw.laws.panels import compressed
+from limitlaw.laws.transform import Transform
+
+
+@dataclasses.dataclass(frozen=True)
+class Nodes:
+    """Variances v (G, N) with weights w (G, N) of row sums one, and weights u (G,) of the rows.
+
+    φ(t) = (Σ_g u_g (Σ_k w_gk e^{−t² v_gk/(2pq)})^p)^q, p = `inner`, q = `outer`.
+    """
+
+    variances: Any
+    weights: Any
+    groups: Any
+    inner: int
+    outer: int
+
+    @property
+    def traced(self) -> bool:
+        """Is anything inside a JAX transformation?"""
+        return any(map(is_traced, (self.variances, self.weights, self.groups)))
+
+    @property
+    def xp(self) -> Any:
+        """NumPy, or jax.numpy where something is traced."""
+        return jnp if self.traced else np
+
+    def moments(self, j: int) -> Any:
+        """Σ_k w_gk v_gk^j, for each g."""
+        return (self.weights * self.variances**j).sum(1)
+
+    def variance(self) -> Any:
+        """E v."""
+        return (self.groups * self.moments(1)).sum()
+
+    def atom(self) -> Any:
+        """P(Y = 0)."""
+        zero = self.xp.where(self.variances == 0, self.weights, 0).sum(1)
+        return 0.0 if self.traced else float((self.groups * zero**self.inner).sum() ** self.outer)
+
+    def ends(self) -> tuple[Any, Any]:
+        """The smallest and the largest variance that carry weight."""
+        carries = self.weights > 0
+        v = self.variances
+        return self.xp.where(carries, v, self.xp.inf).min(), self.xp.where(carries, v, 0).max()
+
+    def transform(self, reach: float | None = None) -> Transform:
+        """φ; with `reach`, on few nodes, for contours through the saddle points of |x| ≤ reach."""
+        centre = self.variance()
+        if reach is None:
+            return Transform(self.variances, self.weights, self.groups, self.inner, self.outer, centre, self.xp)
+        growth = (reach / centre) ** 2 / (2 * self.inner * self.outer)  # θ ≤ x/E v
+        nodes, weights = compressed(self.variances, self.weights, growth)
+        return Transform(nodes, weights, self.groups, self.inner, self.outer, centre)
+
+    def blocks(self, count: int) -> list["Nodes"]:
+        """Consecutive parts, of rows where those are many and else of each row: independent, where the nodes are."""
+        G, N = self.variances.shape
+        axis = 0 if G >= count or G > N else 1
+        parts = np.array_split(np.arange(self.variances.shape[axis]), min(count, self.variances.shape[axis]))
+        laws = []
+        for part in parts:
+            w = np.take(self.weights, part, axis)
+            u = self.groups[part] if axis == 0 else self.groups
+            w, u = w / w.sum(1, keepdims=True), u / u.sum()
+            laws.append(Nodes(np.take(self.variances, part, axis), w, u, self.inner, self.outer))
+        return laws
+
+    def draw(self, key: Array, count: int) -> Array:
+        """The average of v over the heads, drawn `count` times: a row for every p heads, and a node for each."""
+        rows, nodes = jnp.cumsum(jnp.asarray(self.groups)), jnp.cumsum(jnp.asarray(self.weights), axis=1)
+        G, N = self.variances.shape
+        ends = (nodes / nodes[:, -1:] + jnp.arange(G)[:, None]).reshape(-1)
+        values = jnp.asarray(self.variances).reshape(-1)
+        total = jnp.zeros(count)
+        for block in jax.random.split(key, self.outer):
+            first, *keys = jax.random.split(block, self.inner + 1)
+            g = jnp.searchsorted(rows, jax.random.uniform(first, (count,)) * rows[-1], side="right")
+            g = jnp.minimum(g, G - 1)
+            for k in keys:
+                index = jnp.searchsorted(ends, g + jax.random.uniform(k, (count,)), side="right")
+                total = total + values[jnp.clip(index, g * N, g * N + N - 1)]
+        return total / (self.inner * self.outer)
+
+
+def head_nodes(variances: Any, heads: Any, weights: Any, groups: Any, shared: Any) -> Nodes:
+    """The arguments of a sum over heads, checked."""
+    heads, shared = positive_int("heads", heads), positive_int("shared", shared)
+    if heads % shared:
+        raise ValueError(f"shared must divide heads, got shared={shared} for {heads} heads")
+    v = non_negative("variances", variances)
+    if v.ndim not in (1, 2) or 0 in v.shape:
+        raise ValueError(f"variances must have shape (nodes,) or (groups, nodes), not empty, got shape {v.shape}")
+    shape = v.shape
+    w = np.ones(shape) if weights is None else non_negative("weights", weights)
+    if w.shape != shape:
+        raise ValueError(f"weights must have the shape of variances, {shape}, got shape {w.shape}")
+    v, w = v.reshape(-1, shape[-1]), w.reshape(-1, shape[-1])
+    u = np.ones(len(v)) if groups is None else non_negative("groups", groups)
+    if u.shape != (len(v),):
+        raise ValueError(f"groups must have shape {(len(v),)}, one weight per row of variances, got shape {u.shape}")
+    inner, outer = (shared, heads // shared) if shared > 1 else (heads, 1)
+    return Nodes(v, _normalised("weights", w), _normalised("groups", u), inner, outer)
+
+
+def _normalised(name: str, w: Any) -> Any:
+    """Rows of sum one; those that already are stay as they are, bit for bit."""
+    total = w.sum(-1, keepdims=True)
+    if is_traced(w):
+        return w / total
+    if (total <= 0).any():
+        raise ValueError(f"{name} must have a positive sum, got all zeros")
+    return w if (abs(total - 1) < 1e-9).all() else w / total
