@@ -22,12 +22,13 @@ RANK = dict.fromkeys(LEAVES, 0) | {
     "nn": 4,
     "engines": 4,
     "divergence": 4,
-    "": 5,
-    "experiments": 6,
-    "figures": 6,
-    "torch": 6,
-    "cli": 7,
-    "__main__": 8,
+    "presets": 5,
+    "": 6,
+    "experiments": 7,
+    "figures": 7,
+    "torch": 7,
+    "cli": 8,
+    "__main__": 9,
 }
 
 

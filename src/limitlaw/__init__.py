@@ -3,12 +3,24 @@
 from limitlaw.engines.dense import simulate
 from limitlaw.engines.finite import finite, finite_samples
 from limitlaw.engines.limit import average_law, kernel, limit
-from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, load
+from limitlaw.laws import (
+    Combination,
+    Empirical,
+    Gaussian,
+    GaussianMixture,
+    HeadSum,
+    Law,
+    Pushforward,
+    RandomKernel,
+    Tokens,
+    load,
+)
 from limitlaw.nn.attention import attention
 from limitlaw.nn.convolution import conv1d, conv2d, readout
 from limitlaw.nn.feedforward import dense, mlp
 from limitlaw.nn.norms import layernorm, rmsnorm
 from limitlaw.nn.recurrent import gru, lstm, rnn
+from limitlaw.presets import attention_law
 from limitlaw.program.check import check
 from limitlaw.program.functions import (
     apply,
@@ -50,15 +62,18 @@ __all__ = [
     "Empirical",
     "Gaussian",
     "GaussianMixture",
+    "HeadSum",
     "Law",
     "Matrix",
     "Pushforward",
     "RandomKernel",
     "Scalars",
+    "Tokens",
     "Wide",
     "abs",
     "apply",
     "attention",
+    "attention_law",
     "average",
     "average_law",
     "check",

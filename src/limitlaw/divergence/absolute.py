@@ -10,13 +10,13 @@ ENDS = np.array([-1.0, 1.0])
 
 
 def integral(panels: Panels, d: Float[np.ndarray, " x"]) -> float:
-    """∫ |d|: on a panel where d changes sign, the antiderivative of its polynomial between the roots."""
-    c = panels.coefficients(d)
+    """∫ |d|: on a panel where d changes sign, the antiderivative of the polynomial d dx/du between the roots."""
+    c = panels.coefficients(d * panels.slopes)
     ends = legendre.legval(ENDS, c.T)
     signs = np.sign(np.concatenate([d.reshape(-1, ORDER), ends], 1))
     mixed = (signs.min(1) < 0) & (signs.max(1) > 0)
     plain = (panels.weights * np.abs(d)).reshape(-1, ORDER).sum(1)
-    split = [_between_roots(Legendre(c[i])) * (panels.hi[i] - panels.lo[i]) / 2 for i in np.flatnonzero(mixed)]
+    split = [_between_roots(Legendre(c[i])) for i in np.flatnonzero(mixed)]
     return float(plain[~mixed].sum() + sum(split))
 
 

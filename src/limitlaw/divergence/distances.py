@@ -9,7 +9,7 @@ from jaxtyping import Float
 from limitlaw.divergence.absolute import integral, maximum
 from limitlaw.divergence.blocks import Blocks, blocks
 from limitlaw.divergence.checking import check_density, check_numbers
-from limitlaw.divergence.edges import edges
+from limitlaw.divergence.edges import first_panels
 from limitlaw.divergence.noise import Noise, noise
 from limitlaw.divergence.panels import Panels, resolve
 from limitlaw.divergence.result import Divergence
@@ -85,8 +85,8 @@ def _difference(
     p, q = laws
     count = len(p.parts)
     integrand = lambda values: p.weights @ values[:count] - q.weights @ values[count:]  # noqa: E731
-    ends = edges(p.whole, q.whole, lambda x: integrand(rows(x)))
+    panels = first_panels(p.whole, q.whole, rows, integrand)
     sampled = "sampled" in (p.whole.kind, q.whole.kind)
     tolerance = math.inf if rough else TOLERANCE_SAMPLED if sampled else TOLERANCE
-    panels, values = resolve(rows, integrand, ends, lambda scale: tolerance * scale + ROUNDING)
+    panels, values = resolve(rows, integrand, panels, lambda scale: tolerance * scale + ROUNDING)
     return panels, integrand(values), values

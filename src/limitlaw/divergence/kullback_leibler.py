@@ -6,7 +6,7 @@ from typing import Any
 from limitlaw.arguments import positive_int
 from limitlaw.divergence.blocks import blocks
 from limitlaw.divergence.checking import check_density, check_laws
-from limitlaw.divergence.edges import edges
+from limitlaw.divergence.edges import first_panels
 from limitlaw.divergence.integrand import relative
 from limitlaw.divergence.joint import joint_kl
 from limitlaw.divergence.pair import Pair, estimate
@@ -42,8 +42,8 @@ def kl(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
 def _kl_of_numbers(pair: Pair) -> Divergence:
     integrand = lambda rows: relative(*pair.logs(rows))  # noqa: E731
     tolerance = TOLERANCE_SAMPLED if pair.sampled else TOLERANCE
-    ends = edges(pair.p.whole, pair.q.whole, lambda x: integrand(pair.rows(x)))
-    panels, rows = resolve(pair.rows, integrand, ends, lambda D: tolerance * D + 0.3 * rounding(D))
+    panels = first_panels(pair.p.whole, pair.q.whole, pair.rows, integrand)
+    panels, rows = resolve(pair.rows, integrand, panels, lambda D: tolerance * D + 0.3 * rounding(D))
     value, variance = estimate(pair, panels.nodes, panels.weights, rows)
     if value == math.inf:
         return Divergence(math.inf, 0.0)

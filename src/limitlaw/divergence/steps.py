@@ -8,7 +8,7 @@ from jaxtyping import Float
 from numpy.polynomial import legendre
 
 from limitlaw.divergence.blocks import Blocks
-from limitlaw.divergence.edges import edges
+from limitlaw.divergence.edges import first_panels
 from limitlaw.divergence.panels import Panels, resolve
 from limitlaw.divergence.tails import Tails
 from limitlaw.laws import Empirical, Law
@@ -19,13 +19,14 @@ TOLERANCE = 1e-10
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """d = F_p − F_q on cells between neighbouring points, from `left` to `right`: constant where both are stepped.
+    """d = F_p − F_q on cells between neighbouring points, at both ends and in the middle, and continuous inside.
 
-    Between samples the smooth F is taken as linear on cells much smaller than its panels.
+    Cells are much smaller than the panels of a smooth F: there Simpson's rule, and straight lines where d changes sign.
     """
 
     points: Float[np.ndarray, " cells+1"]
     left: Float[np.ndarray, " cells"]
+    middle: Float[np.ndarray, " cells"]
     right: Float[np.ndarray, " cells"]
     coarse: Any = None  # the same with cells twice as large
 
@@ -35,19 +36,20 @@ class Steps:
         if isinstance(p, Empirical) and isinstance(q, Empirical):
             points = np.unique(np.concatenate([p._sorted[0], q._sorted[0]]))
             d = np.asarray(p.cdf(points[:-1])) - np.asarray(q.cdf(points[:-1]))
-            return cls(points, d, d)
+            return cls(points, d, d, d)
         stepped, smooth = (p, q) if isinstance(p, Empirical) else (q, p)
         assert isinstance(stepped, Empirical)
         function = Smooth.of(smooth)
         return dataclasses.replace(_cells(stepped, function, FINE), coarse=_cells(stepped, function, FINE // 2))
 
     def integral(self) -> tuple[float, float]:
-        """∫ |d| for d linear on cells, and its error."""
-        low, high = np.abs(self.left), np.abs(self.right)
+        """∫ |d|, and its error from cells twice as large."""
+        low, inner, high = (np.abs(d) for d in (self.left, self.middle, self.right))
         total = low + high
-        crossed = (low**2 + high**2) / np.where(total > 0, total, 1)
-        value = float(np.diff(self.points) @ np.where(self.left * self.right < 0, crossed, total)) / 2
-        return value, 0.0 if self.coarse is None else abs(value - self.coarse.integral()[0]) / 3
+        crossed = (low**2 + high**2) / np.where(total > 0, total, 1) / 2
+        means = np.where(self.left * self.right < 0, crossed, (total + 4 * inner) / 6)
+        value = float(np.diff(self.points) @ means)
+        return value, 0.0 if self.coarse is None else abs(value - self.coarse.integral()[0])
 
     def maximum(self) -> float:
         """sup |d|, which lies at the ends of cells, since each F rises."""
@@ -66,17 +68,15 @@ class Smooth:
         """The panels resolve the tails themselves; each lies on one side of the middle."""
         whole = Blocks(law, (law,), np.ones(1))
         tails = Tails.of((whole,))
-        ends = edges(law, law, lambda x: tails.rows(x)[0])
-        ends = np.unique(np.append(ends, tails.middle))
-        panels, rows = resolve(tails.rows, lambda rows: rows[0], ends, lambda scale: TOLERANCE * scale)
+        panels = first_panels(law, law, tails.rows, lambda rows: rows[0], (tails.middle,))
+        panels, rows = resolve(tails.rows, lambda rows: rows[0], panels, lambda scale: TOLERANCE * scale)
         values = rows[0] + np.where(panels.nodes > tails.middle, 1.0, 0.0)
         return cls(panels, panels.coefficients(values))
 
     def at(self, x: Float[np.ndarray, " x"], inside: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
         """F at x by the polynomial of the panel that `inside` lies in: at a jump, the limit from that side."""
         i = np.clip(np.searchsorted(self.panels.lo, inside, side="right") - 1, 0, len(self.panels.lo) - 1)
-        lo, hi = self.panels.lo[i], self.panels.hi[i]
-        u = np.clip(2 * (x - lo) / (hi - lo) - 1, -1, 1)
+        u = self.panels.coordinate(x, i)
         F = np.clip(legendre.legval(u, self.coefficients[i].T, tensor=False), 0, 1)
         return np.where(inside < self.panels.lo[0], 0.0, np.where(inside > self.panels.hi[-1], 1.0, F))
 
@@ -87,4 +87,4 @@ def _cells(stepped: Empirical, smooth: Smooth, fine: int) -> Steps:
     points = np.unique(np.concatenate([stepped._sorted[0], grid, smooth.panels.hi[-1:]]))
     a, b = points[:-1], points[1:]
     level, middle = np.asarray(stepped.cdf(a)), (a + b) / 2
-    return Steps(points, level - smooth.at(a, middle), level - smooth.at(b, middle))
+    return Steps(points, *(level - smooth.at(x, middle) for x in (a, middle, b)))

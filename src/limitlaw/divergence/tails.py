@@ -26,5 +26,8 @@ class Tails:
         return np.concatenate([law.rows(lambda part: self.at(part, x)) for law in self.laws])
 
     def at(self, law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-        """Of one law. Both tails are asked for at all points: few shapes to compile for."""
-        return np.where(x <= self.middle, np.asarray(law.cdf(x)), -np.asarray(law.sf(x)))
+        """Of one law. Both tails are asked for at all points where both are needed: few shapes to compile for."""
+        left = x <= self.middle
+        below = np.asarray(law.cdf(x)) if left.any() else 0.0
+        above = np.asarray(law.sf(x)) if not left.all() else 0.0
+        return np.where(left, below, -above)

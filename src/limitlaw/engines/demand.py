@@ -10,7 +10,7 @@ Three rewrites, none of which knows about `attention()`:
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ WHOLE = slice(None)
 class Inner(ops.Op):
     """D^{-1} Σ_α v_α w_α, entry by entry of the batch."""
 
+    entrywise: ClassVar[bool] = True
     v: Value
     w: Value
     dim: Dim

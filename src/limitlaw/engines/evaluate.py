@@ -56,7 +56,7 @@ class Limit:
         self.static = Static.of(Plan(demanded(finite)), self.heads, coarse)
         self.recipe: list[float] = []
         self.head_recipe: list[float] = []
-        self.quadrature = self._overflows = False
+        self.quadrature = self.overflows = False
         self.dimensions = 0  # of the nodes for nonlinearities
         if is_random(self.static) or _is_rough(self.static) or self._draws_coordinates():
             jax.eval_shape(self._recorded)
@@ -82,7 +82,7 @@ class Limit:
         draw = InfiniteDraw(self.static, source, None)
         result = self.figure(draw)
         self.dimensions = draw.moments.nodes.dimensions
-        self.recipe, self.head_recipe, self._overflows = source.recipe, source.table_recipe, source.overflows
+        self.recipe, self.head_recipe, self.overflows = source.recipe, source.table_recipe, source.overflows
         return result
 
     def _evaluated(self, source: Quasi, table: Any) -> Any:
@@ -109,23 +109,16 @@ class Limit:
     def _once(self, seed: int) -> Any:
         return self._draw(jnp.zeros(0), jax.random.key(seed), self._table(NODES, seed), self._heads(seed))
 
-    @property
-    def extra_draws(self) -> bool:
-        """Are there more draws than a point holds?"""
-        return self._overflows
-
     def at(self, rows: Any) -> Any:
         """The figure at given points instead of drawn ones: numbers in the order of `recipe`, one row for each."""
-        keys = jnp.broadcast_to(jax.random.key(0), (len(rows),))
+        key = jax.random.key(0)
         if is_traced(rows) or self.traced:
-            return self.draws(jnp.asarray(rows), keys, None, None)
-        size = self._batch(len(rows))
+            return self.draws(jnp.asarray(rows), jnp.broadcast_to(key, (len(rows),)), None, None)
+        size = self._batch(MOST_DRAWS)
         missing = -len(rows) % size
-        padded = np.concatenate([rows, np.zeros((missing, rows.shape[1]))])
-        parts = [
-            self.draws(jnp.asarray(part), keys[:size], None, None) for part in padded.reshape(-1, size, rows.shape[1])
-        ]
-        return jax.tree.map(lambda *a: jnp.concatenate(a)[: len(rows)], *parts)
+        batches = np.concatenate([rows, np.zeros((missing, rows.shape[1]))]).reshape(-1, size, rows.shape[1])
+        parts = [np.asarray(self.draws(batch, jnp.broadcast_to(key, (size,)), None, None)) for batch in batches]
+        return np.concatenate(parts)[: len(rows)]
 
     def _table(self, count: int, seed: int) -> Any:
         return jnp.asarray(nodes(count, self.dimensions, seed)) if self.uses_nodes else None

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced, positive_int, require_float64
-from limitlaw.engines import common, coordinate, wide_scores
+from limitlaw.engines import common, coordinate, head_laws, wide_scores
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import Conditions, is_random, prepared
 from limitlaw.engines.infinite import InfiniteDraw
@@ -17,7 +17,7 @@ from limitlaw.engines.nodes import Nodes
 from limitlaw.engines.observed import observed
 from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts
-from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel
+from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, Tokens
 from limitlaw.numerics.quasi import nodes as quasi_nodes
 from limitlaw.program import ops
 from limitlaw.program.check import check
@@ -33,9 +33,10 @@ PSI_NODES, PSI_NODES_EACH = 2**16, 2**12  # for E[ψ(Z) | scores]: where that is
 def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law:
     """The law of one coordinate of y as n → ∞ (Corollary 3.2).
 
-    Without random scores it is a Gaussian with closed-form or quadrature covariance, or the image of one. Otherwise it
-    is a Gaussian mixture over `samples` draws of the scores, which are the points of a scrambled Sobol sequence: the
-    same at every call, or another scrambling for each `key`. Their standard errors are stated as if they were
+    Without random scores it is a Gaussian with closed-form or quadrature covariance, or the image of one. A sum of
+    heads that are i.i.d. given the incoming kernel is a `HeadSum`, to many digits for few tokens. Otherwise it is a
+    Gaussian mixture over `samples` draws of the scores, which are the points of a scrambled Sobol sequence: the same at
+    every call, or another scrambling for each `key`. Standard errors of mixtures are stated as if these were
     independent draws, which overstates them. What `check` refuses is refused here, for the same reason.
     """
     value = _checked("limit", y)
@@ -43,6 +44,10 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
     if not isinstance(value, Wide):
         return _law_of_numbers(value, samples, key, beyond)
     phi, parts = common.last_step(value)
+    if phi is None and value.dim.wide and not is_infinite(value.shape):
+        law = _law_of_heads(value, samples, key, beyond)
+        if law is not None:
+            return law
     count = _samples(parts, samples)
     conditions = prepared(parts, _law_figure).conditions(count, key)
     event = (len(parts),) * (len(parts) > 1) + finite_shape(value.shape)
@@ -79,6 +84,23 @@ def average_law(y: Wide, psi: Callable[[Any], Any], samples: int | None = None, 
     conditions = prepared((value,), functools.partial(_average_figure, psi)).conditions(_samples((), samples), key)
     kind = "quadrature" if conditions.kind == "exact" else conditions.kind
     return Empirical(conditions.arrays, kind, check(y).beyond)
+
+
+def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
+    """Where heads are i.i.d. given the kernel: of one number by inversion, of several a mixture with such marginals."""
+    if not y.shape:
+        return head_laws.law_of_one_number(y, samples, key, beyond)
+    axis = head_laws.axis_of_heads(y)
+    if axis is None or axis.kernel_is_random or not axis.is_random:
+        return None
+
+    def joint() -> Law:
+        if axis.heads > head_laws.MANY:
+            return head_laws.pooled(y, axis, samples, key, beyond)
+        return _law(None, prepared((y,), _law_figure).conditions(_samples((y,), samples), key), shape, beyond, False)
+
+    shape = finite_shape(y.shape)
+    return Tokens(shape, joint, lambda i: limit(y[i], samples, key), beyond, head_laws.diverges(axis))
 
 
 def _checked(name: str, y: Any) -> Any:

@@ -9,6 +9,7 @@ from limitlaw.laws.loading import load
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.pushforward import Pushforward
 from limitlaw.laws.random_kernel import RandomKernel
+from limitlaw.laws.tokens import Tokens
 
 __all__ = [
     "Atoms",
@@ -20,5 +21,6 @@ __all__ = [
     "Law",
     "Pushforward",
     "RandomKernel",
+    "Tokens",
     "load",
 ]

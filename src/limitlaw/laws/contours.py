@@ -22,7 +22,7 @@ DIGITS = 40.0  # errors are e^{−40} of the integrand at the saddle
 WIDTH = 24.0  # c, in units of the integrand's width 1/√K''
 STRIP = 0.38  # how far in u the integrand is analytic and decays: a little less than π/8
 STEP = 2.0  # between saddles, in the same units: a point in between loses e^{1/2}
-BLOCK, LIMIT = 32, 2048  # nodes at a time, and at most
+BLOCK, LIMIT = 32, 8192  # nodes at a time, and at most
 MOST = 1000  # contours
 CELLS = 2**21  # numbers held at a time
 

@@ -35,8 +35,8 @@ def compressed(
     W = _interpolated(y.reshape(-1), w, index, count * G, points).reshape(G, count, DEGREE)
     kept = (W != 0).any((0, 2))
     nodes = (middle[:, None] + half[:, None] * points)[kept].reshape(-1)
-    W = W[:, kept].reshape(G, -1)
-    return (nodes, W) if not zero.any() else (np.append(nodes, 0.0), np.append(W, zero[:, None], axis=1))
+    flat = W[:, kept].reshape(G, -1)
+    return (nodes, flat) if not zero.any() else (np.append(nodes, 0.0), np.append(flat, zero[:, None], axis=1))
 
 
 def _edges(low: float, high: float, growth: float) -> np.ndarray:

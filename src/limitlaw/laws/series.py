@@ -16,7 +16,10 @@ def power(a: list[Any], exponent: int) -> list[Any]:
 
 
 def even_moment(n: int, powers: list[Any], groups: Any, inner: int, outer: int) -> Any:
-    """E Y^{2n} for E e^{θY} = (Σ_g u_g (Σ_k w_gk e^{λ v_gk})^p)^q, λ = θ²/(2pq); `powers`: Σ_k w_gk v_gk^j, j = 0 … n."""
+    """E Y^{2n} for E e^{θY} = (Σ_g u_g (Σ_k w_gk e^{λ v_gk})^p)^q, λ = θ²/(2pq).
+
+    `powers`: Σ_k w_gk v_gk^j for j = 0 … n; `inner`: p; `outer`: q.
+    """
     one = 0 * powers[0] + 1
     within = power([one, *(powers[j] / math.factorial(j) for j in range(1, n + 1))], inner)
     c = power([(groups * c).sum() for c in within], outer)

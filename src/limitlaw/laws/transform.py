@@ -50,7 +50,7 @@ class Transform:
     def log_average(self, e: Any, average: Callable[[Any], Any]) -> Any:
         """log Σ w exp(e) for exponents e (n, …): log1p Σ w expm1(e), or relative to the largest where that is big."""
         xp = self.xp
-        most = e.real.max(axis=tuple(range(1, e.ndim)))
+        most = self.stop(e.real.max(axis=tuple(range(1, e.ndim))))
         big = most > 1
         if xp is np:
             out = np.empty((len(e), *average(np.ones((1, *e.shape[1:]))).shape[1:]), e.dtype)
@@ -132,3 +132,8 @@ class Transform:
         """The same without derivatives: where contours run does not matter to the integral."""
         arrays = {name: self.stop(getattr(self, name)) for name in ("nodes", "weights", "groups", "centre")}
         return dataclasses.replace(self, **arrays)
+
+    def in_jax(self) -> "Transform":
+        """The same with JAX arrays."""
+        v, w, u, centre = map(jnp.asarray, (self.nodes, self.weights, self.groups, self.centre))
+        return Transform(v, w, u, self.inner, self.outer, centre, jnp)

@@ -10,10 +10,13 @@ from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.program import ops, shapes
 from limitlaw.program.dependence import LINEAR, terms
 from limitlaw.program.facts import Program, is_drawn
+from limitlaw.program.head_axis import with_few_heads
 from limitlaw.program.ops import MatMul, Value
 from limitlaw.program.report import Finding, Report, Verdict
 from limitlaw.program.score_rules import assumption_a, assumption_b, scores_have_a_limit
 from limitlaw.program.values import Indexable, Wide
+
+MANY = 64  # heads beyond which two stand for them all: which members of a family meet takes memory of their square
 
 
 def check(y: Value | tuple[Value, ...]) -> Report:
@@ -22,7 +25,7 @@ def check(y: Value | tuple[Value, ...]) -> Report:
     for value in outputs:
         if not isinstance(value, Indexable):
             raise TypeError(f"check needs a value of a program (Wide or Scalars), got {type(value).__name__}")
-    program = Program(outputs)
+    program = Program(with_few_heads(outputs, MANY))
     return Report(tuple(finding for rule in RULES for finding in rule(program)))
 
 

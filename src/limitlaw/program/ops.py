@@ -7,7 +7,7 @@ instructions are two random variables.
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,7 +33,9 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Op:
-    """An instruction."""
+    """An instruction. `entrywise`: it acts on each batch entry by itself, with broadcasting."""
+
+    entrywise: ClassVar[bool] = False
 
     @property
     def inputs(self) -> tuple[Value, ...]:

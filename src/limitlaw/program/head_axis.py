@@ -5,17 +5,19 @@ every entry along it being made in the same way from matrices of its own. It can
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from limitlaw.arguments import is_traced
-from limitlaw.engines.demand import Inner
 from limitlaw.program import ops
+from limitlaw.program.facts import is_drawn
 from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import Shape
+from limitlaw.program.values import Wide
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,24 +28,56 @@ class HeadAxis:
     heads: int
     places: dict[Value | Matrix, int]  # where the axis is, counted from the last: 1, 2, …
 
+    @property
+    def kernel_is_random(self) -> bool:
+        """Does anything common to several heads stay random in the limit?"""
+        return self.heads > 1 and any(_is_random(v) for v in ancestors([self.term]) if v not in self.places)
+
+    @property
+    def is_random(self) -> bool:
+        """Does anything stay random in the limit?"""
+        return any(map(_is_random, ancestors([self.term])))
+
     def resized(self, count: int) -> Value:
         """The terms of `count` heads, by the same program."""
-        rebuilt: dict[Value, Value] = {}
-        matrices: dict[Matrix, Matrix] = {}
+        return _rebuilt((self.term,), self.places, count)[0]
 
-        def replaced(content: Any) -> Any:
-            if isinstance(content, Value):
-                return rebuilt[content]
-            if isinstance(content, Matrix) and content in self.places:
-                shape = _resized(content.shape, self.places[content], count)
-                return matrices.setdefault(content, Matrix(content.std, shape, content.rows, content.cols))
-            return tuple(map(replaced, content)) if isinstance(content, tuple) else content
 
-        for v in ancestors([self.term]):
-            fields = {f.name: replaced(getattr(v.op, f.name)) for f in dataclasses.fields(v.op)}
-            shape = _resized(v.shape, self.places[v], count) if v in self.places else v.shape
-            rebuilt[v] = dataclasses.replace(v, op=dataclasses.replace(v.op, **fields), shape=shape)
-        return rebuilt[self.term]
+def with_few_heads(outputs: tuple[Value, ...], most: int) -> tuple[Value, ...]:
+    """The same outputs with two heads in place of more than `most`, where heads are i.i.d.: all that `check` needs."""
+    for v in ancestors(outputs):
+        op = v.op
+        if isinstance(op, ops.Sum) and op.normalised and len(op.axes) == 1 and most < op.x.shape[op.axes[0]] < math.inf:
+            axis = _followed(op)
+            if axis is not None:
+                return with_few_heads(_rebuilt(outputs, axis.places, 2), most)
+    return outputs
+
+
+def _rebuilt(outputs: tuple[Value, ...], places: dict[Value | Matrix, int], count: int) -> tuple[Value, ...]:
+    """The outputs by a program whose axis at `places` has size `count`."""
+    rebuilt: dict[Value, Value] = {}
+    matrices: dict[Matrix, Matrix] = {}
+
+    def replaced(content: Any) -> Any:
+        if isinstance(content, Value):
+            return rebuilt[content]
+        if isinstance(content, Matrix) and content in places:
+            shape = _resized(content.shape, places[content], count)
+            return matrices.setdefault(content, Matrix(content.std, shape, content.rows, content.cols))
+        return tuple(map(replaced, content)) if isinstance(content, tuple) else content
+
+    for v in ancestors(outputs):
+        fields = {f.name: replaced(getattr(v.op, f.name)) for f in dataclasses.fields(v.op)}
+        shape = _resized(v.shape, places[v], count) if v in places else v.shape
+        rebuilt[v] = dataclasses.replace(v, op=dataclasses.replace(v.op, **fields), shape=shape)
+    return tuple(rebuilt[v] for v in outputs)
+
+
+def _is_random(v: Value) -> bool:
+    if isinstance(v.op, ops.Dot):
+        return v.op.scaling == "sqrt" if v.op.dim.wide else True
+    return isinstance(v, Wide) and not v.dim.wide and is_drawn(v)
 
 
 def _resized(shape: Shape, place: int, count: int) -> Shape:
@@ -51,15 +85,20 @@ def _resized(shape: Shape, place: int, count: int) -> Shape:
 
 
 def head_axis(y: Value) -> HeadAxis | None:
-    """The axis of heads of one output number y, or None where its heads are not known to be i.i.d."""
+    """The axis of heads of outputs y, or None where their heads are not known to be i.i.d."""
     while isinstance(y.op, ops.Index) and set(y.op.x.shape) <= {1}:
         y = y.op.x
     op = y.op
-    if not isinstance(op, ops.Sum) or not op.normalised or len(op.axes) != 1 or not set(y.shape) <= {1}:
+    if not isinstance(op, ops.Sum) or not op.normalised or len(op.axes) != 1:
         return None
+    return _followed(op)
+
+
+def _followed(op: ops.Sum) -> HeadAxis | None:
+    """The axis of a normalised sum, followed back to the matrices."""
     heads = int(op.x.shape[op.axes[0]])
-    if heads < 2:
-        return None
+    if heads == 1:
+        return HeadAxis(op.x, 1, {})
     places = _Places(heads)
     if not places.follow(op.x, op.x.ndim - op.axes[0]):
         return None
@@ -107,16 +146,7 @@ Sources = list[tuple[Value, int]]
 def _sources(v: Value, op: Any, place: int) -> Sources | None:
     """What an instruction reads, and where the axis is there; None where it cannot be followed."""
     match op:
-        case (
-            ops.MatMul()
-            | ops.Rotary()
-            | ops.Scale()
-            | ops.Add()
-            | ops.Map()
-            | ops.Apply(core=0)
-            | ops.Average()
-            | Inner()
-        ):
+        case ops.MatMul() | ops.Rotary() | ops.Scale() | ops.Add() | ops.Map() | ops.Apply(core=0) | ops.Average():
             return [(u, place) for u in op.inputs]
         case ops.Apply(core=1):
             return [(u, place) for u in op.inputs] if place > 1 else None
@@ -131,7 +161,7 @@ def _sources(v: Value, op: Any, place: int) -> Sources | None:
             return [(op.x, op.x.ndim - kept[v.ndim - place])]
         case ops.Index():
             return _indexed(v, op, place)
-    return None
+    return [(u, place) for u in op.inputs] if op.entrywise else None
 
 
 def _indexed(v: Value, op: ops.Index, place: int) -> Sources | None:

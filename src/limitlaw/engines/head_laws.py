@@ -1,0 +1,68 @@
+"""Laws of outputs that are sums over i.i.d. heads: φ_H(t) = φ_1(t/√H)^H for one number, mixtures for several."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.arguments import is_traced
+from limitlaw.engines.demand import demanded
+from limitlaw.engines.evaluate import prepared, seed_of
+from limitlaw.engines.infinite import InfiniteDraw
+from limitlaw.engines.mixing import mixing_law
+from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
+from limitlaw.numerics.quasi import Points
+from limitlaw.program import ops
+from limitlaw.program.graph import ancestors
+from limitlaw.program.head_axis import HeadAxis, head_axis
+from limitlaw.program.shapes import finite_shape
+
+MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
+POOL, DRAWS = 2**11, 2**13
+
+
+def law_of_one_number(y: Any, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
+    """The law of an output y without batch axes, where its heads are i.i.d. given a deterministic kernel."""
+    mixing = mixing_law(y, samples, key)
+    if mixing is None:
+        return None
+    v = mixing.variances
+    if not is_traced(v) and np.ptp(np.asarray(v)) <= 1e-14 * np.max(np.asarray(v)):
+        return Gaussian(0.0, jnp.asarray(v)[0], "exact", beyond)
+    return HeadSum(v, mixing.heads, mixing.weights, kind=mixing.kind, beyond=beyond)
+
+
+def axis_of_heads(y: Any) -> HeadAxis | None:
+    """The axis of heads of outputs y; a single head is one, too."""
+    (demand,) = demanded((y,))
+    return head_axis(demand)
+
+
+def diverges(axis: HeadAxis) -> bool:
+    """Is the joint density infinite where all outputs are equal: one head whose tokens may all see the same one?"""
+    softmax = [v.op for v in ancestors([axis.term]) if isinstance(v.op, ops.Apply) and v.op.name == "softmax"]
+    return axis.heads == 1 and any(len(op.args) == 1 for op in softmax)
+
+
+def pooled(y: Any, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[str, ...]) -> GaussianMixture:
+    """The joint law of y given a pool of draws of one head: H heads are a multinomial number of each.
+
+    The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances.
+    """
+    program = prepared((axis.resized(1),), _covariance_figure)
+    seed = seed_of(key)
+    C = np.asarray(program.at(Points(program.recipe, seed).take(POOL)))
+    draws = DRAWS if samples is None else samples
+    counts = np.random.default_rng(seed).multinomial(axis.heads, np.full(POOL, 1 / POOL), size=draws)
+    m = math.prod(finite_shape(y.shape))
+    mean = counts.astype(float) @ C.reshape(POOL, m * m) / axis.heads
+    covariance = mean.reshape(draws, m, m) if y.shape else mean.reshape(draws)
+    return GaussianMixture(jnp.zeros((draws, *finite_shape(y.shape))), jnp.asarray(covariance), None, "sampled", beyond)
+
+
+def _covariance_figure(draw: InfiniteDraw) -> Any:
+    (y,) = draw.plan.outputs
+    m = math.prod(finite_shape(y.shape))
+    block = draw.moments.covariance(y, y)
+    return jnp.zeros((m, m)) if block is None else block.flat()

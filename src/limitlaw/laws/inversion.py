@@ -1,0 +1,168 @@
+"""Figures of a sum over heads from its transform: density, tails, quantiles, and a rule for expectations."""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from limitlaw.arguments import is_traced
+from limitlaw.laws import contours, normals
+from limitlaw.laws.averages import pad, padded_size
+from limitlaw.laws.head_nodes import Nodes
+from limitlaw.laws.roots import invert
+from limitlaw.laws.transform import Transform
+
+REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node
+GRID = 2**14  # points on each side of 0 for expectations
+TRACED_GRID = 2**8
+SCORES = np.linspace(0, 9, 2049)  # normal scores between which quantiles are interpolated, to draw
+
+
+class Inversion:
+    """Nodes and what is computed from them once: the table of contours above all.
+
+    Figures are NumPy arrays, or JAX arrays where the nodes or the points are traced.
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.atom = nodes.atom()  # P(Y = 0)
+        self.sd = nodes.xp.sqrt(nodes.variance())
+        self.point_mass = not nodes.traced and not self.sd > 0
+
+    @functools.cached_property
+    def table(self) -> contours.Table:
+        """Contours for all points that matter."""
+        reach = max(REACH[0] * self.sd, REACH[1] * math.sqrt(self.nodes.ends()[1]))
+        return contours.table(self.nodes.transform(reach), reach, self.atom)
+
+    @functools.cached_property
+    def transform(self) -> Transform:
+        """φ, for real t and for traced nodes."""
+        return self.nodes.transform(None if self.nodes.traced or self.point_mass else REACH[0] * self.sd)
+
+    def log_density(self, x: Any) -> Any:
+        """log pdf of the part without the atom."""
+        return self._at("pdf", self._magnitude(x))
+
+    def tail(self, x: Any) -> Any:
+        """P(Y > |x|)."""
+        return self._at("sf", self._magnitude(x))
+
+    def cdf(self, x: Any) -> Any:
+        """P(Y ≤ x)."""
+        tail = self.tail(x)
+        return self.module(x).where(x < 0, tail, 1 - tail)
+
+    def sf(self, x: Any) -> Any:
+        """P(Y > x)."""
+        tail = self.tail(x)
+        return self.module(x).where(x < 0, 1 - tail, tail)
+
+    def cf(self, t: Any) -> Any:
+        """φ(t) for real t."""
+        if is_traced(t) and not self.nodes.traced:
+            return jnp.exp(self.transform.in_jax().log(t.reshape(-1) + 0j)).reshape(t.shape)
+        t = self.module(t).asarray(t)
+        return self.module(t).exp(self.transform.log(t.reshape(-1) + 0j)).reshape(t.shape)
+
+    def module(self, x: Any) -> Any:
+        """NumPy, or jax.numpy where the nodes or x are traced."""
+        return jnp if self.nodes.traced or is_traced(x) else np
+
+    def _magnitude(self, x: Any) -> Any:
+        """|x|, with slope 1 at 0."""
+        return jnp.where(x < 0, -x, x) if self.module(x) is jnp else np.abs(np.asarray(x))
+
+    def _at(self, figure: str, x: Any) -> Any:
+        """log pdf, or P(Y > x), at x ≥ 0."""
+        if self.point_mass:
+            return (-np.inf if figure == "pdf" else 0.0) * self.module(x).ones(x.shape) + 0 * x
+        flat = x.reshape(-1)
+        if self.nodes.traced:
+            return _traced(self.transform, figure, flat).reshape(x.shape)
+        if is_traced(x):
+            return self.table.evaluate(figure, flat).reshape(x.shape)
+        out = np.where(np.isinf(flat), -np.inf if figure == "pdf" else 0.0, np.nan)
+        near = flat <= self.table.reach
+        out[near] = self.table.evaluate(figure, flat[near])
+        for i in np.flatnonzero(~near & np.isfinite(flat)):
+            far = self.nodes.transform(float(flat[i]))
+            out[i] = contours.direct(far, figure, flat[i : i + 1], self.atom)[0]
+        return out.reshape(x.shape)
+
+    def quantile(self, q: np.ndarray) -> np.ndarray:
+        """By symmetry the quantile of min(q, 1 − q), or minus it; 0 inside the atom."""
+        lower = np.minimum(q, 1 - q).reshape(-1)
+        inside = (lower > 0) & (lower < (1 - self.atom) / 2)
+        x = np.zeros(lower.shape)
+        if inside.any():
+            x = np.where(inside, self._lower_quantile(np.where(inside, lower, (1 - self.atom) / 4)), 0.0)
+        x = (np.where(lower <= 0, -np.inf, x) + 0 * lower).reshape(q.shape)
+        return np.where(q <= 0.5, x, -x)
+
+    def _lower_quantile(self, p: np.ndarray) -> np.ndarray:
+        """For levels below ½: between √v z of the widest and of the narrowest node, z the normal quantile."""
+        level = pad(p, padded_size(len(p)))
+        z = jax.scipy.special.ndtri(level)
+        narrow, wide = (math.sqrt(v) for v in self.nodes.ends())
+        width = float(self.sd)
+
+        def tails(x: Array) -> tuple[Array, Array, Array]:
+            F = jnp.asarray(self.cdf(np.asarray(x)))
+            return F, F, jnp.asarray(np.exp(self.log_density(np.asarray(x))))
+
+        bracket = (z * wide - 1e-9 * width, jnp.minimum(z * narrow + 1e-9 * width, 0.0))
+        return np.asarray(invert(tails, level, bracket, width * z, width))[: len(p)]
+
+    @functools.cached_property
+    def rule(self) -> tuple[Array, Array, Array]:
+        """Points y, weights of an expectation at them, and log pdf there: the trapezoidal rule in w, y = a sinh w."""
+        xp = self.nodes.xp
+        low, high = self.nodes.ends()
+        a = xp.sqrt(xp.maximum(low, 1e-12 * high))
+        half = TRACED_GRID if self.nodes.traced else GRID
+        end = xp.arcsinh(REACH[1] * xp.sqrt(high) / a)
+        w = end * np.arange(half + 1) / half
+        y = a * xp.sinh(w)
+        log = self.log_density(y)
+        weight = xp.exp(log) * a * xp.cosh(w) * end / half
+        return tuple(  # type: ignore[return-value]
+            jnp.asarray(xp.concatenate([sign * side[:0:-1], side])) for sign, side in ((-1, y), (1, weight), (1, log))
+        )
+
+    @functools.cached_property
+    def scores(self) -> tuple[Array, Array]:
+        """Quantiles x(z) at normal scores z ≥ 0, and dx/dz, which is the normal density over that at x."""
+        x = -self.quantile(np.asarray(normals.ndtr(-SCORES)))
+        slope = np.exp(-(SCORES**2) / 2 - self.log_density(x)) / math.sqrt(2 * math.pi)
+        return jnp.asarray(x), jnp.asarray(slope)
+
+
+def _traced(transform: Transform, figure: str, x: Array) -> Array:
+    """Point by point, so that memory stays bounded, in reverse too."""
+    arrays = (transform.nodes, transform.weights, transform.groups, transform.centre)
+    return _compiled(arrays, x, figure, (transform.inner, transform.outer))
+
+
+@functools.partial(jax.jit, static_argnames=("figure", "powers"))
+def _compiled(arrays: Any, x: Any, figure: str, powers: tuple[int, int]) -> Any:
+    v, w, u, centre = arrays
+    transform = Transform(v, w, u, *powers, centre, jnp)
+    return jax.lax.map(jax.checkpoint(lambda a: contours.direct(transform, figure, a[None], 0.0)[0]), x)
+
+
+@jax.jit
+def hermite(x: Any, slope: Any, z: Any) -> Any:
+    """x(z), odd in z, by cubic Hermite interpolation; on a straight line beyond the last score."""
+    h = SCORES[1]
+    s = jnp.abs(z) / h
+    i = jnp.minimum(s.astype(int), len(SCORES) - 2)
+    r = jnp.minimum(s - i, 1.0)
+    at = (1 + 2 * r) * (1 - r) ** 2 * x[i] + r**2 * (3 - 2 * r) * x[i + 1]
+    at = at + h * r * (1 - r) * ((1 - r) * slope[i] - r * slope[i + 1])
+    return jnp.sign(z) * (at + (s - i - r) * h * slope[i + 1])

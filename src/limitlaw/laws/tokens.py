@@ -1,0 +1,104 @@
+"""The joint law of several outputs whose single ones are known to many digits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.laws.averages import Estimate, exact
+from limitlaw.laws.base import Atoms, Law
+
+
+class Tokens(Law):
+    """Outputs Y of `shape` whose single entries have exact laws, `marginal(i)`, and whose joint law is a mixture.
+
+    The mixture is drawn when a joint figure is first asked for, and its figures have standard errors. `diverges` says
+    that the joint density is infinite where all entries are equal, as for one head without a mask: there the log
+    density is ∞, and near it no average over draws is reliable.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        joint: Callable[[], Law],
+        entry: Callable[[tuple[int, ...]], Law],
+        beyond: tuple[str, ...] = (),
+        diverges: bool = False,
+    ) -> None:
+        super().__init__(shape, "sampled", beyond)
+        self._make, self._entry, self._diverges = joint, entry, diverges
+        self._made: Law | None = None
+
+    @property
+    def joint(self) -> Law:
+        """The mixture of joint Gaussians."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def marginal(self, i: Any) -> Law:
+        """The law of Y[i]: exact for one entry, of the mixture for several."""
+        places = np.arange(int(np.prod(self.shape))).reshape(self.shape)[i]
+        if np.ndim(places):
+            return self.joint.marginal(i)
+        return self._entry(tuple(int(k) for k in np.unravel_index(int(places), self.shape)))
+
+    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+        """Independent draws of all entries."""
+        return self.joint.sample(key, shape)
+
+    def _logpdf(self, x: Array) -> Estimate:
+        log = self.joint._logpdf(x)
+        if not self._diverges:
+            return log
+        axes = tuple(range(-len(self.shape), 0))
+        on_diagonal = jnp.max(x, axis=axes) == jnp.min(x, axis=axes)
+        return Estimate(jnp.where(on_diagonal, jnp.inf, log.value), lambda: jnp.where(on_diagonal, 0.0, log.error()))
+
+    def _pdf(self, x: Array) -> Estimate:
+        log = self._logpdf(x)
+        return Estimate(jnp.exp(log.value), lambda: jnp.exp(log.value) * log.error())
+
+    def _cdf(self, x: Array) -> Estimate:
+        return self.joint._cdf(x)
+
+    def _sf(self, x: Array) -> Estimate:
+        return self.joint._sf(x)
+
+    def _ppf(self, q: Array) -> Estimate:
+        return self.joint._ppf(q)
+
+    def _cf(self, t: Array) -> Estimate:
+        return self.joint._cf(t)
+
+    def _mean(self) -> Estimate:
+        return exact(jnp.zeros(self.shape))
+
+    def _variance(self) -> Estimate:
+        return self.joint._variance()
+
+    def _covariance(self) -> Estimate:
+        return self.joint._covariance()
+
+    def _kurtosis(self) -> Estimate:
+        return self.joint._kurtosis()
+
+    def _moment(self, k: int) -> Estimate:
+        return self.joint._moment(k)
+
+    def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
+        return self.joint._expect(psi)
+
+    def _entropy(self) -> Estimate:
+        return self.joint._entropy()
+
+    def _atoms(self) -> tuple[Atoms, Float[Array, " atoms"]]:
+        return self.joint._atoms()
+
+    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        raise TypeError("the joint law of tokens is drawn as it is asked for: save law.joint, or law.marginal(i)")
+
+    def _description(self) -> str:
+        return "exact marginals, "

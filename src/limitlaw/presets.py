@@ -1,0 +1,46 @@
+"""Laws of common networks in one call."""
+
+from typing import Any
+
+import numpy as np
+
+from limitlaw.arguments import covariance, positive_int, real_array
+from limitlaw.engines.finite import finite
+from limitlaw.engines.limit import limit
+from limitlaw.laws import Law
+from limitlaw.nn.attention import attention
+from limitlaw.program.functions import initial
+
+SAMPLES = 2**16  # conditions of the law at finite width
+
+
+def attention_law(
+    kernel: Any,
+    heads: int | float,
+    head_dim: int | None = None,
+    scaling: str = "sqrt",
+    mask: Any = None,
+    width: int | None = None,
+    q_std: Any = 1.0,
+    k_std: Any = 1.0,
+    v_std: Any = 1.0,
+    o_std: Any = 1.0,
+    samples: int | None = None,
+    key: Any = None,
+) -> Law:
+    """The law of the outputs of one attention layer on s tokens with kernel K_jk = E[Z^{x^j} Z^{x^k}]: shape (s,).
+
+        y_i = H^{-1/2} Σ_a Σ_j A(p^a)_ij W^{O,a} W^{V,a} x_j,    p^a_ij = D^{-1/2} (W^{Q,a} x_i)ᵀ (W^{K,a} x_j)
+
+    as n → ∞, or at width n = `width`, where the tokens are Gaussian vectors. `law.marginal(i)` is one token: for few
+    tokens to many digits, whatever the number of heads. The other arguments are those of `attention`; `samples` and
+    `key` set the effort where something has to be sampled.
+    """
+    K = real_array("kernel", kernel)
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        raise ValueError(f"kernel must be a square matrix over the tokens, got shape {np.shape(K)}")
+    x = initial((K.shape[0],), cov=covariance("kernel", K, K.shape[0]))
+    y = attention(x, heads, head_dim, scaling, mask, q_std, k_std, v_std, o_std)
+    if width is None:
+        return limit(y, samples, key)
+    return finite(y, positive_int("width", width), SAMPLES if samples is None else samples, 0 if key is None else key)
