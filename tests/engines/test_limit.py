@@ -32,16 +32,14 @@ def softmax(p: np.ndarray) -> np.ndarray:
 # --- attention ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("heads", "kurtosis", "pdf"), [(1, 0.243318425, 0.653488393), (2, 0.121659213, 0.646080127)])
-def test_attention(heads: int, kurtosis: float, pdf: float) -> None:
-    """theory §7, to the accuracy of 65,536 Sobol points, which is a hundred times that of as many random ones."""
-    law = ll.limit(ll.attention(X4, heads)[0])
-    assert law.variance() == pytest.approx(0.391971443576, abs=2e-5)
-    assert law.kurtosis() == pytest.approx(kurtosis, abs=5e-4)
-    assert law.pdf(0.0) == pytest.approx(pdf, abs=3e-5)
+def test_attention() -> None:
+    """The joint mixture: variances and kurtosis of theory §7, to the accuracy of 65,536 Sobol points."""
+    law = ll.limit(ll.attention(X4, 2))
+    np.testing.assert_allclose(law.variance(), 0.391971443576, atol=5e-5)
+    np.testing.assert_allclose(law.kurtosis(), 0.121659213, atol=1e-3)
     assert law.kind == "sampled"
     assert law.beyond == ()
-    assert 2e-5 < law.error.variance() < 1e-3
+    assert 2e-5 < law.error.variance().max() < 1e-3
 
 
 def test_correlated_tokens() -> None:
@@ -52,7 +50,7 @@ def test_correlated_tokens() -> None:
         p = 0.8 * 1.1 * math.sqrt(K3[i, i]) * z @ np.linalg.cholesky(K3).T
         A = softmax(p)
         expected = (1.3 * 0.7) ** 2 * w @ np.einsum("nj,jk,nk->n", A, K3, A)
-        assert ll.limit(y[i]).variance() == pytest.approx(expected, rel=1e-4)
+        assert ll.limit(y[i]).variance() == pytest.approx(expected, rel=1e-10)
 
 
 def test_infinitely_many_heads() -> None:

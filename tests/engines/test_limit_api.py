@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Pushforward, RandomKernel
+from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, HeadSum, Pushforward, RandomKernel, Tokens
 
 X = ll.initial((3,), cov=np.eye(3) + 0.3)
 
 
 def test_deterministic() -> None:
     """Twice the same; another key, another scrambling; `samples` is how many."""
-    y = ll.attention(X, 2)[0]
-    first, second, other = ll.limit(y), ll.limit(y), ll.limit(y, key=1)
+    y = ll.attention(ll.attention(X, 2), 2)[0]
+    first, second, other = (ll.limit(y, 2048, key) for key in (None, None, 1))
     assert float(first.variance()) == float(second.variance()) != float(other.variance())
-    assert float(ll.limit(y, key=jax.random.key(1)).variance()) == float(other.variance())
+    assert float(ll.limit(y, 2048, key=jax.random.key(1)).variance()) == float(other.variance())
     assert ll.limit(y, samples=1000)._components.weights.shape == (1000,)
-    chunked = ll.limit(y, samples=5000).variance()  # more than one batch
-    assert chunked == pytest.approx(float(first.variance()), abs=1e-3)
+    chunked = ll.limit(y, samples=10_000).variance()  # more than one batch
+    assert chunked == pytest.approx(float(first.variance()), abs=5e-3)
 
 
 def test_kinds_and_labels() -> None:
@@ -32,7 +32,10 @@ def test_kinds_and_labels() -> None:
         (ll.mlp(X), Gaussian, "exact"),
         (ll.mlp(X, phi=ll.tanh), Gaussian, "quadrature"),
         (ll.relu(W @ X), Pushforward, "quadrature"),
-        (ll.attention(X, 2), GaussianMixture, "sampled"),
+        (ll.attention(X, 2), Tokens, "sampled"),
+        (ll.attention(X, 2)[0], HeadSum, "quadrature"),
+        (ll.attention(X, 2, head_dim=3)[0], HeadSum, "sampled"),
+        (ll.attention(ll.attention(X, 2), 2), GaussianMixture, "sampled"),
         ((W @ X) * (ll.Matrix() @ X), Combination, "sampled"),
         (ll.average(ll.relu(X)), Empirical, "exact"),
         (ll.dot(W @ X, ll.Matrix() @ X), Gaussian, "exact"),
@@ -95,7 +98,7 @@ def test_errors() -> None:
     with pytest.raises(TypeError, match="average_law needs vectors"):
         ll.average_law(ll.Matrix(rows=5) @ X, jnp.tanh)
     with pytest.raises(ValueError, match="would take"):
-        ll.limit(ll.attention(ll.initial((100,)), 1), samples=10**6)
+        ll.limit(ll.attention(ll.initial((100,)), 1), samples=10**6).variance()
     with jax.enable_x64(False), pytest.raises(RuntimeError, match="limit computes in float64"):
         ll.limit(X)
 

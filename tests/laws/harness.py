@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from limitlaw import nonlinearities as nl
-from limitlaw.laws import Empirical, Gaussian, GaussianMixture, Law, Pushforward
+from limitlaw.laws import Empirical, Gaussian, GaussianMixture, HeadSum, Law, Pushforward
 
 COMPONENTS = 64  # one number for all, so that compiled code is shared
 
@@ -70,6 +70,10 @@ def cases() -> list[Case]:
         Case("centred mixture", mixture(centred=True)),
         Case("weighted mixture", weighted()),
         Case("marginal", mixture(shape=(3,)).marginal(1)),
+        Case("few heads", HeadSum(0.2 + random.exponential(size=64), 3)),
+        Case("groups of heads", HeadSum(0.2 + random.exponential(size=(3, 64)), 999, random.exponential(size=(3, 64)))),
+        Case("shared heads", HeadSum(0.2 + random.exponential(size=(9, 16)), 64, kind="quadrature", shared=4)),
+        Case("heads with an atom", HeadSum(np.arange(4.0), 2, np.full(4, 0.25)), density=False),
         Case("empirical", Empirical(random.normal(size=500)), density=False),
         _pushed(nl.identity),
         _pushed(nl.relu, 0.0),

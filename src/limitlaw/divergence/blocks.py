@@ -3,12 +3,13 @@
 import dataclasses
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from limitlaw.laws import Empirical, GaussianMixture, Law, Pushforward
 
-BLOCKS = 32
+BLOCKS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Blocks:
 def blocks(law: Law) -> Blocks:
     """The law in `BLOCKS` runs of neighbouring components, or fewer where it has fewer.
 
-    Runs, not every 32nd: where components come in antithetic pairs, or as points of a Sobol sequence, that keeps
+    Runs, not every 16th: where components come in antithetic pairs, or as points of a Sobol sequence, that keeps
     together what belongs together.
     """
     one = Blocks(law, (law,), np.ones(1))
@@ -69,7 +70,7 @@ def part(law: Law, rows: slice) -> Law:
     weights = np.asarray(law._components.weights)[rows]
     weights = weights / weights.sum()
     if isinstance(law, Empirical):
-        return Empirical._grouped(law._components.parameters[rows], weights, law.beyond)  # type: ignore[arg-type]
+        return Empirical._grouped(law._components.parameters[rows], jnp.asarray(weights), law.beyond)
     mean, covariance = (np.asarray(a)[rows] for a in law._given)
     return GaussianMixture(mean.reshape(-1, *law.shape), covariance, weights, law.kind, law.beyond)
 

@@ -1,7 +1,6 @@
 """Distances that are integrals or maxima of an absolute difference: of densities, or of distribution functions."""
 
 import math
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -9,9 +8,9 @@ from jaxtyping import Float
 from limitlaw.divergence.absolute import integral, maximum
 from limitlaw.divergence.blocks import Blocks, blocks
 from limitlaw.divergence.checking import check_density, check_numbers
-from limitlaw.divergence.edges import first_panels
+from limitlaw.divergence.edges import Rows, first_panels
 from limitlaw.divergence.noise import Noise, noise
-from limitlaw.divergence.panels import Panels, resolve
+from limitlaw.divergence.panels import NARROW, POLE, Panels, resolve
 from limitlaw.divergence.result import Divergence
 from limitlaw.divergence.steps import Steps
 from limitlaw.divergence.tails import Tails
@@ -34,7 +33,7 @@ def total_variation(p: Law, q: Law) -> Divergence:
         return Divergence(0.0, 0.0)
     laws = blocks(p), blocks(q)
     rows = lambda x: np.concatenate([law.rows(lambda part: part.pdf(x)) for law in laws])  # noqa: E731
-    panels, d, values = _difference(laws, rows)
+    panels, d, values = _difference(laws, rows, _tolerance(laws), POLE)
     found = noise(laws, values, d, panels.weights, lambda law: law.error.pdf(panels.nodes))
     return Divergence(integral(panels, d) / 2, math.hypot(panels.tails(d).sum(), found.of_integral) / 2)
 
@@ -68,25 +67,28 @@ def _distribution_functions(what: str, p: Law, q: Law) -> tuple[Panels, Float[np
     """F_p − F_q at the nodes of panels that resolve it, its noise, and a stepped form where samples are involved."""
     check_numbers(what, p, q)
     laws = blocks(p), blocks(q)
-    tails = Tails.of(laws)
-    panels, d, values = _difference(laws, tails.rows, isinstance(p, Empirical) or isinstance(q, Empirical))
-    found = noise(laws, values, d, panels.weights, lambda law: law.error.cdf(panels.nodes))
+    stepped = isinstance(p, Empirical) or isinstance(q, Empirical)
+    panels, d, values = _difference(laws, Tails.of(laws).rows, math.inf if stepped else _tolerance(laws), NARROW)
     if p is q:
         return panels, 0 * d, Noise(0.0, 0.0), None
-    if isinstance(p, Empirical) or isinstance(q, Empirical):
-        return panels, d, found, Steps.of(p, q)
-    return panels, d, found, None
+    found = noise(laws, values, d, panels.weights, lambda law: law.error.cdf(panels.nodes))
+    return panels, d, found, Steps.of(p, q) if stepped else None
+
+
+def _tolerance(laws: tuple[Blocks, Blocks]) -> float:
+    return TOLERANCE_SAMPLED if "sampled" in (laws[0].whole.kind, laws[1].whole.kind) else TOLERANCE
 
 
 def _difference(
-    laws: tuple[Blocks, Blocks], rows: Any, rough: bool = False
+    laws: tuple[Blocks, Blocks], rows: Rows, tolerance: float, closest: float
 ) -> tuple[Panels, Float[np.ndarray, " x"], Float[np.ndarray, "b x"]]:
     """Panels that resolve p − q, the difference at their nodes, and the values of all blocks there."""
     p, q = laws
     count = len(p.parts)
-    integrand = lambda values: p.weights @ values[:count] - q.weights @ values[count:]  # noqa: E731
-    panels = first_panels(p.whole, q.whole, rows, integrand)
-    sampled = "sampled" in (p.whole.kind, q.whole.kind)
-    tolerance = math.inf if rough else TOLERANCE_SAMPLED if sampled else TOLERANCE
-    panels, values = resolve(rows, integrand, panels, lambda scale: tolerance * scale + ROUNDING)
-    return panels, integrand(values), values
+
+    def difference(values: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
+        return p.weights @ values[:count] - q.weights @ values[count:]
+
+    panels = first_panels(p.whole, q.whole, rows, difference)
+    panels, values = resolve(rows, difference, panels, lambda scale: tolerance * scale + ROUNDING, closest)
+    return panels, difference(values), values

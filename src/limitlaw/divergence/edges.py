@@ -9,7 +9,7 @@ from limitlaw.divergence.blocks import thinned
 from limitlaw.divergence.panels import Panels, evaluated
 from limitlaw.laws import Empirical, GaussianMixture, Law, Pushforward
 
-LEVELS = (1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3)
+LEVELS = (0.0, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1.0)
 NEGLIGIBLE = 1e-17  # of the largest |x| |integrand|
 FEW = 32  # components whose own places are edges
 
@@ -22,9 +22,10 @@ def first_panels(p: Law, q: Law, rows: Rows, integrand: Integrand, also: tuple[f
 
     Where both laws are bounded on a side, the end is that bound, with panels that shrink towards it.
     """
-    inner = np.sort(np.concatenate([quantiles(p), quantiles(q)]))
+    places = np.stack([quantiles(p), quantiles(q)])
+    bottom, top = float(places[:, 0].min()), float(places[:, -1].max())
+    inner = np.sort(places[:, 1:-1].reshape(-1))
     width = inner[-1] - inner[0] if inner[-1] > inner[0] else max(1.0, abs(inner[0]))
-    bottom, top = bounds(p, q)
     far = width / 16 * 2.0 ** (np.arange(48) / 4)
     low, high = outward(inner[0], -far, bottom), outward(inner[-1], far, top)
     x = np.concatenate([low[::-1], inner, high])
@@ -41,14 +42,8 @@ def first_panels(p: Law, q: Law, rows: Rows, integrand: Integrand, also: tuple[f
 
 
 def quantiles(law: Law) -> Float[np.ndarray, " levels"]:
-    """Rough quantiles."""
+    """Rough quantiles, and the smallest and largest value, infinite for most laws."""
     return np.asarray(thinned(law).ppf(np.array(LEVELS)))
-
-
-def bounds(p: Law, q: Law) -> tuple[float, float]:
-    """The smallest and largest value of either law, infinite for most."""
-    ends = np.array([[float(v) for v in thinned(law).ppf(np.array([0.0, 1.0]))] for law in (p, q)])
-    return float(ends[:, 0].min()), float(ends[:, 1].max())
 
 
 def outward(start: float, far: Float[np.ndarray, " k"], bound: float) -> Float[np.ndarray, " n"]:

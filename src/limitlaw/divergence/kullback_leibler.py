@@ -7,10 +7,9 @@ from limitlaw.arguments import positive_int
 from limitlaw.divergence.blocks import blocks
 from limitlaw.divergence.checking import check_density, check_laws
 from limitlaw.divergence.edges import first_panels
-from limitlaw.divergence.integrand import relative
 from limitlaw.divergence.joint import joint_kl
 from limitlaw.divergence.pair import Pair, estimate
-from limitlaw.divergence.panels import resolve
+from limitlaw.divergence.panels import POLE, resolve
 from limitlaw.divergence.result import Divergence
 from limitlaw.laws import Law
 
@@ -40,14 +39,18 @@ def kl(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
 
 
 def _kl_of_numbers(pair: Pair) -> Divergence:
-    integrand = lambda rows: relative(*pair.logs(rows))  # noqa: E731
     tolerance = TOLERANCE_SAMPLED if pair.sampled else TOLERANCE
-    panels = first_panels(pair.p.whole, pair.q.whole, pair.rows, integrand)
-    panels, rows = resolve(pair.rows, integrand, panels, lambda D: tolerance * D + 0.3 * rounding(D))
+    panels, rows = resolve(
+        pair.rows,
+        pair.integrand,
+        first_panels(pair.p.whole, pair.q.whole, pair.rows, pair.integrand),
+        lambda D: tolerance * D + 0.3 * rounding(D),
+        POLE,
+    )
     value, variance = estimate(pair, panels.nodes, panels.weights, rows)
     if value == math.inf:
         return Divergence(math.inf, 0.0)
-    f = integrand(rows)
+    f = pair.integrand(rows)
     quadrature = float(panels.tails(f).sum()) + rounding(float(panels.weights @ f))
     return Divergence(value, math.hypot(quadrature, math.sqrt(variance)))
 

@@ -30,15 +30,22 @@ class Pair:
 
     def logs(self, rows: Float[np.ndarray, "b x"]) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, " x"]]:
         """log p and log q from the rows of the blocks."""
-        return tuple(  # type: ignore[return-value]
-            logs[0] if len(logs) == 1 else log_mixture(logs, law.weights, np.ones((1, len(logs))))[0]
-            for law, logs in zip((self.p, self.q), self.parts(rows), strict=True)
-        )
+        first, second = self.parts(rows)
+        return _log(self.p, first), _log(self.q, second)
+
+    def integrand(self, rows: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
+        """p log(p/q) − p + q."""
+        return relative(*self.logs(rows))
 
     @property
     def sampled(self) -> bool:
         """Is either law?"""
         return "sampled" in (self.p.whole.kind, self.q.whole.kind)
+
+
+def _log(law: Blocks, logs: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
+    """The log density of the law from those of its blocks."""
+    return log_mixture(logs, law.weights, np.ones((1, len(logs))))[0] if law.several else logs[0]
 
 
 def estimate(
@@ -50,20 +57,17 @@ def estimate(
     if not math.isfinite(value):
         return value, 0.0
     first, second = pair.parts(rows)
-    sides = (
-        (pair.p, first, lambda logs: relative(logs, lq) @ weights, lambda: lp - lq),
-        (pair.q, second, lambda logs: relative(lp, logs) @ weights, lambda: np.expm1(lp - lq)),
-    )
-    bias, variance = 0.0, 0.0
-    for law, logs, functional, slope in sides:
-        if law.several:
-            b, v = jackknife(functional, logs, law.weights)
-        elif law.opaque:
-            b, v = _pointwise(law.whole, x, weights, lp, lp if law is pair.p else lq, slope())
-        else:
-            continue
-        bias, variance = bias + b, variance + v
-    return value - bias, variance
+    biases, variances = [0.0, 0.0], [0.0, 0.0]
+    if pair.p.several:
+        biases[0], variances[0] = jackknife(lambda logs: relative(logs, lq) @ weights, first, pair.p.weights)
+    if pair.q.several:
+        biases[1], variances[1] = jackknife(lambda logs: relative(lp, logs) @ weights, second, pair.q.weights)
+    if pair.p.opaque:
+        biases[0], variances[0] = _pointwise(pair.p.whole, x, weights, lp, lp, lp - lq)
+    if pair.q.opaque:
+        slope = np.expm1(np.minimum(lp - lq, 700))
+        biases[1], variances[1] = _pointwise(pair.q.whole, x, weights, lp, lq, slope)
+    return value - sum(biases), sum(variances)
 
 
 def _pointwise(

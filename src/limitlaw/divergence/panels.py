@@ -12,13 +12,15 @@ from limitlaw.laws.averages import pad
 ORDER = 16  # nodes of a panel
 LEVELS = 42  # halvings at most: at a pole, down to what rounding leaves
 MOST = 4096  # panels at most
+NARROW = 1e-12  # of the whole range
+POLE = 1e-5  # the same at a pole of a density, where densities round
 TOGETHER = 128  # points evaluated at a time
 
 U, W = legendre.leggauss(ORDER)
 # c_k = (k + ½) Σ_j w_j P_k(u_j) f_j: the Legendre coefficients of the polynomial through the f_j
 TRANSFORM = (np.arange(ORDER) + 0.5)[:, None] * W * legendre.legvander(U, ORDER - 1).T
 
-Rows = Float[np.ndarray, "rows x"]
+Rows = Float[np.ndarray, "rows _"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,10 +94,12 @@ def resolve(
     integrand: Callable[[Rows], Float[np.ndarray, " x"]],
     panels: Panels,
     tolerance: Callable[[float], float],
+    closest: float = NARROW,
 ) -> tuple[Panels, Rows]:
     """Panels that resolve integrand(evaluate(x)), from the first `panels`, and the rows at their nodes.
 
     A panel is halved while its tail is above `tolerance` at ∫ |integrand|. What is evaluated is evaluated once.
+    No panel gets narrower than 1e-12 of them all, or than `closest` at a pole, where densities round.
     """
     rows = evaluated(evaluate, panels.nodes)
     for _ in range(LEVELS):
@@ -103,7 +107,7 @@ def resolve(
         if not np.isfinite(f).all():
             break
         most = tolerance(float(panels.weights @ np.abs(f)))
-        least = np.where(panels.pole == 0, 1e-12, 1e-5)  # near a pole, densities round
+        least = np.where(panels.pole == 0, NARROW, closest)
         narrow = panels.hi - panels.lo < least * (panels.hi[-1] - panels.lo[0])
         unresolved = (panels.tails(f) > most) & ~narrow
         if not unresolved.any() or len(panels.lo) + unresolved.sum() > MOST:

@@ -24,7 +24,7 @@ class Steps:
     Cells are much smaller than the panels of a smooth F: there Simpson's rule, and straight lines where d changes sign.
     """
 
-    points: Float[np.ndarray, " cells+1"]
+    points: Float[np.ndarray, " points"]
     left: Float[np.ndarray, " cells"]
     middle: Float[np.ndarray, " cells"]
     right: Float[np.ndarray, " cells"]

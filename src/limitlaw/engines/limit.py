@@ -27,6 +27,7 @@ from limitlaw.program.values import Scalars, Wide
 
 SAMPLES = 2**16  # draws where nothing else is said
 MOST_NUMBERS = 2**27  # that the components of a law hold by default: 1 GiB
+JOINT_NUMBERS = 2**25  # normals drawn for the joint law of tokens: a million draws for four tokens and two heads
 PSI_NODES, PSI_NODES_EACH = 2**16, 2**12  # for E[ψ(Z) | scores]: where that is one number, and for each draw
 
 
@@ -94,10 +95,15 @@ def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...
     if axis is None or axis.kernel_is_random or not axis.is_random:
         return None
 
+    if samples is not None:
+        positive_int("samples", samples)
+
     def joint() -> Law:
         if axis.heads > head_laws.MANY:
             return head_laws.pooled(y, axis, samples, key, beyond)
-        return _law(None, prepared((y,), _law_figure).conditions(_samples((y,), samples), key), shape, beyond, False)
+        most = JOINT_NUMBERS // (axis.heads * math.prod(shape) ** 2)
+        count = _samples((y,), samples or 2 ** int(math.log2(max(most, 2**10))))
+        return _law(None, prepared((y,), _law_figure).conditions(count, key), shape, beyond, False)
 
     shape = finite_shape(y.shape)
     return Tokens(shape, joint, lambda i: limit(y[i], samples, key), beyond, head_laws.diverges(axis))

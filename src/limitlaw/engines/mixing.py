@@ -26,7 +26,7 @@ MOST_DIMENSIONS = 3  # for the trapezoidal rule
 RADII = 9.0, 12.5  # of the ball of its nodes: exp(−R²/2) is 1e-18, and 1e-34 where tails of 12 deviations need it
 COARSEST, FINER, MOST_NODES = 0.8, 1.25, 2**21
 SETTLED = 2e-9  # change of the checked figures: with the next step already taken, the error is far below
-REPLICATES, NODES = 16, 2**12  # Sobol points: independent scramblings, and points in each
+REPLICATES, NODES, MORE = 16, 2**12, 2**14  # Sobol points: independent scramblings, and points in each; for many tokens
 
 
 class Mixing(NamedTuple):
@@ -65,10 +65,10 @@ def _variance_figure(draw: InfiniteDraw) -> Any:
 
 def _sobol(program: Limit, samples: int | None, key: Any) -> Any:
     """Equal numbers of points of independent scramblings, one after the other."""
-    each = NODES if samples is None else max(1, samples // REPLICATES)
+    default = NODES if len(program.recipe) <= 32 else MORE
+    each = default if samples is None else max(1, samples // REPLICATES)
     seed = seed_of(key)
-    rows = np.concatenate([Points(program.recipe, seed + i).take(each) for i in range(REPLICATES)])
-    return program.at(rows)
+    return np.concatenate([program.at(Points(program.recipe, seed + i).take(each)) for i in range(REPLICATES)])
 
 
 def _trapezoidal(program: Limit) -> tuple[Any, Any] | None:
@@ -100,7 +100,10 @@ def _trapezoidal(program: Limit) -> tuple[Any, Any] | None:
 
 def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Float[np.ndarray, "N d"]) -> bool:
     """Do nodes near the edge of the ball contribute to the tail at 12 standard deviations?"""
-    share = w * np.exp(72 * (v / (w @ v) - (v / (w @ v)).max()) / (v / (w @ v)).max())
+    top = v.max()
+    if top == 0:
+        return False
+    share = w * np.exp(72 * (v - top) / top)
     return bool(share[(z**2).sum(axis=1) > 7.0**2].sum() > 1e-9 * share.sum())
 
 

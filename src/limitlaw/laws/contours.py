@@ -83,7 +83,8 @@ class Path:
         tau = self.c[:, None] * xp.sinh(u) - 1j * self.b[:, None] * (xp.cosh(u) - 1)
         slope = self.c[:, None] * xp.cosh(u) - 1j * self.b[:, None] * xp.sinh(u)
         log = transform.log((tau - 1j * self.theta[:, None]).reshape(-1)).reshape(tau.shape)
-        phi = xp.exp(log - self.K[:, None]) - atom * xp.exp(-self.K[:, None])
+        phi, limit = xp.exp(log - self.K[:, None]), atom * xp.exp(-self.K[:, None])
+        phi = xp.where(abs(phi - limit) > 1e-15 * (1 + transform.heads) * limit, phi - limit, 0)
         return Lines(self.theta, self.K, tau, phi * slope * (self.h[:, None] / np.pi) * np.where(steps == 0, 0.5, 1))
 
 

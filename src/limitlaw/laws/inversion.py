@@ -107,7 +107,7 @@ class Inversion:
 
     def _lower_quantile(self, p: np.ndarray) -> np.ndarray:
         """For levels below ½: between √v z of the widest and of the narrowest node, z the normal quantile."""
-        level = pad(p, padded_size(len(p)))
+        level = jnp.asarray(pad(p, padded_size(len(p))))
         z = jax.scipy.special.ndtri(level)
         narrow, wide = (math.sqrt(v) for v in self.nodes.ends())
         width = float(self.sd)

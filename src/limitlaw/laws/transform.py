@@ -38,33 +38,42 @@ class Transform:
     def log(self, t: Any) -> Any:
         """log φ(t) for t (n,); 14 digits also where p·q is 10⁶, by expm1 and log1p."""
         z = t**2 / (2 * self.heads)
-        e = -z.reshape(-1, *[1] * self.nodes.ndim) * (self.nodes - self.centre)
-        M = self.log_average(e, self._over_nodes)
-        J = self.log_average(self.inner * M, lambda f: f @ self.groups)
-        return self.outer * (J - self.inner * z * self.centre)
+        tall = z.reshape(-1, *[1] * self.nodes.ndim)
+        shift = z * self.centre
+        M = self._log_average(
+            -tall * (self.nodes - self.centre), shift, lambda i: -tall[i] * self.nodes, self._over_nodes
+        )
+        a, shift = self.inner * M, self.inner * shift
+        return self.outer * self._log_average(a + shift[:, None], shift, lambda i: a[i], lambda f: f @ self.groups)
 
     def _over_nodes(self, f: Any) -> Any:
         """Σ_k w_gk f_k, (n, …) → (n, G)."""
         return f @ self.weights.T if self.nodes.ndim == 1 else (f * self.weights).sum(-1)
 
-    def log_average(self, e: Any, average: Callable[[Any], Any]) -> Any:
-        """log Σ w exp(e) for exponents e (n, …): log1p Σ w expm1(e), or relative to the largest where that is big."""
+    def _log_average(self, e: Any, shift: Any, raw: Callable[[Any], Any], average: Callable[[Any], Any]) -> Any:
+        """log Σ w exp(e − shift), e (n, …), shift (n,): log1p Σ w expm1(e) − shift where that average is near 1.
+
+        Elsewhere the exponents e − shift, which raw(rows) gives without cancellation, are taken relative to the
+        largest. So the average keeps its relative accuracy where it is near 1, where it is large and where it is small.
+        """
         xp = self.xp
-        most = self.stop(e.real.max(axis=tuple(range(1, e.ndim))))
-        big = most > 1
+
+        def column(a: Any, like: Any) -> Any:
+            return a.reshape(-1, *[1] * (like.ndim - 1))
+
+        axes = tuple(range(1, e.ndim))
+        big = e.real.max(axis=axes) > 1
+        near = average(xp.expm1(xp.where(column(big, e), 0, e)))
+        far = column(big, near) | (abs(1 + self.stop(near)) < 0.5)
+        rows = np.flatnonzero(far.reshape(len(e), -1).any(1)) if xp is np else slice(None)
+        f = raw(rows)
+        most = self.stop(f.real.max(axis=axes, initial=-np.inf))
+        rest = self._log(average(xp.exp(f - column(most, f)))) + column(most, near)
         if xp is np:
-            out = np.empty((len(e), *average(np.ones((1, *e.shape[1:]))).shape[1:]), e.dtype)
-            out[~big] = self._log1p(average(np.expm1(e[~big])))
-            top = most[big].reshape(-1, *[1] * (e.ndim - 1))
-            rest = average(np.exp(e[big] - top))
-            out[big] = self._log(rest) + most[big].reshape(-1, *[1] * (rest.ndim - 1))
+            out = self._log1p(near) - column(shift, near)
+            out[rows] = np.where(far[rows], rest, out[rows])
             return out
-        wide = big.reshape(-1, *[1] * (e.ndim - 1))
-        top = jnp.where(big, most, 0).reshape(wide.shape)
-        small = self._log1p(average(jnp.expm1(jnp.where(wide, 0, e))))
-        large = self._log(average(jnp.exp(jnp.where(wide, e - top, 0))))
-        line = (-1, *[1] * (small.ndim - 1))
-        return jnp.where(big.reshape(line), large + top.reshape(line), small)
+        return jnp.where(far, rest, self._log1p(near) - column(shift, near))
 
     def _log1p(self, f: Any) -> Any:
         """log(1 + f): with modulus ½ log1p(2 Re f + |f|²) for small complex f, which libraries round."""
@@ -111,13 +120,16 @@ class Transform:
         """θ with K'(θ) = x, for x (n,) ≥ 0, by bisection: K'(θ)/θ lies between K''(0) and the largest variance."""
         xp = self.xp
 
-        def halve(_: int, ends: tuple[Any, Any]) -> tuple[Any, Any]:
+        def halve(_: Any, ends: tuple[Any, Any]) -> tuple[Any, Any]:
             low, high = ends
             middle = (low + high) / 2
             above = self.cumulant(middle)[1] > x
             return xp.where(above, low, middle), xp.where(above, middle, high)
 
-        ends = (x / xp.max(self.nodes), x / self.cumulant(xp.zeros(1))[2])
+        ends = (
+            x / (1.01 * xp.max(self.nodes)),  # interpolation nodes end just below the largest variance
+            x / self.cumulant(xp.zeros(1))[2],
+        )
         if xp is np:
             ends = functools.reduce(lambda ends, step: halve(step, ends), range(HALVINGS), ends)
         else:

@@ -1,0 +1,111 @@
+"""Sampled laws: no bias, and errors that hold."""
+
+import numpy as np
+import pytest
+
+from limitlaw import nonlinearities as nl
+from limitlaw.divergence import kl, kolmogorov, total_variation, wasserstein1
+from limitlaw.divergence.blocks import BLOCKS, blocks
+from limitlaw.laws import Gaussian, GaussianMixture, Law, Pushforward
+
+VARIANCES = np.array([0.5, 0.8, 1.2, 2.0])
+EXACT = GaussianMixture(np.zeros(4), VARIANCES, np.full(4, 0.25))
+OTHER = Gaussian(0.0, 1.5)
+N, SEEDS = 384, 16
+RANDOM = np.random.default_rng(0)
+DRAWS = RANDOM.choice(VARIANCES, (SEEDS, N))
+
+
+def sampled(v) -> GaussianMixture:
+    return GaussianMixture(np.zeros(N), v)
+
+
+def plain(v) -> GaussianMixture:
+    """The same law, with its noise ignored."""
+    return GaussianMixture(np.zeros(N), v, np.full(N, 1 / N))
+
+
+DIRECTIONS = {"kl(sampled, exact)": lambda p, q: kl(p, q), "kl(exact, sampled)": lambda p, q: kl(q, p)}
+
+
+@pytest.mark.parametrize("f", DIRECTIONS.values(), ids=DIRECTIONS)
+def test_kl_is_unbiased_at_zero(f):
+    """A sampled mixture against its own law: zero within errors, while the plain value is significantly positive."""
+    found = [f(sampled(v), EXACT) for v in DRAWS]
+    naive = np.array([f(plain(v), EXACT).value for v in DRAWS])
+    values, errors = np.array([(d.value, d.error) for d in found]).T
+    assert (np.abs(values) < 5 * errors).all()
+    assert abs(values.mean()) < 4 * values.std() / SEEDS**0.5
+    assert (naive > 0).all()
+    assert naive.mean() > 3 * naive.std() / SEEDS**0.5
+    assert abs(values.mean()) < naive.mean() / 2
+    assert 0.5 < np.sqrt(np.mean(errors**2)) / values.std() < 3
+
+
+@pytest.mark.parametrize("f", DIRECTIONS.values(), ids=DIRECTIONS)
+def test_kl_away_from_zero(f):
+    """Where the linear part of the noise dominates."""
+    exact = f(EXACT, OTHER).value
+    z = np.array([(d.value - exact) / d.error for d in (f(sampled(v), OTHER) for v in DRAWS[:8])])
+    assert abs(z.mean()) < 4 / 8**0.5
+    assert 0.4 < z.std() < 2
+
+
+def test_both_sampled():
+    """The two noises add."""
+    pairs = zip(DRAWS[::2], DRAWS[1::2], strict=True)
+    found = [kl(sampled(v), sampled(u)) for v, u in pairs]
+    values, errors = np.array([(d.value, d.error) for d in found]).T
+    assert (np.abs(values) < 5 * errors).all()
+    assert abs(values.mean()) < 4 * values.std() / len(values) ** 0.5
+
+
+@pytest.mark.parametrize("f", [total_variation, wasserstein1, kolmogorov])
+def test_distances(f):
+    """Within 5 errors of the truth, at zero and away from it; the error is of the size of the spread."""
+    exact = f(EXACT, OTHER).value
+    near = [f(sampled(v), EXACT) for v in DRAWS[:4]]
+    far = [f(sampled(v), OTHER) for v in DRAWS[:4]]
+    assert all(d.value < 5 * d.error for d in near)
+    assert all(abs(d.value - exact) < 5 * d.error for d in far)
+    assert np.mean([d.error for d in far]) < 4 * np.std([d.value for d in far])
+
+
+def test_image_of_sampled():
+    """A one-to-one image has the divergence of its base, bias and error included."""
+    p, q = (Pushforward(nl.sigmoid, law) for law in (sampled(DRAWS[0]), OTHER))
+    image, base = kl(p, q), kl(sampled(DRAWS[0]), OTHER)
+    assert image.value == pytest.approx(base.value, rel=1e-6)
+    assert image.error == pytest.approx(base.error, rel=1e-5)
+
+
+def test_unknown_sampled_law(monkeypatch):
+    """Standard errors point by point take the place of blocks: the bias goes, the error is a bound."""
+    monkeypatch.setattr("limitlaw.divergence.blocks.GaussianMixture", Pushforward)
+    found = [kl(sampled(v), EXACT) for v in DRAWS]
+    assert len(blocks(sampled(DRAWS[0])).parts) == 1
+    values = np.array([d.value for d in found])
+    assert abs(values.mean()) < 4 * values.std() / SEEDS**0.5
+    assert all(abs(d.value) < 5 * d.error for d in found)
+    far = kl(OTHER, sampled(DRAWS[0]))
+    monkeypatch.undo()
+    same = kl(OTHER, sampled(DRAWS[0]))
+    assert abs(far.value - same.value) < same.error
+    assert same.error < far.error < 10 * same.error
+    assert total_variation(sampled(DRAWS[0]), OTHER).value > 0
+
+
+def test_blocks_average_to_the_law():
+    """Also with weights, and with fewer components than blocks."""
+    x = np.linspace(-2, 2, 5)
+    laws: list[Law] = [
+        sampled(DRAWS[0]),
+        GaussianMixture(np.arange(5.0), np.ones(5), [0.1, 0.2, 0.3, 0.3, 0.1], "sampled"),
+    ]
+    for law, count in zip(laws, (BLOCKS, 5), strict=True):
+        cut = blocks(law)
+        assert len(cut.parts) == count
+        np.testing.assert_allclose(cut.weights @ cut.rows(lambda part: part.pdf(x)), law.pdf(x), rtol=1e-12)
+        if law is laws[0]:
+            spread = cut.spread(cut.rows(lambda part: part.pdf(x)))
+            np.testing.assert_allclose(spread, law.error.pdf(x), rtol=0.6)
