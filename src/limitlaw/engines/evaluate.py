@@ -47,7 +47,7 @@ class Limit:
         self.figure = figure
         self.traced = _has_tracers(outputs)
         self._prepare(outputs, HEADS, coarse=False)
-        if self.random:
+        if self.random and (self.heads > HEADS_EACH or any(isinstance(v.op, ops.Map) for v in self.static.plan.values)):
             self._prepare(outputs, HEADS_EACH, coarse=True)
         self.draws = jax.jit(jax.vmap(self._draw, in_axes=(0, 0, None, None)))
 
