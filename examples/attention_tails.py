@@ -29,26 +29,6 @@ def layer(heads: int) -> ll.Wide:
     return ll.attention(x, heads=heads)[0]
 
 
-def limit_variances(heads: int, draws: int = 100_000) -> Array:
-    """Draws of v as n → ∞, where y | v ~ N(0, v): v = H⁻¹ Σ_a Σ_j (A^a_j)², A^a = softmax(p^a), p^a standard normal."""
-    p = np.random.default_rng(0).standard_normal((draws, heads, TOKENS))
-    return np.asarray((softmax(p) ** 2).sum(-1).mean(-1))
-
-
-def softmax(p: Array) -> Array:
-    """exp(p_j) / Σ_k exp(p_k)."""
-    return np.asarray(np.exp(p) / np.exp(p).sum(-1, keepdims=True))
-
-
-def limit_moments(heads: int) -> tuple[Estimate, Estimate]:
-    """E v and (3/H)(E v²/(E v)² − 1) as n → ∞, where one head has v = Σ_j A_j², by Gauss–Hermite quadrature."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
-    v = (softmax(np.stack(np.meshgrid(*[nodes] * TOKENS), axis=-1)) ** 2).sum(-1)
-    w = np.prod(np.meshgrid(*[weights / weights.sum()] * TOKENS), axis=0)
-    mean, square = (w * v).sum(), (w * v**2).sum()
-    return (mean, 0.0), (3 / heads * (square / mean**2 - 1), 0.0)
-
-
 def sample_moments(y: Array) -> tuple[Estimate, Estimate]:
     """Variance and excess kurtosis of simulated outputs, with standard errors (delta method)."""
     u, root = y**2, math.sqrt(len(y))
@@ -87,12 +67,12 @@ def main(
     for heads, axes in zip(HEADS, panels, strict=True):
         y = np.asarray(ll.simulate(layer(heads), width=WIDTH, samples=samples, key=jax.random.key(heads)))
         law = ll.finite(layer(heads), width=WIDTH, samples=conditions, key=jax.random.key(0))
-        v = limit_variances(heads)
-        results[heads] = [sample_moments(y), law_moments(law), limit_moments(heads)]
+        limit = ll.limit(layer(heads))
+        results[heads] = [sample_moments(y), law_moments(law), law_moments(limit)]
         for quantity, row in zip(("variance", "excess kurtosis"), zip(*results[heads], strict=True), strict=True):
             cells = [f"{value:.4f}" + (f" ± {error:.4f}" if error else "") for value, error in row]
             table.add_row(str(heads), quantity, *cells, end_section=quantity != "variance")
-        panel(axes, y, law, ll.GaussianMixture(np.zeros_like(v), v), math.sqrt(results[heads][2][0][0]))
+        panel(axes, y, law, limit, math.sqrt(results[heads][2][0][0]))
         axes.set_title(f"{heads} head{'s' if heads > 1 else ''}")
     panels[0].set_ylabel("density")
     panels[1].set_xlabel("|output of token 0, coordinate 0|, in standard deviations of the limit")

@@ -90,7 +90,9 @@ def test_json_is_the_law() -> None:
         "tail_beyond_3_sd": 2 * law.sf(3 * sd),
         "kl_from_gaussian": kl(law, ll.Gaussian(0.0, law.variance())).value,
     }
-    assert {name: figure["value"] for name, figure in found["figures"].items()} == pytest.approx(expected, rel=1e-9)
+    assert {name: figure["value"] for name, figure in found["figures"].items()} == pytest.approx(
+        {name: float(value) for name, value in expected.items()}, rel=1e-9
+    )
     assert all(figure["error"] == 0 for figure in found["figures"].values())
     assert (found["kind"], found["beyond"]) == ("quadrature", [])
     settings = {"heads": 2, "tokens": 4, "token": 0, "width": None, "kernel": None, "scaling": "sqrt", "q_std": 1.0}

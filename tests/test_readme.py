@@ -9,8 +9,6 @@ from types import ModuleType
 
 import pytest
 
-import limitlaw as ll
-
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -61,18 +59,6 @@ def test_example_agrees_with_its_exact_law(
         assert results[heads][2][1] == (pytest.approx(kurtosis, abs=1e-7), 0.0)
     printed = capsys.readouterr().out
     assert f"{results[1][0][0][0]:.4f} ± {results[1][0][0][1]:.4f}" in printed
-
-
-def test_exact_law_of_the_example_has_the_limits_moments() -> None:
-    """Its draws at n = ∞ have the moments that its quadrature gives."""
-    import numpy as np
-
-    example = _example()
-    for heads in (1, 2):
-        v = example.limit_variances(heads)
-        law = ll.GaussianMixture(np.zeros_like(v), v)
-        for (a, error), (b, _) in zip(example.law_moments(law), example.limit_moments(heads), strict=True):
-            assert abs(a - b) < 5 * error
 
 
 def _example() -> ModuleType:

@@ -43,10 +43,11 @@ def main() -> None:
     app(prog_name="limitlaw")
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"limitlaw {importlib.metadata.version('limitlaw')}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -12,7 +12,6 @@ from limitlaw.laws import Law
 
 POINTS = 281  # of each curve
 MIDDLE, FAR = 3.5, 7.0  # standard deviations that the two panels show
-LOWEST = 1e-30  # densities below are not drawn
 # Colours for colour-blind readers (Okabe and Ito); dashes for print in grey.
 STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#0072B2", "linestyle": "-", "linewidth": 2.2},
@@ -46,9 +45,9 @@ def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> 
 
 
 def _density(law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-    """Of one law; not a number where it is infinite or too small to draw."""
+    """Of one law; not a number where it is infinite or underflows, so that no line is drawn there."""
     p = np.exp(np.asarray(law.logpdf(x)))
-    return np.where(np.isfinite(p) & (p > LOWEST), p, np.nan)
+    return np.where(np.isfinite(p) & (p > 0), p, np.nan)
 
 
 def _middle(axes: Any, x: Any, curves: Mapping[str, Any]) -> None:
