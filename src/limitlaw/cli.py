@@ -21,6 +21,7 @@ import typer
 
 LEVELS = (0.9, 0.99, 0.999, 0.9999)
 TOKENS = 4  # where neither --tokens nor --kernel says otherwise
+SMALL = 1e-3  # numbers below are printed with an exponent
 SUFFIXES = (".png", ".pdf", ".svg")
 ENTROPY_SUFFICES = 1e-5  # above it a difference of entropies has ten digits of the divergence
 OPTIONS = "heads|head_dim|width|kernel|mask|scaling|samples|q_std|k_std|v_std|o_std"
@@ -148,14 +149,33 @@ class Layer:
             raise ValueError("--heads inf is a limit of infinite width: leave out --width")
 
     def law(self, kernel: Any, token: int, width: int | None) -> Any:
-        """The law of the output of one token."""
+        """The law of the output of one token, as `attention_law` has it, without drawing the other tokens' outputs."""
         import jax
 
         jax.config.update("jax_enable_x64", True)
-        from limitlaw.presets import attention_law
+        if self.heads == math.inf:
+            gaussian = self._gaussian(kernel, token)
+            if gaussian is not None:
+                return gaussian
+        import limitlaw as ll
+        from limitlaw.arguments import covariance
+        from limitlaw.presets import SAMPLES
 
-        options = dataclasses.asdict(self)
-        return attention_law(kernel, width=width, key=options.pop("seed"), **options).marginal(token)
+        x = ll.initial((len(kernel),), cov=covariance("kernel", kernel, len(kernel)))
+        stds = self.q_std, self.k_std, self.v_std, self.o_std
+        y = ll.attention(x, self.heads, self.head_dim, self.scaling, self.mask, *stds)[token]
+        if width is None:
+            return ll.limit(y, self.samples, self.seed)
+        return ll.finite(y, width, SAMPLES if self.samples is None else self.samples, self.seed or 0)
+
+    def _gaussian(self, kernel: Any, token: int) -> Any:
+        """Of infinitely many heads: its variance is that of one head, where this is not sampled."""
+        from limitlaw.laws import Gaussian
+
+        one = dataclasses.replace(self, heads=1).law(kernel, token, None)
+        if one.kind == "sampled":
+            return None
+        return Gaussian(0.0, float(one.variance()), one.kind, (*one.beyond, "infinitely many heads"))
 
     @property
     def described_heads(self) -> str:
@@ -231,6 +251,7 @@ def _loaded(path: Path) -> Any:
     except (ValueError, EOFError):
         raise ValueError(f"--kernel {path}: not a .npy file of numbers, as numpy.save writes") from None
     if not isinstance(matrix, np.ndarray):
+        matrix.close()
         raise ValueError(f"--kernel {path}: an archive of several arrays; numpy.save the one matrix")
     return matrix
 
@@ -299,10 +320,15 @@ def _source(law: Any) -> str:
 
 
 def _number(x: float, error: float) -> str:
-    """With the digits that the error leaves; 12 without an error."""
+    """With the digits that the error leaves, (3.28 ± 0.16)e-05 where it is small; 12 without an error."""
     from limitlaw.laws.printing import number
 
-    return f"{x:.12g}" if error == 0 else number(x, error)
+    if error == 0:
+        return f"{x:.12g}"
+    if not 0 < abs(x) < SMALL:
+        return number(x, error)
+    exponent = math.floor(math.log10(abs(x)))
+    return f"({number(x / 10**exponent, error / 10**exponent)})e{exponent:03d}"
 
 
 def _remark(law: Any, width: int | None) -> str:

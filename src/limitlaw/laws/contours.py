@@ -11,8 +11,10 @@ in a number of nodes that grows as the logarithm. There e^{−itx} decays for x 
 """
 
 import dataclasses
+import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -123,9 +125,8 @@ class Table:
     def evaluate(self, figure: str, x: Any) -> Any:
         """log pdf, or sf, at points x ≥ 0 (m,)."""
         if not isinstance(x, np.ndarray):
-            j = jnp.searchsorted(jnp.asarray(self.ends), x)
-            lines = Lines(*(jnp.asarray(getattr(self.lines, f.name)) for f in dataclasses.fields(Lines))).pick(j)
-            return lines.pdf(x) if figure == "pdf" else lines.sf(x, self.half)
+            arrays = tuple(getattr(self.lines, field.name) for field in dataclasses.fields(Lines))
+            return _gathered(arrays, self.ends, self.half, x, figure)
         out = np.full(x.shape, np.nan)
         which = np.where(np.isnan(x), -1, np.searchsorted(self.ends, x))
         for j in np.unique(which[which >= 0]):
@@ -135,6 +136,13 @@ class Table:
             for part in np.array_split(at, -(-at.size * n // CELLS)):
                 out[part] = line.pdf(x[part]) if figure == "pdf" else line.sf(x[part], self.half)
         return out
+
+
+@functools.partial(jax.jit, static_argnames="figure")
+def _gathered(arrays: Any, ends: Any, half: Any, x: Any, figure: str) -> Any:
+    """Each point on its own contour, for traced points."""
+    lines = Lines(*arrays).pick(jnp.searchsorted(ends, x))
+    return lines.pdf(x) if figure == "pdf" else lines.sf(x, half)
 
 
 def table(transform: Transform, reach: float, atom: float) -> Table:

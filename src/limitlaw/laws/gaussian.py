@@ -5,9 +5,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from limitlaw.arguments import covariance as as_covariance
 from limitlaw.arguments import real_array
+from limitlaw.laws import normals
 from limitlaw.laws.averages import Estimate, exact
 from limitlaw.laws.mixture import GaussianMixture
 
@@ -26,6 +28,10 @@ class Gaussian(GaussianMixture):
         second = self._given[1]
         logdet = self._whitening[1][0] if self.shape else 0.5 * jnp.log(second[0])
         return exact(logdet + 0.5 * math.log(2 * math.pi * math.e) * math.prod(self.shape))
+
+    def _ppf(self, q: Array) -> Estimate:
+        mean, sd = self._components.parameters
+        return exact(mean[0] + sd[0] * normals.ndtri(q)) if not self._degenerate.any() else super()._ppf(q)
 
     def marginal(self, i: Any) -> "Gaussian":
         """The law of Y[i], again Gaussian."""

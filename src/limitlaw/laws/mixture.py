@@ -120,7 +120,7 @@ class GaussianMixture(Averaged):
         flat = q.reshape(-1)
         mean, sd = self._components.parameters
         inside = jnp.where((flat > 0) & (flat < 1), flat, 0.5)
-        z = jax.scipy.special.ndtri(inside)
+        z = normals.ndtri(inside)
         # The mixture's quantile lies between the smallest and the largest of its components' quantiles mean + sd·z.
         narrow, wide = jnp.min(sd), jnp.max(sd)
         low = jnp.min(mean) + z * jnp.where(z < 0, wide, narrow)

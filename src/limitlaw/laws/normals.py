@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.arguments import is_traced
+
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 # erfcx(z)/t = 1 + (u − 1) Σ_j c_j u^j with t = 2/(2 + z), u = 2t − 1, z ≥ 0: fitted to scipy.special.erfcx.
@@ -23,6 +25,15 @@ ERFCX = (
     *(-2.494646610559247e-07, 1.3529435941344597e-07, 3.929215591531864e-08, -3.2629772011936026e-08),
     *(-3.4686907440218997e-09, 2.5872183876286698e-09),
 )
+
+
+def ndtri(q: Any) -> Any:
+    """The quantile of N(0, 1): SciPy's on the host, JAX's where q is traced, which takes seconds to compile."""
+    if is_traced(q):
+        return jax.scipy.special.ndtri(q)
+    from scipy.special import ndtri as on_host
+
+    return jnp.asarray(on_host(np.asarray(q)))
 
 
 def ndtr(z: Any) -> Any:

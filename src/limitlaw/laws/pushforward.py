@@ -158,7 +158,7 @@ class Pushforward(Averaged):
         high = top if np.isfinite(top) else float(jnp.max(values))
         tails = lambda y: (self._cdf(y).value, self._sf(y).value, self._pdf(y).value)  # noqa: E731
         width = float(jnp.sqrt(self.variance()))
-        start = self.mean() + width * jax.scipy.special.ndtri(q)
+        start = self.mean() + width * normals.ndtri(q)
         smooth = not self.base._degenerate.any()
         return invert(tails, q, (jnp.full_like(q, low), jnp.full_like(q, high)), start, width, smooth)
 

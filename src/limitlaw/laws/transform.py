@@ -11,6 +11,7 @@ import numpy as np
 
 TINY = 1e-300
 HALVINGS = 40
+CELLS = 2**22  # numbers held at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +38,9 @@ class Transform:
 
     def log(self, t: Any) -> Any:
         """log φ(t) for t (n,); 14 digits also where p·q is 10⁶, by expm1 and log1p."""
+        parts = -(-t.size * max(self.nodes.size, len(self.groups)) // CELLS)
+        if self.xp is np and parts > 1 and t.size > 1:
+            return np.concatenate([self.log(part) for part in np.array_split(t, min(parts, t.size))])
         z = t**2 / (2 * self.heads)
         tall = z.reshape(-1, *[1] * self.nodes.ndim)
         shift = z * self.centre
@@ -48,7 +52,9 @@ class Transform:
 
     def _over_nodes(self, f: Any) -> Any:
         """Σ_k w_gk f_k, (n, …) → (n, G)."""
-        return f @ self.weights.T if self.nodes.ndim == 1 else (f * self.weights).sum(-1)
+        if self.nodes.ndim == 1 and len(self.weights) > 1:
+            return f @ self.weights.T
+        return (f * self.weights).sum(-1, keepdims=self.nodes.ndim == 1)
 
     def _log_average(self, e: Any, shift: Any, raw: Callable[[Any], Any], average: Callable[[Any], Any]) -> Any:
         """log Σ w exp(e − shift), e (n, …), shift (n,): log1p Σ w expm1(e) − shift where that average is near 1.
@@ -63,7 +69,7 @@ class Transform:
 
         axes = tuple(range(1, e.ndim))
         big = e.real.max(axis=axes) > 1
-        near = average(xp.expm1(xp.where(column(big, e), 0, e)))
+        near = average(self._expm1(xp.where(column(big, e), 0, e)))
         far = column(big, near) | (abs(1 + self.stop(near)) < 0.5)
         rows = np.flatnonzero(far.reshape(len(e), -1).any(1)) if xp is np else slice(None)
         f = raw(rows)
@@ -74,6 +80,14 @@ class Transform:
             out[rows] = np.where(far[rows], rest, out[rows])
             return out
         return jnp.where(far, rest, self._log1p(near) - column(shift, near))
+
+    def _expm1(self, e: Any) -> Any:
+        """e^{a + ib} − 1 = expm1(a) cos b − 2 sin²(b/2) + i e^a sin b."""
+        if self.xp is np:
+            return np.expm1(e)
+        a, b = e.real, e.imag
+        grown = jnp.expm1(a)
+        return jax.lax.complex(grown * jnp.cos(b) - 2 * jnp.sin(b / 2) ** 2, (grown + 1) * jnp.sin(b))
 
     def _log1p(self, f: Any) -> Any:
         """log(1 + f): with modulus ½ log1p(2 Re f + |f|²) for small complex f, which libraries round."""
