@@ -27,6 +27,7 @@ benchmarks: venv
 	$(BIN)/python benchmarks/dense.py
 	$(BIN)/python benchmarks/finite_width.py
 	$(BIN)/python benchmarks/limit.py
+	$(BIN)/python benchmarks/laws.py
 
 random-programs: venv
 	$(BIN)/python benchmarks/random_programs.py --programs 10000
