@@ -1,7 +1,7 @@
 """The law of one attention output against the paper's way: 50,000 samples and a Gaussian kernel density estimate.
 
 One token of four, K = I. The density on the paper's grid of 500 points; errors are against 90-point tensor
-Gauss–Hermite quadrature of the characteristic function, computed here. Then many heads, and the cold start of a process.
+Gauss–Hermite quadrature of the characteristic function, computed here. Then many heads, and cold processes.
 """
 
 import subprocess

@@ -272,10 +272,10 @@ def test_curves_of_the_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     original = drawing.density_figure
     monkeypatch.setattr(drawing, "density_figure", remember)
     monkeypatch.setattr(cli, "_figures", lambda law: [])
-    succeed("--width", 16, "--samples", 500, "--plot", tmp_path / "law.svg", "--json")
-    labels = ["2 heads, n = 16", "Gaussian: infinitely many heads", "Gaussian: scores scaled by 1/n"]
+    succeed("--width", 64, "--samples", 2000, "--plot", tmp_path / "law.svg", "--json")
+    labels = ["2 heads, n = 64", "Gaussian: infinitely many heads", "Gaussian: scores scaled by 1/n"]
     assert list(drawn) == [*labels, "title"]
-    assert drawn["title"] == "Attention, 2 heads, token 0 of 4, n = 16"
+    assert drawn["title"] == "Attention, 2 heads, token 0 of 4, n = 64"
     _, heads, linear = (drawn[label] for label in labels)
     assert float(heads.variance()) == pytest.approx(VARIANCE, abs=1e-11)
     assert float(linear.variance()) == pytest.approx(0.25, rel=1e-12)

@@ -103,24 +103,26 @@ def law(
       limitlaw law --heads 1 --plot law.png
       limitlaw law --heads 2 --json | jq .figures.variance.value
     """
-    with _one_line_errors(), _picture(plot) as picture:
-        layer = Layer(_heads(heads), head_dim, scaling, mask, q_std, k_std, v_std, o_std, samples, seed)
-        layer.check(width)
-        matrix = _kernel(kernel, tokens)
-        if not 0 <= token < len(matrix):
-            raise ValueError(f"--token must be one of 0 … {len(matrix) - 1}, got {token}")
-        one = layer.law(matrix, token, width)
-        if not float(one.variance()) > 0:
-            raise ValueError("the output is always 0: --v-std, --o-std and the kernel must leave it a variance")
-        figures = _figures(one)
+    with _one_line_errors():
+        with _picture(plot) as picture:
+            layer = Layer(_heads(heads), head_dim, scaling, mask, q_std, k_std, v_std, o_std, samples, seed)
+            layer.check(width)
+            matrix = _kernel(kernel, tokens)
+            if not 0 <= token < len(matrix):
+                raise ValueError(f"--token must be one of 0 … {len(matrix) - 1}, got {token}")
+            one = layer.law(matrix, token, width)
+            if not float(one.variance()) > 0:
+                raise ValueError("the output is always 0: --v-std, --o-std and the kernel must leave it a variance")
+            figures = _figures(one)
+            if picture is not None:
+                _draw(picture, layer, matrix, token, width, one)
+        if plot is not None:
+            typer.echo(f"drew {plot}", err=True)
         if as_json:
             names = {"kernel": None if kernel is None else str(kernel), "tokens": len(matrix), "token": token}
             typer.echo(_as_json(one, figures, {**names, "width": width, **dataclasses.asdict(layer)}))
         else:
             _print_table(figures, layer.title(len(matrix), token, width), _remark(one, width))
-        if picture is not None:
-            _draw(picture, layer, matrix, token, width, one)
-            typer.echo(f"drew {plot}", err=True)
 
 
 # --- input ------------------------------------------------------------------------------------------------------------
@@ -145,6 +147,8 @@ class Layer:
         """What the library would say in other terms."""
         if self.mask not in (None, "causal"):
             raise ValueError(f"--mask must be causal, got {self.mask}")
+        if self.samples is not None and self.samples < 1:
+            raise ValueError(f"--samples must be a positive integer, got {self.samples}")
         if width is not None and self.heads == math.inf:
             raise ValueError("--heads inf is a limit of infinite width: leave out --width")
 

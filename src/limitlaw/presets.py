@@ -1,5 +1,6 @@
 """Laws of common networks in one call."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,10 @@ import numpy as np
 from limitlaw.arguments import covariance, positive_int, real_array
 from limitlaw.engines.finite import finite
 from limitlaw.engines.limit import limit
-from limitlaw.laws import Law
+from limitlaw.laws import Law, Tokens
 from limitlaw.nn.attention import attention
 from limitlaw.program.functions import initial
+from limitlaw.program.values import Wide
 
 SAMPLES = 2**16  # conditions of the law at finite width
 
@@ -43,4 +45,12 @@ def attention_law(
     y = attention(x, heads, head_dim, scaling, mask, q_std, k_std, v_std, o_std)
     if width is None:
         return limit(y, samples, key)
-    return finite(y, positive_int("width", width), SAMPLES if samples is None else samples, 0 if key is None else key)
+    positive_int("width", width)
+    count, source = SAMPLES if samples is None else samples, 0 if key is None else key
+    entry = functools.partial(_entry, y, width, count, source)
+    return Tokens((K.shape[0],), lambda: finite(y, width, count, source), entry)
+
+
+def _entry(y: Wide, width: int, samples: int, key: Any, i: tuple[int, ...]) -> Law:
+    """The exact law of one token at width n, which needs less than that of all."""
+    return finite(y[i], width, samples, key)

@@ -92,12 +92,12 @@ class _Rewriter:
         if all(_is_whole(part, size) for part, size in zip(selection, x.shape, strict=True)):
             return self.rebuilt(x)
         op: Any = x.op
-        shape = tuple(len(range(int(size))[part]) for part, size in zip(selection, x.shape, strict=True))
+        shape = tuple(_selected(size, part) for size, part in zip(x.shape, selection, strict=True))
         if isinstance(op, ops.Constant):
             return _replaced(x, ops.Constant(op.value[selection]), shape)
         if isinstance(op, ops.Data):
             return _replaced(x, ops.Data(op.X[selection]), shape)
-        if self.uses[x] > 1 or shapes.is_infinite(x.shape):
+        if self.uses[x] > 1 or (isinstance(op, ops.Rotary) and shapes.is_infinite(x.shape)):
             return _index(self.rebuilt(x), selection)
         return self._through(x, op, selection, shape)
 
@@ -224,6 +224,11 @@ def _basic(index: tuple[Any, ...], shape: Shape) -> list[Any]:
             parts[i] = int(part) % int(shape[axis])
         axis += 1
     return parts
+
+
+def _selected(size: Size, part: slice) -> Size:
+    """How many entries a slice takes of an axis; an infinite one is only taken whole."""
+    return size if _is_whole(part, size) else len(range(int(size))[part])
 
 
 def _is_whole(part: slice, size: Size) -> bool:

@@ -10,7 +10,7 @@ from limitlaw.arguments import is_traced
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
-from limitlaw.engines.mixing import mixing_law
+from limitlaw.engines.mixing import REPLICATES, Mixing, mixing_law
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
 from limitlaw.numerics.quasi import Points
 from limitlaw.program import ops
@@ -28,9 +28,19 @@ def law_of_one_number(y: Any, samples: int | None, key: Any, beyond: tuple[str, 
     if mixing is None:
         return None
     v = mixing.variances
+    if mixing.heads == math.inf:
+        return _infinitely_many(mixing, beyond)
     if not is_traced(v) and np.ptp(np.asarray(v)) <= 1e-14 * np.max(np.asarray(v)):
         return Gaussian(0.0, jnp.asarray(v)[0], "exact", beyond)
-    return HeadSum(v, mixing.heads, mixing.weights, kind=mixing.kind, beyond=beyond)
+    return HeadSum(v, int(mixing.heads), mixing.weights, kind=mixing.kind, beyond=beyond)
+
+
+def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
+    """N(0, E v) (Hron et al. 2020); where v is sampled, one component for each replicate of its mean."""
+    if mixing.weights is not None:
+        return Gaussian(0.0, jnp.asarray(mixing.variances) @ jnp.asarray(mixing.weights), mixing.kind, beyond)
+    means = jnp.asarray(mixing.variances).reshape(REPLICATES, -1).mean(axis=1)
+    return GaussianMixture(jnp.zeros(REPLICATES), means, kind=mixing.kind, beyond=beyond)
 
 
 def axis_of_heads(y: Any) -> HeadAxis | None:
@@ -54,7 +64,7 @@ def pooled(y: Any, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[
     seed = seed_of(key)
     C = np.asarray(program.at(Points(program.recipe, seed).take(POOL)))
     draws = DRAWS if samples is None else samples
-    counts = np.random.default_rng(seed).multinomial(axis.heads, np.full(POOL, 1 / POOL), size=draws)
+    counts = np.random.default_rng(seed).multinomial(int(axis.heads), np.full(POOL, 1 / POOL), size=draws)
     m = math.prod(finite_shape(y.shape))
     mean = counts.astype(float) @ C.reshape(POOL, m * m) / axis.heads
     covariance = mean.reshape(draws, m, m) if y.shape else mean.reshape(draws)

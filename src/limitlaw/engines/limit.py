@@ -41,6 +41,8 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
     independent draws, which overstates them. What `check` refuses is refused here, for the same reason.
     """
     value = _checked("limit", y)
+    if samples is not None:
+        positive_int("samples", samples)
     beyond = check(y).beyond
     if not isinstance(value, Wide):
         return _law_of_numbers(value, samples, key, beyond)
@@ -92,16 +94,13 @@ def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...
     if not y.shape:
         return head_laws.law_of_one_number(y, samples, key, beyond)
     axis = head_laws.axis_of_heads(y)
-    if axis is None or axis.kernel_is_random or not axis.is_random:
+    if axis is None or axis.heads == math.inf or axis.kernel_is_random or not axis.is_random:
         return None
-
-    if samples is not None:
-        positive_int("samples", samples)
 
     def joint() -> Law:
         if axis.heads > head_laws.MANY:
             return head_laws.pooled(y, axis, samples, key, beyond)
-        most = JOINT_NUMBERS // (axis.heads * math.prod(shape) ** 2)
+        most = JOINT_NUMBERS // (int(axis.heads) * math.prod(shape) ** 2)
         count = _samples((y,), samples or 2 ** int(math.log2(max(most, 2**10))))
         return _law(None, prepared((y,), _law_figure).conditions(count, key), shape, beyond, False)
 

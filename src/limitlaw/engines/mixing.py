@@ -25,6 +25,7 @@ from limitlaw.program.ops import Value
 
 MOST_DIMENSIONS = 3  # for the trapezoidal rule
 RADII = 9.0, 12.5  # of the ball of its nodes: exp(−R²/2) is 1e-18, and 1e-34 where tails of 12 deviations need it
+OFFSET = 0.5 / math.sqrt(2)  # of the lattice, so that no node is a special point, where v may be 0
 COARSEST, FINER, MOST_NODES = 0.8, 1.25, 2**21
 SETTLED = 1e-7  # change of the checked figures; the error left is about its power 3/2
 REPLICATES, NODES, MORE = 16, 2**12, 2**14  # Sobol points: independent scramblings, and points in each; for many tokens
@@ -35,7 +36,7 @@ class Mixing(NamedTuple):
 
     variances: Any
     weights: Any
-    heads: int
+    heads: int | float
     kind: str
 
 
@@ -135,7 +136,7 @@ def lattice(dimensions: int, step: float, radius: float) -> tuple[Float[np.ndarr
     """Nodes step·Z^d in a ball, with weights of the standard normal density."""
     if dimensions == 0:
         return np.zeros((1, 0)), np.ones(1)
-    ticks = step * np.arange(-int(radius / step), int(radius / step) + 1)
+    ticks = step * (np.arange(-int(radius / step), int(radius / step)) + OFFSET)
     z = np.stack(np.meshgrid(*[ticks] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
     square = (z**2).sum(axis=1)
     inside = square <= radius**2

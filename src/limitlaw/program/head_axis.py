@@ -16,7 +16,7 @@ from limitlaw.program import ops
 from limitlaw.program.facts import is_drawn
 from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.shapes import Shape
+from limitlaw.program.shapes import Shape, Size
 from limitlaw.program.values import Wide
 
 
@@ -25,7 +25,7 @@ class HeadAxis:
     """`term`, of one entry for each head, of which the output is the normalised sum over `heads`."""
 
     term: Value
-    heads: int
+    heads: Size  # math.inf is one, too
     places: dict[Value | Matrix, int]  # where the axis is, counted from the last: 1, 2, …
 
     @property
@@ -96,7 +96,7 @@ def head_axis(y: Value) -> HeadAxis | None:
 
 def _followed(op: ops.Sum) -> HeadAxis | None:
     """The axis of a normalised sum, followed back to the matrices."""
-    heads = int(op.x.shape[op.axes[0]])
+    heads = op.x.shape[op.axes[0]]
     if heads == 1:
         return HeadAxis(op.x, 1, {})
     places = _Places(heads)
@@ -111,7 +111,7 @@ def _followed(op: ops.Sum) -> HeadAxis | None:
 class _Places:
     """Follows an axis from a value to what it reads."""
 
-    def __init__(self, heads: int):
+    def __init__(self, heads: Size):
         self.heads = heads
         self.found: dict[Value | Matrix, int] = {}
 
