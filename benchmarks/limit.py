@@ -92,7 +92,8 @@ def fixed_head_dimension() -> None:
     for d, (variance, kurtosis) in known.items():
         start = time.perf_counter()
         laws = [ll.limit(ll.attention(ll.initial((4,)), 1, head_dim=d)[0], 2**20, key) for key in range(8)]
-        v, k = (np.mean([float(f(law)) for law in laws]) for f in (lambda x: x.variance(), lambda x: x.kurtosis()))
+        v = float(np.mean([law.variance() for law in laws]))
+        k = float(np.mean([law.kurtosis() for law in laws]))
         seconds = time.perf_counter() - start
         print(
             f"{d:5}                    {v:.7f} ({v - variance:+.0e})    {k:.6f} ({k - kurtosis:+.0e})    {seconds:.1f}"
