@@ -47,6 +47,7 @@ def test_example_agrees_with_its_exact_law(
 ) -> None:
     monkeypatch.setenv("MPLBACKEND", "agg")
     example = _example()
+    monkeypatch.setattr(example, "HEADS", (1, 2))
     results = example.main(samples=2000, conditions=20_000, out=tmp_path)
     picture = (tmp_path / "attention_tails.png").read_bytes()
     assert picture.startswith(b"\x89PNG")

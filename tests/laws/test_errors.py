@@ -7,7 +7,7 @@ import pytest
 from limitlaw import nonlinearities as nl
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Pushforward
 
-REPEATS = 100
+REPEATS = 50
 COMPONENTS = 400
 
 
@@ -56,7 +56,7 @@ def test_mixture():
 
 def test_mixture_entropy():
     """The entropy's error."""
-    laws = [GaussianMixture(*components) for _, components in zip(range(40), component_sets(5), strict=False)]
+    laws = [GaussianMixture(*components) for _, components in zip(range(30), component_sets(5), strict=False)]
     assert_calibrated(np.array([x.entropy() for x in laws]), np.array([x.error.entropy() for x in laws]))
 
 
