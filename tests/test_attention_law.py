@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import limitlaw as ll
+from limitlaw.divergence import kl
 from limitlaw.engines.mixing import mixing_law
 from limitlaw.program.head_axis import head_axis, with_few_heads
 
@@ -140,6 +141,15 @@ def test_very_many_heads_jointly() -> None:
     law = ll.attention_law(I4, 10**6)
     assert np.abs(np.diag(law.covariance()) - VARIANCE).max() < 5e-3
     assert law.marginal(3).variance() == pytest.approx(VARIANCE, abs=1e-12)
+
+
+def test_distance_from_infinitely_many_heads() -> None:
+    """H² KL(H ‖ ∞): 9.72e-4 at H = 1, 1.232e-3 at 256, κ₁²/48 = 1.2334e-3 in the limit (theory §2)."""
+    for heads, expected in ((1, 9.72e-4), (256, 1.232e-3)):
+        law = ll.attention_law(I4, heads).marginal(0)
+        divergence = kl(law, ll.Gaussian(0.0, law.variance()))
+        assert heads**2 * float(divergence) == pytest.approx(expected, rel=1e-3)
+        assert divergence.error < 1e-6 * float(divergence)
 
 
 def test_finite_width() -> None:
