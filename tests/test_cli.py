@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import limitlaw as ll
 from limitlaw import cli
+from limitlaw.cli import output
 
 SOURCE = Path(ll.__file__).parent
 VARIANCE, KURTOSIS, AT_0 = 0.391971443576, 0.121659213, 0.646080127  # theory.md, section 7: 2 heads, 4 tokens
@@ -84,7 +85,7 @@ def test_json_is_the_law() -> None:
         "variance": law.variance(),
         "standard_deviation": sd,
         "excess_kurtosis": law.kurtosis(),
-        **{f"quantile_{q}": law.ppf(q) for q in cli.LEVELS},
+        **{f"quantile_{q}": law.ppf(q) for q in output.LEVELS},
         "density_at_0": law.pdf(0.0),
         "tail_beyond_3_sd": 2 * law.sf(3 * sd),
         "kl_from_gaussian": 2.7317974473567e-4,  # by limitlaw.divergence.kl
@@ -122,7 +123,7 @@ def test_narrow_heads_lie_beyond_the_theorem() -> None:
     assert found["kind"] == "sampled"
     variance = found["figures"]["variance"]
     assert abs(variance["value"] - 0.385685) < 5 * variance["error"]
-    assert cli._remark(ll.Gaussian(0.0, 1.0, beyond=("a", "b")), None) == "exact; beyond Theorem 3.1: a, b"
+    assert output.remark(ll.Gaussian(0.0, 1.0, beyond=("a", "b")), None) == "exact; beyond Theorem 3.1: a, b"
 
 
 def test_linear_scaling_is_gaussian() -> None:
@@ -157,16 +158,16 @@ def test_options_reach_the_layer(kernel: Path) -> None:
 
 def test_digits() -> None:
     """Two of the error; an exponent for small numbers; 12 digits where there is no error."""
-    assert cli._number(0.39197144357612, 0.0) == "0.391971443576"
-    assert cli._number(0.39197, 0.0012) == "0.3920 ± 0.0012"
-    assert cli._number(3.2812e-5, 1.6e-6) == "(3.28 ± 0.16)e-05"
-    assert cli._number(-3.2812e-5, 1.6e-4) == "(-3 ± 16)e-05"
+    assert output.number_with_error(0.39197144357612, 0.0) == "0.391971443576"
+    assert output.number_with_error(0.39197, 0.0012) == "0.3920 ± 0.0012"
+    assert output.number_with_error(3.2812e-5, 1.6e-6) == "(3.28 ± 0.16)e-05"
+    assert output.number_with_error(-3.2812e-5, 1.6e-4) == "(-3 ± 16)e-05"
 
 
 def test_numbers_that_are_not_finite_are_null() -> None:
     """JSON has no NaN."""
-    figure = cli.Figure("x", "x", math.inf, math.nan, 1.0)
-    text = cli._as_json(ll.Gaussian(0.0, 1.0), [figure], {"heads": math.inf})
+    figure = output.Figure("x", "x", math.inf, math.nan, 1.0)
+    text = output.as_json(ll.Gaussian(0.0, 1.0), [figure], {"heads": math.inf})
     assert json.loads(text)["figures"]["x"] == {"value": None, "error": None, "gaussian": 1.0}
 
 
@@ -271,7 +272,7 @@ def test_curves_of_the_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     original = drawing.density_figure
     monkeypatch.setattr(drawing, "density_figure", remember)
-    monkeypatch.setattr(cli, "_figures", lambda law: [])
+    monkeypatch.setattr(cli, "figures_of", lambda law: [])
     succeed("--width", 64, "--samples", 2000, "--plot", tmp_path / "law.svg", "--json")
     labels = ["2 heads, n = 64", "Gaussian: infinitely many heads", "Gaussian: scores scaled by 1/n"]
     assert list(drawn) == [*labels, "title"]

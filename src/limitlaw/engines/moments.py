@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from limitlaw import nonlinearities
 from limitlaw.engines import linear
 from limitlaw.engines.blocks import Block, outer, stacked, total
+from limitlaw.engines.families import block_of, family
 from limitlaw.engines.fresh import Fresh
 from limitlaw.engines.nodes import Nodes
 from limitlaw.engines.restricted import restricted_second
@@ -307,37 +308,6 @@ class Moments:
             return op.phi(*(numbers.get(a, x) for a in op.args))
 
         return Nonlinearity(op.phi.name, function, op.phi.pseudo_lipschitz, op.phi.bounded)
-
-
-def family(block: Block, matrix: ops.Matrix, v: Value, w: Value) -> Block:
-    """std² E[x x'] for each matrix of a family: entries made by different matrices are independent."""
-    left, right = finite_shape(v.shape), finite_shape(w.shape)
-    block = block.spread(left, right)
-    for k, size in enumerate(reversed(finite_shape(matrix.shape)), start=1):
-        if size > 1:
-            block = block.restricted(len(left) - k, len(right) - k)
-    return block.scaled(jnp.asarray(matrix.std) ** 2, left)
-
-
-def block_of(fresh: Fresh) -> Block:
-    """The covariance of Gaussian vectors on roots."""
-    shape = fresh.shape
-    right = tuple(1 if own else size for own, size in zip(fresh.own, fresh.c.shape[:-1], strict=True))
-    owns = [a for a, own in enumerate(fresh.own) if own]
-    others = [a for a, own in enumerate(fresh.own) if not own]
-    c = fresh.c.transpose(*owns, *others, len(shape))
-    rows = c.reshape(*c.shape[: len(owns)], -1, fresh.roots)
-    gram = (rows @ jnp.swapaxes(rows, -1, -2)) if rows.shape[-2] * rows.shape[-1] > 32 else _small_gram(rows)
-    sizes = c.shape[len(owns) : -1]
-    gram = gram.reshape(*c.shape[: len(owns)], *sizes, *sizes)
-    order = np.argsort([*owns, *others]).tolist()
-    gram = gram.transpose(*order, *range(len(shape), gram.ndim))
-    array = gram.reshape(*gram.shape[: len(shape)], *right)
-    return Block(array, shape, shape, tuple((a, a) for a in owns))
-
-
-def _small_gram(rows: Float[Array, "... m r"]) -> Float[Array, "... m m"]:
-    return (rows[..., :, None, :] * rows[..., None, :, :]).sum(axis=-1)
 
 
 def _is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any) -> bool:

@@ -1,0 +1,181 @@
+"""The command `limitlaw`: figures and pictures of exact laws from a terminal.
+
+Heavy modules are imported where they are needed: `limitlaw --help` needs none.
+"""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import io
+import math
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from limitlaw.cli import output
+from limitlaw.cli.layer import TOKENS, Layer, heads_of, kernel_of
+from limitlaw.cli.output import figures_of, print_table, remark
+
+SUFFIXES = (".png", ".pdf", ".svg")
+OPTIONS = "heads|head_dim|width|kernel|mask|scaling|samples|q_std|k_std|v_std|o_std"
+
+app = typer.Typer(
+    help="Exact laws of neural networks at initialisation, at width n and as n → ∞.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """The entry point of the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # terminals that cannot show ± or ∞
+    app(prog_name="limitlaw")
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        typer.echo(f"limitlaw {importlib.metadata.version('limitlaw')}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _group(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Exact laws of neural networks at initialisation, at width n and as n → ∞."""
+
+
+@app.command()
+def law(
+    heads: Annotated[str, typer.Option(metavar="H", help="Heads: a positive integer, or inf.")] = "2",
+    tokens: Annotated[
+        int | None, typer.Option(metavar="S", help=f"Tokens; {TOKENS}, or as many as --kernel has.")
+    ] = None,
+    head_dim: Annotated[
+        int | None, typer.Option(metavar="D", help="Dimension of a head; all matrices are n × n without it.")
+    ] = None,
+    width: Annotated[int | None, typer.Option(metavar="N", help="Width n; n → ∞ without it.")] = None,
+    kernel: Annotated[
+        Path | None, typer.Option(metavar="FILE.npy", help="S × S kernel E[x_i x_j] of the tokens; the identity.")
+    ] = None,
+    mask: Annotated[str | None, typer.Option(metavar="causal", help="Tokens see themselves and earlier ones.")] = None,
+    scaling: Annotated[
+        str, typer.Option(metavar="sqrt|linear", help="Scores are divided by √n or by n (√D or D).")
+    ] = "sqrt",
+    token: Annotated[int, typer.Option(metavar="I", help="The token whose output it is, from 0.")] = 0,
+    q_std: Annotated[float, typer.Option(metavar="SD", help="Scale of the query matrices.")] = 1.0,
+    k_std: Annotated[float, typer.Option(metavar="SD", help="Scale of the key matrices.")] = 1.0,
+    v_std: Annotated[float, typer.Option(metavar="SD", help="Scale of the value matrices.")] = 1.0,
+    o_std: Annotated[float, typer.Option(metavar="SD", help="Scale of the output matrices.")] = 1.0,
+    samples: Annotated[int | None, typer.Option(metavar="N", help="Draws, where something has to be sampled.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of these draws.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the density into a .png, .pdf or .svg file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+) -> None:
+    """The law of one token's output of a random attention layer.
+
+    Prints its variance, excess kurtosis, quantiles, density at 0, tail beyond three standard deviations and
+    Kullback-Leibler divergence from the Gaussian of equal variance, each with a standard error where it is sampled.
+
+    \b
+    Examples:
+      limitlaw law --heads 2 --tokens 4
+      limitlaw law --heads 8 --head-dim 64 --mask causal --token 3
+      limitlaw law --heads 2 --width 64 --samples 20000
+      limitlaw law --heads inf --kernel kernel.npy
+      limitlaw law --heads 1 --plot law.png
+      limitlaw law --heads 2 --json | jq .figures.variance.value
+    """
+    with _one_line_errors():
+        with _picture(plot) as picture:
+            layer = Layer(heads_of(heads), head_dim, scaling, mask, q_std, k_std, v_std, o_std, samples, seed)
+            layer.check(width)
+            matrix = kernel_of(kernel, tokens)
+            if not 0 <= token < len(matrix):
+                raise ValueError(f"--token must be one of 0 … {len(matrix) - 1}, got {token}")
+            one = layer.law(matrix, token, width)
+            if not float(one.variance()) > 0:
+                raise ValueError("the output is always 0: --v-std, --o-std and the kernel must leave it a variance")
+            figures = figures_of(one)
+            if picture is not None:
+                _draw(picture, layer, matrix, token, width, one)
+        if plot is not None:
+            typer.echo(f"drew {plot}", err=True)
+        if as_json:
+            names = {"kernel": None if kernel is None else str(kernel), "tokens": len(matrix), "token": token}
+            typer.echo(output.as_json(one, figures, {**names, "width": width, **dataclasses.asdict(layer)}))
+        else:
+            print_table(figures, layer.title(len(matrix), token, width), remark(one, width))
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Bad input ends the command with code 2 and one line that names the option."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader of the output left
+    except (ValueError, TypeError, OSError) as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    line = re.sub(r"\s*\n\s*", " ", message.strip())
+    line = re.sub(rf"^(?:(?:limit|finite): )?({OPTIONS})\b", lambda m: "--" + m[1].replace("_", "-"), line)
+    typer.echo(f"limitlaw: {line}", err=True)
+    raise typer.Exit(2)
+
+
+# --- picture ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _picture(path: Path | None) -> Iterator[Path | None]:
+    """A file beside `path` to draw into, which takes its place in the end; opened first, to fail before the work."""
+    if path is None:
+        yield None
+        return
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"--plot must end in {', '.join(SUFFIXES)}, got {path}")
+    if path.is_dir():
+        raise ValueError(f"--plot {path}: is a directory")
+    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        draft.touch(exist_ok=False)
+    except OSError as error:
+        raise ValueError(f"--plot {path}: cannot be written ({error.strerror})") from None
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _draw(path: Path, layer: Layer, kernel: Any, token: int, width: int | None, law: Any) -> None:
+    """The law, the Gaussian of infinitely many heads, and that of 1/n scaling."""
+    from limitlaw.figures.law import density_figure
+    from limitlaw.laws import Gaussian
+
+    few = dataclasses.replace(layer, heads=min(layer.heads, 2))  # the variance is the same for any number of heads
+    wide = law if width is None else few.law(kernel, token, None)
+    laws = {f"{layer.described_heads}, {'n → ∞' if width is None else f'n = {width}'}": law}
+    if layer.heads != math.inf:
+        laws["Gaussian: infinitely many heads"] = Gaussian(0.0, float(wide.variance()))
+    linear = dataclasses.replace(few, scaling="linear", head_dim=None).law(kernel, token, None)
+    laws["Gaussian: scores scaled by 1/n"] = linear
+    density_figure(laws, layer.title(len(kernel), token, width)).savefig(path, dpi=150)
