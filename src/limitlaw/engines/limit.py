@@ -27,7 +27,7 @@ from limitlaw.program.values import Scalars, Wide
 
 SAMPLES = 2**16  # draws where nothing else is said
 MOST_NUMBERS = 2**27  # that the components of a law hold by default: 1 GiB
-JOINT_NUMBERS = 2**25  # normals drawn for the joint law of tokens: a million draws for four tokens and two heads
+JOINT_NUMBERS = 2**26  # normals drawn for the joint law of tokens: two million draws for four tokens and two heads
 PSI_NODES, PSI_NODES_EACH = 2**16, 2**12  # for E[ψ(Z) | scores]: where that is one number, and for each draw
 
 
