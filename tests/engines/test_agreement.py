@@ -12,7 +12,7 @@ import limitlaw as ll
 from limitlaw.numerics.factors import orthonormalise
 from statistics_of_samples import disagreement
 
-DRAWS = {1: 8_000, 4: 8_000, 8: 8_000, 16: 5_000, 64: 2_000}
+DRAWS = {1: 5_000, 4: 5_000, 8: 5_000, 16: 3_000, 64: 1_500}
 
 
 @pytest.mark.usefixtures("as_user")  # without runtime type checks, which the random programs meet
