@@ -28,7 +28,7 @@ RADII = 9.0, 12.5  # of the ball of its nodes: exp(−R²/2) is 1e-18, and 1e-34
 OFFSET = 0.5 / math.sqrt(2)  # of the lattice, so that no node is a special point, where v may be 0
 COARSEST, FINER, MOST_NODES = 0.8, 1.25, 2**21
 SETTLED = 1e-7  # change of the checked figures; the error left is about its power 3/2
-REPLICATES, NODES, MORE = 16, 2**12, 2**16  # Sobol points: independent scramblings, and points in each; for many tokens
+REPLICATES, NODES, MORE = 16, 2**12, 2**15  # Sobol points: independent scramblings, and points in each; for many tokens
 
 
 class Mixing(NamedTuple):
