@@ -10,7 +10,7 @@ from limitlaw.arguments import is_traced
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
-from limitlaw.engines.mixing import REPLICATES, Mixing, mixing_law
+from limitlaw.engines.mixing import BLOCKS, Mixing, mixing_law
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
 from limitlaw.numerics.quasi import Points
 from limitlaw.program import ops
@@ -36,11 +36,11 @@ def law_of_one_number(y: Any, samples: int | None, key: Any, beyond: tuple[str, 
 
 
 def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
-    """N(0, E v) (Hron et al. 2020); where v is sampled, one component for each replicate of its mean."""
+    """N(0, E v) (Hron et al. 2020); where v is sampled, one component for the mean of each block of points."""
     if mixing.weights is not None:
         return Gaussian(0.0, jnp.asarray(mixing.variances) @ jnp.asarray(mixing.weights), mixing.kind, beyond)
-    means = jnp.asarray(mixing.variances).reshape(REPLICATES, -1).mean(axis=1)
-    return GaussianMixture(jnp.zeros(REPLICATES), means, kind=mixing.kind, beyond=beyond)
+    means = jnp.asarray(mixing.variances).reshape(BLOCKS, -1).mean(axis=1)
+    return GaussianMixture(jnp.zeros(BLOCKS), means, kind=mixing.kind, beyond=beyond)
 
 
 def axis_of_heads(y: Any) -> HeadAxis | None:
