@@ -11,6 +11,8 @@ from scipy import stats
 
 import limitlaw as ll
 from limitlaw.divergence import kl
+from limitlaw.engines.evaluate import prepared
+from limitlaw.engines.limit import _law_figure
 from limitlaw.engines.mixing import mixing_law
 from limitlaw.program.head_axis import head_axis, with_few_heads
 
@@ -224,6 +226,24 @@ def test_heads_behind_attention_are_not_independent() -> None:
     k, v = (ll.Matrix(rows=2) @ shared for _ in "kv")
     out = ll.softmax(ll.dot(q, k)) @ (ll.Matrix(shape=(4, 1), cols=2) @ v)
     assert mixing_law(ll.normalised_sum(out, 0)[0], None, None) is None
+
+
+def test_many_heads_given_random_kernels() -> None:
+    """E_K[φ_1(t/√H | K)^H]: behind attention, and with narrow keys and values in common; against drawing all heads."""
+    x = ll.initial((2,))
+    q = ll.Matrix(shape=(20, 1), rows=3) @ x
+    k, v = (ll.Matrix(rows=3) @ x for _ in "kv")
+    shared = ll.normalised_sum(ll.softmax(ll.dot(q, k)) @ (ll.Matrix(shape=(20, 1), cols=3) @ v), 0)[0]
+    for y in (ll.attention(ll.attention(x, 1), 20)[0], shared):
+        law = ll.limit(y, samples=512)
+        assert isinstance(law, ll.HeadSum)
+        assert law._inversion.nodes.variances.shape[0] == 512
+        C = np.asarray(prepared((y,), _law_figure).conditions(4096, None).arrays[1]).reshape(-1)
+        direct = ll.GaussianMixture(np.zeros(4096), C)
+        for figure in ("variance", "kurtosis"):
+            a, b = (float(getattr(z, figure)()) for z in (law, direct))
+            error = math.hypot(*(float(getattr(z.error, figure)()) for z in (law, direct)))
+            assert abs(a - b) < 5 * error
 
 
 def test_check_of_very_many_heads() -> None:

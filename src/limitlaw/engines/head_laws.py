@@ -20,19 +20,42 @@ from limitlaw.program.shapes import finite_shape
 
 MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
 POOL, DRAWS = 2**11, 2**13
+FEW, GROUPS = 16, 2**10  # heads that are drawn one by one where the kernel is random, and draws of that kernel else
 
 
 def law_of_one_number(y: Any, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
     """The law of an output y without batch axes, where its heads are i.i.d. given a deterministic kernel."""
     mixing = mixing_law(y, samples, key)
     if mixing is None:
-        return None
+        return _given_random_kernels(y, samples, key, beyond)
     v = mixing.variances
     if mixing.heads == math.inf:
         return _infinitely_many(mixing, beyond)
     if not is_traced(v) and np.ptp(np.asarray(v)) <= 1e-14 * np.max(np.asarray(v)):
         return Gaussian(0.0, jnp.asarray(v)[0], "exact", beyond)
     return HeadSum(v, int(mixing.heads), mixing.weights, kind=mixing.kind, beyond=beyond)
+
+
+def _given_random_kernels(y: Any, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
+    """Many heads that are i.i.d. given a kernel that is random itself: φ_H(t) = E_K[φ_1(t/√H | K)^H].
+
+    A group is a draw of the kernel; its nodes are the variances of one head at quasi-random scores, the same program
+    with infinitely many heads. Few heads are drawn one by one, in a plain mixture.
+    """
+    axis = axis_of_heads(y)
+    if axis is None or not FEW < axis.heads < math.inf or not axis.kernel_is_random:
+        return None
+    program = prepared((axis.resized(math.inf),), _variances_figure)
+    if not program.random or not program.head_recipe or program.uses_nodes:
+        return None
+    groups = program.conditions(GROUPS if samples is None else samples, key).arrays
+    return HeadSum(groups, int(axis.heads), kind="sampled", beyond=beyond)
+
+
+def _variances_figure(draw: InfiniteDraw) -> Any:
+    """Of one head, at each node of its scores."""
+    (y,) = draw.plan.outputs
+    return draw.moments.variance(y).reshape(-1)
 
 
 def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:

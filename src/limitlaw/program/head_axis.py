@@ -38,7 +38,7 @@ class HeadAxis:
         """Does anything stay random in the limit?"""
         return any(map(_is_random, ancestors([self.term])))
 
-    def resized(self, count: int) -> Value:
+    def resized(self, count: Size) -> Value:
         """The terms of `count` heads, by the same program."""
         return _rebuilt((self.term,), self.places, count)[0]
 
@@ -54,7 +54,7 @@ def with_few_heads(outputs: tuple[Value, ...], most: int) -> tuple[Value, ...]:
     return outputs
 
 
-def _rebuilt(outputs: tuple[Value, ...], places: dict[Value | Matrix, int], count: int) -> tuple[Value, ...]:
+def _rebuilt(outputs: tuple[Value, ...], places: dict[Value | Matrix, int], count: Size) -> tuple[Value, ...]:
     """The outputs by a program whose axis at `places` has size `count`."""
     rebuilt: dict[Value, Value] = {}
     matrices: dict[Matrix, Matrix] = {}
@@ -80,7 +80,7 @@ def _is_random(v: Value) -> bool:
     return isinstance(v, Wide) and not v.dim.wide and is_drawn(v)
 
 
-def _resized(shape: Shape, place: int, count: int) -> Shape:
+def _resized(shape: Shape, place: int, count: Size) -> Shape:
     return (*shape[: len(shape) - place], count, *shape[len(shape) - place + 1 :])
 
 
