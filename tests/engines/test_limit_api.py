@@ -77,6 +77,18 @@ def test_single_vectors_and_repeated_tokens() -> None:
     assert np.isfinite(huge.variance())
 
 
+def test_more_scores_than_sobol_has_dimensions() -> None:
+    """1,600 scores a draw: drawn from the key, random all the same, and the same at every call."""
+    y = ll.attention(ll.initial((40,)), 1)
+    K = ll.kernel(y, samples=64)
+    assert isinstance(K, RandomKernel)
+    v = K.marginal((0, 0))
+    assert v.variance() > 0
+    A = jax.nn.softmax(jax.random.normal(jax.random.key(0), (20_000, 40)))
+    assert abs(v.mean() - jnp.mean(jnp.sum(A**2, axis=1))) < 5 * v.error.mean()
+    assert float(ll.kernel(y, samples=64).mean()[0, 1]) == float(K.mean()[0, 1])
+
+
 @pytest.mark.usefixtures("as_user")
 def test_errors() -> None:
     """Which node, why, and what to do instead."""

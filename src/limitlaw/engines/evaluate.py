@@ -64,7 +64,7 @@ class Limit:
     @property
     def random(self) -> bool:
         """Does anything stay random in the limit?"""
-        return bool(self.recipe)
+        return bool(self.recipe) or self.overflows
 
     @property
     def uses_nodes(self) -> bool:
@@ -137,10 +137,8 @@ class Limit:
         results: list[Any] = []
         starts = range(0, samples, size)
         for start in track(starts, "limit", len(starts)):
-            extra = (
-                self._table(NODES_EACH, seed + start),
-                self._heads(seed + start),
-            )  # new ones: their errors average out
+            # New nodes for each batch: their errors average out.
+            extra = self._table(NODES_EACH, seed + start), self._heads(seed + start)
             keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), start), size)
             results.append(self.draws(jnp.asarray(points.take(size)), keys, *extra))
         joined = jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
