@@ -30,6 +30,7 @@ COARSEST, FINER, MOST_NODES = 0.8, 1.25, 2**21
 SETTLED = 1e-7  # change of the checked figures; the error left is about its power 3/2
 BLOCKS = 16  # of Sobol points, whose spread is the stated error: the whole sequence does better than that
 NODES, NODES_OF_MANY, MANY = 2**16, 2**15, 32  # points in each, fewer where a point has more numbers than MANY
+NODES_TRACED = 2**10  # where derivatives are taken
 
 
 class Mixing(NamedTuple):
@@ -68,7 +69,7 @@ def _variance_figure(draw: InfiniteDraw) -> Any:
 
 def _sobol(program: Limit, samples: int | None, key: Any) -> Any:
     """v at the points of one scrambled Sobol sequence, block after block."""
-    default = NODES if len(program.recipe) <= MANY else NODES_OF_MANY
+    default = NODES_TRACED if program.traced else NODES if len(program.recipe) <= MANY else NODES_OF_MANY
     each = default if samples is None else max(1, samples // BLOCKS)
     points = Points(program.recipe, seed_of(key))
     parts = [program.at(points.take(each)) for _ in range(BLOCKS)]
@@ -78,13 +79,12 @@ def _sobol(program: Limit, samples: int | None, key: Any) -> Any:
 def _trapezoidal(program: Limit) -> tuple[Any, Any] | None:
     if len(program.recipe) > 8 or not np.isinf(program.recipe).all():
         return None
-    basis = _active(program)
-    if basis.shape[0] > MOST_DIMENSIONS:
-        return None
-    d = basis.shape[0]
     if program.traced:
-        z, w = lattice(d, 0.4, RADII[0])
-        return program.at(z @ basis), w
+        return _fixed(program)
+    basis = _active(program)
+    d = basis.shape[0]
+    if d > MOST_DIMENSIONS:
+        return None
     step, figures, change = COARSEST, None, math.inf
     while nodes_in_ball(d, step, RADII[0]) <= MOST_NODES:
         z, w = lattice(d, step, RADII[0])
@@ -102,6 +102,15 @@ def _trapezoidal(program: Limit) -> tuple[Any, Any] | None:
     return compressed(v, w)
 
 
+def _fixed(program: Limit) -> tuple[Any, Any] | None:
+    """A rule that does not look at numbers, for derivatives: no direction is dropped, and nothing refined."""
+    d = len(program.recipe)
+    if d > MOST_DIMENSIONS + 1:
+        return None
+    z, w = lattice(d, 0.4 if d <= MOST_DIMENSIONS else 0.75, 8.0)
+    return program.at(z), w
+
+
 def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Float[np.ndarray, "N d"]) -> bool:
     """Do nodes near the edge of the ball contribute to the tail at 12 standard deviations?"""
     top = v.max()
@@ -114,8 +123,6 @@ def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Floa
 def _active(program: Limit) -> Float[np.ndarray, "active r"]:
     """An orthonormal basis of the directions on which v depends: the span of its slopes at some points."""
     r = len(program.recipe)
-    if program.traced:
-        return np.eye(r)
     points = 1.5 * np.random.default_rng(0).normal(size=(4 * r + 8, 1, 1, r))
     moved = points + 1e-4 * np.eye(r)[:, None] * np.array([[1.0], [-1.0]])
     v = np.asarray(program.at(moved.reshape(-1, r))).reshape(-1, r, 2)
