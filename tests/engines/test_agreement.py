@@ -12,7 +12,7 @@ import limitlaw as ll
 from limitlaw.numerics.factors import orthonormalise
 from statistics_of_samples import disagreement
 
-DRAWS = {1: 5_000, 4: 5_000, 8: 5_000, 16: 3_000, 64: 1_500}
+DRAWS = {1: 4_000, 4: 4_000, 8: 4_000, 16: 2_500, 64: 1_200}
 
 
 @pytest.mark.usefixtures("as_user")  # without runtime type checks, which the random programs meet

@@ -13,7 +13,7 @@ from limitlaw.engines.plan import Plan
 from limitlaw.program import ops
 from statistics_of_samples import disagreement
 
-PROGRAMS = 90
+PROGRAMS = 70
 WIDTHS = (1, 2, 3, 5, 8)
 DRAWS = 3000
 
