@@ -220,6 +220,20 @@ def test_heads_are_found_in_programs_written_by_hand() -> None:
     assert head_axis(tied) is None
 
 
+def test_heads_with_common_vectors_are_not_independent() -> None:
+    """A vector, values or a matrix common to all; common keys, or anything behind matrices of their own, is fine."""
+    x, shape = ll.initial((3,)), (4, 1)
+    q, k, v = (ll.Matrix(shape=shape) @ x for _ in "qkv")
+    A = ll.softmax(ll.dot(q, k))
+    common = ll.Matrix() @ x
+    assert head_axis(ll.normalised_sum(A @ v + common, 0)) is None
+    assert head_axis(ll.normalised_sum(A @ common, 0)) is None
+    assert head_axis(ll.normalised_sum(ll.Matrix() @ ll.relu(A @ v), 0)) is None
+    assert head_axis(ll.normalised_sum(ll.Matrix(shape=shape) @ (A @ common), 0)).heads == 4
+    assert head_axis(ll.normalised_sum(ll.softmax(ll.dot(q, common)) @ v, 0)).heads == 4
+    assert head_axis(ll.normalised_sum(ll.Matrix(shape=shape) @ ll.relu(A @ v + common), 0)).heads == 4
+
+
 def test_heads_behind_attention_are_not_independent() -> None:
     """Given a random incoming kernel: a mixture over it, not φ_1^H."""
     y = ll.attention(ll.attention(ll.initial((3,)), 1), 4)[0]

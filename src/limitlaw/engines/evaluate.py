@@ -113,11 +113,12 @@ class Limit:
         """The figure at given points instead of drawn ones: numbers in the order of `recipe`, one row for each."""
         key = jax.random.key(0)
         if is_traced(rows) or self.traced:
-            return self.draws(jnp.asarray(rows), jnp.broadcast_to(key, (len(rows),)), None, None)
+            return self.draws(jnp.asarray(rows), jax.random.split(key, len(rows)), None, None)
         size = self._batch(MOST_DRAWS)
         missing = -len(rows) % size
         batches = np.concatenate([rows, np.zeros((missing, rows.shape[1]))]).reshape(-1, size, rows.shape[1])
-        parts = [np.asarray(self.draws(batch, jnp.broadcast_to(key, (size,)), None, None)) for batch in batches]
+        keys = [jax.random.split(jax.random.fold_in(key, i), size) for i in range(len(batches))]
+        parts = [np.asarray(self.draws(batch, k, None, None)) for batch, k in zip(batches, keys, strict=True)]
         return np.concatenate(parts)[: len(rows)]
 
     def _table(self, count: int, seed: int) -> Any:

@@ -1,4 +1,4 @@
-"""The joint law of several outputs whose single ones are known to many digits."""
+"""The joint law of several outputs whose single ones have laws of their own, often to many digits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from limitlaw.laws.base import Atoms, Law
 
 
 class Tokens(Law):
-    """Outputs Y of `shape` whose single entries have exact laws, `marginal(i)`, and whose joint law is a mixture.
+    """Outputs Y of `shape`: single entries have laws of their own, `marginal(i)`, and the joint law is a mixture.
 
     The mixture is drawn when a joint figure is first asked for, and its figures have standard errors. `diverges` says
     that the joint density is infinite where all entries are equal, as for one head without a mask: there the log
@@ -39,7 +39,7 @@ class Tokens(Law):
         return self._made
 
     def marginal(self, i: Any) -> Law:
-        """The law of Y[i]: exact for one entry, of the mixture for several."""
+        """The law of Y[i]: its own for one entry, that of the mixture for several."""
         places = np.arange(int(np.prod(self.shape))).reshape(self.shape)[i]
         if np.ndim(places):
             return self.joint.marginal(i)
@@ -101,4 +101,4 @@ class Tokens(Law):
         raise TypeError("the joint law of tokens is drawn as it is asked for: save law.joint, or law.marginal(i)")
 
     def _description(self) -> str:
-        return "exact marginals, "
+        return ""

@@ -109,35 +109,47 @@ def _followed(op: ops.Sum) -> HeadAxis | None:
 
 
 class _Places:
-    """Follows an axis from a value to what it reads."""
+    """Follows an axis from a value to what it reads.
+
+    An `exposed` vector must be independent of those of other heads: every vector it is made of has the axis, down to a
+    matrix of its own for each head. Behind such a matrix vectors may be common to all heads.
+    """
 
     def __init__(self, heads: Size):
         self.heads = heads
         self.found: dict[Value | Matrix, int] = {}
+        self._exposed: set[Value] = set()
 
-    def follow(self, v: Value, place: int) -> bool:
+    def follow(self, v: Value, place: int, exposed: bool = True) -> bool:
         """Can the axis be followed from v to its sources?"""
+        exposed &= isinstance(v, Wide)
         if v.ndim < place or v.shape[-place] == 1:
-            return True
-        if v in self.found:
+            return not exposed
+        if v in self.found and (not exposed or v in self._exposed):
             return self.found[v] == place
-        if v.shape[-place] != self.heads:
+        if v.shape[-place] != self.heads or self.found.get(v, place) != place:
             return False
         self.found[v] = place
+        if exposed:
+            self._exposed.add(v)
         sources = _sources(v, v.op, place)
-        if sources is None or (isinstance(v.op, ops.MatMul) and not self._matrix(v.op, place)):
+        if sources is None:
             return False
-        return all(self.follow(u, p) for u, p in sources)
+        if isinstance(v.op, ops.MatMul):
+            return self._has_own(v.op.matrix, place) and self.follow(v.op.x, place, exposed=False)
+        if isinstance(v.op, ops.Dot):  # scores of different heads are independent if one of their factors is
+            (q, i), (k, j) = sources
+            sides = ((True, False), (False, True))
+            return any(self.follow(q, i, first) and self.follow(k, j, second) for first, second in sides)
+        return all(self.follow(u, p, exposed) for u, p in sources)
 
-    def _matrix(self, op: ops.MatMul, place: int) -> bool:
-        """Has each head its own matrix, of the same scale? A wide one may be common to heads that are independent."""
-        matrix = op.matrix
+    def _has_own(self, matrix: Matrix, place: int) -> bool:
+        """Has each head its own matrix, of the same scale?"""
         if len(matrix.shape) < place or matrix.shape[-place] == 1:
-            return matrix.cols.wide
+            return False
         if not is_traced(matrix.std) and np.ndim(matrix.std) >= place and np.shape(matrix.std)[-place] != 1:
             return False
-        known = self.found.setdefault(matrix, place)
-        return known == place
+        return self.found.setdefault(matrix, place) == place
 
 
 Sources = list[tuple[Value, int]]
