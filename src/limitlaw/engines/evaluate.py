@@ -17,7 +17,7 @@ from limitlaw.engines.infinite import InfiniteDraw, Static
 from limitlaw.engines.plan import Plan
 from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.program import ops
-from limitlaw.program.facts import is_drawn
+from limitlaw.program.facts import stays_random
 from limitlaw.program.graph import matrices_of
 from limitlaw.program.ops import Value
 from limitlaw.program.shapes import finite_shape
@@ -179,14 +179,7 @@ def _has_tracers(outputs: tuple[Value, ...]) -> bool:
 
 def is_random(static: Static) -> bool:
     """Are there scores or vectors of fixed dimension to be drawn?"""
-    return any(
-        (isinstance(v.op, ops.Dot) and v.op.scaling == "sqrt") or (isinstance(v, Wide) and _is_narrow(v))
-        for v in static.plan.values
-    )
-
-
-def _is_narrow(v: Wide) -> bool:
-    return not v.dim.wide and is_drawn(v)
+    return any(map(stays_random, static.plan.values))
 
 
 def _is_rough(static: Static) -> bool:

@@ -4,15 +4,13 @@ A normalised sum over infinitely many independent heads is Gaussian, with the me
 2020). N heads whose scores are the points of a quasi-random sequence average just that.
 """
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from limitlaw.program import shapes
 from limitlaw.program.graph import ancestors
-from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.shapes import Shape
+from limitlaw.program.ops import Value
+from limitlaw.program.resizing import reshaped
 
 HELD = 2**25  # numbers in the largest array with an axis of nodes
 
@@ -23,27 +21,7 @@ def with_nodes(outputs: Sequence[Value], most: int) -> tuple[tuple[Value, ...], 
     if not any(shapes.is_infinite(v.shape) for v in values):
         return tuple(outputs), 0
     count = _count(values, most)
-    rebuilt: dict[Value, Value] = {}
-    matrices: dict[Matrix, Matrix] = {}
-
-    def replaced(content: Any) -> Any:
-        if isinstance(content, Value):
-            return rebuilt[content]
-        if isinstance(content, Matrix) and shapes.is_infinite(content.shape):
-            if content not in matrices:
-                finite = _finite(content.shape, count)
-                matrices[content] = Matrix(content.std, finite, content.rows, content.cols)
-            return matrices[content]
-        return tuple(map(replaced, content)) if isinstance(content, tuple) else content
-
-    for v in values:
-        fields = {f.name: replaced(getattr(v.op, f.name)) for f in dataclasses.fields(v.op)}
-        rebuilt[v] = dataclasses.replace(v, op=dataclasses.replace(v.op, **fields), shape=_finite(v.shape, count))
-    return tuple(rebuilt[v] for v in outputs), count
-
-
-def _finite(shape: Shape, count: int) -> Shape:
-    return tuple(count if size == math.inf else size for size in shape)
+    return reshaped(tuple(outputs), lambda x: tuple(count if size == math.inf else size for size in x.shape)), count
 
 
 def _count(values: Sequence[Value], most: int) -> int:

@@ -5,6 +5,7 @@ from limitlaw.program.dependence import terms
 from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import MatMul, Matrix, Value
 from limitlaw.program.printing import Names
+from limitlaw.program.values import Wide
 
 
 class Program:
@@ -40,3 +41,10 @@ class Program:
 def is_drawn(value: Value) -> bool:
     """Is a vector random, that is, more than given data?"""
     return any(isinstance(t.op, MatMul | ops.Initial | ops.Map) for t in terms(value))
+
+
+def stays_random(value: Value) -> bool:
+    """Is a value drawn in the limit: scores under 1/√n, and vectors of fixed dimension?"""
+    if isinstance(value.op, ops.Dot):
+        return value.op.scaling == "sqrt" or not value.op.dim.wide
+    return isinstance(value, Wide) and not value.dim.wide and is_drawn(value)

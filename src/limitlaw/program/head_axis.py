@@ -13,9 +13,10 @@ import numpy as np
 
 from limitlaw.arguments import is_traced
 from limitlaw.program import ops
-from limitlaw.program.facts import is_drawn
+from limitlaw.program.facts import stays_random
 from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import Matrix, Value
+from limitlaw.program.resizing import reshaped
 from limitlaw.program.shapes import Shape, Size
 from limitlaw.program.values import Wide
 
@@ -31,12 +32,12 @@ class HeadAxis:
     @property
     def kernel_is_random(self) -> bool:
         """Does anything common to several heads stay random in the limit?"""
-        return self.heads > 1 and any(_is_random(v) for v in ancestors([self.term]) if v not in self.places)
+        return self.heads > 1 and any(stays_random(v) for v in ancestors([self.term]) if v not in self.places)
 
     @property
     def is_random(self) -> bool:
         """Does anything stay random in the limit?"""
-        return any(map(_is_random, ancestors([self.term])))
+        return any(map(stays_random, ancestors([self.term])))
 
     def resized(self, count: Size) -> Value:
         """The terms of `count` heads, by the same program."""
@@ -56,28 +57,7 @@ def with_few_heads(outputs: tuple[Value, ...], most: int) -> tuple[Value, ...]:
 
 def _rebuilt(outputs: tuple[Value, ...], places: dict[Value | Matrix, int], count: Size) -> tuple[Value, ...]:
     """The outputs by a program whose axis at `places` has size `count`."""
-    rebuilt: dict[Value, Value] = {}
-    matrices: dict[Matrix, Matrix] = {}
-
-    def replaced(content: Any) -> Any:
-        if isinstance(content, Value):
-            return rebuilt[content]
-        if isinstance(content, Matrix) and content in places:
-            shape = _resized(content.shape, places[content], count)
-            return matrices.setdefault(content, Matrix(content.std, shape, content.rows, content.cols))
-        return tuple(map(replaced, content)) if isinstance(content, tuple) else content
-
-    for v in ancestors(outputs):
-        fields = {f.name: replaced(getattr(v.op, f.name)) for f in dataclasses.fields(v.op)}
-        shape = _resized(v.shape, places[v], count) if v in places else v.shape
-        rebuilt[v] = dataclasses.replace(v, op=dataclasses.replace(v.op, **fields), shape=shape)
-    return tuple(rebuilt[v] for v in outputs)
-
-
-def _is_random(v: Value) -> bool:
-    if isinstance(v.op, ops.Dot):
-        return v.op.scaling == "sqrt" if v.op.dim.wide else True
-    return isinstance(v, Wide) and not v.dim.wide and is_drawn(v)
+    return reshaped(outputs, lambda x: _resized(x.shape, places[x], count) if x in places else x.shape)
 
 
 def _resized(shape: Shape, place: int, count: Size) -> Shape:
