@@ -22,6 +22,7 @@ from limitlaw.cli.layer import TOKENS, Layer, heads_of, kernel_of
 from limitlaw.cli.output import figures_of, print_table, remark
 
 SUFFIXES = (".png", ".pdf", ".svg")
+REPRODUCTION = Path("out/reproduction")
 OPTIONS = "heads|head_dim|width|kernel|mask|scaling|samples|q_std|k_std|v_std|o_std"
 
 app = typer.Typer(
@@ -121,6 +122,43 @@ def law(
             typer.echo(output.as_json(one, figures, {**names, "width": width, **dataclasses.asdict(layer)}))
         else:
             print_table(figures, layer.title(len(matrix), token, width), remark(one, width))
+
+
+@app.command()
+def reproduce(
+    figures: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FIGURE]...", help="fig1 … fig5, heads, head_dim, joint, theorem; all without a name."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A first look, with fewer samples, in half a minute.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where report, figures and data go.")] = REPRODUCTION,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all draws.")] = 0,
+    trials: Annotated[int | None, typer.Option(metavar="N", help="Trials of the paper's estimator; 10.")] = None,
+    samples: Annotated[
+        int | None, typer.Option(metavar="N", help="Samples of a trial; 50,000, and twice as many in figure 5.")
+    ] = None,
+    tokens: Annotated[int | None, typer.Option(metavar="S", help="Tokens of figure 4; 16.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers compute, tcp://host:8786.")
+    ] = None,
+) -> None:
+    """Every experiment of the paper, and some beyond it, at the paper's counts: data, figures and a report.
+
+    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was, with the same result.
+
+    \b
+    Examples:
+      limitlaw reproduce
+      limitlaw reproduce fig1 fig3 --quick
+      limitlaw reproduce fig4 --tokens 32 --out more-tokens
+      limitlaw reproduce --cluster tcp://10.0.0.1:8786
+    """
+    from limitlaw.cli.reproduce import Request
+    from limitlaw.cli.reproduce import reproduce as run
+
+    with _one_line_errors():
+        run(Request(figures or [], out, quick, seed, trials, samples, tokens, jobs, cluster))
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.laws import Empirical, GaussianMixture, Law, Pushforward
+from limitlaw.laws import Empirical, GaussianMixture, Law, Pushforward, Tokens
 
 BLOCKS = 16
 
@@ -48,6 +48,8 @@ def blocks(law: Law) -> Blocks:
     Runs, not every 16th: where components come in antithetic pairs, or as points of a Sobol sequence, that keeps
     together what belongs together.
     """
+    if isinstance(law, Tokens):
+        law = law.joint  # whose log densities at thousands of points are fast
     one = Blocks(law, (law,), np.ones(1))
     if law.kind != "sampled" or not isinstance(law, GaussianMixture | Pushforward | Empirical):
         return one

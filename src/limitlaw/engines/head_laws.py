@@ -72,10 +72,14 @@ def axis_of_heads(y: Any) -> HeadAxis | None:
     return head_axis(demand)
 
 
-def diverges(axis: HeadAxis) -> bool:
-    """Is the joint density infinite where all outputs are equal: one head whose tokens may all see the same one?"""
+def diverges(axis: HeadAxis, outputs: int) -> bool:
+    """Is the joint density infinite where all outputs are equal: one head, as many outputs as tokens that all may see?
+
+    There the rows of A differ by a square matrix B, |B Bᵀ|^{−1/2} = 1/|det B|, whose mean is infinite; fewer rows are
+    enough apart from each other.
+    """
     softmax = [v.op for v in ancestors([axis.term]) if isinstance(v.op, ops.Apply) and v.op.name == "softmax"]
-    return axis.heads == 1 and any(len(op.args) == 1 for op in softmax)
+    return axis.heads == 1 and any(len(op.args) == 1 and outputs >= op.args[0].shape[-1] for op in softmax)
 
 
 def pooled(y: Any, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[str, ...]) -> GaussianMixture:
@@ -83,7 +87,7 @@ def pooled(y: Any, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[
 
     The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances.
     """
-    program = prepared((axis.resized(1),), _covariance_figure)
+    program = prepared((axis.resized(1),), covariance_figure)
     seed = seed_of(key)
     C = np.asarray(program.at(Points(program.recipe, seed).take(POOL)))
     draws = DRAWS if samples is None else samples
@@ -94,7 +98,7 @@ def pooled(y: Any, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[
     return GaussianMixture(jnp.zeros((draws, *finite_shape(y.shape))), jnp.asarray(covariance), None, "sampled", beyond)
 
 
-def _covariance_figure(draw: InfiniteDraw) -> Any:
+def covariance_figure(draw: InfiniteDraw) -> Any:
     (y,) = draw.plan.outputs
     m = math.prod(finite_shape(y.shape))
     block = draw.moments.covariance(y, y)

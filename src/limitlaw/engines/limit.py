@@ -13,11 +13,13 @@ from limitlaw.engines import common, coordinate, head_laws, wide_scores
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import Conditions, is_random, prepared
 from limitlaw.engines.infinite import InfiniteDraw
+from limitlaw.engines.joint_density import joint_density
 from limitlaw.engines.nodes import Nodes
 from limitlaw.engines.observed import observed
 from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, Tokens
+from limitlaw.laws.importance import JointDensity
 from limitlaw.numerics.quasi import nodes as quasi_nodes
 from limitlaw.program import ops
 from limitlaw.program.check import check
@@ -104,8 +106,13 @@ def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...
         count = _samples((y,), samples or 2 ** int(math.log2(max(most, 2**10))))
         return _law(None, prepared((y,), _law_figure).conditions(count, key), shape, beyond, False)
 
+    def density() -> JointDensity | None:
+        refined = samples is None and not diverges and axis.heads <= head_laws.MANY
+        return joint_density(axis, key) if refined else None
+
     shape = finite_shape(y.shape)
-    return Tokens(shape, joint, lambda i: limit(y[i], samples, key), beyond, head_laws.diverges(axis))
+    diverges = head_laws.diverges(axis, math.prod(shape))
+    return Tokens(shape, joint, lambda i: limit(y[i], samples, key), beyond, diverges, density)
 
 
 def _checked(name: str, y: Any) -> Any:

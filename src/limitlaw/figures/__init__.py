@@ -1,1 +1,1 @@
-"""Pictures of laws, drawn with matplotlib; they see laws and arrays, no engine."""
+"""Pictures and the report, drawn with matplotlib and plotly; they see laws and tables, no engine."""

@@ -8,16 +8,16 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
+from limitlaw.figures import style
 from limitlaw.laws import Law
 
 POINTS = 281  # of each curve
 MIDDLE, FAR = 3.5, 7.0  # standard deviations that the two panels show
-# Colours for colour-blind readers (Okabe and Ito); dashes for print in grey.
 STYLES: tuple[dict[str, Any], ...] = (
-    {"color": "#0072B2", "linestyle": "-", "linewidth": 2.2},
-    {"color": "#D55E00", "linestyle": (0, (6, 2)), "linewidth": 1.5},
-    {"color": "#000000", "linestyle": (0, (1, 1.5)), "linewidth": 1.5},
-    {"color": "#009E73", "linestyle": (0, (6, 2, 1, 2)), "linewidth": 1.5},
+    {"color": style.BLUE, "linestyle": "-", "linewidth": 2.2},
+    {"color": style.VERMILLION, "linestyle": (0, style.DASHED), "linewidth": 1.5},
+    {"color": style.BLACK, "linestyle": (0, style.DOTTED), "linewidth": 1.5},
+    {"color": style.GREEN, "linestyle": (0, style.DASH_DOT), "linewidth": 1.5},
 )
 
 
@@ -52,16 +52,16 @@ def _density(law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
 
 def _middle(axes: Any, x: Any, curves: Mapping[str, Any]) -> None:
     """The bulk, in linear scale."""
-    for style, (label, p) in zip(STYLES, curves.items(), strict=False):
-        axes.plot(x, p, label=label, **style)
+    for look, (label, p) in zip(STYLES, curves.items(), strict=False):
+        axes.plot(x, p, label=label, **look)
     axes.set_ylabel("density")
     axes.set_ylim(bottom=0)
 
 
 def _tails(axes: Any, x: Any, curves: Mapping[str, Any]) -> None:
     """The tails, in log scale, down to where the first law is at the edge and a little further."""
-    for style, (label, p) in zip(STYLES, curves.items(), strict=False):
-        axes.semilogy(x, p, label=label, **style)
+    for look, (label, p) in zip(STYLES, curves.items(), strict=False):
+        axes.semilogy(x, p, label=label, **look)
     axes.set_ylabel("density, log scale")
     axes.set_ylim(np.nanmin(next(iter(curves.values()))) / 100, 3 * max(float(np.nanmax(p)) for p in curves.values()))
 

@@ -54,6 +54,13 @@ class HeadSum(Law):
         super().__init__((), kind or default, beyond)
         self._inversion = Inversion(nodes)
 
+    def with_heads(self, heads: Any) -> "HeadSum":
+        """The law with another number of the same heads, at no new quadrature or sampling of their mixing law."""
+        if self.shared > 1:
+            raise ValueError(f"with_heads needs heads that share nothing, got sets of {self.shared}")
+        nodes = self._inversion.nodes
+        return HeadSum(nodes.variances, heads, nodes.weights, nodes.groups, self.kind, self.beyond)
+
     def _estimate(self, figure: Callable[[Inversion], Any]) -> Estimate:
         """A figure with the error that blocks of nodes show: their standard deviation over √blocks."""
         value = jnp.asarray(figure(self._inversion))

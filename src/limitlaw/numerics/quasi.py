@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, DTypeLike, Float, Key
 
+from limitlaw.numerics.chi_quantiles import chi_quantile
+
 MOST_DIMENSIONS = 1024  # of Sobol points for each draw; beyond, they are no better than random ones
 SEED = 20251115  # of the scrambling, where no key is given
 
@@ -23,11 +25,18 @@ class Quasi:
     `row` holds the numbers of one draw. Along an axis of size `nodes` a request is answered by points that fill it
     evenly, from the columns of `table` (nodes, …): so an infinite axis of heads becomes a quadrature. What goes beyond
     the given numbers is drawn from `key`. Without `row` and `table` the requests are only written down, in `recipe`
-    and `table_recipe`: the degrees of freedom of each number, ∞ for a normal.
+    and `table_recipe`: the degrees of freedom of each number, ∞ for a normal. At most `most` are handed out.
     """
 
-    def __init__(self, key: Key[Array, ""], row: Any = None, table: Any = None, nodes: int = 0):
-        self.key, self.row, self.table, self.nodes = key, row, table, nodes
+    def __init__(
+        self,
+        key: Key[Array, ""],
+        row: Any = None,
+        table: Any = None,
+        nodes: int = 0,
+        most: int | float = MOST_DIMENSIONS,
+    ):
+        self.key, self.row, self.table, self.nodes, self.most = key, row, table, nodes, most
         self.recipe: list[float] = []
         self.table_recipe: list[float] = []
         self.overflows = False
@@ -38,7 +47,7 @@ class Quasi:
         if self.nodes and self.nodes in shape:
             return self._take_nodes(shape, df).astype(dtype)
         start, count = len(self.recipe), math.prod(shape)
-        if start + count > MOST_DIMENSIONS:
+        if start + count > self.most:
             return None
         self.recipe += df.reshape(-1).tolist()
         if self.row is None:
@@ -87,6 +96,13 @@ class Points:
         self.rng = np.random.default_rng(seed)
         self.sobol = qmc.Sobol(min(len(recipe), MOST_DIMENSIONS), scramble=True, rng=self.rng) if len(recipe) else None
 
+    def move_to(self, start: int) -> None:
+        """Let the next point be that of number `start`, of the same scrambling: for up to `MOST_DIMENSIONS` numbers."""
+        if self.sobol is not None:
+            self.sobol.reset()
+            if start:
+                self.sobol.fast_forward(start)
+
     def take(self, count: int) -> Float[np.ndarray, "count dimensions"]:
         """The next `count` points."""
         if self.sobol is None:
@@ -117,10 +133,9 @@ def matched(z: Float[np.ndarray, "count dimensions"]) -> Float[np.ndarray, "coun
 
 def _transformed(u: Float[np.ndarray, "count d"], df: Float[np.ndarray, " d"]) -> Float[np.ndarray, "count d"]:
     """Quantiles of the standard normal where df = ∞, and of χ_df elsewhere."""
-    from scipy.special import gammaincinv, ndtri
+    from scipy.special import ndtri
 
-    x = np.empty_like(u)
-    normal = np.isinf(df)
-    x[:, normal] = ndtri(u[:, normal])
-    x[:, ~normal] = np.sqrt(2 * gammaincinv(df[~normal] / 2, u[:, ~normal]))
+    x = ndtri(u)
+    for j in np.flatnonzero(np.isfinite(df)):
+        x[:, j] = chi_quantile(df[j], x[:, j])
     return x

@@ -1,0 +1,145 @@
+"""The command `limitlaw reproduce`: experiments → tables → pictures → report."""
+
+import contextlib
+import dataclasses
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from limitlaw.cli.progress import bars
+
+
+class Request(NamedTuple):
+    """What was asked for on the command line."""
+
+    figures: list[str]
+    out: Path
+    quick: bool
+    seed: int
+    trials: int | None
+    samples: int | None
+    tokens: int | None
+    jobs: int | None
+    cluster: str | None
+
+    @property
+    def command(self) -> str:
+        """The command line that asks for this, without where and how it runs."""
+        options = {"seed": self.seed or None, "trials": self.trials, "samples": self.samples, "tokens": self.tokens}
+        given = [f"--{name} {value}" for name, value in options.items() if value is not None]
+        return " ".join(["limitlaw reproduce", *self.figures, *["--quick"] * self.quick, *given])
+
+
+def reproduce(request: Request) -> None:
+    """Run the experiments, draw, and say where everything is."""
+    start = time.perf_counter()
+    _check(request)
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    from limitlaw.experiments import baseline, catalogue, executors
+    from limitlaw.experiments.reproduce import reproduce as computed
+    from limitlaw.experiments.reproduce import totals
+    from limitlaw.experiments.settings import Settings
+
+    experiments = catalogue.chosen(request.figures)
+    settings = Settings.of(request.quick, request.seed, request.trials, request.samples, request.tokens)
+    names = {experiment.name for experiment in experiments}
+    timing = time.perf_counter()
+    dense = baseline.cost(names, settings, 1e6 if request.quick else 1e8)
+    timing = time.perf_counter() - timing
+    executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
+    with _stopping(executor), bars(totals(experiments, settings)) as advance:
+        outcome = computed(experiments, settings, request.out, executor, advance, _warn)
+    workers = executors.workers_of(executor)
+    clock = Clock(start + timing, workers, dense, outcome.chunks, outcome.reused)
+    _present(request, dataclasses.asdict(settings), outcome, clock)
+
+
+class Clock(NamedTuple):
+    """When the work began, on how many workers, and what it would cost to draw every matrix."""
+
+    start: float
+    workers: int
+    dense: Any
+    chunks: int
+    reused: int
+
+    def speedup(self) -> str:
+        """In core-seconds, with all that was measured."""
+        if not self.dense.samples:
+            return ""
+        how = f"{self.dense.timed} of its networks timed in this run, larger ones scaled by their random numbers"
+        cost = f"NumPy would need {self.dense.seconds / 3600:,.1f} core-hours ({how})"
+        if self.reused:
+            return f"not measured, as {self.reused} of {self.chunks} chunks come from an earlier run; {cost}"
+        seconds = time.perf_counter() - self.start
+        ratio = self.dense.seconds / (seconds * self.workers)
+        return f"about {ratio:,.0f} times; {cost}, this run took {seconds:,.0f} s on {self.workers} cores"
+
+
+def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Clock) -> None:
+    from limitlaw.experiments.chunks import versions
+    from limitlaw.experiments.files import make_folder, one_line_errors
+    from limitlaw.experiments.networks import ELIDED
+    from limitlaw.figures.paper import draw
+    from limitlaw.figures.report import report
+
+    make_folder(request.out / "figures")
+    with one_line_errors("write", request.out):
+        draw(outcome.tables, request.out / "figures")
+        facts = {
+            "command": request.command,
+            "seconds": time.perf_counter() - clock.start,
+            "speedup": clock.speedup(),
+            "settings": settings,
+            "versions": versions(),
+            "elided": ELIDED,
+        }
+        report(outcome.tables, outcome.claims, facts, request.out / "report.html")
+    _summary(request, outcome.claims, facts)
+
+
+def _summary(request: Request, claims: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Where the report is, which claims hold, and how long it took; code 1 if one does not hold."""
+    broken = [i for i, holds in enumerate(claims["holds"]) if holds != "yes"]
+    total = len(claims["holds"])
+    typer.echo(f"{total - len(broken)} of {total} claims hold")
+    for i in broken:
+        expected, measured = claims["expected"][i], claims["measured"][i]
+        typer.echo(f"  does not hold: {claims['claim'][i]} (expected {expected}; measured {measured})")
+    if facts["speedup"]:
+        typer.echo(f"speed-up over drawing every matrix: {facts['speedup']}")
+    typer.echo(f"report: {request.out / 'report.html'}   data: {request.out / 'data'}   {facts['seconds']:.0f} s")
+    if broken:
+        raise typer.Exit(1)
+
+
+def _check(request: Request) -> None:
+    """Numbers of which there must be at least one, before anything heavy is loaded."""
+    for name in ("trials", "samples", "tokens", "jobs"):
+        value, least = getattr(request, name), 2 if name in ("samples", "tokens") else 1
+        if value is not None and value < least:
+            raise ValueError(f"--{name} must be at least {least}, got {value}")
+    if request.seed < 0:
+        raise ValueError(f"--seed must not be negative, got {request.seed}")
+    if request.jobs is not None and request.cluster is not None:
+        raise ValueError("--jobs is for this machine, --cluster for another: give one of them")
+
+
+@contextlib.contextmanager
+def _stopping(executor: Executor) -> Iterator[None]:
+    """Leave at once, however it ends: what is not finished is cancelled."""
+    try:
+        yield
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _warn(message: str) -> None:
+    print(f"limitlaw: {message}", file=sys.stderr)

@@ -1,0 +1,52 @@
+"""The joint density of heads that are i.i.d. given the kernel, from the program of one head at infinite width."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from limitlaw.engines.evaluate import Limit, prepared, seed_of
+from limitlaw.engines.head_laws import covariance_figure
+from limitlaw.laws.importance import JointDensity
+from limitlaw.numerics.chi_quantiles import chi_quantile
+from limitlaw.numerics.quasi import MOST_DIMENSIONS
+from limitlaw.numerics.tall import times
+from limitlaw.program.head_axis import HeadAxis
+
+POINTS = 48  # at which slopes are taken
+
+
+def joint_density(axis: HeadAxis, key: Any) -> JointDensity | None:
+    """Of the sum over heads; None where there is no density, or the covariance of a head is no function of normals."""
+    program = prepared((axis.resized(1),), covariance_figure)
+    if program.traced or not program.random or program.uses_nodes or program.head_recipe or program.overflows:
+        return None
+    basis = _active(program)
+    heads = int(axis.heads)
+    if not len(basis) or heads * (len(basis) + 1) > MOST_DIMENSIONS:
+        return None
+    density = JointDensity(lambda z: _covariance(program, times(z, basis)), len(basis), heads, seed_of(key))
+    return density if density.exists else None
+
+
+def _covariance(program: Limit, z: Float[np.ndarray, "N r"]) -> Float[np.ndarray, "N m m"]:
+    """The covariance of one head at given normals, some of which become χ variables with the same quantiles."""
+    x = z.copy()
+    for j in np.flatnonzero(np.isfinite(program.recipe)):
+        x[:, j] = chi_quantile(program.recipe[j], z[:, j])
+    C = np.asarray(program.at(x))
+    return C.reshape(len(z), *C.shape[-2:])
+
+
+def _active(program: Limit) -> Float[np.ndarray, "active r"]:
+    """An orthonormal basis of the directions on which the covariance depends: the span of its slopes at some points.
+
+    Softmax ignores a common shift, and masked scores do nothing. Directions of the steepest slopes come first.
+    """
+    r = len(program.recipe)
+    points = 1.5 * np.random.default_rng(0).normal(size=(POINTS, 1, 1, r))
+    moved = points + 1e-4 * np.eye(r)[:, None] * np.array([[1.0], [-1.0]])
+    C = _covariance(program, moved.reshape(-1, r)).reshape(POINTS, r, 2, -1)
+    slopes = np.moveaxis(C[:, :, 0] - C[:, :, 1], 1, 2).reshape(-1, r)
+    size, basis = np.linalg.eigh(slopes.T @ slopes)
+    return np.ascontiguousarray(basis[:, size > 1e-9 * max(size.max(), 1e-300)].T[::-1])

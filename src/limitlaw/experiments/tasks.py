@@ -1,0 +1,163 @@
+"""The functions that chunks call: from settings to the few numbers that figures and tables are made of."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import limitlaw as ll
+from limitlaw.experiments.estimators import kde, kl_of_difference, kl_of_samples, mixture_density, nodes
+from limitlaw.experiments.networks import coupled, limit_law, output, outputs, stream, tokens_of
+
+Arrays = dict[str, np.ndarray]
+PARTS = 4  # blocks of a trial's draws, for errors
+SHOWN, WIDEST = 261, 6.5  # points of a drawn density, and standard deviations to each side
+
+
+def shown(variance: float) -> np.ndarray:
+    """Where densities are drawn."""
+    return np.sqrt(variance) * np.linspace(-WIDEST, WIDEST, SHOWN)
+
+
+def limit(*, tokens: int, heads: int, head_dim: int | None, nodes_of: int | None, phi: str) -> Arrays:
+    """The law of y¹ as n → ∞: figures, density where it is drawn, and at the nodes of divergences.
+
+    Those are the nodes of the law with head dimension `nodes_of`.
+    """
+    law, reference = limit_law(tokens, heads, head_dim, phi), limit_law(tokens, heads, nodes_of, phi)
+    at = nodes(reference)
+    y = shown(float(reference.variance()))
+    return {
+        "variance": np.asarray(law.variance()),
+        "kurtosis": np.asarray(law.kurtosis()),
+        "y": y,
+        "density": np.asarray(law.pdf(y)),
+        "weights": at.weights,
+        "q": np.asarray(law.pdf(at.y)),
+        "gaussian": np.asarray(ll.Gaussian(0.0, law.variance()).pdf(at.y)),
+    }
+
+
+def trial(
+    *, tokens: int, heads: int, head_dim: int | None, phi: str, width: int, trial: int, samples: int, seed: int
+) -> Arrays:
+    """One trial of the paper: samples of y¹ at width n and in the limit, two KDEs, and their divergence.
+
+    Beside it the exact density of the same draws, E φ(y; v), in blocks.
+    """
+    network = tokens, heads, head_dim, phi
+    law = limit_law(*network)
+    seeds = [stream(seed, purpose, *network, width, trial) for purpose in ("conditions", "finite", "infinite")]
+    v = coupled(*network).finite(width, samples, seeds[0])
+    finite = np.sqrt(v) * np.random.default_rng(seeds[1]).standard_normal(samples)
+    infinite = np.asarray(law.sample(jax.random.key(seeds[2]), (samples,)))
+    y = shown(float(law.variance()))
+    at = nodes(law)
+    return {
+        "kl": np.asarray(kl_of_samples(finite, infinite)),
+        "kde": kde(finite, y),
+        "exact": mixture_density(v, y),
+        "blocks": np.stack([mixture_density(part, at.y) for part in np.array_split(v, PARTS)]),
+    }
+
+
+def floor(*, tokens: int, heads: int, trial: int, samples: int, seed: int) -> Arrays:
+    """The paper's estimator between two samples of the same law, whose divergence is 0: its noise floor."""
+    law = limit_law(tokens, heads)
+    keys = jax.random.split(jax.random.key(stream(seed, "floor", tokens, heads, trial)))
+    first, second = (np.asarray(law.sample(key, (samples,))) for key in keys)
+    return {"kl": np.asarray(kl_of_samples(first, second))}
+
+
+def difference(
+    *, tokens: int, heads: int, head_dim: int | None, width: int, block: int, draws: int, seed: int
+) -> Arrays:
+    """p_n − p_∞ at the nodes of divergences, from draws at width n and in the limit that share their normals.
+
+    The limit has the same head dimension; nodes are those of its law.
+    """
+    network = tokens, heads, head_dim
+    v = coupled(*network).variances(width, draws, stream(seed, "difference", *network, width, block))
+    y = nodes(limit_law(*network)).y
+    near = (mixture_density(v.plus, y) + mixture_density(v.minus, y)) / 2
+    return {"delta": near - mixture_density(v.limit, y)}
+
+
+def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
+    """p_11 at width n under both scalings: KDE of samples, and its exact density.
+
+    Given x and q = W^Q x the score n^{-1/2} qᵀ W^K x is N(0, |q|²|x|²/n²): a mixture over that variance.
+    """
+    x = tokens_of(tokens, "clip")[0]
+    q, k = ll.Matrix() @ x, ll.Matrix() @ x
+    numbers = {"sqrt": ll.dot(q, k), "linear": ll.dot(q, k, "linear")}
+    lengths = {"q": ll.dot(q, q, "linear"), "x": ll.dot(x, x, "linear")}
+    drawn = ll.finite_samples({**numbers, **lengths}, width, samples, jax.random.key(stream(seed, "scores", width)))
+    variance = np.asarray(drawn["q"] * drawn["x"])
+    found: Arrays = {}
+    for scaling, scale in (("sqrt", 1.0), ("linear", 1 / width)):
+        p, v = shown(scale), scale * variance
+        found[f"{scaling}_p"] = p
+        found[f"{scaling}_kde"] = kde(np.asarray(drawn[scaling]), p)
+        found[f"{scaling}_exact"] = mixture_density(v, p)
+        found[f"{scaling}_variance"] = np.array([v.mean(), v.std() / np.sqrt(samples)])
+    at = nodes(ll.Gaussian(0.0, 1.0)).y
+    found["blocks"] = np.stack([mixture_density(part, at) for part in np.array_split(variance, 16)])
+    return found
+
+
+def averages(*, tokens: int, heads: int, width: int, samples: int, seed: int) -> Arrays:
+    """The distribution of n^{-1} Σ_α cos(y¹_α) at width n, from draws of all n coordinates.
+
+    Given all but W^O they are independent, N(0, v).
+    """
+    first, second = (stream(seed, purpose, tokens, heads, width) for purpose in ("conditions", "coordinates"))
+    v = coupled(tokens, heads).finite(width, samples, first)
+    rng = np.random.default_rng(second)
+    rows = np.array_split(v, max(1, samples * width // 2**22))
+    draws = [np.cos(np.sqrt(part)[:, None] * rng.standard_normal((len(part), width))).mean(axis=1) for part in rows]
+    return _distribution(ll.Empirical(np.concatenate(draws)))
+
+
+def average_limit(*, tokens: int, heads: int, samples: int) -> Arrays:
+    """The predicted random limit, E[cos Z | scores] (Theorem 3.1), and the constant that a Gaussian theory predicts.
+
+    With infinitely many heads Z is Gaussian: E cos Z = exp(−σ²/2).
+    """
+    variance = limit_law(tokens, heads).variance()
+    law = ll.average_law(output(tokens, heads), jnp.cos, samples=samples)
+    return {**_distribution(law), "constant": np.asarray(jnp.exp(-variance / 2))}
+
+
+def _distribution(law: ll.Law) -> Arrays:
+    t = np.linspace(0.2, 1.0, 801)
+    figures = {"t": t, "cdf": law.cdf(t), "mean": law.mean(), "variance": law.variance()}
+    return {name: np.asarray(value) for name, value in figures.items()}
+
+
+def joint(*, tokens: int, heads: int, points: int, samples: int) -> Arrays:
+    """The joint density of y¹ and y² as n → ∞ on a square grid, and the Gaussian of equal covariance."""
+    law = ll.limit(outputs(tokens, heads)[:2], samples=samples)
+    covariance = np.asarray(law.covariance())
+    axis = np.sqrt(covariance[0, 0]) * np.linspace(-3.5, 3.5, points)
+    y = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    return {
+        "y": y,
+        "density": np.asarray(law.pdf(y)),
+        "gaussian": np.asarray(ll.Gaussian(np.zeros(2), covariance).pdf(y)),
+    }
+
+
+def head_dimension(*, tokens: int, head_dim: int) -> Arrays:
+    """One head at fixed head dimension as n → ∞, against the n × n limit.
+
+    The law is sampled by quasi-Monte Carlo. An error ε(y) of its density p changes D by ∫ ε log(p/q), at most
+    ∫ |ε log(p/q)|, which is the error stated.
+    """
+    law, reference = limit_law(tokens, 1, head_dim), limit_law(tokens, 1)
+    at = nodes(reference)
+    p, q = np.asarray(law.pdf(at.y)), np.asarray(reference.pdf(at.y))
+    error = at.weights @ (np.asarray(law.error.pdf(at.y)) * np.abs(np.log(p / q)))
+    y = shown(float(reference.variance()))
+    figures = {"variance": law.variance(), "kurtosis": law.kurtosis(), "y": y, "density": law.pdf(y)}
+    figures |= {"kl": kl_of_difference(p - q, q, at.weights), "error": error}
+    return {name: np.asarray(value) for name, value in figures.items()}

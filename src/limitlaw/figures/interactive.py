@@ -1,0 +1,161 @@
+"""Pictures by plotly.js, for the report: plain data for `Plotly.newPlot`, one plot a panel so that they can wrap."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from limitlaw.figures.picture import Axis, Band, Curve, Field, Panel, Style
+from limitlaw.figures.style import MARKERS
+
+SCALE = 1.35  # screen pixels for a point of line width
+DIGITS = 7  # of coordinates, which are for the eye
+_FONT = {
+    "family": "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
+    "size": 13,
+    "color": "#222",
+}
+_GRID = {"gridcolor": "#e6e6e6", "linecolor": "#555", "ticks": "outside", "tickcolor": "#555", "mirror": True}
+
+
+def plot(panel: Panel) -> dict[str, Any]:
+    """The `data` and `layout` of one panel."""
+    data = [_curve(curve) for curve in sorted(panel.curves, key=lambda curve: curve.style.layer)]
+    if panel.field is not None:
+        data.append(_field(panel.field))
+    return {"data": data, "layout": _layout(panel)}
+
+
+def _layout(panel: Panel) -> dict[str, Any]:
+    return {
+        "font": _FONT,
+        "title": {"text": panel.title, "font": {"size": 14}, "x": 0, "xref": "paper", "y": 0.98, "yanchor": "top"},
+        "margin": {"l": 64, "r": 12, "t": 32, "b": 40},
+        "showlegend": False,
+        "xaxis": _axis(panel.x) | ({"constrain": "domain"} if panel.field else {}),
+        "yaxis": _axis(panel.y) | ({"scaleanchor": "x", "constrain": "domain"} if panel.field else {}),
+        "shapes": [_band(band) for band in panel.bands],
+        "paper_bgcolor": "#fff",
+        "plot_bgcolor": "#fff",
+        "hovermode": "closest",
+        "hoverlabel": {"namelength": -1},
+    }
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    """Label, scale, ticks and range; ranges of log axes are exponents."""
+    spec: dict[str, Any] = _GRID | {
+        "title": {"text": axis.label, "standoff": 8},
+        "zeroline": False,
+        "showline": True,
+        "automargin": True,
+    }
+    if axis.log:
+        spec |= {"type": "log", "exponentformat": "power", "dtick": _step(axis), "minor": {"ticks": ""}}
+    if axis.ticks:
+        spec |= {
+            "tickangle": 0,
+            "tickfont": {"size": 12},
+            "tickmode": "array",
+            "tickvals": [t for t, _ in axis.ticks],
+            "ticktext": [text for _, text in axis.ticks],
+        }
+    low, high = axis.limits
+    if low is not None and high is not None:
+        spec["range"] = [math.log10(low), math.log10(high)] if axis.log else [low, high]
+    return spec
+
+
+def _step(axis: Axis) -> int:
+    """Decades between ticks."""
+    low, high = axis.limits
+    return 1 if not low or not high or high < 1e7 * low else 2
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    """A scatter trace, with the name that the legend of the page knows it by."""
+    look = curve.style
+    modes = ["lines"] * (look.width > 0) + ["markers"] * bool(look.marker)
+    spec: dict[str, Any] = {
+        "type": "scatter",
+        "x": _numbers(curve.x),
+        "y": _numbers(curve.y),
+        "mode": "+".join(modes),
+        "name": curve.label,
+        "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>",
+    }
+    if look.width:
+        spec["line"] = {"color": look.color, "width": SCALE * look.width, "dash": _dash(look)}
+    if look.marker:
+        spec["marker"] = _marker(look)
+    if curve.low is not None and curve.high is not None:
+        spec["error_y"] = _bars(curve)
+        spec["hovertemplate"] = "%{x:.4~g}: %{y:.4~g} ± %{error_y.array:.2~g}<extra>%{fullData.name}</extra>"
+    return spec
+
+
+def _dash(look: Style) -> str:
+    return ",".join(f"{SCALE * look.width * part:.1f}px" for part in look.dash) or "solid"
+
+
+def _marker(look: Style) -> dict[str, Any]:
+    name = MARKERS[look.marker][1] + ("" if look.filled else "-open")
+    return {"symbol": name, "size": 1.75 * look.size, "color": look.color, "line": {"width": 1.5, "color": look.color}}
+
+
+def _bars(curve: Curve) -> dict[str, Any]:
+    assert curve.low is not None
+    assert curve.high is not None
+    up, down = _numbers(curve.high - curve.y), _numbers(curve.y - curve.low)
+    return {
+        "symmetric": False,
+        "array": up,
+        "arrayminus": down,
+        "thickness": 1.2,
+        "width": 4,
+        "color": curve.style.color,
+    }
+
+
+def _band(band: Band) -> dict[str, Any]:
+    """A rectangle below the traces, as wide as the panel."""
+    return {
+        "type": "rect",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": band.low,
+        "y1": band.high,
+        "fillcolor": band.color,
+        "line": {"width": 0},
+        "layer": "below",
+    }
+
+
+def _field(field: Field) -> dict[str, Any]:
+    """Filled contours of a power of ten, the same steps as in print."""
+    whole = [float(level) for level in field.levels if float(level).is_integer()]
+    return {
+        "type": "contour",
+        "x": _numbers(field.x),
+        "y": _numbers(field.y),
+        "z": [_numbers(row) for row in field.values],
+        "customdata": [_numbers(10**row) for row in field.values],
+        "hovertemplate": "%{x:.3~g}, %{y:.3~g}: %{customdata:.3~g}<extra></extra>",
+        "colorscale": "Viridis",
+        "zmin": float(field.levels[0]),
+        "zmax": float(field.levels[-1]),
+        "contours": {"start": float(field.levels[0]), "end": float(field.levels[-1]), "size": 0.5},
+        "line": {"width": 0.6, "color": "white"},
+        "colorbar": {
+            "tickvals": whole,
+            "ticktext": [f"10<sup>{int(level)}</sup>" for level in whole],
+            "title": {"text": field.label, "side": "right"},
+            "thickness": 14,
+        },
+    }
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    """Rounded to a few digits; none where not finite, which JSON cannot say."""
+    return [float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float).tolist()]

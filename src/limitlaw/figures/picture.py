@@ -1,0 +1,91 @@
+"""What a picture shows, without a word about the library that draws it: panels of curves with axes and labels.
+
+Labels are text with `<i>`, `<sub>` and `<sup>`: `<i>D</i><sub>KL</sub>`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Style:
+    """A line (`width` 0 for none) with dashes in multiples of its width, and a marker (a name, or "" for none)."""
+
+    color: str
+    width: float = 1.5
+    dash: tuple[float, ...] = ()
+    marker: str = ""
+    filled: bool = True
+    size: float = 4.0  # of the marker
+
+    @property
+    def layer(self) -> int:
+        """From below: wide lines, solid ones, dashed ones (which let those below be seen), markers."""
+        if not self.width:
+            return 3
+        return 0 if self.width > 3 else 2 if self.dash else 1
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points in order; `low` and `high` are the ends of error bars. Without a label it has no entry in a legend."""
+
+    x: np.ndarray
+    y: np.ndarray
+    style: Style
+    label: str = ""
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Band:
+    """A strip across the panel between two ordinates."""
+
+    low: float
+    high: float
+    color: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """Filled contours of `values[j, i]`, a power of ten, at (x[i], y[j])."""
+
+    x: np.ndarray
+    y: np.ndarray
+    values: np.ndarray
+    levels: np.ndarray
+    label: str
+
+
+@dataclass(frozen=True)
+class Axis:
+    """`ticks` are (value, text); none leaves them to the library. `limits` are (low, high), None where free."""
+
+    label: str
+    log: bool = False
+    ticks: tuple[tuple[float, str], ...] = ()
+    limits: tuple[float | None, float | None] = (None, None)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes and what is drawn in it, in the order of the legend."""
+
+    x: Axis
+    y: Axis
+    curves: tuple[Curve, ...] = ()
+    bands: tuple[Band, ...] = ()
+    field: Field | None = None
+    title: str = ""
+    legend: str = ""  # a corner for a legend of its own; else its curves are in that of the picture
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Panels in rows of equal length, with one legend below; the size is in inches."""
+
+    rows: tuple[tuple[Panel, ...], ...]
+    size: tuple[float, float] = (7.0, 3.3)
+    legend_columns: int = 2

@@ -1,0 +1,158 @@
+"""Pictures by matplotlib, for print: PDF and PNG with the same bytes each time."""
+
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from limitlaw.figures.files import write_whole
+from limitlaw.figures.picture import Axis, Curve, Field, Panel, Picture, Style
+from limitlaw.figures.style import MARKERS, mathtext
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DPI = 200
+# Settings that matplotlib has for the whole process only; the lock keeps threads from seeing each other's.
+_SETTINGS: dict[Any, Any] = {
+    "font.family": "STIXGeneral",
+    "mathtext.fontset": "stix",
+    "font.size": 10,
+    "axes.linewidth": 0.7,
+    "axes.titlesize": 10,
+    "legend.fontsize": 9,
+    "pdf.fonttype": 42,  # TrueType, which journals ask for
+}
+_LOCK = threading.Lock()
+_METADATA: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "png": {"Software": None}}
+
+
+def write(picture: Picture, folder: Path, name: str) -> list[Path]:
+    """`name`.pdf and `name`.png in the folder, each complete or not there at all."""
+    import matplotlib
+
+    with _LOCK, matplotlib.rc_context(_SETTINGS):
+        figure = draw(picture)
+        _lay_out(figure)
+        return [write_whole(folder / f"{name}.{kind}", partial(_save, figure, kind)) for kind in ("pdf", "png")]
+
+
+def _lay_out(figure: "Figure") -> None:
+    """Once for both files: it takes longer than drawing."""
+    figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
+    figure.set_layout_engine("none")
+
+
+def _save(figure: "Figure", kind: str, file: BinaryIO) -> None:
+    figure.savefig(file, format=kind, dpi=DPI, metadata=_METADATA[kind])
+
+
+def draw(picture: Picture) -> "Figure":
+    """The panels with one legend below."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=picture.size, dpi=DPI, layout="constrained")
+    grid = figure.subplots(len(picture.rows), len(picture.rows[0]), squeeze=False)
+    for axes, panel in zip(grid.flat, (panel for row in picture.rows for panel in row), strict=True):
+        _panel(axes, panel)
+    fields = [axes.collections[0] for axes in grid.flat if axes.collections and axes.get_aspect() == 1]
+    if fields:
+        _colour_bar(figure, fields[0], grid, picture.rows[0][0].field)
+    _legend(figure, picture, grid)
+    return figure
+
+
+def _legend(figure: "Figure", picture: Picture, grid: np.ndarray) -> None:
+    """Below, each label once in the order of the panels, but for panels with a legend of their own."""
+    look: dict[str, Any] = {"handlelength": 3.0, "columnspacing": 1.4}
+    entries: dict[str, Any] = {}
+    for axes, panel in zip(grid.flat, (panel for row in picture.rows for panel in row), strict=True):
+        found = _entries(axes, panel)
+        if panel.legend:
+            axes.legend(found.values(), found, loc=panel.legend, framealpha=0.9, edgecolor="none", **look)
+        else:
+            entries |= {label: handle for label, handle in found.items() if label not in entries}
+    if entries:
+        look |= {"loc": "outside lower center", "ncols": picture.legend_columns, "frameon": False}
+        figure.legend(entries.values(), entries, **look)
+
+
+def _entries(axes: Any, panel: Panel) -> dict[str, Any]:
+    """What stands for each label, in the order of the curves (matplotlib puts error bars last)."""
+    handles, labels = axes.get_legend_handles_labels()
+    found = dict(zip(reversed(labels), reversed(handles), strict=True))  # the first of a label counts
+    return {label: found[label] for label in (mathtext(curve.label) for curve in panel.curves) if label}
+
+
+def _panel(axes: Any, panel: Panel) -> None:
+    """One pair of axes."""
+    for axis, name in ((panel.x, "x"), (panel.y, "y")):
+        _axis(axes, axis, name)
+    for band in panel.bands:
+        axes.axhspan(band.low, band.high, color=band.color, linewidth=0, zorder=0)
+    for curve in panel.curves:
+        _curve(axes, curve)
+    if panel.field is not None:
+        _field(axes, panel.field)
+    axes.grid(alpha=0.3, linewidth=0.4)
+    axes.set_axisbelow(True)
+    axes.set_title(mathtext(panel.title))
+    for axis, name in ((panel.x, "x"), (panel.y, "y")):
+        getattr(axes, f"set_{name}lim")(*axis.limits)
+
+
+def _axis(axes: Any, axis: Axis, name: str) -> None:
+    """Label, scale and ticks; limits come last, since plotting changes them."""
+    getattr(axes, f"set_{name}label")(mathtext(axis.label))
+    if axis.log:
+        getattr(axes, f"set_{name}scale")("log")
+        getattr(axes, f"{name}axis").set_minor_formatter("")
+    if axis.ticks:
+        values, texts = zip(*axis.ticks, strict=True)
+        getattr(axes, f"set_{name}ticks")(values, texts)
+        getattr(axes, f"set_{name}ticks")([], minor=True)
+
+
+def _curve(axes: Any, curve: Curve) -> None:
+    """A line, markers or both, with error bars if it has them."""
+    look = _look(curve.style)
+    label = mathtext(curve.label) or "_nolegend_"
+    if curve.low is None or curve.high is None:
+        axes.plot(curve.x, curve.y, label=label, **look)
+        return
+    bars = np.array([curve.y - curve.low, curve.high - curve.y])
+    axes.errorbar(curve.x, curve.y, bars, label=label, capsize=2.5, elinewidth=0.9, **look)
+
+
+def _look(style: Style) -> dict[str, Any]:
+    """A style in matplotlib's words."""
+    return {
+        "color": style.color,
+        "linestyle": ((0, style.dash) if style.dash else "-") if style.width else "none",
+        "linewidth": style.width,
+        "dash_capstyle": "butt",
+        "marker": MARKERS[style.marker][0] if style.marker else "none",
+        "markersize": style.size,
+        "markerfacecolor": style.color if style.filled else "white",
+        "markeredgewidth": 0.9,
+        "zorder": 2 + 0.1 * style.layer,
+    }
+
+
+def _field(axes: Any, field: Field) -> None:
+    """Filled contours with thin lines between them, in equal scales."""
+    grid = (field.x, field.y, field.values)
+    axes.contourf(*grid, levels=field.levels, cmap="viridis", extend="min")
+    axes.contour(*grid, levels=field.levels, colors="white", linewidths=0.5, linestyles="solid")
+    axes.set_aspect("equal")
+
+
+def _colour_bar(figure: "Figure", mappable: Any, grid: np.ndarray, field: Field | None) -> None:
+    """One for all panels, in powers of ten."""
+    assert field is not None
+    whole = [level for level in field.levels if float(level).is_integer()]
+    bar = figure.colorbar(mappable, ax=list(grid.flat), ticks=whole, shrink=0.9)
+    bar.ax.set_yticklabels([f"$10^{{{int(level)}}}$" for level in whole])
+    bar.set_label(mathtext(field.label))

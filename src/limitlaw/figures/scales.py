@@ -1,0 +1,62 @@
+"""Logarithmic axes with plain tick labels, guides of a given slope, and data that may not be positive."""
+
+import itertools
+import math
+
+import numpy as np
+
+from limitlaw.figures import style
+from limitlaw.figures.picture import Axis, Curve
+
+_MOST_TICKS = 8
+
+
+def power_axis(label: str, values: list[float]) -> Axis:
+    """A logarithmic axis over whole numbers: ticks at each of a few, else at powers."""
+    low, high = min(values), max(values)
+    room = max(1.25, (high / low) ** 0.06)
+    ticks = values if len(values) <= _MOST_TICKS and _apart(values) else _powers(low, high)
+    return Axis(label, True, tuple((t, style.number(t)) for t in ticks or values), (low / room, high * room))
+
+
+def _apart(values: list[float]) -> bool:
+    """Whether the labels of these ticks leave each other room."""
+    return all(b / a > 1.05 * (max(values) / min(values)) ** 0.1 for a, b in itertools.pairwise(values))
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """The powers of 4, 10 or 100 between two numbers, as many as fit."""
+    ticks: list[float] = []
+    for base in (4, 10, 100):
+        first, last = math.ceil(_log(low, base) - 1e-9), math.floor(_log(high, base) + 1e-9)
+        ticks = [float(base**i) for i in range(max(first, 0), last + 1)]
+        if len(ticks) <= _MOST_TICKS:
+            break
+    return ticks
+
+
+def _log(value: float, base: int) -> float:
+    return math.log(value) / math.log(base)
+
+
+def positive_limits(*values: np.ndarray, room: float = 2.5) -> tuple[float, float]:
+    """A range that holds the positive finite values, with room on both sides."""
+    every = np.concatenate([np.ravel(v) for v in values]).astype(float)
+    every = every[np.isfinite(every) & (every > 0)]
+    if not len(every):
+        return 0.1, 1.0
+    return float(every.min()) / room, float(every.max()) * room
+
+
+def positive(values: np.ndarray) -> np.ndarray:
+    """The values, not a number where they have no logarithm."""
+    values = np.asarray(values, dtype=float)
+    return np.where(np.isfinite(values) & (values > 0), values, np.nan)
+
+
+def guide(x: np.ndarray, y: np.ndarray, slope: int, shift: float = 0.25) -> Curve:
+    """A straight line of the given slope through the later half of a curve, `shift` times its last point."""
+    good = np.isfinite(y) & (y > 0)
+    x, y = np.asarray(x, dtype=float)[good], y[good]
+    ends = np.array([math.sqrt(x[0] * x[-1]), x[-1]])
+    return Curve(ends, shift * y[-1] * (ends / x[-1]) ** slope, style.GUIDE, f"slope −{-slope}")
