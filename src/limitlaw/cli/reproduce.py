@@ -2,10 +2,11 @@
 
 import contextlib
 import dataclasses
+import multiprocessing
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,8 +44,8 @@ def reproduce(request: Request) -> None:
 
     jax.config.update("jax_enable_x64", True)
     from limitlaw.experiments import baseline, catalogue, executors
+    from limitlaw.experiments.reproduce import Listener, totals
     from limitlaw.experiments.reproduce import reproduce as computed
-    from limitlaw.experiments.reproduce import totals
     from limitlaw.experiments.settings import Settings
 
     experiments = catalogue.chosen(request.figures)
@@ -54,8 +55,8 @@ def reproduce(request: Request) -> None:
     dense = baseline.cost(names, settings, 1e6 if request.quick else 1e8)
     timing = time.perf_counter() - timing
     executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
-    with _stopping(executor), bars(totals(experiments, settings)) as advance:
-        outcome = computed(experiments, settings, request.out, executor, advance, _warn)
+    with _stopping(executor), _drawing(request.out / "figures") as draw, bars(totals(experiments, settings)) as advance:
+        outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, _warn))
     workers = executors.workers_of(executor)
     clock = Clock(start + timing, workers, dense, outcome.chunks, outcome.reused)
     _present(request, dataclasses.asdict(settings), outcome, clock)
@@ -85,14 +86,11 @@ class Clock(NamedTuple):
 
 def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Clock) -> None:
     from limitlaw.experiments.chunks import versions
-    from limitlaw.experiments.files import make_folder, one_line_errors
+    from limitlaw.experiments.files import one_line_errors
     from limitlaw.experiments.networks import ELIDED
-    from limitlaw.figures.paper import draw
     from limitlaw.figures.report import report
 
-    make_folder(request.out / "figures")
     with one_line_errors("write", request.out):
-        draw(outcome.tables, request.out / "figures")
         facts = {
             "command": request.command,
             "seconds": time.perf_counter() - clock.start,
@@ -130,6 +128,33 @@ def _check(request: Request) -> None:
         raise ValueError(f"--seed must not be negative, got {request.seed}")
     if request.jobs is not None and request.cluster is not None:
         raise ValueError("--jobs is for this machine, --cluster for another: give one of them")
+
+
+@contextlib.contextmanager
+def _drawing(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Draw tables as they come, in a process beside the work; all is drawn in the end."""
+    from limitlaw.experiments.files import make_folder
+
+    make_folder(folder)
+    shared: dict[str, Any] = {}  # what several figures show
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        futures = []
+
+        def submit(tables: dict[str, Any]) -> None:
+            shared.update({name: table for name, table in tables.items() if name == "kde_floor"})
+            futures.append(process.submit(_draw, {**shared, **tables}, folder))
+
+        yield submit
+        for future in futures:
+            future.result()
+
+
+def _draw(tables: dict[str, Any], folder: Path) -> None:
+    from limitlaw.experiments.files import one_line_errors
+    from limitlaw.figures.paper import draw
+
+    with one_line_errors("write", folder):
+        draw(tables, folder)
 
 
 @contextlib.contextmanager

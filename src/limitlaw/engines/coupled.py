@@ -1,10 +1,10 @@
 """Width n and n = ∞ from the same normals, for differences of laws far below the noise of independent draws.
 
-At width n the variance of an output given all but its last matrix is a function v(z, ζ) of normals: z are those that
-still matter as n → ∞ (scores, and whatever lives in a fixed dimension), ζ those that do not, whose effect is of order
-n^{-1/2} (Bartlett factors, and lengths χ_D = F_D^{-1}(Φ(ζ))). As ζ and −ζ have the same law,
+At width n the variance of an output given all but its last matrix is a function v of normals z, which still matter as
+n → ∞ (scores, and whatever lives in a fixed dimension), and of numbers that enter over √n: normals ζ and lengths
+χ_D = F_D^{-1}(Φ(ζ)) (theory of frames; Bartlett factors). As ζ and −ζ have the same law,
 
-    ½ (f(v_n(z, ζ)) + f(v_n(z, −ζ))) − f(v_∞(z))
+    ½ (f(v_n(z, ζ)) + f(v_n(z, −ζ))) − f(v_∞(z)),    v_∞(z): ζ = 0, χ_D = √D
 
 has mean E f(v_n) − E f(v_∞); it is of order 1/n, and so is its noise: relative errors do not grow with n.
 """
@@ -28,10 +28,10 @@ from limitlaw.numerics.chi_quantiles import chi_quantile
 from limitlaw.numerics.quasi import Points, Quasi
 from limitlaw.program.values import Wide
 
-FAR = 2**50  # a width at which ζ has an effect of 3e-8: with ζ = 0 it is infinite
+FAR = 2**50  # a width at which ζ has an effect of 3e-8
 MATTERS = 1e-4  # relative change of v at that width
 PROBES = 4  # points at which that is tried
-BATCH, HELD = 4096, 2**19  # draws computed together, and numbers they hold
+BATCH, HELD = 4096, 2**19  # draws computed together, and numbers they hold: about what the cache of a CPU has
 
 
 class CoupledVariances(NamedTuple):
@@ -54,81 +54,102 @@ class Coupled:
         if not isinstance(y, Wide) or y.shape:
             raise TypeError("Coupled needs one output number, as y[0] of several tokens")
         self._plan = Plan(demanded((y,)))
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._programs: dict[int, _Program] = {}
+
+    @property
+    def has_coordinates(self) -> bool:
+        """Are there nonlinearities, whose n coordinates are drawn, so that there is no mirror image?"""
+        return any(isinstance(v, Wide) and self._plan.component(v).points for v in self._plan.values)
 
     def variances(self, width: int, draws: int, seed: int) -> CoupledVariances:
         """v_n and v_∞ at scrambled Sobol points: different seeds give independent scramblings."""
-        if any(isinstance(v, Wide) and self._plan.component(v).points for v in self._plan.values):
+        if self.has_coordinates:
             raise ValueError("variances needs a program without nonlinearities: n coordinates have no mirror image")
-        near, far = self._at(width), self._at(FAR)
-        if len(near.df) != len(far.df):
-            raise ValueError(f"variances needs width ≥ the number of vectors in the program, got {width}")
-        points = Points([math.inf] * len(near.df), seed)
-        return CoupledVariances(*_batched(lambda count: self._coupled(near, far, points.take(count)), near, draws))
+        rule = self._rule(width)
+        points = Points([math.inf] * len(rule.df), seed)
+
+        def draw(count: int) -> CoupledVariances:
+            z = points.take(count)
+            mirrored = np.where(rule.stays, z, -z)
+            return CoupledVariances(*map(rule.variances, (rule.numbers(z), rule.numbers(mirrored), rule.limit(z))))
+
+        return CoupledVariances(*_batched(draw, rule.program.batch, draws))
 
     def finite(self, width: int, draws: int, seed: int) -> Float[np.ndarray, " draws"]:
         """v_n for independent draws."""
-        near, rng = self._at(width), np.random.default_rng(seed)
-        shape = len(near.df)
-        (v,) = _batched(lambda count: (near.variances(near.numbers(rng.standard_normal((count, shape)))),), near, draws)
-        return v
+        rule, rng = self._rule(width), np.random.default_rng(seed)
 
-    def _coupled(self, near: "_Program", far: "_Program", z: Float[np.ndarray, "draws r"]) -> CoupledVariances:
-        mirrored = np.where(self.stays, z, -z)
-        return CoupledVariances(
-            near.variances(near.numbers(z)),
-            near.variances(near.numbers(mirrored)),
-            far.variances(far.numbers(z, self.stays)),
-        )
+        def draw(count: int) -> tuple[Float[np.ndarray, " count"]]:
+            return (rule.variances(rule.numbers(rng.standard_normal((count, len(rule.df))))),)
 
-    def _at(self, width: int) -> "_Program":
+        return _batched(draw, rule.program.batch, draws)[0]
+
+    def _rule(self, width: int) -> "_Rule":
+        """How draws at this width are computed: far out, where one compiled program serves all widths, if they fit."""
+        positive_int("width", width)
+        df = _degrees(self._plan, width)
+        far = None if self.has_coordinates else self._program(FAR)
+        if far is None or len(far.df) != len(df):
+            return _Rule(self._program(width), df, np.ones(len(df), bool), 1.0)
+        return _Rule(far, df, self._stays, math.sqrt(FAR / width))
+
+    def _program(self, width: int) -> "_Program":
         with self._lock:
             if width not in self._programs:
-                self._programs[width] = _Program(self._plan, positive_int("width", width))
+                self._programs[width] = _Program(self._plan, width)
             return self._programs[width]
 
     @functools.cached_property
-    def stays(self) -> Bool[np.ndarray, " r"]:
-        """Which normals are of z: those whose change is felt far out, and lengths in fixed dimensions."""
-        far = self._at(FAR)
+    def _stays(self) -> Bool[np.ndarray, " r"]:
+        """Which numbers are of z: those whose change is felt far out."""
+        far = self._program(FAR)
         r = len(far.df)
         z = np.random.default_rng(0).standard_normal((PROBES, 1, r))
         moved = np.concatenate([z, z + np.eye(r)], axis=1).reshape(-1, r)
-        wanted = np.isinf(far.df) | (far.df < FAR // 2)
-        v = far.variances(far.numbers(moved, wanted)).reshape(PROBES, 1 + r)
+        lengths = np.isfinite(far.df)
+        moved[:, lengths] += np.sqrt(far.df[lengths])
+        v = far.variances(moved).reshape(PROBES, 1 + r)
         return np.abs(v[:, 1:] / v[:, :1] - 1).max(axis=0) > MATTERS
+
+
+class _Rule(NamedTuple):
+    """Draws at width n by a program at another one, where numbers that enter over √n are `stretch` times as large."""
+
+    program: "_Program"
+    df: Float[np.ndarray, " r"]
+    stays: Bool[np.ndarray, " r"]
+    stretch: float
+
+    def numbers(self, z: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, "draws r"]:
+        """Normals, and lengths made of normals."""
+        values = z.copy()
+        lengths = np.isfinite(self.df)
+        for df in np.unique(self.df[lengths]):
+            same = self.df == df
+            values[:, same] = chi_quantile(df, z[:, same])
+        if self.stretch != 1:
+            values[:, ~self.stays] *= self.stretch
+        return values
+
+    def limit(self, z: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, "draws r"]:
+        """The same at n = ∞: what does not stay is at its mean."""
+        far = np.where(np.isinf(self.program.df), 0.0, np.sqrt(self.program.df))
+        return np.where(self.stays, self.numbers(z), far)
+
+    def variances(self, rows: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, " draws"]:
+        """v for each row of numbers."""
+        return self.program.variances(rows)
 
 
 class _Program:
     """v at one width as a function of the numbers of a draw, compiled for batches of one size."""
 
     def __init__(self, plan: Plan, width: int) -> None:
-        self._plan, self._width = plan, width
-        source = Quasi(jax.random.key(0), most=math.inf)
-        jax.eval_shape(lambda: self._variance(source))
-        self.df = np.asarray(source.recipe)
-        self.centre = np.where(np.isinf(self.df), 0.0, np.sqrt(self.df))
+        self.df = _degrees(plan, width)
         self.batch = max(1, min(BATCH, HELD // len(self.df)))
-        self._compiled = jax.jit(jax.vmap(lambda row: self._variance(Quasi(jax.random.key(0), row, most=math.inf))))
+        self._compiled = jax.jit(jax.vmap(lambda row: _variance(plan, width, Quasi(_key(), row, most=math.inf))))
         self._first, self._ready = threading.Lock(), False
-
-    def _variance(self, source: Quasi) -> Float[Array, ""]:
-        draw = Draw(self._plan, lambda dim: dim.at(self._width), source)
-        _, covariance = observed(draw, self._plan.outputs, 1)
-        return covariance[0, 0]
-
-    def numbers(
-        self, z: Float[np.ndarray, "draws r"], wanted: Bool[np.ndarray, " r"] | None = None
-    ) -> Float[np.ndarray, "draws r"]:
-        """Normals, and lengths made of normals; those that are not wanted are at their centre."""
-        values = z.copy()
-        if wanted is not None:
-            values[:, ~wanted] = self.centre[~wanted]
-        for j in np.flatnonzero(np.isfinite(self.df)):
-            if wanted is None or wanted[j]:
-                values[:, j] = chi_quantile(self.df[j], z[:, j])
-        return values
 
     def variances(self, rows: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, " draws"]:
         """v for each row, in batches of one size, the last one padded: compiled once."""
@@ -150,9 +171,27 @@ class _Program:
         return found
 
 
+def _key() -> Array:
+    """Of nothing: all numbers are given."""
+    return jax.random.key(0)
+
+
+def _variance(plan: Plan, width: int, source: Quasi) -> Float[Array, ""]:
+    draw = Draw(plan, lambda dim: dim.at(width), source)
+    _, covariance = observed(draw, plan.outputs, 1)
+    return covariance[0, 0]
+
+
+def _degrees(plan: Plan, width: int) -> Float[np.ndarray, " r"]:
+    """Degrees of freedom of the numbers of one draw, in order; ∞ for normals."""
+    source = Quasi(_key(), most=math.inf)
+    jax.eval_shape(lambda: _variance(plan, width, source))
+    return np.asarray(source.recipe)
+
+
 def _batched(
-    draw: Callable[[int], tuple[Float[np.ndarray, " count"], ...]], program: _Program, draws: int
+    draw: Callable[[int], tuple[Float[np.ndarray, " count"], ...]], batch: int, draws: int
 ) -> list[Float[np.ndarray, " draws"]]:
     """`draws` draws from batches of one size."""
-    parts = [draw(program.batch) for _ in range(0, draws, program.batch)]
+    parts = [draw(batch) for _ in range(0, draws, batch)]
     return [np.concatenate(part)[:draws] for part in zip(*parts, strict=True)]

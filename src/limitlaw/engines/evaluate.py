@@ -117,7 +117,9 @@ class Limit:
         size = self._batch(MOST_DRAWS)
         missing = -len(rows) % size
         batches = np.concatenate([rows, np.zeros((missing, rows.shape[1]))]).reshape(-1, size, rows.shape[1])
-        keys = [jax.random.split(jax.random.fold_in(key, i), size) for i in range(len(batches))]
+        keys = [jax.random.split(key, size)] * len(batches)
+        if self.overflows:  # else nothing is drawn from them
+            keys = [jax.random.split(jax.random.fold_in(key, i), size) for i in range(len(batches))]
         parts = [np.asarray(self.draws(batch, k, None, None)) for batch, k in zip(batches, keys, strict=True)]
         return np.concatenate(parts)[: len(rows)]
 

@@ -99,7 +99,8 @@ def _noise_floor(tables: Tables) -> Claim:
 def _random_score(tables: Tables) -> Claim:
     variance, kl = row(tables["fig2a_variance"], scaling="sqrt"), row(tables["fig2a_kl"])
     holds = abs(variance["variance"] - 1) < 0.05 and kl["kl"] < 3e-3
-    measured = f"variance {with_error(variance['variance'], variance['error'])}, D from N(0, 1) {kl['kl']:.2g}"
+    first, second = with_error(variance["variance"], variance["error"]), with_error(kl["kl"], kl["error"])
+    measured = f"variance {first}, D = {second} from N(0, 1)"
     claim = "Under 1/√n the score p₁₁ stays random: N(0, 1) (n = 256)"
     return Claim("2(a)", claim, "variance 1, D → 0", measured, holds)
 

@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.laws import Law
-
 GRID = 500  # points common to two kernel density estimates
 FLOOR = 1e-10  # added to both, so that their ratio stays finite where one of them has no sample
 STEP, FARTHEST = 0.2, 10.0  # of the nodes, in standard deviations
@@ -53,12 +51,12 @@ def kl_of_samples(p: Float[np.ndarray, " N"], q: Float[np.ndarray, " M"]) -> flo
     return float(first @ np.log(first / second))
 
 
-def nodes(law: Law) -> Nodes:
-    """Nodes for integrals of smooth even functions that decay as fast as the density of `law`.
+def nodes(variance: float) -> Nodes:
+    """Nodes for integrals of smooth even functions that decay like a density of this variance.
 
     With steps of 0.2 standard deviations the trapezoidal rule is exact to rounding for them.
     """
-    sd = math.sqrt(float(law.variance()))
+    sd = math.sqrt(variance)
     y = sd * np.arange(0.0, FARTHEST + STEP / 2, STEP)
     weights = np.full(len(y), 2 * STEP * sd)
     weights[0] /= 2

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-import limitlaw as ll
 from limitlaw.experiments import tasks
 from limitlaw.experiments.chunks import Chunk
 from limitlaw.experiments.convergence import Convergence, Point, kl_row
-from limitlaw.experiments.estimators import kl_of_blocks, nodes
+from limitlaw.experiments.estimators import kl_of_blocks, mixture_density, nodes
 from limitlaw.experiments.experiment import Experiment, Results, rows
 from limitlaw.experiments.settings import Settings
 from limitlaw.experiments.tables import Table
@@ -20,8 +19,13 @@ def _scores(settings: Settings) -> Chunk:
     return Chunk.of(tasks.scores, tokens=4, width=256, samples=settings.samples, seed=settings.seed)
 
 
+def _differences(settings: Settings) -> list[Chunk]:
+    counts = {"draws": settings.draws, "seed": settings.seed}
+    return [Chunk.of(tasks.score_difference, tokens=4, width=256, block=b, **counts) for b in range(settings.blocks)]
+
+
 def _chunks(settings: Settings) -> list[Chunk]:
-    return [_scores(settings), *HEADS.chunks(settings)]
+    return [_scores(settings), *_differences(settings), *HEADS.chunks(settings)]
 
 
 def _tables(settings: Settings, results: Results) -> dict[str, Table]:
@@ -31,7 +35,7 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     return {
         "fig2a": rows(*(row for scaling in scalings for row in _score_rows(scores, scaling))),
         "fig2a_variance": rows(*(_variance_row(scores, scaling) for scaling in scalings)),
-        "fig2a_kl": rows(_score_kl(scores)),
+        "fig2a_kl": rows(_score_kl(settings, results)),
         "fig2b": _joined(tables["fig2b_density"], [_gaussian_row(settings, results, p) for p in HEADS.paper]),
         "fig2b_kl": _joined(tables["fig2b_kl"], [_gaussian_kl(settings, results, p) for p in HEADS.paper]),
     }
@@ -42,7 +46,7 @@ def _score_rows(scores: dict[str, np.ndarray], scaling: str) -> list[dict[str, o
     p = scores[f"{scaling}_p"]
     curves = {"kde": scores[f"{scaling}_kde"], "exact": scores[f"{scaling}_exact"]}
     if scaling == "sqrt":
-        curves["limit"] = np.asarray(ll.Gaussian(0.0, 1.0).pdf(p))
+        curves["limit"] = mixture_density(np.ones(1), p)
     return [{"scaling": scaling, "curve": name, "p": p, "density": density} for name, density in curves.items()]
 
 
@@ -51,19 +55,18 @@ def _variance_row(scores: dict[str, np.ndarray], scaling: str) -> dict[str, obje
     return {"scaling": scaling, "variance": value, "error": error, "limit": 1.0 if scaling == "sqrt" else 0.0}
 
 
-def _score_kl(scores: dict[str, np.ndarray]) -> dict[str, object]:
+def _score_kl(settings: Settings, results: Results) -> dict[str, object]:
     """D(p_11 at n = 256 ‖ N(0, 1))."""
-    law = ll.Gaussian(0.0, 1.0)
-    at = nodes(law)
-    q = np.asarray(law.pdf(at.y))
-    kl = kl_of_blocks(scores["blocks"] - q, q, at.weights)
+    at = nodes(1.0)
+    deltas = np.stack([results[chunk]["delta"] for chunk in _differences(settings)])
+    kl = kl_of_blocks(deltas, mixture_density(np.ones(1), at.y), at.weights)
     return {"scaling": "sqrt", "kl": kl.value, "error": kl.error}
 
 
 def _gaussian_row(settings: Settings, results: Results, point: Point) -> dict[str, object]:
     """The law with infinitely many heads, which has the variance of each of them."""
     law = results[HEADS.limit(settings, point, None)]
-    density = np.asarray(ll.Gaussian(0.0, law["variance"]).pdf(law["y"]))
+    density = mixture_density(law["variance"][None], law["y"])
     return {"heads": point.heads, "y": law["y"], "width": np.inf, "curve": "gaussian", "density": density}
 
 

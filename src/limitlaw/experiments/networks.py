@@ -6,7 +6,9 @@ import zlib
 from collections.abc import Callable
 from typing import TypeVar
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 import limitlaw as ll
 from limitlaw.engines.coupled import Coupled
@@ -66,10 +68,41 @@ def limit_law(tokens: int, heads: int, head_dim: int | None = None, phi: str = "
     return law
 
 
+def limit_samples(
+    seed: int, samples: int, tokens: int, heads: int, head_dim: int | None = None, phi: str = "clip"
+) -> Float[np.ndarray, " samples"]:
+    """Independent draws from that law, head by head."""
+    v, ends = _mixing(tokens, head_dim, phi)
+    rng = np.random.default_rng(seed)
+    total = np.zeros(samples)
+    for _ in range(heads):
+        total += v[np.searchsorted(ends, rng.random(samples), side="right")]
+    return np.sqrt(total / heads) * rng.standard_normal(samples)
+
+
+@once
+def _mixing(tokens: int, head_dim: int | None, phi: str) -> tuple[np.ndarray, np.ndarray]:
+    """Variances of one head, and where the share of each ends in [0, 1]."""
+    v, w = (np.asarray(a).reshape(-1) for a in limit_law(tokens, 1, head_dim, phi).mixing)
+    return v, np.cumsum(w)[:-1] / w.sum()
+
+
 @once
 def coupled(tokens: int, heads: int, head_dim: int | None = None, phi: str = "clip") -> Coupled:
     """y^1 at any width and in the limit from the same normals."""
     return Coupled(output(tokens, heads, head_dim, phi))
+
+
+@once
+def score(tokens: int) -> Coupled:
+    """The score p_11 = n^{-1/2} qᵀ W^K x as a coordinate: given q and x both are N(0, v), v = |q|² |x|²/n².
+
+    A coordinate of (|q|/√n) W^K x is N(0, v) as well, and that is a program with one output vector.
+    """
+    x = tokens_of(tokens, "clip")[0]
+    q = ll.Matrix() @ x
+    length = ll.apply(jnp.sqrt, ll.dot(q, q, "linear"))
+    return Coupled(length * (ll.Matrix() @ x))
 
 
 def stream(seed: int, *labels: object) -> int:

@@ -18,16 +18,16 @@ class ChunkError(RuntimeError):
     """A chunk that could not be computed; what was finished before is stored."""
 
 
-def _nothing(chunk: Chunk) -> None:
+def _nothing(chunk: Chunk, arrays: Arrays) -> None:
     pass
 
 
 def run(
-    chunks: Sequence[Chunk], store: Store, executor: Executor, done: Callable[[Chunk], None] = _nothing
+    chunks: Sequence[Chunk], store: Store, executor: Executor, done: Callable[[Chunk, Arrays], None] = _nothing
 ) -> dict[Chunk, Arrays]:
     """The arrays of all chunks, in their order, which does not depend on the order in which they are finished.
 
-    `done` is called in this thread, once for each different chunk, when its arrays are in the store.
+    `done` gets each different chunk once, in this thread, when its arrays are in the store.
     """
     results = {}
     missing = []
@@ -37,12 +37,12 @@ def run(
             missing.append(chunk)
         else:
             results[chunk] = arrays
-            done(chunk)
+            done(chunk, arrays)
     with contextlib.closing(_computed(missing, executor)) as computed:
         for chunk, arrays in computed:
             store.put(chunk, arrays)
             results[chunk] = arrays
-            done(chunk)
+            done(chunk, arrays)
     return {chunk: results[chunk] for chunk in dict.fromkeys(chunks)}
 
 

@@ -1,12 +1,11 @@
 """The functions that chunks call: from settings to the few numbers that figures and tables are made of."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 import limitlaw as ll
 from limitlaw.experiments.estimators import kde, kl_of_difference, kl_of_samples, mixture_density, nodes
-from limitlaw.experiments.networks import coupled, limit_law, output, outputs, stream, tokens_of
+from limitlaw.experiments.networks import coupled, limit_law, limit_samples, output, outputs, score, stream
 
 Arrays = dict[str, np.ndarray]
 PARTS = 4  # blocks of a trial's draws, for errors
@@ -24,8 +23,8 @@ def limit(*, tokens: int, heads: int, head_dim: int | None, nodes_of: int | None
     Those are the nodes of the law with head dimension `nodes_of`.
     """
     law, reference = limit_law(tokens, heads, head_dim, phi), limit_law(tokens, heads, nodes_of, phi)
-    at = nodes(reference)
-    y = shown(float(reference.variance()))
+    variance = float(reference.variance())
+    at, y = nodes(variance), shown(variance)
     return {
         "variance": np.asarray(law.variance()),
         "kurtosis": np.asarray(law.kurtosis()),
@@ -33,7 +32,7 @@ def limit(*, tokens: int, heads: int, head_dim: int | None, nodes_of: int | None
         "density": np.asarray(law.pdf(y)),
         "weights": at.weights,
         "q": np.asarray(law.pdf(at.y)),
-        "gaussian": np.asarray(ll.Gaussian(0.0, law.variance()).pdf(at.y)),
+        "gaussian": mixture_density(np.asarray(law.variance())[None], at.y),
     }
 
 
@@ -49,9 +48,9 @@ def trial(
     seeds = [stream(seed, purpose, *network, width, trial) for purpose in ("conditions", "finite", "infinite")]
     v = coupled(*network).finite(width, samples, seeds[0])
     finite = np.sqrt(v) * np.random.default_rng(seeds[1]).standard_normal(samples)
-    infinite = np.asarray(law.sample(jax.random.key(seeds[2]), (samples,)))
-    y = shown(float(law.variance()))
-    at = nodes(law)
+    infinite = limit_samples(seeds[2], samples, *network)
+    variance = float(law.variance())
+    at, y = nodes(variance), shown(variance)
     return {
         "kl": np.asarray(kl_of_samples(finite, infinite)),
         "kde": kde(finite, y),
@@ -62,10 +61,8 @@ def trial(
 
 def floor(*, tokens: int, heads: int, trial: int, samples: int, seed: int) -> Arrays:
     """The paper's estimator between two samples of the same law, whose divergence is 0: its noise floor."""
-    law = limit_law(tokens, heads)
-    keys = jax.random.split(jax.random.key(stream(seed, "floor", tokens, heads, trial)))
-    first, second = (np.asarray(law.sample(key, (samples,))) for key in keys)
-    return {"kl": np.asarray(kl_of_samples(first, second))}
+    seeds = [stream(seed, purpose, tokens, heads, trial) for purpose in ("floor", "floor again")]
+    return {"kl": np.asarray(kl_of_samples(*(limit_samples(s, samples, tokens, heads) for s in seeds)))}
 
 
 def difference(
@@ -77,32 +74,31 @@ def difference(
     """
     network = tokens, heads, head_dim
     v = coupled(*network).variances(width, draws, stream(seed, "difference", *network, width, block))
-    y = nodes(limit_law(*network)).y
+    y = nodes(float(limit_law(*network).variance())).y
     near = (mixture_density(v.plus, y) + mixture_density(v.minus, y)) / 2
     return {"delta": near - mixture_density(v.limit, y)}
 
 
 def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
-    """p_11 at width n under both scalings: KDE of samples, and its exact density.
-
-    Given x and q = W^Q x the score n^{-1/2} qᵀ W^K x is N(0, |q|²|x|²/n²): a mixture over that variance.
-    """
-    x = tokens_of(tokens, "clip")[0]
-    q, k = ll.Matrix() @ x, ll.Matrix() @ x
-    numbers = {"sqrt": ll.dot(q, k), "linear": ll.dot(q, k, "linear")}
-    lengths = {"q": ll.dot(q, q, "linear"), "x": ll.dot(x, x, "linear")}
-    drawn = ll.finite_samples({**numbers, **lengths}, width, samples, jax.random.key(stream(seed, "scores", width)))
-    variance = np.asarray(drawn["q"] * drawn["x"])
+    """p_11 at width n under both scalings: KDE of samples, and its exact density, a Gaussian mixture over v."""
+    first, second = (stream(seed, purpose, tokens, width) for purpose in ("conditions", "scores"))
+    variances = score(tokens).finite(width, samples, first)
+    normals = np.random.default_rng(second).standard_normal(samples)
     found: Arrays = {}
     for scaling, scale in (("sqrt", 1.0), ("linear", 1 / width)):
-        p, v = shown(scale), scale * variance
+        p, v = shown(scale), scale * variances
         found[f"{scaling}_p"] = p
-        found[f"{scaling}_kde"] = kde(np.asarray(drawn[scaling]), p)
+        found[f"{scaling}_kde"] = kde(np.sqrt(v) * normals, p)
         found[f"{scaling}_exact"] = mixture_density(v, p)
         found[f"{scaling}_variance"] = np.array([v.mean(), v.std() / np.sqrt(samples)])
-    at = nodes(ll.Gaussian(0.0, 1.0)).y
-    found["blocks"] = np.stack([mixture_density(part, at) for part in np.array_split(variance, 16)])
     return found
+
+
+def score_difference(*, tokens: int, width: int, block: int, draws: int, seed: int) -> Arrays:
+    """The density of p_11 under 1/√n less that of N(0, 1), at the nodes of divergences, from coupled draws."""
+    v = score(tokens).variances(width, draws, stream(seed, "score difference", tokens, width, block))
+    y = nodes(1.0).y
+    return {"delta": (mixture_density(v.plus, y) + mixture_density(v.minus, y)) / 2 - mixture_density(v.limit, y)}
 
 
 def averages(*, tokens: int, heads: int, width: int, samples: int, seed: int) -> Arrays:
@@ -154,10 +150,10 @@ def head_dimension(*, tokens: int, head_dim: int) -> Arrays:
     ∫ |ε log(p/q)|, which is the error stated.
     """
     law, reference = limit_law(tokens, 1, head_dim), limit_law(tokens, 1)
-    at = nodes(reference)
+    variance = float(reference.variance())
+    at, y = nodes(variance), shown(variance)
     p, q = np.asarray(law.pdf(at.y)), np.asarray(reference.pdf(at.y))
     error = at.weights @ (np.asarray(law.error.pdf(at.y)) * np.abs(np.log(p / q)))
-    y = shown(float(reference.variance()))
     figures = {"variance": law.variance(), "kurtosis": law.kurtosis(), "y": y, "density": law.pdf(y)}
     figures |= {"kl": kl_of_difference(p - q, q, at.weights), "error": error}
     return {name: np.asarray(value) for name, value in figures.items()}

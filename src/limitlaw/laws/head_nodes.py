@@ -1,6 +1,7 @@
 """What a sum over heads is built from: nodes of the mixing law, their weights, and draws of them."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -79,19 +80,20 @@ class Nodes:
 
     def draw(self, key: Array, count: int) -> Array:
         """The average of v over the heads, drawn `count` times: a row for every p heads, and a node for each."""
-        rows, nodes = jnp.cumsum(jnp.asarray(self.groups)), jnp.cumsum(jnp.asarray(self.weights), axis=1)
-        G, N = self.variances.shape
-        ends = (nodes / nodes[:, -1:] + jnp.arange(G)[:, None]).reshape(-1)
-        values = jnp.asarray(self.variances).reshape(-1)
-        total = jnp.zeros(count)
-        for block in jax.random.split(key, self.outer):
-            first, *keys = jax.random.split(block, self.inner + 1)
-            g = jnp.searchsorted(rows, jax.random.uniform(first, (count,)) * rows[-1], side="right")
-            g = jnp.minimum(g, G - 1)
-            for k in keys:
-                index = jnp.searchsorted(ends, g + jax.random.uniform(k, (count,)), side="right")
-                total = total + values[jnp.clip(index, g * N, g * N + N - 1)]
-        return total / (self.inner * self.outer)
+        arrays = (jnp.asarray(a) for a in (self.variances, self.weights, self.groups))
+        return _drawn(key, *arrays, count, self.inner, self.outer)
+
+
+@functools.partial(jax.jit, static_argnums=(4, 5, 6))
+def _drawn(key: Array, variances: Array, weights: Array, groups: Array, count: int, inner: int, outer: int) -> Array:
+    rows, nodes = jnp.cumsum(groups), jnp.cumsum(weights, axis=1)
+    G, N = variances.shape
+    ends = (nodes / nodes[:, -1:] + jnp.arange(G)[:, None]).reshape(-1)
+    first, second = jax.random.split(key)
+    g = jnp.searchsorted(rows, jax.random.uniform(first, (outer, 1, count)) * rows[-1], side="right")
+    g = jnp.minimum(g, G - 1)
+    index = jnp.searchsorted(ends, g + jax.random.uniform(second, (outer, inner, count)), side="right")
+    return variances.reshape(-1)[jnp.clip(index, g * N, g * N + N - 1)].mean(axis=(0, 1))
 
 
 def head_nodes(variances: Any, heads: Any, weights: Any, groups: Any, shared: Any) -> Nodes:

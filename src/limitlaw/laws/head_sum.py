@@ -54,6 +54,12 @@ class HeadSum(Law):
         super().__init__((), kind or default, beyond)
         self._inversion = Inversion(nodes)
 
+    @property
+    def mixing(self) -> tuple[Float[Array, "groups nodes"], Float[Array, "groups nodes"]]:
+        """The mixing law of one head: variances v_gk, and their weights, u_g w_gk, of sum one."""
+        nodes = self._inversion.nodes
+        return jnp.asarray(nodes.variances), jnp.asarray(nodes.groups)[:, None] * jnp.asarray(nodes.weights)
+
     def with_heads(self, heads: Any) -> "HeadSum":
         """The law with another number of the same heads, at no new quadrature or sampling of their mixing law."""
         if self.shared > 1:

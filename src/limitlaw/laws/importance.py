@@ -61,9 +61,8 @@ class Draws:
 class JointDensity:
     """f(y) for a function c of `dimensions` normals, with the standard error of log f.
 
-    The first point takes a second or two, another one from 0.3 seconds to ten: blocks of draws are added until the
-    stated error of the logarithm is at most `TARGET`, or `BLOCKS` are used; it says what was reached. Equal calls give
-    equal results.
+    A point takes from half a second to a minute: blocks of draws are added until the stated error of the logarithm is
+    at most `TARGET`, or `BLOCKS` are used; it says what was reached. Equal calls give equal results.
     """
 
     def __init__(self, covariance: Covariance, dimensions: int, heads: int, seed: int):

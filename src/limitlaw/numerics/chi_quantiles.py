@@ -28,7 +28,7 @@ def _interpolant(df: float) -> Any:
     for degree in DEGREES:
         ends = [-FARTHEST, FARTHEST]
         polynomial = np.polynomial.Chebyshev.interpolate(lambda z: np.log(_quantile(df, z)), degree, domain=ends)
-        z = np.linspace(*ends, 4 * degree + 3)
+        z = np.linspace(-FARTHEST, FARTHEST, 4 * degree + 3)
         exact = _quantile(df, z)
         if np.abs(np.exp(polynomial(z)) / exact - 1).max() < PRECISE:
             return polynomial

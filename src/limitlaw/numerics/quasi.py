@@ -136,6 +136,6 @@ def _transformed(u: Float[np.ndarray, "count d"], df: Float[np.ndarray, " d"]) -
     from scipy.special import ndtri
 
     x = ndtri(u)
-    for j in np.flatnonzero(np.isfinite(df)):
-        x[:, j] = chi_quantile(df[j], x[:, j])
+    for each in np.unique(df[np.isfinite(df)]):
+        x[:, df == each] = chi_quantile(each, x[:, df == each])
     return x
