@@ -29,7 +29,7 @@ from limitlaw.numerics.quasi import Points, Quasi
 from limitlaw.program.values import Wide
 
 FAR = 2**50  # a width at which ζ has an effect of 3e-8
-MATTERS = 1e-4  # relative change of v at that width
+MATTERS = 1e-6  # relative change of v at that width; a score of one head among thousands has more
 PROBES = 4  # points at which that is tried
 BATCH, HELD = 4096, 2**19  # draws computed together, and numbers they hold: about what the cache of a CPU has
 
@@ -102,7 +102,7 @@ class Coupled:
 
     @functools.cached_property
     def _stays(self) -> Bool[np.ndarray, " r"]:
-        """Which numbers are of z: those whose change is felt far out."""
+        """Which numbers are of z: lengths in fixed dimensions, and what else is felt far out."""
         far = self._program(FAR)
         r = len(far.df)
         z = np.random.default_rng(0).standard_normal((PROBES, 1, r))
@@ -110,7 +110,8 @@ class Coupled:
         lengths = np.isfinite(far.df)
         moved[:, lengths] += np.sqrt(far.df[lengths])
         v = far.variances(moved).reshape(PROBES, 1 + r)
-        return np.abs(v[:, 1:] / v[:, :1] - 1).max(axis=0) > MATTERS
+        felt = np.abs(v[:, 1:] / v[:, :1] - 1).max(axis=0) > MATTERS
+        return felt | (far.df < FAR // 2)
 
 
 class _Rule(NamedTuple):
