@@ -1,16 +1,20 @@
 # Two commands set everything up on a machine that has Python >= 3.11 and make:
 #   make test      makes .venv, installs, lints, type-checks, runs the tests
-#   make example   a small real example: a table, and a picture in out/
+#   make reproduce every figure of the paper: out/reproduction/report.html
+# and  make example   is a small real example: a table, and a picture in out/
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test example venv benchmarks random-programs wheel clean
+.PHONY: test reproduce example venv benchmarks random-programs wheel clean
 
 test: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n auto --dist worksteal
+
+reproduce: venv
+	$(BIN)/limitlaw reproduce
 
 example: venv
 	$(BIN)/python examples/attention_tails.py

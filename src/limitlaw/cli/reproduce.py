@@ -14,6 +14,16 @@ import typer
 
 from limitlaw.cli.progress import bars
 
+SETTINGS = {
+    "seed": "seed",
+    "trials": "trials of the paper's estimator",
+    "samples": "samples of a trial (figure 5: twice as many)",
+    "tokens": "tokens of figure 4",
+    "blocks": "independent blocks of an exact divergence",
+    "draws": "coupled draws in a block (fewer with many heads)",
+    "averages": "draws of the averages of Theorem 3.1",
+}
+
 
 class Request(NamedTuple):
     """What was asked for on the command line."""
@@ -55,9 +65,9 @@ def reproduce(request: Request) -> None:
     dense = baseline.cost(names, settings, 1e6 if request.quick else 1e8)
     timing = time.perf_counter() - timing
     executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
-    with _stopping(executor), _drawing(request.out / "figures") as draw, bars(totals(experiments, settings)) as advance:
-        outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, _warn))
     workers = executors.workers_of(executor)
+    with _one_line(), _stopping(executor), _drawing(request.out / "figures") as draw, bars(totals(experiments, settings)) as advance:
+        outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, _warn))
     clock = Clock(start + timing, workers, dense, outcome.chunks, outcome.reused)
     _present(request, dataclasses.asdict(settings), outcome, clock)
 
@@ -95,7 +105,7 @@ def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Cl
             "command": request.command,
             "seconds": time.perf_counter() - clock.start,
             "speedup": clock.speedup(),
-            "settings": settings,
+            "settings": {SETTINGS[name]: value for name, value in settings.items() if name in SETTINGS},
             "versions": versions(),
             "elided": ELIDED,
         }
@@ -128,6 +138,21 @@ def _check(request: Request) -> None:
         raise ValueError(f"--seed must not be negative, got {request.seed}")
     if request.jobs is not None and request.cluster is not None:
         raise ValueError("--jobs is for this machine, --cluster for another: give one of them")
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    """What ends the work early, in one line."""
+    from limitlaw.experiments.runner import ChunkError
+
+    try:
+        yield
+    except ChunkError as error:
+        _warn(str(error))
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        _warn("stopped; what is finished is kept, the same command goes on from there")
+        raise typer.Exit(130) from None
 
 
 @contextlib.contextmanager

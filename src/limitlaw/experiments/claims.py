@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limitlaw.experiments.estimators import Estimate
-from limitlaw.experiments.reading import SIGMAS, Curve, agree, curve, row, with_error
+from limitlaw.experiments.reading import SIGMAS, Curve, agree, curve, number, row, with_error
 from limitlaw.experiments.tables import Table
 
 # D(finite ‖ limit) of figure 1 by an independent calculation, and n² D at n = 65,536 (theory §3).
@@ -59,7 +59,7 @@ def _rate(figure: str, start: int, margin: float, what: str) -> tuple[tuple[str,
         fitted = late.slope
         holds = abs(fitted.value + 2) <= margin + SIGMAS * fitted.error
         claim = f"{what}: D falls as n⁻² (fit from n = {start:,} to {int(late.width[-1]):,})"
-        return Claim(_label(figure), claim, "slope −2", f"slope {with_error(*fitted)}", bool(holds))
+        return Claim(_label(figure), claim, "slope → −2", f"slope {with_error(*fitted)}", bool(holds))
 
     return (f"{figure}_kl",), rule
 
@@ -93,7 +93,7 @@ def _noise_floor(tables: Tables) -> Claim:
     at, true = float(kde.kl[0]), float(exact.kl[0])
     holds = floor / 3 < at < 3 * floor and at > 10 * true
     claim = "The paper's estimator stops at its noise floor at n = 1024, where the exact D is far below"
-    return Claim("1(b)", claim, f"floor {floor:.2g}", f"KDE {at:.2g}, exact {true:.3g}", holds)
+    return Claim("1(b)", claim, f"floor {number(floor)}", f"KDE {number(at)}, exact {number(true)}", holds)
 
 
 def _random_score(tables: Tables) -> Claim:
@@ -127,7 +127,9 @@ def _many_heads(tables: Tables) -> Claim:
     one, many = (row(table, heads=H, reference="gaussian", estimator="exact") for H in (1, 256))
     holds = many["kl"] + SIGMAS * many["error"] < one["kl"] / 4
     claim = "With 256 heads the law is near the infinite-head Gaussian"
-    measured = f"D = {with_error(many['kl'], many['error'])}, against {one['kl']:.3g} with one head"
+    measured = (
+        f"D = {with_error(many['kl'], many['error'])}, against {with_error(one['kl'], one['error'])} with one head"
+    )
     return Claim("2(b)", claim, "D far below that of one head", measured, holds)
 
 
@@ -145,7 +147,7 @@ def _flattens(tables: Tables) -> Claim:
 def _same_variance(tables: Tables) -> Claim:
     worst = float(np.abs(tables["heads"]["variance"] / VARIANCE - 1).max())
     claim = "Remark 3.2: the variance does not depend on the number of heads"
-    return Claim("heads", claim, f"{VARIANCE}", f"largest relative difference {worst:.1g}", worst < 1e-9)
+    return Claim("heads", claim, f"{VARIANCE}", f"largest relative difference {number(worst)}", worst < 1e-9)
 
 
 def _kurtosis(tables: Tables) -> Claim:
@@ -162,7 +164,7 @@ def _heads_rate(tables: Tables) -> Claim:
     scaled = float(table["heads"][-1] ** 2 * table["kl"][-1])
     holds = abs(scaled / expected - 1) < 0.01
     claim = f"D from the infinite-head Gaussian falls as H⁻²: H²·D → κ₁²/48 (H = {table['heads'][-1]})"
-    return Claim("heads", claim, f"{expected:.5g}", f"{scaled:.5g}", holds)
+    return Claim("heads", claim, f"{1e3 * expected:.4f}e-3", f"{1e3 * scaled:.4f}e-3", holds)
 
 
 def _narrow_heads(tables: Tables) -> Claim:
@@ -181,7 +183,7 @@ def _joint(tables: Tables) -> Claim:
     p, g = table["density"], table["gaussian"]
     mass, kl = area * p.sum(), area * (p * np.log(p / g)).sum()
     holds = abs(mass - 1) < 0.01 and kl > 1e-3
-    measured = f"D = {kl:.3g}, with {100 * mass:.2f} % of the mass in the picture"
+    measured = f"D = {number(kl)}, with {100 * mass:.2f} % of the mass in the picture"
     return Claim("joint", "Two tokens of one head are not jointly Gaussian", "D > 0", measured, holds)
 
 
@@ -193,7 +195,7 @@ def _random_average(tables: Tables) -> Claim:
     holds = falling and distance < 0.02 + 1.95 / math.sqrt(samples)
     n = int(table["width"][last])
     claim = f"Theorem 3.1: averages over coordinates converge to the predicted random limit (n = {n:,})"
-    return Claim("theorem", claim, "Kolmogorov distance → 0", f"{distance:.3g}", holds)
+    return Claim("theorem", claim, "Kolmogorov distance → 0", number(distance), holds)
 
 
 def _no_constant(tables: Tables) -> Claim:
@@ -201,7 +203,7 @@ def _no_constant(tables: Tables) -> Claim:
     limit, last = float(table["variance"][-1]), float(table["variance"][-2])
     holds = 0.8 < last / limit < 1.3
     claim = "… and not to a constant, as a Gaussian theory would have it"
-    return Claim("theorem", claim, f"variance → {limit:.3g}, not 0", f"{last:.3g}", holds)
+    return Claim("theorem", claim, f"variance → {number(limit)}, not 0", number(last), holds)
 
 
 RULES: tuple[tuple[tuple[str, ...], Callable[[Tables], Claim]], ...] = (
@@ -215,12 +217,12 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[Tables], Claim]], ...] = (
     (("fig2b_kl",), _few_heads),
     (("fig2b_kl",), _many_heads),
     _converges("fig3", "Heads of dimension 64"),
-    _rate("fig3", 256, 0.05, "Against the limit at fixed head dimension"),
+    _rate("fig3", 1024, 0.03, "Against the limit at fixed head dimension"),
     (("fig3_kl",), _flattens),
     _converges("fig4", "More tokens"),
-    _rate("fig4", 256, 0.05, "More tokens"),
+    _rate("fig4", 1024, 0.03, "More tokens"),
     _converges("fig5", "ReLU"),
-    _rate("fig5", 64, 0.1, "ReLU"),
+    _rate("fig5", 256, 0.05, "ReLU"),
     (("heads",), _same_variance),
     (("heads",), _kurtosis),
     (("heads",), _heads_rate),

@@ -6,6 +6,6 @@ EXPERIMENT = Convergence(
     name="fig4",
     title="more tokens",
     paper=tuple(Point(width, 2) for width in (16, 64, 256, 1024)),
-    beyond=(Point(4_096, 2),),
+    beyond=(Point(16_384, 2), Point(4_096, 2)),
     tokens=None,
 ).experiment()

@@ -1,6 +1,7 @@
 """Reading tables: curves, rows, and figures with their errors as text."""
 
 import math
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -56,13 +57,21 @@ def row(table: Table, **values: object) -> dict[str, float]:
 def with_error(value: float, error: float) -> str:
     """2.217(9)e-2: the error in units of the last digit."""
     if not (math.isfinite(value) and math.isfinite(error)) or error <= 0 or value == 0:
-        return f"{value:.4g}"
+        return number(value)
+    if value < 0:
+        return f"−{with_error(-value, error)}"
     power = math.floor(math.log10(abs(value)))
     digits = max(0, power - math.floor(math.log10(error)))
-    last = math.ceil(error / 10.0 ** (power - digits) - 1e-9)
+    last = round(error / 10.0 ** (power - digits))
     if -1 <= power <= 2 and digits >= power:
         return f"{value:.{digits - power}f}({last})"
     return f"{value / 10.0**power:.{digits}f}({last})e{power}"
+
+
+def number(value: float) -> str:
+    """Three digits: 0.0123, 1.03e-5."""
+    text = f"{value:.3g}" if abs(value) >= 1e-3 or value == 0 else f"{value:.2e}"
+    return re.sub(r"e([+-])0*", lambda m: "e" + m[1].replace("+", ""), text).replace("-", "−" if value < 0 else "-", 1)
 
 
 def agree(value: float, error: float, expected: float, margin: float = 0.0) -> bool:

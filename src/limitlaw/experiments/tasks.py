@@ -125,7 +125,7 @@ def average_limit(*, tokens: int, heads: int, samples: int) -> Arrays:
 
 
 def _distribution(law: ll.Law) -> Arrays:
-    t = np.linspace(0.2, 1.0, 801)
+    t = np.linspace(0.45, 1.0, 551)
     figures = {"t": t, "cdf": law.cdf(t), "mean": law.mean(), "variance": law.variance()}
     return {name: np.asarray(value) for name, value in figures.items()}
 

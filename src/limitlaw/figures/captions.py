@@ -39,13 +39,14 @@ CAPTIONS = {
         "Figure 2(a)",
         "an attention score under two scalings",
         "Under 1/√<i>n</i> a score stays random in the limit; under 1/<i>n</i> it shrinks to 0, drawn as an arrow. "
-        "Lines are exact, the wide grey one is the limit, markers are the paper's KDE of the drawn scores.",
+        "Lines are exact (width <i>n</i> = 256), the wide grey one is the limit, markers are the paper's KDE of "
+        "the drawn scores.",
     ),
     "fig2b": Caption(
         "Figure 2(b)",
         "few heads and many",
         "With one head the law is not Gaussian, as its tails show best; with 256 heads it lies on the Gaussian of "
-        "infinitely many. Wide pale lines are limits, by quadrature; thin lines are exact at finite width; markers "
+        "infinitely many. Wide pale lines are limits, by quadrature; thin lines are exact at width 256; markers "
         "are the paper's KDE.",
     ),
     "fig3a": Caption(

@@ -1,5 +1,6 @@
 """The parts of the report as HTML; all text but that of captions, which is our own, is escaped."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -82,7 +83,7 @@ def _holds(row: Mapping[str, Any]) -> bool:
 
 def _claim(row: Mapping[str, Any], figures: Sequence[str]) -> str:
     """One row; the cells name their columns for narrow windows."""
-    cells = {name: escape(str(row[name])) for name in _COLUMNS}
+    cells = {name: _unbroken(escape(str(row[name]))) for name in _COLUMNS}
     cells["figure"] = _place(str(row["figure"]), figures)
     labels = {"claim": "", **{name: f' data-label="{_COLUMNS[name]}"' for name in _COLUMNS if name != "claim"}}
     tds = "".join(
@@ -91,6 +92,11 @@ def _claim(row: Mapping[str, Any], figures: Sequence[str]) -> str:
     good = _holds(row)
     verdict = '<span class="yes">✓ holds</span>' if good else '<span class="no">✗ does not hold</span>'
     return f'<tr{"" if good else " class=failed"}>{tds}<td class="verdict">{verdict}</td></tr>\n'
+
+
+def _unbroken(text: str) -> str:
+    """Numbers such as 1.03e-5 with a hyphen at which no line ends."""
+    return re.sub(r"(?<=[\d)])e-(?=\d)", "e\u2011", text)
 
 
 def _place(text: str, figures: Sequence[str]) -> str:

@@ -1,0 +1,52 @@
+"""Lengths of Gaussian vectors as functions of a normal: both tails, order, and shapes."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy.special import gammaincc, ndtr
+
+from limitlaw.numerics.chi_quantiles import FARTHEST, chi_quantile
+
+DEGREES = [1.0, 2.0, 3.0, 13.0, 64.0, 1000.0, 65533.0, 2.0**31]
+
+
+@pytest.mark.parametrize("df", DEGREES)
+def test_both_tails(df):
+    """It is scipy's quantile, by ppf below the median and by isf above it, where each keeps its digits."""
+    z = np.linspace(-8.9, 8.9, 357)
+    law = scipy.stats.chi(df)
+    expected = np.where(z < 0, law.ppf(ndtr(-np.abs(z))), law.isf(ndtr(-np.abs(z))))
+    np.testing.assert_allclose(chi_quantile(df, z), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("df", DEGREES)
+def test_rises(df):
+    """A larger normal is a longer vector, and beyond what normals reach no shorter one."""
+    assert (np.diff(chi_quantile(df, np.linspace(-FARTHEST, FARTHEST, 2001))) > 0).all()
+    inside, outside = chi_quantile(df, np.array([FARTHEST, 40.0]))
+    assert inside <= outside < math.inf
+    assert 0 < chi_quantile(df, np.array(-40.0)) <= chi_quantile(df, np.array(-FARTHEST))
+
+
+def test_closed_form_and_expansion():
+    """Without scipy's inverse: χ₂ = √(−2 log Φ(−z)), P(χ₁₃ > x) = Φ(−z), Cornish and Fisher's series at 2³¹."""
+    z = np.array([-8.0, -3.0, -0.1, 0.0, 1.0, 4.0, 8.0])
+    np.testing.assert_allclose(chi_quantile(2.0, z), np.sqrt(-2 * np.log1p(-ndtr(z))) * (z < 1) + (
+        np.sqrt(-2 * np.log(ndtr(-z))) * (z >= 1)), rtol=1e-10)  # fmt: skip
+    np.testing.assert_allclose(gammaincc(6.5, chi_quantile(13.0, z) ** 2 / 2), ndtr(-z), rtol=1e-8)
+    df = 2.0**31
+    squares = df + z * math.sqrt(2 * df) + 2 / 3 * (z**2 - 1) + (z**3 - 7 * z) / (9 * math.sqrt(2 * df))
+    np.testing.assert_allclose(chi_quantile(df, z) ** 2, squares, rtol=1e-12)
+
+
+@pytest.mark.parametrize("df", [3.0, 65533.0])
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3), (2, 0, 3), (1, 2, 3, 4)])
+def test_shapes(df, shape):
+    """Entry by entry, for arrays of any shape."""
+    z = np.random.default_rng(0).standard_normal(shape)
+    found = chi_quantile(df, np.asarray(z))
+    assert isinstance(found, np.ndarray)
+    assert found.shape == shape
+    np.testing.assert_array_equal(found.reshape(-1), [chi_quantile(df, np.array(each)) for each in np.ravel(z)])
