@@ -66,7 +66,12 @@ def reproduce(request: Request) -> None:
     timing = time.perf_counter() - timing
     executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
     workers = executors.workers_of(executor)
-    with _one_line(), _stopping(executor), _drawing(request.out / "figures") as draw, bars(totals(experiments, settings)) as advance:
+    with (
+        _one_line(),
+        _stopping(executor),
+        _drawing(request.out / "figures") as draw,
+        bars(totals(experiments, settings)) as advance,
+    ):
         outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, _warn))
     clock = Clock(start + timing, workers, dense, outcome.chunks, outcome.reused)
     _present(request, dataclasses.asdict(settings), outcome, clock)

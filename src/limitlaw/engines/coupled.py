@@ -67,6 +67,8 @@ class Coupled:
         if self.has_coordinates:
             raise ValueError("variances needs a program without nonlinearities: n coordinates have no mirror image")
         rule = self._rule(width)
+        if rule.program is not self._program(FAR):
+            raise ValueError(f"variances needs a width that is not below the number of vectors, got {width}")
         points = Points([math.inf] * len(rule.df), seed)
 
         def draw(count: int) -> CoupledVariances:

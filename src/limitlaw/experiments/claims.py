@@ -66,7 +66,7 @@ def _rate(figure: str, start: int, margin: float, what: str) -> tuple[tuple[str,
 
 def _label(figure: str) -> str:
     """Where the paper has the divergences."""
-    return "4" if figure == "fig4" else f"{figure.removeprefix('fig')}(b)"
+    return "fig4" if figure == "fig4" else f"{figure}b"
 
 
 def _known_divergences(tables: Tables) -> Claim:
@@ -75,7 +75,7 @@ def _known_divergences(tables: Tables) -> Claim:
     holds = all(agree(*points[n], *known) for n, known in DIVERGENCES.items())
     expected = ", ".join(with_error(*known) for known in DIVERGENCES.values())
     measured = ", ".join(with_error(*point) for point in points.values())
-    return Claim("1(b)", "D at n = 16, 64, 256, 1024 is that of an independent calculation", expected, measured, holds)
+    return Claim("fig1b", "D at n = 16, 64, 256, 1024 is that of an independent calculation", expected, measured, holds)
 
 
 def _rate_constant(tables: Tables) -> Claim:
@@ -84,7 +84,9 @@ def _rate_constant(tables: Tables) -> Claim:
     value, error = n**2 * found.kl[-1], n**2 * found.error[-1]
     expected = f"{with_error(*RATE_CONSTANT)} at n = 65,536"
     holds = agree(value, error, *RATE_CONSTANT)
-    return Claim("1(b)", f"n²·D tends to a constant (n = {int(n):,})", expected, with_error(value, error), holds)
+    return Claim(
+        "fig1b", f"n²·D tends to a constant (n = {int(n):,})", expected, f"n²·D = {with_error(value, error)}", holds
+    )
 
 
 def _noise_floor(tables: Tables) -> Claim:
@@ -93,7 +95,7 @@ def _noise_floor(tables: Tables) -> Claim:
     at, true = float(kde.kl[0]), float(exact.kl[0])
     holds = floor / 3 < at < 3 * floor and at > 10 * true
     claim = "The paper's estimator stops at its noise floor at n = 1024, where the exact D is far below"
-    return Claim("1(b)", claim, f"floor {number(floor)}", f"KDE {number(at)}, exact {number(true)}", holds)
+    return Claim("fig1b", claim, f"floor {number(floor)}", f"KDE {number(at)}, exact {number(true)}", holds)
 
 
 def _random_score(tables: Tables) -> Claim:
@@ -102,14 +104,20 @@ def _random_score(tables: Tables) -> Claim:
     first, second = with_error(variance["variance"], variance["error"]), with_error(kl["kl"], kl["error"])
     measured = f"variance {first}, D = {second} from N(0, 1)"
     claim = "Under 1/√n the score p₁₁ stays random: N(0, 1) (n = 256)"
-    return Claim("2(a)", claim, "variance 1, D → 0", measured, holds)
+    return Claim("fig2a", claim, "variance 1, D → 0", measured, holds)
 
 
 def _vanishing_score(tables: Tables) -> Claim:
     found = row(tables["fig2a_variance"], scaling="linear")
     scaled, error = 256 * found["variance"], 256 * found["error"]
     holds = abs(scaled - 1) < 0.05
-    return Claim("2(a)", "Under 1/n the score p₁₁ tends to 0", "n · variance → 1", with_error(scaled, error), holds)
+    return Claim(
+        "fig2a",
+        "Under 1/n the score p₁₁ tends to 0",
+        "n · variance → 1",
+        f"n · variance = {with_error(scaled, error)}",
+        holds,
+    )
 
 
 def _few_heads(tables: Tables) -> Claim:
@@ -119,7 +127,7 @@ def _few_heads(tables: Tables) -> Claim:
     claim = "One head at n = 256 follows its own limit, not the infinite-head Gaussian"
     first, second = (with_error(found["kl"], found["error"]) for found in (own, gaussian))
     measured = f"D = {first} from its limit, {second} from the Gaussian"
-    return Claim("2(b)", claim, "the first far below the second", measured, holds)
+    return Claim("fig2b", claim, "the first far below the second", measured, holds)
 
 
 def _many_heads(tables: Tables) -> Claim:
@@ -130,7 +138,7 @@ def _many_heads(tables: Tables) -> Claim:
     measured = (
         f"D = {with_error(many['kl'], many['error'])}, against {with_error(one['kl'], one['error'])} with one head"
     )
-    return Claim("2(b)", claim, "D far below that of one head", measured, holds)
+    return Claim("fig2b", claim, "D far below that of one head", measured, holds)
 
 
 def _flattens(tables: Tables) -> Claim:
@@ -138,7 +146,7 @@ def _flattens(tables: Tables) -> Claim:
     holds = 0.9e-6 < wide.kl[-1] < 2e-6 and narrow.kl[-1] < wide.kl[-1] / 2
     claim = f"Heads of dimension 64 flatten against the n × n limit, not against theirs (n = {int(wide.width[-1]):,})"
     measured = f"{with_error(wide.kl[-1], wide.error[-1])} and {with_error(narrow.kl[-1], narrow.error[-1])}"
-    return Claim("3(b)", claim, "near 1e-6, and far below", measured, bool(holds))
+    return Claim("fig3b", claim, "near 1e-6, and far below", measured, bool(holds))
 
 
 # --- beyond the paper -------------------------------------------------------------------------------------------------
@@ -147,7 +155,7 @@ def _flattens(tables: Tables) -> Claim:
 def _same_variance(tables: Tables) -> Claim:
     worst = float(np.abs(tables["heads"]["variance"] / VARIANCE - 1).max())
     claim = "Remark 3.2: the variance does not depend on the number of heads"
-    return Claim("heads", claim, f"{VARIANCE}", f"largest relative difference {number(worst)}", worst < 1e-9)
+    return Claim("heads", claim, f"variance {VARIANCE}", f"largest relative difference {number(worst)}", worst < 1e-9)
 
 
 def _kurtosis(tables: Tables) -> Claim:
@@ -155,7 +163,9 @@ def _kurtosis(tables: Tables) -> Claim:
     scaled = table["heads"] * table["kurtosis"]
     holds = bool((np.abs(scaled / KURTOSIS - 1) < 1e-7).all())
     measured = f"{scaled[0]:.9g} at H = 1, {scaled[-1]:.9g} at H = {table['heads'][-1]}"
-    return Claim("heads", "The law is not Gaussian: H · excess kurtosis is a constant", f"{KURTOSIS}", measured, holds)
+    return Claim(
+        "heads", "The law is not Gaussian: H · excess kurtosis is a constant", f"H·κ = {KURTOSIS}", measured, holds
+    )
 
 
 def _heads_rate(tables: Tables) -> Claim:
@@ -164,7 +174,7 @@ def _heads_rate(tables: Tables) -> Claim:
     scaled = float(table["heads"][-1] ** 2 * table["kl"][-1])
     holds = abs(scaled / expected - 1) < 0.01
     claim = f"D from the infinite-head Gaussian falls as H⁻²: H²·D → κ₁²/48 (H = {table['heads'][-1]})"
-    return Claim("heads", claim, f"{1e3 * expected:.4f}e-3", f"{1e3 * scaled:.4f}e-3", holds)
+    return Claim("heads", claim, f"κ₁²/48 = {1e3 * expected:.4f}e-3", f"H²·D = {1e3 * scaled:.4f}e-3", holds)
 
 
 def _narrow_heads(tables: Tables) -> Claim:
@@ -195,7 +205,7 @@ def _random_average(tables: Tables) -> Claim:
     holds = falling and distance < 0.02 + 1.95 / math.sqrt(samples)
     n = int(table["width"][last])
     claim = f"Theorem 3.1: averages over coordinates converge to the predicted random limit (n = {n:,})"
-    return Claim("theorem", claim, "Kolmogorov distance → 0", number(distance), holds)
+    return Claim("theorem", claim, "Kolmogorov distance → 0", f"distance {number(distance)}", holds)
 
 
 def _no_constant(tables: Tables) -> Claim:
@@ -203,7 +213,7 @@ def _no_constant(tables: Tables) -> Claim:
     limit, last = float(table["variance"][-1]), float(table["variance"][-2])
     holds = 0.8 < last / limit < 1.3
     claim = "… and not to a constant, as a Gaussian theory would have it"
-    return Claim("theorem", claim, f"variance → {number(limit)}, not 0", number(last), holds)
+    return Claim("theorem", claim, f"variance → {number(limit)}, not 0", f"variance {number(last)}", holds)
 
 
 RULES: tuple[tuple[tuple[str, ...], Callable[[Tables], Claim]], ...] = (

@@ -1,5 +1,6 @@
 """Figures 1, 3, 4 and 5 of the paper: the law of y¹ for growing width against its limit, and their divergence."""
 
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -76,8 +77,8 @@ class Convergence(NamedTuple):
         ]
 
     def _differences(self, settings: Settings, point: Point) -> list[Chunk]:
-        """Where nonlinearities allow for coupled draws; elsewhere those of the trials serve."""
-        if self.phi != "clip":
+        """Where draws can be coupled: no nonlinearity, no more tokens than n; elsewhere those of the trials serve."""
+        if self.phi != "clip" or self._tokens(settings) > point.width:
             return []
         draws = max(2**8, settings.draws // max(1, point.heads // 2))
         network = {"tokens": self._tokens(settings), "heads": point.heads, "head_dim": self.head_dim}
@@ -137,7 +138,7 @@ class Convergence(NamedTuple):
 
 def _in_turn(lists: list[list[Chunk]]) -> list[Chunk]:
     """The first of each list, then the second, …"""
-    return [chunk for group in zip(*lists, strict=True) for chunk in group]
+    return [chunk for group in zip_longest(*lists) for chunk in group if chunk is not None]
 
 
 def kl_row(point: Point, estimator: str, reference: str, kl: Estimate, samples: int) -> dict[str, object]:
