@@ -194,7 +194,7 @@ def peak_gib(samples: int) -> float:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory() -> None:
-    assert peak_gib(SAMPLES_OF_MEMORY_TEST) < 1.5
+    assert peak_gib(SAMPLES_OF_MEMORY_TEST) < 1.0
 
 
-SAMPLES_OF_MEMORY_TEST = 400_000  # whose coordinates would take 3 GiB
+SAMPLES_OF_MEMORY_TEST = 200_000  # whose coordinates would take 1.5 GiB

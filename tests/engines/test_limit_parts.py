@@ -8,6 +8,7 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.engines.blocks import Block, outer, total
+from limitlaw.engines.head_laws import axis_of_heads, diverges
 from limitlaw.engines.heads import with_nodes
 from limitlaw.engines.joint import Joint
 from limitlaw.program import ops
@@ -105,3 +106,28 @@ def test_nothing_of_a_wide_vector_is_drawn() -> None:
     assert wide.recipe == [math.inf] * 8
     narrow = Limit((ll.attention(ll.initial((4,)), 2, head_dim=8)[0],), _law_figure)
     assert sorted(narrow.recipe) == [8.0] * 4 + [math.inf] * 8
+
+
+def test_where_joint_densities_are_infinite() -> None:
+    """On the diagonal of all outputs of one head that sees all tokens; not of fewer, of two heads, nor under a mask."""
+    x = ll.matrices(4) @ ll.initial()
+    one, two = ll.attention(x, heads=1), ll.attention(x, heads=2)
+    masked = ll.attention(x, heads=1, mask="causal")
+    for y, infinite in ((one, True), (one[:3], False), (one[:2], False), (two, False), (masked, False)):
+        axis = axis_of_heads(y)
+        assert axis is not None
+        assert diverges(axis, math.prod(y.shape)) is infinite
+
+
+def test_density_of_two_tokens_on_the_diagonal() -> None:
+    """Of two tokens of four, with one head, it is finite there: the mean of N(0, A Aᵀ) over softmaxes A of normals."""
+    law = ll.limit((ll.attention(ll.matrices(4) @ ll.initial(), heads=1))[:2], samples=2**12)
+    y = np.full(2, 0.3)
+    A = np.exp(np.random.default_rng(1).standard_normal((40_000, 2, 4)))
+    A /= A.sum(axis=-1, keepdims=True)
+    C = A @ A.swapaxes(1, 2)
+    square = np.einsum("i,nij,j->n", y, np.linalg.inv(C), y)
+    density = np.exp(-square / 2) / (2 * math.pi * np.sqrt(np.linalg.det(C)))
+    error = math.hypot(density.std() / math.sqrt(len(density)), float(law.error.pdf(y)))
+    assert abs(float(law.pdf(y)) - density.mean()) < 5 * error
+    assert error < 0.02

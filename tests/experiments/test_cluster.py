@@ -87,7 +87,7 @@ def test_worker_killed_midway(tmp_path, address):
         executor._client.wait_for_workers(2, timeout=20)
         assert executors.workers_of(executor) == 2
 
-        def done(chunk: Chunk) -> None:
+        def done(chunk: Chunk, arrays: dict[str, np.ndarray]) -> None:
             heard.append(chunk)
             if len(heard) == COUNT // 3:
                 one.send_signal(signal.SIGKILL)
@@ -118,7 +118,7 @@ def test_lost_scheduler(tmp_path):
     ):
         heard = []
 
-        def done(chunk: Chunk) -> None:
+        def done(chunk: Chunk, arrays: dict[str, np.ndarray]) -> None:
             heard.append(chunk)
             process.kill()
 

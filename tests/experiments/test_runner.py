@@ -1,6 +1,7 @@
 """The runner: what it computes and what not, in which order, and what it says when something breaks."""
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
@@ -11,6 +12,11 @@ from toy_chunks import computed, deadly, failing, toy, toys
 from limitlaw.experiments import Chunk, ChunkError, Store, StoreError, executors, local, run, runner
 
 
+def into(heard: list[Chunk]) -> Callable[[Chunk, dict[str, np.ndarray]], None]:
+    """A listener that keeps the chunks it hears of."""
+    return lambda chunk, arrays: heard.append(chunk)
+
+
 def test_repeated(tmp_path, monkeypatch):
     """A second run computes nothing, a larger one the rest, other settings everything; `done` hears of each once."""
     monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
@@ -18,7 +24,7 @@ def test_repeated(tmp_path, monkeypatch):
     for count, seed, total in [(3, 0, 3), (3, 0, 3), (5, 0, 5), (5, 1, 10), (5, 0, 10)]:
         heard = []
         with local(2) as executor:
-            results = run(toys(count, seed), store, executor, heard.append)
+            results = run(toys(count, seed), store, executor, into(heard))
         assert sum(computed(tmp_path).values()) == total
         assert list(results) == toys(count, seed)
         assert sorted(chunk.identity for chunk in heard) == sorted(chunk.identity for chunk in results)
@@ -29,7 +35,7 @@ def test_duplicates(tmp_path, monkeypatch):
     monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
     heard = []
     with local(2) as executor:
-        results = run([*toys(2, 0)[::-1], *toys(3, 0)], Store(tmp_path / "chunks"), executor, heard.append)
+        results = run([*toys(2, 0)[::-1], *toys(3, 0)], Store(tmp_path / "chunks"), executor, into(heard))
     assert [dict(chunk.arguments)["index"] for chunk in results] == [1, 0, 2]
     assert computed(tmp_path) == {0: 1, 1: 1, 2: 1}
     assert len(heard) == 3
@@ -63,7 +69,7 @@ class Backwards(Executor):
 def test_order_and_bound(tmp_path):
     """Results are in the order of the chunks, not of their completion; no more than two a worker are under way."""
     executor, heard = Backwards(), []
-    results = run(toys(12, 0), Store(tmp_path), executor, heard.append)
+    results = run(toys(12, 0), Store(tmp_path), executor, into(heard))
     assert list(results) == toys(12, 0) != heard
     assert executor.most == 4
     for chunk, arrays in results.items():
@@ -76,7 +82,7 @@ def test_failing_chunk(tmp_path):
     chunks = [Chunk.of(failing, index=index) for index in range(2)] + toys(50, 0)
     message = r"^toy_chunks.failing\(index=1\) failed: ZeroDivisionError: index is 1; what is finished is kept"
     with local(1) as executor, pytest.raises(ChunkError, match=message) as caught:
-        run(chunks, store, executor, heard.append)
+        run(chunks, store, executor, into(heard))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert store.get(chunks[0]) is not None
     assert len(heard) < 5
@@ -106,7 +112,7 @@ class Stuck(Executor):
 def test_rest_is_cancelled(tmp_path, reason):
     """Whatever ends a run, a failed chunk, a full disk or Ctrl-C, nothing that waits is computed afterwards."""
 
-    def done(chunk: Chunk) -> None:
+    def done(chunk: Chunk, arrays: dict[str, np.ndarray]) -> None:
         raise reason  # as the store would, or a signal
 
     executor = Stuck(fails=reason is ChunkError)

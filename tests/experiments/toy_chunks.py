@@ -83,7 +83,7 @@ def main(out: str, jobs: str, count: str, seed: str) -> None:
     try:
         store = Store(Path(out) / "chunks")
         with local(int(jobs)) as executor:
-            results = run(chunks, store, executor, lambda chunk: print(chunk.name, flush=True))
+            results = run(chunks, store, executor, lambda chunk, _: print(chunk.name, flush=True))
         write_csv(Path(out) / "toys.csv", table_of(results))
     except StoreError as error:
         sys.exit(f"toys: {error}")

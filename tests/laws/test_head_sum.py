@@ -336,3 +336,41 @@ def test_levels():
         HeadSum([1.0, 2.0], 3).ppf(1.2)
     with pytest.raises(IndexError, match="i must"):
         HeadSum([1.0, 2.0], 3).marginal(0)
+
+
+@pytest.mark.parametrize("heads", [1, 3, 1024])
+def test_with_heads(heads):
+    """Another number of the same heads is what a new law of them would be, and keeps kind and remarks."""
+    v, w = (a[::6] for a in attention())
+    law = HeadSum(v, 2, w, beyond=("depth",)).with_heads(heads)
+    expected = HeadSum(v, heads, w)
+    x = np.linspace(-4, 4, 17)
+    np.testing.assert_allclose(law.pdf(x), expected.pdf(x), rtol=1e-12)
+    assert (law.heads, law.kind, law.beyond) == (heads, "quadrature", ("depth",))
+    assert HeadSum(v, 2).with_heads(heads).kind == "sampled"
+
+
+def test_with_heads_in_groups():
+    """Groups stay; heads that share keys and values are refused, as is no head."""
+    v, w, u = grouped()
+    x = np.linspace(-5, 5, 9)
+    expected = HeadSum(v, 4, w, u).pdf(x)
+    np.testing.assert_allclose(HeadSum(v, 2, w, u).with_heads(4).pdf(x), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="with_heads needs heads that share nothing, got sets of 2"):
+        HeadSum(v, 4, w, u, shared=2).with_heads(8)
+    with pytest.raises(ValueError, match="heads must be a positive integer, got 0"):
+        HeadSum(v, 4, w, u).with_heads(0)
+
+
+def test_mixing():
+    """The mixing law of a head: weights of sum one, whose mean is the variance and whose spread is the kurtosis."""
+    for arguments in (attention(), grouped()):
+        law = HeadSum(arguments[0], 1, *arguments[1:])
+        v, w = law.mixing
+        assert v.shape == w.shape
+        assert float(w.sum()) == pytest.approx(1, abs=1e-14)
+        assert float((w * v).sum()) == pytest.approx(float(law.variance()), rel=1e-13)
+        spread = float((w * v**2).sum() / law.variance() ** 2 - 1)
+        assert 3 * spread == pytest.approx(float(law.kurtosis()), rel=1e-10)
+    v, w = HeadSum([1.0, 3.0], 5, [2.0, 6.0]).mixing
+    np.testing.assert_allclose(w, [[0.25, 0.75]], rtol=1e-15)

@@ -29,7 +29,7 @@ from limitlaw.program.values import Scalars, Wide
 
 SAMPLES = 2**16  # draws where nothing else is said
 MOST_NUMBERS = 2**27  # that the components of a law hold by default: 1 GiB
-JOINT_NUMBERS = 2**26  # normals drawn for the joint law of tokens: two million draws for four tokens and two heads
+JOINT_NUMBERS, JOINT_DRAWS = 2**24, 2**19  # normals and draws at most for the joint law of tokens
 PSI_NODES, PSI_NODES_EACH = 2**16, 2**12  # for E[ψ(Z) | scores]: where that is one number, and for each draw
 
 
@@ -103,7 +103,7 @@ def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...
         if axis.heads > head_laws.MANY:
             return head_laws.pooled(y, axis, samples, key, beyond)
         most = JOINT_NUMBERS // (int(axis.heads) * math.prod(shape) ** 2)
-        count = _samples((y,), samples or 2 ** int(math.log2(max(most, 2**10))))
+        count = _samples((y,), samples or min(JOINT_DRAWS, 2 ** int(math.log2(max(most, 2**10)))))
         return _law(None, prepared((y,), _law_figure).conditions(count, key), shape, beyond, False)
 
     def density() -> JointDensity | None:
