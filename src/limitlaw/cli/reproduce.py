@@ -3,7 +3,9 @@
 import contextlib
 import dataclasses
 import multiprocessing
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -167,7 +169,7 @@ def _drawing(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
 
     make_folder(folder)
     shared: dict[str, Any] = {}  # what several figures show
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_parent) as process:
         futures = []
 
         def submit(tables: dict[str, Any]) -> None:
@@ -177,6 +179,18 @@ def _drawing(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
         yield submit
         for future in futures:
             future.result()
+
+
+def _end_with_parent() -> None:
+    """Where the command is killed, the process that draws is not left waiting for more."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _draw(tables: dict[str, Any], folder: Path) -> None:

@@ -31,7 +31,8 @@ from limitlaw.program.values import Wide
 FAR = 2**50  # a width at which ζ has an effect of 3e-8
 MATTERS = 1e-6  # relative change of v at that width; a score of one head among thousands has more
 PROBES = 4  # points at which that is tried
-BATCH, HELD = 4096, 2**19  # draws computed together, and numbers they hold: about what the cache of a CPU has
+SOBOL = 256  # dimensions beyond which Sobol points take longer to make and are no better than random ones
+BATCH, HELD = 1024, 2**19  # draws computed together, and numbers they hold: about what the cache of a CPU has
 
 
 class CoupledVariances(NamedTuple):
@@ -56,6 +57,7 @@ class Coupled:
         self._plan = Plan(demanded((y,)))
         self._lock = threading.RLock()
         self._programs: dict[int, _Program] = {}
+        self._rules: dict[int, _Rule] = {}
 
     @property
     def has_coordinates(self) -> bool:
@@ -63,16 +65,16 @@ class Coupled:
         return any(isinstance(v, Wide) and self._plan.component(v).points for v in self._plan.values)
 
     def variances(self, width: int, draws: int, seed: int) -> CoupledVariances:
-        """v_n and v_∞ at scrambled Sobol points: different seeds give independent scramblings."""
+        """v_n and v_∞ at scrambled Sobol points, random ones in high dimensions: independent for different seeds."""
         if self.has_coordinates:
             raise ValueError("variances needs a program without nonlinearities: n coordinates have no mirror image")
         rule = self._rule(width)
         if rule.program is not self._program(FAR):
             raise ValueError(f"variances needs a width that is not below the number of vectors, got {width}")
-        points = Points([math.inf] * len(rule.df), seed)
+        take = _normals(len(rule.df), seed)
 
         def draw(count: int) -> CoupledVariances:
-            z = points.take(count)
+            z = take(count)
             mirrored = np.where(rule.stays, z, -z)
             return CoupledVariances(*map(rule.variances, (rule.numbers(z), rule.numbers(mirrored), rule.limit(z))))
 
@@ -89,7 +91,12 @@ class Coupled:
 
     def _rule(self, width: int) -> "_Rule":
         """How draws at this width are computed: far out, where one compiled program serves all widths, if they fit."""
-        positive_int("width", width)
+        with self._lock:
+            if width not in self._rules:
+                self._rules[width] = self._new_rule(positive_int("width", width))
+            return self._rules[width]
+
+    def _new_rule(self, width: int) -> "_Rule":
         df = _degrees(self._plan, width)
         far = None if self.has_coordinates else self._program(FAR)
         if far is None or len(far.df) != len(df):
@@ -190,6 +197,14 @@ def _degrees(plan: Plan, width: int) -> Float[np.ndarray, " r"]:
     source = Quasi(_key(), most=math.inf)
     jax.eval_shape(lambda: _variance(plan, width, source))
     return np.asarray(source.recipe)
+
+
+def _normals(r: int, seed: int) -> Callable[[int], Float[np.ndarray, "count r"]]:
+    """The next points of a sequence of normals in R^r."""
+    if r <= SOBOL:
+        return Points([math.inf] * r, seed).take
+    rng = np.random.default_rng(seed)
+    return lambda count: rng.standard_normal((count, r))
 
 
 def _batched(

@@ -64,6 +64,17 @@ def _rate(figure: str, start: int, margin: float, what: str) -> tuple[tuple[str,
     return (f"{figure}_kl",), rule
 
 
+def _limits_agree(figure: str, what: str) -> tuple[tuple[str, ...], Callable[[Tables], Claim]]:
+    def rule(tables: Tables) -> Claim:
+        table = tables[f"{figure}_coupled"]
+        sigmas = np.abs(table["variance"] - table["limit"]) / table["error"]
+        claim = f"{what}: the limit of the finite-width engine is that of the infinite-width engine"
+        measured = f"variances differ by at most {number(float(sigmas.max()))} standard errors"
+        return Claim(_label(figure), claim, "the same variance", measured, bool((sigmas < SIGMAS).all()))
+
+    return (f"{figure}_coupled",), rule
+
+
 def _label(figure: str) -> str:
     """Where the paper has the divergences."""
     return "fig4" if figure == "fig4" else f"{figure}b"
@@ -221,6 +232,7 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[Tables], Claim]], ...] = (
     _rate("fig1", 1024, 0.02, "Two heads"),
     (("fig1_kl",), _rate_constant),
     (("fig1_kl",), _known_divergences),
+    _limits_agree("fig1", "Two heads"),
     (("fig1_kl", "kde_floor"), _noise_floor),
     (("fig2a_variance", "fig2a_kl"), _random_score),
     (("fig2a_variance",), _vanishing_score),
@@ -228,9 +240,11 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[Tables], Claim]], ...] = (
     (("fig2b_kl",), _many_heads),
     _converges("fig3", "Heads of dimension 64"),
     _rate("fig3", 1024, 0.03, "Against the limit at fixed head dimension"),
+    _limits_agree("fig3", "Heads of dimension 64"),
     (("fig3_kl",), _flattens),
     _converges("fig4", "More tokens"),
     _rate("fig4", 1024, 0.03, "More tokens"),
+    _limits_agree("fig4", "More tokens"),
     _converges("fig5", "ReLU"),
     _rate("fig5", 256, 0.05, "ReLU"),
     (("heads",), _same_variance),

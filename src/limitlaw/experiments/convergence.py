@@ -90,7 +90,19 @@ class Convergence(NamedTuple):
         densities = [row for point in self.paper for row in self._densities(settings, results, point)]
         paper = [self._paper_kl(settings, results, point) for point in self.paper]
         exact = [row for point in self._points(settings) for row in self.exact_kls(settings, results, point)]
-        return {f"{self.name}_density": rows(*densities), f"{self.name}_kl": rows(*paper, *exact)}
+        tables = {f"{self.name}_density": rows(*densities), f"{self.name}_kl": rows(*paper, *exact)}
+        coupled = [point for point in self._points(settings) if self._differences(settings, point)]
+        if coupled:
+            tables[f"{self.name}_coupled"] = rows(*(self._coupled(settings, results, point) for point in coupled))
+        return tables
+
+    def _coupled(self, settings: Settings, results: Results, point: Point) -> dict[str, object]:
+        """The variance of the limit by the draws that are coupled to it, and by its law."""
+        found = np.concatenate([results[chunk]["variance"] for chunk in self._differences(settings, point)])
+        error = float(found.std(ddof=1) / np.sqrt(len(found)))
+        law = float(results[self.limit(settings, point, self.head_dim)]["variance"])
+        figures = {"variance": float(found.mean()), "error": error, "limit": law}
+        return {"heads": point.heads, "width": point.width, **figures}
 
     def _densities(self, settings: Settings, results: Results, point: Point) -> list[dict[str, object]]:
         trials = [results[chunk] for chunk in self._trials(settings, point)]
@@ -131,7 +143,7 @@ class Convergence(NamedTuple):
         chunks = self._differences(settings, point)
         if chunks:
             draws = sum(dict(chunk.arguments)["draws"] for chunk in chunks)
-            return np.stack([results[chunk]["delta"] for chunk in chunks]), draws, near
+            return np.concatenate([results[chunk]["delta"] for chunk in chunks]), draws, near
         blocks = np.concatenate([results[chunk]["blocks"] for chunk in self._trials(settings, point)])
         return blocks - near["q"], self.samples * settings.samples * self._count(settings), near
 

@@ -58,7 +58,7 @@ def _variance_row(scores: dict[str, np.ndarray], scaling: str) -> dict[str, obje
 def _score_kl(settings: Settings, results: Results) -> dict[str, object]:
     """D(p_11 at n = 256 ‖ N(0, 1))."""
     at = nodes(1.0)
-    deltas = np.stack([results[chunk]["delta"] for chunk in _differences(settings)])
+    deltas = np.concatenate([results[chunk]["delta"] for chunk in _differences(settings)])
     kl = kl_of_blocks(deltas, mixture_density(np.ones(1), at.y), at.weights)
     return {"scaling": "sqrt", "kl": kl.value, "error": kl.error}
 

@@ -19,7 +19,7 @@ class Curve(NamedTuple):
     kl: np.ndarray
     error: np.ndarray
 
-    def since(self, width: float) -> "Curve":
+    def since(self, width: int | float) -> "Curve":
         """From this width on."""
         late = self.width >= width
         return Curve(self.width[late], self.kl[late], self.error[late])
@@ -63,6 +63,8 @@ def with_error(value: float, error: float) -> str:
     power = math.floor(math.log10(abs(value)))
     digits = max(0, power - math.floor(math.log10(error)))
     last = round(error / 10.0 ** (power - digits))
+    if last == 10 and digits:
+        digits, last = digits - 1, 1
     if -1 <= power <= 2 and digits >= power:
         return f"{value:.{digits - power}f}({last})"
     return f"{value / 10.0**power:.{digits}f}({last})e{power}"
@@ -76,4 +78,4 @@ def number(value: float) -> str:
 
 def agree(value: float, error: float, expected: float, margin: float = 0.0) -> bool:
     """Within five standard errors, beside the margin of what is expected."""
-    return abs(value - expected) <= SIGMAS * math.hypot(error, margin)
+    return bool(abs(value - expected) <= SIGMAS * math.hypot(error, margin))

@@ -4,11 +4,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import limitlaw as ll
+from limitlaw.engines.coupled import Coupled
 from limitlaw.experiments.estimators import kde, kl_of_difference, kl_of_samples, mixture_density, nodes
 from limitlaw.experiments.networks import coupled, limit_law, limit_samples, output, outputs, score, stream
 
 Arrays = dict[str, np.ndarray]
-PARTS = 4  # blocks of a trial's draws, for errors
+PARTS = 4  # of the draws of a chunk, for errors
 SHOWN, WIDEST = 261, 6.5  # points of a drawn density, and standard deviations to each side
 
 
@@ -70,13 +71,19 @@ def difference(
 ) -> Arrays:
     """p_n − p_∞ at the nodes of divergences, from draws at width n and in the limit that share their normals.
 
-    The limit has the same head dimension; nodes are those of its law.
+    The limit has the same head dimension; nodes are those of its law. `variance` is that of the limit by these draws.
     """
     network = tokens, heads, head_dim
-    v = coupled(*network).variances(width, draws, stream(seed, "difference", *network, width, block))
     y = nodes(float(limit_law(*network).variance())).y
-    near = (mixture_density(v.plus, y) + mixture_density(v.minus, y)) / 2
-    return {"delta": near - mixture_density(v.limit, y)}
+    return _differences(coupled(*network), width, y, draws, stream(seed, "difference", *network, width, block))
+
+
+def _differences(program: Coupled, width: int, y: np.ndarray, draws: int, seed: int) -> Arrays:
+    """In parts, whose Sobol points are scrambled independently."""
+    parts = [program.variances(width, max(1, draws // PARTS), seed + i) for i in range(PARTS)]
+    near = [(mixture_density(v.plus, y) + mixture_density(v.minus, y)) / 2 for v in parts]
+    deltas = [p - mixture_density(v.limit, y) for p, v in zip(near, parts, strict=True)]
+    return {"delta": np.stack(deltas), "variance": np.array([v.limit.mean() for v in parts])}
 
 
 def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
@@ -96,9 +103,8 @@ def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
 
 def score_difference(*, tokens: int, width: int, block: int, draws: int, seed: int) -> Arrays:
     """The density of p_11 under 1/√n less that of N(0, 1), at the nodes of divergences, from coupled draws."""
-    v = score(tokens).variances(width, draws, stream(seed, "score difference", tokens, width, block))
-    y = nodes(1.0).y
-    return {"delta": (mixture_density(v.plus, y) + mixture_density(v.minus, y)) / 2 - mixture_density(v.limit, y)}
+    purpose = stream(seed, "score difference", tokens, width, block)
+    return _differences(score(tokens), width, nodes(1.0).y, draws, purpose)
 
 
 def averages(*, tokens: int, heads: int, width: int, samples: int, seed: int) -> Arrays:
