@@ -50,6 +50,7 @@ class Limit:
         if self.random and (self.heads > HEADS_EACH or any(isinstance(v.op, ops.Map) for v in self.static.plan.values)):
             self._prepare(outputs, HEADS_EACH, coarse=True)
         self.draws = jax.jit(jax.vmap(self._draw, in_axes=(0, 0, None, None)))
+        self._single = self._draw if self.traced else jax.jit(self._draw)
 
     def _prepare(self, outputs: tuple[Value, ...], most_heads: int, coarse: bool) -> None:
         finite, self.heads = with_nodes(outputs, most_heads)
@@ -107,7 +108,7 @@ class Limit:
         return Conditions(jax.tree.map(lambda a: a[None], result), kind)
 
     def _once(self, seed: int) -> Any:
-        return self._draw(jnp.zeros(0), jax.random.key(seed), self._table(NODES, seed), self._heads(seed))
+        return self._single(jnp.zeros(0), jax.random.key(seed), self._table(NODES, seed), self._heads(seed))
 
     def at(self, rows: Any) -> Any:
         """The figure at given points instead of drawn ones: numbers in the order of `recipe`, one row for each."""
