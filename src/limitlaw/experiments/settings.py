@@ -27,7 +27,7 @@ class Settings:
         """The paper's counts, or those for a first look; what is given goes before both."""
         base = Settings(seed=seed)
         if quick:
-            base = Settings(seed, 2, 5_000, 16, blocks=4, draws=2**12, averages=2_000, quick=True)
+            base = Settings(seed, 2, 5_000, 16, blocks=3, draws=2**12, averages=2_000, quick=True)
         return dataclasses.replace(
             base,
             trials=base.trials if trials is None else trials,
