@@ -21,7 +21,7 @@ SETTINGS = {
     "trials": "trials of the paper's estimator",
     "samples": "samples of a trial (figure 5: twice as many)",
     "tokens": "tokens of figure 4",
-    "blocks": "independent blocks of an exact divergence",
+    "blocks": "blocks of an exact divergence, each of four independent parts",
     "draws": "coupled draws in a block (fewer with many heads)",
     "averages": "draws of the averages of Theorem 3.1",
 }

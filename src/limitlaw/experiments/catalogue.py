@@ -11,8 +11,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 def chosen(names: list[str]) -> list[Experiment]:
     """The experiments of these names, in the order of the paper; all without a name. "fig1b" is a part of "fig1"."""
-    wanted = {name if name in EXPERIMENTS else name.removesuffix("a").removesuffix("b") for name in names}
-    for name in names:
-        if not {name, name.removesuffix("a"), name.removesuffix("b")} & set(EXPERIMENTS):
+    wanted = [name if name in EXPERIMENTS or name[-1:] not in ("a", "b") else name[:-1] for name in names]
+    for name, experiment in zip(names, wanted, strict=True):
+        if experiment not in EXPERIMENTS:
             raise ValueError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
     return [experiment for name, experiment in EXPERIMENTS.items() if not names or name in wanted]

@@ -45,7 +45,7 @@ class Convergence(NamedTuple):
     def chunks(self, settings: Settings) -> list[Chunk]:
         """Limits first, then the first trial of each width, which are compiled at the same time, and so on."""
         points = self._points(settings)
-        limits = [self.limit(settings, point, d) for point in points for d in {self.head_dim, None}]
+        limits = [self.limit(settings, point, d) for point in points for d in (self.head_dim, None)]
         trials = _in_turn([self._trials(settings, point) for point in self.paper])
         return [*limits, *trials, *_in_turn([self._differences(settings, point) for point in points])]
 

@@ -11,8 +11,11 @@ from limitlaw.experiments.settings import Settings
 from limitlaw.experiments.tables import Table
 
 HEADS = Convergence(
-    name="fig2b", title="one head and 256 heads", paper=(Point(256, 1), Point(256, 256)), trials=1
-)  # fmt: skip
+    name="fig2b",
+    title="one head and 256 heads",
+    paper=(Point(256, 1), Point(256, 256)),
+    trials=1,
+)
 
 
 def _scores(settings: Settings) -> Chunk:

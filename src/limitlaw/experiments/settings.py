@@ -8,7 +8,8 @@ class Settings:
     """Counts of one reproduction of the paper.
 
     `trials` and `samples` are those of the paper's estimator; figure 5 takes twice as many samples. `blocks` of
-    `draws` each are what exact divergences are averaged over; `averages` are the draws for Theorem 3.1.
+    `draws` each, in four independent parts, are what exact divergences are averaged over; `averages` are the draws
+    for Theorem 3.1.
     """
 
     seed: int = 0

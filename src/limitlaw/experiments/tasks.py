@@ -40,16 +40,16 @@ def limit(*, tokens: int, heads: int, head_dim: int | None, nodes_of: int | None
 def trial(
     *, tokens: int, heads: int, head_dim: int | None, phi: str, width: int, trial: int, samples: int, seed: int
 ) -> Arrays:
-    """One trial of the paper: samples of y¹ at width n and in the limit, two KDEs, and their divergence.
+    """One trial of the paper: samples of y¹ at width n and in the n × n limit, two KDEs, and their divergence.
 
-    Beside it the exact density of the same draws, E φ(y; v), in blocks.
+    Beside it the exact density of the same draws, E φ(y; v), in blocks, at the nodes of the limit with these heads.
     """
     network = tokens, heads, head_dim, phi
     law = limit_law(*network)
     seeds = [stream(seed, purpose, *network, width, trial) for purpose in ("conditions", "finite", "infinite")]
     v = coupled(*network).finite(width, samples, seeds[0])
     finite = np.sqrt(v) * np.random.default_rng(seeds[1]).standard_normal(samples)
-    infinite = limit_samples(seeds[2], samples, *network)
+    infinite = limit_samples(seeds[2], samples, tokens, heads, None, phi)
     variance = float(law.variance())
     at, y = nodes(variance), shown(variance)
     return {
