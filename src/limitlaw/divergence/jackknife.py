@@ -32,7 +32,13 @@ def jackknife(
     logs: Float[np.ndarray, "b x"],
     weights: Float[np.ndarray, " b"],
 ) -> tuple[float, float]:
-    """Bias and variance of D(p̂), p̂ = Σ_b a_b p_b, for a functional D of rows of log densities.
+    """Bias and variance of D(p̂), p̂ = Σ_b a_b p_b, for a functional D of rows of log densities."""
+    B = len(weights)
+    return bias_and_variance(B, functional(log_mixture(logs, weights, subsets(B))))
+
+
+def bias_and_variance(B: int, values: Float[np.ndarray, " r"]) -> tuple[float, float]:
+    """Bias and variance of D from its values for the `subsets` of B blocks.
 
     With D₋b the value without block b, the bias is (B − 1)(mean_b D₋b − D) (Quenouille 1956), which takes away all of
     it where D is quadratic in p̂, and the variance is V₁ = (B − 1)/B Σ_b (D₋b − mean)² (Tukey 1958). V₁ sees only the
@@ -44,8 +50,6 @@ def jackknife(
     in which constant and linear parts cancel (second-order Hoeffding term; Efron and Stein 1981). The mean of V₁ has
     2 V₂ of it, so the variance is V₁ − 2 V₂ + V₂, and V₂ at least.
     """
-    B = len(weights)
-    values = functional(log_mixture(logs, weights, subsets(B)))
     D, one, two = values[0], values[1 : B + 1], values[B + 1 :]
     if not np.isfinite(values).all():
         return 0.0, float("inf")

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.divergence.jackknife import bias_and_variance, subsets
+
 GRID = 500  # points common to two kernel density estimates
 FLOOR = 1e-10  # added to both, so that their ratio stays finite where one of them has no sample
 STEP, FARTHEST = 0.2, 10.0  # of the nodes, in standard deviations
@@ -96,10 +98,11 @@ def kl_of_blocks(
     leaves the products of different blocks only, a split-sample estimate over all pairs of blocks.
     """
     B = len(deltas)
-    whole = kl_of_difference(deltas.mean(axis=0), q, weights)
-    left = np.array([kl_of_difference((deltas.sum(axis=0) - delta) / (B - 1), q, weights) for delta in deltas])
-    variance = (B - 1) / B * ((left - left.mean()) ** 2).sum()
-    return Estimate(B * whole - (B - 1) * float(left.mean()), math.sqrt(variance))
+    keep = subsets(B)
+    means = keep @ deltas / keep.sum(axis=1, keepdims=True)
+    values = np.array([kl_of_difference(delta, q, weights) for delta in means])
+    bias, variance = bias_and_variance(B, values)
+    return Estimate(float(values[0]) - bias, math.sqrt(variance))
 
 
 def slope(x: Any, y: Any, error: Any) -> Estimate:
