@@ -114,7 +114,8 @@ class Limit:
         """The figure at given points instead of drawn ones: numbers in the order of `recipe`, one row for each."""
         key = jax.random.key(0)
         if is_traced(rows) or self.traced:
-            return self.draws(jnp.asarray(rows), jax.random.split(key, len(rows)), None, None)
+            one = jax.checkpoint(lambda row: self._draw(row, key, None, None))  # derivatives in bounded memory
+            return jax.lax.map(one, jnp.asarray(rows), batch_size=min(len(rows), MOST_DRAWS))
         size = self._batch(MOST_DRAWS)
         missing = -len(rows) % size
         batches = np.concatenate([rows, np.zeros((missing, rows.shape[1]))]).reshape(-1, size, rows.shape[1])
@@ -123,6 +124,15 @@ class Limit:
             keys = [jax.random.split(jax.random.fold_in(key, i), size) for i in range(len(batches))]
         parts = [np.asarray(self.draws(batch, k, None, None)) for batch, k in zip(batches, keys, strict=True)]
         return np.concatenate(parts)[: len(rows)]
+
+    def read(self, figure: Figure, rows: Any) -> Any:
+        """Another figure of the same draws at given points, of which there are few."""
+
+        def one(row: Any) -> Any:
+            return figure(InfiniteDraw(self.static, Quasi(jax.random.key(0), row, None, self.heads), None))
+
+        many = jax.vmap(one)
+        return many(jnp.asarray(rows)) if self.traced else np.asarray(jax.jit(many)(rows))
 
     def _table(self, count: int, seed: int) -> Any:
         return jnp.asarray(nodes(count, self.dimensions, seed)) if self.uses_nodes else None
