@@ -20,6 +20,7 @@ from limitlaw.program import ops
 from limitlaw.program.facts import stays_random
 from limitlaw.program.graph import matrices_of
 from limitlaw.program.ops import Value
+from limitlaw.program.resizing import without_derivatives
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
 from limitlaw.progress import track
@@ -44,7 +45,7 @@ class Limit:
     """A program at infinite width, and the figure to be read from its draws."""
 
     def __init__(self, outputs: tuple[Value, ...], figure: Figure):
-        self.figure = figure
+        self.figure, self._outputs = figure, outputs
         self.traced = _has_tracers(outputs)
         self._prepare(outputs, HEADS, coarse=False)
         if self.random and (self.heads > HEADS_EACH or any(isinstance(v.op, ops.Map) for v in self.static.plan.values)):
@@ -124,6 +125,10 @@ class Limit:
             keys = [jax.random.split(jax.random.fold_in(key, i), size) for i in range(len(batches))]
         parts = [np.asarray(self.draws(batch, k, None, None)) for batch, k in zip(batches, keys, strict=True)]
         return np.concatenate(parts)[: len(rows)]
+
+    def without_derivatives(self) -> "Limit":
+        """The same program with plain numbers, unless inside `jit` or `vmap`: to look at before it is differentiated."""
+        return prepared(without_derivatives(self._outputs), self.figure) if self.traced else self
 
     def read(self, figure: Figure, rows: Any) -> Any:
         """Another figure of the same draws at given points, of which there are few."""

@@ -31,12 +31,13 @@ from limitlaw.program.ops import Value
 
 MOST_DIMENSIONS = 3  # for a quadrature
 REACHES = 8.8, 13.2  # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
+EDGE = 7.6  # beyond the first reach lies 5e-5 of what lies beyond this
 TRACED_REACH = 11.0
-ORDERS, TRACED_ORDERS = (1, 16, 10, 7), (1, 12, 8, 5)  # Gauss nodes of a panel for 0, 1, 2, 3 dimensions
+ORDERS, TRACED_ORDERS = (1, 16, 12, 7), (1, 12, 8, 5)  # Gauss nodes of a panel for 0, 1, 2, 3 dimensions
 OFFSETS = 0.5 / math.sqrt(2), 0.85  # of the lattice, so that no node is a special point, where v may be 0
-COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.8, 1.25, 2**18, 0.4
+COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.64, 1.25, 2**18, 0.4
 STEEP = 3.0  # standard deviation of a difference of scores from which on no lattice is tried
-SETTLED = 1e-7  # change of the checked figures; the error left is about its power 3/2
+SETTLED = 1e-8  # change of the checked figures; the error left is about its power 5/4
 BLOCKS = 16  # of Sobol points, whose spread is the stated error: the whole sequence does better than that
 NODES, NODES_OF_MANY, MANY = 2**16, 2**15, 32  # points in each, fewer where a point has more numbers than MANY
 NODES_TRACED = 2**10  # where derivatives are taken
@@ -96,16 +97,21 @@ def _quadrature(program: Limit) -> "_Rule | None":
     """A rule for the normals of a program of few tokens; None where there is none."""
     if not np.isinf(program.recipe).all():
         return None
-    scores = softmax_scores(program)
+    still = program.without_derivatives()
+    scores = softmax_scores(still)
     row = None if scores is None else scores.one_row(MOST_DIMENSIONS + 1)
     directions = np.eye(len(program.recipe)) if scores is None else scores.directions
     if is_traced(directions):
         return _fixed(program, row, directions)
     if len(directions) == 0:
         return _Rule(program, lambda reach, rough: (np.zeros((1, len(program.recipe))), np.ones(1)), is_point=True)
+    orders = TRACED_ORDERS if program.traced else ORDERS
     if row is not None and (len(directions) < MOST_DIMENSIONS or scores.steepness > STEEP):
-        return _sorted(program, row, ORDERS, REACHES)
-    return _settled_lattice(program, directions) or (None if row is None else _sorted(program, row, ORDERS, REACHES))
+        return _sorted(program, row, orders, REACHES)
+    step = _settled_step(still, directions)
+    if step is not None:
+        return _lattice_rule(program, directions, step, REACHES)
+    return None if row is None else _sorted(program, row, orders, REACHES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,22 +143,23 @@ def _sorted(program: Limit, row: Nodes, orders: tuple[int, ...], reaches: tuple[
     order = orders[len(a) - 1]
 
     def nodes(reach: float, rough: bool) -> Nodes:
-        return sorted_scores(a, B, order - rough, reach, backwards=rough)
+        fewer = rough + (reach > REACHES[0])
+        return sorted_scores(a, B, max(order - fewer, 1), reach, backwards=rough)
 
     return _Rule(program, nodes, reaches)
 
 
-def _settled_lattice(program: Limit, directions: Float[np.ndarray, "d r"]) -> _Rule | None:
-    """The trapezoidal rule on the span of `directions`, refined until nothing changes; None where that does not end."""
+def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float | None:
+    """The step at which the trapezoidal rule on the span of `directions` no longer changes; None where that takes long."""
     d = len(directions)
     if d > MOST_DIMENSIONS:
         return None
     step, figures = COARSEST, None
     while lattice_size(d, step, REACHES[0]) <= MOST_NODES:
         z, w = lattice(d, step, REACHES[0], OFFSETS[0])
-        before, figures = figures, _figures(frozen(program.at(z @ directions)), w)
+        before, figures = figures, _figures(program.at(z @ directions), w)
         if before is not None and np.abs(figures - before).max() < SETTLED:
-            return _lattice_rule(program, directions, step, REACHES)
+            return step
         step /= FINER
     return None
 
@@ -180,7 +187,7 @@ def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Floa
     if top == 0:
         return False
     share = w * np.exp(72 * (v - top) / top)
-    return bool(share[(z**2).sum(axis=1) > 7.0**2].sum() > 1e-9 * share.sum())
+    return bool(share[(z**2).sum(axis=1) > EDGE**2].sum() > 1e-6 * share.sum())
 
 
 def _figures(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"]) -> Float[np.ndarray, " k"]:
@@ -190,4 +197,5 @@ def _figures(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"]) -> Float[np
         return np.zeros(1)
     u = v / mean
     e = np.exp(-2.0 * u)
-    return np.array([np.log(mean), w @ u**2, w @ u**4, w @ e, w @ e**4, 1e-2 * np.log(w @ np.exp(12.0 * u))])
+    density = w @ (u + 1e-3) ** -0.5  # at 0, or nearly so
+    return np.array([np.log(mean), w @ u**2, w @ u**4, w @ e, w @ e**4, density, 1e-2 * np.log(w @ np.exp(12.0 * u))])

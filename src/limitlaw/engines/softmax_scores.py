@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import frozen, is_traced
+from limitlaw.engines import linear
 from limitlaw.engines.evaluate import Limit
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.numerics.factors import orthonormalise
@@ -159,7 +160,13 @@ def _seen(softmax: Any, start: int) -> list[np.ndarray]:
     places = start + np.arange(math.prod(shape)).reshape(-1, shape[-1])
     if not mask:
         return list(places)
-    visible = np.broadcast_to(np.asarray(mask[0].op.value) > 0, finite_shape(softmax.shape)).reshape(-1, shape[-1])
-    if len(visible) != len(places):
-        return []
+    visible = np.broadcast_to(_constant(mask[0]) > 0, finite_shape(softmax.shape)).reshape(-1, shape[-1])
     return [row[seen] for row, seen in zip(places, visible, strict=True)]
+
+
+def _constant(v: Any) -> np.ndarray:
+    """A mask, or entries of one."""
+    if isinstance(v.op, ops.Constant):
+        return np.asarray(v.op.value)
+    assert isinstance(v.op, ops.Index)
+    return linear.index(v.op, _constant(v.op.x))

@@ -65,7 +65,8 @@ class HeadSum(Law):
         if self.shared > 1:
             raise ValueError(f"with_heads needs heads that share nothing, got sets of {self.shared}")
         nodes = self._inversion.nodes
-        return HeadSum(nodes.variances, heads, nodes.weights, nodes.groups, self.kind, self.beyond)
+        law = HeadSum(nodes.variances, heads, nodes.weights, nodes.groups, self.kind, self.beyond)
+        return self._alike(law, lambda other: other.with_heads(heads))
 
     def _estimate(self, figure: Callable[[Inversion], Any]) -> Estimate:
         """A figure with the error that blocks of nodes show: their standard deviation over √blocks."""

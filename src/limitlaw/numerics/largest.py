@@ -23,8 +23,10 @@ from limitlaw.arguments import frozen, is_traced
 from limitlaw.numerics.factors import orthonormalise
 
 SOFTMAX = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)  # where e^{−u} turns: a ten-digit polynomial between neighbours
+FINE = tuple(2.0 * k for k in range(41))  # the same for one distance, where the logarithm of e^{−u} may matter
 NORMAL = 2.2  # standard deviations between neighbouring cuts of a normal density, for the same reason
 CROSSING = (-8.0, -4.0, -1.5, 0.0, 1.5, 4.0, 8.0)  # widths around the place where a later mean changes sign
+TRACED_PANELS = 12  # at most, where their number must be fixed
 NEGLIGIBLE, LONG = 1e-17, 10.0  # weights that are left out, and the reach from which on none are
 
 Reals = Float[np.ndarray, "..."] | Float[Array, "..."]
@@ -105,16 +107,27 @@ class _Orthant:
         xp = self.xp
         count = round(self.reach / NORMAL)
         normal = NORMAL * np.arange(-count, count + 1)
-        cuts = [xp.broadcast_to(np.array(SOFTMAX), (len(m), len(SOFTMAX))), m[:, None] + c * normal]
+        turns = np.array(FINE if len(self.mu) == 1 else SOFTMAX)
+        cuts = [xp.broadcast_to(turns, (len(m), len(turns))), m[:, None] + c * normal]
         for k in range(i + 1, len(self.mu)):
-            slope = self.C[k, i] / c
-            there = xp.where(slope == 0, 1.0, slope)
-            width = xp.sqrt((self.C[k, i + 1 : k + 1] ** 2).sum()) / abs(there)
-            centre = m - (self.mu[k] + eps @ self.C[k, :i]) / there
-            crossing = np.array(CROSSING[1:-1:2] if self.traced else CROSSING)
-            cuts.append(xp.where(slope == 0, 0.0, centre)[:, None] + xp.where(slope == 0, 0.0, width) * crossing)
+            cuts.append(self._crossing(k, i, m, c, eps))
         low, high = (xp.maximum(m + side * self.reach * c, 0.0)[:, None] for side in (-1.0, 1.0))
-        return xp.sort(xp.clip(xp.concatenate(cuts, axis=1), low, high), axis=1)
+        edges = xp.sort(xp.clip(xp.concatenate(cuts, axis=1), low, high), axis=1)
+        return _first_panels(edges, high) if self.traced and len(self.mu) > 1 else edges
+
+    def _crossing(self, k: int, i: int, m: Any, c: Any, eps: Any) -> Any:
+        """Cuts of u_i where the mean of u_k given u_1, …, u_i is 0, and where softmax turns if u_k is near its mean.
+
+        That mean is slope·(u_i − centre); what else u_k varies by is its standard deviation times a normal variable.
+        """
+        xp = self.xp
+        deviation = xp.sqrt((self.C[k, i + 1 : k + 1] ** 2).sum())
+        flat = self.C[k, i] == 0
+        slope = xp.where(flat, 1.0, self.C[k, i] / c)
+        centre = m - (self.mu[k] + eps @ self.C[k, :i]) / slope
+        near = xp.where(deviation < SOFTMAX[-1] / 2, np.array(SOFTMAX[1:]), 0.0)
+        crossing = deviation * np.array(CROSSING[1:-1:2] if self.traced else CROSSING)
+        return xp.where(flat, 0.0, centre[:, None] + xp.concatenate([crossing, near]) / slope)
 
     def _panels(self, edges: Any, m: Any, c: Any) -> tuple[Any, Any]:
         """Gauss–Legendre nodes on each panel; weights follow the normal density and have its mass on the panel."""
@@ -127,7 +140,15 @@ class _Orthant:
         nearest = xp.minimum(low**2, high**2)
         w = self.weights * xp.exp((nearest[..., None] - ((u - m[:, None, None]) / c) ** 2) / 2)
         w = w * (mass / w.sum(axis=-1))[..., None]
-        return u.reshape(len(m), -1), w.reshape(len(m), -1)
+        shape = len(m), a.shape[1] * len(self.points)
+        return u.reshape(shape), w.reshape(shape)
+
+
+def _first_panels(edges: Any, high: Any) -> Any:
+    """The first panels that are not empty; the last one goes on to the end, where little is left."""
+    later = jnp.diff(edges, axis=1) > 0
+    kept = jnp.concatenate([jnp.ones_like(later[:, :1]), later], axis=1)
+    return jnp.append(jnp.sort(jnp.where(kept, edges, high), axis=1)[:, :TRACED_PANELS], high, axis=1)
 
 
 def _ndtr(xp: Any) -> Callable[[Any], Any]:
