@@ -31,13 +31,12 @@ def law_of_one_number(y: Any, samples: int | None, key: Any, beyond: tuple[str, 
         return _infinitely_many(mixing, beyond)
     if mixing.kind == "exact":
         return Gaussian(0.0, jnp.asarray(mixing.variances)[0], "exact", beyond)
-    law = _head_sum(mixing.variances, mixing.weights, mixing, beyond)
-    rough = mixing.rough
-    return law if rough is None else law.compared_with(lambda: _head_sum(*rough(), mixing, beyond))
 
+    def head_sum(variances: Any, weights: Any) -> HeadSum:
+        return HeadSum(variances, int(mixing.heads), weights, kind=mixing.kind, beyond=beyond, narrow=mixing.narrow)
 
-def _head_sum(variances: Any, weights: Any, mixing: Mixing, beyond: tuple[str, ...]) -> HeadSum:
-    return HeadSum(variances, int(mixing.heads), weights, kind=mixing.kind, beyond=beyond)
+    law, rough = head_sum(mixing.variances, mixing.weights), mixing.rough
+    return law if rough is None else law.compared_with(lambda: head_sum(*rough()))
 
 
 def _given_random_kernels(y: Any, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
@@ -64,16 +63,15 @@ def _variances_figure(draw: InfiniteDraw) -> Any:
 
 def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
     """N(0, E v) (Hron et al. 2020); where v is sampled, one component for the mean of each block of points."""
+
+    def gaussian(variances: Any, weights: Any) -> Gaussian:
+        return Gaussian(0.0, jnp.asarray(variances) @ jnp.asarray(weights), mixing.kind, beyond)
+
     if mixing.weights is not None:
-        law = _averaged(mixing.variances, mixing.weights, mixing, beyond)
-        rough = mixing.rough
-        return law if rough is None else law.compared_with(lambda: _averaged(*rough(), mixing, beyond))
+        law, rough = gaussian(mixing.variances, mixing.weights), mixing.rough
+        return law if rough is None else law.compared_with(lambda: gaussian(*rough()))
     means = jnp.asarray(mixing.variances).reshape(BLOCKS, -1).mean(axis=1)
     return GaussianMixture(jnp.zeros(BLOCKS), means, kind=mixing.kind, beyond=beyond)
-
-
-def _averaged(variances: Any, weights: Any, mixing: Mixing, beyond: tuple[str, ...]) -> Gaussian:
-    return Gaussian(0.0, jnp.asarray(variances) @ jnp.asarray(weights), mixing.kind, beyond)
 
 
 def axis_of_heads(y: Any) -> HeadAxis | None:

@@ -46,13 +46,17 @@ Nodes = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
 
 
 class Mixing(NamedTuple):
-    """Nodes v and weights (None: equal), how many heads are summed, the kind, and the same by a second rule."""
+    """Nodes v and weights (None: equal), how many heads are summed, the kind, and the same by a second rule.
+
+    `narrow`: v has a density like v^{−1/2} at 0.
+    """
 
     variances: Any
     weights: Any
     heads: int | float
     kind: str
     rough: Callable[[], Nodes] | None = None
+    narrow: bool = False
 
 
 def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
@@ -64,6 +68,7 @@ def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
         return None
     if not all(isinstance(t.op, ops.MatMul) for t in common.gaussian_terms(term)):
         return None
+    narrow = common.has_pole(demanded((term,))[0], lambda dim: math.inf if dim.wide else dim.at(1))
     program = prepared((term,), _variance_figure)
     if not program.random or program.uses_nodes or program.head_recipe or program.overflows:
         return None
@@ -73,7 +78,7 @@ def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
         return Mixing(*rule.mixing(), heads, kind, None if rule.is_point else rule.rough)
     if heads == 1 and len(program.recipe) > MANY:
         return None  # a plain mixture says the same
-    return Mixing(_sobol(program, samples, key), None, heads, "sampled")
+    return Mixing(_sobol(program, samples, key), None, heads, "sampled", narrow=narrow)
 
 
 def _variance_figure(draw: InfiniteDraw) -> Any:

@@ -48,14 +48,17 @@ class SoftmaxScores:
 
     @functools.cached_property
     def directions(self) -> Any:
-        """Orthonormal rows that span the directions of z on which differences of scores depend."""
+        """Orthonormal rows that span the directions of z on which differences of scores depend, steepest first."""
         B = frozen(self.B)
         steps = [B[row[1:]] - B[row[0]] for row in self.distinct]
         if not steps:
             return np.zeros((0, B.shape[1]))
         D = jnp.concatenate(steps)
         _, C, Q = orthonormalise(D, jnp.zeros((0, B.shape[1])))
-        return Q if is_traced(Q) else np.asarray(Q)[np.diagonal(np.asarray(C)) > 0]
+        if is_traced(Q):
+            return Q
+        Q = np.asarray(Q)[np.diagonal(np.asarray(C)) > 0]
+        return np.linalg.svd(np.asarray(D) @ Q.T, full_matrices=False)[2] @ Q
 
     @property
     def steepness(self) -> float:

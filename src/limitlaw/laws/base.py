@@ -5,7 +5,7 @@ import functools
 import math
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,7 @@ class Law(abc.ABC):
     """
 
     _other: Callable[[], "Law"] | None = None
+    _poles: tuple[float, ...] = ()  # where the density of one number is infinite
 
     def __init__(self, shape: tuple[int, ...], kind: str, beyond: tuple[str, ...]) -> None:
         require_float64(type(self).__name__)
@@ -48,7 +49,7 @@ class Law(abc.ABC):
         """The error of each figure, under the figure's name: one standard error, and that of quadratures; 0 if exact."""
         return Errors(self)
 
-    def compared_with(self, other: Callable[[], "Law"]) -> Self:
+    def compared_with(self: Derived, other: Callable[[], "Law"]) -> Derived:
         """This law, with errors from its difference to `other()`: the same law by another rule, made when it is needed."""
         self._other = functools.cache(other)
         return self
@@ -60,11 +61,21 @@ class Law(abc.ABC):
 
     def pdf(self, x: Any) -> Float[Array, "..."]:
         """Density at x, of shape (…, *shape) → (…). Where the law has atoms: of the part without them."""
-        return self._pdf(self._points("x", x)).value
+        x = self._points("x", x)
+        return self._at_poles(x, jnp.inf, self._pdf(x).value)
 
     def logpdf(self, x: Any) -> Float[Array, "..."]:
         """Log density at x, of shape (…, *shape) → (…)."""
-        return self._logpdf(self._points("x", x)).value
+        x = self._points("x", x)
+        return self._at_poles(x, jnp.inf, self._logpdf(x).value)
+
+    def with_pole(self: Derived) -> Derived:
+        """This law of one number, of which it is known that its density is infinite at 0."""
+        self._poles = (0.0,)
+        return self
+
+    def _at_poles(self, x: Array, there: float, elsewhere: Any) -> Any:
+        return jnp.where(jnp.isin(x, jnp.array(self._poles)), there, elsewhere) if self._poles else elsewhere
 
     def cdf(self, x: Any) -> Float[Array, "..."]:
         """P(Y ≤ x)."""
@@ -121,7 +132,7 @@ class Law(abc.ABC):
     def _stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and arrays of a file, the other law that errors come from included."""
         header, arrays = self._content()
-        header = {"law": type(self).__name__, "kind": self.kind, "beyond": self.beyond, **header}
+        header = {"law": type(self).__name__, "kind": self.kind, "beyond": self.beyond, "poles": self._poles, **header}
         if self._other is None:
             return header, arrays
         other, more = self._other()._stored()
@@ -228,12 +239,12 @@ class Errors:
     def pdf(self, x: Any) -> Float[Array, "..."]:
         """Of the density."""
         x = self._law._points("x", x)
-        return self._of(lambda law: law._pdf(x))
+        return self._law._at_poles(x, 0.0, self._of(lambda law: law._pdf(x)))
 
     def logpdf(self, x: Any) -> Float[Array, "..."]:
         """Of the log density."""
         x = self._law._points("x", x)
-        return self._of(lambda law: law._logpdf(x))
+        return self._law._at_poles(x, 0.0, self._of(lambda law: law._logpdf(x)))
 
     def cdf(self, x: Any) -> Float[Array, "..."]:
         """Of P(Y ≤ x)."""

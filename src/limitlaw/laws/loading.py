@@ -37,6 +37,7 @@ def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         return law(branches.rebuild(*header["phi"]), rebuilt(header["base"], arrays), **provenance)
     own = {name: array for name, array in arrays.items() if not name.startswith(OTHER)}
     found = law(**own, **provenance)
+    found._poles = tuple(header.get("poles", ()))
     if "other" not in header:
         return found
     rest = {name.removeprefix(OTHER): array for name, array in arrays.items() if name.startswith(OTHER)}
