@@ -26,8 +26,6 @@ from limitlaw.program.ops import Value
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
 
-CLOSED = tuple(getattr(nonlinearities, name) for name in ("relu", "abs_", "sign", "erf", "gelu", "sin", "cos"))
-
 
 @runtime_checkable
 class Conditions(Protocol):
@@ -82,7 +80,9 @@ class Moments:
     def _mean_of_map(self, v: Value, op: ops.Map) -> Any:
         u = self.facts.argument(v)
         if u is not None:
-            return moments.mean(self._function(op, lambda a: a), _zero(self.mean(u)), self.variance(u))
+            phi = self._function(op, lambda a: a)
+            self.quadrature |= not moments.mean_is_closed(phi)
+            return moments.mean(phi, _zero(self.mean(u)), self.variance(u))
         factors = self._independent_factors(op)
         if factors is None:
             return self.nodes.at(v).mean(axis=-1)
@@ -246,7 +246,7 @@ class Moments:
         m_u = 0.0 if means[0] is None else block.on_left(means[0])
         m_t = 0.0 if means[1] is None else block.on_right(means[1])
         K_uu, K_tt = block.on_left(self.variance(u)), block.on_right(self.variance(t))
-        self.quadrature |= not _is_closed(phi, psi, m_u, m_t)
+        self.quadrature |= not moments.product_is_closed(phi, psi, m_u, m_t)
         array = moments.product(phi, psi, m_u, m_t, K_uu, block.array, K_tt)
         return Block(array, block.left, block.right, block.pairs)
 
@@ -258,7 +258,9 @@ class Moments:
             block = self.covariance(u, g)
             if block is None:
                 return None
-            slope = moments.slope(self._function(v.op, lambda a: a), _zero(self.mean(u)), self.variance(u))
+            phi = self._function(v.op, lambda a: a)
+            self.quadrature |= not moments.mean_is_closed(phi)
+            slope = moments.slope(phi, _zero(self.mean(u)), self.variance(u))
             return block.scaled(jnp.broadcast_to(slope, left), left)
         return self._factored(v, g)
 
@@ -308,14 +310,6 @@ class Moments:
             return op.phi(*(numbers.get(a, x) for a in op.args))
 
         return Nonlinearity(op.phi.name, function, op.phi.pseudo_lipschitz, op.phi.bounded)
-
-
-def _is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any) -> bool:
-    """Is E[φ(u) ψ(v)] a closed form?"""
-    if nonlinearities.identity in (phi, psi):
-        return True
-    centred = isinstance(m_u, float) and isinstance(m_v, float)
-    return phi == psi and centred and (phi in CLOSED or phi.name.startswith("leaky_relu"))
 
 
 def _zero(m: Any) -> Any:

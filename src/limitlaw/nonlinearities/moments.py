@@ -64,6 +64,28 @@ def product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any,
     return _quadrature(_hashable(phi), _hashable(psi), m_u, m_v, K_uu, K_uv, K_vv)
 
 
+def mean_is_closed(phi: Nonlinearity) -> bool:
+    """Are `mean` and `slope` of φ closed forms?"""
+    return phi.mean is not None and phi.accuracy == 0
+
+
+def product_is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any) -> bool:
+    """Is `product` of φ and ψ with these means a closed form?"""
+    if phi.accuracy or psi.accuracy:
+        return False
+    if phi != psi:
+        return {phi, psi} == {sin, cos} or (identity in (phi, psi) and all(map(mean_is_closed, (phi, psi))))
+    return phi.product is not None and _has_product(phi, *(_known_zero(m) is None for m in (m_u, m_v)))
+
+
+@functools.lru_cache(maxsize=256)
+def _has_product(phi: Nonlinearity, u_is_centred: bool, v_is_centred: bool) -> bool:
+    """Does φ.product answer with a closed form for means of this kind?"""
+    product: Any = phi.product
+    means = (None if centred else jnp.zeros(()) for centred in (u_is_centred, v_is_centred))
+    return jax.eval_shape(lambda: product(*means, *jnp.ones(3))) is not None
+
+
 def _within(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     """K_uv, or ±√(K_uu K_vv) where it is larger than that by more than rounding, as in a kernel of single precision."""
     bound = jax.lax.stop_gradient(jnp.sqrt(K_uu) * jnp.sqrt(K_vv))
@@ -86,7 +108,7 @@ def _closed_product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, *K
         other, m, k, m_linear = (psi, m_v, K_vv, m_u) if phi == identity else (phi, m_u, K_uu, m_v)
         value = K_uv * slope(other, m, k)
         return value if m_linear is None else value + m_linear * mean(other, m, k)
-    if {phi.name, psi.name} == {"sin", "cos"} and phi in (sin, cos) and psi in (sin, cos):
+    if {phi, psi} == {sin, cos}:
         return _sin_cos(m_u, m_v, *K) if phi == sin else _sin_cos(m_v, m_u, K_vv, K_uv, K_uu)
     return None
 
