@@ -18,6 +18,8 @@ from jaxtyping import Array, Float
 from limitlaw.nonlinearities.base import Nonlinearity
 from limitlaw.nonlinearities.blocks import TINY, density, spread
 from limitlaw.numerics.gaussian_quadrature import (
+    ROUGH,
+    RULES,
     Function,
     Graded,
     integrate,
@@ -150,7 +152,7 @@ def mean_by_quadrature(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Re
 def mean_with_error(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Pairs:
     """The same, with its error."""
     m, sigma = jnp.broadcast_arrays(m, jnp.sqrt(jnp.maximum(k, 0.0)))
-    return integrate_with_error(lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma), analytic=is_analytic(phi))
+    return integrate_with_error(lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma), is_analytic(phi))
 
 
 def deltas(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
@@ -202,9 +204,11 @@ def nested(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pair)
     return integrate(lambda x: f(law.u(x)) * G(law.given(x), law.s2), _edges(phi, psi, law))
 
 
-def nested_with_error(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pair) -> Pairs:
-    """The same, with its error: that of the outer integral, and the mean of those of the inner ones."""
-    G, wrong_by = inner_mean(psi, e), inner_error(psi, e)
+def nested_with_error(
+    phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pair, rough: bool = False
+) -> Pairs:
+    """The same, with its error: that of the outer integral and, unless `rough`, the mean of those of the inner ones."""
+    G, wrong_by = inner_mean(psi, e), None if rough else inner_error(psi, e)
 
     def integrand(x: Reals) -> Reals:
         return f(law.u(x)) * G(law.given(x), law.s2)
@@ -214,7 +218,8 @@ def nested_with_error(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int,
         return jnp.abs(f(law.u(x))) * wrong_by(law.given(x), law.s2)
 
     analytic = is_analytic(phi) and is_analytic(psi)
-    return integrate_with_error(integrand, _edges(phi, psi, law), doubt if wrong_by else None, analytic)
+    rules = ROUGH if rough else RULES
+    return integrate_with_error(integrand, _edges(phi, psi, law), analytic, doubt if wrong_by else None, rules)
 
 
 def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: Pair) -> Reals:
@@ -245,7 +250,7 @@ def rms(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Reals:
     return jnp.sqrt(jnp.maximum(mean_by_quadrature(phi, lambda x: f(x) ** 2, m, k), TINY))
 
 
-def smooth_pair(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pair) -> Pairs:
+def smooth_pair(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pair, rough: bool) -> Pairs:
     """E f(u) ψ⁽ᵉ⁾(v) where no closed form helps, and its error, for f and ψ⁽ᵉ⁾ that seem to be smooth.
 
     First the trapezoidal rule in the coordinates u = σ_u(ax + by), v = σ_v(ax − by), in which a smooth integrand stays
@@ -273,7 +278,7 @@ def smooth_pair(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: 
     outside = tail_of_plane(lambda x, y: f(u(x, y)) * g(v(x, y)), len(law.shape)) / (of_u * of_v)
 
     def panels() -> Pairs:
-        return nested_with_error(phi, f, psi, e, law)
+        return nested_with_error(phi, f, psi, e, law, rough)
 
     def accepted(value: Reals, change: Reals) -> Pairs:
         return value, of_u * of_v * (jnp.max(change, axis=0) ** 2 + outside)

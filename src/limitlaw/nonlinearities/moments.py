@@ -93,7 +93,7 @@ def product_with_error(
     if _closed_product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv) is not None:
         return value, (phi.accuracy + psi.accuracy) * jnp.abs(jax.lax.stop_gradient(value))
     arguments = (*_fixed(*(0.0 if m is None else m for m in (m_u, m_v))), K_uu, _within(K_uu, K_uv, K_vv), K_vv)
-    return value, numeric.moment_and_error(_hashable(phi), 0, _hashable(psi), 0, True, *arguments)[1]
+    return value, numeric.moment_and_error(_hashable(phi), 0, _hashable(psi), 0, numeric.FULL, *arguments)[1]
 
 
 def _fixed(*arguments: Any) -> list[Reals]:

@@ -23,6 +23,7 @@ from limitlaw.numerics.gaussian_quadrature import largest
 
 Reals = Float[Array, "..."]
 
+NONE, ROUGH, FULL = "no error", "rough error", "full error"  # care taken of the error of a product
 FAILED = 1e-4  # relative error of a moment that is warned of: smaller ones are stated with the law
 
 
@@ -63,9 +64,9 @@ def product(
     phi: Nonlinearity, psi: Nonlinearity, m_u: Reals, m_v: Reals, K_uu: Reals, K_uv: Reals, K_vv: Reals
 ) -> Reals:
     """E φ(u)ψ(v)."""
-    watch = any(p.kinks is None or p.cuts is not None or p in (sin, cos) for p in (phi, psi))
-    value, error = moment_and_error(phi, 0, psi, 0, watch, m_u, m_v, K_uu, K_uv, K_vv)
-    if watch:
+    watched = any(p.kinks is None or p.cuts is not None or p in (sin, cos) for p in (phi, psi))
+    value, error = moment_and_error(phi, 0, psi, 0, ROUGH if watched else NONE, m_u, m_v, K_uu, K_uv, K_vv)
+    if watched:
         _warn(f"{phi.name}·{psi.name}", value, error, lambda: _rms(phi, m_u, K_uu) * _rms(psi, m_v, K_vv))
     return value
 
@@ -79,12 +80,12 @@ def _product_jvp(phi: Nonlinearity, psi: Nonlinearity, primals: Any, tangents: A
     for (d, e), tangent in zip(orders, tangents, strict=True):
         if not isinstance(tangent, jax.custom_derivatives.SymbolicZero):
             factor = 0.5 if 2 in (d, e) else 1.0
-            total = total + factor * moment_and_error(phi, d, psi, e, False, *primals)[0] * tangent
+            total = total + factor * moment_and_error(phi, d, psi, e, NONE, *primals)[0] * tangent
     return value, total
 
 
-def moment_and_error(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, watch: bool, *arguments: Reals) -> Pairs:
-    """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v) with delta functions, and its error, which may be 0 without `watch`.
+def moment_and_error(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, care: str, *arguments: Reals) -> Pairs:
+    """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v) with delta functions, and its error, with that much `care`.
 
     `arguments` are m_u, m_v, K_uu, K_uv, K_vv. The function outside is the one with no closed mean, or the one whose
     derivative has delta functions. Of a φ of which nothing is known, E φ''ψ = E φ'(u)x ψ(v)/σ_u − (K_uv/K_uu) E φ'ψ'
@@ -92,12 +93,12 @@ def moment_and_error(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, watch
     """
     m_u, m_v, K_uu, K_uv, K_vv = arguments
     if _outer_is_second(phi, d, psi, e):
-        return moment_and_error(psi, e, phi, d, watch, m_v, m_u, K_vv, K_uv, K_uu)
-    plain, error = _outer_integral(phi, d, False, psi, e, watch, *arguments)
+        return moment_and_error(psi, e, phi, d, care, m_v, m_u, K_vv, K_uv, K_uu)
+    plain, error = _outer_integral(phi, d, False, psi, e, care, *arguments)
     if d < 2 or phi.kinks is not None:
         return plain, error
-    scaled, _ = _outer_integral(phi, 1, True, psi, e, watch, *arguments)
-    cross, _ = moment_and_error(phi, 1, psi, e + 1, watch, *arguments)
+    scaled, _ = _outer_integral(phi, 1, True, psi, e, care, *arguments)
+    cross, _ = moment_and_error(phi, 1, psi, e + 1, care, *arguments)
     sigma_u = jnp.sqrt(jnp.maximum(K_uu, TINY))
     stein = scaled / sigma_u - K_uv / jnp.maximum(K_uu, TINY) * cross
     return jnp.where(sigma_u > 1e-2, stein, plain), error
@@ -105,24 +106,24 @@ def moment_and_error(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, watch
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
 def _outer_integral(
-    phi: Nonlinearity, d: int, by_x: bool, psi: Nonlinearity, e: int, watch: bool, *arguments: Reals
+    phi: Nonlinearity, d: int, by_x: bool, psi: Nonlinearity, e: int, care: str, *arguments: Reals
 ) -> Pairs:
     """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v), or with another factor x = (u − m_u)/σ_u, u being integrated outside."""
     law = pair_law(*arguments)
     f = derivative(phi.function, d)
     if by_x:
         sigma_u = jnp.maximum(law.sigma_u, integrals.SMALL)
-        return _almost_everywhere(phi, lambda u: f(u) * (u - law.m_u) / sigma_u, psi, e, law, watch)
-    value, error = _almost_everywhere(phi, f, psi, e, law, watch)
+        return _almost_everywhere(phi, lambda u: f(u) * (u - law.m_u) / sigma_u, psi, e, law, care)
+    value, error = _almost_everywhere(phi, f, psi, e, law, care)
     return value + integrals.at_kinks(phi, d, psi, e, law), error
 
 
-def _almost_everywhere(phi: Nonlinearity, f: Any, psi: Nonlinearity, e: int, law: Pair, watch: bool) -> Pairs:
+def _almost_everywhere(phi: Nonlinearity, f: Any, psi: Nonlinearity, e: int, law: Pair, care: str) -> Pairs:
     """E f(u)ψ⁽ᵉ⁾(v) without delta functions of φ, f having the kinks of φ."""
     if phi.mean is None and psi.mean is None and not phi.kinks and not psi.kinks:
-        return integrals.smooth_pair(phi, f, psi, e, law)
-    if watch:
-        return integrals.nested_with_error(phi, f, psi, e, law)
+        return integrals.smooth_pair(phi, f, psi, e, law, care != FULL)
+    if care != NONE:
+        return integrals.nested_with_error(phi, f, psi, e, law, care == ROUGH)
     return integrals.nested(phi, f, psi, e, law), jnp.zeros(law.shape)
 
 

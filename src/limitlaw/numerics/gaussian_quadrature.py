@@ -19,6 +19,7 @@ Function = Callable[[Reals], Reals]
 LIMIT = 10.0  # the integral over |x| > 10 is left out: P(|Z| > 10) = 2e-23
 BASE_PANELS = 10  # on panels of length 2 the ten-point rule integrates the density itself to 1e-15
 RULES = (10, 7, 5)  # Gauss nodes on a panel: the first for the value, the others for its error
+ROUGH = RULES[:2]
 TINY = 1e-300
 CHUNK = 2**17  # numbers held at a time by `rotated`
 
@@ -56,42 +57,47 @@ def panel_edges(shape: tuple[int, ...], structure: Sequence[Graded]) -> Float[Ar
     return jnp.sort(jnp.concatenate([jnp.broadcast_to(e, (len(e), *shape)) for e in edges]), axis=0)
 
 
-def integrate(f: Function, edges: Float[Array, "edges ..."], order: int = RULES[0]) -> Reals:
+def integrate(f: Function, edges: Float[Array, "edges ..."]) -> Reals:
     """∫ f(x) n(x) dx, n the standard normal density, by a Gauss–Legendre rule on each panel; empty panels cost nothing.
 
-    `f` takes nodes of shape (order, *shape).
+    `f` takes nodes of shape (count, *shape).
     """
-    (value,) = _over_panels(lambda a, b: (_on_panel(f, a, b, order)[0],), edges)
+    (value,) = _over_panels(lambda a, b: tuple(_on_panel(f, a, b, RULES[:1])[0]), edges)
     return value
 
 
 def integrate_with_error(
-    f: Function, edges: Float[Array, "edges ..."], doubt: Function | None = None, analytic: bool = True
+    f: Function,
+    edges: Float[Array, "edges ..."],
+    analytic: bool,
+    doubt: Function | None = None,
+    rules: tuple[int, ...] = RULES,
 ) -> tuple[Reals, Reals]:
     """`integrate`, with an estimate of its error for each element, from rules with fewer nodes on the same panels.
 
-    `doubt`: what f itself may be wrong by. `analytic`: is f known to be smooth inside the panels?
+    `analytic`: is f known to be smooth inside the panels? `doubt`: what f itself may be wrong by. Two `rules` give a
+    rough estimate.
     """
 
     def panel(a: Reals, b: Reals) -> tuple[Reals, Reals]:
-        (fine, size), (middle, _), (coarse, _) = (_on_panel(f, a, b, order) for order in RULES)
-        error = _error_of_the_finest(size, jnp.abs(fine - middle), jnp.abs(fine - coarse), analytic)
-        return fine, error if doubt is None else error + _on_panel(doubt, a, b, RULES[-1])[0]
+        (fine, *others), size = _on_panel(f, a, b, rules)
+        error = _error_of_the_finest(size, [jnp.abs(fine - other) for other in others], analytic)
+        return fine, error if doubt is None else error + _on_panel(doubt, a, b, rules[-1:])[0][0]
 
     value, error = _over_panels(panel, edges)
     error = error + tail(f, edges.ndim - 1)
     return value, jnp.where(jnp.isfinite(value) & ~jnp.isnan(error), error, jnp.inf)
 
 
-def _on_panel(f: Function, a: Reals, b: Reals, order: int) -> tuple[Reals, Reals]:
-    """∫ f(x) n(x) dx and ∫ |f(x)| n(x) dx over [a, b]."""
-    nodes, weights = np.polynomial.legendre.leggauss(order)
+def _on_panel(f: Function, a: Reals, b: Reals, rules: tuple[int, ...]) -> tuple[list[Reals], Reals]:
+    """∫ f(x) n(x) dx over [a, b] by each rule, and ∫ |f(x)| n(x) dx by the first; f is called once."""
+    nodes, weights = zip(*map(np.polynomial.legendre.leggauss, rules), strict=True)
     axes = (slice(None),) + (None,) * a.ndim
-    xi, w = nodes[axes], weights[axes] / math.sqrt(2 * math.pi)
     half = 0.5 * (b - a)
-    x = 0.5 * (a + b) + half * xi
-    terms = w * jnp.exp(-0.5 * x * x) * f(x)
-    return half * jnp.sum(terms, axis=0), half * jnp.sum(jnp.abs(terms), axis=0)
+    x = 0.5 * (a + b) + half * np.concatenate(nodes)[axes]
+    terms = half * np.concatenate(weights)[axes] * (jnp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) * f(x))
+    parts = jnp.split(terms, np.cumsum(rules)[:-1])
+    return [jnp.sum(part, axis=0) for part in parts], jnp.sum(jnp.abs(parts[0]), axis=0)
 
 
 def _over_panels(panel: Callable[[Reals, Reals], tuple[Reals, ...]], edges: Float[Array, "edges ..."]) -> Any:
@@ -109,7 +115,7 @@ def _over_panels(panel: Callable[[Reals, Reals], tuple[Reals, ...]], edges: Floa
     return jax.lax.scan(add, start, (edges[:-1], edges[1:]))[0]
 
 
-def _error_of_the_finest(size: Reals, from_seven: Reals, from_five: Reals, analytic: bool) -> Reals:
+def _error_of_the_finest(size: Reals, differences: list[Reals], analytic: bool) -> Reals:
     """The error of ten Gauss nodes on a panel, from their differences to seven and to five, ∫|f| being `size`.
 
     For an analytic f the error of n nodes is A r^{2n} or less, so that e_10 ≤ A (e_7/A)^{10/7} ≤ A (e_5/A)². Where five
@@ -117,7 +123,7 @@ def _error_of_the_finest(size: Reals, from_seven: Reals, from_five: Reals, analy
     chance: a part of the other one is taken into account. If f may have kinks inside nothing better is known than e_7.
     """
     A = jnp.maximum(size, TINY)
-    d_7, d_5 = from_seven / A, from_five / A
+    d_7, d_5 = differences[0] / A, differences[-1] / A
     if not analytic:
         return A * jnp.maximum(d_7, 0.1 * d_5)
     seen = jnp.maximum(d_7 ** (10 / 7), 0.02 * d_5**2)

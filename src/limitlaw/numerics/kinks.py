@@ -30,7 +30,7 @@ class CannotLook(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Kink:
-    """A point where φ or φ' jumps: φ(at+) − φ(at−) = `jump`, φ'(at+) − φ'(at−) = `slope_jump`."""
+    """A point where φ is not smooth: φ(at+) − φ(at−) = `jump`, φ'(at+) − φ'(at−) = `slope_jump`."""
 
     at: float
     jump: float = 0.0

@@ -38,7 +38,7 @@ COEFFICIENTS = 2 / DEGREE * _halved[:, None] * np.cos(np.arange(DEGREE + 1)[:, N
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-    """`kinks` of f, complete on |x| < `reach`, and `cuts`: between two neighbours f is a polynomial to rounding.
+    """`kinks`, where f, f' or f'' jumps, all those with |x| < `reach`; `cuts`: f is a polynomial between neighbours.
 
     `smooth`: is jax's derivative of f its derivative?
     """
@@ -78,7 +78,7 @@ class _Search:
     def __init__(self, f: Sampled, declared: Iterable[float] | None):
         self.f = f
         self.declared = None if declared is None else sorted(set(map(float, declared)))
-        self.jumps: set[float] = set()  # of f or f'
+        self.jumps: set[float] = set()
         self.cuts: set[float] = set(self.declared or ())
         self.reach = OUTER
         self.resolved: list[tuple[Cells, Cells, Values]] = []
@@ -138,7 +138,7 @@ class _Search:
             rest = np.flatnonzero(np.isnan(cut))[: MOST_OPEN // 2]
             at, found = located(self.f, order, lo[rest], hi[rest])
             cut[rest[found]] = at[found]
-            self.jumps.update(at[found].tolist() if order < 2 else ())
+            self.jumps.update(at[found].tolist())
         here = ~np.isnan(cut)
         self.cuts.update(cut[here].tolist())
         parts = lo[~here] + (hi - lo)[~here] * np.arange(SPLIT + 1)[:, None] / SPLIT
@@ -158,14 +158,14 @@ class _Search:
         return Pieces(kinks, tuple(sorted(places.union(others))), float(self.reach), self._is_smooth(lo, hi, c))
 
     def _kinks(self, lo: Cells, hi: Cells) -> tuple[Kink, ...]:
-        """Where f or f' jumps between two resolved cells; the nearest to 0 if there are many."""
+        """Where f, f' or f'' jumps between two resolved cells; the nearest to 0 if there are many."""
         if self.declared is not None:
             return measured(self.f, self.declared)
         ends, starts = set(hi.tolist()), set(lo.tolist())
         proper = [c for c in self.jumps if c - beside(c) in ends and c + beside(c) in starts]
         nearest = sorted(proper, key=abs)
         self.reach = min([self.reach, *map(abs, nearest[MOST_KINKS:])])
-        return tuple(k for k in measured(self.f, nearest[:MOST_KINKS]) if k.jump or k.slope_jump)
+        return measured(self.f, nearest[:MOST_KINKS])
 
     def _merged(self, lo: Cells, hi: Cells, c: Values) -> tuple[Cells, Cells, Values]:
         """Neighbours joined where one polynomial does for both, the even pairs and the odd ones in turn."""
