@@ -41,10 +41,20 @@ class Conditions(Protocol):
 
 
 class Moments:
-    """Means and covariances of the wide vectors of a program. None stands for zero."""
+    """Means and covariances of the wide vectors of a program. None stands for zero.
 
-    def __init__(self, facts: Facts, conditions: Conditions, table: Float[Array, "nodes dimensions"] | None):
-        self.facts, self.conditions = facts, conditions
+    `inflated`: every Gaussian integral that has an error is taken to be its value + its error, so that the difference
+    to what comes out otherwise shows how far the errors of all integrals move a result.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        conditions: Conditions,
+        table: Float[Array, "nodes dimensions"] | None,
+        inflated: bool = False,
+    ):
+        self.facts, self.conditions, self.inflated = facts, conditions, inflated
         self.quadrature = False  # was an integral computed that has no closed form?
         self._means: dict[Value, Float[Array, "..."] | None] = {}
         self._blocks: dict[tuple[Value, Value], Block | None] = {}
@@ -81,8 +91,7 @@ class Moments:
         u = self.facts.argument(v)
         if u is not None:
             phi = self._function(op, lambda a: a)
-            self.quadrature |= not moments.mean_is_closed(phi)
-            return moments.mean(phi, _zero(self.mean(u)), self.variance(u))
+            return self._moment("mean", moments.mean_is_closed(phi), phi, _zero(self.mean(u)), self.variance(u))
         factors = self._independent_factors(op)
         if factors is None:
             return self.nodes.at(v).mean(axis=-1)
@@ -246,9 +255,17 @@ class Moments:
         m_u = 0.0 if means[0] is None else block.on_left(means[0])
         m_t = 0.0 if means[1] is None else block.on_right(means[1])
         K_uu, K_tt = block.on_left(self.variance(u)), block.on_right(self.variance(t))
-        self.quadrature |= not moments.product_is_closed(phi, psi, m_u, m_t)
-        array = moments.product(phi, psi, m_u, m_t, K_uu, block.array, K_tt)
+        closed = moments.product_is_closed(phi, psi, m_u, m_t)
+        array = self._moment("product", closed, phi, psi, m_u, m_t, K_uu, block.array, K_tt)
         return Block(array, block.left, block.right, block.pairs)
+
+    def _moment(self, name: str, closed: bool, *arguments: Any) -> Float[Array, "..."]:
+        """A Gaussian moment of that name, with its error added where moments are inflated."""
+        self.quadrature |= not closed
+        if closed or not self.inflated:
+            return getattr(moments, name)(*arguments)
+        value, error = getattr(moments, f"{name}_with_error")(*arguments)
+        return value + error
 
     def _map_with_gaussian(self, v: Any, g: Value) -> Block | None:
         """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g) for φ = a b with b independent of a and g."""
@@ -259,8 +276,7 @@ class Moments:
             if block is None:
                 return None
             phi = self._function(v.op, lambda a: a)
-            self.quadrature |= not moments.mean_is_closed(phi)
-            slope = moments.slope(phi, _zero(self.mean(u)), self.variance(u))
+            slope = self._moment("slope", moments.mean_is_closed(phi), phi, _zero(self.mean(u)), self.variance(u))
             return block.scaled(jnp.broadcast_to(slope, left), left)
         return self._factored(v, g)
 

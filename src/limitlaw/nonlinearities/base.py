@@ -84,11 +84,11 @@ _seen: "weakref.WeakKeyDictionary[Any, Pieces]" = weakref.WeakKeyDictionary()
 def _pieces(function: Callable[[Any], Any]) -> Pieces | None:
     """The pieces of a function, which is looked at once."""
     try:
-        if function in _seen:
-            return _seen[function]
+        found = _seen.get(function)
+    except TypeError:  # an object that cannot be hashed, or not referred to weakly
+        return pieces(function)
+    if found is None:
         found = pieces(function)
         if found is not None:
             _seen[function] = found
-    except TypeError:  # an object that cannot be hashed, or not referred to weakly
-        return pieces(function)
     return found

@@ -8,7 +8,6 @@ their error, elementwise and absolute, in which rounding is not counted.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -89,7 +88,7 @@ def _derivative(f: Function) -> Function:
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Points where φ is not smooth, or not smooth on long scales: structure of that width, graded over `levels` octaves.
+    """Points where φ is not smooth, or not on long scales: structure of that width, graded over `levels` octaves.
 
     `layers`: octaves of grading for means of φ under normal laws, which end half-way to the neighbours on both sides.
     """
@@ -115,8 +114,8 @@ class Places:
         width = jnp.sqrt(s2 + self.width**2) / scale
         return Graded((at - m) / slope, width, self.layers, before / scale, behind / scale)
 
-    def _column(self, a: Float[np.ndarray, " places"], ndim: int) -> Float[np.ndarray, "places ..."]:
-        return a[(slice(None),) + (None,) * ndim]
+    def _column(self, a: Float[np.ndarray, " places"], ndim: int) -> Float[Array, "places ..."]:
+        return jnp.asarray(a[(slice(None),) + (None,) * ndim])
 
 
 def structure(phi: Nonlinearity) -> list[Places]:

@@ -4,9 +4,9 @@ Means given as None or as the Python number 0 are known to be zero, and closed f
 without a closed form, the integral is over panels cut at the places where φ and ψ are not smooth. The functions
 `…_with_error` give a value and its error, elementwise and absolute, 0 for closed forms: rounding is not counted. Where
 a function of which nothing is known is not integrated at all, as for lack of a second moment, there is a warning.
-A function is called with node axes in front of the elementwise shape, must be pure, and may close over arrays that `jax.jit` or
-`jax.vmap` trace; derivatives in such arrays are not supported.
-Everything may be traced and differentiated in the means and covariances; errors are not differentiated.
+A function is called with node axes in front of the elementwise shape, must be pure, and may close over arrays that
+`jax.jit` or `jax.vmap` trace; derivatives in such arrays are not supported. Everything may be traced and differentiated
+in the means and covariances; errors are not differentiated.
 """
 
 import dataclasses

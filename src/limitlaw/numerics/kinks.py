@@ -120,9 +120,9 @@ def measured(f: Sampled, at: Iterable[float]) -> tuple[Kink, ...]:
         return ()
     sides = np.stack([c - beside(c), c + beside(c)])
     values, slopes = f(sides), f(sides, 1)
-    jumps, slope_jumps = np.diff(values, axis=0)[0], np.diff(slopes, axis=0)[0]
+    jumps = np.diff(values, axis=0)[0] - beside(c) * slopes.sum(0)
+    slope_jumps = np.diff(slopes, axis=0)[0]
     size, steepest = np.abs(values).max(0), np.abs(slopes).max(0)
-    # Between the two sides a smooth function changes too, and is rounded.
-    jumps[np.abs(jumps) <= 8 * beside(c) * steepest + 1e-13 * size] = 0.0
+    jumps[np.abs(jumps) <= 8 * beside(c) * steepest + 1e-13 * size] = 0.0  # rounding, of f and of what f reads
     slope_jumps[np.abs(slope_jumps) <= 1e-10 * steepest] = 0.0
     return tuple(Kink(*map(float, kink)) for kink in zip(c, jumps, slope_jumps, strict=True))

@@ -13,8 +13,10 @@ from jaxtyping import Bool, Float
 
 from limitlaw.numerics.kinks import CannotLook, Function, Kink, Sampled, beside, located, measured
 
-Cells = Float[np.ndarray, "cells"]
+Cells = Float[np.ndarray, " cells"]
+Others = Float[np.ndarray, " others"]  # cells, as many as there will be
 Values = Float[np.ndarray, "degree cells"]
+Points = Float[np.ndarray, "points cells"]
 
 DEGREE = 16
 RESOLVED = 1e-13  # of the last coefficients, relative to the function on the cell
@@ -63,7 +65,7 @@ def pieces(f: Function, kinks: Iterable[float] | None = None) -> Pieces | None:
         return None
 
 
-def first_edges() -> Cells:
+def first_edges() -> Float[np.ndarray, " edges"]:
     """Edges of cells of all sizes, none of them where a function is likely to be cut."""
     fine = SMALLEST * 2.0 ** np.arange(np.floor(np.log2(WIDTH / SMALLEST)))
     even = np.arange(1.2345 * WIDTH, INNER, WIDTH)
@@ -118,7 +120,7 @@ class _Search:
         rounding = 8 * np.finfo(float).eps * (largest + far * steepness)
         return np.maximum.reduce([RESOLVED * largest, NOISE * closer, rounding, 0 * largest + self._negligible])
 
-    def _nearest(self, lo: Cells, hi: Cells, values: Values) -> tuple[Cells, Cells]:
+    def _nearest(self, lo: Cells, hi: Cells, values: Values) -> tuple[Others, Others]:
         """The cells closest to 0, first ones first, on which f is finite somewhere; the others are given up."""
         distance = _distance(lo, hi)
         enough = sorted(map(abs, self.jumps))[MOST_KINKS : MOST_KINKS + 1] or [np.inf]
@@ -131,7 +133,7 @@ class _Search:
     def _give_up(self, lo: Cells, hi: Cells) -> None:
         self.reach = min(self.reach, _distance(lo, hi).min(initial=np.inf))
 
-    def _cut(self, lo: Cells, hi: Cells) -> tuple[Cells, Cells]:
+    def _cut(self, lo: Cells, hi: Cells) -> tuple[Others, Others]:
         """Each cell cut where f, f' or f'' jumps, else into equal parts."""
         cut = np.full(len(lo), np.nan)
         for order in (0, 1, 2):
@@ -162,12 +164,13 @@ class _Search:
         if self.declared is not None:
             return measured(self.f, self.declared)
         ends, starts = set(hi.tolist()), set(lo.tolist())
-        proper = [c for c in self.jumps if c - beside(c) in ends and c + beside(c) in starts]
-        nearest = sorted(proper, key=abs)
+        c = np.array(sorted(self.jumps, key=abs))
+        sides = zip(c.tolist(), (c - beside(c)).tolist(), (c + beside(c)).tolist(), strict=True)
+        nearest = [at for at, before, behind in sides if before in ends and behind in starts]
         self.reach = min([self.reach, *map(abs, nearest[MOST_KINKS:])])
         return measured(self.f, nearest[:MOST_KINKS])
 
-    def _merged(self, lo: Cells, hi: Cells, c: Values) -> tuple[Cells, Cells, Values]:
+    def _merged(self, lo: Cells, hi: Cells, c: Values) -> tuple[Others, Others, Float[np.ndarray, "degree others"]]:
         """Neighbours joined where one polynomial does for both, the even pairs and the odd ones in turn."""
         first, idle = 0, 0
         while idle < 2:
@@ -229,7 +232,7 @@ class _Half:
         return np.abs(_polynomial(c, lo, hi, self.x) - self.values).max(0)
 
 
-def _parted(edges: Cells, at: list[float]) -> tuple[Cells, Cells]:
+def _parted(edges: Float[np.ndarray, " edges"], at: list[float]) -> tuple[Cells, Cells]:
     """Cells between the edges, those with one of the points inside cut there."""
     c = np.array(at)
     lo = np.concatenate([edges[:-1], c + beside(c)])
@@ -243,7 +246,7 @@ def _nodes(lo: Cells, hi: Cells) -> Values:
     return x
 
 
-def _polynomial(c: Values, lo: Cells, hi: Cells, x: Values) -> Values:
+def _polynomial(c: Values, lo: Cells, hi: Cells, x: Points) -> Points:
     """Σ_k c_k T_k at points x of [lo, hi]."""
     return np.polynomial.chebyshev.chebval((2 * x - (lo + hi)) / (hi - lo), c, tensor=False)
 
