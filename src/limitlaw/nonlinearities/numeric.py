@@ -19,7 +19,7 @@ from limitlaw.nonlinearities.base import Nonlinearity
 from limitlaw.nonlinearities.blocks import TINY
 from limitlaw.nonlinearities.integrals import Pair, Pairs, derivative, pair_law
 from limitlaw.nonlinearities.named import cos, sin
-from limitlaw.numerics.gaussian_quadrature import largest
+from limitlaw.numerics.gaussian_quadrature import LIMIT, largest
 
 Reals = Float[Array, "..."]
 
@@ -32,7 +32,7 @@ def mean(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
     """E φ⁽ᵈ⁾(u), u ~ N(m, k)."""
     value, error = mean_and_error(phi, d, m, k)
     if d == 0:
-        _warn(phi.name, value, error, lambda: _rms(phi, m, k))
+        _warn(phi.name, value, error, lambda: _size(phi, m, k))
     return value
 
 
@@ -67,7 +67,7 @@ def product(
     watched = any(p.kinks is None or p.cuts is not None or p in (sin, cos) for p in (phi, psi))
     value, error = moment_and_error(phi, 0, psi, 0, ROUGH if watched else NONE, m_u, m_v, K_uu, K_uv, K_vv)
     if watched:
-        _warn(f"{phi.name}·{psi.name}", value, error, lambda: _rms(phi, m_u, K_uu) * _rms(psi, m_v, K_vv))
+        _warn(f"{phi.name}·{psi.name}", value, error, lambda: _size(phi, m_u, K_uu) * _size(psi, m_v, K_vv))
     return value
 
 
@@ -140,8 +140,14 @@ def _outer_is_second(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int) -> bo
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _rms(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
-    return integrals.rms(phi, phi.function, m, k)
+def _size(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
+    """√E φ(u)², by which errors are judged; infinite where φ is practically 0 and errors do not matter."""
+    m, k = jnp.broadcast_arrays(m, k)
+    rms = integrals.rms(phi, phi.function, m, k)
+    x = jnp.linspace(-LIMIT, LIMIT, 41)[(slice(None),) + (None,) * m.ndim]
+    largest_value = jnp.max(jnp.abs(phi.function(m + jnp.sqrt(k) * x)), axis=0)
+    nothing = (rms <= 1e-10 * largest_value + 2 * TINY**0.5) & jnp.isfinite(largest_value)
+    return jnp.where(nothing, jnp.inf, rms)
 
 
 def _warn(name: str, value: Any, error: Any, scale: Callable[[], Reals]) -> None:
@@ -152,6 +158,7 @@ def _warn(name: str, value: Any, error: Any, scale: Callable[[], Reals]) -> None
     if relative > FAILED:
         warnings.warn(
             f"the Gaussian moment of {name} has a relative error of about {relative:.1g}: "
-            "is the function smooth on a length scale of order 1, and does it grow slower than exp(x²/4σ²)?",
+            "is it smooth on a length scale of order 1 between its kinks (of a function of one vector they can be "
+            "declared, map(…, kinks=…)), and does it grow slower than exp(x²/4σ²)?",
             stacklevel=3,
         )
