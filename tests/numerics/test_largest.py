@@ -75,7 +75,7 @@ def random_scores(seed, s):
 
 @pytest.mark.parametrize(("s", "order", "bound"), [(3, 12, 1e-8), (4, 7, 2e-4)])
 def test_any_order_of_the_scores(s, order, bound):
-    """Backwards and with fewer nodes the same average, within what that rule leaves: no place is missed by one alone."""
+    """Backwards and with fewer nodes the same average, within what that rule leaves: no place is missed."""
     for seed in range(24 if s == 3 else 6):
         a, B = random_scores(seed, s)
         K = np.diag(np.arange(1.0, s + 1))

@@ -142,7 +142,7 @@ class Limit:
         return np.concatenate(parts)[: len(rows)]
 
     def without_derivatives(self) -> "Limit":
-        """The same program with plain numbers, unless inside `jit` or `vmap`: to look at before it is differentiated."""
+        """The same program with plain numbers, unless inside `jit` or `vmap`: to be looked at."""
         return prepared(without_derivatives(self._outputs), self.figure) if self.traced else self
 
     def read(self, figure: Figure, rows: Any) -> Any:

@@ -69,9 +69,7 @@ class HeadSum(Law):
         if self.shared > 1:
             raise ValueError(f"with_heads needs heads that share nothing, got sets of {self.shared}")
         nodes = self._inversion.nodes
-        law = HeadSum(
-            nodes.variances, heads, nodes.weights, nodes.groups, self.kind, self.beyond, narrow=self.narrow
-        )
+        law = HeadSum(nodes.variances, heads, nodes.weights, nodes.groups, self.kind, self.beyond, narrow=self.narrow)
         return self._alike(law, lambda other: other.with_heads(heads))
 
     def _estimate(self, figure: Callable[[Inversion], Any]) -> Estimate:
