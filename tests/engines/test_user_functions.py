@@ -1,4 +1,4 @@
-"""Functions of the user's own in programs: their kinks are found or declared, and errors of integrals are carried on."""
+"""Functions of the user's own in programs: kinks are found or declared, and errors of integrals are carried on."""
 
 import warnings
 

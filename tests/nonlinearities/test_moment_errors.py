@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 from limitlaw import nonlinearities as ll
 from limitlaw.nonlinearities import moments
@@ -132,7 +133,7 @@ def test_derivatives_with_jumps():
 
 
 def test_named():
-    """Closed forms have no error; sums that are closed forms but for 3e-13 say so; pairs without have one that holds."""
+    """Closed forms have no error; sums that are closed forms but for 3e-13 say so; other pairs have one that holds."""
     arguments = (None, None, 0.7, 0.2, 1.3)
     for phi in (ll.relu, ll.abs_, ll.sign, ll.erf, ll.gelu, ll.sin, ll.cos, ll.identity, ll.leaky_relu(0.2)):
         assert moments.product_with_error(phi, phi, *arguments)[1] == 0
@@ -185,3 +186,20 @@ def test_errors_under_jit_and_grad():
 
     np.testing.assert_allclose(jax.jit(both)(0.8)[0], both(0.8)[0], rtol=1e-14)
     np.testing.assert_allclose(jax.grad(lambda k: sum(both(k)))(0.8), jax.grad(lambda k: both(k)[0])(0.8), rtol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore:the Gaussian moment")
+def test_singular():
+    """Poles of the derivative, or of the function itself if it is integrable; jumps of which most are not known."""
+    m, k = np.array([0.0, 0.0, 0.37, 0.37]), np.array([1e-6, 1.0, 1.0, 1e3])
+    log = moments.mean_with_error(ll.looked_at(lambda z: jnp.log(jnp.abs(z))), m, k)
+    truth = -0.5 * (np.euler_gamma + np.log(2)) + 0.5 * np.log(k[:2])
+    assert (np.abs(log[0][:2] - truth) <= 5 * log[1][:2] + 1e-13).all()
+    assert (np.asarray(log[1]) < 1e-6).all()
+    root = moments.mean_with_error(ll.looked_at(lambda z: jnp.sqrt(jnp.abs(z))), m, k)
+    truth = (2 * k[:2]) ** 0.25 * special.gamma(0.75) / np.sqrt(np.pi)
+    np.testing.assert_allclose(root[0][:2], truth, rtol=1e-12)
+    k = np.array([1.0, 30.0, 100.0, 1000.0])
+    for steps in (1, 10):  # E ⌊nu⌋ = −½ for centred u
+        value, error = moments.mean_with_error(ll.looked_at(lambda z, n=steps: jnp.floor(n * z)), 0.0, k)
+        assert (np.abs(value + 0.5) <= 5 * error + 1e-12).all()

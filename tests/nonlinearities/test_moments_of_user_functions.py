@@ -56,7 +56,7 @@ def test_exponential():
 
 
 def test_warnings():
-    """Where an integral fails for lack of knowledge; not where kinks are known, nor for an error that is only stated."""
+    """Where an integral fails for lack of knowledge; not where kinks are known, nor for an error that is small."""
     step = lambda x: jnp.where(x > 0.3, 1.0, 0.0)  # noqa: E731
     with pytest.warns(UserWarning, match="relative error of about"):
         moments.mean(user(step), 0.0, 1.0)
@@ -120,7 +120,7 @@ def test_looked_at_under_jit():
     (rough, error), (value, small) = traced(0.3)
     assert 1e-9 < abs(rough - expected) < 5 * error < 1e-2
     assert abs(value - expected) < 1e-15
-    assert small < 1e-12
+    assert small < 1e-7  # that of a function which may have other kinks
 
 
 def test_parameters_broadcast():

@@ -155,6 +155,8 @@ def test_cannot_be_looked_at():
     jax.grad(traced)(0.3)
     assert pieces(lambda z: z[:, None]) is None
     assert pieces(lambda z: z @ jnp.ones((3, 3))) is None
+    assert pieces(lambda z: jnp.tanh(z.astype(np.float32))) is None
+    assert pieces(lambda z: z + 1j) is None
 
     @jax.jit
     def inside(x):

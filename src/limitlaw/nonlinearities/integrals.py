@@ -135,7 +135,7 @@ def structure(phi: Nonlinearity) -> list[Places]:
 
 def is_analytic(phi: Nonlinearity) -> bool:
     """Is φ known to be smooth between the places of its structure?"""
-    return phi.kinks is not None or phi.cuts is not None
+    return phi.kinks is not None
 
 
 def _mean_edges(phi: Nonlinearity, m: Reals, sigma: Reals) -> Float[Array, "edges ..."]:

@@ -111,8 +111,8 @@ def product_is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any) 
     if phi.accuracy or psi.accuracy:
         return False
     if phi != psi:
-        return {phi, psi} == {sin, cos} or (identity in (phi, psi) and all(map(mean_is_closed, (phi, psi))))
-    return phi.product is not None and _has_product(phi, *(_known_zero(m) is None for m in (m_u, m_v)))
+        return _are_sin_and_cos(phi, psi) or (identity in (phi, psi) and all(map(mean_is_closed, (phi, psi))))
+    return phi.product is not None and _has_product(_hashable(phi), *(_known_zero(m) is None for m in (m_u, m_v)))
 
 
 @functools.lru_cache(maxsize=256)
@@ -145,9 +145,13 @@ def _closed_product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, *K
         other, m, k, m_linear = (psi, m_v, K_vv, m_u) if phi == identity else (phi, m_u, K_uu, m_v)
         value = K_uv * slope(other, m, k)
         return value if m_linear is None else value + m_linear * mean(other, m, k)
-    if {phi, psi} == {sin, cos}:
+    if _are_sin_and_cos(phi, psi):
         return _sin_cos(m_u, m_v, *K) if phi == sin else _sin_cos(m_v, m_u, K_vv, K_uv, K_uu)
     return None
+
+
+def _are_sin_and_cos(phi: Nonlinearity, psi: Nonlinearity) -> bool:
+    return sin in (phi, psi) and cos in (phi, psi)
 
 
 def _sin_cos(m_u: Any, m_v: Any, *K: Reals) -> Reals:

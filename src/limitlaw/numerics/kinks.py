@@ -41,7 +41,7 @@ class Sampled:
     """A function and its derivatives, as functions of NumPy arrays."""
 
     def __init__(self, f: Function):
-        self._derivatives: list[Function] = [lambda x: jnp.asarray(f(x), float)]
+        self._derivatives: list[Function] = [functools.partial(_in_double, f)]
 
     def __call__(self, x: Points, order: int = 0) -> Points:
         while len(self._derivatives) <= order:
@@ -52,6 +52,14 @@ class Sampled:
         padded[: flat.size] = flat
         parts = [_evaluated(f, part) for part in padded.reshape(-1, POINTS)]
         return np.concatenate(parts)[: flat.size].reshape(np.shape(x))
+
+
+def _in_double(f: Function, x: Any) -> Any:
+    """f(x), of which truth values and integers are numbers; what was rounded to single precision looks like stairs."""
+    y = jnp.asarray(f(x))
+    if y.dtype != x.dtype and y.dtype.kind not in "biu":
+        raise CannotLook
+    return y.astype(x.dtype)
 
 
 def _derivative(f: Function, x: Any) -> Any:

@@ -26,9 +26,9 @@ INNER, OUTER = 20.0, 1e7  # structure of length 0.05 is seen on |x| < 20, kinks 
 WIDTH, SMALLEST, GROWTH = 0.1, 1e-6, 2 ** (1 / 8)
 ALIKE = 8.0  # ratio of sizes at which the smaller one is still resolved with the larger
 CONTINUED = 1e3  # in units of `RESOLVED`: a polynomial continued to where the function is larger
-ROUNDS = 12
+ROUNDS = 8
 MOST_OPEN = 128  # cells that are cut at a time, the ones closest to 0
-MOST_KINKS, MOST_CUTS = 64, 128
+MOST_KINKS, MOST_CUTS = 64, 192
 SPLIT = 8
 
 _angles = np.pi * np.arange(DEGREE + 1) / DEGREE
