@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw import nonlinearities as nl
+from limitlaw.laws.log_slopes import log_slopes
 from limitlaw.nonlinearities import Nonlinearity
 
 INF = math.inf
@@ -259,7 +260,7 @@ def preimages(y: Float[Array, "*p"], known: Named) -> tuple[Float[Array, "*p b"]
         inside = (y >= branch.bottom) & (y < branch.top) & jnp.isfinite(root) & (branch.inverse is not None)
         root = jnp.where(inside, root, 0.5 * (max(branch.lo, -1e3) + min(branch.hi, 1e3)))
         x.append(root)
-        jacobian.append(jnp.where(inside, 1 / slopes(known.phi, root), 0.0))
+        jacobian.append(jnp.where(inside, jnp.exp(-log_slopes(known.phi, root)), 0.0))
     empty = padded_branches(len(x)) - len(x)
     return jnp.stack([*x, *[y] * empty], -1), jnp.stack([*jacobian, *[0 * y] * empty], -1)
 
