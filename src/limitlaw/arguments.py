@@ -37,6 +37,12 @@ def is_traced(value: object) -> bool:
     return isinstance(value, jax.core.Tracer)
 
 
+def frozen(value: Any) -> Any:
+    """`value` without its derivative: an array of numbers, unless inside `jax.jit` or `jax.vmap`."""
+    still = jax.lax.stop_gradient(value) if is_traced(value) else value
+    return still if is_traced(still) else np.asarray(still)
+
+
 def real_array(name: str, value: object) -> Any:
     """`value` as an array of finite reals: NumPy float64, or the tracer itself under `jax.grad` and `jax.jit`."""
     if is_traced(value):

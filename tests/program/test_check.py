@@ -165,3 +165,39 @@ def test_a_repeated_head_family_of_many_members_is_quick() -> None:
     """256 heads with tied queries and keys: the refusal is found on families, not on 256 graph copies."""
     x, W = tokens(), ll.Matrix(shape=(256, 1))
     assert ll.check(ll.dot(W @ x, W @ x)).refused
+
+
+def verdict(y: ll.Wide | ll.Scalars, rule: str) -> Verdict:
+    return ll.check(y)[rule].verdict
+
+
+def test_names_do_not_decide() -> None:
+    """A user's function called softmax or tanh is a user's function, whoever else has that name in the program."""
+
+    def softmax(p):
+        return jnp.where(p > 0, 1.0, 0.0)
+
+    def tanh(x):
+        return jnp.where(x > 0, 1.0, 0.0)
+
+    p = ll.dot(ll.Matrix() @ tokens(), ll.Matrix() @ tokens())
+    assert verdict(ll.apply(softmax, p), LIPSCHITZ) == UNKNOWN
+    assert verdict(ll.softmax(p), LIPSCHITZ) == HOLDS
+    x = ll.Matrix() @ ll.initial()
+    for y in (ll.tanh(x) + ll.map(tanh, x), ll.map(tanh, x) + ll.tanh(x)):
+        assert verdict(y, LIPSCHITZ) != HOLDS
+
+
+def test_structure_of_functions_of_numbers() -> None:
+    """Said by who writes the instruction: affine and softmax are known to be so, nothing else is."""
+    x = tokens()
+    p, q = ll.dot(ll.Matrix() @ x, ll.Matrix() @ x), ll.dot(x, x, "linear")
+    a = jnp.ones((4, 4))
+    affine = (p + q, p - q, 1 - p, -p, 2 * p, p * a, p / 3.0, p @ a, a @ p, p.mean(0))
+    other = (p * q, p / q, 1 / p, p**2, abs(p), p @ q, ll.relu(p), ll.apply(jnp.negative, p))
+    assert {v.op.structure for v in affine} == {"affine"}
+    assert {v.op.structure for v in other} == {None}
+    assert {v.op.structure for v in (ll.softmax(p), ll.softmax(p, "causal"))} == {"softmax"}
+    assert verdict(ll.apply(ll.nonlinearities.sign, p), LIPSCHITZ) == BEYOND
+    for v in (*affine, p * q, abs(p), p @ q, ll.relu(p)):
+        assert verdict(v, LIPSCHITZ) == HOLDS

@@ -56,11 +56,11 @@ def _kl_from_gaussian(law: Any, variance: float) -> tuple[float, float]:
     if law.kind != "sampled":
         difference = 0.5 * math.log(2 * math.pi * math.e * variance) - float(law.entropy())
         if difference > ENTROPY_SUFFICES:
-            return difference, 0.0
+            return difference, math.hypot(float(law.error.entropy()), float(law.error.variance()) / (2 * variance))
     from limitlaw.divergence import kl
 
     divergence = kl(law, Gaussian(0.0, variance))
-    return divergence.value, divergence.error if law.kind == "sampled" else 0.0
+    return divergence.value, divergence.error
 
 
 def _source(law: Any) -> str:
@@ -71,11 +71,9 @@ def _source(law: Any) -> str:
 
 def number_with_error(x: float, error: float) -> str:
     """With the digits that the error leaves, (3.28 ± 0.16)e-05 where it is small; 12 without an error."""
-    from limitlaw.laws.printing import number
+    from limitlaw.laws.printing import INVISIBLE, number
 
-    if error == 0:
-        return f"{x:.12g}"
-    if not 0 < abs(x) < SMALL:
+    if not 0 < abs(x) < SMALL or error <= INVISIBLE * abs(x):
         return number(x, error)
     exponent = math.floor(math.log10(abs(x)))
     return f"({number(x / 10**exponent, error / 10**exponent)})e{exponent:03d}"
@@ -98,8 +96,9 @@ def print_table(figures: list[Figure], title: str, remark: str) -> None:
 
     table = Table("figure", "this law", "Gaussian of equal variance", title=title, title_justify="left", title_style="")
     for figure in figures:
-        digits = 12 if figure.error == 0 else 6
-        table.add_row(figure.label, number_with_error(figure.value, figure.error), f"{figure.gaussian:.{digits}g}")
+        shown = number_with_error(figure.value, figure.error)
+        digits = 6 if "±" in shown else 12
+        table.add_row(figure.label, shown, f"{figure.gaussian:.{digits}g}")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     console.print(table)
     console.print(remark, soft_wrap=True, markup=False)

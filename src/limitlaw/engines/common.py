@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from limitlaw.program.dependence import terms
 from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import finite_shape
+from limitlaw.program.space import Dim
 from limitlaw.program.values import Indexable, Wide
 
 MOST_GIB = 16.0  # of components that a law may hold
@@ -73,6 +75,18 @@ def last_step(value: Any) -> tuple[Nonlinearity | None, tuple[Any, ...]]:
 def gaussian_terms(value: Value) -> list[Value]:
     """The terms of which a vector is a linear combination, without the vector **1**."""
     return [t for t in terms(value) if not isinstance(t.op, ops.Ones)]
+
+
+def has_pole(y: Any, dimension: Callable[[Dim], int | float]) -> bool:
+    """Is the density of one number y = W u infinite at 0: is u, Gaussian given what comes before, a single number?
+
+    Given u it is N(0, u²), and E |u|^{−1} = ∞; two numbers, or two heads, are enough for it to be finite.
+    """
+    terms = gaussian_terms(y)
+    if len(terms) != 1 or math.prod(terms[0].shape) != 1 or not isinstance(terms[0].op, ops.MatMul):
+        return False
+    op = terms[0].op
+    return dimension(op.matrix.cols) == 1 and all(isinstance(t.op, ops.MatMul) for t in gaussian_terms(op.x))
 
 
 def check_memory(name: str, parts: tuple[Any, ...], samples: int, k: int) -> None:

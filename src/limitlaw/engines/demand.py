@@ -97,7 +97,7 @@ class _Rewriter:
             return _replaced(x, ops.Constant(op.value[selection]), shape)
         if isinstance(op, ops.Data):
             return _replaced(x, ops.Data(op.X[selection]), shape)
-        if self.uses[x] > 1 or (isinstance(op, ops.Rotary) and shapes.is_infinite(x.shape)):
+        if self.uses[x] > 1:
             return _index(self.rebuilt(x), selection)
         return self._through(x, op, selection, shape)
 
@@ -148,7 +148,7 @@ class _Rewriter:
                 inside = tuple(selection[op.axes.index(a)] for a in range(op.x.ndim))
                 return _replaced(x, ops.Transpose(self._pushed(op.x, inside), op.axes), shape)
             case ops.Rotary():
-                positions = np.broadcast_to(op.positions, shapes.finite_shape(x.shape))[selection]
+                positions = op.positions[_aligned(selection, op.positions.shape)]
                 return _replaced(x, ops.Rotary(aligned(op.w), positions, op.base), shape)
         return _index(self.rebuilt(x), selection)
 

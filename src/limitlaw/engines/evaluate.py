@@ -20,6 +20,7 @@ from limitlaw.program import ops
 from limitlaw.program.facts import stays_random
 from limitlaw.program.graph import matrices_of
 from limitlaw.program.ops import Value
+from limitlaw.program.resizing import without_derivatives
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
 from limitlaw.progress import track
@@ -44,7 +45,7 @@ class Limit:
     """A program at infinite width, and the figure to be read from its draws."""
 
     def __init__(self, outputs: tuple[Value, ...], figure: Figure):
-        self.figure = figure
+        self.figure, self._outputs = figure, outputs
         self.traced = _has_tracers(outputs)
         self._prepare(outputs, HEADS, coarse=False)
         if self.random and (self.heads > HEADS_EACH or any(isinstance(v.op, ops.Map) for v in self.static.plan.values)):
@@ -114,7 +115,8 @@ class Limit:
         """The figure at given points instead of drawn ones: numbers in the order of `recipe`, one row for each."""
         key = jax.random.key(0)
         if is_traced(rows) or self.traced:
-            return self.draws(jnp.asarray(rows), jax.random.split(key, len(rows)), None, None)
+            one = jax.checkpoint(lambda row: self._draw(row, key, None, None))  # derivatives in bounded memory
+            return jax.lax.map(one, jnp.asarray(rows), batch_size=min(len(rows), MOST_DRAWS))
         size = self._batch(MOST_DRAWS)
         missing = -len(rows) % size
         batches = np.concatenate([rows, np.zeros((missing, rows.shape[1]))]).reshape(-1, size, rows.shape[1])
@@ -123,6 +125,19 @@ class Limit:
             keys = [jax.random.split(jax.random.fold_in(key, i), size) for i in range(len(batches))]
         parts = [np.asarray(self.draws(batch, k, None, None)) for batch, k in zip(batches, keys, strict=True)]
         return np.concatenate(parts)[: len(rows)]
+
+    def without_derivatives(self) -> "Limit":
+        """The same program with plain numbers, unless inside `jit` or `vmap`: to look at before it is differentiated."""
+        return prepared(without_derivatives(self._outputs), self.figure) if self.traced else self
+
+    def read(self, figure: Figure, rows: Any) -> Any:
+        """Another figure of the same draws at given points, of which there are few."""
+
+        def one(row: Any) -> Any:
+            return figure(InfiniteDraw(self.static, Quasi(jax.random.key(0), row, None, self.heads), None))
+
+        many = jax.vmap(one)
+        return many(jnp.asarray(rows)) if self.traced else np.asarray(jax.jit(many)(rows))
 
     def _table(self, count: int, seed: int) -> Any:
         return jnp.asarray(nodes(count, self.dimensions, seed)) if self.uses_nodes else None

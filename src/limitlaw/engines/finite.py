@@ -11,6 +11,7 @@ from limitlaw.arguments import as_key, positive_int, require_float64
 from limitlaw.engines import common
 from limitlaw.engines.batches import drawn
 from limitlaw.engines.conditional import Draw
+from limitlaw.engines.demand import demanded
 from limitlaw.engines.observed import observed
 from limitlaw.engines.plan import Plan
 from limitlaw.engines.spaces import apply_roots
@@ -48,7 +49,7 @@ def finite(y: Wide | Scalars, width: int, samples: int, key: Any, coordinates: i
         kind="sampled",
     )
     if phi is None:
-        return mixture
+        return mixture.with_pole() if common.has_pole(demanded(parts)[0], lambda dim: dim.at(width)) else mixture
     return Pushforward(phi, mixture) if len(parts) == 1 else Combination(phi, mixture)
 
 

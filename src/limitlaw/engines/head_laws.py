@@ -6,7 +6,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.arguments import is_traced
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
@@ -28,12 +27,16 @@ def law_of_one_number(y: Any, samples: int | None, key: Any, beyond: tuple[str, 
     mixing = mixing_law(y, samples, key)
     if mixing is None:
         return _given_random_kernels(y, samples, key, beyond)
-    v = mixing.variances
     if mixing.heads == math.inf:
         return _infinitely_many(mixing, beyond)
-    if not is_traced(v) and np.ptp(np.asarray(v)) <= 1e-14 * np.max(np.asarray(v)):
-        return Gaussian(0.0, jnp.asarray(v)[0], "exact", beyond)
-    return HeadSum(v, int(mixing.heads), mixing.weights, kind=mixing.kind, beyond=beyond)
+    if mixing.kind == "exact":
+        return Gaussian(0.0, jnp.asarray(mixing.variances)[0], "exact", beyond)
+
+    def head_sum(variances: Any, weights: Any) -> HeadSum:
+        return HeadSum(variances, int(mixing.heads), weights, kind=mixing.kind, beyond=beyond, narrow=mixing.narrow)
+
+    law, rough = head_sum(mixing.variances, mixing.weights), mixing.rough
+    return law if rough is None else law.compared_with(lambda: head_sum(*rough()))
 
 
 def _given_random_kernels(y: Any, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
@@ -60,8 +63,13 @@ def _variances_figure(draw: InfiniteDraw) -> Any:
 
 def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
     """N(0, E v) (Hron et al. 2020); where v is sampled, one component for the mean of each block of points."""
+
+    def gaussian(variances: Any, weights: Any) -> Gaussian:
+        return Gaussian(0.0, jnp.asarray(variances) @ jnp.asarray(weights), mixing.kind, beyond)
+
     if mixing.weights is not None:
-        return Gaussian(0.0, jnp.asarray(mixing.variances) @ jnp.asarray(mixing.weights), mixing.kind, beyond)
+        law, rough = gaussian(mixing.variances, mixing.weights), mixing.rough
+        return law if rough is None else law.compared_with(lambda: gaussian(*rough()))
     means = jnp.asarray(mixing.variances).reshape(BLOCKS, -1).mean(axis=1)
     return GaussianMixture(jnp.zeros(BLOCKS), means, kind=mixing.kind, beyond=beyond)
 

@@ -7,13 +7,12 @@ from jaxtyping import Float
 
 from limitlaw.engines.evaluate import Limit, prepared, seed_of
 from limitlaw.engines.head_laws import covariance_figure
+from limitlaw.engines.softmax_scores import softmax_scores
 from limitlaw.laws.importance import JointDensity
 from limitlaw.numerics.chi_quantiles import chi_quantile
 from limitlaw.numerics.quasi import MOST_DIMENSIONS
 from limitlaw.numerics.tall import times
 from limitlaw.program.head_axis import HeadAxis
-
-POINTS = 48  # at which slopes are taken
 
 
 def joint_density(axis: HeadAxis, key: Any) -> JointDensity | None:
@@ -39,14 +38,9 @@ def _covariance(program: Limit, z: Float[np.ndarray, "N r"]) -> Float[np.ndarray
 
 
 def _active(program: Limit) -> Float[np.ndarray, "active r"]:
-    """An orthonormal basis of the directions on which the covariance depends: the span of its slopes at some points.
+    """An orthonormal basis of the directions on which the covariance may depend; steepest first, where that is known.
 
-    Softmax ignores a common shift, and masked scores do nothing. Directions of the steepest slopes come first.
+    Softmax ignores a common shift, and masked scores do nothing. Of χ variables all are kept.
     """
-    r = len(program.recipe)
-    points = 1.5 * np.random.default_rng(0).normal(size=(POINTS, 1, 1, r))
-    moved = points + 1e-4 * np.eye(r)[:, None] * np.array([[1.0], [-1.0]])
-    C = _covariance(program, moved.reshape(-1, r)).reshape(POINTS, r, 2, -1)
-    slopes = np.moveaxis(C[:, :, 0] - C[:, :, 1], 1, 2).reshape(-1, r)
-    size, basis = np.linalg.eigh(slopes.T @ slopes)
-    return np.ascontiguousarray(basis[:, size > 1e-9 * max(size.max(), 1e-300)].T[::-1])
+    scores = softmax_scores(program) if np.isinf(program.recipe).all() else None
+    return np.eye(len(program.recipe)) if scores is None else scores.directions

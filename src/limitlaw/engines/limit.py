@@ -56,7 +56,9 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
     count = _samples(parts, samples)
     conditions = prepared(parts, _law_figure).conditions(count, key)
     event = (len(parts),) * (len(parts) > 1) + finite_shape(value.shape)
-    return _law(phi, conditions, event, beyond, len(parts) > 1)
+    law = _law(phi, conditions, event, beyond, len(parts) > 1)
+    narrow = phi is None and common.has_pole(demanded(parts)[0], lambda dim: math.inf if dim.wide else dim.at(1))
+    return law.with_pole() if narrow else law
 
 
 def kernel(y: Wide, samples: int | None = None, key: Any = None) -> Any:

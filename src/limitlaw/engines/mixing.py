@@ -1,45 +1,62 @@
 """The mixing law of one head: the law of the variance v of its output given its scores, as nodes and weights.
 
-v is a smooth function of r normals. Directions on which it does not depend (softmax ignores a common shift; masked
-tokens; singular kernels) are found from its gradients and dropped. Up to three are left for few tokens: then the
-trapezoidal rule, whose error falls exponentially with its step (Trefethen and Weideman 2014), refined until nothing
-changes. For more, and where χ variables occur, scrambled Sobol points.
+v is a function of r normals z. Where these enter through softmax of scores ℓ = a + B z only, which is read off the program,
+a few tokens take a quadrature: the trapezoidal rule where v is smooth (the error falls exponentially with its step), and
+at every scale of the scores the rule of `limitlaw.numerics.largest`. For more tokens, and where χ variables occur,
+scrambled Sobol points.
 """
 
+import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from limitlaw.arguments import frozen, is_traced
 from limitlaw.engines import common
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import Limit, prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
+from limitlaw.engines.softmax_scores import softmax_scores
 from limitlaw.numerics.compression import compressed
+from limitlaw.numerics.largest import sorted_scores
+from limitlaw.numerics.lattice import lattice, lattice_size
 from limitlaw.numerics.quasi import Points
 from limitlaw.program import ops
 from limitlaw.program.head_axis import head_axis
 from limitlaw.program.ops import Value
 
-MOST_DIMENSIONS = 3  # for the trapezoidal rule
-RADII = 9.0, 12.5  # of the ball of its nodes: exp(−R²/2) is 1e-18, and 1e-34 where tails of 12 deviations need it
-OFFSET = 0.5 / math.sqrt(2)  # of the lattice, so that no node is a special point, where v may be 0
-COARSEST, FINER, MOST_NODES = 0.8, 1.25, 2**21
-SETTLED = 1e-7  # change of the checked figures; the error left is about its power 3/2
+MOST_DIMENSIONS = 3  # for a quadrature
+REACHES = 8.8, 13.2  # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
+EDGE = 7.6  # beyond the first reach lies 5e-5 of what lies beyond this
+TRACED_REACH = 11.0
+ORDERS, TRACED_ORDERS = (1, 16, 12, 7), (1, 12, 8, 5)  # Gauss nodes of a panel for 0, 1, 2, 3 dimensions
+OFFSETS = 0.5 / math.sqrt(2), 0.85  # of the lattice, so that no node is a special point, where v may be 0
+COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.64, 1.25, 2**18, 0.4
+STEEP = 3.0  # standard deviation of a difference of scores from which on no lattice is tried
+SETTLED = 1e-8  # change of the checked figures; the error left is about its power 5/4
 BLOCKS = 16  # of Sobol points, whose spread is the stated error: the whole sequence does better than that
 NODES, NODES_OF_MANY, MANY = 2**16, 2**15, 32  # points in each, fewer where a point has more numbers than MANY
 NODES_TRACED = 2**10  # where derivatives are taken
 
+Nodes = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
+
 
 class Mixing(NamedTuple):
-    """Nodes v and weights (None: equal), how many heads are summed, and whether the nodes are sampled."""
+    """Nodes v and weights (None: equal), how many heads are summed, the kind, and the same by a second rule.
+
+    `narrow`: v has a density like v^{−1/2} at 0.
+    """
 
     variances: Any
     weights: Any
     heads: int | float
     kind: str
+    rough: Callable[[], Nodes] | None = None
+    narrow: bool = False
 
 
 def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
@@ -51,15 +68,17 @@ def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
         return None
     if not all(isinstance(t.op, ops.MatMul) for t in common.gaussian_terms(term)):
         return None
+    narrow = common.has_pole(demanded((term,))[0], lambda dim: math.inf if dim.wide else dim.at(1))
     program = prepared((term,), _variance_figure)
     if not program.random or program.uses_nodes or program.head_recipe or program.overflows:
         return None
-    rule = _trapezoidal(program)
+    rule = _quadrature(program)
     if rule is not None:
-        return Mixing(*rule, heads, "quadrature")
+        kind = "exact" if rule.is_point else "quadrature"
+        return Mixing(*rule.mixing(), heads, kind, None if rule.is_point else rule.rough)
     if heads == 1 and len(program.recipe) > MANY:
         return None  # a plain mixture says the same
-    return Mixing(_sobol(program, samples, key), None, heads, "sampled")
+    return Mixing(_sobol(program, samples, key), None, heads, "sampled", narrow=narrow)
 
 
 def _variance_figure(draw: InfiniteDraw) -> Any:
@@ -76,58 +95,104 @@ def _sobol(program: Limit, samples: int | None, key: Any) -> Any:
     return jnp.concatenate(parts) if program.traced else np.concatenate(parts)
 
 
-def _trapezoidal(program: Limit) -> tuple[Any, Any] | None:
-    if len(program.recipe) > 8 or not np.isinf(program.recipe).all():
+# --- quadrature -------------------------------------------------------------------------------------------------------
+
+
+def _quadrature(program: Limit) -> "_Rule | None":
+    """A rule for the normals of a program of few tokens; None where there is none."""
+    if not np.isinf(program.recipe).all():
         return None
-    if program.traced:
-        return _fixed(program)
-    basis = _active(program)
-    d = basis.shape[0]
+    still = program.without_derivatives()
+    scores = softmax_scores(still)
+    row = None if scores is None else scores.one_row(MOST_DIMENSIONS + 1)
+    directions = np.eye(len(program.recipe)) if scores is None else scores.directions
+    if is_traced(directions):
+        return _fixed(program, row, directions)
+    if len(directions) == 0:
+        return _Rule(program, lambda reach, rough: (np.zeros((1, len(program.recipe))), np.ones(1)), is_point=True)
+    orders = TRACED_ORDERS if program.traced else ORDERS
+    if row is not None and (len(directions) < MOST_DIMENSIONS or scores.steepness > STEEP):
+        return _sorted(program, row, orders, REACHES)
+    step = _settled_step(still, directions)
+    if step is not None:
+        return _lattice_rule(program, directions, step, REACHES)
+    return None if row is None else _sorted(program, row, orders, REACHES)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rule:
+    """`nodes(reach, rough)`: z and weights; `rough` asks for a second rule, whose difference shows the error."""
+
+    program: Limit
+    nodes: Callable[[float, bool], Nodes]
+    reaches: tuple[float, ...] = REACHES[:1]
+    is_point: bool = False
+
+    def mixing(self, rough: bool = False) -> Nodes:
+        """v and weights, on fewer nodes."""
+        for reach in self.reaches:
+            z, w = self.nodes(reach, rough)
+            v = self.program.at(z)
+            if is_traced(frozen(v)) or not _far_matters(frozen(v), w, z):
+                break
+        return compressed(v, w)
+
+    def rough(self) -> Nodes:
+        """The same by the second rule."""
+        return self.mixing(rough=True)
+
+
+def _sorted(program: Limit, row: Nodes, orders: tuple[int, ...], reaches: tuple[float, ...]) -> _Rule:
+    """By the largest score; the second rule has one node less and takes the scores in another order."""
+    a, B = row
+    order = orders[len(a) - 1]
+
+    def nodes(reach: float, rough: bool) -> Nodes:
+        fewer = rough + (reach > REACHES[0])
+        return sorted_scores(a, B, max(order - fewer, 1), reach, backwards=rough)
+
+    return _Rule(program, nodes, reaches)
+
+
+def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float | None:
+    """The step at which the trapezoidal rule on the span of `directions` no longer changes; None where that takes long."""
+    d = len(directions)
     if d > MOST_DIMENSIONS:
         return None
-    step, figures, change = COARSEST, None, math.inf
-    while nodes_in_ball(d, step, RADII[0]) <= MOST_NODES:
-        z, w = lattice(d, step, RADII[0])
-        v = np.asarray(program.at(z @ basis))
-        before, figures = figures, _figures(v, w)
-        change = math.inf if before is None else float(np.abs(figures - before).max())
-        if change < SETTLED:
-            break
+    step, figures = COARSEST, None
+    while lattice_size(d, step, REACHES[0]) <= MOST_NODES:
+        z, w = lattice(d, step, REACHES[0], OFFSETS[0])
+        before, figures = figures, _figures(program.at(z @ directions), w)
+        if before is not None and np.abs(figures - before).max() < SETTLED:
+            return step
         step /= FINER
-    if change > 1e-5:
-        return None
-    if _far_matters(v, w, z) and nodes_in_ball(d, step, RADII[1]) <= MOST_NODES:
-        z, w = lattice(d, step, RADII[1])
-        v = np.asarray(program.at(z @ basis))
-    return compressed(v, w)
+    return None
 
 
-def _fixed(program: Limit) -> tuple[Any, Any] | None:
-    """A rule that does not look at numbers, for derivatives: no direction is dropped, and nothing refined."""
-    d = len(program.recipe)
-    if d > MOST_DIMENSIONS + 1:
-        return None
-    z, w = lattice(d, 0.4 if d <= MOST_DIMENSIONS else 0.75, 8.0)
-    return program.at(z), w
+def _lattice_rule(program: Limit, directions: Any, step: float, reaches: tuple[float, ...]) -> _Rule:
+    """The trapezoidal rule; the second rule has another offset."""
+
+    def nodes(reach: float, rough: bool) -> Nodes:
+        z, w = lattice(len(directions), step, reach, OFFSETS[rough])
+        return z @ directions, w
+
+    return _Rule(program, nodes, reaches)
 
 
-def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Float[np.ndarray, "N d"]) -> bool:
+def _fixed(program: Limit, row: Nodes | None, directions: Any) -> _Rule | None:
+    """A rule of fixed size, inside `jit` and `vmap`, where numbers cannot be looked at."""
+    if row is not None:
+        return _sorted(program, row, TRACED_ORDERS, (TRACED_REACH,))
+    return _lattice_rule(program, directions, TRACED_STEP, REACHES[:1]) if len(directions) <= MOST_DIMENSIONS else None
+
+
+def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Float[np.ndarray, "N r"]) -> bool:
     """Do nodes near the edge of the ball contribute to the tail at 12 standard deviations?"""
     top = v.max()
     if top == 0:
         return False
     share = w * np.exp(72 * (v - top) / top)
-    return bool(share[(z**2).sum(axis=1) > 7.0**2].sum() > 1e-9 * share.sum())
-
-
-def _active(program: Limit) -> Float[np.ndarray, "active r"]:
-    """An orthonormal basis of the directions on which v depends: the span of its slopes at some points."""
-    r = len(program.recipe)
-    points = 1.5 * np.random.default_rng(0).normal(size=(4 * r + 8, 1, 1, r))
-    moved = points + 1e-4 * np.eye(r)[:, None] * np.array([[1.0], [-1.0]])
-    v = np.asarray(program.at(moved.reshape(-1, r))).reshape(-1, r, 2)
-    _, size, basis = np.linalg.svd(v[:, :, 0] - v[:, :, 1], full_matrices=False)
-    return basis[size > 1e-6 * max(float(size.max()), 1e-300)]
+    return bool(share[(z**2).sum(axis=1) > EDGE**2].sum() > 1e-6 * share.sum())
 
 
 def _figures(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"]) -> Float[np.ndarray, " k"]:
@@ -137,21 +202,5 @@ def _figures(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"]) -> Float[np
         return np.zeros(1)
     u = v / mean
     e = np.exp(-2.0 * u)
-    return np.array([np.log(mean), w @ u**2, w @ u**4, w @ e, w @ e**4, 1e-2 * np.log(w @ np.exp(12.0 * u))])
-
-
-def lattice(dimensions: int, step: float, radius: float) -> tuple[Float[np.ndarray, "N d"], Float[np.ndarray, " N"]]:
-    """Nodes step·Z^d in a ball, with weights of the standard normal density."""
-    if dimensions == 0:
-        return np.zeros((1, 0)), np.ones(1)
-    ticks = step * (np.arange(-int(radius / step), int(radius / step)) + OFFSET)
-    z = np.stack(np.meshgrid(*[ticks] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
-    square = (z**2).sum(axis=1)
-    inside = square <= radius**2
-    w = np.exp(-0.5 * square[inside])
-    return z[inside], w / w.sum()
-
-
-def nodes_in_ball(dimensions: int, step: float, radius: float) -> float:
-    """About how many nodes `lattice` has."""
-    return math.pi ** (dimensions / 2) / math.gamma(dimensions / 2 + 1) * (radius / step) ** dimensions
+    density = w @ (u + 1e-3) ** -0.5  # at 0, or nearly so
+    return np.array([np.log(mean), w @ u**2, w @ u**4, w @ e, w @ e**4, density, 1e-2 * np.log(w @ np.exp(12.0 * u))])

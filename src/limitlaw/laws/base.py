@@ -1,10 +1,11 @@
 """What every law can say: density, distribution function, quantiles, moments, samples, and the error of each."""
 
 import abc
+import functools
 import math
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,8 @@ from jaxtyping import Array, Complex, Float
 from limitlaw.arguments import one_of, require_float64
 from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate
+
+Derived = TypeVar("Derived", bound="Law")
 
 KINDS = ("exact", "quadrature", "sampled")
 
@@ -28,9 +31,12 @@ class Atoms(NamedTuple):
 class Law(abc.ABC):
     """The distribution of a random array Y of `shape`: () for one number, (s,) for s tokens jointly.
 
-    `kind` says where its figures come from: "exact", "quadrature", or "sampled", where `law.error` has a standard
-    error for each, under the same name: `law.error.pdf(x)`. `beyond` lists what lies beyond Theorem 3.1.
+    `kind` says where its figures come from: "exact" (closed forms), "quadrature", or "sampled". `law.error` has the error
+    of each figure, under the same name: `law.error.pdf(x)`. `beyond` lists what lies beyond Theorem 3.1.
     """
+
+    _other: Callable[[], "Law"] | None = None
+    _poles: tuple[float, ...] = ()  # where the density of one number is infinite
 
     def __init__(self, shape: tuple[int, ...], kind: str, beyond: tuple[str, ...]) -> None:
         require_float64(type(self).__name__)
@@ -40,16 +46,36 @@ class Law(abc.ABC):
 
     @property
     def error(self) -> "Errors":
-        """The standard error of each figure, under the figure's name; zero for what is not sampled."""
+        """The error of each figure, under the figure's name: one standard error, and that of quadratures; 0 if exact."""
         return Errors(self)
+
+    def compared_with(self: Derived, other: Callable[[], "Law"]) -> Derived:
+        """This law, with errors from its difference to `other()`: the same law by another rule, made when it is needed."""
+        self._other = functools.cache(other)
+        return self
+
+    def _alike(self, law: Derived, derive: Callable[[Any], "Law"]) -> Derived:
+        """`law`, made from this one, compared with what `derive` makes from the other law, if there is one."""
+        other = self._other
+        return law if other is None else law.compared_with(lambda: derive(other()))
 
     def pdf(self, x: Any) -> Float[Array, "..."]:
         """Density at x, of shape (…, *shape) → (…). Where the law has atoms: of the part without them."""
-        return self._pdf(self._points("x", x)).value
+        x = self._points("x", x)
+        return self._at_poles(x, jnp.inf, self._pdf(x).value)
 
     def logpdf(self, x: Any) -> Float[Array, "..."]:
         """Log density at x, of shape (…, *shape) → (…)."""
-        return self._logpdf(self._points("x", x)).value
+        x = self._points("x", x)
+        return self._at_poles(x, jnp.inf, self._logpdf(x).value)
+
+    def with_pole(self: Derived) -> Derived:
+        """This law of one number, of which it is known that its density is infinite at 0."""
+        self._poles = (0.0,)
+        return self
+
+    def _at_poles(self, x: Array, there: float, elsewhere: Any) -> Any:
+        return jnp.where(jnp.isin(x, jnp.array(self._poles)), there, elsewhere) if self._poles else elsewhere
 
     def cdf(self, x: Any) -> Float[Array, "..."]:
         """P(Y ≤ x)."""
@@ -101,7 +127,16 @@ class Law(abc.ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the law to a .npz file that `load` reads, bit for bit, without pickle."""
-        storage.write(path, type(self).__name__, {"kind": self.kind, "beyond": self.beyond}, *self._content())
+        storage.write(path, *self._stored())
+
+    def _stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and arrays of a file, the other law that errors come from included."""
+        header, arrays = self._content()
+        header = {"law": type(self).__name__, "kind": self.kind, "beyond": self.beyond, "poles": self._poles, **header}
+        if self._other is None:
+            return header, arrays
+        other, more = self._other()._stored()
+        return {**header, "other": other}, {**arrays, **{f"other.{name}": array for name, array in more.items()}}
 
     @abc.abstractmethod
     def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
@@ -186,66 +221,88 @@ class Law(abc.ABC):
 
 
 class Errors:
-    """Standard errors of a law's figures: each method is named as the figure and takes the same arguments."""
+    """Errors of a law's figures: each method is named as the figure and takes the same arguments."""
 
     def __init__(self, law: Law) -> None:
         self._law = law
 
+    def _of(self, figure: Callable[[Law], Estimate]) -> Any:
+        """The error that the figure states itself, and the difference to the law by another rule."""
+        estimate = figure(self._law)
+        error = estimate.error()
+        if self._law._other is None:
+            return error
+        value, other = estimate.value, figure(self._law._other()).value
+        difference = jnp.where(value == other, 0.0, jnp.abs(value - jnp.where(value == other, 0.0, other)))
+        return jnp.hypot(error, difference)
+
     def pdf(self, x: Any) -> Float[Array, "..."]:
         """Of the density."""
-        return self._law._pdf(self._law._points("x", x)).error()
+        x = self._law._points("x", x)
+        return self._law._at_poles(x, 0.0, self._of(lambda law: law._pdf(x)))
 
     def logpdf(self, x: Any) -> Float[Array, "..."]:
         """Of the log density."""
-        return self._law._logpdf(self._law._points("x", x)).error()
+        x = self._law._points("x", x)
+        return self._law._at_poles(x, 0.0, self._of(lambda law: law._logpdf(x)))
 
     def cdf(self, x: Any) -> Float[Array, "..."]:
         """Of P(Y ≤ x)."""
-        return self._law._cdf(self._law._numbers("cdf", "x", x)).error()
+        x = self._law._numbers("cdf", "x", x)
+        return self._of(lambda law: law._cdf(x))
 
     def sf(self, x: Any) -> Float[Array, "..."]:
         """Of P(Y > x)."""
-        return self._law._sf(self._law._numbers("sf", "x", x)).error()
+        x = self._law._numbers("sf", "x", x)
+        return self._of(lambda law: law._sf(x))
 
     def ppf(self, q: Any) -> Float[Array, "..."]:
         """Of the quantile: the error of the cdf there over the density; 0 inside an atom's jump."""
-        return self._law._ppf(self._law._levels(q)).error()
+        q = self._law._levels(q)
+        return self._of(lambda law: law._ppf(q))
 
     def cf(self, t: Any) -> Float[Array, "..."]:
         """Of the characteristic function, in modulus."""
-        return self._law._cf(self._law._points("t", t)).error()
+        t = self._law._points("t", t)
+        return self._of(lambda law: law._cf(t))
 
     def mean(self) -> Float[Array, "..."]:
         """Of the mean."""
-        return self._law._mean().error()
+        return self._of(lambda law: law._mean())
 
     def variance(self) -> Float[Array, "..."]:
         """Of the variance."""
-        return self._law._variance().error()
+        return self._of(lambda law: law._variance())
 
     def covariance(self) -> Float[Array, "..."]:
         """Of each entry of the covariance."""
-        return self._law._covariance().error()
+        return self._of(lambda law: law._covariance())
 
     def kurtosis(self) -> Float[Array, "..."]:
         """Of the excess kurtosis, by the delta method."""
-        return self._law._kurtosis().error()
+        return self._of(lambda law: law._kurtosis())
 
     def moment(self, k: int) -> Float[Array, "..."]:
         """Of E Y^k."""
-        return self._law._moment(_order(k)).error()
+        k = _order(k)
+        return self._of(lambda law: law._moment(k))
 
     def expect(self, psi: Callable[[Any], Any]) -> Any:
         """Of E ψ(Y)."""
-        return self._law._expect(psi).error()
+        return self._of(lambda law: law._expect(psi))
 
     def entropy(self) -> Float[Array, ""]:
         """Of the entropy."""
-        return self._law._entropy().error()
+        return self._of(lambda law: law._entropy())
 
     def atoms(self) -> Float[Array, " atoms"]:
         """Of the atoms' masses."""
-        return self._law._atoms()[1]
+        atoms, error = self._law._atoms()
+        if self._law._other is None:
+            return error
+        other, _ = self._law._other()._atoms()
+        same = other.masses.shape == atoms.masses.shape
+        return jnp.hypot(error, jnp.abs(atoms.masses - (other.masses if same else 0.0)))
 
 
 def _order(k: object) -> int:

@@ -279,6 +279,5 @@ def with_phi(phi: Nonlinearity, base: Any) -> tuple[dict[str, Any], dict[str, np
             f"{phi.name} is a function of your own and cannot be saved without pickle: save law.base, the law of its "
             "argument, and apply the function after loading"
         )
-    header, arrays = base._content()
-    own = {"law": type(base).__name__, "kind": base.kind, "beyond": base.beyond}
-    return {"phi": known, "base": {**own, **header}}, arrays
+    header, arrays = base._stored()
+    return {"phi": known, "base": header}, arrays

@@ -31,6 +31,7 @@ class Combination(Empirical):
         values = jnp.broadcast_to(self._combined(draws.parameters), (*draws.parameters.shape[:2], *self.shape))
         law = Empirical._grouped(values, draws.weights, self.beyond)
         self._components, self._size = law._components, law._size
+        base._alike(self, lambda other: Combination(self.phi, other, self.kind, self.beyond))
 
     def _combined(self, y: Array) -> Array:
         """φ of the arguments, which lie along the axis before the law's shape."""

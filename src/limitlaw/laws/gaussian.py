@@ -37,7 +37,8 @@ class Gaussian(GaussianMixture):
         """The law of Y[i], again Gaussian."""
         mixture = super().marginal(i)
         mean, covariance = mixture._given
-        return Gaussian(mean.reshape(mixture.shape), covariance[0], self.kind, self.beyond)
+        law = Gaussian(mean.reshape(mixture.shape), covariance[0], self.kind, self.beyond)
+        return self._alike(law, lambda other: other.marginal(i))
 
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header, arrays = super()._content()

@@ -14,6 +14,9 @@ from limitlaw.laws.panels import compressed
 from limitlaw.laws.transform import Transform
 
 
+FLOOR = 1e-60  # variances below are not told from this part of the largest: 1e-30 of a standard deviation
+
+
 @dataclasses.dataclass(frozen=True)
 class Nodes:
     """Variances v (G, N) with weights w (G, N) of row sums one, and weights u (G,) of the rows.
@@ -113,7 +116,15 @@ def head_nodes(variances: Any, heads: Any, weights: Any, groups: Any, shared: An
     if u.shape != (len(v),):
         raise ValueError(f"groups must have shape {(len(v),)}, one weight per row of variances, got shape {u.shape}")
     inner, outer = (shared, heads // shared) if shared > 1 else (heads, 1)
-    return Nodes(v, _normalised("weights", w), _normalised("groups", u), inner, outer)
+    return Nodes(_above_floor(v), _normalised("weights", w), _normalised("groups", u), inner, outer)
+
+
+def _above_floor(v: Any) -> Any:
+    """v, the smallest ones raised to FLOOR of the largest: contours reach so far, and P(|Y| > x) feels it nowhere else."""
+    if is_traced(v):
+        return v
+    least = FLOOR * v.max()
+    return np.where((v > 0) & (v < least), least, v)
 
 
 def _normalised(name: str, w: Any) -> Any:

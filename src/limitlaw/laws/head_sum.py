@@ -34,6 +34,8 @@ class HeadSum(Law):
     `shared` = g > 1: heads share keys and values in H/g sets of g. A row of `variances` is then one draw of those and
     `groups` its weight: φ_H(t) = (Σ_r u_r (Σ_k w_rk exp(−t² v_rk/(2H)))^g)^{H/g}.
 
+    `narrow`: v has a density like v^{−1/2} at 0, as for heads of dimension 1: the density of a single one is ∞ at 0.
+
     Densities and tails are contour integrals, see `limitlaw.laws.contours`: 14 digits relative to the largest
     integrand, which is also that of the figure unless the mixing law has a rare part very much wider than the rest.
     """
@@ -47,9 +49,11 @@ class HeadSum(Law):
         kind: str | None = None,
         beyond: tuple[str, ...] = (),
         shared: Any = 1,
+        narrow: Any = False,
     ) -> None:
         nodes = head_nodes(variances, heads, weights, groups, shared)
-        self.heads, self.shared = int(heads), int(shared)
+        self.heads, self.shared, self.narrow = int(heads), int(shared), bool(narrow)
+        self._poles = (0.0,) if self.narrow and self.heads == 1 else ()
         default = "quadrature" if weights is not None else "sampled" if nodes.variances.size > 1 else "exact"
         super().__init__((), kind or default, beyond)
         self._inversion = Inversion(nodes)
@@ -65,7 +69,10 @@ class HeadSum(Law):
         if self.shared > 1:
             raise ValueError(f"with_heads needs heads that share nothing, got sets of {self.shared}")
         nodes = self._inversion.nodes
-        return HeadSum(nodes.variances, heads, nodes.weights, nodes.groups, self.kind, self.beyond)
+        law = HeadSum(
+            nodes.variances, heads, nodes.weights, nodes.groups, self.kind, self.beyond, narrow=self.narrow
+        )
+        return self._alike(law, lambda other: other.with_heads(heads))
 
     def _estimate(self, figure: Callable[[Inversion], Any]) -> Estimate:
         """A figure with the error that blocks of nodes show: their standard deviation over √blocks."""
@@ -179,7 +186,8 @@ class HeadSum(Law):
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         nodes = self._inversion.nodes
         content = {"variances": nodes.variances, "weights": nodes.weights, "groups": nodes.groups}
-        return {}, {name: np.asarray(a) for name, a in {**content, "heads": self.heads, "shared": self.shared}.items()}
+        numbers = {"heads": self.heads, "shared": self.shared, "narrow": self.narrow}
+        return {}, {name: np.asarray(a) for name, a in {**content, **numbers}.items()}
 
     def _description(self) -> str:
         G, N = self._inversion.nodes.variances.shape

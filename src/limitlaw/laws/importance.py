@@ -11,6 +11,7 @@ scrambled independently, so that every combination is unbiased. The error is the
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -23,7 +24,7 @@ TARGET = 9e-4  # standard error of the log density that is aimed at
 REPLICATES = 16  # independent scramblings
 STUDENT = math.sqrt((REPLICATES - 1) / (REPLICATES - 3))  # the standard deviation of Student's t of so many
 DRAWS, LEAST = 2**13, 2**7  # of all heads in one block of one replicate, and of each head at least
-BLOCKS = 256  # at most
+BLOCKS, BUDGET = 256, 40.0  # at most, and seconds for a point
 COMBINATIONS = 16  # of the draws of different heads
 PILOT, ROUNDS = 2**15, 4  # draws that a proposal is fitted to, and how often at most
 CACHED = 2**23  # Sobol numbers kept for the next point: 64 MiB
@@ -61,8 +62,8 @@ class Draws:
 class JointDensity:
     """f(y) for a function c of `dimensions` normals, with the standard error of log f.
 
-    A point takes from half a second to a minute: blocks of draws are added until the stated error of the logarithm is
-    at most `TARGET`, or `BLOCKS` are used; it says what was reached. Equal calls give equal results.
+    Blocks of draws are added until the stated error of the logarithm is at most `TARGET`, or until `BLOCKS` are used or
+    twice as many would take longer than `BUDGET`; it says what was reached.
     """
 
     def __init__(self, covariance: Covariance, dimensions: int, heads: int, seed: int):
@@ -95,6 +96,7 @@ class JointDensity:
 
     def _estimate(self, y: Float[np.ndarray, " m"]) -> tuple[float, float]:
         """Blocks until the error is small enough: looked at whenever their number has doubled."""
+        start = time.monotonic()
         q, top = self._proposal(y)
         sums = np.zeros(REPLICATES)
         error = math.inf
@@ -102,7 +104,7 @@ class JointDensity:
             sums += self._block(y, q, top, block)
             if (block + 1) & block == 0 and sums.any():
                 error = STUDENT * float(sums.std(ddof=1) / sums.mean()) / math.sqrt(REPLICATES)
-                if error <= TARGET:
+                if error <= TARGET or 2 * (time.monotonic() - start) > BUDGET:
                     break
         mean = sums.mean() / (block + 1)
         return (top + math.log(mean) if mean > 0 else -math.inf), error

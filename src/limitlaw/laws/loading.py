@@ -16,6 +16,7 @@ from limitlaw.laws.pushforward import Pushforward
 from limitlaw.laws.random_kernel import RandomKernel
 
 KINDS = (Combination, Empirical, Gaussian, GaussianMixture, HeadSum, Pushforward, RandomKernel)
+OTHER = "other."  # before the names of arrays of the law that errors come from
 LAWS: dict[str, Any] = {law.__name__: law for law in KINDS}
 
 
@@ -34,4 +35,10 @@ def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     provenance = {"kind": header["kind"], "beyond": tuple(header["beyond"])}
     if "base" in header:
         return law(branches.rebuild(*header["phi"]), rebuilt(header["base"], arrays), **provenance)
-    return law(**arrays, **provenance)
+    own = {name: array for name, array in arrays.items() if not name.startswith(OTHER)}
+    found = law(**own, **provenance)
+    found._poles = tuple(header.get("poles", ()))
+    if "other" not in header:
+        return found
+    rest = {name.removeprefix(OTHER): array for name, array in arrays.items() if name.startswith(OTHER)}
+    return found.compared_with(lambda: rebuilt(header["other"], rest))

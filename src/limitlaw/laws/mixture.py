@@ -102,10 +102,10 @@ class GaussianMixture(Averaged):
             )
         if self.shape and self._whitening[2].any():
             bad = np.flatnonzero(self._whitening[2])
-            rank, m = np.linalg.matrix_rank(np.asarray(self._given[1][bad[0]])), self._given[0].shape[1]
             raise ValueError(
-                f"the joint law has no density: {bad.size} of {len(self._components)} components have a singular "
-                f"covariance (component {bad[0]}: rank {rank} of {m}); law.marginal(i) of fewer entries may have one"
+                f"the joint law has no density in floating point: {bad.size} of {len(self._components)} components "
+                f"have a covariance that is singular to rounding (the first is component {bad[0]}); law.marginal(i) of "
+                "fewer entries may have one"
             )
 
     def _cdf(self, x: Array) -> Estimate:
@@ -230,7 +230,8 @@ class GaussianMixture(Averaged):
             mean = mean[:, positions].reshape(-1, *shape)
             covariance = covariance[:, positions[:, None], positions]
             covariance = covariance if shape else covariance[:, 0, 0]
-        return GaussianMixture(mean, covariance, self._components.weights, self.kind, self.beyond)
+        law = GaussianMixture(mean, covariance, self._components.weights, self.kind, self.beyond)
+        return self._alike(law, lambda other: other.marginal(i))
 
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         mean, covariance = self._given

@@ -6,6 +6,7 @@ from jaxtyping import Float
 DEGREE = 24  # nodes a panel
 TURN = 12.0  # λ times the width of a panel: the interpolation error of e^{λv} is then 1e-15 of its largest value
 SHARES = 64
+FAR = 1e-6  # of the largest v, below which panels are wider: an error of 1e-13, for few nodes over many decades
 NEGLIGIBLE = 60.0  # e^{λv} counts as nothing once it is e^{−60} of the largest
 
 
@@ -42,11 +43,11 @@ def compressed(
 def _edges(low: float, high: float, growth: float) -> np.ndarray:
     """Ends of panels from `low` to `high`."""
     least = TURN / growth if growth > 0 else high
-    low = max(low, high * 2.0**-60)
     edges = [high]
     while edges[-1] > low * (1 - 1e-9):
         at = edges[-1]
-        edges.append(at - min(at / 2, max(least, (high - at) * 2 * TURN / (2 * NEGLIGIBLE))))
+        most = at / 2 if at > FAR * high else 3 * at / 4
+        edges.append(at - min(most, max(least, (high - at) * 2 * TURN / (2 * NEGLIGIBLE))))
     if len(edges) == 2:
         edges[1] = min(edges[1], low)
     return np.array(edges[::-1])

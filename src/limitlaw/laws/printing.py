@@ -8,6 +8,7 @@ import numpy as np
 from limitlaw.laws.base import Law
 
 LEVELS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+INVISIBLE = 5e-13  # relative error that twelve digits do not show
 ENTRIES = 8  # of a joint law, at most
 
 
@@ -39,10 +40,12 @@ def _joint(rows: list[tuple[str, Any, Any]], count: int) -> list[str]:
 
 
 def number(x: float, error: float) -> str:
-    """`x` to the digits that its error leaves: 0.39197 ± 0.00012."""
-    if not error > 0 or not math.isfinite(error) or not math.isfinite(x):
-        return f"{x:.10g}" if error == 0 else f"{x:.6g} ± {error:.2g}"
+    """`x` to the digits that its error leaves: 0.39197 ± 0.00012; twelve where it leaves more."""
+    if error <= INVISIBLE * abs(x):
+        return f"{x:.12g}"
+    if not math.isfinite(error) or not math.isfinite(x):
+        return f"{x:.6g} ± {error:.2g}"
     digits = 1 - math.floor(math.log10(error))
-    if digits < 0 or digits > 12:
+    if digits < 0 or digits > 15:
         return f"{x:.6g} ± {error:.2g}"
     return f"{x:.{digits}f} ± {error:.{digits}f}"

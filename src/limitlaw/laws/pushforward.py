@@ -50,6 +50,7 @@ class Pushforward(Averaged):
         turn = shifts(len(base._components))
         parameters = (mean, sd, turn[:, None] + 0 * mean if self.shape else turn)
         self._components = Components(parameters, base._components.weights, base._components.sampled)
+        base._alike(self, lambda other: Pushforward(self.phi, other, self.kind, self.beyond))
 
     @functools.cached_property
     def _rule(self) -> Rule:

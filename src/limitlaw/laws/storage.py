@@ -11,15 +11,9 @@ FORMAT = 1
 HEADER = "limitlaw"
 
 
-def write(
-    path: str | os.PathLike[str],
-    name: str,
-    provenance: dict[str, Any],
-    header: dict[str, Any],
-    arrays: dict[str, np.ndarray],
-) -> None:
-    """Write one law, under its class's name."""
-    text = json.dumps({"format": FORMAT, "law": name, **provenance, **header})
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write one law."""
+    text = json.dumps({"format": FORMAT, **header})
     with open(path, "wb") as file:  # a file, not a name, to which NumPy would add ".npz"
         np.savez(file, **{HEADER: np.array(text)}, **arrays)  # type: ignore[arg-type]
 

@@ -1,33 +1,81 @@
 """A discrete law with many nodes replaced by one with few, on which smooth functions have the same mean."""
 
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
-BINS = 4096
+from limitlaw.arguments import frozen, is_traced
 
 
-def compressed(
-    v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], bins: int = BINS
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Nodes and weights of at most 2·bins nodes: in each of `bins` equal intervals the two-point Gauss rule.
+class Bins(NamedTuple):
+    """Intervals between 0 and the largest node: equal ones within an octave, `top` in the highest, then half as many
+    in each lower one, `least` at least, for so many `octaves`."""
 
-    It keeps mass, mean, variance and third moment of every interval, so that E f errs by E |f⁗| width⁴/4! at most: with
-    4,096 intervals exp(λ v) keeps ten digits up to λ·range = 40.
+    top: int
+    least: int
+    octaves: int
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many intervals each octave has; below the last there is one more."""
+        return np.maximum(self.top >> np.minimum(np.arange(self.octaves), 62), self.least)
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return int(self.counts.sum()) + 1
+
+    def place(self, v: Any, xp: Any) -> Any:
+        """The interval of each node v ≥ 0."""
+        share = v / xp.where(v.max() > 0, v.max(), 1.0)
+        mantissa, exponent = xp.frexp(share)  # share = mantissa 2^exponent, ½ ≤ mantissa < 1
+        one = mantissa == 0.5  # the largest node is the upper end of the highest octave
+        octave = xp.where(one, 1 - exponent, -exponent)
+        within = xp.where(one, 1.0, 2 * mantissa - 1)
+        below = (octave >= self.octaves) | (share == 0)
+        k = xp.clip(octave, 0, self.octaves - 1)
+        counts, starts = xp.asarray(self.counts), xp.asarray(np.cumsum(self.counts) - self.counts)
+        inside = starts[k] + xp.minimum((within * counts[k]).astype(int), counts[k] - 1)
+        return xp.where(below, self.size - 1, inside)
+
+
+FINE, TRACED = Bins(2048, 64, 1100), Bins(1024, 32, 40)  # 1,100 octaves are all that floats have
+
+
+def compressed(v: Any, w: Any) -> tuple[Any, Any]:
+    """Nodes v ≥ 0 and weights, as two nodes for each of some thousand intervals: its two-point Gauss rule.
+
+    It keeps mass, mean, variance and third moment of every interval, so that E f errs by E |f⁗| width⁴/4320: exp(λ v)
+    keeps ten digits up to λ·max v = 80, and since intervals shrink towards 0, f(v) = e^{−λv} keeps them for every λ.
     """
-    low, high = float(v.min()), float(v.max())
-    if len(v) <= 2 * bins or high <= low:
+    still = frozen(v)
+    traced = is_traced(still)
+    bins = TRACED if traced else FINE
+    if len(v) <= 2 * bins.top:
         return v, w
-    place = np.minimum(((v - low) * (bins / (high - low))).astype(int), bins - 1)
-    mass = np.bincount(place, w, bins)
-    there = mass > 0
-    mean = np.bincount(place, w * v, bins)[there] / mass[there]
-    centred = v - mean[np.cumsum(there)[place] - 1]
-    second, third = (np.bincount(place, w * centred**k, bins)[there] / mass[there] for k in (2, 3))
-    spread = np.sqrt(second)
-    real = spread > 1e-9 * (high - low) / bins
-    skew = np.where(real, third / np.where(real, spread**3, 1.0), 0.0)
-    root = np.sqrt(1 + 0.25 * skew**2)
+    xp: Any = jnp if is_traced(v) or is_traced(w) else np
+    place = bins.place(still, jnp if traced else np)
+    if traced:
+        count = bins.size
+    else:
+        kept, place = np.unique(place, return_inverse=True)
+        count = len(kept)
+
+    def total(x: Any) -> Any:
+        return np.bincount(place, x, count) if xp is np else jax.ops.segment_sum(x, place, count)
+
+    mass = total(w)
+    safe = xp.where(mass > 0, mass, 1.0)
+    mean = total(w * v) / safe
+    centred = v - mean[place]
+    second, third = (total(w * centred**k) / safe for k in (2, 3))
+    real = second > (1e-12 * mean) ** 2  # more than the rounding of equal nodes
+    spread = xp.where(real, xp.sqrt(xp.where(real, second, 1.0)), 0.0)
+    skew = xp.where(real, third / xp.where(real, spread**3, 1.0), 0.0)
+    root = xp.sqrt(1 + 0.25 * skew**2)
     up, down = 0.5 * skew + root, 0.5 * skew - root  # nodes of the Gauss rule for mean 0, variance 1 and this skewness
-    nodes = np.concatenate([mean + spread * up, mean + spread * down])
-    weights = np.concatenate([mass[there] * -down, mass[there] * up]) / np.tile(up - down, 2)
-    return np.clip(nodes, low, high), weights
+    nodes = xp.concatenate([mean + spread * up, mean + spread * down])
+    weights = xp.concatenate([mass * -down, mass * up]) / xp.concatenate([up - down] * 2)
+    return xp.maximum(nodes, 0.0), weights

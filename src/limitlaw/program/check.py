@@ -6,7 +6,6 @@ Definition 3.1, Assumption 3.1, Theorem 3.1; Yang (2019) for 1/n scaling; Hron e
 
 from collections.abc import Callable, Iterator
 
-from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.program import ops, shapes
 from limitlaw.program.dependence import LINEAR, terms
 from limitlaw.program.facts import Program, is_drawn
@@ -45,29 +44,24 @@ def bounded_inputs(program: Program) -> Iterator[Finding]:
         yield Finding(rule, Verdict.HOLDS)
 
 
-_SMOOTH_APPLY = ("softmax", "add", "subtract", "multiply", "negative", "abs", "matmul", "rsqrt")
-
-
 def pseudo_lipschitz(program: Program) -> Iterator[Finding]:
     """All nonlinearities are pseudo-Lipschitz."""
     rule = "pseudo-Lipschitz nonlinearities"
-    facts: dict[str, bool | None] = {}
+    facts: dict[tuple[str, bool | None], None] = {}  # a name may stand for several functions
     for v in program.values:
         if isinstance(v.op, ops.Map):
-            facts[v.op.phi.name] = v.op.phi.pseudo_lipschitz
+            facts[v.op.phi.name, v.op.phi.pseudo_lipschitz] = None
         if isinstance(v.op, ops.Apply) and not all(isinstance(u.op, ops.Constant) for u in v.op.args):
-            f = v.op.f
-            known = f.pseudo_lipschitz if isinstance(f, Nonlinearity) else v.op.name in _SMOOTH_APPLY or None
-            facts[v.op.name] = known
-    failing = [name for name, fact in facts.items() if fact is False]
-    unknown = [name for name, fact in facts.items() if fact is None]
+            facts[v.op.name, v.op.pseudo_lipschitz] = None
+    failing = [name for name, fact in facts if fact is False]
+    unknown = [name for name, fact in facts if fact is None]
     if failing:
         why = f"{', '.join(failing)} is not pseudo-Lipschitz"
         yield Finding(rule, Verdict.BEYOND, why, (), "a nonlinearity that is not pseudo-Lipschitz")
     if unknown:
         yield Finding(rule, Verdict.UNKNOWN, f"{', '.join(unknown)}: not known for this function")
     if not failing and not unknown:
-        yield Finding(rule, Verdict.HOLDS, ", ".join(facts))
+        yield Finding(rule, Verdict.HOLDS, ", ".join(name for name, _ in facts))
 
 
 def one_layer_of_scores(program: Program) -> Iterator[Finding]:

@@ -46,14 +46,23 @@ def made_by(matrix: Matrix, shape: Shape) -> Members:
     return np.broadcast_to(np.eye(count, dtype=bool).reshape(*family, count), (*_sizes(shape), count))
 
 
-def depends(value: Value, matrix: Matrix, through_numbers: bool) -> Members:
-    """The members of `matrix` that each entry of `value` depends on, counting scores and averages if so asked."""
+def entries(vectors: Value) -> Members:
+    """For each of a batch of initial vectors, itself."""
+    count = math.prod(_sizes(vectors.shape))
+    return np.eye(count, dtype=bool).reshape(*_sizes(vectors.shape), count)
+
+
+def depends(value: Value, source: Matrix | Value, through_numbers: bool) -> Members:
+    """The members of `source`, a family of matrices or initial vectors, that each entry of `value` depends on,
+    counting scores and averages if so asked."""
     arrays: dict[Value, Members] = {}
-    count = math.prod(_sizes(matrix.shape))
+    count = math.prod(_sizes(source.shape))
     for v in ancestors([value]):
         arrays[v] = _inherited(v, arrays, count, through_numbers)
-        if isinstance(v.op, MatMul) and v.op.matrix is matrix:
-            arrays[v] = arrays[v] | made_by(matrix, v.shape)
+        if v is source:
+            arrays[v] = arrays[v] | entries(v)
+        elif isinstance(v.op, MatMul) and v.op.matrix is source:
+            arrays[v] = arrays[v] | made_by(v.op.matrix, v.shape)
     return arrays[value]
 
 

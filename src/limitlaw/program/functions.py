@@ -115,6 +115,8 @@ def _check_coordinatewise(phi: Nonlinearity, w: Wide) -> None:
 
 def apply(f: Callable[..., Any], *args: Any) -> Scalars:
     """f of whole arrays of numbers: any function that jax.numpy can evaluate."""
+    if isinstance(f, Nonlinearity):
+        return whole(f.name, f, *args, pseudo_lipschitz=f.pseudo_lipschitz)
     name = getattr(f, "__name__", "f")
     return whole("f" if name == "<lambda>" else name, f, *args)
 
@@ -128,9 +130,12 @@ def softmax(p: Scalars, mask: Any = None) -> Scalars:
     if not p.ndim:
         raise ValueError("softmax needs a last axis to sum over, got numbers without batch axes")
     if mask is None:
-        return Scalars(ops.Apply(_softmax, (p,), 1, "softmax"), p.shape)
-    visible = scalars(_visible(mask, p.shape))
-    return Scalars(ops.Apply(_masked_softmax, (p, visible), 1, "softmax"), p.shape)
+        return _rows_of_weights(_softmax, p)
+    return _rows_of_weights(_masked_softmax, p, scalars(_visible(mask, p.shape)))
+
+
+def _rows_of_weights(f: Callable[..., Any], p: Scalars, *mask: Scalars) -> Scalars:
+    return Scalars(ops.Apply(f, (p, *mask), 1, "softmax", structure="softmax", pseudo_lipschitz=True), p.shape)
 
 
 def _softmax(p: jax.Array) -> jax.Array:

@@ -118,10 +118,16 @@ class _Places:
         if isinstance(v.op, ops.MatMul):
             return self._has_own(v.op.matrix, place) and self.follow(v.op.x, place, exposed=False)
         if isinstance(v.op, ops.Dot):  # scores of different heads are independent if one of their factors is
-            (q, i), (k, j) = sources
-            sides = ((True, False), (False, True))
-            return any(self.follow(q, i, first) and self.follow(k, j, second) for first, second in sides)
+            return any(self._follow_factors(sources, exposed) for exposed in ((True, False), (False, True)))
         return all(self.follow(u, p, exposed) for u, p in sources)
+
+    def _follow_factors(self, sources: "Sources", exposed: tuple[bool, bool]) -> bool:
+        """Can both factors of a dot product be followed? If not, nothing of the attempt is kept."""
+        before = dict(self.found), set(self._exposed)
+        if all(self.follow(v, place, side) for (v, place), side in zip(sources, exposed, strict=True)):
+            return True
+        self.found, self._exposed = before
+        return False
 
     def _has_own(self, matrix: Matrix, place: int) -> bool:
         """Has each head its own matrix, of the same scale?"""
@@ -138,6 +144,8 @@ Sources = list[tuple[Value, int]]
 def _sources(v: Value, op: Any, place: int) -> Sources | None:
     """What an instruction reads, and where the axis is there; None where it cannot be followed."""
     match op:
+        case ops.Rotary() if np.ndim(op.positions) >= place and np.shape(op.positions)[-place] != 1:
+            return None  # positions that may differ between heads
         case ops.MatMul() | ops.Rotary() | ops.Scale() | ops.Add() | ops.Map() | ops.Apply(core=0) | ops.Average():
             return [(u, place) for u in op.inputs]
         case ops.Apply(core=1):

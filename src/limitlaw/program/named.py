@@ -15,7 +15,7 @@ def _write(function: Nonlinearity, w: Kind) -> Kind:
     if isinstance(w, Wide):
         return coordinatewise(function, w)
     if isinstance(w, Scalars):
-        return elementwise(function.name, function, w)
+        return elementwise(function.name, function, w, pseudo_lipschitz=function.pseudo_lipschitz)
     raise TypeError(f"{function.name} acts on a Wide or on Scalars of a program, got {type(w).__name__}")
 
 
@@ -93,4 +93,4 @@ def rsqrt(p: Scalars) -> Scalars:
     """p^{-1/2} of numbers, for norms: `c * rsqrt(average(c * c) + eps)`."""
     if not isinstance(p, Scalars):
         raise TypeError(f"rsqrt acts on Scalars, got {type(p).__name__}")
-    return elementwise("rsqrt", lax.rsqrt, p)
+    return elementwise("rsqrt", lax.rsqrt, p, pseudo_lipschitz=True)  # on numbers that stay away from 0

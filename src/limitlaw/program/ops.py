@@ -170,13 +170,18 @@ class Average(Op):
 class Apply(Op):
     """f(p₁, …), a function of whole arrays of numbers.
 
-    `core` says how many trailing axes f mixes: 0 for elementwise, 1 for rows (softmax), None for all.
+    `core` says how many trailing axes f mixes: 0 for elementwise, 1 for rows (softmax), None for all. What is known of
+    f is said by whoever writes the instruction, never read off its name. `structure`: "affine" in all arguments that
+    are not constants, "softmax" over the last axis (of the tokens where a second argument, the mask, is positive), or
+    None. `pseudo_lipschitz`: as for a nonlinearity, None for unknown.
     """
 
     f: Callable[..., Any]
     args: tuple[Value, ...]
     core: int | None
     name: str
+    structure: str | None = None
+    pseudo_lipschitz: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

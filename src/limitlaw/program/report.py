@@ -47,7 +47,7 @@ class Report:
     @property
     def beyond(self) -> tuple[str, ...]:
         """Labels of what lies beyond the theorem, for the results."""
-        return tuple(f.label for f in self.findings if f.verdict is Verdict.BEYOND)
+        return tuple(dict.fromkeys(f.label for f in self.findings if f.verdict is Verdict.BEYOND))
 
     def __getitem__(self, rule: str) -> Finding:
         """The finding of the rule whose name starts with `rule`; the gravest if there are several."""

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from limitlaw.arguments import is_traced
 from limitlaw.program import ops
-from limitlaw.program.dependence import LINEAR, Members, depends, made_by, spread, terms
+from limitlaw.program.dependence import LINEAR, Members, depends, entries, made_by, spread, terms
 from limitlaw.program.facts import Program
 from limitlaw.program.graph import ancestors
 from limitlaw.program.ops import MatMul, Matrix, Value
@@ -16,7 +17,8 @@ LIMIT = "scores have a limit"
 
 
 def scores_have_a_limit(program: Program) -> Iterator[Finding]:
-    """Every pair of terms of a dot product in a wide space needs a matrix that is fresh to the other factor."""
+    """Every pair of terms of a dot product in a wide space needs a matrix, or a centred initial vector, that is fresh
+    to the other factor."""
     clean = True
     for dot, op in program.dots:
         if op.scaling == "linear" or not op.dim.wide:
@@ -32,7 +34,11 @@ def scores_have_a_limit(program: Program) -> Iterator[Finding]:
 
 
 def _pair(program: Program, dot: Value, op: ops.Dot, left: Value, right: Value) -> Finding | None:
-    """The verdict for two terms: None where one is W x with W in no ancestor of x or of the other factor."""
+    """The verdict for two terms: None where one is W x with W in no ancestor of x or of the other factor.
+
+    A centred initial vector b that is independent of the other factor will do as well: given that factor g, a score
+    n^{-1/2} bᵀg is N(0, σ_b² |g|²/n), as it is for W x. So biases of queries and keys have scores with a limit.
+    """
     sides = [(op.q, left, op.k, right), (op.k, right, op.q, left)]
     if any(_fresh(*side, through_numbers=True) for side in sides):
         return None
@@ -45,7 +51,10 @@ def _pair(program: Program, dot: Value, op: ops.Dot, left: Value, right: Value) 
         W = program.name(*shared)
         why = f"{p}: both factors are made with {W}, so that its mean grows like √n·E[Z Z']; use scaling='linear'"
     elif not isinstance(left.op, MatMul) and not isinstance(right.op, MatMul):
-        why = f"{p}: {pair} are Nonlin outputs or initial vectors; multiply one of them by a fresh Matrix"
+        why = (
+            f"{p}: {pair} are Nonlin outputs or initial vectors, neither of them an initial vector of mean 0 that is "
+            "independent of the other; multiply one of them by a fresh Matrix"
+        )
     else:
         why = (
             f"{p}: the matrices of {pair} also made the vectors that they meet; use a fresh Matrix or scaling='linear'"
@@ -59,6 +68,8 @@ def _own(term: Value) -> list[Matrix]:
 
 def _fresh(factor: Value, term: Value, other: Value, other_term: Value, through_numbers: bool) -> bool:
     """Is `term` W x with no member of W that made it among the ancestors of x or of the other term?"""
+    if isinstance(term.op, ops.Initial):
+        return _is_centred(term.op) and _independent_vector(factor, term, other, other_term)
     if not isinstance(term.op, MatMul):
         return False
     W, x = term.op.matrix, term.op.x
@@ -72,6 +83,21 @@ def _fresh(factor: Value, term: Value, other: Value, other_term: Value, through_
     mine = spread(factor, {term: own})
     theirs = spread(other, {other_term: depends(other_term, W, through_numbers)})
     return not bool((_over_tokens(mine) & _over_tokens(theirs)).any())
+
+
+def _is_centred(op: ops.Initial) -> bool:
+    return not is_traced(op.mean) and not np.any(op.mean)
+
+
+def _independent_vector(factor: Value, term: Value, other: Value, other_term: Value) -> bool:
+    """Are the initial vectors `term` that enter one factor uncorrelated with all that the other depends on?"""
+    if term not in ancestors([other_term]):
+        return True
+    cov = term.op.cov  # type: ignore[attr-defined]
+    correlated = np.ones(cov.shape, bool) if is_traced(cov) else cov != 0
+    mine = spread(factor, {term: entries(term)})
+    theirs = spread(other, {other_term: depends(other_term, term, through_numbers=True)})
+    return not bool(((_over_tokens(mine).astype(int) @ correlated > 0) & _over_tokens(theirs)).any())
 
 
 def _over_tokens(array: Members) -> Members:

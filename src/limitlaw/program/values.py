@@ -6,7 +6,7 @@ Operators write instructions; shapes and spaces are checked as the instruction i
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import jax.numpy as jnp
@@ -95,22 +95,27 @@ class Scalars(Indexable):
     """A batch of numbers: scores, averages, and functions of them."""
 
     def __add__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Wide) else elementwise("add", jnp.add, self, other)
+        return NotImplemented if isinstance(other, Wide) else _affine("add", jnp.add, self, other)
 
     def __sub__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Wide) else elementwise("subtract", jnp.subtract, self, other)
+        return NotImplemented if isinstance(other, Wide) else _affine("subtract", jnp.subtract, self, other)
 
     def __mul__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Wide) else elementwise("multiply", jnp.multiply, self, other)
+        return (
+            NotImplemented if isinstance(other, Wide) else _bilinear(elementwise, "multiply", jnp.multiply, self, other)
+        )
 
     def __truediv__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Wide) else elementwise("divide", jnp.divide, self, other)
+        if isinstance(other, Wide):
+            return NotImplemented
+        divisor = scalars(other, "an argument of divide")
+        return (_affine if is_constant(divisor) else elementwise)("divide", jnp.divide, self, divisor)
 
     def __pow__(self, other: Any) -> "Scalars":
         return elementwise("power", jnp.power, self, other)
 
     def __rsub__(self, other: Any) -> "Scalars":
-        return elementwise("subtract", jnp.subtract, other, self)
+        return _affine("subtract", jnp.subtract, other, self)
 
     def __rtruediv__(self, other: Any) -> "Scalars":
         return elementwise("divide", jnp.divide, other, self)
@@ -118,18 +123,20 @@ class Scalars(Indexable):
     __radd__, __rmul__ = __add__, __mul__
 
     def __neg__(self) -> "Scalars":
-        return elementwise("negative", jnp.negative, self)
+        return _affine("negative", jnp.negative, self)
 
     def __abs__(self) -> "Scalars":
-        return elementwise("abs", jnp.abs, self)
+        return elementwise("abs", jnp.abs, self, pseudo_lipschitz=True)
 
     def __matmul__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Wide | Matrix) else whole("matmul", jnp.matmul, self, other)
+        if isinstance(other, Wide | Matrix):
+            return NotImplemented
+        return _bilinear(whole, "matmul", jnp.matmul, self, other)
 
     def __rmatmul__(self, other: Any) -> "Scalars":
         if isinstance(other, Matrix):
             raise TypeError("a Matrix multiplies vectors of a program, got Scalars")
-        return whole("matmul", jnp.matmul, other, self)
+        return _bilinear(whole, "matmul", jnp.matmul, other, self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -289,18 +296,36 @@ def coordinatewise(phi: Nonlinearity, *args: Value) -> Wide:
     return Wide(ops.Map(phi, args), shape, dim)
 
 
-def elementwise(name: str, f: Any, *args: Any) -> Scalars:
-    """f of numbers, entry by entry with broadcasting."""
+def elementwise(name: str, f: Any, *args: Any, **known: Any) -> Scalars:
+    """f of numbers, entry by entry with broadcasting. `known`: fields of `ops.Apply` that say what is known of f."""
     values = tuple(scalars(a, f"an argument of {name}") for a in args)
     shape = shapes.broadcast(name, *(v.shape for v in values))
     if shapes.of_function(name, f, *(v.shape for v in values)) != shape:
         raise ValueError(f"{name} must act entry by entry on shape {shape}")
-    return Scalars(ops.Apply(f, values, 0, name), shape)
+    return Scalars(ops.Apply(f, values, 0, name, **known), shape)
 
 
-def whole(name: str, f: Any, *args: Any) -> Scalars:
-    """f of whole arrays of numbers."""
+def whole(name: str, f: Any, *args: Any, **known: Any) -> Scalars:
+    """f of whole arrays of numbers. `known`: as for `elementwise`."""
     values = tuple(scalars(a, f"an argument of {name}") for a in args)
     if any(shapes.is_infinite(v.shape) for v in values):
         raise ValueError(f"{name} cannot mix an infinite axis; softmax and elementwise functions can have one")
-    return Scalars(ops.Apply(f, values, None, name), shapes.of_function(name, f, *(v.shape for v in values)))
+    shape = shapes.of_function(name, f, *(v.shape for v in values))
+    return Scalars(ops.Apply(f, values, None, name, **known), shape)
+
+
+def is_constant(value: Scalars) -> bool:
+    """Are these given numbers?"""
+    return isinstance(value.op, ops.Constant)
+
+
+def _affine(name: str, f: Any, *args: Any) -> Scalars:
+    return elementwise(name, f, *args, structure="affine", pseudo_lipschitz=True)
+
+
+def _bilinear(write: Callable[..., Scalars], name: str, f: Any, *args: Any) -> Scalars:
+    """A product of numbers: affine where one factor is given."""
+    factors = [scalars(a, f"an argument of {name}") for a in args]
+    return write(
+        name, f, *factors, structure="affine" if any(map(is_constant, factors)) else None, pseudo_lipschitz=True
+    )

@@ -1,0 +1,175 @@
+"""Random scores that matter through softmax only: which they are is read off the program, their law off the kernels."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.arguments import frozen, is_traced
+from limitlaw.engines import linear
+from limitlaw.engines.evaluate import Limit
+from limitlaw.engines.infinite import InfiniteDraw
+from limitlaw.numerics.factors import orthonormalise
+from limitlaw.program import ops
+from limitlaw.program.facts import stays_random
+from limitlaw.program.ops import Value
+from limitlaw.program.shapes import finite_shape
+from limitlaw.program.values import Scalars, Wide
+
+EQUAL = 1e-13  # of the largest score, below which a difference is rounding
+
+AFFINE = (ops.Index, ops.Reshape, ops.Transpose, ops.Stack, ops.Sum)  # of numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftmaxScores:
+    """Scores ℓ = a + B z, z standard normal, and the places in ℓ of those that each softmax sees.
+
+    softmax ignores a common shift, so that only differences within a row matter; masked scores do not.
+    """
+
+    a: Any
+    B: Any
+    rows: tuple[np.ndarray, ...]
+
+    @functools.cached_property
+    def distinct(self) -> list[np.ndarray]:
+        """Of each row one place for every different score, rows with a single one left out."""
+        a, B = frozen(self.a), frozen(self.B)
+        if is_traced(a) or is_traced(B):
+            return [row for row in self.rows if len(row) > 1]
+        found = [_different(a, B, row) for row in self.rows]
+        return [row for row in found if len(row) > 1]
+
+    @functools.cached_property
+    def directions(self) -> Any:
+        """Orthonormal rows that span the directions of z on which differences of scores depend, steepest first."""
+        B = frozen(self.B)
+        steps = [B[row[1:]] - B[row[0]] for row in self.distinct]
+        if not steps:
+            return np.zeros((0, B.shape[1]))
+        D = jnp.concatenate(steps)
+        _, C, Q = orthonormalise(D, jnp.zeros((0, B.shape[1])))
+        if is_traced(Q):
+            return Q
+        Q = np.asarray(Q)[np.diagonal(np.asarray(C)) > 0]
+        return np.linalg.svd(np.asarray(D) @ Q.T, full_matrices=False)[2] @ Q
+
+    @property
+    def steepness(self) -> float:
+        """The largest standard deviation of a difference of two scores of a row."""
+        B = frozen(self.B)
+        return float(max(np.linalg.norm(B[row][:, None] - B[row], axis=-1).max() for row in self.distinct))
+
+    def one_row(self, most: int) -> tuple[Any, Any] | None:
+        """a and B of the different scores, where they are of one row and at most so many."""
+        if len(self.distinct) != 1 or len(self.distinct[0]) > most:
+            return None
+        (row,) = self.distinct
+        return self.a[row], self.B[row]
+
+
+def _different(a: Float[np.ndarray, " m"], B: Float[np.ndarray, "m r"], row: np.ndarray) -> np.ndarray:
+    """The places of a row whose score is not that of an earlier place."""
+    scores = np.concatenate([a[row, None], B[row]], axis=1)
+    tolerance = EQUAL * np.abs(scores).max(initial=0)
+    kept: list[int] = []
+    for i, score in enumerate(scores):
+        if not kept or np.abs(scores[kept] - score).max(axis=1).min() > tolerance:
+            kept.append(i)
+    return row[kept]
+
+
+def softmax_scores(program: Limit) -> SoftmaxScores | None:
+    """The scores of a program in which everything random is normal; None where they matter other than through softmax."""
+    values = program.static.plan.values
+    arguments = _arguments(values, program.static.plan.outputs)
+    if arguments is None:
+        return None
+    r = len(program.recipe)
+    points = np.concatenate([np.zeros((1, r)), np.eye(r)])
+    scores = program.read(_numbers, points)
+    rows = [place for softmax, start in arguments for place in _seen(softmax, start)]
+    return SoftmaxScores(scores[0], (scores[1:] - scores[0]).T, tuple(rows))
+
+
+def _numbers(draw: InfiniteDraw) -> Float[Array, " m"]:
+    """All random arguments of softmax, one after the other."""
+    arguments = _arguments(draw.plan.values, draw.plan.outputs)
+    assert arguments is not None
+    return jnp.concatenate([draw.numbers[softmax.op.args[0]].reshape(-1) for softmax, _ in arguments])
+
+
+def _arguments(values: Sequence[Value], outputs: Sequence[Value]) -> list[tuple[Any, int]] | None:
+    """Each softmax of random scores, and where its argument starts among all; None where scores matter otherwise."""
+    random = _depending_on_scores(values)
+    found: list[Any] = []
+    seen: set[Value] = set()
+    stack = list(outputs)
+    while stack:
+        v = stack.pop()
+        if v in seen or v not in random:
+            continue
+        seen.add(v)
+        if isinstance(v.op, ops.Apply) and v.op.structure == "softmax":
+            if not _is_affine(v.op.args[0], random):
+                return None
+            found.append(v)
+        elif stays_random(v):
+            return None
+        else:
+            stack.extend(v.op.inputs)
+    sizes = [math.prod(finite_shape(v.op.args[0].shape)) for v in found]
+    return list(zip(found, np.cumsum([0, *sizes[:-1]]).tolist(), strict=True))
+
+
+def _depending_on_scores(values: Sequence[Value]) -> set[Value]:
+    """Values that are random in the limit, or read such values."""
+    random: set[Value] = set()
+    for v in values:
+        if stays_random(v) or any(u in random for u in v.op.inputs):
+            random.add(v)
+    return random
+
+
+def _is_affine(argument: Value, random: set[Value]) -> bool:
+    """Is an array of numbers affine in scores of wide vectors?"""
+    stack = [argument]
+    while stack:
+        v = stack.pop()
+        if v not in random:
+            continue
+        op = v.op
+        if isinstance(op, ops.Dot) and op.dim.wide:
+            if any(u in random for u in op.inputs):
+                return False  # scores behind scores
+            continue
+        linear = isinstance(op, AFFINE) or (isinstance(op, ops.Apply) and op.structure == "affine")
+        if not (linear and isinstance(v, Scalars)) or any(isinstance(u, Wide) for u in op.inputs):
+            return False
+        stack.extend(op.inputs)
+    return True
+
+
+def _seen(softmax: Any, start: int) -> list[np.ndarray]:
+    """The places of the scores that each row of a softmax sees, its argument starting at `start`."""
+    argument, *mask = softmax.op.args
+    shape = finite_shape(argument.shape)
+    places = start + np.arange(math.prod(shape)).reshape(-1, shape[-1])
+    if not mask:
+        return list(places)
+    visible = np.broadcast_to(_constant(mask[0]) > 0, finite_shape(softmax.shape)).reshape(-1, shape[-1])
+    return [row[seen] for row, seen in zip(places, visible, strict=True)]
+
+
+def _constant(v: Any) -> np.ndarray:
+    """A mask, or entries of one."""
+    if isinstance(v.op, ops.Constant):
+        return np.asarray(v.op.value)
+    assert isinstance(v.op, ops.Index)
+    return linear.index(v.op, _constant(v.op.x))

@@ -1,0 +1,77 @@
+"""A deterministic matrix that is known up to an error: what `kernel` gives where there is no closed form."""
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+@jax.tree_util.register_pytree_node_class
+class KernelMatrix:
+    """An array in all respects (arithmetic, indexing, NumPy and JAX functions), with an error for each entry.
+
+    `error`: of a quadrature, or one standard error where the `kind` is "sampled". What is computed from the matrix is a
+    plain array.
+    """
+
+    __array_priority__ = 100  # so that NumPy arrays leave operators to this class
+
+    def __init__(self, value: Any, error: Any, kind: str, beyond: tuple[str, ...] = ()):
+        self.value, self.error = value, error
+        self.kind, self.beyond = kind, beyond
+
+    def tree_flatten(self) -> tuple[tuple[Any, Any], tuple[str, tuple[str, ...]]]:
+        """The arrays, and what is static."""
+        return (self.value, self.error), (self.kind, self.beyond)
+
+    @classmethod
+    def tree_unflatten(cls, static: tuple[str, tuple[str, ...]], arrays: tuple[Any, Any]) -> "KernelMatrix":
+        """The inverse of `tree_flatten`."""
+        return cls(*arrays, *static)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.value, dtype=dtype)
+
+    def __jax_array__(self) -> Float[Array, "..."]:
+        return jnp.asarray(self.value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "value":
+            raise AttributeError(name)
+        return getattr(self.value, name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.value[index]
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __repr__(self) -> str:
+        beyond = f", beyond Theorem 3.1: {', '.join(self.beyond)}" if self.beyond else ""
+        largest = float(np.max(np.asarray(self.error), initial=0.0))
+        return f"KernelMatrix(shape={self.value.shape}, {self.kind}, error up to {largest:.1g}{beyond})\n{self.value}"
+
+
+def _delegated(function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
+    def method(self: KernelMatrix, *others: Any) -> Any:
+        arguments = [o.value if isinstance(o, KernelMatrix) else o for o in others]
+        return function(*arguments, self.value) if reflected else function(self.value, *arguments)
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    setattr(KernelMatrix, f"__{_name}__", _delegated(getattr(operator, _name), reflected=False))
+    setattr(KernelMatrix, f"__r{_name}__", _delegated(getattr(operator, _name), reflected=True))
+for _name in ("lt", "le", "eq", "ne", "gt", "ge", "neg", "pos", "abs"):
+    setattr(KernelMatrix, f"__{_name}__", _delegated(getattr(operator, _name), reflected=False))
