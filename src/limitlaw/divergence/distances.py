@@ -13,6 +13,7 @@ from limitlaw.divergence.edges import atoms, first_panels
 from limitlaw.divergence.images import arguments
 from limitlaw.divergence.noise import Noise, noise
 from limitlaw.divergence.result import Divergence
+from limitlaw.divergence.rules import compared
 from limitlaw.divergence.steps import Steps
 from limitlaw.divergence.tails import Tails
 from limitlaw.laws import Empirical, Law
@@ -22,6 +23,7 @@ TOLERANCE, TOLERANCE_SAMPLED = 1e-12, 1e-7  # of the distance, for each panel
 ROUNDING = 1e-16
 
 
+@compared
 def total_variation(p: Law, q: Law) -> Divergence:
     """½∫ |p − q| = sup_A |P(A) − Q(A)|, of laws of one number with densities.
 
@@ -42,6 +44,7 @@ def total_variation(p: Law, q: Law) -> Divergence:
     return Divergence(integral(panels, d) / 2, math.hypot(panels.tails(d).sum() + missed, found.of_integral) / 2)
 
 
+@compared
 def wasserstein1(p: Law, q: Law) -> Divergence:
     """W₁ = ∫ |F_p − F_q| dx, of laws of one number; samples and atoms are fine.
 
@@ -58,6 +61,7 @@ def wasserstein1(p: Law, q: Law) -> Divergence:
     return Divergence(integral(panels, d), math.hypot(left, found.of_integral))
 
 
+@compared
 def kolmogorov(p: Law, q: Law) -> Divergence:
     """sup_x |F_p(x) − F_q(x)|, of laws of one number; samples and atoms are fine.
 

@@ -43,9 +43,9 @@ def places(law: Law) -> Points:
 
 
 def branch_ends(law: Law) -> Float[np.ndarray, " b"]:
-    """Where a branch of φ ends or bends: the density of φ(Y) may jump, or grow like |x − end|^{−1/2}."""
+    """Where a branch of φ ends or bends: the density of φ(Y) may jump, or grow like |x − end|^{−1/2}; other poles."""
     if not isinstance(law, Pushforward) or law._named is None:
-        return np.zeros(0)
+        return np.array(law._poles)
     ends = np.array([end for b in law._named.branches for end in (b.bottom, b.top)])
     return np.concatenate([ends[np.isfinite(ends)], np.asarray(law.phi(np.asarray(law._named.kinks, float)))])
 

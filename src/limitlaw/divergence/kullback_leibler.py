@@ -14,6 +14,7 @@ from limitlaw.divergence.images import arguments
 from limitlaw.divergence.joint import joint_kl
 from limitlaw.divergence.pair import Pair, estimate
 from limitlaw.divergence.result import Divergence
+from limitlaw.divergence.rules import compared
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import POLE, Panels, of_integral, resolve, unseen
 
@@ -22,6 +23,7 @@ SAMPLES = 2**14  # of joint laws
 NEGLIGIBLE = 1e-20  # mass at a node
 
 
+@compared
 def kl(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
     """D(p‖q) = ∫ p log(p/q) of laws with densities; infinite where q = 0 and p > 0.
 

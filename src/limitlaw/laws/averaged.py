@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.laws.averages import Components, Estimate, Figure
+from limitlaw.laws.averages import Components, Estimate, Figure, exact
 from limitlaw.laws.base import Law
 
 
@@ -51,22 +51,18 @@ class Averaged(Law):
 
     def _kurtosis(self) -> Estimate:
         mean = self.mean()
-        c, C = self._components.covariance(self._central, mean, self._size)
-        value, bias = kurtosis(c, C)
-        influence = KurtosisInfluence(self._central)
-        error = lambda: jnp.hypot(self._components.spread(influence, (mean, c), value, self._size), bias)  # noqa: E731
-        return Estimate(value - bias, error)
+        c = self._moments(mean).value
+        if not self._components.sampled or len(self._components) == 1:
+            return exact(kurtosis(c))
+        point = jax.tree.map(lambda a: a[None], (mean, c))
+        bias = self._components.with_weights().average(KurtosisWithout(self._central), point, self._size)
+        return Estimate(kurtosis(c) - bias.value[0], lambda: jnp.hypot(bias.error()[0], bias.value[0]))
 
 
-@jax.jit
-def kurtosis(c: Float[Array, "4 ..."], C: Float[Array, "4 4 ..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """κ = c₄/c₂² − 3 from moments c_j about the estimated mean, and its bias ½ Σ_ij ∂²κ/∂c_i∂c_j C_ij, C = Cov c.
-
-    In moments about a fixed centre, μ₂ = c₂ − c₁² and μ₄ = c₄ − 4 c₁c₃ + 6 c₁²c₂ − 3 c₁⁴; derivatives at c₁ = 0.
-    """
-    _, c2, c3, c4 = c
-    bias = (6 * c2 * C[0, 0] - 4 * C[0, 2]) / c2**2 - 2 * (C[1, 3] - 4 * c3 * C[0, 1]) / c2**3
-    return c4 / c2**2 - 3, bias + c4 * (3 * C[1, 1] / c2**4 + 2 * C[0, 0] / c2**3)
+def kurtosis(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
+    """μ₄/μ₂² − 3 from moments c_1, …, c_4 about any centre: μ₂ = c₂ − c₁², μ₄ = c₄ − 4 c₁c₃ + 6 c₁²c₂ − 3 c₁⁴."""
+    c1, c2, c3, c4 = c
+    return (c4 - 4 * c1 * c3 + 6 * c1**2 * c2 - 3 * c1**4) / (c2 - c1**2) ** 2 - 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,12 +76,17 @@ class Means:
 
 
 @dataclasses.dataclass(frozen=True)
-class KurtosisInfluence:
-    """The derivative of μ₄/μ₂² − 3 in the weight of a component, the mean's own part (−4 μ₃) included."""
+class KurtosisWithout:
+    """(1 − w)(κ₋ − κ)/w for the kurtosis κ₋ without a component of weight w (Quenouille 1956).
+
+    The average over components is the bias of κ, its standard error that of κ (Tukey 1958). Unlike second derivatives,
+    which would need moments of order 8, this takes away the bias also where components are few.
+    """
 
     central: Figure
 
-    def __call__(self, component: Any, point: Any) -> Any:
-        mean, (_, c2, c3, c4) = point
-        m1, m2, _, m4 = self.central(component, mean)
-        return (m4 - c4 - 4 * c3 * m1) / c2**2 - 2 * c4 * (m2 - c2) / c2**3
+    def __call__(self, weighted: Any, point: Any) -> Any:
+        component, w = weighted
+        mean, c = point
+        without = c - w / (1 - w) * (self.central(component, mean) - c)
+        return (1 - w) / w * (kurtosis(without) - kurtosis(c))

@@ -44,6 +44,10 @@ class Components:
     def __len__(self) -> int:
         return self.weights.shape[0]
 
+    def with_weights(self) -> "Components":
+        """The same for figures of (component, its weight)."""
+        return dataclasses.replace(self, parameters=(self.parameters, self.weights))
+
     def average(self, figure: Figure, points: Any = None, size: int = 1) -> Estimate:
         """Σ_k w_k figure(component k, point) for each point; `size`: how many numbers one figure passes through."""
         value = self._reduce(figure, "mean", points, size)
