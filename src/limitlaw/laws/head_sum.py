@@ -154,8 +154,8 @@ class HeadSum(Law):
     def _entropy(self) -> Estimate:
         self._require_density()
         estimate = self._estimate(entropy)
-        rough = lambda: abs(estimate.value - entropy(self._inversion, 2))  # noqa: E731
-        return Estimate(estimate.value, lambda: jnp.hypot(estimate.error(), rough()))
+        error = lambda: jnp.hypot(estimate.error(), estimate.value - entropy(self._inversion, 2))  # noqa: E731
+        return Estimate(estimate.value, error)
 
     def _atoms(self) -> tuple[Atoms, Array]:
         count = int(self._inversion.atom > 0)
