@@ -1,5 +1,6 @@
 """What users of `limit`, `kernel` and `average_law` see: the same number twice, errors, labels, gradients."""
 
+import dataclasses
 import math
 import warnings
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
+from limitlaw import nonlinearities as nl
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, HeadSum, Pushforward, RandomKernel, Tokens
 
 X = ll.initial((3,), cov=np.eye(3) + 0.3)
@@ -186,3 +188,14 @@ def test_jit() -> None:
     y = ll.mlp(ll.data(data), (ll.n,), ll.relu, math.sqrt(2))
     compiled = jax.jit(lambda X: ll.kernel(ll.mlp(ll.data(X), (ll.n,), ll.relu, math.sqrt(2))))
     np.testing.assert_allclose(compiled(data), ll.kernel(y), rtol=1e-13)
+
+
+def test_kind_does_not_depend_on_names() -> None:
+    """ReLU under another name has a closed form; a function of one's own named relu has none."""
+    renamed = dataclasses.replace(nl.relu, name="mine")
+    own = nl.Nonlinearity("leaky_relu(0.2)", lambda x: jnp.sin(x) + x, True, False, kinks=())
+    h = ll.Matrix() @ ll.initial()
+    assert ll.limit(ll.Matrix() @ ll.map(renamed, h)).kind == "exact"
+    assert ll.limit(ll.Matrix() @ ll.map(own, h)).kind == "quadrature"
+    assert ll.limit(ll.average(ll.map(own, h))).kind == "quadrature"
+    assert ll.limit(ll.average(ll.sigmoid(h))).kind == "quadrature"

@@ -56,13 +56,71 @@ def test_exponential():
 
 
 def test_warnings():
+    """Where an integral fails for lack of knowledge; not where kinks are known, nor for an error that is only stated."""
+    step = lambda x: jnp.where(x > 0.3, 1.0, 0.0)  # noqa: E731
     with pytest.warns(UserWarning, match="relative error of about"):
-        moments.mean(user(lambda x: jnp.where(x > 0.3, 1.0, 0.0)), 0.0, 1.0)
-    step = user(lambda x: jnp.where(x > 0.3, 1.0, 0.0))
+        moments.mean(user(step), 0.0, 1.0)
     with pytest.warns(UserWarning, match="relative error of about"):
-        moments.product(step, step, None, None, 1.0, 0.5, 1.0)
+        moments.product(user(step), user(step), None, None, 1.0, 0.5, 1.0)
     with pytest.warns(UserWarning, match="relative error of about"):
         moments.product(ll.sin, ll.tanh, None, None, 1e6, 1e6, 1e6)
+    with pytest.warns(UserWarning, match="relative error of about inf"):
+        moments.mean(user(jnp.exp), 0.0, 1e4)
+    known = ll.looked_at(step)
+    moments.mean(known, 0.0, 1.0)
+    moments.product(known, known, None, None, 1.0, 0.5, 1.0)
+    weak = user(lambda x: jnp.tanh(x) + 1e-5 * jnp.abs(x - 0.3))
+    assert 1e-9 < moments.mean_with_error(weak, 0.5, 1.0)[1] < 1e-5
+
+
+def test_looked_at():
+    """Kinks found or declared; a function that jumps is not pseudo-Lipschitz, and whether others are is not known."""
+    step, ramp = (lambda x: jnp.where(x > 0.3, 1.0, 0.0)), (lambda x: jnp.maximum(x - 0.3, 0))
+    assert ll.looked_at(step).kinks == (ll.Kink(0.3, jump=1.0),)
+    assert ll.looked_at(step).pseudo_lipschitz is False
+    assert ll.looked_at(step, (0.3,)).pseudo_lipschitz is False
+    assert ll.looked_at(ramp).kinks == (ll.Kink(0.3, slope_jump=1.0),)
+    assert ll.looked_at(ramp).pseudo_lipschitz is None
+    assert ll.looked_at(jnp.tanh).kinks == () == ll.looked_at(ramp, ()).kinks
+    assert ll.looked_at(lambda x: 1 / x).kinks is None
+    assert ll.looked_at(ll.relu) is ll.relu
+    assert ll.looked_at(ramp) == ll.looked_at(ramp)
+    calls = []
+
+    def counted(x):
+        calls.append(x.shape)
+        return jnp.tanh(x)
+
+    ll.looked_at(counted)
+    before = len(calls)
+    ll.looked_at(counted)
+    assert len(calls) == before > 0
+
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, x):
+            return jnp.maximum(x - 0.3, 0)
+
+    assert ll.looked_at(Unhashable()).kinks == (ll.Kink(0.3, slope_jump=1.0),)
+
+
+def test_looked_at_under_jit():
+    """What closes over traced values cannot be looked at: nothing is known, but what is declared is used."""
+    expected = moments.mean(ll.relu, -0.3, 1.0)
+
+    @jax.jit
+    def traced(a):
+        unknown = ll.looked_at(lambda x: jnp.maximum(x - a, 0))
+        assert unknown.kinks is unknown.cuts is None
+        assert ll.looked_at(lambda x: jnp.tanh(a * x), ()).kinks == ()
+        declared = ll.looked_at(lambda x: jnp.maximum(x - a, 0), (0.3,))
+        return moments.mean_with_error(unknown, 0.0, 1.0), moments.mean_with_error(declared, 0.0, 1.0)
+
+    (rough, error), (value, small) = traced(0.3)
+    assert 1e-9 < abs(rough - expected) < 5 * error < 1e-2
+    assert abs(value - expected) < 1e-15
+    assert small < 1e-12
 
 
 def test_parameters_broadcast():

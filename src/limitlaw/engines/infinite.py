@@ -39,6 +39,7 @@ class Static:
     plan: Plan
     facts: Facts
     correlated: frozenset[Value]  # dot products that need a joint draw
+    inflated: bool = False  # are Gaussian integrals taken to be larger by their errors?
 
     @classmethod
     def of(cls, plan: Plan, heads: int, coarse: bool) -> "Static":
@@ -59,7 +60,7 @@ class InfiniteDraw(Draw):
     @functools.cached_property
     def moments(self) -> Moments:
         """Of the wide vectors, given what is drawn."""
-        return Moments(self.static.facts, self, self._table)
+        return Moments(self.static.facts, self, self._table, self.static.inflated)
 
     @functools.cached_property
     def scores(self) -> wide_scores.JointScores:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import is_traced, positive_int, require_float64
 from limitlaw.engines import common, coordinate, head_laws, wide_scores
 from limitlaw.engines.demand import demanded
-from limitlaw.engines.evaluate import Conditions, is_random, prepared
+from limitlaw.engines.evaluate import Conditions, Figure, is_random, prepared
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.joint_density import joint_density
 from limitlaw.engines.nodes import Nodes
@@ -20,6 +20,7 @@ from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, Tokens
 from limitlaw.laws.importance import JointDensity
+from limitlaw.laws.kernel_matrix import KernelMatrix
 from limitlaw.numerics.quasi import nodes as quasi_nodes
 from limitlaw.program import ops
 from limitlaw.program.check import check
@@ -53,10 +54,8 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
         law = _law_of_heads(value, samples, key, beyond)
         if law is not None:
             return law
-    count = _samples(parts, samples)
-    conditions = prepared(parts, _law_figure).conditions(count, key)
     event = (len(parts),) * (len(parts) > 1) + finite_shape(value.shape)
-    law = _law(phi, conditions, event, beyond, len(parts) > 1)
+    law = _law_of_draws(parts, _law_figure, _samples(parts, samples), key, phi, event, beyond)
     narrow = phi is None and common.has_pole(demanded(parts)[0], lambda dim: math.inf if dim.wide else dim.at(1))
     return law.with_pole() if narrow else law
 
@@ -64,8 +63,9 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
 def kernel(y: Wide, samples: int | None = None, key: Any = None) -> Any:
     """K = E[Z^y (Z^y)ᵀ | scores] over the flattened entries of y: the limiting covariance, for outputs of mean zero.
 
-    A matrix where it is deterministic, differentiable in everything it depends on; where it is random, its law, a
-    `RandomKernel`, of which `mean()` is the mean.
+    A matrix where it is deterministic, differentiable in everything it depends on: a plain array where it is a closed
+    form, else a `KernelMatrix`, an array with an `error`. Where it is random, its law, a `RandomKernel`, of which
+    `mean()` is the mean.
     """
     value = _checked("kernel", y)
     if not isinstance(value, Wide):
@@ -77,7 +77,14 @@ def kernel(y: Wide, samples: int | None = None, key: Any = None) -> Any:
     arrays = conditions.arrays.reshape(-1, *shape)
     if program.random:
         return RandomKernel(arrays, beyond=check(y).beyond)
-    return jnp.asarray(arrays).mean(axis=0)
+    K = jnp.asarray(arrays).mean(axis=0)
+    if program.traced or conditions.kind == "exact":
+        return K
+    if conditions.kind == "sampled":
+        error = jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1)
+    else:
+        error = jnp.abs(program.inflated().conditions(count, key).arrays.reshape(shape) - K)
+    return KernelMatrix(K, error, conditions.kind, check(y).beyond)
 
 
 def average_law(y: Wide, psi: Callable[[Any], Any], samples: int | None = None, key: Any = None) -> Empirical:
@@ -187,6 +194,27 @@ def _scores_figure(draw: InfiniteDraw) -> tuple[Float[Array, " m"], Float[Array,
 # --- laws -------------------------------------------------------------------------------------------------------------
 
 
+def _law_of_draws(
+    parts: tuple[Any, ...],
+    figure: Figure,
+    samples: int,
+    key: Any,
+    phi: Any,
+    event: tuple[int, ...],
+    beyond: tuple[str, ...],
+) -> Law:
+    """The law of what `figure` reads from draws; where nothing is drawn, with the error of Gaussian integrals."""
+    program = prepared(parts, figure)
+
+    def law(conditions: Conditions) -> Law:
+        return _law(phi, conditions, event, beyond, several=len(parts) > 1)
+
+    conditions = program.conditions(samples, key)
+    if conditions.kind != "quadrature":
+        return law(conditions)
+    return law(conditions).compared_with(lambda: law(program.inflated().conditions(samples, key)))
+
+
 def _law(phi: Any, conditions: Conditions, event: tuple[int, ...], beyond: tuple[str, ...], several: bool) -> Law:
     """The law with these means and covariances, or its image under φ."""
     mean, covariance = conditions.arrays
@@ -213,7 +241,7 @@ def _law_of_numbers(p: Scalars, samples: int | None, key: Any, beyond: tuple[str
     if isinstance(op, ops.Dot) and op.dim.wide and op.scaling == "sqrt" and not is_infinite(p.shape):
         values = Plan((score,)).values
         if not any(wide_scores.are_correlated(score, v, Facts(values)) for v in values if v is not score):
-            conditions = prepared((op.q, op.k), _scores_figure).conditions(_samples((p,), samples), key)
-            return _law(None, conditions, finite_shape(p.shape), beyond, False)
+            count = _samples((p,), samples)
+            return _law_of_draws((op.q, op.k), _scores_figure, count, key, None, finite_shape(p.shape), beyond)
     conditions = prepared((p,), _numbers_figure).conditions(_samples((), samples), key)
     return Empirical(conditions.arrays, conditions.kind, beyond)

@@ -1,9 +1,9 @@
 """The mixing law of one head: the law of the variance v of its output given its scores, as nodes and weights.
 
-v is a function of r normals z. Where these enter through softmax of scores ℓ = a + B z only, which is read off the program,
-a few tokens take a quadrature: the trapezoidal rule where v is smooth (the error falls exponentially with its step), and
-at every scale of the scores the rule of `limitlaw.numerics.largest`. For more tokens, and where χ variables occur,
-scrambled Sobol points.
+v is a function of r normals z. Where these enter through softmax of scores ℓ = a + B z only, which is read off the
+program, a few tokens take a quadrature: the trapezoidal rule where v is smooth (the error falls exponentially with its
+step), and at every scale of the scores the rule of `limitlaw.numerics.largest`. For more tokens, and where χ variables
+occur, scrambled Sobol points.
 """
 
 import dataclasses
@@ -155,7 +155,7 @@ def _sorted(program: Limit, row: Nodes, orders: tuple[int, ...], reaches: tuple[
 
 
 def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float | None:
-    """The step at which the trapezoidal rule on the span of `directions` no longer changes; None where that takes long."""
+    """The step at which the trapezoidal rule on the span of `directions` has settled; None where that takes long."""
     d = len(directions)
     if d > MOST_DIMENSIONS:
         return None

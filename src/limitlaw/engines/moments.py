@@ -26,8 +26,6 @@ from limitlaw.program.ops import Value
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
 
-CLOSED = tuple(getattr(nonlinearities, name) for name in ("relu", "abs_", "sign", "erf", "gelu", "sin", "cos"))
-
 
 @runtime_checkable
 class Conditions(Protocol):
@@ -43,10 +41,20 @@ class Conditions(Protocol):
 
 
 class Moments:
-    """Means and covariances of the wide vectors of a program. None stands for zero."""
+    """Means and covariances of the wide vectors of a program. None stands for zero.
 
-    def __init__(self, facts: Facts, conditions: Conditions, table: Float[Array, "nodes dimensions"] | None):
-        self.facts, self.conditions = facts, conditions
+    `inflated`: every Gaussian integral that has an error is taken to be its value + its error, so that the difference
+    to what comes out otherwise shows how far the errors of all integrals move a result.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        conditions: Conditions,
+        table: Float[Array, "nodes dimensions"] | None,
+        inflated: bool = False,
+    ):
+        self.facts, self.conditions, self.inflated = facts, conditions, inflated
         self.quadrature = False  # was an integral computed that has no closed form?
         self._means: dict[Value, Float[Array, "..."] | None] = {}
         self._blocks: dict[tuple[Value, Value], Block | None] = {}
@@ -82,7 +90,8 @@ class Moments:
     def _mean_of_map(self, v: Value, op: ops.Map) -> Any:
         u = self.facts.argument(v)
         if u is not None:
-            return moments.mean(self._function(op, lambda a: a), _zero(self.mean(u)), self.variance(u))
+            phi = self._function(op, lambda a: a)
+            return self._moment("mean", moments.mean_is_closed(phi), phi, _zero(self.mean(u)), self.variance(u))
         factors = self._independent_factors(op)
         if factors is None:
             return self.nodes.at(v).mean(axis=-1)
@@ -246,9 +255,17 @@ class Moments:
         m_u = 0.0 if means[0] is None else block.on_left(means[0])
         m_t = 0.0 if means[1] is None else block.on_right(means[1])
         K_uu, K_tt = block.on_left(self.variance(u)), block.on_right(self.variance(t))
-        self.quadrature |= not _is_closed(phi, psi, m_u, m_t)
-        array = moments.product(phi, psi, m_u, m_t, K_uu, block.array, K_tt)
+        closed = moments.product_is_closed(phi, psi, m_u, m_t)
+        array = self._moment("product", closed, phi, psi, m_u, m_t, K_uu, block.array, K_tt)
         return Block(array, block.left, block.right, block.pairs)
+
+    def _moment(self, name: str, closed: bool, *arguments: Any) -> Float[Array, "..."]:
+        """A Gaussian moment of that name, with its error added where moments are inflated."""
+        self.quadrature |= not closed
+        if closed or not self.inflated:
+            return getattr(moments, name)(*arguments)
+        value, error = getattr(moments, f"{name}_with_error")(*arguments)
+        return value + error
 
     def _map_with_gaussian(self, v: Any, g: Value) -> Block | None:
         """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g) for φ = a b with b independent of a and g."""
@@ -258,7 +275,8 @@ class Moments:
             block = self.covariance(u, g)
             if block is None:
                 return None
-            slope = moments.slope(self._function(v.op, lambda a: a), _zero(self.mean(u)), self.variance(u))
+            phi = self._function(v.op, lambda a: a)
+            slope = self._moment("slope", moments.mean_is_closed(phi), phi, _zero(self.mean(u)), self.variance(u))
             return block.scaled(jnp.broadcast_to(slope, left), left)
         return self._factored(v, g)
 
@@ -308,14 +326,6 @@ class Moments:
             return op.phi(*(numbers.get(a, x) for a in op.args))
 
         return Nonlinearity(op.phi.name, function, op.phi.pseudo_lipschitz, op.phi.bounded)
-
-
-def _is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any) -> bool:
-    """Is E[φ(u) ψ(v)] a closed form?"""
-    if nonlinearities.identity in (phi, psi):
-        return True
-    centred = isinstance(m_u, float) and isinstance(m_v, float)
-    return phi == psi and centred and (phi in CLOSED or phi.name.startswith("leaky_relu"))
 
 
 def _zero(m: Any) -> Any:

@@ -86,7 +86,7 @@ def _different(a: Float[np.ndarray, " m"], B: Float[np.ndarray, "m r"], row: np.
 
 
 def softmax_scores(program: Limit) -> SoftmaxScores | None:
-    """The scores of a program in which everything random is normal; None where they matter other than through softmax."""
+    """The scores of a program in which all that is random is normal; None where they matter not only by softmax."""
     values = program.static.plan.values
     arguments = _arguments(values, program.static.plan.outputs)
     if arguments is None:

@@ -31,8 +31,8 @@ class Atoms(NamedTuple):
 class Law(abc.ABC):
     """The distribution of a random array Y of `shape`: () for one number, (s,) for s tokens jointly.
 
-    `kind` says where its figures come from: "exact" (closed forms), "quadrature", or "sampled". `law.error` has the error
-    of each figure, under the same name: `law.error.pdf(x)`. `beyond` lists what lies beyond Theorem 3.1.
+    `kind` says where its figures come from: "exact" (closed forms), "quadrature", or "sampled". `law.error` has the
+    error of each figure, under the same name: `law.error.pdf(x)`. `beyond` lists what lies beyond Theorem 3.1.
     """
 
     _other: Callable[[], "Law"] | None = None
@@ -46,11 +46,11 @@ class Law(abc.ABC):
 
     @property
     def error(self) -> "Errors":
-        """The error of each figure, under the figure's name: one standard error, and that of quadratures; 0 if exact."""
+        """The error of each figure, under its name: one standard error, and that of quadratures; 0 if exact."""
         return Errors(self)
 
     def compared_with(self: Derived, other: Callable[[], "Law"]) -> Derived:
-        """This law, with errors from its difference to `other()`: the same law by another rule, made when it is needed."""
+        """This law, with errors from its difference to `other()`, the same law by another rule."""
         self._other = functools.cache(other)
         return self
 

@@ -120,7 +120,7 @@ def head_nodes(variances: Any, heads: Any, weights: Any, groups: Any, shared: An
 
 
 def _above_floor(v: Any) -> Any:
-    """v, the smallest ones raised to FLOOR of the largest: contours reach so far, and P(|Y| > x) feels it nowhere else."""
+    """v, the smallest ones raised to FLOOR of the largest: contours reach so far."""
     if is_traced(v):
         return v
     least = FLOOR * v.max()

@@ -11,9 +11,8 @@ from jaxtyping import Array, Float
 
 from limitlaw.laws import normals
 from limitlaw.laws.averages import Estimate
-from limitlaw.laws.branches import Branch, Named, padded_branches, preimages, slopes
+from limitlaw.laws.branches import Branch, Named, log_slopes, padded_branches, preimages, slopes
 from limitlaw.laws.entropy import Entropy
-from limitlaw.laws.log_slopes import log_slopes
 from limitlaw.laws.places import of_components
 from limitlaw.laws.pushed import density, log_density
 from limitlaw.nonlinearities import Nonlinearity

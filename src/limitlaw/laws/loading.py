@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.laws import branches, storage
+from limitlaw.laws import storage
 from limitlaw.laws.base import Law
 from limitlaw.laws.combination import Combination
 from limitlaw.laws.empirical import Empirical
@@ -14,6 +14,7 @@ from limitlaw.laws.head_sum import HeadSum
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.pushforward import Pushforward
 from limitlaw.laws.random_kernel import RandomKernel
+from limitlaw.nonlinearities import rebuild
 
 KINDS = (Combination, Empirical, Gaussian, GaussianMixture, HeadSum, Pushforward, RandomKernel)
 OTHER = "other."  # before the names of arrays of the law that errors come from
@@ -34,7 +35,7 @@ def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     law = LAWS[header["law"]]
     provenance = {"kind": header["kind"], "beyond": tuple(header["beyond"])}
     if "base" in header:
-        return law(branches.rebuild(*header["phi"]), rebuilt(header["base"], arrays), **provenance)
+        return law(rebuild(*header["phi"]), rebuilt(header["base"], arrays), **provenance)
     own = {name: array for name, array in arrays.items() if not name.startswith(OTHER)}
     found = law(**own, **provenance)
     found._poles = tuple(header.get("poles", ()))

@@ -54,11 +54,17 @@ class Pushforward(Averaged):
 
     @functools.cached_property
     def _rule(self) -> Rule:
+        kinks = self._kinks
         if self._named is None:
-            return Rule(self.base._nodes())
+            return Rule(max(96, self.base._nodes() // (len(kinks) + 1)), kinks)
         if self._named.kinks:
             return Rule(96, self._named.kinks)  # between kinks φ is linear
         return Rule(smooth_nodes(self.base._largest_sd()))
+
+    @property
+    def _kinks(self) -> tuple[float, ...]:
+        """Where φ is known not to be smooth, also where its branches are not known."""
+        return tuple(sorted(kink.at for kink in self.phi.kinks or ()))
 
     @property
     def _size(self) -> int:  # type: ignore[override]
@@ -179,7 +185,7 @@ class Pushforward(Averaged):
         return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
-        return self.base._expect(Composed(psi, self.phi), self._named.kinks if self._named else ())
+        return self.base._expect(Composed(psi, self.phi), self._kinks)
 
     def _entropy(self) -> Estimate:
         if self.shape:

@@ -1,7 +1,7 @@
 """The named nonlinearities φ, each with what Theorem 3.1 asks of it."""
 
 from limitlaw.nonlinearities import moments
-from limitlaw.nonlinearities.base import Kink, Nonlinearity, user_function
+from limitlaw.nonlinearities.base import Kink, Nonlinearity, looked_at, user_function
 from limitlaw.nonlinearities.named import (
     abs_,
     clip,
@@ -12,6 +12,7 @@ from limitlaw.nonlinearities.named import (
     identity,
     leaky_relu,
     multiply,
+    rebuild,
     relu,
     sigmoid,
     sign,
@@ -32,8 +33,10 @@ __all__ = [
     "gelu",
     "identity",
     "leaky_relu",
+    "looked_at",
     "moments",
     "multiply",
+    "rebuild",
     "relu",
     "sigmoid",
     "sign",

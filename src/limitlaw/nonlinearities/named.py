@@ -1,16 +1,41 @@
-"""The named nonlinearities."""
+"""The named nonlinearities: each is defined here once, with all that is known of it."""
 
 import functools
+import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import real_array
+from limitlaw.nonlinearities import branches, log_slopes
 from limitlaw.nonlinearities import closed_forms as closed
 from limitlaw.nonlinearities.base import Kink, Nonlinearity
 from limitlaw.nonlinearities.blocks import abs_mean, abs_product, sign_mean, sign_product
+from limitlaw.nonlinearities.branches import Branch, line, listed
 from limitlaw.nonlinearities.closed_forms import zero_mean
+from limitlaw.nonlinearities.logistic import ACCURACY
+
+INF = math.inf
+_FAMILIES: dict[str, Callable[[Any], Nonlinearity]] = {}
+
+
+def rebuild(family: str, parameter: float | None) -> Nonlinearity:
+    """The nonlinearity whose field `saved` is (family, parameter)."""
+    return _FAMILIES[family](parameter)
+
+
+def _constant(name: str, function: Callable[..., Any], lipschitz: bool, bounded: bool, **known: Any) -> Nonlinearity:
+    """A family of one, by its name."""
+    phi = Nonlinearity(name, function, lipschitz, bounded, **known, saved=(name, None))
+    _FAMILIES[name] = lambda _: phi
+    return phi
+
+
+def _relu(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    return jnp.maximum(x, 0)
 
 
 def _gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -18,54 +43,147 @@ def _gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return x * jax.scipy.special.ndtr(x)
 
 
-identity = Nonlinearity(
+def _silu(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    return x * jax.nn.sigmoid(x)
+
+
+def _product_of_lines(m_u: Any, m_v: Any, K_uu: Any, K_uv: Any, K_vv: Any) -> Any:
+    """E u v."""
+    return K_uv if m_u is None or m_v is None else K_uv + m_u * m_v
+
+
+identity = _constant(
     "identity",
     lambda x: x,
     True,
     False,
-    (),
+    kinks=(),
     mean=lambda m, k: m + 0 * k,
-    product=lambda m_u, m_v, K_uu, K_uv, K_vv: K_uv if m_u is None or m_v is None else K_uv + m_u * m_v,
+    product=_product_of_lines,
+    branches=line(-INF, INF, branches.same),
 )
-relu = Nonlinearity(
+relu = _constant(
     "relu",
-    lambda x: jnp.maximum(x, 0),
+    _relu,
     True,
     False,
-    (Kink(0.0, slope_jump=1.0),),
-    closed.leaky_mean(0.0),
-    closed.leaky_product(0.0),
+    kinks=(Kink(0.0, slope_jump=1.0),),
+    mean=closed.leaky_mean(0.0),
+    product=closed.leaky_product(0.0),
+    branches=branches.leaky(0.0),
 )
-abs_ = Nonlinearity(
-    "abs", jnp.abs, True, False, (Kink(0.0, slope_jump=2.0),), abs_mean, zero_mean(lambda *K: abs_product(*K))
+abs_ = _constant(
+    "abs",
+    jnp.abs,
+    True,
+    False,
+    kinks=(Kink(0.0, slope_jump=2.0),),
+    mean=abs_mean,
+    product=zero_mean(lambda *K: abs_product(*K)),
+    branches=branches.leaky(-1.0),
 )
-sign = Nonlinearity(
-    "sign", jnp.sign, False, True, (Kink(0.0, jump=2.0),), sign_mean, zero_mean(lambda *K: sign_product(*K))
+sign = _constant(
+    "sign",
+    jnp.sign,
+    False,
+    True,
+    kinks=(Kink(0.0, jump=2.0),),
+    mean=sign_mean,
+    product=zero_mean(lambda *K: sign_product(*K)),
+    branches=listed(Branch(-INF, 0.0, -1.0, -1.0), Branch(0.0, INF, 1.0, 1.0)),
 )
-erf = Nonlinearity("erf", jax.scipy.special.erf, True, True, (), closed.erf_mean, zero_mean(closed.erf_product))
-gelu = Nonlinearity(
+erf = _constant(
+    "erf",
+    jax.scipy.special.erf,
+    True,
+    True,
+    kinks=(),
+    mean=closed.erf_mean,
+    product=zero_mean(closed.erf_product),
+    branches=line(-1.0, 1.0, jax.scipy.special.erfinv),
+    log_slope=log_slopes.erf,
+)
+gelu = _constant(
     "gelu",
     _gelu,
     True,
     False,
-    (),
+    kinks=(),
     mean=lambda m, k: closed.smooth_ramp_mean(m, k, 1.0),
     product=zero_mean(closed.gelu_product),
+    branches=branches.one_minimum(_gelu),
+    log_slope=log_slopes.gelu,
 )
-tanh = Nonlinearity("tanh", jnp.tanh, True, True, (), closed.tanh_mean, zero_mean(closed.tanh_product))
-sigmoid = Nonlinearity(
-    "sigmoid", jax.nn.sigmoid, True, True, (), closed.sigmoid_mean, zero_mean(closed.sigmoid_product)
+tanh = _constant(
+    "tanh",
+    jnp.tanh,
+    True,
+    True,
+    kinks=(),
+    mean=closed.tanh_mean,
+    product=zero_mean(closed.tanh_product),
+    accuracy=ACCURACY,
+    branches=line(-1.0, 1.0, jnp.arctanh),
+    log_slope=log_slopes.tanh,
 )
-silu = Nonlinearity(
-    "silu", lambda x: x * jax.nn.sigmoid(x), True, False, (), closed.silu_mean, zero_mean(closed.silu_product)
+sigmoid = _constant(
+    "sigmoid",
+    jax.nn.sigmoid,
+    True,
+    True,
+    kinks=(),
+    mean=closed.sigmoid_mean,
+    product=zero_mean(closed.sigmoid_product),
+    accuracy=ACCURACY,
+    branches=line(0.0, 1.0, branches.logit),
+    log_slope=log_slopes.sigmoid,
 )
-softplus = Nonlinearity(
-    "softplus", jax.nn.softplus, True, False, (), closed.softplus_mean, zero_mean(closed.softplus_product)
+silu = _constant(
+    "silu",
+    _silu,
+    True,
+    False,
+    kinks=(),
+    mean=closed.silu_mean,
+    product=zero_mean(closed.silu_product),
+    accuracy=ACCURACY,
+    branches=branches.one_minimum(_silu),
+    log_slope=log_slopes.silu,
 )
-sin = Nonlinearity("sin", jnp.sin, True, True, (), lambda m, k: jnp.exp(-k / 2) * jnp.sin(m), closed.sin_product)
-cos = Nonlinearity("cos", jnp.cos, True, True, (), lambda m, k: jnp.exp(-k / 2) * jnp.cos(m), closed.cos_product)
-multiply = Nonlinearity("multiply", jnp.multiply, pseudo_lipschitz=True, bounded=False)
-divide = Nonlinearity("divide", jnp.divide, pseudo_lipschitz=False, bounded=False)
+softplus = _constant(
+    "softplus",
+    jax.nn.softplus,
+    True,
+    False,
+    kinks=(),
+    mean=closed.softplus_mean,
+    product=zero_mean(closed.softplus_product),
+    accuracy=ACCURACY,
+    branches=line(0.0, INF, branches.softplus_inverse),
+    log_slope=jax.nn.log_sigmoid,
+)
+sin = _constant(
+    "sin",
+    jnp.sin,
+    True,
+    True,
+    kinks=(),
+    mean=lambda m, k: jnp.exp(-k / 2) * jnp.sin(m),
+    product=closed.sin_product,
+    branches=branches.waves(0.0),
+)
+cos = _constant(
+    "cos",
+    jnp.cos,
+    True,
+    True,
+    kinks=(),
+    mean=lambda m, k: jnp.exp(-k / 2) * jnp.cos(m),
+    product=closed.cos_product,
+    branches=branches.waves(math.pi / 2),
+)
+multiply = _constant("multiply", jnp.multiply, True, False)
+divide = _constant("divide", jnp.divide, False, False)
 
 
 def leaky_relu(slope: float) -> Nonlinearity:
@@ -83,6 +201,8 @@ def _leaky_relu(slope: float) -> Nonlinearity:
         (Kink(0.0, slope_jump=1 - slope),),
         closed.leaky_mean(slope),
         closed.leaky_product(slope),
+        branches=branches.leaky(slope),
+        saved=("leaky_relu", slope),
     )
 
 
@@ -103,4 +223,9 @@ def _clip(bound: float) -> Nonlinearity:
         True,
         (Kink(-bound, slope_jump=1.0), Kink(bound, slope_jump=-1.0)),
         closed.clip_mean(bound),
+        branches=branches.cut_off(bound),
+        saved=("clip", bound),
     )
+
+
+_FAMILIES.update(leaky_relu=leaky_relu, clip=clip)

@@ -41,6 +41,7 @@ class Bins(NamedTuple):
         return xp.where(below, self.size - 1, inside)
 
 
+EQUAL = 1e-12  # relative deviation that is rounding
 FINE, TRACED = Bins(2048, 64, 1100), Bins(1024, 32, 40)  # 1,100 octaves are all that floats have
 
 
@@ -69,13 +70,14 @@ def compressed(v: Any, w: Any) -> tuple[Any, Any]:
     mass = total(w)
     safe = xp.where(mass > 0, mass, 1.0)
     mean = total(w * v) / safe
-    centred = v - mean[place]
-    second, third = (total(w * centred**k) / safe for k in (2, 3))
-    real = second > (1e-12 * mean) ** 2  # more than the rounding of equal nodes
-    spread = xp.where(real, xp.sqrt(xp.where(real, second, 1.0)), 0.0)
-    skew = xp.where(real, third / xp.where(real, spread**3, 1.0), 0.0)
+    relative = v / xp.where(mean > 0, mean, 1.0)[place] - 1  # to the mean of the interval, which may be 1e-200
+    second, third = (total(w * relative**k) / safe for k in (2, 3))
+    real = (second > EQUAL**2) & (mean > 0)
+    spread = xp.sqrt(xp.where(real, second, 1.0))
+    skew = xp.where(real, third / spread**3, 0.0)
     root = xp.sqrt(1 + 0.25 * skew**2)
     up, down = 0.5 * skew + root, 0.5 * skew - root  # nodes of the Gauss rule for mean 0, variance 1 and this skewness
-    nodes = xp.concatenate([mean + spread * up, mean + spread * down])
+    width = xp.where(real, mean * spread, 0.0)
+    nodes = xp.concatenate([mean + width * up, mean + width * down])
     weights = xp.concatenate([mass * -down, mass * up]) / xp.concatenate([up - down] * 2)
     return xp.maximum(nodes, 0.0), weights

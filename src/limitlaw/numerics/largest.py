@@ -1,14 +1,15 @@
-"""Gaussian scores sorted by the largest one: a rule for functions of softmax that is right at every scale of the scores.
+"""Gaussian scores sorted by the largest one: a rule for functions of softmax that is right at every scale.
 
-softmax(ℓ) depends on the distances u_k = ℓ_j − ℓ_k ≥ 0 from the largest score j, through e^{−u_k}: it turns on the scale
-of 1 near u_k = 0 and is constant beyond 40, however large the scores are. An average over ℓ ~ N(a, B Bᵀ) is therefore the
-sum over j of integrals over the orthant u ≥ 0, taken one u_i after the other given the earlier ones (Genz 1992):
+softmax(ℓ) depends on the distances u_k = ℓ_j − ℓ_k ≥ 0 from the largest score j, through e^{−u_k}: it turns on the
+scale of 1 near u_k = 0 and is constant beyond 40, however large the scores are. An average over ℓ ~ N(a, B Bᵀ) is
+therefore the sum over j of integrals over the orthant u ≥ 0, taken one u_i after the other given the earlier ones
+(Genz 1992):
 
     u_i | u_1, …, u_{i−1} ~ N(m_i, c_i²),    m_i = μ_i + Σ_{l<i} C_il ε_l,    ε_l = (u_l − m_l)/c_l,    c_i = C_ii,
 
-where C Q, with orthonormal rows Q, are the differences of the rows of B. Gauss–Legendre panels are cut where softmax turns,
-where the normal density does, and where the mean of a later u_k changes sign. At infinite scale only the probabilities that
-j is the largest are left.
+where C Q, with orthonormal rows Q, are the differences of the rows of B. Gauss–Legendre panels are cut where softmax
+turns, where the normal density does, and where the mean of a later u_k changes sign. At infinite scale only the
+probabilities that j is the largest are left.
 """
 
 from collections.abc import Callable
@@ -35,9 +36,10 @@ Reals = Float[np.ndarray, "..."] | Float[Array, "..."]
 def sorted_scores(a: Any, B: Any, order: int, reach: float, backwards: bool = False) -> tuple[Any, Any]:
     """Nodes z (N, r) and weights (N,) of sum one for averages over scores ℓ = a + B z, z standard normal in R^r.
 
-    `order` nodes a panel, normal densities out to `reach` standard deviations, a multiple of 2.2. `backwards` takes the distances in the
-    opposite order: another rule, with errors of its own. Where a and B are traced by `jit` or `vmap` the number of nodes
-    is fixed, and panels are fewer. Nodes and weights have no derivative: with a + B z for given z, none is needed.
+    `order` nodes a panel, normal densities out to `reach` standard deviations, a multiple of 2.2. `backwards` takes the
+    distances in the opposite order: another rule, with errors of its own. Where a and B are traced by `jit` or `vmap`
+    the number of nodes is fixed, and panels are fewer. Nodes and weights have no derivative: with a + B z for given z,
+    none is needed.
     """
     a, B = frozen(a), frozen(B)
     s = len(a)

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from limitlaw.arguments import covariance, is_traced, one_of, positive_int, real_array
-from limitlaw.nonlinearities import Nonlinearity, user_function
+from limitlaw.nonlinearities import Nonlinearity, looked_at, user_function
 from limitlaw.program import ops, shapes
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import Shape
@@ -83,9 +83,17 @@ def average(w: Wide) -> Scalars:
     return Scalars(ops.Average(w, w.dim), w.shape)
 
 
-def map(phi: Callable[..., Any], *args: Any) -> Wide:
-    """φ applied coordinate by coordinate to vectors and numbers, with broadcasting of batch axes."""
+def map(phi: Callable[..., Any], *args: Any, kinks: Any = None) -> Wide:
+    """φ applied coordinate by coordinate to vectors and numbers, with broadcasting of batch axes.
+
+    Where a function of one vector of your own jumps or bends is found by looking at it; `kinks=(0.3,)` declares it,
+    and `kinks=()` that φ is smooth.
+    """
     function = user_function(phi)
+    if kinks is not None and (function is phi or len(args) != 1):
+        raise ValueError("kinks are declared for a function of your own, of one vector")
+    if len(args) == 1:
+        function = looked_at(phi, None if kinks is None else np.ravel(real_array("kinks", kinks)))
     w = coordinatewise(function, *(a if isinstance(a, Value) else scalars(a) for a in args))
     if function is not phi:
         _check_coordinatewise(function, w)

@@ -1,0 +1,128 @@
+"""Where a function of one number, or its derivative, jumps: found to the last bits by looking at the function.
+
+The function is called eagerly, always on as many points, so that nothing is compiled a second time.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from limitlaw.arguments import is_traced
+
+Function = Callable[[Any], Any]
+Points = Float[np.ndarray, "..."]
+
+POINTS = 4096  # a function is called on
+SECTIONS = 64  # parts of an interval among which the one with the jump is looked for
+LEVELS = 14  # 64^14 = 2^84 parts
+PERSISTS = 0.2  # a jump keeps its size as the interval shrinks; what is continuous shrinks by 1/64, a root by 1/8
+
+
+class CannotLook(Exception):
+    """The function closes over traced values, fails, or does not act on each number by itself in double precision."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kink:
+    """A point where φ is not smooth: φ(at+) − φ(at−) = `jump`, φ'(at+) − φ'(at−) = `slope_jump`."""
+
+    at: float
+    jump: float = 0.0
+    slope_jump: float = 0.0
+
+
+class Sampled:
+    """A function and its derivatives, as functions of NumPy arrays."""
+
+    def __init__(self, f: Function):
+        self._derivatives: list[Function] = [lambda x: jnp.asarray(f(x), float)]
+
+    def __call__(self, x: Points, order: int = 0) -> Points:
+        while len(self._derivatives) <= order:
+            self._derivatives.append(functools.partial(_derivative, self._derivatives[-1]))
+        f = self._derivatives[order]
+        flat = np.ravel(x)
+        padded = np.zeros(-(-max(flat.size, 1) // POINTS) * POINTS)
+        padded[: flat.size] = flat
+        parts = [_evaluated(f, part) for part in padded.reshape(-1, POINTS)]
+        return np.concatenate(parts)[: flat.size].reshape(np.shape(x))
+
+
+def _derivative(f: Function, x: Any) -> Any:
+    return jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
+
+
+def _evaluated(f: Function, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """f of a few points, or `CannotLook`, whatever the user's function raises."""
+    try:
+        with jax.ensure_compile_time_eval():
+            given = jnp.asarray(x)
+            y = f(given)
+    except Exception as error:
+        raise CannotLook from error
+    if is_traced(y) or given.dtype != np.float64 or y.shape != x.shape:
+        raise CannotLook
+    return np.asarray(y)
+
+
+def beside(at: Points) -> Points:
+    """A distance that still separates both sides of these points in double precision."""
+    return 2.0**-48 * np.maximum(np.abs(at), 2.0**-20)
+
+
+def located(
+    f: Sampled, order: int, lo: Float[np.ndarray, " n"], hi: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+    """Where in each interval the derivative of that order jumps, and whether it does.
+
+    Of 64 parts the one across which it changes most is kept, again and again: a jump keeps its size.
+    """
+    l, r = lo.copy(), hi.copy()  # noqa: E741
+    found = np.ones(len(lo), bool)
+    before = np.zeros(len(lo))
+    steps = np.arange(SECTIONS) / (SECTIONS - 1)
+    for level in range(LEVELS):
+        open_ = np.flatnonzero(found & (r - l > 2 * np.spacing(np.maximum(np.abs(l), np.abs(r)))) & (r - l > 2.0**-80))
+        if not len(open_):
+            break
+        x = l[open_, None] + (r - l)[open_, None] * steps
+        x[:, -1] = r[open_]
+        change = np.abs(np.diff(f(x, order), axis=1))
+        change = np.where(np.isfinite(change), change, 0.0)
+        part = np.argmax(change, axis=1)
+        rows = np.arange(len(open_))
+        l[open_], r[open_] = x[rows, part], x[rows, part + 1]
+        largest = change[rows, part]
+        found[open_] = (largest > 0) & ((largest > PERSISTS * before[open_]) | (level == 0))
+        before[open_] = largest
+    inside = (l > lo) & (r < hi)
+    return _roundest(l, r), found & inside
+
+
+def _roundest(l: Points, r: Points) -> Points:  # noqa: E741
+    """Of the numbers within rounding of each interval the one that is shortest to write: there a function was cut."""
+    ulps = np.arange(-4, 5)
+    near = r[:, None] + ulps * np.spacing(r)[:, None]
+    near[(l <= 0) & (r >= 0)] = 0.0
+    return np.array([min(row, key=lambda x: (len(repr(x)), abs(x - row[4]))) for row in near.tolist()])
+
+
+def measured(f: Sampled, at: Iterable[float]) -> tuple[Kink, ...]:
+    """What jumps at these points: differences of f and f' across them."""
+    c = np.array(sorted(at), float)
+    if not len(c):
+        return ()
+    sides = np.stack([c - beside(c), c + beside(c)])
+    values, slopes = f(sides), f(sides, 1)
+    jumps = np.diff(values, axis=0)[0] - beside(c) * slopes.sum(0)
+    slope_jumps = np.diff(slopes, axis=0)[0]
+    size, steepest = np.abs(values).max(0), np.abs(slopes).max(0)
+    jumps[np.abs(jumps) <= 8 * beside(c) * steepest + 1e-13 * size] = 0.0  # rounding, of f and of what f reads
+    slope_jumps[np.abs(slope_jumps) <= 1e-10 * steepest] = 0.0
+    return tuple(Kink(*map(float, kink)) for kink in zip(c, jumps, slope_jumps, strict=True))

@@ -1,0 +1,256 @@
+"""A function of one number cut into pieces on which it is a polynomial to rounding, and its kinks between them.
+
+As in Chebfun (Pachón, Platte & Trefethen, 2010): a cell is resolved where the last Chebyshev coefficients of the
+function vanish; a cell that is not has a jump of f, f' or f'' inside, at which it is cut, or else is cut into eight.
+What is resolved is merged again as far as one polynomial does for both neighbours.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from limitlaw.numerics.kinks import CannotLook, Function, Kink, Sampled, beside, located, measured
+
+Cells = Float[np.ndarray, " cells"]
+Others = Float[np.ndarray, " others"]  # cells, as many as there will be
+Values = Float[np.ndarray, "degree cells"]
+Points = Float[np.ndarray, "points cells"]
+
+DEGREE = 16
+RESOLVED = 1e-13  # of the last coefficients, relative to the function on the cell
+NOISE = 3e-15  # relative to the function closer to 0: what cancellation may leave of it
+NEGLIGIBLE = 1e-30  # relative to the function on |x| < 20
+INNER, OUTER = 20.0, 1e7  # structure of length 0.05 is seen on |x| < 20, kinks of a function in the large beyond
+WIDTH, SMALLEST, GROWTH = 0.1, 1e-6, 2 ** (1 / 8)
+ALIKE = 8.0  # ratio of sizes at which the smaller one is still resolved with the larger
+CONTINUED = 1e3  # in units of `RESOLVED`: a polynomial continued to where the function is larger
+ROUNDS = 12
+MOST_OPEN = 128  # cells that are cut at a time, the ones closest to 0
+MOST_KINKS, MOST_CUTS = 64, 128
+SPLIT = 8
+
+_angles = np.pi * np.arange(DEGREE + 1) / DEGREE
+NODES = -np.cos(_angles)
+_halved = np.where(np.arange(DEGREE + 1) % DEGREE == 0, 0.5, 1.0)
+# Coefficients c_k of Σ_k c_k T_k from values at NODES: a discrete cosine transform.
+COEFFICIENTS = 2 / DEGREE * _halved[:, None] * np.cos(np.arange(DEGREE + 1)[:, None] * (np.pi - _angles)) * _halved
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """`kinks`, where f, f' or f'' jumps, all those with |x| < `reach`; `cuts`: f is a polynomial between neighbours.
+
+    `smooth`: is jax's derivative of f its derivative?
+    """
+
+    kinks: tuple[Kink, ...]
+    cuts: tuple[float, ...]
+    reach: float
+    smooth: bool
+
+    @property
+    def confident(self) -> bool:
+        """Are all kinks known where Gaussian variables of moderate size are?"""
+        return self.reach >= INNER and self.smooth
+
+
+def pieces(f: Function, kinks: Iterable[float] | None = None) -> Pieces | None:
+    """The pieces of f, or None if f cannot be looked at. With `kinks`, these are its kinks, and no others."""
+    try:
+        with np.errstate(all="ignore"):
+            return _Search(Sampled(f), kinks).pieces()
+    except CannotLook:
+        return None
+
+
+def first_edges() -> Float[np.ndarray, " edges"]:
+    """Edges of cells of all sizes, none of them where a function is likely to be cut."""
+    fine = SMALLEST * 2.0 ** np.arange(np.floor(np.log2(WIDTH / SMALLEST)))
+    even = np.arange(1.2345 * WIDTH, INNER, WIDTH)
+    coarse = INNER * GROWTH ** np.arange(1, np.ceil(np.log(OUTER / INNER) / np.log(GROWTH)))
+    positive = np.concatenate([fine, even, coarse]) * 1.01234
+    return np.concatenate([-0.98765 * positive[::-1], positive])
+
+
+class _Search:
+    """Cells in the making: those that are resolved, with their coefficients, and where f is cut."""
+
+    def __init__(self, f: Sampled, declared: Iterable[float] | None):
+        self.f = f
+        self.declared = None if declared is None else sorted(set(map(float, declared)))
+        self.jumps: set[float] = set()
+        self.cuts: set[float] = set(self.declared or ())
+        self.reach = OUTER
+        self.resolved: list[tuple[Cells, Cells, Values]] = []
+
+    def pieces(self) -> Pieces:
+        """Cut until all is resolved, then merge."""
+        lo, hi = _parted(first_edges(), self.declared or [])
+        values = self.f(_nodes(lo, hi))
+        self._note_sizes(lo, hi, values)
+        for _ in range(ROUNDS):
+            coefficients = COEFFICIENTS @ values
+            good = np.abs(coefficients[-2:]).max(0) <= self._tolerance(lo, hi, values)  # false where not finite
+            self.resolved.append((lo[good], hi[good], coefficients[:, good]))
+            lo, hi = self._nearest(lo[~good], hi[~good], values[:, ~good])
+            if not len(lo):
+                break
+            lo, hi = self._cut(lo, hi)
+            values = self.f(_nodes(lo, hi))
+        self.cuts.update(lo, hi)
+        self._give_up(lo, hi)
+        return self._result()
+
+    def _note_sizes(self, lo: Cells, hi: Cells, values: Values) -> None:
+        """The largest |f| between −x and x, for all x."""
+        x = np.abs(_nodes(lo, hi)).ravel()
+        order = np.argsort(x)
+        sizes = np.abs(values).ravel()[order]
+        self._places, self._sizes = x[order], np.maximum.accumulate(np.where(np.isfinite(sizes), sizes, 0.0))
+        self._negligible = NEGLIGIBLE * self._sizes[np.searchsorted(self._places, INNER)]
+
+    def _tolerance(self, lo: Cells, hi: Cells, values: Values) -> Cells:
+        """How large the last coefficients of a smooth function may be: as its rounding, or as that of what it reads."""
+        largest = np.abs(values).max(0)
+        far = np.maximum(np.abs(lo), np.abs(hi))
+        steepness = (values.max(0) - values.min(0)) / (hi - lo)
+        closer = self._sizes[np.minimum(np.searchsorted(self._places, _distance(lo, hi)), len(self._sizes) - 1)]
+        rounding = 8 * np.finfo(float).eps * (largest + far * steepness)
+        return np.maximum.reduce([RESOLVED * largest, NOISE * closer, rounding, 0 * largest + self._negligible])
+
+    def _nearest(self, lo: Cells, hi: Cells, values: Values) -> tuple[Others, Others]:
+        """The cells closest to 0, first ones first, on which f is finite somewhere; the others are given up."""
+        distance = _distance(lo, hi)
+        enough = sorted(map(abs, self.jumps))[MOST_KINKS : MOST_KINKS + 1] or [np.inf]
+        alive = np.flatnonzero(np.isfinite(values).any(0) & (distance < enough[0]))
+        keep = alive[np.argsort(distance[alive], kind="stable")][:MOST_OPEN]
+        lost = np.setdiff1d(np.arange(len(lo)), keep)
+        self._give_up(lo[lost], hi[lost])
+        return lo[keep], hi[keep]
+
+    def _give_up(self, lo: Cells, hi: Cells) -> None:
+        self.reach = min(self.reach, _distance(lo, hi).min(initial=np.inf))
+
+    def _cut(self, lo: Cells, hi: Cells) -> tuple[Others, Others]:
+        """Each cell cut where f, f' or f'' jumps, else into equal parts."""
+        cut = np.full(len(lo), np.nan)
+        for order in (0, 1, 2):
+            rest = np.flatnonzero(np.isnan(cut))[: MOST_OPEN // 2]
+            at, found = located(self.f, order, lo[rest], hi[rest])
+            cut[rest[found]] = at[found]
+            self.jumps.update(at[found].tolist())
+        here = ~np.isnan(cut)
+        self.cuts.update(cut[here].tolist())
+        parts = lo[~here] + (hi - lo)[~here] * np.arange(SPLIT + 1)[:, None] / SPLIT
+        parts[-1] = hi[~here]
+        gap = beside(cut[here])
+        los = np.concatenate([lo[here], cut[here] + gap, parts[:-1].ravel()])
+        his = np.concatenate([cut[here] - gap, hi[here], parts[1:].ravel()])
+        return los[los < his], his[los < his]
+
+    def _result(self) -> Pieces:
+        lo, hi, c = (np.concatenate(parts, axis=-1) for parts in zip(*self.resolved, strict=True))
+        order = np.argsort(lo)
+        lo, hi, c = self._merged(lo[order], hi[order], c[:, order])
+        kinks, cuts = self._kinks(lo, hi), self.cuts | set(hi[:-1][hi[:-1] == lo[1:]].tolist())
+        places = {kink.at for kink in kinks}
+        others = sorted(cuts - places, key=abs)[: MOST_CUTS - len(places)]
+        return Pieces(kinks, tuple(sorted(places.union(others))), float(self.reach), self._is_smooth(lo, hi, c))
+
+    def _kinks(self, lo: Cells, hi: Cells) -> tuple[Kink, ...]:
+        """Where f, f' or f'' jumps between two resolved cells; the nearest to 0 if there are many."""
+        if self.declared is not None:
+            return measured(self.f, self.declared)
+        ends, starts = set(hi.tolist()), set(lo.tolist())
+        c = np.array(sorted(self.jumps, key=abs))
+        sides = zip(c.tolist(), (c - beside(c)).tolist(), (c + beside(c)).tolist(), strict=True)
+        nearest = [at for at, before, behind in sides if before in ends and behind in starts]
+        self.reach = min([self.reach, *map(abs, nearest[MOST_KINKS:])])
+        return measured(self.f, nearest[:MOST_KINKS])
+
+    def _merged(self, lo: Cells, hi: Cells, c: Values) -> tuple[Others, Others, Float[np.ndarray, "degree others"]]:
+        """Neighbours joined where one polynomial does for both, the even pairs and the odd ones in turn."""
+        first, idle = 0, 0
+        while idle < 2:
+            i = np.arange(first, len(lo) - 1, 2)
+            i = i[hi[i] == lo[i + 1]]
+            joined, good = self._joined(lo[i], hi[i], hi[i + 1], c[:, i], c[:, i + 1])
+            i = i[good]
+            hi[i], c[:, i] = hi[i + 1], joined[:, good]
+            lo, hi, c = np.delete(lo, i + 1), np.delete(hi, i + 1), np.delete(c, i + 1, axis=1)
+            first, idle = 1 - first, 0 if len(i) else idle + 1
+        return lo, hi, c
+
+    def _joined(
+        self, lo: Cells, mid: Cells, hi: Cells, left: Values, right: Values
+    ) -> tuple[Values, Bool[np.ndarray, " cells"]]:
+        """The polynomial on [lo, hi] from those on both halves, and whether it is as good, also where f is smaller."""
+        x = _nodes(lo, hi)
+        values = np.where(x < mid, _polynomial(left, lo, mid, x), _polynomial(right, mid, hi, x))
+        joined = COEFFICIENTS @ values
+        tolerance = self._tolerance(lo, hi, values)
+        halves = [_Half(left, lo, mid, self._tolerance), _Half(right, mid, hi, self._tolerance)]
+        off = [half.difference(joined, lo, hi) for half in halves]
+        fits = (np.abs(joined[-2:]).max(0) <= tolerance) & (np.maximum(*off) <= 10 * tolerance)
+        sizes = [half.tolerance for half in halves]
+        alike = np.maximum(*sizes) <= ALIKE * np.minimum(*sizes)
+        # Else the polynomial where f is smaller must go on where f is larger.
+        goes_on = [
+            half.difference(*other.essential()) <= CONTINUED * half.tolerance for half, other in (halves, halves[::-1])
+        ]
+        return joined, fits & (alike | np.where(sizes[0] > sizes[1], *goes_on))
+
+    def _is_smooth(self, lo: Cells, hi: Cells, c: Values) -> bool:
+        """Are the slopes of the polynomials those that jax finds? They are not for a straight-through estimator."""
+        middle = 0.5 * (lo + hi)
+        step = 1e-3 * (hi - lo)
+        ends = [_polynomial(c, lo, hi, (middle + side * step)[None])[0] for side in (-1, 1)]
+        slope = (ends[1] - ends[0]) / (2 * step)
+        values = _polynomial(c, lo, hi, _nodes(lo, hi))
+        steepness = (values.max(0) - values.min(0)) / (hi - lo)
+        rounding = 1e3 * self._tolerance(lo, hi, values) / (hi - lo)
+        return bool((np.abs(self.f(middle, 1) - slope) <= 0.01 * steepness + rounding).all())
+
+
+class _Half:
+    """A polynomial on cells that may be joined with their neighbours."""
+
+    def __init__(self, c: Values, lo: Cells, hi: Cells, tolerance: Callable[[Cells, Cells, Values], Cells]):
+        self.c, self.lo, self.hi = c, lo, hi
+        self.x = _nodes(lo, hi)
+        self.values = _polynomial(c, lo, hi, self.x)
+        self.tolerance = tolerance(lo, hi, self.values)
+
+    def essential(self) -> tuple[Values, Cells, Cells]:
+        """The polynomial without coefficients that are as small as rounding."""
+        return np.where(np.abs(self.c) > self.tolerance, self.c, 0.0), self.lo, self.hi
+
+    def difference(self, c: Values, lo: Cells, hi: Cells) -> Cells:
+        """To another polynomial, which is given on [lo, hi]."""
+        return np.abs(_polynomial(c, lo, hi, self.x) - self.values).max(0)
+
+
+def _parted(edges: Float[np.ndarray, " edges"], at: list[float]) -> tuple[Cells, Cells]:
+    """Cells between the edges, those with one of the points inside cut there."""
+    c = np.array(at)
+    lo = np.concatenate([edges[:-1], c + beside(c)])
+    hi = np.concatenate([edges[1:], c - beside(c)])
+    return np.sort(lo), np.sort(hi)
+
+
+def _nodes(lo: Cells, hi: Cells) -> Values:
+    x = 0.5 * (lo + hi) + 0.5 * (hi - lo) * NODES[:, None]
+    x[0], x[-1] = lo, hi
+    return x
+
+
+def _polynomial(c: Values, lo: Cells, hi: Cells, x: Points) -> Points:
+    """Σ_k c_k T_k at points x of [lo, hi]."""
+    return np.polynomial.chebyshev.chebval((2 * x - (lo + hi)) / (hi - lo), c, tensor=False)
+
+
+def _distance(lo: Cells, hi: Cells) -> Cells:
+    """From 0."""
+    return np.where(lo * hi < 0, 0.0, np.minimum(np.abs(lo), np.abs(hi)))
