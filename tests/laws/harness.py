@@ -14,12 +14,13 @@ COMPONENTS = 64  # one number for all, so that compiled code is shared
 
 @functools.cache
 def mixture(seed: int = 0, centred: bool = False, shape: tuple[int, ...] = (), components: int = COMPONENTS) -> Any:
-    """A mixture of random means and variances."""
+    """A mixture of random means and variances; as quadrature, since sampled laws take biases from their own figures."""
     random = np.random.default_rng(seed)
     m = int(np.prod(shape))
     mean = random.normal(size=(components, *shape)) * (not centred)
     root = random.normal(size=(components, m, m)) if shape else random.exponential(size=components)
-    return GaussianMixture(mean, root @ root.transpose(0, 2, 1) / m + 0.1 * np.eye(m) if shape else 0.2 + root)
+    covariance = root @ root.transpose(0, 2, 1) / m + 0.1 * np.eye(m) if shape else 0.2 + root
+    return GaussianMixture(mean, covariance, kind="quadrature")
 
 
 @functools.cache
@@ -27,7 +28,7 @@ def narrow() -> GaussianMixture:
     """A mixture that erf leaves away from ±1, where double precision ends."""
     wide = mixture()
     mean, variance = wide._given
-    return GaussianMixture(0.3 * mean, 0.1 * variance)
+    return GaussianMixture(0.3 * mean, 0.1 * variance, kind="quadrature")
 
 
 def weighted() -> GaussianMixture:

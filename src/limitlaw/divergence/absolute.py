@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.polynomial import Legendre, legendre
 
-from limitlaw.divergence.panels import ORDER, Panels
+from limitlaw.numerics.panels import ORDER, Panels, Resolution
 
 ENDS = np.array([-1.0, 1.0])
 
@@ -29,16 +29,32 @@ def _between_roots(d: Legendre) -> float:
 def maximum(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[float, float]:
     """max |d|, and what the last coefficients contribute there; ends of panels count from inside, so jumps are seen."""
     c = panels.coefficients(d)
-    ends = np.abs(legendre.legval(ENDS, c.T)).max(1)
-    rough = np.maximum(np.abs(d).reshape(-1, ORDER).max(1), ends)
+    rough, left = _heights(panels, d)
     best, error = 0.0, 0.0
-    for i in np.flatnonzero(rough >= 0.9 * rough.max()):
+    for i in np.flatnonzero(rough + 10 * left >= rough.max()):
         polynomial = Legendre(c[i])
         at = np.concatenate([ENDS, _roots(polynomial.deriv())])
-        highest = float(np.abs(polynomial(at)).max())
-        if highest > best:
-            best, error = highest, float(np.abs(c[i, -2:]).sum())
+        best, error = max(best, float(np.abs(polynomial(at)).max())), max(error, float(left[i]))
     return best, error
+
+
+def of_maximum(relative: float) -> Resolution:
+    """What a panel's polynomial leaves out of max |d|, and the most that it may; only panels that may hold it count."""
+
+    def tails(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[Float[np.ndarray, " panels"], float]:
+        rough, left = _heights(panels, d)
+        return np.where(rough + 10 * left >= rough.max(), left, 0), relative * float(rough.max())
+
+    return tails
+
+
+def _heights(
+    panels: Panels, d: Float[np.ndarray, " x"]
+) -> tuple[Float[np.ndarray, " panels"], Float[np.ndarray, " panels"]]:
+    """On each panel the largest |d| at nodes and ends, and the last two coefficients."""
+    c = panels.coefficients(d)
+    ends = np.abs(legendre.legval(ENDS, c.T)).max(1)
+    return np.maximum(np.abs(d).reshape(-1, ORDER).max(1), ends), np.abs(c[:, -2:]).sum(1)
 
 
 def _roots(polynomial: Legendre) -> Float[np.ndarray, " roots"]:

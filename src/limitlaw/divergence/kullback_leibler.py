@@ -3,20 +3,27 @@
 import math
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 from limitlaw.arguments import positive_int
 from limitlaw.divergence.blocks import blocks
 from limitlaw.divergence.checking import check_density, check_laws
 from limitlaw.divergence.edges import first_panels
+from limitlaw.divergence.images import arguments
 from limitlaw.divergence.joint import joint_kl
 from limitlaw.divergence.pair import Pair, estimate
-from limitlaw.divergence.panels import POLE, resolve
 from limitlaw.divergence.result import Divergence
+from limitlaw.divergence.rules import compared
 from limitlaw.laws import Law
+from limitlaw.numerics.panels import POLE, Panels, of_integral, resolve, unseen
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-12, 1e-7  # of the divergence, for each panel
 SAMPLES = 2**14  # of joint laws
+NEGLIGIBLE = 1e-20  # mass at a node
 
 
+@compared
 def kl(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
     """D(p‖q) = ∫ p log(p/q) of laws with densities; infinite where q = 0 and p > 0.
 
@@ -33,6 +40,7 @@ def kl(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
     check_density("kl", "q", q)
     if p is q:
         return Divergence(0.0, 0.0)
+    p, q = arguments(p, q)
     if p.shape:
         return joint_kl(p, q, count, key)
     return _kl_of_numbers(Pair(blocks(p), blocks(q)))
@@ -43,18 +51,27 @@ def _kl_of_numbers(pair: Pair) -> Divergence:
     panels, rows = resolve(
         pair.rows,
         pair.integrand,
-        first_panels(pair.p.whole, pair.q.whole, pair.rows, pair.integrand),
-        lambda D: tolerance * D + 0.3 * rounding(D),
+        first_panels(pair.p.whole, pair.q.whole),
+        of_integral(tolerance, lambda D: 0.3 * rounding(D)),
         POLE,
     )
     value, variance = estimate(pair, panels.nodes, panels.weights, rows)
     if value == math.inf:
         return Divergence(math.inf, 0.0)
     f = pair.integrand(rows)
-    quadrature = float(panels.tails(f).sum()) + rounding(float(panels.weights @ f))
+    quadrature = float(panels.tails(f).sum()) + rounding(float(panels.weights @ f)) + _unseen(pair, panels, rows)
     return Divergence(value, math.hypot(quadrature, math.sqrt(variance)))
 
 
+def _unseen(pair: Pair, panels: Panels, rows: Float[np.ndarray, "b x"]) -> float:
+    """What mass that the nodes do not see could add: that of q as it is, that of p by the largest |log p − log q|."""
+    lp, lq = pair.logs(rows)
+    p, q = np.exp(lp), np.exp(lq)
+    counts = (panels.weights * p > NEGLIGIBLE) & np.isfinite(lq)
+    ratio = np.abs(np.where(counts, lp - lq, 0)).max(initial=0)
+    return unseen(panels, q) + (1 + float(ratio)) * unseen(panels, p)
+
+
 def rounding(D: float) -> float:
-    """What a rounding of 1e-15 in log p − log q = r does: ∫ p |r| 1e-15 ≤ √(2 D) 1e-15 where r is small."""
-    return 1e-15 * math.sqrt(2 * D)
+    """What a rounding of 1e-15 in log p − log q = r does: ∫ p |r| 1e-15 ≤ √(2 D) 1e-15 where r is small, else D."""
+    return 1e-15 * (math.sqrt(2 * D) + D)

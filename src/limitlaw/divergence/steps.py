@@ -8,10 +8,10 @@ from jaxtyping import Float
 from numpy.polynomial import legendre
 
 from limitlaw.divergence.blocks import Blocks
-from limitlaw.divergence.edges import first_panels
-from limitlaw.divergence.panels import Panels, resolve
+from limitlaw.divergence.edges import atoms, first_panels
 from limitlaw.divergence.tails import Tails
 from limitlaw.laws import Empirical, Law
+from limitlaw.numerics.panels import Panels, of_integral, resolve
 
 FINE = 256  # cells of a panel of the smooth law
 TOLERANCE = 1e-10
@@ -68,8 +68,10 @@ class Smooth:
         """The panels resolve the tails themselves; each lies on one side of the middle."""
         whole = Blocks(law, (law,), np.ones(1))
         tails = Tails.of((whole,))
-        panels = first_panels(law, law, tails.rows, lambda rows: rows[0], (tails.middle,))
-        panels, rows = resolve(tails.rows, lambda rows: rows[0], panels, lambda scale: TOLERANCE * scale)
+        panels = first_panels(law, law, (tails.middle,))
+        panels, rows = resolve(
+            tails.rows, lambda rows: rows[0], panels, of_integral(TOLERANCE, jumps=np.append(atoms(law), tails.middle))
+        )
         values = rows[0] + np.where(panels.nodes > tails.middle, 1.0, 0.0)
         return cls(panels, panels.coefficients(values))
 

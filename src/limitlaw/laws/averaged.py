@@ -4,10 +4,11 @@ import abc
 import dataclasses
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.laws.averages import Components, Estimate, Figure
+from limitlaw.laws.averages import Components, Estimate, Figure, exact
 from limitlaw.laws.base import Law
 
 
@@ -36,29 +37,56 @@ class Averaged(Law):
         return Estimate(moments.value[0], lambda: moments.error()[0])
 
     def _variance(self) -> Estimate:
-        moments = self._moments(self.mean())  # about the mean, where the error of the mean drops out
-        return Estimate(moments.value[1], lambda: moments.error()[1])
+        """Σ_k w_k E_k (Y − m)² about the estimated mean m, which is too small by the variance of m (Bessel 1818)."""
+        mean = self.mean()
+        c, C = self._components.covariance(self._central, mean, self._size)
+        return Estimate(c[1] + C[0, 0], lambda: self._moments(mean).error()[1])
 
     def _covariance(self) -> Estimate:
         estimate = self._components.average(self._outer, self.mean()[None], self._size)
         shape = () if self.shape == () else estimate.value.shape[1:]
-        return Estimate(estimate.value.reshape(shape), lambda: estimate.error().reshape(shape))
+        missing = self._components.covariance(Means(self._central), self.mean(), self._size)[1]
+        value = estimate.value.reshape(shape) + missing.reshape(shape)
+        return Estimate(value, lambda: estimate.error().reshape(shape))
 
     def _kurtosis(self) -> Estimate:
         mean = self.mean()
-        moments = self._moments(mean).value
-        value = moments[3] / moments[1] ** 2 - 3
-        influence = KurtosisInfluence(self._central)
-        return Estimate(value, lambda: self._components.spread(influence, (mean, moments), value, self._size))
+        c = self._moments(mean).value
+        if not self._components.sampled or len(self._components) == 1:
+            return exact(kurtosis(c))
+        point = jax.tree.map(lambda a: a[None], (mean, c))
+        bias = self._components.with_weights().average(KurtosisWithout(self._central), point, self._size)
+        return Estimate(kurtosis(c) - bias.value[0], lambda: jnp.hypot(bias.error()[0], bias.value[0]))
+
+
+def kurtosis(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
+    """μ₄/μ₂² − 3 from moments c_1, …, c_4 about any centre: μ₂ = c₂ − c₁², μ₄ = c₄ − 4 c₁c₃ + 6 c₁²c₂ − 3 c₁⁴."""
+    c1, c2, c3, c4 = c
+    return (c4 - 4 * c1 * c3 + 6 * c1**2 * c2 - 3 * c1**4) / (c2 - c1**2) ** 2 - 3
 
 
 @dataclasses.dataclass(frozen=True)
-class KurtosisInfluence:
-    """The derivative of μ₄/μ₂² − 3 in the weight of a component, the mean's own part (−4 μ₃) included."""
+class Means:
+    """E Y − c of a component, flattened."""
 
     central: Figure
 
-    def __call__(self, component: Any, point: Any) -> Any:
-        mean, (_, c2, c3, c4) = point
-        m1, m2, _, m4 = self.central(component, mean)
-        return (m4 - c4 - 4 * c3 * m1) / c2**2 - 2 * c4 * (m2 - c2) / c2**3
+    def __call__(self, component: Any, centre: Any) -> Any:
+        return self.central(component, centre)[0].reshape(-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class KurtosisWithout:
+    """(1 − w)(κ₋ − κ)/w for the kurtosis κ₋ without a component of weight w (Quenouille 1956).
+
+    The average over components is the bias of κ, its standard error that of κ (Tukey 1958). Unlike second derivatives,
+    which would need moments of order 8, this takes away the bias also where components are few.
+    """
+
+    central: Figure
+
+    def __call__(self, weighted: Any, point: Any) -> Any:
+        component, w = weighted
+        mean, c = point
+        without = c - w / (1 - w) * (self.central(component, mean) - c)
+        return (1 - w) / w * (kurtosis(without) - kurtosis(c))

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Inexact
 
 BLOCK = 2**17  # numbers held at a time: (components × points × numbers per figure) fits the cache
 SIZES = (1, 16, 128, 1024)  # points at a time
+AT = 2.0  # standard errors out, where a stated error holds to first order in the skewness of what is averaged
 
 Figure = Callable[[Any, Any], Any]  # of one component at one point
 
@@ -43,6 +44,10 @@ class Components:
     def __len__(self) -> int:
         return self.weights.shape[0]
 
+    def with_weights(self) -> "Components":
+        """The same for figures of (component, its weight)."""
+        return dataclasses.replace(self, parameters=(self.parameters, self.weights))
+
     def average(self, figure: Figure, points: Any = None, size: int = 1) -> Estimate:
         """Σ_k w_k figure(component k, point) for each point; `size`: how many numbers one figure passes through."""
         value = self._reduce(figure, "mean", points, size)
@@ -51,30 +56,47 @@ class Components:
     def log_average(self, figure: Figure, points: Any) -> Estimate:
         """log Σ_k w_k exp(figure), safe where every term underflows. The error is that of the logarithm."""
         value = self._reduce(figure, "log", points, 1)
-        return Estimate(value, lambda: self._error(figure, points, 1, value, "log square"))
+        return Estimate(value, lambda: self._error(figure, points, 1, value, "log spread"))
 
     def spread(self, figure: Figure, point: Any, like: Inexact[Array, "..."], size: int = 1) -> Float[Array, "..."]:
         """The standard error of a figure at one point whose average is zero: an influence function."""
         zero = jnp.zeros((1, *like.shape))
         return self._error(figure, jax.tree.map(lambda a: jnp.asarray(a)[None], point), size, zero)[0]
 
+    def covariance(self, figure: Figure, point: Any, size: int = 1) -> tuple[Inexact[Array, "i ..."], Any]:
+        """c_i = Σ_k w_k f_i of a figure f with several entries, and the covariance of these averages; 0 unless sampled.
+
+        Cov(c_i, c_j) = Σ_k w_k² (f_i − c_i)(f_j − c_j)/(1 − Σ_k w_k²), entry by entry of what follows i in f.
+        """
+        points = jax.tree.map(lambda a: jnp.asarray(a)[None], point)
+        if not self.sampled or len(self) == 1:
+            c = self._reduce(figure, "mean", points, size)[0]
+            return c, jnp.zeros((c.shape[0], *c.shape))
+        return _centred(*self._reduce(figure, "products", points, size), self.weights)
+
     def _error(
-        self, figure: Figure, points: Any, size: int, value: Any, how: Literal["square", "log square"] = "square"
+        self, figure: Figure, points: Any, size: int, value: Any, how: Literal["spread", "log spread"] = "spread"
     ) -> Float[Array, "..."]:
+        """√(Σ w² d²), d = f − value, of a self-normalised average, with 1 − Σ w² for the degree of freedom it took.
+
+        Where the average is skewed, its error is small just when it is too small itself, having missed the rare large
+        terms. By the Edgeworth expansion of a Studentised average (Hall, "The bootstrap and Edgeworth expansion", 1992,
+        section 2.6), P(T ≤ −t) = Φ(−t) + γ(2t² + 1)φ(t)/6 with its skewness γ = Σ w³ d³/(Σ w² d²)^{3/2}, which moves
+        the quantile at t by the factor 1 + |γ|(2t² + 1)/6t: so large an error holds at t = 2 standard errors.
+        """
         if not self.sampled:
             return jnp.zeros(jnp.shape(value))
-        # Of a self-normalised average: Σ w² (f − value)², and 1 − Σ w² for the degree of freedom the value took.
-        squares = self._reduce(figure, how, points, size, value)
-        return jnp.sqrt(squares / (1 - jnp.sum(self.weights**2)))
+        return _standard_error(*self._reduce(figure, how, points, size, value), self.weights)
 
     def _reduce(self, figure: Figure, how: str, points: Any, size: int, centre: Any = None) -> Any:
         if points is None:
-            return self._reduce(figure, how, jnp.zeros(1), size, None if centre is None else centre[None])[0]
+            one = self._reduce(figure, how, jnp.zeros(1), size, None if centre is None else centre[None])
+            return jax.tree.map(lambda a: a[0], one)
         count = jax.tree.leaves(points)[0].shape[0]
         centre = jnp.zeros(count) if centre is None else centre
         starts = range(0, max(count, 1), SIZES[-1])
         parts = [self._part(figure, how, _rows((points, centre), start), size) for start in starts]
-        return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+        return parts[0] if len(parts) == 1 else jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
 
     def _part(self, figure: Figure, how: str, points: tuple[Any, Any], size: int) -> Any:
         count = points[1].shape[0]
@@ -82,7 +104,25 @@ class Components:
         across = min(padded, 128)
         down = max(1, min(BLOCK // (across * size), len(self)))
         at, centre = jax.tree.map(lambda a: pad(a, padded), points)
-        return _blocks(self.parameters, self.weights, at, centre, figure, how, (down, across))[:count]
+        sums = _blocks(self.parameters, self.weights, at, centre, figure, how, (down, across))
+        return jax.tree.map(lambda a: a[:count], sums)
+
+
+@jax.jit
+def _centred(c: Any, sums: Any, weights: Any) -> tuple[Any, Any]:
+    """Averages c and their covariance, from the sums of w², w² f_i and w² f_i f_j."""
+    c, sums = c[0], sums[0]
+    total, single, double = sums[0, 0], sums[0, 1:], sums[1:, 1:]
+    centred = double - c[:, None] * single - single[:, None] * c + total * c[:, None] * c
+    return c, centred / (1 - jnp.sum(weights**2))
+
+
+@jax.jit
+def _standard_error(squares: Any, cubes: Any, weights: Any) -> Any:
+    """From the sums of w² d² and w³ d³."""
+    safe = jnp.where(squares > 0, squares, 1)
+    skewness = jnp.where(squares > 0, jnp.abs(cubes) / safe**1.5, 0)
+    return jnp.sqrt(squares / (1 - jnp.sum(weights**2))) * (1 + skewness * (2 * AT**2 + 1) / (6 * AT))
 
 
 def _rows(points: Any, start: int) -> Any:
@@ -122,16 +162,18 @@ def _blocks(
             w = w.reshape(down, *[1] * (f.ndim - 1))
             if how == "log":
                 return jax.nn.logsumexp(f + jnp.log(w), axis=0)
-            if how == "log square":
-                f = jnp.exp(f - block[1])
-                return jnp.sum(w**2 * (f - 1) ** 2, axis=0)
-            if how == "square":
-                return jnp.sum(w**2 * jnp.abs(f - block[1]) ** 2, axis=0)
+            if how == "products":
+                g = jnp.concatenate([jnp.ones_like(f[:, :, :1]), f], axis=2)
+                return jnp.sum(w * f, axis=0), jnp.sum(w[..., None] ** 2 * g[:, :, :, None] * g[:, :, None], axis=0)
+            if how in ("spread", "log spread"):
+                d = jnp.exp(f - block[1]) - 1 if how == "log spread" else f - block[1]
+                squares = w**2 * jnp.abs(d) ** 2
+                return jnp.sum(squares, axis=0), jnp.sum(w * d * squares, axis=0)
             return jnp.sum(w * f, axis=0)
 
         parts = jax.lax.map(of_components, (parameters, weights))
-        return jax.nn.logsumexp(parts, axis=0) if how == "log" else jnp.sum(parts, axis=0)
+        return jax.nn.logsumexp(parts, axis=0) if how == "log" else jax.tree.map(lambda a: jnp.sum(a, axis=0), parts)
 
     split = jax.tree.map(lambda a: a.reshape(-1, across, *a.shape[1:]), (points, centre))
     out = jax.lax.map(at_points, split)
-    return out.reshape(-1, *out.shape[2:])
+    return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), out)

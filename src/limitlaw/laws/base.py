@@ -279,7 +279,7 @@ class Errors:
         return self._of(lambda law: law._covariance())
 
     def kurtosis(self) -> Float[Array, "..."]:
-        """Of the excess kurtosis, by the delta method."""
+        """Of the excess kurtosis."""
         return self._of(lambda law: law._kurtosis())
 
     def moment(self, k: int) -> Float[Array, "..."]:

@@ -78,7 +78,7 @@ def preimages(y: Float[Array, "*p"], known: Named) -> tuple[Float[Array, "*p b"]
         inside = (y >= branch.bottom) & (y < branch.top) & jnp.isfinite(root) & (branch.inverse is not None)
         root = jnp.where(inside, root, 0.5 * (max(branch.lo, -1e3) + min(branch.hi, 1e3)))
         x.append(root)
-        jacobian.append(jnp.where(inside, 1 / slopes(known.phi, root), 0.0))
+        jacobian.append(jnp.where(inside, jnp.exp(-log_slopes(known.phi, root)), 0.0))
     empty = padded_branches(len(x)) - len(x)
     return jnp.stack([*x, *[y] * empty], -1), jnp.stack([*jacobian, *[0 * y] * empty], -1)
 
@@ -87,6 +87,12 @@ def preimages(y: Float[Array, "*p"], known: Named) -> tuple[Float[Array, "*p b"]
 def slopes(phi: Nonlinearity, x: Float[Array, "..."]) -> Float[Array, "..."]:
     """|φ'(x)|."""
     return jnp.abs(jax.vmap(jax.grad(lambda x: phi(x)))(x.reshape(-1)).reshape(x.shape))
+
+
+@functools.partial(jax.jit, static_argnames="phi")
+def log_slopes(phi: Nonlinearity, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """log |φ'(x)|, −∞ where φ is flat."""
+    return jnp.log(slopes(phi, x)) if phi.log_slope is None else phi.log_slope(x)
 
 
 def with_phi(phi: Nonlinearity, base: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

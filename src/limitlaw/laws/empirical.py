@@ -110,15 +110,6 @@ class Empirical(Averaged):
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
         return self._components.average(Mean(psi), size=self._size)
 
-    def _mean_of_samples(self, f: Callable[[Array], Array], source: Components) -> Estimate:
-        """The mean of f over the draws, f a figure of the law of the `source` components itself."""
-        draws = self._components.parameters
-        values = f(draws.reshape(-1, *self.shape)).reshape(draws.shape[:2])
-        mean = jnp.sum(self._components.weights * values.mean(1))
-        # To first order the law's own noise enters like that of its components' means: at most Var f / components.
-        independent = 1 / values.size + (1 / len(source) if source.sampled else 0.0)
-        return Estimate(mean, lambda: jnp.std(values) * jnp.sqrt(independent))
-
     def _atoms(self) -> tuple[Atoms, Array]:
         draws = np.asarray(self._components.parameters)
         groups, M = draws.shape[:2]

@@ -19,7 +19,9 @@ from limitlaw.laws.averages import Components, Estimate, Figure
 from limitlaw.laws.base import Atoms, entries, psi_values, sample_shape
 from limitlaw.laws.checking import mixture_arrays, mixture_weights
 from limitlaw.laws.empirical import drawn
-from limitlaw.laws.quadrature import Rule, adaptive, shifts, smooth_nodes
+from limitlaw.laws.entropy import Entropy, joint_entropy
+from limitlaw.laws.places import of_components
+from limitlaw.laws.quadrature import Rule, shifts, smooth_nodes
 from limitlaw.laws.roots import invert
 from limitlaw.numerics.normals import normal
 
@@ -176,29 +178,27 @@ class GaussianMixture(Averaged):
     def _entropy(self) -> Estimate:
         self._require_density()
         if self.shape:
-            return drawn(self)._mean_of_samples(lambda y: -self.logpdf(y), self._components)
-        return self._cross_entropy(lambda x: self._logpdf(x).value)
+            return joint_entropy(self, drawn(self)._components.parameters)
+        return self._along(self._logpdf, lambda _, ρ: ρ, (), self._variance).estimate()
 
-    def _cross_entropy(self, log: Callable[[Array], Array], breaks: tuple[float, ...] = ()) -> Estimate:
-        """−E log q(Y) for the log density q that `log` gives, by adaptive quadrature."""
-        mean, sd = self._components.parameters
-        ends = np.array([float(jnp.min(mean - 10 * sd)), float(jnp.max(mean + 10 * sd))])
-        inner = np.asarray(self.ppf(np.linspace(0, 1, 33)[1:-1]))
-        kinks = [b for b in breaks if ends[0] < b < ends[1]]
-
-        def integrand(x: Array) -> Array:
-            p, q = self._at(normals.continuous_pdf, x).value, log(x)
-            return jnp.where(jnp.isfinite(q), -p * jnp.where(jnp.isfinite(q), q, 0), 0)
-
-        x, w, values = adaptive(integrand, np.concatenate([ends, inner, kinks]))
-        entropy = jnp.asarray((w * values).sum())
-
-        def error() -> Array:
-            q = np.asarray(log(jnp.asarray(x)))
-            weights = jnp.asarray(np.where(np.isfinite(q), -w * np.where(np.isfinite(q), q, 0), 0))
-            return self._components.spread(entropy_influence, (jnp.asarray(x), weights, entropy), entropy, len(x))
-
-        return Estimate(entropy, error)
+    def _along(
+        self,
+        log: Callable[[Array], Estimate],
+        weight: Callable[[Array, Array], Array],
+        breaks: tuple[float, ...],
+        variance: Callable[[], Estimate],
+    ) -> Entropy:
+        """The entropy of an image of this law, whose log density at the image of x `log` gives."""
+        return Entropy(
+            self._components,
+            log,
+            weight,
+            normals.continuous_pdf,
+            lambda x: x,
+            of_components(*self._components.parameters),
+            breaks,
+            lambda: variance().value,
+        )
 
     def _atoms(self) -> tuple[Atoms, Array]:
         bad = self._degenerate
@@ -256,12 +256,6 @@ class Expectation:
     def __call__(self, component: Any, _: Any) -> Any:
         x, w = self.rule(*component)
         return jnp.tensordot(w, psi_values(self.psi, x, x.shape[0]), 1)
-
-
-def entropy_influence(component: Any, point: Any) -> Any:
-    """−E log q(Y) for one component, less its average."""
-    x, weights, entropy = point
-    return jnp.sum(weights * normals.continuous_pdf(component, x)) - entropy
 
 
 def _snap(x: Array, points: Array) -> Array:

@@ -16,6 +16,8 @@ from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
 from limitlaw.laws.base import Atoms
 from limitlaw.laws.empirical import Empirical, drawn
+from limitlaw.laws.entropy import joint_entropy
+from limitlaw.laws.image_entropy import image_entropy
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.pushed import Central, Cf, Composed, OnBranches, Raw, density, log_density
 from limitlaw.laws.quadrature import Rule, shifts, smooth_nodes
@@ -188,7 +190,7 @@ class Pushforward(Averaged):
     def _entropy(self) -> Estimate:
         if self.shape:
             self._logpdf(self.mean())  # raises where there is no density
-            return self._drawn._mean_of_samples(lambda y: -self.logpdf(y), self._components)
+            return joint_entropy(self, self._drawn._components.parameters)
         known = self._known("the entropy")
         points, masses = self.atoms()
         if len(points):
@@ -196,12 +198,7 @@ class Pushforward(Averaged):
                 f"the law has no entropy: {len(points)} atom(s) carry {float(masses.sum()):.6g} of its mass; "
                 "law.atoms() lists them"
             )
-        breaks = tuple(sorted({b.lo for b in known.branches} | set(known.kinks)))
-        if known.injective:  # without the detour over y, where φ may saturate
-            log = lambda x: self.base._logpdf(x).value - jnp.log(branches.slopes(self.phi, x))  # noqa: E731
-        else:
-            log = lambda x: self.logpdf(self.phi(x))  # noqa: E731
-        return self.base._cross_entropy(log, breaks)
+        return image_entropy(self, known)
 
     def _atoms(self) -> tuple[Atoms, Array]:
         if self.shape:

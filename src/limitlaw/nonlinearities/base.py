@@ -28,8 +28,9 @@ class Nonlinearity:
     E φ(u)φ(v); its means are None where they are zero, and it may answer None where it has no closed form.
     `accuracy`: the relative error of these two, 0 for closed forms in earnest.
 
-    For the density of φ(Y): `branches(lo, hi)`, the monotone branches that meet (lo, hi). `saved`: the family and the
-    parameter by which `nonlinearities.rebuild` finds φ again.
+    For the density of φ(Y): `branches(lo, hi)`, the monotone branches that meet (lo, hi), and `log_slope(x)`, log |φ'|
+    where differentiating φ would lose it. `saved`: the family and the parameter by which `nonlinearities.rebuild` finds
+    φ again.
     """
 
     name: str = dataclasses.field(compare=False)
@@ -42,6 +43,7 @@ class Nonlinearity:
     cuts: tuple[float, ...] | None = None
     accuracy: float = 0.0
     branches: Branches | None = None
+    log_slope: Callable[[Any], Any] | None = None
     saved: tuple[str, float | None] | None = None
 
     def __call__(self, *arguments: Any) -> Any:

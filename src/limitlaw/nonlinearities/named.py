@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import real_array
-from limitlaw.nonlinearities import branches
+from limitlaw.nonlinearities import branches, log_slopes
 from limitlaw.nonlinearities import closed_forms as closed
 from limitlaw.nonlinearities.base import Kink, Nonlinearity
 from limitlaw.nonlinearities.blocks import abs_mean, abs_product, sign_mean, sign_product
@@ -101,6 +101,7 @@ erf = _constant(
     mean=closed.erf_mean,
     product=zero_mean(closed.erf_product),
     branches=line(-1.0, 1.0, jax.scipy.special.erfinv),
+    log_slope=log_slopes.erf,
 )
 gelu = _constant(
     "gelu",
@@ -111,6 +112,7 @@ gelu = _constant(
     mean=lambda m, k: closed.smooth_ramp_mean(m, k, 1.0),
     product=zero_mean(closed.gelu_product),
     branches=branches.one_minimum(_gelu),
+    log_slope=log_slopes.gelu,
 )
 tanh = _constant(
     "tanh",
@@ -122,6 +124,7 @@ tanh = _constant(
     product=zero_mean(closed.tanh_product),
     accuracy=ACCURACY,
     branches=line(-1.0, 1.0, jnp.arctanh),
+    log_slope=log_slopes.tanh,
 )
 sigmoid = _constant(
     "sigmoid",
@@ -133,6 +136,7 @@ sigmoid = _constant(
     product=zero_mean(closed.sigmoid_product),
     accuracy=ACCURACY,
     branches=line(0.0, 1.0, branches.logit),
+    log_slope=log_slopes.sigmoid,
 )
 silu = _constant(
     "silu",
@@ -144,6 +148,7 @@ silu = _constant(
     product=zero_mean(closed.silu_product),
     accuracy=ACCURACY,
     branches=branches.one_minimum(_silu),
+    log_slope=log_slopes.silu,
 )
 softplus = _constant(
     "softplus",
@@ -155,6 +160,7 @@ softplus = _constant(
     product=zero_mean(closed.softplus_product),
     accuracy=ACCURACY,
     branches=line(0.0, INF, branches.softplus_inverse),
+    log_slope=jax.nn.log_sigmoid,
 )
 sin = _constant(
     "sin",

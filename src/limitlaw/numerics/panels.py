@@ -1,20 +1,20 @@
 """Composite Gauss–Legendre quadrature whose panels are halved until polynomials represent the integrand on each."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.polynomial import legendre
 
-from limitlaw.laws.averages import pad
-
 ORDER = 16  # nodes of a panel
 LEVELS = 42  # halvings at most: at a pole, down to what rounding leaves
 MOST = 4096  # panels at most
-NARROW = 1e-12  # of the whole range
-POLE = 1e-5  # the same at a pole of a density, where densities round
+NARROW = 1e-13  # of |x|
+POLE = 1e-9  # the same at a pole of a density, where densities round
 TOGETHER = 128  # points evaluated at a time
+SUMMED = 1e-13  # rounding of a sum of mass one
 
 U, W = legendre.leggauss(ORDER)
 # c_k = (k + ½) Σ_j w_j P_k(u_j) f_j: the Legendre coefficients of the polynomial through the f_j
@@ -44,24 +44,51 @@ class Panels:
         at = np.isin(edges, poles)
         return cls(edges[:-1], edges[1:], at[1:].astype(float) - at[:-1])
 
-    @property
+    @functools.cached_property
     def nodes(self) -> Float[np.ndarray, " x"]:
         """The nodes of all panels, in order."""
-        t, lo, hi, pole = (U + 1) / 2, self.lo[:, None], self.hi[:, None], self.pole[:, None]
-        x = lo + (hi - lo) * np.where(pole < 0, t**2, t)
-        return np.where(pole > 0, hi - (hi - lo) * (1 - t) ** 2, x).reshape(-1)
+        start, step = self._steps
+        return (start + step).reshape(-1)
 
-    @property
+    @functools.cached_property
+    def _steps(self) -> tuple[Float[np.ndarray, "panels 1"], Float[np.ndarray, "panels order"]]:
+        """The end from which nodes are measured, hi at a pole there and else lo, and how far they lie from it."""
+        t, length, pole = (U + 1) / 2, (self.hi - self.lo)[:, None], self.pole[:, None]
+        step = np.where(pole > 0, -((1 - t) ** 2), np.where(pole < 0, t**2, t))
+        return np.where(pole > 0, self.hi[:, None], self.lo[:, None]), length * step
+
+    @functools.cached_property
+    def _places(self) -> Float[np.ndarray, "panels order"]:
+        """u at the floats that the nodes are rounded to, which is not U where |x| is much larger than the panel."""
+        start, step = self._steps
+        x = start + step
+        moved = x - start
+        rounded = (start - (x - moved)) + (step - moved)  # start + step = x + rounded, exactly (Knuth's two-sum)
+        return U - rounded / self._slopes(np.broadcast_to(U, step.shape))
+
+    @functools.cached_property
+    def _transforms(self) -> Float[np.ndarray, "panels order order"]:
+        """For each panel the matrix that takes values at the floats to Legendre coefficients in u."""
+        transforms = np.broadcast_to(TRANSFORM, (len(self.lo), ORDER, ORDER)).copy()
+        moved = np.abs(self._places - U).max(1, initial=0)
+        some = (moved > 1e-13) & (moved < 1e-3)
+        transforms[some] = np.linalg.inv(legendre.legvander(self._places[some], ORDER - 1))
+        return transforms
+
+    def _slopes(self, u: Float[np.ndarray, "panels order"]) -> Float[np.ndarray, "panels order"]:
+        """dx/du."""
+        t, pole = (u + 1) / 2, self.pole[:, None]
+        return (self.hi - self.lo)[:, None] * np.where(pole < 0, t, np.where(pole > 0, 1 - t, 0.5))
+
+    @functools.cached_property
     def slopes(self) -> Float[np.ndarray, " x"]:
         """dx/du at the nodes."""
-        t, pole = (U + 1) / 2, self.pole[:, None]
-        slope = np.where(pole < 0, t, np.where(pole > 0, 1 - t, 0.5))
-        return ((self.hi - self.lo)[:, None] * slope).reshape(-1)
+        return self._slopes(self._places).reshape(-1)
 
-    @property
+    @functools.cached_property
     def weights(self) -> Float[np.ndarray, " x"]:
-        """∫ f ≈ weights @ f."""
-        return self.slopes * np.tile(W, len(self.lo))
+        """∫ f ≈ weights @ f: twice the first coefficient of f dx/du, panel by panel."""
+        return 2 * self._transforms[:, 0].reshape(-1) * self.slopes
 
     def coordinate(self, x: Float[np.ndarray, " x"], i: Int[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
         """u of points x of panels i, or the nearest in [−1, 1]."""
@@ -71,7 +98,7 @@ class Panels:
 
     def coefficients(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, "panels order"]:
         """Legendre coefficients in u of the polynomial through f, given at the nodes, on each panel."""
-        return f.reshape(-1, ORDER) @ TRANSFORM.T
+        return np.einsum("pkj,pj->pk", self._transforms, f.reshape(-1, ORDER))
 
     def tails(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, " panels"]:
         """What the last two coefficients of f dx/du carry on each panel, over which they are integrated.
@@ -81,6 +108,18 @@ class Panels:
         c = self.coefficients(f * self.slopes)
         return 2 * (np.abs(c[:, -1]) + np.abs(c[:, -2]))
 
+    def hidden(self, f: Float[np.ndarray, " x"], jumps: Float[np.ndarray, " j"]) -> Float[np.ndarray, " panels"]:
+        """What a step of f at the edges of a panel, between the last nodes around them, adds to ∫ f; none at `jumps`.
+
+        A step shows as the difference of the polynomials on both sides; the distance of the nodes bounds where it is.
+        """
+        if len(self.lo) < 2:
+            return np.zeros(len(self.lo))
+        c, x = self.coefficients(f), self.nodes.reshape(-1, ORDER)
+        left, right = c.sum(1)[:-1], (c * (-1.0) ** np.arange(ORDER)).sum(1)[1:]
+        step = np.where(np.isin(self.lo[1:], jumps), 0, np.abs(right - left) * (x[1:, 0] - x[:-1, -1]))
+        return np.maximum(np.append(step, 0), np.append(0, step))
+
     def halves(self, which: np.ndarray) -> "Panels":
         """The two halves of each chosen panel."""
         lo, hi, pole = self.lo[which], self.hi[which], self.pole[which]
@@ -89,27 +128,48 @@ class Panels:
         return Panels(*(np.stack(pair, 1).reshape(-1) for pair in ends))
 
 
+Resolution = Callable[[Panels, Float[np.ndarray, " x"]], tuple[Float[np.ndarray, " panels"], float]]
+
+
+def of_integral(
+    relative: float,
+    absolute: Callable[[float], float] = lambda _: 0.0,
+    jumps: Float[np.ndarray, " j"] | None = None,
+) -> Resolution:
+    """What a panel's polynomial leaves out of ∫ f, and the most that it may: a part of ∫ |f|, and `absolute` of it.
+
+    With `jumps`, f is continuous elsewhere, and what is hidden at edges counts too.
+    """
+
+    def tails(panels: Panels, f: Float[np.ndarray, " x"]) -> tuple[Float[np.ndarray, " panels"], float]:
+        scale = float(panels.weights @ np.abs(f))
+        left = panels.tails(f) + (0 if jumps is None else panels.hidden(f, jumps))
+        return left, relative * scale + absolute(scale)
+
+    return tails
+
+
 def resolve(
     evaluate: Callable[[Float[np.ndarray, " x"]], Rows],
     integrand: Callable[[Rows], Float[np.ndarray, " x"]],
     panels: Panels,
-    tolerance: Callable[[float], float],
+    tails: Resolution,
     closest: float = NARROW,
 ) -> tuple[Panels, Rows]:
-    """Panels that resolve integrand(evaluate(x)), from the first `panels`, and the rows at their nodes.
+    """Panels that resolve f = integrand(evaluate(x)), from the first `panels`, and the rows at their nodes.
 
-    A panel is halved while its tail is above `tolerance` at ∫ |integrand|. What is evaluated is evaluated once.
-    No panel gets narrower than 1e-12 of them all, or than `closest` at a pole, where densities round.
+    A panel is halved while what `tails` says of it is too much. What is evaluated is evaluated once. No panel gets
+    narrower than 1e-13 of its place, or than `closest` at a pole, where densities round.
     """
     rows = evaluated(evaluate, panels.nodes)
     for _ in range(LEVELS):
         f = integrand(rows)
         if not np.isfinite(f).all():
             break
-        most = tolerance(float(panels.weights @ np.abs(f)))
+        left, most = tails(panels, f)
         least = np.where(panels.pole == 0, NARROW, closest)
-        narrow = panels.hi - panels.lo < least * (panels.hi[-1] - panels.lo[0])
-        unresolved = (panels.tails(f) > most) & ~narrow
+        narrow = panels.hi - panels.lo < least * np.maximum(np.abs(panels.lo), np.abs(panels.hi))
+        unresolved = (left > most) & ~narrow
         if not unresolved.any() or len(panels.lo) + unresolved.sum() > MOST:
             break
         panels, rows = refined(evaluate, panels, rows, unresolved)
@@ -119,7 +179,8 @@ def resolve(
 def evaluated(evaluate: Callable[[Float[np.ndarray, " x"]], Rows], x: Float[np.ndarray, " x"]) -> Rows:
     """The rows at x, always so many points at a time: laws compile for each number, and pad it further where larger."""
     starts = range(0, x.size, TOGETHER)
-    rows = [evaluate(np.asarray(pad(x[start : start + TOGETHER], TOGETHER))) for start in starts]
+    padded = np.append(x, np.full(-x.size % TOGETHER, x[-1]))
+    rows = [evaluate(padded[start : start + TOGETHER]) for start in starts]
     return np.concatenate(rows, 1)[:, : x.size]
 
 
@@ -135,3 +196,8 @@ def refined(
     order = np.argsort(lo)
     joined = np.concatenate([kept, fresh.reshape(len(rows), -1, ORDER)], 1)[:, order]
     return Panels(lo[order], hi[order], pole[order]), joined.reshape(len(rows), -1)
+
+
+def unseen(panels: Panels, density: Float[np.ndarray, " x"]) -> float:
+    """The mass of a density that its values at the nodes leave out, or count twice, beyond rounding."""
+    return max(abs(1 - float(panels.weights @ density)) - SUMMED, 0.0)
