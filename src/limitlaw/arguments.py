@@ -37,6 +37,11 @@ def is_traced(value: object) -> bool:
     return isinstance(value, jax.core.Tracer)
 
 
+def inside_jit() -> bool:
+    """Is everything being traced, so that no number is computed here?"""
+    return is_traced(jnp.zeros(()))
+
+
 def real_array(name: str, value: object) -> Any:
     """`value` as an array of finite reals: NumPy float64, or the tracer itself under `jax.grad` and `jax.jit`."""
     if is_traced(value):

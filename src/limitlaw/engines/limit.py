@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import is_traced, positive_int, require_float64
 from limitlaw.engines import common, coordinate, head_laws, wide_scores
 from limitlaw.engines.demand import demanded
+from limitlaw.engines.effort import default_draws
 from limitlaw.engines.evaluate import Conditions, is_random, prepared
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.joint_density import joint_density
@@ -26,13 +27,14 @@ from limitlaw.program.check import check
 from limitlaw.program.functions import dot
 from limitlaw.program.shapes import finite_shape, is_infinite
 from limitlaw.program.values import Scalars, Wide
+from limitlaw.progress import watching
 
-SAMPLES = 2**16  # draws where nothing else is said
-MOST_NUMBERS = 2**27  # that the components of a law hold by default: 1 GiB
 JOINT_NUMBERS, JOINT_DRAWS = 2**24, 2**19  # normals and draws at most for the joint law of tokens
+LEAST_JOINT = 2**10  # draws for it, unless time is short
 PSI_NODES, PSI_NODES_EACH = 2**16, 2**12  # for E[ψ(Z) | scores]: where that is one number, and for each draw
 
 
+@watching
 def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law:
     """The law of one coordinate of y as n → ∞ (Corollary 3.2).
 
@@ -41,6 +43,9 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
     Gaussian mixture over `samples` draws of the scores, which are the points of a scrambled Sobol sequence: the same at
     every call, or another scrambling for each `key`. Standard errors of mixtures are stated as if these were
     independent draws, which overstates them. What `check` refuses is refused here, for the same reason.
+
+    Without `samples` there are up to 2^16 draws: as many as take 20 seconds on this machine, which the law's repr
+    says where it made a difference. The same `samples` give the same law on every machine.
     """
     value = _checked("limit", y)
     if samples is not None:
@@ -53,31 +58,31 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
         law = _law_of_heads(value, samples, key, beyond)
         if law is not None:
             return law
-    count = _samples(parts, samples)
-    conditions = prepared(parts, _law_figure).conditions(count, key)
+    conditions = prepared(parts, _law_figure).conditions(_samples(parts, samples), key, at_most=samples is None)
     event = (len(parts),) * (len(parts) > 1) + finite_shape(value.shape)
-    return _law(phi, conditions, event, beyond, len(parts) > 1)
+    return _with_effort(_law(phi, conditions, event, beyond, len(parts) > 1), conditions)
 
 
+@watching
 def kernel(y: Wide, samples: int | None = None, key: Any = None) -> Any:
     """K = E[Z^y (Z^y)ᵀ | scores] over the flattened entries of y: the limiting covariance, for outputs of mean zero.
 
     A matrix where it is deterministic, differentiable in everything it depends on; where it is random, its law, a
-    `RandomKernel`, of which `mean()` is the mean.
+    `RandomKernel`, of which `mean()` is the mean. `samples` and `key` are those of `limit`.
     """
     value = _checked("kernel", y)
     if not isinstance(value, Wide):
         raise TypeError("kernel needs vectors (Wide), got Scalars: ask limit for the law of numbers")
-    count = _samples((value,), samples)
     program = prepared((value,), _kernel_figure)
-    conditions = program.conditions(count, key)
+    conditions = program.conditions(_samples((value,), samples), key, at_most=samples is None)
     shape = (math.prod(finite_shape(value.shape)),) * 2 if value.shape else ()
     arrays = conditions.arrays.reshape(-1, *shape)
     if program.random:
-        return RandomKernel(arrays, beyond=check(y).beyond)
+        return _with_effort(RandomKernel(arrays, beyond=check(y).beyond), conditions)
     return jnp.asarray(arrays).mean(axis=0)
 
 
+@watching
 def average_law(y: Wide, psi: Callable[[Any], Any], samples: int | None = None, key: Any = None) -> Empirical:
     """The law of lim n^{-1} Σ_α ψ(y_α) = E[ψ(Z^y) | scores]: Theorem 3.1.
 
@@ -86,9 +91,10 @@ def average_law(y: Wide, psi: Callable[[Any], Any], samples: int | None = None, 
     value = _checked("average_law", y)
     if not isinstance(value, Wide) or not value.dim.wide:
         raise TypeError("average_law needs vectors (Wide) in a space that grows with n: averages over it converge")
-    conditions = prepared((value,), functools.partial(_average_figure, psi)).conditions(_samples((), samples), key)
+    program = prepared((value,), functools.partial(_average_figure, psi))
+    conditions = program.conditions(_samples((), samples), key, at_most=samples is None)
     kind = "quadrature" if conditions.kind == "exact" else conditions.kind
-    return Empirical(conditions.arrays, kind, check(y).beyond)
+    return _with_effort(Empirical(conditions.arrays, kind, check(y).beyond), conditions)
 
 
 def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
@@ -103,8 +109,10 @@ def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...
         if axis.heads > head_laws.MANY:
             return head_laws.pooled(y, axis, samples, key, beyond)
         most = JOINT_NUMBERS // (int(axis.heads) * math.prod(shape) ** 2)
-        count = _samples((y,), samples or min(JOINT_DRAWS, 2 ** int(math.log2(max(most, 2**10)))))
-        return _law(None, prepared((y,), _law_figure).conditions(count, key), shape, beyond, False)
+        default = min(JOINT_DRAWS, 2 ** int(math.log2(max(most, LEAST_JOINT))))
+        program = prepared((y,), _law_figure)
+        conditions = program.conditions(samples or default, key, at_most=samples is None)
+        return _with_effort(_law(None, conditions, shape, beyond, False), conditions)
 
     def density() -> JointDensity | None:
         refined = samples is None and not diverges and axis.heads <= head_laws.MANY
@@ -128,12 +136,16 @@ def _checked(name: str, y: Any) -> Any:
 
 
 def _samples(parts: tuple[Any, ...], samples: int | None) -> int:
+    """The number of draws asked for, or else the most that a joint law of these values gets."""
     if samples is not None:
-        count = positive_int("samples", samples)
-        common.check_memory("limit", parts, count, 1)
-        return count
-    m = sum(math.prod(finite_shape(v.shape)) for v in parts)
-    return max(2**10, min(SAMPLES, 2 ** int(math.log2(MOST_NUMBERS / (1 + m * m)))))
+        return positive_int("samples", samples)
+    return default_draws(sum(math.prod(finite_shape(v.shape)) for v in parts))
+
+
+def _with_effort(law: Any, conditions: Conditions) -> Any:
+    """The law, which says what decided the number of its draws."""
+    law.effort = conditions.effort
+    return law
 
 
 # --- figures: what is read from one draw ------------------------------------------------------------------------------
@@ -211,7 +223,8 @@ def _law_of_numbers(p: Scalars, samples: int | None, key: Any, beyond: tuple[str
     if isinstance(op, ops.Dot) and op.dim.wide and op.scaling == "sqrt" and not is_infinite(p.shape):
         values = Plan((score,)).values
         if not any(wide_scores.are_correlated(score, v, Facts(values)) for v in values if v is not score):
-            conditions = prepared((op.q, op.k), _scores_figure).conditions(_samples((p,), samples), key)
-            return _law(None, conditions, finite_shape(p.shape), beyond, False)
-    conditions = prepared((p,), _numbers_figure).conditions(_samples((), samples), key)
-    return Empirical(conditions.arrays, conditions.kind, beyond)
+            program = prepared((op.q, op.k), _scores_figure)
+            conditions = program.conditions(_samples((p,), samples), key, at_most=samples is None)
+            return _with_effort(_law(None, conditions, finite_shape(p.shape), beyond, False), conditions)
+    conditions = prepared((p,), _numbers_figure).conditions(_samples((), samples), key, at_most=samples is None)
+    return _with_effort(Empirical(conditions.arrays, conditions.kind, beyond), conditions)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from limitlaw.engines import common
 from limitlaw.engines.demand import demanded
-from limitlaw.engines.evaluate import Limit, prepared, seed_of
+from limitlaw.engines.evaluate import Conditions, Limit, prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.numerics.compression import compressed
 from limitlaw.numerics.quasi import Points
@@ -34,12 +34,13 @@ NODES_TRACED = 2**10  # where derivatives are taken
 
 
 class Mixing(NamedTuple):
-    """Nodes v and weights (None: equal), how many heads are summed, and whether the nodes are sampled."""
+    """Nodes v and weights (None: equal), how many heads are summed, whether the nodes are sampled, and why so few."""
 
     variances: Any
     weights: Any
     heads: int | float
     kind: str
+    effort: str = ""
 
 
 def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
@@ -59,7 +60,8 @@ def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
         return Mixing(*rule, heads, "quadrature")
     if heads == 1 and len(program.recipe) > MANY:
         return None  # a plain mixture says the same
-    return Mixing(_sobol(program, samples, key), None, heads, "sampled")
+    nodes = _sobol(program, samples, key)
+    return Mixing(nodes.arrays, None, heads, "sampled", nodes.effort)
 
 
 def _variance_figure(draw: InfiniteDraw) -> Any:
@@ -67,13 +69,14 @@ def _variance_figure(draw: InfiniteDraw) -> Any:
     return draw.moments.variance(y).reshape(())
 
 
-def _sobol(program: Limit, samples: int | None, key: Any) -> Any:
+def _sobol(program: Limit, samples: int | None, key: Any) -> Conditions:
     """v at the points of one scrambled Sobol sequence, block after block."""
     default = NODES_TRACED if program.traced else NODES if len(program.recipe) <= MANY else NODES_OF_MANY
     each = default if samples is None else max(1, samples // BLOCKS)
+    if not program.traced:
+        return program.conditions(BLOCKS * each, key, at_most=samples is None)
     points = Points(program.recipe, seed_of(key))
-    parts = [program.at(points.take(each)) for _ in range(BLOCKS)]
-    return jnp.concatenate(parts) if program.traced else np.concatenate(parts)
+    return Conditions(jnp.concatenate([program.at(points.take(each)) for _ in range(BLOCKS)]), "sampled")
 
 
 def _trapezoidal(program: Limit) -> tuple[Any, Any] | None:

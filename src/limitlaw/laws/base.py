@@ -4,7 +4,7 @@ import abc
 import math
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate
 
 KINDS = ("exact", "quadrature", "sampled")
+This = TypeVar("This", bound="Law")
 
 
 class Atoms(NamedTuple):
@@ -29,7 +30,8 @@ class Law(abc.ABC):
     """The distribution of a random array Y of `shape`: () for one number, (s,) for s tokens jointly.
 
     `kind` says where its figures come from: "exact", "quadrature", or "sampled", where `law.error` has a standard
-    error for each, under the same name: `law.error.pdf(x)`. `beyond` lists what lies beyond Theorem 3.1.
+    error for each, under the same name: `law.error.pdf(x)`. `beyond` lists what lies beyond Theorem 3.1. `effort` says
+    so where time decided how many draws there are: "2048 of 65536 draws in a budget of 20 s".
     """
 
     def __init__(self, shape: tuple[int, ...], kind: str, beyond: tuple[str, ...]) -> None:
@@ -37,6 +39,7 @@ class Law(abc.ABC):
         self.shape = shape
         self.kind = one_of("kind", kind, KINDS)
         self.beyond = tuple(beyond)
+        self.effort = ""
 
     @property
     def error(self) -> "Errors":
@@ -101,7 +104,8 @@ class Law(abc.ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the law to a .npz file that `load` reads, bit for bit, without pickle."""
-        storage.write(path, type(self).__name__, {"kind": self.kind, "beyond": self.beyond}, *self._content())
+        provenance = {"kind": self.kind, "beyond": self.beyond} | ({"effort": self.effort} if self.effort else {})
+        storage.write(path, type(self).__name__, provenance, *self._content())
 
     @abc.abstractmethod
     def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
@@ -170,13 +174,19 @@ class Law(abc.ABC):
             raise ValueError(f"q must lie in [0, 1], got {worst:g} ({outside.sum()} of {outside.size} outside)")
         return q
 
+    def _part(self: This, law: This) -> This:
+        """`law`, a marginal of this one: of as many draws, for the same reason."""
+        law.effort = self.effort
+        return law
+
     def _description(self) -> str:
         """What repr adds to the shape."""
         return ""
 
     def __repr__(self) -> str:
+        effort = f", {self.effort}" if self.effort else ""
         beyond = f", beyond Theorem 3.1: {', '.join(self.beyond)}" if self.beyond else ""
-        return f"{type(self).__name__}({self._description()}shape={self.shape}, {self.kind}{beyond})"
+        return f"{type(self).__name__}({self._description()}shape={self.shape}, {self.kind}{effort}{beyond})"
 
     def __str__(self) -> str:
         """A small table of figures, with errors where they are sampled."""

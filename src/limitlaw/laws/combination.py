@@ -50,7 +50,7 @@ class Combination(Empirical):
     def marginal(self, i: Any) -> "Combination":
         """The law of one entry, or of some."""
         inner = self.base.marginal((slice(None), *(i if isinstance(i, tuple) else (i,))))
-        return Combination(self.phi, inner, self.kind, self.beyond)
+        return self._part(Combination(self.phi, inner, self.kind, self.beyond))
 
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return with_phi(self.phi, self.base)

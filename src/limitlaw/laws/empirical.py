@@ -145,7 +145,7 @@ class Empirical(Averaged):
         picked = draws.reshape(*draws.shape[:2], -1)[:, :, positions].reshape(*draws.shape[:2], *shape)
         law = Empirical._grouped(picked, self._components.weights, self.beyond)
         law.kind, law._components = self.kind, dataclasses.replace(law._components, sampled=self.kind == "sampled")
-        return law
+        return self._part(law)
 
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return {}, {"samples": np.asarray(self._components.parameters).reshape(-1, *self.shape)}

@@ -23,7 +23,9 @@ def load(path: str | os.PathLike[str]) -> Law:
     """The law that `law.save(path)` wrote, bit for bit."""
     header, arrays = storage.read(path)
     try:
-        return rebuilt(header, arrays)
+        law = rebuilt(header, arrays)
+        law.effort = str(header.get("effort", ""))
+        return law
     except (KeyError, TypeError, ValueError, StopIteration) as error:
         raise ValueError(f"{os.fspath(path)} is not a law that limitlaw saved ({error})") from None
 

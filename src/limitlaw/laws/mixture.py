@@ -230,7 +230,7 @@ class GaussianMixture(Averaged):
             mean = mean[:, positions].reshape(-1, *shape)
             covariance = covariance[:, positions[:, None], positions]
             covariance = covariance if shape else covariance[:, 0, 0]
-        return GaussianMixture(mean, covariance, self._components.weights, self.kind, self.beyond)
+        return self._part(GaussianMixture(mean, covariance, self._components.weights, self.kind, self.beyond))
 
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         mean, covariance = self._given

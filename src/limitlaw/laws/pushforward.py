@@ -218,7 +218,7 @@ class Pushforward(Averaged):
 
     def marginal(self, i: Any) -> "Pushforward":
         """The law of φ(Y[i])."""
-        return Pushforward(self.phi, self.base.marginal(i), self.kind, self.beyond)
+        return self._part(Pushforward(self.phi, self.base.marginal(i), self.kind, self.beyond))
 
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return branches.with_phi(self.phi, self.base)

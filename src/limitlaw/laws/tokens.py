@@ -46,6 +46,7 @@ class Tokens(Law):
         """The mixture of joint Gaussians."""
         if self._made is None:
             self._made = self._make()
+            self.effort = self._made.effort
         return self._made
 
     @functools.cached_property
