@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from limitlaw.arguments import is_traced
-from limitlaw.engines.common import untraceable
+from limitlaw.engines.common import check_draw, untraceable
 from limitlaw.engines.compiling import Compiled
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.effort import Pace
@@ -69,6 +69,7 @@ def _batch_size(plan: Plan, width: int) -> int:
         count = math.prod(finite_shape(value.shape))
         points = isinstance(value, Wide) and plan.component(value).points
         cost += count * (value.dim.at(width) if points else 8)  # type: ignore[attr-defined]
+    check_draw(width, cost, "ask for a smaller one; this program needs every coordinate of its vectors")
     backend = jax.default_backend()
     ceiling, held = (MAX_BATCH, HELD) if backend == "cpu" else (MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE)
     return max(1, min(ceiling, held // cost))

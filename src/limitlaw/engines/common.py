@@ -83,8 +83,17 @@ def check_memory(samples: int, numbers: int, advice: str) -> None:
     size, most = 8 * samples * numbers / 2**30, most_gib()
     if size > most:
         raise ValueError(
-            f"samples={samples}: draws of {numbers} numbers each would take {size:,.0f} GiB, and a result may take "
-            f"{most:.3g} GiB on this machine: {advice}"
+            f"samples={samples} would take {size:,.0f} GiB, with {numbers} number{'s' * (numbers != 1)} a draw, "
+            f"and a result may take {most:.3g} GiB on this machine: {advice}"
+        )
+
+
+def check_draw(width: int, numbers: int, advice: str) -> None:
+    """Refuse a width at which a single draw does not fit into memory."""
+    size = 8 * numbers / 2**30
+    if size > most_gib():
+        raise ValueError(
+            f"width={width} would take {size:,.0f} GiB for one draw, of {most_gib():.3g} GiB on this machine: {advice}"
         )
 
 

@@ -93,6 +93,7 @@ def _batch_size(everything: list[Value], width: int) -> int:
     for matrix in matrices_of(everything):
         entries = math.prod(finite_shape(matrix.shape)) * matrix.rows.at(width) * matrix.cols.at(width)
         cost += entries if matrix in kept else min(entries, BLOCK)
+    common.check_draw(width, cost, "ask for a smaller one, or take finite, which draws no wide matrix")
     return max(1, min(MAX_BATCH, 2 * BLOCK // cost))
 
 

@@ -21,6 +21,7 @@ from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, Tokens
 from limitlaw.laws.importance import JointDensity
+from limitlaw.laws.psi import average_of
 from limitlaw.numerics.quasi import nodes as quasi_nodes
 from limitlaw.program import ops
 from limitlaw.program.check import check
@@ -91,10 +92,23 @@ def average_law(y: Wide, psi: Callable[[Any], Any], samples: int | None = None, 
     value = _checked("average_law", y)
     if not isinstance(value, Wide) or not value.dim.wide:
         raise TypeError("average_law needs vectors (Wide) in a space that grows with n: averages over it converge")
-    program = prepared((value,), functools.partial(_average_figure, psi))
-    conditions = program.conditions(_samples((), samples), key, at_most=samples is None)
+    conditions = average_of(
+        psi,
+        finite_shape(value.shape),
+        lambda: prepared((value,), functools.partial(_average_figure, psi)).conditions(
+            _samples((), samples), key, at_most=samples is None
+        ),
+        real=True,
+    )
+    _check_averages(conditions.arrays)
     kind = "quadrature" if conditions.kind == "exact" else conditions.kind
     return _with_effort(Empirical(conditions.arrays, kind, check(y).beyond), conditions)
+
+
+def _check_averages(averages: Any) -> None:
+    bad = 0 if is_traced(averages) else int((~jnp.isfinite(averages)).sum())
+    if bad:
+        raise ValueError(f"psi must have finite averages, got {bad} NaN or infinite of {averages.size}")
 
 
 def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:

@@ -11,11 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from limitlaw.arguments import one_of, require_float64
+from limitlaw.arguments import integer, is_traced, one_of, real_points, require_float64, shown
 from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate
+from limitlaw.laws.moments import order
+from limitlaw.laws.psi import average_of
+from limitlaw.laws.tracing import figure
 
 KINDS = ("exact", "quadrature", "sampled")
+MOST_GIB = 16.0  # of draws at a time
 This = TypeVar("This", bound="Law")
 
 
@@ -46,26 +50,32 @@ class Law(abc.ABC):
         """The standard error of each figure, under the figure's name; zero for what is not sampled."""
         return Errors(self)
 
+    @figure
     def pdf(self, x: Any) -> Float[Array, "..."]:
         """Density at x, of shape (…, *shape) → (…). Where the law has atoms: of the part without them."""
         return self._pdf(self._points("x", x)).value
 
+    @figure
     def logpdf(self, x: Any) -> Float[Array, "..."]:
         """Log density at x, of shape (…, *shape) → (…)."""
         return self._logpdf(self._points("x", x)).value
 
+    @figure
     def cdf(self, x: Any) -> Float[Array, "..."]:
         """P(Y ≤ x)."""
         return jnp.minimum(self._cdf(self._numbers("cdf", "x", x)).value, 1.0)  # sums of weights round
 
+    @figure
     def sf(self, x: Any) -> Float[Array, "..."]:
         """P(Y > x), accurate in relative terms in the far tail, where 1 − cdf is not."""
         return jnp.minimum(self._sf(self._numbers("sf", "x", x)).value, 1.0)
 
+    @figure
     def ppf(self, q: Any) -> Float[Array, "..."]:
         """The quantile: the smallest x with cdf(x) ≥ q."""
         return self._ppf(self._levels(q)).value
 
+    @figure
     def cf(self, t: Any) -> Complex[Array, "..."]:
         """Characteristic function E exp(i t·Y) at t, of shape (…, *shape) → (…)."""
         return self._cf(self._points("t", t)).value
@@ -87,13 +97,14 @@ class Law(abc.ABC):
         return self._kurtosis().value
 
     def moment(self, k: int) -> Float[Array, "..."]:
-        """E Y^k, entry by entry: about zero, not about the mean."""
-        return self._moment(_order(k)).value
+        """E Y^k, entry by entry, k ≤ 300: about zero, not about the mean."""
+        return self._moment(order(k)).value
 
     def expect(self, psi: Callable[[Any], Any]) -> Any:
         """E ψ(Y). `psi` is a jnp function of arrays (…, *shape); what it returns starts with the same … axes."""
-        return self._expect(psi).value
+        return average_of(psi, self.shape, lambda: self._expect(psi).value)
 
+    @figure
     def entropy(self) -> Float[Array, ""]:
         """Differential entropy −E log pdf(Y), in nats."""
         return self._entropy().value
@@ -151,7 +162,7 @@ class Law(abc.ABC):
 
     def _points(self, name: str, x: Any) -> Float[Array, "..."]:
         """`x` as an array that ends with the law's shape."""
-        x = jnp.asarray(x, jnp.float64)
+        x = real_points(name, x)
         if self.shape and x.shape[x.ndim - len(self.shape) :] != self.shape:
             raise ValueError(f"{name} must have shape (…, *{self.shape}), the law's shape last, got shape {x.shape}")
         return x
@@ -163,12 +174,12 @@ class Law(abc.ABC):
                 f"{method} needs the law of one number, this one is joint of shape {self.shape}: "
                 f"take law.marginal({', '.join('0' * len(self.shape))}).{method}({name}) first"
             )
-        return jnp.asarray(x, jnp.float64)
+        return real_points(name, x)
 
     def _levels(self, q: Any) -> Float[Array, "..."]:
         """`q` as levels in [0, 1]; NaN passes."""
         q = self._numbers("ppf", "q", q)
-        outside = np.asarray((q < 0) | (q > 1))
+        outside = np.zeros(()) if is_traced(q) else np.asarray((q < 0) | (q > 1))
         if outside.any():
             worst = np.asarray(q)[outside].flat[0]
             raise ValueError(f"q must lie in [0, 1], got {worst:g} ({outside.sum()} of {outside.size} outside)")
@@ -243,11 +254,11 @@ class Errors:
 
     def moment(self, k: int) -> Float[Array, "..."]:
         """Of E Y^k."""
-        return self._law._moment(_order(k)).error()
+        return self._law._moment(order(k)).error()
 
     def expect(self, psi: Callable[[Any], Any]) -> Any:
         """Of E ψ(Y)."""
-        return self._law._expect(psi).error()
+        return average_of(psi, self._law.shape, lambda: self._law._expect(psi).error())
 
     def entropy(self) -> Float[Array, ""]:
         """Of the entropy."""
@@ -256,13 +267,6 @@ class Errors:
     def atoms(self) -> Float[Array, " atoms"]:
         """Of the atoms' masses."""
         return self._law._atoms()[1]
-
-
-def _order(k: object) -> int:
-    """`k` as the order of a moment, an integer ≥ 0."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
-        raise ValueError(f"k must be an integer ≥ 0, got {k!r}")
-    return int(k)
 
 
 def entries(shape: tuple[int, ...], i: Any) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -276,10 +280,18 @@ def entries(shape: tuple[int, ...], i: Any) -> tuple[np.ndarray, tuple[int, ...]
 
 def sample_shape(shape: object) -> tuple[int, ...]:
     """`shape` of an array of draws: an integer or a tuple of such."""
-    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)  # type: ignore[arg-type]
-    if any(not isinstance(size, int | np.integer) or size < 0 for size in sizes):
-        raise ValueError(f"shape must be a tuple of integers ≥ 0, got {shape!r}")
-    return tuple(map(int, sizes))
+    expected = "shape must be an integer ≥ 0 or a tuple of such"
+    several = isinstance(shape, tuple | list) or getattr(shape, "ndim", 0) == 1
+    sizes = [integer(size) for size in (shape if several else [shape])]  # type: ignore[attr-defined]
+    if None in sizes:
+        raise TypeError(f"{expected}, got {shown(shape)}")
+    counts = tuple(size for size in sizes if size is not None)
+    if any(size < 0 for size in counts):
+        raise ValueError(f"{expected}, got {shown(shape)}")
+    gib = 8 * math.prod(counts) / 2**30
+    if gib > MOST_GIB:
+        raise ValueError(f"shape {shape} would take {gib:,.0f} GiB: ask for fewer draws at a time")
+    return counts
 
 
 def psi_values(psi: Callable[[Any], Any], y: Array, count: int) -> Any:

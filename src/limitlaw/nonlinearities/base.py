@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from limitlaw.arguments import shown
+
 
 @dataclasses.dataclass(frozen=True)
 class Kink:
@@ -43,5 +45,7 @@ def user_function(function: Callable[..., Any]) -> Nonlinearity:
     """A nonlinearity of which nothing is known; named ones pass through."""
     if isinstance(function, Nonlinearity):
         return function
+    if not callable(function):
+        raise TypeError(f"phi must be a function of arrays, as jnp.tanh, got {shown(function)}")
     name = getattr(function, "__name__", type(function).__name__)
     return Nonlinearity("φ" if name == "<lambda>" else name, function, pseudo_lipschitz=None, bounded=None)
