@@ -19,7 +19,7 @@ from limitlaw.engines.common import most_gib
 from limitlaw.engines.effort import LEAST, SAMPLES, SECONDS, Pace, default_draws
 
 
-def deep(tokens: int = 3, q_std: float = 1.0) -> ll.Wide:
+def deep(tokens: int = 2, q_std: float = 1.0) -> ll.Wide:
     """Attention on the outputs of attention, whose kernel is random."""
     x = ll.initial((tokens,), cov=0.5 * np.eye(tokens) + 0.5)
     return ll.attention(ll.rmsnorm(x + ll.attention(x, 2, q_std=q_std)), 2)
@@ -27,7 +27,7 @@ def deep(tokens: int = 3, q_std: float = 1.0) -> ll.Wide:
 
 def with_nodes() -> ll.Wide:
     """A user's function of outputs of attention: each batch of draws has its own quadrature nodes."""
-    return ll.Matrix() @ ll.map(lambda y: y**3 / (1 + y * y), deep(2))
+    return ll.Matrix() @ ll.map(lambda y: y**3 / (1 + y * y), deep())
 
 
 @pytest.fixture
@@ -47,6 +47,7 @@ def no_time(monkeypatch):
 def test_pace(monkeypatch, per_second, expected):
     """The largest power of two that takes the budget; compiling, before the first batch, is not drawing."""
     now = [0.0]
+    monkeypatch.setattr(effort, "SECONDS", SECONDS)
     monkeypatch.setattr(effort.time, "monotonic", lambda: now[0])
     pace, drawn = Pace(SAMPLES, at_most=True), 8
     now[0] += 3600.0
@@ -64,6 +65,7 @@ def test_pace(monkeypatch, per_second, expected):
 def test_pace_keeps_what_is_drawn(monkeypatch):
     """What has been drawn before the pace is known is not thrown away."""
     now = [0.0]
+    monkeypatch.setattr(effort, "SECONDS", SECONDS)
     monkeypatch.setattr(effort.time, "monotonic", lambda: now[0])
     pace = Pace(SAMPLES, at_most=True)
     pace.reached(600)
@@ -117,7 +119,7 @@ def test_samples_are_obeyed(no_time):
         lambda: ll.limit(ll.softmax(ll.dot(deep(), deep()))),
         lambda: ll.limit(ll.attention(ll.initial((9,)), 3)[0]),
         lambda: ll.limit(ll.attention(ll.initial((3,)), 3)).joint,
-        lambda: ll.limit(ll.attention(ll.rmsnorm(deep(2)), 20)[0]),
+        lambda: ll.limit(ll.attention(ll.rmsnorm(deep()), 20)[0]),
         lambda: ll.attention_law(np.eye(3), 2, width=16).marginal(0),
         lambda: ll.attention_law(np.eye(3), 2, width=16).joint,
     ],
