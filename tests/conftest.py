@@ -9,6 +9,14 @@ import pytest
 jax.config.update("jax_enable_x64", True)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def patience() -> None:
+    """A slow machine changes no number that is tested: defaults draw all that they would on a fast one."""
+    from limitlaw.engines import effort
+
+    effort.SECONDS = 1e6
+
+
 @pytest.fixture
 def as_user() -> Iterator[None]:
     """Runtime type checks off, as users run the library: a wrong type meets our message, not beartype's."""

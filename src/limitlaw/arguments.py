@@ -10,16 +10,23 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 
-def positive_int(name: str, value: object) -> int:
-    """`value` as an int ≥ 1. NumPy and JAX integers pass; 4.0, True and "4" do not."""
-    expected = f"{name} must be a positive integer"
+def integer(value: object) -> int | None:
+    """`value` as an int, None where it is none. NumPy and JAX integers pass; 4.0, True and "4" do not."""
     if isinstance(value, bool | np.bool_):
-        raise TypeError(f"{expected}, got {value!r}")
+        return None
     try:
-        number = operator.index(value)  # type: ignore[arg-type]
+        return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        error = ValueError if isinstance(value, numbers.Real) else TypeError
-        raise error(f"{expected}, got {value!r}") from None
+        return None
+
+
+def positive_int(name: str, value: object) -> int:
+    """`value` as an int ≥ 1."""
+    expected = f"{name} must be a positive integer"
+    number = integer(value)
+    if number is None:
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        raise (ValueError if real else TypeError)(f"{expected}, got {value!r}")
     if number < 1:
         raise ValueError(f"{expected}, got {number}")
     return number
@@ -43,21 +50,70 @@ def frozen(value: Any) -> Any:
     return still if is_traced(still) else np.asarray(still)
 
 
+def inside_jit() -> bool:
+    """Is everything being traced, so that no number is computed here?"""
+    return is_traced(jnp.zeros(()))
+
+
+def shown(value: object) -> str:
+    """What came, in a few words: "str 'a'", or "an array of complex128, shape (3, 2)"."""
+    if isinstance(value, np.ndarray | jax.Array) and not is_traced(value):
+        return f"an array of {value.dtype}, shape {value.shape}"
+    name, text = type(value).__name__, repr(value)
+    if value is None or isinstance(value, int):
+        return text if len(text) <= 40 else f"an integer of {len(text)} digits"
+    return name if len(text) > 40 else text if text.startswith(name) else f"{name} {text}"
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the pages that may follow."""
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _reals(name: str, value: object) -> Float[np.ndarray, "..."]:
+    """`value` as an array of reals. Integers and fractions of any size count, as far as float64 holds them."""
+    try:
+        array = np.asarray(value)
+        if array.dtype == object and not all(isinstance(entry, numbers.Real) for entry in array.flat):
+            raise TypeError
+        if array.dtype.kind not in "biufO":
+            raise TypeError
+        return array.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"{name} must lie within float64, below 1.8e308, got {shown(value)}") from None
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be real numbers, got {shown(value)}") from None
+
+
+def real_points(name: str, value: object) -> Float[Array, "..."]:
+    """`value` as a JAX array of reals, among which NaN and infinities may be."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.number):
+        if jnp.issubdtype(value.dtype, jnp.complexfloating):
+            raise TypeError(f"{name} must be real numbers, got {value.dtype}")
+        return value.astype(jnp.float64)
+    return jnp.asarray(_reals(name, value))
+
+
 def real_array(name: str, value: object) -> Any:
     """`value` as an array of finite reals: NumPy float64, or the tracer itself under `jax.grad` and `jax.jit`."""
     if is_traced(value):
+        real_points(name, value)
         return value
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"an array of dtype {array.dtype}")
-        array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be real numbers, got {type(value).__name__} ({error})") from None
+    array = _reals(name, value)
     bad = int(np.size(array) - np.isfinite(array).sum())
     if bad:
         raise ValueError(f"{name} must be finite, got {bad} NaN or infinite of {array.size} entries")
     return array
+
+
+def real_number(name: str, value: object) -> float:
+    """`value` as one finite real number that is known: not inside `jax.jit` or `jax.grad`."""
+    if is_traced(value):
+        raise TypeError(f"{name} must be a number known in advance, got one inside jax.jit or jax.grad")
+    array = real_array(name, value)
+    if array.ndim:
+        raise ValueError(f"{name} must be one number, got shape {array.shape}")
+    return float(array)
 
 
 def non_negative(name: str, value: object) -> Any:
@@ -68,6 +124,14 @@ def non_negative(name: str, value: object) -> Any:
     return array
 
 
+def non_negative_number(name: str, value: object) -> Any:
+    """`value` as one finite real ≥ 0, or a tracer."""
+    number = non_negative(name, value)
+    if number.ndim:
+        raise ValueError(f"{name} must be one number, got shape {number.shape}")
+    return number
+
+
 def covariance(name: str, value: object, size: int) -> Any:
     """`value` as a symmetric positive semi-definite size × size matrix; a number c stands for c·I.
 
@@ -75,6 +139,8 @@ def covariance(name: str, value: object, size: int) -> Any:
     entry in modulus.
     """
     matrix = real_array(name, value)
+    if 8 * size**2 > 2.0**34 and matrix.ndim == 0:
+        raise ValueError(f"{name} of {size} entries would take {8 * size**2 / 2**30:,.0f} GiB: ask for fewer at a time")
     if matrix.ndim == 0:
         matrix = matrix * np.eye(size)
     if matrix.shape != (size, size):
@@ -104,6 +170,8 @@ def check_psd(name: str, matrix: Float[np.ndarray, "m m"]) -> None:
 def as_key(key: object) -> Key[Array, ""]:
     """A JAX key from jax.random.key(0), from the older jax.random.PRNGKey(0), or from an integer seed."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        if not -(2**63) <= key < 2**63:
+            raise ValueError(f"key must be an integer seed of 64 bits at most, got {shown(key)}")
         return jax.random.key(int(key))
     if isinstance(key, np.ndarray):
         key = jnp.asarray(key)

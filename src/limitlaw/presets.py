@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 
 from limitlaw.arguments import covariance, positive_int, real_array
-from limitlaw.engines.finite import finite
+from limitlaw.engines.finite import law_at_width
 from limitlaw.engines.limit import limit
 from limitlaw.laws import Law, Tokens
 from limitlaw.nn.attention import attention
 from limitlaw.program.functions import initial
 from limitlaw.program.values import Wide
-
-SAMPLES = 2**16  # conditions of the law at finite width
 
 
 def attention_law(
@@ -36,7 +34,7 @@ def attention_law(
 
     as n → ∞, or at width n = `width`, where the tokens are Gaussian vectors. `law.marginal(i)` is one token: for few
     tokens to many digits, whatever the number of heads. The other arguments are those of `attention`; `samples` and
-    `key` set the effort where something has to be sampled.
+    `key` set the effort where something has to be sampled, which by default is limited to 20 seconds (see `limit`).
     """
     K = real_array("kernel", kernel)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
@@ -46,11 +44,13 @@ def attention_law(
     if width is None:
         return limit(y, samples, key)
     positive_int("width", width)
-    count, source = SAMPLES if samples is None else samples, 0 if key is None else key
-    entry = functools.partial(_entry, y, width, count, source)
-    return Tokens((K.shape[0],), lambda: finite(y, width, count, source), entry)
+    if samples is not None:
+        positive_int("samples", samples)
+    source = 0 if key is None else key
+    entry = functools.partial(_entry, y, width, samples, source)
+    return Tokens((K.shape[0],), lambda: law_at_width(y, width, samples, source), entry)
 
 
-def _entry(y: Wide, width: int, samples: int, key: Any, i: tuple[int, ...]) -> Law:
+def _entry(y: Wide, width: int, samples: int | None, key: Any, i: tuple[int, ...]) -> Law:
     """The exact law of one token at width n, which needs less than that of all."""
-    return finite(y[i], width, samples, key)
+    return law_at_width(y[i], width, samples, key)

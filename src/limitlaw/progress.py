@@ -1,17 +1,117 @@
-"""A progress bar on a terminal; silence elsewhere."""
+"""A line of progress on standard error where a person watches, a terminal or a notebook; silence elsewhere."""
 
+import contextlib
+import functools
+import shutil
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+FIRST, AGAIN = 1.0, 0.2  # seconds before the line appears, and between its changes
+BAR = 24  # characters
+_PAINTING = threading.Lock()  # one line at a time
+_current: "Watch | None" = None  # whose line that is
 
 
-def track(steps: Iterable[int], label: str, total: int) -> Iterator[int]:
-    """`steps`, with a bar on standard error that shows the time left when that is a terminal."""
-    if total < 2 or not sys.stderr.isatty():
-        yield from steps
+class Watch:
+    """How far a calculation is. Until `reached` is first called it compiles."""
+
+    def __init__(self, label: str) -> None:
+        self.label, self.thread = label, threading.get_ident()
+        self.start()
+
+    def start(self) -> None:
+        """Another part of the calculation begins."""
+        self.done = self.total = self._before = 0
+        self._began = self._drawing = time.monotonic()
+
+    def reached(self, done: int, total: int) -> None:
+        """`done` steps of `total` are finished."""
+        if not self.total:
+            self._drawing = time.monotonic()
+            self._before = done  # took the compiler's time, which says nothing about the rest
+        self.done, self.total = done, total
+
+    def line(self) -> str:
+        """What is to be seen now."""
+        now = time.monotonic()
+        if not self.total:
+            return f"{self.label}: compiling … {clock(now - self._began)}"
+        share = min(1.0, self.done / self.total)
+        full = round(BAR * share)
+        text = f"{self.label}: {'━' * full}{'╌' * (BAR - full)} {share:4.0%} of {self.total:,}"
+        steps = self.done - self._before
+        if not steps:
+            return f"{text}, {clock(now - self._began)} so far"
+        return f"{text}, {clock((now - self._drawing) * (self.total - self.done) / steps)} left"
+
+
+@contextlib.contextmanager
+def watched(label: str) -> Iterator[Watch]:
+    """A calculation that tells how far it is; the line appears after a second and is wiped at the end.
+
+    A calculation inside another one writes to the line of that; in another thread it stays silent.
+    """
+    global _current
+    if _current is not None and _current.thread == threading.get_ident():
+        _current.start()
+        yield _current
         return
-    from rich.console import Console  # costs 50 ms to import, so only where a person watches
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    watch = Watch(label)
+    if not _is_watched() or not _PAINTING.acquire(blocking=False):
+        yield watch
+        return
+    over = threading.Event()
+    painter = threading.Thread(target=_paint, args=(watch, over), daemon=True)
+    painter.start()
+    _current = watch
+    try:
+        yield watch
+    finally:
+        _current = None
+        over.set()
+        painter.join()
+        _PAINTING.release()
 
-    columns = TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield from bar.track(steps, total=total)
+
+def watching(function: Callable[P, T]) -> Callable[P, T]:
+    """`function`, watched from its first second, under its name."""
+
+    @functools.wraps(function)
+    def watched_function(*args: P.args, **kwargs: P.kwargs) -> T:
+        with watched(function.__name__):
+            return function(*args, **kwargs)
+
+    return watched_function
+
+
+def _is_watched() -> bool:
+    """Is standard error a terminal, or that of a notebook? Not where another bar, as of rich, has taken it over."""
+    stream = sys.stderr
+    if type(stream).__module__.partition(".")[0] == "ipykernel":
+        return True
+    return stream is not None and stream is sys.__stderr__ and stream.isatty()  # type: ignore[union-attr]
+
+
+def _paint(watch: Watch, over: threading.Event) -> None:
+    """Write the line anew until `over`, from another thread: this one may be busy compiling."""
+    stream, length = sys.stderr, 0
+    encoding = stream.encoding or "ascii"
+    while not over.wait(AGAIN if length else FIRST):
+        line = watch.line()[: shutil.get_terminal_size().columns - 1]
+        line = line.encode(encoding, "replace").decode(encoding)
+        stream.write("\r" + line.ljust(length))
+        stream.flush()
+        length = max(length, len(line))
+    if length:
+        stream.write("\r" + " " * length + "\r")
+        stream.flush()
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, 1:05."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -39,14 +39,14 @@ class Layer:
         jax.config.update("jax_enable_x64", True)
         import limitlaw as ll
         from limitlaw.arguments import covariance
-        from limitlaw.presets import SAMPLES
+        from limitlaw.engines.finite import law_at_width
 
         x = ll.initial((len(kernel),), cov=covariance("kernel", kernel, len(kernel)))
         stds = self.q_std, self.k_std, self.v_std, self.o_std
         y = ll.attention(x, self.heads, self.head_dim, self.scaling, self.mask, *stds)[token]
         if width is None:
             return ll.limit(y, self.samples, self.seed)
-        return ll.finite(y, width, SAMPLES if self.samples is None else self.samples, self.seed or 0)
+        return law_at_width(y, width, self.samples, self.seed or 0)
 
     @property
     def described_heads(self) -> str:

@@ -1,23 +1,26 @@
 """What every engine checks and reads before it starts."""
 
 import dataclasses
+import functools
 import math
+import os
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
+from limitlaw.arguments import inside_jit, is_traced
 from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.program import ops, shapes
 from limitlaw.program.dependence import terms
-from limitlaw.program.graph import ancestors
+from limitlaw.program.graph import ancestors, matrices_of
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.space import Dim
 from limitlaw.program.values import Indexable, Wide
 
-MOST_GIB = 16.0  # of components that a law may hold
+MOST_GIB = 16.0  # that the draws of a result may take, on a large machine
 
 
 def outputs(y: Any) -> tuple[tuple[Value, ...], Any]:
@@ -89,12 +92,56 @@ def has_pole(y: Any, dimension: Callable[[Dim], int | float]) -> bool:
     return dimension(op.matrix.cols) == 1 and all(isinstance(t.op, ops.MatMul) for t in gaussian_terms(op.x))
 
 
-def check_memory(name: str, parts: tuple[Any, ...], samples: int, k: int) -> None:
-    """Refuse covariances that no machine holds, before anything is drawn."""
-    M = k * sum(math.prod(finite_shape(v.shape)) for v in parts)
-    size = 8 * samples * M * (M + 1) / 2**30
-    if size > MOST_GIB:
+def check_memory(samples: int, numbers: int, advice: str) -> None:
+    """Refuse draws of so many numbers each that they do not fit into memory, before anything is drawn."""
+    size, most = 8 * samples * numbers / 2**30, most_gib()
+    if size > most:
         raise ValueError(
-            f"samples={samples} components of {M} entries would take {size:,.0f} GiB: ask for fewer entries, as in "
-            f"{name}(y[0], …), or for fewer samples"
+            f"samples={samples} would take {size:,.0f} GiB, with {numbers} number{'s' * (numbers != 1)} a draw, "
+            f"and a result may take {most:.3g} GiB on this machine: {advice}"
         )
+
+
+def check_draw(width: int, numbers: int, advice: str) -> None:
+    """Refuse a width at which a single draw does not fit into memory."""
+    size = 8 * numbers / 2**30
+    if size > most_gib():
+        raise ValueError(
+            f"width={width} would take {size:,.0f} GiB for one draw, of {most_gib():.3g} GiB on this machine: {advice}"
+        )
+
+
+def components(parts: tuple[Any, ...], k: int) -> int:
+    """How many numbers a mean and a covariance of k coordinates of some vectors have."""
+    M = k * sum(math.prod(finite_shape(v.shape)) for v in parts)
+    return M * (M + 1)
+
+
+@functools.cache
+def most_gib() -> float:
+    """That a result may take: half of this machine's memory, where known."""
+    try:
+        return min(MOST_GIB, 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30)
+    except (AttributeError, OSError, ValueError):  # not on every system
+        return MOST_GIB
+
+
+def has_tracers(values: tuple[Value, ...]) -> bool:
+    """Do numbers of the program come from inside a JAX transformation?"""
+    everything = ancestors(values)
+    contents = [getattr(v.op, f.name) for v in everything for f in dataclasses.fields(v.op)]
+    return any(map(is_traced, [*contents, *(matrix.std for matrix in matrices_of(everything))]))
+
+
+def check_drawable(name: str, values: tuple[Value, ...], key: Any) -> None:
+    """Raise where numbers cannot be drawn into memory: inside jax.jit, jax.grad and the like."""
+    if inside_jit() or is_traced(key) or has_tracers(values):
+        raise untraceable(name)
+
+
+def untraceable(name: str) -> TypeError:
+    """The error of a function that draws numbers, inside a transformation of JAX."""
+    return TypeError(
+        f"{name} draws numbers and cannot run inside jax.jit, jax.grad or jax.vmap: call it outside. "
+        "limit, kernel and average_law can be differentiated"
+    )

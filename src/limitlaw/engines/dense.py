@@ -10,15 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from limitlaw.arguments import as_key, positive_int, require_float64
+from limitlaw.arguments import as_key, is_traced, positive_int, require_float64
 from limitlaw.engines import common, linear
+from limitlaw.engines.compiling import Compiled
 from limitlaw.engines.weights import BLOCK, DrawnWeights, Weights
 from limitlaw.program import ops
 from limitlaw.program.graph import ancestors, matrices_of
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
-from limitlaw.progress import track
+from limitlaw.progress import watched
 
 Outputs = Any  # a value of a program, or a tuple, list or dict of them
 MAX_BATCH = 2048  # draws compiled together; results do not depend on how many are asked for
@@ -34,16 +35,22 @@ def simulate(y: Outputs, width: int, samples: int, key: Any, coordinates: int | 
     require_float64("simulate")
     width, samples = positive_int("width", width), positive_int("samples", samples)
     values, structure = common.outputs(y)
+    common.check_drawable("simulate", values, key)
     key = as_key(key)
     count = None if coordinates is None else positive_int("coordinates", coordinates)
     common.check_width(values, width, count)
+    shapes = [(*finite_shape(v.shape), *_trailing(v, count)) for v in values]
+    common.check_memory(samples, sum(map(math.prod, shapes)), "ask for fewer samples at a time")
     batch, draws = _compiled(values, width, count)
-    results = [np.empty((samples, *finite_shape(v.shape), *_trailing(v, count))) for v in values]
-    starts = range(0, samples, batch)
-    for start in track(starts, "simulate", len(starts)):
-        stop = min(start + batch, samples)
-        for result, drawn in zip(results, draws(key, start), strict=True):
-            result[start:stop] = drawn[: stop - start]
+    results = [np.empty((samples, *shape)) for shape in shapes]
+    with watched("simulate") as watch:
+        for start in range(0, samples, batch):
+            stop = min(start + batch, samples)
+            for result, drawn in zip(results, draws(key, start), strict=True):
+                if is_traced(drawn):
+                    raise common.untraceable("simulate")
+                result[start:stop] = drawn[: stop - start]
+            watch.reached(stop, samples)
     return jax.tree.unflatten(structure, [jnp.asarray(result) for result in results])
 
 
@@ -68,7 +75,7 @@ def _compiled(values: tuple[Value, ...], width: int, count: int | None) -> tuple
         keys = jax.vmap(functools.partial(jax.random.fold_in, key))(start + jnp.arange(batch))
         return jax.vmap(draw)(keys)
 
-    return batch, jax.jit(draws)
+    return batch, Compiled(draws)
 
 
 def _observed(value: Value, array: Float[Array, "..."], count: int | None) -> Float[Array, "..."]:
@@ -86,6 +93,7 @@ def _batch_size(everything: list[Value], width: int) -> int:
     for matrix in matrices_of(everything):
         entries = math.prod(finite_shape(matrix.shape)) * matrix.rows.at(width) * matrix.cols.at(width)
         cost += entries if matrix in kept else min(entries, BLOCK)
+    common.check_draw(width, cost, "ask for a smaller one, or take finite, which draws no wide matrix")
     return max(1, min(MAX_BATCH, 2 * BLOCK // cost))
 
 

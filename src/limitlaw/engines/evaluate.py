@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,35 +12,42 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.arguments import as_key, is_traced
+from limitlaw.arguments import as_key, inside_jit, is_traced
+from limitlaw.engines.common import check_memory, has_tracers
+from limitlaw.engines.compiling import Compiled
 from limitlaw.engines.demand import demanded
+from limitlaw.engines.effort import Pace
 from limitlaw.engines.heads import with_nodes
 from limitlaw.engines.infinite import InfiniteDraw, Static
 from limitlaw.engines.plan import Plan
 from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.program import ops
 from limitlaw.program.facts import stays_random
-from limitlaw.program.graph import matrices_of
 from limitlaw.program.ops import Value
 from limitlaw.program.resizing import without_derivatives
 from limitlaw.program.shapes import finite_shape
 from limitlaw.program.values import Wide
-from limitlaw.progress import track
+from limitlaw.progress import watched
 
 REPLICATES = 8  # independent scramblings, from whose spread comes the error of a quasi-Monte Carlo kernel
 NODES, NODES_EACH = 2**14, 2**10  # for nonlinearities: of a deterministic program, and for each draw of a random one
 HEADS, HEADS_EACH = 2**14, 2**10  # the same for infinitely many heads
 MOST_DRAWS, HELD = 4096, 2**20  # draws computed together, and numbers they hold: about what the cache of a CPU has
+BATCHES, TRACED_BATCHES = 32, 64  # at least, where each has new nodes; at most by default where each is compiled
 
 Figure = Callable[[InfiniteDraw], Any]  # what is read from one draw: a tree of arrays
 
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
-    """A figure for each draw, draws in front. `kind`: "exact" and "quadrature" are one draw, with nothing random."""
+    """A figure for each draw, draws in front. `kind`: "exact" and "quadrature" are one draw, with nothing random.
+
+    `effort` says what decided the number of draws where that was not the number asked for.
+    """
 
     arrays: Any
     kind: str
+    effort: str = ""
 
 
 class Limit:
@@ -47,14 +55,15 @@ class Limit:
 
     def __init__(self, outputs: tuple[Value, ...], figure: Figure):
         self.figure, self._outputs = figure, outputs
-        self.traced = _has_tracers(outputs)
+        self.traced = has_tracers(outputs)
         self._prepare(outputs, HEADS, coarse=False)
         if self.random and (self.heads > HEADS_EACH or any(isinstance(v.op, ops.Map) for v in self.static.plan.values)):
             self._prepare(outputs, HEADS_EACH, coarse=True)
         self._compile()
 
     def _compile(self) -> None:
-        self.draws = jax.jit(jax.vmap(self._draw, in_axes=(0, 0, None, None)))
+        draws = jax.vmap(self._draw, in_axes=(0, 0, None, None))
+        self.draws: Callable[..., Any] = jax.jit(draws) if self.traced else Compiled(draws)
         self._single = self._draw if self.traced else jax.jit(self._draw)
 
     def inflated(self) -> "Limit":
@@ -75,8 +84,9 @@ class Limit:
         self.head_recipe: list[float] = []
         self.quadrature = self.overflows = False
         self.dimensions = 0  # of the nodes for nonlinearities
+        self.size = 0  # numbers in the figure of a draw
         if is_random(self.static) or _is_rough(self.static) or self._draws_coordinates():
-            jax.eval_shape(self._recorded)
+            self.size = sum(math.prod(a.shape) for a in jax.tree.leaves(jax.eval_shape(self._recorded)))
 
     @property
     def random(self) -> bool:
@@ -111,17 +121,30 @@ class Limit:
     def _draw(self, row: Any, key: Any, table: Any, heads: Any) -> Any:
         return self._evaluated(Quasi(key, row, heads, self.heads), table)
 
-    def conditions(self, samples: int, key: Any) -> Conditions:
-        """The figure for `samples` draws; for one if nothing is random."""
+    def conditions(self, samples: int, key: Any, at_most: bool = False) -> Conditions:
+        """The figure for `samples` draws; for one if nothing is random.
+
+        `at_most`: fewer will do, where that many would take too long.
+        """
         seed = seed_of(key)
         if self.random:
-            return Conditions(self._sampled(samples, seed), "sampled")
+            check_memory(samples, self.size, "ask for fewer samples, or for fewer entries, as in y[0]")
+            arrays, effort = self._sampled(samples, seed, at_most)
+            return Conditions(arrays, "sampled", effort)
         if self.uses_nodes or self.head_recipe:
-            results = [self._once(seed + i) for i in range(REPLICATES)]
+            results = self._replicates(seed)
             return Conditions(jax.tree.map(lambda *a: jnp.stack(a), *results), "sampled")
         result = self._evaluated(Quasi(jax.random.key(0)), None)
         kind = "quadrature" if self.quadrature else "exact"
         return Conditions(jax.tree.map(lambda a: a[None], result), kind)
+
+    def _replicates(self, seed: int) -> list[Any]:
+        results: list[Any] = []
+        with watched("limit") as watch:
+            for i in range(REPLICATES):
+                results.append(self._once(seed + i))
+                watch.reached(len(jax.block_until_ready(results)), REPLICATES)
+        return results
 
     def _once(self, seed: int) -> Any:
         return self._single(jnp.zeros(0), jax.random.key(seed), self._table(NODES, seed), self._heads(seed))
@@ -138,7 +161,11 @@ class Limit:
         keys = [jax.random.split(key, size)] * len(batches)
         if self.overflows:  # else nothing is drawn from them
             keys = [jax.random.split(jax.random.fold_in(key, i), size) for i in range(len(batches))]
-        parts = [np.asarray(self.draws(batch, k, None, None)) for batch, k in zip(batches, keys, strict=True)]
+        parts: list[Any] = []
+        with watched("limit") as watch:
+            for batch, k in zip(batches, keys, strict=True):
+                parts.append(np.asarray(self.draws(batch, k, None, None)))
+                watch.reached(len(parts) * size, len(batches) * size)
         return np.concatenate(parts)[: len(rows)]
 
     def without_derivatives(self) -> "Limit":
@@ -165,18 +192,35 @@ class Limit:
         table[:, normal] = matched(table[:, normal])
         return jnp.asarray(table)
 
-    def _sampled(self, samples: int, seed: int) -> Any:
+    def _sampled(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
+        """The figures of the draws, and what decided how many there are."""
         points = Points(self.recipe, seed)
         size = self._batch(samples)
+        pace = self._pace(samples, size, at_most)
         results: list[Any] = []
-        starts = range(0, samples, size)
-        for start in track(starts, "limit", len(starts)):
-            # New nodes for each batch: their errors average out.
-            extra = self._table(NODES_EACH, seed + start), self._heads(seed + start)
-            keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), start), size)
-            results.append(self.draws(jnp.asarray(points.take(size)), keys, *extra))
+        with watched("limit") as watch:
+            for start in itertools.count(0, size):
+                if start >= pace.samples:
+                    break
+                # New nodes for each batch: their errors average out.
+                extra = self._table(NODES_EACH, seed + start), self._heads(seed + start)
+                keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), start), size)
+                results.append(self.draws(jnp.asarray(points.take(size)), keys, *extra))
+                if start and not is_traced(jax.tree.leaves(results)[0]):
+                    jax.block_until_ready(results[-2])  # the last but one, so that points are made meanwhile
+                    if pace.reached(start) and self._batch(pace.samples) != size:
+                        # Smaller batches have other nodes: begin again, as if that number had been asked for.
+                        return self._sampled(pace.samples, seed, at_most=False)[0], pace.effort
+                    watch.reached(start, pace.samples)
         joined = jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
-        return jax.tree.map(lambda a: a[:samples], joined)
+        return jax.tree.map(lambda a: a[: pace.samples], joined), pace.effort
+
+    def _pace(self, samples: int, size: int, at_most: bool) -> Pace:
+        traced = self.traced or inside_jit()
+        pace = Pace(samples, at_most and not traced)
+        if at_most and traced:  # nothing can be timed, and every batch is compiled
+            pace.lower(2 ** int(math.log2(TRACED_BATCHES * size)), "under jax.jit or jax.grad")
+        return pace
 
     def _batch(self, samples: int) -> int:
         """As many draws as keep the numbers held at a time near `HELD`, and some batches where those have new nodes."""
@@ -186,7 +230,7 @@ class Limit:
             cost += count if not isinstance(value, Wide) else count * (4 if value.dim.wide else value.dim.at(1))
         if self.uses_nodes:
             cost += NODES_EACH * self.dimensions
-        most = MOST_DRAWS if not (self.uses_nodes or self.head_recipe) else max(1, min(MOST_DRAWS, samples // 32))
+        most = MOST_DRAWS if not (self.uses_nodes or self.head_recipe) else max(1, min(MOST_DRAWS, samples // BATCHES))
         return min(samples, max(1, min(most, HELD // cost)))
 
 
@@ -196,18 +240,12 @@ def _joined(arrays: tuple[Any, ...]) -> Any:
 
 def prepared(outputs: tuple[Value, ...], figure: Figure) -> Limit:
     """The program at infinite width, compiled once for the same outputs and figure."""
-    return Limit(outputs, figure) if _has_tracers(outputs) else _cached(outputs, figure)
+    return Limit(outputs, figure) if has_tracers(outputs) else _cached(outputs, figure)
 
 
 @functools.lru_cache(maxsize=32)
 def _cached(outputs: tuple[Value, ...], figure: Figure) -> Limit:
     return Limit(outputs, figure)
-
-
-def _has_tracers(outputs: tuple[Value, ...]) -> bool:
-    values = Plan(outputs).values
-    contents = [getattr(v.op, f.name) for v in values for f in dataclasses.fields(v.op)]
-    return any(map(is_traced, [*contents, *(matrix.std for matrix in matrices_of(values))]))
 
 
 def is_random(static: Static) -> bool:
@@ -225,4 +263,7 @@ def seed_of(key: Any) -> int:
     """The seed of the scrambling: always the same without a key."""
     if key is None:
         return SEED
-    return int(jax.random.bits(as_key(key), (), jnp.uint32))
+    if is_traced(key):
+        raise TypeError("key must be known, and inside jax.jit or jax.vmap it is not: make it outside, or leave it out")
+    with jax.ensure_compile_time_eval():
+        return int(jax.random.bits(as_key(key), (), jnp.uint32))

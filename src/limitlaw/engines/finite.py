@@ -1,6 +1,7 @@
 """The finite-width engine: the exact law at width n, without drawing a wide matrix."""
 
 import functools
+import math
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ from limitlaw.engines import common
 from limitlaw.engines.batches import drawn
 from limitlaw.engines.conditional import Draw
 from limitlaw.engines.demand import demanded
+from limitlaw.engines.effort import Pace, default_draws
 from limitlaw.engines.observed import observed
 from limitlaw.engines.plan import Plan
 from limitlaw.engines.spaces import apply_roots
@@ -29,15 +31,28 @@ def finite(y: Wide | Scalars, width: int, samples: int, key: Any, coordinates: i
     nothing is smoothed. Where the last step is a nonlinearity, it is the pushforward of that. `coordinates=k` gives
     the joint law of k coordinates, event shape (*batch, k). One token, y[0], costs less than all.
     """
-    values, _, k = _checked("finite", y, width, samples, coordinates)
+    return law_at_width(y, width, positive_int("samples", samples), key, coordinates)
+
+
+def law_at_width(y: Wide | Scalars, width: int, samples: int | None, key: Any, coordinates: int | None = None) -> Law:
+    """`finite`; without `samples` as many draws as memory and time allow."""
+    values, _, k = _checked("finite", y, width, key, coordinates)
     if len(values) > 1:
         raise TypeError("finite gives the law of one value: stack several, or take finite_samples for plain draws")
-    value = values[0]
+    most = default_draws((k or 1) * math.prod(finite_shape(values[0].shape))) if samples is None else samples
+    pace = Pace(positive_int("samples", most), at_most=samples is None)
+    law = _law(values[0], width, pace, key, k)
+    law.effort = pace.effort
+    return law
+
+
+def _law(value: Any, width: int, pace: Pace, key: Any, k: int | None) -> Law:
     if not isinstance(value, Wide):
-        return Empirical(finite_samples(value, width, samples, key))
+        return Empirical(_drawn_samples("finite", (value,), width, pace, key, k)[0])
     phi, parts = common.last_step(value)
-    common.check_memory("finite", parts, samples, k or 1)
-    mean, covariance = drawn("finite", parts, width, samples, as_key(key), _cached(_conditions, width, k or 1))
+    common.check_memory(pace.samples, common.components(parts, k or 1), "ask for fewer samples, or entries, as in y[0]")
+    mean, covariance = drawn("finite", parts, width, pace, as_key(key), _cached(_conditions, width, k or 1))
+    samples = len(mean)
     event = (len(parts),) * (phi is not None and len(parts) > 1) + finite_shape(value.shape) + ((k,) if k else ())
     if not covariance.any():
         points = mean.reshape(samples, *event)
@@ -58,20 +73,28 @@ def finite_samples(y: Any, width: int, samples: int, key: Any, coordinates: int 
 
     `y` may be a tuple, list or dict of values of one program; the same draws serve them all. Numbers come whole.
     """
-    values, structure, k = _checked("finite_samples", y, width, samples, coordinates)
-    draw = _cached(_samples, width, k or 1)
-    arrays = drawn("finite_samples", values, width, samples, as_key(key), draw)
+    pace = Pace(positive_int("samples", samples), at_most=False)
+    values, structure, k = _checked("finite_samples", y, width, key, coordinates)
+    return jax.tree.unflatten(structure, _drawn_samples("finite_samples", values, width, pace, key, k))
+
+
+def _drawn_samples(
+    name: str, values: tuple[Value, ...], width: int, pace: Pace, key: Any, k: int | None
+) -> list[Float[Array, "samples ..."]]:
+    sizes = [math.prod(finite_shape(v.shape)) * (k or 1 if isinstance(v, Wide) else 1) for v in values]
+    common.check_memory(pace.samples, sum(sizes), "ask for fewer samples at a time")
+    arrays = drawn(name, values, width, pace, as_key(key), _cached(_samples, width, k or 1))
     arrays = [a[..., 0] if isinstance(v, Wide) and k is None else a for v, a in zip(values, arrays, strict=True)]
-    return jax.tree.unflatten(structure, [jnp.asarray(a) for a in arrays])
+    return [jnp.asarray(a) for a in arrays]
 
 
 def _checked(
-    name: str, y: Any, width: int, samples: int, coordinates: int | None
+    name: str, y: Any, width: int, key: Any, coordinates: int | None
 ) -> tuple[tuple[Value, ...], Any, int | None]:
     require_float64(name)
     positive_int("width", width)
-    positive_int("samples", samples)
     values, structure = common.outputs(y)
+    common.check_drawable(name, values, key)
     k = None if coordinates is None else positive_int("coordinates", coordinates)
     common.check_width(values, width, k)
     return values, structure, k

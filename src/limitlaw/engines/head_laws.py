@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from limitlaw.engines import common
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
@@ -27,6 +28,12 @@ def law_of_one_number(y: Any, samples: int | None, key: Any, beyond: tuple[str, 
     mixing = mixing_law(y, samples, key)
     if mixing is None:
         return _given_random_kernels(y, samples, key, beyond)
+    law = _given_mixing(mixing, beyond)
+    law.effort = mixing.effort
+    return law
+
+
+def _given_mixing(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
     if mixing.heads == math.inf:
         return _infinitely_many(mixing, beyond)
     if mixing.kind == "exact":
@@ -51,8 +58,10 @@ def _given_random_kernels(y: Any, samples: int | None, key: Any, beyond: tuple[s
     program = prepared((axis.resized(math.inf),), _variances_figure)
     if not program.random or not program.head_recipe or program.uses_nodes:
         return None
-    groups = program.conditions(GROUPS if samples is None else samples, key).arrays
-    return HeadSum(groups, int(axis.heads), kind="sampled", beyond=beyond)
+    groups = program.conditions(GROUPS if samples is None else samples, key, at_most=samples is None)
+    law = HeadSum(groups.arrays, int(axis.heads), kind="sampled", beyond=beyond)
+    law.effort = groups.effort
+    return law
 
 
 def _variances_figure(draw: InfiniteDraw) -> Any:
@@ -86,7 +95,7 @@ def diverges(axis: HeadAxis, outputs: int) -> bool:
     There the rows of A differ by a square matrix B, |B Bᵀ|^{−1/2} = 1/|det B|, whose mean is infinite; fewer rows are
     enough apart from each other.
     """
-    softmax = [v.op for v in ancestors([axis.term]) if isinstance(v.op, ops.Apply) and v.op.name == "softmax"]
+    softmax = [v.op for v in ancestors([axis.term]) if isinstance(v.op, ops.Apply) and v.op.structure == "softmax"]
     return axis.heads == 1 and any(len(op.args) == 1 and outputs >= op.args[0].shape[-1] for op in softmax)
 
 
@@ -95,12 +104,13 @@ def pooled(y: Any, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[
 
     The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances.
     """
+    draws = DRAWS if samples is None else samples
+    m = math.prod(finite_shape(y.shape))
+    common.check_memory(draws, POOL + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
     program = prepared((axis.resized(1),), covariance_figure)
     seed = seed_of(key)
     C = np.asarray(program.at(Points(program.recipe, seed).take(POOL)))
-    draws = DRAWS if samples is None else samples
     counts = np.random.default_rng(seed).multinomial(int(axis.heads), np.full(POOL, 1 / POOL), size=draws)
-    m = math.prod(finite_shape(y.shape))
     mean = counts.astype(float) @ C.reshape(POOL, m * m) / axis.heads
     covariance = mean.reshape(draws, m, m) if y.shape else mean.reshape(draws)
     return GaussianMixture(jnp.zeros((draws, *finite_shape(y.shape))), jnp.asarray(covariance), None, "sampled", beyond)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import is_traced, positive_int, require_float64
 from limitlaw.engines import common, coordinate, head_laws, wide_scores
 from limitlaw.engines.demand import demanded
+from limitlaw.engines.effort import default_draws
 from limitlaw.engines.evaluate import Conditions, Figure, is_random, prepared
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.joint_density import joint_density
@@ -21,19 +22,21 @@ from limitlaw.engines.static import Facts
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, Tokens
 from limitlaw.laws.importance import JointDensity
 from limitlaw.laws.kernel_matrix import KernelMatrix
+from limitlaw.laws.psi import average_of
 from limitlaw.numerics.quasi import nodes as quasi_nodes
 from limitlaw.program import ops
 from limitlaw.program.check import check
 from limitlaw.program.functions import dot
 from limitlaw.program.shapes import finite_shape, is_infinite
 from limitlaw.program.values import Scalars, Wide
+from limitlaw.progress import watching
 
-SAMPLES = 2**16  # draws where nothing else is said
-MOST_NUMBERS = 2**27  # that the components of a law hold by default: 1 GiB
 JOINT_NUMBERS, JOINT_DRAWS = 2**24, 2**19  # normals and draws at most for the joint law of tokens
+LEAST_JOINT = 2**10  # draws for it, unless time is short
 PSI_NODES, PSI_NODES_EACH = 2**16, 2**12  # for E[ψ(Z) | scores]: where that is one number, and for each draw
 
 
+@watching
 def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law:
     """The law of one coordinate of y as n → ∞ (Corollary 3.2).
 
@@ -42,6 +45,9 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
     Gaussian mixture over `samples` draws of the scores, which are the points of a scrambled Sobol sequence: the same at
     every call, or another scrambling for each `key`. Standard errors of mixtures are stated as if these were
     independent draws, which overstates them. What `check` refuses is refused here, for the same reason.
+
+    Without `samples` there are up to 2^16 draws: as many as take 20 seconds on this machine, which the law's repr
+    says where it made a difference. The same `samples` give the same law on every machine.
     """
     value = _checked("limit", y)
     if samples is not None:
@@ -55,38 +61,39 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
         if law is not None:
             return law
     event = (len(parts),) * (len(parts) > 1) + finite_shape(value.shape)
-    law = _law_of_draws(parts, _law_figure, _samples(parts, samples), key, phi, event, beyond)
+    law = _law_of_draws(parts, _law_figure, samples, key, phi, event, beyond)
     narrow = phi is None and common.has_pole(demanded(parts)[0], lambda dim: math.inf if dim.wide else dim.at(1))
     return law.with_pole() if narrow else law
 
 
+@watching
 def kernel(y: Wide, samples: int | None = None, key: Any = None) -> Any:
     """K = E[Z^y (Z^y)ᵀ | scores] over the flattened entries of y: the limiting covariance, for outputs of mean zero.
 
     A matrix where it is deterministic, differentiable in everything it depends on: a plain array where it is a closed
     form, else a `KernelMatrix`, an array with an `error`. Where it is random, its law, a `RandomKernel`, of which
-    `mean()` is the mean.
+    `mean()` is the mean. `samples` and `key` are those of `limit`.
     """
     value = _checked("kernel", y)
     if not isinstance(value, Wide):
         raise TypeError("kernel needs vectors (Wide), got Scalars: ask limit for the law of numbers")
-    count = _samples((value,), samples)
     program = prepared((value,), _kernel_figure)
-    conditions = program.conditions(count, key)
+    conditions = program.conditions(_samples((value,), samples), key, at_most=samples is None)
     shape = (math.prod(finite_shape(value.shape)),) * 2 if value.shape else ()
     arrays = conditions.arrays.reshape(-1, *shape)
     if program.random:
-        return RandomKernel(arrays, beyond=check(y).beyond)
+        return _with_effort(RandomKernel(arrays, beyond=check(y).beyond), conditions)
     K = jnp.asarray(arrays).mean(axis=0)
     if program.traced or conditions.kind == "exact":
         return K
     if conditions.kind == "sampled":
         error = jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1)
     else:
-        error = jnp.abs(program.inflated().conditions(count, key).arrays.reshape(shape) - K)
+        error = jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K)
     return KernelMatrix(K, error, conditions.kind, check(y).beyond)
 
 
+@watching
 def average_law(y: Wide, psi: Callable[[Any], Any], samples: int | None = None, key: Any = None) -> Empirical:
     """The law of lim n^{-1} Σ_α ψ(y_α) = E[ψ(Z^y) | scores]: Theorem 3.1.
 
@@ -95,9 +102,23 @@ def average_law(y: Wide, psi: Callable[[Any], Any], samples: int | None = None, 
     value = _checked("average_law", y)
     if not isinstance(value, Wide) or not value.dim.wide:
         raise TypeError("average_law needs vectors (Wide) in a space that grows with n: averages over it converge")
-    conditions = prepared((value,), functools.partial(_average_figure, psi)).conditions(_samples((), samples), key)
+    conditions = average_of(
+        psi,
+        finite_shape(value.shape),
+        lambda: prepared((value,), functools.partial(_average_figure, psi)).conditions(
+            _samples((), samples), key, at_most=samples is None
+        ),
+        real=True,
+    )
+    _check_averages(conditions.arrays)
     kind = "quadrature" if conditions.kind == "exact" else conditions.kind
-    return Empirical(conditions.arrays, kind, check(y).beyond)
+    return _with_effort(Empirical(conditions.arrays, kind, check(y).beyond), conditions)
+
+
+def _check_averages(averages: Any) -> None:
+    bad = 0 if is_traced(averages) else int((~jnp.isfinite(averages)).sum())
+    if bad:
+        raise ValueError(f"psi must have finite averages, got {bad} NaN or infinite of {averages.size}")
 
 
 def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
@@ -112,8 +133,10 @@ def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...
         if axis.heads > head_laws.MANY:
             return head_laws.pooled(y, axis, samples, key, beyond)
         most = JOINT_NUMBERS // (int(axis.heads) * math.prod(shape) ** 2)
-        count = _samples((y,), samples or min(JOINT_DRAWS, 2 ** int(math.log2(max(most, 2**10)))))
-        return _law(None, prepared((y,), _law_figure).conditions(count, key), shape, beyond, False)
+        default = min(JOINT_DRAWS, 2 ** int(math.log2(max(most, LEAST_JOINT))))
+        program = prepared((y,), _law_figure)
+        conditions = program.conditions(samples or default, key, at_most=samples is None)
+        return _law(None, conditions, shape, beyond, False)
 
     def density() -> JointDensity | None:
         refined = samples is None and not diverges and axis.heads <= head_laws.MANY
@@ -137,12 +160,16 @@ def _checked(name: str, y: Any) -> Any:
 
 
 def _samples(parts: tuple[Any, ...], samples: int | None) -> int:
+    """The number of draws asked for, or else the most that a joint law of these values gets."""
     if samples is not None:
-        count = positive_int("samples", samples)
-        common.check_memory("limit", parts, count, 1)
-        return count
-    m = sum(math.prod(finite_shape(v.shape)) for v in parts)
-    return max(2**10, min(SAMPLES, 2 ** int(math.log2(MOST_NUMBERS / (1 + m * m)))))
+        return positive_int("samples", samples)
+    return default_draws(sum(math.prod(finite_shape(v.shape)) for v in parts))
+
+
+def _with_effort(law: Any, conditions: Conditions) -> Any:
+    """The law, which says what decided the number of its draws."""
+    law.effort = conditions.effort
+    return law
 
 
 # --- figures: what is read from one draw ------------------------------------------------------------------------------
@@ -197,7 +224,7 @@ def _scores_figure(draw: InfiniteDraw) -> tuple[Float[Array, " m"], Float[Array,
 def _law_of_draws(
     parts: tuple[Any, ...],
     figure: Figure,
-    samples: int,
+    samples: int | None,
     key: Any,
     phi: Any,
     event: tuple[int, ...],
@@ -206,13 +233,13 @@ def _law_of_draws(
     """The law of what `figure` reads from draws; where nothing is drawn, with the error of Gaussian integrals."""
     program = prepared(parts, figure)
 
-    def law(conditions: Conditions) -> Law:
-        return _law(phi, conditions, event, beyond, several=len(parts) > 1)
+    def law(conditions: Conditions) -> Any:
+        return _law(phi, conditions, event, beyond, several=phi is not None and len(parts) > 1)
 
-    conditions = program.conditions(samples, key)
+    conditions = program.conditions(_samples(parts, samples), key, at_most=samples is None)
     if conditions.kind != "quadrature":
         return law(conditions)
-    return law(conditions).compared_with(lambda: law(program.inflated().conditions(samples, key)))
+    return law(conditions).compared_with(lambda: law(program.inflated().conditions(1, key)))
 
 
 def _law(phi: Any, conditions: Conditions, event: tuple[int, ...], beyond: tuple[str, ...], several: bool) -> Law:
@@ -222,13 +249,14 @@ def _law(phi: Any, conditions: Conditions, event: tuple[int, ...], beyond: tuple
     points = jnp.asarray(mean).reshape(count, *event)
     if not is_traced(covariance) and not covariance.any():
         parted = jnp.moveaxis(points, 1, 0) if several else points[None]
-        return Empirical(parted[0] if phi is None else phi(*parted), conditions.kind, beyond)
+        return _with_effort(Empirical(parted[0] if phi is None else phi(*parted), conditions.kind, beyond), conditions)
     law: Law
     if count == 1:
         law = Gaussian(points[0], covariance[0] if event else covariance.reshape(()), conditions.kind, beyond)
     else:
         second = jnp.asarray(covariance) if event else jnp.asarray(covariance).reshape(count)
         law = GaussianMixture(points, second, kind=conditions.kind, beyond=beyond)
+    law.effort = conditions.effort
     if phi is None:
         return law
     return Combination(phi, law) if several else Pushforward(phi, law)
@@ -241,7 +269,6 @@ def _law_of_numbers(p: Scalars, samples: int | None, key: Any, beyond: tuple[str
     if isinstance(op, ops.Dot) and op.dim.wide and op.scaling == "sqrt" and not is_infinite(p.shape):
         values = Plan((score,)).values
         if not any(wide_scores.are_correlated(score, v, Facts(values)) for v in values if v is not score):
-            count = _samples((p,), samples)
-            return _law_of_draws((op.q, op.k), _scores_figure, count, key, None, finite_shape(p.shape), beyond)
-    conditions = prepared((p,), _numbers_figure).conditions(_samples((), samples), key)
-    return Empirical(conditions.arrays, conditions.kind, beyond)
+            return _law_of_draws((op.q, op.k), _scores_figure, samples, key, None, finite_shape(p.shape), beyond)
+    conditions = prepared((p,), _numbers_figure).conditions(_samples((), samples), key, at_most=samples is None)
+    return _with_effort(Empirical(conditions.arrays, conditions.kind, beyond), conditions)

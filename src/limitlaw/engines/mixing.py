@@ -18,7 +18,7 @@ from jaxtyping import Float
 from limitlaw.arguments import frozen, is_traced
 from limitlaw.engines import common
 from limitlaw.engines.demand import demanded
-from limitlaw.engines.evaluate import Limit, prepared, seed_of
+from limitlaw.engines.evaluate import Conditions, Limit, prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.softmax_scores import softmax_scores
 from limitlaw.numerics.compression import compressed
@@ -48,7 +48,7 @@ Nodes = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
 class Mixing(NamedTuple):
     """Nodes v and weights (None: equal), how many heads are summed, the kind, and the same by a second rule.
 
-    `narrow`: v has a density like v^{−1/2} at 0.
+    `narrow`: v has a density like v^{−1/2} at 0. `effort`: why there are so few sampled nodes, if so.
     """
 
     variances: Any
@@ -57,6 +57,7 @@ class Mixing(NamedTuple):
     kind: str
     rough: Callable[[], Nodes] | None = None
     narrow: bool = False
+    effort: str = ""
 
 
 def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
@@ -78,7 +79,8 @@ def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
         return Mixing(*rule.mixing(), heads, kind, None if rule.is_point else rule.rough)
     if heads == 1 and len(program.recipe) > MANY:
         return None  # a plain mixture says the same
-    return Mixing(_sobol(program, samples, key), None, heads, "sampled", narrow=narrow)
+    nodes = _sobol(program, samples, key)
+    return Mixing(nodes.arrays, None, heads, "sampled", narrow=narrow, effort=nodes.effort)
 
 
 def _variance_figure(draw: InfiniteDraw) -> Any:
@@ -86,13 +88,14 @@ def _variance_figure(draw: InfiniteDraw) -> Any:
     return draw.moments.variance(y).reshape(())
 
 
-def _sobol(program: Limit, samples: int | None, key: Any) -> Any:
+def _sobol(program: Limit, samples: int | None, key: Any) -> Conditions:
     """v at the points of one scrambled Sobol sequence, block after block."""
     default = NODES_TRACED if program.traced else NODES if len(program.recipe) <= MANY else NODES_OF_MANY
     each = default if samples is None else max(1, samples // BLOCKS)
+    if not program.traced:
+        return program.conditions(BLOCKS * each, key, at_most=samples is None)
     points = Points(program.recipe, seed_of(key))
-    parts = [program.at(points.take(each)) for _ in range(BLOCKS)]
-    return jnp.concatenate(parts) if program.traced else np.concatenate(parts)
+    return Conditions(jnp.concatenate([program.at(points.take(each)) for _ in range(BLOCKS)]), "sampled")
 
 
 # --- quadrature -------------------------------------------------------------------------------------------------------
@@ -111,7 +114,7 @@ def _quadrature(program: Limit) -> "_Rule | None":
     if len(directions) == 0:
         return _Rule(program, lambda reach, rough: (np.zeros((1, len(program.recipe))), np.ones(1)), is_point=True)
     orders = TRACED_ORDERS if program.traced else ORDERS
-    if row is not None and (len(directions) < MOST_DIMENSIONS or scores.steepness > STEEP):
+    if scores and row and (len(directions) < MOST_DIMENSIONS or scores.steepness > STEEP):
         return _sorted(program, row, orders, REACHES)
     step = _settled_step(still, directions)
     if step is not None:
@@ -159,7 +162,8 @@ def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float
     d = len(directions)
     if d > MOST_DIMENSIONS:
         return None
-    step, figures = COARSEST, None
+    step = COARSEST
+    figures: Any = None
     while lattice_size(d, step, REACHES[0]) <= MOST_NODES:
         z, w = lattice(d, step, REACHES[0], OFFSETS[0])
         before, figures = figures, _figures(program.at(z @ directions), w)

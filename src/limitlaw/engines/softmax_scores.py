@@ -57,8 +57,8 @@ class SoftmaxScores:
         _, C, Q = orthonormalise(D, jnp.zeros((0, B.shape[1])))
         if is_traced(Q):
             return Q
-        Q = np.asarray(Q)[np.diagonal(np.asarray(C)) > 0]
-        return np.linalg.svd(np.asarray(D) @ Q.T, full_matrices=False)[2] @ Q
+        active = np.asarray(Q)[np.diagonal(np.asarray(C)) > 0]
+        return np.linalg.svd(np.asarray(D) @ active.T, full_matrices=False)[2] @ active
 
     @property
     def steepness(self) -> float:
@@ -172,4 +172,4 @@ def _constant(v: Any) -> np.ndarray:
     if isinstance(v.op, ops.Constant):
         return np.asarray(v.op.value)
     assert isinstance(v.op, ops.Index)
-    return linear.index(v.op, _constant(v.op.x))
+    return np.asarray(linear.index(v.op, jnp.asarray(_constant(v.op.x))))

@@ -12,13 +12,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from limitlaw.arguments import one_of, require_float64
+from limitlaw.arguments import integer, is_traced, one_of, real_points, require_float64, shown
 from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate
+from limitlaw.laws.moments import order
+from limitlaw.laws.psi import average_of
+from limitlaw.laws.tracing import figure
 
 Derived = TypeVar("Derived", bound="Law")
 
 KINDS = ("exact", "quadrature", "sampled")
+MOST_GIB = 16.0  # of draws at a time
 
 
 class Atoms(NamedTuple):
@@ -32,7 +36,8 @@ class Law(abc.ABC):
     """The distribution of a random array Y of `shape`: () for one number, (s,) for s tokens jointly.
 
     `kind` says where its figures come from: "exact" (closed forms), "quadrature", or "sampled". `law.error` has the
-    error of each figure, under the same name: `law.error.pdf(x)`. `beyond` lists what lies beyond Theorem 3.1.
+    error of each figure, under the same name: `law.error.pdf(x)`. `beyond` lists what lies beyond Theorem 3.1. `effort`
+    says so where time decided how many draws there are: "2048 of 65536 draws in a budget of 20 s".
     """
 
     _other: Callable[[], "Law"] | None = None
@@ -43,6 +48,7 @@ class Law(abc.ABC):
         self.shape = shape
         self.kind = one_of("kind", kind, KINDS)
         self.beyond = tuple(beyond)
+        self.effort = ""
 
     @property
     def error(self) -> "Errors":
@@ -55,15 +61,17 @@ class Law(abc.ABC):
         return self
 
     def _alike(self, law: Derived, derive: Callable[[Any], "Law"]) -> Derived:
-        """`law`, made from this one, compared with what `derive` makes from the other law, if there is one."""
-        other = self._other
+        """`law`, made from this one: of as many draws, and compared with what `derive` makes from the other law."""
+        law.effort, other = self.effort, self._other
         return law if other is None else law.compared_with(lambda: derive(other()))
 
+    @figure
     def pdf(self, x: Any) -> Float[Array, "..."]:
         """Density at x, of shape (…, *shape) → (…). Where the law has atoms: of the part without them."""
         x = self._points("x", x)
         return self._at_poles(x, jnp.inf, self._pdf(x).value)
 
+    @figure
     def logpdf(self, x: Any) -> Float[Array, "..."]:
         """Log density at x, of shape (…, *shape) → (…)."""
         x = self._points("x", x)
@@ -77,18 +85,22 @@ class Law(abc.ABC):
     def _at_poles(self, x: Array, there: float, elsewhere: Any) -> Any:
         return jnp.where(jnp.isin(x, jnp.array(self._poles)), there, elsewhere) if self._poles else elsewhere
 
+    @figure
     def cdf(self, x: Any) -> Float[Array, "..."]:
         """P(Y ≤ x)."""
         return jnp.minimum(self._cdf(self._numbers("cdf", "x", x)).value, 1.0)  # sums of weights round
 
+    @figure
     def sf(self, x: Any) -> Float[Array, "..."]:
         """P(Y > x), accurate in relative terms in the far tail, where 1 − cdf is not."""
         return jnp.minimum(self._sf(self._numbers("sf", "x", x)).value, 1.0)
 
+    @figure
     def ppf(self, q: Any) -> Float[Array, "..."]:
         """The quantile: the smallest x with cdf(x) ≥ q."""
         return self._ppf(self._levels(q)).value
 
+    @figure
     def cf(self, t: Any) -> Complex[Array, "..."]:
         """Characteristic function E exp(i t·Y) at t, of shape (…, *shape) → (…)."""
         return self._cf(self._points("t", t)).value
@@ -110,13 +122,14 @@ class Law(abc.ABC):
         return self._kurtosis().value
 
     def moment(self, k: int) -> Float[Array, "..."]:
-        """E Y^k, entry by entry: about zero, not about the mean."""
-        return self._moment(_order(k)).value
+        """E Y^k, entry by entry, k ≤ 300: about zero, not about the mean."""
+        return self._moment(order(k)).value
 
     def expect(self, psi: Callable[[Any], Any]) -> Any:
         """E ψ(Y). `psi` is a jnp function of arrays (…, *shape); what it returns starts with the same … axes."""
-        return self._expect(psi).value
+        return average_of(psi, self.shape, lambda: self._expect(psi).value)
 
+    @figure
     def entropy(self) -> Float[Array, ""]:
         """Differential entropy −E log pdf(Y), in nats."""
         return self._entropy().value
@@ -133,6 +146,8 @@ class Law(abc.ABC):
         """Header and arrays of a file, the other law that errors come from included."""
         header, arrays = self._content()
         header = {"law": type(self).__name__, "kind": self.kind, "beyond": self.beyond, "poles": self._poles, **header}
+        if self.effort:
+            header["effort"] = self.effort
         if self._other is None:
             return header, arrays
         other, more = self._other()._stored()
@@ -182,7 +197,7 @@ class Law(abc.ABC):
 
     def _points(self, name: str, x: Any) -> Float[Array, "..."]:
         """`x` as an array that ends with the law's shape."""
-        x = jnp.asarray(x, jnp.float64)
+        x = real_points(name, x)
         if self.shape and x.shape[x.ndim - len(self.shape) :] != self.shape:
             raise ValueError(f"{name} must have shape (…, *{self.shape}), the law's shape last, got shape {x.shape}")
         return x
@@ -194,12 +209,12 @@ class Law(abc.ABC):
                 f"{method} needs the law of one number, this one is joint of shape {self.shape}: "
                 f"take law.marginal({', '.join('0' * len(self.shape))}).{method}({name}) first"
             )
-        return jnp.asarray(x, jnp.float64)
+        return real_points(name, x)
 
     def _levels(self, q: Any) -> Float[Array, "..."]:
         """`q` as levels in [0, 1]; NaN passes."""
         q = self._numbers("ppf", "q", q)
-        outside = np.asarray((q < 0) | (q > 1))
+        outside = np.zeros(()) if is_traced(q) else np.asarray((q < 0) | (q > 1))
         if outside.any():
             worst = np.asarray(q)[outside].flat[0]
             raise ValueError(f"q must lie in [0, 1], got {worst:g} ({outside.sum()} of {outside.size} outside)")
@@ -210,8 +225,9 @@ class Law(abc.ABC):
         return ""
 
     def __repr__(self) -> str:
+        effort = f", {self.effort}" if self.effort else ""
         beyond = f", beyond Theorem 3.1: {', '.join(self.beyond)}" if self.beyond else ""
-        return f"{type(self).__name__}({self._description()}shape={self.shape}, {self.kind}{beyond})"
+        return f"{type(self).__name__}({self._description()}shape={self.shape}, {self.kind}{effort}{beyond})"
 
     def __str__(self) -> str:
         """A small table of figures, with errors where they are sampled."""
@@ -284,12 +300,12 @@ class Errors:
 
     def moment(self, k: int) -> Float[Array, "..."]:
         """Of E Y^k."""
-        k = _order(k)
+        k = order(k)
         return self._of(lambda law: law._moment(k))
 
     def expect(self, psi: Callable[[Any], Any]) -> Any:
         """Of E ψ(Y)."""
-        return self._of(lambda law: law._expect(psi))
+        return average_of(psi, self._law.shape, lambda: self._of(lambda law: law._expect(psi)))
 
     def entropy(self) -> Float[Array, ""]:
         """Of the entropy."""
@@ -305,13 +321,6 @@ class Errors:
         return jnp.hypot(error, jnp.abs(atoms.masses - (other.masses if same else 0.0)))
 
 
-def _order(k: object) -> int:
-    """`k` as the order of a moment, an integer ≥ 0."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
-        raise ValueError(f"k must be an integer ≥ 0, got {k!r}")
-    return int(k)
-
-
 def entries(shape: tuple[int, ...], i: Any) -> tuple[np.ndarray, tuple[int, ...]]:
     """Positions in the flattened array of the entries that index `i` picks, and the shape they come in."""
     try:
@@ -323,10 +332,18 @@ def entries(shape: tuple[int, ...], i: Any) -> tuple[np.ndarray, tuple[int, ...]
 
 def sample_shape(shape: object) -> tuple[int, ...]:
     """`shape` of an array of draws: an integer or a tuple of such."""
-    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)  # type: ignore[arg-type]
-    if any(not isinstance(size, int | np.integer) or size < 0 for size in sizes):
-        raise ValueError(f"shape must be a tuple of integers ≥ 0, got {shape!r}")
-    return tuple(map(int, sizes))
+    expected = "shape must be an integer ≥ 0 or a tuple of such"
+    several = isinstance(shape, tuple | list) or getattr(shape, "ndim", 0) == 1
+    sizes = [integer(size) for size in (shape if several else [shape])]  # type: ignore[attr-defined]
+    if None in sizes:
+        raise TypeError(f"{expected}, got {shown(shape)}")
+    counts = tuple(size for size in sizes if size is not None)
+    if any(size < 0 for size in counts):
+        raise ValueError(f"{expected}, got {shown(shape)}")
+    gib = 8 * math.prod(counts) / 2**30
+    if gib > MOST_GIB:
+        raise ValueError(f"shape {shape} would take {gib:,.0f} GiB: ask for fewer draws at a time")
+    return counts
 
 
 def psi_values(psi: Callable[[Any], Any], y: Array, count: int) -> Any:

@@ -31,6 +31,12 @@ def mixture_arrays(mean: Any, covariance: Any) -> tuple[Array, Array]:
     return mean, jnp.asarray(covariance)
 
 
+def check_base(base: object, kind: type) -> None:
+    """Raise unless `base`, whose image is asked for, is a Gaussian mixture, the law of this `kind`."""
+    if not isinstance(base, kind):
+        raise TypeError(f"base must be a Gaussian or a GaussianMixture, got {type(base).__name__}")
+
+
 def mixture_weights(weights: Any, N: int) -> Float[Array, " N"]:
     """Weights of sum one; equal where None is given."""
     if weights is None:

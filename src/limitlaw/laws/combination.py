@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.laws.branches import with_phi
+from limitlaw.laws.checking import check_base
 from limitlaw.laws.empirical import Empirical, drawn
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.nonlinearities import Nonlinearity, user_function
@@ -22,6 +23,7 @@ class Combination(Empirical):
     def __init__(
         self, phi: Callable[..., Any], base: GaussianMixture, kind: str = "sampled", beyond: Any = None
     ) -> None:
+        check_base(base, GaussianMixture)
         if not base.shape:
             raise ValueError("base must have shape (arguments of phi, *shape), got the law of one number")
         super().__init__(jnp.zeros((1, *base.shape[1:])), kind, base.beyond if beyond is None else beyond)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key, real_array
+from limitlaw.laws import moments
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Figure
@@ -105,7 +106,9 @@ class Empirical(Averaged):
         return Estimate(average.value.reshape(lead), lambda: average.error().reshape(lead))
 
     def _moment(self, k: int) -> Estimate:
-        return self._components.average(Raw(k), size=self._size)
+        s = moments.unit(jnp.max(jnp.abs(self._components.parameters), axis=(0, 1)))
+        raw = moments.in_units(self._components.average(Raw(k), s[None], self._size), s, k)
+        return Estimate(raw.value[0], lambda: raw.error()[0])
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
         return self._components.average(Mean(psi), size=self._size)
@@ -181,12 +184,12 @@ def cf(draws: Any, t: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Raw:
-    """Mean of y^k."""
+    """Mean of (y/s)^k."""
 
     k: int
 
-    def __call__(self, draws: Any, _: Any) -> Any:
-        return jnp.mean(draws**self.k, axis=0)
+    def __call__(self, draws: Any, s: Any) -> Any:
+        return jnp.mean((draws / s) ** self.k, axis=0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,6 @@ from limitlaw.arguments import is_traced, non_negative, positive_int
 from limitlaw.laws.panels import compressed
 from limitlaw.laws.transform import Transform
 
-
 FLOOR = 1e-60  # variances below are not told from this part of the largest: 1e-30 of a standard deviation
 
 

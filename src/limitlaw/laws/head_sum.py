@@ -133,12 +133,7 @@ class HeadSum(Law):
     def _moment(self, k: int) -> Estimate:
         if k % 2:
             return exact(jnp.zeros(()))
-
-        def figure(law: Inversion) -> Any:
-            powers = [law.nodes.moments(j) for j in range(k // 2 + 1)]
-            return even_moment(k // 2, powers, law.nodes.groups, law.nodes.inner, law.nodes.outer)
-
-        return self._estimate(figure)
+        return self._estimate(lambda law: even_moment(k // 2, law.nodes))
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
         at_zero = psi_values(psi, jnp.zeros(1), 1)[0]

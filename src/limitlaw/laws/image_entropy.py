@@ -11,11 +11,12 @@ from jaxtyping import Array, Float
 
 from limitlaw.laws import normals
 from limitlaw.laws.averages import Estimate
-from limitlaw.laws.branches import Branch, Named, log_slopes, padded_branches, preimages, slopes
+from limitlaw.laws.branches import Named, log_slopes, padded_branches, preimages, slopes
 from limitlaw.laws.entropy import Entropy
 from limitlaw.laws.places import of_components
 from limitlaw.laws.pushed import density, log_density
 from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.nonlinearities.branches import Branch
 
 FLAT = 1e-8  # |φ'| at an extremum, after rounding
 NEAR = 0.1  # an extremum of φ, where φ(x') = φ(x) is solved by its slope

@@ -14,6 +14,7 @@ from limitlaw.laws import contours, normals
 from limitlaw.laws.averages import pad, padded_size
 from limitlaw.laws.head_nodes import Nodes
 from limitlaw.laws.roots import invert
+from limitlaw.laws.tracing import kept
 from limitlaw.laws.transform import Transform
 
 REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node
@@ -119,7 +120,7 @@ class Inversion:
         bracket = (z * wide - 1e-9 * width, jnp.minimum(z * narrow + 1e-9 * width, 0.0))
         return np.asarray(invert(tails, level, bracket, width * z, width))[: len(p)]
 
-    @functools.cached_property
+    @kept
     def rule(self) -> tuple[Array, Array, Array]:
         """Points y, weights of an expectation at them, and log pdf there: the trapezoidal rule in w, y = a sinh w."""
         xp = self.nodes.xp
@@ -135,7 +136,7 @@ class Inversion:
             jnp.asarray(xp.concatenate([sign * side[:0:-1], side])) for sign, side in ((-1, y), (1, weight), (1, log))
         )
 
-    @functools.cached_property
+    @kept
     def scores(self) -> tuple[Array, Array]:
         """Quantiles x(z) at normal scores z ≥ 0, and dx/dz, which is the normal density over that at x."""
         x = -self.quantile(np.asarray(normals.ndtr(-SCORES)))

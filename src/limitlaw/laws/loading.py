@@ -38,7 +38,7 @@ def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         return law(rebuild(*header["phi"]), rebuilt(header["base"], arrays), **provenance)
     own = {name: array for name, array in arrays.items() if not name.startswith(OTHER)}
     found = law(**own, **provenance)
-    found._poles = tuple(header.get("poles", ()))
+    found._poles, found.effort = tuple(header.get("poles", ())), str(header.get("effort", ""))
     if "other" not in header:
         return found
     rest = {name.removeprefix(OTHER): array for name, array in arrays.items() if name.startswith(OTHER)}

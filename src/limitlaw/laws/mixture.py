@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key, is_traced, real_array
-from limitlaw.laws import normals
+from limitlaw.laws import moments, normals
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Figure
@@ -23,6 +23,7 @@ from limitlaw.laws.entropy import Entropy, joint_entropy
 from limitlaw.laws.places import of_components
 from limitlaw.laws.quadrature import Rule, shifts, smooth_nodes
 from limitlaw.laws.roots import invert
+from limitlaw.laws.tracing import kept
 from limitlaw.numerics.normals import normal
 
 
@@ -54,7 +55,8 @@ class GaussianMixture(Averaged):
         second = self._given[1]
         if is_traced(second):
             return np.zeros(len(self._components), bool)
-        return np.asarray(second == 0 if not self.shape else (second == 0).all((1, 2)))
+        zero = np.asarray(second) == 0
+        return zero.all((1, 2)) if self.shape else zero
 
     @property
     def _central(self) -> Figure:
@@ -88,7 +90,7 @@ class GaussianMixture(Averaged):
             log = self._components.log_average(normals.logpdf, x)
         return Estimate(log.value.reshape(lead), lambda: log.error().reshape(lead))
 
-    @functools.cached_property
+    @kept
     def _whitening(self) -> tuple[Array, Array, np.ndarray]:
         return normals.whitening(self._given[1])
 
@@ -153,7 +155,10 @@ class GaussianMixture(Averaged):
         return self._at(normals.joint_cf if self.shape else normals.cf, t)
 
     def _moment(self, k: int) -> Estimate:
-        raw = self._components.average(normals.Raw(k, bool(self.shape)))
+        mean, spread = self._components.parameters
+        sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
+        s = moments.unit(jnp.max(jnp.hypot(mean, moments.growth(k) * sd), axis=0))
+        raw = moments.in_units(self._components.average(normals.Raw(k, bool(self.shape)), s[None]), s, k)
         return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
 
     def _expect(self, psi: Callable[[Any], Any], breaks: tuple[float, ...] = ()) -> Estimate:
@@ -173,7 +178,8 @@ class GaussianMixture(Averaged):
         second = self._given[1]
         if is_traced(second):
             return 1.0
-        return float(jnp.sqrt(jnp.max(jnp.diagonal(second, axis1=1, axis2=2) if self.shape else second, initial=0)))
+        known = np.asarray(second)
+        return math.sqrt(np.max(np.diagonal(known, axis1=1, axis2=2) if self.shape else known, initial=0))
 
     def _entropy(self) -> Estimate:
         self._require_density()

@@ -147,17 +147,17 @@ def joint_outer(component: Any, centre: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Raw:
-    """E Y^k = Σ_j C(k, 2j) mean^{k−2j} sd^{2j} (2j − 1)!!, entry by entry."""
+    """E (Y/s)^k = M_k, entry by entry: M_{j+1} = m M_j + j v M_{j−1} for the mean m and the variance v of Y/s."""
 
     k: int
     joint: bool
 
-    def __call__(self, component: Any, _: Any) -> Any:
+    def __call__(self, component: Any, s: Any) -> Any:
         mean, spread = component[:2]
-        v = jnp.diagonal(spread) if self.joint else spread**2
-        terms = range(self.k // 2 + 1)
-        double = [math.prod(range(2 * j - 1, 0, -2)) for j in terms]
-        return sum(math.comb(self.k, 2 * j) * double[j] * mean ** (self.k - 2 * j) * v**j for j in terms) + 0.0 * mean
+        m = mean / s
+        v = jnp.diagonal(spread) / s / s if self.joint else (spread / s) ** 2
+        step = lambda j, M: (M[1], m * M[1] + j * v * M[0])  # noqa: E731
+        return jax.lax.fori_loop(1, self.k, step, (jnp.ones_like(m), m))[1] if self.k else jnp.ones_like(m)
 
 
 def factor(covariance: Float[Array, "... m m"]) -> Float[Array, "... m m"]:

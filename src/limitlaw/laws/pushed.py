@@ -34,18 +34,23 @@ class Central:
 
 @dataclasses.dataclass(frozen=True)
 class Raw:
-    """E φ(Y)^k, for each entry."""
+    """E (φ(Y)/s)^k, for each entry: by the rule of a normal `wider` than Y, since far tails matter to high powers."""
 
     phi: Nonlinearity
     rule: Rule
     k: int
+    wider: float
 
-    def __call__(self, component: Any, _: Any) -> Any:
-        def entry(mean: Any, sd: Any, shift: Any) -> Any:
-            x, w = self.rule(mean, sd, shift)
-            return jnp.sum(w * self.phi(x) ** self.k)
+    def __call__(self, component: Any, s: Any) -> Any:
+        def entry(mean: Any, sd: Any, shift: Any, s: Any) -> Any:
+            x, w = self.rule(mean, self.wider * sd, shift)
+            z = (x - mean) / jnp.where(sd > 0, sd, 1)
+            w = w * self.wider * jnp.exp(-(1 - self.wider**-2) * z**2 / 2)
+            w = jnp.where(sd > 0, w, w / self.wider)
+            return jnp.sum(w * (self.phi(x) / s) ** self.k)
 
-        return entry(*component) if jnp.ndim(component[0]) == 0 else jax.vmap(entry)(*component)
+        mean, sd, shift = component
+        return entry(mean, sd, shift, s) if jnp.ndim(mean) == 0 else jax.vmap(entry)(mean, sd, shift, s)
 
 
 @dataclasses.dataclass(frozen=True)

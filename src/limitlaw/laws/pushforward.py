@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,18 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.laws import branches, normals
+from limitlaw.arguments import is_traced
+from limitlaw.laws import branches, moments, normals
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
 from limitlaw.laws.base import Atoms
+from limitlaw.laws.checking import check_base
 from limitlaw.laws.empirical import Empirical, drawn
 from limitlaw.laws.entropy import joint_entropy
 from limitlaw.laws.image_entropy import image_entropy
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.pushed import Central, Cf, Composed, OnBranches, Raw, density, log_density
-from limitlaw.laws.quadrature import Rule, shifts, smooth_nodes
+from limitlaw.laws.quadrature import REACH, Rule, shifts, smooth_nodes
 from limitlaw.laws.roots import invert
+from limitlaw.laws.tracing import kept
 from limitlaw.nonlinearities import Nonlinearity, user_function
 
 FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
@@ -35,6 +39,7 @@ class Pushforward(Averaged):
     def __init__(
         self, phi: Callable[[Any], Any], base: GaussianMixture, kind: str | None = None, beyond: Any = None
     ) -> None:
+        check_base(base, GaussianMixture)
         super().__init__(
             base.shape,
             kind or ("quadrature" if base.kind == "exact" else base.kind),
@@ -43,6 +48,11 @@ class Pushforward(Averaged):
         self.phi: Nonlinearity = user_function(phi)
         self.base = base
         mean, spread = base._components.parameters
+        if is_traced(mean) or is_traced(spread):
+            raise TypeError(
+                f"the law of {self.phi.name}(Y) looks at numbers that are not known inside jax.jit or jax.grad: "
+                "the law of Y can be differentiated, and average_law"
+            )
         sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
         self._reach = (float(jnp.min(mean - FAR * sd)), float(jnp.max(mean + FAR * sd)))
         near = (float(jnp.min(mean - 13 * sd)), float(jnp.max(mean + 13 * sd)))
@@ -96,7 +106,7 @@ class Pushforward(Averaged):
             )
         return self._named
 
-    @functools.cached_property
+    @kept
     def _with_images(self) -> Components:
         """Components of one number with φ(mean), which is where a point mass goes."""
         mean, sd, _ = self._components.parameters
@@ -181,7 +191,15 @@ class Pushforward(Averaged):
         return Estimate(average.value.reshape(t.shape), lambda: average.error().reshape(t.shape))
 
     def _moment(self, k: int) -> Estimate:
-        raw = self._components.average(Raw(self.phi, self._rule, k), size=self._size)
+        mean, sd, _ = self._components.parameters
+        far = math.sqrt(k) + 8  # standard deviations: x^k exp(−x²/2) is largest at √k
+        wider = max(1.0, far / REACH)
+        finer = math.ceil(math.sqrt(k) / 2) if k else 1  # φ^k varies faster than φ
+        rule = dataclasses.replace(self._rule, nodes=math.ceil(self._rule.nodes * wider) * finer)
+        reached = jnp.linspace(jnp.min(mean - far * sd, axis=0), jnp.max(mean + far * sd, axis=0), 4097)
+        s = moments.unit(jnp.max(jnp.abs(self.phi(reached)), axis=0))
+        size = rule.nodes * self._size // self._rule.nodes
+        raw = moments.in_units(self._components.average(Raw(self.phi, rule, k, wider), s[None], size), s, k)
         return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced
 from limitlaw.laws.averages import Estimate, exact
-from limitlaw.laws.base import Atoms, Law
+from limitlaw.laws.base import Atoms, Law, entries
 from limitlaw.laws.importance import JointDensity
 
 FEW = 16  # points whose densities get a calculation of their own
@@ -46,6 +46,7 @@ class Tokens(Law):
         """The mixture of joint Gaussians."""
         if self._made is None:
             self._made = self._make()
+            self.effort = self._made.effort
         return self._made
 
     @functools.cached_property
@@ -54,10 +55,10 @@ class Tokens(Law):
 
     def marginal(self, i: Any) -> Law:
         """The law of Y[i]: its own for one entry, that of the mixture for several."""
-        places = np.arange(int(np.prod(self.shape))).reshape(self.shape)[i]
-        if np.ndim(places):
+        places, shape = entries(self.shape, i)
+        if shape:
             return self.joint.marginal(i)
-        return self._entry(tuple(int(k) for k in np.unravel_index(int(places), self.shape)))
+        return self._entry(tuple(int(k) for k in np.unravel_index(int(places[0]), self.shape)))
 
     def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
         """Independent draws of all entries."""

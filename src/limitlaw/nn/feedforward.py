@@ -1,13 +1,14 @@
 """Layers without memory: dense and MLP."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
-from limitlaw.arguments import is_traced, non_negative
+from limitlaw.arguments import integer, is_traced, non_negative_number, shown
+from limitlaw.program.activations import activated
 from limitlaw.program.functions import initial
 from limitlaw.program.named import relu
-from limitlaw.program.ops import Matrix
-from limitlaw.program.space import Dim, n
+from limitlaw.program.ops import Matrix, Value
+from limitlaw.program.space import Dim, as_dim, n
 from limitlaw.program.values import Wide, wide
 
 
@@ -19,7 +20,7 @@ def dense(x: Wide, std: Any = 1.0, bias_std: float = 0.0, dim: Dim | int = n) ->
 
 def with_bias(x: Wide, bias_std: float) -> Wide:
     """x + b with one bias vector b_α ~ N(0, bias_std²) for the whole batch; none where bias_std is 0."""
-    scale = non_negative("bias_std", bias_std)
+    scale = non_negative_number("bias_std", bias_std)
     if not is_traced(scale) and not scale.any():
         return x
     return x + scale * initial(dim=x.dim)
@@ -27,13 +28,28 @@ def with_bias(x: Wide, bias_std: float) -> Wide:
 
 def mlp(
     x: Wide,
-    hidden: Sequence[Dim | int] = (n,),
-    phi: Callable[[Wide], Wide] = relu,
+    hidden: Dim | int | Iterable[Dim | int] = (n,),
+    phi: Callable[[Any], Any] = relu,
     std: Any = 1.0,
     bias_std: float = 0.0,
     dim: Dim | int = n,
 ) -> Wide:
-    """(dense, φ) for each space in `hidden`, then dense into `dim`; every layer has its own W and b."""
-    for space in hidden:
-        x = phi(dense(x, std, bias_std, space))
+    """(dense, φ) for each space in `hidden`, then dense into `dim`; every layer has its own W and b.
+
+    A single space is one hidden layer. `phi` is a function of vectors, as `tanh`, or of arrays, as jnp.tanh.
+    """
+    for space in _spaces(hidden):
+        x = activated(phi, dense(x, std, bias_std, space))
     return dense(x, std, bias_std, dim)
+
+
+def _spaces(hidden: Any) -> list[Dim]:
+    """The spaces of the hidden layers."""
+    if isinstance(hidden, Dim) or integer(hidden) is not None:
+        return [as_dim("hidden", hidden)]
+    if not isinstance(hidden, Iterable) or isinstance(hidden, str | Mapping | Set | Value):
+        raise TypeError(
+            "hidden must be a multiple of limitlaw.n or a positive integer, or a sequence of such with one for each "
+            f"hidden layer, got {shown(hidden)}"
+        )
+    return [as_dim(f"hidden[{i}]", space) for i, space in enumerate(hidden)]

@@ -1,6 +1,6 @@
 """LayerNorm and RMSNorm as they start: scale 1, shift 0."""
 
-from limitlaw.arguments import non_negative
+from limitlaw.arguments import non_negative_number
 from limitlaw.program.functions import average
 from limitlaw.program.named import rsqrt
 from limitlaw.program.values import Wide, wide
@@ -15,4 +15,4 @@ def layernorm(x: Wide, eps: float = 1e-5) -> Wide:
 def rmsnorm(x: Wide, eps: float = 1e-5) -> Wide:
     """x / √(average(x²) + eps), for each vector of the batch."""
     x = wide("x", x)
-    return x * rsqrt(average(x * x) + non_negative("eps", eps))
+    return x * rsqrt(average(x * x) + non_negative_number("eps", eps))

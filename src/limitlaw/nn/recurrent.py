@@ -4,20 +4,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from limitlaw.nn.feedforward import dense
+from limitlaw.program.activations import activated
 from limitlaw.program.functions import stack
 from limitlaw.program.named import sigmoid, tanh
 from limitlaw.program.ops import Matrix
 from limitlaw.program.values import Wide, wide
 
 
-def rnn(
-    x: Wide, phi: Callable[[Wide], Wide] = tanh, std: Any = 1.0, input_std: Any = 1.0, bias_std: float = 0.0
-) -> Wide:
-    """h_t = φ(W h_{t−1} + U x_t + b): (…, T) → (…, T)."""
+def rnn(x: Wide, phi: Callable[[Any], Any] = tanh, std: Any = 1.0, input_std: Any = 1.0, bias_std: float = 0.0) -> Wide:
+    """h_t = φ(W h_{t−1} + U x_t + b): (…, T) → (…, T). `phi`: of vectors, as `tanh`, or of arrays, as jnp.tanh."""
     W = Matrix(std)
     states: list[Wide] = []
     for (u,) in _steps(x, 1, input_std, bias_std):
-        states.append(phi(u + W @ states[-1]) if states else phi(u))
+        states.append(activated(phi, u + W @ states[-1] if states else u))
     return stack(states, axis=-1)
 
 

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from limitlaw.arguments import shown
 from limitlaw.nonlinearities.branches import Branches
 from limitlaw.numerics.kinks import Kink
 from limitlaw.numerics.pieces import Pieces, pieces
@@ -54,6 +55,8 @@ def user_function(function: Callable[..., Any]) -> Nonlinearity:
     """A nonlinearity of which nothing is known; named ones pass through."""
     if isinstance(function, Nonlinearity):
         return function
+    if not callable(function):
+        raise TypeError(f"phi must be a function of arrays, as jnp.tanh, got {shown(function)}")
     name = getattr(function, "__name__", type(function).__name__)
     return Nonlinearity("φ" if name == "<lambda>" else name, function, pseudo_lipschitz=None, bounded=None)
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.arguments import real_array
+from limitlaw.arguments import real_number
 from limitlaw.nonlinearities import branches, log_slopes
 from limitlaw.nonlinearities import closed_forms as closed
 from limitlaw.nonlinearities.base import Kink, Nonlinearity
@@ -188,7 +188,7 @@ divide = _constant("divide", jnp.divide, False, False)
 
 def leaky_relu(slope: float) -> Nonlinearity:
     """x for x ≥ 0, slope·x below. The same slope gives the same object."""
-    return _leaky_relu(float(real_array("slope", slope)))
+    return _leaky_relu(real_number("slope", slope))
 
 
 @functools.cache
@@ -208,7 +208,7 @@ def _leaky_relu(slope: float) -> Nonlinearity:
 
 def clip(bound: float) -> Nonlinearity:
     """x cut off at ±bound. The same bound gives the same object."""
-    bound = float(real_array("bound", bound))
+    bound = real_number("bound", bound)
     if bound <= 0:
         raise ValueError(f"bound must be positive, got {bound:g}")
     return _clip(bound)

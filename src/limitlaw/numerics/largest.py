@@ -60,9 +60,8 @@ def sorted_scores(a: Any, B: Any, order: int, reach: float, backwards: bool = Fa
 
 def _part(mu: Any, rows: Any, ties: Any, order: int, reach: float) -> tuple[Any, Any]:
     """Nodes z where all distances u = μ + rows·z from one score are positive, and weights of that probability."""
-    _, C, Q = orthonormalise(jnp.asarray(rows), jnp.zeros((0, rows.shape[-1])))
-    if not is_traced(rows):
-        C, Q = np.asarray(C), np.asarray(Q)
+    _, *factors = orthonormalise(jnp.asarray(rows), jnp.zeros((0, rows.shape[-1])))
+    C, Q = factors if is_traced(rows) else map(np.asarray, factors)
     eps, w = _Orthant(mu, C, ties, order, reach).nodes()
     return eps @ Q, w
 

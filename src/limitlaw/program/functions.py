@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from limitlaw.arguments import covariance, is_traced, one_of, positive_int, real_array
+from limitlaw.arguments import covariance, integer, is_traced, one_of, positive_int, real_array, real_number, shown
 from limitlaw.nonlinearities import Nonlinearity, looked_at, user_function
 from limitlaw.program import ops, shapes
 from limitlaw.program.ops import Matrix, Value
@@ -125,6 +125,8 @@ def apply(f: Callable[..., Any], *args: Any) -> Scalars:
     """f of whole arrays of numbers: any function that jax.numpy can evaluate."""
     if isinstance(f, Nonlinearity):
         return whole(f.name, f, *args, pseudo_lipschitz=f.pseudo_lipschitz)
+    if not callable(f):
+        raise TypeError(f"f must be a function of arrays, as jnp.exp, got {shown(f)}")
     name = getattr(f, "__name__", "f")
     return whole("f" if name == "<lambda>" else name, f, *args)
 
@@ -188,7 +190,7 @@ def normalised_sum(w: Wide, axis: int | tuple[int, ...]) -> Wide:
 
 def stack(values: Sequence[Kind], axis: int = 0) -> Kind:
     """Values of one kind along a new axis, as `numpy.stack`."""
-    terms = tuple(values)
+    terms = tuple(values) if isinstance(values, Iterable) else (values,)
     if not terms or not all(isinstance(v, Indexable) and type(v) is type(terms[0]) for v in terms):
         kinds = ", ".join(sorted({type(v).__name__ for v in terms})) or "nothing"
         raise TypeError(f"stack needs one or more values, all Wide or all Scalars, got {kinds}")
@@ -197,6 +199,8 @@ def stack(values: Sequence[Kind], axis: int = 0) -> Kind:
         same_dim("stack", *(wide("an element of stack", v) for v in terms))
     if len({v.shape for v in terms}) > 1:
         raise ValueError(f"stack needs one batch shape, got {', '.join(str(v.shape) for v in terms)}")
+    if integer(axis) is None:
+        raise TypeError(f"stack: axis must be an integer, got {shown(axis)}")
     if not -first.ndim - 1 <= axis <= first.ndim:
         raise ValueError(f"stack: axis must be between {-first.ndim - 1} and {first.ndim}, got {axis}")
     axis %= first.ndim + 1
@@ -215,7 +219,7 @@ def rotary(w: Wide, positions: Any, base: float = 10_000.0) -> Wide:
         raise ValueError(f"positions must broadcast to w's batch shape {w.shape}, got {positions.shape}")
     if not w.dim.wide and w.dim.at(1) % 2:
         raise ValueError(f"rotary turns pairs of coordinates: w needs an even dimension, got {w.dim}")
-    base = float(real_array("base", base))
+    base = real_number("base", base)
     if base <= 0:
         raise ValueError(f"base must be positive, got {base:g}")
     return Wide(ops.Rotary(w, positions, base), w.shape, w.dim)

@@ -40,6 +40,9 @@ def text(*outputs: Value) -> str:
 
 def mermaid(*outputs: Value) -> str:
     """The graph of the program in Mermaid's language: paste it into any Markdown viewer that draws Mermaid."""
+    for value in outputs:
+        if not isinstance(value, Value):
+            raise TypeError(f"mermaid takes values of a program (Wide or Scalars), got {type(value).__name__}")
     names = Names(outputs)
     lines = ["flowchart TD"]
     for value in names.listed:

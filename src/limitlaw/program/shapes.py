@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limitlaw.arguments import first_line
+
 Size = int | float  # a positive int, or math.inf
 Shape = tuple[Size, ...]
 
@@ -20,6 +22,9 @@ def broadcast(name: str, *shapes: Shape) -> Shape:
     try:
         return _restored(np.broadcast_shapes(*map(_finite, shapes)))
     except ValueError:
+        largest = max((size for shape in shapes for size in shape if size != math.inf), default=0)
+        if largest >= 2**62:
+            raise ValueError(f"{name}: an axis must have fewer than 2^62 entries, got {largest}") from None
         raise ValueError(f"{name}: batch shapes {' and '.join(map(str, shapes))} do not broadcast") from None
 
 
@@ -55,7 +60,10 @@ def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shap
         result = jax.eval_shape(function, *arguments)
     except Exception as error:
         given = ", ".join(map(str, shapes))
-        raise ValueError(f"{name}: the function fails on arrays of shape {given}: {error}") from error
+        raise ValueError(
+            f"{name}: the function fails on arrays of shape {given}: {first_line(error)} (it must be written with "
+            "jax.numpy: jnp.tanh for np.tanh or math.tanh, jnp.where for `if`)"
+        ) from error
     if not hasattr(result, "shape"):
         raise TypeError(f"{name}: the function must return one array, got {type(result).__name__}")
     if jnp.issubdtype(result.dtype, jnp.complexfloating):

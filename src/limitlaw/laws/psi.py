@@ -1,0 +1,65 @@
+"""Functions ψ of a user's own, whose averages are asked for: what they must be, and what is said where they are not."""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.arguments import first_line, shown
+from limitlaw.laws.tracing import NEEDS_NUMBERS
+
+T = TypeVar("T")
+EXPECTED = "psi must map arrays (…, *shape) to arrays (…) by functions of jax.numpy"
+HINT = "write jnp.tanh for np.tanh or math.tanh, and jnp.where for `if`"
+DRAWS = 7  # in the array on which ψ is tried
+
+
+def average_of(psi: Any, shape: tuple[int, ...], calculation: Callable[[], T], real: bool = False) -> T:
+    """calculation(), which averages ψ over arrays (…, *shape); `real`: ψ must not be complex.
+
+    Most calculations are compiled, and need a ψ of jax.numpy; those that are not may do with NumPy.
+    """
+    traceable = _check(psi, (DRAWS, *shape), real)
+    try:
+        return calculation()
+    except NEEDS_NUMBERS as error:
+        if traceable:
+            raise
+        raise _needs_numbers() from error
+
+
+def _check(psi: Any, given: tuple[int, ...], real: bool) -> bool:
+    """Raise unless ψ keeps the first axis of arrays of the shape `given`; says whether it can be compiled."""
+    if not callable(psi):
+        raise TypeError(f"{EXPECTED}, got {shown(psi)}")
+    traceable = True
+    try:
+        result = jax.eval_shape(lambda y: psi(y), jax.ShapeDtypeStruct(given, jnp.float64))
+    except NEEDS_NUMBERS as error:
+        traceable, result = False, _of_numbers(psi, given, error)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{EXPECTED}; given an array of shape {given} it fails ({first_line(error)}): {HINT}"
+        ) from error
+    if not hasattr(result, "shape"):
+        raise TypeError(f"{EXPECTED}; given an array of shape {given} it returns {shown(result)}")
+    if result.shape[:1] != given[:1]:
+        raise ValueError(f"{EXPECTED}; given an array of shape {given} it returns one of shape {result.shape}")
+    if real and jnp.issubdtype(result.dtype, jnp.complexfloating):
+        raise TypeError("psi must return real numbers, got complex ones: take jnp.real and jnp.imag one by one")
+    return traceable
+
+
+def _of_numbers(psi: Any, given: tuple[int, ...], error: Exception) -> Any:
+    """ψ of an array of numbers, where it cannot do without them."""
+    try:
+        return psi(jnp.asarray(np.cos(1.0 + np.arange(math.prod(given))).reshape(given)))
+    except Exception:
+        raise _needs_numbers() from error
+
+
+def _needs_numbers() -> TypeError:
+    return TypeError(f"{EXPECTED}, got one that needs the numbers themselves: {HINT}")
