@@ -155,7 +155,7 @@ def _moments(law: Centred, phi: Function, method: str, k: int) -> float:
     variance = _integral(law, phi, lambda y: (y - centre) ** 2)
     if method == "variance":
         return variance
-    if variance < 1e-10 * (variance + centre**2):
+    if variance <= 1e-10 * (variance + centre**2):
         return math.nan  # as good as constant
     return _integral(law, phi, lambda y: (y - centre) ** 4) / variance**2 - 3
 

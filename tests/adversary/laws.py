@@ -22,6 +22,10 @@ MOST_TERMS = 2**14  # of the Fourier integral of a sum of heads
 CHUNK = 2**22  # numbers at a time
 
 
+class FallsSlowly(Exception):
+    """A Fourier integral is out of reach: the sum of heads has to be drawn."""
+
+
 def drawn_mean(f: Array) -> float:
     """The mean of draws; NaN where fewer than 300 of many carry it: their scatter says nothing about its error."""
     squares = float(np.sum(f * f))
@@ -171,7 +175,7 @@ class HeadSum(Centred):
         while self._cf(np.array([end]))[0] > 1e-18:
             end *= 1.5
             if end > t[-1]:
-                raise ArithmeticError("the characteristic function of this sum of heads falls too slowly")
+                raise FallsSlowly("the characteristic function of this sum of heads needs too many terms")
         t = t[t <= end]
         return t, self._cf(t)
 

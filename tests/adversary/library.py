@@ -149,18 +149,17 @@ def made(shape: Structure, names: dict[str, Any]) -> dict[str, Any]:
     """The names after the program has run."""
     space = NAMES | names
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a doubt in words; the stated error has to hold all the same
+        warnings.simplefilter("ignore")  # a doubt in words; the stated error has to hold all the same
         exec("\n".join(program(shape)), space)
     return space
 
 
 def figure_of(figure: Figure, shape: Structure, space: dict[str, Any]) -> tuple[Any, Any]:
     """A figure and its stated error: real numbers, traced ones under jit. A kernel without error states 0."""
-    if shape.asked == "kernel":
-        if isinstance(space["law"], jax.Array):
-            return _of_constant(figure, space["law"][shape.entry], space["unit"]), 0.0
+    if shape.asked == "kernel" and isinstance(space["law"], jax.Array):
+        return _of_constant(figure, space["law"][shape.entry], space["unit"]), 0.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore")
         value, error = (eval(figure_text(figure, shape, of), space) for of in ("", ".error"))
     if figure.method == "atom":
         at = jnp.abs(value.points - figure.argument) <= 1e-9 * (1 + abs(figure.argument))

@@ -27,7 +27,7 @@ from adversary.figures import (
 )
 from adversary.functions import FUNCTIONS, PSIS, Function
 from adversary.integrals import COARSE, FINE, around, kernel_of, normal_rule, product_of
-from adversary.laws import HeadSum, Mixture
+from adversary.laws import FallsSlowly, HeadSum, Mixture
 
 Array = Any
 SIGMOID = Function("sigmoid", "", expit, lambda x: expit(x) * expit(-x))
@@ -72,7 +72,7 @@ def _answered(rng: np.random.Generator, ensemble: Ensemble, shape: Structure, re
         second = ensemble.estimate(lambda law: of_law(law, phi, Figure("moment", 2), 1.0)).value
         scale = math.sqrt(second) if second > 0 else 1.0
         found = [ensemble.estimate(lambda law, f=f: of_law(law, phi, f, scale)) for f in shape.figures]
-    except ArithmeticError:  # a sum of heads that Fourier integrals do not reach
+    except FallsSlowly:
         return _answered(rng, _drawn_heads(rng, ensemble, draws), shape, relative, draws)
     more = 10 * relative
     estimates = tuple(
