@@ -150,7 +150,7 @@ def _deep(rng: np.random.Generator) -> Structure:
     shape["tokens"] = tokens = int(rng.integers(1, 5))
     shape |= {"token": int(rng.integers(tokens)), "mask": _pick(rng, {None: 1, "causal": 1}), "per_head": ""}
     depth = _pick(rng, {1: 1, 2: 3})
-    residual = bool(rng.random() < 0.6) if shape["front"] is None else False
+    residual = bool(rng.random() < 0.6)
     norm = _pick(rng, {None: 1, "layernorm": 1, "rmsnorm": 1})
     return Structure("limit", figures=_figures(rng), depth=depth, residual=residual, norm=norm, **shape)
 

@@ -84,6 +84,8 @@ def _plain(law: Centred, _: None, figure: Figure, scale: float) -> float:
     if method in ("pdf", "logpdf"):
         return _log_if(method, law.pdf(c * scale))
     if method == "cdf":
+        if c == 0 and 0 < law.zero() < 1:
+            return math.nan  # v = 0 here is a v that underflows: no atom, but float64 cannot tell
         return law.sf(-c * scale) + (law.zero() if c == 0 else 0.0)  # P(X ≤ x) = P(X ≥ −x)
     if method == "sf":
         return law.sf(c * scale)

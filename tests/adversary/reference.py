@@ -230,6 +230,8 @@ def three_nodes(v: Array, heads: int | float) -> tuple[Array, Array]:
     m, sd = v.mean(), v.std()
     if heads == math.inf or sd == 0:
         return np.array([m]), np.ones(1)
+    if sd > 0.3 * m * math.sqrt(heads):  # so rare a v that the mean of H copies is not near its own mean
+        return np.array([math.nan]), np.ones(1)
     u = (v - m) / sd
     g, k = (u**3).mean() / math.sqrt(heads), ((u**4).mean() - 3) / heads
     b = math.sqrt(max(2 + k - g**2, 1e-3))

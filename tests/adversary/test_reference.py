@@ -70,8 +70,8 @@ def test_two_tokens(K: list[list[float]], q: float) -> None:
     assert law.variance() == pytest.approx(by_mpmath(kernel, q, "variance", 0), rel=1e-12)
     assert law.even_moment(2) / 3 == pytest.approx(by_mpmath(kernel, q, "square", 0), rel=1e-12)
     x = 0.7 * math.sqrt(law.variance())
-    assert law.pdf(x) == pytest.approx(by_mpmath(kernel, q, "pdf", x), rel=1e-10)
-    assert law.sf(3 * x) == pytest.approx(by_mpmath(kernel, q, "sf", 3 * x), rel=1e-10)
+    assert law.pdf(x) == pytest.approx(by_mpmath(kernel, q, "pdf", x), rel=1e-12)
+    assert law.sf(3 * x) == pytest.approx(by_mpmath(kernel, q, "sf", 3 * x), rel=1e-12)
 
 
 @pytest.mark.parametrize("K", KERNELS)
