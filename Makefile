@@ -35,6 +35,7 @@ benchmarks: venv
 
 random-programs: venv
 	$(BIN)/python benchmarks/random_programs.py --programs 10000
+	$(BIN)/python benchmarks/adversary.py --cases 5000
 
 wheel: venv
 	$(BIN)/python -m build --outdir dist

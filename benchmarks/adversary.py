@@ -1,0 +1,105 @@
+"""limitlaw against an independent slow reference on many random cases: the long run of tests/adversary.
+
+    python benchmarks/adversary.py --cases 5000 --seed 0 --jobs 2
+
+Twenty cases share a structure (what is asked of which program), so that it is compiled once; the structures are random,
+too. Each figure is compared eagerly and under jax.jit: |value − reference| ≤ 5 √(stated² + reference error²). A figure
+that fails against drawn references is compared with ten times as many other draws before it counts. Prints a table of
+the worst z and the worst overstatement of every class of figures, and for each failure the code that shows it. Exit
+status 1 if there are any.
+"""
+
+import argparse
+import importlib
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).resolve().parent.parent / "tests"
+SHARED = 20  # cases of one structure
+SHOWN = 3  # failures of one structure whose code is printed
+
+
+def main() -> None:
+    """Compare, and print what fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=0, help="of the first case")
+    parser.add_argument("--draws", type=int, default=10**6, help="of the reference")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--eager", action="store_true", help="leave out jax.jit")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start nothing after this time")
+    arguments = parser.parse_args()
+    for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # a process is one thread
+        os.environ[threads] = "1"
+    sys.path.insert(0, str(TESTS))
+    report: Any = importlib.import_module("adversary.compare").Report()
+    start = time.perf_counter()
+    seeds = range(arguments.seed, arguments.seed + arguments.cases)
+    tasks = [seeds[i : i + SHARED] for i in range(0, len(seeds), SHARED)]
+    done = 0
+    # One process a structure, so that compiled programs do not pile up.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(arguments.jobs, context, prepare, max_tasks_per_child=1) as pool:
+        deadline = time.time() + arguments.seconds
+        pending = [pool.submit(compared, task, arguments.draws, not arguments.eager, deadline) for task in tasks]
+        for task in as_completed(pending):
+            count, verdicts = task.result()
+            done += count
+            report.verdicts += verdicts
+            show(v for v in verdicts if v.failure)
+            seconds, failures = time.perf_counter() - start, len(report.failures)
+            print(f"{done} cases, {len(report.verdicts)} figures, {failures} failures, {seconds:.0f} s", flush=True)
+    summarise(report)
+    sys.exit(bool(report.failures or report.overstated()))
+
+
+def show(failures: Iterable[Any]) -> None:
+    """The first failures of a structure in full, the others by their number."""
+    found = list(failures)
+    for verdict in found[:SHOWN]:
+        print(verdict, flush=True)
+    if len(found) > SHOWN:
+        print(f"    … and {len(found) - SHOWN} more of this structure")
+
+
+def summarise(report: Any) -> None:
+    """The table, and the cases that stand out."""
+    print(report.table())
+    for name, verdict in zip(("worst z", "worst overstatement"), report.worst(), strict=True):
+        if verdict is not None:
+            print(f"{name}: z = {verdict.z:.3g}, overstated {verdict.overstatement:.3g} times\n{verdict}")
+    for kind, median in report.overstated().items():
+        print(f"overstated in the median, {median:.3g} times: {'/'.join(kind)}")
+    print(f"{len(report.failures)} of {len(report.verdicts)} figures fail")
+
+
+def prepare() -> None:
+    """What each process does first."""
+    sys.path.insert(0, str(TESTS))
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+
+
+def compared(seeds: range, draws: int, jit: bool, deadline: float) -> tuple[int, list[Any]]:
+    """How many cases of one structure were examined, and the verdicts."""
+    cases: Any = importlib.import_module("adversary.cases")
+    run: Any = importlib.import_module("adversary.run")
+    shape = cases.structure(seeds[0] // SHARED)
+    verdicts: list[Any] = []
+    for count, seed in enumerate(seeds):
+        if time.time() > deadline:
+            return count, verdicts
+        found = run.examined(cases.case(shape, seed), draws, shape.figures if jit else ())
+        verdicts += run.confirmed(found, draws)
+    return len(seeds), verdicts
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Cases from beginning to end: the reference, limitlaw eagerly and under jax.jit, and the verdicts."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+from adversary.cases import Case
+from adversary.compare import Verdict, judged
+from adversary.figures import Figure
+from adversary.library import Stated, eager, jitted, raising
+from adversary.reference import answer
+
+LIMIT = 120  # seconds for one case; what takes longer counts as a failure
+
+
+class TooSlow(BaseException):
+    """A case took longer than its limit. Not an Exception: those are answers of a figure, this ends the case."""
+
+
+def examined(
+    case: Case, draws: int, jit: tuple[Figure, ...] = (), seconds: int = LIMIT, again: int = 0
+) -> list[Verdict]:
+    """The verdicts on all figures of a case, and once more on those that are asked for under jit."""
+    found = answer(case, draws, again)
+    known = dict(zip(case.structure.figures, found.estimates, strict=True))
+    figures = case.structure.figures
+    with _within(seconds):
+        stated = _unless_slow(lambda: eager(case, found.scale, found.unit), len(figures))
+    verdicts = [judged(case, f, s, known[f], found) for f, s in zip(figures, stated, strict=True)]
+    with _within(seconds):
+        stated = _unless_slow(lambda: jitted(case, found.scale, found.unit, jit), len(jit)) if jit else []
+    return verdicts + [judged(case, f, s, known[f], found, jit=True) for f, s in zip(jit, stated, strict=True)]
+
+
+def confirmed(verdicts: list[Verdict], draws: int) -> list[Verdict]:
+    """The same verdicts; where they failed against drawn references, against ten times as many other draws."""
+    suspects = {v.case.seed: v.case for v in verdicts if v.failure == "wrong" and v.answer.how == "drawn"}
+    later = {}
+    for seed, case in suspects.items():
+        found = answer(case, 10 * draws, again=1)
+        later[seed] = found, dict(zip(case.structure.figures, found.estimates, strict=True))
+    return [
+        judged(v.case, v.figure, v.stated, later[v.case.seed][1][v.figure], later[v.case.seed][0], v.jit)
+        if v.failure == "wrong" and v.case.seed in later
+        else v
+        for v in verdicts
+    ]
+
+
+def _unless_slow(call: Any, count: int) -> list[Stated]:
+    try:
+        return call()
+    except TooSlow as slow:
+        return [raising(slow)] * count
+
+
+@contextlib.contextmanager
+def _within(seconds: int) -> Iterator[None]:
+    """Raise TooSlow in this block after so many seconds."""
+
+    def stop(*_: Any) -> None:
+        raise TooSlow(f"more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
