@@ -70,7 +70,7 @@ def main(
         limit = ll.limit(layer(heads))
         results[heads] = [sample_moments(y), law_moments(law), law_moments(limit)]
         for quantity, row in zip(("variance", "excess kurtosis"), zip(*results[heads], strict=True), strict=True):
-            cells = [f"{value:.4f}" + (f" ± {error:.4f}" if error else "") for value, error in row]
+            cells = [f"{value:.4f}" + (f" ± {error:.4f}" if error > 5e-5 else "") for value, error in row]
             table.add_row(str(heads), quantity, *cells, end_section=quantity != "variance")
         panel(axes, y, law, limit, math.sqrt(results[heads][2][0][0]))
         axes.set_title(f"{heads} head{'s' if heads > 1 else ''}")

@@ -112,7 +112,8 @@ def test_moments_of_a_mixture(k):
         expected = float(mpmath.fsum(each) / 3)
     mixture = ll.GaussianMixture(np.array(means), np.array(variances))
     assert mixture.moment(k) == pytest.approx(expected, rel=1e-12)
-    assert mixture.error.moment(k) == pytest.approx(abs(expected), rel=0.1)  # one component of three carries it
+    error = mixture.error.moment(k)  # one component of three carries it, whose skewness counts
+    assert abs(expected) < error < 1.5 * abs(expected)
 
 
 @pytest.mark.parametrize("heads", [1, 2, 7])
@@ -505,10 +506,10 @@ def test_psi(bad):
 def test_psi_of_numpy():
     """Compiled averages need jax.numpy, and say so; those that are not compiled do not mind."""
     for psi in (np.tanh, lambda z: np.where(z > 0, 1.0, 0.0)):
-        for call in (lambda psi=psi: law.expect(psi), lambda psi=psi: ll.average_law(y, psi, samples=8)):
+        averages = (lambda psi=psi: ll.average_law(W, psi), lambda psi=psi: ll.average_law(y, psi, samples=8))
+        for call in (lambda psi=psi: law.expect(psi), *averages):
             raises(TypeError, f"{MAP}, got one that needs the numbers themselves: write jnp.tanh for np.tanh", call)
         assert LAWS["heads"]().expect(psi) == pytest.approx(0.5 if psi is not np.tanh else 0.0, abs=1e-3)
-    assert ll.average_law(W, np.square).mean() == pytest.approx(1.0, rel=1e-6)
 
 
 def test_psi_of_average_law():

@@ -155,9 +155,11 @@ def made(shape: Structure, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def figure_of(figure: Figure, shape: Structure, space: dict[str, Any]) -> tuple[Any, Any]:
-    """A figure and its stated error: real numbers, traced ones under jit. A kernel without error states 0."""
-    if shape.asked == "kernel" and isinstance(space["law"], jax.Array):
-        return _of_constant(figure, space["law"][shape.entry], space["unit"]), 0.0
+    """A figure and its stated error: real numbers, traced ones under jit. A kernel in closed form states 0."""
+    if shape.asked == "kernel" and isinstance(space["law"], jax.Array | ll.KernelMatrix):
+        error = space["law"].error[shape.entry] if isinstance(space["law"], ll.KernelMatrix) else 0.0
+        value, moved = (_of_constant(figure, space["law"][shape.entry] + e, space["unit"]) for e in (0.0, error))
+        return value, jnp.abs(moved - value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         value, error = (eval(figure_text(figure, shape, of), space) for of in ("", ".error"))

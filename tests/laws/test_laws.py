@@ -86,7 +86,7 @@ def test_joint_mixture():
 def test_singular_joint_covariance():
     """No density, and the law says so; marginals, cf and samples work."""
     law = Gaussian([0.0, 0.0, 0.0], np.ones((3, 3)))
-    with pytest.raises(ValueError, match=r"no density: 1 of 1 components .*rank 1 of 3"):
+    with pytest.raises(ValueError, match=r"no density in floating point: 1 of 1 components"):
         law.logpdf(np.zeros(3))
     y = np.asarray(law.sample(0, (100,)))
     np.testing.assert_allclose(y[:, 0], y[:, 2], atol=1e-7)

@@ -70,7 +70,7 @@ def _source(law: Any) -> str:
 
 
 def number_with_error(x: float, error: float) -> str:
-    """With the digits that the error leaves, (3.28 ± 0.16)e-05 where it is small; 12 without an error."""
+    """With the digits that the error leaves, (3.28 ± 0.16)e-05 where it is small."""
     from limitlaw.laws.printing import INVISIBLE, number
 
     if not 0 < abs(x) < SMALL or error <= INVISIBLE * abs(x):

@@ -85,7 +85,8 @@ class Limit:
         self.quadrature = self.overflows = False
         self.dimensions = 0  # of the nodes for nonlinearities
         self.size = 0  # numbers in the figure of a draw
-        if is_random(self.static) or _is_rough(self.static) or self._draws_coordinates():
+        at_nodes = getattr(self.figure, "at_nodes", False)
+        if at_nodes or is_random(self.static) or _is_rough(self.static) or self._draws_coordinates():
             self.size = sum(math.prod(a.shape) for a in jax.tree.leaves(jax.eval_shape(self._recorded)))
 
     @property

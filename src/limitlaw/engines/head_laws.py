@@ -10,8 +10,9 @@ from limitlaw.engines import common
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
-from limitlaw.engines.mixing import BLOCKS, Mixing, mixing_law
+from limitlaw.engines.mixing import Mixing, mixing_law
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
+from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.quasi import Points
 from limitlaw.program import ops
 from limitlaw.program.graph import ancestors
@@ -100,20 +101,26 @@ def diverges(axis: HeadAxis, outputs: int) -> bool:
 
 
 def pooled(y: Any, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[str, ...]) -> GaussianMixture:
-    """The joint law of y given a pool of draws of one head: H heads are a multinomial number of each.
+    """The joint law of y given pools of draws of one head: H heads are a multinomial number of each.
 
-    The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances.
+    The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances. Every block of draws has a
+    pool of its own, so that their spread shows what is missing in the pools, too.
     """
     draws = DRAWS if samples is None else samples
     m = math.prod(finite_shape(y.shape))
     common.check_memory(draws, POOL + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
     program = prepared((axis.resized(1),), covariance_figure)
-    seed = seed_of(key)
-    C = np.asarray(program.at(Points(program.recipe, seed).take(POOL)))
-    counts = np.random.default_rng(seed).multinomial(int(axis.heads), np.full(POOL, 1 / POOL), size=draws)
-    mean = counts.astype(float) @ C.reshape(POOL, m * m) / axis.heads
+    seed, each = seed_of(key), -(-draws // BLOCKS)
+    points, rng = Points(program.recipe, seed), np.random.default_rng(seed)
+    means = []
+    for _ in range(-(-draws // each)):
+        C = np.asarray(program.at(points.take(POOL)))
+        counts = rng.multinomial(int(axis.heads), np.full(POOL, 1 / POOL), size=each)
+        means.append(counts.astype(float) @ C.reshape(POOL, m * m) / axis.heads)
+    mean = np.concatenate(means)[:draws]
     covariance = mean.reshape(draws, m, m) if y.shape else mean.reshape(draws)
-    return GaussianMixture(jnp.zeros((draws, *finite_shape(y.shape))), jnp.asarray(covariance), None, "sampled", beyond)
+    zeros = jnp.zeros((draws, *finite_shape(y.shape)))
+    return GaussianMixture(zeros, jnp.asarray(covariance), None, "sampled", beyond, BLOCKS)
 
 
 def covariance_figure(draw: InfiniteDraw) -> Any:

@@ -1,39 +1,41 @@
 """The infinite-width engine: Definition 3.1, Theorem 3.1 and Corollary 3.2 of Sakai, Karakida and Imaizumi (2025)."""
 
-import functools
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from limitlaw import nonlinearities
 from limitlaw.arguments import is_traced, positive_int, require_float64
 from limitlaw.engines import common, coordinate, head_laws, wide_scores
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.effort import default_draws
-from limitlaw.engines.evaluate import Conditions, Figure, is_random, prepared
+from limitlaw.engines.evaluate import Conditions, Figure, Limit, prepared
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.joint_density import joint_density
-from limitlaw.engines.nodes import Nodes
 from limitlaw.engines.observed import observed
 from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, Tokens
+from limitlaw.laws.averages import BLOCKS
 from limitlaw.laws.importance import JointDensity
 from limitlaw.laws.kernel_matrix import KernelMatrix
 from limitlaw.laws.psi import average_of
-from limitlaw.numerics.quasi import nodes as quasi_nodes
+from limitlaw.laws.tracing import NEEDS_NUMBERS
+from limitlaw.nonlinearities import Nonlinearity, looked_at
 from limitlaw.program import ops
 from limitlaw.program.check import check
 from limitlaw.program.functions import dot
 from limitlaw.program.shapes import finite_shape, is_infinite
-from limitlaw.program.values import Scalars, Wide
+from limitlaw.program.values import Scalars, Wide, coordinatewise
 from limitlaw.progress import watching
 
 JOINT_NUMBERS, JOINT_DRAWS = 2**24, 2**19  # normals and draws at most for the joint law of tokens
 LEAST_JOINT = 2**10  # draws for it, unless time is short
-PSI_NODES, PSI_NODES_EACH = 2**16, 2**12  # for E[ψ(Z) | scores]: where that is one number, and for each draw
 
 
 @watching
@@ -43,8 +45,8 @@ def limit(y: Wide | Scalars, samples: int | None = None, key: Any = None) -> Law
     Without random scores it is a Gaussian with closed-form or quadrature covariance, or the image of one. A sum of
     heads that are i.i.d. given the incoming kernel is a `HeadSum`, to many digits for few tokens. Otherwise it is a
     Gaussian mixture over `samples` draws of the scores, which are the points of a scrambled Sobol sequence: the same at
-    every call, or another scrambling for each `key`. Standard errors of mixtures are stated as if these were
-    independent draws, which overstates them. What `check` refuses is refused here, for the same reason.
+    every call, or another scrambling for each `key`. Standard errors of mixtures come from 16 blocks of the sequence.
+    What `check` refuses is refused here, for the same reason.
 
     Without `samples` there are up to 2^16 draws: as many as take 20 seconds on this machine, which the law's repr
     says where it made a difference. The same `samples` give the same law on every machine.
@@ -82,14 +84,16 @@ def kernel(y: Wide, samples: int | None = None, key: Any = None) -> Any:
     shape = (math.prod(finite_shape(value.shape)),) * 2 if value.shape else ()
     arrays = conditions.arrays.reshape(-1, *shape)
     if program.random:
-        return _with_effort(RandomKernel(arrays, beyond=check(y).beyond), conditions)
+        return _with_effort(RandomKernel(arrays, beyond=check(y).beyond, blocks=BLOCKS), conditions)
     K = jnp.asarray(arrays).mean(axis=0)
-    if program.traced or conditions.kind == "exact":
+    if conditions.kind == "exact":
         return K
-    if conditions.kind == "sampled":
-        error = jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1)
-    else:
-        error = jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K)
+
+    def error() -> Any:
+        if conditions.kind == "sampled":
+            return jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1)
+        return jax.lax.stop_gradient(jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K))
+
     return KernelMatrix(K, error, conditions.kind, check(y).beyond)
 
 
@@ -102,17 +106,51 @@ def average_law(y: Wide, psi: Callable[[Any], Any], samples: int | None = None, 
     value = _checked("average_law", y)
     if not isinstance(value, Wide) or not value.dim.wide:
         raise TypeError("average_law needs vectors (Wide) in a space that grows with n: averages over it converge")
-    conditions = average_of(
-        psi,
-        finite_shape(value.shape),
-        lambda: prepared((value,), functools.partial(_average_figure, psi)).conditions(
-            _samples((), samples), key, at_most=samples is None
-        ),
-        real=True,
-    )
-    _check_averages(conditions.arrays)
-    kind = "quadrature" if conditions.kind == "exact" else conditions.kind
-    return _with_effort(Empirical(conditions.arrays, kind, check(y).beyond), conditions)
+
+    def calculated() -> tuple[Limit, Conditions]:
+        mapped = _mapped(value, psi)
+        figure = _Average(psi) if mapped is None else _mean_figure
+        program = prepared((value if mapped is None else mapped,), figure)
+        return program, program.conditions(_samples((), samples), key, at_most=samples is None)
+
+    program, conditions = average_of(psi, finite_shape(value.shape), calculated, real=True)
+    averages, kind, beyond = jnp.asarray(conditions.arrays), conditions.kind, check(y).beyond
+    _check_averages(averages)
+    if program.random:
+        return _with_effort(Empirical(averages, kind, beyond, BLOCKS), conditions)
+    average = averages.mean(axis=0, keepdims=True)
+    law = Empirical(average, "exact" if kind == "exact" else "quadrature", beyond)
+    if kind == "exact" or program.traced:
+        return law
+
+    def other() -> Empirical:
+        if kind == "quadrature":
+            return Empirical(program.inflated().conditions(1, key).arrays, kind, beyond)
+        error = jnp.std(averages, axis=0, keepdims=True) / math.sqrt(len(averages) - 1)
+        return Empirical(average + error, "quadrature", beyond)
+
+    return law.compared_with(other)
+
+
+def _mapped(y: Wide, psi: Callable[[Any], Any]) -> Wide | None:
+    """ψ(y) as a vector of a program, for a function ψ of one number: so its integrals are those of nonlinearities."""
+    if y.shape:
+        return None
+    if isinstance(psi, Nonlinearity) and psi.mean and not isinstance(y.op, ops.Map):
+        return coordinatewise(psi, y)
+    argument: Any = y
+    inner: Callable[[Any], Any] = nonlinearities.identity
+    if isinstance(y.op, ops.Map) and len(y.op.args) == 1:
+        inner, argument = y.op.phi, y.op.args[0]
+
+    def real(x: Any) -> Any:
+        return jnp.asarray(psi(inner(x))).astype(jnp.float64)
+
+    try:
+        shape = jax.eval_shape(real, jax.ShapeDtypeStruct((2,), jnp.float64)).shape
+    except NEEDS_NUMBERS:
+        return None
+    return coordinatewise(looked_at(real), argument) if shape == (2,) else None
 
 
 def _check_averages(averages: Any) -> None:
@@ -195,14 +233,23 @@ def _kernel_figure(draw: InfiniteDraw) -> Float[Array, "m m"]:
     return jnp.zeros((m, m)) if block is None else block.flat()
 
 
-def _average_figure(psi: Callable[[Any], Any], draw: InfiniteDraw) -> Float[Array, "..."]:
+@dataclasses.dataclass(frozen=True)
+class _Average:
+    """E ψ(Z^y), by quasi-Monte Carlo."""
+
+    psi: Callable[[Any], Any]
+    at_nodes = True  # for `Limit`, which cannot see it in the program
+
+    def __call__(self, draw: InfiniteDraw) -> Float[Array, "..."]:
+        (y,) = draw.plan.outputs
+        z = jnp.moveaxis(draw.moments.nodes.at(y), -1, 0)
+        return jnp.asarray(self.psi(z)).mean(axis=0)
+
+
+def _mean_figure(draw: InfiniteDraw) -> Float[Array, "..."]:
     (y,) = draw.plan.outputs
-    parts = draw.static.facts.gaussian_parts(y)
-    dimensions = sum(math.prod(finite_shape(v.shape)) for v in parts)
-    count = PSI_NODES_EACH if is_random(draw.static) else PSI_NODES
-    nodes = Nodes(draw.moments, jnp.asarray(quasi_nodes(count, dimensions, 0)))
-    z = jnp.moveaxis(nodes.at(y), -1, 0)
-    return jnp.asarray(psi(z)).mean(axis=0)
+    mean = draw.moments.mean(y)
+    return jnp.zeros(finite_shape(y.shape)) if mean is None else mean
 
 
 def _numbers_figure(draw: InfiniteDraw) -> Float[Array, "..."]:
@@ -249,13 +296,14 @@ def _law(phi: Any, conditions: Conditions, event: tuple[int, ...], beyond: tuple
     points = jnp.asarray(mean).reshape(count, *event)
     if not is_traced(covariance) and not covariance.any():
         parted = jnp.moveaxis(points, 1, 0) if several else points[None]
-        return _with_effort(Empirical(parted[0] if phi is None else phi(*parted), conditions.kind, beyond), conditions)
+        values = parted[0] if phi is None else phi(*parted)
+        return _with_effort(Empirical(values, conditions.kind, beyond, BLOCKS), conditions)
     law: Law
     if count == 1:
         law = Gaussian(points[0], covariance[0] if event else covariance.reshape(()), conditions.kind, beyond)
     else:
         second = jnp.asarray(covariance) if event else jnp.asarray(covariance).reshape(count)
-        law = GaussianMixture(points, second, kind=conditions.kind, beyond=beyond)
+        law = GaussianMixture(points, second, kind=conditions.kind, beyond=beyond, blocks=BLOCKS)
     law.effort = conditions.effort
     if phi is None:
         return law
@@ -271,4 +319,4 @@ def _law_of_numbers(p: Scalars, samples: int | None, key: Any, beyond: tuple[str
         if not any(wide_scores.are_correlated(score, v, Facts(values)) for v in values if v is not score):
             return _law_of_draws((op.q, op.k), _scores_figure, samples, key, None, finite_shape(p.shape), beyond)
     conditions = prepared((p,), _numbers_figure).conditions(_samples((), samples), key, at_most=samples is None)
-    return _with_effort(Empirical(conditions.arrays, conditions.kind, beyond), conditions)
+    return _with_effort(Empirical(conditions.arrays, conditions.kind, beyond, BLOCKS), conditions)

@@ -21,6 +21,7 @@ from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import Conditions, Limit, prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.softmax_scores import softmax_scores
+from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.compression import compressed
 from limitlaw.numerics.largest import sorted_scores
 from limitlaw.numerics.lattice import lattice, lattice_size
@@ -38,7 +39,6 @@ OFFSETS = 0.5 / math.sqrt(2), 0.85  # of the lattice, so that no node is a speci
 COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.64, 1.25, 2**18, 0.4
 STEEP = 3.0  # standard deviation of a difference of scores from which on no lattice is tried
 SETTLED = 1e-8  # change of the checked figures; the error left is about its power 5/4
-BLOCKS = 16  # of Sobol points, whose spread is the stated error: the whole sequence does better than that
 NODES, NODES_OF_MANY, MANY = 2**16, 2**15, 32  # points in each, fewer where a point has more numbers than MANY
 NODES_TRACED = 2**10  # where derivatives are taken
 

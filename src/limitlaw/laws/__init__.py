@@ -5,6 +5,7 @@ from limitlaw.laws.combination import Combination
 from limitlaw.laws.empirical import Empirical
 from limitlaw.laws.gaussian import Gaussian
 from limitlaw.laws.head_sum import HeadSum
+from limitlaw.laws.kernel_matrix import KernelMatrix
 from limitlaw.laws.loading import load
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.pushforward import Pushforward
@@ -18,6 +19,7 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "HeadSum",
+    "KernelMatrix",
     "Law",
     "Pushforward",
     "RandomKernel",

@@ -4,8 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from limitlaw.laws.averages import Components
+from limitlaw.laws.averages import Components, spread_of_blocks
 from limitlaw.laws.base import Atoms
+
+MANY = 1024  # atoms: they are draws, of which hardly two are equal, and their masses have no better error than 1/N
 
 
 def merged(
@@ -25,4 +27,11 @@ def merged(
     # Σ_k w_k² (chance − mass)² over 1 − Σ w², as for every average.
     spread = np.maximum(squares - 2 * masses * linear + masses**2 * total, 0)
     error = np.sqrt(spread / (1 - total)) if components.sampled and len(components) > 1 else 0 * spread
+    if components.parts and len(points) < MANY:
+        size = len(components.parts[0])
+        inside = owners < components.blocks * size
+        place = atom[inside] * components.blocks + owners[inside] // size
+        each = np.bincount(place, (w * chances)[inside], len(points) * components.blocks).reshape(len(points), -1)
+        sums = np.add.reduceat(weights[: components.blocks * size], np.arange(0, components.blocks * size, size))
+        error = np.asarray(spread_of_blocks(jnp.asarray((each / sums).T - masses)))
     return Atoms(jnp.asarray(points), jnp.asarray(masses)), jnp.asarray(error)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.laws.averages import Components, Estimate, Figure, exact
+from limitlaw.laws.averages import Components, Estimate, Figure, exact, spread_of_blocks
 from limitlaw.laws.base import Law
 
 
@@ -54,6 +54,10 @@ class Averaged(Law):
         c = self._moments(mean).value
         if not self._components.sampled or len(self._components) == 1:
             return exact(kurtosis(c))
+        if self._components.parts:
+            blocks = [part.average(self._central, mean[None], self._size).value[0] for part in self._components.parts]
+            value = kurtosis(c)
+            return Estimate(value, lambda: spread_of_blocks(jnp.stack(list(map(kurtosis, blocks))) - value))
         point = jax.tree.map(lambda a: a[None], (mean, c))
         bias = self._components.with_weights().average(KurtosisWithout(self._central), point, self._size)
         return Estimate(kurtosis(c) - bias.value[0], lambda: jnp.hypot(bias.error()[0], bias.value[0]))

@@ -12,6 +12,8 @@ from jaxtyping import Array, Float, Inexact
 
 BLOCK = 2**17  # numbers held at a time: (components × points × numbers per figure) fits the cache
 SIZES = (1, 16, 128, 1024)  # points at a time
+BLOCKS = 16  # of a quasi-random sequence
+LEAST = 2  # components of a block
 AT = 2.0  # standard errors out, where a stated error holds to first order in the skewness of what is averaged
 
 Figure = Callable[[Any, Any], Any]  # of one component at one point
@@ -34,12 +36,15 @@ def exact(value: Inexact[Array, "..."]) -> Estimate:
 class Components:
     """What a law averages over: `parameters` (arrays, components in front) with weights of sum one.
 
-    `sampled`: the components are independent draws, so that their spread is a standard error.
+    `sampled`: the components are independent draws, so that their spread is a standard error. Those of a quasi-random
+    sequence are not: with `blocks` the error is the spread of so many consecutive blocks, which are about as good as
+    independent ones (Owen 1997), and that of the whole is smaller still.
     """
 
     parameters: Any
     weights: Float[Array, " N"]
     sampled: bool
+    blocks: int = 0
 
     def __len__(self) -> int:
         return self.weights.shape[0]
@@ -47,6 +52,19 @@ class Components:
     def with_weights(self) -> "Components":
         """The same for figures of (component, its weight)."""
         return dataclasses.replace(self, parameters=(self.parameters, self.weights))
+
+    @functools.cached_property
+    def parts(self) -> list["Components"]:
+        """The blocks, none where components are independent or too few; a remainder belongs to none."""
+        size = len(self) // self.blocks if self.blocks else 0
+        if not self.sampled or size < LEAST:
+            return []
+        starts = range(0, self.blocks * size, size)
+        return [self._slice(slice(start, start + size)) for start in starts]
+
+    def _slice(self, rows: slice) -> "Components":
+        weights = self.weights[rows]
+        return Components(jax.tree.map(lambda a: a[rows], self.parameters), weights / jnp.sum(weights), True)
 
     def average(self, figure: Figure, points: Any = None, size: int = 1) -> Estimate:
         """Σ_k w_k figure(component k, point) for each point; `size`: how many numbers one figure passes through."""
@@ -72,6 +90,10 @@ class Components:
         if not self.sampled or len(self) == 1:
             c = self._reduce(figure, "mean", points, size)[0]
             return c, jnp.zeros((c.shape[0], *c.shape))
+        if self.parts:
+            c = self._reduce(figure, "mean", points, size)[0]
+            d = jnp.stack([part._reduce(figure, "mean", points, size)[0] for part in self.parts]) - c
+            return c, jnp.einsum("bi...,bj...->ij...", d, d) / (len(d) * (len(d) - 1))
         return _centred(*self._reduce(figure, "products", points, size), self.weights)
 
     def _error(
@@ -86,6 +108,10 @@ class Components:
         """
         if not self.sampled:
             return jnp.zeros(jnp.shape(value))
+        if self.parts:
+            log = how == "log spread"
+            found = jnp.stack([part._reduce(figure, "log" if log else "mean", points, size) for part in self.parts])
+            return spread_of_blocks(jnp.expm1(found - value) if log else found - value)
         return _standard_error(*self._reduce(figure, how, points, size, value), self.weights)
 
     def _reduce(self, figure: Figure, how: str, points: Any, size: int, centre: Any = None) -> Any:
@@ -123,6 +149,11 @@ def _standard_error(squares: Any, cubes: Any, weights: Any) -> Any:
     safe = jnp.where(squares > 0, squares, 1)
     skewness = jnp.where(squares > 0, jnp.abs(cubes) / safe**1.5, 0)
     return jnp.sqrt(squares / (1 - jnp.sum(weights**2))) * (1 + skewness * (2 * AT**2 + 1) / (6 * AT))
+
+
+def spread_of_blocks(d: Inexact[Array, "blocks ..."]) -> Float[Array, "..."]:
+    """The standard error of an average, from what its blocks differ from it: √(Σ_b |d_b|²/B(B − 1))."""
+    return jnp.sqrt(jnp.sum(jnp.abs(d) ** 2, axis=0) / (len(d) * (len(d) - 1)))
 
 
 def _rows(points: Any, start: int) -> Any:

@@ -31,7 +31,7 @@ class Combination(Empirical):
         self.base = base
         draws = drawn(base)._components
         values = jnp.broadcast_to(self._combined(draws.parameters), (*draws.parameters.shape[:2], *self.shape))
-        law = Empirical._grouped(values, draws.weights, self.beyond)
+        law = Empirical._grouped(values, draws.weights, self.beyond, draws.blocks)
         self._components, self._size = law._components, law._size
         base._alike(self, lambda other: Combination(self.phi, other, self.kind, self.beyond))
 

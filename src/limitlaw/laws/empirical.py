@@ -21,21 +21,25 @@ DRAWS = 2**17  # where a figure of a joint law has to be sampled
 
 
 class Empirical(Averaged):
-    """Samples (N, *shape), each with probability 1/N. Draws must be independent along the first axis."""
+    """Samples (N, *shape), each with probability 1/N, independent along the first axis.
 
-    def __init__(self, samples: Any, kind: str = "sampled", beyond: tuple[str, ...] = ()) -> None:
+    `blocks`: they come from a quasi-random sequence, and errors from the spread of so many consecutive blocks of it.
+    """
+
+    def __init__(self, samples: Any, kind: str = "sampled", beyond: tuple[str, ...] = (), blocks: Any = 0) -> None:
         samples = real_array("samples", samples)
         if samples.ndim == 0 or samples.shape[0] == 0:
             raise ValueError(f"samples must have shape (draws, *shape) with draws ≥ 1, got shape {samples.shape}")
         super().__init__(samples.shape[1:], kind, beyond)
         N = samples.shape[0]
-        self._components = Components(jnp.asarray(samples)[:, None], jnp.full(N, 1 / N), self.kind == "sampled")
+        draws = jnp.asarray(samples)[:, None]
+        self._components = Components(draws, jnp.full(N, 1 / N), self.kind == "sampled", int(blocks))
 
     @classmethod
-    def _grouped(cls, draws: Array, weights: Array, beyond: tuple[str, ...]) -> "Empirical":
+    def _grouped(cls, draws: Array, weights: Array, beyond: tuple[str, ...], blocks: int = 0) -> "Empirical":
         """From draws (groups, M, *shape): groups are independent, draws within one share a component."""
         law = cls(jnp.zeros((1, *draws.shape[2:])), "sampled", beyond)
-        law._components = Components(draws, weights, True)
+        law._components = Components(draws, weights, True, blocks)
         law._size = draws.shape[1]
         return law
 
@@ -137,12 +141,13 @@ class Empirical(Averaged):
         positions, shape = entries(self.shape, i)
         draws = self._components.parameters
         picked = draws.reshape(*draws.shape[:2], -1)[:, :, positions].reshape(*draws.shape[:2], *shape)
-        law = Empirical._grouped(picked, self._components.weights, self.beyond)
+        law = Empirical._grouped(picked, self._components.weights, self.beyond, self._components.blocks)
         law.kind, law._components = self.kind, dataclasses.replace(law._components, sampled=self.kind == "sampled")
         return self._alike(law, lambda other: other.marginal(i))
 
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return {}, {"samples": np.asarray(self._components.parameters).reshape(-1, *self.shape)}
+        samples = np.asarray(self._components.parameters).reshape(-1, *self.shape)
+        return {}, {"samples": samples, "blocks": np.asarray(self._components.blocks)}
 
     def _description(self) -> str:
         return f"{self._components.parameters.shape[0] * self._size} samples, "
@@ -157,7 +162,7 @@ def drawn(law: Any) -> Empirical:
     N = len(components)
     M = max(1, DRAWS // N)
     draws = law._draw(key, jnp.repeat(jnp.arange(N), M))
-    return Empirical._grouped(draws.reshape(N, M, *law.shape), components.weights, law.beyond)
+    return Empirical._grouped(draws.reshape(N, M, *law.shape), components.weights, law.beyond, components.blocks)
 
 
 def central(draws: Any, centre: Any) -> Any:

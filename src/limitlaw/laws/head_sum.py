@@ -11,14 +11,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key
-from limitlaw.laws.averages import Estimate, exact
+from limitlaw.laws import expectation
+from limitlaw.laws.averages import BLOCKS, Estimate, exact
 from limitlaw.laws.base import Atoms, Law, entries, psi_values, sample_shape
 from limitlaw.laws.head_nodes import Nodes, head_nodes
 from limitlaw.laws.inversion import Inversion, hermite
+from limitlaw.laws.places import of_scales
 from limitlaw.laws.series import even_moment
 from limitlaw.numerics.normals import normal
 
-BLOCKS = 16  # of nodes, whose spread is the standard error
 FEW = 16  # heads that are drawn one by one
 
 
@@ -144,7 +145,17 @@ class HeadSum(Law):
             y, weight, _ = law.rule
             return jnp.tensordot(weight, psi_values(psi, y, len(y)), 1) + law.atom * at_zero
 
-        return self._estimate(figure)
+        law, estimate = self._inversion, self._estimate(figure)
+        if law.point_mass:
+            return estimate
+        y, weight, _ = law.rule
+        between, size = expectation.disagreement(weight, psi_values(psi, y, len(y)))
+        if expectation.is_enough(between, size, psi):
+            return expectation.hypot(estimate, between)
+        low, high = (math.sqrt(v) for v in law.nodes.ends())
+        found = expectation.on_panels(psi, lambda x: np.exp(law.log_density(x)), of_scales(low, high), (), 1 - law.atom)
+        value = found.value + law.atom * at_zero
+        return Estimate(value, lambda: jnp.hypot(found.error, estimate.error()))
 
     def _entropy(self) -> Estimate:
         self._require_density()

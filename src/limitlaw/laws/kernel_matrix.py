@@ -1,5 +1,6 @@
 """A deterministic matrix that is known up to an error: what `kernel` gives where there is no closed form."""
 
+import functools
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,15 +15,20 @@ from jaxtyping import Array, Float
 class KernelMatrix:
     """An array in all respects (arithmetic, indexing, NumPy and JAX functions), with an error for each entry.
 
-    `error`: of a quadrature, or one standard error where the `kind` is "sampled". What is computed from the matrix is a
-    plain array.
+    `error`: of a quadrature, or one standard error where the `kind` is "sampled"; computed once it is asked for. What
+    is computed from the matrix is a plain array.
     """
 
     __array_priority__ = 100  # so that NumPy arrays leave operators to this class
 
-    def __init__(self, value: Any, error: Any, kind: str, beyond: tuple[str, ...] = ()):
-        self.value, self.error = value, error
+    def __init__(self, value: Any, error: Callable[[], Any], kind: str, beyond: tuple[str, ...] = ()):
+        self.value, self._error = value, functools.cache(error)
         self.kind, self.beyond = kind, beyond
+
+    @property
+    def error(self) -> Any:
+        """Of each entry."""
+        return self._error()
 
     def tree_flatten(self) -> tuple[tuple[Any, Any], tuple[str, tuple[str, ...]]]:
         """The arrays, and what is static."""
@@ -31,7 +37,8 @@ class KernelMatrix:
     @classmethod
     def tree_unflatten(cls, static: tuple[str, tuple[str, ...]], arrays: tuple[Any, Any]) -> "KernelMatrix":
         """The inverse of `tree_flatten`."""
-        return cls(*arrays, *static)
+        value, error = arrays
+        return cls(value, lambda: error, *static)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.value, dtype=dtype)
@@ -40,7 +47,7 @@ class KernelMatrix:
         return jnp.asarray(self.value)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "value":
+        if name.startswith("__") or name in ("value", "_error"):
             raise AttributeError(name)
         return getattr(self.value, name)
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key, is_traced, real_array
-from limitlaw.laws import moments, normals
+from limitlaw.laws import expectation, moments, normals
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Figure
@@ -32,11 +32,18 @@ class GaussianMixture(Averaged):
 
     `mean`: (N, *shape). `covariance`: variances (N,) where Y is one number, else (N, m, m) of the flattened Y; zero
     and singular ones are legitimate. Without `weights` the components are N independent draws of equal weight, and
-    the kind is "sampled"; with weights the default kind is "quadrature".
+    the kind is "sampled"; with weights the default kind is "quadrature". `blocks`: components come from a quasi-random
+    sequence, and errors from the spread of so many consecutive blocks of it.
     """
 
     def __init__(
-        self, mean: Any, covariance: Any, weights: Any = None, kind: str | None = None, beyond: tuple[str, ...] = ()
+        self,
+        mean: Any,
+        covariance: Any,
+        weights: Any = None,
+        kind: str | None = None,
+        beyond: tuple[str, ...] = (),
+        blocks: Any = 0,
     ) -> None:
         mean = jnp.asarray(real_array("mean", mean))
         if mean.ndim == 0 or mean.shape[0] == 0:
@@ -47,7 +54,7 @@ class GaussianMixture(Averaged):
         self._given = mixture_arrays(mean, covariance)
         first, second = self._given
         spread = second if shape else jnp.where(second > 0, jnp.sqrt(jnp.where(second > 0, second, 1)), 0)
-        self._components = Components((first, spread), mixture_weights(weights, N), self.kind == "sampled")
+        self._components = Components((first, spread), mixture_weights(weights, N), self.kind == "sampled", int(blocks))
 
     @functools.cached_property
     def _degenerate(self) -> np.ndarray:
@@ -164,10 +171,35 @@ class GaussianMixture(Averaged):
     def _expect(self, psi: Callable[[Any], Any], breaks: tuple[float, ...] = ()) -> Estimate:
         if self.shape:
             return drawn(self)._expect(psi)
-        rule = Rule(self._nodes(), breaks)
-        parameters = (*self._components.parameters, shifts(len(self._components)))
-        components = dataclasses.replace(self._components, parameters=parameters)
-        return components.average(Expectation(psi, rule), size=rule.nodes * (len(breaks) + 1))
+        count = len(self._components)
+        many = self._components.sampled and count > expectation.FEW
+        rule = Rule(self._nodes(), breaks if many else ())
+        components = dataclasses.replace(self._components, parameters=(*self._components.parameters, shifts(count)))
+        size = rule.nodes * (len(rule.breaks) + 1)
+        found, between, scale = expectation.parted(components.average(expectation.Expectation(psi, rule), size=size))
+        if many:
+            return found
+        if self._components.sampled and self._degenerate.any():
+            return expectation.hypot(found, between)
+        if expectation.is_enough(between, scale, psi):
+            return expectation.hypot(found, between)
+        return self._expect_on_panels(psi, breaks)
+
+    def _expect_on_panels(self, psi: Callable[[Any], Any], breaks: tuple[float, ...]) -> Estimate:
+        """E ψ(Y) where ψ is not smooth."""
+        mean, sd = (np.asarray(a) for a in self._components.parameters)
+        bad = self._degenerate
+        atoms: Any = 0.0
+        mass = float(self._components.weights[~bad].sum())
+        if bad.any():
+            atoms = jnp.tensordot(self._components.weights[bad], psi_values(psi, jnp.asarray(mean[bad]), bad.sum()), 1)
+        density = lambda x: np.asarray(self._at(normals.continuous_pdf, jnp.asarray(x)).value)  # noqa: E731
+        found = expectation.on_panels(psi, density, of_components(mean, sd), breaks, mass)
+
+        def error() -> Array:
+            return jnp.hypot(found.error, found.spread(self._components, normals.continuous_pdf))
+
+        return Estimate(found.value + atoms, error)
 
     def _nodes(self) -> int:
         """Nodes a component for a ψ of which nothing is known: many where components are few."""
@@ -236,7 +268,8 @@ class GaussianMixture(Averaged):
             mean = mean[:, positions].reshape(-1, *shape)
             covariance = covariance[:, positions[:, None], positions]
             covariance = covariance if shape else covariance[:, 0, 0]
-        law = GaussianMixture(mean, covariance, self._components.weights, self.kind, self.beyond)
+        components = self._components
+        law = GaussianMixture(mean, covariance, components.weights, self.kind, self.beyond, components.blocks)
         return self._alike(law, lambda other: other.marginal(i))
 
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -245,23 +278,12 @@ class GaussianMixture(Averaged):
             "mean": mean.reshape(-1, *self.shape),
             "covariance": covariance,
             "weights": self._components.weights,
+            "blocks": self._components.blocks,
         }
         return {}, {name: np.asarray(a) for name, a in arrays.items()}
 
     def _description(self) -> str:
         return f"{len(self._components)} components, "
-
-
-@dataclasses.dataclass(frozen=True)
-class Expectation:
-    """E ψ(Y) for one Gaussian component of one number."""
-
-    psi: Callable[[Any], Any]
-    rule: Rule
-
-    def __call__(self, component: Any, _: Any) -> Any:
-        x, w = self.rule(*component)
-        return jnp.tensordot(w, psi_values(self.psi, x, x.shape[0]), 1)
 
 
 def _snap(x: Array, points: Array) -> Array:

@@ -8,7 +8,8 @@ import numpy as np
 from limitlaw.laws.base import Law
 
 LEVELS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
-INVISIBLE = 5e-13  # relative error that twelve digits do not show
+DIGITS = 12  # at most
+INVISIBLE = 5e-10  # relative error: digits say it as well as "±" does
 ENTRIES = 8  # of a joint law, at most
 
 
@@ -40,12 +41,17 @@ def _joint(rows: list[tuple[str, Any, Any]], count: int) -> list[str]:
 
 
 def number(x: float, error: float) -> str:
-    """`x` to the digits that its error leaves: 0.39197 ± 0.00012; twelve where it leaves more."""
+    """`x` to the digits that its error leaves: 0.39197 ± 0.00012, or 0.391971443576 where those say enough."""
     if error <= INVISIBLE * abs(x):
-        return f"{x:.12g}"
+        return f"{x:.{_right_digits(x, error)}g}"
     if not math.isfinite(error) or not math.isfinite(x):
         return f"{x:.6g} ± {error:.2g}"
     digits = 1 - math.floor(math.log10(error))
     if digits < 0 or digits > 15:
         return f"{x:.6g} ± {error:.2g}"
     return f"{x:.{digits}f} ± {error:.{digits}f}"
+
+
+def _right_digits(x: float, error: float) -> int:
+    """How many of the digits of x are right if its error is this small."""
+    return DIGITS if error == 0 else min(DIGITS, math.floor(-math.log10(2 * error / abs(x))))

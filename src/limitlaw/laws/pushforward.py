@@ -59,7 +59,7 @@ class Pushforward(Averaged):
         self._named = branches.named(self.phi, near)
         turn = shifts(len(base._components))
         parameters = (mean, sd, turn[:, None] + 0 * mean if self.shape else turn)
-        self._components = Components(parameters, base._components.weights, base._components.sampled)
+        self._components = dataclasses.replace(base._components, parameters=parameters)
         base._alike(self, lambda other: Pushforward(self.phi, other, self.kind, self.beyond))
 
     @functools.cached_property
@@ -95,7 +95,7 @@ class Pushforward(Averaged):
     def _drawn(self) -> Empirical:
         """Sampled, for what couples several entries."""
         below = drawn(self.base)._components
-        return Empirical._grouped(self.phi(below.parameters), below.weights, self.beyond)
+        return Empirical._grouped(self.phi(below.parameters), below.weights, self.beyond, below.blocks)
 
     def _known(self, what: str) -> branches.Named:
         """The branches of φ, or an error that says what can be done without."""

@@ -1,0 +1,200 @@
+"""E ψ(Y) of a function of the user's own, for a law of one number with a density: with the error of the quadrature.
+
+A trapezoidal rule is best where ψ is smooth, and tells so: its even and its odd points are two rules, which then agree.
+Where they do not, ψ is looked at for its kinks, and ∫ ψ p is computed over panels between them, which are halved until
+they resolve it.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.arguments import inside_jit, is_traced
+from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
+from limitlaw.laws.base import psi_values
+from limitlaw.laws.places import Points
+from limitlaw.laws.quadrature import REACH, Rule
+from limitlaw.numerics.meshes import mesh
+from limitlaw.numerics.panels import Panels, Rows, evaluated, of_integral, resolve, unseen
+from limitlaw.numerics.pieces import pieces
+
+Psi = Callable[[Any], Any]
+AGREE = 1e-13  # of E |ψ|: two rules that differ by no more
+TOLERANCE = 1e-14  # of ∫ |ψ| p, for each panel
+FEW = 2**10  # sampled components: the rules of more differ enough for their spread to show the error
+RARE = 1e-8  # of the largest density: mass that is missed is not looked for where less is
+
+
+def is_enough(between: Any, size: Any, psi: Psi) -> bool:
+    """Do two rules for E ψ agree, `size` being E |ψ|, or can ψ not be looked at, inside `jax.jit` or `jax.grad`?"""
+    if is_traced(between) or inside_jit() or is_traced(psi(jnp.zeros(1))):
+        return True
+    return bool(jnp.all(between <= AGREE * size))
+
+
+def on_panels(
+    psi: Psi,
+    density: Callable[[Float[np.ndarray, " x"]], Float[np.ndarray, " x"]],
+    places: Points,
+    breaks: tuple[float, ...] = (),
+    mass: float = 1.0,
+) -> "OnPanels":
+    """∫ ψ p over panels that resolve it; `places`: where p, of that `mass`, varies; `breaks`: where ψ is known to."""
+    values = _Values(psi)
+    x, scales = places
+    low, high = x.min(), x.max()
+    cuts = np.array([b for b in {*breaks, *_cuts(values)} if low < b < high])
+    panels = Panels.between(mesh(np.append(cuts, x), np.append(0 * cuts, scales)), np.zeros(0))
+    values.weigh(panels, evaluated(lambda x: density(x)[None], panels.nodes)[0])
+
+    def rows(x: Float[np.ndarray, " x"]) -> Rows:
+        return np.stack([density(x), values.joined(x)])
+
+    resolution = of_integral(TOLERANCE, jumps=cuts)
+    panels, found = resolve(rows, lambda rows: rows[0] * rows[1], panels, resolution)
+    return OnPanels(panels, found[0], values(panels.nodes), cuts, mass)
+
+
+def _cuts(values: "_Values") -> tuple[float, ...]:
+    """Where ψ jumps or bends, and where it changes so fast that it has to be looked at closely; none if unknown."""
+    found = pieces(values.joined_as_traced)
+    return () if found is None else (*found.cuts, *(kink.at for kink in found.kinks))
+
+
+class _Values:
+    """ψ, as real numbers (x, m), and one combination of them that is resolved only where each of them is."""
+
+    def __init__(self, psi: Psi):
+        self.psi = psi
+        self._factors: Any = None
+
+    def __call__(self, x: Float[np.ndarray, " x"]) -> np.ndarray:
+        """ψ(x), as it comes."""
+        with jax.ensure_compile_time_eval():
+            return np.asarray(psi_values(self.psi, jnp.asarray(x), len(x)))
+
+    def weigh(self, panels: Panels, p: Float[np.ndarray, " x"]) -> None:
+        """Let every entry of ψ weigh as much as the others."""
+        real = _flat(evaluated(lambda x: np.moveaxis(_flat(self(x)), 0, 1), panels.nodes).T)
+        size = (panels.weights * p) @ np.abs(real)
+        self._factors = _signs(real.shape[1]) / np.where((size > 0) & np.isfinite(size), size, 1)
+
+    def joined(self, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
+        """The combination."""
+        return _flat(self(x)) @ self._factors
+
+    def joined_as_traced(self, x: Any) -> Any:
+        """The same as a function that can be differentiated, with equal factors."""
+        y = psi_values(self.psi, x, len(x)).reshape(len(x), -1)
+        if y.shape[1] == 1 and not jnp.iscomplexobj(y):
+            return y[:, 0]
+        parts = jnp.concatenate([jnp.real(y), jnp.imag(y)], axis=1)
+        return parts @ jnp.asarray(_signs(parts.shape[1]))
+
+
+def _flat(values: np.ndarray) -> Float[np.ndarray, "x m"]:
+    """Real and imaginary parts, entries in a row."""
+    y = values.reshape(len(values), -1)
+    return np.concatenate([y.real, y.imag], axis=1) if np.iscomplexobj(y) else y
+
+
+def _signs(m: int) -> Float[np.ndarray, " m"]:
+    """Factors with which kinks of different entries do not cancel."""
+    return np.cos(1.0 + np.arange(m))
+
+
+@dataclasses.dataclass(frozen=True)
+class OnPanels:
+    """ψ and the density p at the nodes of panels."""
+
+    panels: Panels
+    p: Float[np.ndarray, " x"]
+    psi: np.ndarray
+    cuts: Float[np.ndarray, " cuts"]
+    mass: float
+
+    @functools.cached_property
+    def value(self) -> Array:
+        """∫ ψ p."""
+        return jnp.asarray(np.tensordot(self.panels.weights * self.p, self.psi, 1))
+
+    @functools.cached_property
+    def error(self) -> Array:
+        """What polynomials leave out on the panels and at their edges, what lies beyond them, and rounding."""
+        flat = _flat(self.psi)
+        error = np.array([self._of(flat[:, j]) for j in range(flat.shape[1])])
+        if np.iscomplexobj(self.psi):
+            error = np.hypot(*error.reshape(2, -1))
+        return jnp.asarray(error.reshape(self.psi.shape[1:]))
+
+    def _of(self, psi: Float[np.ndarray, " x"]) -> float:
+        panels, f = self.panels, self.p * psi
+        common = np.abs(psi)[self.p > RARE * self.p.max(initial=0)].max(initial=0)
+        ends = (abs(f[0]) + abs(f[-1])) * (panels.hi[-1] - panels.lo[0]) / 24
+        left = panels.tails(f).sum() + panels.hidden(f, self.cuts).sum()
+        rounding = 1e-15 * (panels.weights @ np.abs(f))
+        return float(left + ends + rounding + common * self.mass * unseen(panels, self.p / self.mass))
+
+    def spread(self, components: Components, share: Figure) -> Array:
+        """The standard error of sampled components: of what each of them, of density `share`, contributes."""
+        count = padded_size(len(self.p))  # few sizes, to compile for
+        weighted = self.panels.weights.reshape(-1, *[1] * (self.psi.ndim - 1)) * self.psi
+        weighted = np.concatenate([weighted, np.zeros((count - len(self.p), *self.psi.shape[1:]))])
+        points = jnp.asarray(pad(self.panels.nodes, count))
+        influence = Influence(share)
+        return components.spread(influence, (points, jnp.asarray(weighted), self.value), self.value, weighted.size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Influence:
+    """E ψ(Y) for one component, less its average."""
+
+    share: Figure
+
+    def __call__(self, component: Any, point: Any) -> Any:
+        x, weighted, average = point
+        return jnp.tensordot(jax.vmap(lambda x: self.share(component, x))(x), weighted, 1) - average
+
+
+@dataclasses.dataclass(frozen=True)
+class Expectation:
+    """E ψ(Y) for one Gaussian component of one number; how far the rule's even and odd points disagree, and what may
+    lie beyond them; E |ψ(Y)|.
+    """
+
+    psi: Psi
+    rule: Rule
+
+    def __call__(self, component: Any, _: Any) -> Any:
+        x, w = self.rule(*component)
+        values = psi_values(self.psi, x, x.shape[0])
+        between, size = disagreement(w, values, self.rule.nodes / (2 * REACH))
+        return jnp.stack([jnp.tensordot(w, values, 1), 0 * between if self.rule.breaks else between, size])
+
+
+def disagreement(w: Any, values: Any, steps: float = 1.0) -> tuple[Any, Any]:
+    """How far the even and the odd points of a trapezoidal rule disagree, with the ends of the rule; and E |ψ|.
+
+    `steps`: how many of them make a length over which what lies beyond the ends may fade.
+    """
+    terms = w.reshape(-1, *[1] * (values.ndim - 1)) * values
+    even, odd = (2 * jnp.sum(terms[start::2], axis=0) for start in (0, 1))
+    beyond = steps * (jnp.abs(terms[0]) + jnp.abs(terms[-1]))
+    return jnp.abs(even - odd) + beyond, jnp.sum(jnp.abs(terms), axis=0)
+
+
+def parted(estimate: Estimate) -> tuple[Estimate, Any, Any]:
+    """What `Expectation` gives, averaged: the value with its error over components, the disagreement, the size."""
+    value, between, size = estimate.value
+    return Estimate(value, lambda: estimate.error()[0]), jnp.abs(between), jnp.abs(size)
+
+
+def hypot(estimate: Estimate, other: Any) -> Estimate:
+    """The estimate with another error beside its own."""
+    return Estimate(estimate.value, lambda: jnp.hypot(estimate.error(), other))
