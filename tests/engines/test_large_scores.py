@@ -70,7 +70,7 @@ def test_four_tokens() -> None:
 def test_one_hot() -> None:
     """Scores of size 1e10: the law is the mixture over the largest one, of N(0, K_jj) for a single head."""
     K = np.diag([1.0, 4.0, 9.0])
-    law = ll.attention_law(K, q_std=1e10).marginal(0)
+    law = ll.attention_law(K, heads=1, q_std=1e10).marginal(0)
     # scores q_std² K_00 K are independent with deviations 1, 2, 3: the chance of each to be the largest
     chances = [
         integrate.quad(
@@ -100,11 +100,11 @@ def test_token_of_no_variance(heads: int, small: float) -> None:
         assert law.variance() == pytest.approx(exact, rel=1e-8)
         if heads == 1:
             for x in (1e-6, 1e-2, 1.0):
-                below = logistic_normal(lambda t, x=x: special.ndtr(x / special.expit(t)), s)
+                below = logistic_normal(lambda t, x=x: special.ndtr(x * (1 + np.exp(min(-t, 700.0)))), s)
                 assert abs(law.cdf(x) - below) < 5 * law.error.cdf(x) + 1e-6
         else:
             v = sampled_rows(np.diag([1.0, 0.0]), s, heads)
-            for x in (1e-6, 1e-2, 1.0):
+            for x in (1e-6, 1e-2, 1.0)[heads > 2 :]:  # where all of many heads are small is rare, and not drawn
                 below, error = mean_and_error(special.ndtr(x / np.sqrt(np.maximum(v, 1e-300))))
                 assert abs(law.cdf(x) - below) < 5 * math.hypot(error, law.error.cdf(x))
         assert np.abs(law.cf(np.logspace(-3, 6, 40))).max() <= 1 + 1e-9
@@ -124,7 +124,8 @@ def test_jit_is_eager() -> None:
     for q_std in (0.1, 1.0, 5.0, 10.0, 300.0):
         (eager, first), (jitted, second) = figures(q_std), compiled(q_std)
         assert np.all(np.abs(eager - jitted) < 5 * np.hypot(first, second) + 1e-12)
-        assert np.all(np.hypot(first, second) < 1e-4)
+        assert np.all(first < 1e-8)
+        assert np.all(second < 1e-4)
 
 
 def test_derivatives() -> None:

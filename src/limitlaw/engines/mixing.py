@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -20,10 +21,10 @@ from limitlaw.engines import common
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import Conditions, Limit, prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
-from limitlaw.engines.softmax_scores import softmax_scores
+from limitlaw.engines.softmax_scores import SoftmaxScores, softmax_scores
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.compression import compressed
-from limitlaw.numerics.largest import sorted_scores
+from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
 from limitlaw.numerics.lattice import lattice, lattice_size
 from limitlaw.numerics.quasi import Points
 from limitlaw.program import ops
@@ -33,10 +34,11 @@ from limitlaw.program.ops import Value
 MOST_DIMENSIONS = 3  # for a quadrature
 REACHES = 8.8, 13.2  # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
 EDGE = 7.6  # beyond the first reach lies 5e-5 of what lies beyond this
-TRACED_REACH = 11.0
-ORDERS, TRACED_ORDERS = (1, 16, 12, 7), (1, 12, 8, 5)  # Gauss nodes of a panel for 0, 1, 2, 3 dimensions
+TRACED_REACH = 6.6  # 4e-11 lies beyond
+ORDERS = (1, 16, 12, 7)  # Gauss nodes of a panel for 0, 1, 2, 3 dimensions
+TRACED_ORDERS, FIXED_ORDERS = (1, 12, 8, 5), (1, 12, 8, 6)  # with derivatives, and inside `jit`
 OFFSETS = 0.5 / math.sqrt(2), 0.85  # of the lattice, so that no node is a special point, where v may be 0
-COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.64, 1.25, 2**18, 0.4
+COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.64, 1.25, 2**18, 0.3
 STEEP = 3.0  # standard deviation of a difference of scores from which on no lattice is tried
 SETTLED = 1e-8  # change of the checked figures; the error left is about its power 5/4
 NODES, NODES_OF_MANY, MANY = 2**16, 2**15, 32  # points in each, fewer where a point has more numbers than MANY
@@ -73,7 +75,7 @@ def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
     program = prepared((term,), _variance_figure)
     if not program.random or program.uses_nodes or program.head_recipe or program.overflows:
         return None
-    rule = _quadrature(program)
+    rule = _quadrature(program, samples)
     if rule is not None:
         kind = "exact" if rule.is_point else "quadrature"
         return Mixing(*rule.mixing(), heads, kind, None if rule.is_point else rule.rough)
@@ -101,8 +103,11 @@ def _sobol(program: Limit, samples: int | None, key: Any) -> Conditions:
 # --- quadrature -------------------------------------------------------------------------------------------------------
 
 
-def _quadrature(program: Limit) -> "_Rule | None":
-    """A rule for the normals of a program of few tokens; None where there is none."""
+def _quadrature(program: Limit, samples: int | None) -> "_Rule | _Either | None":
+    """A rule for the normals of a program of few tokens; None where there is none.
+
+    `samples` is for rules that cannot look at numbers: they take so many nodes, if that is more than by default.
+    """
     if not np.isinf(program.recipe).all():
         return None
     still = program.without_derivatives()
@@ -110,7 +115,7 @@ def _quadrature(program: Limit) -> "_Rule | None":
     row = None if scores is None else scores.one_row(MOST_DIMENSIONS + 1)
     directions = np.eye(len(program.recipe)) if scores is None else scores.directions
     if is_traced(directions):
-        return _fixed(program, row, directions)
+        return _fixed(program, scores, row, directions, samples or 0)
     if len(directions) == 0:
         return _Rule(program, lambda reach, rough: (np.zeros((1, len(program.recipe))), np.ones(1)), is_point=True)
     orders = TRACED_ORDERS if program.traced else ORDERS
@@ -183,11 +188,35 @@ def _lattice_rule(program: Limit, directions: Any, step: float, reaches: tuple[f
     return _Rule(program, nodes, reaches)
 
 
-def _fixed(program: Limit, row: Nodes | None, directions: Any) -> _Rule | None:
+def _fixed(
+    program: Limit, scores: SoftmaxScores | None, row: Nodes | None, directions: Any, samples: int
+) -> "_Rule | _Either | None":
     """A rule of fixed size, inside `jit` and `vmap`, where numbers cannot be looked at."""
-    if row is not None:
-        return _sorted(program, row, TRACED_ORDERS, (TRACED_REACH,))
-    return _lattice_rule(program, directions, TRACED_STEP, REACHES[:1]) if len(directions) <= MOST_DIMENSIONS else None
+    d = len(directions)
+    smooth = _lattice_rule(program, directions, TRACED_STEP, REACHES[:1]) if d <= MOST_DIMENSIONS else None
+    if scores is None or row is None:
+        return smooth
+    order = math.ceil((samples / (d + 1)) ** (1 / d) / TRACED_PANELS)
+    steep = _sorted(program, row, tuple(max(order, default) for default in FIXED_ORDERS), (TRACED_REACH,))
+    return steep if smooth is None or d < MOST_DIMENSIONS else _Either(scores.steepness <= STEEP, smooth, steep)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Either:
+    """The first rule if `condition`, a traced one, holds, else the second."""
+
+    condition: Any
+    first: _Rule
+    second: _Rule
+    is_point = False
+
+    def mixing(self, rough: bool = False) -> Nodes:
+        """v and weights, on fewer nodes."""
+        return jax.lax.cond(self.condition, lambda: self.first.mixing(rough), lambda: self.second.mixing(rough))
+
+    def rough(self) -> Nodes:
+        """The same by the second rules of both."""
+        return self.mixing(rough=True)
 
 
 def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Float[np.ndarray, "N r"]) -> bool:

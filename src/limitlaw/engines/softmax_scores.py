@@ -61,10 +61,11 @@ class SoftmaxScores:
         return np.linalg.svd(np.asarray(D) @ active.T, full_matrices=False)[2] @ active
 
     @property
-    def steepness(self) -> float:
+    def steepness(self) -> Any:
         """The largest standard deviation of a difference of two scores of a row."""
         B = frozen(self.B)
-        return float(max(np.linalg.norm(B[row][:, None] - B[row], axis=-1).max() for row in self.distinct))
+        xp: Any = jnp if is_traced(B) else np
+        return xp.sqrt(xp.stack([((B[row][:, None] - B[row]) ** 2).sum(-1).max() for row in self.distinct]).max())
 
     def one_row(self, most: int) -> tuple[Any, Any] | None:
         """a and B of the different scores, where they are of one row and at most so many."""

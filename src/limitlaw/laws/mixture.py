@@ -192,7 +192,9 @@ class GaussianMixture(Averaged):
         atoms: Any = 0.0
         mass = float(self._components.weights[~bad].sum())
         if bad.any():
-            atoms = jnp.tensordot(self._components.weights[bad], psi_values(psi, jnp.asarray(mean[bad]), bad.sum()), 1)
+            atoms = jnp.tensordot(
+                self._components.weights[bad], psi_values(psi, jnp.asarray(mean[bad]), int(bad.sum())), 1
+            )
         density = lambda x: np.asarray(self._at(normals.continuous_pdf, jnp.asarray(x)).value)  # noqa: E731
         found = expectation.on_panels(psi, density, of_components(mean, sd), breaks, mass)
 

@@ -27,7 +27,7 @@ SOFTMAX = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)  # where e^{−u} turns: a ten-digit
 FINE = tuple(2.0 * k for k in range(41))  # the same for one distance, where the logarithm of e^{−u} may matter
 NORMAL = 2.2  # standard deviations between neighbouring cuts of a normal density, for the same reason
 CROSSING = (-8.0, -4.0, -1.5, 0.0, 1.5, 4.0, 8.0)  # widths around the place where a later mean changes sign
-TRACED_PANELS = 12  # at most, where their number must be fixed
+TRACED_PANELS = 16  # at most, where their number must be fixed
 NEGLIGIBLE, LONG = 1e-17, 10.0  # weights that are left out, and the reach from which on none are
 
 Reals = Float[np.ndarray, "..."] | Float[Array, "..."]
