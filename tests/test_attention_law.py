@@ -14,7 +14,7 @@ from limitlaw.divergence import kl
 from limitlaw.engines.evaluate import prepared
 from limitlaw.engines.limit import _law_figure
 from limitlaw.engines.mixing import mixing_law
-from limitlaw.program.head_axis import head_axis, with_few_heads
+from limitlaw.language.head_axis import head_axis, with_few_heads
 
 I4 = np.eye(4)
 VARIANCE = 0.391971443576

@@ -101,7 +101,7 @@ def problems(found: list[Import]) -> Iterator[str]:
             yield f"{item}: late imports inside program are for printing only"
 
 
-LATE = ("limitlaw.program.values", "limitlaw.program.printing.text")
+LATE = ("limitlaw.language.values", "limitlaw.language.printing.text")
 
 
 def engine(name: str) -> str:
@@ -188,14 +188,14 @@ def test_public_names_are_complete():
 
 
 VIOLATIONS = [
-    ("limitlaw.numerics.normals", "from limitlaw.program import ops"),
+    ("limitlaw.numerics.normals", "from limitlaw.language import ops"),
     ("limitlaw.numerics.normals", "def f():\n    from limitlaw.nonlinearities import relu"),
     ("limitlaw.nonlinearities.named", "from ..laws import Law"),
-    ("limitlaw.program.ops", "import limitlaw.engines.dense"),
-    ("limitlaw.program.ops", "from limitlaw import initial"),
-    ("limitlaw.program.ops", "import limitlaw"),
-    ("limitlaw.program.graph", "def f():\n    from limitlaw.program.values import Wide"),
-    ("limitlaw.laws.gaussian", "from limitlaw.program.space import n"),
+    ("limitlaw.language.ops", "import limitlaw.engines.dense"),
+    ("limitlaw.language.ops", "from limitlaw import initial"),
+    ("limitlaw.language.ops", "import limitlaw"),
+    ("limitlaw.language.graph", "def f():\n    from limitlaw.language.values import Wide"),
+    ("limitlaw.laws.gaussian", "from limitlaw.core.space import n"),
     ("limitlaw.nn.attention", "from limitlaw.engines import limit"),
     ("limitlaw.arguments", "from limitlaw.numerics import normals"),
     ("limitlaw.progress", "from limitlaw.arguments import positive_int"),
@@ -222,7 +222,7 @@ ALLOWED = [
     ("limitlaw.figures.density", "from limitlaw.laws import Law\nfrom . import style"),
     ("limitlaw.engines.finite", "from limitlaw.engines import conditional\nfrom .common import outputs"),
     ("limitlaw.engines.agreement", "from limitlaw.engines import conditional, dense"),
-    ("limitlaw.program.values", "def f():\n    from limitlaw.program.printing import text"),
+    ("limitlaw.language.values", "def f():\n    from limitlaw.language.printing import text"),
     ("limitlaw.__main__", "from limitlaw.cli import main"),
     ("limitlaw.torch.convert", "import torch\nfrom limitlaw.nn.attention import attention"),
     ("limitlaw.numerics.normals", "from limitlaw.arguments import positive_int\nimport jax"),
@@ -237,7 +237,7 @@ def test_the_checker_lets_good_imports_pass(module, text):
 
 def test_the_checker_sees_cycles_and_private_names():
     """A cycle as modules load is one, a late import is not; private JAX is seen through aliases."""
-    ops, values = "limitlaw.program.ops", "limitlaw.program.values"
+    ops, values = "limitlaw.language.ops", "limitlaw.language.values"
     late = imports(values, f"def f():\n    import {ops}")
     assert cycle([*imports(ops, f"import {values}"), *imports(values, f"from {ops} import Op")])
     assert not cycle([*imports(ops, f"import {values}"), *late])

@@ -22,8 +22,8 @@ from limitlaw.nn.feedforward import dense, mlp
 from limitlaw.nn.norms import layernorm, rmsnorm
 from limitlaw.nn.recurrent import gru, lstm, rnn
 from limitlaw.presets import attention_law
-from limitlaw.program.check import check
-from limitlaw.program.functions import (
+from limitlaw.language.check import check
+from limitlaw.language.functions import (
     apply,
     average,
     data,
@@ -36,7 +36,7 @@ from limitlaw.program.functions import (
     softmax,
     stack,
 )
-from limitlaw.program.named import (
+from limitlaw.language.named import (
     abs,
     clip,
     cos,
@@ -53,10 +53,10 @@ from limitlaw.program.named import (
     softplus,
     tanh,
 )
-from limitlaw.program.ops import Matrix
-from limitlaw.program.printing import mermaid
-from limitlaw.program.space import n
-from limitlaw.program.values import Scalars, Wide
+from limitlaw.language.ops import Matrix
+from limitlaw.language.printing import mermaid
+from limitlaw.core.space import n
+from limitlaw.language.values import Scalars, Wide
 
 __all__ = [
     "Combination",

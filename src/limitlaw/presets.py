@@ -10,8 +10,8 @@ from limitlaw.engines.finite import law_at_width
 from limitlaw.engines.limit import limit
 from limitlaw.laws import Law, Tokens
 from limitlaw.nn.attention import attention
-from limitlaw.program.functions import initial
-from limitlaw.program.values import Wide
+from limitlaw.language.functions import initial
+from limitlaw.language.values import Wide
 
 
 def attention_law(

@@ -17,8 +17,8 @@ from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import Limit
 from limitlaw.engines.plan import Plan
 from limitlaw.numerics.quasi import Points
-from limitlaw.program import ops
-from limitlaw.program.graph import ancestors, matrices_of
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors, matrices_of
 from statistics_of_samples import root
 
 HELD = 2**20  # weights drawn at a time: the arrays of a chunk stay in the cache

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.engines.dense import evaluate
-from limitlaw.program.graph import ancestors, matrices_of
-from limitlaw.program.ops import Initial
+from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.language.ops import Initial
 
 
 class GivenWeights:

@@ -14,8 +14,8 @@ from random_programs import TOKENS, Writer
 import limitlaw as ll
 from limitlaw.engines import dense
 from limitlaw.engines.demand import Inner, demanded
-from limitlaw.program import ops
-from limitlaw.program.graph import ancestors
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors
 
 WIDTH = 4
 PARTS = (0, -1, slice(None), slice(0, 1), slice(1, None), slice(None, None, -1), slice(-1, None))

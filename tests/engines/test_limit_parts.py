@@ -11,7 +11,7 @@ from limitlaw.engines.blocks import Block, outer, total
 from limitlaw.engines.head_laws import axis_of_heads, diverges
 from limitlaw.engines.heads import with_nodes
 from limitlaw.engines.joint import Joint
-from limitlaw.program import ops
+from limitlaw.language import ops
 
 RNG = np.random.default_rng(0)
 

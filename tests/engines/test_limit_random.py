@@ -15,8 +15,8 @@ from eager import exact_conditions, limit_conditions
 from random_programs import Writer
 
 import limitlaw as ll
-from limitlaw.program import ops
-from limitlaw.program.graph import ancestors
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors
 from statistics_of_samples import SIGMAS, conditional_features
 
 PROGRAMS = 60

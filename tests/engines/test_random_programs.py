@@ -10,7 +10,7 @@ import limitlaw as ll
 from limitlaw.engines.conditional import RULES
 from limitlaw.engines.demand import Inner, demanded
 from limitlaw.engines.plan import Plan
-from limitlaw.program import ops
+from limitlaw.language import ops
 from statistics_of_samples import disagreement
 
 PROGRAMS = 70

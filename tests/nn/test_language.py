@@ -7,7 +7,7 @@ import pytest
 
 import limitlaw as ll
 from engines.given_weights import assert_close, initials, plain_softmax, random_weights, run
-from limitlaw.program.graph import ancestors
+from limitlaw.language.graph import ancestors
 
 WIDTH = 6
 S = 4

@@ -16,9 +16,9 @@ from limitlaw.engines.compiling import Compiled
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.effort import Pace
 from limitlaw.engines.plan import Plan
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.values import Wide
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.language.values import Wide
 from limitlaw.progress import watched
 
 MAX_BATCH = 4096  # draws compiled together

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.engines import linear
-from limitlaw.program import ops
-from limitlaw.program.shapes import batch_index
+from limitlaw.language import ops
+from limitlaw.language.shapes import batch_index
 
 SMALL = 512  # products up to which one fused loop beats a call of a matrix product
 

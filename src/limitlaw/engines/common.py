@@ -12,13 +12,13 @@ import jax
 
 from limitlaw.arguments import inside_jit, is_traced
 from limitlaw.nonlinearities import Nonlinearity
-from limitlaw.program import ops, shapes
-from limitlaw.program.dependence import terms
-from limitlaw.program.graph import ancestors, matrices_of
-from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.space import Dim
-from limitlaw.program.values import Indexable, Wide
+from limitlaw.language import ops, shapes
+from limitlaw.language.dependence import terms
+from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.core.space import Dim
+from limitlaw.language.values import Indexable, Wide
 
 MOST_GIB = 16.0  # that the draws of a result may take, on a large machine
 

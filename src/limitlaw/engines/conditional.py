@@ -25,11 +25,11 @@ from limitlaw.numerics.bartlett import bartlett_unit
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source, fold_in
-from limitlaw.program import ops
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.space import Dim
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.core.space import Dim
+from limitlaw.language.values import Wide
 
 
 @dataclasses.dataclass(frozen=True)

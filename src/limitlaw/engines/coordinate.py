@@ -13,11 +13,11 @@ from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.joint import SPANNED
 from limitlaw.engines.nodes import Nodes
 from limitlaw.numerics.normals import normal
-from limitlaw.program import ops
-from limitlaw.program.dependence import terms
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.dependence import terms
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.language.values import Wide
 
 MeanAndCovariance = tuple[Float[Array, " m"], Float[Array, "m m"]]
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from limitlaw import nonlinearities
 from limitlaw.engines.common import reused
-from limitlaw.program import ops, shapes
-from limitlaw.program.dependence import terms
-from limitlaw.program.graph import ancestors
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import Shape, Size
-from limitlaw.program.space import Dim
-from limitlaw.program.values import Wide
+from limitlaw.language import ops, shapes
+from limitlaw.language.dependence import terms
+from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import Shape, Size
+from limitlaw.core.space import Dim
+from limitlaw.language.values import Wide
 
 Selection = tuple[slice, ...]  # one slice for each batch axis
 WHOLE = slice(None)

@@ -14,11 +14,11 @@ from limitlaw.arguments import as_key, is_traced, positive_int, require_float64
 from limitlaw.engines import common, linear
 from limitlaw.engines.compiling import Compiled
 from limitlaw.engines.weights import BLOCK, DrawnWeights, Weights
-from limitlaw.program import ops
-from limitlaw.program.graph import ancestors, matrices_of
-from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.language.values import Wide
 from limitlaw.progress import watched
 
 Outputs = Any  # a value of a program, or a tuple, list or dict of them

@@ -19,9 +19,9 @@ from limitlaw.engines.plan import Plan
 from limitlaw.engines.spaces import apply_roots
 from limitlaw.laws import Combination, Empirical, GaussianMixture, Law, Pushforward
 from limitlaw.numerics.normals import normal
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.values import Scalars, Wide
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.language.values import Scalars, Wide
 
 
 def finite(y: Wide | Scalars, width: int, samples: int, key: Any, coordinates: int | None = None) -> Law:

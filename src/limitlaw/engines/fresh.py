@@ -18,8 +18,8 @@ from jaxtyping import Array, Float
 
 from limitlaw.engines import linear
 from limitlaw.numerics.factors import gram, pivoted_factor
-from limitlaw.program import ops
-from limitlaw.program.shapes import Shape, batch_index, finite_shape
+from limitlaw.language import ops
+from limitlaw.language.shapes import Shape, batch_index, finite_shape
 
 
 @dataclasses.dataclass(frozen=True)

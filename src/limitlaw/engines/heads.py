@@ -7,10 +7,10 @@ A normalised sum over infinitely many independent heads is Gaussian, with the me
 import math
 from collections.abc import Sequence
 
-from limitlaw.program import shapes
-from limitlaw.program.graph import ancestors
-from limitlaw.program.ops import Value
-from limitlaw.program.resizing import reshaped
+from limitlaw.language import shapes
+from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import Value
+from limitlaw.language.resizing import reshaped
 
 HELD = 2**25  # numbers in the largest array with an axis of nodes
 

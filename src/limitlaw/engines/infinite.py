@@ -25,11 +25,11 @@ from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts, undrawn_scores
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import Source
-from limitlaw.program import ops
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.space import Dim
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.core.space import Dim
+from limitlaw.language.values import Wide
 
 
 @dataclasses.dataclass(frozen=True)

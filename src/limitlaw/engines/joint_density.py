@@ -12,7 +12,7 @@ from limitlaw.laws.importance import JointDensity
 from limitlaw.numerics.chi_quantiles import chi_quantile
 from limitlaw.numerics.quasi import MOST_DIMENSIONS
 from limitlaw.numerics.tall import times
-from limitlaw.program.head_axis import HeadAxis
+from limitlaw.language.head_axis import HeadAxis
 
 
 def joint_density(axis: HeadAxis, key: Any) -> JointDensity | None:

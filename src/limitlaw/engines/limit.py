@@ -27,11 +27,11 @@ from limitlaw.laws.kernel_matrix import KernelMatrix
 from limitlaw.laws.psi import average_of
 from limitlaw.laws.tracing import NEEDS_NUMBERS
 from limitlaw.nonlinearities import Nonlinearity, looked_at
-from limitlaw.program import ops
-from limitlaw.program.check import check
-from limitlaw.program.functions import dot
-from limitlaw.program.shapes import finite_shape, is_infinite
-from limitlaw.program.values import Scalars, Wide, coordinatewise
+from limitlaw.language import ops
+from limitlaw.language.check import check
+from limitlaw.language.functions import dot
+from limitlaw.language.shapes import finite_shape, is_infinite
+from limitlaw.language.values import Scalars, Wide, coordinatewise
 from limitlaw.progress import watching
 
 JOINT_NUMBERS, JOINT_DRAWS = 2**24, 2**19  # normals and draws at most for the joint law of tokens

@@ -8,9 +8,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.program import ops
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import Shape, batch_index
+from limitlaw.language import ops
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import Shape, batch_index
 
 
 def mix(op: ops.Mix, a: Float[Array, "..."], w: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -27,9 +27,9 @@ from limitlaw.numerics.compression import compressed
 from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
 from limitlaw.numerics.lattice import lattice, lattice_size
 from limitlaw.numerics.quasi import Points
-from limitlaw.program import ops
-from limitlaw.program.head_axis import head_axis
-from limitlaw.program.ops import Value
+from limitlaw.language import ops
+from limitlaw.language.head_axis import head_axis
+from limitlaw.language.ops import Value
 
 MOST_DIMENSIONS = 3  # for a quadrature
 REACHES = 8.8, 13.2  # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it

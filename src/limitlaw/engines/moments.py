@@ -20,11 +20,11 @@ from limitlaw.engines.nodes import Nodes
 from limitlaw.engines.restricted import restricted_second
 from limitlaw.engines.static import Facts
 from limitlaw.nonlinearities import Nonlinearity, moments
-from limitlaw.program import ops
-from limitlaw.program.dependence import LINEAR
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.dependence import LINEAR
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.language.values import Wide
 
 
 @runtime_checkable

@@ -8,11 +8,11 @@ from jaxtyping import Array, Float
 from limitlaw.engines import linear
 from limitlaw.engines.blocks import Block
 from limitlaw.engines.joint import Joint
-from limitlaw.program import ops
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.space import Dim
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.core.space import Dim
+from limitlaw.language.values import Wide
 
 
 class Nodes:

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from limitlaw.engines.conditional import Draw
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
 
 
 def observed(draw: Draw, outputs: tuple[Value, ...], k: int) -> tuple[Float[Array, " M"], Float[Array, "M M"]]:

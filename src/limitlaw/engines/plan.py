@@ -9,12 +9,12 @@ import numpy as np
 from limitlaw.arguments import is_traced
 from limitlaw.engines.common import reused
 from limitlaw.engines.demand import Inner, uses_of
-from limitlaw.program import ops
-from limitlaw.program.dependence import LINEAR
-from limitlaw.program.graph import ancestors
-from limitlaw.program.ops import MatMul, Matrix, Value
-from limitlaw.program.space import Dim
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.dependence import LINEAR
+from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import MatMul, Matrix, Value
+from limitlaw.core.space import Dim
+from limitlaw.language.values import Wide
 
 
 @dataclasses.dataclass(eq=False)

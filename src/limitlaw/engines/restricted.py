@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from limitlaw.engines.blocks import Block
-from limitlaw.program import ops
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
+from limitlaw.language import ops
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
 
 Second = Callable[[Value, Value], Block | None]
 

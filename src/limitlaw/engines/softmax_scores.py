@@ -15,11 +15,11 @@ from limitlaw.engines import linear
 from limitlaw.engines.evaluate import Limit
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.numerics.factors import orthonormalise
-from limitlaw.program import ops
-from limitlaw.program.facts import stays_random
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.values import Scalars, Wide
+from limitlaw.language import ops
+from limitlaw.language.facts import stays_random
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.language.values import Scalars, Wide
 
 EQUAL = 1e-13  # of the largest score, below which a difference is rounding
 

@@ -4,10 +4,10 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from limitlaw.program import ops
-from limitlaw.program.dependence import LINEAR
-from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.dependence import LINEAR
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.values import Wide
 
 Roots = frozenset[Value | Matrix]
 

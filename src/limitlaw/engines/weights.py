@@ -13,9 +13,9 @@ from jaxtyping import Array, Float, Int, Key
 from limitlaw.arguments import is_traced
 from limitlaw.engines.family import Meeting
 from limitlaw.numerics.normals import normal, normal_pairs
-from limitlaw.program.ops import Initial, Matrix, Value
-from limitlaw.program.shapes import finite_shape
-from limitlaw.program.values import Wide
+from limitlaw.language.ops import Initial, Matrix, Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.language.values import Wide
 
 BLOCK = 2**18  # matrix entries drawn at a time, 2 MiB: they stay in the cache until they are used
 

@@ -19,9 +19,9 @@ from limitlaw.engines.moments import Moments
 from limitlaw.engines.static import Facts
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source
-from limitlaw.program import ops
-from limitlaw.program.ops import Value
-from limitlaw.program.shapes import finite_shape
+from limitlaw.language import ops
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
 
 
 def correlated(values: Sequence[Value], facts: Facts) -> frozenset[Value]:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 import limitlaw as ll
 from limitlaw.engines.coupled import Coupled
 from limitlaw.laws import HeadSum
-from limitlaw.program.values import Wide
+from limitlaw.language.values import Wide
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 from limitlaw.arguments import non_negative, positive_int
-from limitlaw.program.functions import dot, normalised_sum, softmax
-from limitlaw.program.ops import Matrix
-from limitlaw.program.space import as_dim, n
-from limitlaw.program.values import Wide, wide
+from limitlaw.language.functions import dot, normalised_sum, softmax
+from limitlaw.language.ops import Matrix
+from limitlaw.core.space import as_dim, n
+from limitlaw.language.values import Wide, wide
 
 
 def attention(

@@ -8,9 +8,9 @@ from jaxtyping import Float
 
 from limitlaw.arguments import non_negative, one_of, positive_int
 from limitlaw.nn.feedforward import dense, with_bias
-from limitlaw.program.ops import Matrix
-from limitlaw.program.space import Dim, n
-from limitlaw.program.values import Wide, wide
+from limitlaw.language.ops import Matrix
+from limitlaw.core.space import Dim, n
+from limitlaw.language.values import Wide, wide
 
 PADDINGS = ("same", "valid", "circular")
 POOLINGS = ("average", "flatten")

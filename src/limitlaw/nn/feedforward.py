@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from limitlaw.arguments import integer, is_traced, non_negative_number, shown
-from limitlaw.program.activations import activated
-from limitlaw.program.functions import initial
-from limitlaw.program.named import relu
-from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.space import Dim, as_dim, n
-from limitlaw.program.values import Wide, wide
+from limitlaw.language.activations import activated
+from limitlaw.language.functions import initial
+from limitlaw.language.named import relu
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.core.space import Dim, as_dim, n
+from limitlaw.language.values import Wide, wide
 
 
 def dense(x: Wide, std: Any = 1.0, bias_std: float = 0.0, dim: Dim | int = n) -> Wide:

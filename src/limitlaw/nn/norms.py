@@ -1,9 +1,9 @@
 """LayerNorm and RMSNorm as they start: scale 1, shift 0."""
 
 from limitlaw.arguments import non_negative_number
-from limitlaw.program.functions import average
-from limitlaw.program.named import rsqrt
-from limitlaw.program.values import Wide, wide
+from limitlaw.language.functions import average
+from limitlaw.language.named import rsqrt
+from limitlaw.language.values import Wide, wide
 
 
 def layernorm(x: Wide, eps: float = 1e-5) -> Wide:

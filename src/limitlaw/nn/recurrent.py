@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from limitlaw.nn.feedforward import dense
-from limitlaw.program.activations import activated
-from limitlaw.program.functions import stack
-from limitlaw.program.named import sigmoid, tanh
-from limitlaw.program.ops import Matrix
-from limitlaw.program.values import Wide, wide
+from limitlaw.language.activations import activated
+from limitlaw.language.functions import stack
+from limitlaw.language.named import sigmoid, tanh
+from limitlaw.language.ops import Matrix
+from limitlaw.language.values import Wide, wide
 
 
 def rnn(x: Wide, phi: Callable[[Any], Any] = tanh, std: Any = 1.0, input_std: Any = 1.0, bias_std: float = 0.0) -> Wide:

@@ -13,9 +13,9 @@ import numpy as np
 
 from limitlaw.arguments import non_negative, positive_int
 from limitlaw.nonlinearities import Nonlinearity
-from limitlaw.program import shapes
-from limitlaw.program.shapes import Shape
-from limitlaw.program.space import Dim, as_dim, n
+from limitlaw.language import shapes
+from limitlaw.language.shapes import Shape
+from limitlaw.core.space import Dim, as_dim, n
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

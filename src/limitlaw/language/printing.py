@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from limitlaw.arguments import is_traced
-from limitlaw.program import ops
-from limitlaw.program.graph import ancestors, matrices_of
-from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.values import Wide
 
 # How the paper calls the result of an instruction: h initial, g MatMul, x Nonlin, p dot product.
 _LETTERS = {

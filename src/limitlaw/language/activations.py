@@ -9,8 +9,8 @@ import numpy as np
 from limitlaw import nonlinearities as known
 from limitlaw.arguments import first_line, shown
 from limitlaw.nonlinearities import Nonlinearity
-from limitlaw.program.functions import map
-from limitlaw.program.values import Wide, coordinatewise, wide
+from limitlaw.language.functions import map
+from limitlaw.language.values import Wide, coordinatewise, wide
 
 # Functions that are one of ours, found by identity. jax.nn.gelu is not among them: unless told, it approximates.
 SAME: tuple[tuple[Any, Nonlinearity], ...] = (

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from limitlaw.arguments import frozen, is_traced
-from limitlaw.program.graph import ancestors
-from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.shapes import Shape
+from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.shapes import Shape
 
 
 def reshaped(outputs: tuple[Value, ...], shape: Callable[[Value | Matrix], Shape]) -> tuple[Value, ...]:

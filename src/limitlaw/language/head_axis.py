@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from limitlaw.arguments import is_traced
-from limitlaw.program import ops
-from limitlaw.program.facts import stays_random
-from limitlaw.program.graph import ancestors
-from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.resizing import reshaped
-from limitlaw.program.shapes import Shape, Size
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.facts import stays_random
+from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.resizing import reshaped
+from limitlaw.language.shapes import Shape, Size
+from limitlaw.language.values import Wide
 
 
 @dataclasses.dataclass(frozen=True)

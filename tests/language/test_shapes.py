@@ -11,8 +11,8 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.engines.dense import evaluate
-from limitlaw.program.graph import ancestors
-from limitlaw.program.values import Scalars, Wide
+from limitlaw.language.graph import ancestors
+from limitlaw.language.values import Scalars, Wide
 
 WIDTH = 6
 HALF, FOUR = ll.n / 2, 4 * ll.n

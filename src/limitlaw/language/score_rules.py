@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from limitlaw.arguments import is_traced
-from limitlaw.program import ops
-from limitlaw.program.dependence import LINEAR, Members, depends, entries, made_by, spread, terms
-from limitlaw.program.facts import Program
-from limitlaw.program.graph import ancestors
-from limitlaw.program.ops import MatMul, Matrix, Value
-from limitlaw.program.report import Finding, Verdict
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.dependence import LINEAR, Members, depends, entries, made_by, spread, terms
+from limitlaw.language.facts import Program
+from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import MatMul, Matrix, Value
+from limitlaw.language.report import Finding, Verdict
+from limitlaw.language.values import Wide
 
 LIMIT = "scores have a limit"
 

@@ -4,7 +4,7 @@ import dataclasses
 import enum
 import textwrap
 
-from limitlaw.program.ops import Value
+from limitlaw.language.ops import Value
 
 
 class Verdict(enum.StrEnum):

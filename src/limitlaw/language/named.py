@@ -6,7 +6,7 @@ from jax import lax
 
 from limitlaw import nonlinearities as phi
 from limitlaw.nonlinearities import Nonlinearity
-from limitlaw.program.values import Scalars, Wide, coordinatewise, elementwise
+from limitlaw.language.values import Scalars, Wide, coordinatewise, elementwise
 
 Kind = TypeVar("Kind", Wide, Scalars)
 

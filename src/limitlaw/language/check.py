@@ -6,14 +6,14 @@ Definition 3.1, Assumption 3.1, Theorem 3.1; Yang (2019) for 1/n scaling; Hron e
 
 from collections.abc import Callable, Iterator
 
-from limitlaw.program import ops, shapes
-from limitlaw.program.dependence import LINEAR, terms
-from limitlaw.program.facts import Program, is_drawn
-from limitlaw.program.head_axis import with_few_heads
-from limitlaw.program.ops import MatMul, Value
-from limitlaw.program.report import Finding, Report, Verdict
-from limitlaw.program.score_rules import assumption_a, assumption_b, scores_have_a_limit
-from limitlaw.program.values import Indexable, Wide
+from limitlaw.language import ops, shapes
+from limitlaw.language.dependence import LINEAR, terms
+from limitlaw.language.facts import Program, is_drawn
+from limitlaw.language.head_axis import with_few_heads
+from limitlaw.language.ops import MatMul, Value
+from limitlaw.language.report import Finding, Report, Verdict
+from limitlaw.language.score_rules import assumption_a, assumption_b, scores_have_a_limit
+from limitlaw.language.values import Indexable, Wide
 
 MANY = 64  # heads beyond which two stand for them all: which members of a family meet takes memory of their square
 

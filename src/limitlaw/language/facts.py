@@ -1,11 +1,11 @@
 """A program with the facts that the rules of `check` look at."""
 
-from limitlaw.program import ops
-from limitlaw.program.dependence import terms
-from limitlaw.program.graph import ancestors
-from limitlaw.program.ops import MatMul, Matrix, Value
-from limitlaw.program.printing import Names
-from limitlaw.program.values import Wide
+from limitlaw.language import ops
+from limitlaw.language.dependence import terms
+from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import MatMul, Matrix, Value
+from limitlaw.language.printing import Names
+from limitlaw.language.values import Wide
 
 
 class Program:

@@ -13,11 +13,11 @@ from jax import lax
 
 from limitlaw.arguments import covariance, integer, is_traced, one_of, positive_int, real_array, real_number, shown
 from limitlaw.nonlinearities import Nonlinearity, looked_at, user_function
-from limitlaw.program import ops, shapes
-from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.shapes import Shape
-from limitlaw.program.space import Dim, as_dim, n
-from limitlaw.program.values import (
+from limitlaw.language import ops, shapes
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.shapes import Shape
+from limitlaw.core.space import Dim, as_dim, n
+from limitlaw.language.values import (
     Indexable,
     Scalars,
     Wide,

@@ -15,10 +15,10 @@ import numpy as np
 from limitlaw import nonlinearities
 from limitlaw.arguments import real_array
 from limitlaw.nonlinearities import Nonlinearity
-from limitlaw.program import ops, shapes
-from limitlaw.program.ops import Matrix, Value
-from limitlaw.program.shapes import Shape
-from limitlaw.program.space import Dim
+from limitlaw.language import ops, shapes
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.shapes import Shape
+from limitlaw.core.space import Dim
 
 This = TypeVar("This", bound="Indexable")
 
@@ -85,7 +85,7 @@ class Indexable(Value):
         return f"{type(self).__name__}(shape={self.shape})"
 
     def __str__(self) -> str:
-        from limitlaw.program.printing import text  # printing reads values, so it is imported late
+        from limitlaw.language.printing import text  # printing reads values, so it is imported late
 
         return text(self)
 

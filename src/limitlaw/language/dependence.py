@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from limitlaw.program import ops
-from limitlaw.program.graph import ancestors
-from limitlaw.program.ops import MatMul, Matrix, Value
-from limitlaw.program.shapes import Shape, batch_index
-from limitlaw.program.values import Scalars, Wide
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import MatMul, Matrix, Value
+from limitlaw.language.shapes import Shape, batch_index
+from limitlaw.language.values import Scalars, Wide
 
 Members = Bool[np.ndarray, "... members"]
 LINEAR = (ops.Mix, ops.Scale, ops.Add, ops.Sum, ops.Stack, ops.Index, ops.Reshape, ops.Transpose, ops.Rotary)

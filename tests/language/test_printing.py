@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.program import ops
-from limitlaw.program.graph import ancestors, matrices_of
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors, matrices_of
 
 NAME = re.compile(r"[A-Za-z][₀-₉]+")
 KINDS = {ops.MatMul: "MatMul", ops.Map: "Nonlin", ops.Dot: "dot product", ops.Initial: "initial", ops.Data: "data"}

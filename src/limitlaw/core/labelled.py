@@ -1,0 +1,163 @@
+"""Arrays whose axes are known by name: they meet, broadcast and contract by axis, whatever the order of their axes.
+
+An axis that an array does not have is one along which it is constant. Behind the labelled axes there may be hidden ones
+(coordinates, the axes of a frame, roots), which only their owner knows.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.core.axes import Axes, Axis, Layout, present, sizes, union
+
+SMALL = 512  # products up to which one fused loop beats a call of a matrix product
+
+
+@dataclasses.dataclass(frozen=True)
+class Labelled:
+    """`array` has the labelled axes in front, in the order of `axes`, and hidden ones behind."""
+
+    array: Any
+    axes: Axes
+
+    @property
+    def hidden(self) -> int:
+        """The number of hidden axes."""
+        return self.array.ndim - len(self.axes)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def laid(self, layout: Layout) -> Any:
+        """The array in a layout that has all of its axes; size 1 where it is constant."""
+        places = {axis: i for i, axis in enumerate(self.axes)}
+        order = [places[axis] for axis in layout if axis in places]
+        assert len(order) == len(self.axes), f"{self.axes} do not fit into {layout}"
+        array = self.array.transpose(*order, *range(len(self.axes), self.array.ndim)) if order else self.array
+        shape = [int(axis.size) if axis is not None and axis in places else 1 for axis in layout]
+        return array.reshape(*shape, *self.array.shape[len(self.axes) :])
+
+    def whole(self, layout: Layout) -> Any:
+        """The same at its full size."""
+        full = [1 if axis is None else int(axis.size) for axis in layout]
+        return jnp.broadcast_to(self.laid(layout), (*full, *self.array.shape[len(self.axes) :]))
+
+    def with_axes(self, axes: Axes) -> "Labelled":
+        """With all of `axes`, at their full size, in that order."""
+        return self if axes == self.axes else Labelled(self.whole(axes), axes)
+
+    # --- one operation for each linear instruction ------------------------------------------------------------------
+
+    def mapped(self, f: Callable[[Any], Any]) -> "Labelled":
+        """f of the array, which leaves the labelled axes alone."""
+        return Labelled(f(self.array), self.axes)
+
+    def rename(self, names: Mapping[Axis, Axis]) -> "Labelled":
+        """The same array with axes called otherwise."""
+        return Labelled(self.array, tuple(names.get(axis, axis) for axis in self.axes))
+
+    def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes) -> "Labelled":
+        """At given places along `axes`, for each entry of `new`; an axis that is missing has equal entries."""
+        have = [(axis, p) for axis, p in zip(axes, places, strict=True) if axis in self.axes]
+        if not have:
+            return self
+        rest = tuple(axis for axis in self.axes if axis not in axes)
+        front = Labelled(self.array, self.axes).laid((*(axis for axis, _ in have), *rest))
+        if len(have) == 1 and (cut := _as_slice(have[0][1])) is not None:
+            return Labelled(front[cut], (*new, *rest) if have[0][1].ndim else rest)
+        return Labelled(front[tuple(p for _, p in have)], (*new, *rest))
+
+    def sum(self, over: Axes) -> "Labelled":
+        """Σ over axes; along one that is missing all entries are equal."""
+        found = tuple(i for i, axis in enumerate(self.axes) if axis in over)
+        array = self.array.sum(axis=found) if found else self.array
+        count = math.prod(int(axis.size) for axis in over if axis not in self.axes)
+        return Labelled(array * count if count != 1 else array, tuple(a for a in self.axes if a not in over))
+
+
+def _as_slice(places: np.ndarray) -> Any:
+    """Places in arithmetic progression as a slice, one place as a number; None else."""
+    if places.ndim == 0:
+        return int(places)
+    if places.ndim > 1 or len(places) < 1:
+        return None
+    steps = np.diff(places)
+    if len(steps) and (steps != steps[0]).any():
+        return None
+    step = int(steps[0]) if len(steps) else 1
+    if step == 0:
+        return None
+    stop = int(places[-1]) + step
+    return slice(int(places[0]), None if stop < 0 else stop, step)
+
+
+def elementwise(f: Callable[..., Any], *operands: Labelled) -> Labelled:
+    """f of arrays that meet by axis; those without hidden axes are numbers beside the vectors of others."""
+    axes = union(*(x.axes for x in operands))
+    hidden = max(x.hidden for x in operands)
+    arrays = [_padded(x.laid(axes), hidden - x.hidden) for x in operands]
+    result = f(*arrays)
+    return Labelled(jnp.broadcast_to(result, (*sizes(axes), *result.shape[len(axes) :])), axes)
+
+
+def _padded(array: Any, count: int) -> Any:
+    return array.reshape(*array.shape, *(1,) * count) if count else array
+
+
+def add(terms: Sequence[Labelled]) -> Labelled:
+    """The sum."""
+    return functools.reduce(lambda a, b: elementwise(jnp.add, a, b), terms)
+
+
+def multiply(a: Labelled, w: Labelled) -> Labelled:
+    """a·w, entry by entry."""
+    return elementwise(jnp.multiply, a, w)
+
+
+def stack(terms: Sequence[Labelled], axis: Axis) -> Labelled:
+    """The terms along a new axis."""
+    axes = union(*(t.axes for t in terms))
+    return Labelled(jnp.stack([t.whole(axes) for t in terms]), (axis, *axes))
+
+
+def contract(a: Labelled | None, w: Labelled, over: Axes, normalised: bool = False) -> Labelled:
+    """Σ a·w over axes, a being numbers; `normalised` divides by the root of their size."""
+    if a is None:
+        result = w.sum(over)
+    else:
+        result = _product(a, w, over)
+    if not normalised:
+        return result
+    return result.mapped(lambda x: x / math.sqrt(math.prod(int(axis.size) for axis in over)))
+
+
+def _product(a: Labelled, w: Labelled, over: Axes) -> Labelled:
+    both = tuple(axis for axis in over if axis in a.axes and axis in w.axes)
+    single = tuple(axis for axis in over if axis not in both)
+    if single:
+        in_a = tuple(axis for axis in single if axis in a.axes)
+        a, w = a.sum(in_a), w.sum(tuple(axis for axis in single if axis not in in_a))
+    if not both:
+        return multiply(a, w)
+    hidden = w.array.shape[len(w.axes) :]
+    if math.prod(sizes(union(a.axes, w.axes))) * math.prod(hidden) <= SMALL:
+        return multiply(a, w).sum(both)
+    letter = {axis: i for i, axis in enumerate(union(a.axes, w.axes))}
+    tail = [len(letter) + i for i in range(len(hidden))]
+    left = tuple(axis for axis in union(w.axes, a.axes) if axis not in both)
+    array = jnp.einsum(
+        a.array, [letter[x] for x in a.axes], w.array, [*(letter[x] for x in w.axes), *tail],
+        [*(letter[x] for x in left), *tail],
+    )  # fmt: skip
+    return Labelled(array, left)
+
+
+def labelled(array: Any, order: Layout) -> Labelled:
+    """An array laid out by `order`, size 1 at None, hidden axes behind."""
+    array = jnp.asarray(array)
+    shape = [int(axis.size) for axis in present(order)]
+    return Labelled(array.reshape(*shape, *array.shape[len(order) :]), present(order))

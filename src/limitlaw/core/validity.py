@@ -1,0 +1,162 @@
+"""When is a core program well-formed? A table: for each instruction, what must hold of the value it makes."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from limitlaw.core import instructions as core
+from limitlaw.core.axes import Axes, Layout, present, union
+from limitlaw.core.instructions import Instruction, Value
+from limitlaw.core.program import ancestors
+
+Claim = tuple[bool, str]  # does it hold, and what it says
+Rule = Callable[[Value, Any], Iterable[Claim]]
+
+
+def validate(*outputs: Value) -> None:
+    """Raise where a value breaks a rule of its instruction."""
+    for value in ancestors(outputs):
+        for holds, claim in (*_every(value), *RULES[type(value.instruction)](value, value.instruction)):
+            if not holds:
+                raise ValueError(f"{value!r}: {claim}")
+
+
+def _every(value: Value) -> Iterable[Claim]:
+    yield len(set(value.axes)) == len(value.axes), "an axis occurs once"
+
+
+def _has(value: Value, *axes: Axes) -> Claim:
+    return set(value.axes) == set(union(*axes)), "its axes are those of what it reads"
+
+
+def _is(value: Value, vectors: bool) -> Claim:
+    return value.is_vector == vectors, f"it makes {'vectors' if vectors else 'numbers'}"
+
+
+def _fits(number: core.Number, order: Layout, hidden: int = 0) -> Claim:
+    shape = np.shape(number.array)
+    sizes = tuple(1 if a is None else a.size for a in order)
+    return shape[: len(shape) - hidden] == sizes, "given numbers have the shape of their layout"
+
+
+def _initial(value: Value, op: core.Initial) -> Iterable[Claim]:
+    yield _is(value, True)
+    yield _has(value, present(op.order))
+    count = int(np.prod([a.size for a in present(op.order)], dtype=int))
+    yield np.shape(op.cov.array) == (count, count), "cov is over the flattened batch"
+
+
+def _data(value: Value, op: core.Data) -> Iterable[Claim]:
+    yield _is(value, True)
+    yield _has(value, present(op.order))
+    yield _fits(op.X, op.order, hidden=1)
+
+
+def _ones(value: Value, op: core.Ones) -> Iterable[Claim]:
+    yield _is(value, True)
+    yield _has(value)
+
+
+def _constant(value: Value, op: core.Constant) -> Iterable[Claim]:
+    yield _is(value, False)
+    yield _has(value, present(op.order))
+    yield _fits(op.value, op.order)
+
+
+def _matmul(value: Value, op: core.MatMul) -> Iterable[Claim]:
+    yield value.dim == op.family.rows, "it lives in the rows of the matrix"
+    yield op.x.dim == op.family.cols, "the matrix has as many columns as its vectors coordinates"
+    yield _has(value, op.family.axes, op.x.axes)
+    yield set(present(op.family.order)) <= set(op.family.axes), "std is laid out by axes of the family"
+
+
+def _map(value: Value, op: core.Map) -> Iterable[Claim]:
+    dims = {v.dim for v in op.args if v.is_vector}
+    yield dims == {value.dim} and value.is_vector, "its vectors live in its space"
+    yield _has(value, *(v.axes for v in op.args))
+
+
+def _dot(value: Value, op: core.Dot) -> Iterable[Claim]:
+    yield _is(value, False)
+    yield op.q.dim == op.k.dim == op.dim, "both factors live in one space"
+    yield _has(value, op.q.axes, op.k.axes)
+    yield op.scaling in ("sqrt", "linear"), 'scaling is "sqrt" or "linear"'
+    rotation = len(op.positions) == len(op.orders) == (0 if op.base is None else 2)
+    yield rotation, "positions of both factors come with a base"
+
+
+def _apply(value: Value, op: core.Apply) -> Iterable[Claim]:
+    yield _is(value, False)
+    yield not any(v.is_vector for v in op.args), "it reads numbers"
+    yield _has(value, present(op.layout))
+    laid = all(set(present(x)) == set(v.axes) for x, v in zip(op.layouts, op.args, strict=True))
+    yield laid, "every argument has a layout of its axes"
+
+
+def _contract(value: Value, op: core.Contract) -> Iterable[Claim]:
+    yield value.dim == op.w.dim, "it lives where w does"
+    yield op.a is None or not op.a.is_vector, "a is made of numbers"
+    reads = union(op.w.axes, op.a.axes if op.a else ())
+    yield set(op.over) <= set(reads), "it sums over axes that it reads"
+    yield _has(value, tuple(a for a in reads if a not in op.over))
+
+
+def _add(value: Value, op: core.Add) -> Iterable[Claim]:
+    yield {t.dim for t in op.terms} == {value.dim}, "its terms live in its space"
+    yield _has(value, *(t.axes for t in op.terms))
+
+
+def _take(value: Value, op: core.Take) -> Iterable[Claim]:
+    yield value.dim == op.x.dim, "it lives where x does"
+    yield set(op.axes) <= set(op.x.axes), "it reads axes of x"
+    yield not set(op.new) & set(op.x.axes), "its new axes are new"
+    yield _has(value, tuple(a for a in op.x.axes if a not in op.axes), op.new)
+    sizes = tuple(a.size for a in op.new)
+    yield all(p.shape == sizes for p in op.places), "there is a place for each entry of the new axes"
+    inside = (0 <= min(p.entries) and max(p.entries) < a.size for a, p in zip(op.axes, op.places, strict=True))
+    yield all(inside), "places are inside their axis"
+
+
+def _rename(value: Value, op: core.Rename) -> Iterable[Claim]:
+    yield value.dim == op.x.dim, "it lives where x does"
+    yield set(op.old) <= set(op.x.axes), "it renames axes of x"
+    yield all(a.size == b.size for a, b in zip(op.old, op.new, strict=True)), "sizes stay"
+    yield _has(value, tuple(op.name_of(a) for a in op.x.axes))
+
+
+def _stack(value: Value, op: core.Stack) -> Iterable[Claim]:
+    yield {t.dim for t in op.terms} == {value.dim}, "its terms live in its space"
+    yield op.axis.size == len(op.terms), "the new axis has an entry for each term"
+    yield all(op.axis not in t.axes for t in op.terms), "the new axis is new"
+    yield _has(value, (op.axis,), *(t.axes for t in op.terms))
+
+
+def _argument(value: Value, op: core.Argument) -> Iterable[Claim]:
+    yield _is(value, True)
+
+
+def _repeat(value: Value, op: core.Repeat) -> Iterable[Claim]:
+    yield op.times >= 1, "a block is repeated at least once"
+    for v in (op.x, op.block.argument, op.block.result):
+        yield v.dim == value.dim, "a block leads from a space to itself"
+        yield set(v.axes) == set(value.axes), "a block leads from a batch to itself"
+
+
+RULES: dict[type[Instruction], Rule] = {
+    core.Initial: _initial,
+    core.Data: _data,
+    core.Ones: _ones,
+    core.Constant: _constant,
+    core.MatMul: _matmul,
+    core.Map: _map,
+    core.Dot: _dot,
+    core.Apply: _apply,
+    core.Contract: _contract,
+    core.Add: _add,
+    core.Take: _take,
+    core.Rename: _rename,
+    core.Stack: _stack,
+    core.Argument: _argument,
+    core.Repeat: _repeat,
+}

@@ -1,0 +1,306 @@
+"""From what a user writes to what engines read: one function for each instruction of the language.
+
+Order of axes, newaxis, transposes and axes of size 1 are here only: a value is lowered to a core value and the layout of
+its axes. Broadcasting aligns positions from the right; the first operand that has an axis at a position names it, and
+others are renamed. No axis names two positions, so that w + wᵀ and x[:, None] + x[None, :] come out right.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limitlaw.arguments import is_traced
+from limitlaw.core import instructions as core
+from limitlaw.core.axes import Axes, Axis, Layout, present, union
+from limitlaw.core.instructions import Family, Number
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors
+from limitlaw.language.indexing import parts_of, regrouped
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.shapes import Shape
+
+Names = dict[Axis, Axis]
+
+
+class Lowered(NamedTuple):
+    """A core value, and the order in which the user sees its axes."""
+
+    value: core.Value
+    layout: Layout
+
+
+def lowered(value: Value) -> Lowered:
+    """`value` in the core language, made once; any depth."""
+    found = getattr(value, "_lowered", None)
+    if found is None:
+        for v in ancestors([value], known=lambda u: hasattr(u, "_lowered")):
+            if not hasattr(v, "_lowered"):
+                object.__setattr__(v, "_lowered", RULES[type(v.op)](v, v.op))
+        found = value._lowered  # type: ignore[attr-defined]
+    return found
+
+
+def family(matrix: Matrix) -> Family:
+    """The family of a matrix of the language, made once."""
+    if not hasattr(matrix, "_family"):
+        layout = new_axes(matrix.shape)
+        std = np.asarray(matrix.std) if not is_traced(matrix.std) else matrix.std
+        order = _aligned(layout, std.shape)
+        matrix._family = Family(  # type: ignore[attr-defined]
+            present(layout), Number(std), order, matrix.rows, matrix.cols, matrix
+        )
+        matrix._layout = layout  # type: ignore[attr-defined]
+    return matrix._family  # type: ignore[attr-defined]
+
+
+def new_axes(shape: Shape) -> Layout:
+    """An axis for each size but 1."""
+    return tuple(None if size == 1 else Axis(size) for size in shape)
+
+
+def _aligned(layout: Layout, shape: tuple[int, ...]) -> Layout:
+    """The layout of an array of `shape` that broadcasts to `layout`."""
+    tail = layout[len(layout) - len(shape) :]
+    return tuple(None if size == 1 else axis for axis, size in zip(tail, shape, strict=True))
+
+
+# --- meeting --------------------------------------------------------------------------------------------------------
+
+
+def met(*layouts: Layout, taken: Iterable[Axis] = ()) -> tuple[Layout, list[Names]]:
+    """The common layout of operands, and what the axes of each are called in it."""
+    ndim = max(map(len, layouts))
+    padded = [(*(None,) * (ndim - len(layout)), *layout) for layout in layouts]
+    common: list[Axis | None] = [None] * ndim
+    used = set(taken)
+    for layout in padded:
+        for i, axis in enumerate(layout):
+            if axis is not None and common[i] is None:
+                name = axis if axis not in used else Axis(axis.size)
+                common[i] = name
+                used.add(name)
+    names = [{a: c for a, c in zip(layout, common, strict=True) if a is not None and c is not None} for layout in padded]
+    return tuple(common), names
+
+
+def renamed(value: core.Value, names: Names) -> core.Value:
+    """The value with its axes called otherwise; given numbers are laid out anew instead."""
+    changed = {a: b for a, b in names.items() if a is not b and a in value.axes}
+    if not changed:
+        return value
+    axes = tuple(changed.get(a, a) for a in value.axes)
+    given = value.instruction
+    if isinstance(given, core.Constant):
+        order = tuple(None if a is None else changed.get(a, a) for a in given.order)
+        return core.Value(core.Constant(given.value, order), axes, None, value.source)
+    instruction = core.Rename(value, tuple(changed), tuple(changed.values()))
+    return core.Value(instruction, axes, value.dim, value.source)
+
+
+def _together(*operands: Lowered, taken: Iterable[Axis] = ()) -> tuple[Layout, list[core.Value]]:
+    """Operands that broadcast, under common names."""
+    layout, names = met(*(x.layout for x in operands), taken=taken)
+    return layout, [renamed(x.value, n) for x, n in zip(operands, names, strict=True)]
+
+
+def _value(source: Any, instruction: core.Instruction, axes: Axes) -> core.Value:
+    return core.Value(instruction, axes, getattr(source, "dim", None), source)
+
+
+# --- leaves ---------------------------------------------------------------------------------------------------------
+
+
+def _initial(v: Any, op: ops.Initial) -> Lowered:
+    layout = new_axes(v.shape)
+    centred = not is_traced(op.mean) and not np.any(op.mean)
+    diagonal = isinstance(op.cov, np.ndarray) and np.array_equal(op.cov, np.diag(np.diag(op.cov)))
+    instruction = core.Initial(Number(op.mean), Number(op.cov), layout, centred, diagonal)
+    return Lowered(_value(v, instruction, present(layout)), layout)
+
+
+def _data(v: Any, op: ops.Data) -> Lowered:
+    layout = new_axes(v.shape)
+    return Lowered(_value(v, core.Data(Number(op.X), layout), present(layout)), layout)
+
+
+def _ones(v: Any, op: ops.Ones) -> Lowered:
+    return Lowered(_value(v, core.Ones(), ()), ())
+
+
+def _constant(v: Any, op: ops.Constant) -> Lowered:
+    layout = new_axes(v.shape)
+    return Lowered(_value(v, core.Constant(Number(op.value), layout), present(layout)), layout)
+
+
+# --- Netsor with dot products ---------------------------------------------------------------------------------------
+
+
+def _matmul(v: Any, op: ops.MatMul) -> Lowered:
+    W = family(op.matrix)
+    x = lowered(op.x)
+    layout, (_, names) = met(op.matrix._layout, x.layout)  # type: ignore[attr-defined]
+    return Lowered(_value(v, core.MatMul(W, renamed(x.value, names)), present(layout)), layout)
+
+
+def _map(v: Any, op: ops.Map) -> Lowered:
+    layout, args = _together(*map(lowered, op.args))
+    return Lowered(_value(v, core.Map(op.phi, tuple(args)), present(layout)), layout)
+
+
+def _dot(v: Any, op: ops.Dot) -> Lowered:
+    (q, q_positions), (k, k_positions) = (_unrotated(f) for f in (op.q, op.k))
+    lead, names = met(q.layout[:-1], k.layout[:-1], taken=present((*q.layout[-1:], *k.layout[-1:])))
+    last: list[Axis | None] = list(q.layout[-1:])
+    names[0] |= {a: a for a in present(q.layout[-1:])}
+    for axis in k.layout[-1:]:
+        if axis is None:
+            last.append(None)
+        else:
+            name = axis if axis not in (*lead, *last) else Axis(axis.size)
+            names[1][axis] = name
+            last.append(name)
+    layout = (*lead, *last)
+    factors = [renamed(x.value, n) for x, n in zip((q, k), names, strict=True)]
+    rotation: tuple[Any, ...] = ()
+    if q_positions is not None or k_positions is not None:
+        base = next(f.op.base for f in (op.q, op.k) if isinstance(f.op, ops.Rotary))
+        rotation = _rotation(base, (q, k), (q_positions, k_positions), names)
+    instruction = core.Dot(factors[0], factors[1], op.scaling, op.dim, *rotation)
+    return Lowered(_value(v, instruction, present(layout)), layout)
+
+
+def _unrotated(factor: Any) -> tuple[Lowered, Any]:
+    """A factor of a dot product, and the positions by which it is rotated."""
+    if isinstance(factor.op, ops.Rotary):
+        return lowered(factor.op.w), factor.op.positions
+    return lowered(factor), None
+
+
+def _rotation(base: float, factors: Sequence[Lowered], positions: Sequence[Any], names: Sequence[Names]) -> Any:
+    numbers, orders = [], []
+    for x, given, called in zip(factors, positions, names, strict=True):
+        array = np.zeros(()) if given is None else given
+        order = _aligned(x.layout, np.shape(array))
+        numbers.append(Number(array))
+        orders.append(tuple(None if a is None else called[a] for a in order))
+    return base, tuple(numbers), tuple(orders)
+
+
+def _average(v: Any, op: ops.Average) -> Lowered:
+    w = lowered(op.w)
+    ones = core.Value(core.Ones(), (), op.dim)
+    return Lowered(_value(v, core.Dot(w.value, ones, "linear", op.dim), w.value.axes), w.layout)
+
+
+def _apply(v: Any, op: ops.Apply) -> Lowered:
+    args = [lowered(a) for a in op.args]
+    if op.core is None:
+        layout = new_axes(v.shape)
+        values, layouts = [a.value for a in args], [a.layout for a in args]
+    else:
+        layout, names = met(*(a.layout for a in args))
+        values = [renamed(a.value, n) for a, n in zip(args, names, strict=True)]
+        layouts = [tuple(None if x is None else n[x] for x in a.layout) for a, n in zip(args, names, strict=True)]
+    known = (op.core, op.name, op.structure, op.pseudo_lipschitz)
+    instruction = core.Apply(op.f, tuple(values), tuple(layouts), layout, *known)
+    return Lowered(_value(v, instruction, present(layout)), layout)
+
+
+def _rotary(v: Any, op: ops.Rotary) -> Lowered:
+    return lowered(op.w)  # the rotation belongs to the dot product
+
+
+# --- linear ---------------------------------------------------------------------------------------------------------
+
+
+def _mix(v: Any, op: ops.Mix) -> Lowered:
+    a, w = lowered(op.a), lowered(op.w)
+    tail = a.layout[-2:] if len(a.layout) > 1 else a.layout
+    lead, names = met(a.layout[: -len(tail)], w.layout[:-1], taken=present(tail))
+    names[0] |= {axis: axis for axis in present(tail)}
+    over: Axes = ()
+    if a.layout[-1] is not None and w.layout[-1] is not None:
+        names[1][w.layout[-1]] = a.layout[-1]
+        over = (a.layout[-1],)
+    layout = (*lead, *tail[:-1])
+    instruction = core.Contract(renamed(a.value, names[0]), renamed(w.value, names[1]), over)
+    return Lowered(_value(v, instruction, present(layout)), layout)
+
+
+def _scale(v: Any, op: ops.Scale) -> Lowered:
+    layout, (w, a) = _together(lowered(op.w), lowered(op.a))
+    return Lowered(_value(v, core.Contract(a, w, ()), present(layout)), layout)
+
+
+def _add(v: Any, op: ops.Add) -> Lowered:
+    layout, terms = _together(*map(lowered, op.terms))
+    return Lowered(_value(v, core.Add(tuple(terms)), present(layout)), layout)
+
+
+def _sum(v: Any, op: ops.Sum) -> Lowered:
+    x = lowered(op.x)
+    over = present(tuple(x.layout[a] for a in op.axes))
+    layout = tuple(axis for a, axis in enumerate(x.layout) if a not in op.axes)
+    if not over:
+        return Lowered(x.value, layout)
+    instruction = core.Contract(None, x.value, over, op.normalised)
+    return Lowered(_value(v, instruction, present(layout)), layout)
+
+
+def _stack(v: Any, op: ops.Stack) -> Lowered:
+    layout, terms = _together(*map(lowered, op.terms))
+    axis = Axis(len(terms)) if len(terms) > 1 else None
+    layout = (*layout[: op.axis], axis, *layout[op.axis :])
+    if axis is None:
+        return Lowered(terms[0], layout)
+    return Lowered(_value(v, core.Stack(tuple(terms), axis), present(layout)), layout)
+
+
+def _index(v: Any, op: ops.Index) -> Lowered:
+    x = lowered(op.x)
+    layout, taken = parts_of(op.index, x.layout, op.x.shape)
+    return Lowered(_taken(v, x.value, taken), layout)
+
+
+def _reshape(v: Any, op: ops.Reshape) -> Lowered:
+    x = lowered(op.x)
+    layout, taken = regrouped(x.layout, v.shape)
+    return Lowered(_taken(v, x.value, taken), layout)
+
+
+def _taken(v: Any, value: core.Value, taken: Iterable[tuple[Axes, list[np.ndarray], Axes]]) -> core.Value:
+    """The value at given places, one Take after the other."""
+    for axes, places, new in taken:
+        left = union((a for a in value.axes if a not in axes), new)
+        instruction = core.Take(value, axes, tuple(map(core.Places.of, places)), new)
+        value = core.Value(instruction, left, value.dim, v)
+    return value
+
+
+def _transpose(v: Any, op: ops.Transpose) -> Lowered:
+    x = lowered(op.x)
+    return Lowered(x.value, tuple(x.layout[a] for a in op.axes))
+
+
+RULES: dict[type[ops.Op], Callable[[Any, Any], Lowered]] = {
+    ops.Initial: _initial,
+    ops.Data: _data,
+    ops.Ones: _ones,
+    ops.Constant: _constant,
+    ops.MatMul: _matmul,
+    ops.Map: _map,
+    ops.Dot: _dot,
+    ops.Average: _average,
+    ops.Apply: _apply,
+    ops.Rotary: _rotary,
+    ops.Mix: _mix,
+    ops.Scale: _scale,
+    ops.Add: _add,
+    ops.Sum: _sum,
+    ops.Stack: _stack,
+    ops.Index: _index,
+    ops.Reshape: _reshape,
+    ops.Transpose: _transpose,
+}
