@@ -1,6 +1,6 @@
 """limitlaw: the exact law of a neural network's activations at initialisation, at width n and as n → ∞."""
 
-from limitlaw.engines.dense import simulate
+from limitlaw.engines.dense.simulate import simulate
 from limitlaw.engines.finite import finite, finite_samples
 from limitlaw.engines.limit import average_law, kernel, limit
 from limitlaw.laws import (
@@ -22,7 +22,7 @@ from limitlaw.nn.feedforward import dense, mlp
 from limitlaw.nn.norms import layernorm, rmsnorm
 from limitlaw.nn.recurrent import gru, lstm, rnn
 from limitlaw.presets import attention_law
-from limitlaw.language.check import check
+from limitlaw.core.check import check
 from limitlaw.language.functions import (
     apply,
     average,

@@ -12,7 +12,8 @@ import numpy as np
 from numpy_jax import by_numpy, keys
 
 import limitlaw as ll
-from limitlaw.engines import dense, finite, limit
+from limitlaw.engines import finite, limit
+from limitlaw.engines.dense.simulate import evaluate
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import Limit
 from limitlaw.engines.plan import Plan
@@ -33,12 +34,14 @@ class DrawnBefore:
 
     def initial(self, value: Any) -> Any:
         """mean + L z with L Lᵀ = cov."""
-        eigenvalues, vectors = np.linalg.eigh(value.op.cov)
-        h = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ self.arrays[value]
-        return jnp.asarray(value.op.mean)[..., None] + h.reshape(*value.shape, -1)
+        h = value.source
+        eigenvalues, vectors = np.linalg.eigh(h.op.cov)
+        z = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ self.arrays[h]
+        return jnp.asarray(h.op.mean)[..., None] + z.reshape(*h.shape, -1)
 
-    def multiply(self, matrix: Any, x: Any) -> Any:
+    def multiply(self, family: Any, x: Any) -> Any:
         """W x by NumPy's own broadcasting."""
+        matrix = family.source
         scale = jnp.asarray(matrix.std)[..., None] / np.sqrt(x.shape[-1])
         return scale * jnp.matmul(self.arrays[matrix], x[..., None])[..., 0]
 
@@ -56,7 +59,7 @@ def defined(y: ll.Wide | ll.Scalars, width: int, draws: int, seed: int) -> np.nd
     shapes = weights_of([y], width)
 
     def one(*arrays: Any) -> Any:
-        return dense.evaluate((y,), width, DrawnBefore(dict(zip(shapes, arrays, strict=True))))[0][_first(y)]
+        return evaluate((y,), width, DrawnBefore(dict(zip(shapes, arrays, strict=True))))[0][_first(y)]
 
     batched = by_numpy(one)
     results = []

@@ -3,13 +3,13 @@
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.engines.dense import evaluate
+from limitlaw.engines.dense.simulate import evaluate
 from limitlaw.language.graph import ancestors, matrices_of
 from limitlaw.language.ops import Initial
 
 
 class GivenWeights:
-    """The protocol `engines.weights.Weights` for given arrays: (*shape, rows, cols) and (*shape, dim)."""
+    """The protocol `engines.dense.weights.Weights` for given arrays: (*shape, rows, cols) and (*shape, dim)."""
 
     def __init__(self, arrays):
         self.arrays = dict(arrays)
@@ -19,11 +19,11 @@ class GivenWeights:
 
     def initial(self, value):
         """The given coordinates of initial vectors."""
-        return jnp.asarray(self.arrays[value])
+        return jnp.asarray(self.arrays[value.source])
 
-    def multiply(self, matrix, x):
+    def multiply(self, family, x):
         """Σ_c W_rc x_c, with NumPy's own broadcasting of the batch axes."""
-        return jnp.asarray(np.einsum("...rc,...c->...r", self.arrays[matrix], np.asarray(x)))
+        return jnp.asarray(np.einsum("...rc,...c->...r", self.arrays[family.source], np.asarray(x)))
 
 
 def values_of(y):

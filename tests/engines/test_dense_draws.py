@@ -8,7 +8,7 @@ import pytest
 
 import limitlaw as ll
 from engines.given_weights import assert_close
-from limitlaw.engines import dense
+from limitlaw.engines.dense import simulate as dense
 
 KEY = jax.random.key(42)
 
@@ -48,7 +48,7 @@ def assert_standard_normal(z):
 @pytest.mark.parametrize("block", [2**18, 80, 24])
 @pytest.mark.parametrize("stored", [False, True])
 def test_entries_are_independent_normals_across_blocks(monkeypatch, block, stored):
-    monkeypatch.setattr("limitlaw.engines.weights.BLOCK", block)
+    monkeypatch.setattr("limitlaw.engines.dense.weights.BLOCK", block)
     M = ll.Matrix(1.0, (3,), rows=5, cols=7)
     W = drawn_entries(M, 20_000, stored=stored)
     assert_standard_normal(math.sqrt(7) * W.reshape(len(W), -1))
@@ -137,7 +137,7 @@ NETWORK = ll.attention(ll.relu(ll.matrices(4) @ ll.initial()), heads=2)
 def test_draw_i_depends_only_on_the_key_and_i():
     y = NETWORK
     draws = {m: np.asarray(ll.simulate(y, width=32, samples=m, key=KEY)) for m in (1, 7, 1000)}
-    batch, _ = dense._compiled((y,), 32, None)
+    batch, _ = dense.compiled((y.core,), 32, None)
     assert 7 < batch < 500  # so that the thousand take several batches, the last one not full
     assert 1000 % batch
     for m, result in draws.items():

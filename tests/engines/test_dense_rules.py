@@ -9,8 +9,9 @@ import pytest
 
 import limitlaw as ll
 from engines.given_weights import GivenWeights, assert_close, plain_softmax, random_weights, run
-from limitlaw.engines.family import Meeting
-from limitlaw.engines.weights import DrawnWeights
+from limitlaw.engines.dense.family import Meeting
+from limitlaw.engines.dense.weights import DrawnWeights
+from limitlaw.language.lower import family as family_of
 
 WIDTH = 6
 
@@ -28,7 +29,7 @@ def test_drawn_initial_vectors_are_mean_plus_a_root_of_cov():
     """With zero covariance the mean is exact; the law for other covariances is tested in test_dense_draws.py."""
     mean = np.array([[1.0], [2.0]])
     h = ll.initial((2, 3), mean=mean, cov=np.zeros((6, 6)))
-    weights = DrawnWeights(jax.random.key(0), WIDTH, {h: 0}, frozenset())
+    weights = DrawnWeights(jax.random.key(0), WIDTH, {h.core.value: 0}, frozenset())
     assert_close(run(h, WIDTH, weights), np.broadcast_to(mean[..., None], (2, 3, WIDTH)), 0)
 
 
@@ -113,26 +114,27 @@ def test_a_meeting_brings_broadcasting_to_m_matrices_times_k_vectors(family, bat
 @pytest.mark.parametrize("pattern", [((5, 1), (2,)), ((3, 1, 2), (3, 4, 1))])
 def test_drawn_matrices_meet_vectors_by_broadcasting(monkeypatch, pattern, block):
     """Streamed and stored products, in one block, in groups of matrices and in bands of rows, are those of one W."""
-    monkeypatch.setattr("limitlaw.engines.weights.BLOCK", block)
+    monkeypatch.setattr("limitlaw.engines.dense.weights.BLOCK", block)
     family, batch = pattern
     rng = np.random.default_rng(1)
     rows, cols = 4, 5
     M = ll.Matrix(rng.uniform(0.5, 2.0, family), family, rows=rows, cols=cols)
     x = rng.standard_normal((*batch, cols))
+    W = family_of(M)
     basis = np.eye(cols).reshape(cols, *(1,) * len(family), cols)
 
     @jax.jit
     def multiply(key, x):
-        stored = DrawnWeights(key, WIDTH, {M: 0}, frozenset({M}))
-        streamed = DrawnWeights(key, WIDTH, {M: 0}, frozenset())
-        return stored.multiply(M, jnp.asarray(basis)), stored.multiply(M, x), streamed.multiply(M, x)
+        stored = DrawnWeights(key, WIDTH, {W: 0}, frozenset({W}))
+        streamed = DrawnWeights(key, WIDTH, {W: 0}, frozenset())
+        return stored.multiply(W, jnp.asarray(basis)), stored.multiply(W, x), streamed.multiply(W, x)
 
     columns, *results = multiply(jax.random.key(3), jnp.asarray(x))
-    W = np.moveaxis(np.asarray(columns), 0, -1)
-    assert W.shape == (*family, rows, cols)
-    assert len(np.unique(W)) == W.size  # no number is used twice
+    drawn = np.moveaxis(np.asarray(columns), 0, -1)
+    assert drawn.shape == (*family, rows, cols)
+    assert len(np.unique(drawn)) == drawn.size  # no number is used twice
     for result in results:
-        assert_close(result, products(W, x))
+        assert_close(result, products(drawn, x))
 
 
 # --- Nonlin, averages, dot products ---------------------------------------------------------------------------------

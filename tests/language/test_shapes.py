@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.engines.dense import evaluate
+from limitlaw.engines.dense.simulate import evaluate
 from limitlaw.language.graph import ancestors
 from limitlaw.language.values import Scalars, Wide
 
@@ -136,12 +136,14 @@ def test_shape_and_space(name):
 class ZeroWeights:
     """Weights for the dense engine of which only the shapes matter."""
 
-    def initial(self, value):
+    def initial(self, leaf):
         """Zeros for an initial vector."""
+        value = leaf.source
         return jnp.zeros((*value.shape, value.dim.at(WIDTH)))
 
-    def multiply(self, matrix, vectors):
+    def multiply(self, family, vectors):
         """Zeros for W x."""
+        matrix = family.source
         return jnp.zeros((*np.broadcast_shapes(matrix.shape, vectors.shape[:-1]), matrix.rows.at(WIDTH)))
 
 

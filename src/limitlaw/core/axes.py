@@ -37,6 +37,11 @@ def shape(layout: Layout) -> tuple[Size, ...]:
     return tuple(1 if axis is None else axis.size for axis in layout)
 
 
+def finite_shape(layout: Layout) -> tuple[int, ...]:
+    """The same as integers; no axis may be infinite."""
+    return tuple(1 if axis is None else int(axis.size) for axis in layout)
+
+
 def present(layout: Layout) -> Axes:
     """The axes of a layout."""
     return tuple(axis for axis in layout if axis is not None)

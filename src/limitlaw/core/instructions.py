@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from limitlaw.core.axes import Axes, Axis, Layout
+from limitlaw.core.axes import Axes, Axis, Layout, present
 from limitlaw.core.space import Dim
 from limitlaw.nonlinearities import Nonlinearity
 
@@ -25,17 +25,21 @@ class Number:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Family:
-    """Independent random matrices, rows × cols, one for each entry of `axes`: entries i.i.d. N(0, std²/cols).
+    """Independent random matrices, rows × cols, one for each entry of `layout`: entries i.i.d. N(0, std²/cols).
 
-    A vector that has an axis of the family meets, at each entry, a matrix of its own. `std` is laid out by `order`.
+    A vector that has an axis of the family meets, at each entry, a matrix of its own. `std` broadcasts to `layout`.
     """
 
-    axes: Axes
+    layout: Layout
     std: Number
-    order: Layout
     rows: Dim
     cols: Dim
     source: Any = None
+
+    @property
+    def axes(self) -> Axes:
+        """Along which there are different matrices."""
+        return present(self.layout)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.core.axes import Axes, Axis, Layout, present, sizes, union
+from limitlaw.core.axes import Axes, Axis, Layout, sizes, union
 
 SMALL = 512  # products up to which one fused loop beats a call of a matrix product
 
@@ -156,8 +156,10 @@ def _product(a: Labelled, w: Labelled, over: Axes) -> Labelled:
     return Labelled(array, left)
 
 
-def labelled(array: Any, order: Layout) -> Labelled:
-    """An array laid out by `order`, size 1 at None, hidden axes behind."""
+def labelled(array: Any, order: Layout, hidden: int = 0) -> Labelled:
+    """An array that broadcasts to `order`, with hidden axes behind; it is constant where its size is 1."""
     array = jnp.asarray(array)
-    shape = [int(axis.size) for axis in present(order)]
-    return Labelled(array.reshape(*shape, *array.shape[len(order) :]), present(order))
+    shape = array.shape[: array.ndim - hidden]
+    tail = order[len(order) - len(shape) :]
+    axes = tuple(axis for axis, size in zip(tail, shape, strict=True) if axis is not None and size == axis.size)
+    return Labelled(array.reshape(*sizes(axes), *array.shape[len(shape) :]), axes)

@@ -1,15 +1,36 @@
 """A core program: its values in order, its slots for numbers, and its structure, which programs with other numbers share."""
 
+import abc
 import dataclasses
 import functools
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from limitlaw.arguments import is_traced
-from limitlaw.core.axes import Axis
+from limitlaw.core.axes import Axis, Layout
 from limitlaw.core.instructions import Block, Family, Instruction, MatMul, Number, Repeat, Value
+
+
+class Output(NamedTuple):
+    """A value, and the order in which a user sees its axes."""
+
+    value: Value
+    layout: Layout
+
+
+class Written(abc.ABC):
+    """What a user wrote."""
+
+    @property
+    @abc.abstractmethod
+    def core(self) -> Output:
+        """It, as engines read it."""
+
+    @abc.abstractmethod
+    def names(self, *others: "Written") -> Callable[[Any], str]:
+        """What the printed program of this and others calls its values and matrices."""
 
 
 def ancestors(outputs: Iterable[Value]) -> list[Value]:
@@ -47,6 +68,12 @@ class Program:
         """The programs of the blocks that are repeated."""
         repeats = (v.instruction for v in self.values if isinstance(v.instruction, Repeat))
         return {r.block: Program((r.block.result,)) for r in repeats}
+
+    @functools.cached_property
+    def every_block(self) -> list["Program"]:
+        """Those, and the programs of the blocks inside them."""
+        found = list(self.blocks.values())
+        return found + [inner for block in found for inner in block.every_block]
 
     @functools.cached_property
     def _encoded(self) -> tuple[Hashable, list[Number]]:
@@ -117,4 +144,4 @@ class _Encoder:
 
 
 def _fields(family: Family) -> Sequence[Any]:
-    return (family.axes, family.std, family.order, family.rows, family.cols)
+    return (family.layout, family.std, family.rows, family.cols)

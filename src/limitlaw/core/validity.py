@@ -40,9 +40,18 @@ def _fits(number: core.Number, order: Layout, hidden: int = 0) -> Claim:
     return shape[: len(shape) - hidden] == sizes, "given numbers have the shape of their layout"
 
 
+def _broadcasts(number: core.Number, layout: Layout) -> Claim:
+    sizes = tuple(1 if a is None else a.size for a in layout)
+    shape = np.shape(number.array)
+    tail = sizes[len(sizes) - len(shape) :]
+    fits = len(shape) <= len(sizes) and all(a in (1, b) for a, b in zip(shape, tail, strict=True))
+    return fits, "given numbers broadcast to their layout"
+
+
 def _initial(value: Value, op: core.Initial) -> Iterable[Claim]:
     yield _is(value, True)
     yield _has(value, present(op.order))
+    yield _broadcasts(op.mean, op.order)
     count = int(np.prod([a.size for a in present(op.order)], dtype=int))
     yield np.shape(op.cov.array) == (count, count), "cov is over the flattened batch"
 
@@ -68,7 +77,7 @@ def _matmul(value: Value, op: core.MatMul) -> Iterable[Claim]:
     yield value.dim == op.family.rows, "it lives in the rows of the matrix"
     yield op.x.dim == op.family.cols, "the matrix has as many columns as its vectors coordinates"
     yield _has(value, op.family.axes, op.x.axes)
-    yield set(present(op.family.order)) <= set(op.family.axes), "std is laid out by axes of the family"
+    yield _broadcasts(op.family.std, op.family.layout)
 
 
 def _map(value: Value, op: core.Map) -> Iterable[Claim]:

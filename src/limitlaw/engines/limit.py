@@ -28,7 +28,7 @@ from limitlaw.laws.psi import average_of
 from limitlaw.laws.tracing import NEEDS_NUMBERS
 from limitlaw.nonlinearities import Nonlinearity, looked_at
 from limitlaw.language import ops
-from limitlaw.language.check import check
+from limitlaw.core.check import check
 from limitlaw.language.functions import dot
 from limitlaw.language.shapes import finite_shape, is_infinite
 from limitlaw.language.values import Scalars, Wide, coordinatewise

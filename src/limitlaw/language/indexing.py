@@ -14,7 +14,7 @@ Taken = tuple[Axes, list[np.ndarray], Axes]  # axes that are read, their places 
 def parts_of(index: tuple[Any, ...], layout: Layout, shape: Shape) -> tuple[Layout, list[Taken]]:
     """x[index]: its layout, and what is taken of x. Whole slices and new axes take nothing."""
     parts = _expanded(index, len(layout))
-    advanced = any(isinstance(p, np.ndarray) for p in parts)
+    advanced = any(isinstance(p, np.ndarray | bool) for p in parts)
     result: list[Any] = []
     taken: list[Taken] = []
     at: list[int] = []  # where, in the result, arrays (and entries beside arrays) stand
@@ -23,6 +23,10 @@ def parts_of(index: tuple[Any, ...], layout: Layout, shape: Shape) -> tuple[Layo
     for part in parts:
         if part is None:
             result.append(None)
+            continue
+        if isinstance(part, bool):  # an array of places that reads no axis
+            at.append(len(result))
+            arrays.append((None, np.zeros(int(part), int)))
             continue
         axis, size = layout[source], shape[source]
         source += 1
@@ -61,7 +65,7 @@ def _sliced(axis: Axis | None, size: Any, part: slice, taken: list[Taken]) -> Ax
     if size != math.inf and len(places) == size and (np.diff(places) == 1).all():
         return axis
     if len(places) == 1:
-        taken.append(((axis,), [places[0]], ()))
+        taken.append(((axis,), [places.reshape(())], ()))
         return None
     new = Axis(len(places))
     taken.append(((axis,), [places], (new,)))
@@ -79,7 +83,7 @@ def _gathered(arrays: list[tuple[Axis | None, np.ndarray]], taken: list[Taken]) 
         if axis is not None:
             axes.append(axis)
             whole = np.broadcast_to(array, shape).reshape(sizes)
-            places.append(whole if axis.size == math.inf else whole % int(axis.size))
+            places.append(whole if axis.size == math.inf else np.asarray(whole % int(axis.size)))
     kept = tuple(a for a in new if a is not None)
     if axes or kept:
         taken.append((tuple(axes), places, kept))

@@ -7,7 +7,7 @@ others are renamed. No axis names two positions, so that w + wᵀ and x[:, None]
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from limitlaw.arguments import is_traced
 from limitlaw.core import instructions as core
 from limitlaw.core.axes import Axes, Axis, Layout, present, union
 from limitlaw.core.instructions import Family, Number
+from limitlaw.core.program import Output
 from limitlaw.language import ops
 from limitlaw.language.graph import ancestors
 from limitlaw.language.indexing import parts_of, regrouped
@@ -24,14 +25,7 @@ from limitlaw.language.shapes import Shape
 Names = dict[Axis, Axis]
 
 
-class Lowered(NamedTuple):
-    """A core value, and the order in which the user sees its axes."""
-
-    value: core.Value
-    layout: Layout
-
-
-def lowered(value: Value) -> Lowered:
+def lowered(value: Value) -> Output:
     """`value` in the core language, made once; any depth."""
     found = getattr(value, "_lowered", None)
     if found is None:
@@ -45,13 +39,8 @@ def lowered(value: Value) -> Lowered:
 def family(matrix: Matrix) -> Family:
     """The family of a matrix of the language, made once."""
     if not hasattr(matrix, "_family"):
-        layout = new_axes(matrix.shape)
-        std = np.asarray(matrix.std) if not is_traced(matrix.std) else matrix.std
-        order = _aligned(layout, std.shape)
-        matrix._family = Family(  # type: ignore[attr-defined]
-            present(layout), Number(std), order, matrix.rows, matrix.cols, matrix
-        )
-        matrix._layout = layout  # type: ignore[attr-defined]
+        made = Family(new_axes(matrix.shape), Number(matrix.std), matrix.rows, matrix.cols, matrix)
+        matrix._family = made  # type: ignore[attr-defined]
     return matrix._family  # type: ignore[attr-defined]
 
 
@@ -99,7 +88,7 @@ def renamed(value: core.Value, names: Names) -> core.Value:
     return core.Value(instruction, axes, value.dim, value.source)
 
 
-def _together(*operands: Lowered, taken: Iterable[Axis] = ()) -> tuple[Layout, list[core.Value]]:
+def _together(*operands: Output, taken: Iterable[Axis] = ()) -> tuple[Layout, list[core.Value]]:
     """Operands that broadcast, under common names."""
     layout, names = met(*(x.layout for x in operands), taken=taken)
     return layout, [renamed(x.value, n) for x, n in zip(operands, names, strict=True)]
@@ -112,44 +101,44 @@ def _value(source: Any, instruction: core.Instruction, axes: Axes) -> core.Value
 # --- leaves ---------------------------------------------------------------------------------------------------------
 
 
-def _initial(v: Any, op: ops.Initial) -> Lowered:
+def _initial(v: Any, op: ops.Initial) -> Output:
     layout = new_axes(v.shape)
     centred = not is_traced(op.mean) and not np.any(op.mean)
     diagonal = isinstance(op.cov, np.ndarray) and np.array_equal(op.cov, np.diag(np.diag(op.cov)))
     instruction = core.Initial(Number(op.mean), Number(op.cov), layout, centred, diagonal)
-    return Lowered(_value(v, instruction, present(layout)), layout)
+    return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _data(v: Any, op: ops.Data) -> Lowered:
+def _data(v: Any, op: ops.Data) -> Output:
     layout = new_axes(v.shape)
-    return Lowered(_value(v, core.Data(Number(op.X), layout), present(layout)), layout)
+    return Output(_value(v, core.Data(Number(op.X), layout), present(layout)), layout)
 
 
-def _ones(v: Any, op: ops.Ones) -> Lowered:
-    return Lowered(_value(v, core.Ones(), ()), ())
+def _ones(v: Any, op: ops.Ones) -> Output:
+    return Output(_value(v, core.Ones(), ()), ())
 
 
-def _constant(v: Any, op: ops.Constant) -> Lowered:
+def _constant(v: Any, op: ops.Constant) -> Output:
     layout = new_axes(v.shape)
-    return Lowered(_value(v, core.Constant(Number(op.value), layout), present(layout)), layout)
+    return Output(_value(v, core.Constant(Number(op.value), layout), present(layout)), layout)
 
 
 # --- Netsor with dot products ---------------------------------------------------------------------------------------
 
 
-def _matmul(v: Any, op: ops.MatMul) -> Lowered:
+def _matmul(v: Any, op: ops.MatMul) -> Output:
     W = family(op.matrix)
     x = lowered(op.x)
-    layout, (_, names) = met(op.matrix._layout, x.layout)  # type: ignore[attr-defined]
-    return Lowered(_value(v, core.MatMul(W, renamed(x.value, names)), present(layout)), layout)
+    layout, (_, names) = met(W.layout, x.layout)
+    return Output(_value(v, core.MatMul(W, renamed(x.value, names)), present(layout)), layout)
 
 
-def _map(v: Any, op: ops.Map) -> Lowered:
+def _map(v: Any, op: ops.Map) -> Output:
     layout, args = _together(*map(lowered, op.args))
-    return Lowered(_value(v, core.Map(op.phi, tuple(args)), present(layout)), layout)
+    return Output(_value(v, core.Map(op.phi, tuple(args)), present(layout)), layout)
 
 
-def _dot(v: Any, op: ops.Dot) -> Lowered:
+def _dot(v: Any, op: ops.Dot) -> Output:
     (q, q_positions), (k, k_positions) = (_unrotated(f) for f in (op.q, op.k))
     lead, names = met(q.layout[:-1], k.layout[:-1], taken=present((*q.layout[-1:], *k.layout[-1:])))
     last: list[Axis | None] = list(q.layout[-1:])
@@ -168,17 +157,17 @@ def _dot(v: Any, op: ops.Dot) -> Lowered:
         base = next(f.op.base for f in (op.q, op.k) if isinstance(f.op, ops.Rotary))
         rotation = _rotation(base, (q, k), (q_positions, k_positions), names)
     instruction = core.Dot(factors[0], factors[1], op.scaling, op.dim, *rotation)
-    return Lowered(_value(v, instruction, present(layout)), layout)
+    return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _unrotated(factor: Any) -> tuple[Lowered, Any]:
+def _unrotated(factor: Any) -> tuple[Output, Any]:
     """A factor of a dot product, and the positions by which it is rotated."""
     if isinstance(factor.op, ops.Rotary):
         return lowered(factor.op.w), factor.op.positions
     return lowered(factor), None
 
 
-def _rotation(base: float, factors: Sequence[Lowered], positions: Sequence[Any], names: Sequence[Names]) -> Any:
+def _rotation(base: float, factors: Sequence[Output], positions: Sequence[Any], names: Sequence[Names]) -> Any:
     numbers, orders = [], []
     for x, given, called in zip(factors, positions, names, strict=True):
         array = np.zeros(()) if given is None else given
@@ -188,13 +177,13 @@ def _rotation(base: float, factors: Sequence[Lowered], positions: Sequence[Any],
     return base, tuple(numbers), tuple(orders)
 
 
-def _average(v: Any, op: ops.Average) -> Lowered:
+def _average(v: Any, op: ops.Average) -> Output:
     w = lowered(op.w)
     ones = core.Value(core.Ones(), (), op.dim)
-    return Lowered(_value(v, core.Dot(w.value, ones, "linear", op.dim), w.value.axes), w.layout)
+    return Output(_value(v, core.Dot(w.value, ones, "linear", op.dim), w.value.axes), w.layout)
 
 
-def _apply(v: Any, op: ops.Apply) -> Lowered:
+def _apply(v: Any, op: ops.Apply) -> Output:
     args = [lowered(a) for a in op.args]
     if op.core is None:
         layout = new_axes(v.shape)
@@ -205,17 +194,17 @@ def _apply(v: Any, op: ops.Apply) -> Lowered:
         layouts = [tuple(None if x is None else n[x] for x in a.layout) for a, n in zip(args, names, strict=True)]
     known = (op.core, op.name, op.structure, op.pseudo_lipschitz)
     instruction = core.Apply(op.f, tuple(values), tuple(layouts), layout, *known)
-    return Lowered(_value(v, instruction, present(layout)), layout)
+    return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _rotary(v: Any, op: ops.Rotary) -> Lowered:
+def _rotary(v: Any, op: ops.Rotary) -> Output:
     return lowered(op.w)  # the rotation belongs to the dot product
 
 
 # --- linear ---------------------------------------------------------------------------------------------------------
 
 
-def _mix(v: Any, op: ops.Mix) -> Lowered:
+def _mix(v: Any, op: ops.Mix) -> Output:
     a, w = lowered(op.a), lowered(op.w)
     tail = a.layout[-2:] if len(a.layout) > 1 else a.layout
     lead, names = met(a.layout[: -len(tail)], w.layout[:-1], taken=present(tail))
@@ -226,48 +215,48 @@ def _mix(v: Any, op: ops.Mix) -> Lowered:
         over = (a.layout[-1],)
     layout = (*lead, *tail[:-1])
     instruction = core.Contract(renamed(a.value, names[0]), renamed(w.value, names[1]), over)
-    return Lowered(_value(v, instruction, present(layout)), layout)
+    return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _scale(v: Any, op: ops.Scale) -> Lowered:
+def _scale(v: Any, op: ops.Scale) -> Output:
     layout, (w, a) = _together(lowered(op.w), lowered(op.a))
-    return Lowered(_value(v, core.Contract(a, w, ()), present(layout)), layout)
+    return Output(_value(v, core.Contract(a, w, ()), present(layout)), layout)
 
 
-def _add(v: Any, op: ops.Add) -> Lowered:
+def _add(v: Any, op: ops.Add) -> Output:
     layout, terms = _together(*map(lowered, op.terms))
-    return Lowered(_value(v, core.Add(tuple(terms)), present(layout)), layout)
+    return Output(_value(v, core.Add(tuple(terms)), present(layout)), layout)
 
 
-def _sum(v: Any, op: ops.Sum) -> Lowered:
+def _sum(v: Any, op: ops.Sum) -> Output:
     x = lowered(op.x)
     over = present(tuple(x.layout[a] for a in op.axes))
     layout = tuple(axis for a, axis in enumerate(x.layout) if a not in op.axes)
     if not over:
-        return Lowered(x.value, layout)
+        return Output(x.value, layout)
     instruction = core.Contract(None, x.value, over, op.normalised)
-    return Lowered(_value(v, instruction, present(layout)), layout)
+    return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _stack(v: Any, op: ops.Stack) -> Lowered:
+def _stack(v: Any, op: ops.Stack) -> Output:
     layout, terms = _together(*map(lowered, op.terms))
     axis = Axis(len(terms)) if len(terms) > 1 else None
     layout = (*layout[: op.axis], axis, *layout[op.axis :])
     if axis is None:
-        return Lowered(terms[0], layout)
-    return Lowered(_value(v, core.Stack(tuple(terms), axis), present(layout)), layout)
+        return Output(terms[0], layout)
+    return Output(_value(v, core.Stack(tuple(terms), axis), present(layout)), layout)
 
 
-def _index(v: Any, op: ops.Index) -> Lowered:
+def _index(v: Any, op: ops.Index) -> Output:
     x = lowered(op.x)
     layout, taken = parts_of(op.index, x.layout, op.x.shape)
-    return Lowered(_taken(v, x.value, taken), layout)
+    return Output(_taken(v, x.value, taken), layout)
 
 
-def _reshape(v: Any, op: ops.Reshape) -> Lowered:
+def _reshape(v: Any, op: ops.Reshape) -> Output:
     x = lowered(op.x)
     layout, taken = regrouped(x.layout, v.shape)
-    return Lowered(_taken(v, x.value, taken), layout)
+    return Output(_taken(v, x.value, taken), layout)
 
 
 def _taken(v: Any, value: core.Value, taken: Iterable[tuple[Axes, list[np.ndarray], Axes]]) -> core.Value:
@@ -279,12 +268,12 @@ def _taken(v: Any, value: core.Value, taken: Iterable[tuple[Axes, list[np.ndarra
     return value
 
 
-def _transpose(v: Any, op: ops.Transpose) -> Lowered:
+def _transpose(v: Any, op: ops.Transpose) -> Output:
     x = lowered(op.x)
-    return Lowered(x.value, tuple(x.layout[a] for a in op.axes))
+    return Output(x.value, tuple(x.layout[a] for a in op.axes))
 
 
-RULES: dict[type[ops.Op], Callable[[Any, Any], Lowered]] = {
+RULES: dict[type[ops.Op], Callable[[Any, Any], Output]] = {
     ops.Initial: _initial,
     ops.Data: _data,
     ops.Ones: _ones,

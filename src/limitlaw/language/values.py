@@ -16,18 +16,33 @@ from limitlaw import nonlinearities
 from limitlaw.arguments import real_array
 from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.language import ops, shapes
+from limitlaw.language.lower import lowered
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape
+from limitlaw.core.program import Output, Written
 from limitlaw.core.space import Dim
 
 This = TypeVar("This", bound="Indexable")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Indexable(Value):
+class Indexable(Value, Written):
     """What vectors and numbers have in common: NumPy's operations that only move or add up batch entries."""
 
     __array_ufunc__ = None  # `array * w` is ours, not NumPy's loop over the entries of the array
+
+    @property
+    def core(self) -> Output:
+        """The value as engines read it."""
+        if isinstance(self.op, ops.Rotary):
+            raise TypeError("y is rotary(w), which may only enter a dot: ask for w, or for the dot product")
+        return lowered(self)
+
+    def names(self, *others: Any) -> Callable[[Any], str]:
+        """What the printed program of these values calls its values and matrices."""
+        from limitlaw.language.printing import Names  # printing reads values, so it is imported late
+
+        return Names((self, *others)).__getitem__
 
     def _made(self: This, op: ops.Op, shape: Shape) -> This:
         if isinstance(self.op, ops.Rotary):

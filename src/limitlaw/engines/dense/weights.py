@@ -11,11 +11,12 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from limitlaw.arguments import is_traced
-from limitlaw.engines.family import Meeting
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.axes import finite_shape
+from limitlaw.core.instructions import Family, Initial, Number, Repeat, Value
+from limitlaw.core.program import Program
+from limitlaw.engines.dense.family import Meeting
 from limitlaw.numerics.normals import normal, normal_pairs
-from limitlaw.language.ops import Initial, Matrix, Value
-from limitlaw.language.shapes import finite_shape
-from limitlaw.language.values import Wide
 
 BLOCK = 2**18  # matrix entries drawn at a time, 2 MiB: they stay in the cache until they are used
 
@@ -23,54 +24,86 @@ BLOCK = 2**18  # matrix entries drawn at a time, 2 MiB: they stay in the cache u
 Halves = tuple[Float[Array, "m rows left"], Float[Array, "m rows right"]]
 
 
+Leaf = Value | Family
+
+
 @runtime_checkable
 class Weights(Protocol):
     """Initial vectors, and products with matrices."""
 
-    def initial(self, value: Wide) -> Float[Array, "*batch dim"]:
-        """The coordinates of initial vectors."""
+    def initial(self, value: Value) -> Float[Array, "*batch dim"]:
+        """The coordinates of initial vectors, laid out by the order of their instruction."""
 
-    def multiply(self, matrix: Matrix, x: Float[Array, "*vectors cols"]) -> Float[Array, "*batch rows"]:
-        """W x."""
+    def multiply(self, family: Family, x: Float[Array, "*vectors cols"]) -> Float[Array, "*batch rows"]:
+        """W x, for vectors whose last batch axes broadcast to the layout of the family."""
+
+
+def numbered(program: Program) -> dict[Leaf, int]:
+    """Only what is drawn has a number, so that asking for an intermediate value changes no draw."""
+    leaves: list[Leaf] = [v for v in program.values if isinstance(v.instruction, Initial)]
+    leaves += program.families
+    leaves += [v for v in program.values if isinstance(v.instruction, Repeat)]
+    return {leaf: i for i, leaf in enumerate(leaves)}
 
 
 class DrawnWeights:
-    """Random weights, a function of the key alone. Matrices used once are drawn block by block and not kept."""
+    """Random weights, a function of the key alone. Matrices used once are drawn block by block and not kept.
 
-    def __init__(self, key: Key[Array, ""], width: int, number: Mapping[Value | Matrix, int], kept: frozenset[Matrix]):
-        self._key, self._width, self._number = key, width, number
-        self._kept: dict[Matrix, Halves | None] = dict.fromkeys(kept)
+    `given`: what the slots of the program hold; those of covariances a root of it (`roots`).
+    """
 
-    def initial(self, value: Wide) -> Float[Array, "*batch dim"]:
+    def __init__(
+        self,
+        key: Key[Array, ""],
+        width: int,
+        number: Mapping[Leaf, int],
+        kept: frozenset[Family],
+        given: Mapping[Number, Any] | None = None,
+    ):
+        self._key, self._width, self._number, self._given = key, width, number, given
+        self._kept: dict[Family, Halves | None] = dict.fromkeys(kept)
+
+    def initial(self, value: Value) -> Float[Array, "*batch dim"]:
         """mean + L z with L Lᵀ = cov, for each coordinate."""
-        op: Any = value.op
-        assert isinstance(op, Initial)
-        z = normal(self._key_of(value), (len(op.cov), value.dim.at(self._width)))
-        h = (z * op.cov[0, 0] ** 0.5 if len(op.cov) == 1 else _root(op.cov) @ z).reshape(*value.shape, -1)
-        return jnp.asarray(op.mean)[..., None] + h
+        op: Any = value.instruction
+        assert value.dim is not None
+        L = jnp.asarray(_root(op.cov.array) if self._given is None else self._given[op.cov])
+        z = normal(self._key_of(value), (len(L), value.dim.at(self._width)))
+        h = z * L[0, 0] if len(L) == 1 else L @ z
+        return self._numbers(op.mean)[..., None] + h.reshape(*finite_shape(op.order), -1)
 
-    def multiply(self, matrix: Matrix, x: Float[Array, "*vectors cols"]) -> Float[Array, "*batch rows"]:
+    def multiply(self, family: Family, x: Float[Array, "*vectors cols"]) -> Float[Array, "*batch rows"]:
         """W x, entries of W i.i.d. N(0, std²/cols)."""
-        meeting = Meeting.of(finite_shape(matrix.shape), x.shape[:-1])
+        meeting = Meeting.of(finite_shape(family.layout), x.shape[:-1])
         vectors = meeting.gather(x)
-        if matrix in self._kept:
-            products = _product(self._matrix(matrix), vectors)
+        if family in self._kept:
+            products = _product(self._matrix(family), vectors)
         else:
-            products = self._blocks(matrix).products(vectors)
-        scale = jnp.asarray(matrix.std)[..., None] / math.sqrt(x.shape[-1])
+            products = self._blocks(family).products(vectors)
+        scale = self._numbers(family.std)[..., None] / math.sqrt(x.shape[-1])
         return scale * meeting.scatter(products)
 
-    def _matrix(self, matrix: Matrix) -> Halves:
-        halves = self._kept[matrix]
+    def of_turn(self, loop: Value, turn: Int[Array, ""]) -> "DrawnWeights":
+        """New weights in each turn."""
+        op: Any = loop.instruction
+        body = Program((op.block.result,))
+        key = jax.random.fold_in(self._key_of(loop), turn)
+        return DrawnWeights(key, self._width, numbered(body), Analysis(body).reused, self._given)
+
+    def _numbers(self, slot: Number) -> Float[Array, "..."]:
+        return jnp.asarray(slot.array if self._given is None else self._given[slot])
+
+    def _matrix(self, family: Family) -> Halves:
+        halves = self._kept[family]
         if halves is None:
-            halves = self._kept[matrix] = self._blocks(matrix).whole()
+            halves = self._kept[family] = self._blocks(family).whole()
         return halves
 
-    def _blocks(self, matrix: Matrix) -> "Blocks":
-        count = math.prod(finite_shape(matrix.shape))
-        return Blocks(self._key_of(matrix), count, matrix.rows.at(self._width), matrix.cols.at(self._width))
+    def _blocks(self, family: Family) -> "Blocks":
+        count = math.prod(finite_shape(family.layout))
+        return Blocks(self._key_of(family), count, family.rows.at(self._width), family.cols.at(self._width))
 
-    def _key_of(self, leaf: Value | Matrix) -> Key[Array, ""]:
+    def _key_of(self, leaf: Leaf) -> Key[Array, ""]:
         return jax.random.fold_in(self._key, self._number[leaf])
 
 
@@ -128,9 +161,21 @@ def _product(W: Halves, x: Float[Array, "m_or_1 k cols"]) -> Float[Array, "m k r
     return jnp.einsum("mrc,mkc->mkr", left, x[..., :columns]) + jnp.einsum("mrc,mkc->mkr", right, x[..., columns:])
 
 
+def roots(program: Program) -> dict[Number, Any]:
+    """What the slots hold, for drawing: a root of each covariance in place of it."""
+    found = dict(zip(program.numbers, program.arrays, strict=True))
+    for part in (program, *program.every_block):
+        for value in part.values:
+            if isinstance(value.instruction, Initial):
+                found[value.instruction.cov] = _root(value.instruction.cov.array)
+    return found
+
+
 def _root(cov: Any) -> Any:
     """L with L Lᵀ = cov, singular ones included."""
     if is_traced(cov):
         raise TypeError("simulate draws numbers: cov must be an array, not a value inside jax.grad or jax.jit")
+    if len(cov) == 1:
+        return np.asarray(cov) ** 0.5
     eigenvalues, vectors = np.linalg.eigh(cov)
     return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))

@@ -3,8 +3,7 @@
 import dataclasses
 import enum
 import textwrap
-
-from limitlaw.language.ops import Value
+from typing import Any
 
 
 class Verdict(enum.StrEnum):
@@ -19,12 +18,12 @@ class Verdict(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """The verdict of one rule: why, for which values, and a short label for results that it concerns."""
+    """The verdict of one rule: why, for which values that a user wrote, and a short label for results that it concerns."""
 
     rule: str
     verdict: Verdict
     why: str = ""
-    values: tuple[Value, ...] = ()
+    values: tuple[Any, ...] = ()
     label: str = ""
 
 

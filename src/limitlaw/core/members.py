@@ -1,0 +1,168 @@
+"""Which members of a family of matrices, or of a batch of initial vectors, the entries of a value depend on.
+
+A fused family makes queries, keys and values from one object: what counts for the theory is which *members* meet. So
+dependence is an array of booleans over the axes of a value and, last, the members. An axis that is missing makes no
+difference; None stands for no dependence at all. Along axes whose entries are all treated alike, two entries stand for
+all of them.
+"""
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.axes import Axes, Axis, union
+from limitlaw.core.instructions import Apply, Constant, Contract, Family, Initial, MatMul, Rename, Stack, Take, Value
+
+
+class Members(NamedTuple):
+    """`array[…, m]`: does the entry … depend on member m?"""
+
+    array: np.ndarray
+    axes: Axes
+
+    def along(self, axes: Axes) -> np.ndarray:
+        """Laid out along axes, of size 1 where it makes no difference."""
+        order = [self.axes.index(axis) for axis in axes if axis in self.axes]
+        array = self.array.transpose(*order, len(self.axes))
+        full = [array.shape[order.index(self.axes.index(a))] if a in self.axes else 1 for a in axes]
+        return array.reshape(*full, array.shape[-1])
+
+    def any_over(self, axes: Any) -> "Members":
+        """Whatever the entry along some axes."""
+        found = tuple(i for i, axis in enumerate(self.axes) if axis in axes)
+        return Members(self.array.any(axis=found), tuple(a for a in self.axes if a not in axes))
+
+    def meets(self, other: "Members | None", apart: Any = ()) -> bool:
+        """Do entries that stand at the same place, but for axes that are `apart`, have a member in common?"""
+        if other is None:
+            return False
+        first, second = self.any_over(apart), other.any_over(apart)
+        axes = union(first.axes, second.axes)
+        return bool((first.along(axes) & second.along(axes)).any())
+
+
+Found = Members | None
+
+
+class Dependence:
+    """Dependence of the values of a program."""
+
+    def __init__(self, facts: Analysis):
+        self.facts = facts
+
+    def size(self, axis: Axis) -> int:
+        """Two entries stand for any number where all are treated alike."""
+        return 2 if self.facts.is_symmetric(axis) else int(axis.size)
+
+    def own(self, source: Value) -> Members:
+        """Of W x: each entry was made by its member of W. Of initial vectors: each is itself."""
+        op = source.instruction
+        axes = op.family.axes if isinstance(op, MatMul) else source.axes
+        shape = [self.size(axis) for axis in axes]
+        count = math.prod(shape)
+        return Members(np.eye(count, dtype=bool).reshape(*shape, count), axes)
+
+    def on(self, value: Value, source: Family | Value, through_numbers: bool) -> Found:
+        """The members of `source` that each entry of a value depends on, counting numbers if so asked."""
+        sources = self.facts.products.get(source, []) if isinstance(source, Family) else [source]
+        leaves = {v: self.own(v) for v in sources if self.facts.position[v] <= self.facts.position[value]}
+        if not leaves:
+            return None
+        return self._carried(value, leaves, through_numbers, everything=True)
+
+    def spread(self, value: Value, leaves: Mapping[Value, Found]) -> Found:
+        """The dependence of some terms of `value`, carried to its entries by linear operations."""
+        return self._carried(value, leaves, through_numbers=False, everything=False)
+
+    def _carried(self, value: Value, leaves: Mapping[Value, Found], through_numbers: bool, everything: bool) -> Found:
+        """From leaves to `value`: through all instructions, or through linear ones only."""
+        first = min(self.facts.position[v] for v in leaves)
+        found: dict[Value, Found] = {}
+        for v in self._between(value, first, everything, leaves):
+            op = v.instruction
+            below = None
+            if (v.is_vector or through_numbers) and (everything or (op.linear and v not in leaves)):
+                below = self._inherited(v, found)
+            found[v] = _either([below, leaves.get(v)])
+        return found[value]
+
+    def _between(self, value: Value, first: int, everything: bool, leaves: Mapping[Value, Found]) -> list[Value]:
+        """What `value` depends on, from position `first` on, in order."""
+        position = self.facts.position
+        seen: set[Value] = set()
+        stack = [value]
+        while stack:
+            v = stack.pop()
+            if v in seen or position[v] < first:
+                continue
+            seen.add(v)
+            if everything or (v.instruction.linear and v not in leaves):
+                stack.extend(v.inputs)
+        return sorted(seen, key=position.__getitem__)
+
+    def _inherited(self, v: Value, found: Mapping[Value, Found]) -> Found:
+        """The members that each entry of a value inherits from what it reads."""
+        op: Any = v.instruction
+        match op:
+            case Contract():
+                return _either([_weighed(op, found.get(op.w)), _over(found.get(op.a) if op.a else None, op.over)])
+            case Take():
+                return _taken(op, found.get(op.x))
+            case Rename():
+                x = found.get(op.x)
+                return None if x is None else Members(x.array, tuple(map(op.name_of, x.axes)))
+            case Stack():
+                return self._stacked(op, [found.get(t) for t in op.terms])
+            case Apply():
+                return _over(_either([found.get(u) for u in op.args]), op.mixed)
+            case MatMul() | Initial():
+                return _either([found.get(u) for u in op.inputs])
+        return _either([found.get(u) for u in op.inputs])
+
+    def _stacked(self, op: Stack, terms: list[Found]) -> Found:
+        known = [t for t in terms if t is not None]
+        if not known:
+            return None
+        axes = union(*(t.axes for t in known))
+        arrays = [None if t is None else t.along(axes) for t in terms]
+        shape = np.broadcast_shapes(*(a.shape for a in arrays if a is not None))
+        full = [np.zeros(shape, bool) if a is None else np.broadcast_to(a, shape) for a in arrays]
+        return Members(np.stack(full), (op.axis, *axes))
+
+
+def _either(parts: list[Found]) -> Found:
+    known = [p for p in parts if p is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    axes = union(*(p.axes for p in known))
+    return Members(functools.reduce(np.logical_or, [p.along(axes) for p in known]), axes)
+
+
+def _over(part: Found, axes: Any) -> Found:
+    return None if part is None else part.any_over(axes)
+
+
+def _weighed(op: Contract, w: Found) -> Found:
+    """Σ a·w depends on each w with a ≠ 0, where a is given."""
+    if w is None or op.a is None or not isinstance(op.a.instruction, Constant):
+        return _over(w, op.over)
+    given = op.a.instruction
+    if not isinstance(given.value.array, np.ndarray):
+        return _over(w, op.over)
+    axes = tuple(axis for axis in given.order if axis is not None)
+    nonzero = Members((given.value.array != 0).reshape(*(int(a.size) for a in axes), 1), axes)
+    everything = union(w.axes, axes)
+    return Members(nonzero.along(everything) & w.along(everything), everything).any_over(op.over)
+
+
+def _taken(op: Take, x: Found) -> Found:
+    have = [] if x is None else [(a, p) for a, p in zip(op.axes, op.places, strict=True) if a in x.axes]
+    if x is None or not have:
+        return x
+    rest = tuple(axis for axis in x.axes if axis not in op.axes)
+    array = x.along((*(axis for axis, _ in have), *rest))
+    return Members(array[tuple(p.array for _, p in have)], (*op.new, *rest))

@@ -1,0 +1,155 @@
+"""One rule for each instruction: arrays with all coordinates, in a last, hidden axis."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from limitlaw.core import instructions as core
+from limitlaw.core.axes import union
+from limitlaw.core.instructions import Number, Value
+from limitlaw.core.labelled import Labelled, add, contract, elementwise, labelled, stack
+from limitlaw.core.program import Output, Program
+from limitlaw.engines.dense.weights import Weights
+from limitlaw.engines.engine import Draw, Rules
+
+
+class DenseDraw(Draw):
+    """One draw at width n = `width`: an array for each value, by these weights and initial vectors."""
+
+    def __init__(self, numbers: Mapping[Number, Any], width: int, weights: Weights):
+        super().__init__(numbers)
+        self.width, self.weights = width, weights
+
+    def at(self, output: Output) -> Any:
+        """The array of an output, laid out as the user wrote it."""
+        return self[output.value].whole(output.layout)
+
+
+def _initial(draw: DenseDraw, value: Value, op: core.Initial) -> Labelled:
+    return labelled(draw.weights.initial(value), op.order, hidden=1)
+
+
+def _data(draw: DenseDraw, value: Value, op: core.Data) -> Labelled:
+    return labelled(draw.numbers[op.X], op.order, hidden=1)
+
+
+def _ones(draw: DenseDraw, value: Value, op: core.Ones) -> Labelled:
+    assert value.dim is not None
+    return Labelled(jnp.ones(value.dim.at(draw.width)), ())
+
+
+def _constant(draw: DenseDraw, value: Value, op: core.Constant) -> Labelled:
+    return labelled(draw.numbers[op.value], op.order)
+
+
+def _matmul(draw: DenseDraw, value: Value, op: core.MatMul) -> Labelled:
+    """W x, the axes of the family last, where NumPy's broadcasting finds them."""
+    x, W = draw[op.x], op.family
+    others = tuple(axis for axis in x.axes if axis not in W.axes)
+    product = draw.weights.multiply(W, x.laid((*others, *W.layout)))
+    return labelled(product, (*others, *W.layout), hidden=1)
+
+
+def _map(draw: DenseDraw, value: Value, op: core.Map) -> Labelled:
+    return elementwise(op.phi, *(draw[a] for a in op.args))
+
+
+def _dot(draw: DenseDraw, value: Value, op: core.Dot) -> Labelled:
+    if isinstance(op.k.instruction, core.Ones) and op.scaling == "linear":
+        return draw[op.q].mapped(lambda w: w.mean(axis=-1))
+    q, k = draw[op.q], draw[op.k]
+    if op.base is not None:
+        q, k = (
+            rotated(x, labelled(draw.numbers[p], order), op.base)
+            for x, p, order in zip((q, k), op.positions, op.orders, strict=True)
+        )
+    D = op.dim.at(draw.width)
+    return inner(q, k).mapped(lambda p: p / (math.sqrt(D) if op.scaling == "sqrt" else D))
+
+
+def inner(q: Labelled, k: Labelled) -> Labelled:
+    """Σ_α q_α k_α over the hidden axis: entry by entry along common axes, for all pairs along others."""
+    axes = union(q.axes, k.axes)
+    if set(q.axes) == set(k.axes):
+        return Labelled((q.laid(axes) * k.laid(axes)).sum(axis=-1), axes)
+    letter = {axis: i for i, axis in enumerate(axes)}
+    last = len(axes)
+    left, right = ([*(letter[a] for a in x.axes), last] for x in (q, k))
+    return Labelled(jnp.einsum(q.array, left, k.array, right, list(range(last))), axes)
+
+
+def rotated(w: Labelled, positions: Labelled, base: float) -> Labelled:
+    """Coordinates m and m + D/2 turned by the angle position·base^{-2m/D}, m < D/2."""
+    D = w.array.shape[-1]
+    angle = positions.mapped(lambda p: p[..., None] * base ** (-2 * jnp.arange(D // 2) / D))
+    first, second = w.mapped(lambda x: x[..., : D // 2]), w.mapped(lambda x: x[..., D // 2 :])
+    here = elementwise(lambda x, y, a: x * jnp.cos(a) - y * jnp.sin(a), first, second, angle)
+    there = elementwise(lambda x, y, a: x * jnp.sin(a) + y * jnp.cos(a), first, second, angle)
+    return Labelled(jnp.concatenate([here.array, there.array], axis=-1), here.axes)
+
+
+def _apply(draw: DenseDraw, value: Value, op: core.Apply) -> Labelled:
+    arrays = [draw[p].whole(layout) for p, layout in zip(op.args, op.layouts, strict=True)]
+    return labelled(jnp.asarray(op.f(*arrays)), op.layout)
+
+
+def _contract(draw: DenseDraw, value: Value, op: core.Contract) -> Labelled:
+    return contract(None if op.a is None else draw[op.a], draw[op.w], op.over, op.normalised)
+
+
+def _add(draw: DenseDraw, value: Value, op: core.Add) -> Labelled:
+    return add([draw[t] for t in op.terms])
+
+
+def _take(draw: DenseDraw, value: Value, op: core.Take) -> Labelled:
+    return draw[op.x].take(op.axes, [p.array for p in op.places], op.new)
+
+
+def _rename(draw: DenseDraw, value: Value, op: core.Rename) -> Labelled:
+    return draw[op.x].rename(dict(zip(op.old, op.new, strict=True)))
+
+
+def _stack(draw: DenseDraw, value: Value, op: core.Stack) -> Labelled:
+    return stack([draw[t] for t in op.terms], op.axis)
+
+
+def _argument(draw: DenseDraw, value: Value, op: core.Argument) -> Labelled:
+    raise ValueError("a block is followed by `repeat` only")
+
+
+def _repeat(draw: DenseDraw, value: Value, op: core.Repeat) -> Labelled:
+    """One compiled loop: the coordinates of x pass from turn to turn, the weights are those of the turn."""
+    body = Program((op.block.result,))
+    weights: Any = draw.weights  # those that are drawn know about turns
+
+    def turn(x: Any, i: Any) -> tuple[Any, None]:
+        inside = DenseDraw(draw.numbers, draw.width, weights.of_turn(value, i))
+        inside.results[op.block.argument] = Labelled(x, value.axes)
+        inside.run(body)
+        return inside[op.block.result].with_axes(value.axes).array, None
+
+    last, _ = lax.scan(turn, draw[op.x].with_axes(value.axes).array, jnp.arange(op.times))
+    return Labelled(last, value.axes)
+
+
+RULES: Rules = {
+    core.Initial: _initial,
+    core.Data: _data,
+    core.Ones: _ones,
+    core.Constant: _constant,
+    core.MatMul: _matmul,
+    core.Map: _map,
+    core.Dot: _dot,
+    core.Apply: _apply,
+    core.Contract: _contract,
+    core.Add: _add,
+    core.Take: _take,
+    core.Rename: _rename,
+    core.Stack: _stack,
+    core.Argument: _argument,
+    core.Repeat: _repeat,
+}
+DenseDraw.rules = RULES

@@ -1,0 +1,96 @@
+"""`simulate`: draws of a program by its definition."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from limitlaw.arguments import as_key, positive_int, require_float64
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.axes import finite_shape, sizes
+from limitlaw.core.program import Output, Program, Written
+from limitlaw.engines import asked, common
+from limitlaw.engines.compiling import PROGRAMS, Compiled
+from limitlaw.engines.dense.rules import DenseDraw
+from limitlaw.engines.dense.weights import BLOCK, DrawnWeights, Weights, numbered, roots
+from limitlaw.engines.effort import Pace
+from limitlaw.engines.engine import slots
+from limitlaw.engines.run import batched, drawn
+
+Outputs = Any  # a value of a program, or a tuple, list or dict of them
+MAX_BATCH = 2048  # draws compiled together; results do not depend on how many are asked for
+
+
+def simulate(y: Outputs, width: int, samples: int, key: Any, coordinates: int | None = None) -> Any:
+    """Draw the network `samples` times at width n = `width`, every matrix as the definition says.
+
+    Returns coordinate 0 of y in each draw, shape (samples, *batch); with `coordinates=k` the first k, shape
+    (samples, *batch, k). Numbers (scores, weights, averages) come whole. `y` may be a tuple, list or dict of values of
+    one program: the same draws serve them all. Draw i depends only on (key, i).
+    """
+    require_float64("simulate")
+    width, samples = positive_int("width", width), positive_int("samples", samples)
+    outputs, structure = asked.outputs(y)
+    program = asked.program_of(outputs)
+    asked.check_drawable("simulate", program, key)
+    key = as_key(key)
+    count = None if coordinates is None else positive_int("coordinates", coordinates)
+    asked.check_width(program, width, count)
+    numbers = sum(math.prod(_shape(output, count)) for output in outputs)
+    common.check_memory(samples, numbers, "ask for fewer samples at a time")
+    batch, draws = compiled(outputs, width, count)
+    arguments = list(roots(program).values())
+    results = drawn("simulate", draws, batch, arguments, Pace(samples, at_most=False), key)
+    return jax.tree.unflatten(structure, [jnp.asarray(result) for result in results])
+
+
+def _shape(output: Output, count: int | None) -> tuple[int, ...]:
+    return (*finite_shape(output.layout), *((count,) if output.value.is_vector and count is not None else ()))
+
+
+def compiled(outputs: tuple[Output, ...], width: int, count: int | None) -> tuple[int, Callable[..., Any]]:
+    """The number of draws computed together, and the compiled function of slots, key and first draw."""
+    program = asked.program_of(outputs)
+    batch = _batch_size(program, width)
+
+    def draw(arguments: list[Any], key: Key[Array, ""]) -> list[Float[Array, "..."]]:
+        given = slots(program, arguments)
+        weights = DrawnWeights(key, width, numbered(program), Analysis(program).reused, given)
+        run = DenseDraw(given, width, weights)
+        run.run(program)
+        return [_observed(output, run.at(output), count) for output in outputs]
+
+    key = ("dense", asked.structure(program, outputs), width, count, batch)
+    return batch, PROGRAMS.get(key, lambda: Compiled(batched(draw, batch)))
+
+
+def _observed(output: Output, array: Float[Array, "..."], count: int | None) -> Float[Array, "..."]:
+    if not output.value.is_vector:
+        return array
+    return array[..., 0] if count is None else array[..., :count]
+
+
+def _batch_size(program: Program, width: int) -> int:
+    """As many draws as keep the numbers held at a time near one block of matrix entries."""
+    cost = 1
+    for part in (program, *program.every_block):
+        kept = Analysis(part).reused
+        for value in part.values:
+            cost += math.prod(sizes(value.axes)) * (1 if value.dim is None else value.dim.at(width))
+        for family in part.families:
+            entries = math.prod(sizes(family.axes)) * family.rows.at(width) * family.cols.at(width)
+            cost += entries if family in kept else min(entries, BLOCK)
+    common.check_draw(width, cost, "ask for a smaller one, or take finite, which draws no wide matrix")
+    return max(1, min(MAX_BATCH, 2 * BLOCK // cost))
+
+
+def evaluate(values: Sequence[Written], width: int, weights: Weights) -> list[Float[Array, "..."]]:
+    """The values of a program at width n = `width` for these weights and initial vectors."""
+    outputs = [value.core for value in values]
+    program = asked.program_of(tuple(outputs))
+    draw = DenseDraw(slots(program, program.arrays), width, weights)
+    draw.run(program)
+    return [draw.at(output) for output in outputs]
