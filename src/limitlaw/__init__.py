@@ -1,7 +1,7 @@
 """limitlaw: the exact law of a neural network's activations at initialisation, at width n and as n → ∞."""
 
 from limitlaw.engines.dense.simulate import simulate
-from limitlaw.engines.finite import finite, finite_samples
+from limitlaw.engines.frames.finite import finite, finite_samples
 from limitlaw.engines.limit import average_law, kernel, limit
 from limitlaw.laws import (
     Combination,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from limitlaw.arguments import covariance, positive_int, real_array
-from limitlaw.engines.finite import law_at_width
+from limitlaw.engines.frames.finite import law_at_width
 from limitlaw.engines.limit import limit
 from limitlaw.laws import Law, Tokens
 from limitlaw.nn.attention import attention

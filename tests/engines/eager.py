@@ -12,11 +12,11 @@ import numpy as np
 from numpy_jax import by_numpy, keys
 
 import limitlaw as ll
-from limitlaw.engines import finite, limit
+from limitlaw.engines import asked, limit
 from limitlaw.engines.dense.simulate import evaluate
-from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import Limit
-from limitlaw.engines.plan import Plan
+from limitlaw.engines.frames.finite import demanded_outputs, one_draw
+from limitlaw.engines.frames.statistics import Samples
 from limitlaw.numerics.quasi import Points
 from limitlaw.language import ops
 from limitlaw.language.graph import ancestors, matrices_of
@@ -70,10 +70,11 @@ def defined(y: ll.Wide | ll.Scalars, width: int, draws: int, seed: int) -> np.nd
 
 def exact(y: ll.Wide | ll.Scalars, width: int, draws: int, seed: int) -> np.ndarray:
     """Coordinate 0 of y by the exact engine, (draws, *batch)."""
-    plan = Plan(demanded((y,)))
+    outputs = demanded_outputs((y.core,))
+    arguments = asked.program_of(outputs).arrays
 
     def one(key: Any) -> Any:
-        return finite._samples(width, 1, plan, key)[0][_first(y)]
+        return one_draw(outputs, arguments, width, Samples(1), key)[0][_first(y)]
 
     batched = by_numpy(one)
     results = []

@@ -9,7 +9,7 @@ import pytest
 
 import limitlaw as ll
 from engines.given_weights import GivenWeights, assert_close, plain_softmax, random_weights, run
-from limitlaw.engines.dense.family import Meeting
+from limitlaw.engines.meeting import Meeting
 from limitlaw.engines.dense.weights import DrawnWeights
 from limitlaw.language.lower import family as family_of
 

@@ -12,9 +12,9 @@ import pytest
 from eager import defined
 
 import limitlaw as ll
-from limitlaw.engines import finite as engine
-from limitlaw.engines.demand import demanded
-from limitlaw.engines.plan import Plan
+from limitlaw.engines import asked
+from limitlaw.engines.frames.finite import demanded_outputs, one_draw
+from limitlaw.engines.frames.statistics import Conditions
 from statistics_of_samples import disagreement
 
 DRAWS = 8_000
@@ -123,8 +123,9 @@ def test_several_outputs_share_their_draws() -> None:
 
 def random_words(y: ll.Wide, width: int) -> int:
     """Random 64-bit words drawn for one component, not counting the rounds after a first rejection."""
-    plan = Plan(demanded((y,)))
-    closed = jax.make_jaxpr(functools.partial(engine._conditions, width, 1, plan))(jax.random.key(0))
+    outputs = demanded_outputs((y.core,))
+    arguments = asked.program_of(outputs).arrays
+    closed = jax.make_jaxpr(functools.partial(one_draw, outputs, arguments, width, Conditions()))(jax.random.key(0))
 
     def count(jaxpr: jax.extend.core.Jaxpr) -> int:
         total = 0

@@ -10,8 +10,8 @@ import pytest
 from eager import defined, exact
 
 import limitlaw as ll
-from limitlaw.engines import ledger, scores, spaces
-from limitlaw.engines.fresh import Fresh
+from limitlaw.engines.frames import ledger, scores, spaces
+from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.numerics import bartlett, factors
 from statistics_of_samples import disagreement
 
@@ -64,11 +64,6 @@ def centred() -> ll.Wide:
     return h - ll.average(h)
 
 
-def one_for_two() -> ll.Wide:
-    x = ll.initial()
-    return ll.matrices(2) @ x + ll.stack([ll.Matrix() @ x])
-
-
 # --- Mistakes -------------------------------------------------------------------------------------------------------
 
 
@@ -118,7 +113,7 @@ def residual_fresh(patch: Patch) -> None:
 
 
 def roots_shared(patch: Patch) -> None:
-    patch.setattr(Fresh, "own_sizes", property(lambda fresh: (1,) * len(fresh.shape)))
+    patch.setattr(Fresh, "own_axes", property(lambda fresh: ()))
 
 
 def observed_forgotten(patch: Patch) -> None:
@@ -129,10 +124,6 @@ def observed_forgotten(patch: Patch) -> None:
 def one_orthogonal(patch: Patch) -> None:
     right = spaces._reserved
     patch.setattr(spaces, "_reserved", lambda D, *rest: right(10**12, *rest))
-
-
-def single_axes_own(patch: Patch) -> None:
-    patch.setattr(Fresh, "__post_init__", lambda fresh: None)
 
 
 regression_dropped = functools.partial(regression_scaled, factor=0.0)
@@ -152,7 +143,6 @@ MISTAKES = {
     "roots shared between heads": (roots_shared, heads, 2),
     "mean of the observed coordinate": (observed_forgotten, residual, 2),
     "**1** orthogonal to e_α": (one_orthogonal, centred, 2),
-    "own roots on an axis of size 1": (single_axes_own, one_for_two, 2),
 }
 
 

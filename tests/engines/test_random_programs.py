@@ -7,10 +7,11 @@ from eager import defined, exact
 from random_programs import Writer
 
 import limitlaw as ll
-from limitlaw.engines.conditional import RULES
-from limitlaw.engines.demand import Inner, demanded
-from limitlaw.engines.plan import Plan
-from limitlaw.language import ops
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.demand import demanded
+from limitlaw.core.instructions import INSTRUCTIONS, Argument, Repeat
+from limitlaw.core.program import Program
+from limitlaw.core.validity import validate
 from statistics_of_samples import disagreement
 
 PROGRAMS = 70
@@ -34,10 +35,11 @@ def test_random_program(seed: int) -> None:
 
 def test_the_programs_meet_everything() -> None:
     """Every instruction, matrices used again, vectors in frames and vectors with coordinates."""
-    plans = [Plan(demanded((program(seed),))) for seed in range(PROGRAMS)]
-    met = {type(value.op) for plan in plans for value in plan.values}
-    every = {kind for kind in vars(ops).values() if isinstance(kind, type) and issubclass(kind, ops.Op)} - {ops.Op}
-    assert met == every | {Inner} == set(RULES)
+    plans = [Analysis(Program(demanded((program(seed).core.value,)))) for seed in range(PROGRAMS)]
+    for plan in plans:
+        validate(*plan.program.outputs)
+    met = {type(value.instruction) for plan in plans for value in plan.values}
+    assert met == set(INSTRUCTIONS) - {Argument, Repeat}
     assert sum(bool(plan.reused) for plan in plans) > PROGRAMS / 3
-    points = [plan.component(v).points for plan in plans for v in plan.values if isinstance(v, ll.Wide)]
+    points = [plan.components[v].points for plan in plans for v in plan.values if v.is_vector]
     assert 0.1 < sum(points) / len(points) < 0.9

@@ -39,7 +39,7 @@ class Layer:
         jax.config.update("jax_enable_x64", True)
         import limitlaw as ll
         from limitlaw.arguments import covariance
-        from limitlaw.engines.finite import law_at_width
+        from limitlaw.engines.frames.finite import law_at_width
 
         x = ll.initial((len(kernel),), cov=covariance("kernel", kernel, len(kernel)))
         stds = self.q_std, self.k_std, self.v_std, self.o_std

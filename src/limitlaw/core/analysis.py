@@ -11,6 +11,7 @@ from limitlaw.core.instructions import (
     Argument,
     Constant,
     Contract,
+    Data,
     Dot,
     Family,
     Initial,
@@ -24,6 +25,21 @@ from limitlaw.core.instructions import (
     Value,
 )
 from limitlaw.core.program import Program
+from limitlaw.core.space import Dim
+
+
+@dataclasses.dataclass(eq=False)
+class Component:
+    """Vectors of one space whose inner products are needed. MatMul cuts a program into components.
+
+    `points`: a coordinatewise function needs their coordinates; otherwise a frame will do. `has_one`: inner products
+    with the vector **1** occur. `observed`: outputs are read from them.
+    """
+
+    dim: Dim
+    points: bool = False
+    has_one: bool = False
+    observed: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,6 +150,35 @@ class Analysis:
                     found[v] = None
         return list(found)
 
+    # --- what is drawn, and where it lives --------------------------------------------------------------------------
+
+    @functools.cached_property
+    def fresh(self) -> frozenset[Value]:
+        """Vectors that are Gaussian given what was drawn before, and read only once."""
+        found: set[Value] = set()
+        for v in self.values:
+            if v.is_vector and self.uses[v] == 1 and self._is_gaussian_given(v, found):
+                found.add(v)
+        return frozenset(found)
+
+    def _is_gaussian_given(self, v: Value, fresh: set[Value]) -> bool:
+        op = v.instruction
+        if isinstance(op, MatMul):
+            return op.family not in self.reused
+        if isinstance(op, Initial):
+            return op.centred
+        return op.linear and all(u in fresh for u in v.vectors)
+
+    def is_last_product(self, v: Value) -> bool:
+        """Is W x the last product with W?"""
+        op = v.instruction
+        return isinstance(op, MatMul) and self.products[op.family][-1] is v
+
+    @functools.cached_property
+    def components(self) -> dict[Value, "Component"]:
+        """The component of each vector."""
+        return components(self)
+
     # --- axes -------------------------------------------------------------------------------------------------------
 
     @functools.cached_property
@@ -160,6 +205,42 @@ class Analysis:
     def is_symmetric(self, axis: Axis) -> bool:
         """Are all entries along an axis treated alike, so that two of them show what holds for any two?"""
         return axis not in self._singular
+
+
+def components(facts: Analysis) -> dict[Value, Component]:
+    """The components of a program, by joining what must live in one frame."""
+    parent: dict[Value, Value] = {v: v for v in facts.values if v.is_vector}
+
+    def root(v: Value) -> Value:
+        while parent[v] is not v:
+            parent[v] = parent[parent[v]]
+            v = parent[v]
+        return v
+
+    met: dict[tuple[Family, str], Value] = {}
+    for v in facts.values:
+        op = v.instruction
+        if isinstance(op, MatMul):
+            if op.family in facts.reused:
+                parent[root(v)] = root(met.setdefault((op.family, "out"), v))
+                parent[root(op.x)] = root(met.setdefault((op.family, "in"), op.x))
+        elif v.is_vector:
+            for u in v.vectors:
+                parent[root(v)] = root(u)
+        elif isinstance(op, Dot) and (op.base is not None or not facts.fresh & {op.q, op.k}):
+            parent[root(op.q)] = root(op.k)
+    table: dict[Value, Component] = {}
+    for v in facts.values:
+        op = v.instruction
+        if v.is_vector:
+            assert v.dim is not None
+            component = table.setdefault(root(v), Component(v.dim))
+            component.points |= isinstance(op, Map | Data | Argument | Repeat)
+            component.has_one |= isinstance(op, Ones) or (isinstance(op, Initial) and not op.centred)
+            component.observed |= v in facts.program.outputs
+        elif isinstance(op, Dot) and op.base is not None:
+            table[root(op.q)].points = True
+    return {v: table[root(v)] for v in parent}
 
 
 def _touched(op: object) -> Iterable[Axis]:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.engines.dense.family import Meeting
+from limitlaw.engines.meeting import Meeting
 from limitlaw.engines.fresh import Fresh
 from limitlaw.engines.spaces import Space
 from limitlaw.numerics.factors import orthonormalise

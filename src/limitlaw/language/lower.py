@@ -207,14 +207,14 @@ def _rotary(v: Any, op: ops.Rotary) -> Output:
 def _mix(v: Any, op: ops.Mix) -> Output:
     a, w = lowered(op.a), lowered(op.w)
     tail = a.layout[-2:] if len(a.layout) > 1 else a.layout
-    lead, names = met(a.layout[: -len(tail)], w.layout[:-1], taken=present(tail))
-    names[0] |= {axis: axis for axis in present(tail)}
+    lead, (of_w, of_a) = met(w.layout[:-1], a.layout[: -len(tail)], taken=present(tail))
+    of_a |= {axis: axis for axis in present(tail)}
     over: Axes = ()
     if a.layout[-1] is not None and w.layout[-1] is not None:
-        names[1][w.layout[-1]] = a.layout[-1]
+        of_w[w.layout[-1]] = a.layout[-1]
         over = (a.layout[-1],)
     layout = (*lead, *tail[:-1])
-    instruction = core.Contract(renamed(a.value, names[0]), renamed(w.value, names[1]), over)
+    instruction = core.Contract(renamed(a.value, of_a), renamed(w.value, of_w), over)
     return Output(_value(v, instruction, present(layout)), layout)
 
 

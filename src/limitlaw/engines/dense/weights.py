@@ -15,7 +15,7 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.axes import finite_shape
 from limitlaw.core.instructions import Family, Initial, Number, Repeat, Value
 from limitlaw.core.program import Program
-from limitlaw.engines.dense.family import Meeting
+from limitlaw.engines.meeting import Meeting
 from limitlaw.numerics.normals import normal, normal_pairs
 
 BLOCK = 2**18  # matrix entries drawn at a time, 2 MiB: they stay in the cache until they are used

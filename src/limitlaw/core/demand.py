@@ -1,0 +1,301 @@
+"""Draw only what is asked for: rewrite a program so that it computes no more than its outputs need.
+
+Three rewrites, none of which knows about `attention()`:
+
+- what is taken of an axis is taken at the leaves, through values that nothing else reads;
+- Σ a (M x) becomes M (Σ a x) where x is Gaussian and read nowhere else;
+- average(v·w) becomes an inner product, so that a norm does not need coordinates.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limitlaw import nonlinearities
+from limitlaw.core.analysis import Analysis, is_average
+from limitlaw.core.axes import Axes, Axis, Layout, union
+from limitlaw.core.instructions import (
+    Apply,
+    Argument,
+    Constant,
+    Contract,
+    Data,
+    Dot,
+    Initial,
+    Instruction,
+    Map,
+    MatMul,
+    Number,
+    Places,
+    Rename,
+    Repeat,
+    Stack,
+    Take,
+    Value,
+)
+from limitlaw.core.program import Program
+
+
+class Part(NamedTuple):
+    """Places along an axis, and the axis they make; none for a single place."""
+
+    places: np.ndarray
+    new: Axis | None
+
+
+Selection = Mapping[Axis, Part]
+WHOLE = (Initial, Argument, Repeat)  # of which nothing smaller is made
+
+
+def demanded(outputs: Sequence[Value]) -> tuple[Value, ...]:
+    """The same outputs, by a program that computes less."""
+    rewriter = _Rewriter(outputs)
+    return tuple(rewriter.done[v] for v in outputs)
+
+
+class _Mixing(NamedTuple):
+    """Σ a (M x) that becomes M (Σ a x): the product M x, under other names, is not made."""
+
+    rename: Rename
+    matmul: MatMul
+
+
+class _Rewriter:
+    """One pass back, in which every value learns what its only reader wants of it, and one forth, which makes that."""
+
+    def __init__(self, outputs: Sequence[Value]):
+        self.facts = Analysis(Program(tuple(outputs)))
+        self.uses, self.reused = self.facts.uses, self.facts.reused
+        self.wanted: dict[Value, Selection] = {}
+        self.mixings: dict[Value, _Mixing] = {}
+        self.absorbed: set[Value] = set()  # values that are made no more
+        self.done: dict[Value, Value] = {}
+        for value in reversed(self.facts.values):
+            if value not in self.absorbed:
+                self._ask(value)
+        for value in self.facts.values:
+            if value not in self.absorbed:
+                self.done[value] = self._made(value)
+
+    # --- back: what is wanted of a value ----------------------------------------------------------------------------
+
+    def _ask(self, value: Value) -> None:
+        if isinstance(value.instruction, Contract):
+            self._find_mixing(value, value.instruction)
+        if is_average(value):
+            self._find_product(value.instruction.inputs[0])
+        for v, selection in self._requests(value):
+            if self.uses[v] == 1 and selection:
+                self.wanted[v] = selection
+
+    def _requests(self, value: Value) -> list[tuple[Value, Selection]]:
+        """What a value reads, and the places of it that it needs, in the order in which `_made` takes them."""
+        op, inside = value.instruction, self._inside(value)
+        if isinstance(op, Take) and _is_basic(op):
+            return [(op.x, _after(_selection(op), self.wanted.get(value, {})))]
+        if isinstance(op, Rename):
+            return [(op.x, {old: inside[op.name_of(old)] for old in op.x.axes if op.name_of(old) in inside})]
+        if isinstance(op, Stack):
+            rest = {axis: part for axis, part in inside.items() if axis is not op.axis}
+            return [(term, _of(term, rest)) for term in _chosen(op, inside)]
+        if value in self.mixings:
+            assert isinstance(op, Contract)
+            assert op.a is not None
+            rename, matmul = self.mixings[value]
+            x = matmul.x
+            of_x = {axis: inside[rename.name_of(axis)] for axis in x.axes if rename.name_of(axis) in inside}
+            return [(op.a, _of(op.a, inside)), (x, of_x)]
+        return [(v, _of(v, inside)) for v in self._inputs(value)]
+
+    def _inputs(self, value: Value) -> tuple[Value, ...]:
+        """What a value reads: the factors of a product of which only the average is wanted."""
+        op = value.instruction
+        if isinstance(op, Dot) and op.q in self.absorbed:
+            return op.q.inputs
+        return op.inputs
+
+    def _inside(self, value: Value) -> Selection:
+        """The part of what is wanted of a value that its instruction can make of parts of what it reads."""
+        op = value.instruction
+        whole: frozenset[Axis] = frozenset()
+        if isinstance(op, MatMul):
+            whole = frozenset(op.family.axes)
+        elif isinstance(op, Apply):
+            whole = op.mixed
+        elif isinstance(op, WHOLE) or (isinstance(op, Take) and not _is_basic(op)):
+            whole = frozenset(value.axes)
+        return {axis: part for axis, part in self.wanted.get(value, {}).items() if axis not in whole}
+
+    # --- forth: making it -------------------------------------------------------------------------------------------
+
+    def _made(self, value: Value) -> Value:
+        """What is wanted of a value; the same object where nothing changed."""
+        inside, op = self._inside(value), value.instruction
+        if isinstance(op, Constant | Data):
+            return _cut(value, op, self.wanted.get(value, {}))
+        read = [self._part(v, selection) for v, selection in self._requests(value)]
+        if isinstance(op, Take) and _is_basic(op):
+            return read[0]
+        outside = {axis: part for axis, part in self.wanted.get(value, {}).items() if axis not in inside}
+        return _taken(self._remade(value, read, inside), outside)
+
+    def _part(self, v: Value, selection: Selection) -> Value:
+        """Some places of a value that is made already."""
+        if v in self.wanted or not selection:
+            return self.done[v]
+        if isinstance(v.instruction, Constant | Data):
+            return _cut(v, v.instruction, selection)
+        return _taken(self.done[v], selection)
+
+    def _remade(self, value: Value, read: list[Value], inside: Selection) -> Value:
+        """The instruction of a value on parts of what it reads."""
+        op: Any = value.instruction
+        axes = _left(value.axes, inside)
+        if isinstance(op, Rename):
+            return value if read[0] is op.x else _renamed(read[0], op)
+        if isinstance(op, Stack):
+            part = inside.get(op.axis)
+            if part is not None and part.new is None:
+                return read[0]
+            stacked = Stack(tuple(read), op.axis if part is None else part.new)
+            return value if read == list(op.terms) else dataclasses.replace(value, instruction=stacked, axes=axes)
+        if value in self.mixings:
+            return self._mixed_first(value, op, read)
+        if isinstance(op, Dot) and op.q in self.absorbed:
+            op = Dot(read[0], read[1], "linear", op.dim)
+        else:
+            op = _changed(op, dict(zip(op.inputs, read, strict=True)), inside)
+        return value if op is value.instruction else dataclasses.replace(value, instruction=op, axes=axes)
+
+    # --- Σ a (M x) → M (Σ a x) --------------------------------------------------------------------------------------
+
+    def _find_mixing(self, value: Value, op: Contract) -> None:
+        """Where M is the same along the axes that are summed over, and x is Gaussian and read only here."""
+        product, rename, between = op.w, Rename(op.w, (), ()), [op.w]
+        if isinstance(product.instruction, Rename) and self.uses[product] == 1:
+            rename, product = product.instruction, product.instruction.x
+            between.append(product)
+        if op.a is None or not op.over or not self._is_fresh_product(product) or self.uses[product] > 1:
+            return
+        matmul = product.instruction
+        assert isinstance(matmul, MatMul)
+        x = matmul.x
+        if set(matmul.family.axes) & {*rename.old, *rename.new, *op.over, *self.wanted.get(value, {})}:
+            return
+        if self.uses[x] > 1 or not set(op.over) <= {rename.name_of(axis) for axis in x.axes}:
+            return
+        if all(self._is_fresh_product(t) for t in self.facts.terms(x)):
+            self.mixings[value] = _Mixing(rename, matmul)
+            self.absorbed.update(between)
+
+    def _mixed_first(self, value: Value, op: Contract, read: list[Value]) -> Value:
+        rename, matmul = self.mixings[value]
+        a, inner = read[0], _renamed(read[1], rename)
+        left = tuple(axis for axis in union(inner.axes, a.axes) if axis not in op.over)
+        mixed = Value(Contract(a, inner, op.over, op.normalised), left, inner.dim, value.source)
+        axes = union(matmul.family.axes, left)
+        return dataclasses.replace(value, instruction=MatMul(matmul.family, mixed), axes=axes)
+
+    def _is_fresh_product(self, term: Value) -> bool:
+        return isinstance(term.instruction, MatMul) and term.instruction.family not in self.reused
+
+    def _find_product(self, w: Value) -> None:
+        """average(v·w), of a product that nothing else reads, is an inner product."""
+        op = w.instruction
+        if isinstance(op, Map) and op.phi is nonlinearities.multiply and self.uses[w] == 1:
+            if all(v.is_vector for v in op.args):
+                self.absorbed.add(w)
+
+
+def _of(v: Value, selection: Selection) -> Selection:
+    """The part of a selection that concerns a value."""
+    return {axis: part for axis, part in selection.items() if axis in v.axes}
+
+
+def _after(first: Selection, then: Selection) -> Selection:
+    """Two selections, one after the other, as one."""
+    made = {part.new for part in first.values()}
+    both = {axis: part for axis, part in then.items() if axis not in made}
+    for axis, part in first.items():
+        again = then.get(part.new) if part.new is not None else None
+        both[axis] = part if again is None else Part(np.asarray(part.places[again.places]), again.new)
+    return both
+
+
+def _chosen(op: Stack, selection: Selection) -> list[Value]:
+    """The terms that are wanted."""
+    if op.axis not in selection:
+        return list(op.terms)
+    return [op.terms[i] for i in selection[op.axis].places.reshape(-1)]
+
+
+def _is_basic(op: Take) -> bool:
+    """Slices and single places, of one axis."""
+    return len(op.axes) == 1 and len(op.new) <= 1
+
+
+def _selection(op: Take) -> Selection:
+    return {op.axes[0]: Part(op.places[0].array, op.new[0] if op.new else None)}
+
+
+def _left(axes: Axes, selection: Selection) -> Axes:
+    """Axes after a selection."""
+    found = [selection[a].new if a in selection else a for a in axes]
+    return tuple(a for a in found if a is not None)
+
+
+def _taken(x: Value, selection: Selection) -> Value:
+    """x at some places, as it is."""
+    for axis, (places, new) in selection.items():
+        op = Take(x, (axis,), (Places.of(places),), () if new is None else (new,))
+        x = Value(op, _left(x.axes, {axis: Part(places, new)}), x.dim, x.source)
+    return x
+
+
+def _cut(x: Value, op: Constant | Data, selection: Selection) -> Value:
+    """Given numbers, fewer of them."""
+    if not selection:
+        return x
+    slot = op.value if isinstance(op, Constant) else op.X
+    cut, order = _cut_numbers(slot, op.order, selection)
+    return dataclasses.replace(x, instruction=type(op)(cut, order), axes=_left(x.axes, selection))
+
+
+def _cut_numbers(slot: Number, order: Layout, selection: Selection) -> tuple[Number, Layout]:
+    if not any(axis in selection for axis in order):
+        return slot, order
+    array = slot.array
+    for i, axis in enumerate(order):
+        if axis is not None and axis in selection:
+            array = array[(slice(None),) * i + (selection[axis].places.reshape(-1),)]
+    return Number(array), tuple(a if a is None or a not in selection else selection[a].new for a in order)
+
+
+def _renamed(x: Value, rename: Rename) -> Value:
+    """x under the names that are left after a selection."""
+    pairs = [(o, n) for o, n in zip(rename.old, rename.new, strict=True) if o in x.axes]
+    if not pairs:
+        return x
+    op = Rename(x, tuple(o for o, _ in pairs), tuple(n for _, n in pairs))
+    return Value(op, tuple(op.name_of(a) for a in x.axes), x.dim, x.source)
+
+
+def _changed(op: Any, inputs: Mapping[Value, Value], selection: Selection) -> Any:
+    """The instruction on other inputs, its layouts being those after a selection; itself if nothing changed."""
+    if isinstance(op, Dot) and op.positions:
+        cut = [_cut_numbers(slot, order, selection) for slot, order in zip(op.positions, op.orders, strict=True)]
+        positions, orders = tuple(slot for slot, _ in cut), tuple(order for _, order in cut)
+        if positions != op.positions:
+            op = dataclasses.replace(op, positions=positions, orders=orders)
+    if all(inputs[v] is v for v in op.inputs):
+        return op
+
+    def new(item: Any) -> Any:
+        if isinstance(item, Value):
+            return inputs[item]
+        laid_out = isinstance(op, Apply) and isinstance(item, Axis) and item in selection
+        return selection[item].new if laid_out else item
+
+    return op.replaced(new)

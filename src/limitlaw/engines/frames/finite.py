@@ -1,0 +1,164 @@
+"""The finite-width engine: the exact law at width n, without drawing a wide matrix."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from limitlaw.arguments import as_key, positive_int, require_float64
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.axes import finite_shape, sizes
+from limitlaw.core.demand import demanded
+from limitlaw.core.instructions import Rename
+from limitlaw.core.last import has_pole, last_step
+from limitlaw.core.program import Output, Program
+from limitlaw.engines import asked, common
+from limitlaw.engines.compiling import PROGRAMS, Compiled
+from limitlaw.engines.effort import Pace, default_draws
+from limitlaw.engines.engine import slots
+from limitlaw.engines.frames.draw import FramesDraw
+from limitlaw.engines.frames.rules import RULES
+from limitlaw.engines.frames.statistics import Conditions, Samples
+from limitlaw.engines.run import batched, drawn
+from limitlaw.laws import Combination, Empirical, GaussianMixture, Law, Pushforward
+
+MAX_BATCH = 4096  # draws compiled together
+HELD = 2**20  # numbers held at a time on a CPU: 8 MiB, about what its cache holds
+MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**29  # a GPU wants all of its threads busy: 4 GiB
+
+assert FramesDraw.rules is RULES
+
+
+def finite(y: Any, width: int, samples: int, key: Any, coordinates: int | None = None) -> Law:
+    """The exact law of one coordinate of y at width n = `width`, as a Gaussian mixture over `samples` conditions.
+
+    Given everything but the last matrix y is Gaussian: each draw gives a component, with a mean and a covariance, and
+    nothing is smoothed. Where the last step is a nonlinearity, it is the pushforward of that. `coordinates=k` gives
+    the joint law of k coordinates, event shape (*batch, k). One token, y[0], costs less than all.
+    """
+    return law_at_width(y, width, positive_int("samples", samples), key, coordinates)
+
+
+def law_at_width(y: Any, width: int, samples: int | None, key: Any, coordinates: int | None = None) -> Law:
+    """`finite`; without `samples` as many draws as memory and time allow."""
+    outputs, _, k = _checked("finite", y, width, key, coordinates)
+    if len(outputs) > 1:
+        raise TypeError("finite gives the law of one value: stack several, or take finite_samples for plain draws")
+    most = default_draws((k or 1) * asked.entries(outputs[0])) if samples is None else samples
+    pace = Pace(positive_int("samples", most), at_most=samples is None)
+    law = _law(outputs[0], width, pace, key, k)
+    law.effort = pace.effort
+    return law
+
+
+def _law(output: Output, width: int, pace: Pace, key: Any, k: int | None) -> Law:
+    if not output.value.is_vector:
+        return Empirical(_drawn_samples("finite", (output,), width, pace, key, k)[0])
+    phi, parts = last_step(output)
+    numbers = (k or 1) * sum(map(asked.entries, parts))
+    common.check_memory(pace.samples, numbers * (numbers + 1), "ask for fewer samples, or entries, as in y[0]")
+    mean, covariance = _draws("finite", parts, width, pace, key, Conditions(k or 1))
+    samples = len(mean)
+    event = (len(parts),) * (phi is not None and len(parts) > 1) + finite_shape(output.layout) + ((k,) if k else ())
+    if not covariance.any():
+        points = mean.reshape(samples, *event)
+        parted = jnp.moveaxis(jnp.asarray(points), 1, 0) if len(parts) > 1 else jnp.asarray(points)[None]
+        return Empirical(parted[0] if phi is None else phi(*parted))
+    mixture = GaussianMixture(
+        jnp.asarray(mean.reshape(samples, *event)),
+        jnp.asarray(covariance if event else covariance.reshape(samples)),
+        kind="sampled",
+    )
+    if phi is None:
+        (value,) = demanded((output.value,))
+        return mixture.with_pole() if has_pole(value, lambda dim: dim.at(width)) else mixture
+    return Pushforward(phi, mixture) if len(parts) == 1 else Combination(phi, mixture)
+
+
+def finite_samples(y: Any, width: int, samples: int, key: Any, coordinates: int | None = None) -> Any:
+    """Plain draws from the exact law at width n, in the form of `simulate`: shape (samples, *batch) or (…, k).
+
+    `y` may be a tuple, list or dict of values of one program; the same draws serve them all. Numbers come whole.
+    """
+    pace = Pace(positive_int("samples", samples), at_most=False)
+    outputs, structure, k = _checked("finite_samples", y, width, key, coordinates)
+    return jax.tree.unflatten(structure, _drawn_samples("finite_samples", outputs, width, pace, key, k))
+
+
+def _drawn_samples(
+    name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: Any, k: int | None
+) -> list[Float[Array, "samples ..."]]:
+    numbers = sum(asked.entries(o) * (k or 1 if o.value.is_vector else 1) for o in outputs)
+    common.check_memory(pace.samples, numbers, "ask for fewer samples at a time")
+    arrays = _draws(name, outputs, width, pace, key, Samples(k or 1))
+    arrays = [a[..., 0] if o.value.is_vector and k is None else a for o, a in zip(outputs, arrays, strict=True)]
+    return [jnp.asarray(a) for a in arrays]
+
+
+def _checked(
+    name: str, y: Any, width: int, key: Any, coordinates: int | None
+) -> tuple[tuple[Output, ...], Any, int | None]:
+    require_float64(name)
+    positive_int("width", width)
+    outputs, structure = asked.outputs(y)
+    program = asked.program_of(outputs)
+    asked.check_drawable(name, program, key)
+    k = None if coordinates is None else positive_int("coordinates", coordinates)
+    asked.check_width(program, width, k)
+    return outputs, structure, k
+
+
+# --- draws ------------------------------------------------------------------------------------------------------------
+
+
+def _draws(name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: Any, statistic: Any) -> Any:
+    rewritten = demanded_outputs(outputs)
+    batch, draws = compiled(rewritten, width, statistic)
+    arguments = asked.program_of(rewritten).arrays
+    return drawn(name, draws, batch, arguments, pace, as_key(key))
+
+
+def demanded_outputs(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+    """The same outputs, by a program that computes no more than they need."""
+    values = demanded([output.value for output in outputs])
+    return tuple(Output(value, output.layout) for value, output in zip(values, outputs, strict=True))
+
+
+def compiled(outputs: tuple[Output, ...], width: int, statistic: Any) -> tuple[int, Callable[..., Any]]:
+    """The number of draws computed together, and the compiled function of slots, key and first draw."""
+    program = asked.program_of(outputs)
+    batch = _batch_size(program, width)
+
+    def draw(arguments: list[Any], key: Key[Array, ""]) -> Any:
+        return one_draw(outputs, arguments, width, statistic, key)
+
+    name = ("finite", asked.structure(program, outputs), width, statistic, batch)
+    return batch, PROGRAMS.get(name, lambda: Compiled(batched(draw, batch)))
+
+
+def one_draw(outputs: tuple[Output, ...], arguments: list[Any], width: int, statistic: Any, key: Any) -> Any:
+    """What `statistic` reads off one draw."""
+    program = asked.program_of(outputs)
+    run = FramesDraw(
+        Analysis(program), slots(program, arguments), lambda dim: dim.at(width), key, statistic.coordinates
+    )
+    run.run(program)
+    return statistic(run, outputs)
+
+
+def _batch_size(program: Program, width: int) -> int:
+    """As many draws as keep the numbers held at a time near `HELD`; frames count as a few numbers a vector."""
+    cost = 16
+    for part in (program, *program.every_block):
+        components = Analysis(part).components
+        for value in part.values:
+            if not isinstance(value.instruction, Rename):
+                points = value.dim is not None and components[value].points
+                cost += math.prod(sizes(value.axes)) * (value.dim.at(width) if points and value.dim else 8)
+    common.check_draw(width, cost, "ask for a smaller one; this program needs every coordinate of its vectors")
+    backend = jax.default_backend()
+    ceiling, held = (MAX_BATCH, HELD) if backend == "cpu" else (MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE)
+    return max(1, min(ceiling, held // cost))

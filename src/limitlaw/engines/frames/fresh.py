@@ -1,0 +1,152 @@
+"""Gaussian vectors that are not drawn yet: coefficients on roots.
+
+Given what has been drawn so far, outputs of a fresh matrix are linear combinations c Ξ of *roots*: independent
+standard Gaussian vectors Ξ of R^D. Linear operations change the coefficients only. The roots are drawn when something
+asks for more than that: an inner product, a nonlinearity, the Gram of the next MatMul.
+
+Along some axes (heads, say) every entry has roots of its own, so that nothing is stored or drawn for pairs of heads that
+never meet.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from limitlaw.core.axes import Axes, Axis, Layout, sizes, union
+from limitlaw.core.labelled import Labelled, contract, multiply, stack
+from limitlaw.numerics.factors import gram, pivoted_factor
+
+
+@dataclasses.dataclass(frozen=True)
+class Fresh:
+    """Vectors Σ_r c[…, r] Ξ_r with the axes `axes`; along those in `own` every entry has its own roots.
+
+    c has one hidden axis, the roots; where it lacks an axis, coefficients are the same along it.
+    """
+
+    c: Labelled
+    axes: Axes
+    own: frozenset[Axis]
+
+    @property
+    def roots(self) -> int:
+        """The number of roots of each entry."""
+        return self.c.array.shape[-1]
+
+    @property
+    def own_axes(self) -> Axes:
+        """The axes with own roots, in order."""
+        return tuple(axis for axis in self.axes if axis in self.own)
+
+    @property
+    def own_sizes(self) -> tuple[int, ...]:
+        """Their sizes: for so many entries roots are drawn apart."""
+        return sizes(self.own_axes)
+
+    # --- changing the coefficients ----------------------------------------------------------------------------------
+
+    def shared(self, axes: Iterable[Axis]) -> "Fresh":
+        """The same vectors with the roots of the own axes among `axes` thrown together."""
+        fresh = self
+        for axis in axes:
+            if axis in fresh.own:
+                size, c = int(axis.size), fresh.c.with_axes(union(fresh.c.axes, (axis,)))
+                eye = Labelled(jnp.eye(size, dtype=c.array.dtype)[..., None], (axis,))
+                spread = multiply(eye, c.mapped(lambda a: a[..., None, :]))
+                spread = spread.mapped(lambda a: a.reshape(*a.shape[:-2], a.shape[-2] * a.shape[-1]))
+                fresh = Fresh(spread, fresh.axes, fresh.own - {axis})
+        return fresh
+
+    def compressed(self) -> "Fresh":
+        """The same law with no more roots than vectors: c → L with L Lᵀ = c cᵀ."""
+        owns = tuple(axis for axis in self.c.axes if axis in self.own)
+        others = tuple(axis for axis in self.c.axes if axis not in self.own)
+        count = math.prod(sizes(others))
+        if self.roots <= count:
+            return self
+        c = self.c.laid((*owns, *others)).reshape(*sizes(owns), count, self.roots)
+        L = lax.optimization_barrier(pivoted_factor(gram(c)))  # small, and read by every head: computed once
+        return Fresh(Labelled(L.reshape(*sizes((*owns, *others)), count), (*owns, *others)), self.axes, self.own)
+
+    # --- one operation for each linear instruction ------------------------------------------------------------------
+
+    def contract(self, a: Labelled | None, over: Axes, normalised: bool, axes: Axes) -> "Fresh":
+        """Σ a·w over axes: own roots stay apart as so many roots more, shared ones add up."""
+        owns = tuple(axis for axis in over if axis in self.own)
+        plain = tuple(axis for axis in over if axis not in self.own)
+        c = contract(a, self.c, plain)
+        rest = tuple(axis for axis in c.axes if axis not in owns)
+        array = c.whole((*rest, *owns)) if owns else c.array
+        array = array.reshape(*sizes(rest), -1) if owns else array
+        if normalised:
+            array = array / math.sqrt(math.prod(sizes(over)))
+        return Fresh(Labelled(array, rest if owns else c.axes), axes, self.own - set(over))
+
+    def rename(self, names: dict[Axis, Axis]) -> "Fresh":
+        """Axes called otherwise."""
+        called = [names.get(axis, axis) for axis in self.axes]
+        return Fresh(self.c.rename(names), tuple(called), frozenset(names.get(axis, axis) for axis in self.own))
+
+    def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes, left: Axes) -> "Fresh":
+        """At given places: different ones of one axis keep their own roots, others throw roots together first."""
+        apart = len(axes) == 1 and len(set(places[0].reshape(-1).tolist())) == places[0].size and len(new) < 2
+        fresh = self if apart else self.shared(axes)
+        own = {axis for axis in fresh.own if axis not in axes}
+        if apart and axes[0] in fresh.own:
+            own |= set(new)
+        return Fresh(fresh.c.take(axes, places, new), left, frozenset(own))
+
+    # --- what is needed in the end ----------------------------------------------------------------------------------
+
+    def covariance(self, layout: Layout) -> Float[Array, "m m"]:
+        """The covariance of one coordinate of all vectors of the batch, flattened."""
+        fresh = self.shared(self.axes)
+        return gram(fresh.c.whole(layout).reshape(-1, fresh.roots))
+
+
+def added(terms: list[Fresh], axes: Axes) -> Fresh:
+    """The sum of vectors with different roots."""
+    common = frozenset(axis for axis in axes if all(axis in t.own for t in terms))
+    parts = [t.shared([axis for axis in t.axes if axis not in common]) for t in terms]
+    stored = union(*(p.c.axes for p in parts))
+    c = jnp.concatenate([p.c.whole(stored) for p in parts], axis=-1)
+    return Fresh(Labelled(c, stored), axes, common)
+
+
+def stacked(terms: list[Fresh], axis: Axis, axes: Axes) -> Fresh:
+    """Vectors with different roots along a new axis, which has its own roots."""
+    common = frozenset(a for a in axes if all(a in t.own for t in terms))
+    parts = [t.shared([a for a in t.axes if a not in common]) for t in terms]
+    roots = max(p.roots for p in parts)
+
+    def padded(c: Labelled) -> Labelled:
+        return c.mapped(lambda a: jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, roots - a.shape[-1])]))
+
+    return Fresh(stack([padded(p.c) for p in parts], axis), axes, common | {axis})
+
+
+def scaled(fresh: Fresh, a: Labelled, axes: Axes) -> Fresh:
+    """a·w."""
+    return fresh.contract(a, (), False, axes)
+
+
+def apply_roots(c: Labelled, Z: Labelled) -> Labelled:
+    """Σ_r c[…, r] Z[…, r, :], where Z lacks the axes whose entries share their roots."""
+    if c.array.shape[-1] <= 8:  # written out: XLA fuses this with the drawing of Z
+        total: Any = None
+        for r in range(c.array.shape[-1]):
+            part = multiply(c.mapped(lambda a, r=r: a[..., r, None]), Z.mapped(lambda z, r=r: z[..., r, :]))
+            total = part if total is None else Labelled(total.array + part.array, part.axes)
+        return total
+    axes = union(c.axes, Z.axes)
+    letter = {axis: i for i, axis in enumerate(axes)}
+    r, k = len(axes), len(axes) + 1
+    array = jnp.einsum(c.array, [*(letter[a] for a in c.axes), r], Z.array, [*(letter[a] for a in Z.axes), r, k],
+                       [*range(len(axes)), k])  # fmt: skip
+    return Labelled(array, axes)

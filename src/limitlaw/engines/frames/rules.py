@@ -1,0 +1,235 @@
+"""One rule for each instruction: what it makes of drawn and of fresh vectors (theory of frames)."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from limitlaw.core import instructions as core
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.axes import finite_shape, sizes
+from limitlaw.core.instructions import Value
+from limitlaw.core.labelled import Labelled, contract, elementwise, labelled, multiply, stack
+from limitlaw.core.program import Program
+from limitlaw.engines.engine import Rules
+from limitlaw.engines.frames.draw import Form, FramesDraw, equal_length, total
+from limitlaw.engines.frames.fresh import Fresh, added, apply_roots, scaled, stacked
+from limitlaw.engines.frames.ledger import Ledger
+from limitlaw.engines.frames.scores import fresh_scores, inner, scores_with_drawn
+from limitlaw.engines.frames.spaces import Frame
+from limitlaw.numerics.bartlett import bartlett_unit
+from limitlaw.numerics.factors import pivoted_factor
+from limitlaw.numerics.quasi import fold_in
+
+# --- Leaves and MatMul ----------------------------------------------------------------------------------------------
+
+
+def _initial(draw: FramesDraw, value: Value, op: core.Initial) -> Form:
+    fresh = _independent(draw, value, op)
+    if op.centred:
+        return Form(None, fresh)
+    mean = draw.given(op.mean, op.order).mapped(lambda m: m[..., None])
+    return Form(multiply(mean, Labelled(draw.space(value).ones(), ())), fresh)
+
+
+def _independent(draw: FramesDraw, value: Value, op: core.Initial) -> Fresh:
+    """Initial vectors on their roots; independent ones have their own."""
+    cov = jnp.asarray(draw.numbers[op.cov], draw.dtype)
+    shape = finite_shape(op.order)
+    if op.diagonal:
+        deviations = jnp.sqrt(jnp.diagonal(cov)).reshape(*shape, 1)
+        return Fresh(labelled(deviations, op.order, hidden=1), value.axes, frozenset(value.axes))
+    L = pivoted_factor(cov).reshape(*shape, len(cov))
+    return Fresh(labelled(L, op.order, hidden=1), value.axes, frozenset())
+
+
+def _data(draw: FramesDraw, value: Value, op: core.Data) -> Form:
+    return Form(draw.given(op.X, op.order, hidden=1), None)
+
+
+def _ones(draw: FramesDraw, value: Value, op: core.Ones) -> Form:
+    return Form(Labelled(draw.space(value).ones(), ()), None)
+
+
+def _constant(draw: FramesDraw, value: Value, op: core.Constant) -> Labelled:
+    return draw.given(op.value, op.order)
+
+
+def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
+    """W x given the x's: coordinates i.i.d. N(0, std² G) with G the Gram of the x's, for each matrix of the family."""
+    if op.family in draw.facts.reused:
+        return _again(draw, value, op)
+    own = frozenset(op.family.axes)
+    std = draw.given(op.family.std, op.family.layout)
+    waiting = draw.only_fresh(op.x)
+    if waiting is None:
+        c = draw.units(op.x)
+    else:
+        waiting = waiting.shared([axis for axis in waiting.axes if axis not in own]).compressed()
+        D = draw.dimension(op.family.cols)
+        T = bartlett_unit(draw.key(value), waiting.roots, D, waiting.own_sizes, draw.dtype)
+        c = apply_roots(waiting.c, Labelled(T, waiting.own_axes))
+    return Form(None, scaled(Fresh(c, value.axes, own).compressed(), std, value.axes))
+
+
+def _again(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
+    """W x for a matrix that met other vectors: regression on those, and a fresh residual."""
+    ledger = draw.ledgers.get(op.family)
+    if ledger is None:
+        std = jnp.asarray(draw.numbers[op.family.std], draw.dtype)
+        ledger = draw.ledgers[op.family] = Ledger(op.family, std)
+    drawn, fresh = ledger.regressed(draw.units(op.x))
+    if draw.facts.is_last_product(value):
+        return Form(drawn, fresh)
+    return Form(ledger.extended(draw.space(value), draw.key(value), drawn), None)
+
+
+# --- Nonlin and dot products ----------------------------------------------------------------------------------------
+
+
+def _map(draw: FramesDraw, value: Value, op: core.Map) -> Form:
+    return Form(elementwise(op.phi, *(draw.settled(v) if v.is_vector else draw[v] for v in op.args)), None)
+
+
+def _dot(draw: FramesDraw, value: Value, op: core.Dot) -> Labelled:
+    """√D ⟨q, k⟩/D under "sqrt"; scores of fresh vectors need no more of them than their components along the others."""
+    D = draw.dimension(op.dim)
+    q, k = (None if op.base is not None else draw.only_fresh(v) for v in (op.q, op.k))
+    if q is not None and k is not None:
+        p = fresh_scores(draw.key(value), q, k, D)
+    elif k is not None:
+        p = scores_with_drawn(draw.key(value), draw.units(op.q), k)
+    elif q is not None:
+        p = scores_with_drawn(draw.key(value), draw.units(op.k), q)
+    else:
+        p = inner(*_factors(draw, op)).mapped(lambda a: math.sqrt(D) * a)
+    return p.mapped(lambda a: a / math.sqrt(D)) if op.scaling == "linear" else p
+
+
+def _factors(draw: FramesDraw, op: core.Dot) -> list[Labelled]:
+    """Both factors in units, turned by their positions."""
+    units = [draw.units(v) for v in (op.q, op.k)]
+    if op.base is None:
+        return units
+    given = zip(units, op.positions, op.orders, strict=True)
+    return [rotated(x, draw.given(slot, order), op.base) for x, slot, order in given]
+
+
+def rotated(w: Labelled, positions: Labelled, base: float) -> Labelled:
+    """Coordinates m and m + D/2 turned by the angle position·base^{-2m/D}."""
+    half = w.array.shape[-1] // 2
+    angle = positions.mapped(lambda p: p[..., None] * base ** (-jnp.arange(half) / half))
+    first, second = w.mapped(lambda x: x[..., :half]), w.mapped(lambda x: x[..., half:])
+    here = elementwise(lambda x, y, a: x * jnp.cos(a) - y * jnp.sin(a), first, second, angle)
+    there = elementwise(lambda x, y, a: x * jnp.sin(a) + y * jnp.cos(a), first, second, angle)
+    return Labelled(jnp.concatenate([here.array, there.array], axis=-1), here.axes)
+
+
+def _apply(draw: FramesDraw, value: Value, op: core.Apply) -> Labelled:
+    arrays = [draw[p].whole(layout) for p, layout in zip(op.args, op.layouts, strict=True)]
+    return labelled(jnp.asarray(op.f(*arrays)), op.layout)
+
+
+# --- Linear operations ----------------------------------------------------------------------------------------------
+
+
+def _contract(draw: FramesDraw, value: Value, op: core.Contract) -> Any:
+    a = None if op.a is None else draw[op.a]
+    if not value.is_vector:
+        return contract(a, draw[op.w], op.over, op.normalised)
+    return draw[op.w].mapped(
+        lambda w: contract(a, w, op.over, op.normalised), lambda f: f.contract(a, op.over, op.normalised, value.axes)
+    )
+
+
+def _add(draw: FramesDraw, value: Value, op: core.Add) -> Form:
+    forms = [draw[t] for t in op.terms]
+    drawn = [f.drawn for f in forms if f.drawn is not None]
+    fresh = [f.fresh for f in forms if f.fresh is not None]
+    return Form(total(drawn, value.axes) if drawn else None, added(fresh, value.axes) if fresh else None)
+
+
+def _take(draw: FramesDraw, value: Value, op: core.Take) -> Any:
+    places = [p.array for p in op.places]
+    if not value.is_vector:
+        return draw[op.x].take(op.axes, places, op.new)
+    return draw[op.x].mapped(
+        lambda w: w.take(op.axes, places, op.new), lambda f: f.take(op.axes, places, op.new, value.axes)
+    )
+
+
+def _rename(draw: FramesDraw, value: Value, op: core.Rename) -> Any:
+    names = dict(zip(op.old, op.new, strict=True))
+    if not value.is_vector:
+        return draw[op.x].rename(names)
+    return draw[op.x].mapped(lambda w: w.rename(names), lambda f: f.rename(names))
+
+
+def _stack(draw: FramesDraw, value: Value, op: core.Stack) -> Any:
+    if not value.is_vector:
+        return stack([draw[t] for t in op.terms], op.axis)
+    waiting = [f for f in map(draw.only_fresh, op.terms) if f is not None]
+    if len(waiting) == len(op.terms) and len(set(op.terms)) == len(op.terms):
+        return Form(None, stacked(waiting, op.axis, value.axes))
+    return Form(stack(equal_length([draw.settled(t) for t in op.terms]), op.axis), None)
+
+
+# --- Loops ----------------------------------------------------------------------------------------------------------
+
+
+def _argument(draw: FramesDraw, value: Value, op: core.Argument) -> Form:
+    raise ValueError("a block is followed by `repeat` only")
+
+
+def _repeat(draw: FramesDraw, value: Value, op: core.Repeat) -> Form:
+    """One compiled loop. What passes from turn to turn is x: its coordinates, or its place in a frame.
+
+    The axes of the frame before the loop stay; of the rest only inner products matter, so that it may be turned to as
+    many axes as there are vectors.
+    """
+    body = Analysis(Program((op.block.result,)))
+    space, count = draw.space(value), math.prod(sizes(value.axes))
+    start = draw.settled(op.x).with_axes(value.axes).array
+    framed = isinstance(space, Frame)
+    old = space.r if isinstance(space, Frame) else 0
+    inside = space.carried(count) if isinstance(space, Frame) else space
+    r = inside.r if isinstance(inside, Frame) else start.shape[-1]
+    if framed:
+        start = jnp.pad(start.reshape(count, -1), [(0, 0), (0, r - start.shape[-1])]).reshape(*start.shape[:-1], r)
+
+    def turn(x: Any, i: Any) -> tuple[Any, None]:
+        source = fold_in(draw.key(value), i)
+        within = FramesDraw(body, draw.numbers, draw.dimension, source, draw.observed, draw.dtype)
+        within.spaces[body.components[op.block.argument]] = inside.carried(0) if isinstance(inside, Frame) else inside
+        within.results[op.block.argument] = Form(Labelled(x, value.axes), None)
+        within.run(body.program)
+        w = within.settled(op.block.result).with_axes(value.axes).array
+        if isinstance(space, Frame):
+            w = space.turned(w.reshape(count, -1), old, r).reshape(*w.shape[:-1], r)
+        return w, None
+
+    last, _ = lax.scan(turn, start, jnp.arange(op.times))
+    if isinstance(space, Frame):
+        space.r = r
+    return Form(Labelled(last, value.axes), None)
+
+
+RULES: Rules = {
+    core.Initial: _initial,
+    core.Data: _data,
+    core.Ones: _ones,
+    core.Constant: _constant,
+    core.MatMul: _matmul,
+    core.Map: _map,
+    core.Dot: _dot,
+    core.Apply: _apply,
+    core.Contract: _contract,
+    core.Add: _add,
+    core.Take: _take,
+    core.Rename: _rename,
+    core.Stack: _stack,
+    core.Argument: _argument,
+    core.Repeat: _repeat,
+}
+FramesDraw.rules = RULES
