@@ -1,28 +1,11 @@
 """limitlaw: the exact law of a neural network's activations at initialisation, at width n and as n → ∞."""
 
+from limitlaw.core.check import check
+from limitlaw.core.space import n
+from limitlaw.engines.compiling import clear_cache
 from limitlaw.engines.dense.simulate import simulate
 from limitlaw.engines.frames.finite import finite, finite_samples
 from limitlaw.engines.limit import average_law, kernel, limit
-from limitlaw.laws import (
-    Combination,
-    Empirical,
-    Gaussian,
-    GaussianMixture,
-    HeadSum,
-    KernelMatrix,
-    Law,
-    Pushforward,
-    RandomKernel,
-    Tokens,
-    load,
-)
-from limitlaw.nn.attention import attention
-from limitlaw.nn.convolution import conv1d, conv2d, readout
-from limitlaw.nn.feedforward import dense, mlp
-from limitlaw.nn.norms import layernorm, rmsnorm
-from limitlaw.nn.recurrent import gru, lstm, rnn
-from limitlaw.presets import attention_law
-from limitlaw.core.check import check
 from limitlaw.language.functions import (
     apply,
     average,
@@ -55,8 +38,27 @@ from limitlaw.language.named import (
 )
 from limitlaw.language.ops import Matrix
 from limitlaw.language.printing import mermaid
-from limitlaw.core.space import n
+from limitlaw.language.repeating import repeat
 from limitlaw.language.values import Scalars, Wide
+from limitlaw.laws import (
+    Combination,
+    Empirical,
+    Gaussian,
+    GaussianMixture,
+    HeadSum,
+    KernelMatrix,
+    Law,
+    Pushforward,
+    RandomKernel,
+    Tokens,
+    load,
+)
+from limitlaw.nn.attention import attention
+from limitlaw.nn.convolution import conv1d, conv2d, readout
+from limitlaw.nn.feedforward import dense, mlp
+from limitlaw.nn.norms import layernorm, rmsnorm
+from limitlaw.nn.recurrent import gru, lstm, rnn
+from limitlaw.presets import attention_law
 
 __all__ = [
     "Combination",
@@ -79,6 +81,7 @@ __all__ = [
     "average",
     "average_law",
     "check",
+    "clear_cache",
     "clip",
     "conv1d",
     "conv2d",
@@ -107,6 +110,7 @@ __all__ = [
     "normalised_sum",
     "readout",
     "relu",
+    "repeat",
     "rmsnorm",
     "rnn",
     "rotary",

@@ -17,9 +17,9 @@ from limitlaw.engines.dense.simulate import evaluate
 from limitlaw.engines.evaluate import Limit
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
 from limitlaw.engines.frames.statistics import Samples
-from limitlaw.numerics.quasi import Points
 from limitlaw.language import ops
 from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.numerics.quasi import Points
 from statistics_of_samples import root
 
 HELD = 2**20  # weights drawn at a time: the arrays of a chunk stay in the cache

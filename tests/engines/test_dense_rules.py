@@ -9,8 +9,8 @@ import pytest
 
 import limitlaw as ll
 from engines.given_weights import GivenWeights, assert_close, plain_softmax, random_weights, run
-from limitlaw.engines.meeting import Meeting
 from limitlaw.engines.dense.weights import DrawnWeights
+from limitlaw.engines.meeting import Meeting
 from limitlaw.language.lower import family as family_of
 
 WIDTH = 6

@@ -9,6 +9,7 @@ from limitlaw.core.axes import Axis
 from limitlaw.core.instructions import (
     Apply,
     Argument,
+    Block,
     Constant,
     Contract,
     Data,
@@ -44,9 +45,15 @@ class Component:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Analysis:
-    """The facts of a program."""
+    """The facts of a program; of the block of a loop, where `argument` is what it is given."""
 
     program: Program
+    argument: Value | None = None
+
+    @classmethod
+    def of_block(cls, block: Block) -> "Analysis":
+        """The facts of the block of a loop."""
+        return cls(Program((block.result,)), block.argument)
 
     @property
     def values(self) -> list[Value]:
@@ -119,6 +126,9 @@ class Analysis:
         for v in self.values:
             below = max((found[u] for u in v.inputs), default=0)
             found[v] = below + self.is_random(v)
+            if isinstance(v.instruction, Repeat):
+                block = v.instruction.block
+                found[v] += v.instruction.times * Analysis.of_block(block).depth[block.result]
         return found
 
     @functools.cached_property
@@ -229,15 +239,21 @@ def components(facts: Analysis) -> dict[Value, Component]:
                 parent[root(v)] = root(u)
         elif isinstance(op, Dot) and (op.base is not None or not facts.fresh & {op.q, op.k}):
             parent[root(op.q)] = root(op.k)
+    if facts.argument in parent:
+        parent[root(facts.argument)] = root(facts.program.outputs[0])  # one becomes the other in the next turn
     table: dict[Value, Component] = {}
     for v in facts.values:
         op = v.instruction
         if v.is_vector:
             assert v.dim is not None
             component = table.setdefault(root(v), Component(v.dim))
-            component.points |= isinstance(op, Map | Data | Argument | Repeat)
+            component.points |= isinstance(op, Map | Data)
             component.has_one |= isinstance(op, Ones) or (isinstance(op, Initial) and not op.centred)
             component.observed |= v in facts.program.outputs
+            if isinstance(op, Repeat):
+                inside = Analysis.of_block(op.block).components[op.block.result]
+                component.points |= inside.points
+                component.has_one |= inside.has_one
         elif isinstance(op, Dot) and op.base is not None:
             table[root(op.q)].points = True
     return {v: table[root(v)] for v in parent}

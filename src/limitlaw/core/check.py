@@ -7,13 +7,16 @@ Definition 3.1, Assumption 3.1, Theorem 3.1; Yang (2019) for 1/n scaling; Hron e
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from limitlaw.core.analysis import is_average
+from limitlaw.core.analysis import Analysis, is_average
 from limitlaw.core.axes import is_infinite
 from limitlaw.core.facts import Facts
 from limitlaw.core.instructions import Apply, Constant, Map, MatMul, Value
 from limitlaw.core.program import Program, Written
 from limitlaw.core.report import Finding, Report, Verdict
 from limitlaw.core.score_rules import assumption_a, assumption_b, scores_have_a_limit
+from limitlaw.core.unroll import unrolled
+
+TURNS = 2  # of a loop, which show what any turns have to do with each other
 
 
 def check(y: Written | tuple[Written, ...]) -> Report:
@@ -22,8 +25,11 @@ def check(y: Written | tuple[Written, ...]) -> Report:
     for value in outputs:
         if not isinstance(value, Written):
             raise TypeError(f"check needs a value of a program (Wide or Scalars), got {type(value).__name__}")
-    program = Facts(Program(tuple(value.core.value for value in outputs)), outputs[0].names(*outputs[1:]))
-    return Report(tuple(finding for rule in RULES for finding in rule(program)))
+    written = tuple(value.core.value for value in outputs)
+    depth = max(Analysis(Program(written)).depth.values())
+    program = Facts(Program(unrolled(written, TURNS)), outputs[0].names(*outputs[1:]), depth)
+    notes = [Finding("loops", Verdict.HOLDS, note) for value in outputs for note in value.notes()]
+    return Report((*(finding for rule in RULES for finding in rule(program)), *notes))
 
 
 def bounded_inputs(program: Facts) -> Iterator[Finding]:
@@ -70,9 +76,9 @@ def pseudo_lipschitz(program: Facts) -> Iterator[Finding]:
 def one_layer_of_scores(program: Facts) -> Iterator[Finding]:
     """The theorem covers one layer of scores, with no score behind another."""
     rule = "no attention behind attention"
-    depth = max(program.depth.values(), default=0)
+    depth = program.scores_in_a_row
     if depth > 1:
-        deepest = next(v for v in program.values if program.depth[v] == depth)
+        deepest = max(program.values, key=lambda v: program.depth[v])
         why = f"{program.name(deepest)} stands behind {depth - 1} layer{'s' if depth > 2 else ''} of random scores"
         yield Finding(rule, Verdict.BEYOND, why, (deepest.source,), f"depth {depth}")
     else:

@@ -19,12 +19,12 @@ from limitlaw.core.axes import Axes, Axis, Layout, union
 from limitlaw.core.instructions import (
     Apply,
     Argument,
+    Block,
     Constant,
     Contract,
     Data,
     Dot,
     Initial,
-    Instruction,
     Map,
     MatMul,
     Number,
@@ -163,7 +163,10 @@ class _Rewriter:
             return value if read == list(op.terms) else dataclasses.replace(value, instruction=stacked, axes=axes)
         if value in self.mixings:
             return self._mixed_first(value, op, read)
-        if isinstance(op, Dot) and op.q in self.absorbed:
+        if isinstance(op, Repeat):
+            (result,) = demanded([op.block.result])
+            op = Repeat(read[0], Block(op.block.argument, result), op.times)
+        elif isinstance(op, Dot) and op.q in self.absorbed:
             op = Dot(read[0], read[1], "linear", op.dim)
         else:
             op = _changed(op, dict(zip(op.inputs, read, strict=True)), inside)
@@ -204,9 +207,9 @@ class _Rewriter:
     def _find_product(self, w: Value) -> None:
         """average(v·w), of a product that nothing else reads, is an inner product."""
         op = w.instruction
-        if isinstance(op, Map) and op.phi is nonlinearities.multiply and self.uses[w] == 1:
-            if all(v.is_vector for v in op.args):
-                self.absorbed.add(w)
+        is_product = isinstance(op, Map) and op.phi is nonlinearities.multiply
+        if is_product and self.uses[w] == 1 and all(v.is_vector for v in op.inputs):
+            self.absorbed.add(w)
 
 
 def _of(v: Value, selection: Selection) -> Selection:

@@ -15,11 +15,13 @@ Names = Callable[[Any], str]  # of what a user wrote, as the printed program has
 class Facts(Analysis):
     """The analysis of a program, and what its printed form calls its values."""
 
-    def __init__(self, program: Program, names: Names):
+    names: Names
+    scores_in_a_row: int  # the depth of the program, all turns of its loops counted
+
+    def __init__(self, program: Program, names: Names, depth: int):
         super().__init__(program)
         object.__setattr__(self, "names", names)
-
-    names: Names
+        object.__setattr__(self, "scores_in_a_row", depth)
 
     def name(self, *items: Value | Family) -> str:
         """How the printed program calls them."""

@@ -1,8 +1,8 @@
 """The instructions of the core language. Each is data; engines give them meaning, by one rule each.
 
 A `Value` is what an instruction makes: a batch of vectors of one space, or of numbers. Its axes are a set: where two
-values meet in an instruction, entries meet by axis. Given numbers are slots (`Number`), so that programs which differ in
-numbers only have the same structure.
+values meet in an instruction, entries meet by axis. Given numbers are slots (`Number`), so that programs which differ
+in numbers only have the same structure.
 """
 
 import dataclasses

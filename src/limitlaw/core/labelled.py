@@ -126,10 +126,7 @@ def stack(terms: Sequence[Labelled], axis: Axis) -> Labelled:
 
 def contract(a: Labelled | None, w: Labelled, over: Axes, normalised: bool = False) -> Labelled:
     """Σ a·w over axes, a being numbers; `normalised` divides by the root of their size."""
-    if a is None:
-        result = w.sum(over)
-    else:
-        result = _product(a, w, over)
+    result = w.sum(over) if a is None else _product(a, w, over)
     if not normalised:
         return result
     return result.mapped(lambda x: x / math.sqrt(math.prod(int(axis.size) for axis in over)))

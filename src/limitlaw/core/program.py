@@ -1,4 +1,4 @@
-"""A core program: its values in order, its slots for numbers, and its structure, which programs with other numbers share."""
+"""A core program: its values in order, its slots for numbers, and its structure, which does not know the numbers."""
 
 import abc
 import dataclasses
@@ -27,6 +27,10 @@ class Written(abc.ABC):
     @abc.abstractmethod
     def core(self) -> Output:
         """It, as engines read it."""
+
+    @abc.abstractmethod
+    def notes(self) -> list[str]:
+        """What `check` says of the way the program was written."""
 
     @abc.abstractmethod
     def names(self, *others: "Written") -> Callable[[Any], str]:

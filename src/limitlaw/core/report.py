@@ -18,7 +18,7 @@ class Verdict(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """The verdict of one rule: why, for which values that a user wrote, and a short label for results that it concerns."""
+    """The verdict of one rule: why, for which values a user wrote, and a short label for results that it concerns."""
 
     rule: str
     verdict: Verdict

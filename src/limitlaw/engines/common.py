@@ -11,14 +11,14 @@ from typing import Any
 import jax
 
 from limitlaw.arguments import inside_jit, is_traced
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.core.space import Dim
 from limitlaw.language import ops, shapes
 from limitlaw.language.dependence import terms
 from limitlaw.language.graph import ancestors, matrices_of
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import finite_shape
-from limitlaw.core.space import Dim
 from limitlaw.language.values import Indexable, Wide
+from limitlaw.nonlinearities import Nonlinearity
 
 MOST_GIB = 16.0  # that the draws of a result may take, on a large machine
 

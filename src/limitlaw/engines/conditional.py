@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, DTypeLike, Float
 
+from limitlaw.core.space import Dim
 from limitlaw.engines import linear
 from limitlaw.engines.demand import Inner
 from limitlaw.engines.fresh import Fresh, added, stacked
@@ -21,15 +22,14 @@ from limitlaw.engines.ledger import Ledger
 from limitlaw.engines.plan import Component, Plan, is_centred
 from limitlaw.engines.scores import fresh_scores, scores_with_drawn
 from limitlaw.engines.spaces import Frame, Points, Space, apply_roots
+from limitlaw.language import ops
+from limitlaw.language.ops import Value
+from limitlaw.language.shapes import finite_shape
+from limitlaw.language.values import Wide
 from limitlaw.numerics.bartlett import bartlett_unit
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source, fold_in
-from limitlaw.language import ops
-from limitlaw.language.ops import Value
-from limitlaw.language.shapes import finite_shape
-from limitlaw.core.space import Dim
-from limitlaw.language.values import Wide
 
 
 @dataclasses.dataclass(frozen=True)

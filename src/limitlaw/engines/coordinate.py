@@ -12,12 +12,12 @@ from limitlaw.engines.blocks import Block
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.joint import SPANNED
 from limitlaw.engines.nodes import Nodes
-from limitlaw.numerics.normals import normal
 from limitlaw.language import ops
 from limitlaw.language.dependence import terms
 from limitlaw.language.ops import Value
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.values import Wide
+from limitlaw.numerics.normals import normal
 
 MeanAndCovariance = tuple[Float[Array, " m"], Float[Array, "m m"]]
 

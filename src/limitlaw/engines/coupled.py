@@ -24,9 +24,9 @@ from limitlaw.engines.conditional import Draw
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.observed import observed
 from limitlaw.engines.plan import Plan
+from limitlaw.language.values import Wide
 from limitlaw.numerics.chi_quantiles import chi_quantile
 from limitlaw.numerics.quasi import Points, Quasi
-from limitlaw.language.values import Wide
 
 FAR = 2**50  # a width at which ζ has an effect of 3e-8
 MATTERS = 1e-6  # relative change of v at that width; a score of one head among thousands has more

@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limitlaw import nonlinearities
+from limitlaw.core.space import Dim
 from limitlaw.engines.common import reused
 from limitlaw.language import ops, shapes
 from limitlaw.language.dependence import terms
 from limitlaw.language.graph import ancestors
 from limitlaw.language.ops import Value
 from limitlaw.language.shapes import Shape, Size
-from limitlaw.core.space import Dim
 from limitlaw.language.values import Wide
 
 Selection = tuple[slice, ...]  # one slice for each batch axis

@@ -20,13 +20,13 @@ from limitlaw.engines.effort import Pace
 from limitlaw.engines.heads import with_nodes
 from limitlaw.engines.infinite import InfiniteDraw, Static
 from limitlaw.engines.plan import Plan
-from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.language import ops
 from limitlaw.language.facts import stays_random
 from limitlaw.language.ops import Value
 from limitlaw.language.resizing import without_derivatives
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.values import Wide
+from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.progress import watched
 
 REPLICATES = 8  # independent scramblings, from whose spread comes the error of a quasi-Monte Carlo kernel

@@ -5,10 +5,10 @@ import numpy as np
 
 from limitlaw.engines.blocks import Block
 from limitlaw.engines.fresh import Fresh
-from limitlaw.numerics.factors import gram
 from limitlaw.language import ops
 from limitlaw.language.ops import Value
 from limitlaw.language.shapes import finite_shape
+from limitlaw.numerics.factors import gram
 
 
 def family(block: Block, matrix: ops.Matrix, v: Value, w: Value) -> Block:

@@ -17,9 +17,9 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from limitlaw.engines import linear
-from limitlaw.numerics.factors import gram, pivoted_factor
 from limitlaw.language import ops
 from limitlaw.language.shapes import Shape, batch_index, finite_shape
+from limitlaw.numerics.factors import gram, pivoted_factor
 
 
 @dataclasses.dataclass(frozen=True)

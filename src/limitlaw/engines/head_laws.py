@@ -11,13 +11,13 @@ from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.mixing import Mixing, mixing_law
-from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
-from limitlaw.laws.averages import BLOCKS
-from limitlaw.numerics.quasi import Points
 from limitlaw.language import ops
 from limitlaw.language.graph import ancestors
 from limitlaw.language.head_axis import HeadAxis, head_axis
 from limitlaw.language.shapes import finite_shape
+from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
+from limitlaw.laws.averages import BLOCKS
+from limitlaw.numerics.quasi import Points
 
 MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
 POOL, DRAWS = 2**11, 2**13

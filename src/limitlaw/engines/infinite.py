@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from limitlaw.core.space import Dim
 from limitlaw.engines import wide_scores
 from limitlaw.engines.blocks import Block
 from limitlaw.engines.conditional import RULES, Draw
@@ -23,13 +24,12 @@ from limitlaw.engines.joint import Joint
 from limitlaw.engines.moments import Moments
 from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts, undrawn_scores
-from limitlaw.numerics.factors import pivoted_factor
-from limitlaw.numerics.quasi import Source
 from limitlaw.language import ops
 from limitlaw.language.ops import Value
 from limitlaw.language.shapes import finite_shape
-from limitlaw.core.space import Dim
 from limitlaw.language.values import Wide
+from limitlaw.numerics.factors import pivoted_factor
+from limitlaw.numerics.quasi import Source
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,11 +8,11 @@ from jaxtyping import Float
 from limitlaw.engines.evaluate import Limit, prepared, seed_of
 from limitlaw.engines.head_laws import covariance_figure
 from limitlaw.engines.softmax_scores import softmax_scores
+from limitlaw.language.head_axis import HeadAxis
 from limitlaw.laws.importance import JointDensity
 from limitlaw.numerics.chi_quantiles import chi_quantile
 from limitlaw.numerics.quasi import MOST_DIMENSIONS
 from limitlaw.numerics.tall import times
-from limitlaw.language.head_axis import HeadAxis
 
 
 def joint_density(axis: HeadAxis, key: Any) -> JointDensity | None:

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.engines.meeting import Meeting
 from limitlaw.engines.fresh import Fresh
+from limitlaw.engines.meeting import Meeting
 from limitlaw.engines.spaces import Space
 from limitlaw.numerics.factors import orthonormalise
 from limitlaw.numerics.quasi import Source

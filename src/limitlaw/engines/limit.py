@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from limitlaw import nonlinearities
 from limitlaw.arguments import is_traced, positive_int, require_float64
+from limitlaw.core.check import check
 from limitlaw.engines import common, coordinate, head_laws, wide_scores
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.effort import default_draws
@@ -20,6 +21,10 @@ from limitlaw.engines.joint_density import joint_density
 from limitlaw.engines.observed import observed
 from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts
+from limitlaw.language import ops
+from limitlaw.language.functions import dot
+from limitlaw.language.shapes import finite_shape, is_infinite
+from limitlaw.language.values import Scalars, Wide, coordinatewise
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.laws.importance import JointDensity
@@ -27,11 +32,6 @@ from limitlaw.laws.kernel_matrix import KernelMatrix
 from limitlaw.laws.psi import average_of
 from limitlaw.laws.tracing import NEEDS_NUMBERS
 from limitlaw.nonlinearities import Nonlinearity, looked_at
-from limitlaw.language import ops
-from limitlaw.core.check import check
-from limitlaw.language.functions import dot
-from limitlaw.language.shapes import finite_shape, is_infinite
-from limitlaw.language.values import Scalars, Wide, coordinatewise
 from limitlaw.progress import watching
 
 JOINT_NUMBERS, JOINT_DRAWS = 2**24, 2**19  # normals and draws at most for the joint law of tokens

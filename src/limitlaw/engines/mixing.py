@@ -22,14 +22,14 @@ from limitlaw.engines.demand import demanded
 from limitlaw.engines.evaluate import Conditions, Limit, prepared, seed_of
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.softmax_scores import SoftmaxScores, softmax_scores
+from limitlaw.language import ops
+from limitlaw.language.head_axis import head_axis
+from limitlaw.language.ops import Value
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.compression import compressed
 from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
 from limitlaw.numerics.lattice import lattice, lattice_size
 from limitlaw.numerics.quasi import Points
-from limitlaw.language import ops
-from limitlaw.language.head_axis import head_axis
-from limitlaw.language.ops import Value
 
 MOST_DIMENSIONS = 3  # for a quadrature
 REACHES = 8.8, 13.2  # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it

@@ -19,12 +19,12 @@ from limitlaw.engines.fresh import Fresh
 from limitlaw.engines.nodes import Nodes
 from limitlaw.engines.restricted import restricted_second
 from limitlaw.engines.static import Facts
-from limitlaw.nonlinearities import Nonlinearity, moments
 from limitlaw.language import ops
 from limitlaw.language.dependence import LINEAR
 from limitlaw.language.ops import Value
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.values import Wide
+from limitlaw.nonlinearities import Nonlinearity, moments
 
 
 @runtime_checkable

@@ -5,13 +5,13 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from limitlaw.core.space import Dim
 from limitlaw.engines import linear
 from limitlaw.engines.blocks import Block
 from limitlaw.engines.joint import Joint
 from limitlaw.language import ops
 from limitlaw.language.ops import Value
 from limitlaw.language.shapes import finite_shape
-from limitlaw.core.space import Dim
 from limitlaw.language.values import Wide
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from limitlaw.arguments import is_traced
+from limitlaw.core.space import Dim
 from limitlaw.engines.common import reused
 from limitlaw.engines.demand import Inner, uses_of
 from limitlaw.language import ops
 from limitlaw.language.dependence import LINEAR
 from limitlaw.language.graph import ancestors
 from limitlaw.language.ops import MatMul, Matrix, Value
-from limitlaw.core.space import Dim
 from limitlaw.language.values import Wide
 
 

@@ -14,12 +14,12 @@ from limitlaw.arguments import frozen, is_traced
 from limitlaw.engines import linear
 from limitlaw.engines.evaluate import Limit
 from limitlaw.engines.infinite import InfiniteDraw
-from limitlaw.numerics.factors import orthonormalise
 from limitlaw.language import ops
 from limitlaw.language.facts import stays_random
 from limitlaw.language.ops import Value
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.values import Scalars, Wide
+from limitlaw.numerics.factors import orthonormalise
 
 EQUAL = 1e-13  # of the largest score, below which a difference is rounding
 

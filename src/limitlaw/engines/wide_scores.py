@@ -17,11 +17,11 @@ from jaxtyping import Array, Float
 from limitlaw.engines.joint import Joint
 from limitlaw.engines.moments import Moments
 from limitlaw.engines.static import Facts
-from limitlaw.numerics.normals import normal
-from limitlaw.numerics.quasi import Source
 from limitlaw.language import ops
 from limitlaw.language.ops import Value
 from limitlaw.language.shapes import finite_shape
+from limitlaw.numerics.normals import normal
+from limitlaw.numerics.quasi import Source
 
 
 def correlated(values: Sequence[Value], facts: Facts) -> frozenset[Value]:

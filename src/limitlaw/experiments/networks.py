@@ -12,8 +12,8 @@ from jaxtyping import Float
 
 import limitlaw as ll
 from limitlaw.engines.coupled import Coupled
-from limitlaw.laws import HeadSum
 from limitlaw.language.values import Wide
+from limitlaw.laws import HeadSum
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from limitlaw import nonlinearities as known
 from limitlaw.arguments import first_line, shown
-from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.language.functions import map
 from limitlaw.language.values import Wide, coordinatewise, wide
+from limitlaw.nonlinearities import Nonlinearity
 
 # Functions that are one of ours, found by identity. jax.nn.gelu is not among them: unless told, it approximates.
 SAME: tuple[tuple[Any, Nonlinearity], ...] = (

@@ -12,11 +12,10 @@ import numpy as np
 from jax import lax
 
 from limitlaw.arguments import covariance, integer, is_traced, one_of, positive_int, real_array, real_number, shown
-from limitlaw.nonlinearities import Nonlinearity, looked_at, user_function
+from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language import ops, shapes
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape
-from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language.values import (
     Indexable,
     Scalars,
@@ -27,6 +26,7 @@ from limitlaw.language.values import (
     whole,
     wide,
 )
+from limitlaw.nonlinearities import Nonlinearity, looked_at, user_function
 
 SCALINGS = ("sqrt", "linear")
 Kind = TypeVar("Kind", Wide, Scalars)

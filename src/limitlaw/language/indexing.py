@@ -97,7 +97,7 @@ def _adjacent(parts: list[Any]) -> bool:
 
 
 def regrouped(layout: Layout, shape: Shape) -> tuple[Layout, list[Taken]]:
-    """Entries in order in another shape: axes that stay whole stay themselves, groups of others are merged and split."""
+    """Entries in order in another shape: axes that stay whole stay themselves, others are merged and split."""
     new: list[Axis | None] = [None] * len(shape)
     taken: list[Taken] = []
     old = [a for a in layout if a is not None]

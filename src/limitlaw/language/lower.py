@@ -1,11 +1,10 @@
 """From what a user writes to what engines read: one function for each instruction of the language.
 
-Order of axes, newaxis, transposes and axes of size 1 are here only: a value is lowered to a core value and the layout of
-its axes. Broadcasting aligns positions from the right; the first operand that has an axis at a position names it, and
-others are renamed. No axis names two positions, so that w + wᵀ and x[:, None] + x[None, :] come out right.
+Order of axes, newaxis, transposes and axes of size 1 are here only: a value is lowered to a core value and the layout
+of its axes. Broadcasting aligns positions from the right; the first operand that has an axis at a position names it,
+and others are renamed. No axis names two positions, so that w + wᵀ and x[:, None] + x[None, :] come out right.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -70,7 +69,9 @@ def met(*layouts: Layout, taken: Iterable[Axis] = ()) -> tuple[Layout, list[Name
                 name = axis if axis not in used else Axis(axis.size)
                 common[i] = name
                 used.add(name)
-    names = [{a: c for a, c in zip(layout, common, strict=True) if a is not None and c is not None} for layout in padded]
+    names = [
+        {a: c for a, c in zip(layout, common, strict=True) if a is not None and c is not None} for layout in padded
+    ]
     return tuple(common), names
 
 
@@ -268,6 +269,28 @@ def _taken(v: Any, value: core.Value, taken: Iterable[tuple[Axes, list[np.ndarra
     return value
 
 
+def _argument(v: Any, op: ops.Argument) -> Output:
+    layout = new_axes(v.shape)
+    return Output(_value(v, core.Argument(), present(layout)), layout)
+
+
+def _repeat(v: Any, op: ops.Repeat) -> Output:
+    argument, x, result = (lowered(u) for u in (op.argument, op.x, op.result))
+    axes = argument.value.axes
+    start, end = (renamed(u.value, _called(u.layout, argument.layout)) for u in (x, result))
+    block = core.Block(argument.value, end)
+    return Output(_value(v, core.Repeat(start, block, op.times), axes), argument.layout)
+
+
+def _called(layout: Layout, names: Layout) -> Names:
+    """The axes of one layout by those of another of the same shape."""
+    return {a: b for a, b in zip(layout, names, strict=True) if a is not None and b is not None}
+
+
+def _unrolled(v: Any, op: ops.Unrolled) -> Output:
+    return lowered(op.x)
+
+
 def _transpose(v: Any, op: ops.Transpose) -> Output:
     x = lowered(op.x)
     return Output(x.value, tuple(x.layout[a] for a in op.axes))
@@ -292,4 +315,7 @@ RULES: dict[type[ops.Op], Callable[[Any, Any], Output]] = {
     ops.Index: _index,
     ops.Reshape: _reshape,
     ops.Transpose: _transpose,
+    ops.Argument: _argument,
+    ops.Repeat: _repeat,
+    ops.Unrolled: _unrolled,
 }

@@ -5,8 +5,8 @@ from typing import TypeVar
 from jax import lax
 
 from limitlaw import nonlinearities as phi
-from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.language.values import Scalars, Wide, coordinatewise, elementwise
+from limitlaw.nonlinearities import Nonlinearity
 
 Kind = TypeVar("Kind", Wide, Scalars)
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limitlaw.arguments import non_negative, positive_int
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language import shapes
 from limitlaw.language.shapes import Shape
-from limitlaw.core.space import Dim, as_dim, n
+from limitlaw.nonlinearities import Nonlinearity
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -191,6 +191,33 @@ class Rotary(Op):
     w: Value
     positions: Any
     base: float
+
+
+# --- Loops ----------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Argument(Op):
+    """What a block is given."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Repeat(Op):
+    """A block, `result` as a function of `argument`, applied `times` times with new matrices in each turn."""
+
+    x: Value
+    argument: Value
+    result: Value
+    times: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Unrolled(Op):
+    """The last of `times` blocks that were written one after the other, and why."""
+
+    x: Value
+    times: int
+    why: str
 
 
 # --- Linear operations on batch axes --------------------------------------------------------------------------------

@@ -102,6 +102,10 @@ def _sum(op: Any, names: Names) -> str:
     return f"{factor}Σ {names[op.x]} over axis {axes}"
 
 
+def _repeat(op: Any, names: Names) -> str:
+    return f"{names[op.argument]} ↦ {names[op.result]}, {op.times} times from {names[op.x]}"
+
+
 _FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
     ops.Initial: ("initial", lambda op, names: f"N({_numbers(op.mean)}, {_numbers(op.cov)})"),
     ops.Data: ("data", lambda op, names: "given coordinates"),
@@ -120,6 +124,9 @@ _FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
     ops.Stack: ("linear", lambda op, names: f"stack({_arguments(op.terms, names)}; axis {op.axis})"),
     ops.Index: ("linear", lambda op, names: f"{names[op.x]}[{', '.join(map(_index, op.index))}]"),
     ops.Reshape: ("linear", lambda op, names: f"reshape({names[op.x]})"),
+    ops.Argument: ("argument", lambda op, names: "of a block"),
+    ops.Repeat: ("repeat", _repeat),
+    ops.Unrolled: ("unrolled", lambda op, names: f"{names[op.x]}, {op.times} blocks: {op.why}"),
     ops.Transpose: ("linear", lambda op, names: f"transpose({names[op.x]}; {', '.join(map(str, op.axes))})"),
 }
 

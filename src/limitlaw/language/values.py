@@ -14,13 +14,14 @@ import numpy as np
 
 from limitlaw import nonlinearities
 from limitlaw.arguments import real_array
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.core.program import Output, Written
+from limitlaw.core.space import Dim
 from limitlaw.language import ops, shapes
+from limitlaw.language.graph import ancestors
 from limitlaw.language.lower import lowered
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape
-from limitlaw.core.program import Output, Written
-from limitlaw.core.space import Dim
+from limitlaw.nonlinearities import Nonlinearity
 
 This = TypeVar("This", bound="Indexable")
 
@@ -37,6 +38,11 @@ class Indexable(Value, Written):
         if isinstance(self.op, ops.Rotary):
             raise TypeError("y is rotary(w), which may only enter a dot: ask for w, or for the dot product")
         return lowered(self)
+
+    def notes(self) -> list[str]:
+        """What `check` says of the way the program was written."""
+        unrolled = [v.op for v in ancestors([self]) if isinstance(v.op, ops.Unrolled)]
+        return [f"{op.times} blocks are not one loop but written out: {op.why}" for op in unrolled]
 
     def names(self, *others: Any) -> Callable[[Any], str]:
         """What the printed program of these values calls its values and matrices."""

@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 from limitlaw.arguments import non_negative, positive_int
+from limitlaw.core.space import as_dim, n
 from limitlaw.language.functions import dot, normalised_sum, softmax
 from limitlaw.language.ops import Matrix
-from limitlaw.core.space import as_dim, n
 from limitlaw.language.values import Wide, wide
 
 

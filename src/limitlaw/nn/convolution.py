@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import non_negative, one_of, positive_int
-from limitlaw.nn.feedforward import dense, with_bias
-from limitlaw.language.ops import Matrix
 from limitlaw.core.space import Dim, n
+from limitlaw.language.ops import Matrix
 from limitlaw.language.values import Wide, wide
+from limitlaw.nn.feedforward import dense, with_bias
 
 PADDINGS = ("same", "valid", "circular")
 POOLINGS = ("average", "flatten")

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from limitlaw.arguments import integer, is_traced, non_negative_number, shown
+from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language.activations import activated
 from limitlaw.language.functions import initial
 from limitlaw.language.named import relu
 from limitlaw.language.ops import Matrix, Value
-from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language.values import Wide, wide
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from limitlaw.nn.feedforward import dense
 from limitlaw.language.activations import activated
 from limitlaw.language.functions import stack
 from limitlaw.language.named import sigmoid, tanh
 from limitlaw.language.ops import Matrix
 from limitlaw.language.values import Wide, wide
+from limitlaw.nn.feedforward import dense
 
 
 def rnn(x: Wide, phi: Callable[[Any], Any] = tanh, std: Any = 1.0, input_std: Any = 1.0, bias_std: float = 0.0) -> Wide:

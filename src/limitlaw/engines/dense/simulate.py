@@ -89,8 +89,12 @@ def _batch_size(program: Program, width: int) -> int:
 
 def evaluate(values: Sequence[Written], width: int, weights: Weights) -> list[Float[Array, "..."]]:
     """The values of a program at width n = `width` for these weights and initial vectors."""
-    outputs = [value.core for value in values]
-    program = asked.program_of(tuple(outputs))
+    return evaluated(tuple(value.core for value in values), width, weights)
+
+
+def evaluated(outputs: tuple[Output, ...], width: int, weights: Weights) -> list[Float[Array, "..."]]:
+    """The same for outputs of a core program."""
+    program = asked.program_of(outputs)
     draw = DenseDraw(slots(program, program.arrays), width, weights)
     draw.run(program)
     return [draw.at(output) for output in outputs]

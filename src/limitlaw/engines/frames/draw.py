@@ -1,4 +1,4 @@
-"""One draw of a program, without its matrices: a drawn and a fresh part of each vector. Written for one draw, vmapped."""
+"""One draw of a program, without its matrices: a drawn and a fresh part of each vector. Written for one, vmapped."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

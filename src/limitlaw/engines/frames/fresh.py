@@ -4,8 +4,8 @@ Given what has been drawn so far, outputs of a fresh matrix are linear combinati
 standard Gaussian vectors Ξ of R^D. Linear operations change the coefficients only. The roots are drawn when something
 asks for more than that: an inner product, a nonlinearity, the Gram of the next MatMul.
 
-Along some axes (heads, say) every entry has roots of its own, so that nothing is stored or drawn for pairs of heads that
-never meet.
+Along some axes (heads, say) every entry has roots of its own, so that nothing is stored or drawn for pairs of heads
+that never meet.
 """
 
 import dataclasses

@@ -15,8 +15,8 @@ from limitlaw.core.axes import Axis, finite_shape
 from limitlaw.core.instructions import Family
 from limitlaw.core.labelled import Labelled, add, labelled
 from limitlaw.engines.frames.fresh import Fresh
-from limitlaw.engines.meeting import Meeting
 from limitlaw.engines.frames.spaces import Space
+from limitlaw.engines.meeting import Meeting
 from limitlaw.numerics.factors import orthonormalise
 from limitlaw.numerics.quasi import Source
 

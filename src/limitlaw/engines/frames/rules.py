@@ -11,13 +11,12 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.axes import finite_shape, sizes
 from limitlaw.core.instructions import Value
 from limitlaw.core.labelled import Labelled, contract, elementwise, labelled, multiply, stack
-from limitlaw.core.program import Program
 from limitlaw.engines.engine import Rules
 from limitlaw.engines.frames.draw import Form, FramesDraw, equal_length, total
 from limitlaw.engines.frames.fresh import Fresh, added, apply_roots, scaled, stacked
 from limitlaw.engines.frames.ledger import Ledger
 from limitlaw.engines.frames.scores import fresh_scores, inner, scores_with_drawn
-from limitlaw.engines.frames.spaces import Frame
+from limitlaw.engines.frames.spaces import Frame, Space
 from limitlaw.numerics.bartlett import bartlett_unit
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import fold_in
@@ -183,36 +182,63 @@ def _argument(draw: FramesDraw, value: Value, op: core.Argument) -> Form:
 
 
 def _repeat(draw: FramesDraw, value: Value, op: core.Repeat) -> Form:
-    """One compiled loop. What passes from turn to turn is x: its coordinates, or its place in a frame.
+    """One compiled loop for all turns but the last, of which a fresh part may be left.
 
-    The axes of the frame before the loop stay; of the rest only inner products matter, so that it may be turned to as
-    many axes as there are vectors.
+    What passes from turn to turn is x: its coordinates, or its place in a frame. The axes of the frame before the loop
+    stay; of the rest only inner products matter, so that it may be turned to as many axes as there are vectors.
     """
-    body = Analysis(Program((op.block.result,)))
-    space, count = draw.space(value), math.prod(sizes(value.axes))
-    start = draw.settled(op.x).with_axes(value.axes).array
-    framed = isinstance(space, Frame)
-    old = space.r if isinstance(space, Frame) else 0
-    inside = space.carried(count) if isinstance(space, Frame) else space
-    r = inside.r if isinstance(inside, Frame) else start.shape[-1]
-    if framed:
-        start = jnp.pad(start.reshape(count, -1), [(0, 0), (0, r - start.shape[-1])]).reshape(*start.shape[:-1], r)
+    loop = _Loop(draw, value, op)
+    x = draw.settled(op.x).with_axes(value.axes).array
+    if op.times > 1:
+        turns = jnp.arange(op.times - 1)
+        x, _ = lax.scan(lambda w, i: (loop.turn(w, i), None), loop.start(x), turns)
+        loop.close()
+    last = loop.within(x, op.times - 1, draw.space(value))
+    return last[op.block.result]
 
-    def turn(x: Any, i: Any) -> tuple[Any, None]:
-        source = fold_in(draw.key(value), i)
-        within = FramesDraw(body, draw.numbers, draw.dimension, source, draw.observed, draw.dtype)
-        within.spaces[body.components[op.block.argument]] = inside.carried(0) if isinstance(inside, Frame) else inside
-        within.results[op.block.argument] = Form(Labelled(x, value.axes), None)
-        within.run(body.program)
-        w = within.settled(op.block.result).with_axes(value.axes).array
-        if isinstance(space, Frame):
-            w = space.turned(w.reshape(count, -1), old, r).reshape(*w.shape[:-1], r)
-        return w, None
 
-    last, _ = lax.scan(turn, start, jnp.arange(op.times))
-    if isinstance(space, Frame):
-        space.r = r
-    return Form(Labelled(last, value.axes), None)
+class _Loop:
+    """The turns of a loop, in the space of x."""
+
+    def __init__(self, draw: FramesDraw, value: Value, op: core.Repeat):
+        self.draw, self.value, self.op = draw, value, op
+        self.facts = Analysis.of_block(op.block)
+        self.count = math.prod(sizes(value.axes))
+        self.space = draw.space(value)
+        self.old = self.space.r if isinstance(self.space, Frame) else 0
+        self.r = min(self.space.D, self.old + self.count)
+
+    def within(self, x: Any, i: Any, space: Space) -> FramesDraw:
+        """Turn i, from x on."""
+        draw, argument = self.draw, self.op.block.argument
+        key = fold_in(draw.key(self.value), i)
+        inside = FramesDraw(self.facts, draw.numbers, draw.dimension, key, draw.observed, draw.dtype)
+        if argument in self.facts.components:
+            inside.spaces[self.facts.components[argument]] = space
+        inside.results[argument] = Form(Labelled(x, self.value.axes), None)
+        inside.run(self.facts.program)
+        return inside
+
+    def start(self, x: Any) -> Any:
+        """x in as many axes as it has in later turns."""
+        return self._turned(x) if isinstance(self.space, Frame) else x
+
+    def turn(self, x: Any, i: Any) -> Any:
+        """x after turn i."""
+        space = self.space.carried(self.r) if isinstance(self.space, Frame) else self.space
+        inside = self.within(x, i, space)
+        w = inside.settled(self.op.block.result).with_axes(self.value.axes).array
+        return self._turned(w) if isinstance(self.space, Frame) else w
+
+    def close(self) -> None:
+        """What came out of the loop is part of the frame."""
+        if isinstance(self.space, Frame):
+            self.space.r = self.r
+
+    def _turned(self, w: Any) -> Any:
+        assert isinstance(self.space, Frame)
+        flat = self.space.turned(w.reshape(self.count, -1), self.old, self.r)
+        return flat.reshape(*w.shape[:-1], self.r)
 
 
 RULES: Rules = {

@@ -41,10 +41,10 @@ class Frame:
         self.r += T.shape[-1]
         return dense.c.mapped(lambda c: c @ jnp.concatenate([N, T], axis=-1))
 
-    def carried(self, vectors: int) -> "Frame":
-        """The same frame with axes for so many vectors more: what a block of a loop starts from."""
+    def carried(self, r: int) -> "Frame":
+        """The same frame with r axes taken: what a turn of a loop starts from."""
         frame = copy.copy(self)
-        frame.r = min(self.D, self.r + vectors)
+        frame.r = r
         return frame
 
     def turned(self, w: Float[Array, "vectors r"], old: int, r: int) -> Float[Array, "vectors r2"]:

@@ -1,0 +1,190 @@
+"""Covariances of two batches of vectors, and what linear instructions on one of them do.
+
+C is a labelled array whose labels are pairs: `Pair(a, None)` is an axis of the first batch, `Pair(None, b)` one of the
+second, and `Pair(a, b)` both at once: entries with different indices are uncorrelated there (heads, say), so that
+nothing is stored for those that never meet. Along axes that have no label all entries are equal.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.core.axes import Axes, Axis, Layout, finite_shape
+from limitlaw.core.labelled import Labelled, contract, elementwise, multiply
+
+
+class Pair(Axis):
+    """An axis of the first batch, of the second, or of both. Equal pairs are equal."""
+
+    __slots__ = ("left", "right")
+
+    def __init__(self, left: Axis | None, right: Axis | None):
+        axis = left or right
+        assert axis is not None
+        super().__init__(axis.size)
+        self.left, self.right = left, right
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pair) and self.left is other.left and self.right is other.right
+
+    def __hash__(self) -> int:
+        return hash((self.left, self.right))
+
+
+@dataclasses.dataclass(frozen=True)
+class Covariance:
+    """Cov(v, w); `c` has labels that are pairs."""
+
+    c: Labelled
+
+    @property
+    def labels(self) -> tuple[Pair, ...]:
+        """The labels of the array."""
+        return self.c.axes  # type: ignore[return-value]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Those along which entries with different indices are uncorrelated."""
+        return [p for p in self.labels if p.left is not None and p.right is not None]
+
+    @property
+    def swapped(self) -> "Covariance":
+        """Cov(w, v): the same array."""
+        return Covariance(self.c.rename({p: Pair(p.right, p.left) for p in self.labels}))
+
+    def label(self, axis: Axis) -> Pair | None:
+        """The label of an axis of v."""
+        return next((p for p in self.labels if p.left is axis), None)
+
+    def dense(self, axes: Iterable[Axis]) -> "Covariance":
+        """With zeros written out for pairs that have one of these axes of v."""
+        c = self.c
+        for p in self.pairs:
+            if p.left in tuple(axes):
+                left, right = Pair(p.left, None), Pair(None, p.right)
+                eye: Any = Labelled(jnp.eye(int(p.size)), (left, right))
+                c = multiply(c.rename({p: left}), eye)
+        return Covariance(c)
+
+    def restricted(self, a: Axis, b: Axis) -> "Covariance":
+        """The entries with equal indices on axis a of v and axis b of w; the others are taken to be zero."""
+        both = Pair(a, b)
+        if both in self.labels:
+            return self
+        c: Any = self.dense([a]).swapped.dense([b]).swapped.c
+        left, right = Pair(a, None), Pair(None, b)
+        if left in c.axes and right in c.axes:
+            rest = tuple(p for p in c.axes if p not in (left, right))
+            return Covariance(Labelled(jnp.moveaxis(jnp.diagonal(c.laid((left, right, *rest))), -1, 0), (both, *rest)))
+        if left in c.axes or right in c.axes:
+            return Covariance(c.rename({left: both, right: both}))
+        return Covariance(c.with_axes((*c.axes, both)))
+
+    # --- one operation for each linear instruction, applied to v ------------------------------------------------------
+
+    def contract(self, a: Labelled | None, over: Axes, normalised: bool = False) -> "Covariance":
+        """Σ a·v over axes: of a pair one term is left, at the index of w."""
+        names: Any = {axis: self.label(axis) or Pair(axis, None) for axis in (*(a.axes if a else ()), *over)}
+        summed = tuple(names[axis] for axis in over if names[axis].right is None)
+        c = contract(None if a is None else a.rename(names), self.c, summed)
+        c = c.rename({names[axis]: Pair(None, names[axis].right) for axis in over if names[axis].right is not None})
+        if normalised:
+            c = c.mapped(lambda x: x / np.sqrt(np.prod([float(axis.size) for axis in over])))
+        return Covariance(c)
+
+    def scaled(self, a: Labelled) -> "Covariance":
+        """a·v."""
+        return self.contract(a, ())
+
+    def rename(self, names: dict[Axis, Axis]) -> "Covariance":
+        """Axes of v called otherwise."""
+        called: Any = {p: Pair(names.get(p.left, p.left), p.right) for p in self.labels if p.left is not None}
+        return Covariance(self.c.rename(called))
+
+    def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes) -> "Covariance":
+        """v at given places."""
+        block = self.dense(axes)
+        labels: Any = tuple(Pair(axis, None) for axis in axes)
+        made: Any = tuple(Pair(axis, None) for axis in new)
+        return Covariance(block.c.take(labels, places, made))
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def on_left(self, x: Labelled) -> Labelled:
+        """Numbers of the entries of v, under the labels of this covariance."""
+        return x.rename({a: self.label(a) or Pair(a, None) for a in x.axes})
+
+    def on_right(self, x: Labelled) -> Labelled:
+        """Numbers of the entries of w."""
+        swapped = self.swapped
+        called = {a: swapped.label(a) or Pair(a, None) for a in x.axes}
+        return x.rename({a: Pair(p.right, p.left) for a, p in called.items()})
+
+    def whole(self, left: Layout, right: Layout) -> Float[Array, "..."]:
+        """The array over all entries of v and w, laid out."""
+        block: Any = self.dense([p.left for p in self.pairs if p.left is not None])
+        layout: Any = [*(None if a is None else Pair(a, None) for a in left)]
+        layout += [None if b is None else Pair(None, b) for b in right]
+        return block.c.whole(tuple(layout))
+
+    def flat(self, left: Layout, right: Layout) -> Float[Array, "m k"]:
+        """The matrix over the flattened entries."""
+        m, k = (int(np.prod(finite_shape(x), dtype=int)) for x in (left, right))
+        return self.whole(left, right).reshape(m, k)
+
+    def diagonal(self, axes: Axes) -> Labelled:
+        """Cov(v_i, w_i) for two batches with the same axes."""
+        block = self
+        for axis in axes:
+            labels = block.labels
+            if any(axis in (p.left, p.right) for p in labels):
+                block = block.restricted(axis, axis)
+        called: Any = {p: p.left for p in block.labels}
+        return block.c.rename(called)
+
+    def times(self, other: "Covariance") -> "Covariance":
+        """Entry by entry."""
+        first, second = self, other
+        for p in dict.fromkeys((*self.pairs, *other.pairs)):
+            assert p.left is not None
+            assert p.right is not None
+            first, second = first.restricted(p.left, p.right), second.restricted(p.left, p.right)
+        return Covariance(multiply(first.c, second.c))
+
+    def mapped(self, f: Callable[..., Any], *others: Labelled) -> "Covariance":
+        """f of the entries, and of numbers under the same labels."""
+        return Covariance(elementwise(f, self.c, *others))
+
+
+def total(blocks: Sequence[Covariance]) -> Covariance:
+    """Cov(Σ v, w)."""
+    parts = _comparable(blocks)
+    return Covariance(functools.reduce(lambda a, b: elementwise(jnp.add, a, b), [p.c for p in parts]))
+
+
+def _comparable(blocks: Sequence[Covariance]) -> list[Covariance]:
+    """With the same pairs."""
+    common = set.intersection(*(set(b.pairs) for b in blocks))
+    return [b.dense([p.left for p in b.pairs if p.left is not None and p not in common]) for b in blocks]
+
+
+def stacked(blocks: Sequence[Covariance | None], axis: Axis) -> Covariance:
+    """Cov of vectors stacked along a new axis; None for zero."""
+    known = _comparable([b for b in blocks if b is not None])
+    labels = tuple(dict.fromkeys(p for b in known for p in b.labels))
+    arrays = iter([b.c.whole(labels) for b in known])
+    sizes = tuple(int(p.size) for p in labels)
+    full = [jnp.zeros(sizes) if b is None else next(arrays) for b in blocks]
+    return Covariance(Labelled(jnp.stack(full), (Pair(axis, None), *labels)))
+
+
+def outer(m: Labelled, k: Labelled) -> Covariance:
+    """m_i k_j."""
+    left: Any = {a: Pair(a, None) for a in m.axes}
+    right: Any = {b: Pair(None, b) for b in k.axes}
+    return Covariance(multiply(m.rename(left), k.rename(right)))

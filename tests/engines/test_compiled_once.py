@@ -1,0 +1,82 @@
+"""Programs are compiled once for a structure: numbers are arguments of what is compiled, and the cache is bounded."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import limitlaw as ll
+from limitlaw.engines import compiling
+from limitlaw.engines.compiling import PROGRAMS, Cache
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How often a program was compiled."""
+    count = 0
+    waited_for = compiling._waited_for
+
+    def counted(function: Any) -> Any:
+        nonlocal count
+        count += 1
+        return waited_for(function)
+
+    monkeypatch.setattr(compiling, "_waited_for", counted)
+    ll.clear_cache()
+    return lambda: count
+
+
+def layer(K: Any = None, std: float = 1.0) -> ll.Wide:
+    return ll.attention(ll.initial(2, cov=np.eye(2) + 0.1 if K is None else K), heads=2, q_std=std)[0]
+
+
+ENGINES = {"finite": ll.finite, "finite_samples": ll.finite_samples, "simulate": ll.simulate}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_kernels_and_scales(name: str, compilations: Callable[[], int]) -> None:
+    """A hundred kernels and ten scales: one compilation, and other numbers come out."""
+    engine = ENGINES[name]
+    rng = np.random.default_rng(0)
+    kernels = [0.2 + np.diag(rng.uniform(0.5, 2.0, 2)) for _ in range(100)]
+    results = [engine(layer(K), 4, 8, jax.random.key(0)) for K in kernels]
+    results += [engine(layer(std=std), 4, 8, jax.random.key(0)) for std in np.linspace(0.5, 2.0, 10)]
+    numbers = [float(np.asarray(r.variance() if isinstance(r, ll.Law) else r[0])) for r in results]
+    assert compilations() == 1
+    assert len(PROGRAMS) == 1
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_another_structure_is_another_program(compilations: Callable[[], int]) -> None:
+    """Another nonlinearity, and independent tokens."""
+    for y in (layer(), layer(np.eye(2)), ll.relu(layer())):
+        ll.finite_samples(y, 4, 8, jax.random.key(0))
+    assert compilations() == 3
+
+
+def test_the_numbers_are_those_of_the_program() -> None:
+    """What was compiled for one kernel gives for another what it gives by itself."""
+    K = np.array([[2.0, 0.3], [0.3, 1.0]])
+    ll.clear_cache()
+    alone = np.asarray(ll.finite_samples(layer(K), 4, 50, jax.random.key(3)))
+    ll.clear_cache()
+    ll.finite_samples(layer(), 4, 50, jax.random.key(3))
+    np.testing.assert_array_equal(np.asarray(ll.finite_samples(layer(K), 4, 50, jax.random.key(3))), alone)
+
+
+def test_a_bounded_cache() -> None:
+    """The one that was not asked for the longest goes first."""
+    cache: Cache[int] = Cache(2)
+    made: list[str] = []
+
+    def make(key: str) -> Callable[[], int]:
+        return lambda: made.append(key) or len(made)  # type: ignore[func-returns-value]
+
+    for key in "abacab":
+        cache.get(key, make(key))
+    assert made == ["a", "b", "c", "b"]
+    assert len(cache) == 2
+    cache.clear()
+    assert len(cache) == 0
