@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from limitlaw.engines import linear
 from limitlaw.engines.blocks import Block
 from limitlaw.engines.infinite import InfiniteDraw
-from limitlaw.engines.joint import SPANNED
+from limitlaw.engines.limit_.joint import SPANNED
 from limitlaw.engines.nodes import Nodes
 from limitlaw.language import ops
 from limitlaw.language.dependence import terms

@@ -20,7 +20,7 @@ from limitlaw.engines.blocks import Block
 from limitlaw.engines.conditional import RULES, Draw
 from limitlaw.engines.demand import Inner
 from limitlaw.engines.fresh import Fresh
-from limitlaw.engines.joint import Joint
+from limitlaw.engines.limit_.joint import Joint
 from limitlaw.engines.moments import Moments
 from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts, undrawn_scores

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from limitlaw.core.space import Dim
 from limitlaw.engines import linear
 from limitlaw.engines.blocks import Block
-from limitlaw.engines.joint import Joint
+from limitlaw.engines.limit_.joint import Joint
 from limitlaw.language import ops
 from limitlaw.language.ops import Value
 from limitlaw.language.shapes import finite_shape

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.engines.joint import Joint
+from limitlaw.engines.limit_.joint import Joint
 from limitlaw.engines.moments import Moments
 from limitlaw.engines.static import Facts
 from limitlaw.language import ops

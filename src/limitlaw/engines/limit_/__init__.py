@@ -1,0 +1,1 @@
+"""n → ∞: moments of wide vectors given the numbers, scores, and nodes for functions without closed forms."""

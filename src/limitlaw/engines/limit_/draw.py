@@ -1,0 +1,148 @@
+"""One draw of the scores of a program at infinite width, and the moments of its wide vectors given them.
+
+Vectors of fixed dimension follow the rules of frames. Of wide vectors only moments are ever needed: a MatMul into a
+fixed dimension, a dot product and an average read them, and nothing of a wide vector is drawn.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from limitlaw.core import instructions as core
+from limitlaw.core.analysis import Analysis, is_average
+from limitlaw.core.axes import Axis, sizes
+from limitlaw.core.covariance import Covariance, Pair
+from limitlaw.core.instructions import Number, Value
+from limitlaw.core.labelled import Labelled
+from limitlaw.core.space import Dim
+from limitlaw.engines.frames.draw import Form, FramesDraw
+from limitlaw.engines.frames.fresh import Fresh
+from limitlaw.engines.frames.rules import RULES as FRAMES
+from limitlaw.engines.limit_ import scores
+from limitlaw.engines.limit_.facts import LimitFacts, correlated, undrawn_scores
+from limitlaw.engines.limit_.joint import Joint
+from limitlaw.engines.limit_.moments import Moments, zeros
+from limitlaw.numerics.factors import pivoted_factor
+from limitlaw.numerics.quasi import Source
+
+
+@dataclasses.dataclass(frozen=True)
+class Static:
+    """What is known of a program before its limit is taken."""
+
+    facts: LimitFacts
+    correlated: frozenset[Value]  # dot products that need a joint draw
+    inflated: bool = False  # are Gaussian integrals taken to be larger by their errors?
+
+    @classmethod
+    def of(cls, analysis: Analysis, nodes: Axis | None, coarse: bool) -> "Static":
+        """The facts of a program, in which an axis of nodes stands for infinitely many heads."""
+        jointly = correlated(LimitFacts(analysis))
+        undrawn = undrawn_scores(analysis, nodes) - jointly
+        return cls(LimitFacts(analysis, undrawn, coarse), jointly)
+
+
+class LimitDraw(FramesDraw):
+    """One draw at infinite width. `table`: normal nodes for nonlinearities that need quasi-Monte Carlo."""
+
+    def __init__(self, static: Static, numbers: Mapping[Number, Any], source: Source, table: Any, observed: int = 1):
+        super().__init__(static.facts.analysis, numbers, _dimension, source, observed)
+        self.static, self._table = static, table
+        self._frames: dict[Dim, Joint] = {}
+
+    @functools.cached_property
+    def moments(self) -> Moments:
+        """Of the wide vectors, given what is drawn."""
+        return Moments(self.static.facts, self, self._table, self.static.inflated)
+
+    @functools.cached_property
+    def joint_scores(self) -> scores.JointScores:
+        """The scores that are drawn jointly."""
+        return scores.JointScores(self.moments, self.static.correlated)
+
+    def evaluate(self, value: Value) -> None:
+        """Numbers and vectors of fixed dimension; of wide vectors, the products with matrices that met narrow ones."""
+        op = value.instruction
+        if value.dim is not None and value.dim.wide:
+            if isinstance(op, core.MatMul):
+                self._product(value, op)
+        elif not self._is_undrawn(value):
+            super().evaluate(value)
+
+    def _is_undrawn(self, value: Value) -> bool:
+        op = value.instruction
+        renamed = isinstance(op, core.Rename) and not value.is_vector and op.x not in self.results
+        return value in self.static.facts.undrawn or renamed
+
+    def _product(self, value: Value, op: core.MatMul) -> None:
+        if op.family.cols.wide:
+            self.moments.covariance(value, value)  # now, so that no recursion runs through the whole program
+        elif op.family not in self.facts.reused:
+            self.results[value] = FRAMES[core.MatMul](self, value, op)
+
+    def product(self, value: Value) -> Fresh | None:
+        """W x for x of fixed dimension, where W meets nothing else."""
+        form = self.results.get(value)
+        return form.fresh if isinstance(form, Form) else None
+
+    def only_fresh(self, value: Value) -> Fresh | None:
+        """A wide vector as its coefficients on Gaussian roots, which have the same inner products."""
+        assert value.dim is not None
+        if not value.dim.wide:
+            return super().only_fresh(value)
+        block = self.moments.second(value, value)
+        if block is None:
+            return Fresh(Labelled(jnp.zeros(1), ()), value.axes, frozenset())
+        return fresh_of(block, value)
+
+    def units(self, value: Value) -> Labelled:
+        """Coordinates of a wide vector in a frame of those met so far."""
+        assert value.dim is not None
+        if not value.dim.wide:
+            return super().units(value)
+        joint = self._frames.setdefault(value.dim, Joint(self._flat))
+        return Labelled(joint.rows(value).reshape(*sizes(value.axes), -1), value.axes)
+
+    def _flat(self, v: Value, w: Value) -> Any:
+        block = self.moments.second(v, w)
+        if block is None:
+            return None if v is not w else jnp.zeros((math.prod(sizes(v.axes)),) * 2)
+        return block.flat(v.axes, w.axes)
+
+
+def _dimension(dim: Dim) -> int | float:
+    return math.inf if dim.wide else dim.at(1)
+
+
+def _dot(draw: LimitDraw, value: Value, op: core.Dot) -> Labelled:
+    if not op.dim.wide:
+        return FRAMES[core.Dot](draw, value, op)
+    if is_average(value):
+        return draw.moments.mean(op.q) or zeros(value)
+    if op.scaling == "linear":
+        return scores.deterministic(draw.moments, value)
+    if value in draw.static.correlated:
+        return draw.joint_scores.draw(draw.key(value), value)
+    return FRAMES[core.Dot](draw, value, op)
+
+
+LimitDraw.rules = {**FRAMES, core.Dot: _dot}
+
+
+def fresh_of(block: Covariance, value: Value) -> Fresh:
+    """Vectors with these inner products, as coefficients on roots; pairs of equal axes have their own."""
+    block = block.dense([p.left for p in block.pairs if p.left is not p.right and p.left is not None])
+    own = tuple(p.left for p in block.pairs if p.left is not None)
+    found = {a for p in block.labels for a in (p.left, p.right) if a is not None}
+    others = tuple(axis for axis in value.axes if axis in found and axis not in own)
+    labels = (*(Pair(a, a) for a in own), *(Pair(a, None) for a in others), *(Pair(None, a) for a in others))
+    m = math.prod(sizes(others))
+    K = block.c.whole(labels).reshape(*sizes(own), m, m)
+    L = lax.optimization_barrier(pivoted_factor(K))  # read by every head: computed once, not inside their loops
+    c = Labelled(L.reshape(*sizes(own), *sizes(others), m), (*own, *others))
+    return Fresh(c, value.axes, frozenset(own))

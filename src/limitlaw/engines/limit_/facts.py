@@ -1,0 +1,168 @@
+"""What is known of the limit of a program before any number is: which vectors are Gaussian, and on what they depend."""
+
+import functools
+from collections.abc import Iterable
+
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.axes import Axis
+from limitlaw.core.instructions import Contract, Dot, Family, Initial, Map, MatMul, Ones, Rename, Value
+
+
+class LimitFacts:
+    """Facts about the vectors of wide spaces, given all numbers.
+
+    `roots`: the matrices and initial vectors a vector is made from, as bits; with none in common two are independent.
+    `gaussian`: is it a linear combination of Gaussian vectors and of **1**? `undrawn`: scores of infinitely many heads
+    that only weigh vectors of which a normalised sum is taken: their second moments are all that matters. `coarse`: use
+    quasi-Monte Carlo, not quadrature, for functions of which nothing is known; there will be many draws.
+    """
+
+    def __init__(self, facts: Analysis, undrawn: frozenset[Value] = frozenset(), coarse: bool = False):
+        self.analysis, self.undrawn, self.coarse = facts, undrawn, coarse
+        self.position = facts.position
+        self._bits: dict[Value | Family, int] = {}
+        self.roots: dict[Value, int] = {}
+        self.gaussian: dict[Value, bool] = {}
+        for v in facts.values:
+            if v.dim is not None and v.dim.wide:
+                self._add(v)
+
+    def _add(self, v: Value) -> None:
+        op = v.instruction
+        if isinstance(op, MatMul | Initial):
+            self.roots[v], self.gaussian[v] = self._bit(op.family if isinstance(op, MatMul) else v), True
+        elif isinstance(op, Ones):
+            self.roots[v], self.gaussian[v] = 0, True
+        else:
+            self.roots[v] = functools.reduce(int.__or__, (self.roots[u] for u in v.vectors), 0)
+            self.gaussian[v] = op.linear and all(self.gaussian[u] for u in v.vectors)
+            if self.is_bilinear(v):
+                assert isinstance(op, Contract)
+                assert op.a is not None
+                self.roots[v] |= self._bit(unnamed(op.a))
+
+    def _bit(self, source: Value | Family) -> int:
+        return self._bits.setdefault(source, 1 << len(self._bits))
+
+    def is_bilinear(self, v: Value) -> bool:
+        """Is v = Σ p w with undrawn scores p?"""
+        op = v.instruction
+        return isinstance(op, Contract) and op.a is not None and unnamed(op.a) in self.undrawn
+
+    def is_linear(self, v: Value) -> bool:
+        """Is v linear in the vectors it reads, with known coefficients?"""
+        return v.instruction.linear and not self.is_bilinear(v)
+
+    def independent(self, v: Value, w: Value) -> bool:
+        """Have the two no root in common?"""
+        return not self.roots[v] & self.roots[w]
+
+    def argument(self, v: Value) -> Value | None:
+        """The u of φ(u), where φ acts on one Gaussian vector, and perhaps on numbers."""
+        op = v.instruction
+        assert isinstance(op, Map)
+        vectors = list(dict.fromkeys(v.vectors))
+        if self.coarse and (op.phi.mean is None or len(op.args) > 1):
+            return None
+        return vectors[0] if len(vectors) == 1 and self.gaussian[vectors[0]] else None
+
+    def gaussian_parts(self, v: Value) -> list[Value]:
+        """The largest Gaussian vectors from which v is made."""
+        found: dict[Value, None] = {}
+        seen: set[Value] = set()
+        stack = [v]
+        while stack:
+            u = stack.pop()
+            if u in seen:
+                continue
+            seen.add(u)
+            if self.gaussian[u]:
+                found[u] = None
+            else:
+                stack.extend(u.vectors)
+        return sorted(found, key=self.position.__getitem__)
+
+
+def unnamed(p: Value) -> Value:
+    """Numbers under the names with which they were made."""
+    while isinstance(p.instruction, Rename):
+        p = p.instruction.x
+    return p
+
+
+def undrawn_scores(facts: Analysis, nodes: Axis | None) -> frozenset[Value]:
+    """Scores on an axis of nodes that only weigh vectors, of which only a normalised sum over that axis is read."""
+
+    def summed(v: Value, axis: Axis) -> bool:
+        """Is v read only by the sum over `axis`, perhaps behind matrices and under other names?"""
+        if len(facts.readers[v]) != 1 or v in facts.program.outputs:
+            return False
+        (reader,) = facts.readers[v]
+        op = reader.instruction
+        if isinstance(op, MatMul):
+            return axis in op.family.axes and summed(reader, axis)
+        if isinstance(op, Rename):
+            return summed(reader, op.name_of(axis))
+        return isinstance(op, Contract) and op.a is None and op.normalised and axis in op.over
+
+    def only_weighs(p: Value, axis: Axis) -> bool:
+        for reader in facts.readers[p]:
+            op = reader.instruction
+            if isinstance(op, Rename):
+                if not only_weighs(reader, op.name_of(axis)):
+                    return False
+            elif not (isinstance(op, Contract) and op.a is p and reader.is_vector and summed(reader, axis)):
+                return False
+        return bool(facts.readers[p]) and p not in facts.program.outputs
+
+    def qualifies(p: Value) -> bool:
+        op = p.instruction
+        if not (isinstance(op, Dot) and op.dim.wide and op.scaling == "sqrt" and op.base is None):
+            return False
+        return any(only_weighs(p, axis) for axis in p.axes if axis is nodes)
+
+    return frozenset(p for p in facts.values if nodes is not None and qualifies(p))
+
+
+def scores(values: Iterable[Value]) -> list[Value]:
+    """Dot products of wide vectors that stay random."""
+    return [v for v in values if is_score(v)]
+
+
+def is_score(v: Value) -> bool:
+    """Is v a dot product of wide vectors under 1/√n?"""
+    op = v.instruction
+    return isinstance(op, Dot) and op.dim.wide and op.scaling == "sqrt"
+
+
+def correlated(facts: LimitFacts) -> frozenset[Value]:
+    """The random scores that are not known to be independent of all others, and those with rotary factors."""
+    met = scores(facts.analysis.values)
+    found = {v for v in met if v.instruction.base is not None}  # type: ignore[attr-defined]
+    by_root: dict[int, list[Value]] = {}
+    for p in met:  # two arrays of scores that have no factor's root in common are independent
+        for other in _near(p, facts, by_root):
+            if are_correlated(p, other, facts):
+                found |= {p, other}
+    return frozenset(found)
+
+
+def _near(p: Value, facts: LimitFacts, by_root: dict[int, list[Value]]) -> list[Value]:
+    """Earlier scores of which a factor shares a root with a factor of p; p is written down for later ones."""
+    near: dict[Value, None] = {}
+    mask = facts.roots[p.inputs[0]] | facts.roots[p.inputs[1]]
+    while mask:
+        bit = mask & -mask
+        mask ^= bit
+        near |= dict.fromkeys(by_root.setdefault(bit, []))
+        by_root[bit].append(p)
+    return list(near)
+
+
+def are_correlated(p: Value, other: Value, facts: LimitFacts) -> bool:
+    """May two arrays of scores be correlated: do their factors have matrices in common, pair by pair?"""
+    if not (is_score(p) and is_score(other)):
+        return False
+    (q, k), (r, t) = p.inputs, other.inputs
+    straight, crossed = ((q, r), (k, t)), ((q, t), (k, r))
+    return any(not any(facts.independent(*pair) for pair in pairs) for pairs in (straight, crossed))

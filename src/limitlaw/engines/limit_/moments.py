@@ -1,0 +1,359 @@
+"""First and second moments of the limits Z^v of wide vectors, given all numbers: Definition 3.1 as a recursion.
+
+Cov(v, w) is found by expanding the later of the two by its instruction. Linear instructions act on the covariance;
+what is left are pairs of MatMul outputs, initial vectors and Nonlin outputs.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, runtime_checkable
+
+import jax.numpy as jnp
+
+from limitlaw import nonlinearities
+from limitlaw.core import instructions as core
+from limitlaw.core.axes import Axis, Layout, finite_shape, sizes
+from limitlaw.core.covariance import Covariance, Pair, outer, total
+from limitlaw.core.instructions import Number, Value
+from limitlaw.core.labelled import Labelled, elementwise, labelled, multiply
+from limitlaw.core.linear import applied, expanded
+from limitlaw.engines.frames.fresh import Fresh
+from limitlaw.engines.frames.scores import inner
+from limitlaw.engines.limit_.facts import LimitFacts, unnamed
+from limitlaw.engines.limit_.nodes import Nodes
+from limitlaw.nonlinearities import Nonlinearity, moments
+from limitlaw.numerics.factors import gram
+
+
+@runtime_checkable
+class Given(Protocol):
+    """What has been drawn: numbers, vectors of fixed dimension, and their products with matrices into wide spaces."""
+
+    results: dict[Value, Any]
+
+    def given(self, slot: Number, order: Layout, hidden: int = 0) -> Labelled:
+        """The numbers in a slot."""
+
+    def units(self, value: Value) -> Labelled:
+        """A vector of fixed dimension, in coordinates whose products are Gram entries."""
+
+    def product(self, value: Value) -> Fresh | None:
+        """W x for x of fixed dimension, as a Gaussian vector on its own roots, where W meets nothing else."""
+
+
+class Moments:
+    """Means and covariances of the wide vectors of a program. None stands for zero.
+
+    `inflated`: every Gaussian integral that has an error is taken to be its value + its error, so that the difference
+    to what comes out otherwise shows how far the errors of all integrals move a result.
+    """
+
+    def __init__(self, facts: LimitFacts, given: Given, table: Any, inflated: bool = False):
+        self.facts, self.given, self.inflated = facts, given, inflated
+        self.quadrature = False  # was an integral computed that has no closed form?
+        self._means: dict[Value, Labelled | None] = {}
+        self._blocks: dict[tuple[Value, Value], Covariance | None] = {}
+        self._products: dict[tuple[Value, Value], Covariance | None] = {}
+        self.nodes = Nodes(self, table)
+
+    @property
+    def numbers(self) -> dict[Value, Any]:
+        """What is known of the numbers of the program."""
+        return self.given.results
+
+    # --- means ------------------------------------------------------------------------------------------------------
+
+    def mean(self, v: Value) -> Labelled | None:
+        """E Z^v."""
+        if v not in self._means:
+            self._means[v] = self._mean(v, v.instruction)
+        return self._means[v]
+
+    def _mean(self, v: Value, op: Any) -> Labelled | None:
+        if self.facts.is_bilinear(v):
+            return None
+        if op.linear:
+            if all(self.mean(u) is None for u in v.vectors):
+                return None
+            return applied(v, lambda u: self.mean(u) or zeros(u), self.numbers)
+        if isinstance(op, core.Ones):
+            return Labelled(jnp.ones(()), ())
+        if isinstance(op, core.Initial):
+            return None if op.centred else self.given.given(op.mean, op.order)
+        if isinstance(op, core.Map):
+            return self._mean_of_map(v, op)
+        return None
+
+    def _mean_of_map(self, v: Value, op: core.Map) -> Labelled | None:
+        u = self.facts.argument(v)
+        if u is not None:
+            numbers = self._numbers(op, lambda a: a)
+            return self._moment("mean", [op], [numbers], [self.mean(u), self.variance(u)])
+        factors = self._independent_factors(op)
+        if factors is None:
+            return self.nodes.at(v).mapped(lambda z: z.mean(axis=-1))
+        first, second = (self.mean(f) for f in factors)
+        return None if first is None or second is None else multiply(first, second)
+
+    def variance(self, v: Value) -> Labelled:
+        """Var Z^v, entry by entry."""
+        block = self.covariance(v, v)
+        return zeros(v) if block is None else block.diagonal(v.axes)
+
+    # --- covariances ------------------------------------------------------------------------------------------------
+
+    def second(self, v: Value, w: Value) -> Covariance | None:
+        """E[Z^v Z^w]."""
+        if isinstance(v.instruction, core.Map) and isinstance(w.instruction, core.Map):
+            block = self._product(v, w)
+            if block is not None and not block.pairs:
+                return block
+        block = self.covariance(v, w)
+        first, second = self.mean(v), self.mean(w)
+        if first is None or second is None:
+            return block
+        product = outer(first, second)
+        return product if block is None else total([block, product])
+
+    def covariance(self, v: Value, w: Value) -> Covariance | None:
+        """Cov(Z^v, Z^w)."""
+        if self.facts.independent(v, w):
+            return None
+        if self.facts.position[v] < self.facts.position[w]:
+            block = self.covariance(w, v)
+            return None if block is None else block.swapped
+        if (v, w) not in self._blocks:
+            self._blocks[v, w] = self._expanded(v, w)
+        return self._blocks[v, w]
+
+    def _expanded(self, v: Value, w: Value) -> Covariance | None:
+        if self.facts.is_linear(v):
+            return expanded(v, lambda u: self.covariance(u, w), self.numbers)
+        if self.facts.is_linear(w):
+            return _swapped(expanded(w, lambda u: self.covariance(u, v), self.numbers))
+        if self.facts.is_bilinear(v) or self.facts.is_bilinear(w):
+            return self._bilinear(v, w)
+        if isinstance(v.instruction, core.Map):
+            is_map = isinstance(w.instruction, core.Map)
+            return self._map_with_map(v, w) if is_map else self._map_with_gaussian(v, w)
+        if isinstance(w.instruction, core.Map):
+            return _swapped(self._map_with_gaussian(w, v))
+        return self._initial(v) if isinstance(v.instruction, core.Initial) else self._matmuls(v, w)
+
+    def _bilinear(self, v: Any, w: Any) -> Covariance | None:
+        """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l], for scores p = n^{-1/2} qᵀk."""
+        both = self.facts.is_bilinear(v) and self.facts.is_bilinear(w)
+        if not both or unnamed(v.instruction.a) is not unnamed(w.instruction.a):
+            return None  # E p = 0
+        q, k = unnamed(v.instruction.a).inputs
+        sides = [names_of(x.instruction.a) for x in (v, w)]
+        queries, keys = (self._renamed(self.second(f, f), *sides) for f in (q, k))
+        vectors = self.second(v.instruction.w, w.instruction.w)
+        if queries is None or keys is None or vectors is None:
+            return None
+        product = queries.times(keys).times(vectors)
+        return product.contract(None, v.instruction.over).swapped.contract(None, w.instruction.over).swapped
+
+    def _renamed(self, block: Covariance | None, left: Any, right: Any) -> Covariance | None:
+        return None if block is None else block.rename(left).swapped.rename(right).swapped
+
+    def _initial(self, v: Value) -> Covariance:
+        op: Any = v.instruction
+        cov = jnp.asarray(self._slot(op.cov))
+        shape = finite_shape(op.order)
+        if op.diagonal:
+            variances = labelled(jnp.diagonal(cov).reshape(shape), op.order)
+            return Covariance(variances.rename({a: Pair(a, a) for a in variances.axes}))
+        layout = (*(a and Pair(a, None) for a in op.order), *(a and Pair(None, a) for a in op.order))
+        return Covariance(labelled(cov.reshape(*shape, *shape), layout))
+
+    def _slot(self, slot: Number) -> Any:
+        return self.given.numbers[slot]  # type: ignore[attr-defined]
+
+    def _matmuls(self, v: Value, w: Value) -> Covariance | None:
+        """Cov(W x, W x') = std² E[x x'], for each matrix of the family."""
+        op, other = v.instruction, w.instruction
+        assert isinstance(op, core.MatMul)
+        assert isinstance(other, core.MatMul)
+        W = op.family
+        if W.cols.wide:
+            block = self.second_at(op.x, other.x, W.axes)
+            return None if block is None else self._of_family(block, W)
+        fresh = self.given.product(v) if v is w else None
+        if fresh is not None:
+            return covariance_of(fresh)
+        x, y = self.given.units(op.x), self.given.units(other.x)
+        left: Any = {a: Pair(a, None) for a in x.axes}
+        right: Any = {b: Pair(None, b) for b in y.axes}
+        return self._of_family(Covariance(inner(x.rename(left), y.rename(right))), W)
+
+    def _of_family(self, block: Covariance, W: core.Family) -> Covariance:
+        """std² E[x x'] for each matrix of a family: entries made by different matrices are independent."""
+        for axis in W.axes:
+            block = block.restricted(axis, axis)
+        return block.scaled(self.given.given(W.std, W.layout).mapped(jnp.square))
+
+    def second_at(self, v: Value, w: Value, axes: Iterable[Axis]) -> Covariance | None:
+        """E[v w] where only entries with equal indices on `axes` are needed: each matrix meets its own vectors.
+
+        Where those are windows of the same vectors (a convolution), entries are made equal before the second factor
+        is cut out, so that pairs of different windows never arise.
+        """
+        first, second = v.instruction, w.instruction
+        cut = isinstance(first, core.Contract) and isinstance(second, core.Contract)
+        if not cut or first.a is None or second.a is None or not set(axes) & set(first.a.axes) & set(second.a.axes):
+            return self.second(v, w)
+        block = self.second(first.w, second.w)
+        if block is None:
+            return None
+        block = block.contract(self.numbers[first.a], first.over, first.normalised)
+        for axis in axes:
+            if Pair(axis, None) in block.labels and not any(p.right is axis for p in block.labels):
+                block = block.restricted(axis, axis)
+        return block.swapped.contract(self.numbers[second.a], second.over, second.normalised).swapped
+
+    # --- Nonlin -----------------------------------------------------------------------------------------------------
+
+    def _map_with_map(self, v: Value, w: Value) -> Covariance | None:
+        """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
+        if self.facts.argument(v) is None or self.facts.argument(w) is None:
+            return self._factored(v, w)
+        block = self._product(v, w)
+        if block is None:
+            return None
+        first, second = self.mean(v), self.mean(w)
+        if first is None or second is None:
+            return block
+        return block.mapped(lambda p, m, k: p - m * k, block.on_left(first), block.on_right(second))
+
+    def _product(self, v: Value, w: Value) -> Covariance | None:
+        """E[φ(u) ψ(t)] of functions of one Gaussian vector each; None where they are not, or are independent."""
+        if (v, w) not in self._products:
+            self._products[v, w] = self._integrated(v, w)
+        return self._products[v, w]
+
+    def _integrated(self, v: Value, w: Value) -> Covariance | None:
+        u, t = self.facts.argument(v), self.facts.argument(w)
+        block = None if u is None or t is None else self.covariance(u, t)
+        if u is None or t is None or block is None:
+            return None
+        numbers = [self._numbers(v.instruction, block.on_left), self._numbers(w.instruction, block.on_right)]
+        means = self.mean(u), self.mean(t)
+        m_u = None if means[0] is None else block.on_left(means[0])
+        m_t = None if means[1] is None else block.on_right(means[1])
+        K_uu, K_tt = block.on_left(self.variance(u)), block.on_right(self.variance(t))
+        functions = [v.instruction, w.instruction]
+        return Covariance(self._moment("product", functions, numbers, [m_u, m_t, K_uu, block.c, K_tt]))
+
+    def _moment(
+        self, name: str, ops: list[Any], numbers: list[dict[Value, Labelled]], arguments: list[Any]
+    ) -> Labelled:
+        """A Gaussian moment of that name, entry by entry, with its error added where moments are inflated."""
+        given = [x for part in numbers for x in part.values()]
+        known = [x for x in arguments if x is not None]
+
+        def value(*arrays: Any) -> Any:
+            rest = iter(arrays)
+            functions = [_function(op, {p: next(rest) for p in part}) for op, part in zip(ops, numbers, strict=True)]
+            means_and_kernels = [0.0 if x is None else next(rest) for x in arguments]
+            return self._integral(name, functions, means_and_kernels)
+
+        return elementwise(value, *given, *known)
+
+    def _integral(self, name: str, functions: list[Nonlinearity], arguments: list[Any]) -> Any:
+        if name == "product":
+            closed = moments.product_is_closed(*functions, *arguments[:2])
+        else:
+            closed = moments.mean_is_closed(*functions)
+        self.quadrature |= not closed
+        if closed or not self.inflated:
+            return getattr(moments, name)(*functions, *arguments)
+        value, error = getattr(moments, f"{name}_with_error")(*functions, *arguments)
+        return value + error
+
+    def _map_with_gaussian(self, v: Value, g: Value) -> Covariance | None:
+        """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g) for φ = a b with b independent of a and g."""
+        u = self.facts.argument(v)
+        if u is None:
+            return self._factored(v, g)
+        block = self.covariance(u, g)
+        if block is None:
+            return None
+        numbers = self._numbers(v.instruction, lambda a: a)
+        return block.scaled(self._moment("slope", [v.instruction], [numbers], [self.mean(u), self.variance(u)]))
+
+    def _factored(self, v: Value, w: Value) -> Covariance | None:
+        """Cov(a b, c d) of products whose factors are independent; by quasi-Monte Carlo where that does not apply."""
+        factors, others = (self._independent_factors(x.instruction) or (x, None) for x in (v, w))
+        for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):
+            apart = all(x is None or y is None or self.facts.independent(x, y) for x, y in ((a, d), (b, c)))
+            if apart and (b is not None or d is not None):
+                return self._product_of_independent((a, c), (b, d))
+        return self.nodes.covariance(v, w)
+
+    def _product_of_independent(self, ac: Any, bd: Any) -> Covariance | None:
+        """E[ac] E[bd] − E a E b E c E d = Cov(a,c) Cov(b,d) + E a E c Cov(b,d) + Cov(a,c) E b E d.
+
+        A factor that is absent is 1.
+        """
+        covariances: list[Covariance | None] = []
+        products: list[Covariance | None] = []
+        for x, y in (ac, bd):
+            covariances.append(None if x is None or y is None else self.covariance(x, y))
+            m, k = (Labelled(jnp.ones(()), ()) if z is None else self.mean(z) for z in (x, y))
+            products.append(None if m is None or k is None else outer(m, k))
+        (A, B), (M, N) = covariances, products
+        terms = [x.times(y) for x, y in ((A, B), (M, B), (A, N)) if x is not None and y is not None]
+        return total(terms) if terms else None
+
+    def _independent_factors(self, op: Any) -> tuple[Value, Value] | None:
+        """a and b of a product a b of two independent vectors."""
+        if not isinstance(op, core.Map) or op.phi is not nonlinearities.multiply or len(op.args) != 2:
+            return None
+        a, b = op.args
+        return (a, b) if a.is_vector and b.is_vector and self.facts.independent(a, b) else None
+
+    def _numbers(self, op: Any, place: Callable[[Labelled], Labelled]) -> dict[Value, Labelled]:
+        """The numbers among the arguments of φ, put in their place."""
+        return {p: place(self.numbers[p]) for p in op.args if not p.is_vector}
+
+
+def _function(op: core.Map, numbers: dict[Value, Any]) -> Nonlinearity:
+    """φ as a function of its one vector."""
+    if len(op.args) == 1:
+        return op.phi
+
+    def function(x: Any) -> Any:
+        return op.phi(*(numbers.get(a, x) for a in op.args))
+
+    return Nonlinearity(op.phi.name, function, op.phi.pseudo_lipschitz, op.phi.bounded)
+
+
+def _swapped(block: Covariance | None) -> Covariance | None:
+    return None if block is None else block.swapped
+
+
+def zeros(v: Value) -> Labelled:
+    """Zero for each entry."""
+    return Labelled(jnp.zeros(()), ())
+
+
+def names_of(p: Value) -> dict[Axis, Axis]:
+    """What the axes of numbers, as they were made, are called in the end."""
+    renames = []
+    while isinstance(p.instruction, core.Rename):
+        renames.append(p.instruction)
+        p = p.instruction.x
+    called = {axis: axis for axis in p.axes}
+    for rename in reversed(renames):
+        called = {axis: rename.name_of(name) for axis, name in called.items()}
+    return called
+
+
+def covariance_of(fresh: Fresh) -> Covariance:
+    """The covariance of Gaussian vectors on roots."""
+    owns = tuple(axis for axis in fresh.own_axes)
+    others = tuple(axis for axis in fresh.c.axes if axis not in fresh.own)
+    c = fresh.c.whole((*owns, *others)).reshape(*sizes(owns), -1, fresh.roots)
+    K = gram(c).reshape(*sizes(owns), *sizes(others), *sizes(others))
+    labels = (*(Pair(a, a) for a in owns), *(Pair(a, None) for a in others), *(Pair(None, a) for a in others))
+    return Covariance(Labelled(K, labels))
