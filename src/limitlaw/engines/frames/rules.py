@@ -1,8 +1,10 @@
 """One rule for each instruction: what it makes of drawn and of fresh vectors (theory of frames)."""
 
+import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -19,7 +21,7 @@ from limitlaw.engines.frames.scores import fresh_scores, inner, scores_with_draw
 from limitlaw.engines.frames.spaces import Frame, Space
 from limitlaw.numerics.bartlett import bartlett_unit
 from limitlaw.numerics.factors import pivoted_factor
-from limitlaw.numerics.quasi import fold_in
+from limitlaw.numerics.quasi import Quasi
 
 # --- Leaves and MatMul ----------------------------------------------------------------------------------------------
 
@@ -190,8 +192,7 @@ def _repeat(draw: FramesDraw, value: Value, op: core.Repeat) -> Form:
     loop = _Loop(draw, value, op)
     x = draw.settled(op.x).with_axes(value.axes).array
     if op.times > 1:
-        turns = jnp.arange(op.times - 1)
-        x, _ = lax.scan(lambda w, i: (loop.turn(w, i), None), loop.start(x), turns)
+        x = loop.all_but_last(loop.start(x))
         loop.close()
     last = loop.within(x, op.times - 1, draw.space(value))
     return last[op.block.result]
@@ -211,7 +212,8 @@ class _Loop:
     def within(self, x: Any, i: Any, space: Space) -> FramesDraw:
         """Turn i, from x on."""
         draw, argument = self.draw, self.op.block.argument
-        key = fold_in(draw.key(self.value), i)
+        key = draw.key(self.value)
+        key = key if isinstance(key, Quasi) else jax.random.fold_in(key, i)
         inside = FramesDraw(self.facts, draw.numbers, draw.dimension, key, draw.observed, draw.dtype)
         if argument in self.facts.components:
             inside.spaces[self.facts.components[argument]] = space
@@ -222,6 +224,13 @@ class _Loop:
     def start(self, x: Any) -> Any:
         """x in as many axes as it has in later turns."""
         return self._turned(x) if isinstance(self.space, Frame) else x
+
+    def all_but_last(self, x: Any) -> Any:
+        """x before the last turn. A `Quasi` hands out its numbers in order, so that its turns are written out."""
+        turns = self.op.times - 1
+        if isinstance(self.draw.source, Quasi):
+            return functools.reduce(self.turn, range(turns), x)
+        return lax.scan(lambda w, i: (self.turn(w, i), None), x, jnp.arange(turns))[0]
 
     def turn(self, x: Any, i: Any) -> Any:
         """x after turn i."""
