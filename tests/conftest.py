@@ -9,7 +9,7 @@ import jaxtyping
 import pytest
 
 jax.config.update("jax_enable_x64", True)
-MOST_MAPPINGS = 25_000
+MOST_MAPPINGS = 45_000
 
 
 @pytest.fixture(autouse=True, scope="session")

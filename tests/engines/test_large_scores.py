@@ -127,6 +127,7 @@ def test_jit_is_eager() -> None:
         assert np.all(second < 1e-4)
 
 
+@pytest.mark.long
 def test_derivatives() -> None:
     """d/dq_std by jax.grad against differences, where the old rule was wrong by a factor of two."""
     slope = jax.grad(lambda q: figures(q)[0][1])(3.0)

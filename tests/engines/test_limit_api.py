@@ -166,6 +166,7 @@ def test_gradient_at_correlation_one() -> None:
     np.testing.assert_allclose(g, [[0, 0.125], [0.125, 0]], atol=1e-9)
 
 
+@pytest.mark.long
 def test_gradient_of_attention() -> None:
     """In the kernel, K = I and K singular, and in the scale of the queries, for wide and for narrow heads."""
 

@@ -97,6 +97,7 @@ def test_pseudo_lipschitz():
     assert "a nonlinearity that is not pseudo-Lipschitz" not in ll.check(ll.map(ramp, x)).beyond
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("phi", [ramp])
 def test_inflated(phi):
     """A layer behind a function whose kink depends on a number, so that it is not found: the error holds."""

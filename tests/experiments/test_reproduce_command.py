@@ -121,6 +121,7 @@ def test_killed_and_damaged(whole):
     assert {path for path in kept if path.stat().st_mtime_ns != before[path]} == {cut, changed}
 
 
+@pytest.mark.long
 def test_another_seed(whole):
     """Another seed in the same folder draws anew what is drawn; the first one again is all there, in the old bytes."""
     out, _, expected = whole

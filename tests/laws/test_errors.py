@@ -60,6 +60,7 @@ def test_mixture_entropy():
     assert_calibrated(np.array([x.entropy() for x in laws]), np.array([x.error.entropy() for x in laws]))
 
 
+@pytest.mark.long
 def test_pushforward():
     """ReLU: atoms too."""
     figures = FIGURES | DENSITY | {"ppf": lambda law: law.ppf(np.array([0.7, 0.95]))}

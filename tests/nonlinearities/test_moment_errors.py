@@ -129,6 +129,7 @@ def test_derivatives_with_jumps():
     assert float(slope) == pytest.approx(density, rel=1e-10)
 
 
+@pytest.mark.long
 def test_named():
     """Closed forms have no error; sums that are closed forms but for 3e-13 say so; other pairs have one that holds."""
     arguments = (None, None, 0.7, 0.2, 1.3)
