@@ -197,7 +197,9 @@ def _fixed(
     if scores is None or row is None:
         return smooth
     order = math.ceil((samples / (d + 1)) ** (1 / d) / TRACED_PANELS)
-    steep = _sorted(program, row, tuple(max(order, default) for default in FIXED_ORDERS), (FIXED_REACHES[d],))
+    orders = tuple(max(order, default) for default in FIXED_ORDERS)
+    reach = FIXED_REACHES[d] if order <= FIXED_ORDERS[d] else max(FIXED_REACHES[d], REACHES[0])
+    steep = _sorted(program, row, orders, (reach,))
     return steep if smooth is None or d < MOST_DIMENSIONS else _Either(scores.steepness <= STEEP, smooth, steep)
 
 

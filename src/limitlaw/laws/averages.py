@@ -81,6 +81,15 @@ class Components:
         zero = jnp.zeros((1, *like.shape))
         return self._error(figure, jax.tree.map(lambda a: jnp.asarray(a)[None], point), size, zero)[0]
 
+    def spread_of_integral(
+        self, share: Figure, points: Any, weights: Inexact[np.ndarray, "x ..."], value: Inexact[Array, "..."]
+    ) -> Float[Array, "..."]:
+        """The standard error of Σ_x weights(x) Σ_k w_k share_k(x), `value`; `points` are padded, weights not."""
+        count = jax.tree.leaves(points)[0].shape[0]
+        padded = np.concatenate([weights, np.zeros((count - len(weights), *weights.shape[1:]))])
+        size = sum(a.size for a in jax.tree.leaves((points, padded)))
+        return self.spread(Influence(share), (points, jnp.asarray(padded), value), value, size)
+
     def covariance(self, figure: Figure, point: Any, size: int = 1) -> tuple[Inexact[Array, "i ..."], Any]:
         """c_i = Σ_k w_k f_i of a figure f with several entries, and the covariance of these averages; 0 unless sampled.
 
@@ -113,7 +122,7 @@ class Components:
             return _standard_error(*self._reduce(figure, how, points, size, value), self.weights)
         found = jnp.stack([part._reduce(figure, "log" if log else "mean", points, size) for part in self.parts])
         error = spread_of_blocks(jnp.expm1(found - value) if log else found - value)
-        return jnp.hypot(error, unseen(1.0 if log else value, len(self)))
+        return jnp.hypot(error, never_drawn(1.0 if log else value, len(self)))
 
     def _reduce(self, figure: Figure, how: str, points: Any, size: int, centre: Any = None) -> Any:
         if points is None:
@@ -133,6 +142,17 @@ class Components:
         at, centre = jax.tree.map(lambda a: pad(a, padded), points)
         sums = _blocks(self.parameters, self.weights, at, centre, figure, how, (down, across))
         return jax.tree.map(lambda a: a[:count], sums)
+
+
+@dataclasses.dataclass(frozen=True)
+class Influence:
+    """What one component contributes to Σ_x weights(x) share(x), less its average."""
+
+    share: Figure
+
+    def __call__(self, component: Any, point: Any) -> Any:
+        points, weights, average = point
+        return jnp.tensordot(jax.vmap(lambda x: self.share(component, x))(points), weights, 1) - average
 
 
 @jax.jit
@@ -157,7 +177,7 @@ def spread_of_blocks(d: Inexact[Array, "blocks ..."]) -> Float[Array, "..."]:
     return jnp.sqrt(jnp.sum(jnp.abs(d) ** 2, axis=0) / (len(d) * (len(d) - 1)))
 
 
-def unseen(value: Any, count: int) -> Any:
+def never_drawn(value: Any, count: int) -> Any:
     """What is rarer than one draw in all may be in none of them: its share of a figure, where draws are all alike."""
     return jnp.abs(value) / count
 

@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -82,24 +81,8 @@ class Entropy:
 
     def _spread(self, panels: Panels, costs: Float[np.ndarray, " x"], value: float) -> float:
         """The standard error: of the average over components of what each contributes, ∫ share (−ρ) dx."""
-        count = padded_size(len(costs))  # few sizes, to compile for
-        weights = np.append(panels.weights * costs, np.zeros(count - len(costs)))
-        points = self.points(jnp.asarray(pad(panels.nodes, count)))
-        width = sum(a.size for a in jax.tree.leaves(points))
-        influence = Influence(self.share)
-        spread = self.components.spread(influence, (points, jnp.asarray(weights), value), jnp.asarray(value), width)
-        return float(spread)
-
-
-@dataclasses.dataclass(frozen=True)
-class Influence:
-    """−E ρ(X) for one component, less its average."""
-
-    share: Figure
-
-    def __call__(self, component: Any, point: Any) -> Any:
-        points, weights, entropy = point
-        return jnp.sum(weights * jax.vmap(lambda x: self.share(component, x))(points)) - entropy
+        points = self.points(jnp.asarray(pad(panels.nodes, padded_size(len(costs)))))
+        return float(self.components.spread_of_integral(self.share, points, panels.weights * costs, jnp.asarray(value)))
 
 
 def _product(p: Float[np.ndarray, " x"], ρ: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:

@@ -144,23 +144,9 @@ class OnPanels:
 
     def spread(self, components: Components, share: Figure) -> Array:
         """The standard error of sampled components: of what each of them, of density `share`, contributes."""
-        count = padded_size(len(self.p))  # few sizes, to compile for
         weighted = self.panels.weights.reshape(-1, *[1] * (self.psi.ndim - 1)) * self.psi
-        weighted = np.concatenate([weighted, np.zeros((count - len(self.p), *self.psi.shape[1:]))])
-        points = jnp.asarray(pad(self.panels.nodes, count))
-        influence = Influence(share)
-        return components.spread(influence, (points, jnp.asarray(weighted), self.value), self.value, weighted.size)
-
-
-@dataclasses.dataclass(frozen=True)
-class Influence:
-    """E ψ(Y) for one component, less its average."""
-
-    share: Figure
-
-    def __call__(self, component: Any, point: Any) -> Any:
-        x, weighted, average = point
-        return jnp.tensordot(jax.vmap(lambda x: self.share(component, x))(x), weighted, 1) - average
+        points = jnp.asarray(pad(self.panels.nodes, padded_size(len(self.p))))
+        return components.spread_of_integral(share, points, weighted, self.value)
 
 
 @dataclasses.dataclass(frozen=True)
