@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from toy_chunks import toy
 
-from limitlaw.experiments import Chunk, Store, files, local, run, store, versions
+from limitlaw import files
+from limitlaw.experiments import Chunk, Store, local, run, store, versions
 
 CHUNK = Chunk.of(toy, index=1, seed=0)
 OTHER = Chunk.of(toy, index=2, seed=0)

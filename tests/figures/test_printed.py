@@ -10,7 +10,6 @@ import pytest
 from figures import synthetic
 from limitlaw.figures import paper, printed
 from limitlaw.figures.catalogue import FIGURES
-from limitlaw.figures.files import write_whole
 from limitlaw.figures.tables import checked
 
 SOME = ("fig1_kl", "kde_floor", "joint")
@@ -75,17 +74,3 @@ def test_log_axes_and_legend_order() -> None:
     assert texts == ["exact", "KDE (paper)", "slope −2", "noise floor of the KDE"]
     for bars in axes.collections:
         assert all((path.vertices[:, 1] > 0).all() for path in bars.get_paths() if np.isfinite(path.vertices).all())
-
-
-def test_whole_files(tmp_path: Path) -> None:
-    """A file that cannot be finished leaves the old one, and no other, behind."""
-    path = tmp_path / "file"
-    write_whole(path, lambda file: file.write(b"old"))
-
-    def fail(file: object) -> None:
-        raise OSError("full")
-
-    with pytest.raises(OSError, match="full"):
-        write_whole(path, fail)
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]

@@ -103,7 +103,7 @@ class Clock(NamedTuple):
 
 def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Clock) -> None:
     from limitlaw.experiments.chunks import versions
-    from limitlaw.experiments.files import one_line_errors
+    from limitlaw.experiments.disk import one_line_errors
     from limitlaw.experiments.networks import ELIDED
     from limitlaw.figures.report import report
 
@@ -165,7 +165,7 @@ def _one_line() -> Iterator[None]:
 @contextlib.contextmanager
 def _drawing(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Draw tables as they come, in a process beside the work; all is drawn in the end."""
-    from limitlaw.experiments.files import make_folder
+    from limitlaw.experiments.disk import make_folder
 
     make_folder(folder)
     shared: dict[str, Any] = {}  # what several figures show
@@ -194,7 +194,7 @@ def _end_with_parent() -> None:
 
 
 def _draw(tables: dict[str, Any], folder: Path) -> None:
-    from limitlaw.experiments.files import one_line_errors
+    from limitlaw.experiments.disk import one_line_errors
     from limitlaw.figures.paper import draw
 
     with one_line_errors("write", folder):

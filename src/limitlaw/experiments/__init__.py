@@ -6,8 +6,8 @@ a folder (`Store`), `run` computes those that are missing on the threads of this
 """
 
 from limitlaw.experiments.chunks import Chunk, versions
+from limitlaw.experiments.disk import StoreError
 from limitlaw.experiments.executors import ClusterError, cluster, local
-from limitlaw.experiments.files import StoreError
 from limitlaw.experiments.runner import ChunkError, run
 from limitlaw.experiments.store import Store
 from limitlaw.experiments.tables import Table, read_csv, write_csv

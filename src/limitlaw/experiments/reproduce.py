@@ -11,8 +11,8 @@ import numpy as np
 
 from limitlaw.experiments.chunks import Chunk
 from limitlaw.experiments.claims import claims
+from limitlaw.experiments.disk import make_folder
 from limitlaw.experiments.experiment import Experiment
-from limitlaw.experiments.files import make_folder
 from limitlaw.experiments.runner import run
 from limitlaw.experiments.settings import Settings
 from limitlaw.experiments.store import Store

@@ -13,7 +13,7 @@ import numpy as np
 
 from limitlaw.experiments.arrays import plain
 from limitlaw.experiments.chunks import Chunk, canonical_json, versions
-from limitlaw.experiments.files import make_folder, one_line_errors, write_atomically
+from limitlaw.experiments.disk import make_folder, one_line_errors, write
 
 
 def _warn(message: str) -> None:
@@ -56,7 +56,7 @@ class Store:
     def put(self, chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:
         """Keep the arrays of a chunk, in the place of whatever was there."""
         payload = _packed(arrays)
-        write_atomically(self.path(chunk), _header(chunk, payload) + b"\n" + payload)
+        write(self.path(chunk), _header(chunk, payload) + b"\n" + payload)
         self._checksums[chunk.identity] = _checksum(payload)
 
     def write_manifest(self, settings: Mapping[str, Any], chunks: Iterable[Chunk]) -> None:
@@ -70,7 +70,7 @@ class Store:
         ]
         manifest = {"settings": dict(settings), "versions": versions(), "chunks": listed}
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
-        write_atomically(self.folder / "manifest.json", text.encode())
+        write(self.folder / "manifest.json", text.encode())
 
 
 def _header(chunk: Chunk, payload: bytes) -> bytes:

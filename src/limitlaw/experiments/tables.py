@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from limitlaw.experiments.arrays import plain
-from limitlaw.experiments.files import one_line_errors, write_atomically
+from limitlaw.experiments.disk import one_line_errors, write
 
 Table = dict[str, np.ndarray]  # columns of equal length: float64, int64 or text
 
@@ -25,7 +25,7 @@ def write_csv(path: str | Path, table: Table) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table)
     writer.writerows(zip(*columns, strict=True))
-    write_atomically(Path(path), text.getvalue().encode())
+    write(Path(path), text.getvalue().encode())
 
 
 def read_csv(path: str | Path) -> Table:

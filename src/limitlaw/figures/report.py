@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from limitlaw import files
 from limitlaw.figures import interactive, page
 from limitlaw.figures.captions import CAPTIONS
 from limitlaw.figures.catalogue import FIGURES, pictures
-from limitlaw.figures.files import write_whole
 from limitlaw.figures.picture import Picture
 from limitlaw.figures.tables import Table, checked
 
@@ -29,7 +29,7 @@ def report(tables: Mapping[str, Table], claims: Table, facts: Mapping[str, Any],
         page.downloads(beside),
     ]
     text = page.document("".join(body), _asset("report.css"), _scripts(found))
-    write_whole(path, lambda file: file.write(text.encode()))
+    files.write(path, text.encode())
 
 
 def _files(folder: Path) -> dict[str, str]:
@@ -71,4 +71,4 @@ def _scripts(found: dict[str, Picture]) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("limitlaw.figures") / "assets" / name).read_text(encoding="utf-8")
+    return (resources.files("limitlaw.figures") / "assets" / name).read_text(encoding="utf-8")
