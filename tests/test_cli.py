@@ -157,14 +157,6 @@ def test_options_reach_the_layer(kernel: Path) -> None:
     assert (found["settings"]["tokens"], found["settings"]["kernel"]) == (3, str(kernel))
 
 
-def test_digits() -> None:
-    """Two of the error; an exponent for small numbers; 12 digits where there is no error."""
-    assert output.number_with_error(0.39197144357612, 0.0) == "0.391971443576"
-    assert output.number_with_error(0.39197, 0.0012) == "0.3920 ± 0.0012"
-    assert output.number_with_error(3.2812e-5, 1.6e-6) == "(3.28 ± 0.16)e-05"
-    assert output.number_with_error(-3.2812e-5, 1.6e-4) == "(-3 ± 16)e-05"
-
-
 def test_numbers_that_are_not_finite_are_null() -> None:
     """JSON has no NaN."""
     figure = output.Figure("x", "x", math.inf, math.nan, 1.0)

@@ -12,7 +12,7 @@ import pytest
 import limitlaw
 
 ROOT = pathlib.Path(limitlaw.__file__).parent
-LEAVES = {"arguments", "files", "progress"}  # importable from everywhere, importing nothing of limitlaw
+LEAVES = {"arguments", "digits", "files", "progress"}  # importable from everywhere, importing nothing of limitlaw
 # A part imports only parts of lower rank; "" is limitlaw/__init__.py.
 RANK = dict.fromkeys(LEAVES, 0) | {
     "numerics": 1,

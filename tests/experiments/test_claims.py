@@ -1,4 +1,4 @@
-"""Claims: each reads yes on good tables and no on wrong ones, or where the engine is broken; figures with errors."""
+"""Claims: each reads yes on good tables and no on wrong ones, or where the engine is broken."""
 
 import csv
 import math
@@ -11,36 +11,7 @@ import pytest
 
 from limitlaw.experiments.claims import DIVERGENCES, KURTOSIS, NARROW, RULES, VARIANCE, claims
 from limitlaw.experiments.experiment import rows
-from limitlaw.experiments.reading import Curve, agree, curve, row, with_error
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "text"),
-    [
-        (2.217e-2, 9e-5, "2.217(9)e-2"),
-        (2.12e-3, 1e-5, "2.12(1)e-3"),
-        (1.035e-5, 4e-8, "1.035(4)e-5"),
-        (2.57e-9, 1.2e-11, "2.57(1)e-9"),
-        (11.04, 0.05, "11.04(5)"),
-        (-2.003, 0.004, "−2.003(4)"),
-        (-1.98, 0.3, "−2.0(3)"),
-        (0.5, 0.02, "0.50(2)"),
-        (312.0, 20.0, "3.1(2)e2"),
-        (312.0, 2.0, "312(2)"),
-        (1.5e4, 1e3, "1.5(1)e4"),
-        (3e-5, 4e-4, "3(40)e-5"),  # more error than value
-        (1.234567, 0.0, "1.23"),
-        (0.0, 0.1, "0"),
-        (math.nan, 0.1, "nan"),
-        (1.25, math.nan, "1.25"),
-        (math.inf, 1.0, "inf"),
-        (2.0, math.inf, "2"),
-    ],
-)
-def test_with_error(value, error, text):
-    """The error in units of the last digit; without one three digits."""
-    assert with_error(value, error) == text
-
+from limitlaw.experiments.reading import Curve, agree, curve, row
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ import sys
 from statistics import NormalDist
 from typing import Any
 
+from limitlaw.digits import plus_minus
+
 LEVELS = (0.9, 0.99, 0.999, 0.9999)
-SMALL = 1e-3  # numbers below are printed with an exponent
 ENTROPY_SUFFICES = 1e-5  # above it a difference of entropies has ten digits of the divergence
 
 
@@ -69,16 +70,6 @@ def _source(law: Any) -> str:
     return f"{law.kind} ({detail})" if detail else law.kind
 
 
-def number_with_error(x: float, error: float) -> str:
-    """With the digits that the error leaves, (3.28 ± 0.16)e-05 where it is small."""
-    from limitlaw.laws.printing import INVISIBLE, number
-
-    if not 0 < abs(x) < SMALL or error <= INVISIBLE * abs(x):
-        return number(x, error)
-    exponent = math.floor(math.log10(abs(x)))
-    return f"({number(x / 10**exponent, error / 10**exponent)})e{exponent:03d}"
-
-
 def remark(law: Any, width: int | None) -> str:
     """Where the figures come from, and what lies beyond the theorem."""
     sampled = ", ± one standard error" if law.kind == "sampled" else ""
@@ -96,7 +87,7 @@ def print_table(figures: list[Figure], title: str, remark: str) -> None:
 
     table = Table("figure", "this law", "Gaussian of equal variance", title=title, title_justify="left", title_style="")
     for figure in figures:
-        shown = number_with_error(figure.value, figure.error)
+        shown = plus_minus(figure.value, figure.error)
         digits = 6 if "±" in shown else 12
         table.add_row(figure.label, shown, f"{figure.gaussian:.{digits}g}")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from limitlaw.digits import compact, short
 from limitlaw.experiments.estimators import Estimate
-from limitlaw.experiments.reading import SIGMAS, Curve, agree, curve, number, row, with_error
+from limitlaw.experiments.reading import SIGMAS, Curve, agree, curve, row
 from limitlaw.experiments.tables import Table
 
 # D(finite ‖ limit) of figure 1 by an independent calculation, and n² D at n = 65,536 (theory §3).
@@ -59,7 +60,7 @@ def _rate(figure: str, start: int, margin: float, what: str) -> tuple[tuple[str,
         fitted = late.slope
         holds = abs(fitted.value + 2) <= margin + SIGMAS * fitted.error
         claim = f"{what}: D falls as n⁻² (fit from n = {start:,} to {int(late.width[-1]):,})"
-        return Claim(_label(figure), claim, "slope → −2", f"slope {with_error(*fitted)}", bool(holds))
+        return Claim(_label(figure), claim, "slope → −2", f"slope {compact(*fitted)}", bool(holds))
 
     return (f"{figure}_kl",), rule
 
@@ -69,7 +70,7 @@ def _limits_agree(figure: str, what: str) -> tuple[tuple[str, ...], Callable[[Ta
         table = tables[f"{figure}_coupled"]
         sigmas = np.abs(table["variance"] - table["limit"]) / table["error"]
         claim = f"{what}: the limit of the finite-width engine is that of the infinite-width engine"
-        measured = f"variances differ by at most {number(float(sigmas.max()))} standard errors"
+        measured = f"variances differ by at most {short(float(sigmas.max()))} standard errors"
         return Claim(_label(figure), claim, "the same variance", measured, bool((sigmas < SIGMAS).all()))
 
     return (f"{figure}_coupled",), rule
@@ -84,8 +85,8 @@ def _known_divergences(tables: Tables) -> Claim:
     found = curve(tables["fig1_kl"])
     points = {int(n): (kl, e) for n, kl, e in zip(*found, strict=True) if int(n) in DIVERGENCES}
     holds = all(agree(*points[n], *known) for n, known in DIVERGENCES.items())
-    expected = ", ".join(with_error(*known) for known in DIVERGENCES.values())
-    measured = ", ".join(with_error(*point) for point in points.values())
+    expected = ", ".join(compact(*known) for known in DIVERGENCES.values())
+    measured = ", ".join(compact(*point) for point in points.values())
     return Claim("fig1b", "D at n = 16, 64, 256, 1024 is that of an independent calculation", expected, measured, holds)
 
 
@@ -93,10 +94,10 @@ def _rate_constant(tables: Tables) -> Claim:
     found = curve(tables["fig1_kl"])
     n = float(found.width[-1])
     value, error = n**2 * found.kl[-1], n**2 * found.error[-1]
-    expected = f"{with_error(*RATE_CONSTANT)} at n = 65,536"
+    expected = f"{compact(*RATE_CONSTANT)} at n = 65,536"
     holds = agree(value, error, *RATE_CONSTANT)
     return Claim(
-        "fig1b", f"n²·D tends to a constant (n = {int(n):,})", expected, f"n²·D = {with_error(value, error)}", holds
+        "fig1b", f"n²·D tends to a constant (n = {int(n):,})", expected, f"n²·D = {compact(value, error)}", holds
     )
 
 
@@ -106,13 +107,13 @@ def _noise_floor(tables: Tables) -> Claim:
     at, true = float(kde.kl[0]), float(exact.kl[0])
     holds = floor / 3 < at < 3 * floor and at > 10 * true
     claim = "The paper's estimator stops at its noise floor at n = 1024, where the exact D is far below"
-    return Claim("fig1b", claim, f"floor {number(floor)}", f"KDE {number(at)}, exact {number(true)}", holds)
+    return Claim("fig1b", claim, f"floor {short(floor)}", f"KDE {short(at)}, exact {short(true)}", holds)
 
 
 def _random_score(tables: Tables) -> Claim:
     variance, kl = row(tables["fig2a_variance"], scaling="sqrt"), row(tables["fig2a_kl"])
     holds = abs(variance["variance"] - 1) < 0.05 and kl["kl"] < 3e-3
-    first, second = with_error(variance["variance"], variance["error"]), with_error(kl["kl"], kl["error"])
+    first, second = compact(variance["variance"], variance["error"]), compact(kl["kl"], kl["error"])
     measured = f"variance {first}, D = {second} from N(0, 1)"
     claim = "Under 1/√n the score p₁₁ stays random: N(0, 1) (n = 256)"
     return Claim("fig2a", claim, "variance 1, D → 0", measured, holds)
@@ -126,7 +127,7 @@ def _vanishing_score(tables: Tables) -> Claim:
         "fig2a",
         "Under 1/n the score p₁₁ tends to 0",
         "n · variance → 1",
-        f"n · variance = {with_error(scaled, error)}",
+        f"n · variance = {compact(scaled, error)}",
         holds,
     )
 
@@ -136,7 +137,7 @@ def _few_heads(tables: Tables) -> Claim:
     own, gaussian = (row(table, heads=1, reference=r, estimator="exact") for r in ("limit", "gaussian"))
     holds = own["kl"] + SIGMAS * own["error"] < gaussian["kl"] / 4
     claim = "One head at n = 256 follows its own limit, not the infinite-head Gaussian"
-    first, second = (with_error(found["kl"], found["error"]) for found in (own, gaussian))
+    first, second = (compact(found["kl"], found["error"]) for found in (own, gaussian))
     measured = f"D = {first} from its limit, {second} from the Gaussian"
     return Claim("fig2b", claim, "the first far below the second", measured, holds)
 
@@ -146,9 +147,7 @@ def _many_heads(tables: Tables) -> Claim:
     one, many = (row(table, heads=H, reference="gaussian", estimator="exact") for H in (1, 256))
     holds = many["kl"] + SIGMAS * many["error"] < one["kl"] / 4
     claim = "With 256 heads the law is near the infinite-head Gaussian"
-    measured = (
-        f"D = {with_error(many['kl'], many['error'])}, against {with_error(one['kl'], one['error'])} with one head"
-    )
+    measured = f"D = {compact(many['kl'], many['error'])}, against {compact(one['kl'], one['error'])} with one head"
     return Claim("fig2b", claim, "D far below that of one head", measured, holds)
 
 
@@ -156,7 +155,7 @@ def _flattens(tables: Tables) -> Claim:
     wide, narrow = (curve(tables["fig3_kl"], reference=r) for r in ("limit", "fixed_d"))
     holds = 0.9e-6 < wide.kl[-1] < 2e-6 and narrow.kl[-1] < wide.kl[-1] / 2
     claim = f"Heads of dimension 64 flatten against the n × n limit, not against theirs (n = {int(wide.width[-1]):,})"
-    measured = f"{with_error(wide.kl[-1], wide.error[-1])} and {with_error(narrow.kl[-1], narrow.error[-1])}"
+    measured = f"{compact(wide.kl[-1], wide.error[-1])} and {compact(narrow.kl[-1], narrow.error[-1])}"
     return Claim("fig3b", claim, "near 1e-6, and far below", measured, bool(holds))
 
 
@@ -166,7 +165,7 @@ def _flattens(tables: Tables) -> Claim:
 def _same_variance(tables: Tables) -> Claim:
     worst = float(np.abs(tables["heads"]["variance"] / VARIANCE - 1).max())
     claim = "Remark 3.2: the variance does not depend on the number of heads"
-    return Claim("heads", claim, f"variance {VARIANCE}", f"largest relative difference {number(worst)}", worst < 1e-9)
+    return Claim("heads", claim, f"variance {VARIANCE}", f"largest relative difference {short(worst)}", worst < 1e-9)
 
 
 def _kurtosis(tables: Tables) -> Claim:
@@ -204,7 +203,7 @@ def _joint(tables: Tables) -> Claim:
     p, g = table["density"], table["gaussian"]
     mass, kl = area * p.sum(), area * (p * np.log(p / g)).sum()
     holds = abs(mass - 1) < 0.01 and kl > 1e-3
-    measured = f"D = {number(kl)}, with {100 * mass:.2f} % of the mass in the picture"
+    measured = f"D = {short(kl)}, with {100 * mass:.2f} % of the mass in the picture"
     return Claim("joint", "Two tokens of one head are not jointly Gaussian", "D > 0", measured, holds)
 
 
@@ -216,7 +215,7 @@ def _random_average(tables: Tables) -> Claim:
     holds = falling and distance < 0.02 + 1.95 / math.sqrt(samples)
     n = int(table["width"][last])
     claim = f"Theorem 3.1: averages over coordinates converge to the predicted random limit (n = {n:,})"
-    return Claim("theorem", claim, "Kolmogorov distance → 0", f"distance {number(distance)}", holds)
+    return Claim("theorem", claim, "Kolmogorov distance → 0", f"distance {short(distance)}", holds)
 
 
 def _no_constant(tables: Tables) -> Claim:
@@ -224,7 +223,7 @@ def _no_constant(tables: Tables) -> Claim:
     limit, last = float(table["variance"][-1]), float(table["variance"][-2])
     holds = 0.8 < last / limit < 1.3
     claim = "… and not to a constant, as a Gaussian theory would have it"
-    return Claim("theorem", claim, f"variance → {number(limit)}, not 0", f"variance {number(last)}", holds)
+    return Claim("theorem", claim, f"variance → {short(limit)}, not 0", f"variance {short(last)}", holds)
 
 
 RULES: tuple[tuple[tuple[str, ...], Callable[[Tables], Claim]], ...] = (

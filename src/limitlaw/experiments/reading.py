@@ -1,11 +1,11 @@
-"""Reading tables: curves, rows, and figures with their errors as text."""
+"""Reading tables: curves and rows."""
 
 import math
-import re
 from typing import NamedTuple
 
 import numpy as np
 
+from limitlaw.digits import compact
 from limitlaw.experiments.estimators import Estimate, slope
 from limitlaw.experiments.tables import Table
 
@@ -36,7 +36,7 @@ class Curve(NamedTuple):
         return slope(self.width, self.kl, self.error) if (self.kl > 0).all() else Estimate(math.nan, math.nan)
 
     def __str__(self) -> str:
-        return ", ".join(f"{with_error(*point)}" for point in zip(self.kl, self.error, strict=True))
+        return ", ".join(compact(*point) for point in zip(self.kl, self.error, strict=True))
 
 
 def curve(table: Table, estimator: str = "exact", reference: str = "limit") -> Curve:
@@ -52,28 +52,6 @@ def row(table: Table, **values: object) -> dict[str, float]:
     for name, value in values.items():
         chosen &= table[name] == value
     return {name: float(column[chosen][0]) for name, column in table.items() if column.dtype.kind in "if"}
-
-
-def with_error(value: float, error: float) -> str:
-    """2.217(9)e-2: the error in units of the last digit."""
-    if not (math.isfinite(value) and math.isfinite(error)) or error <= 0 or value == 0:
-        return number(value)
-    if value < 0:
-        return f"−{with_error(-value, error)}"
-    power = math.floor(math.log10(abs(value)))
-    digits = max(0, power - math.floor(math.log10(error)))
-    last = round(error / 10.0 ** (power - digits))
-    if last == 10 and digits:
-        digits, last = digits - 1, 1
-    if -1 <= power <= 2 and digits >= power:
-        return f"{value:.{digits - power}f}({last})"
-    return f"{value / 10.0**power:.{digits}f}({last})e{power}"
-
-
-def number(value: float) -> str:
-    """Three digits: 0.0123, 1.03e-5."""
-    text = f"{value:.3g}" if abs(value) >= 1e-3 or value == 0 else f"{value:.2e}"
-    return re.sub(r"e([+-])0*", lambda m: "e" + m[1].replace("+", ""), text).replace("-", "−" if value < 0 else "-", 1)
 
 
 def agree(value: float, error: float, expected: float, margin: float = 0.0) -> bool:
