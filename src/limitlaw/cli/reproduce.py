@@ -55,10 +55,11 @@ def reproduce(request: Request) -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    from limitlaw.experiments import baseline, catalogue, executors
-    from limitlaw.experiments.reproduce import Listener, totals
-    from limitlaw.experiments.reproduce import reproduce as computed
-    from limitlaw.experiments.settings import Settings
+    from limitlaw.paper import baseline, catalogue
+    from limitlaw.paper.reproduce import Listener, totals
+    from limitlaw.paper.reproduce import reproduce as computed
+    from limitlaw.paper.settings import Settings
+    from limitlaw.runs import executors
 
     experiments = catalogue.chosen(request.figures)
     settings = Settings.of(request.quick, request.seed, request.trials, request.samples, request.tokens)
@@ -102,10 +103,10 @@ class Clock(NamedTuple):
 
 
 def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Clock) -> None:
-    from limitlaw.experiments.chunks import versions
-    from limitlaw.experiments.disk import one_line_errors
-    from limitlaw.experiments.networks import ELIDED
     from limitlaw.figures.report import report
+    from limitlaw.paper.networks import ELIDED
+    from limitlaw.runs.chunks import versions
+    from limitlaw.runs.disk import one_line_errors
 
     with one_line_errors("write", request.out):
         facts = {
@@ -150,7 +151,7 @@ def _check(request: Request) -> None:
 @contextlib.contextmanager
 def _one_line() -> Iterator[None]:
     """What ends the work early, in one line."""
-    from limitlaw.experiments.runner import ChunkError
+    from limitlaw.runs.runner import ChunkError
 
     try:
         yield
@@ -165,7 +166,7 @@ def _one_line() -> Iterator[None]:
 @contextlib.contextmanager
 def _drawing(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Draw tables as they come, in a process beside the work; all is drawn in the end."""
-    from limitlaw.experiments.disk import make_folder
+    from limitlaw.runs.disk import make_folder
 
     make_folder(folder)
     shared: dict[str, Any] = {}  # what several figures show
@@ -194,8 +195,8 @@ def _end_with_parent() -> None:
 
 
 def _draw(tables: dict[str, Any], folder: Path) -> None:
-    from limitlaw.experiments.disk import one_line_errors
     from limitlaw.figures.paper import draw
+    from limitlaw.runs.disk import one_line_errors
 
     with one_line_errors("write", folder):
         draw(tables, folder)

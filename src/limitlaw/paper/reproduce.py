@@ -1,0 +1,95 @@
+"""Experiments → tables: all chunks in one queue, so that no core waits between figures."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from limitlaw.paper.claims import claims
+from limitlaw.paper.experiment import Experiment
+from limitlaw.paper.settings import Settings
+from limitlaw.runs.chunks import Chunk
+from limitlaw.runs.disk import make_folder
+from limitlaw.runs.runner import run
+from limitlaw.runs.store import Store
+from limitlaw.runs.tables import Table, write_csv
+
+
+class Outcome(NamedTuple):
+    """Tables by name, the table of claims, and how many chunks there were and came from an earlier run."""
+
+    tables: dict[str, Table]
+    claims: Table
+    chunks: int
+    reused: int
+
+
+class Listener(NamedTuple):
+    """Who hears how the work goes on.
+
+    `advance`: the name of an experiment for each of its chunks. `ready`: its tables, as soon as they and those of the
+    first experiment, which others may show as well, are there. `warn`: one line about files that are damaged.
+    """
+
+    advance: Callable[[str], None]
+    ready: Callable[[dict[str, Table]], None]
+    warn: Callable[[str], None]
+
+
+def totals(experiments: Sequence[Experiment], settings: Settings) -> dict[str, int]:
+    """How many chunks each experiment has."""
+    return {experiment.name: len(dict.fromkeys(experiment.chunks(settings))) for experiment in experiments}
+
+
+def reproduce(
+    experiments: Sequence[Experiment], settings: Settings, out: Path, executor: Executor, listener: Listener
+) -> Outcome:
+    """Compute what is missing in `out`/chunks, and write `out`/data/*.csv: the tables, and the claims about them."""
+    store = Store(out / "chunks", listener.warn)
+    make_folder(out / "data")
+    collector = _Collector(experiments, settings, listener)
+    chunks = _from_both_ends([chunk for each in collector.wanted.values() for chunk in each])
+    store.write_manifest(dataclasses.asdict(settings), chunks)
+    reused = sum(store.path(chunk).exists() for chunk in chunks)
+    run(chunks, store, executor, collector.done)
+    tables = {name: table for each in experiments for name, table in collector.tables[each.name].items()}
+    found = claims(tables)
+    for name, table in {**tables, "claims": found}.items():
+        write_csv(out / "data" / f"{name}.csv", table)
+    store.write_manifest(dataclasses.asdict(settings), chunks)
+    return Outcome(tables, found, len(chunks), reused)
+
+
+class _Collector:
+    """Makes the tables of an experiment when its last chunk is there."""
+
+    def __init__(self, experiments: Sequence[Experiment], settings: Settings, listener: Listener) -> None:
+        self.settings, self.listener = settings, listener
+        self.first, self.waiting = experiments[0], list(experiments)
+        self.wanted = {experiment.name: dict.fromkeys(experiment.chunks(settings)) for experiment in experiments}
+        self.results: dict[Chunk, dict[str, np.ndarray]] = {}
+        self.tables: dict[str, dict[str, Table]] = {}
+
+    def done(self, chunk: Chunk, arrays: dict[str, np.ndarray]) -> None:
+        """A chunk is finished."""
+        self.results[chunk] = arrays
+        for name, chunks in self.wanted.items():
+            if chunk in chunks:
+                self.listener.advance(name)
+        for experiment in [each for each in self.waiting if self.wanted[each.name].keys() <= self.results.keys()]:
+            if experiment is self.first or self.first not in self.waiting:
+                self.waiting.remove(experiment)
+                self.tables[experiment.name] = experiment.tables(self.settings, self.results)
+                self.listener.ready(self.tables[experiment.name])
+
+
+def _from_both_ends(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """The first, the last, the second, …: threads that compile find different networks to compile."""
+    chunks = list(dict.fromkeys(chunks))
+    half = (len(chunks) + 1) // 2
+    pairs = zip_longest(chunks[:half], reversed(chunks[half:]))
+    return [chunk for pair in pairs for chunk in pair if chunk is not None]
