@@ -9,9 +9,15 @@ import sys
 import numpy as np
 import pytest
 
-from limitlaw.paper.claims import DIVERGENCES, KURTOSIS, NARROW, RULES, VARIANCE, claims
-from limitlaw.paper.experiment import rows
-from limitlaw.paper.reading import Curve, agree, curve, row
+from limitlaw.paper.catalogue import EXPERIMENTS
+from limitlaw.paper.fig1.shown import DIVERGENCES
+from limitlaw.paper.head_dim.shown import NARROW
+from limitlaw.paper.heads.shown import KURTOSIS, VARIANCE
+from limitlaw.paper.shown.claims import claims
+from limitlaw.paper.shown.reading import Curve, agree, curve, row
+from limitlaw.runs import rows
+
+RULES = [rule for experiment in EXPERIMENTS.values() for rule in experiment.claims]
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
@@ -124,7 +130,7 @@ def good():
 
 def read(tables):
     """Whether each claim holds, by its text without figures."""
-    found = claims(tables)
+    found = claims(RULES, tables)
     assert list(found) == ["figure", "claim", "expected", "measured", "holds"]
     return list(zip(found["figure"], found["claim"], found["holds"], strict=True))
 
@@ -229,9 +235,10 @@ import numpy as np
 
 jax.config.update("jax_enable_x64", True)
 from limitlaw.engines import coupled, head_laws
-from limitlaw.paper import catalogue, networks
+from limitlaw.paper import catalogue
+from limitlaw.paper.computed import networks
+from limitlaw.paper.computed.settings import Settings
 from limitlaw.paper.reproduce import Listener, reproduce
-from limitlaw.paper.settings import Settings
 from limitlaw.runs import local
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from limitlaw.paper.estimators import (
+from limitlaw.paper.computed.estimators import (
     kde,
     kl_of_blocks,
     kl_of_difference,

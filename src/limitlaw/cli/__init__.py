@@ -127,9 +127,9 @@ def law(
 
 @app.command()
 def reproduce(
-    figures: Annotated[
+    names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FIGURE]...", help="fig1 … fig5, heads, head_dim, joint, theorem; all without a name."),
+        typer.Argument(metavar="[EXPERIMENT]...", help="Such as fig1, fig5, heads or theorem; all without a name."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A first look, with fewer samples, in half a minute.")] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where report, figures and data go.")] = REPRODUCTION,
@@ -159,7 +159,7 @@ def reproduce(
     from limitlaw.cli.reproduce import reproduce as run
 
     with _one_line_errors():
-        run(Request(figures or [], out, quick, seed, trials, samples, tokens, jobs, cluster))
+        run(Request(names or [], out, quick, seed, trials, samples, tokens, jobs, cluster))
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """The command `limitlaw reproduce`: experiments → tables → pictures → report."""
 
 import contextlib
-import dataclasses
 import multiprocessing
 import os
 import sys
@@ -16,21 +15,11 @@ import typer
 
 from limitlaw.cli.progress import bars
 
-SETTINGS = {
-    "seed": "seed",
-    "trials": "trials of the paper's estimator",
-    "samples": "samples of a trial (figure 5: twice as many)",
-    "tokens": "tokens of figure 4",
-    "blocks": "blocks of an exact divergence, each of four independent parts",
-    "draws": "coupled draws in a block (fewer with many heads)",
-    "averages": "draws of the averages of Theorem 3.1",
-}
-
 
 class Request(NamedTuple):
     """What was asked for on the command line."""
 
-    figures: list[str]
+    names: list[str]
     out: Path
     quick: bool
     seed: int
@@ -45,7 +34,7 @@ class Request(NamedTuple):
         """The command line that asks for this, without where and how it runs."""
         options = {"seed": self.seed or None, "trials": self.trials, "samples": self.samples, "tokens": self.tokens}
         given = [f"--{name} {value}" for name, value in options.items() if value is not None]
-        return " ".join(["limitlaw reproduce", *self.figures, *["--quick"] * self.quick, *given])
+        return " ".join(["limitlaw reproduce", *self.names, *["--quick"] * self.quick, *given])
 
 
 def reproduce(request: Request) -> None:
@@ -55,17 +44,18 @@ def reproduce(request: Request) -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    from limitlaw.paper import baseline, catalogue
+    from limitlaw.paper import catalogue
+    from limitlaw.paper.computed import baseline
+    from limitlaw.paper.computed.settings import Settings
     from limitlaw.paper.reproduce import Listener, totals
     from limitlaw.paper.reproduce import reproduce as computed
-    from limitlaw.paper.settings import Settings
     from limitlaw.runs import executors
 
-    experiments = catalogue.chosen(request.figures)
+    experiments = catalogue.chosen(request.names)
     settings = Settings.of(request.quick, request.seed, request.trials, request.samples, request.tokens)
-    names = {experiment.name for experiment in experiments}
+    cases = [case for experiment in experiments for case in experiment.dense(settings)]
     timing = time.perf_counter()
-    dense = baseline.cost(names, settings, 1e6 if request.quick else 1e8)
+    dense = baseline.cost(cases, 1e6 if request.quick else 1e8)
     timing = time.perf_counter() - timing
     executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
     workers = executors.workers_of(executor)
@@ -77,7 +67,7 @@ def reproduce(request: Request) -> None:
     ):
         outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, _warn))
     clock = Clock(start + timing, workers, dense, outcome.chunks, outcome.reused)
-    _present(request, dataclasses.asdict(settings), outcome, clock)
+    _present(request, settings.described(), outcome, clock)
 
 
 class Clock(NamedTuple):
@@ -103,8 +93,8 @@ class Clock(NamedTuple):
 
 
 def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Clock) -> None:
-    from limitlaw.figures.report import report
-    from limitlaw.paper.networks import ELIDED
+    from limitlaw.paper.computed.networks import ELIDED
+    from limitlaw.paper.report import report
     from limitlaw.runs.chunks import versions
     from limitlaw.runs.disk import one_line_errors
 
@@ -113,7 +103,7 @@ def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Cl
             "command": request.command,
             "seconds": time.perf_counter() - clock.start,
             "speedup": clock.speedup(),
-            "settings": {SETTINGS[name]: value for name, value in settings.items() if name in SETTINGS},
+            "settings": settings,
             "versions": versions(),
             "elided": ELIDED,
         }
@@ -169,13 +159,11 @@ def _drawing(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     from limitlaw.runs.disk import make_folder
 
     make_folder(folder)
-    shared: dict[str, Any] = {}  # what several figures show
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_parent) as process:
         futures = []
 
         def submit(tables: dict[str, Any]) -> None:
-            shared.update({name: table for name, table in tables.items() if name == "kde_floor"})
-            futures.append(process.submit(_draw, {**shared, **tables}, folder))
+            futures.append(process.submit(_draw, tables, folder))
 
         yield submit
         for future in futures:
@@ -195,7 +183,7 @@ def _end_with_parent() -> None:
 
 
 def _draw(tables: dict[str, Any], folder: Path) -> None:
-    from limitlaw.figures.paper import draw
+    from limitlaw.paper.report import draw
     from limitlaw.runs.disk import one_line_errors
 
     with one_line_errors("write", folder):

@@ -2,27 +2,33 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from limitlaw.figures.captions import CAPTIONS, Caption
 from limitlaw.figures.picture import Panel, Picture
 from limitlaw.figures.swatches import legend
-from limitlaw.figures.tables import Table, records
 
-TITLE = "The infinite-width limit of an attention layer, reproduced"
 # The browser itself refuses whatever would have to be fetched.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:"
 )
-_PAPER = (
-    "M. Sakai, R. Karakida and M. Imaizumi (2025), <cite>Infinite-Width Limit of a Single Attention Layer: "
-    "Analysis via Tensor Programs</cite>"
-)
 _COLUMNS = {"claim": "Claim", "figure": "Where", "expected": "Theory or paper", "measured": "Measured now"}
 
 
-def document(body: str, style: str, scripts: str) -> str:
+@dataclass(frozen=True)
+class Caption:
+    """The words of a figure, with the markup of labels (`<i>`, `<sub>`, `<sup>`).
+
+    `name` is that of the paper it is in, "" for a figure of our own; `text` says what is seen and how it was computed.
+    """
+
+    name: str
+    title: str
+    text: str
+
+
+def document(title: str, body: str, style: str, scripts: str) -> str:
     """The whole page."""
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -30,7 +36,7 @@ def document(body: str, style: str, scripts: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{TITLE}</title>
+<title>{title}</title>
 <style>
 {style}</style>
 </head>
@@ -42,12 +48,12 @@ def document(body: str, style: str, scripts: str) -> str:
 """
 
 
-def head(facts: Mapping[str, Any], figures: Sequence[str]) -> str:
-    """The title and one paragraph: what, by which command, how long, how much faster."""
+def head(title: str, paper: str, facts: Mapping[str, Any], figures: Sequence[str]) -> str:
+    """The title and one paragraph: what, by which command, how long, how much faster. `paper` is cited as it is."""
     numbers = ", ".join(figure.removeprefix("Figure ") for figure in figures)
     noun = "Figure" if len(figures) == 1 else "Figures"
     what = f"{noun} {numbers} of" if figures else "Results beyond"
-    lead = f"{what} {_PAPER}, computed again"
+    lead = f"{what} {paper}, computed again"
     if "command" in facts:
         lead += f" by <code>{escape(str(facts['command']))}</code>"
     if "seconds" in facts:
@@ -55,7 +61,7 @@ def head(facts: Mapping[str, Any], figures: Sequence[str]) -> str:
     if facts.get("speedup"):
         lead += f". Speed-up over drawing every weight matrix: {escape(str(facts['speedup']).rstrip('.'))}"
     more = "".join(f"<p>{escape(str(text))}</p>\n" for text in facts.get("paragraphs", ()))
-    return f"<header>\n<h1>{TITLE}</h1>\n<p>{lead}.</p>\n{more}</header>\n"
+    return f"<header>\n<h1>{title}</h1>\n<p>{lead}.</p>\n{more}</header>\n"
 
 
 def duration(seconds: float) -> str:
@@ -66,12 +72,14 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
-def claims(table: Table, figures: Sequence[str]) -> str:
-    """The table of claims, each with a word, a colour and a sign for whether it holds."""
-    rows = list(records(table))
+def claims(rows: Sequence[Mapping[str, Any]], captions: Mapping[str, Caption]) -> str:
+    """The table of claims, each with a word, a colour and a sign for whether it holds.
+
+    `captions` are those of the figures of this page.
+    """
     good = sum(_holds(row) for row in rows)
     header = "".join(f'<th scope="col">{name}</th>' for name in (*_COLUMNS.values(), "Holds?"))
-    body = "".join(_claim(row, figures) for row in rows)
+    body = "".join(_claim(row, captions) for row in rows)
     count = f'<p class="count"><strong>{good} of {len(rows)} claims hold.</strong></p>'
     lines = f'<table class="claims">\n<thead><tr>{header}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
     return section("claims", "The claims", f"{count}\n{_scrolling('Claims', lines)}")
@@ -81,10 +89,10 @@ def _holds(row: Mapping[str, Any]) -> bool:
     return str(row["holds"]).strip().lower() in ("yes", "true", "1")
 
 
-def _claim(row: Mapping[str, Any], figures: Sequence[str]) -> str:
+def _claim(row: Mapping[str, Any], captions: Mapping[str, Caption]) -> str:
     """One row; the cells name their columns for narrow windows."""
     cells = {name: _unbroken(escape(str(row[name]))) for name in _COLUMNS}
-    cells["figure"] = _place(str(row["figure"]), figures)
+    cells["figure"] = _place(str(row["figure"]), captions)
     labels = {"claim": "", **{name: f' data-label="{_COLUMNS[name]}"' for name in _COLUMNS if name != "claim"}}
     tds = "".join(
         f"<td{labels[name]}{' class=place' if name == 'figure' else ''}>{text}</td>" for name, text in cells.items()
@@ -99,10 +107,10 @@ def _unbroken(text: str) -> str:
     return re.sub(r"(?<=[\d)])e-(?=\d)", "e\u2011", text)
 
 
-def _place(text: str, figures: Sequence[str]) -> str:
+def _place(text: str, captions: Mapping[str, Caption]) -> str:
     """A link where the text is the key or the name of a figure of this page."""
-    for key in figures:
-        name = CAPTIONS[key].name or CAPTIONS[key].title
+    for key, caption in captions.items():
+        name = caption.name or caption.title
         if text in (key, name, name.removeprefix("Figure ")):
             return f'<a href="#{key}">{name}</a>'
     return escape(text)

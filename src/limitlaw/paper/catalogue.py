@@ -1,12 +1,21 @@
-"""All experiments, by name."""
+"""All experiments, by name: every folder of `limitlaw.paper` that has an EXPERIMENT."""
 
-from limitlaw.paper import fig1, fig2, fig3, fig4, fig5, head_dim, heads, joint, theorem
+import importlib
+import pkgutil
+
+from limitlaw import paper
 from limitlaw.paper.experiment import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (fig1, fig2, fig3, fig4, fig5, heads, head_dim, joint, theorem)
-}
+
+def found(package: str, folders: list[str]) -> dict[str, Experiment]:
+    """The experiments of a package, in the order of their places and then of their names."""
+    names = [module.name for module in pkgutil.iter_modules(folders) if module.ispkg]
+    modules = [importlib.import_module(f"{package}.{name}") for name in names]
+    experiments = [module.EXPERIMENT for module in modules if hasattr(module, "EXPERIMENT")]
+    return {each.name: each for each in sorted(experiments, key=lambda each: (each.place, each.name))}
+
+
+EXPERIMENTS = found(paper.__name__, list(paper.__path__))
 
 
 def chosen(names: list[str]) -> list[Experiment]:

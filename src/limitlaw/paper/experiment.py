@@ -1,31 +1,32 @@
-"""What an experiment is: chunks to be computed, and tables made of their arrays."""
+"""What an experiment is: chunks to be computed, tables made of their arrays, claims about these and pictures."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable
+from typing import NamedTuple
 
-import numpy as np
+from limitlaw.paper.computed.baseline import Case
+from limitlaw.paper.computed.settings import Settings
+from limitlaw.paper.shown.claims import Rule
+from limitlaw.paper.shown.figure import Figure
+from limitlaw.runs import Chunk, Results, Table
 
-from limitlaw.paper.settings import Settings
-from limitlaw.runs.chunks import Chunk
-from limitlaw.runs.tables import Table
 
-Results = Mapping[Chunk, dict[str, np.ndarray]]
+def _nothing(settings: Settings) -> list[Case]:
+    return []
 
 
 class Experiment(NamedTuple):
-    """One figure, or two that share their data."""
+    """One figure, or two that share their data.
+
+    `place` is where it stands in the report: the paper's own before those beyond it, and without one at the end.
+    `borrows` names experiments whose tables its figures show as well, `dense` the networks that the paper draws for it.
+    """
 
     name: str
-    title: str
     chunks: Callable[[Settings], list[Chunk]]
     tables: Callable[[Settings, Results], dict[str, Table]]
-
-
-def rows(*records: dict[str, Any]) -> Table:
-    """A table of rows; entries that are arrays make as many rows as they are long."""
-    columns: dict[str, list[np.ndarray]] = {name: [] for name in records[0]}
-    for record in records:
-        values = np.broadcast_arrays(*(np.atleast_1d(value) for value in record.values()))
-        for name, value in zip(record, values, strict=True):
-            columns[name].append(value)
-    return {name: np.concatenate(parts) for name, parts in columns.items()}
+    claims: tuple[Rule, ...]
+    figures: tuple[Figure, ...]
+    place: float = math.inf
+    borrows: tuple[str, ...] = ()
+    dense: Callable[[Settings], list[Case]] = _nothing

@@ -7,16 +7,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from limitlaw.paper.claims import claims
+from limitlaw.paper.computed.settings import Settings
 from limitlaw.paper.experiment import Experiment
-from limitlaw.paper.settings import Settings
-from limitlaw.runs.chunks import Chunk
+from limitlaw.paper.shown.claims import claims
+from limitlaw.runs import Arrays, Chunk, Store, Table, run, write_csv
 from limitlaw.runs.disk import make_folder
-from limitlaw.runs.runner import run
-from limitlaw.runs.store import Store
-from limitlaw.runs.tables import Table, write_csv
 
 
 class Outcome(NamedTuple):
@@ -31,8 +26,8 @@ class Outcome(NamedTuple):
 class Listener(NamedTuple):
     """Who hears how the work goes on.
 
-    `advance`: the name of an experiment for each of its chunks. `ready`: its tables, as soon as they and those of the
-    first experiment, which others may show as well, are there. `warn`: one line about files that are damaged.
+    `advance`: the name of an experiment for each of its chunks. `ready`: the tables that its figures show, as soon as
+    they are there. `warn`: one line about files that are damaged.
     """
 
     advance: Callable[[str], None]
@@ -57,7 +52,7 @@ def reproduce(
     reused = sum(store.path(chunk).exists() for chunk in chunks)
     run(chunks, store, executor, collector.done)
     tables = {name: table for each in experiments for name, table in collector.tables[each.name].items()}
-    found = claims(tables)
+    found = claims((rule for each in experiments for rule in each.claims), tables)
     for name, table in {**tables, "claims": found}.items():
         write_csv(out / "data" / f"{name}.csv", table)
     store.write_manifest(dataclasses.asdict(settings), chunks)
@@ -69,22 +64,33 @@ class _Collector:
 
     def __init__(self, experiments: Sequence[Experiment], settings: Settings, listener: Listener) -> None:
         self.settings, self.listener = settings, listener
-        self.first, self.waiting = experiments[0], list(experiments)
+        self.waiting = {experiment.name: experiment for experiment in experiments}
         self.wanted = {experiment.name: dict.fromkeys(experiment.chunks(settings)) for experiment in experiments}
-        self.results: dict[Chunk, dict[str, np.ndarray]] = {}
+        self.results: dict[Chunk, Arrays] = {}
         self.tables: dict[str, dict[str, Table]] = {}
 
-    def done(self, chunk: Chunk, arrays: dict[str, np.ndarray]) -> None:
+    def done(self, chunk: Chunk, arrays: Arrays) -> None:
         """A chunk is finished."""
         self.results[chunk] = arrays
         for name, chunks in self.wanted.items():
             if chunk in chunks:
                 self.listener.advance(name)
-        for experiment in [each for each in self.waiting if self.wanted[each.name].keys() <= self.results.keys()]:
-            if experiment is self.first or self.first not in self.waiting:
-                self.waiting.remove(experiment)
-                self.tables[experiment.name] = experiment.tables(self.settings, self.results)
-                self.listener.ready(self.tables[experiment.name])
+        while experiment := next(filter(self._complete, self.waiting.values()), None):
+            self.tables[experiment.name] = experiment.tables(self.settings, self.results)
+            del self.waiting[experiment.name]
+            self.listener.ready(self._shown(experiment))
+
+    def _complete(self, experiment: Experiment) -> bool:
+        """All chunks are there, and the tables of the experiments from which it borrows."""
+        borrows = any(name in self.waiting for name in experiment.borrows)
+        return not borrows and self.wanted[experiment.name].keys() <= self.results.keys()
+
+    def _shown(self, experiment: Experiment) -> dict[str, Table]:
+        """Its own tables, and what its figures may show of the others."""
+        others = [self.tables.get(name, {}) for name in experiment.borrows]
+        extra = {name for figure in experiment.figures for name in figure.optional}
+        borrowed = {name: table for tables in others for name, table in tables.items() if name in extra}
+        return {**borrowed, **self.tables[experiment.name]}
 
 
 def _from_both_ends(chunks: Sequence[Chunk]) -> list[Chunk]:

@@ -9,20 +9,23 @@ nothing of limitlaw.
 from limitlaw.runs.chunks import Chunk, versions
 from limitlaw.runs.disk import StoreError
 from limitlaw.runs.executors import ClusterError, cluster, local
-from limitlaw.runs.runner import ChunkError, run
+from limitlaw.runs.runner import Arrays, ChunkError, Results, run
 from limitlaw.runs.store import Store
-from limitlaw.runs.tables import Table, read_csv, write_csv
+from limitlaw.runs.tables import Table, read_csv, rows, write_csv
 
 __all__ = [
+    "Arrays",
     "Chunk",
     "ChunkError",
     "ClusterError",
+    "Results",
     "Store",
     "StoreError",
     "Table",
     "cluster",
     "local",
     "read_csv",
+    "rows",
     "run",
     "versions",
     "write_csv",

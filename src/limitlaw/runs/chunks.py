@@ -15,7 +15,7 @@ import numpy as np
 from limitlaw.runs.arrays import plain
 
 PACKAGES = ("limitlaw", "jax", "jaxlib", "numpy", "scipy")
-SHOWING = {"cli", "figures", "torch"}  # parts of limitlaw on which no number depends
+SHOWING = {"cli", "figures", "report", "shown", "torch"}  # folders and files on which no number depends
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ def _source_hash() -> str:
     """Changes with any line that numbers may depend on: chunks of an engine corrected since are not used."""
     root = pathlib.Path(__file__).parents[1]
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
-    computing = [name for name in files if name.split("/")[0] not in SHOWING]
+    computing = [name for name in files if SHOWING.isdisjoint(pathlib.PurePath(name).with_suffix("").parts)]
     text = [[name, (root / name).read_text(encoding="utf-8")] for name in computing]
     return hashlib.sha256(canonical_json(text)).hexdigest()[:16]
 

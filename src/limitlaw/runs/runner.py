@@ -1,7 +1,7 @@
 """Chunks → arrays: what is stored is read, the rest is computed, stored at once, and found by the next run."""
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 
 import numpy as np
@@ -11,6 +11,7 @@ from limitlaw.runs.executors import workers_of
 from limitlaw.runs.store import Store
 
 Arrays = dict[str, np.ndarray]
+Results = Mapping[Chunk, Arrays]
 AHEAD = 2  # chunks that are computed or wait, per worker
 
 

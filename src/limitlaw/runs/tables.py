@@ -3,7 +3,9 @@
 import csv
 import io
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +34,19 @@ def read_csv(path: str | Path) -> Table:
     """The table that `write_csv` wrote, with its types; a column without rows comes back as float64."""
     with one_line_errors("read", Path(path)):
         text = Path(path).read_bytes().decode()
-    names, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    names, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    columns = zip(*lines, strict=True) if lines else [()] * len(names)
     return {name: _column(list(cells)) for name, cells in zip(names, columns, strict=True)}
+
+
+def rows(*records: Mapping[str, Any]) -> Table:
+    """A table of rows; entries that are arrays make as many rows as they are long."""
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in records[0]}
+    for record in records:
+        values = np.broadcast_arrays(*(np.atleast_1d(value) for value in record.values()))
+        for name, value in zip(record, values, strict=True):
+            columns[name].append(value)
+    return {name: np.concatenate(parts) for name, parts in columns.items()}
 
 
 def _cells(name: str, column: np.ndarray) -> list[str]:
