@@ -159,7 +159,7 @@ def test_options_reach_the_layer(kernel: Path) -> None:
 
 def test_numbers_that_are_not_finite_are_null() -> None:
     """JSON has no NaN."""
-    figure = output.Figure("x", "x", math.inf, math.nan, 1.0)
+    figure = output.Quantity("x", "x", math.inf, math.nan, 1.0)
     text = output.as_json(ll.Gaussian(0.0, 1.0), [figure], {"heads": math.inf})
     assert json.loads(text)["figures"]["x"] == {"value": None, "error": None, "gaussian": 1.0}
 
@@ -265,7 +265,7 @@ def test_curves_of_the_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     original = drawing.density_figure
     monkeypatch.setattr(drawing, "density_figure", remember)
-    monkeypatch.setattr(cli, "figures_of", lambda law: [])
+    monkeypatch.setattr(cli, "quantities_of", lambda law: [])
     succeed("--width", 64, "--samples", 2000, "--plot", tmp_path / "law.svg", "--json")
     labels = ["2 heads, n = 64", "Gaussian: infinitely many heads", "Gaussian: scores scaled by 1/n"]
     assert list(drawn) == [*labels, "title"]

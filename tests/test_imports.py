@@ -33,6 +33,10 @@ RANK = dict.fromkeys(LEAVES, 0) | {
 }
 # Parts that import less than their rank allows.
 ONLY = {"runs": {"files"}, "figures": {"digits", "files", "laws"}}
+# Folders and files inside a part are ranked as parts are; "*" is any other one: in paper, the experiments.
+INSIDE = {
+    "paper": {"computed": 0, "shown": 1, "experiment": 2, "*": 3, "catalogue": 4, "reproduce": 5, "report": 5},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,10 +102,21 @@ def problems(found: list[Import]) -> Iterator[str]:
             yield f"{item}: nothing imports {target}"
         elif source != target and source in ONLY and target not in ONLY[source]:
             yield f"{item}: {source} imports only {', '.join(sorted(ONLY[source]))}"
+        elif source == target and source in INSIDE and not points_down(item, INSIDE[source]):
+            yield f"{item}: against the direction of imports inside {source}"
+        elif (source, target) == ("paper", "figures") and not {"shown", "report"} & {*item.source.split(".")}:
+            yield f"{item}: no number depends on a picture"
         elif {engine(item.source), engine(item.target)} == {"dense", "conditional"}:
             yield f"{item}: the dense engine and the core never meet"
         elif source == "program" and item.late and (item.source, item.target) != LATE:
             yield f"{item}: late imports inside program are for printing only"
+
+
+def points_down(item: Import, rank: dict[str, int]) -> bool:
+    """Whether a folder or file of a part imports itself, a lower one, or the part's own name."""
+    source, target = ([*name.split("."), "", ""][2] for name in (item.source, item.target))
+    own = source == target or f"limitlaw.{part(item.target)}" == item.target
+    return own or rank.get(source, rank["*"]) > rank.get(target, rank["*"])
 
 
 LATE = ("limitlaw.program.values", "limitlaw.program.printing.text")
@@ -170,6 +185,12 @@ def test_no_cycles():
     assert cycle(everything()) == []
 
 
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_folders_say_what_they_hold(package):
+    """Every folder has a docstring."""
+    assert ast.get_docstring(ast.parse(SOURCES[package]))
+
+
 @pytest.mark.parametrize("module", SOURCES)
 def test_no_private_jax(module):
     """Only the public API of JAX."""
@@ -219,6 +240,14 @@ VIOLATIONS = [
     ("limitlaw.files", "from limitlaw.digits import short"),
     ("limitlaw.paper.reproduce", "from limitlaw.torch import convert"),
     ("limitlaw.paper.reproduce", "from limitlaw import cli"),
+    ("limitlaw.paper.fig2", "from limitlaw.paper.fig1 import WIDTHS"),
+    ("limitlaw.paper.fig2.shown", "from limitlaw.paper.fig1 import shown"),
+    ("limitlaw.paper.computed.tasks", "from limitlaw.paper.fig1 import WIDTHS"),
+    ("limitlaw.paper.computed.tasks", "from limitlaw.paper.shown import claims"),
+    ("limitlaw.paper.shown.look", "from limitlaw.paper import catalogue"),
+    ("limitlaw.paper.fig1", "def f():\n    from limitlaw.paper.catalogue import EXPERIMENTS"),
+    ("limitlaw.paper.fig1", "from limitlaw.figures import style"),
+    ("limitlaw.paper.computed.tasks", "from limitlaw.figures.picture import Picture"),
     ("limitlaw", "from limitlaw.cli import main"),
     ("limitlaw.cli", "import limitlaw.torch"),
 ]
@@ -234,10 +263,10 @@ ALLOWED = [
     ("limitlaw.cli", "from limitlaw.paper import catalogue\nimport limitlaw as ll"),
     ("limitlaw.figures.density", "from limitlaw.laws import Law\nfrom . import style"),
     ("limitlaw.runs.store", "from limitlaw import files\nfrom limitlaw.runs.chunks import Chunk"),
-    (
-        "limitlaw.paper.tasks",
-        "import limitlaw as ll\nfrom limitlaw.runs import Chunk\nfrom limitlaw.figures import style",
-    ),
+    ("limitlaw.paper.computed.tasks", "import limitlaw as ll\nfrom limitlaw.runs import Chunk"),
+    ("limitlaw.paper.fig1", "from limitlaw.paper.fig1 import shown\nfrom limitlaw.paper.computed import tasks"),
+    ("limitlaw.paper.fig1.shown", "from limitlaw.figures import style\nfrom limitlaw.paper.shown import look"),
+    ("limitlaw.paper.catalogue", "from limitlaw import paper\nfrom limitlaw.paper.experiment import Experiment"),
     ("limitlaw.engines.finite", "from limitlaw.engines import conditional\nfrom .common import outputs"),
     ("limitlaw.engines.agreement", "from limitlaw.engines import conditional, dense"),
     ("limitlaw.program.values", "def f():\n    from limitlaw.program.printing import text"),

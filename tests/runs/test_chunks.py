@@ -50,16 +50,21 @@ def test_identity_is_the_same_elsewhere():
 
 
 def test_source_is_a_version(tmp_path, monkeypatch):
-    """A changed engine changes the hash, a changed picture does not."""
-    for part in ("runs", "engines", "figures"):
-        (tmp_path / part).mkdir()
+    """A changed engine or experiment changes the hash, a changed picture or claim does not."""
+    for part in ("runs", "engines", "figures", "paper/fig1", "paper/shown"):
+        (tmp_path / part).mkdir(parents=True)
         (tmp_path / part / "module.py").write_text("x = 1\n")
     monkeypatch.setattr(chunks, "__file__", str(tmp_path / "runs" / "chunks.py"))
     before = chunks._source_hash()
     (tmp_path / "figures" / "module.py").write_text("x = 2\n")
+    (tmp_path / "paper" / "shown" / "module.py").write_text("x = 2\n")
+    (tmp_path / "paper" / "fig1" / "shown.py").write_text("x = 2\n")
+    (tmp_path / "paper" / "report.py").write_text("x = 2\n")
     assert chunks._source_hash() == before
     (tmp_path / "engines" / "module.py").write_text("x = 2\n")
-    assert chunks._source_hash() != before
+    changed = chunks._source_hash()
+    (tmp_path / "paper" / "fig1" / "module.py").write_text("x = 2\n")
+    assert len({before, changed, chunks._source_hash()}) == 3
 
 
 def test_refused_chunks():

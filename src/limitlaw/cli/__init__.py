@@ -1,4 +1,4 @@
-"""The command `limitlaw`: figures and pictures of exact laws from a terminal.
+"""The command `limitlaw`: numbers and pictures of exact laws from a terminal.
 
 Heavy modules are imported where they are needed: `limitlaw --help` needs none.
 """
@@ -18,7 +18,7 @@ import typer
 
 from limitlaw.cli import output
 from limitlaw.cli.layer import TOKENS, Layer, heads_of, kernel_of
-from limitlaw.cli.output import figures_of, print_table, remark
+from limitlaw.cli.output import print_table, quantities_of, remark
 from limitlaw.files import replacing
 
 SUFFIXES = (".png", ".pdf", ".svg")
@@ -112,7 +112,7 @@ def law(
             one = layer.law(matrix, token, width)
             if not float(one.variance()) > 0:
                 raise ValueError("the output is always 0: --v-std, --o-std and the kernel must leave it a variance")
-            figures = figures_of(one)
+            quantities = quantities_of(one)
             if plot is not None:
                 figure = _density_figure(layer, matrix, token, width, one)
                 figure.savefig(picture, format=plot.suffix[1:].lower(), dpi=150)
@@ -120,9 +120,9 @@ def law(
             typer.echo(f"drew {plot}", err=True)
         if as_json:
             names = {"kernel": None if kernel is None else str(kernel), "tokens": len(matrix), "token": token}
-            typer.echo(output.as_json(one, figures, {**names, "width": width, **dataclasses.asdict(layer)}))
+            typer.echo(output.as_json(one, quantities, {**names, "width": width, **dataclasses.asdict(layer)}))
         else:
-            print_table(figures, layer.title(len(matrix), token, width), remark(one, width))
+            print_table(quantities, layer.title(len(matrix), token, width), remark(one, width))
 
 
 @app.command()

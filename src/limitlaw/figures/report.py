@@ -16,7 +16,7 @@ _KINDS = ("pdf", "png", "csv")
 
 
 @dataclass(frozen=True)
-class Shown:
+class Captioned:
     """A picture, its words, and the names of the tables it shows."""
 
     caption: Caption
@@ -30,7 +30,7 @@ class Report:
 
     title: str
     paper: str
-    figures: Mapping[str, Shown]
+    figures: Mapping[str, Captioned]
     claims: Sequence[Mapping[str, Any]]
     facts: Mapping[str, Any]
 
@@ -82,7 +82,7 @@ def _files(folder: Path) -> dict[str, str]:
     return {place.name: place.relative_to(folder).as_posix() for place in reversed(kept)}
 
 
-def _own(name: str, shown: Shown, beside: dict[str, str]) -> dict[str, str]:
+def _own(name: str, shown: Captioned, beside: dict[str, str]) -> dict[str, str]:
     """The files of one figure."""
     wanted = [f"{name}.pdf", f"{name}.png", *(f"{table}.csv" for table in shown.tables)]
     return {file: beside[file] for file in wanted if file in beside}

@@ -6,7 +6,7 @@ from typing import Any
 
 from limitlaw.figures import printed
 from limitlaw.figures.picture import Picture
-from limitlaw.figures.report import Report, Shown
+from limitlaw.figures.report import Captioned, Report
 from limitlaw.paper.catalogue import EXPERIMENTS
 from limitlaw.paper.shown.figure import Figure
 from limitlaw.paper.shown.reading import Tables, length
@@ -47,6 +47,6 @@ def draw(tables: Tables, folder: Path) -> list[Path]:
 def report(tables: Tables, claims: Table, facts: Mapping[str, Any], path: Path) -> None:
     """Write the report; it links to the pictures and tables that already lie beside it or one folder below."""
     found = pictures(checked(tables))
-    shown = {name: Shown(FIGURES[name].caption, found[name], tuple(FIGURES[name].columns)) for name in found}
+    shown = {name: Captioned(FIGURES[name].caption, found[name], tuple(FIGURES[name].columns)) for name in found}
     rows = [dict(zip(claims, row, strict=True)) for row in zip(*claims.values(), strict=True)]
     Report(TITLE, PAPER, shown, rows, facts).write(path)
