@@ -27,6 +27,6 @@ class Experiment(NamedTuple):
     tables: Callable[[Settings, Results], dict[str, Table]]
     claims: tuple[Rule, ...]
     figures: tuple[Figure, ...]
-    place: float = math.inf
+    place: int | float = math.inf
     borrows: tuple[str, ...] = ()
     dense: Callable[[Settings], list[Case]] = _nothing

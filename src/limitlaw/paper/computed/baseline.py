@@ -47,7 +47,7 @@ class Cost(NamedTuple):
     samples: int
 
 
-def cost(cases: Iterable[Case], most: float) -> Cost:
+def cost(cases: Iterable[Case], most: int | float) -> Cost:
     """The time that these would take, from a few samples of each network up to `most` normals.
 
     Larger ones are scaled by their normals from the largest that was timed.
