@@ -9,11 +9,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from limitlaw.cli.progress import bars
+
+if TYPE_CHECKING:
+    from limitlaw.paper.computed.baseline import Cost
+    from limitlaw.paper.reproduce import Outcome
+    from limitlaw.runs import Table
 
 
 class Request(NamedTuple):
@@ -75,7 +80,7 @@ class Clock(NamedTuple):
 
     start: float
     workers: int
-    dense: Any
+    dense: "Cost"
     chunks: int
     reused: int
 
@@ -92,7 +97,7 @@ class Clock(NamedTuple):
         return f"about {ratio:,.0f} times; {cost}, this run took {seconds:,.0f} s on {self.workers} cores"
 
 
-def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Clock) -> None:
+def _present(request: Request, settings: dict[str, int], outcome: "Outcome", clock: Clock) -> None:
     from limitlaw.paper.computed.networks import ELIDED
     from limitlaw.paper.report import report
     from limitlaw.runs.chunks import versions
@@ -111,7 +116,7 @@ def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Cl
     _summary(request, outcome.claims, facts)
 
 
-def _summary(request: Request, claims: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+def _summary(request: Request, claims: "Table", facts: Mapping[str, Any]) -> None:
     """Where the report is, which claims hold, and how long it took; code 1 if one does not hold."""
     broken = [i for i, holds in enumerate(claims["holds"]) if holds != "yes"]
     total = len(claims["holds"])
@@ -154,7 +159,7 @@ def _one_line() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _drawing(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _drawing(folder: Path) -> Iterator[Callable[[dict[str, "Table"]], None]]:
     """Draw tables as they come, in a process beside the work; all is drawn in the end."""
     from limitlaw.runs.disk import make_folder
 
@@ -162,7 +167,7 @@ def _drawing(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_parent) as process:
         futures = []
 
-        def submit(tables: dict[str, Any]) -> None:
+        def submit(tables: dict[str, "Table"]) -> None:
             futures.append(process.submit(_draw, tables, folder))
 
         yield submit
@@ -182,7 +187,7 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _draw(tables: dict[str, Any], folder: Path) -> None:
+def _draw(tables: dict[str, "Table"], folder: Path) -> None:
     from limitlaw.paper.report import draw
     from limitlaw.runs.disk import one_line_errors
 
