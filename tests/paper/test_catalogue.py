@@ -45,11 +45,10 @@ import math
 
 from limitlaw.digits import compact
 from limitlaw.figures import style
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Axis, Curve, Panel, Picture
 from limitlaw.figures.scales import power_axis
 from limitlaw.paper.shown.claims import Claim, Rule
-from limitlaw.paper.shown.figure import Figure
 from limitlaw.paper.shown.reading import Tables, agree
 from limitlaw.runs import Table
 
@@ -67,8 +66,8 @@ def share_of_heads(table: Table) -> Picture:
 
 
 CLAIMS = (Rule(("coin",), _fair),)
-COIN = Caption("", "A coin", "The share of heads among <i>n</i> flips.")
-FIGURES = (Figure("coin", COIN, share_of_heads, {"coin": ("count", "share")}),)
+TEXT = "The share of heads among <i>n</i> flips."
+FIGURES = (Figure("coin", "", "A coin", TEXT, share_of_heads, {"coin": ("count", "share")}),)
 '''
 COMMAND = """
 import sys

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from toy_chunks import toys
 
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Picture
 from limitlaw.paper.computed.settings import Settings
 from limitlaw.paper.experiment import Experiment
 from limitlaw.paper.reproduce import Listener, _Collector
-from limitlaw.paper.shown.figure import Figure
 
 FIRST, SECOND, THIRD = toys(3, 0)
 ARRAYS = {"x": np.zeros(1)}
@@ -19,7 +18,7 @@ EMPTY = Picture(((),))
 def experiment(name, chunks, borrows=()):
     """An experiment with two tables, whose figure may show a table of `a`."""
     tables = {name: ARRAYS, f"{name}_floor": ARRAYS}
-    figure = Figure(name, Caption("", name, ""), lambda *_: EMPTY, {name: ("x",)}, {"a_floor": ("x",)})
+    figure = Figure(name, "", name, "", lambda *_: EMPTY, {name: ("x",)}, {"a_floor": ("x",)})
     return Experiment(name, lambda _: chunks, lambda *_: tables, (), (figure,), borrows=borrows)
 
 

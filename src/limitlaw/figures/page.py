@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Panel, Picture
 from limitlaw.figures.swatches import legend
 
@@ -14,18 +14,6 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:"
 )
 _COLUMNS = {"claim": "Claim", "figure": "Where", "expected": "Theory or paper", "measured": "Measured now"}
-
-
-@dataclass(frozen=True)
-class Caption:
-    """The words of a figure, with the markup of labels (`<i>`, `<sub>`, `<sup>`).
-
-    `name` is that of the paper it is in, "" for a figure of our own; `text` says what is seen and how it was computed.
-    """
-
-    name: str
-    title: str
-    text: str
 
 
 def document(title: str, body: str, style: str, scripts: str) -> str:
@@ -72,14 +60,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
-def claims(rows: Sequence[Mapping[str, Any]], captions: Mapping[str, Caption]) -> str:
-    """The table of claims, each with a word, a colour and a sign for whether it holds.
-
-    `captions` are those of the figures of this page.
-    """
+def claims(rows: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str:
+    """The table of claims, each with a word, a colour and a sign for whether it holds, and links to these figures."""
     good = sum(_holds(row) for row in rows)
     header = "".join(f'<th scope="col">{name}</th>' for name in (*_COLUMNS.values(), "Holds?"))
-    body = "".join(_claim(row, captions) for row in rows)
+    body = "".join(_claim(row, figures) for row in rows)
     count = f'<p class="count"><strong>{good} of {len(rows)} claims hold.</strong></p>'
     lines = f'<table class="claims">\n<thead><tr>{header}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
     return section("claims", "The claims", f"{count}\n{_scrolling('Claims', lines)}")
@@ -89,10 +74,10 @@ def _holds(row: Mapping[str, Any]) -> bool:
     return str(row["holds"]).strip().lower() in ("yes", "true", "1")
 
 
-def _claim(row: Mapping[str, Any], captions: Mapping[str, Caption]) -> str:
+def _claim(row: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     """One row; the cells name their columns for narrow windows."""
     cells = {name: _unbroken(escape(str(row[name]))) for name in _COLUMNS}
-    cells["figure"] = _place(str(row["figure"]), captions)
+    cells["figure"] = _place(str(row["figure"]), figures)
     labels = {"claim": "", **{name: f' data-label="{_COLUMNS[name]}"' for name in _COLUMNS if name != "claim"}}
     tds = "".join(
         f"<td{labels[name]}{' class=place' if name == 'figure' else ''}>{text}</td>" for name, text in cells.items()
@@ -107,12 +92,12 @@ def _unbroken(text: str) -> str:
     return re.sub(r"(?<=[\d)])e-(?=\d)", "e\u2011", text)
 
 
-def _place(text: str, captions: Mapping[str, Caption]) -> str:
+def _place(text: str, figures: Sequence[Figure]) -> str:
     """A link where the text is the key or the name of a figure of this page."""
-    for key, caption in captions.items():
-        name = caption.name or caption.title
-        if text in (key, name, name.removeprefix("Figure ")):
-            return f'<a href="#{key}">{name}</a>'
+    for figure in figures:
+        name = figure.name or figure.title
+        if text in (figure.key, name, name.removeprefix("Figure ")):
+            return f'<a href="#{figure.key}">{name}</a>'
     return escape(text)
 
 
@@ -123,21 +108,21 @@ def section(key: str, title: str, content: str) -> str:
     )
 
 
-def panel_id(name: str, index: int) -> str:
+def panel_id(key: str, index: int) -> str:
     """Of the element that a panel is drawn in."""
-    return f"{name}-{index + 1}"
+    return f"{key}-{index + 1}"
 
 
-def figure(name: str, caption: Caption, picture: Picture, files: Mapping[str, str]) -> str:
+def figure(shown: Figure, picture: Picture, files: Mapping[str, str]) -> str:
     """Places for the panels, the caption and links to the files."""
-    title = f"{caption.name}: {caption.title}" if caption.name else caption.title
+    title = f"{shown.name}: {shown.title}" if shown.name else shown.title
     panels = [panel for row in picture.rows for panel in row]
     kind = "single" if len(panels) == 1 else "three" if len(picture.rows[0]) == 3 else "pairs"
-    places = "".join(_plot(panel_id(name, i), title, panel) for i, panel in enumerate(panels))
+    places = "".join(_plot(panel_id(shown.key, i), title, panel) for i, panel in enumerate(panels))
     links = f'<p class="files">{_links(files)}</p>\n' if files else ""
     return (
-        f'<figure id="{name}">\n<h3>{title}</h3>\n<div class="panels {kind}">\n{places}</div>\n{legend(picture)}'
-        f"<figcaption>{caption.text}</figcaption>\n{links}</figure>\n"
+        f'<figure id="{shown.key}">\n<h3>{title}</h3>\n<div class="panels {kind}">\n{places}</div>\n{legend(picture)}'
+        f"<figcaption>{shown.text}</figcaption>\n{links}</figure>\n"
     )
 
 

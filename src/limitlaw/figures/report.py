@@ -1,7 +1,7 @@
 """One HTML page with claims and interactive figures, which needs nothing but itself."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -9,70 +9,42 @@ from typing import Any
 
 from limitlaw import files
 from limitlaw.figures import interactive, page
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Picture
 
 _KINDS = ("pdf", "png", "csv")
 
 
 @dataclass(frozen=True)
-class Captioned:
-    """A picture, its words, and the names of the tables it shows."""
-
-    caption: Caption
-    picture: Picture
-    tables: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Report:
-    """What a page says about a paper, which it cites in HTML; figures by the name of their files."""
+    """What a page says about a paper, which it cites in HTML: claims, figures, and facts about their making."""
 
     title: str
     paper: str
-    figures: Mapping[str, Captioned]
+    drawn: Sequence[tuple[Figure, Picture]]
     claims: Sequence[Mapping[str, Any]]
     facts: Mapping[str, Any]
 
     def write(self, path: Path) -> None:
         """Write the page; it links to the pictures and tables that already lie beside it or one folder below."""
         beside = _files(path.parent)
-        captions = {name: shown.caption for name, shown in self.figures.items()}
-        names = [caption.name for caption in captions.values() if caption.name]
+        figures = [figure for figure, _ in self.drawn]
         body = [
-            page.head(self.title, self.paper, self.facts, names),
-            page.claims(self.claims, captions),
+            page.head(self.title, self.paper, self.facts, [figure.name for figure in figures if figure.name]),
+            page.claims(self.claims, figures),
             self._section("figures", "The figures of the paper", beside, paper=True),
             self._section("beyond", "Beyond the paper", beside, paper=False),
             page.computed(self.facts),
             page.downloads(beside),
         ]
-        text = page.document(self.title, "".join(body), _asset("report.css"), self._scripts())
+        text = page.document(self.title, "".join(body), _asset("report.css"), _scripts(self.drawn))
         files.write(path, text.encode())
 
     def _section(self, key: str, title: str, beside: dict[str, str], paper: bool) -> str:
         """The figures of the paper or those beyond it; nothing if there are none."""
-        chosen = {name: shown for name, shown in self.figures.items() if bool(shown.caption.name) == paper}
-        figures = [
-            page.figure(name, shown.caption, shown.picture, _own(name, shown, beside)) for name, shown in chosen.items()
-        ]
-        return page.section(key, title, "".join(figures)) if figures else ""
-
-    def _scripts(self) -> str:
-        """plotly.js, the data of every panel, and the lines that bring them together."""
-        from plotly.offline import get_plotlyjs
-
-        panels = {
-            page.panel_id(name, i): interactive.plot(panel)
-            for name, shown in self.figures.items()
-            for i, panel in enumerate(panel for row in shown.picture.rows for panel in row)
-        }
-        data = json.dumps(panels, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-        return (
-            f"<script>{get_plotlyjs()}</script>\n"
-            f'<script type="application/json" id="plots">{data}</script>\n'
-            f"<script>{_asset('report.js')}</script>"
-        )
+        chosen = [(figure, picture) for figure, picture in self.drawn if bool(figure.name) == paper]
+        parts = [page.figure(figure, picture, _own(figure, beside)) for figure, picture in chosen]
+        return page.section(key, title, "".join(parts)) if parts else ""
 
 
 def _files(folder: Path) -> dict[str, str]:
@@ -82,10 +54,27 @@ def _files(folder: Path) -> dict[str, str]:
     return {place.name: place.relative_to(folder).as_posix() for place in reversed(kept)}
 
 
-def _own(name: str, shown: Captioned, beside: dict[str, str]) -> dict[str, str]:
+def _own(figure: Figure, beside: dict[str, str]) -> dict[str, str]:
     """The files of one figure."""
-    wanted = [f"{name}.pdf", f"{name}.png", *(f"{table}.csv" for table in shown.tables)]
+    wanted = [f"{figure.key}.pdf", f"{figure.key}.png", *(f"{table}.csv" for table in figure.columns)]
     return {file: beside[file] for file in wanted if file in beside}
+
+
+def _scripts(drawn: Iterable[tuple[Figure, Picture]]) -> str:
+    """plotly.js, the data of every panel, and the lines that bring them together."""
+    from plotly.offline import get_plotlyjs
+
+    panels = {
+        page.panel_id(figure.key, i): interactive.plot(panel)
+        for figure, picture in drawn
+        for i, panel in enumerate(panel for row in picture.rows for panel in row)
+    }
+    data = json.dumps(panels, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        f"<script>{get_plotlyjs()}</script>\n"
+        f'<script type="application/json" id="plots">{data}</script>\n'
+        f"<script>{_asset('report.js')}</script>"
+    )
 
 
 def _asset(name: str) -> str:

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from limitlaw.figures.figure import Figure
 from limitlaw.paper.computed.baseline import Case
 from limitlaw.paper.computed.settings import Settings
 from limitlaw.paper.shown.claims import Rule
-from limitlaw.paper.shown.figure import Figure
 from limitlaw.runs import Chunk, Results, Table
 
 

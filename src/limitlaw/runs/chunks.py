@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.runs.arrays import plain
-
 PACKAGES = ("limitlaw", "jax", "jaxlib", "numpy", "scipy")
 SHOWING = {"cli", "figures", "report", "shown", "torch"}  # folders and files on which no number depends
 
@@ -78,6 +76,14 @@ def versions() -> dict[str, str]:
     """What the numbers depend on besides settings: versions of packages and Python, a hash of limitlaw's source."""
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {**found, "python": f"{sys.version_info.major}.{sys.version_info.minor}", "source": _source_hash()}
+
+
+def plain(name: str, values: Any) -> np.ndarray:
+    """`values` as a NumPy array of float64, int64 or text, without conversion: a float32 is a mistake somewhere."""
+    array = np.asarray(values)
+    if array.dtype not in (np.float64, np.int64) and array.dtype.kind != "U":
+        raise TypeError(f"{name} must be an array of float64, int64 or text, got {array.dtype}")
+    return array
 
 
 def canonical_json(value: Any) -> bytes:

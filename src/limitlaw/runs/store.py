@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.runs.arrays import plain
-from limitlaw.runs.chunks import Chunk, canonical_json, versions
+from limitlaw.runs.chunks import Chunk, canonical_json, plain, versions
 from limitlaw.runs.disk import make_folder, one_line_errors, write
 
 

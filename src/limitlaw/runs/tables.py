@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.runs.arrays import plain
+from limitlaw.runs.chunks import plain
 from limitlaw.runs.disk import one_line_errors, write
 
 Table = dict[str, np.ndarray]  # columns of equal length: float64, int64 or text

@@ -1,11 +1,10 @@
 """What figure 1 claims, and how it is shown."""
 
 from limitlaw.digits import compact, short
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.paper.computed.estimators import Estimate
 from limitlaw.paper.shown import densities, divergences
 from limitlaw.paper.shown.claims import Claim, Rule, converges, limits_agree, rate
-from limitlaw.paper.shown.figure import Figure
 from limitlaw.paper.shown.reading import Tables, agree, curve, row
 
 # D(finite ‖ limit) by an independent calculation, and n² D at n = 65,536 (theory §3).
@@ -50,19 +49,25 @@ CLAIMS = (
     limits_agree("fig1", "fig1b", "Two heads"),
     Rule(("fig1_kl", "kde_floor"), _noise_floor),
 )
-LAW = Caption(
-    "Figure 1(a)",
-    "the law of one output as the width grows",
-    "Density of one coordinate of one token, in linear and in log scale. The wider the layer, the closer to a "
-    f"limit whose tails are heavier than a Gaussian's. {densities.WORDS}",
-)
-RATE = Caption(
-    "Figure 1(b)",
-    "how fast the limit is reached",
-    f"Divergence of the law at width <i>n</i> from its limit. {divergences.WORDS} Dotted: what that estimator gives "
-    "between two samples of one law. There the paper's curve ends; the exact one goes on as <i>n</i><sup>−2</sup>.",
-)
 FIGURES = (
-    Figure("fig1a", LAW, densities.widths, {"fig1_density": densities.COLUMNS}),
-    Figure("fig1b", RATE, divergences.divergences, {"fig1_kl": divergences.COLUMNS}, divergences.NOISE_FLOOR),
+    Figure(
+        "fig1a",
+        "Figure 1(a)",
+        "the law of one output as the width grows",
+        "Density of one coordinate of one token, in linear and in log scale. The wider the layer, the closer to a "
+        f"limit whose tails are heavier than a Gaussian's. {densities.WORDS}",
+        densities.widths,
+        {"fig1_density": densities.COLUMNS},
+    ),
+    Figure(
+        "fig1b",
+        "Figure 1(b)",
+        "how fast the limit is reached",
+        f"Divergence of the law at width <i>n</i> from its limit. {divergences.WORDS} Dotted: what that estimator "
+        "gives between two samples of one law. There the paper's curve ends; the exact one goes on as "
+        "<i>n</i><sup>−2</sup>.",
+        divergences.divergences,
+        {"fig1_kl": divergences.COLUMNS},
+        divergences.NOISE_FLOOR,
+    ),
 )

@@ -3,12 +3,11 @@
 import numpy as np
 
 from limitlaw.digits import compact
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Curve, Panel, Picture, Style
 from limitlaw.figures.style import LIGHT_GREY, SOLID
 from limitlaw.paper.shown.claims import Claim, Rule
 from limitlaw.paper.shown.densities import both, curves_by, curves_of_kinds, linear_panel
-from limitlaw.paper.shown.figure import Figure
 from limitlaw.paper.shown.reading import SIGMAS, Tables, row, where
 from limitlaw.runs import Table
 
@@ -80,21 +79,25 @@ CLAIMS = (
     Rule(("fig2b_kl",), _few_heads),
     Rule(("fig2b_kl",), _many_heads),
 )
-SCORES = Caption(
-    "Figure 2(a)",
-    "an attention score under two scalings",
-    "Under 1/√<i>n</i> a score stays random in the limit; under 1/<i>n</i> it shrinks to 0, drawn as an arrow. "
-    "Lines are exact (width <i>n</i> = 256), the wide grey one is the limit, markers are the paper's KDE of "
-    "the drawn scores.",
-)
-HEADS = Caption(
-    "Figure 2(b)",
-    "few heads and many",
-    "With one head the law is not Gaussian, as its tails show best; with 256 heads it lies on the Gaussian of "
-    "infinitely many. Wide pale lines are limits, by quadrature; thin lines are exact at width 256; markers "
-    "are the paper's KDE.",
-)
 FIGURES = (
-    Figure("fig2a", SCORES, scores, {"fig2a": ("scaling", "curve", "p", "density")}),
-    Figure("fig2b", HEADS, heads, {"fig2b": ("heads", "curve", "y", "density")}),
+    Figure(
+        "fig2a",
+        "Figure 2(a)",
+        "an attention score under two scalings",
+        "Under 1/√<i>n</i> a score stays random in the limit; under 1/<i>n</i> it shrinks to 0, drawn as an arrow. "
+        "Lines are exact (width <i>n</i> = 256), the wide grey one is the limit, markers are the paper's KDE of "
+        "the drawn scores.",
+        scores,
+        {"fig2a": ("scaling", "curve", "p", "density")},
+    ),
+    Figure(
+        "fig2b",
+        "Figure 2(b)",
+        "few heads and many",
+        "With one head the law is not Gaussian, as its tails show best; with 256 heads it lies on the Gaussian of "
+        "infinitely many. Wide pale lines are limits, by quadrature; thin lines are exact at width 256; markers "
+        "are the paper's KDE.",
+        heads,
+        {"fig2b": ("heads", "curve", "y", "density")},
+    ),
 )

@@ -1,10 +1,9 @@
 """What figure 3 claims, and how it is shown."""
 
 from limitlaw.digits import compact
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.paper.shown import densities, divergences
 from limitlaw.paper.shown.claims import Claim, Rule, converges, limits_agree, rate
-from limitlaw.paper.shown.figure import Figure
 from limitlaw.paper.shown.reading import Tables, curve
 
 
@@ -22,20 +21,25 @@ CLAIMS = (
     limits_agree("fig3", "fig3b", "Heads of dimension 64"),
     Rule(("fig3_kl",), _flattens),
 )
-LAW = Caption(
-    "Figure 3(a)",
-    "low-rank heads",
-    "Heads of fixed dimension <i>d</i>, their number growing with the width, in linear and in log scale. Blue "
-    "lines are exact; the wide grey line is the limit for <i>n</i> × <i>n</i> heads, the dashed black one the "
-    "limit at this <i>d</i>. Markers are the paper's KDE of one trial.",
-)
-RATE = Caption(
-    "Figure 3(b)",
-    "how fast, with low-rank heads",
-    f"Divergence from two limits. {divergences.WORDS} Seen from the limit for <i>n</i> × <i>n</i> heads the exact "
-    "curve flattens, since <i>d</i> stays fixed; from the limit at that <i>d</i> (triangles) it does not.",
-)
 FIGURES = (
-    Figure("fig3a", LAW, densities.widths, {"fig3_density": densities.COLUMNS}),
-    Figure("fig3b", RATE, divergences.divergences, {"fig3_kl": divergences.COLUMNS}, divergences.NOISE_FLOOR),
+    Figure(
+        "fig3a",
+        "Figure 3(a)",
+        "low-rank heads",
+        "Heads of fixed dimension <i>d</i>, their number growing with the width, in linear and in log scale. Blue "
+        "lines are exact; the wide grey line is the limit for <i>n</i> × <i>n</i> heads, the dashed black one the "
+        "limit at this <i>d</i>. Markers are the paper's KDE of one trial.",
+        densities.widths,
+        {"fig3_density": densities.COLUMNS},
+    ),
+    Figure(
+        "fig3b",
+        "Figure 3(b)",
+        "how fast, with low-rank heads",
+        f"Divergence from two limits. {divergences.WORDS} Seen from the limit for <i>n</i> × <i>n</i> heads the exact "
+        "curve flattens, since <i>d</i> stays fixed; from the limit at that <i>d</i> (triangles) it does not.",
+        divergences.divergences,
+        {"fig3_kl": divergences.COLUMNS},
+        divergences.NOISE_FLOOR,
+    ),
 )

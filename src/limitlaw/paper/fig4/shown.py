@@ -1,10 +1,9 @@
 """What figure 4 claims, and how it is shown."""
 
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Picture
 from limitlaw.paper.shown import densities, divergences
 from limitlaw.paper.shown.claims import converges, limits_agree, rate
-from limitlaw.paper.shown.figure import Figure
 from limitlaw.runs import Table
 
 
@@ -20,11 +19,17 @@ CLAIMS = (
     rate("fig4", "fig4", "More tokens", 1024, 0.03),
     limits_agree("fig4", "fig4", "More tokens"),
 )
-MORE_TOKENS = Caption(
-    "Figure 4",
-    "more tokens",
-    "As figure 1 with a longer sequence: the density of one output, and its divergence from the limit. "
-    f"{densities.WORDS} {divergences.WORDS}",
-)
 TABLES = {"fig4_density": densities.COLUMNS, "fig4_kl": divergences.COLUMNS}
-FIGURES = (Figure("fig4", MORE_TOKENS, side_by_side, TABLES, divergences.NOISE_FLOOR, any_of=True),)
+FIGURES = (
+    Figure(
+        "fig4",
+        "Figure 4",
+        "more tokens",
+        "As figure 1 with a longer sequence: the density of one output, and its divergence from the limit. "
+        f"{densities.WORDS} {divergences.WORDS}",
+        side_by_side,
+        TABLES,
+        divergences.NOISE_FLOOR,
+        any_of=True,
+    ),
+)

@@ -5,13 +5,12 @@ import math
 import numpy as np
 
 from limitlaw.figures import style
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Axis, Curve, Panel, Picture, Style
 from limitlaw.figures.scales import guide, measured, positive, positive_limits, power_axis
 from limitlaw.paper.shown import look
 from limitlaw.paper.shown.claims import Claim, Rule
 from limitlaw.paper.shown.densities import tail_panel
-from limitlaw.paper.shown.figure import Figure
 from limitlaw.paper.shown.reading import Tables, distinct, finite, ordered, row, where
 from limitlaw.runs import Table
 
@@ -91,15 +90,20 @@ def _abscissa(narrow: Table) -> Axis:
 
 
 CLAIMS = (Rule(("head_dim",), _moments),)
-NARROW_HEADS = Caption(
-    "",
-    "Heads of fixed dimension",
-    "As in practice, the head dimension <i>d</i> stays fixed while <i>n</i> → ∞. Narrow heads have heavier tails "
-    "and a smaller variance, and approach the <i>n</i> × <i>n</i> limit of the paper as <i>d</i> grows. The laws "
-    "are exact Gaussian mixtures; error bars are those of sampling their components.",
-)
 TABLES = {
     "head_dim": ("head_dim", "variance", "kurtosis", "kl", "error"),
     "head_dim_density": ("head_dim", "y", "density"),
 }
-FIGURES = (Figure("head_dim", NARROW_HEADS, narrow_heads, TABLES, any_of=True),)
+FIGURES = (
+    Figure(
+        "head_dim",
+        "",
+        "Heads of fixed dimension",
+        "As in practice, the head dimension <i>d</i> stays fixed while <i>n</i> → ∞. Narrow heads have heavier tails "
+        "and a smaller variance, and approach the <i>n</i> × <i>n</i> limit of the paper as <i>d</i> grows. The laws "
+        "are exact Gaussian mixtures; error bars are those of sampling their components.",
+        narrow_heads,
+        TABLES,
+        any_of=True,
+    ),
+)

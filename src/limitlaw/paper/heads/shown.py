@@ -4,12 +4,11 @@ import numpy as np
 
 from limitlaw.digits import short
 from limitlaw.figures import style
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Axis, Curve, Panel, Picture
 from limitlaw.figures.scales import guide, positive, positive_limits, power_axis
 from limitlaw.paper.shown import look
 from limitlaw.paper.shown.claims import Claim, Rule
-from limitlaw.paper.shown.figure import Figure
 from limitlaw.paper.shown.reading import Tables, ordered
 from limitlaw.runs import Table
 
@@ -56,10 +55,14 @@ def _panel(table: Table, column: str, label: str, slope: int) -> Panel:
 
 
 CLAIMS = (Rule(("heads",), _same_variance), Rule(("heads",), _kurtosis), Rule(("heads",), _rate))
-MANY_HEADS = Caption(
-    "",
-    "Towards infinitely many heads",
-    "Excess kurtosis falls as 1/<i>H</i>, the divergence from the Gaussian of infinitely many heads as "
-    "1/<i>H</i><sup>2</sup>. Computed without sampling: heads are added by their characteristic function.",
+FIGURES = (
+    Figure(
+        "heads",
+        "",
+        "Towards infinitely many heads",
+        "Excess kurtosis falls as 1/<i>H</i>, the divergence from the Gaussian of infinitely many heads as "
+        "1/<i>H</i><sup>2</sup>. Computed without sampling: heads are added by their characteristic function.",
+        powers,
+        {"heads": ("heads", "kurtosis", "kl")},
+    ),
 )
-FIGURES = (Figure("heads", MANY_HEADS, powers, {"heads": ("heads", "kurtosis", "kl")}),)

@@ -5,11 +5,10 @@ import math
 import numpy as np
 
 from limitlaw.digits import short
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Axis, Field, Panel, Picture
 from limitlaw.paper.shown import look
 from limitlaw.paper.shown.claims import Claim, Rule
-from limitlaw.paper.shown.figure import Figure
 from limitlaw.paper.shown.reading import Tables
 from limitlaw.runs import Table
 
@@ -56,10 +55,14 @@ def _token(index: int, y: np.ndarray) -> Axis:
 
 
 CLAIMS = (Rule(("joint",), _not_gaussian),)
-TWO_TOKENS = Caption(
-    "",
-    "Two tokens together",
-    "Joint density of one coordinate of two tokens with one head, and of the Gaussian with the same covariance, "
-    "at the same levels in log scale. An average of Gaussian densities over the scores; nothing is smoothed.",
+FIGURES = (
+    Figure(
+        "joint",
+        "",
+        "Two tokens together",
+        "Joint density of one coordinate of two tokens with one head, and of the Gaussian with the same covariance, "
+        "at the same levels in log scale. An average of Gaussian densities over the scores; nothing is smoothed.",
+        contours,
+        {"joint": ("y1", "y2", "density", "gaussian")},
+    ),
 )
-FIGURES = (Figure("joint", TWO_TOKENS, contours, {"joint": ("y1", "y2", "density", "gaussian")}),)

@@ -1,41 +1,25 @@
 """The look and the words of the paper's curves: limits, exact laws and estimates, of widths, heads and dimensions."""
 
+from limitlaw.figures import style
 from limitlaw.figures.picture import Style
-from limitlaw.figures.style import (
-    BLACK,
-    BLUE,
-    DASH_DOT,
-    DASHED,
-    DOTTED,
-    GREEN,
-    GREY,
-    LIGHT_GREY,
-    ORANGE,
-    PURPLE,
-    REFERENCE,
-    SKY,
-    SOLID,
-    VERMILLION,
-    number,
-)
 
 # Groups (widths, numbers of heads, head dimensions) in order; tints are for wide lines that lie below others.
 _GROUPS = (
-    (ORANGE, "#F6D999", DOTTED, "circle"),
-    (VERMILLION, "#F0BE98", DASH_DOT, "square"),
-    (GREEN, "#98D6C5", DASHED, "triangle"),
-    (BLUE, "#98C6E1", SOLID, "diamond"),
-    (PURPLE, "#EBCADC", (9.0, 3.0), "down"),
-    (SKY, "#BBE1F6", (3.0, 1.0), "circle"),
+    (style.ORANGE, "#F6D999", style.DOTTED, "circle"),
+    (style.VERMILLION, "#F0BE98", style.DASH_DOT, "square"),
+    (style.GREEN, "#98D6C5", style.DASHED, "triangle"),
+    (style.BLUE, "#98C6E1", style.SOLID, "diamond"),
+    (style.PURPLE, "#EBCADC", (9.0, 3.0), "down"),
+    (style.SKY, "#BBE1F6", (3.0, 1.0), "circle"),
 )
 _PLACES = {1: (3,), 2: (1, 3), 3: (1, 2, 3)}  # few groups take the darker styles
 _KL_STYLES = {
-    ("exact", "limit"): Style(BLUE, 1.5, SOLID, "circle"),
-    ("kde", "limit"): Style(VERMILLION, 1.2, DASHED, "square", filled=False),
-    ("exact", "fixed_d"): Style(GREEN, 1.5, DASH_DOT, "triangle"),
-    ("kde", "fixed_d"): Style(PURPLE, 1.2, DOTTED, "diamond", filled=False),
+    ("exact", "limit"): Style(style.BLUE, 1.5, style.SOLID, "circle"),
+    ("kde", "limit"): Style(style.VERMILLION, 1.2, style.DASHED, "square", filled=False),
+    ("exact", "fixed_d"): Style(style.GREEN, 1.5, style.DASH_DOT, "triangle"),
+    ("kde", "fixed_d"): Style(style.PURPLE, 1.2, style.DOTTED, "diamond", filled=False),
 }
-FLOOR = Style(GREY, 1.1, DOTTED)
+FLOOR = Style(style.GREY, 1.1, style.DOTTED)
 
 DENSITY = "density"
 WIDE_HEADS = "<i>n</i> × <i>n</i> heads"
@@ -62,14 +46,14 @@ def places(count: int) -> tuple[int, ...]:
 def curve_style(kind: str, group: int | None = None) -> Style:
     """Of a density: limits wide and pale, exact laws as lines, kernel density estimates as markers."""
     if kind == "gaussian":
-        return REFERENCE
+        return style.REFERENCE
     if kind == "limit_fixed_d":
-        return Style(BLACK, 1.3, DASHED)
+        return Style(style.BLACK, 1.3, style.DASHED)
     color, tint, dash, marker = _GROUPS[(3 if group is None else group) % len(_GROUPS)]
     if kind == "limit":
-        return Style(LIGHT_GREY if group is None else tint, 3.6)
+        return Style(style.LIGHT_GREY if group is None else tint, 3.6)
     if kind == "kde":
-        return Style(VERMILLION if group is None else color, 0.0, SOLID, marker, filled=False)
+        return Style(style.VERMILLION if group is None else color, 0.0, style.SOLID, marker, filled=False)
     return Style(color, 1.4, dash)
 
 
@@ -87,7 +71,7 @@ def curve_label(kind: str, group: str = "") -> str:
 def group_label(column: str, value: int | float) -> str:
     """Such as "n = 16" or "n → ∞"."""
     symbol = _SYMBOLS[column]
-    return f"{symbol} → ∞" if value == float("inf") else f"{symbol} = {number(value)}"
+    return f"{symbol} → ∞" if value == float("inf") else f"{symbol} = {style.number(value)}"
 
 
 def kl_label(estimator: str, reference: str, several: bool) -> str:

@@ -6,11 +6,10 @@ import numpy as np
 
 from limitlaw.digits import short
 from limitlaw.figures import style
-from limitlaw.figures.page import Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Axis, Curve, Panel, Picture
 from limitlaw.paper.shown import look
 from limitlaw.paper.shown.claims import Claim, Rule
-from limitlaw.paper.shown.figure import Figure
 from limitlaw.paper.shown.reading import Tables, distinct, finite, ordered, where
 from limitlaw.runs import Table
 
@@ -61,13 +60,16 @@ def _panel(table: Table, constant: Table | None, column: str, label: str) -> Pan
 
 
 CLAIMS = (Rule(("theorem_figures",), _random_average), Rule(("theorem_figures",), _no_constant))
-AVERAGES = Caption(
-    "",
-    "Theorem 3.1 itself",
-    "Distribution over networks of the average (1/<i>n</i>) Σ<sub>α</sub> cos <i>y</i><sub>α</sub>, for growing "
-    "width. It approaches a random variable (wide grey line), not the constant that a Gaussian theory predicts "
-    "(dotted).",
-)
 FIGURES = (
-    Figure("theorem", AVERAGES, averages, {"theorem": ("width", "t", "cdf", "pdf")}, {"theorem_constant": ("value",)}),
+    Figure(
+        "theorem",
+        "",
+        "Theorem 3.1 itself",
+        "Distribution over networks of the average (1/<i>n</i>) Σ<sub>α</sub> cos <i>y</i><sub>α</sub>, for growing "
+        "width. It approaches a random variable (wide grey line), not the constant that a Gaussian theory predicts "
+        "(dotted).",
+        averages,
+        {"theorem": ("width", "t", "cdf", "pdf")},
+        {"theorem_constant": ("value",)},
+    ),
 )

@@ -1,25 +1,28 @@
-"""A figure of the report: which tables it shows, how it is built from them, and its words."""
+"""A figure of a report: its words, the tables it shows, and how a picture is made of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from limitlaw.figures.page import Caption
-from limitlaw.figures.picture import Picture
-from limitlaw.paper.shown.reading import Tables
-from limitlaw.runs import Table
+import numpy as np
 
-Columns = Mapping[str, tuple[str, ...]]
+from limitlaw.figures.picture import Picture
+
+Table = Mapping[str, np.ndarray]  # columns of equal length by name
+Columns = Mapping[str, tuple[str, ...]]  # of each table, those that are read
 
 
 @dataclass(frozen=True)
 class Figure:
-    """`build` takes its tables in order, None for one that is not there; each is named with the columns it must have.
+    """`build` makes a picture of its tables in order, None for one that is not there.
 
-    `name` is that of its files.
+    `key` is the name of its files and its place in a page, `name` that in the paper, "" for a figure of our own. `text`
+    says what is seen and how it was computed, with the markup of labels (`<i>`, `<sub>`, `<sup>`).
     """
 
+    key: str
     name: str
-    caption: Caption
+    title: str
+    text: str
     build: Callable[..., Picture]
     tables: Columns
     optional: Columns = field(default_factory=dict)
@@ -27,10 +30,10 @@ class Figure:
 
     @property
     def columns(self) -> Columns:
-        """What it reads; further columns are nobody's business here."""
+        """All that it reads; further columns are nobody's business here."""
         return {**self.tables, **self.optional}
 
-    def picture(self, tables: Tables) -> Picture | None:
+    def picture(self, tables: Mapping[str, Table]) -> Picture | None:
         """The picture, or None if its tables are not there."""
         enough = any if self.any_of else all
         if not enough(name in tables for name in self.tables):
