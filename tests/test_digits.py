@@ -1,9 +1,11 @@
 """Numbers and their errors as text."""
 
 import math
+from pathlib import Path
 
 import pytest
 
+import limitlaw
 from limitlaw.digits import compact, exponential, plus_minus, short
 
 
@@ -63,3 +65,9 @@ def test_short():
 def test_compact(value, error, text):
     """The error in units of the last digit; without one three digits."""
     assert compact(value, error) == text
+
+
+def test_nothing_else_prints_errors():
+    """No other module puts a ± before a number."""
+    root = Path(limitlaw.__file__).parent
+    assert [path.name for path in root.rglob("*.py") if "± {" in path.read_text()] == ["digits.py"]

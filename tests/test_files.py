@@ -1,6 +1,7 @@
 """Files are whole or absent, whoever writes them: what was there stays until all of the new is."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 
 import limitlaw as ll
 from limitlaw import files
+
+ROOT = Path(ll.__file__).parent
+WRITES = re.compile(r'\.write_(text|bytes)\(|open\([^()]*"[wax]b?\+?"')
 
 
 def names(folder: Path) -> list[str]:
@@ -72,6 +76,17 @@ def test_links_and_modes(tmp_path):
     assert (tmp_path / "made").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
+def test_a_protected_file_stays(tmp_path, monkeypatch):
+    """A file that may not be written is not replaced either, though its folder would allow it."""
+    path = tmp_path / "file"
+    path.write_bytes(b"mine")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anything
+    with pytest.raises(PermissionError, match=f"Permission denied: '{path}'"):
+        files.write(path, b"new")
+    assert path.read_bytes() == b"mine"
+    assert names(tmp_path) == ["file"]
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 def test_what_is_no_file_stays(tmp_path):
     """A pipe or a device is written to, not replaced."""
@@ -92,3 +107,12 @@ def test_long_names(tmp_path):
     path = tmp_path / ("x" * 250)
     files.write(path, b"data")
     assert path.read_bytes() == b"data"
+
+
+def test_nothing_else_writes():
+    """No other module opens a file to write it; the pattern sees those that would."""
+    found = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if WRITES.search(path.read_text())]
+    assert found == ["files.py"]
+    for line in ('open(path, "w")', "path.write_text(text)", 'path.open("wb")', 'open(path, mode="a")'):
+        assert WRITES.search(line)
+    assert not WRITES.search('open(path, "rb")')

@@ -1,6 +1,7 @@
 """Files that are whole or absent: the one way in which anything here is written."""
 
 import contextlib
+import errno
 import itertools
 import os
 import socket
@@ -24,6 +25,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with place.open("wb") as file:
             yield file
         return
+    if place.exists() and not os.access(place, os.W_OK):  # a folder's permission is enough to replace it, but not ours
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     draft = place.with_name(f".{place.name[:80]}.{_host()}.{os.getpid()}.{next(_count)}.tmp")
     try:
         with draft.open("wb") as file:
