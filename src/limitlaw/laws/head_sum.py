@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key
 from limitlaw.laws import expectation
-from limitlaw.laws.averages import BLOCKS, Estimate, exact
+from limitlaw.laws.averages import BLOCKS, Estimate, exact, unseen
 from limitlaw.laws.base import Atoms, Law, entries, psi_values, sample_shape
 from limitlaw.laws.head_nodes import Nodes, head_nodes
 from limitlaw.laws.inversion import Inversion, hermite
@@ -84,7 +84,9 @@ class HeadSum(Law):
             if len(parts) == 1:
                 return jnp.full(value.shape, jnp.nan)
             parts = np.where(np.isinf(parts), 0, parts)  # quantiles at 0 and 1
-            return jnp.asarray(np.std(parts, axis=0) / np.sqrt(len(parts) - 1))
+            spread = np.std(parts, axis=0) / np.sqrt(len(parts) - 1)
+            known = jnp.where(jnp.isinf(value), 0, value)
+            return jnp.hypot(spread, unseen(known, self._inversion.nodes.variances.size))
 
         return Estimate(value, error)
 
