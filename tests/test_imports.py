@@ -12,7 +12,7 @@ import pytest
 import limitlaw
 
 ROOT = pathlib.Path(limitlaw.__file__).parent
-LEAVES = {"arguments", "progress"}  # importable from everywhere, importing nothing of limitlaw
+LEAVES = {"arguments", "digits", "files", "progress"}  # importable from everywhere, importing nothing of limitlaw
 # A part imports only parts of lower rank; "" is limitlaw/__init__.py.
 RANK = dict.fromkeys(LEAVES, 0) | {
     "numerics": 1,
@@ -24,11 +24,19 @@ RANK = dict.fromkeys(LEAVES, 0) | {
     "divergence": 4,
     "presets": 5,
     "": 6,
-    "experiments": 7,
+    "runs": 7,
     "figures": 7,
     "torch": 7,
-    "cli": 8,
-    "__main__": 9,
+    "paper": 8,
+    "cli": 9,
+    "__main__": 10,
+}
+# Parts that import less than their rank allows.
+ONLY = {"runs": {"files"}, "figures": {"digits", "files", "laws"}}
+SHOWING = {"experiment", "report", "shown"}  # what of paper may see pictures
+# Folders and files inside a part are ranked as parts are; "*" is any other one: in paper, the experiments.
+INSIDE = {
+    "paper": {"computed": 0, "shown": 1, "experiment": 2, "*": 3, "catalogue": 4, "reproduce": 5, "report": 5},
 }
 
 
@@ -93,12 +101,23 @@ def problems(found: list[Import]) -> Iterator[str]:
             yield f"{item}: against the direction of imports"
         elif source != target and (target == "torch" or (target == "cli" and source != "__main__")):
             yield f"{item}: nothing imports {target}"
-        elif source == "figures" and target in ("engines", ""):
-            yield f"{item}: figures import no engine"
+        elif source != target and source in ONLY and target not in ONLY[source]:
+            yield f"{item}: {source} imports only {', '.join(sorted(ONLY[source]))}"
+        elif source == target and source in INSIDE and not points_down(item, INSIDE[source]):
+            yield f"{item}: against the direction of imports inside {source}"
+        elif (source, target) == ("paper", "figures") and SHOWING.isdisjoint(item.source.split(".")):
+            yield f"{item}: no number depends on a picture"
         elif {engine(item.source), engine(item.target)} == {"dense", "conditional"}:
             yield f"{item}: the dense engine and the core never meet"
         elif source == "program" and item.late and (item.source, item.target) != LATE:
             yield f"{item}: late imports inside program are for printing only"
+
+
+def points_down(item: Import, rank: dict[str, int]) -> bool:
+    """Whether a folder or file of a part imports itself, a lower one, or the part's own name."""
+    source, target = ([*name.split("."), "", ""][2] for name in (item.source, item.target))
+    own = source == target or f"limitlaw.{part(item.target)}" == item.target
+    return own or rank.get(source, rank["*"]) > rank.get(target, rank["*"])
 
 
 LATE = ("limitlaw.program.values", "limitlaw.program.printing.text")
@@ -157,7 +176,7 @@ def everything() -> list[Import]:
 
 
 def test_imports_point_one_way():
-    """cli → experiments, figures → nn, engines, divergence → laws, program → nonlinearities → numerics."""
+    """cli → paper → runs, figures → nn, engines, divergence → laws, program → nonlinearities → numerics."""
     assert list(problems(everything())) == []
 
 
@@ -165,6 +184,12 @@ def test_no_cycles():
     """Modules load in an order, in program and everywhere."""
     assert cycle([item for item in everything() if part(item.source) == "program"]) == []
     assert cycle(everything()) == []
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_folders_say_what_they_hold(package):
+    """Every folder has a docstring."""
+    assert ast.get_docstring(ast.parse(SOURCES[package]))
 
 
 @pytest.mark.parametrize("module", SOURCES)
@@ -204,8 +229,26 @@ VIOLATIONS = [
     ("limitlaw.engines.conditional", "from .dense import evaluate"),
     ("limitlaw.figures.density", "from limitlaw.engines.limit import limit"),
     ("limitlaw.figures.density", "import limitlaw as ll"),
-    ("limitlaw.experiments.paper", "from limitlaw.torch import convert"),
-    ("limitlaw.experiments.paper", "from limitlaw import cli"),
+    ("limitlaw.figures.density", "from limitlaw.paper.settings import Settings"),
+    ("limitlaw.figures.density", "from limitlaw.runs import Table"),
+    ("limitlaw.runs.chunks", "from limitlaw.figures import style"),
+    ("limitlaw.runs.chunks", "from limitlaw.paper import settings"),
+    ("limitlaw.runs.chunks", "def f():\n    from limitlaw.engines.limit import limit"),
+    ("limitlaw.runs.chunks", "import limitlaw as ll"),
+    ("limitlaw.runs.chunks", "from limitlaw.laws import Law"),
+    ("limitlaw.engines.limit", "from limitlaw.runs import run"),
+    ("limitlaw.laws.base", "from limitlaw.figures.law import density_figure"),
+    ("limitlaw.files", "from limitlaw.digits import short"),
+    ("limitlaw.paper.reproduce", "from limitlaw.torch import convert"),
+    ("limitlaw.paper.reproduce", "from limitlaw import cli"),
+    ("limitlaw.paper.fig2", "from limitlaw.paper.fig1 import WIDTHS"),
+    ("limitlaw.paper.fig2.shown", "from limitlaw.paper.fig1 import shown"),
+    ("limitlaw.paper.computed.tasks", "from limitlaw.paper.fig1 import WIDTHS"),
+    ("limitlaw.paper.computed.tasks", "from limitlaw.paper.shown import claims"),
+    ("limitlaw.paper.shown.look", "from limitlaw.paper import catalogue"),
+    ("limitlaw.paper.fig1", "def f():\n    from limitlaw.paper.catalogue import EXPERIMENTS"),
+    ("limitlaw.paper.fig1", "from limitlaw.figures import style"),
+    ("limitlaw.paper.computed.tasks", "from limitlaw.figures.picture import Picture"),
     ("limitlaw", "from limitlaw.cli import main"),
     ("limitlaw.cli", "import limitlaw.torch"),
 ]
@@ -218,8 +261,13 @@ def test_the_checker_sees_violations(module, text):
 
 
 ALLOWED = [
-    ("limitlaw.cli", "from limitlaw.experiments import paper\nimport limitlaw as ll"),
+    ("limitlaw.cli", "from limitlaw.paper import catalogue\nimport limitlaw as ll"),
     ("limitlaw.figures.density", "from limitlaw.laws import Law\nfrom . import style"),
+    ("limitlaw.runs.store", "from limitlaw import files\nfrom limitlaw.runs.chunks import Chunk"),
+    ("limitlaw.paper.computed.tasks", "import limitlaw as ll\nfrom limitlaw.runs import Chunk"),
+    ("limitlaw.paper.fig1", "from limitlaw.paper.fig1 import shown\nfrom limitlaw.paper.computed import tasks"),
+    ("limitlaw.paper.fig1.shown", "from limitlaw.figures import style\nfrom limitlaw.paper.shown import look"),
+    ("limitlaw.paper.catalogue", "from limitlaw import paper\nfrom limitlaw.paper.experiment import Experiment"),
     ("limitlaw.engines.finite", "from limitlaw.engines import conditional\nfrom .common import outputs"),
     ("limitlaw.engines.agreement", "from limitlaw.engines import conditional, dense"),
     ("limitlaw.program.values", "def f():\n    from limitlaw.program.printing import text"),

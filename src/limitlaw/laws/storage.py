@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from limitlaw.files import replacing
+
 FORMAT = 1
 HEADER = "limitlaw"
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write one law."""
+    """Write one law, all of it or nothing."""
     text = json.dumps({"format": FORMAT, **header})
-    with open(path, "wb") as file:  # a file, not a name, to which NumPy would add ".npz"
+    with replacing(path) as file:  # a file, not a name, to which NumPy would add ".npz"
         np.savez(file, **{HEADER: np.array(text)}, **arrays)  # type: ignore[arg-type]
 
 
