@@ -8,9 +8,9 @@ from jaxtyping import Float
 from limitlaw.divergence.blocks import thinned
 from limitlaw.laws import Empirical, GaussianMixture, HeadSum, Law, Pushforward
 from limitlaw.laws.branches import slopes
-from limitlaw.laws.places import Points, of_components, of_image, of_scales
 from limitlaw.numerics.meshes import mesh
 from limitlaw.numerics.panels import Panels
+from limitlaw.numerics.places import Places, of_components, of_image, of_scales
 
 LEVELS = (1e-16, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-16)
 
@@ -29,8 +29,8 @@ def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:
     return Panels.between(edges, poles)
 
 
-def places(law: Law) -> Points:
-    """Points at which the law varies, with the scale on which it does."""
+def places(law: Law) -> Places:
+    """Places at which the law varies, with the scale on which it does."""
     if isinstance(law, Pushforward) and law._named is not None:
         return of_image(law.phi, lambda x: slopes(law.phi, x), places(law.base))
     if isinstance(law, GaussianMixture):
@@ -51,5 +51,5 @@ def branch_ends(law: Law) -> Float[np.ndarray, " b"]:
 
 
 def atoms(law: Law) -> Float[np.ndarray, " a"]:
-    """Points that carry mass; those of samples are counted elsewhere."""
+    """Places that carry mass; those of samples are counted elsewhere."""
     return np.zeros(0) if isinstance(law, Empirical) else np.asarray(law.atoms().points)

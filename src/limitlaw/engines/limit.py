@@ -22,11 +22,11 @@ from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS
-from limitlaw.laws.importance import JointDensity
 from limitlaw.laws.kernel_matrix import KernelMatrix
 from limitlaw.laws.psi import average_of
 from limitlaw.laws.tracing import NEEDS_NUMBERS
 from limitlaw.nonlinearities import Nonlinearity, looked_at
+from limitlaw.numerics.importance import JointDensity
 from limitlaw.program import ops
 from limitlaw.program.check import check
 from limitlaw.program.functions import dot

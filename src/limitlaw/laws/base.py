@@ -15,7 +15,7 @@ from jaxtyping import Array, Complex, Float
 from limitlaw.arguments import integer, is_traced, one_of, real_points, require_float64, shown
 from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate
-from limitlaw.laws.moments import order
+from limitlaw.laws.high_moments import order
 from limitlaw.laws.psi import average_of
 from limitlaw.laws.tracing import figure
 

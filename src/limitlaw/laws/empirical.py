@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key, real_array
-from limitlaw.laws import moments
+from limitlaw.laws import high_moments
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Figure
@@ -110,8 +110,8 @@ class Empirical(Averaged):
         return Estimate(average.value.reshape(lead), lambda: average.error().reshape(lead))
 
     def _moment(self, k: int) -> Estimate:
-        s = moments.unit(jnp.max(jnp.abs(self._components.parameters), axis=(0, 1)))
-        raw = moments.in_units(self._components.average(Raw(k), s[None], self._size), s, k)
+        s = high_moments.unit(jnp.max(jnp.abs(self._components.parameters), axis=(0, 1)))
+        raw = high_moments.in_units(self._components.average(DrawsMoment(k), s[None], self._size), s, k)
         return Estimate(raw.value[0], lambda: raw.error()[0])
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
@@ -188,7 +188,7 @@ def cf(draws: Any, t: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Raw:
+class DrawsMoment:
     """Mean of (y/s)^k."""
 
     k: int

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
-from limitlaw.laws.places import Points
 from limitlaw.numerics.meshes import mesh
 from limitlaw.numerics.panels import Panels, evaluated, of_integral, resolve, unseen
+from limitlaw.numerics.places import Places
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of E |log density|, for each panel
 CLOSE = 1e-9  # of |x|: panels next to a point where φ' = 0 and the density of φ(Y) is infinite
@@ -34,7 +34,7 @@ class Entropy:
     weight: Callable[[Array, Array], Array]
     share: Figure
     points: Callable[[Array], Any]
-    places: Points
+    places: Places
     breaks: tuple[float, ...]
     variance: Callable[[], Any]
 

@@ -18,11 +18,11 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import inside_jit, is_traced
 from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
 from limitlaw.laws.base import psi_values
-from limitlaw.laws.places import Points
-from limitlaw.laws.quadrature import REACH, Rule
 from limitlaw.numerics.meshes import mesh
+from limitlaw.numerics.normal_rule import REACH, Rule
 from limitlaw.numerics.panels import Panels, Rows, evaluated, of_integral, resolve, unseen
 from limitlaw.numerics.pieces import pieces
+from limitlaw.numerics.places import Places
 
 Psi = Callable[[Any], Any]
 AGREE = 1e-13  # of E |ψ|: two rules that differ by no more
@@ -41,7 +41,7 @@ def is_enough(between: Any, size: Any, psi: Psi) -> bool:
 def on_panels(
     psi: Psi,
     density: Callable[[Float[np.ndarray, " x"]], Float[np.ndarray, " x"]],
-    places: Points,
+    places: Places,
     breaks: tuple[float, ...] = (),
     mass: float = 1.0,
 ) -> "OnPanels":

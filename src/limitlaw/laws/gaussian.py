@@ -9,9 +9,9 @@ from jaxtyping import Array
 
 from limitlaw.arguments import covariance as as_covariance
 from limitlaw.arguments import real_array
-from limitlaw.laws import normals
 from limitlaw.laws.averages import Estimate, exact
 from limitlaw.laws.mixture import GaussianMixture
+from limitlaw.numerics.normal_cdf import ndtri
 
 
 class Gaussian(GaussianMixture):
@@ -31,7 +31,7 @@ class Gaussian(GaussianMixture):
 
     def _ppf(self, q: Array) -> Estimate:
         mean, sd = self._components.parameters
-        return exact(mean[0] + sd[0] * normals.ndtri(q)) if not self._degenerate.any() else super()._ppf(q)
+        return exact(mean[0] + sd[0] * ndtri(q)) if not self._degenerate.any() else super()._ppf(q)
 
     def marginal(self, i: Any) -> "Gaussian":
         """The law of Y[i], again Gaussian."""

@@ -14,11 +14,10 @@ from limitlaw.arguments import as_key
 from limitlaw.laws import expectation
 from limitlaw.laws.averages import BLOCKS, Estimate, exact
 from limitlaw.laws.base import Atoms, Law, entries, psi_values, sample_shape
-from limitlaw.laws.head_nodes import Nodes, head_nodes
+from limitlaw.laws.head_nodes import Nodes, even_moment, head_nodes
 from limitlaw.laws.inversion import Inversion, hermite
-from limitlaw.laws.places import of_scales
-from limitlaw.laws.series import even_moment
 from limitlaw.numerics.normals import normal
+from limitlaw.numerics.places import of_scales
 
 FEW = 16  # heads that are drawn one by one
 
@@ -37,7 +36,7 @@ class HeadSum(Law):
 
     `narrow`: v has a density like v^{−1/2} at 0, as for heads of dimension 1: the density of a single one is ∞ at 0.
 
-    Densities and tails are contour integrals, see `limitlaw.laws.contours`: 14 digits relative to the largest
+    Densities and tails are contour integrals, see `limitlaw.numerics.contours`: 14 digits relative to the largest
     integrand, which is also that of the figure unless the mixing law has a rare part very much wider than the rest.
     """
 

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.laws import normals
+from limitlaw.laws import one_gaussian
 from limitlaw.laws.averages import Estimate
 from limitlaw.laws.branches import Named, log_slopes, padded_branches, preimages, slopes
 from limitlaw.laws.entropy import Entropy
-from limitlaw.laws.places import of_components
-from limitlaw.laws.pushed import density, log_density
+from limitlaw.laws.one_image import density, log_density
 from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.nonlinearities.branches import Branch
+from limitlaw.numerics.places import of_components
 
 FLAT = 1e-8  # |φ'| at an extremum, after rounding
 NEAR = 0.1  # an extremum of φ, where φ(x') = φ(x) is solved by its slope
@@ -33,13 +33,13 @@ def image_entropy(law: Any, known: Named) -> Estimate:
     if known.injective:
         log = lambda x: _plus(base._logpdf(x), -log_slopes(law.phi, x))  # noqa: E731
         weight = lambda x, ρ: ρ + log_slopes(law.phi, x)  # noqa: E731
-        share = normals.continuous_pdf
+        share = one_gaussian.continuous_pdf
         return Entropy(base._components, log, weight, share, _same, places, breaks, variance).estimate()
     if len({(b.bottom, b.top) for b in known.branches}) == 1 and np.isfinite(known.support).all():
         return _of_waves(law, known.branches, places, variance)
     log = lambda x: law._components.log_average(log_density, _all_preimages(law, known, x))  # noqa: E731
     weight = lambda x, _: base._logpdf(x).value  # noqa: E731
-    share = normals.continuous_pdf
+    share = one_gaussian.continuous_pdf
     return Entropy(base._components, log, weight, share, _same, places, breaks, variance).estimate()
 
 

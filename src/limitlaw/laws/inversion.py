@@ -10,12 +10,13 @@ import numpy as np
 from jaxtyping import Array
 
 from limitlaw.arguments import is_traced
-from limitlaw.laws import contours, normals
 from limitlaw.laws.averages import pad, padded_size
 from limitlaw.laws.head_nodes import Nodes
-from limitlaw.laws.roots import invert
 from limitlaw.laws.tracing import kept
-from limitlaw.laws.transform import Transform
+from limitlaw.numerics import contours
+from limitlaw.numerics.normal_cdf import ndtr
+from limitlaw.numerics.roots import invert
+from limitlaw.numerics.transform import Transform
 
 REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node
 GRID = 2**14  # points on each side of 0 for expectations
@@ -139,7 +140,7 @@ class Inversion:
     @kept
     def scores(self) -> tuple[Array, Array]:
         """Quantiles x(z) at normal scores z ≥ 0, and dx/dz, which is the normal density over that at x."""
-        x = -self.quantile(np.asarray(normals.ndtr(-SCORES)))
+        x = -self.quantile(np.asarray(ndtr(-SCORES)))
         slope = np.exp(-(SCORES**2) / 2 - self.log_density(x)) / math.sqrt(2 * math.pi)
         return jnp.asarray(x), jnp.asarray(slope)
 

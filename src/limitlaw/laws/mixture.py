@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key, is_traced, real_array
-from limitlaw.laws import expectation, moments, normals
+from limitlaw.laws import expectation, high_moments, one_gaussian
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Figure
@@ -20,11 +20,13 @@ from limitlaw.laws.base import Atoms, entries, psi_values, sample_shape
 from limitlaw.laws.checking import mixture_arrays, mixture_weights
 from limitlaw.laws.empirical import drawn
 from limitlaw.laws.entropy import Entropy, joint_entropy
-from limitlaw.laws.places import of_components
-from limitlaw.laws.quadrature import Rule, shifts, smooth_nodes
-from limitlaw.laws.roots import invert
 from limitlaw.laws.tracing import kept
+from limitlaw.numerics.factors import eigen_factor, whitening
+from limitlaw.numerics.normal_cdf import ndtri
+from limitlaw.numerics.normal_rule import Rule, shifts, smooth_nodes
 from limitlaw.numerics.normals import normal
+from limitlaw.numerics.places import of_components
+from limitlaw.numerics.roots import invert
 
 
 class GaussianMixture(Averaged):
@@ -67,11 +69,11 @@ class GaussianMixture(Averaged):
 
     @property
     def _central(self) -> Figure:
-        return normals.joint_central if self.shape else normals.central
+        return one_gaussian.joint_central if self.shape else one_gaussian.central
 
     @property
     def _outer(self) -> Figure:
-        return normals.joint_outer if self.shape else normals.outer
+        return one_gaussian.joint_outer if self.shape else one_gaussian.outer
 
     def _at(self, figure: Figure, x: Array) -> Estimate:
         """The average of a figure at points of shape (…, *event)."""
@@ -84,7 +86,7 @@ class GaussianMixture(Averaged):
             log = self._logpdf(x)
             return Estimate(jnp.exp(log.value), lambda: jnp.exp(log.value) * log.error())
         self._require_density()
-        return self._at(normals.pdf, x)
+        return self._at(one_gaussian.pdf, x)
 
     def _logpdf(self, x: Array) -> Estimate:
         self._require_density()
@@ -92,14 +94,14 @@ class GaussianMixture(Averaged):
         x = x.reshape(-1, *self.shape)
         if self.shape:
             components = dataclasses.replace(self._components, parameters=(self._given[0], *self._whitening[:2]))
-            log = components.log_average(normals.joint_logpdf, x)
+            log = components.log_average(one_gaussian.joint_logpdf, x)
         else:
-            log = self._components.log_average(normals.logpdf, x)
+            log = self._components.log_average(one_gaussian.logpdf, x)
         return Estimate(log.value.reshape(lead), lambda: log.error().reshape(lead))
 
     @kept
     def _whitening(self) -> tuple[Array, Array, np.ndarray]:
-        return normals.whitening(self._given[1])
+        return whitening(self._given[1])
 
     def _require_density(self) -> None:
         """Raise where the law has no density, saying why."""
@@ -118,20 +120,20 @@ class GaussianMixture(Averaged):
             )
 
     def _cdf(self, x: Array) -> Estimate:
-        return self._at(normals.cdf, x)
+        return self._at(one_gaussian.cdf, x)
 
     def _sf(self, x: Array) -> Estimate:
-        return self._at(normals.sf, x)
+        return self._at(one_gaussian.sf, x)
 
     def _between(self, lo: Array, hi: Array) -> Estimate:
         """P(lo < Y ≤ hi), accurate in relative terms in both tails."""
-        return self._components.average(normals.between, (lo, hi))
+        return self._components.average(one_gaussian.between, (lo, hi))
 
     def _ppf(self, q: Array) -> Estimate:
         flat = q.reshape(-1)
         mean, sd = self._components.parameters
         inside = jnp.where((flat > 0) & (flat < 1), flat, 0.5)
-        z = normals.ndtri(inside)
+        z = ndtri(inside)
         # The mixture's quantile lies between the smallest and the largest of its components' quantiles mean + sd·z.
         narrow, wide = jnp.min(sd), jnp.max(sd)
         low = jnp.min(mean) + z * jnp.where(z < 0, wide, narrow)
@@ -142,8 +144,8 @@ class GaussianMixture(Averaged):
         side = jnp.where(inside <= 0.5, 1.0, -1.0)  # only the smaller tail is used
 
         def tails(x: Array) -> tuple[Array, Array, Array]:
-            smaller = self._components.average(normals.tail, (x, side)).value
-            return smaller, smaller, self._components.average(normals.continuous_pdf, x).value
+            smaller = self._components.average(one_gaussian.tail, (x, side)).value
+            return smaller, smaller, self._components.average(one_gaussian.continuous_pdf, x).value
 
         x = invert(tails, inside, (low - margin, high + margin), self.mean() + width * z, float(width), smooth)
         if not smooth:
@@ -153,19 +155,19 @@ class GaussianMixture(Averaged):
 
     def _quantile_error(self, x: Array, q: Array) -> Array:
         """The error of the cdf over the density; 0 where the cdf jumps over q, and at q = 0 and 1."""
-        density = self._at(normals.continuous_pdf, x).value
+        density = self._at(one_gaussian.continuous_pdf, x).value
         error = self._cdf(x).error() / density
         jump = jnp.isin(x, self.atoms().points) & (q < self.cdf(x)) if self._degenerate.any() else False
         return jnp.where(jnp.isinf(x) | jump, 0.0, error)
 
     def _cf(self, t: Array) -> Estimate:
-        return self._at(normals.joint_cf if self.shape else normals.cf, t)
+        return self._at(one_gaussian.joint_cf if self.shape else one_gaussian.cf, t)
 
     def _moment(self, k: int) -> Estimate:
         mean, spread = self._components.parameters
         sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
-        s = moments.unit(jnp.max(jnp.hypot(mean, moments.growth(k) * sd), axis=0))
-        raw = moments.in_units(self._components.average(normals.Raw(k, bool(self.shape)), s[None]), s, k)
+        s = high_moments.unit(jnp.max(jnp.hypot(mean, high_moments.growth(k) * sd), axis=0))
+        raw = high_moments.in_units(self._components.average(one_gaussian.Moment(k, bool(self.shape)), s[None]), s, k)
         return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
 
     def _expect(self, psi: Callable[[Any], Any], breaks: tuple[float, ...] = ()) -> Estimate:
@@ -195,11 +197,11 @@ class GaussianMixture(Averaged):
             atoms = jnp.tensordot(
                 self._components.weights[bad], psi_values(psi, jnp.asarray(mean[bad]), int(bad.sum())), 1
             )
-        density = lambda x: np.asarray(self._at(normals.continuous_pdf, jnp.asarray(x)).value)  # noqa: E731
+        density = lambda x: np.asarray(self._at(one_gaussian.continuous_pdf, jnp.asarray(x)).value)  # noqa: E731
         found = expectation.on_panels(psi, density, of_components(mean, sd), breaks, mass)
 
         def error() -> Array:
-            return jnp.hypot(found.error, found.spread(self._components, normals.continuous_pdf))
+            return jnp.hypot(found.error, found.spread(self._components, one_gaussian.continuous_pdf))
 
         return Estimate(found.value + atoms, error)
 
@@ -233,7 +235,7 @@ class GaussianMixture(Averaged):
             self._components,
             log,
             weight,
-            normals.continuous_pdf,
+            one_gaussian.continuous_pdf,
             lambda x: x,
             of_components(*self._components.parameters),
             breaks,
@@ -259,7 +261,7 @@ class GaussianMixture(Averaged):
         """One draw from each chosen component, (count, *event)."""
         mean, spread = (a[chosen] for a in self._components.parameters)
         z = normal(key, mean.shape)
-        y = jnp.einsum("kij,kj->ki", normals.factor(spread), z) + mean if self.shape else mean + spread * z
+        y = jnp.einsum("kij,kj->ki", eigen_factor(spread), z) + mean if self.shape else mean + spread * z
         return y.reshape(-1, *self.shape)
 
     def marginal(self, i: Any) -> "GaussianMixture":

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced
-from limitlaw.laws import branches, moments, normals
+from limitlaw.laws import branches, high_moments, one_gaussian
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
@@ -22,11 +22,12 @@ from limitlaw.laws.empirical import Empirical, drawn
 from limitlaw.laws.entropy import joint_entropy
 from limitlaw.laws.image_entropy import image_entropy
 from limitlaw.laws.mixture import GaussianMixture
-from limitlaw.laws.pushed import Central, Cf, Composed, OnBranches, Raw, density, log_density
-from limitlaw.laws.quadrature import REACH, Rule, shifts, smooth_nodes
-from limitlaw.laws.roots import invert
+from limitlaw.laws.one_image import Central, Cf, Composed, ImageMoment, OnBranches, density, log_density
 from limitlaw.laws.tracing import kept
 from limitlaw.nonlinearities import Nonlinearity, user_function
+from limitlaw.numerics.normal_cdf import ndtri
+from limitlaw.numerics.normal_rule import REACH, Rule, shifts, smooth_nodes
+from limitlaw.numerics.roots import invert
 
 FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
 
@@ -177,7 +178,7 @@ class Pushforward(Averaged):
         high = top if np.isfinite(top) else float(jnp.max(values))
         tails = lambda y: (self._cdf(y).value, self._sf(y).value, self._pdf(y).value)  # noqa: E731
         width = float(jnp.sqrt(self.variance()))
-        start = self.mean() + width * normals.ndtri(q)
+        start = self.mean() + width * ndtri(q)
         smooth = not self.base._degenerate.any()
         return invert(tails, q, (jnp.full_like(q, low), jnp.full_like(q, high)), start, width, smooth)
 
@@ -197,9 +198,11 @@ class Pushforward(Averaged):
         finer = math.ceil(math.sqrt(k) / 2) if k else 1  # φ^k varies faster than φ
         rule = dataclasses.replace(self._rule, nodes=math.ceil(self._rule.nodes * wider) * finer)
         reached = jnp.linspace(jnp.min(mean - far * sd, axis=0), jnp.max(mean + far * sd, axis=0), 4097)
-        s = moments.unit(jnp.max(jnp.abs(self.phi(reached)), axis=0))
+        s = high_moments.unit(jnp.max(jnp.abs(self.phi(reached)), axis=0))
         size = rule.nodes * self._size // self._rule.nodes
-        raw = moments.in_units(self._components.average(Raw(self.phi, rule, k, wider), s[None], size), s, k)
+        raw = high_moments.in_units(
+            self._components.average(ImageMoment(self.phi, rule, k, wider), s[None], size), s, k
+        )
         return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
@@ -229,7 +232,7 @@ class Pushforward(Averaged):
         owners = [np.flatnonzero(bad)]
         for branch in flats:
             ends = (jnp.asarray(branch.lo), jnp.asarray(branch.hi))
-            chances.append(np.asarray(jax.vmap(lambda m, s, e=ends: normals.between((m, s), e))(mean, sd))[~bad])
+            chances.append(np.asarray(jax.vmap(lambda m, s, e=ends: one_gaussian.between((m, s), e))(mean, sd))[~bad])
             owners.append(np.flatnonzero(~bad))
             values.append(np.full((~bad).sum(), branch.bottom))
         return merged(np.concatenate(values), np.concatenate(owners), np.concatenate(chances), self._components)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import is_traced
 from limitlaw.laws.averages import Estimate, exact
 from limitlaw.laws.base import Atoms, Law, entries
-from limitlaw.laws.importance import JointDensity
+from limitlaw.numerics.importance import JointDensity
 
 FEW = 16  # points whose densities get a calculation of their own
 

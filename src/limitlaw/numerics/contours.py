@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.laws.transform import TINY, Transform
+from limitlaw.numerics.transform import TINY, Transform
 
 DIGITS = 40.0  # errors are e^{−40} of the integrand at the saddle
 WIDTH = 24.0  # c, in units of the integrand's width 1/√K''

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.laws import importance
-from limitlaw.laws.importance import JointDensity, log_normal
-from limitlaw.laws.proposals import Proposal, fitted
+from limitlaw.numerics import importance
+from limitlaw.numerics.importance import JointDensity, log_normal
+from limitlaw.numerics.proposals import Proposal, fitted
 
 I4 = np.eye(4)
 K4 = np.array([[1.0, 0.3, -0.2, 0.1], [0.3, 0.8, 0.0, 0.2], [-0.2, 0.0, 1.2, 0.4], [0.1, 0.2, 0.4, 0.9]])

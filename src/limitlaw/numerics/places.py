@@ -10,10 +10,10 @@ STEPS = np.array([-12.0, -6.0, -2.0, 0.0, 2.0, 6.0, 12.0])  # standard deviation
 FEW = 256  # components that are all looked at
 OCTAVE = 4.0  # scales nearer than this count as one, where components are more
 
-Points = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
+Places = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
 
 
-def of_components(mean: Any, sd: Any) -> Points:
+def of_components(mean: Any, sd: Any) -> Places:
     """Of N(mean_k, sd_k²): the steps of each component, its scale; of many components for some of every scale."""
     mean, sd = np.asarray(mean, float), np.asarray(sd, float)
     mean, sd = mean[sd > 0], sd[sd > 0]
@@ -22,7 +22,7 @@ def of_components(mean: Any, sd: Any) -> Points:
     return (mean[:, None] + sd[:, None] * STEPS).reshape(-1), np.repeat(sd, len(STEPS))
 
 
-def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Points:
+def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
     """For every scale the first, the middle and the last component in order of the means; and the ends of them all."""
     scale = np.floor(np.log(sd / sd.min()) / np.log(OCTAVE))
     order = np.lexsort((mean, scale))
@@ -34,14 +34,14 @@ def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Points:
     return mean[chosen], sd[chosen]
 
 
-def of_scales(low: float, high: float) -> Points:
+def of_scales(low: float, high: float) -> Places:
     """Of a mixture of N(0, v), √v between `low` and `high`."""
     low = max(low, 1e-12 * high)
     scales = np.geomspace(low, high, 1 + int(np.ceil(np.log(high / low) / np.log(OCTAVE))))
     return of_components(np.zeros_like(scales), scales)
 
 
-def of_image(phi: Any, slopes: Any, points: Points) -> Points:
+def of_image(phi: Any, slopes: Any, points: Places) -> Places:
     """Of φ(Y) from those of Y."""
     x, scale = points
     return np.asarray(phi(jnp.asarray(x))), scale * np.asarray(slopes(jnp.asarray(x)))

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Tails = Callable[[Float[Array, "..."]], tuple[Array, Array, Array]]
+TailsAt = Callable[[Float[Array, "..."]], tuple[Array, Array, Array]]
 
 
 def invert(
-    tails: Tails,
+    tails: TailsAt,
     q: Float[Array, " q"],
     bracket: tuple[Float[Array, " q"], Float[Array, " q"]],
     start: Float[Array, " q"],

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from limitlaw.laws import normals
-from limitlaw.laws.quadrature import Rule
+from limitlaw.laws import one_gaussian
 from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.numerics.normal_rule import Rule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Central:
 
 
 @dataclasses.dataclass(frozen=True)
-class Raw:
+class ImageMoment:
     """E (φ(Y)/s)^k, for each entry: by the rule of a normal `wider` than Y, since far tails matter to high powers."""
 
     phi: Nonlinearity
@@ -85,7 +85,7 @@ class OnBranches:
     def __call__(self, component: Any, point: Any) -> Any:
         mean, sd, image = component
         y, ends = point
-        inside = jnp.sum(normals.between((mean, sd), (ends[:, 0], ends[:, 1])))
+        inside = jnp.sum(one_gaussian.between((mean, sd), (ends[:, 0], ends[:, 1])))
         holds = image > y if self.above else image <= y
         return jnp.where(sd > 0, inside, jnp.where(holds, 1.0, 0.0)) + 0 * jnp.where(jnp.isnan(y), y, 0)
 
@@ -93,7 +93,7 @@ class OnBranches:
 def density(component: Any, point: Any) -> Any:
     """Σ over branches of the density at the preimage, over |φ'|."""
     x, jacobian = point
-    p = normals.continuous_pdf(component, x)
+    p = one_gaussian.continuous_pdf(component, x)
     return jnp.sum(jnp.where(p > 0, p * jacobian, 0))
 
 
@@ -101,5 +101,5 @@ def log_density(component: Any, point: Any) -> Any:
     """The logarithm of `density`; −∞ for a point mass."""
     x, log_jacobian = point
     mean, sd, _ = component
-    log = normals.logpdf((mean, jnp.where(sd > 0, sd, 1)), x) + log_jacobian
+    log = one_gaussian.logpdf((mean, jnp.where(sd > 0, sd, 1)), x) + log_jacobian
     return jnp.where(sd > 0, jax.nn.logsumexp(log), -jnp.inf)

@@ -10,7 +10,7 @@ FAR = 1e-6  # of the largest v, below which panels are wider: an error of 1e-13,
 NEGLIGIBLE = 60.0  # e^{λv} counts as nothing once it is e^{−60} of the largest
 
 
-def compressed(
+def on_few_nodes(
     variances: Float[np.ndarray, "G N"], weights: Float[np.ndarray, "G N"], growth: float
 ) -> tuple[Float[np.ndarray, " P"], Float[np.ndarray, "G P"]]:
     """Nodes v_j, the same for all groups, and weights W_gj: Σ_j W_gj e^{−z v_j} = Σ_k w_gk e^{−z v_gk} to rounding.

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 
-from limitlaw.laws.proposals import Proposal, fitted
+from limitlaw.numerics.proposals import Proposal, fitted
 from limitlaw.numerics.quasi import Points
 
 TARGET = 9e-4  # standard error of the log density that is aimed at
