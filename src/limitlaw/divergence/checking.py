@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.laws import Empirical, Law
+from limitlaw.laws import Law
 
 
 def check_laws(p: Any, q: Any) -> None:
@@ -26,7 +26,7 @@ def check_numbers(what: str, p: Law, q: Law) -> None:
 
 def check_density(what: str, name: str, law: Law) -> None:
     """Raise unless the law has a density and no atoms."""
-    if isinstance(law, Empirical):
+    if law.discrete:
         raise ValueError(
             f"{what} needs densities, and {name} has none: it is {law!r}, plain samples, and a density is never a "
             "smoothed histogram here. wasserstein1 and kolmogorov compare samples"

@@ -44,5 +44,7 @@ class Gaussian(GaussianMixture):
         header, arrays = super()._content()
         return header, {name: np.asarray(arrays[name][0]) for name in ("mean", "covariance")}
 
-    def _description(self) -> str:
+    @property
+    def description(self) -> str:
+        """Nothing more than its name."""
         return ""

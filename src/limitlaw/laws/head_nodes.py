@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced, non_negative, positive_int
 from limitlaw.laws.high_moments import unit
@@ -70,18 +70,25 @@ class Nodes:
         nodes, weights = on_few_nodes(self.variances, self.weights, growth)
         return Transform(nodes, weights, self.groups, self.inner, self.outer, centre)
 
-    def blocks(self, count: int) -> list["Nodes"]:
-        """Consecutive parts, of rows where those are many and else of each row: independent, where the nodes are."""
+    def blocks(self, count: int) -> tuple[list["Nodes"], Float[np.ndarray, " b"], bool]:
+        """Consecutive parts, of rows where those are many and else of each row: independent, where the nodes are.
+
+        With their weights, and whether φ is linear in what is cut, and so exactly the average over the parts.
+        """
         G, N = self.variances.shape
         axis = 0 if G >= count or G > N else 1
         parts = np.array_split(np.arange(self.variances.shape[axis]), min(count, self.variances.shape[axis]))
+        linear = self.outer == 1 if axis == 0 else G == self.inner == self.outer == 1
+        carried = self.groups if axis == 0 else self.groups @ self.weights
+        total = np.array([carried[part].sum() for part in parts])
+        parts, total = [part for part, a in zip(parts, total, strict=True) if a > 0], total[total > 0]
         laws = []
         for part in parts:
             w = np.take(self.weights, part, axis)
             u = self.groups[part] if axis == 0 else self.groups
             w, u = w / w.sum(1, keepdims=True), u / u.sum()
             laws.append(Nodes(np.take(self.variances, part, axis), w, u, self.inner, self.outer))
-        return laws
+        return laws, total / total.sum(), linear
 
     def draw(self, key: Array, count: int) -> Array:
         """The average of v over the heads, drawn `count` times: a row for every p heads, and a node for each."""

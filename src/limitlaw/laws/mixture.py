@@ -15,22 +15,25 @@ from limitlaw.arguments import as_key, is_traced, real_array
 from limitlaw.laws import expectation, high_moments, one_gaussian
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
-from limitlaw.laws.averages import Components, Estimate, Figure
-from limitlaw.laws.base import Atoms, entries, psi_values, sample_shape
-from limitlaw.laws.checking import mixture_arrays, mixture_weights
-from limitlaw.laws.empirical import drawn
+from limitlaw.laws.averages import Components, Estimate, Quantity
+from limitlaw.laws.checking import entries, mixture_arrays, mixture_weights, sample_shape
+from limitlaw.laws.draws import Grouped
 from limitlaw.laws.entropy import Entropy, joint_entropy
+from limitlaw.laws.estimates import Atoms
+from limitlaw.laws.psi import psi_values
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics.factors import eigen_factor, whitening
 from limitlaw.numerics.normal_cdf import ndtri
 from limitlaw.numerics.normal_rule import Rule, shifts, smooth_nodes
 from limitlaw.numerics.normals import normal
-from limitlaw.numerics.places import of_components
+from limitlaw.numerics.places import Places, of_components
 from limitlaw.numerics.roots import invert
+
+DRAWS = 2**17  # where a quantity of a joint law has to be sampled
 
 
 class GaussianMixture(Averaged):
-    """Σ_k w_k N(mean_k, covariance_k): every figure is the average of the Gaussian figure over components.
+    """Σ_k w_k N(mean_k, covariance_k): every quantity is the average of the Gaussian quantity over components.
 
     `mean`: (N, *shape). `covariance`: variances (N,) where Y is one number, else (N, m, m) of the flattened Y; zero
     and singular ones are legitimate. Without `weights` the components are N independent draws of equal weight, and
@@ -68,17 +71,17 @@ class GaussianMixture(Averaged):
         return zero.all((1, 2)) if self.shape else zero
 
     @property
-    def _central(self) -> Figure:
+    def _central(self) -> Quantity:
         return one_gaussian.joint_central if self.shape else one_gaussian.central
 
     @property
-    def _outer(self) -> Figure:
+    def _outer(self) -> Quantity:
         return one_gaussian.joint_outer if self.shape else one_gaussian.outer
 
-    def _at(self, figure: Figure, x: Array) -> Estimate:
-        """The average of a figure at points of shape (…, *event)."""
+    def _at(self, quantity: Quantity, x: Array) -> Estimate:
+        """The average of a quantity at points of shape (…, *event)."""
         lead = x.shape[: x.ndim - len(self.shape)]
-        estimate = self._components.average(figure, x.reshape(-1, *self.shape))
+        estimate = self._components.average(quantity, x.reshape(-1, *self.shape))
         return Estimate(estimate.value.reshape(lead), lambda: estimate.error().reshape(lead))
 
     def _pdf(self, x: Array) -> Estimate:
@@ -172,7 +175,7 @@ class GaussianMixture(Averaged):
 
     def _expect(self, psi: Callable[[Any], Any], breaks: tuple[float, ...] = ()) -> Estimate:
         if self.shape:
-            return drawn(self)._expect(psi)
+            return self.drawn()._expect(psi)
         count = len(self._components)
         many = self._components.sampled and count > expectation.FEW
         rule = Rule(self._nodes(), breaks if many else ())
@@ -220,7 +223,7 @@ class GaussianMixture(Averaged):
     def _entropy(self) -> Estimate:
         self._require_density()
         if self.shape:
-            return joint_entropy(self, drawn(self)._components.parameters)
+            return joint_entropy(self, self.drawn()._components.parameters)
         return self._along(self._logpdf, lambda _, ρ: ρ, (), self._variance).estimate()
 
     def _along(
@@ -264,6 +267,18 @@ class GaussianMixture(Averaged):
         y = jnp.einsum("kij,kj->ki", eigen_factor(spread), z) + mean if self.shape else mean + spread * z
         return y.reshape(-1, *self.shape)
 
+    def drawn(self) -> Grouped:
+        """Draws for what must be sampled: a group for each component where those are draws themselves."""
+        components = self._components
+        key = jax.random.key(0)
+        if not components.sampled:
+            draws = self.sample(key, (DRAWS, 1))
+            return Grouped(Components(draws, jnp.full(DRAWS, 1 / DRAWS), True), "sampled", self.beyond)
+        N = len(components)
+        M = max(1, DRAWS // N)
+        draws = self._draw(key, jnp.repeat(jnp.arange(N), M)).reshape(N, M, *self.shape)
+        return Grouped(dataclasses.replace(components, parameters=draws), "sampled", self.beyond)
+
     def marginal(self, i: Any) -> "GaussianMixture":
         """The law of Y[i], again a mixture."""
         positions, shape = entries(self.shape, i)
@@ -286,8 +301,21 @@ class GaussianMixture(Averaged):
         }
         return {}, {name: np.asarray(a) for name, a in arrays.items()}
 
-    def _description(self) -> str:
-        return f"{len(self._components)} components, "
+    def _part(self, rows: slice) -> "GaussianMixture":
+        mean, covariance = (np.asarray(a)[rows] for a in self._given)
+        weights = np.asarray(self._components.weights)[rows]
+        return GaussianMixture(
+            mean.reshape(-1, *self.shape), covariance, weights / weights.sum(), self.kind, self.beyond
+        )
+
+    def places(self) -> Places:
+        """Those of its components."""
+        return of_components(*self._components.parameters)
+
+    @property
+    def description(self) -> str:
+        """How many components there are."""
+        return f"{len(self._components)} components"
 
 
 def _snap(x: Array, points: Array) -> Array:

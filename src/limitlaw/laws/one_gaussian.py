@@ -1,4 +1,4 @@
-"""Figures of one Gaussian component, written for one component and one point.
+"""Quantities of one Gaussian component, written for one component and one point.
 
 A component of one number is (mean, sd), sd = 0 for a point mass; of a joint law (mean, covariance), flattened.
 """

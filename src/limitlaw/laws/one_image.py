@@ -1,4 +1,4 @@
-"""Figures of φ(Y) for one Gaussian component Y = (mean, sd, shift of the quadrature), written for one point."""
+"""Quantities of φ(Y) for one Gaussian component Y = (mean, sd, shift of the quadrature), written for one point."""
 
 import dataclasses
 from collections.abc import Callable

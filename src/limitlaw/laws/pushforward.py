@@ -15,11 +15,11 @@ from limitlaw.arguments import is_traced
 from limitlaw.laws import branches, high_moments, one_gaussian
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
-from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
-from limitlaw.laws.base import Atoms
+from limitlaw.laws.averages import Components, Estimate, Quantity, pad, padded_size
 from limitlaw.laws.checking import check_base
-from limitlaw.laws.empirical import Empirical, drawn
+from limitlaw.laws.draws import Grouped
 from limitlaw.laws.entropy import joint_entropy
+from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.image_entropy import image_entropy
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.one_image import Central, Cf, Composed, ImageMoment, OnBranches, density, log_density
@@ -27,6 +27,7 @@ from limitlaw.laws.tracing import kept
 from limitlaw.nonlinearities import Nonlinearity, user_function
 from limitlaw.numerics.normal_cdf import ndtri
 from limitlaw.numerics.normal_rule import REACH, Rule, shifts, smooth_nodes
+from limitlaw.numerics.places import Places
 from limitlaw.numerics.roots import invert
 
 FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
@@ -78,25 +79,26 @@ class Pushforward(Averaged):
         return tuple(sorted(kink.at for kink in self.phi.kinks or ()))
 
     @property
-    def _size(self) -> int:  # type: ignore[override]
+    def _size(self) -> int:
         return self._rule.nodes * (len(self._rule.breaks) + 1) * max(1, self._components.parameters[0][0].size)
 
     @property
-    def _central(self) -> Figure:
+    def _central(self) -> Quantity:
         return Central(self.phi, self._rule)
 
     @property
-    def _outer(self) -> Figure:
+    def _outer(self) -> Quantity:
         return lambda component, centre: self._central(component, centre)[1]
 
     def _covariance(self) -> Estimate:
         return self._drawn._covariance() if self.shape else self._variance()
 
     @property
-    def _drawn(self) -> Empirical:
+    def _drawn(self) -> Grouped:
         """Sampled, for what couples several entries."""
-        below = drawn(self.base)._components
-        return Empirical._grouped(self.phi(below.parameters), below.weights, self.beyond, below.blocks)
+        below = self.base.drawn()._components
+        components = dataclasses.replace(below, parameters=self.phi(below.parameters))
+        return Grouped(components, "sampled", self.beyond)
 
     def _known(self, what: str) -> branches.Named:
         """The branches of φ, or an error that says what can be done without."""
@@ -248,5 +250,29 @@ class Pushforward(Averaged):
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return branches.with_phi(self.phi, self.base)
 
-    def _description(self) -> str:
-        return f"{self.phi.name} of {len(self._components)} components, "
+    def _part(self, rows: slice) -> "Pushforward":
+        return Pushforward(self.phi, self.base._part(rows), self.kind, self.beyond)
+
+    def places(self) -> Places:
+        """Those of Y, moved and stretched by φ."""
+        if self._named is None:
+            return super().places()
+        x, scale = self.base.places()
+        at = jnp.asarray(x)
+        return np.asarray(self.phi(at)), scale * np.asarray(branches.slopes(self.phi, at))
+
+    def breaks(self) -> Float[np.ndarray, " breaks"]:
+        """Where a branch of φ ends or bends: there the density may jump, or grow like |x − end|^{−1/2}."""
+        if self._named is None:
+            return super().breaks()
+        ends = np.array([end for b in self._named.branches for end in (b.bottom, b.top)])
+        return np.concatenate([ends[np.isfinite(ends)], np.asarray(self.phi(np.asarray(self._named.kinks, float)))])
+
+    def argument(self) -> tuple[Nonlinearity, GaussianMixture] | None:
+        """φ and the law of Y."""
+        return (self.phi, self.base) if self._named is not None and self._named.injective else None
+
+    @property
+    def description(self) -> str:
+        """φ, and how many components there are."""
+        return f"{self.phi.name} of {len(self._components)} components"

@@ -122,11 +122,11 @@ class Table:
     reach: float
     half: float
 
-    def evaluate(self, figure: str, x: Any) -> Any:
+    def evaluate(self, quantity: str, x: Any) -> Any:
         """log pdf, or sf, at points x ≥ 0 (m,)."""
         if not isinstance(x, np.ndarray):
             arrays = tuple(getattr(self.lines, field.name) for field in dataclasses.fields(Lines))
-            return _gathered(arrays, self.ends, self.half, x, figure)
+            return _gathered(arrays, self.ends, self.half, x, quantity)
         out = np.full(x.shape, np.nan)
         which = np.where(np.isnan(x), -1, np.searchsorted(self.ends, x))
         for j in np.unique(which[which >= 0]):
@@ -134,15 +134,15 @@ class Table:
             line = Lines(self.lines.theta[j], self.lines.K[j], self.lines.tau[j, :n], self.lines.G[j, :n])
             at = np.flatnonzero(which == j)
             for part in np.array_split(at, -(-at.size * n // CELLS)):
-                out[part] = line.pdf(x[part]) if figure == "pdf" else line.sf(x[part], self.half)
+                out[part] = line.pdf(x[part]) if quantity == "pdf" else line.sf(x[part], self.half)
         return out
 
 
-@functools.partial(jax.jit, static_argnames="figure")
-def _gathered(arrays: Any, ends: Any, half: Any, x: Any, figure: str) -> Any:
+@functools.partial(jax.jit, static_argnames="quantity")
+def _gathered(arrays: Any, ends: Any, half: Any, x: Any, quantity: str) -> Any:
     """Each point on its own contour, for traced points."""
     lines = Lines(*arrays).pick(jnp.searchsorted(ends, x))
-    return lines.pdf(x) if figure == "pdf" else lines.sf(x, half)
+    return lines.pdf(x) if quantity == "pdf" else lines.sf(x, half)
 
 
 def table(transform: Transform, reach: float, atom: float) -> Table:
@@ -182,7 +182,7 @@ def _saddles(transform: Transform, reach: float) -> np.ndarray:
         theta.append(theta[-1] + step)
 
 
-def direct(transform: Transform, figure: str, x: Any, atom: Any, nodes: int = 8 * BLOCK) -> Any:
+def direct(transform: Transform, quantity: str, x: Any, atom: Any, nodes: int = 8 * BLOCK) -> Any:
     """The same with a contour for each x ≥ 0 (m,), for traced laws and for the farthest points."""
     still = transform.frozen()
     xp = transform.xp
@@ -191,4 +191,4 @@ def direct(transform: Transform, figure: str, x: Any, atom: Any, nodes: int = 8 
     sd = xp.sqrt(still.cumulant(xp.zeros(1))[2])
     theta = xp.where(at < sd, 0.0, theta)
     lines = path(still, theta, at, at).lines(transform, atom, np.arange(nodes))
-    return lines.pdf(x) if figure == "pdf" else lines.sf(x, (1 - atom) / 2)
+    return lines.pdf(x) if quantity == "pdf" else lines.sf(x, (1 - atom) / 2)

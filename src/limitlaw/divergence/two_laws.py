@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.divergence.blocks import Blocks
+from limitlaw.divergence.in_blocks import InBlocks
 from limitlaw.divergence.integrand import relative
-from limitlaw.divergence.jackknife import jackknife, log_mixture
+from limitlaw.divergence.jackknife import jackknife
 from limitlaw.laws import Law
 
 
 @dataclasses.dataclass(frozen=True)
-class Pair:
+class TwoLaws:
     """Both laws in blocks; rows are the log densities of the blocks of p, then those of q."""
 
-    p: Blocks
-    q: Blocks
+    p: InBlocks
+    q: InBlocks
 
     def rows(self, x: Any) -> Float[np.ndarray, "b x"]:
         """Log densities at x of all blocks."""
-        return np.concatenate([law.rows(lambda part: part.logpdf(x)) for law in (self.p, self.q)])
+        return np.concatenate([law.log_rows(lambda part: part.logpdf(x)) for law in (self.p, self.q)])
 
     def parts(self, rows: Float[np.ndarray, "b x"]) -> tuple[Float[np.ndarray, "bp x"], Float[np.ndarray, "bq x"]]:
         """The rows of p and of q."""
@@ -31,7 +31,7 @@ class Pair:
     def logs(self, rows: Float[np.ndarray, "b x"]) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, " x"]]:
         """log p and log q from the rows of the blocks."""
         first, second = self.parts(rows)
-        return _log(self.p, first), _log(self.q, second)
+        return self.p.log_average(first), self.q.log_average(second)
 
     def integrand(self, rows: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
         """p log(p/q) − p + q."""
@@ -43,13 +43,8 @@ class Pair:
         return "sampled" in (self.p.whole.kind, self.q.whole.kind)
 
 
-def _log(law: Blocks, logs: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
-    """The log density of the law from those of its blocks."""
-    return log_mixture(logs, law.weights, np.ones((1, len(logs))))[0] if law.several else logs[0]
-
-
 def estimate(
-    pair: Pair, x: Any, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]
+    pair: TwoLaws, x: Any, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]
 ) -> tuple[float, float]:
     """Σ_i w_i (p log(p/q) − p + q) less the bias of the sampled laws, and its variance from their noise."""
     lp, lq = pair.logs(rows)
