@@ -16,7 +16,7 @@ LEAVES = {"arguments", "progress"}  # importable from everywhere, importing noth
 # A part imports only parts of lower rank; "" is limitlaw/__init__.py.
 RANK = dict.fromkeys(LEAVES, 0) | {
     "numerics": 1,
-    "nonlinearities": 2,
+    "phi": 2,
     "program": 3,
     "laws": 3,
     "nn": 4,
@@ -157,7 +157,7 @@ def everything() -> list[Import]:
 
 
 def test_imports_point_one_way():
-    """cli → experiments, figures → nn, engines, divergence → laws, program → nonlinearities → numerics."""
+    """cli → experiments, figures → nn, engines, divergence → laws, program → phi → numerics."""
     assert list(problems(everything())) == []
 
 
@@ -189,8 +189,8 @@ def test_public_names_are_complete():
 
 VIOLATIONS = [
     ("limitlaw.numerics.normals", "from limitlaw.program import ops"),
-    ("limitlaw.numerics.normals", "def f():\n    from limitlaw.nonlinearities import relu"),
-    ("limitlaw.nonlinearities.named", "from ..laws import Law"),
+    ("limitlaw.numerics.normals", "def f():\n    from limitlaw.phi import relu"),
+    ("limitlaw.phi.waves", "from ..laws import Law"),
     ("limitlaw.program.ops", "import limitlaw.engines.dense"),
     ("limitlaw.program.ops", "from limitlaw import initial"),
     ("limitlaw.program.ops", "import limitlaw"),

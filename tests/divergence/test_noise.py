@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.divergence import kl, kolmogorov, total_variation, wasserstein1
 from limitlaw.divergence.in_blocks import in_blocks as blocks
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward

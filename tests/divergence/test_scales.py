@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit
 from scipy.stats import norm
 
 from divergence.references import Mixture, of_gaussians, of_mixtures
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.divergence import Divergence, kl, kolmogorov, total_variation, wasserstein1
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward
 

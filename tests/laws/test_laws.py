@@ -8,7 +8,7 @@ import scipy.special
 import scipy.stats
 
 from laws.harness import mixture
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Pushforward, load
 from limitlaw.numerics import normal_cdf
 

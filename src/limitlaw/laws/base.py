@@ -187,7 +187,7 @@ class Law(Estimates):
         """Write the law to a .npz file that `load` reads, bit for bit, without pickle."""
         storage.write(path, *self._stored())
 
-    def _stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _stored(self) -> storage.Content:
         """Header and arrays of a file, the other law that errors come from included."""
         header, arrays = self._content()
         header = {"law": type(self).__name__, "kind": self.kind, "beyond": self.beyond, "poles": self._poles, **header}
@@ -207,7 +207,7 @@ class Law(Estimates):
         """The law of Y[i]: an integer, a tuple, a slice or an array of indices, as in NumPy."""
 
     @abc.abstractmethod
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         """What rebuilds the law: a header of plain values, and arrays."""
 
     def __repr__(self) -> str:

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.laws.branches import with_phi
+from limitlaw.laws import storage
 from limitlaw.laws.checking import check_base
 from limitlaw.laws.draws import OfDraws
 from limitlaw.laws.mixture import GaussianMixture
-from limitlaw.nonlinearities import Nonlinearity, user_function
+from limitlaw.phi import Nonlinearity, user_function
 
 
 class Combination(OfDraws):
@@ -60,5 +59,5 @@ class Combination(OfDraws):
         inner = self.base.marginal((slice(None), *(i if isinstance(i, tuple) else (i,))))
         return Combination(self.phi, inner, self.kind, self.beyond)
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return with_phi(self.phi, self.base)
+    def _content(self) -> storage.Content:
+        return storage.image(self.phi, self.base._stored())

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key
-from limitlaw.laws import high_moments
+from limitlaw.laws import high_moments, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Quantity
@@ -149,7 +149,7 @@ class Grouped(OfDraws):
         picked = self._draws.reshape(*front, -1)[:, :, positions].reshape(*front, *shape)
         return Grouped(dataclasses.replace(self._components, parameters=picked), self.kind, self.beyond)
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         raise TypeError("draws in groups are part of another law: save that one")
 
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.arguments import real_array
+from limitlaw.laws import storage
 from limitlaw.laws.averages import Components
 from limitlaw.laws.checking import entries
 from limitlaw.laws.draws import OfDraws
@@ -42,5 +43,5 @@ class Empirical(OfDraws):
         law = Empirical(picked, self.kind, self.beyond, self._components.blocks)
         return self._alike(law, lambda other: other.marginal(i))
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         return {}, {"samples": self._samples, "blocks": np.asarray(self._components.blocks)}

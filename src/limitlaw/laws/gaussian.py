@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from limitlaw.arguments import covariance as as_covariance
 from limitlaw.arguments import real_array
+from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate, exact
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.numerics.normal_cdf import ndtri
@@ -40,7 +41,7 @@ class Gaussian(GaussianMixture):
         law = Gaussian(mean.reshape(mixture.shape), covariance[0], self.kind, self.beyond)
         return self._alike(law, lambda other: other.marginal(i))
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         header, arrays = super()._content()
         return header, {name: np.asarray(arrays[name][0]) for name in ("mean", "covariance")}
 

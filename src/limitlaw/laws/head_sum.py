@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key
-from limitlaw.laws import expectation
+from limitlaw.laws import expectation, storage
 from limitlaw.laws.averaged import FEWEST
 from limitlaw.laws.averages import BLOCKS, Estimate, exact
 from limitlaw.laws.base import Blocks, Law
@@ -187,7 +187,7 @@ class HeadSum(Law):
             raise IndexError(f"i must leave the one number of the law, got {i!r}")
         return self
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         nodes = self._inversion.nodes
         content = {"variances": nodes.variances, "weights": nodes.weights, "groups": nodes.groups}
         numbers = {"heads": self.heads, "shared": self.shared, "narrow": self.narrow}

@@ -7,7 +7,7 @@ import numpy as np
 
 from limitlaw.laws import storage
 from limitlaw.laws.base import Law
-from limitlaw.nonlinearities import rebuild
+from limitlaw.phi import rebuild
 
 OTHER = "other."  # before the names of arrays of the law that errors come from
 

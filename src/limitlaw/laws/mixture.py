@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key, is_traced, real_array
-from limitlaw.laws import expectation, high_moments, one_gaussian
+from limitlaw.laws import expectation, high_moments, one_gaussian, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Quantity
@@ -291,7 +291,7 @@ class GaussianMixture(Averaged):
         law = GaussianMixture(mean, covariance, components.weights, self.kind, self.beyond, components.blocks)
         return self._alike(law, lambda other: other.marginal(i))
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         mean, covariance = self._given
         arrays = {
             "mean": mean.reshape(-1, *self.shape),

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from limitlaw.laws import one_gaussian
-from limitlaw.nonlinearities import Nonlinearity
 from limitlaw.numerics.normal_rule import Rule
+from limitlaw.phi import Nonlinearity
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced
-from limitlaw.laws import branches, high_moments, one_gaussian
+from limitlaw.laws import high_moments, one_gaussian, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Quantity, pad, padded_size
@@ -24,11 +24,12 @@ from limitlaw.laws.image_entropy import image_entropy
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.one_image import Central, Cf, Composed, ImageMoment, OnBranches, density, log_density
 from limitlaw.laws.tracing import kept
-from limitlaw.nonlinearities import Nonlinearity, user_function
 from limitlaw.numerics.normal_cdf import ndtri
 from limitlaw.numerics.normal_rule import REACH, Rule, shifts, smooth_nodes
 from limitlaw.numerics.places import Places
 from limitlaw.numerics.roots import invert
+from limitlaw.phi import Nonlinearity, user_function
+from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes
 
 FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
 
@@ -58,7 +59,7 @@ class Pushforward(Averaged):
         sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
         self._reach = (float(jnp.min(mean - FAR * sd)), float(jnp.max(mean + FAR * sd)))
         near = (float(jnp.min(mean - 13 * sd)), float(jnp.max(mean + 13 * sd)))
-        self._named = branches.named(self.phi, near)
+        self._branched = branched(self.phi, near)
         turn = shifts(len(base._components))
         parameters = (mean, sd, turn[:, None] + 0 * mean if self.shape else turn)
         self._components = dataclasses.replace(base._components, parameters=parameters)
@@ -67,10 +68,10 @@ class Pushforward(Averaged):
     @functools.cached_property
     def _rule(self) -> Rule:
         kinks = self._kinks
-        if self._named is None:
+        if self._branched is None:
             return Rule(max(96, self.base._nodes() // (len(kinks) + 1)), kinks)
-        if self._named.kinks:
-            return Rule(96, self._named.kinks)  # between kinks φ is linear
+        if self._branched.kinks:
+            return Rule(96, self._branched.kinks)  # between kinks φ is linear
         return Rule(smooth_nodes(self.base._largest_sd()))
 
     @property
@@ -100,14 +101,14 @@ class Pushforward(Averaged):
         components = dataclasses.replace(below, parameters=self.phi(below.parameters))
         return Grouped(components, "sampled", self.beyond)
 
-    def _known(self, what: str) -> branches.Named:
+    def _known(self, what: str) -> Branched:
         """The branches of φ, or an error that says what can be done without."""
-        if self._named is None:
+        if self._branched is None:
             raise ValueError(
                 f"{what} of {self.phi.name}(Y) needs the monotone branches of {self.phi.name}, which are known for the "
                 "named nonlinearities only; moments, expect, cf and sample work for every function"
             )
-        return self._named
+        return self._branched
 
     @kept
     def _with_images(self) -> Components:
@@ -118,7 +119,7 @@ class Pushforward(Averaged):
     def _on_branches(self, y: Array, above: bool) -> Estimate:
         known = self._known("the distribution")
         flat = pad(y.reshape(-1), padded_size(y.size))
-        ends = branches.intervals(flat, known)[above]
+        ends = intervals(flat, known)[above]
         average = self._with_images.average(OnBranches(above), (flat, ends), ends.shape[1])
         return Estimate(average.value[: y.size].reshape(y.shape), lambda: average.error()[: y.size].reshape(y.shape))
 
@@ -132,7 +133,7 @@ class Pushforward(Averaged):
         if self.shape:
             log = self._logpdf(y)
             return Estimate(jnp.exp(log.value), lambda: jnp.exp(log.value) * log.error())
-        points = branches.preimages(pad(y.reshape(-1), padded_size(y.size)), self._known("the density"))
+        points = preimages(pad(y.reshape(-1), padded_size(y.size)), self._known("the density"))
         average = self._components.average(density, points, points[0].shape[1])
         return Estimate(
             average.value[: y.size].reshape(y.shape) + 0 * jnp.where(jnp.isnan(y), y, 0),
@@ -148,7 +149,7 @@ class Pushforward(Averaged):
         lead = y.shape[: y.ndim - len(self.shape)]
         flat = y.reshape(-1, *self.shape)
         count = len(flat)
-        x, jacobian = branches.preimages(pad(flat, padded_size(count)), self._known("the density"))
+        x, jacobian = preimages(pad(flat, padded_size(count)), self._known("the density"))
         if not self.shape:
             log = self._components.log_average(log_density, (x, jnp.log(jacobian)))
             return Estimate(log.value[:count].reshape(lead), lambda: log.error()[:count].reshape(lead))
@@ -165,7 +166,7 @@ class Pushforward(Averaged):
         inside = jnp.where(outer, 0.5, q)
         if known.monotone:
             x = self.base._ppf(inside)
-            stretch = lambda: branches.slopes(self.phi, x.value) * x.error()  # noqa: E731
+            stretch = lambda: slopes(self.phi, x.value) * x.error()  # noqa: E731
             inner = Estimate(self.phi(x.value), stretch)
         else:
             y = self._invert(inside.reshape(-1), known).reshape(q.shape)
@@ -173,7 +174,7 @@ class Pushforward(Averaged):
         value = jnp.where(q <= 0, bottom, jnp.where(q >= 1, top, inner.value))
         return Estimate(value, lambda: jnp.where(outer, 0.0, inner.error()))
 
-    def _invert(self, q: Array, known: branches.Named) -> Array:
+    def _invert(self, q: Array, known: Branched) -> Array:
         bottom, top = known.support
         values = self.phi(jnp.array(self._reach))
         low = bottom if np.isfinite(bottom) else float(jnp.min(values))
@@ -247,30 +248,30 @@ class Pushforward(Averaged):
         """The law of φ(Y[i])."""
         return Pushforward(self.phi, self.base.marginal(i), self.kind, self.beyond)
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return branches.with_phi(self.phi, self.base)
+    def _content(self) -> storage.Content:
+        return storage.image(self.phi, self.base._stored())
 
     def _part(self, rows: slice) -> "Pushforward":
         return Pushforward(self.phi, self.base._part(rows), self.kind, self.beyond)
 
     def places(self) -> Places:
         """Those of Y, moved and stretched by φ."""
-        if self._named is None:
+        if self._branched is None:
             return super().places()
         x, scale = self.base.places()
         at = jnp.asarray(x)
-        return np.asarray(self.phi(at)), scale * np.asarray(branches.slopes(self.phi, at))
+        return np.asarray(self.phi(at)), scale * np.asarray(slopes(self.phi, at))
 
     def breaks(self) -> Float[np.ndarray, " breaks"]:
         """Where a branch of φ ends or bends: there the density may jump, or grow like |x − end|^{−1/2}."""
-        if self._named is None:
+        if self._branched is None:
             return super().breaks()
-        ends = np.array([end for b in self._named.branches for end in (b.bottom, b.top)])
-        return np.concatenate([ends[np.isfinite(ends)], np.asarray(self.phi(np.asarray(self._named.kinks, float)))])
+        ends = np.array([end for b in self._branched.branches for end in (b.bottom, b.top)])
+        return np.concatenate([ends[np.isfinite(ends)], np.asarray(self.phi(np.asarray(self._branched.kinks, float)))])
 
     def argument(self) -> tuple[Nonlinearity, GaussianMixture] | None:
         """φ and the law of Y."""
-        return (self.phi, self.base) if self._named is not None and self._named.injective else None
+        return (self.phi, self.base) if self._branched is not None and self._branched.injective else None
 
     @property
     def description(self) -> str:

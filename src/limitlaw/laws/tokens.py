@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced
+from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate, exact
 from limitlaw.laws.base import Blocks, Law
 from limitlaw.laws.checking import entries
@@ -118,7 +119,7 @@ class Tokens(Law):
     def _atoms(self) -> tuple[Atoms, Float[Array, " atoms"]]:
         return self.joint._atoms()
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         raise TypeError("the joint law of tokens is drawn as it is asked for: save law.joint, or law.marginal(i)")
 
     def blocks(self) -> Blocks | None:

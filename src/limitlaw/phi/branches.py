@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 INF = math.inf
-MOST_WAVES = 2000  # monotone branches of sin and cos that are summed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,39 +75,6 @@ def same(y: Any) -> Any:
     return y
 
 
-def negative(y: Any) -> Any:
-    """The inverse of −x."""
-    return -y
-
-
-def logit(y: Any) -> Any:
-    """The inverse of the sigmoid."""
-    return jnp.log(y) - jnp.log1p(-y)
-
-
-def softplus_inverse(y: Any) -> Any:
-    """log(e^y − 1)."""
-    return y + jnp.log(-jnp.expm1(-y))
-
-
-POSITIVE = Branch(0.0, INF, 0.0, INF, same)
-
-
-def leaky(slope: float) -> Branches:
-    """x for x ≥ 0, slope·x below."""
-    if slope == 0:
-        return listed(Branch(-INF, 0.0, 0.0, 0.0), POSITIVE)
-    bottom, top = (-INF, 0.0) if slope > 0 else (0.0, INF)
-    inverse = negative if slope == -1 else functools.partial(jnp.multiply, 1 / slope)
-    return listed(Branch(-INF, 0.0, bottom, top, inverse, slope > 0), POSITIVE)
-
-
-def cut_off(bound: float) -> Branches:
-    """x cut off at ±bound."""
-    low, high = Branch(-INF, -bound, -bound, -bound), Branch(bound, INF, bound, bound)
-    return listed(low, Branch(-bound, bound, -bound, bound, same), high)
-
-
 def one_minimum(phi: Callable[[Any], Any]) -> Branches:
     """The two branches of GELU and SiLU: from 0 down to a minimum left of 0, then up; inverted numerically."""
 
@@ -146,25 +112,3 @@ def _bisect(f: Callable[[Any], Any], y: Array, lo: Array, hi: Array, rising: boo
 
     lo, hi = jax.lax.fori_loop(0, 64, halve, (lo, hi))
     return (lo + hi) / 2
-
-
-def waves(phase: float) -> Branches:
-    """sin(x + phase): falls and rises in turn; the branches that meet (lo, hi), outer ones cut off there."""
-
-    def meeting(lo: float, hi: float) -> tuple[Branch, ...] | None:
-        if not hi - lo < MOST_WAVES * math.pi:
-            return None
-        first, last = (math.floor((end + phase) / math.pi + 0.5) for end in (lo, hi))
-        edges = [math.pi * (k - 0.5) - phase for k in range(first, last + 2)]
-        found = []
-        for k, left, right in zip(range(first, last + 1), edges[:-1], edges[1:], strict=True):
-            sign = -1.0 if k % 2 else 1.0
-            inverse = functools.partial(_wave_inverse, centre=math.pi * k - phase, sign=sign)
-            found.append(Branch(left, right, -1.0, 1.0, inverse, sign > 0))
-        return tuple(found)
-
-    return meeting
-
-
-def _wave_inverse(y: Any, centre: float, sign: float) -> Any:
-    return centre + sign * jnp.arcsin(y)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from limitlaw.arguments import shown
-from limitlaw.nonlinearities.branches import Branches
 from limitlaw.numerics.kinks import Kink
 from limitlaw.numerics.pieces import Pieces, pieces
+from limitlaw.phi.branches import Branches
 
 __all__ = ["Kink", "Nonlinearity", "looked_at", "user_function"]
 
@@ -27,11 +27,11 @@ class Nonlinearity:
     to rounding; without them φ is smooth on a length scale of order 1 away from its kinks. `mean(m, k)`: a closed form
     of E φ(u), u ~ N(m, k), elementwise and differentiable, also at k = 0. `product(m_u, m_v, K_uu, K_uv, K_vv)`: one of
     E φ(u)φ(v); its means are None where they are zero, and it may answer None where it has no closed form.
-    `accuracy`: the relative error of these two, 0 for closed forms in earnest.
+    `accuracy`: the relative error of these two, 0 for closed forms in earnest. `products`: pairs of another ψ and a
+    closed form of E φ(u)ψ(v). `linear`: is φ(x) = x? `oscillates`: does φ turn on a scale of order 1 however far out?
 
     For the density of φ(Y): `branches(lo, hi)`, the monotone branches that meet (lo, hi), and `log_slope(x)`, log |φ'|
-    where differentiating φ would lose it. `saved`: the family and the parameter by which `nonlinearities.rebuild` finds
-    φ again.
+    where differentiating φ would lose it. `saved`: the family and the parameter by which the catalogue finds φ again.
     """
 
     name: str = dataclasses.field(compare=False)
@@ -46,6 +46,9 @@ class Nonlinearity:
     branches: Branches | None = None
     log_slope: Callable[[Any], Any] | None = None
     saved: tuple[str, float | None] | None = None
+    products: tuple[tuple["Nonlinearity", Callable[..., Any]], ...] = ()
+    linear: bool = False
+    oscillates: bool = False
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)

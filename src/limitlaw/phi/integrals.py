@@ -14,8 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.nonlinearities.base import Nonlinearity
-from limitlaw.nonlinearities.blocks import TINY, density, spread
 from limitlaw.numerics.gaussian_quadrature import (
     ROUGH,
     RULES,
@@ -30,9 +28,11 @@ from limitlaw.numerics.gaussian_quadrature import (
     rotated,
     tail_of_plane,
 )
+from limitlaw.phi.nonlinearity import Nonlinearity
+from limitlaw.phi.step_and_ramp import TINY, density, spread
 
 Reals = Float[Array, "..."]
-Pairs = tuple[Reals, Reals]  # a value and its error
+ValueAndError = tuple[Reals, Reals]  # a value and its error
 
 SMALL = 1e-150
 KINK_LEVELS = 4  # a normal law has faded at 8 deviations
@@ -43,7 +43,7 @@ ROUNDING = 1e-13  # of sums over the nodes of the plane, in units of the roots o
 
 
 @dataclasses.dataclass(frozen=True)
-class Pair:
+class JointNormal:
     """The joint law of (u, v): means, deviations, correlation ρ and s² = Var(v | u), all of one shape."""
 
     m_u: Reals
@@ -67,12 +67,12 @@ class Pair:
         return self.m_v + self.rho * self.sigma_v * x
 
 
-def pair_law(m_u: Reals, m_v: Reals, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Pair:
+def pair_law(m_u: Reals, m_v: Reals, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> JointNormal:
     """Roots are taken before anything is broadcast; |ρ| > 1, which rounding makes, is ±1."""
     sigma_u, sigma_v = jnp.sqrt(jnp.maximum(K_uu, 0.0)), jnp.sqrt(jnp.maximum(K_vv, 0.0))
     rho = jnp.clip(K_uv / jnp.maximum(sigma_u, SMALL) / jnp.maximum(sigma_v, SMALL), -1.0, 1.0)
     s2 = jnp.where(K_uu > 0, spread(K_uu, K_uv, K_vv) / jnp.maximum(K_uu, TINY), K_vv)
-    return Pair(*jnp.broadcast_arrays(m_u, m_v, sigma_u, sigma_v, rho, s2))
+    return JointNormal(*jnp.broadcast_arrays(m_u, m_v, sigma_u, sigma_v, rho, s2))
 
 
 def derivative(f: Function, order: int) -> Function:
@@ -87,7 +87,7 @@ def _derivative(f: Function) -> Function:
 
 
 @dataclasses.dataclass(frozen=True)
-class Places:
+class Features:
     """Points where φ is not smooth, or not on long scales: structure of that width, graded over `levels` octaves.
 
     `layers`: octaves of grading for means of φ under normal laws, which end half-way to the neighbours on both sides.
@@ -118,19 +118,19 @@ class Places:
         return jnp.asarray(a[(slice(None),) + (None,) * ndim])
 
 
-def structure(phi: Nonlinearity) -> list[Places]:
+def structure(phi: Nonlinearity) -> list[Features]:
     """Where φ is not smooth, or not smooth on long scales."""
     kinks = [kink.at for kink in phi.kinks or ()]
     at = np.array(sorted({*(phi.cuts or ()), *kinks}))
     if not len(at):
         levels = UNKNOWN_LEVELS if phi.kinks is None else SMOOTH_LEVELS
         alone = np.array([np.inf])
-        return [] if phi.cuts is not None else [Places(np.zeros(1), 1.0, levels, levels, alone, alone)]
+        return [] if phi.cuts is not None else [Features(np.zeros(1), 1.0, levels, levels, alone, alone)]
     gaps = np.concatenate([[np.inf], 0.5 * np.diff(at), [np.inf]])
     # A mean of φ has structure on its own scale at kinks, and around φ's structure as a whole.
     layered = np.isin(at, kinks) | np.isinf(gaps[:-1]) | np.isinf(gaps[1:])
     groups = ((layered, KINK_LEVELS), (~layered, 0))
-    return [Places(at[i], 0.0, 0, layers, gaps[:-1][i], gaps[1:][i]) for i, layers in groups if i.any()]
+    return [Features(at[i], 0.0, 0, layers, gaps[:-1][i], gaps[1:][i]) for i, layers in groups if i.any()]
 
 
 def is_analytic(phi: Nonlinearity) -> bool:
@@ -148,7 +148,7 @@ def mean_by_quadrature(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Re
     return integrate(lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma))
 
 
-def mean_with_error(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Pairs:
+def mean_with_error(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> ValueAndError:
     """The same, with its error."""
     m, sigma = jnp.broadcast_arrays(m, jnp.sqrt(jnp.maximum(k, 0.0)))
     return integrate_with_error(lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma), is_analytic(phi))
@@ -192,20 +192,20 @@ def inner_error(psi: Nonlinearity, e: int) -> Callable[[Reals, Reals], Reals] | 
     return (lambda mu, s2: psi.accuracy * jnp.abs(inner_mean(psi, e)(mu, s2))) if psi.accuracy else None
 
 
-def _edges(phi: Nonlinearity, psi: Nonlinearity, law: Pair) -> Float[Array, "edges ..."]:
+def _edges(phi: Nonlinearity, psi: Nonlinearity, law: JointNormal) -> Float[Array, "edges ..."]:
     own = [places.own(law.m_u, law.sigma_u) for places in structure(phi)]
     return panel_edges(law.shape, own + [p.of_means(law.m_v, law.rho * law.sigma_v, law.s2) for p in structure(psi)])
 
 
-def nested(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pair) -> Reals:
+def nested(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal) -> Reals:
     """E f(u) ψ⁽ᵉ⁾(v) for f with the kinks of φ, almost everywhere in u."""
     G = inner_mean(psi, e)
     return integrate(lambda x: f(law.u(x)) * G(law.given(x), law.s2), _edges(phi, psi, law))
 
 
 def nested_with_error(
-    phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pair, rough: bool = False
-) -> Pairs:
+    phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal, rough: bool = False
+) -> ValueAndError:
     """The same, with its error: that of the outer integral and, unless `rough`, the mean of those of the inner ones."""
     G, wrong_by = inner_mean(psi, e), None if rough else inner_error(psi, e)
 
@@ -221,7 +221,7 @@ def nested_with_error(
     return integrate_with_error(integrand, _edges(phi, psi, law), analytic, doubt if wrong_by else None, rules)
 
 
-def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: Pair) -> Reals:
+def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: JointNormal) -> Reals:
     """What the jumps of φ add to E φ⁽ᵈ⁾(u) ψ⁽ᵉ⁾(v): one of φ⁽ᵈ⁻¹⁾ is a delta function in φ⁽ᵈ⁾, one of φ⁽ᵈ⁻²⁾ its slope.
 
     With p the density of u and G(u) = E(ψ⁽ᵉ⁾(v) | u): ∫ δ(u − b) p G du = p(b)G(b), ∫ δ'(u − b) p G du = −(pG)'(b).
@@ -249,7 +249,9 @@ def rms(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Reals:
     return jnp.sqrt(jnp.maximum(mean_by_quadrature(phi, lambda x: f(x) ** 2, m, k), TINY))
 
 
-def smooth_pair(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Pair, rough: bool) -> Pairs:
+def smooth_pair(
+    phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal, rough: bool
+) -> ValueAndError:
     """E f(u) ψ⁽ᵉ⁾(v) where no closed form helps, and its error, for f and ψ⁽ᵉ⁾ that seem to be smooth.
 
     First the trapezoidal rule in the coordinates u = σ_u(ax + by), v = σ_v(ax − by), in which a smooth integrand stays
@@ -268,7 +270,7 @@ def smooth_pair(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: 
     def v(x: Reals, y: Reals) -> Reals:
         return law.m_v + law.sigma_v * (a * x - b * y)
 
-    def rule(step: float, radius: float) -> Pairs:
+    def rule(step: float, radius: float) -> ValueAndError:
         value = rotated(f, g, u, v, law.shape, step, radius)
         alone_u = on_a_grid(f, law.u, law.shape, step, radius) / of_u
         alone_v = on_a_grid(g, lambda x: law.m_v + law.sigma_v * x, law.shape, step, radius) / of_v
@@ -276,10 +278,10 @@ def smooth_pair(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: 
 
     outside = tail_of_plane(lambda x, y: f(u(x, y)) * g(v(x, y)), len(law.shape)) / (of_u * of_v)
 
-    def panels() -> Pairs:
+    def panels() -> ValueAndError:
         return nested_with_error(phi, f, psi, e, law, rough)
 
-    def accepted(value: Reals, change: Reals) -> Pairs:
+    def accepted(value: Reals, change: Reals) -> ValueAndError:
         return value, of_u * of_v * (jnp.max(change, axis=0) ** 2 + outside)
 
     _, first = rule(0.4, 9.0)
@@ -287,7 +289,7 @@ def smooth_pair(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: 
     change = jnp.abs(second - first)
     good = (largest(change) < ACCEPT) & (largest(outside) < ACCEPT)
 
-    def finer() -> Pairs:
+    def finer() -> ValueAndError:
         value, third = rule(0.1, 10.0)
         last = jnp.abs(third - second)
         squared = known | jnp.all(last <= 10 * change**2 + ROUNDING)

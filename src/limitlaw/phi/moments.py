@@ -18,10 +18,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.nonlinearities import numeric
-from limitlaw.nonlinearities.base import Nonlinearity
-from limitlaw.nonlinearities.integrals import Pairs, derivative
-from limitlaw.nonlinearities.named import cos, identity, sin
+from limitlaw.phi import numeric
+from limitlaw.phi.integrals import ValueAndError, derivative
+from limitlaw.phi.nonlinearity import Nonlinearity
 
 Reals = Float[Array, "..."]
 
@@ -59,17 +58,17 @@ def product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any,
     return numeric.product(_hashable(phi), _hashable(psi), m_u, m_v, K_uu, K_uv, K_vv)
 
 
-def mean_with_error(phi: Nonlinearity, m: Any, k: Any) -> Pairs:
+def mean_with_error(phi: Nonlinearity, m: Any, k: Any) -> ValueAndError:
     """`mean` and its error."""
     return _first_with_error(mean, phi, 0, m, k)
 
 
-def slope_with_error(phi: Nonlinearity, m: Any, k: Any) -> Pairs:
+def slope_with_error(phi: Nonlinearity, m: Any, k: Any) -> ValueAndError:
     """`slope` and its error."""
     return _first_with_error(slope, phi, 1, m, k)
 
 
-def _first_with_error(moment: Callable[..., Reals], phi: Nonlinearity, d: int, m: Any, k: Any) -> Pairs:
+def _first_with_error(moment: Callable[..., Reals], phi: Nonlinearity, d: int, m: Any, k: Any) -> ValueAndError:
     value = moment(phi, m, k)
     if phi.mean is not None:
         return value, (1 + 2 * d) * phi.accuracy * jnp.abs(jax.lax.stop_gradient(value))
@@ -79,12 +78,12 @@ def _first_with_error(moment: Callable[..., Reals], phi: Nonlinearity, d: int, m
 
 def product_with_error(
     phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any, K_uv: Any, K_vv: Any
-) -> Pairs:
+) -> ValueAndError:
     """`product` and its error."""
     value = product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
     m_u, m_v = _known_zero(m_u), _known_zero(m_v)
-    if phi != psi and identity in (phi, psi):
-        other, m, k, m_linear = (psi, m_v, K_vv, m_u) if phi == identity else (phi, m_u, K_uu, m_v)
+    if phi != psi and (phi.linear or psi.linear):
+        other, m, k, m_linear = (psi, m_v, K_vv, m_u) if phi.linear else (phi, m_u, K_uu, m_v)
         error = jnp.abs(_fixed(K_uv)[0]) * slope_with_error(other, m, k)[1]
         if m_linear is not None:
             error = error + jnp.abs(_fixed(m_linear)[0]) * mean_with_error(other, m, k)[1]
@@ -111,7 +110,8 @@ def product_is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any) 
     if phi.accuracy or psi.accuracy:
         return False
     if phi != psi:
-        return _are_sin_and_cos(phi, psi) or (identity in (phi, psi) and all(map(mean_is_closed, (phi, psi))))
+        linear = phi.linear or psi.linear
+        return _cross_product(phi, psi) is not None or (linear and all(map(mean_is_closed, (phi, psi))))
     return phi.product is not None and _has_product(_hashable(phi), *(_known_zero(m) is None for m in (m_u, m_v)))
 
 
@@ -141,25 +141,23 @@ def _closed_product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, *K
     K_uu, K_uv, K_vv = K
     if phi == psi:
         return None if phi.product is None else phi.product(m_u, m_v, *K)
-    if identity in (phi, psi):
-        other, m, k, m_linear = (psi, m_v, K_vv, m_u) if phi == identity else (phi, m_u, K_uu, m_v)
+    if phi.linear or psi.linear:
+        other, m, k, m_linear = (psi, m_v, K_vv, m_u) if phi.linear else (phi, m_u, K_uu, m_v)
         value = K_uv * slope(other, m, k)
         return value if m_linear is None else value + m_linear * mean(other, m, k)
-    if _are_sin_and_cos(phi, psi):
-        return _sin_cos(m_u, m_v, *K) if phi == sin else _sin_cos(m_v, m_u, K_vv, K_uv, K_uu)
+    cross = _cross_product(phi, psi)
+    return None if cross is None else cross(m_u, m_v, *K)
+
+
+def _cross_product(phi: Nonlinearity, psi: Nonlinearity) -> Callable[..., Any] | None:
+    """The closed form of E φ(u)ψ(v) that φ knows for ψ, or ψ for φ."""
+    for other, product in phi.products:
+        if other == psi:
+            return product
+    for other, product in psi.products:
+        if other == phi:
+            return lambda m_u, m_v, K_uu, K_uv, K_vv, f=product: f(m_v, m_u, K_vv, K_uv, K_uu)
     return None
-
-
-def _are_sin_and_cos(phi: Nonlinearity, psi: Nonlinearity) -> bool:
-    return sin in (phi, psi) and cos in (phi, psi)
-
-
-def _sin_cos(m_u: Any, m_v: Any, *K: Reals) -> Reals:
-    """E sin(u) cos(v) = ½E sin(u + v) + ½E sin(u − v)."""
-    K_uu, K_uv, K_vv = K
-    m_u, m_v = (jnp.zeros(()) if m is None else m for m in (m_u, m_v))
-    a = 0.5 * (K_uu + K_vv)
-    return 0.5 * (jnp.exp(-a - K_uv) * jnp.sin(m_u + m_v) + jnp.exp(K_uv - a) * jnp.sin(m_u - m_v))
 
 
 def _hashable(phi: Nonlinearity) -> Nonlinearity:

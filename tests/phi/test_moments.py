@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw import nonlinearities as ll
-from limitlaw.nonlinearities import moments
+from limitlaw import phi as ll
+from limitlaw.phi import moments
 
 REFERENCE = json.loads(pathlib.Path(__file__).with_name("reference.json").read_text())
 EPS = np.finfo(float).eps

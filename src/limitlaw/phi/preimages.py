@@ -1,4 +1,4 @@
-"""The density of φ(Y) from the monotone branches of φ: preimages, intervals, and what a file holds of φ."""
+"""The density of φ(Y) from the monotone branches of φ: preimages and intervals."""
 
 import dataclasses
 import functools
@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.nonlinearities import Nonlinearity
-from limitlaw.nonlinearities.branches import Branch
+from limitlaw.phi.branches import Branch
+from limitlaw.phi.nonlinearity import Nonlinearity
 
 
 @dataclasses.dataclass(frozen=True)
-class Named:
+class Branched:
     """A nonlinearity whose monotone branches are known."""
 
     phi: Nonlinearity
@@ -41,22 +41,22 @@ class Named:
         return min(b.bottom for b in self.branches), max(b.top for b in self.branches)
 
 
-def named(phi: Nonlinearity, reach: tuple[float, float]) -> Named | None:
+def branched(phi: Nonlinearity, reach: tuple[float, float]) -> Branched | None:
     """φ with its branches on `reach`, or None for a function whose branches are unknown, or too many."""
     if phi.branches is None:
         return None
     low, high = np.floor(reach[0] / np.pi), np.ceil(reach[1] / np.pi)  # so that few different reaches are asked for
-    return _named(phi, float(low * np.pi), float(high * np.pi))
+    return _branched(phi, float(low * np.pi), float(high * np.pi))
 
 
 @functools.lru_cache(maxsize=256)  # so that what is compiled for a nonlinearity serves all its laws
-def _named(phi: Nonlinearity, lo: float, hi: float) -> Named | None:
+def _branched(phi: Nonlinearity, lo: float, hi: float) -> Branched | None:
     found = phi.branches(lo, hi) if phi.branches else None
-    return None if found is None else Named(phi, found)
+    return None if found is None else Branched(phi, found)
 
 
 @functools.partial(jax.jit, static_argnames="known")
-def intervals(y: Float[Array, " p"], known: Named) -> tuple[Any, Any]:
+def intervals(y: Float[Array, " p"], known: Branched) -> tuple[Any, Any]:
     """Where φ ≤ y and where φ > y: intervals (from, to], one a branch, (p, branches, 2)."""
     parts = [(branch.below(y), branch.above(y)) for branch in known.branches]
     parts += [((y, y), (y, y))] * (padded_branches(len(parts)) - len(parts))  # empty, to compile for few numbers
@@ -70,7 +70,7 @@ def padded_branches(count: int) -> int:
 
 
 @functools.partial(jax.jit, static_argnames="known")
-def preimages(y: Float[Array, "*p"], known: Named) -> tuple[Float[Array, "*p b"], Float[Array, "*p b"]]:
+def preimages(y: Float[Array, "*p"], known: Branched) -> tuple[Float[Array, "*p b"], Float[Array, "*p b"]]:
     """The x with φ(x) = y, one a branch, and 1/|φ'(x)| there, 0 where the branch does not reach y."""
     x, jacobian = [], []
     for branch in known.branches:
@@ -93,14 +93,3 @@ def slopes(phi: Nonlinearity, x: Float[Array, "..."]) -> Float[Array, "..."]:
 def log_slopes(phi: Nonlinearity, x: Float[Array, "..."]) -> Float[Array, "..."]:
     """log |φ'(x)|, −∞ where φ is flat."""
     return jnp.log(slopes(phi, x)) if phi.log_slope is None else phi.log_slope(x)
-
-
-def with_phi(phi: Nonlinearity, base: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a file holds of φ(Y): the name of φ beside the base."""
-    if phi.saved is None:
-        raise ValueError(
-            f"{phi.name} is a function of your own and cannot be saved without pickle: save law.base, the law of its "
-            "argument, and apply the function after loading"
-        )
-    header, arrays = base._stored()
-    return {"phi": phi.saved, "base": header}, arrays

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw import nonlinearities as ll
-from limitlaw.nonlinearities import moments
+from limitlaw import phi as ll
+from limitlaw.phi import moments
 
 
 def user(f):

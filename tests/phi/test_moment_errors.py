@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from limitlaw import nonlinearities as ll
-from limitlaw.nonlinearities import moments
-from nonlinearities import brute_force
-from nonlinearities.brute_force import FUNCTIONS
+from limitlaw import phi as ll
+from limitlaw.phi import moments
+from phi import brute_force
+from phi.brute_force import FUNCTIONS
 
 ROUNDING = 1e-13  # of root mean squares, not counted
 M, K = (a.ravel() for a in np.meshgrid([0.0, 0.3, -1.7, 25.0], [0, 1e-8, 1e-4, 1e-2, 0.3, 1, 7, 1e2, 1e4, 1e7, 1e10]))

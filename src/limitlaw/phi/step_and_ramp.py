@@ -4,6 +4,7 @@ Each has its derivatives by formula, so that they are exact and finite at zero v
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jaxtyping import Array, Float
 TINY = 1e-200  # stands in for a variance or a determinant of zero: its inverse and its square root are finite
 
 Reals = Float[Array, "..."]
+Product = Callable[..., Any]
 
 
 @jax.custom_jvp
@@ -49,11 +51,6 @@ def _sign_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple
     return sign_mean(*primals), 2 * D * dm + jnp.where(D > 0, -m / k * D, 0.0) * dk
 
 
-def step_mean(m: Reals, k: Reals) -> Reals:
-    """P(u > 0) = Φ(m/√k), u ~ N(m, k)."""
-    return 0.5 * (1 + sign_mean(m, k))
-
-
 @jax.custom_jvp
 def abs_mean(m: Reals, k: Reals) -> Reals:
     """E|u| = m erf(m/√(2k)) + 2k D(m, k), u ~ N(m, k)."""
@@ -65,11 +62,6 @@ def _abs_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
     """∂/∂m = E sign(u) and ∂/∂k = ½ E 2δ(u) = D."""
     (m, k), (dm, dk) = primals, tangents
     return abs_mean(m, k), sign_mean(m, k) * dm + density(m, k) * dk
-
-
-def relu_mean(m: Reals, k: Reals) -> Reals:
-    """E max(u, 0) = ½(m + E|u|), u ~ N(m, k)."""
-    return 0.5 * (m + abs_mean(m, k))
 
 
 @jax.custom_jvp
@@ -129,3 +121,29 @@ def _abs_product_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tup
     change_u = root / jnp.maximum(K_uu + s2, TINY) * tangents[0]
     change_v = root / jnp.maximum(K_vv + t2, TINY) * tangents[2]
     return abs_product(*primals), sign_product(*primals) * tangents[1] + (change_u + change_v)
+
+
+def smooth_ramp_mean(m: Reals, k: Reals, s2: Any) -> Reals:
+    """E u Φ(u/s) = m Φ(m/√(k + s²)) + k D(m, k + s²), by Stein's lemma."""
+    return 0.5 * m * (1 + sign_mean(m, k + s2)) + k * density(m, k + s2)
+
+
+def smooth_ramp_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any, t2: Any) -> Reals:
+    """E u Φ(u/s) v Φ(v/t), by Stein's lemma in u and then in v (Tsuchida et al., 2021, for s = t = 1).
+
+    With p = u + s Z, q = v + t Z', Θ = P(p > 0, q > 0) and d = 1/(2π√det) the density of (p, q) at 0, it is
+    K_uv Θ + d (K_uu K_vv + K_uv² − K_uv² K_uu/K_pp − K_uv² K_vv/K_qq); the bracket is written without cancellation.
+    """
+    theta = 0.25 * (1 + sign_product(K_uu, K_uv, K_vv, s2, t2))
+    d = 0.5 / (jnp.pi * jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2)))
+    rest = spread(K_uu, K_uv, K_vv) + K_uu * t2
+    return K_uv * theta + d * (K_uv * K_uv * s2 / (K_uu + s2) + K_vv * rest / (K_vv + t2))
+
+
+def zero_mean(product: Callable[..., Reals]) -> Product:
+    """The field `Nonlinearity.product` from a closed form for zero means."""
+
+    def closed(m_u: Any, m_v: Any, *K: Any) -> Any:
+        return product(*K) if m_u is None and m_v is None else None
+
+    return closed

@@ -14,12 +14,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced
-from limitlaw.nonlinearities import integrals
-from limitlaw.nonlinearities.base import Nonlinearity
-from limitlaw.nonlinearities.blocks import TINY
-from limitlaw.nonlinearities.integrals import Pair, Pairs, derivative, pair_law
-from limitlaw.nonlinearities.named import cos, sin
 from limitlaw.numerics.gaussian_quadrature import LIMIT, largest
+from limitlaw.phi import integrals
+from limitlaw.phi.integrals import JointNormal, ValueAndError, derivative, pair_law
+from limitlaw.phi.nonlinearity import Nonlinearity
+from limitlaw.phi.step_and_ramp import TINY
 
 Reals = Float[Array, "..."]
 
@@ -37,7 +36,7 @@ def mean(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def mean_and_error(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Pairs:
+def mean_and_error(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> ValueAndError:
     """E φ⁽ᵈ⁾(u) with its error; if kinks are unknown, E φ⁽ᵈ⁾ = E (φ⁽ᵈ⁻¹⁾(u) − φ⁽ᵈ⁻¹⁾(m))(u − m)/k for k not small."""
     value, error = integrals.mean_with_error(phi, derivative(phi.function, d), m, k)
     if d == 0:
@@ -64,7 +63,7 @@ def product(
     phi: Nonlinearity, psi: Nonlinearity, m_u: Reals, m_v: Reals, K_uu: Reals, K_uv: Reals, K_vv: Reals
 ) -> Reals:
     """E φ(u)ψ(v)."""
-    watched = any(p.kinks is None or p.cuts is not None or p in (sin, cos) for p in (phi, psi))
+    watched = any(p.kinks is None or p.cuts is not None or p.oscillates for p in (phi, psi))
     value, error = moment_and_error(phi, 0, psi, 0, ROUGH if watched else NONE, m_u, m_v, K_uu, K_uv, K_vv)
     if watched:
         _warn(f"{phi.name}·{psi.name}", value, error, lambda: _size(phi, m_u, K_uu) * _size(psi, m_v, K_vv))
@@ -84,7 +83,9 @@ def _product_jvp(phi: Nonlinearity, psi: Nonlinearity, primals: Any, tangents: A
     return value, total
 
 
-def moment_and_error(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, care: str, *arguments: Reals) -> Pairs:
+def moment_and_error(
+    phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, care: str, *arguments: Reals
+) -> ValueAndError:
     """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v) with delta functions, and its error, with that much `care`.
 
     `arguments` are m_u, m_v, K_uu, K_uv, K_vv. The function outside is the one with no closed mean, or the one whose
@@ -107,7 +108,7 @@ def moment_and_error(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, care:
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
 def _outer_integral(
     phi: Nonlinearity, d: int, by_x: bool, psi: Nonlinearity, e: int, care: str, *arguments: Reals
-) -> Pairs:
+) -> ValueAndError:
     """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v), or with another factor x = (u − m_u)/σ_u, u being integrated outside."""
     law = pair_law(*arguments)
     f = derivative(phi.function, d)
@@ -118,7 +119,9 @@ def _outer_integral(
     return value + integrals.at_kinks(phi, d, psi, e, law), error
 
 
-def _almost_everywhere(phi: Nonlinearity, f: Any, psi: Nonlinearity, e: int, law: Pair, care: str) -> Pairs:
+def _almost_everywhere(
+    phi: Nonlinearity, f: Any, psi: Nonlinearity, e: int, law: JointNormal, care: str
+) -> ValueAndError:
     """E f(u)ψ⁽ᵉ⁾(v) without delta functions of φ, f having the kinks of φ."""
     if phi.mean is None and psi.mean is None and not phi.kinks and not psi.kinks:
         return integrals.smooth_pair(phi, f, psi, e, law, care != FULL)
