@@ -14,7 +14,7 @@ from limitlaw.arguments import is_traced, positive_int, require_float64
 from limitlaw.engines import common, coordinate, head_laws, wide_scores
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.effort import default_draws
-from limitlaw.engines.evaluate import Conditions, Figure, Limit, prepared
+from limitlaw.engines.evaluate import NODES, REPLICATES, Conditions, Figure, Limit, prepared
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.joint_density import joint_density
 from limitlaw.engines.observed import observed
@@ -91,7 +91,8 @@ def kernel(y: Wide, samples: int | None = None, key: Any = None) -> Any:
 
     def error() -> Any:
         if conditions.kind == "sampled":
-            return jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1)
+            unseen = jnp.max(jnp.abs(K)) / (REPLICATES * NODES)  # what is rarer than one node in all is in none
+            return jnp.hypot(jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1), unseen)
         return jax.lax.stop_gradient(jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K))
 
     return KernelMatrix(K, error, conditions.kind, check(y).beyond)
@@ -164,10 +165,12 @@ def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...
     if not y.shape:
         return head_laws.law_of_one_number(y, samples, key, beyond)
     axis = head_laws.axis_of_heads(y)
-    if axis is None or axis.heads == math.inf or axis.kernel_is_random or not axis.is_random:
+    if axis is None or axis.kernel_is_random or not axis.is_random:
         return None
 
     def joint() -> Law:
+        if axis.heads == math.inf:
+            return _law_of_draws((y,), _law_figure, samples, key, None, shape, beyond)
         if axis.heads > head_laws.MANY:
             return head_laws.pooled(y, axis, samples, key, beyond)
         most = JOINT_NUMBERS // (int(axis.heads) * math.prod(shape) ** 2)

@@ -226,7 +226,7 @@ class Moments:
 
     def _map_with_map(self, v: Value, w: Value) -> Block | None:
         """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
-        if self.facts.argument(v) is None or self.facts.argument(w) is None:
+        if not (self.facts.integrable(v) and self.facts.integrable(w)):
             return self._factored(v, w)
         block = self._product(v, w)
         if block is None:
@@ -245,7 +245,7 @@ class Moments:
 
     def _integrated(self, v: Any, w: Any) -> Block | None:
         u, t = self.facts.argument(v), self.facts.argument(w)
-        if u is None or t is None:
+        if u is None or t is None or not (self.facts.integrable(v) and self.facts.integrable(w)):
             return None
         block = self._spread(self.covariance(u, t), finite_shape(v.shape), finite_shape(w.shape))
         if block is None:

@@ -123,11 +123,13 @@ class Components:
         """
         if not self.sampled:
             return jnp.zeros(jnp.shape(value))
+        log = how == "log spread"
         if self.parts:
-            log = how == "log spread"
             found = jnp.stack([part._reduce(quantity, "log" if log else "mean", points, size) for part in self.parts])
-            return spread_of_blocks(jnp.expm1(found - value) if log else found - value)
-        return _standard_error(*self._reduce(quantity, how, points, size, value), self.weights)
+            error = spread_of_blocks(jnp.expm1(found - value) if log else found - value)
+        else:
+            error = _standard_error(*self._reduce(quantity, how, points, size, value), self.weights)
+        return jnp.hypot(error, unseen(1.0 if log else value, len(self)))
 
     def _reduce(self, quantity: Quantity, how: str, points: Any, size: int, centre: Any = None) -> Any:
         if points is None:
@@ -180,6 +182,11 @@ def _standard_error(squares: Any, cubes: Any, weights: Any) -> Any:
 def spread_of_blocks(d: Inexact[Array, "blocks ..."]) -> Float[Array, "..."]:
     """The standard error of an average, from what its blocks differ from it: √(Σ_b |d_b|²/B(B − 1))."""
     return jnp.sqrt(jnp.sum(jnp.abs(d) ** 2, axis=0) / (len(d) * (len(d) - 1)))
+
+
+def unseen(value: Any, count: int) -> Any:
+    """What is rarer than one draw in all may be in none of them: its share of a quantity, where draws are all alike."""
+    return jnp.abs(value) / count
 
 
 def _rows(points: Any, start: int) -> Any:

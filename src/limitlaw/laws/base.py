@@ -193,7 +193,7 @@ class Law(Estimates):
         header = {"law": type(self).__name__, "kind": self.kind, "beyond": self.beyond, "poles": self._poles, **header}
         if self.effort:
             header["effort"] = self.effort
-        if self._other is None:
+        if self._other is None or "base" in header:  # images make their other law from that of their base
             return header, arrays
         other, more = self._other()._stored()
         return {**header, "other": other}, {**arrays, **{f"other.{name}": array for name, array in more.items()}}

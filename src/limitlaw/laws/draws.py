@@ -101,7 +101,7 @@ class OfDraws(Averaged):
     def _quantile_error(self, q: np.ndarray, x: np.ndarray) -> Array:
         """Half the distance between the quantiles one standard error of the cdf above and below."""
         spread = np.asarray(self.error.cdf(x))
-        high, low = (self._quantile(np.clip(q + s * spread, 0, 1)) for s in (1, -1))
+        high, low = (self._quantile(np.asarray(np.clip(q + s * spread, 0, 1))) for s in (1, -1))
         return jnp.asarray((high - low) / 2)
 
     def _cf(self, t: Array) -> Estimate:

@@ -28,6 +28,7 @@ Psi = Callable[[Any], Any]
 AGREE = 1e-13  # of E |ψ|: two rules that differ by no more
 TOLERANCE = 1e-14  # of ∫ |ψ| p, for each panel
 FEW = 2**10  # sampled components: the rules of more differ enough for their spread to show the error
+UNEVEN = 0.25  # shift of the rule, whose even points would else mirror its odd ones: both would agree for every even ψ
 RARE = 1e-8  # of the largest density: mass that is missed is not looked for where less is
 
 

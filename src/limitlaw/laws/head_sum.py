@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import as_key
 from limitlaw.laws import expectation, storage
 from limitlaw.laws.averaged import FEWEST
-from limitlaw.laws.averages import BLOCKS, Estimate, exact
+from limitlaw.laws.averages import BLOCKS, Estimate, exact, unseen
 from limitlaw.laws.base import Blocks, Law
 from limitlaw.laws.checking import entries, sample_shape
 from limitlaw.laws.estimates import Atoms
@@ -87,7 +87,9 @@ class HeadSum(Law):
             if len(parts) == 1:
                 return jnp.full(value.shape, jnp.nan)
             parts = np.where(np.isinf(parts), 0, parts)  # quantiles at 0 and 1
-            return jnp.asarray(np.std(parts, axis=0) / np.sqrt(len(parts) - 1))
+            spread = np.std(parts, axis=0) / np.sqrt(len(parts) - 1)
+            known = jnp.where(jnp.isinf(value), 0, value)
+            return jnp.hypot(spread, unseen(known, self._inversion.nodes.variances.size))
 
         return Estimate(value, error)
 

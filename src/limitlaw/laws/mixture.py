@@ -179,7 +179,9 @@ class GaussianMixture(Averaged):
         count = len(self._components)
         many = self._components.sampled and count > expectation.FEW
         rule = Rule(self._nodes(), breaks if many else ())
-        components = dataclasses.replace(self._components, parameters=(*self._components.parameters, shifts(count)))
+        components = dataclasses.replace(
+            self._components, parameters=(*self._components.parameters, (shifts(count) + expectation.UNEVEN) % 1)
+        )
         size = rule.nodes * (len(rule.breaks) + 1)
         found, between, scale = expectation.parted(components.average(expectation.Expectation(psi, rule), size=size))
         if many:

@@ -1,5 +1,6 @@
 """A law as a small table."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -20,15 +21,20 @@ def table(law: Law) -> str:
     rows.append(("kurtosis", law.kurtosis(), law.error.kurtosis()))
     if law.shape:
         return "\n".join([repr(law), *_joint(rows, math.prod(law.shape))])
-    q = np.array(LEVELS)
-    rows += [(f"ppf({level:g})", x, e) for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True)]
-    points, masses = law.atoms()
-    if len(points) <= ENTRIES:
-        errors = law.error.atoms()
-        rows += [(f"P(Y = {float(x):g})", m, e) for x, m, e in zip(points, masses, errors, strict=True)]
-    else:
-        rows.append((f"{len(points)} atoms", masses.sum(), np.zeros(())))
+    with contextlib.suppress(ValueError):  # the branches of a function of the user's own are not known
+        rows += _places(law)
     return "\n".join([repr(law), *(f"  {name:<12} {number(float(x), float(e))}" for name, x, e in rows)])
+
+
+def _places(law: Law) -> list[tuple[str, Any, Any]]:
+    """Quantiles and atoms."""
+    q = np.array(LEVELS)
+    rows = [(f"ppf({level:g})", x, e) for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True)]
+    points, masses = law.atoms()
+    if len(points) > ENTRIES:
+        return [*rows, (f"{len(points)} atoms", masses.sum(), np.zeros(()))]
+    errors = law.error.atoms()
+    return rows + [(f"P(Y = {float(x):g})", m, e) for x, m, e in zip(points, masses, errors, strict=True)]
 
 
 def _joint(rows: list[tuple[str, Any, Any]], count: int) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced
-from limitlaw.laws import high_moments, one_gaussian, storage
+from limitlaw.laws import expectation, high_moments, one_gaussian, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Quantity, pad, padded_size
@@ -31,16 +31,27 @@ from limitlaw.numerics.roots import invert
 from limitlaw.phi import Nonlinearity, user_function
 from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes
 
+NARROW = 4.0  # standard deviations of Y up to which a trapezoidal rule of a few hundred nodes is the best
+OCTAVES = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))  # named ones: linear beyond
+FEWER = 0.9  # of the nodes, in the rule to compare with
+MOST_BRANCHES = 3  # of functions that are linear in the large
+MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
 FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
 
 
 class Pushforward(Averaged):
     """φ(Y), entry by entry. For a named φ the density is a sum over the monotone branches of φ, and the flat parts of
     φ are atoms; `pdf` is the density of what is left. For a function of the user's own: moments, `expect`, `sample`.
+    `share`: of the nodes that moments are computed with, for another rule to compare with.
     """
 
     def __init__(
-        self, phi: Callable[[Any], Any], base: GaussianMixture, kind: str | None = None, beyond: Any = None
+        self,
+        phi: Callable[[Any], Any],
+        base: GaussianMixture,
+        kind: str | None = None,
+        beyond: tuple[str, ...] | None = None,
+        share: float = 1.0,
     ) -> None:
         check_base(base, GaussianMixture)
         super().__init__(
@@ -51,28 +62,47 @@ class Pushforward(Averaged):
         self.phi: Nonlinearity = user_function(phi)
         self.base = base
         mean, spread = base._components.parameters
-        if is_traced(mean) or is_traced(spread):
-            raise TypeError(
-                f"the law of {self.phi.name}(Y) looks at numbers that are not known inside jax.jit or jax.grad: "
-                "the law of Y can be differentiated, and average_law"
-            )
         sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
-        self._reach = (float(jnp.min(mean - FAR * sd)), float(jnp.max(mean + FAR * sd)))
-        near = (float(jnp.min(mean - 13 * sd)), float(jnp.max(mean + 13 * sd)))
+        self._traced = is_traced(mean) or is_traced(spread)
+        self._reach = (-math.inf, math.inf)
+        near = self._reach
+        if not self._traced:
+            self._reach = (float(jnp.min(mean - FAR * sd)), float(jnp.max(mean + FAR * sd)))
+            near = (float(jnp.min(mean - 13 * sd)), float(jnp.max(mean + 13 * sd)))
         self._branched = branched(self.phi, near)
+        self._share = share
         turn = shifts(len(base._components))
         parameters = (mean, sd, turn[:, None] + 0 * mean if self.shape else turn)
         self._components = dataclasses.replace(base._components, parameters=parameters)
         base._alike(self, lambda other: Pushforward(self.phi, other, self.kind, self.beyond))
+        if share == 1 and not base._components.sampled:
+            self.compared_with(self._by_another_rule)
+
+    def _by_another_rule(self) -> "Pushforward":
+        """The same law, or that of the base by its other rule, with fewer nodes."""
+        base: Any = self.base.other or self.base
+        return Pushforward(self.phi, base, self.kind, self.beyond, FEWER)
 
     @functools.cached_property
     def _rule(self) -> Rule:
-        kinks = self._kinks
-        if self._branched is None:
-            return Rule(max(96, self.base._nodes() // (len(kinks) + 1)), kinks)
-        if self._branched.kinks:
+        rule = self._full_rule()
+        return dataclasses.replace(rule, nodes=math.ceil(self._share * rule.nodes))
+
+    def _full_rule(self) -> Rule:
+        if self._branched is not None and self._branched.kinks:
             return Rule(96, self._branched.kinks)  # between kinks φ is linear
-        return Rule(smooth_nodes(self.base._largest_sd()))
+        narrow = not self._traced and self.base._largest_sd() <= NARROW
+        known = self.phi.branches is not None
+        waves = known and (self._branched is None or len(self._branched.branches) > MOST_BRANCHES)
+        if waves and self._traced:
+            return Rule(TRACED_NODES)
+        if (known and narrow) or waves:
+            return Rule(min(smooth_nodes(self.base._largest_sd()), MOST_NODES))
+        cuts = OCTAVES if known else tuple(sorted({*(self.phi.cuts or ()), *self._kinks}))
+        many = self._components.sampled and len(self._components) > expectation.FEW
+        if cuts and not (narrow and many):
+            return Rule(16 if many else 48, cuts)
+        return Rule(max(96, self.base._nodes() // (len(self._kinks) + 1)), self._kinks)
 
     @property
     def _kinks(self) -> tuple[float, ...]:
