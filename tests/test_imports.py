@@ -173,6 +173,32 @@ def test_no_private_jax(module):
     assert private_jax(SOURCES[module]) == set()
 
 
+PUBLIC = {"_asdict", "_exit", "_fields", "_replace"}  # of the standard library, in spite of their names
+
+
+def privates(text: str) -> set[str]:
+    """Attributes with an underscore in front that are asked of anything but `self` and `cls`."""
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
+    hidden = [node for node in found if node.attr.startswith("_") and not node.attr.startswith("__")]
+    foreign = [node for node in hidden if ast.unparse(node.value) not in ("self", "cls")]
+    return {ast.unparse(node) for node in foreign if node.attr not in PUBLIC}
+
+
+READERS = [module for module in SOURCES if part(module) in ("divergence", "cli", "figures", "experiments")]
+
+
+@pytest.mark.parametrize("module", READERS)
+def test_laws_are_read_by_their_public_methods(module):
+    """What divergences, the command line and pictures need of a law, every law says in public."""
+    assert privates(SOURCES[module]) == set()
+
+
+def test_each_file_name_stands_for_one_thing():
+    """In the parts below the engines no two files have one name."""
+    low = [name.split(".")[-1] for name in SOURCES if part(name) in ("numerics", "phi", "laws", "divergence")]
+    assert {name for name in low if low.count(name) > 1} == set()
+
+
 @pytest.mark.parametrize("name", limitlaw.__all__)
 def test_public_names(name):
     """Every public name exists and has a docstring."""
@@ -241,6 +267,7 @@ def test_the_checker_sees_cycles_and_private_names():
     late = imports(values, f"def f():\n    import {ops}")
     assert cycle([*imports(ops, f"import {values}"), *imports(values, f"from {ops} import Op")])
     assert not cycle([*imports(ops, f"import {values}"), *late])
+    assert privates("law._other\nself._other\nlaw.__class__") == {"law._other"}
     assert private_jax("import jax._src.core") == {"jax._src.core"}
     assert private_jax("from jax.interpreters import ad") == {"jax.interpreters.ad"}
     assert private_jax("import jax\njax.core.eval_jaxpr") == {"jax.core.eval_jaxpr"}

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.divergence.absolute import integral, maximum, of_maximum
-from limitlaw.divergence.checking import check_density, check_numbers
+from limitlaw.divergence.comparable import check_density, check_numbers
 from limitlaw.divergence.edges import arguments, atoms, first_panels
 from limitlaw.divergence.in_blocks import InBlocks, in_blocks
 from limitlaw.divergence.noise import Noise, noise

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import positive_int
-from limitlaw.divergence.checking import check_density, check_laws
+from limitlaw.divergence.comparable import check_density, check_laws
 from limitlaw.divergence.edges import arguments, first_panels
 from limitlaw.divergence.in_blocks import in_blocks
 from limitlaw.divergence.joint import joint_kl

@@ -128,10 +128,6 @@ class GaussianMixture(Averaged):
     def _sf(self, x: Array) -> Estimate:
         return self._at(one_gaussian.sf, x)
 
-    def _between(self, lo: Array, hi: Array) -> Estimate:
-        """P(lo < Y ≤ hi), accurate in relative terms in both tails."""
-        return self._components.average(one_gaussian.between, (lo, hi))
-
     def _ppf(self, q: Array) -> Estimate:
         flat = q.reshape(-1)
         mean, sd = self._components.parameters
