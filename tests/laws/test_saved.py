@@ -8,7 +8,7 @@ import pytest
 
 from limitlaw.laws import load
 
-FILES = pathlib.Path(__file__).parent / "saved"  # written at commit 716ad09; values by d2ed939
+FILES = pathlib.Path(__file__).parent / "saved"  # written at commit 716ad09; values by 224149a
 VALUES = json.loads((FILES / "values.json").read_text())
 
 

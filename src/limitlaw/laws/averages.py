@@ -124,11 +124,10 @@ class Components:
         if not self.sampled:
             return jnp.zeros(jnp.shape(value))
         log = how == "log spread"
-        if self.parts:
-            found = jnp.stack([part._reduce(quantity, "log" if log else "mean", points, size) for part in self.parts])
-            error = spread_of_blocks(jnp.expm1(found - value) if log else found - value)
-        else:
-            error = _standard_error(*self._reduce(quantity, how, points, size, value), self.weights)
+        if not self.parts:
+            return _standard_error(*self._reduce(quantity, how, points, size, value), self.weights)
+        found = jnp.stack([part._reduce(quantity, "log" if log else "mean", points, size) for part in self.parts])
+        error = spread_of_blocks(jnp.expm1(found - value) if log else found - value)
         return jnp.hypot(error, unseen(1.0 if log else value, len(self)))
 
     def _reduce(self, quantity: Quantity, how: str, points: Any, size: int, centre: Any = None) -> Any:

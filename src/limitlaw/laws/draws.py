@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.arguments import as_key
+from limitlaw.arguments import as_key, is_traced
 from limitlaw.laws import high_moments, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
@@ -57,15 +57,21 @@ class OfDraws(Averaged):
     def _outer(self) -> Quantity:
         return outer
 
+    @property
+    def _xp(self) -> Any:
+        """NumPy, or jax.numpy where draws are traced."""
+        return jnp if is_traced(self._draws) else np
+
     @functools.cached_property
-    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+    def _sorted(self) -> tuple[Any, Any]:
         """The draws in order and the weight up to each, for one number."""
-        draws = np.asarray(self._draws)
-        order = np.argsort(draws, axis=None, kind="stable")
-        if draws.shape[1] == 1 and np.ptp(np.asarray(self._components.weights)) == 0:
+        xp = self._xp
+        draws, given = xp.asarray(self._draws), self._components.weights
+        order = xp.argsort(draws, axis=None, stable=True)
+        if draws.shape[1] == 1 and not is_traced(given) and np.ptp(np.asarray(given)) == 0:
             return draws.reshape(-1)[order], np.arange(1, order.size + 1) / order.size
-        weights = np.repeat(np.asarray(self._components.weights) / draws.shape[1], draws.shape[1])
-        ends = np.cumsum(weights[order])
+        weights = xp.repeat(xp.asarray(given) / draws.shape[1], draws.shape[1])
+        ends = xp.cumsum(weights[order])
         return draws.reshape(-1)[order], ends / ends[-1]
 
     def _pdf(self, x: Array) -> Estimate:
@@ -79,8 +85,9 @@ class OfDraws(Averaged):
 
     def _cdf(self, x: Array) -> Estimate:
         points, ends = self._sorted
-        value = np.concatenate([[0.0], ends])[np.searchsorted(points, np.asarray(x), side="right")]
-        value = np.where(np.isnan(x), np.nan, value)
+        xp = jnp if is_traced(x) else self._xp
+        value = xp.concatenate([xp.zeros(1), xp.asarray(ends)])[xp.searchsorted(points, xp.asarray(x), side="right")]
+        value = xp.where(xp.isnan(x), xp.nan, value)
         flat = x.reshape(-1)
         error = lambda: self._components.average(below, flat, self._size).error().reshape(x.shape)  # noqa: E731
         return Estimate(jnp.asarray(value), error)
@@ -90,18 +97,20 @@ class OfDraws(Averaged):
         return Estimate(1 - below.value, below.error)
 
     def _ppf(self, q: Array) -> Estimate:
-        x = self._quantile(np.asarray(q))
-        return Estimate(jnp.asarray(x), lambda: self._quantile_error(np.asarray(q), x))
+        x = self._quantile(q)
+        return Estimate(jnp.asarray(x), lambda: self._quantile_error(q, x))
 
-    def _quantile(self, q: np.ndarray) -> np.ndarray:
+    def _quantile(self, q: Array) -> Any:
         points, ends = self._sorted
-        x = points[np.minimum(np.searchsorted(ends, q, side="left"), points.size - 1)]
-        return np.where(np.isnan(q), np.nan, x)
+        xp = jnp if is_traced(q) else self._xp
+        points, q = xp.asarray(points), xp.asarray(q)
+        x = points[xp.minimum(xp.searchsorted(xp.asarray(ends), q, side="left"), points.size - 1)]
+        return xp.where(xp.isnan(q), xp.nan, x)
 
-    def _quantile_error(self, q: np.ndarray, x: np.ndarray) -> Array:
+    def _quantile_error(self, q: Array, x: Any) -> Array:
         """Half the distance between the quantiles one standard error of the cdf above and below."""
-        spread = np.asarray(self.error.cdf(x))
-        high, low = (self._quantile(np.asarray(np.clip(q + s * spread, 0, 1))) for s in (1, -1))
+        spread = self.error.cdf(x)
+        high, low = (self._quantile(jnp.clip(q + s * spread, 0, 1)) for s in (1, -1))
         return jnp.asarray((high - low) / 2)
 
     def _cf(self, t: Array) -> Estimate:

@@ -4,6 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from limitlaw.arguments import real_array
 from limitlaw.laws import storage
@@ -33,8 +34,8 @@ class Empirical(OfDraws):
         )
 
     @property
-    def _samples(self) -> np.ndarray:
-        return np.asarray(self._draws)[:, 0]
+    def _samples(self) -> Float[Array, "N *shape"]:
+        return self._draws[:, 0]
 
     def marginal(self, i: Any) -> "Empirical":
         """The law of Y[i]."""
@@ -44,4 +45,4 @@ class Empirical(OfDraws):
         return self._alike(law, lambda other: other.marginal(i))
 
     def _content(self) -> storage.Content:
-        return {}, {"samples": self._samples, "blocks": np.asarray(self._components.blocks)}
+        return {}, {"samples": np.asarray(self._samples), "blocks": np.asarray(self._components.blocks)}
