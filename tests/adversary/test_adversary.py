@@ -43,12 +43,12 @@ GROUPS = {
     "two tokens, infinitely many": Group(Structure("marginal", 2, (VARIANCE, *INNER), heads=math.inf), 8, jit=1),
     "three tokens, a mask": Group(Structure("marginal", 3, (*MOMENTS, *INNER), heads=2, mask=HIDDEN), 8),
     "four tokens, causal": Group(
-        Structure("marginal", 4, (*MOMENTS, *TAILS), heads=8, mask="causal", token=3), 6, jit=3
+        Structure("marginal", 4, (*MOMENTS, *TAILS), heads=8, mask="causal", token=3), 5, jit=3
     ),
-    "four tokens": Group(Structure("marginal", 4, (*MOMENTS, *INNER), heads=2), 8, jit=3),
-    "six tokens": Group(Structure("marginal", 6, (*MOMENTS, *MEANS), token=2), 3),
-    "one token, narrow": Group(Structure("marginal", 1, (*MOMENTS, *INNER), heads=2, head_dim=2), 2),
-    "three tokens, narrow": Group(Structure("marginal", 3, (*MOMENTS, *TAILS), heads=2, head_dim=8), 4),
+    "four tokens": Group(Structure("marginal", 4, (*MOMENTS, *INNER), heads=2), 5, jit=2),
+    "six tokens": Group(Structure("marginal", 6, (*MOMENTS, *MEANS), token=2), 2),
+    "one token, narrow": Group(Structure("marginal", 1, (*MOMENTS, *INNER), heads=2, head_dim=2), 1),
+    "three tokens, narrow": Group(Structure("marginal", 3, (*MOMENTS, *TAILS), heads=2, head_dim=8), 3),
     "linear scaling": Group(Structure("marginal", 3, (*MOMENTS, *INNER), scaling="linear"), 6),
     "heads that differ": Group(Structure("marginal", 2, (*MOMENTS, Figure("cdf", 0.5)), heads=2, per_head="qo"), 3),
     "relu tokens": Group(Structure("limit", 2, (*MOMENTS, *TAILS), heads=4, front="relu"), 6, jit=2),
@@ -57,8 +57,8 @@ GROUPS = {
     "tanh behind": Group(Structure("limit", 2, IMAGE[:4], heads=2, behind="tanh"), 3),
     "abs behind": Group(Structure("limit", 3, IMAGE, behind="abs"), 4),
     "a jump behind": Group(Structure("limit", 2, (VARIANCE, *MEANS[:1]), heads=2, behind="leap"), 2),
-    "clip": Group(Structure("limit", 1, (*IMAGE, Figure("atom", 0.8)), depth=0, behind="clip"), 8, jit=2),
-    "silu": Group(Structure("limit", 1, IMAGE, depth=0, behind="silu"), 6),
+    "clip": Group(Structure("limit", 1, (*IMAGE, Figure("atom", 0.8)), depth=0, behind="clip"), 11, jit=2),
+    "silu": Group(Structure("limit", 1, IMAGE, depth=0, behind="silu"), 10),
     "a hat": Group(Structure("limit", 1, USER, depth=0, behind="hat"), 6, jit=3),
     "stairs": Group(Structure("limit", 1, USER, depth=0, behind="stairs"), 6),
     "kernel of gelu": Group(Structure("kernel", 2, (Figure("entry"),), depth=0, front="gelu", entry=(0, 1)), 10, jit=1),
