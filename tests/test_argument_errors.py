@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw import nonlinearities as phi
+from limitlaw import phi
 
 pytestmark = pytest.mark.usefixtures("as_user")
 

@@ -16,7 +16,7 @@ LEAVES = {"arguments", "digits", "files", "progress"}  # importable from everywh
 # A part imports only parts of lower rank; "" is limitlaw/__init__.py.
 RANK = dict.fromkeys(LEAVES, 0) | {
     "numerics": 1,
-    "nonlinearities": 2,
+    "phi": 2,
     "program": 3,
     "laws": 3,
     "nn": 4,
@@ -176,7 +176,7 @@ def everything() -> list[Import]:
 
 
 def test_imports_point_one_way():
-    """cli → paper → runs, figures → nn, engines, divergence → laws, program → nonlinearities → numerics."""
+    """cli → paper → runs, figures → nn, engines, divergence → laws, program → phi → numerics."""
     assert list(problems(everything())) == []
 
 
@@ -198,6 +198,32 @@ def test_no_private_jax(module):
     assert private_jax(SOURCES[module]) == set()
 
 
+PUBLIC = {"_asdict", "_exit", "_fields", "_replace"}  # of the standard library, in spite of their names
+
+
+def privates(text: str) -> set[str]:
+    """Attributes with an underscore in front that are asked of anything but `self` and `cls`."""
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
+    hidden = [node for node in found if node.attr.startswith("_") and not node.attr.startswith("__")]
+    foreign = [node for node in hidden if ast.unparse(node.value) not in ("self", "cls")]
+    return {ast.unparse(node) for node in foreign if node.attr not in PUBLIC}
+
+
+READERS = [module for module in SOURCES if part(module) in ("divergence", "cli", "figures", "experiments")]
+
+
+@pytest.mark.parametrize("module", READERS)
+def test_laws_are_read_by_their_public_methods(module):
+    """What divergences, the command line and pictures need of a law, every law says in public."""
+    assert privates(SOURCES[module]) == set()
+
+
+def test_each_file_name_stands_for_one_thing():
+    """In the parts below the engines no two files have one name."""
+    low = [name.split(".")[-1] for name in SOURCES if part(name) in ("numerics", "phi", "laws", "divergence")]
+    assert {name for name in low if low.count(name) > 1} == set()
+
+
 @pytest.mark.parametrize("name", limitlaw.__all__)
 def test_public_names(name):
     """Every public name exists and has a docstring."""
@@ -214,8 +240,8 @@ def test_public_names_are_complete():
 
 VIOLATIONS = [
     ("limitlaw.numerics.normals", "from limitlaw.program import ops"),
-    ("limitlaw.numerics.normals", "def f():\n    from limitlaw.nonlinearities import relu"),
-    ("limitlaw.nonlinearities.named", "from ..laws import Law"),
+    ("limitlaw.numerics.normals", "def f():\n    from limitlaw.phi import relu"),
+    ("limitlaw.phi.waves", "from ..laws import Law"),
     ("limitlaw.program.ops", "import limitlaw.engines.dense"),
     ("limitlaw.program.ops", "from limitlaw import initial"),
     ("limitlaw.program.ops", "import limitlaw"),
@@ -289,6 +315,7 @@ def test_the_checker_sees_cycles_and_private_names():
     late = imports(values, f"def f():\n    import {ops}")
     assert cycle([*imports(ops, f"import {values}"), *imports(values, f"from {ops} import Op")])
     assert not cycle([*imports(ops, f"import {values}"), *late])
+    assert privates("law._other\nself._other\nlaw.__class__") == {"law._other"}
     assert private_jax("import jax._src.core") == {"jax._src.core"}
     assert private_jax("from jax.interpreters import ad") == {"jax.interpreters.ad"}
     assert private_jax("import jax\njax.core.eval_jaxpr") == {"jax.core.eval_jaxpr"}

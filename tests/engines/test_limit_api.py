@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, HeadSum, Pushforward, RandomKernel, Tokens
 
 X = ll.initial((3,), cov=np.eye(3) + 0.3)

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 import limitlaw as ll
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.engines.evaluate import prepared
 from limitlaw.engines.infinite import InfiniteDraw
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Pushforward
 
 REPEATS = 50

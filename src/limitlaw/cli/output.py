@@ -65,9 +65,8 @@ def _kl_from_gaussian(law: Any, variance: float) -> tuple[float, float]:
 
 
 def _source(law: Any) -> str:
-    """Where the numbers come from: exact, quadrature (2 heads, 7732 nodes), sampled (65536 components)."""
-    detail = law._description().rstrip(", ")
-    return f"{law.kind} ({detail})" if detail else law.kind
+    """Where the figures come from: exact, quadrature (2 heads, 7732 nodes), sampled (65536 components)."""
+    return f"{law.kind} ({law.description})" if law.description else law.kind
 
 
 def remark(law: Any, width: int | None) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from limitlaw.arguments import inside_jit, is_traced
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.phi import Nonlinearity
 from limitlaw.program import ops, shapes
 from limitlaw.program.dependence import terms
 from limitlaw.program.graph import ancestors, matrices_of

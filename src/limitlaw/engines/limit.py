@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw import nonlinearities
+from limitlaw import phi as nonlinearities
 from limitlaw.arguments import is_traced, positive_int, require_float64
 from limitlaw.engines import common, coordinate, head_laws, wide_scores
 from limitlaw.engines.demand import demanded
@@ -22,11 +22,11 @@ from limitlaw.engines.plan import Plan
 from limitlaw.engines.static import Facts
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS
-from limitlaw.laws.importance import JointDensity
 from limitlaw.laws.kernel_matrix import KernelMatrix
 from limitlaw.laws.psi import average_of
 from limitlaw.laws.tracing import NEEDS_NUMBERS
-from limitlaw.nonlinearities import Nonlinearity, looked_at
+from limitlaw.numerics.importance import JointDensity
+from limitlaw.phi import Nonlinearity, looked_at
 from limitlaw.program import ops
 from limitlaw.program.check import check
 from limitlaw.program.functions import dot

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw import nonlinearities
+from limitlaw import phi as nonlinearities
 from limitlaw.engines import linear
 from limitlaw.engines.blocks import Block, outer, stacked, total
 from limitlaw.engines.families import block_of, family
@@ -19,7 +19,7 @@ from limitlaw.engines.fresh import Fresh
 from limitlaw.engines.nodes import Nodes
 from limitlaw.engines.restricted import restricted_second
 from limitlaw.engines.static import Facts
-from limitlaw.nonlinearities import Nonlinearity, moments
+from limitlaw.phi import Nonlinearity, moments
 from limitlaw.program import ops
 from limitlaw.program.dependence import LINEAR
 from limitlaw.program.ops import Value

@@ -16,13 +16,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import inside_jit, is_traced
-from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
-from limitlaw.laws.base import psi_values
-from limitlaw.laws.places import Points
-from limitlaw.laws.quadrature import REACH, Rule
+from limitlaw.laws.averages import Components, Estimate, Quantity
+from limitlaw.laws.psi import psi_values
 from limitlaw.numerics.meshes import mesh
+from limitlaw.numerics.normal_rule import REACH, Rule
 from limitlaw.numerics.panels import Panels, Rows, evaluated, of_integral, resolve, unseen
 from limitlaw.numerics.pieces import pieces
+from limitlaw.numerics.places import Places
 
 Psi = Callable[[Any], Any]
 AGREE = 1e-13  # of E |ψ|: two rules that differ by no more
@@ -42,7 +42,7 @@ def is_enough(between: Any, size: Any, psi: Psi) -> bool:
 def on_panels(
     psi: Psi,
     density: Callable[[Float[np.ndarray, " x"]], Float[np.ndarray, " x"]],
-    places: Points,
+    places: Places,
     breaks: tuple[float, ...] = (),
     mass: float = 1.0,
 ) -> "OnPanels":
@@ -142,11 +142,10 @@ class OnPanels:
         rounding = 1e-15 * (panels.weights @ np.abs(f))
         return float(left + ends + rounding + common * self.mass * unseen(panels, self.p / self.mass))
 
-    def spread(self, components: Components, share: Figure) -> Array:
+    def spread(self, components: Components, share: Quantity) -> Array:
         """The standard error of sampled components: of what each of them, of density `share`, contributes."""
         weighted = self.panels.weights.reshape(-1, *[1] * (self.psi.ndim - 1)) * self.psi
-        points = jnp.asarray(pad(self.panels.nodes, padded_size(len(self.p))))
-        return components.spread_of_integral(share, points, weighted, self.value)
+        return components.spread_of_integral(share, self.panels.nodes, weighted, self.value)
 
 
 @dataclasses.dataclass(frozen=True)

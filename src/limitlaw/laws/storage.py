@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from limitlaw.files import replacing
+from limitlaw.phi import Nonlinearity
+
+Content = tuple[dict[str, Any], dict[str, np.ndarray]]  # a header and arrays
 
 FORMAT = 1
 HEADER = "limitlaw"
@@ -20,7 +23,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
         np.savez(file, **{HEADER: np.array(text)}, **arrays)  # type: ignore[arg-type]
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read(path: str | os.PathLike[str]) -> Content:
     """The header and the arrays that `write` wrote."""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -31,3 +34,14 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nda
     if header.get("format") != FORMAT:
         raise ValueError(f"{os.fspath(path)} has format {header.get('format')!r}, this limitlaw reads {FORMAT}")
     return header, arrays
+
+
+def image(phi: Nonlinearity, base: Content) -> Content:
+    """What a file holds of φ(Y): the name of φ beside what it holds of Y."""
+    if phi.saved is None:
+        raise ValueError(
+            f"{phi.name} is a function of your own and cannot be saved without pickle: save law.base, the law of its "
+            "argument, and apply the function after loading"
+        )
+    header, arrays = base
+    return {"phi": phi.saved, "base": header}, arrays

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from limitlaw.arguments import covariance, integer, is_traced, one_of, positive_int, real_array, real_number, shown
-from limitlaw.nonlinearities import Nonlinearity, looked_at, user_function
+from limitlaw.phi import Nonlinearity, looked_at, user_function
 from limitlaw.program import ops, shapes
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import Shape

@@ -4,8 +4,8 @@ from typing import TypeVar
 
 from jax import lax
 
-from limitlaw import nonlinearities as phi
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw import phi
+from limitlaw.phi import Nonlinearity
 from limitlaw.program.values import Scalars, Wide, coordinatewise, elementwise
 
 Kind = TypeVar("Kind", Wide, Scalars)

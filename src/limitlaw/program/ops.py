@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limitlaw.arguments import non_negative, positive_int
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.phi import Nonlinearity
 from limitlaw.program import shapes
 from limitlaw.program.shapes import Shape
 from limitlaw.program.space import Dim, as_dim, n

@@ -12,9 +12,9 @@ from typing import Any, TypeVar, cast
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw import nonlinearities
+from limitlaw import phi as nonlinearities
 from limitlaw.arguments import real_array
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.phi import Nonlinearity
 from limitlaw.program import ops, shapes
 from limitlaw.program.ops import Matrix, Value
 from limitlaw.program.shapes import Shape
