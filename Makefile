@@ -11,7 +11,7 @@ test: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n auto --dist worksteal
+	$(BIN)/pytest -q -n auto --dist worksteal -m 'not long'
 
 reproduce: venv
 	$(BIN)/limitlaw reproduce
@@ -34,6 +34,7 @@ benchmarks: venv
 	$(BIN)/python benchmarks/laws.py
 
 random-programs: venv
+	$(BIN)/pytest -q -n auto --dist worksteal -m long
 	$(BIN)/python benchmarks/random_programs.py --programs 10000
 	$(BIN)/python benchmarks/adversary.py --cases 5000
 

@@ -1,12 +1,15 @@
 """What all tests share: JAX in 64-bit mode, and a way to see the library's own error messages."""
 
+import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import jaxtyping
 import pytest
 
 jax.config.update("jax_enable_x64", True)
+MOST_MAPPINGS = 45_000
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -15,6 +18,20 @@ def patience() -> None:
     from limitlaw.engines import effort
 
     effort.SECONDS = 1e6
+
+
+@pytest.fixture(autouse=True)
+def few_mappings() -> Iterator[None]:
+    """Compiled programs are forgotten before there are so many that a process may map no more memory (65,530 areas)."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
+        from limitlaw.engines import batches, evaluate
+
+        batches._compiled.cache_clear()
+        evaluate._cached.cache_clear()
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

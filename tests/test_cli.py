@@ -157,17 +157,9 @@ def test_options_reach_the_layer(kernel: Path) -> None:
     assert (found["settings"]["tokens"], found["settings"]["kernel"]) == (3, str(kernel))
 
 
-def test_digits() -> None:
-    """Two of the error; an exponent for small numbers; 12 digits where there is no error."""
-    assert output.number_with_error(0.39197144357612, 0.0) == "0.391971443576"
-    assert output.number_with_error(0.39197, 0.0012) == "0.3920 ± 0.0012"
-    assert output.number_with_error(3.2812e-5, 1.6e-6) == "(3.28 ± 0.16)e-05"
-    assert output.number_with_error(-3.2812e-5, 1.6e-4) == "(-3 ± 16)e-05"
-
-
 def test_numbers_that_are_not_finite_are_null() -> None:
     """JSON has no NaN."""
-    figure = output.Figure("x", "x", math.inf, math.nan, 1.0)
+    figure = output.Quantity("x", "x", math.inf, math.nan, 1.0)
     text = output.as_json(ll.Gaussian(0.0, 1.0), [figure], {"heads": math.inf})
     assert json.loads(text)["figures"]["x"] == {"value": None, "error": None, "gaussian": 1.0}
 
@@ -273,7 +265,7 @@ def test_curves_of_the_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     original = drawing.density_figure
     monkeypatch.setattr(drawing, "density_figure", remember)
-    monkeypatch.setattr(cli, "figures_of", lambda law: [])
+    monkeypatch.setattr(cli, "quantities_of", lambda law: [])
     succeed("--width", 64, "--samples", 2000, "--plot", tmp_path / "law.svg", "--json")
     labels = ["2 heads, n = 64", "Gaussian: infinitely many heads", "Gaussian: scores scaled by 1/n"]
     assert list(drawn) == [*labels, "title"]

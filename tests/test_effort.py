@@ -261,6 +261,7 @@ INTERRUPTED = """
 import os, signal, threading, time
 from limitlaw.engines.compiling import _waited_for
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a parent may have switched off
 ended = threading.Event()
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 start = time.monotonic()

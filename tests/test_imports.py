@@ -12,11 +12,11 @@ import pytest
 import limitlaw
 
 ROOT = pathlib.Path(limitlaw.__file__).parent
-LEAVES = {"arguments", "progress"}  # importable from everywhere, importing nothing of limitlaw
+LEAVES = {"arguments", "digits", "files", "progress"}  # importable from everywhere, importing nothing of limitlaw
 # A part imports only parts of lower rank; "" is limitlaw/__init__.py.
 RANK = dict.fromkeys(LEAVES, 0) | {
     "numerics": 1,
-    "nonlinearities": 2,
+    "phi": 2,
     "core": 3,
     "laws": 3,
     "language": 4,
@@ -25,11 +25,19 @@ RANK = dict.fromkeys(LEAVES, 0) | {
     "divergence": 5,
     "presets": 6,
     "": 7,
-    "experiments": 8,
+    "runs": 8,
     "figures": 8,
     "torch": 8,
-    "cli": 9,
-    "__main__": 10,
+    "paper": 9,
+    "cli": 10,
+    "__main__": 11,
+}
+# Parts that import less than their rank allows.
+ONLY = {"runs": {"files"}, "figures": {"digits", "files", "laws"}}
+SHOWING = {"experiment", "report", "shown"}  # what of paper may see pictures
+# Folders and files inside a part are ranked as parts are; "*" is any other one: in paper, the experiments.
+INSIDE = {
+    "paper": {"computed": 0, "shown": 1, "experiment": 2, "*": 3, "catalogue": 4, "reproduce": 5, "report": 5},
 }
 
 
@@ -94,12 +102,23 @@ def problems(found: list[Import]) -> Iterator[str]:
             yield f"{item}: against the direction of imports"
         elif source != target and (target == "torch" or (target == "cli" and source != "__main__")):
             yield f"{item}: nothing imports {target}"
-        elif source == "figures" and target in ("engines", ""):
-            yield f"{item}: figures import no engine"
+        elif source != target and source in ONLY and target not in ONLY[source]:
+            yield f"{item}: {source} imports only {', '.join(sorted(ONLY[source]))}"
+        elif source == target and source in INSIDE and not points_down(item, INSIDE[source]):
+            yield f"{item}: against the direction of imports inside {source}"
+        elif (source, target) == ("paper", "figures") and SHOWING.isdisjoint(item.source.split(".")):
+            yield f"{item}: no number depends on a picture"
         elif "dense" in (here := {engine(item.source), engine(item.target)}) and here & OTHER_ENGINES:
             yield f"{item}: the dense engine and the others never meet"
         elif source in ("core", "language") and item.late and not item.target.startswith(PRINTING):
             yield f"{item}: late imports inside language are for printing only"
+
+
+def points_down(item: Import, rank: dict[str, int]) -> bool:
+    """Whether a folder or file of a part imports itself, a lower one, or the part's own name."""
+    source, target = ([*name.split("."), "", ""][2] for name in (item.source, item.target))
+    own = source == target or f"limitlaw.{part(item.target)}" == item.target
+    return own or rank.get(source, rank["*"]) > rank.get(target, rank["*"])
 
 
 OTHER_ENGINES = {"frames", "limit", "heads", "conditional"}
@@ -159,7 +178,7 @@ def everything() -> list[Import]:
 
 
 def test_imports_point_one_way():
-    """cli → experiments, figures → nn, engines, divergence → language → core, laws → nonlinearities → numerics."""
+    """cli → paper → runs, figures → nn, engines, divergence → language → core, laws → phi → numerics."""
     assert list(problems(everything())) == []
 
 
@@ -169,10 +188,42 @@ def test_no_cycles():
     assert cycle(everything()) == []
 
 
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_folders_say_what_they_hold(package):
+    """Every folder has a docstring."""
+    assert ast.get_docstring(ast.parse(SOURCES[package]))
+
+
 @pytest.mark.parametrize("module", SOURCES)
 def test_no_private_jax(module):
     """Only the public API of JAX."""
     assert private_jax(SOURCES[module]) == set()
+
+
+PUBLIC = {"_asdict", "_exit", "_fields", "_replace"}  # of the standard library, in spite of their names
+
+
+def privates(text: str) -> set[str]:
+    """Attributes with an underscore in front that are asked of anything but `self` and `cls`."""
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
+    hidden = [node for node in found if node.attr.startswith("_") and not node.attr.startswith("__")]
+    foreign = [node for node in hidden if ast.unparse(node.value) not in ("self", "cls")]
+    return {ast.unparse(node) for node in foreign if node.attr not in PUBLIC}
+
+
+READERS = [module for module in SOURCES if part(module) in ("divergence", "cli", "figures", "experiments")]
+
+
+@pytest.mark.parametrize("module", READERS)
+def test_laws_are_read_by_their_public_methods(module):
+    """What divergences, the command line and pictures need of a law, every law says in public."""
+    assert privates(SOURCES[module]) == set()
+
+
+def test_each_file_name_stands_for_one_thing():
+    """In the parts below the engines no two files have one name."""
+    low = [name.split(".")[-1] for name in SOURCES if part(name) in ("numerics", "phi", "laws", "divergence")]
+    assert {name for name in low if low.count(name) > 1} == set()
 
 
 @pytest.mark.parametrize("name", limitlaw.__all__)
@@ -191,8 +242,8 @@ def test_public_names_are_complete():
 
 VIOLATIONS = [
     ("limitlaw.numerics.normals", "from limitlaw.language import ops"),
-    ("limitlaw.numerics.normals", "def f():\n    from limitlaw.nonlinearities import relu"),
-    ("limitlaw.nonlinearities.named", "from ..laws import Law"),
+    ("limitlaw.numerics.normals", "def f():\n    from limitlaw.phi import relu"),
+    ("limitlaw.phi.waves", "from ..laws import Law"),
     ("limitlaw.language.ops", "import limitlaw.engines.dense"),
     ("limitlaw.language.ops", "from limitlaw import initial"),
     ("limitlaw.language.ops", "import limitlaw"),
@@ -206,8 +257,26 @@ VIOLATIONS = [
     ("limitlaw.engines.conditional", "from .dense import evaluate"),
     ("limitlaw.figures.density", "from limitlaw.engines.limit import limit"),
     ("limitlaw.figures.density", "import limitlaw as ll"),
-    ("limitlaw.experiments.paper", "from limitlaw.torch import convert"),
-    ("limitlaw.experiments.paper", "from limitlaw import cli"),
+    ("limitlaw.figures.density", "from limitlaw.paper.settings import Settings"),
+    ("limitlaw.figures.density", "from limitlaw.runs import Table"),
+    ("limitlaw.runs.chunks", "from limitlaw.figures import style"),
+    ("limitlaw.runs.chunks", "from limitlaw.paper import settings"),
+    ("limitlaw.runs.chunks", "def f():\n    from limitlaw.engines.limit import limit"),
+    ("limitlaw.runs.chunks", "import limitlaw as ll"),
+    ("limitlaw.runs.chunks", "from limitlaw.laws import Law"),
+    ("limitlaw.engines.limit", "from limitlaw.runs import run"),
+    ("limitlaw.laws.base", "from limitlaw.figures.law import density_figure"),
+    ("limitlaw.files", "from limitlaw.digits import short"),
+    ("limitlaw.paper.reproduce", "from limitlaw.torch import convert"),
+    ("limitlaw.paper.reproduce", "from limitlaw import cli"),
+    ("limitlaw.paper.fig2", "from limitlaw.paper.fig1 import WIDTHS"),
+    ("limitlaw.paper.fig2.shown", "from limitlaw.paper.fig1 import shown"),
+    ("limitlaw.paper.computed.tasks", "from limitlaw.paper.fig1 import WIDTHS"),
+    ("limitlaw.paper.computed.tasks", "from limitlaw.paper.shown import claims"),
+    ("limitlaw.paper.shown.look", "from limitlaw.paper import catalogue"),
+    ("limitlaw.paper.fig1", "def f():\n    from limitlaw.paper.catalogue import EXPERIMENTS"),
+    ("limitlaw.paper.fig1", "from limitlaw.figures import style"),
+    ("limitlaw.paper.computed.tasks", "from limitlaw.figures.picture import Picture"),
     ("limitlaw", "from limitlaw.cli import main"),
     ("limitlaw.cli", "import limitlaw.torch"),
 ]
@@ -220,8 +289,13 @@ def test_the_checker_sees_violations(module, text):
 
 
 ALLOWED = [
-    ("limitlaw.cli", "from limitlaw.experiments import paper\nimport limitlaw as ll"),
+    ("limitlaw.cli", "from limitlaw.paper import catalogue\nimport limitlaw as ll"),
     ("limitlaw.figures.density", "from limitlaw.laws import Law\nfrom . import style"),
+    ("limitlaw.runs.store", "from limitlaw import files\nfrom limitlaw.runs.chunks import Chunk"),
+    ("limitlaw.paper.computed.tasks", "import limitlaw as ll\nfrom limitlaw.runs import Chunk"),
+    ("limitlaw.paper.fig1", "from limitlaw.paper.fig1 import shown\nfrom limitlaw.paper.computed import tasks"),
+    ("limitlaw.paper.fig1.shown", "from limitlaw.figures import style\nfrom limitlaw.paper.shown import look"),
+    ("limitlaw.paper.catalogue", "from limitlaw import paper\nfrom limitlaw.paper.experiment import Experiment"),
     ("limitlaw.engines.finite", "from limitlaw.engines import conditional\nfrom .common import outputs"),
     ("limitlaw.engines.agreement", "from limitlaw.engines import conditional, dense"),
     ("limitlaw.language.values", "def f():\n    from limitlaw.language.printing import text"),
@@ -243,6 +317,7 @@ def test_the_checker_sees_cycles_and_private_names():
     late = imports(values, f"def f():\n    import {ops}")
     assert cycle([*imports(ops, f"import {values}"), *imports(values, f"from {ops} import Op")])
     assert not cycle([*imports(ops, f"import {values}"), *late])
+    assert privates("law._other\nself._other\nlaw.__class__") == {"law._other"}
     assert private_jax("import jax._src.core") == {"jax._src.core"}
     assert private_jax("from jax.interpreters import ad") == {"jax.interpreters.ad"}
     assert private_jax("import jax\njax.core.eval_jaxpr") == {"jax.core.eval_jaxpr"}

@@ -10,6 +10,8 @@ import math
 import statistics
 from collections.abc import Iterable
 
+import numpy as np
+
 from adversary.cases import Case
 from adversary.figures import Estimate, Figure
 from adversary.library import Stated, reproduction
@@ -17,7 +19,7 @@ from adversary.reference import Answer
 
 SIGMAS, OVERSTATED = 5.0, 100.0
 ROUNDING = 2.0**-44  # of the natural scale of a figure: 256 units in the last place
-DIGITS = 1e-10  # of kernels, which are arrays and state no error: the README promises ten digits
+STEEP = 1e4  # standard deviation of scores from which on draws see no two largest ones together
 ENOUGH = 8  # figures of a class, for its median to say something
 
 
@@ -63,27 +65,30 @@ def judged(
         return dataclasses.replace(verdict, z=math.inf, failure="NaN")
     if stated.value == reference.value:
         return verdict
-    away, rounding = abs(stated.value - reference.value), rounding_of(figure, reference.value, answer)
+    away, rounding = abs(stated.value - reference.value), rounding_of(case, figure, reference.value, answer)
     error = math.hypot(stated.error, reference.error)
     z = max(away - rounding, 0.0) / error if error > 0 else math.inf if away > rounding else 0.0
     over = stated.error / max(away, reference.error, rounding)
     return dataclasses.replace(verdict, z=z, overstatement=over, failure="wrong" if z > SIGMAS else "")
 
 
-def rounding_of(figure: Figure, value: float, answer: Answer) -> float:
+def rounding_of(case: Case, figure: Figure, value: float, answer: Answer) -> float:
     """A rounding of the natural scale of a figure."""
     method, c = figure
     scale = answer.scale
     if method == "entry":
-        return DIGITS * scale
+        return ROUNDING * scale
+    fourier = (
+        0.02 if 1 < case.structure.heads < math.inf else 0.0
+    )  # the reference's tails of sums are Fourier integrals
     natural = {
         "mean": scale if answer.unit == 1.0 else answer.unit,
         "variance": (scale if answer.unit == 1.0 else answer.unit) ** 2,
         "kurtosis": 3.0,
         "pdf": 1 / scale,
         "logpdf": 1.0,
-        "cdf": 40 * abs(value),  # x moved by a rounding moves a tail by x² of them
-        "sf": 40 * abs(value),
+        "cdf": max(40 * abs(value), fourier),  # x moved by a rounding moves a tail by x² of them
+        "sf": max(40 * abs(value), fourier),
         "ppf": scale if answer.unit == 1.0 else answer.unit,
         "cf": 1.0,
         "expect": 1.0,
@@ -93,7 +98,17 @@ def rounding_of(figure: Figure, value: float, answer: Answer) -> float:
         "products": scale**4,
         "moment": scale**c if method == "moment" and answer.unit == 1.0 else 0.0,
     }
-    return ROUNDING * max(natural.get(method, 0.0), abs(value)) if math.isfinite(value) else 0.0
+    relative = ROUNDING + (unseen_by_draws(case) if answer.how == "drawn" else 0.0)
+    return relative * max(natural.get(method, 0.0), abs(value)) if math.isfinite(value) else 0.0
+
+
+def unseen_by_draws(case: Case) -> float:
+    """The chance that the two largest of very large scores are near each other: draws hardly see it, and say 0 ± 0."""
+    shape, numbers = case.structure, case.numbers
+    if shape.front is not None or shape.depth == 0 or shape.scaling == "linear":
+        return 0.0
+    size = float(np.max(numbers.stds["q"]) * np.max(numbers.stds["k"]) * np.diag(numbers.kernel).max())
+    return 8 * shape.tokens / size if size > STEEP else 0.0
 
 
 class Report:

@@ -163,8 +163,13 @@ class HeadSum(Centred):
 
     def _cf(self, t: Array) -> Array:
         parts = np.array_split(t, 1 + len(t) * len(self.v) // CHUNK)
-        one = np.concatenate([np.exp(-(p[:, None] ** 2) * self.v / (2 * self.heads)) @ self.w for p in parts])
-        return np.exp(self.heads * np.log(np.maximum(one, 1e-300)))
+        return np.exp(self.heads * np.concatenate([self._log_of_one(p) for p in parts]))
+
+    def _log_of_one(self, t: Array) -> Array:
+        """log φ_1(t/√H): near 1 from φ_1 − 1, whose digits the power H would lose in φ_1."""
+        exponents = -(t[:, None] ** 2) * self.v / (2 * self.heads)
+        one, less = np.exp(exponents) @ self.w, np.expm1(exponents) @ self.w
+        return np.where(less > -0.5, np.log1p(np.maximum(less, -0.5)), np.log(np.maximum(one, 1e-300)))
 
     @functools.cached_property
     def _fourier(self) -> tuple[Array, Array]:

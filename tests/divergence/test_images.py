@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.divergence import kl, kolmogorov, total_variation, wasserstein1
 from limitlaw.laws import Gaussian, GaussianMixture, Pushforward
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.divergence import kl, kolmogorov, total_variation, wasserstein1
-from limitlaw.divergence.blocks import BLOCKS, blocks
-from limitlaw.laws import Gaussian, GaussianMixture, Law, Pushforward
+from limitlaw.divergence.in_blocks import in_blocks as blocks
+from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward
+from limitlaw.laws.averages import BLOCKS
 
 VARIANCES = np.array([0.5, 0.8, 1.2, 2.0])
 EXACT = GaussianMixture(np.zeros(4), VARIANCES, np.full(4, 0.25))
@@ -89,7 +90,7 @@ def test_image_of_sampled():
 
 def test_unknown_sampled_law(monkeypatch):
     """Standard errors point by point take the place of blocks: the bias goes, the error is a bound."""
-    monkeypatch.setattr("limitlaw.divergence.blocks.GaussianMixture", Pushforward)
+    monkeypatch.setattr(GaussianMixture, "blocks", Law.blocks)  # which cuts nothing
     found = [kl(sampled(v), EXACT) for v in DRAWS[:10]]
     assert len(blocks(sampled(DRAWS[0])).parts) == 1
     values = np.array([d.value for d in found])
@@ -117,3 +118,23 @@ def test_blocks_average_to_the_law():
         if law is laws[0]:
             spread = cut.spread(cut.rows(lambda part: part.pdf(x)))
             np.testing.assert_allclose(spread, law.error.pdf(x), rtol=0.6)
+
+
+@pytest.mark.parametrize("f", [kl, total_variation, wasserstein1, kolmogorov])
+def test_the_same_nodes_err_by_as_much(f):
+    """One head's mixing law as a sum over heads and as a mixture: the same draws have the same error."""
+    v = np.random.default_rng(0).gamma(2.0, 0.5, size=4096)
+    heads, mixture = f(HeadSum(v, 1), EXACT), f(GaussianMixture(0 * v, v), EXACT)
+    assert heads.value == pytest.approx(mixture.value, rel=1e-5)
+    # The sign of p − q enters errors of distances, and panels see its changes as coarsely as they are themselves.
+    assert heads.error == pytest.approx(mixture.error, rel=1e-6 if f is kl else 0.05)
+
+
+def test_error_of_many_heads():
+    """Where the law is no average over its nodes: the stated error is that over independent draws of them."""
+    draws = [np.random.default_rng(seed).gamma(2.0, 0.5, size=256) for seed in range(12)]
+    exact = kl(HeadSum(np.random.default_rng(99).gamma(2.0, 0.5, size=2**16), 3, kind="quadrature"), OTHER).value
+    found = [kl(HeadSum(v, 3), OTHER) for v in draws]
+    spread, stated = np.std([d.value for d in found]), np.mean([d.error for d in found])
+    assert 0.5 * spread < stated < 2 * spread
+    assert sum(abs(d.value - exact) < 3 * d.error for d in found) >= 11

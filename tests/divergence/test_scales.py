@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit
 from scipy.stats import norm
 
 from divergence.references import Mixture, of_gaussians, of_mixtures
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.divergence import Divergence, kl, kolmogorov, total_variation, wasserstein1
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward
 
@@ -94,7 +94,7 @@ def test_more_components_than_are_looked_at(monkeypatch):
     m, s, w = many(300)
     p, q = GaussianMixture(m, s**2, w), Gaussian(0.5, 4.0)
     found = {name: f(p, q) for name, f in FIGURES.items()}
-    monkeypatch.setattr("limitlaw.laws.places.FEW", 300)
+    monkeypatch.setattr("limitlaw.numerics.places.FEW", 300)
     for name, f in FIGURES.items():
         whole = f(p, q)
         assert whole.error < 1e-8

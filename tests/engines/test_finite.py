@@ -193,6 +193,7 @@ def peak_gib(samples: int) -> float:
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory() -> None:
     assert peak_gib(SAMPLES_OF_MEMORY_TEST) < 1.0

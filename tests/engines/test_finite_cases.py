@@ -136,6 +136,7 @@ def limit_density() -> np.ndarray:
     return (np.cos(np.outer(GRID, t)) @ phi) * (t[1] - t[0]) / np.pi
 
 
+@pytest.mark.long
 def test_the_distance_to_the_limit_is_that_of_the_theory() -> None:
     """KL(finite ‖ limit) of the paper's main setting, theory §3: 2.217(9)e-2 and 2.12(1)e-3 at n = 16 and 64."""
     q = limit_density()

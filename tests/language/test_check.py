@@ -198,6 +198,6 @@ def test_structure_of_functions_of_numbers() -> None:
     assert {v.op.structure for v in affine} == {"affine"}
     assert {v.op.structure for v in other} == {None}
     assert {v.op.structure for v in (ll.softmax(p), ll.softmax(p, "causal"))} == {"softmax"}
-    assert verdict(ll.apply(ll.nonlinearities.sign, p), LIPSCHITZ) == BEYOND
+    assert verdict(ll.apply(ll.phi.sign, p), LIPSCHITZ) == BEYOND
     for v in (*affine, p * q, abs(p), p @ q, ll.relu(p)):
         assert verdict(v, LIPSCHITZ) == HOLDS

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.laws import Empirical, Gaussian, GaussianMixture, HeadSum, Law, Pushforward
 
 COMPONENTS = 64  # one number for all, so that compiled code is shared

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.laws import Gaussian, Pushforward, load
 
 EVERY = [

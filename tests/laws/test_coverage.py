@@ -46,6 +46,7 @@ def runs(program: str) -> tuple[dict[str, tuple[float, float]], dict[str, np.nda
     return truth, {name: np.array([found[name] for found in short]) for name in truth}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_errors_hold(program):
     """z-scores have a standard deviation between 0.8 and 1.25 and are within 5; their mean is that of no bias."""

@@ -13,9 +13,9 @@ from scipy.special import erfc, ndtr
 from scipy.stats import norm
 
 import limitlaw as ll
-from limitlaw import nonlinearities as nl
+from limitlaw import phi as nl
 from limitlaw.laws import Gaussian, GaussianMixture, Pushforward
-from limitlaw.laws.branches import log_slopes
+from limitlaw.phi.preimages import log_slopes
 
 # log φ' of functions that saturate, to any number of digits
 SLOPES = {

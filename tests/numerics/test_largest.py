@@ -99,6 +99,7 @@ def test_against_many_draws():
         assert abs(average(functools.partial(_quadratic, K), a, B, 6) - draws.mean()) < 5 * error + 1e-6
 
 
+@pytest.mark.long
 def test_traced_scores_take_the_same_average():
     """Inside jit the number of nodes is fixed; outside of it only its derivative is traced."""
 

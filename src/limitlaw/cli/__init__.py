@@ -1,4 +1,4 @@
-"""The command `limitlaw`: figures and pictures of exact laws from a terminal.
+"""The command `limitlaw`: numbers and pictures of exact laws from a terminal.
 
 Heavy modules are imported where they are needed: `limitlaw --help` needs none.
 """
@@ -8,18 +8,18 @@ import dataclasses
 import importlib.metadata
 import io
 import math
-import os
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, BinaryIO, NoReturn
 
 import typer
 
 from limitlaw.cli import output
 from limitlaw.cli.layer import TOKENS, Layer, heads_of, kernel_of
-from limitlaw.cli.output import figures_of, print_table, remark
+from limitlaw.cli.output import print_table, quantities_of, remark
+from limitlaw.files import replacing
 
 SUFFIXES = (".png", ".pdf", ".svg")
 REPRODUCTION = Path("out/reproduction")
@@ -112,23 +112,24 @@ def law(
             one = layer.law(matrix, token, width)
             if not float(one.variance()) > 0:
                 raise ValueError("the output is always 0: --v-std, --o-std and the kernel must leave it a variance")
-            figures = figures_of(one)
-            if picture is not None:
-                _draw(picture, layer, matrix, token, width, one)
+            quantities = quantities_of(one)
+            if plot is not None:
+                figure = _density_figure(layer, matrix, token, width, one)
+                figure.savefig(picture, format=plot.suffix[1:].lower(), dpi=150)
         if plot is not None:
             typer.echo(f"drew {plot}", err=True)
         if as_json:
             names = {"kernel": None if kernel is None else str(kernel), "tokens": len(matrix), "token": token}
-            typer.echo(output.as_json(one, figures, {**names, "width": width, **dataclasses.asdict(layer)}))
+            typer.echo(output.as_json(one, quantities, {**names, "width": width, **dataclasses.asdict(layer)}))
         else:
-            print_table(figures, layer.title(len(matrix), token, width), remark(one, width))
+            print_table(quantities, layer.title(len(matrix), token, width), remark(one, width))
 
 
 @app.command()
 def reproduce(
-    figures: Annotated[
+    names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FIGURE]...", help="fig1 … fig5, heads, head_dim, joint, theorem; all without a name."),
+        typer.Argument(metavar="[EXPERIMENT]...", help="Such as fig1, fig5, heads or theorem; all without a name."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A first look, with fewer samples, in half a minute.")] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where report, figures and data go.")] = REPRODUCTION,
@@ -158,7 +159,7 @@ def reproduce(
     from limitlaw.cli.reproduce import reproduce as run
 
     with _one_line_errors():
-        run(Request(figures or [], out, quick, seed, trials, samples, tokens, jobs, cluster))
+        run(Request(names or [], out, quick, seed, trials, samples, tokens, jobs, cluster))
 
 
 @contextlib.contextmanager
@@ -183,8 +184,8 @@ def _fail(message: str) -> NoReturn:
 
 
 @contextlib.contextmanager
-def _picture(path: Path | None) -> Iterator[Path | None]:
-    """A file beside `path` to draw into, which takes its place in the end; opened first, to fail before the work."""
+def _picture(path: Path | None) -> Iterator[BinaryIO | None]:
+    """A file to draw into, which takes the place of `path` in the end; opened first, to fail before the work."""
     if path is None:
         yield None
         return
@@ -192,20 +193,16 @@ def _picture(path: Path | None) -> Iterator[Path | None]:
         raise ValueError(f"--plot must end in {', '.join(SUFFIXES)}, got {path}")
     if path.is_dir():
         raise ValueError(f"--plot {path}: is a directory")
-    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        draft.touch(exist_ok=False)
-    except OSError as error:
-        raise ValueError(f"--plot {path}: cannot be written ({error.strerror})") from None
-    try:
-        yield draft
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(replacing(path))
+        except OSError as error:
+            raise ValueError(f"--plot {path}: cannot be written ({error.strerror})") from None
+        yield file
 
 
-def _draw(path: Path, layer: Layer, kernel: Any, token: int, width: int | None, law: Any) -> None:
-    """The law, the Gaussian of infinitely many heads, and that of 1/n scaling."""
+def _density_figure(layer: Layer, kernel: Any, token: int, width: int | None, law: Any) -> Any:
+    """The picture of the law, the Gaussian of infinitely many heads, and that of 1/n scaling."""
     from limitlaw.figures.law import density_figure
     from limitlaw.laws import Gaussian
 
@@ -216,4 +213,4 @@ def _draw(path: Path, layer: Layer, kernel: Any, token: int, width: int | None, 
         laws["Gaussian: infinitely many heads"] = Gaussian(0.0, float(wide.variance()))
     linear = dataclasses.replace(few, scaling="linear", head_dim=None).law(kernel, token, None)
     laws["Gaussian: scores scaled by 1/n"] = linear
-    density_figure(laws, layer.title(len(kernel), token, width)).savefig(path, dpi=150)
+    return density_figure(laws, layer.title(len(kernel), token, width))

@@ -1,7 +1,6 @@
 """The command `limitlaw reproduce`: experiments → tables → pictures → report."""
 
 import contextlib
-import dataclasses
 import multiprocessing
 import os
 import sys
@@ -10,27 +9,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from limitlaw.cli.progress import bars
 
-SETTINGS = {
-    "seed": "seed",
-    "trials": "trials of the paper's estimator",
-    "samples": "samples of a trial (figure 5: twice as many)",
-    "tokens": "tokens of figure 4",
-    "blocks": "blocks of an exact divergence, each of four independent parts",
-    "draws": "coupled draws in a block (fewer with many heads)",
-    "averages": "draws of the averages of Theorem 3.1",
-}
+if TYPE_CHECKING:
+    from limitlaw.paper.computed.baseline import Cost
+    from limitlaw.paper.reproduce import Outcome
+    from limitlaw.runs import Table
 
 
 class Request(NamedTuple):
     """What was asked for on the command line."""
 
-    figures: list[str]
+    names: list[str]
     out: Path
     quick: bool
     seed: int
@@ -45,7 +39,7 @@ class Request(NamedTuple):
         """The command line that asks for this, without where and how it runs."""
         options = {"seed": self.seed or None, "trials": self.trials, "samples": self.samples, "tokens": self.tokens}
         given = [f"--{name} {value}" for name, value in options.items() if value is not None]
-        return " ".join(["limitlaw reproduce", *self.figures, *["--quick"] * self.quick, *given])
+        return " ".join(["limitlaw reproduce", *self.names, *["--quick"] * self.quick, *given])
 
 
 def reproduce(request: Request) -> None:
@@ -55,16 +49,18 @@ def reproduce(request: Request) -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    from limitlaw.experiments import baseline, catalogue, executors
-    from limitlaw.experiments.reproduce import Listener, totals
-    from limitlaw.experiments.reproduce import reproduce as computed
-    from limitlaw.experiments.settings import Settings
+    from limitlaw.paper import catalogue
+    from limitlaw.paper.computed import baseline
+    from limitlaw.paper.computed.settings import Settings
+    from limitlaw.paper.reproduce import Listener, totals
+    from limitlaw.paper.reproduce import reproduce as computed
+    from limitlaw.runs import executors
 
-    experiments = catalogue.chosen(request.figures)
+    experiments = catalogue.chosen(request.names)
     settings = Settings.of(request.quick, request.seed, request.trials, request.samples, request.tokens)
-    names = {experiment.name for experiment in experiments}
+    cases = [case for experiment in experiments for case in experiment.dense(settings)]
     timing = time.perf_counter()
-    dense = baseline.cost(names, settings, 1e6 if request.quick else 1e8)
+    dense = baseline.cost(cases, 1e6 if request.quick else 1e8)
     timing = time.perf_counter() - timing
     executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
     workers = executors.workers_of(executor)
@@ -76,7 +72,7 @@ def reproduce(request: Request) -> None:
     ):
         outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, _warn))
     clock = Clock(start + timing, workers, dense, outcome.chunks, outcome.reused)
-    _present(request, dataclasses.asdict(settings), outcome, clock)
+    _present(request, settings.described(), outcome, clock)
 
 
 class Clock(NamedTuple):
@@ -84,7 +80,7 @@ class Clock(NamedTuple):
 
     start: float
     workers: int
-    dense: Any
+    dense: "Cost"
     chunks: int
     reused: int
 
@@ -101,18 +97,18 @@ class Clock(NamedTuple):
         return f"about {ratio:,.0f} times; {cost}, this run took {seconds:,.0f} s on {self.workers} cores"
 
 
-def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Clock) -> None:
-    from limitlaw.experiments.chunks import versions
-    from limitlaw.experiments.files import one_line_errors
-    from limitlaw.experiments.networks import ELIDED
-    from limitlaw.figures.report import report
+def _present(request: Request, settings: dict[str, int], outcome: "Outcome", clock: Clock) -> None:
+    from limitlaw.paper.computed.networks import ELIDED
+    from limitlaw.paper.report import report
+    from limitlaw.runs.chunks import versions
+    from limitlaw.runs.disk import one_line_errors
 
     with one_line_errors("write", request.out):
         facts = {
             "command": request.command,
             "seconds": time.perf_counter() - clock.start,
             "speedup": clock.speedup(),
-            "settings": {SETTINGS[name]: value for name, value in settings.items() if name in SETTINGS},
+            "settings": settings,
             "versions": versions(),
             "elided": ELIDED,
         }
@@ -120,7 +116,7 @@ def _present(request: Request, settings: dict[str, Any], outcome: Any, clock: Cl
     _summary(request, outcome.claims, facts)
 
 
-def _summary(request: Request, claims: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+def _summary(request: Request, claims: "Table", facts: Mapping[str, Any]) -> None:
     """Where the report is, which claims hold, and how long it took; code 1 if one does not hold."""
     broken = [i for i, holds in enumerate(claims["holds"]) if holds != "yes"]
     total = len(claims["holds"])
@@ -150,7 +146,7 @@ def _check(request: Request) -> None:
 @contextlib.contextmanager
 def _one_line() -> Iterator[None]:
     """What ends the work early, in one line."""
-    from limitlaw.experiments.runner import ChunkError
+    from limitlaw.runs.runner import ChunkError
 
     try:
         yield
@@ -163,18 +159,16 @@ def _one_line() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _drawing(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _drawing(folder: Path) -> Iterator[Callable[[dict[str, "Table"]], None]]:
     """Draw tables as they come, in a process beside the work; all is drawn in the end."""
-    from limitlaw.experiments.files import make_folder
+    from limitlaw.runs.disk import make_folder
 
     make_folder(folder)
-    shared: dict[str, Any] = {}  # what several figures show
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_parent) as process:
         futures = []
 
-        def submit(tables: dict[str, Any]) -> None:
-            shared.update({name: table for name, table in tables.items() if name == "kde_floor"})
-            futures.append(process.submit(_draw, {**shared, **tables}, folder))
+        def submit(tables: dict[str, "Table"]) -> None:
+            futures.append(process.submit(_draw, tables, folder))
 
         yield submit
         for future in futures:
@@ -193,9 +187,9 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _draw(tables: dict[str, Any], folder: Path) -> None:
-    from limitlaw.experiments.files import one_line_errors
-    from limitlaw.figures.paper import draw
+def _draw(tables: dict[str, "Table"], folder: Path) -> None:
+    from limitlaw.paper.report import draw
+    from limitlaw.runs.disk import one_line_errors
 
     with one_line_errors("write", folder):
         draw(tables, folder)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from limitlaw import nonlinearities
+from limitlaw import phi as nonlinearities
 from limitlaw.core.analysis import Analysis, is_average
 from limitlaw.core.axes import Axes, Axis, Layout, union
 from limitlaw.core.instructions import (

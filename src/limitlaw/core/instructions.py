@@ -13,7 +13,7 @@ import numpy as np
 
 from limitlaw.core.axes import Axes, Axis, Layout, present
 from limitlaw.core.space import Dim
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.phi import Nonlinearity
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import Map, MatMul, Ones, Rename, Take, Value
 from limitlaw.core.program import Output, Program
 from limitlaw.core.space import Dim
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.phi import Nonlinearity
 
 
 def last_step(output: Output) -> tuple[Nonlinearity | None, tuple[Output, ...]]:

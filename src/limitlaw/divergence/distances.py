@@ -7,16 +7,15 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.divergence.absolute import integral, maximum, of_maximum
-from limitlaw.divergence.blocks import Blocks, blocks
-from limitlaw.divergence.checking import check_density, check_numbers
-from limitlaw.divergence.edges import atoms, first_panels
-from limitlaw.divergence.images import arguments
+from limitlaw.divergence.comparable import check_density, check_numbers
+from limitlaw.divergence.edges import arguments, atoms, first_panels
+from limitlaw.divergence.in_blocks import InBlocks, in_blocks
 from limitlaw.divergence.noise import Noise, noise
 from limitlaw.divergence.result import Divergence
 from limitlaw.divergence.rules import compared
 from limitlaw.divergence.steps import Steps
 from limitlaw.divergence.tails import Tails
-from limitlaw.laws import Empirical, Law
+from limitlaw.laws import Law
 from limitlaw.numerics.panels import NARROW, POLE, Panels, Resolution, of_integral, resolve, unseen
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-12, 1e-7  # of the distance, for each panel
@@ -36,7 +35,7 @@ def total_variation(p: Law, q: Law) -> Divergence:
     if p is q:
         return Divergence(0.0, 0.0)
     p, q = arguments(p, q)
-    laws = blocks(p), blocks(q)
+    laws = in_blocks(p), in_blocks(q)
     rows = lambda x: np.concatenate([law.rows(lambda part: part.pdf(x)) for law in laws])  # noqa: E731
     panels, d, values = _difference(laws, rows, of_integral(_tolerance(laws), lambda _: ROUNDING), POLE)
     found = noise(laws, values, d, panels.weights, lambda law: law.error.pdf(panels.nodes))
@@ -79,8 +78,8 @@ def _distribution_functions(
     p: Law, q: Law, tails: Callable[[float], Resolution]
 ) -> tuple[Panels, Float[np.ndarray, " x"], Noise, Steps | None]:
     """F_p − F_q at the nodes of panels that resolve it, its noise, and a stepped form where samples are involved."""
-    laws = blocks(p), blocks(q)
-    stepped = isinstance(p, Empirical) or isinstance(q, Empirical)
+    laws = in_blocks(p), in_blocks(q)
+    stepped = p.discrete or q.discrete
     panels, d, values = _difference(laws, Tails.of(laws).rows, tails(math.inf if stepped else _tolerance(laws)), NARROW)
     if p is q:
         return panels, 0 * d, Noise(0.0, 0.0), None
@@ -88,12 +87,12 @@ def _distribution_functions(
     return panels, d, found, Steps.of(p, q) if stepped else None
 
 
-def _tolerance(laws: tuple[Blocks, Blocks]) -> float:
+def _tolerance(laws: tuple[InBlocks, InBlocks]) -> float:
     return TOLERANCE_SAMPLED if "sampled" in (laws[0].whole.kind, laws[1].whole.kind) else TOLERANCE
 
 
 def _difference(
-    laws: tuple[Blocks, Blocks],
+    laws: tuple[InBlocks, InBlocks],
     rows: Callable[[Float[np.ndarray, " x"]], Float[np.ndarray, "b x"]],
     tails: Resolution,
     closest: float,
@@ -109,8 +108,8 @@ def _difference(
 
 
 def _whole(
-    laws: tuple[Blocks, Blocks], values: Float[np.ndarray, "b x"]
+    laws: tuple[InBlocks, InBlocks], values: Float[np.ndarray, "b x"]
 ) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, " x"]]:
-    """A figure of p and of q from those of their blocks."""
+    """A quantity of p and of q from those of their blocks."""
     count = len(laws[0].parts)
     return laws[0].weights @ values[:count], laws[1].weights @ values[count:]

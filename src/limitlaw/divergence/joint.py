@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import as_key
-from limitlaw.divergence.blocks import blocks
+from limitlaw.divergence.in_blocks import in_blocks
 from limitlaw.divergence.integrand import relative
-from limitlaw.divergence.pair import Pair, estimate
 from limitlaw.divergence.result import Divergence
+from limitlaw.divergence.two_laws import TwoLaws, estimate
 from limitlaw.laws import Law
 
 
@@ -26,7 +26,7 @@ def joint_kl(p: Law, q: Law, samples: int, key: Any) -> Divergence:
     half = max(2, -(-samples // 2))
     keys = jax.random.split(as_key(key))
     x = np.concatenate([np.asarray(law.sample(k, half)) for law, k in zip((p, q), keys, strict=True)])
-    pair = Pair(blocks(p), blocks(q))
+    pair = TwoLaws(in_blocks(p), in_blocks(q))
     rows = pair.rows(x)
     lp, lq = pair.logs(rows)
     log_m = np.logaddexp(lp, lq) - math.log(2)

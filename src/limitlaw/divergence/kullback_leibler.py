@@ -7,14 +7,13 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import positive_int
-from limitlaw.divergence.blocks import blocks
-from limitlaw.divergence.checking import check_density, check_laws
-from limitlaw.divergence.edges import first_panels
-from limitlaw.divergence.images import arguments
+from limitlaw.divergence.comparable import check_density, check_laws
+from limitlaw.divergence.edges import arguments, first_panels
+from limitlaw.divergence.in_blocks import in_blocks
 from limitlaw.divergence.joint import joint_kl
-from limitlaw.divergence.pair import Pair, estimate
 from limitlaw.divergence.result import Divergence
 from limitlaw.divergence.rules import compared
+from limitlaw.divergence.two_laws import TwoLaws, estimate
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import POLE, Panels, of_integral, resolve, unseen
 
@@ -31,7 +30,7 @@ def kl(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
     divergences keep their digits. Joint laws: from `samples` points with `key`, half from p and half from q.
 
     The noise of a sampled law enters squared, D(p̂‖q) ≈ D + ½∫ (p̂ − p)²/q, so that the plain value is too large. Blocks
-    of components of the law, taken as independent of the other law's, give this bias, which is subtracted, and the
+    of draws of the law, taken as independent of the other law's, give this bias, which is subtracted, and the
     standard error (see `jackknife`). The value can therefore be negative where the divergence is below the noise.
     """
     check_laws(p, q)
@@ -43,10 +42,10 @@ def kl(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
     p, q = arguments(p, q)
     if p.shape:
         return joint_kl(p, q, count, key)
-    return _kl_of_numbers(Pair(blocks(p), blocks(q)))
+    return _kl_of_numbers(TwoLaws(in_blocks(p), in_blocks(q)))
 
 
-def _kl_of_numbers(pair: Pair) -> Divergence:
+def _kl_of_numbers(pair: TwoLaws) -> Divergence:
     tolerance = TOLERANCE_SAMPLED if pair.sampled else TOLERANCE
     panels, rows = resolve(
         pair.rows,
@@ -63,7 +62,7 @@ def _kl_of_numbers(pair: Pair) -> Divergence:
     return Divergence(value, math.hypot(quadrature, math.sqrt(variance)))
 
 
-def _unseen(pair: Pair, panels: Panels, rows: Float[np.ndarray, "b x"]) -> float:
+def _unseen(pair: TwoLaws, panels: Panels, rows: Float[np.ndarray, "b x"]) -> float:
     """What mass that the nodes do not see could add: that of q as it is, that of p by the largest |log p − log q|."""
     lp, lq = pair.logs(rows)
     p, q = np.exp(lp), np.exp(lq)

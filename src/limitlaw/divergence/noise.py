@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import erf
 
-from limitlaw.divergence.blocks import Blocks
+from limitlaw.divergence.in_blocks import InBlocks
 from limitlaw.laws import Law
 
 
@@ -21,7 +21,7 @@ class Noise:
 
 
 def noise(
-    laws: tuple[Blocks, Blocks],
+    laws: tuple[InBlocks, InBlocks],
     rows: Float[np.ndarray, "b x"],
     d: Float[np.ndarray, " x"],
     weights: Float[np.ndarray, " x"],

@@ -15,9 +15,9 @@ def compared(divergence: Callable[..., Divergence]) -> Callable[..., Divergence]
     @functools.wraps(divergence)
     def with_rules(p: Law, q: Law, *options: Any, **named: Any) -> Divergence:
         d = divergence(p, q, *options, **named)
-        if p is q or p.shape or (p._other is None and q._other is None) or not math.isfinite(d.value):
+        if p is q or p.shape or (p.other is None and q.other is None) or not math.isfinite(d.value):
             return d
-        others = [law if law._other is None else law._other() for law in (p, q)]
+        others = [law.other or law for law in (p, q)]
         return Divergence(d.value, math.hypot(d.error, d.value - divergence(*others, *options, **named).value))
 
     return with_rules

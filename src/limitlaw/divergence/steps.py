@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.polynomial import legendre
 
-from limitlaw.divergence.blocks import Blocks
 from limitlaw.divergence.edges import atoms, first_panels
+from limitlaw.divergence.in_blocks import one_block
 from limitlaw.divergence.tails import Tails
-from limitlaw.laws import Empirical, Law
+from limitlaw.laws import Law
 from limitlaw.numerics.panels import Panels, of_integral, resolve
 
 FINE = 256  # cells of a panel of the smooth law
@@ -33,12 +33,11 @@ class Steps:
     @classmethod
     def of(cls, p: Law, q: Law) -> "Steps":
         """From two laws, samples one of them at least."""
-        if isinstance(p, Empirical) and isinstance(q, Empirical):
-            points = np.unique(np.concatenate([p._sorted[0], q._sorted[0]]))
+        if p.discrete and q.discrete:
+            points = np.unique(np.concatenate([law.atoms().points for law in (p, q)]))
             d = np.asarray(p.cdf(points[:-1])) - np.asarray(q.cdf(points[:-1]))
             return cls(points, d, d, d)
-        stepped, smooth = (p, q) if isinstance(p, Empirical) else (q, p)
-        assert isinstance(stepped, Empirical)
+        stepped, smooth = (p, q) if p.discrete else (q, p)
         function = Smooth.of(smooth)
         return dataclasses.replace(_cells(stepped, function, FINE), coarse=_cells(stepped, function, FINE // 2))
 
@@ -66,8 +65,7 @@ class Smooth:
     @classmethod
     def of(cls, law: Law) -> "Smooth":
         """The panels resolve the tails themselves; each lies on one side of the middle."""
-        whole = Blocks(law, (law,), np.ones(1))
-        tails = Tails.of((whole,))
+        tails = Tails.of((one_block(law),))
         panels = first_panels(law, law, (tails.middle,))
         panels, rows = resolve(
             tails.rows, lambda rows: rows[0], panels, of_integral(TOLERANCE, jumps=np.append(atoms(law), tails.middle))
@@ -83,10 +81,10 @@ class Smooth:
         return np.where(inside < self.panels.lo[0], 0.0, np.where(inside > self.panels.hi[-1], 1.0, F))
 
 
-def _cells(stepped: Empirical, smooth: Smooth, fine: int) -> Steps:
+def _cells(stepped: Law, smooth: Smooth, fine: int) -> Steps:
     lo, hi = smooth.panels.lo[:, None], smooth.panels.hi[:, None]
     grid = (lo + (hi - lo) * np.arange(fine) / fine).reshape(-1)
-    points = np.unique(np.concatenate([stepped._sorted[0], grid, smooth.panels.hi[-1:]]))
+    points = np.unique(np.concatenate([stepped.atoms().points, grid, smooth.panels.hi[-1:]]))
     a, b = points[:-1], points[1:]
     level, middle = np.asarray(stepped.cdf(a)), (a + b) / 2
     return Steps(points, *(level - smooth.at(x, middle) for x in (a, middle, b)))

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.divergence.blocks import Blocks, thinned
+from limitlaw.divergence.in_blocks import InBlocks
 from limitlaw.laws import Law
 
 
@@ -13,13 +13,13 @@ from limitlaw.laws import Law
 class Tails:
     """F(x) for x ≤ middle, F(x) − 1 = −P(Y > x) beyond: differences of two laws are those of F, without cancelling."""
 
-    laws: tuple[Blocks, ...]
+    laws: tuple[InBlocks, ...]
     middle: float
 
     @classmethod
-    def of(cls, laws: tuple[Blocks, ...]) -> "Tails":
+    def of(cls, laws: tuple[InBlocks, ...]) -> "Tails":
         """With the middle between the medians."""
-        return cls(laws, float(np.mean([float(thinned(law.whole).ppf(0.5)) for law in laws])))
+        return cls(laws, float(np.mean([float(law.whole.thinned().ppf(0.5)) for law in laws])))
 
     def rows(self, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, "b x"]:
         """The tails of all blocks of all laws."""

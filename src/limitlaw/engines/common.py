@@ -18,7 +18,7 @@ from limitlaw.language.graph import ancestors, matrices_of
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.values import Indexable, Wide
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.phi import Nonlinearity
 
 MOST_GIB = 16.0  # that the draws of a result may take, on a large machine
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from limitlaw import nonlinearities
+from limitlaw import phi as nonlinearities
 from limitlaw.core.space import Dim
 from limitlaw.engines.common import reused
 from limitlaw.language import ops, shapes

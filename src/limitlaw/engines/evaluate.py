@@ -257,7 +257,7 @@ def is_random(static: Static) -> bool:
 def _is_rough(static: Static) -> bool:
     """Are there nonlinearities that act on several vectors, or on vectors that are not Gaussian?"""
     facts = static.facts
-    return any(isinstance(v.op, ops.Map) and facts.argument(v) is None for v in facts.gaussian)
+    return any(isinstance(v.op, ops.Map) and not facts.integrable(v) for v in facts.gaussian)
 
 
 def seed_of(key: Any) -> int:

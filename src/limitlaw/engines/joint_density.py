@@ -9,8 +9,8 @@ from limitlaw.engines.evaluate import Limit, prepared, seed_of
 from limitlaw.engines.head_laws import covariance_figure
 from limitlaw.engines.softmax_scores import softmax_scores
 from limitlaw.language.head_axis import HeadAxis
-from limitlaw.laws.importance import JointDensity
 from limitlaw.numerics.chi_quantiles import chi_quantile
+from limitlaw.numerics.importance import JointDensity
 from limitlaw.numerics.quasi import MOST_DIMENSIONS
 from limitlaw.numerics.tall import times
 

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw import nonlinearities
+from limitlaw import phi as nonlinearities
 from limitlaw.arguments import is_traced, positive_int, require_float64
 from limitlaw.core.check import check
 from limitlaw.engines import common, coordinate, head_laws, wide_scores
 from limitlaw.engines.demand import demanded
 from limitlaw.engines.effort import default_draws
-from limitlaw.engines.evaluate import Conditions, Figure, Limit, prepared
+from limitlaw.engines.evaluate import NODES, REPLICATES, Conditions, Figure, Limit, prepared
 from limitlaw.engines.infinite import InfiniteDraw
 from limitlaw.engines.joint_density import joint_density
 from limitlaw.engines.observed import observed
@@ -27,11 +27,11 @@ from limitlaw.language.shapes import finite_shape, is_infinite
 from limitlaw.language.values import Scalars, Wide, coordinatewise
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Law, Pushforward, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS
-from limitlaw.laws.importance import JointDensity
 from limitlaw.laws.kernel_matrix import KernelMatrix
 from limitlaw.laws.psi import average_of
 from limitlaw.laws.tracing import NEEDS_NUMBERS
-from limitlaw.nonlinearities import Nonlinearity, looked_at
+from limitlaw.numerics.importance import JointDensity
+from limitlaw.phi import Nonlinearity, looked_at
 from limitlaw.progress import watching
 
 JOINT_NUMBERS, JOINT_DRAWS = 2**24, 2**19  # normals and draws at most for the joint law of tokens
@@ -91,7 +91,8 @@ def kernel(y: Wide, samples: int | None = None, key: Any = None) -> Any:
 
     def error() -> Any:
         if conditions.kind == "sampled":
-            return jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1)
+            unseen = jnp.max(jnp.abs(K)) / (REPLICATES * NODES)  # what is rarer than one node in all is in none
+            return jnp.hypot(jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1), unseen)
         return jax.lax.stop_gradient(jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K))
 
     return KernelMatrix(K, error, conditions.kind, check(y).beyond)
@@ -164,10 +165,12 @@ def _law_of_heads(y: Wide, samples: int | None, key: Any, beyond: tuple[str, ...
     if not y.shape:
         return head_laws.law_of_one_number(y, samples, key, beyond)
     axis = head_laws.axis_of_heads(y)
-    if axis is None or axis.heads == math.inf or axis.kernel_is_random or not axis.is_random:
+    if axis is None or axis.kernel_is_random or not axis.is_random:
         return None
 
     def joint() -> Law:
+        if axis.heads == math.inf:
+            return _law_of_draws((y,), _law_figure, samples, key, None, shape, beyond)
         if axis.heads > head_laws.MANY:
             return head_laws.pooled(y, axis, samples, key, beyond)
         most = JOINT_NUMBERS // (int(axis.heads) * math.prod(shape) ** 2)

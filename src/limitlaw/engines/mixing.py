@@ -34,7 +34,7 @@ from limitlaw.numerics.quasi import Points
 MOST_DIMENSIONS = 3  # for a quadrature
 REACHES = 8.8, 13.2  # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
 EDGE = 7.6  # beyond the first reach lies 5e-5 of what lies beyond this
-TRACED_REACH = 6.6  # 4e-11 lies beyond
+FIXED_REACHES = (8.8, 13.2, 8.8, 6.6)  # inside `jit`, for 0, 1, 2, 3 dimensions: 4e-11 lies beyond 6.6
 ORDERS = (1, 16, 12, 7)  # Gauss nodes of a panel for 0, 1, 2, 3 dimensions
 TRACED_ORDERS, FIXED_ORDERS = (1, 12, 8, 5), (1, 12, 8, 6)  # with derivatives, and inside `jit`
 OFFSETS = 0.5 / math.sqrt(2), 0.85  # of the lattice, so that no node is a special point, where v may be 0
@@ -197,7 +197,9 @@ def _fixed(
     if scores is None or row is None:
         return smooth
     order = math.ceil((samples / (d + 1)) ** (1 / d) / TRACED_PANELS)
-    steep = _sorted(program, row, tuple(max(order, default) for default in FIXED_ORDERS), (TRACED_REACH,))
+    orders = tuple(max(order, default) for default in FIXED_ORDERS)
+    reach = FIXED_REACHES[d] if order <= FIXED_ORDERS[d] else max(FIXED_REACHES[d], REACHES[0])
+    steep = _sorted(program, row, orders, (reach,))
     return steep if smooth is None or d < MOST_DIMENSIONS else _Either(scores.steepness <= STEEP, smooth, steep)
 
 

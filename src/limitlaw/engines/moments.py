@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw import nonlinearities
+from limitlaw import phi as nonlinearities
 from limitlaw.engines import linear
 from limitlaw.engines.blocks import Block, outer, stacked, total
 from limitlaw.engines.families import block_of, family
@@ -24,7 +24,7 @@ from limitlaw.language.dependence import LINEAR
 from limitlaw.language.ops import Value
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.values import Wide
-from limitlaw.nonlinearities import Nonlinearity, moments
+from limitlaw.phi import Nonlinearity, moments
 
 
 @runtime_checkable
@@ -226,7 +226,7 @@ class Moments:
 
     def _map_with_map(self, v: Value, w: Value) -> Block | None:
         """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
-        if self.facts.argument(v) is None or self.facts.argument(w) is None:
+        if not (self.facts.integrable(v) and self.facts.integrable(w)):
             return self._factored(v, w)
         block = self._product(v, w)
         if block is None:
@@ -245,7 +245,7 @@ class Moments:
 
     def _integrated(self, v: Any, w: Any) -> Block | None:
         u, t = self.facts.argument(v), self.facts.argument(w)
-        if u is None or t is None:
+        if u is None or t is None or not (self.facts.integrable(v) and self.facts.integrable(w)):
             return None
         block = self._spread(self.covariance(u, t), finite_shape(v.shape), finite_shape(w.shape))
         if block is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from limitlaw.language import ops
 from limitlaw.language.dependence import LINEAR
+from limitlaw.language.facts import stays_random
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.values import Wide
 
@@ -18,7 +19,8 @@ class Facts:
     `roots`: the matrices and initial vectors a vector is made from; with none in common two are independent.
     `gaussian`: is it a linear combination of Gaussian vectors and of **1**? `undrawn`: scores of infinitely many heads
     that only weigh vectors of which a normalised sum is taken: their second moments are all that matters. `coarse`: use
-    quasi-Monte Carlo, not quadrature, for functions of which nothing is known; there will be many draws.
+    quasi-Monte Carlo, not quadrature, for products of functions of which nothing is known, where they depend on what is
+    drawn; there will be many draws.
     """
 
     def __init__(self, values: Sequence[Value], undrawn: frozenset[Value] = frozenset(), coarse: bool = False):
@@ -26,9 +28,12 @@ class Facts:
         self.position = {v: i for i, v in enumerate(values)}
         self.roots: dict[Value, Roots] = {}
         self.gaussian: dict[Value, bool] = {}
+        self.random: set[Value] = set()
         for v in values:
             if isinstance(v, Wide) and v.dim.wide:
                 self._add(v)
+            if stays_random(v) or not self.random.isdisjoint(v.op.inputs):
+                self.random.add(v)
 
     def _add(self, v: Value) -> None:
         op: Any = v.op
@@ -59,12 +64,15 @@ class Facts:
 
     def argument(self, v: Value) -> Value | None:
         """The u of φ(u), where φ acts on one Gaussian vector, and perhaps on numbers."""
+        vectors = list(dict.fromkeys(_vectors(v)))
+        return vectors[0] if len(vectors) == 1 and self.gaussian[vectors[0]] else None
+
+    def integrable(self, v: Value) -> bool:
+        """Are products with φ(u) to be integrated, not averaged over nodes?"""
         op = v.op
         assert isinstance(op, ops.Map)
-        vectors = list(dict.fromkeys(_vectors(v)))
-        if self.coarse and (op.phi.mean is None or len(op.args) > 1):
-            return None
-        return vectors[0] if len(vectors) == 1 and self.gaussian[vectors[0]] else None
+        unknown = op.phi.mean is None or len(op.args) > 1
+        return self.argument(v) is not None and not (self.coarse and unknown and v in self.random)
 
     def gaussian_parts(self, v: Value) -> list[Value]:
         """The largest Gaussian vectors from which v is made."""

@@ -5,24 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from limitlaw.figures.captions import CAPTIONS, Caption
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Panel, Picture
 from limitlaw.figures.swatches import legend
-from limitlaw.figures.tables import Table, records
 
-TITLE = "The infinite-width limit of an attention layer, reproduced"
 # The browser itself refuses whatever would have to be fetched.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:"
 )
-_PAPER = (
-    "M. Sakai, R. Karakida and M. Imaizumi (2025), <cite>Infinite-Width Limit of a Single Attention Layer: "
-    "Analysis via Tensor Programs</cite>"
-)
 _COLUMNS = {"claim": "Claim", "figure": "Where", "expected": "Theory or paper", "measured": "Measured now"}
 
 
-def document(body: str, style: str, scripts: str) -> str:
+def document(title: str, body: str, style: str, scripts: str) -> str:
     """The whole page."""
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -30,7 +24,7 @@ def document(body: str, style: str, scripts: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{TITLE}</title>
+<title>{title}</title>
 <style>
 {style}</style>
 </head>
@@ -42,12 +36,12 @@ def document(body: str, style: str, scripts: str) -> str:
 """
 
 
-def head(facts: Mapping[str, Any], figures: Sequence[str]) -> str:
-    """The title and one paragraph: what, by which command, how long, how much faster."""
+def head(title: str, paper: str, facts: Mapping[str, Any], figures: Sequence[str]) -> str:
+    """The title and one paragraph: what, by which command, how long, how much faster. `paper` is cited as it is."""
     numbers = ", ".join(figure.removeprefix("Figure ") for figure in figures)
     noun = "Figure" if len(figures) == 1 else "Figures"
     what = f"{noun} {numbers} of" if figures else "Results beyond"
-    lead = f"{what} {_PAPER}, computed again"
+    lead = f"{what} {paper}, computed again"
     if "command" in facts:
         lead += f" by <code>{escape(str(facts['command']))}</code>"
     if "seconds" in facts:
@@ -55,7 +49,7 @@ def head(facts: Mapping[str, Any], figures: Sequence[str]) -> str:
     if facts.get("speedup"):
         lead += f". Speed-up over drawing every weight matrix: {escape(str(facts['speedup']).rstrip('.'))}"
     more = "".join(f"<p>{escape(str(text))}</p>\n" for text in facts.get("paragraphs", ()))
-    return f"<header>\n<h1>{TITLE}</h1>\n<p>{lead}.</p>\n{more}</header>\n"
+    return f"<header>\n<h1>{title}</h1>\n<p>{lead}.</p>\n{more}</header>\n"
 
 
 def duration(seconds: float) -> str:
@@ -66,9 +60,8 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
-def claims(table: Table, figures: Sequence[str]) -> str:
-    """The table of claims, each with a word, a colour and a sign for whether it holds."""
-    rows = list(records(table))
+def claims(rows: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str:
+    """The table of claims, each with a word, a colour and a sign for whether it holds, and links to these figures."""
     good = sum(_holds(row) for row in rows)
     header = "".join(f'<th scope="col">{name}</th>' for name in (*_COLUMNS.values(), "Holds?"))
     body = "".join(_claim(row, figures) for row in rows)
@@ -81,7 +74,7 @@ def _holds(row: Mapping[str, Any]) -> bool:
     return str(row["holds"]).strip().lower() in ("yes", "true", "1")
 
 
-def _claim(row: Mapping[str, Any], figures: Sequence[str]) -> str:
+def _claim(row: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     """One row; the cells name their columns for narrow windows."""
     cells = {name: _unbroken(escape(str(row[name]))) for name in _COLUMNS}
     cells["figure"] = _place(str(row["figure"]), figures)
@@ -99,12 +92,12 @@ def _unbroken(text: str) -> str:
     return re.sub(r"(?<=[\d)])e-(?=\d)", "e\u2011", text)
 
 
-def _place(text: str, figures: Sequence[str]) -> str:
+def _place(text: str, figures: Sequence[Figure]) -> str:
     """A link where the text is the key or the name of a figure of this page."""
-    for key in figures:
-        name = CAPTIONS[key].name or CAPTIONS[key].title
-        if text in (key, name, name.removeprefix("Figure ")):
-            return f'<a href="#{key}">{name}</a>'
+    for figure in figures:
+        name = figure.name or figure.title
+        if text in (figure.key, name, name.removeprefix("Figure ")):
+            return f'<a href="#{figure.key}">{name}</a>'
     return escape(text)
 
 
@@ -115,21 +108,21 @@ def section(key: str, title: str, content: str) -> str:
     )
 
 
-def panel_id(name: str, index: int) -> str:
+def panel_id(key: str, index: int) -> str:
     """Of the element that a panel is drawn in."""
-    return f"{name}-{index + 1}"
+    return f"{key}-{index + 1}"
 
 
-def figure(name: str, caption: Caption, picture: Picture, files: Mapping[str, str]) -> str:
+def figure(shown: Figure, picture: Picture, files: Mapping[str, str]) -> str:
     """Places for the panels, the caption and links to the files."""
-    title = f"{caption.name}: {caption.title}" if caption.name else caption.title
+    title = f"{shown.name}: {shown.title}" if shown.name else shown.title
     panels = [panel for row in picture.rows for panel in row]
     kind = "single" if len(panels) == 1 else "three" if len(picture.rows[0]) == 3 else "pairs"
-    places = "".join(_plot(panel_id(name, i), title, panel) for i, panel in enumerate(panels))
+    places = "".join(_plot(panel_id(shown.key, i), title, panel) for i, panel in enumerate(panels))
     links = f'<p class="files">{_links(files)}</p>\n' if files else ""
     return (
-        f'<figure id="{name}">\n<h3>{title}</h3>\n<div class="panels {kind}">\n{places}</div>\n{legend(picture)}'
-        f"<figcaption>{caption.text}</figcaption>\n{links}</figure>\n"
+        f'<figure id="{shown.key}">\n<h3>{title}</h3>\n<div class="panels {kind}">\n{places}</div>\n{legend(picture)}'
+        f"<figcaption>{shown.text}</figcaption>\n{links}</figure>\n"
     )
 
 

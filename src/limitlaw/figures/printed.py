@@ -1,15 +1,14 @@
 """Pictures by matplotlib, for print: PDF and PNG with the same bytes each time."""
 
 import threading
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from limitlaw.figures.files import write_whole
 from limitlaw.figures.picture import Axis, Curve, Field, Panel, Picture, Style
 from limitlaw.figures.style import MARKERS, mathtext
+from limitlaw.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +35,7 @@ def write(picture: Picture, folder: Path, name: str) -> list[Path]:
     with _LOCK, matplotlib.rc_context(_SETTINGS):
         figure = draw(picture)
         _lay_out(figure)
-        return [write_whole(folder / f"{name}.{kind}", partial(_save, figure, kind)) for kind in ("pdf", "png")]
+        return [_save(figure, folder / f"{name}.{kind}", kind) for kind in ("pdf", "png")]
 
 
 def _lay_out(figure: "Figure") -> None:
@@ -45,8 +44,10 @@ def _lay_out(figure: "Figure") -> None:
     figure.set_layout_engine("none")
 
 
-def _save(figure: "Figure", kind: str, file: BinaryIO) -> None:
-    figure.savefig(file, format=kind, dpi=DPI, metadata=_METADATA[kind])
+def _save(figure: "Figure", path: Path, kind: str) -> Path:
+    with replacing(path) as file:
+        figure.savefig(file, format=kind, dpi=DPI, metadata=_METADATA[kind])
+    return path
 
 
 def draw(picture: Picture) -> "Figure":

@@ -1,35 +1,50 @@
-"""One report.html with the claims and the interactive figures, which needs nothing but itself."""
+"""One HTML page with claims and interactive figures, which needs nothing but itself."""
 
 import json
-from collections.abc import Mapping
-from importlib.resources import files
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from limitlaw import files
 from limitlaw.figures import interactive, page
-from limitlaw.figures.captions import CAPTIONS
-from limitlaw.figures.catalogue import FIGURES, pictures
-from limitlaw.figures.files import write_whole
+from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Picture
-from limitlaw.figures.tables import Table, checked
 
 _KINDS = ("pdf", "png", "csv")
 
 
-def report(tables: Mapping[str, Table], claims: Table, facts: Mapping[str, Any], path: Path) -> None:
-    """Write the report; it links to the pictures and tables that already lie beside it or one folder below."""
-    found = pictures(checked(tables))
-    beside = _files(path.parent)
-    body = [
-        page.head(facts, [CAPTIONS[name].name for name in found if CAPTIONS[name].name]),
-        page.claims(claims, list(found)),
-        _section("figures", "The figures of the paper", found, beside, paper=True),
-        _section("beyond", "Beyond the paper", found, beside, paper=False),
-        page.computed(facts),
-        page.downloads(beside),
-    ]
-    text = page.document("".join(body), _asset("report.css"), _scripts(found))
-    write_whole(path, lambda file: file.write(text.encode()))
+@dataclass(frozen=True)
+class Report:
+    """What a page says about a paper, which it cites in HTML: claims, figures, and facts about their making."""
+
+    title: str
+    paper: str
+    drawn: Sequence[tuple[Figure, Picture]]
+    claims: Sequence[Mapping[str, Any]]
+    facts: Mapping[str, Any]
+
+    def write(self, path: Path) -> None:
+        """Write the page; it links to the pictures and tables that already lie beside it or one folder below."""
+        beside = _files(path.parent)
+        figures = [figure for figure, _ in self.drawn]
+        body = [
+            page.head(self.title, self.paper, self.facts, [figure.name for figure in figures if figure.name]),
+            page.claims(self.claims, figures),
+            self._section("figures", "The figures of the paper", beside, paper=True),
+            self._section("beyond", "Beyond the paper", beside, paper=False),
+            page.computed(self.facts),
+            page.downloads(beside),
+        ]
+        text = page.document(self.title, "".join(body), _asset("report.css"), _scripts(self.drawn))
+        files.write(path, text.encode())
+
+    def _section(self, key: str, title: str, beside: dict[str, str], paper: bool) -> str:
+        """The figures of the paper or those beyond it; nothing if there are none."""
+        chosen = [(figure, picture) for figure, picture in self.drawn if bool(figure.name) == paper]
+        parts = [page.figure(figure, picture, _own(figure, beside)) for figure, picture in chosen]
+        return page.section(key, title, "".join(parts)) if parts else ""
 
 
 def _files(folder: Path) -> dict[str, str]:
@@ -39,27 +54,19 @@ def _files(folder: Path) -> dict[str, str]:
     return {place.name: place.relative_to(folder).as_posix() for place in reversed(kept)}
 
 
-def _section(key: str, title: str, found: dict[str, Picture], beside: dict[str, str], paper: bool) -> str:
-    """The figures of the paper or those beyond it; nothing if there are none."""
-    names = [name for name in found if bool(CAPTIONS[name].name) == paper]
-    figures = (page.figure(name, CAPTIONS[name], found[name], _own(name, beside)) for name in names)
-    return page.section(key, title, "".join(figures)) if names else ""
-
-
-def _own(name: str, beside: dict[str, str]) -> dict[str, str]:
+def _own(figure: Figure, beside: dict[str, str]) -> dict[str, str]:
     """The files of one figure."""
-    entry = FIGURES[name]
-    wanted = [f"{name}.pdf", f"{name}.png", *(f"{table}.csv" for table in (*entry.tables, *entry.optional))]
+    wanted = [f"{figure.key}.pdf", f"{figure.key}.png", *(f"{table}.csv" for table in figure.columns)]
     return {file: beside[file] for file in wanted if file in beside}
 
 
-def _scripts(found: dict[str, Picture]) -> str:
+def _scripts(drawn: Iterable[tuple[Figure, Picture]]) -> str:
     """plotly.js, the data of every panel, and the lines that bring them together."""
     from plotly.offline import get_plotlyjs
 
     panels = {
-        page.panel_id(name, i): interactive.plot(panel)
-        for name, picture in found.items()
+        page.panel_id(figure.key, i): interactive.plot(panel)
+        for figure, picture in drawn
         for i, panel in enumerate(panel for row in picture.rows for panel in row)
     }
     data = json.dumps(panels, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -71,4 +78,4 @@ def _scripts(found: dict[str, Picture]) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("limitlaw.figures") / "assets" / name).read_text(encoding="utf-8")
+    return (resources.files("limitlaw.figures") / "assets" / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Logarithmic axes with plain tick labels, guides of a given slope, and data that may not be positive."""
+"""Logarithmic axes with plain tick labels, guides of a given slope, error bars, and data that may not be positive."""
 
 import itertools
 import math
@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from limitlaw.figures import style
-from limitlaw.figures.picture import Axis, Curve
+from limitlaw.figures.picture import Axis, Curve, Style
 
 _MOST_TICKS = 8
 
@@ -60,3 +60,15 @@ def guide(x: np.ndarray, y: np.ndarray, slope: int, shift: float = 0.25) -> Curv
     x, y = np.asarray(x, dtype=float)[good], y[good]
     ends = np.array([math.sqrt(x[0] * x[-1]), x[-1]])
     return Curve(ends, shift * y[-1] * (ends / x[-1]) ** slope, style.GUIDE, f"slope −{-slope}")
+
+
+def measured(x: np.ndarray, y: np.ndarray, error: np.ndarray, bottom: float, look: Style, label: str) -> list[Curve]:
+    """A curve with error bars on a log axis: bars that reach zero end at `bottom`, values that do are upper bounds."""
+    value, error = np.asarray(y, dtype=float), np.nan_to_num(np.asarray(error, dtype=float))
+    good = positive(value)
+    low = np.where(good - error > bottom, good - error, np.minimum(bottom, good))
+    curves = [Curve(x, good, look, label, low, good + error)]
+    bound = positive(np.where(value > 0, np.nan, value + 2 * error))
+    if np.isfinite(bound).any():
+        curves.append(Curve(x, bound, style.BOUND, "upper bound (value + 2 errors)"))
+    return curves

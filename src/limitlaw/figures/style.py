@@ -18,80 +18,10 @@ MARKERS = {
     "triangle": ("^", "triangle-up"),
     "down": ("v", "triangle-down"),
 }
-# Groups (widths, numbers of heads, head dimensions) in order; tints are for wide lines that lie below others.
-_GROUPS = (
-    (ORANGE, "#F6D999", DOTTED, "circle"),
-    (VERMILLION, "#F0BE98", DASH_DOT, "square"),
-    (GREEN, "#98D6C5", DASHED, "triangle"),
-    (BLUE, "#98C6E1", SOLID, "diamond"),
-    (PURPLE, "#EBCADC", (9.0, 3.0), "down"),
-    (SKY, "#BBE1F6", (3.0, 1.0), "circle"),
-)
-_PLACES = {1: (3,), 2: (1, 3), 3: (1, 2, 3)}  # few groups take the darker styles
-_KL_STYLES = {
-    ("exact", "limit"): Style(BLUE, 1.5, SOLID, "circle"),
-    ("kde", "limit"): Style(VERMILLION, 1.2, DASHED, "square", filled=False),
-    ("exact", "fixed_d"): Style(GREEN, 1.5, DASH_DOT, "triangle"),
-    ("kde", "fixed_d"): Style(PURPLE, 1.2, DOTTED, "diamond", filled=False),
-}
 GUIDE = Style(GREY, 1.1, (3.0, 3.0))
 REFERENCE = Style(BLACK, 1.2, DOTTED)
-POINT_MASS = Style(LIGHT_GREY, 3.6)
-POINT_MASS_HEAD = Style(LIGHT_GREY, 0.0, SOLID, "triangle", size=9.0)
-FLOOR = Style(GREY, 1.1, DOTTED)
 POINTS = Style(BLUE, 1.5, SOLID, "circle")
 BOUND = Style(GREY, 0.0, SOLID, "down", filled=False)
-
-DENSITY = "density"
-FIXED_HEADS, WIDE_HEADS = "heads of dimension <i>d</i>", "<i>n</i> × <i>n</i> heads"
-KL = "<i>D</i><sub>KL</sub>"
-FINITE_KL = f"{KL}(finite ‖ limit)"
-_KINDS = {"exact": "exact", "kde": "KDE", "limit": "limit <i>n</i> → ∞", "gaussian": "Gaussian, <i>H</i> → ∞"}
-_KINDS |= {"limit_fixed_d": "limit, fixed <i>d</i>", "limit_wide": "limit, <i>n</i> × <i>n</i> heads"}
-_SYMBOLS = {"width": "<i>n</i>", "heads": "<i>H</i>", "head_dim": "<i>d</i>"}
-_ESTIMATORS = {"exact": "exact", "kde": "KDE (paper)"}
-_AGAINST = {"limit": "from <i>n</i> × <i>n</i> limit", "fixed_d": "from fixed-<i>d</i> limit"}
-
-
-def places(count: int) -> tuple[int, ...]:
-    """The styles that so many groups take, in order."""
-    return _PLACES.get(count, tuple(range(count)))
-
-
-def curve_style(kind: str, group: int | None = None) -> Style:
-    """Of a density: limits wide and pale, exact laws as lines, kernel density estimates as markers."""
-    if kind == "gaussian":
-        return REFERENCE
-    if kind == "limit_fixed_d":
-        return Style(BLACK, 1.3, DASHED)
-    color, tint, dash, marker = _GROUPS[(3 if group is None else group) % len(_GROUPS)]
-    if kind == "limit":
-        return Style(LIGHT_GREY if group is None else tint, 3.6)
-    if kind == "kde":
-        return Style(VERMILLION if group is None else color, 0.0, SOLID, marker, filled=False)
-    return Style(color, 1.4, dash)
-
-
-def kl_style(estimator: str, reference: str) -> Style:
-    """Of a divergence, by estimator and by the limit it is taken from."""
-    return _KL_STYLES[estimator, reference]
-
-
-def curve_label(kind: str, group: str = "") -> str:
-    """Such as "n = 16, exact"."""
-    words = _KINDS[kind].split(" <i>")[0] if group and kind == "limit" else _KINDS[kind]
-    return f"{group}, {words}" if group else words
-
-
-def group_label(column: str, value: int | float) -> str:
-    """Such as "n = 16" or "n → ∞"."""
-    symbol = _SYMBOLS[column]
-    return f"{symbol} → ∞" if value == float("inf") else f"{symbol} = {number(value)}"
-
-
-def kl_label(estimator: str, reference: str, several: bool) -> str:
-    """Of a divergence; the reference is named only where there are `several`."""
-    return _ESTIMATORS[estimator] + (f", {_AGAINST[reference]}" if several else "")
 
 
 def number(value: int | float) -> str:

@@ -26,7 +26,7 @@ from limitlaw.language.values import (
     whole,
     wide,
 )
-from limitlaw.nonlinearities import Nonlinearity, looked_at, user_function
+from limitlaw.phi import Nonlinearity, looked_at, user_function
 
 SCALINGS = ("sqrt", "linear")
 Kind = TypeVar("Kind", Wide, Scalars)

@@ -4,9 +4,9 @@ from typing import TypeVar
 
 from jax import lax
 
-from limitlaw import nonlinearities as phi
+from limitlaw import phi
 from limitlaw.language.values import Scalars, Wide, coordinatewise, elementwise
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.phi import Nonlinearity
 
 Kind = TypeVar("Kind", Wide, Scalars)
 

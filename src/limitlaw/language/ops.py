@@ -15,7 +15,7 @@ from limitlaw.arguments import non_negative, positive_int
 from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language import shapes
 from limitlaw.language.shapes import Shape
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.phi import Nonlinearity
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

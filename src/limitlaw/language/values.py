@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw import nonlinearities
+from limitlaw import phi as nonlinearities
 from limitlaw.arguments import real_array
 from limitlaw.core.program import Output, Written
 from limitlaw.core.space import Dim
@@ -21,7 +21,7 @@ from limitlaw.language.graph import ancestors
 from limitlaw.language.lower import lowered
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape
-from limitlaw.nonlinearities import Nonlinearity
+from limitlaw.phi import Nonlinearity
 
 This = TypeVar("This", bound="Indexable")
 

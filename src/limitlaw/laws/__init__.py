@@ -1,8 +1,9 @@
 """Laws: distributions with a density, a distribution function, quantiles, moments, samples and error bars."""
 
-from limitlaw.laws.base import Atoms, Law
+from limitlaw.laws.base import Law
 from limitlaw.laws.combination import Combination
 from limitlaw.laws.empirical import Empirical
+from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.gaussian import Gaussian
 from limitlaw.laws.head_sum import HeadSum
 from limitlaw.laws.kernel_matrix import KernelMatrix

@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from limitlaw.laws.averages import Components, spread_of_blocks
-from limitlaw.laws.base import Atoms
+from limitlaw.laws.estimates import Atoms
 
 MANY = 1024  # atoms: they are draws, of which hardly two are equal, and their masses have no better error than 1/N
 

@@ -6,26 +6,60 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.laws.averages import Components, Estimate, Figure, exact, spread_of_blocks
-from limitlaw.laws.base import Law
+from limitlaw.laws.averages import BLOCKS, Components, Estimate, Quantity, exact, spread_of_blocks
+from limitlaw.laws.base import Blocks, Law
+
+FEWEST = 4  # blocks that show the noise
+MANY = 1024  # components of a law that is only looked at
 
 
 class Averaged(Law):
-    """A law whose figures are averages of figures given a component: a Gaussian, its image, or one sample."""
+    """A law whose quantities are averages of quantities given a component: a Gaussian, its image, or one sample."""
 
     _components: Components
-    _size = 1  # how many numbers the figure of one component passes through
+
+    @property
+    def _size(self) -> int:
+        """How many numbers the quantity of one component passes through."""
+        return 1
+
+    @abc.abstractmethod
+    def _part(self, rows: slice) -> "Averaged":
+        """The law of some of the components."""
+
+    def blocks(self) -> Blocks | None:
+        """Runs of neighbouring components, or fewer where there are fewer; None for less than four.
+
+        Runs, not every 16th: where components come in antithetic pairs, or as points of a Sobol sequence, that keeps
+        together what belongs together.
+        """
+        if self.kind != "sampled":
+            return super().blocks()
+        weights = np.asarray(self._components.weights)
+        runs = np.array_split(np.arange(len(weights)), min(BLOCKS, len(weights)))
+        runs = [run for run in runs if weights[run].sum() > 0]
+        if len(runs) < FEWEST:
+            return None
+        laws = tuple(self._part(slice(run[0], run[-1] + 1)) for run in runs)
+        total = np.array([weights[run].sum() for run in runs])
+        return Blocks(laws, total / total.sum())
+
+    def thinned(self) -> "Averaged":
+        """Every so many components, about a thousand of them."""
+        count = len(self._components)
+        return self if count <= MANY else self._part(slice(None, None, -(-count // MANY)))
 
     @property
     @abc.abstractmethod
-    def _central(self) -> Figure:
+    def _central(self) -> Quantity:
         """Of a component and a centre c: E (Y − c)^j for j = 1, 2, 3, 4, in front of the law's shape."""
 
     @property
     @abc.abstractmethod
-    def _outer(self) -> Figure:
+    def _outer(self) -> Quantity:
         """Of a component and a centre c: E (Y − c)(Y − c)ᵀ, Y flattened."""
 
     def _moments(self, centre: Float[Array, "..."]) -> Estimate:
@@ -73,7 +107,7 @@ def kurtosis(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
 class Means:
     """E Y − c of a component, flattened."""
 
-    central: Figure
+    central: Quantity
 
     def __call__(self, component: Any, centre: Any) -> Any:
         return self.central(component, centre)[0].reshape(-1)
@@ -87,7 +121,7 @@ class KurtosisWithout:
     which would need moments of order 8, this takes away the bias also where components are few.
     """
 
-    central: Figure
+    central: Quantity
 
     def __call__(self, weighted: Any, point: Any) -> Any:
         component, w = weighted

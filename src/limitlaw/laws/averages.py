@@ -1,4 +1,4 @@
-"""Averages of a figure over the components of a law, in blocks: memory stays bounded for any number of components."""
+"""Averages of a quantity over the components of a law, in blocks: memory stays bounded for any number of components."""
 
 import dataclasses
 import functools
@@ -10,25 +10,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Inexact
 
-BLOCK = 2**17  # numbers held at a time: (components × points × numbers per figure) fits the cache
+BLOCK = 2**17  # numbers held at a time: (components × points × numbers per quantity) fits the cache
 SIZES = (1, 16, 128, 1024)  # points at a time
-BLOCKS = 16  # of a quasi-random sequence
+BLOCKS = 16  # that a sampled law, or a quasi-random sequence, is cut into
 LEAST = 2  # components of a block
 AT = 2.0  # standard errors out, where a stated error holds to first order in the skewness of what is averaged
 
-Figure = Callable[[Any, Any], Any]  # of one component at one point
+Quantity = Callable[[Any, Any], Any]  # of one component at one point
 
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A figure, and its standard error once that is asked for."""
+    """A quantity, and its standard error once that is asked for."""
 
     value: Inexact[Array, "..."]
     error: Callable[[], Float[Array, "..."]]
 
 
 def exact(value: Inexact[Array, "..."]) -> Estimate:
-    """A figure without error."""
+    """A quantity without error."""
     return Estimate(value, lambda: jnp.zeros(jnp.shape(value)))
 
 
@@ -50,7 +50,7 @@ class Components:
         return self.weights.shape[0]
 
     def with_weights(self) -> "Components":
-        """The same for figures of (component, its weight)."""
+        """The same for quantities of (component, its weight)."""
         return dataclasses.replace(self, parameters=(self.parameters, self.weights))
 
     @functools.cached_property
@@ -60,44 +60,59 @@ class Components:
         if not self.sampled or size < LEAST:
             return []
         starts = range(0, self.blocks * size, size)
-        return [self._slice(slice(start, start + size)) for start in starts]
+        return [self.part(slice(start, start + size)) for start in starts]
 
-    def _slice(self, rows: slice) -> "Components":
+    def part(self, rows: slice) -> "Components":
+        """Some of them, taken as independent of each other."""
         weights = self.weights[rows]
-        return Components(jax.tree.map(lambda a: a[rows], self.parameters), weights / jnp.sum(weights), True)
+        return Components(jax.tree.map(lambda a: a[rows], self.parameters), weights / jnp.sum(weights), self.sampled)
 
-    def average(self, figure: Figure, points: Any = None, size: int = 1) -> Estimate:
-        """Σ_k w_k figure(component k, point) for each point; `size`: how many numbers one figure passes through."""
-        value = self._reduce(figure, "mean", points, size)
-        return Estimate(value, lambda: self._error(figure, points, size, value))
+    def average(self, quantity: Quantity, points: Any = None, size: int = 1) -> Estimate:
+        """Σ_k w_k quantity(component k, point) for each point; `size`: how many numbers one quantity passes through."""
+        value = self._reduce(quantity, "mean", points, size)
+        return Estimate(value, lambda: self._error(quantity, points, size, value))
 
-    def log_average(self, figure: Figure, points: Any) -> Estimate:
-        """log Σ_k w_k exp(figure), safe where every term underflows. The error is that of the logarithm."""
-        value = self._reduce(figure, "log", points, 1)
-        return Estimate(value, lambda: self._error(figure, points, 1, value, "log spread"))
+    def log_average(self, quantity: Quantity, points: Any) -> Estimate:
+        """log Σ_k w_k exp(quantity), safe where every term underflows. The error is that of the logarithm."""
+        value = self._reduce(quantity, "log", points, 1)
+        return Estimate(value, lambda: self._error(quantity, points, 1, value, "log spread"))
 
-    def spread(self, figure: Figure, point: Any, like: Inexact[Array, "..."], size: int = 1) -> Float[Array, "..."]:
-        """The standard error of a figure at one point whose average is zero: an influence function."""
-        zero = jnp.zeros((1, *like.shape))
-        return self._error(figure, jax.tree.map(lambda a: jnp.asarray(a)[None], point), size, zero)[0]
+    def spread_of_integral(
+        self,
+        share: Quantity,
+        nodes: Float[np.ndarray, " x"],
+        weighted: Inexact[np.ndarray, "x ..."],
+        integral: Inexact[Array, "..."],
+        points: Callable[[Array], Any] = lambda x: x,
+    ) -> Float[Array, "..."]:
+        """The standard error of ∫ f p: of what each component, of density `share`, contributes to it.
 
-    def covariance(self, figure: Figure, point: Any, size: int = 1) -> tuple[Inexact[Array, "i ..."], Any]:
-        """c_i = Σ_k w_k f_i of a figure f with several entries, and the covariance of these averages; 0 unless sampled.
+        `weighted`: f at the nodes of a rule times its weights. `points`: what `share` takes, of the nodes.
+        """
+        count = padded_size(len(nodes))  # few sizes, to compile for
+        weighted = np.concatenate([weighted, np.zeros((count - len(nodes), *weighted.shape[1:]))])
+        at = points(jnp.asarray(pad(nodes, count)))
+        size = max(weighted.size, sum(a.size for a in jax.tree.leaves(at)))
+        point = jax.tree.map(lambda a: jnp.asarray(a)[None], (at, weighted, integral))
+        return self._error(Influence(share), point, size, jnp.zeros((1, *integral.shape)))[0]
+
+    def covariance(self, quantity: Quantity, point: Any, size: int = 1) -> tuple[Inexact[Array, "i ..."], Any]:
+        """c_i = Σ_k w_k f_i of an f with several entries, and the covariance of these averages; 0 unless sampled.
 
         Cov(c_i, c_j) = Σ_k w_k² (f_i − c_i)(f_j − c_j)/(1 − Σ_k w_k²), entry by entry of what follows i in f.
         """
         points = jax.tree.map(lambda a: jnp.asarray(a)[None], point)
         if not self.sampled or len(self) == 1:
-            c = self._reduce(figure, "mean", points, size)[0]
+            c = self._reduce(quantity, "mean", points, size)[0]
             return c, jnp.zeros((c.shape[0], *c.shape))
         if self.parts:
-            c = self._reduce(figure, "mean", points, size)[0]
-            d = jnp.stack([part._reduce(figure, "mean", points, size)[0] for part in self.parts]) - c
+            c = self._reduce(quantity, "mean", points, size)[0]
+            d = jnp.stack([part._reduce(quantity, "mean", points, size)[0] for part in self.parts]) - c
             return c, jnp.einsum("bi...,bj...->ij...", d, d) / (len(d) * (len(d) - 1))
-        return _centred(*self._reduce(figure, "products", points, size), self.weights)
+        return _centred(*self._reduce(quantity, "products", points, size), self.weights)
 
     def _error(
-        self, figure: Figure, points: Any, size: int, value: Any, how: Literal["spread", "log spread"] = "spread"
+        self, quantity: Quantity, points: Any, size: int, value: Any, how: Literal["spread", "log spread"] = "spread"
     ) -> Float[Array, "..."]:
         """√(Σ w² d²), d = f − value, of a self-normalised average, with 1 − Σ w² for the degree of freedom it took.
 
@@ -108,30 +123,42 @@ class Components:
         """
         if not self.sampled:
             return jnp.zeros(jnp.shape(value))
-        if self.parts:
-            log = how == "log spread"
-            found = jnp.stack([part._reduce(figure, "log" if log else "mean", points, size) for part in self.parts])
-            return spread_of_blocks(jnp.expm1(found - value) if log else found - value)
-        return _standard_error(*self._reduce(figure, how, points, size, value), self.weights)
+        log = how == "log spread"
+        if not self.parts:
+            return _standard_error(*self._reduce(quantity, how, points, size, value), self.weights)
+        found = jnp.stack([part._reduce(quantity, "log" if log else "mean", points, size) for part in self.parts])
+        error = spread_of_blocks(jnp.expm1(found - value) if log else found - value)
+        return jnp.hypot(error, never_drawn(1.0 if log else value, len(self)))
 
-    def _reduce(self, figure: Figure, how: str, points: Any, size: int, centre: Any = None) -> Any:
+    def _reduce(self, quantity: Quantity, how: str, points: Any, size: int, centre: Any = None) -> Any:
         if points is None:
-            one = self._reduce(figure, how, jnp.zeros(1), size, None if centre is None else centre[None])
+            one = self._reduce(quantity, how, jnp.zeros(1), size, None if centre is None else centre[None])
             return jax.tree.map(lambda a: a[0], one)
         count = jax.tree.leaves(points)[0].shape[0]
         centre = jnp.zeros(count) if centre is None else centre
         starts = range(0, max(count, 1), SIZES[-1])
-        parts = [self._part(figure, how, _rows((points, centre), start), size) for start in starts]
+        parts = [self._part(quantity, how, _rows((points, centre), start), size) for start in starts]
         return parts[0] if len(parts) == 1 else jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
 
-    def _part(self, figure: Figure, how: str, points: tuple[Any, Any], size: int) -> Any:
+    def _part(self, quantity: Quantity, how: str, points: tuple[Any, Any], size: int) -> Any:
         count = points[1].shape[0]
         padded = padded_size(count)
         across = min(padded, 128)
         down = max(1, min(BLOCK // (across * size), len(self)))
         at, centre = jax.tree.map(lambda a: pad(a, padded), points)
-        sums = _blocks(self.parameters, self.weights, at, centre, figure, how, (down, across))
+        sums = _blocks(self.parameters, self.weights, at, centre, quantity, how, (down, across))
         return jax.tree.map(lambda a: a[:count], sums)
+
+
+@dataclasses.dataclass(frozen=True)
+class Influence:
+    """∫ f p for the density p of one component, less the average over all."""
+
+    share: Quantity
+
+    def __call__(self, component: Any, point: Any) -> Any:
+        points, weighted, average = point
+        return jnp.tensordot(jax.vmap(lambda x: self.share(component, x))(points), weighted, 1) - average
 
 
 @jax.jit
@@ -156,6 +183,11 @@ def spread_of_blocks(d: Inexact[Array, "blocks ..."]) -> Float[Array, "..."]:
     return jnp.sqrt(jnp.sum(jnp.abs(d) ** 2, axis=0) / (len(d) * (len(d) - 1)))
 
 
+def never_drawn(value: Any, count: int) -> Any:
+    """What is rarer than one draw in all may be in none of them: its share of a quantity, where draws are all alike."""
+    return jnp.abs(value) / count
+
+
 def _rows(points: Any, start: int) -> Any:
     return jax.tree.map(lambda a: jnp.asarray(a)[start : start + SIZES[-1]], points)
 
@@ -176,11 +208,11 @@ def pad(a: Any, count: int) -> Any:
     return jnp.asarray(np.concatenate([a, np.broadcast_to(last, (count - a.shape[0], *a.shape[1:]))]))
 
 
-@functools.partial(jax.jit, static_argnames=("figure", "how", "sizes"))
+@functools.partial(jax.jit, static_argnames=("quantity", "how", "sizes"))
 def _blocks(
-    parameters: Any, weights: Any, points: Any, centre: Any, figure: Figure, how: str, sizes: tuple[int, int]
+    parameters: Any, weights: Any, points: Any, centre: Any, quantity: Quantity, how: str, sizes: tuple[int, int]
 ) -> Any:
-    """The reduction `how` over components of the figure at each point, `sizes` = (components, points) at a time."""
+    """The reduction `how` over components of the quantity at each point, `sizes` = (components, points) at a time."""
     down, across = sizes
     rows = -(-weights.shape[0] // down)
     parameters = jax.tree.map(lambda a: pad(a, rows * down).reshape(rows, down, *a.shape[1:]), parameters)
@@ -189,7 +221,7 @@ def _blocks(
     def at_points(block: tuple[Any, Any]) -> Any:
         def of_components(chunk: tuple[Any, Any]) -> Any:
             components, w = chunk
-            f = jax.vmap(lambda c: jax.vmap(lambda p: figure(c, p))(block[0]))(components)
+            f = jax.vmap(lambda c: jax.vmap(lambda p: quantity(c, p))(block[0]))(components)
             w = w.reshape(down, *[1] * (f.ndim - 1))
             if how == "log":
                 return jax.nn.logsumexp(f + jnp.log(w), axis=0)

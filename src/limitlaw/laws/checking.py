@@ -1,14 +1,16 @@
-"""Checks of what a mixture is built from."""
+"""Checks of what a law is built from, and of what it is asked for."""
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.arguments import check_psd, is_traced, non_negative, real_array
+from limitlaw.arguments import check_psd, integer, is_traced, non_negative, real_array, shown
 
 LOOKED_AT = 4096  # covariances whose eigenvalues are checked: rounding errors in an engine would show in any of them
+MOST_GIB = 16.0  # of draws at a time
 
 
 def mixture_arrays(mean: Any, covariance: Any) -> tuple[Array, Array]:
@@ -51,3 +53,28 @@ def mixture_weights(weights: Any, N: int) -> Float[Array, " N"]:
         raise ValueError("weights must have a positive sum, got all zeros")
     # Weights that already sum to one stay as they are, bit for bit.
     return jnp.asarray(array if abs(total - 1) < 1e-9 else array / total)
+
+
+def entries(shape: tuple[int, ...], i: Any) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Positions in the flattened array of the entries that index `i` picks, and the shape they come in."""
+    try:
+        picked = np.arange(math.prod(shape)).reshape(shape)[i]
+    except (IndexError, TypeError) as error:
+        raise IndexError(f"i must index a law of shape {shape}, got {i!r} ({error})") from None
+    return picked.reshape(-1), picked.shape
+
+
+def sample_shape(shape: object) -> tuple[int, ...]:
+    """`shape` of an array of draws: an integer or a tuple of such."""
+    expected = "shape must be an integer ≥ 0 or a tuple of such"
+    several = isinstance(shape, tuple | list) or getattr(shape, "ndim", 0) == 1
+    sizes = [integer(size) for size in (shape if several else [shape])]  # type: ignore[attr-defined]
+    if None in sizes:
+        raise TypeError(f"{expected}, got {shown(shape)}")
+    counts = tuple(size for size in sizes if size is not None)
+    if any(size < 0 for size in counts):
+        raise ValueError(f"{expected}, got {shown(shape)}")
+    gib = 8 * math.prod(counts) / 2**30
+    if gib > MOST_GIB:
+        raise ValueError(f"shape {shape} would take {gib:,.0f} GiB: ask for fewer draws at a time")
+    return counts

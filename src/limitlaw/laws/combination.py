@@ -1,43 +1,47 @@
 """The law of φ(Y₁, …, Y_k) for jointly Gaussian arguments."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.laws.branches import with_phi
+from limitlaw.laws import storage
 from limitlaw.laws.checking import check_base
-from limitlaw.laws.empirical import Empirical, drawn
+from limitlaw.laws.draws import OfDraws
 from limitlaw.laws.mixture import GaussianMixture
-from limitlaw.nonlinearities import Nonlinearity, user_function
+from limitlaw.phi import Nonlinearity, user_function
 
 
-class Combination(Empirical):
+class Combination(OfDraws):
     """φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape): the arguments of φ along the first axis.
 
-    Its figures are sampled: each component of Y gives a group of draws, whose spread is the error.
+    Its quantities are sampled: each component of Y gives a group of draws, whose spread is the error.
     """
 
     def __init__(
-        self, phi: Callable[..., Any], base: GaussianMixture, kind: str = "sampled", beyond: Any = None
+        self,
+        phi: Callable[..., Any],
+        base: GaussianMixture,
+        kind: str = "sampled",
+        beyond: tuple[str, ...] | None = None,
     ) -> None:
         check_base(base, GaussianMixture)
         if not base.shape:
             raise ValueError("base must have shape (arguments of phi, *shape), got the law of one number")
-        super().__init__(jnp.zeros((1, *base.shape[1:])), kind, base.beyond if beyond is None else beyond)
         self.phi: Nonlinearity = user_function(phi)
         self.base = base
-        draws = drawn(base)._components
-        values = jnp.broadcast_to(self._combined(draws.parameters), (*draws.parameters.shape[:2], *self.shape))
-        law = Empirical._grouped(values, draws.weights, self.beyond, draws.blocks)
-        self._components, self._size = law._components, law._size
+        draws = base.drawn()._components
+        values = self._combined(draws.parameters)
+        values = jnp.broadcast_to(values, (*draws.parameters.shape[:2], *base.shape[1:]))
+        components = dataclasses.replace(draws, parameters=values)
+        super().__init__(components, kind, base.beyond if beyond is None else beyond)
         base._alike(self, lambda other: Combination(self.phi, other, self.kind, self.beyond))
 
     def _combined(self, y: Array) -> Array:
         """φ of the arguments, which lie along the axis before the law's shape."""
-        axis = y.ndim - len(self.shape) - 1
+        axis = y.ndim - len(self.base.shape)
         return self.phi(*(jnp.take(y, j, axis) for j in range(self.base.shape[0])))
 
     def _no_density(self, what: str) -> ValueError:
@@ -55,5 +59,5 @@ class Combination(Empirical):
         inner = self.base.marginal((slice(None), *(i if isinstance(i, tuple) else (i,))))
         return Combination(self.phi, inner, self.kind, self.beyond)
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return with_phi(self.phi, self.base)
+    def _content(self) -> storage.Content:
+        return storage.image(self.phi, self.base._stored())

@@ -5,15 +5,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
-from limitlaw.laws.places import Points
+from limitlaw.laws.averaged import Averaged
+from limitlaw.laws.averages import Components, Estimate, Quantity
 from limitlaw.numerics.meshes import mesh
 from limitlaw.numerics.panels import Panels, evaluated, of_integral, resolve, unseen
+from limitlaw.numerics.places import Places
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of E |log density|, for each panel
 CLOSE = 1e-9  # of |x|: panels next to a point where φ' = 0 and the density of φ(Y) is infinite
@@ -32,9 +32,9 @@ class Entropy:
     components: Components
     log: Callable[[Array], Estimate]
     weight: Callable[[Array, Array], Array]
-    share: Figure
+    share: Quantity
     points: Callable[[Array], Any]
-    places: Points
+    places: Places
     breaks: tuple[float, ...]
     variance: Callable[[], Any]
 
@@ -82,24 +82,9 @@ class Entropy:
 
     def _spread(self, panels: Panels, costs: Float[np.ndarray, " x"], value: float) -> float:
         """The standard error: of the average over components of what each contributes, ∫ share (−ρ) dx."""
-        count = padded_size(len(costs))  # few sizes, to compile for
-        weights = np.append(panels.weights * costs, np.zeros(count - len(costs)))
-        points = self.points(jnp.asarray(pad(panels.nodes, count)))
-        width = sum(a.size for a in jax.tree.leaves(points))
-        influence = Influence(self.share)
-        spread = self.components.spread(influence, (points, jnp.asarray(weights), value), jnp.asarray(value), width)
-        return float(spread)
-
-
-@dataclasses.dataclass(frozen=True)
-class Influence:
-    """−E ρ(X) for one component, less its average."""
-
-    share: Figure
-
-    def __call__(self, component: Any, point: Any) -> Any:
-        points, weights, entropy = point
-        return jnp.sum(weights * jax.vmap(lambda x: self.share(component, x))(points)) - entropy
+        weighted = panels.weights * costs
+        spread = self.components.spread_of_integral
+        return float(spread(self.share, panels.nodes, weighted, jnp.asarray(value), self.points))
 
 
 def _product(p: Float[np.ndarray, " x"], ρ: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
@@ -115,7 +100,7 @@ def _plausible(bias: float, value: float, most: Callable[[], float]) -> float:
     return bias if bias < SLIGHT else max(0.0, most() - value) / 2
 
 
-def joint_entropy(law: Any, draws: Float[Array, "groups M *shape"]) -> Estimate:
+def joint_entropy(law: Averaged, draws: Float[Array, "groups M *shape"]) -> Estimate:
     """Of a joint law with components, from draws of it: −E log p, with the same bias as for one number.
 
     To first order the law's own noise enters like that of its components' means: at most Var log p / components.

@@ -16,18 +16,19 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import inside_jit, is_traced
-from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
-from limitlaw.laws.base import psi_values
-from limitlaw.laws.places import Points
-from limitlaw.laws.quadrature import REACH, Rule
+from limitlaw.laws.averages import Components, Estimate, Quantity
+from limitlaw.laws.psi import psi_values
 from limitlaw.numerics.meshes import mesh
+from limitlaw.numerics.normal_rule import REACH, Rule
 from limitlaw.numerics.panels import Panels, Rows, evaluated, of_integral, resolve, unseen
 from limitlaw.numerics.pieces import pieces
+from limitlaw.numerics.places import Places
 
 Psi = Callable[[Any], Any]
 AGREE = 1e-13  # of E |ψ|: two rules that differ by no more
 TOLERANCE = 1e-14  # of ∫ |ψ| p, for each panel
 FEW = 2**10  # sampled components: the rules of more differ enough for their spread to show the error
+UNEVEN = 0.25  # shift of the rule, whose even points would else mirror its odd ones: both would agree for every even ψ
 RARE = 1e-8  # of the largest density: mass that is missed is not looked for where less is
 
 
@@ -41,7 +42,7 @@ def is_enough(between: Any, size: Any, psi: Psi) -> bool:
 def on_panels(
     psi: Psi,
     density: Callable[[Float[np.ndarray, " x"]], Float[np.ndarray, " x"]],
-    places: Points,
+    places: Places,
     breaks: tuple[float, ...] = (),
     mass: float = 1.0,
 ) -> "OnPanels":
@@ -141,25 +142,10 @@ class OnPanels:
         rounding = 1e-15 * (panels.weights @ np.abs(f))
         return float(left + ends + rounding + common * self.mass * unseen(panels, self.p / self.mass))
 
-    def spread(self, components: Components, share: Figure) -> Array:
+    def spread(self, components: Components, share: Quantity) -> Array:
         """The standard error of sampled components: of what each of them, of density `share`, contributes."""
-        count = padded_size(len(self.p))  # few sizes, to compile for
         weighted = self.panels.weights.reshape(-1, *[1] * (self.psi.ndim - 1)) * self.psi
-        weighted = np.concatenate([weighted, np.zeros((count - len(self.p), *self.psi.shape[1:]))])
-        points = jnp.asarray(pad(self.panels.nodes, count))
-        influence = Influence(share)
-        return components.spread(influence, (points, jnp.asarray(weighted), self.value), self.value, weighted.size)
-
-
-@dataclasses.dataclass(frozen=True)
-class Influence:
-    """E ψ(Y) for one component, less its average."""
-
-    share: Figure
-
-    def __call__(self, component: Any, point: Any) -> Any:
-        x, weighted, average = point
-        return jnp.tensordot(jax.vmap(lambda x: self.share(component, x))(x), weighted, 1) - average
+        return components.spread_of_integral(share, self.panels.nodes, weighted, self.value)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,9 +9,10 @@ from jaxtyping import Array
 
 from limitlaw.arguments import covariance as as_covariance
 from limitlaw.arguments import real_array
-from limitlaw.laws import normals
+from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate, exact
 from limitlaw.laws.mixture import GaussianMixture
+from limitlaw.numerics.normal_cdf import ndtri
 
 
 class Gaussian(GaussianMixture):
@@ -31,7 +32,7 @@ class Gaussian(GaussianMixture):
 
     def _ppf(self, q: Array) -> Estimate:
         mean, sd = self._components.parameters
-        return exact(mean[0] + sd[0] * normals.ndtri(q)) if not self._degenerate.any() else super()._ppf(q)
+        return exact(mean[0] + sd[0] * ndtri(q)) if not self._degenerate.any() else super()._ppf(q)
 
     def marginal(self, i: Any) -> "Gaussian":
         """The law of Y[i], again Gaussian."""
@@ -40,9 +41,11 @@ class Gaussian(GaussianMixture):
         law = Gaussian(mean.reshape(mixture.shape), covariance[0], self.kind, self.beyond)
         return self._alike(law, lambda other: other.marginal(i))
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         header, arrays = super()._content()
         return header, {name: np.asarray(arrays[name][0]) for name in ("mean", "covariance")}
 
-    def _description(self) -> str:
+    @property
+    def description(self) -> str:
+        """Nothing more than its name."""
         return ""

@@ -2,16 +2,19 @@
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced, non_negative, positive_int
-from limitlaw.laws.panels import compressed
-from limitlaw.laws.transform import Transform
+from limitlaw.laws.high_moments import unit
+from limitlaw.numerics.laplace import on_few_nodes
+from limitlaw.numerics.series import power
+from limitlaw.numerics.transform import Transform
 
 FLOOR = 1e-60  # variances below are not told from this part of the largest: 1e-30 of a standard deviation
 
@@ -64,21 +67,28 @@ class Nodes:
         if reach is None:
             return Transform(self.variances, self.weights, self.groups, self.inner, self.outer, centre, self.xp)
         growth = (reach / centre) ** 2 / (2 * self.inner * self.outer)  # θ ≤ x/E v
-        nodes, weights = compressed(self.variances, self.weights, growth)
+        nodes, weights = on_few_nodes(self.variances, self.weights, growth)
         return Transform(nodes, weights, self.groups, self.inner, self.outer, centre)
 
-    def blocks(self, count: int) -> list["Nodes"]:
-        """Consecutive parts, of rows where those are many and else of each row: independent, where the nodes are."""
+    def blocks(self, count: int) -> tuple[list["Nodes"], Float[np.ndarray, " b"], bool]:
+        """Consecutive parts, of rows where those are many and else of each row: independent, where the nodes are.
+
+        With their weights, and whether φ is linear in what is cut, and so exactly the average over the parts.
+        """
         G, N = self.variances.shape
         axis = 0 if G >= count or G > N else 1
         parts = np.array_split(np.arange(self.variances.shape[axis]), min(count, self.variances.shape[axis]))
+        linear = self.outer == 1 if axis == 0 else G == self.inner == self.outer == 1
+        carried = self.groups if axis == 0 else self.groups @ self.weights
+        total = np.array([carried[part].sum() for part in parts])
+        parts, total = [part for part, a in zip(parts, total, strict=True) if a > 0], total[total > 0]
         laws = []
         for part in parts:
             w = np.take(self.weights, part, axis)
             u = self.groups[part] if axis == 0 else self.groups
             w, u = w / w.sum(1, keepdims=True), u / u.sum()
             laws.append(Nodes(np.take(self.variances, part, axis), w, u, self.inner, self.outer))
-        return laws
+        return laws, total / total.sum(), linear
 
     def draw(self, key: Array, count: int) -> Array:
         """The average of v over the heads, drawn `count` times: a row for every p heads, and a node for each."""
@@ -96,6 +106,27 @@ def _drawn(key: Array, variances: Array, weights: Array, groups: Array, count: i
     g = jnp.minimum(g, G - 1)
     index = jnp.searchsorted(ends, g + jax.random.uniform(second, (outer, inner, count)), side="right")
     return variances.reshape(-1)[jnp.clip(index, g * N, g * N + N - 1)].mean(axis=(0, 1))
+
+
+def even_moment(n: int, nodes: Nodes) -> Any:
+    """E Y^{2n} for E e^{θY} = (Σ_g u_g (Σ_k w_gk e^{λ v_gk})^p)^q, λ = θ²/(2pq), of `nodes` u, w, v, p and q.
+
+    = (2n)!/(2pq)^n times the coefficient of λ^n. That is of order one in the variable λ/s, s ≈ n/(e V), where V is the
+    larger of pq E v, which many heads make up together, and of the largest v, which a single one may.
+    """
+    if not n:
+        return nodes.xp.ones(())
+    pq = nodes.inner * nodes.outer
+    V = nodes.xp.maximum(pq * nodes.variance(), nodes.ends()[1])
+    s = nodes.xp.asarray(unit(n / math.e / nodes.xp.where(V > 0, V, 1.0)))
+    a = [(nodes.weights * (s * nodes.variances) ** j).sum(1) / math.factorial(j) for j in range(1, n + 1)]
+    within = power(nodes.xp.stack([nodes.xp.ones_like(a[0]), *a]), nodes.inner, nodes.xp)
+    rows = (nodes.groups * within[1:]).sum(1)
+    moment = power(nodes.xp.concatenate([nodes.xp.ones(1), rows]), nodes.outer, nodes.xp)[n]
+    with np.errstate(over="ignore"):
+        for i in range(1, n + 1):
+            moment = moment * (2 * i * (2 * i - 1) / (2 * pq * s))
+    return moment
 
 
 def head_nodes(variances: Any, heads: Any, weights: Any, groups: Any, shared: Any) -> Nodes:

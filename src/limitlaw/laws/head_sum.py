@@ -11,14 +11,17 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key
-from limitlaw.laws import expectation
-from limitlaw.laws.averages import BLOCKS, Estimate, exact
-from limitlaw.laws.base import Atoms, Law, entries, psi_values, sample_shape
-from limitlaw.laws.head_nodes import Nodes, head_nodes
+from limitlaw.laws import expectation, storage
+from limitlaw.laws.averaged import FEWEST
+from limitlaw.laws.averages import BLOCKS, Estimate, exact, never_drawn
+from limitlaw.laws.base import Blocks, Law
+from limitlaw.laws.checking import entries, sample_shape
+from limitlaw.laws.estimates import Atoms
+from limitlaw.laws.head_nodes import Nodes, even_moment, head_nodes
 from limitlaw.laws.inversion import Inversion, hermite
-from limitlaw.laws.places import of_scales
-from limitlaw.laws.series import even_moment
+from limitlaw.laws.psi import psi_values
 from limitlaw.numerics.normals import normal
+from limitlaw.numerics.places import Places, of_scales
 
 FEW = 16  # heads that are drawn one by one
 
@@ -29,7 +32,7 @@ class HeadSum(Law):
     φ_H(t) = Σ_g u_g (Σ_k w_gk exp(−t² v_gk/(2H)))^H: heads are independent given the incoming kernel, the group.
     `variances`: v (N,) or (G, N); `weights`: w of that shape; `groups`: u (G,). Sums are made one; equal by default.
     Without `weights` the nodes are independent draws and the kind is "sampled". Standard errors come from the spread
-    of each figure over 16 consecutive blocks of nodes, of groups where there are at least 16, so that independent
+    of each quantity over 16 consecutive blocks of nodes, of groups where there are at least 16, so that independent
     replicates may be handed one after the other.
 
     `shared` = g > 1: heads share keys and values in H/g sets of g. A row of `variances` is then one draw of those and
@@ -37,8 +40,8 @@ class HeadSum(Law):
 
     `narrow`: v has a density like v^{−1/2} at 0, as for heads of dimension 1: the density of a single one is ∞ at 0.
 
-    Densities and tails are contour integrals, see `limitlaw.laws.contours`: 14 digits relative to the largest
-    integrand, which is also that of the figure unless the mixing law has a rare part very much wider than the rest.
+    Densities and tails are contour integrals, see `limitlaw.numerics.contours`: 14 digits relative to the largest
+    integrand, which is also that of the quantity unless the mixing law has a rare part very much wider than the rest.
     """
 
     def __init__(
@@ -73,24 +76,22 @@ class HeadSum(Law):
         law = HeadSum(nodes.variances, heads, nodes.weights, nodes.groups, self.kind, self.beyond, narrow=self.narrow)
         return self._alike(law, lambda other: other.with_heads(heads))
 
-    def _estimate(self, figure: Callable[[Inversion], Any]) -> Estimate:
-        """A figure with the error that blocks of nodes show: their standard deviation over √blocks."""
-        value = jnp.asarray(figure(self._inversion))
+    def _estimate(self, quantity: Callable[[Inversion], Any]) -> Estimate:
+        """A quantity with the error that blocks of nodes show: their standard deviation over √blocks."""
+        value = jnp.asarray(quantity(self._inversion))
         if self.kind != "sampled":
             return exact(value)
 
         def error() -> Array:
-            parts = np.stack([np.asarray(figure(block)) for block in self._blocks])
+            parts = np.stack([np.asarray(quantity(block._inversion)) for block in self._in_blocks[0]])
             if len(parts) == 1:
                 return jnp.full(value.shape, jnp.nan)
             parts = np.where(np.isinf(parts), 0, parts)  # quantiles at 0 and 1
-            return jnp.asarray(np.std(parts, axis=0) / np.sqrt(len(parts) - 1))
+            spread = np.std(parts, axis=0) / np.sqrt(len(parts) - 1)
+            known = jnp.where(jnp.isinf(value), 0, value)
+            return jnp.hypot(spread, never_drawn(known, self._inversion.nodes.variances.size))
 
         return Estimate(value, error)
-
-    @functools.cached_property
-    def _blocks(self) -> list[Inversion]:
-        return [Inversion(nodes) for nodes in self._inversion.nodes.blocks(BLOCKS)]
 
     def _require_density(self) -> None:
         if self._inversion.atom > 0:
@@ -139,21 +140,20 @@ class HeadSum(Law):
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
         at_zero = psi_values(psi, jnp.zeros(1), 1)[0]
 
-        def figure(law: Inversion) -> Any:
+        def quantity(law: Inversion) -> Any:
             if law.point_mass:
                 return at_zero
             y, weight, _ = law.rule
             return jnp.tensordot(weight, psi_values(psi, y, len(y)), 1) + law.atom * at_zero
 
-        law, estimate = self._inversion, self._estimate(figure)
+        law, estimate = self._inversion, self._estimate(quantity)
         if law.point_mass:
             return estimate
         y, weight, _ = law.rule
         between, size = expectation.disagreement(weight, psi_values(psi, y, len(y)))
         if expectation.is_enough(between, size, psi):
             return expectation.hypot(estimate, between)
-        low, high = (math.sqrt(v) for v in law.nodes.ends())
-        found = expectation.on_panels(psi, lambda x: np.exp(law.log_density(x)), of_scales(low, high), (), 1 - law.atom)
+        found = expectation.on_panels(psi, lambda x: np.exp(law.log_density(x)), self.places(), (), 1 - law.atom)
         value = found.value + law.atom * at_zero
         return Estimate(value, lambda: jnp.hypot(found.error, estimate.error()))
 
@@ -189,15 +189,37 @@ class HeadSum(Law):
             raise IndexError(f"i must leave the one number of the law, got {i!r}")
         return self
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         nodes = self._inversion.nodes
         content = {"variances": nodes.variances, "weights": nodes.weights, "groups": nodes.groups}
         numbers = {"heads": self.heads, "shared": self.shared, "narrow": self.narrow}
         return {}, {name: np.asarray(a) for name, a in {**content, **numbers}.items()}
 
-    def _description(self) -> str:
+    def blocks(self) -> Blocks | None:
+        """Consecutive nodes, or groups of them, whose average the law is where it is linear in what is cut."""
+        if self.kind != "sampled":
+            return super().blocks()
+        return Blocks(*self._in_blocks) if len(self._in_blocks[0]) >= FEWEST else None
+
+    @functools.cached_property
+    def _in_blocks(self) -> tuple[tuple["HeadSum", ...], Float[np.ndarray, " b"], bool]:
+        parts, weights, exact = self._inversion.nodes.blocks(BLOCKS)
+        sums = (
+            HeadSum(part.variances, self.heads, part.weights, part.groups, self.kind, (), self.shared, self.narrow)
+            for part in parts
+        )
+        return tuple(sums), weights, exact
+
+    def places(self) -> Places:
+        """Every scale between those of the narrowest and of the widest node."""
+        low, high = (math.sqrt(v) for v in self._inversion.nodes.ends())
+        return of_scales(low, high) if high > 0 else (np.zeros(0), np.zeros(0))
+
+    @property
+    def description(self) -> str:
+        """How many heads there are, and how many nodes their mixing law has."""
         G, N = self._inversion.nodes.variances.shape
-        return f"{self.heads} heads, {f'{G} × ' if G > 1 else ''}{N} nodes, "
+        return f"{self.heads} heads, {f'{G} × ' if G > 1 else ''}{N} nodes"
 
 
 def kurtosis(nodes: Nodes) -> Any:

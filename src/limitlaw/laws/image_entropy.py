@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.laws import normals
+from limitlaw.laws import one_gaussian
 from limitlaw.laws.averages import Estimate
-from limitlaw.laws.branches import Named, log_slopes, padded_branches, preimages, slopes
 from limitlaw.laws.entropy import Entropy
-from limitlaw.laws.places import of_components
-from limitlaw.laws.pushed import density, log_density
-from limitlaw.nonlinearities import Nonlinearity
-from limitlaw.nonlinearities.branches import Branch
+from limitlaw.laws.one_image import density, log_density
+from limitlaw.numerics.places import of_components
+from limitlaw.phi import Nonlinearity
+from limitlaw.phi.branches import Branch
+from limitlaw.phi.preimages import Branched, log_slopes, padded_branches, preimages, slopes
 
 FLAT = 1e-8  # |φ'| at an extremum, after rounding
 NEAR = 0.1  # an extremum of φ, where φ(x') = φ(x) is solved by its slope
@@ -24,7 +24,7 @@ NEAR = 0.1  # an extremum of φ, where φ(x') = φ(x) is solved by its slope
 U, W = np.polynomial.legendre.leggauss(8)
 
 
-def image_entropy(law: Any, known: Named) -> Estimate:
+def image_entropy(law: Any, known: Branched) -> Estimate:
     """Of a Pushforward without atoms, φ of which is `known`."""
     base = law.base
     places = of_components(*base._components.parameters)
@@ -33,13 +33,13 @@ def image_entropy(law: Any, known: Named) -> Estimate:
     if known.injective:
         log = lambda x: _plus(base._logpdf(x), -log_slopes(law.phi, x))  # noqa: E731
         weight = lambda x, ρ: ρ + log_slopes(law.phi, x)  # noqa: E731
-        share = normals.continuous_pdf
+        share = one_gaussian.continuous_pdf
         return Entropy(base._components, log, weight, share, _same, places, breaks, variance).estimate()
     if len({(b.bottom, b.top) for b in known.branches}) == 1 and np.isfinite(known.support).all():
         return _of_waves(law, known.branches, places, variance)
     log = lambda x: law._components.log_average(log_density, _all_preimages(law, known, x))  # noqa: E731
     weight = lambda x, _: base._logpdf(x).value  # noqa: E731
-    share = normals.continuous_pdf
+    share = one_gaussian.continuous_pdf
     return Entropy(base._components, log, weight, share, _same, places, breaks, variance).estimate()
 
 
@@ -51,7 +51,7 @@ def _plus(estimate: Estimate, shift: Array) -> Estimate:
     return Estimate(estimate.value + shift, estimate.error)
 
 
-def _all_preimages(law: Any, known: Named, x: Float[Array, " n"]) -> tuple[Float[Array, "n b"], Float[Array, "n b"]]:
+def _all_preimages(law: Any, known: Branched, x: Float[Array, " n"]) -> tuple[Float[Array, "n b"], Float[Array, "n b"]]:
     """Every x' with φ(x') = φ(x), one a branch, and −log |φ'(x')|: found from x, since φ(x) may have rounded."""
     roots, jacobian = preimages(law.phi(x), known)
     there = jacobian > 0

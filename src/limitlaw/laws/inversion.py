@@ -1,4 +1,4 @@
-"""Figures of a sum over heads from its transform: density, tails, quantiles, and a rule for expectations."""
+"""Quantities of a sum over heads from its transform: density, tails, quantiles, and a rule for expectations."""
 
 import functools
 import math
@@ -10,12 +10,13 @@ import numpy as np
 from jaxtyping import Array
 
 from limitlaw.arguments import is_traced
-from limitlaw.laws import contours, normals
 from limitlaw.laws.averages import pad, padded_size
 from limitlaw.laws.head_nodes import Nodes
-from limitlaw.laws.roots import invert
 from limitlaw.laws.tracing import kept
-from limitlaw.laws.transform import Transform
+from limitlaw.numerics import contours
+from limitlaw.numerics.normal_cdf import ndtr
+from limitlaw.numerics.roots import invert
+from limitlaw.numerics.transform import Transform
 
 REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node
 GRID = 2**14  # points on each side of 0 for expectations
@@ -26,7 +27,7 @@ SCORES = np.linspace(0, 9, 2049)  # normal scores between which quantiles are in
 class Inversion:
     """Nodes and what is computed from them once: the table of contours above all.
 
-    Figures are NumPy arrays, or JAX arrays where the nodes or the points are traced.
+    Quantities are NumPy arrays, or JAX arrays where the nodes or the points are traced.
     """
 
     def __init__(self, nodes: Nodes) -> None:
@@ -79,21 +80,21 @@ class Inversion:
         """|x|, with slope 1 at 0."""
         return jnp.where(x < 0, -x, x) if self.module(x) is jnp else np.abs(np.asarray(x))
 
-    def _at(self, figure: str, x: Any) -> Any:
+    def _at(self, quantity: str, x: Any) -> Any:
         """log pdf, or P(Y > x), at x ≥ 0."""
         if self.point_mass:
-            return (-np.inf if figure == "pdf" else 0.0) * self.module(x).ones(x.shape) + 0 * x
+            return (-np.inf if quantity == "pdf" else 0.0) * self.module(x).ones(x.shape) + 0 * x
         flat = x.reshape(-1)
         if self.nodes.traced:
-            return _traced(self.transform, figure, flat).reshape(x.shape)
+            return _traced(self.transform, quantity, flat).reshape(x.shape)
         if is_traced(x):
-            return self.table.evaluate(figure, flat).reshape(x.shape)
-        out = np.where(np.isinf(flat), -np.inf if figure == "pdf" else 0.0, np.nan)
+            return self.table.evaluate(quantity, flat).reshape(x.shape)
+        out = np.where(np.isinf(flat), -np.inf if quantity == "pdf" else 0.0, np.nan)
         near = flat <= self.table.reach
-        out[near] = self.table.evaluate(figure, flat[near])
+        out[near] = self.table.evaluate(quantity, flat[near])
         for i in np.flatnonzero(~near & np.isfinite(flat)):
             far = self.nodes.transform(float(flat[i]))
-            out[i] = contours.direct(far, figure, flat[i : i + 1], self.atom)[0]
+            out[i] = contours.direct(far, quantity, flat[i : i + 1], self.atom)[0]
         return out.reshape(x.shape)
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
@@ -139,22 +140,22 @@ class Inversion:
     @kept
     def scores(self) -> tuple[Array, Array]:
         """Quantiles x(z) at normal scores z ≥ 0, and dx/dz, which is the normal density over that at x."""
-        x = -self.quantile(np.asarray(normals.ndtr(-SCORES)))
+        x = -self.quantile(np.asarray(ndtr(-SCORES)))
         slope = np.exp(-(SCORES**2) / 2 - self.log_density(x)) / math.sqrt(2 * math.pi)
         return jnp.asarray(x), jnp.asarray(slope)
 
 
-def _traced(transform: Transform, figure: str, x: Array) -> Array:
+def _traced(transform: Transform, quantity: str, x: Array) -> Array:
     """Point by point, so that memory stays bounded, in reverse too."""
     arrays = (transform.nodes, transform.weights, transform.groups, transform.centre)
-    return _compiled(arrays, x, figure, (transform.inner, transform.outer))
+    return _compiled(arrays, x, quantity, (transform.inner, transform.outer))
 
 
-@functools.partial(jax.jit, static_argnames=("figure", "powers"))
-def _compiled(arrays: Any, x: Any, figure: str, powers: tuple[int, int]) -> Any:
+@functools.partial(jax.jit, static_argnames=("quantity", "powers"))
+def _compiled(arrays: Any, x: Any, quantity: str, powers: tuple[int, int]) -> Any:
     v, w, u, centre = arrays
     transform = Transform(v, w, u, *powers, centre, jnp)
-    return jax.lax.map(jax.checkpoint(lambda a: contours.direct(transform, figure, a[None], 0.0)[0]), x)
+    return jax.lax.map(jax.checkpoint(lambda a: contours.direct(transform, quantity, a[None], 0.0)[0]), x)
 
 
 @jax.jit

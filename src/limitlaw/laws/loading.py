@@ -7,18 +7,9 @@ import numpy as np
 
 from limitlaw.laws import storage
 from limitlaw.laws.base import Law
-from limitlaw.laws.combination import Combination
-from limitlaw.laws.empirical import Empirical
-from limitlaw.laws.gaussian import Gaussian
-from limitlaw.laws.head_sum import HeadSum
-from limitlaw.laws.mixture import GaussianMixture
-from limitlaw.laws.pushforward import Pushforward
-from limitlaw.laws.random_kernel import RandomKernel
-from limitlaw.nonlinearities import rebuild
+from limitlaw.phi import rebuild
 
-KINDS = (Combination, Empirical, Gaussian, GaussianMixture, HeadSum, Pushforward, RandomKernel)
 OTHER = "other."  # before the names of arrays of the law that errors come from
-LAWS: dict[str, Any] = {law.__name__: law for law in KINDS}
 
 
 def load(path: str | os.PathLike[str]) -> Law:
@@ -32,7 +23,7 @@ def load(path: str | os.PathLike[str]) -> Law:
 
 def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The law that a header and its arrays describe; a pushforward holds its base's header."""
-    law = LAWS[header["law"]]
+    law: Any = Law.known[header["law"]]
     provenance = {"kind": header["kind"], "beyond": tuple(header["beyond"])}
     if "base" in header:
         return law(rebuild(*header["phi"]), rebuilt(header["base"], arrays), **provenance)

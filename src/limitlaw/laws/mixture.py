@@ -12,23 +12,28 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import as_key, is_traced, real_array
-from limitlaw.laws import expectation, moments, normals
+from limitlaw.laws import expectation, high_moments, one_gaussian, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
-from limitlaw.laws.averages import Components, Estimate, Figure
-from limitlaw.laws.base import Atoms, entries, psi_values, sample_shape
-from limitlaw.laws.checking import mixture_arrays, mixture_weights
-from limitlaw.laws.empirical import drawn
+from limitlaw.laws.averages import Components, Estimate, Quantity
+from limitlaw.laws.checking import entries, mixture_arrays, mixture_weights, sample_shape
+from limitlaw.laws.draws import Grouped
 from limitlaw.laws.entropy import Entropy, joint_entropy
-from limitlaw.laws.places import of_components
-from limitlaw.laws.quadrature import Rule, shifts, smooth_nodes
-from limitlaw.laws.roots import invert
+from limitlaw.laws.estimates import Atoms
+from limitlaw.laws.psi import psi_values
 from limitlaw.laws.tracing import kept
+from limitlaw.numerics.factors import eigen_factor, whitening
+from limitlaw.numerics.normal_cdf import ndtri
+from limitlaw.numerics.normal_rule import Rule, shifts, smooth_nodes
 from limitlaw.numerics.normals import normal
+from limitlaw.numerics.places import Places, of_components
+from limitlaw.numerics.roots import invert
+
+DRAWS = 2**17  # where a quantity of a joint law has to be sampled
 
 
 class GaussianMixture(Averaged):
-    """Σ_k w_k N(mean_k, covariance_k): every figure is the average of the Gaussian figure over components.
+    """Σ_k w_k N(mean_k, covariance_k): every quantity is the average of the Gaussian quantity over components.
 
     `mean`: (N, *shape). `covariance`: variances (N,) where Y is one number, else (N, m, m) of the flattened Y; zero
     and singular ones are legitimate. Without `weights` the components are N independent draws of equal weight, and
@@ -66,17 +71,17 @@ class GaussianMixture(Averaged):
         return zero.all((1, 2)) if self.shape else zero
 
     @property
-    def _central(self) -> Figure:
-        return normals.joint_central if self.shape else normals.central
+    def _central(self) -> Quantity:
+        return one_gaussian.joint_central if self.shape else one_gaussian.central
 
     @property
-    def _outer(self) -> Figure:
-        return normals.joint_outer if self.shape else normals.outer
+    def _outer(self) -> Quantity:
+        return one_gaussian.joint_outer if self.shape else one_gaussian.outer
 
-    def _at(self, figure: Figure, x: Array) -> Estimate:
-        """The average of a figure at points of shape (…, *event)."""
+    def _at(self, quantity: Quantity, x: Array) -> Estimate:
+        """The average of a quantity at points of shape (…, *event)."""
         lead = x.shape[: x.ndim - len(self.shape)]
-        estimate = self._components.average(figure, x.reshape(-1, *self.shape))
+        estimate = self._components.average(quantity, x.reshape(-1, *self.shape))
         return Estimate(estimate.value.reshape(lead), lambda: estimate.error().reshape(lead))
 
     def _pdf(self, x: Array) -> Estimate:
@@ -84,7 +89,7 @@ class GaussianMixture(Averaged):
             log = self._logpdf(x)
             return Estimate(jnp.exp(log.value), lambda: jnp.exp(log.value) * log.error())
         self._require_density()
-        return self._at(normals.pdf, x)
+        return self._at(one_gaussian.pdf, x)
 
     def _logpdf(self, x: Array) -> Estimate:
         self._require_density()
@@ -92,14 +97,14 @@ class GaussianMixture(Averaged):
         x = x.reshape(-1, *self.shape)
         if self.shape:
             components = dataclasses.replace(self._components, parameters=(self._given[0], *self._whitening[:2]))
-            log = components.log_average(normals.joint_logpdf, x)
+            log = components.log_average(one_gaussian.joint_logpdf, x)
         else:
-            log = self._components.log_average(normals.logpdf, x)
+            log = self._components.log_average(one_gaussian.logpdf, x)
         return Estimate(log.value.reshape(lead), lambda: log.error().reshape(lead))
 
     @kept
     def _whitening(self) -> tuple[Array, Array, np.ndarray]:
-        return normals.whitening(self._given[1])
+        return whitening(self._given[1])
 
     def _require_density(self) -> None:
         """Raise where the law has no density, saying why."""
@@ -118,20 +123,16 @@ class GaussianMixture(Averaged):
             )
 
     def _cdf(self, x: Array) -> Estimate:
-        return self._at(normals.cdf, x)
+        return self._at(one_gaussian.cdf, x)
 
     def _sf(self, x: Array) -> Estimate:
-        return self._at(normals.sf, x)
-
-    def _between(self, lo: Array, hi: Array) -> Estimate:
-        """P(lo < Y ≤ hi), accurate in relative terms in both tails."""
-        return self._components.average(normals.between, (lo, hi))
+        return self._at(one_gaussian.sf, x)
 
     def _ppf(self, q: Array) -> Estimate:
         flat = q.reshape(-1)
         mean, sd = self._components.parameters
         inside = jnp.where((flat > 0) & (flat < 1), flat, 0.5)
-        z = normals.ndtri(inside)
+        z = ndtri(inside)
         # The mixture's quantile lies between the smallest and the largest of its components' quantiles mean + sd·z.
         narrow, wide = jnp.min(sd), jnp.max(sd)
         low = jnp.min(mean) + z * jnp.where(z < 0, wide, narrow)
@@ -142,8 +143,8 @@ class GaussianMixture(Averaged):
         side = jnp.where(inside <= 0.5, 1.0, -1.0)  # only the smaller tail is used
 
         def tails(x: Array) -> tuple[Array, Array, Array]:
-            smaller = self._components.average(normals.tail, (x, side)).value
-            return smaller, smaller, self._components.average(normals.continuous_pdf, x).value
+            smaller = self._components.average(one_gaussian.tail, (x, side)).value
+            return smaller, smaller, self._components.average(one_gaussian.continuous_pdf, x).value
 
         x = invert(tails, inside, (low - margin, high + margin), self.mean() + width * z, float(width), smooth)
         if not smooth:
@@ -153,28 +154,30 @@ class GaussianMixture(Averaged):
 
     def _quantile_error(self, x: Array, q: Array) -> Array:
         """The error of the cdf over the density; 0 where the cdf jumps over q, and at q = 0 and 1."""
-        density = self._at(normals.continuous_pdf, x).value
+        density = self._at(one_gaussian.continuous_pdf, x).value
         error = self._cdf(x).error() / density
         jump = jnp.isin(x, self.atoms().points) & (q < self.cdf(x)) if self._degenerate.any() else False
         return jnp.where(jnp.isinf(x) | jump, 0.0, error)
 
     def _cf(self, t: Array) -> Estimate:
-        return self._at(normals.joint_cf if self.shape else normals.cf, t)
+        return self._at(one_gaussian.joint_cf if self.shape else one_gaussian.cf, t)
 
     def _moment(self, k: int) -> Estimate:
         mean, spread = self._components.parameters
         sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
-        s = moments.unit(jnp.max(jnp.hypot(mean, moments.growth(k) * sd), axis=0))
-        raw = moments.in_units(self._components.average(normals.Raw(k, bool(self.shape)), s[None]), s, k)
+        s = high_moments.unit(jnp.max(jnp.hypot(mean, high_moments.growth(k) * sd), axis=0))
+        raw = high_moments.in_units(self._components.average(one_gaussian.Moment(k, bool(self.shape)), s[None]), s, k)
         return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
 
     def _expect(self, psi: Callable[[Any], Any], breaks: tuple[float, ...] = ()) -> Estimate:
         if self.shape:
-            return drawn(self)._expect(psi)
+            return self.drawn()._expect(psi)
         count = len(self._components)
         many = self._components.sampled and count > expectation.FEW
         rule = Rule(self._nodes(), breaks if many else ())
-        components = dataclasses.replace(self._components, parameters=(*self._components.parameters, shifts(count)))
+        components = dataclasses.replace(
+            self._components, parameters=(*self._components.parameters, (shifts(count) + expectation.UNEVEN) % 1)
+        )
         size = rule.nodes * (len(rule.breaks) + 1)
         found, between, scale = expectation.parted(components.average(expectation.Expectation(psi, rule), size=size))
         if many:
@@ -195,11 +198,11 @@ class GaussianMixture(Averaged):
             atoms = jnp.tensordot(
                 self._components.weights[bad], psi_values(psi, jnp.asarray(mean[bad]), int(bad.sum())), 1
             )
-        density = lambda x: np.asarray(self._at(normals.continuous_pdf, jnp.asarray(x)).value)  # noqa: E731
+        density = lambda x: np.asarray(self._at(one_gaussian.continuous_pdf, jnp.asarray(x)).value)  # noqa: E731
         found = expectation.on_panels(psi, density, of_components(mean, sd), breaks, mass)
 
         def error() -> Array:
-            return jnp.hypot(found.error, found.spread(self._components, normals.continuous_pdf))
+            return jnp.hypot(found.error, found.spread(self._components, one_gaussian.continuous_pdf))
 
         return Estimate(found.value + atoms, error)
 
@@ -218,7 +221,7 @@ class GaussianMixture(Averaged):
     def _entropy(self) -> Estimate:
         self._require_density()
         if self.shape:
-            return joint_entropy(self, drawn(self)._components.parameters)
+            return joint_entropy(self, self.drawn()._components.parameters)
         return self._along(self._logpdf, lambda _, ρ: ρ, (), self._variance).estimate()
 
     def _along(
@@ -233,7 +236,7 @@ class GaussianMixture(Averaged):
             self._components,
             log,
             weight,
-            normals.continuous_pdf,
+            one_gaussian.continuous_pdf,
             lambda x: x,
             of_components(*self._components.parameters),
             breaks,
@@ -259,8 +262,20 @@ class GaussianMixture(Averaged):
         """One draw from each chosen component, (count, *event)."""
         mean, spread = (a[chosen] for a in self._components.parameters)
         z = normal(key, mean.shape)
-        y = jnp.einsum("kij,kj->ki", normals.factor(spread), z) + mean if self.shape else mean + spread * z
+        y = jnp.einsum("kij,kj->ki", eigen_factor(spread), z) + mean if self.shape else mean + spread * z
         return y.reshape(-1, *self.shape)
+
+    def drawn(self) -> Grouped:
+        """Draws for what must be sampled: a group for each component where those are draws themselves."""
+        components = self._components
+        key = jax.random.key(0)
+        if not components.sampled:
+            draws = self.sample(key, (DRAWS, 1))
+            return Grouped(Components(draws, jnp.full(DRAWS, 1 / DRAWS), True), "sampled", self.beyond)
+        N = len(components)
+        M = max(1, DRAWS // N)
+        draws = self._draw(key, jnp.repeat(jnp.arange(N), M)).reshape(N, M, *self.shape)
+        return Grouped(dataclasses.replace(components, parameters=draws), "sampled", self.beyond)
 
     def marginal(self, i: Any) -> "GaussianMixture":
         """The law of Y[i], again a mixture."""
@@ -274,7 +289,7 @@ class GaussianMixture(Averaged):
         law = GaussianMixture(mean, covariance, components.weights, self.kind, self.beyond, components.blocks)
         return self._alike(law, lambda other: other.marginal(i))
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         mean, covariance = self._given
         arrays = {
             "mean": mean.reshape(-1, *self.shape),
@@ -284,8 +299,21 @@ class GaussianMixture(Averaged):
         }
         return {}, {name: np.asarray(a) for name, a in arrays.items()}
 
-    def _description(self) -> str:
-        return f"{len(self._components)} components, "
+    def _part(self, rows: slice) -> "GaussianMixture":
+        mean, covariance = (np.asarray(a)[rows] for a in self._given)
+        weights = np.asarray(self._components.weights)[rows]
+        return GaussianMixture(
+            mean.reshape(-1, *self.shape), covariance, weights / weights.sum(), self.kind, self.beyond
+        )
+
+    def places(self) -> Places:
+        """Those of its components."""
+        return of_components(*self._components.parameters)
+
+    @property
+    def description(self) -> str:
+        """How many components there are."""
+        return f"{len(self._components)} components"
 
 
 def _snap(x: Array, points: Array) -> Array:

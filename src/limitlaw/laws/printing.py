@@ -1,15 +1,15 @@
 """A law as a small table."""
 
+import contextlib
 import math
 from typing import Any
 
 import numpy as np
 
+from limitlaw.digits import plus_minus
 from limitlaw.laws.base import Law
 
 LEVELS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
-DIGITS = 12  # at most
-INVISIBLE = 5e-10  # relative error: digits say it as well as "±" does
 ENTRIES = 8  # of a joint law, at most
 
 
@@ -20,38 +20,26 @@ def table(law: Law) -> str:
     rows.append(("kurtosis", law.kurtosis(), law.error.kurtosis()))
     if law.shape:
         return "\n".join([repr(law), *_joint(rows, math.prod(law.shape))])
+    with contextlib.suppress(ValueError):  # the branches of a function of the user's own are not known
+        rows += _places(law)
+    return "\n".join([repr(law), *(f"  {name:<12} {plus_minus(float(x), float(e))}" for name, x, e in rows)])
+
+
+def _places(law: Law) -> list[tuple[str, Any, Any]]:
+    """Quantiles and atoms."""
     q = np.array(LEVELS)
-    rows += [(f"ppf({level:g})", x, e) for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True)]
+    rows = [(f"ppf({level:g})", x, e) for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True)]
     points, masses = law.atoms()
-    if len(points) <= ENTRIES:
-        errors = law.error.atoms()
-        rows += [(f"P(Y = {float(x):g})", m, e) for x, m, e in zip(points, masses, errors, strict=True)]
-    else:
-        rows.append((f"{len(points)} atoms", masses.sum(), np.zeros(())))
-    return "\n".join([repr(law), *(f"  {name:<12} {number(float(x), float(e))}" for name, x, e in rows)])
+    if len(points) > ENTRIES:
+        return [*rows, (f"{len(points)} atoms", masses.sum(), np.zeros(()))]
+    errors = law.error.atoms()
+    return rows + [(f"P(Y = {float(x):g})", m, e) for x, m, e in zip(points, masses, errors, strict=True)]
 
 
 def _joint(rows: list[tuple[str, Any, Any]], count: int) -> list[str]:
     lines = []
     for name, values, errors in rows:
         pairs = zip(np.ravel(np.asarray(values)), np.ravel(np.asarray(errors)), strict=True)
-        cells = [number(float(x), float(e)) for x, e in pairs][:ENTRIES]
+        cells = [plus_minus(float(x), float(e)) for x, e in pairs][:ENTRIES]
         lines.append(f"  {name:<12} {'  '.join(cells)}{'  …' if count > ENTRIES else ''}")
     return lines
-
-
-def number(x: float, error: float) -> str:
-    """`x` to the digits that its error leaves: 0.39197 ± 0.00012, or 0.391971443576 where those say enough."""
-    if error <= INVISIBLE * abs(x):
-        return f"{x:.{_right_digits(x, error)}g}"
-    if not math.isfinite(error) or not math.isfinite(x):
-        return f"{x:.6g} ± {error:.2g}"
-    digits = 1 - math.floor(math.log10(error))
-    if digits < 0 or digits > 15:
-        return f"{x:.6g} ± {error:.2g}"
-    return f"{x:.{digits}f} ± {error:.{digits}f}"
-
-
-def _right_digits(x: float, error: float) -> int:
-    """How many of the digits of x are right if its error is this small."""
-    return DIGITS if error == 0 else min(DIGITS, math.floor(-math.log10(2 * error / abs(x))))

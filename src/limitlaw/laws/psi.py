@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from limitlaw.arguments import first_line, shown
 from limitlaw.laws.tracing import NEEDS_NUMBERS
@@ -63,3 +64,11 @@ def _of_numbers(psi: Any, given: tuple[int, ...], error: Exception) -> Any:
 
 def _needs_numbers() -> TypeError:
     return TypeError(f"{EXPECTED}, got one that needs the numbers themselves: {HINT}")
+
+
+def psi_values(psi: Callable[[Any], Any], y: Array, count: int) -> Any:
+    """ψ(y) for y with `count` draws in front, checked for its shape."""
+    values = jnp.asarray(psi(y))
+    if values.shape[:1] != (count,):
+        raise ValueError(f"psi must map arrays (…, *shape) to arrays (…): it got {y.shape} and returned {values.shape}")
+    return values.astype(jax.dtypes.canonicalize_dtype(jnp.result_type(values, jnp.float64)))

@@ -12,32 +12,46 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced
-from limitlaw.laws import branches, moments, normals
+from limitlaw.laws import expectation, high_moments, one_gaussian, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
-from limitlaw.laws.averages import Components, Estimate, Figure, pad, padded_size
-from limitlaw.laws.base import Atoms
+from limitlaw.laws.averages import Components, Estimate, Quantity, pad, padded_size
 from limitlaw.laws.checking import check_base
-from limitlaw.laws.empirical import Empirical, drawn
+from limitlaw.laws.draws import Grouped
 from limitlaw.laws.entropy import joint_entropy
+from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.image_entropy import image_entropy
 from limitlaw.laws.mixture import GaussianMixture
-from limitlaw.laws.pushed import Central, Cf, Composed, OnBranches, Raw, density, log_density
-from limitlaw.laws.quadrature import REACH, Rule, shifts, smooth_nodes
-from limitlaw.laws.roots import invert
+from limitlaw.laws.one_image import Central, Cf, Composed, ImageMoment, OnBranches, density, log_density
 from limitlaw.laws.tracing import kept
-from limitlaw.nonlinearities import Nonlinearity, user_function
+from limitlaw.numerics.normal_cdf import ndtri
+from limitlaw.numerics.normal_rule import REACH, Rule, shifts, smooth_nodes
+from limitlaw.numerics.places import Places
+from limitlaw.numerics.roots import invert
+from limitlaw.phi import Nonlinearity, user_function
+from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes
 
+NARROW = 4.0  # standard deviations of Y up to which a trapezoidal rule of a few hundred nodes is the best
+OCTAVES = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))  # named ones: linear beyond
+FEWER = 0.9  # of the nodes, in the rule to compare with
+MOST_BRANCHES = 3  # of functions that are linear in the large
+MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
 FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
 
 
 class Pushforward(Averaged):
     """φ(Y), entry by entry. For a named φ the density is a sum over the monotone branches of φ, and the flat parts of
     φ are atoms; `pdf` is the density of what is left. For a function of the user's own: moments, `expect`, `sample`.
+    `share`: of the nodes that moments are computed with, for another rule to compare with.
     """
 
     def __init__(
-        self, phi: Callable[[Any], Any], base: GaussianMixture, kind: str | None = None, beyond: Any = None
+        self,
+        phi: Callable[[Any], Any],
+        base: GaussianMixture,
+        kind: str | None = None,
+        beyond: tuple[str, ...] | None = None,
+        share: float = 1.0,
     ) -> None:
         check_base(base, GaussianMixture)
         super().__init__(
@@ -48,28 +62,47 @@ class Pushforward(Averaged):
         self.phi: Nonlinearity = user_function(phi)
         self.base = base
         mean, spread = base._components.parameters
-        if is_traced(mean) or is_traced(spread):
-            raise TypeError(
-                f"the law of {self.phi.name}(Y) looks at numbers that are not known inside jax.jit or jax.grad: "
-                "the law of Y can be differentiated, and average_law"
-            )
         sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
-        self._reach = (float(jnp.min(mean - FAR * sd)), float(jnp.max(mean + FAR * sd)))
-        near = (float(jnp.min(mean - 13 * sd)), float(jnp.max(mean + 13 * sd)))
-        self._named = branches.named(self.phi, near)
+        self._traced = is_traced(mean) or is_traced(spread)
+        self._reach = (-math.inf, math.inf)
+        near = self._reach
+        if not self._traced:
+            self._reach = (float(jnp.min(mean - FAR * sd)), float(jnp.max(mean + FAR * sd)))
+            near = (float(jnp.min(mean - 13 * sd)), float(jnp.max(mean + 13 * sd)))
+        self._branched = branched(self.phi, near)
+        self._share = share
         turn = shifts(len(base._components))
         parameters = (mean, sd, turn[:, None] + 0 * mean if self.shape else turn)
         self._components = dataclasses.replace(base._components, parameters=parameters)
         base._alike(self, lambda other: Pushforward(self.phi, other, self.kind, self.beyond))
+        if share == 1 and not base._components.sampled:
+            self.compared_with(self._by_another_rule)
+
+    def _by_another_rule(self) -> "Pushforward":
+        """The same law, or that of the base by its other rule, with fewer nodes."""
+        base: Any = self.base.other or self.base
+        return Pushforward(self.phi, base, self.kind, self.beyond, FEWER)
 
     @functools.cached_property
     def _rule(self) -> Rule:
-        kinks = self._kinks
-        if self._named is None:
-            return Rule(max(96, self.base._nodes() // (len(kinks) + 1)), kinks)
-        if self._named.kinks:
-            return Rule(96, self._named.kinks)  # between kinks φ is linear
-        return Rule(smooth_nodes(self.base._largest_sd()))
+        rule = self._full_rule()
+        return dataclasses.replace(rule, nodes=math.ceil(self._share * rule.nodes))
+
+    def _full_rule(self) -> Rule:
+        if self._branched is not None and self._branched.kinks:
+            return Rule(96, self._branched.kinks)  # between kinks φ is linear
+        narrow = not self._traced and self.base._largest_sd() <= NARROW
+        known = self.phi.branches is not None
+        waves = known and (self._branched is None or len(self._branched.branches) > MOST_BRANCHES)
+        if waves and self._traced:
+            return Rule(TRACED_NODES)
+        if (known and narrow) or waves:
+            return Rule(min(smooth_nodes(self.base._largest_sd()), MOST_NODES))
+        cuts = OCTAVES if known else tuple(sorted({*(self.phi.cuts or ()), *self._kinks}))
+        many = self._components.sampled and len(self._components) > expectation.FEW
+        if cuts and not (narrow and many):
+            return Rule(16 if many else 48, cuts)
+        return Rule(max(96, self.base._nodes() // (len(self._kinks) + 1)), self._kinks)
 
     @property
     def _kinks(self) -> tuple[float, ...]:
@@ -77,34 +110,35 @@ class Pushforward(Averaged):
         return tuple(sorted(kink.at for kink in self.phi.kinks or ()))
 
     @property
-    def _size(self) -> int:  # type: ignore[override]
+    def _size(self) -> int:
         return self._rule.nodes * (len(self._rule.breaks) + 1) * max(1, self._components.parameters[0][0].size)
 
     @property
-    def _central(self) -> Figure:
+    def _central(self) -> Quantity:
         return Central(self.phi, self._rule)
 
     @property
-    def _outer(self) -> Figure:
+    def _outer(self) -> Quantity:
         return lambda component, centre: self._central(component, centre)[1]
 
     def _covariance(self) -> Estimate:
         return self._drawn._covariance() if self.shape else self._variance()
 
     @property
-    def _drawn(self) -> Empirical:
+    def _drawn(self) -> Grouped:
         """Sampled, for what couples several entries."""
-        below = drawn(self.base)._components
-        return Empirical._grouped(self.phi(below.parameters), below.weights, self.beyond, below.blocks)
+        below = self.base.drawn()._components
+        components = dataclasses.replace(below, parameters=self.phi(below.parameters))
+        return Grouped(components, "sampled", self.beyond)
 
-    def _known(self, what: str) -> branches.Named:
+    def _known(self, what: str) -> Branched:
         """The branches of φ, or an error that says what can be done without."""
-        if self._named is None:
+        if self._branched is None:
             raise ValueError(
                 f"{what} of {self.phi.name}(Y) needs the monotone branches of {self.phi.name}, which are known for the "
                 "named nonlinearities only; moments, expect, cf and sample work for every function"
             )
-        return self._named
+        return self._branched
 
     @kept
     def _with_images(self) -> Components:
@@ -115,7 +149,7 @@ class Pushforward(Averaged):
     def _on_branches(self, y: Array, above: bool) -> Estimate:
         known = self._known("the distribution")
         flat = pad(y.reshape(-1), padded_size(y.size))
-        ends = branches.intervals(flat, known)[above]
+        ends = intervals(flat, known)[above]
         average = self._with_images.average(OnBranches(above), (flat, ends), ends.shape[1])
         return Estimate(average.value[: y.size].reshape(y.shape), lambda: average.error()[: y.size].reshape(y.shape))
 
@@ -129,7 +163,7 @@ class Pushforward(Averaged):
         if self.shape:
             log = self._logpdf(y)
             return Estimate(jnp.exp(log.value), lambda: jnp.exp(log.value) * log.error())
-        points = branches.preimages(pad(y.reshape(-1), padded_size(y.size)), self._known("the density"))
+        points = preimages(pad(y.reshape(-1), padded_size(y.size)), self._known("the density"))
         average = self._components.average(density, points, points[0].shape[1])
         return Estimate(
             average.value[: y.size].reshape(y.shape) + 0 * jnp.where(jnp.isnan(y), y, 0),
@@ -145,7 +179,7 @@ class Pushforward(Averaged):
         lead = y.shape[: y.ndim - len(self.shape)]
         flat = y.reshape(-1, *self.shape)
         count = len(flat)
-        x, jacobian = branches.preimages(pad(flat, padded_size(count)), self._known("the density"))
+        x, jacobian = preimages(pad(flat, padded_size(count)), self._known("the density"))
         if not self.shape:
             log = self._components.log_average(log_density, (x, jnp.log(jacobian)))
             return Estimate(log.value[:count].reshape(lead), lambda: log.error()[:count].reshape(lead))
@@ -162,7 +196,7 @@ class Pushforward(Averaged):
         inside = jnp.where(outer, 0.5, q)
         if known.monotone:
             x = self.base._ppf(inside)
-            stretch = lambda: branches.slopes(self.phi, x.value) * x.error()  # noqa: E731
+            stretch = lambda: slopes(self.phi, x.value) * x.error()  # noqa: E731
             inner = Estimate(self.phi(x.value), stretch)
         else:
             y = self._invert(inside.reshape(-1), known).reshape(q.shape)
@@ -170,14 +204,14 @@ class Pushforward(Averaged):
         value = jnp.where(q <= 0, bottom, jnp.where(q >= 1, top, inner.value))
         return Estimate(value, lambda: jnp.where(outer, 0.0, inner.error()))
 
-    def _invert(self, q: Array, known: branches.Named) -> Array:
+    def _invert(self, q: Array, known: Branched) -> Array:
         bottom, top = known.support
         values = self.phi(jnp.array(self._reach))
         low = bottom if np.isfinite(bottom) else float(jnp.min(values))
         high = top if np.isfinite(top) else float(jnp.max(values))
         tails = lambda y: (self._cdf(y).value, self._sf(y).value, self._pdf(y).value)  # noqa: E731
         width = float(jnp.sqrt(self.variance()))
-        start = self.mean() + width * normals.ndtri(q)
+        start = self.mean() + width * ndtri(q)
         smooth = not self.base._degenerate.any()
         return invert(tails, q, (jnp.full_like(q, low), jnp.full_like(q, high)), start, width, smooth)
 
@@ -197,9 +231,11 @@ class Pushforward(Averaged):
         finer = math.ceil(math.sqrt(k) / 2) if k else 1  # φ^k varies faster than φ
         rule = dataclasses.replace(self._rule, nodes=math.ceil(self._rule.nodes * wider) * finer)
         reached = jnp.linspace(jnp.min(mean - far * sd, axis=0), jnp.max(mean + far * sd, axis=0), 4097)
-        s = moments.unit(jnp.max(jnp.abs(self.phi(reached)), axis=0))
+        s = high_moments.unit(jnp.max(jnp.abs(self.phi(reached)), axis=0))
         size = rule.nodes * self._size // self._rule.nodes
-        raw = moments.in_units(self._components.average(Raw(self.phi, rule, k, wider), s[None], size), s, k)
+        raw = high_moments.in_units(
+            self._components.average(ImageMoment(self.phi, rule, k, wider), s[None], size), s, k
+        )
         return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
@@ -229,7 +265,7 @@ class Pushforward(Averaged):
         owners = [np.flatnonzero(bad)]
         for branch in flats:
             ends = (jnp.asarray(branch.lo), jnp.asarray(branch.hi))
-            chances.append(np.asarray(jax.vmap(lambda m, s, e=ends: normals.between((m, s), e))(mean, sd))[~bad])
+            chances.append(np.asarray(jax.vmap(lambda m, s, e=ends: one_gaussian.between((m, s), e))(mean, sd))[~bad])
             owners.append(np.flatnonzero(~bad))
             values.append(np.full((~bad).sum(), branch.bottom))
         return merged(np.concatenate(values), np.concatenate(owners), np.concatenate(chances), self._components)
@@ -242,8 +278,32 @@ class Pushforward(Averaged):
         """The law of φ(Y[i])."""
         return Pushforward(self.phi, self.base.marginal(i), self.kind, self.beyond)
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return branches.with_phi(self.phi, self.base)
+    def _content(self) -> storage.Content:
+        return storage.image(self.phi, self.base._stored())
 
-    def _description(self) -> str:
-        return f"{self.phi.name} of {len(self._components)} components, "
+    def _part(self, rows: slice) -> "Pushforward":
+        return Pushforward(self.phi, self.base._part(rows), self.kind, self.beyond)
+
+    def places(self) -> Places:
+        """Those of Y, moved and stretched by φ."""
+        if self._branched is None:
+            return super().places()
+        x, scale = self.base.places()
+        at = jnp.asarray(x)
+        return np.asarray(self.phi(at)), scale * np.asarray(slopes(self.phi, at))
+
+    def breaks(self) -> Float[np.ndarray, " breaks"]:
+        """Where a branch of φ ends or bends: there the density may jump, or grow like |x − end|^{−1/2}."""
+        if self._branched is None:
+            return super().breaks()
+        ends = np.array([end for b in self._branched.branches for end in (b.bottom, b.top)])
+        return np.concatenate([ends[np.isfinite(ends)], np.asarray(self.phi(np.asarray(self._branched.kinks, float)))])
+
+    def argument(self) -> tuple[Nonlinearity, GaussianMixture] | None:
+        """φ and the law of Y."""
+        return (self.phi, self.base) if self._branched is not None and self._branched.injective else None
+
+    @property
+    def description(self) -> str:
+        """φ, and how many components there are."""
+        return f"{self.phi.name} of {len(self._components)} components"

@@ -7,18 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from limitlaw.files import replacing
+from limitlaw.phi import Nonlinearity
+
+Content = tuple[dict[str, Any], dict[str, np.ndarray]]  # a header and arrays
+
 FORMAT = 1
 HEADER = "limitlaw"
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write one law."""
+    """Write one law, all of it or nothing."""
     text = json.dumps({"format": FORMAT, **header})
-    with open(path, "wb") as file:  # a file, not a name, to which NumPy would add ".npz"
+    with replacing(path) as file:  # a file, not a name, to which NumPy would add ".npz"
         np.savez(file, **{HEADER: np.array(text)}, **arrays)  # type: ignore[arg-type]
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read(path: str | os.PathLike[str]) -> Content:
     """The header and the arrays that `write` wrote."""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -29,3 +34,14 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nda
     if header.get("format") != FORMAT:
         raise ValueError(f"{os.fspath(path)} has format {header.get('format')!r}, this limitlaw reads {FORMAT}")
     return header, arrays
+
+
+def image(phi: Nonlinearity, base: Content) -> Content:
+    """What a file holds of φ(Y): the name of φ beside what it holds of Y."""
+    if phi.saved is None:
+        raise ValueError(
+            f"{phi.name} is a function of your own and cannot be saved without pickle: save law.base, the law of its "
+            "argument, and apply the function after loading"
+        )
+    header, arrays = base
+    return {"phi": phi.saved, "base": header}, arrays

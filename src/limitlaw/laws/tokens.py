@@ -10,9 +10,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced
+from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate, exact
-from limitlaw.laws.base import Atoms, Law, entries
-from limitlaw.laws.importance import JointDensity
+from limitlaw.laws.base import Blocks, Law
+from limitlaw.laws.checking import entries
+from limitlaw.laws.estimates import Atoms
+from limitlaw.numerics.importance import JointDensity
 
 FEW = 16  # points whose densities get a calculation of their own
 
@@ -20,8 +23,8 @@ FEW = 16  # points whose densities get a calculation of their own
 class Tokens(Law):
     """Outputs Y of `shape`: single entries have laws of their own, `marginal(i)`, and the joint law is a mixture.
 
-    The mixture is drawn when a joint figure is first asked for, and its figures have standard errors. Where `density`
-    gives one, densities at up to 16 points at a time come from importance sampling instead, to about 1e-3 of the
+    The mixture is drawn when a joint quantity is first asked for, with standard errors. Where `density` gives
+    one, densities at up to 16 points at a time come from importance sampling instead, to about 1e-3 of the
     logarithm: seconds a point. Larger arrays, derivatives and `law.joint.logpdf` are of the mixture, whose error is a
     few times larger in the tails. `diverges` says that the joint density is infinite where all entries are equal, as
     for one head without a mask: there the log density is ∞, and near it no average over draws is reliable.
@@ -116,8 +119,13 @@ class Tokens(Law):
     def _atoms(self) -> tuple[Atoms, Float[Array, " atoms"]]:
         return self.joint._atoms()
 
-    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _content(self) -> storage.Content:
         raise TypeError("the joint law of tokens is drawn as it is asked for: save law.joint, or law.marginal(i)")
 
-    def _description(self) -> str:
-        return ""
+    def blocks(self) -> Blocks | None:
+        """Those of the mixture."""
+        return self.joint.blocks()
+
+    def in_bulk(self) -> Law:
+        """The mixture, whose log densities are fast."""
+        return self.joint

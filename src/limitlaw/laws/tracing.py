@@ -27,8 +27,8 @@ def kept(method: Callable[[Any], T]) -> "functools.cached_property[T]":
     return functools.cached_property(computed)
 
 
-def figure(method: Callable[P, T]) -> Callable[P, T]:
-    """A figure of a law, which says so where it has to look at numbers that are not known."""
+def quantity(method: Callable[P, T]) -> Callable[P, T]:
+    """A quantity of a law, which says so where it has to look at numbers that are not known."""
 
     @functools.wraps(method)
     def said(*args: P.args, **kwargs: P.kwargs) -> T:

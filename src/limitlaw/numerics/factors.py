@@ -142,3 +142,22 @@ def _loop(count: int, step: Any, state: Any) -> Any:
     for i in range(count):
         state = step(i, state)
     return state
+
+
+def eigen_factor(covariance: Float[Array, "... m m"]) -> Float[Array, "... m m"]:
+    """F with F Fᵀ = covariance, singular or not."""
+    values, vectors = jnp.linalg.eigh(covariance)
+    return vectors * jnp.sqrt(jnp.maximum(values, 0))[..., None, :]
+
+
+def whitening(covariance: Float[Array, "N m m"]) -> tuple[Array, Array, np.ndarray]:
+    """L⁻¹ and log det L for each Cholesky factor L, and which covariances are singular to rounding."""
+    m = covariance.shape[-1]
+    sd = jnp.sqrt(jnp.diagonal(covariance, axis1=-2, axis2=-1))
+    scale = jnp.where(sd > 0, sd, 1)
+    L = jnp.linalg.cholesky(covariance / (scale[:, :, None] * scale[:, None, :]))
+    pivots = jnp.diagonal(L, axis1=-2, axis2=-1)  # squares: the part of each entry that earlier ones do not explain
+    singular = ~(jnp.min(pivots, axis=-1, initial=1.0) ** 2 > 1e-13 * m)  # NaN counts as singular
+    inverse = jax.scipy.linalg.solve_triangular(L, jnp.broadcast_to(jnp.eye(m), L.shape), lower=True)
+    logdet = jnp.sum(jnp.log(pivots) + jnp.log(scale), axis=-1)
+    return inverse / scale[:, None, :], logdet, np.asarray(singular)

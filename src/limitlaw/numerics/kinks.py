@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from limitlaw.arguments import is_traced
 
 Function = Callable[[Any], Any]
-Points = Float[np.ndarray, "..."]
+Numbers = Float[np.ndarray, "..."]
 
 POINTS = 4096  # a function is called on
 SECTIONS = 64  # parts of an interval among which the one with the jump is looked for
@@ -43,7 +43,7 @@ class Sampled:
     def __init__(self, f: Function):
         self._derivatives: list[Function] = [functools.partial(_in_double, f)]
 
-    def __call__(self, x: Points, order: int = 0) -> Points:
+    def __call__(self, x: Numbers, order: int = 0) -> Numbers:
         while len(self._derivatives) <= order:
             self._derivatives.append(functools.partial(_derivative, self._derivatives[-1]))
         f = self._derivatives[order]
@@ -79,7 +79,7 @@ def _evaluated(f: Function, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n
     return np.asarray(y)
 
 
-def beside(at: Points) -> Points:
+def beside(at: Numbers) -> Numbers:
     """A distance that still separates both sides of these points in double precision."""
     return 2.0**-48 * np.maximum(np.abs(at), 2.0**-20)
 
@@ -113,7 +113,7 @@ def located(
     return _roundest(l, r), found & inside
 
 
-def _roundest(l: Points, r: Points) -> Points:  # noqa: E741
+def _roundest(l: Numbers, r: Numbers) -> Numbers:  # noqa: E741
     """Of the numbers within rounding of each interval the one that is shortest to write: there a function was cut."""
     ulps = np.arange(-4, 5)
     near = r[:, None] + ulps * np.spacing(r)[:, None]

@@ -16,7 +16,7 @@ from limitlaw.numerics.kinks import CannotLook, Function, Kink, Sampled, beside,
 Cells = Float[np.ndarray, " cells"]
 Others = Float[np.ndarray, " others"]  # cells, as many as there will be
 Values = Float[np.ndarray, "degree cells"]
-Points = Float[np.ndarray, "points cells"]
+Grid = Float[np.ndarray, "points cells"]
 
 DEGREE = 16
 RESOLVED = 1e-13  # of the last coefficients, relative to the function on the cell
@@ -246,7 +246,7 @@ def _nodes(lo: Cells, hi: Cells) -> Values:
     return x
 
 
-def _polynomial(c: Values, lo: Cells, hi: Cells, x: Points) -> Points:
+def _polynomial(c: Values, lo: Cells, hi: Cells, x: Grid) -> Grid:
     """Σ_k c_k T_k at points x of [lo, hi]."""
     return np.polynomial.chebyshev.chebval((2 * x - (lo + hi)) / (hi - lo), c, tensor=False)
 

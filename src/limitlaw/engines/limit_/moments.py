@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 
-from limitlaw import nonlinearities
+from limitlaw import phi as nonlinearities
 from limitlaw.core import instructions as core
 from limitlaw.core.axes import Axis, Layout, finite_shape, sizes
 from limitlaw.core.covariance import Covariance, Pair, outer, total
@@ -20,8 +20,8 @@ from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.scores import inner
 from limitlaw.engines.limit_.facts import LimitFacts, unnamed
 from limitlaw.engines.limit_.nodes import Nodes
-from limitlaw.nonlinearities import Nonlinearity, moments
 from limitlaw.numerics.factors import gram
+from limitlaw.phi import Nonlinearity, moments
 
 
 @runtime_checkable

@@ -1,0 +1,50 @@
+"""A figure of a report: its words, the tables it shows, and how a picture is made of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from limitlaw.figures.picture import Picture
+
+Table = Mapping[str, np.ndarray]  # columns of equal length by name
+Columns = Mapping[str, tuple[str, ...]]  # of each table, those that are read
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`build` makes a picture of its tables in order, None for one that is not there.
+
+    `key` is the name of its files and its place in a page, `name` that in the paper, "" for a figure of our own. `text`
+    says what is seen and how it was computed, with the markup of labels (`<i>`, `<sub>`, `<sup>`).
+    """
+
+    key: str
+    name: str
+    title: str
+    text: str
+    build: Callable[..., Picture]
+    tables: Columns
+    optional: Columns = field(default_factory=dict)
+    any_of: bool = False  # one of the tables is enough
+
+    @property
+    def columns(self) -> Columns:
+        """All that it reads; further columns are nobody's business here."""
+        return {**self.tables, **self.optional}
+
+    def picture(self, tables: Mapping[str, Table]) -> Picture | None:
+        """The picture, or None if its tables are not there."""
+        enough = any if self.any_of else all
+        if not enough(name in tables for name in self.tables):
+            return None
+        return self.build(*(tables.get(name) for name in self.columns))
+
+    def check(self, name: str, table: Table) -> None:
+        """One of its tables: a missing column or columns of different lengths raise."""
+        columns = self.columns[name]
+        missing = [column for column in columns if column not in table]
+        if missing:
+            raise ValueError(f"table {name} must have the columns {', '.join(columns)}; it lacks {missing[0]}")
+        if len({len(column) for column in table.values()}) > 1:
+            raise ValueError(f"the columns of table {name} must be equally long")

@@ -1,0 +1,73 @@
+"""Files that are whole or absent: the one way in which anything here is written."""
+
+import contextlib
+import errno
+import itertools
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+_count = itertools.count()
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to fill, which takes the place of `path` once it is filled without an error.
+
+    At any moment, a SIGKILL included, the path holds the old bytes or all of the new. A link is followed; what is
+    no plain file, as /dev/stdout, has no place to be taken and is written as it stands.
+    """
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        with place.open("wb") as file:
+            yield file
+        return
+    if place.exists() and not os.access(place, os.W_OK):  # a folder's permission is enough to replace it, but not ours
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    draft = place.with_name(f".{place.name[:80]}.{_host()}.{os.getpid()}.{next(_count)}.tmp")
+    try:
+        with draft.open("wb") as file:
+            if place.exists():
+                draft.chmod(stat.S_IMODE(place.stat().st_mode))
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, place)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def write(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write all of a file, or leave what was there."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder and those above it, free of what killed processes were writing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for draft in folder.glob(f".*.{_host()}.*.tmp"):
+        if not _alive(draft.name.split(".")[-3]):
+            draft.unlink(missing_ok=True)
+
+
+def _host() -> str:
+    """Where a process number means something: folders are shared between machines."""
+    return socket.gethostname().replace(".", "-") or "localhost"
+
+
+def _alive(process: str) -> bool:
+    """Whether a process runs; where that cannot be told, it does."""
+    if not process.isdecimal() or os.name != "posix":
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,204 @@
+"""Laws of draws: distribution function, quantiles and moments with errors, and never a smoothed density."""
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.arguments import as_key, is_traced
+from limitlaw.laws import high_moments, storage
+from limitlaw.laws.atoms import merged
+from limitlaw.laws.averaged import Averaged
+from limitlaw.laws.averages import Components, Estimate, Quantity
+from limitlaw.laws.checking import entries, sample_shape
+from limitlaw.laws.estimates import Atoms
+from limitlaw.laws.psi import psi_values
+
+
+class OfDraws(Averaged):
+    """Draws (groups, M, *shape): groups are independent and have weights, draws within one share a component."""
+
+    discrete = True
+
+    def __init__(self, components: Components, kind: str, beyond: tuple[str, ...]) -> None:
+        super().__init__(components.parameters.shape[2:], kind, beyond)
+        self._components = components
+
+    @abc.abstractmethod
+    def _no_density(self, what: str) -> ValueError:
+        """What is said where a density is asked for."""
+
+    @property
+    def _draws(self) -> Float[Array, "groups M *shape"]:
+        return self._components.parameters
+
+    @property
+    def _size(self) -> int:
+        return self._draws.shape[1]
+
+    def _part(self, rows: slice) -> "Grouped":
+        return Grouped(self._components.part(rows), self.kind, self.beyond)
+
+    def thinned(self) -> "OfDraws":
+        """Itself: its quantiles are fast."""
+        return self
+
+    @property
+    def _central(self) -> Quantity:
+        return central
+
+    @property
+    def _outer(self) -> Quantity:
+        return outer
+
+    @property
+    def _xp(self) -> Any:
+        """NumPy, or jax.numpy where draws are traced."""
+        return jnp if is_traced(self._draws) else np
+
+    @functools.cached_property
+    def _sorted(self) -> tuple[Any, Any]:
+        """The draws in order and the weight up to each, for one number."""
+        xp = self._xp
+        draws, given = xp.asarray(self._draws), self._components.weights
+        order = xp.argsort(draws, axis=None, stable=True)
+        if draws.shape[1] == 1 and not is_traced(given) and np.ptp(np.asarray(given)) == 0:
+            return draws.reshape(-1)[order], np.arange(1, order.size + 1) / order.size
+        weights = xp.repeat(xp.asarray(given) / draws.shape[1], draws.shape[1])
+        ends = xp.cumsum(weights[order])
+        return draws.reshape(-1)[order], ends / ends[-1]
+
+    def _pdf(self, x: Array) -> Estimate:
+        raise self._no_density("pdf")
+
+    def _logpdf(self, x: Array) -> Estimate:
+        raise self._no_density("logpdf")
+
+    def _entropy(self) -> Estimate:
+        raise self._no_density("entropy")
+
+    def _cdf(self, x: Array) -> Estimate:
+        points, ends = self._sorted
+        xp = jnp if is_traced(x) else self._xp
+        value = xp.concatenate([xp.zeros(1), xp.asarray(ends)])[xp.searchsorted(points, xp.asarray(x), side="right")]
+        value = xp.where(xp.isnan(x), xp.nan, value)
+        flat = x.reshape(-1)
+        error = lambda: self._components.average(below, flat, self._size).error().reshape(x.shape)  # noqa: E731
+        return Estimate(jnp.asarray(value), error)
+
+    def _sf(self, x: Array) -> Estimate:
+        below = self._cdf(x)
+        return Estimate(1 - below.value, below.error)
+
+    def _ppf(self, q: Array) -> Estimate:
+        x = self._quantile(q)
+        return Estimate(jnp.asarray(x), lambda: self._quantile_error(q, x))
+
+    def _quantile(self, q: Array) -> Any:
+        points, ends = self._sorted
+        xp = jnp if is_traced(q) else self._xp
+        points, q = xp.asarray(points), xp.asarray(q)
+        x = points[xp.minimum(xp.searchsorted(xp.asarray(ends), q, side="left"), points.size - 1)]
+        return xp.where(xp.isnan(q), xp.nan, x)
+
+    def _quantile_error(self, q: Array, x: Any) -> Array:
+        """Half the distance between the quantiles one standard error of the cdf above and below."""
+        spread = self.error.cdf(x)
+        high, low = (self._quantile(jnp.clip(q + s * spread, 0, 1)) for s in (1, -1))
+        return jnp.asarray((high - low) / 2)
+
+    def _cf(self, t: Array) -> Estimate:
+        lead = t.shape[: t.ndim - len(self.shape)]
+        average = self._components.average(cf, t.reshape(-1, *self.shape), self._size)
+        return Estimate(average.value.reshape(lead), lambda: average.error().reshape(lead))
+
+    def _moment(self, k: int) -> Estimate:
+        s = high_moments.unit(jnp.max(jnp.abs(self._draws), axis=(0, 1)))
+        raw = high_moments.in_units(self._components.average(DrawsMoment(k), s[None], self._size), s, k)
+        return Estimate(raw.value[0], lambda: raw.error()[0])
+
+    def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
+        return self._components.average(Mean(psi), size=self._size)
+
+    def _atoms(self) -> tuple[Atoms, Array]:
+        groups, M = self._draws.shape[:2]
+        values = np.asarray(self._draws).reshape(-1, *self.shape)
+        return merged(values, np.repeat(np.arange(groups), M), np.full(groups * M, 1 / M), self._components)
+
+    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+        """Draws with replacement."""
+        shape = sample_shape(shape)
+        group, member = jax.random.split(as_key(key))
+        ends = jnp.cumsum(self._components.weights)
+        g = jnp.searchsorted(ends, jax.random.uniform(group, shape) * ends[-1], side="right")
+        return self._draws[jnp.minimum(g, len(self._components) - 1), jax.random.randint(member, shape, 0, self._size)]
+
+    @property
+    def description(self) -> str:
+        """How many draws there are."""
+        return f"{self._draws.shape[0] * self._size} samples"
+
+
+class Grouped(OfDraws):
+    """Draws in groups, for quantities of other laws that must be sampled, and for parts of them."""
+
+    def _no_density(self, what: str) -> ValueError:
+        return ValueError(f"draws have no {what}")
+
+    def marginal(self, i: Any) -> "Grouped":
+        """The law of Y[i]."""
+        positions, shape = entries(self.shape, i)
+        front = self._draws.shape[:2]
+        picked = self._draws.reshape(*front, -1)[:, :, positions].reshape(*front, *shape)
+        return Grouped(dataclasses.replace(self._components, parameters=picked), self.kind, self.beyond)
+
+    def _content(self) -> storage.Content:
+        raise TypeError("draws in groups are part of another law: save that one")
+
+
+def central(draws: Any, centre: Any) -> Any:
+    """Mean of (y − c)^j over one group's draws, j = 1 … 4."""
+    d = draws - centre
+    return jnp.stack([jnp.mean(d**j, axis=0) for j in (1, 2, 3, 4)])
+
+
+def outer(draws: Any, centre: Any) -> Any:
+    """Mean of (y − c)(y − c)ᵀ, y flattened."""
+    d = (draws - centre).reshape(draws.shape[0], -1)
+    return d.T @ d / draws.shape[0]
+
+
+def below(draws: Any, x: Any) -> Any:
+    """The share of a group's draws up to x."""
+    return jnp.mean(draws <= x, axis=0)
+
+
+def cf(draws: Any, t: Any) -> Any:
+    """Mean of exp(i t·y)."""
+    return jnp.mean(jnp.exp(1j * jnp.sum((draws * t).reshape(draws.shape[0], -1), axis=1)))
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawsMoment:
+    """Mean of (y/s)^k."""
+
+    k: int
+
+    def __call__(self, draws: Any, s: Any) -> Any:
+        return jnp.mean((draws / s) ** self.k, axis=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mean:
+    """Mean of ψ(y)."""
+
+    psi: Callable[[Any], Any]
+
+    def __call__(self, draws: Any, _: Any) -> Any:
+        return jnp.mean(psi_values(self.psi, draws, draws.shape[0]), axis=0)

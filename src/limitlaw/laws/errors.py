@@ -1,0 +1,97 @@
+"""The error of each quantity of a law, under the name of the quantity."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from limitlaw.laws.averages import Estimate
+from limitlaw.laws.estimates import Estimates
+from limitlaw.laws.high_moments import order
+from limitlaw.laws.psi import average_of
+
+
+class Errors:
+    """Errors of a law's quantities: each method is named as the quantity and takes the same arguments."""
+
+    def __init__(self, law: Estimates) -> None:
+        self._law = law
+
+    def _of(self, quantity: Callable[[Estimates], Estimate]) -> Any:
+        """The error that the quantity states itself, and the difference to the law by another rule."""
+        estimate = quantity(self._law)
+        error = estimate.error()
+        if self._law._other is None:
+            return error
+        value, other = estimate.value, quantity(self._law._other()).value
+        difference = jnp.where(value == other, 0.0, jnp.abs(value - jnp.where(value == other, 0.0, other)))
+        return jnp.hypot(error, difference)
+
+    def pdf(self, x: Any) -> Float[Array, "..."]:
+        """Of the density."""
+        x = self._law._points("x", x)
+        return self._law._at_poles(x, 0.0, self._of(lambda law: law._pdf(x)))
+
+    def logpdf(self, x: Any) -> Float[Array, "..."]:
+        """Of the log density."""
+        x = self._law._points("x", x)
+        return self._law._at_poles(x, 0.0, self._of(lambda law: law._logpdf(x)))
+
+    def cdf(self, x: Any) -> Float[Array, "..."]:
+        """Of P(Y ≤ x)."""
+        x = self._law._numbers("cdf", "x", x)
+        return self._of(lambda law: law._cdf(x))
+
+    def sf(self, x: Any) -> Float[Array, "..."]:
+        """Of P(Y > x)."""
+        x = self._law._numbers("sf", "x", x)
+        return self._of(lambda law: law._sf(x))
+
+    def ppf(self, q: Any) -> Float[Array, "..."]:
+        """Of the quantile: the error of the cdf there over the density; 0 inside an atom's jump."""
+        q = self._law._levels(q)
+        return self._of(lambda law: law._ppf(q))
+
+    def cf(self, t: Any) -> Float[Array, "..."]:
+        """Of the characteristic function, in modulus."""
+        t = self._law._points("t", t)
+        return self._of(lambda law: law._cf(t))
+
+    def mean(self) -> Float[Array, "..."]:
+        """Of the mean."""
+        return self._of(lambda law: law._mean())
+
+    def variance(self) -> Float[Array, "..."]:
+        """Of the variance."""
+        return self._of(lambda law: law._variance())
+
+    def covariance(self) -> Float[Array, "..."]:
+        """Of each entry of the covariance."""
+        return self._of(lambda law: law._covariance())
+
+    def kurtosis(self) -> Float[Array, "..."]:
+        """Of the excess kurtosis."""
+        return self._of(lambda law: law._kurtosis())
+
+    def moment(self, k: int) -> Float[Array, "..."]:
+        """Of E Y^k."""
+        k = order(k)
+        return self._of(lambda law: law._moment(k))
+
+    def expect(self, psi: Callable[[Any], Any]) -> Any:
+        """Of E ψ(Y)."""
+        return average_of(psi, self._law.shape, lambda: self._of(lambda law: law._expect(psi)))
+
+    def entropy(self) -> Float[Array, ""]:
+        """Of the entropy."""
+        return self._of(lambda law: law._entropy())
+
+    def atoms(self) -> Float[Array, " atoms"]:
+        """Of the atoms' masses."""
+        atoms, error = self._law._atoms()
+        if self._law._other is None:
+            return error
+        other, _ = self._law._other()._atoms()
+        same = other.masses.shape == atoms.masses.shape
+        return jnp.hypot(error, jnp.abs(atoms.masses - (other.masses if same else 0.0)))

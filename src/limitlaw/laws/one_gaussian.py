@@ -1,0 +1,127 @@
+"""Quantities of one Gaussian component, written for one component and one point.
+
+A component of one number is (mean, sd), sd = 0 for a point mass; of a joint law (mean, covariance), flattened.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from limitlaw.numerics.normal_cdf import ndtr
+
+LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def standardised(component: Any, x: Any) -> Any:
+    """(x − mean)/sd, infinite off a point mass."""
+    mean, sd = component[:2]
+    point = jnp.where(x >= mean, jnp.inf, -jnp.inf)
+    return jnp.where(sd > 0, (x - mean) / jnp.where(sd > 0, sd, 1), point)
+
+
+def pdf(component: Any, x: Any) -> Any:
+    """Density of N(mean, sd²)."""
+    mean, sd = component[:2]
+    z = (x - mean) / sd
+    return jnp.exp(-0.5 * z * z) * (math.exp(-LOG_ROOT_TWO_PI) / sd)
+
+
+def continuous_pdf(component: Any, x: Any) -> Any:
+    """The same, and 0 for a point mass."""
+    mean, sd = component[:2]
+    return jnp.where(sd > 0, pdf((mean, jnp.where(sd > 0, sd, 1)), x), 0)
+
+
+def logpdf(component: Any, x: Any) -> Any:
+    """Log density of N(mean, sd²)."""
+    mean, sd = component[:2]
+    z = (x - mean) / sd
+    return -0.5 * z * z - jnp.log(sd) - LOG_ROOT_TWO_PI
+
+
+def cdf(component: Any, x: Any) -> Any:
+    """P(Y ≤ x)."""
+    return ndtr(standardised(component, x))
+
+
+def sf(component: Any, x: Any) -> Any:
+    """P(Y > x)."""
+    return ndtr(-standardised(component, x))
+
+
+def tail(component: Any, point: Any) -> Any:
+    """P(Y ≤ x) where the side is 1, P(Y > x) where it is −1."""
+    x, side = point
+    return ndtr(side * standardised(component, x))
+
+
+def between(component: Any, ends: Any) -> Any:
+    """P(lo < Y ≤ hi), 0 where hi ≤ lo, taken on the side where the tails are small."""
+    lo, hi = (standardised(component, end) for end in ends)
+    mirrored = lo > 0
+    lo, hi = jnp.where(mirrored, -hi, lo), jnp.where(mirrored, -lo, hi)
+    return jnp.where(lo < hi, ndtr(hi) - ndtr(lo), 0)
+
+
+def cf(component: Any, t: Any) -> Any:
+    """E exp(i t Y)."""
+    mean, sd = component[:2]
+    return jnp.exp(1j * t * mean - 0.5 * (t * sd) ** 2)
+
+
+def joint_cf(component: Any, t: Any) -> Any:
+    """E exp(i t·Y)."""
+    mean, covariance = component
+    t = t.reshape(-1)
+    return jnp.exp(1j * (t @ mean) - 0.5 * (t @ covariance @ t))
+
+
+def joint_logpdf(component: Any, x: Any) -> Any:
+    """Log density of a joint Gaussian given as (mean, L⁻¹, log det L), L the Cholesky factor."""
+    mean, whiten, logdet = component
+    z = whiten @ (x.reshape(-1) - mean)
+    return -0.5 * jnp.sum(z * z) - logdet - LOG_ROOT_TWO_PI * mean.shape[0]
+
+
+def central(component: Any, centre: Any) -> Any:
+    """E (Y − c)^j for j = 1 … 4."""
+    mean, sd = component[:2]
+    d, v = mean - centre, sd**2
+    return jnp.stack([d, d**2 + v, d**3 + 3 * d * v, d**4 + 6 * d**2 * v + 3 * v**2])
+
+
+def joint_central(component: Any, centre: Any) -> Any:
+    """The same for each entry of a joint Gaussian."""
+    mean, covariance = component
+    moments = central((mean, jnp.sqrt(jnp.diagonal(covariance))), centre.reshape(-1))
+    return moments.reshape(4, *centre.shape)
+
+
+def outer(component: Any, centre: Any) -> Any:
+    """E (Y − c)²."""
+    return central(component, centre)[1]
+
+
+def joint_outer(component: Any, centre: Any) -> Any:
+    """E (Y − c)(Y − c)ᵀ."""
+    mean, covariance = component
+    d = mean - centre.reshape(-1)
+    return covariance + jnp.outer(d, d)
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """E (Y/s)^k = M_k, entry by entry: M_{j+1} = m M_j + j v M_{j−1} for the mean m and the variance v of Y/s."""
+
+    k: int
+    joint: bool
+
+    def __call__(self, component: Any, s: Any) -> Any:
+        mean, spread = component[:2]
+        m = mean / s
+        v = jnp.diagonal(spread) / s / s if self.joint else (spread / s) ** 2
+        step = lambda j, M: (M[1], m * M[1] + j * v * M[0])  # noqa: E731
+        return jax.lax.fori_loop(1, self.k, step, (jnp.ones_like(m), m))[1] if self.k else jnp.ones_like(m)

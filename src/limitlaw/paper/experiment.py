@@ -1,0 +1,32 @@
+"""What an experiment is: chunks to be computed, tables made of their arrays, claims about these and pictures."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from limitlaw.figures.figure import Figure
+from limitlaw.paper.computed.baseline import Case
+from limitlaw.paper.computed.settings import Settings
+from limitlaw.paper.shown.claims import Rule
+from limitlaw.runs import Chunk, Results, Table
+
+
+def _nothing(settings: Settings) -> list[Case]:
+    return []
+
+
+class Experiment(NamedTuple):
+    """One figure, or two that share their data.
+
+    `place` is where it stands in the report: the paper's own before those beyond it, and without one at the end.
+    `borrows` names experiments whose tables its figures show as well, `dense` the networks that the paper draws for it.
+    """
+
+    name: str
+    chunks: Callable[[Settings], list[Chunk]]
+    tables: Callable[[Settings, Results], dict[str, Table]]
+    claims: tuple[Rule, ...]
+    figures: tuple[Figure, ...]
+    place: int | float = math.inf
+    borrows: tuple[str, ...] = ()
+    dense: Callable[[Settings], list[Case]] = _nothing

@@ -1,0 +1,15 @@
+"""Figure 3: heads of dimension 64 whose number grows with the width, n = 64 H."""
+
+from limitlaw.paper.computed.convergence import Convergence, Point
+from limitlaw.paper.experiment import Experiment
+from limitlaw.paper.fig3 import shown
+
+WIDTHS = Convergence(
+    name="fig3",
+    paper=tuple(Point(64 * heads, heads) for heads in (1, 4, 16)),
+    beyond=tuple(Point(64 * heads, heads) for heads in (64, 256)),
+    head_dim=64,
+)
+EXPERIMENT = Experiment(
+    "fig3", WIDTHS.chunks, WIDTHS.tables, shown.CLAIMS, shown.FIGURES, place=3, borrows=("fig1",), dense=WIDTHS.dense
+)

@@ -1,0 +1,39 @@
+"""Nonlinearities φ: a file a family, with all that is known of each; the catalogue; their Gaussian moments.
+
+To add one, write its file and export it here. What it does not say of itself is found by quadrature.
+"""
+
+from limitlaw.phi import catalogue, moments
+from limitlaw.phi.arithmetic import divide, identity, multiply
+from limitlaw.phi.catalogue import rebuild
+from limitlaw.phi.erf import erf, gelu
+from limitlaw.phi.logistic import sigmoid, silu, softplus, tanh
+from limitlaw.phi.nonlinearity import Kink, Nonlinearity, looked_at, user_function
+from limitlaw.phi.piecewise import abs_, clip, leaky_relu, relu, sign
+from limitlaw.phi.waves import cos, sin
+
+__all__ = [
+    "Kink",
+    "Nonlinearity",
+    "abs_",
+    "catalogue",
+    "clip",
+    "cos",
+    "divide",
+    "erf",
+    "gelu",
+    "identity",
+    "leaky_relu",
+    "looked_at",
+    "moments",
+    "multiply",
+    "rebuild",
+    "relu",
+    "sigmoid",
+    "sign",
+    "silu",
+    "sin",
+    "softplus",
+    "tanh",
+    "user_function",
+]

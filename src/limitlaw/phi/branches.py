@@ -1,0 +1,114 @@
+"""Monotone branches of functions: what the density of φ(Y) needs of φ.
+
+A nonlinearity has a function (lo, hi) ↦ the branches that meet (lo, hi), which answers None if those are too many.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+INF = math.inf
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """φ on (lo, hi): monotone onto (bottom, top), rising or falling; or flat, with no inverse and bottom = top."""
+
+    lo: float
+    hi: float
+    bottom: float
+    top: float
+    inverse: Callable[[Any], Any] | None = None
+    rising: bool = True
+
+    def solve(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Where the branch crosses y; an end of (lo, hi) where it does not. For a flat branch, lo if y < value."""
+        low, high = (self.lo, self.hi) if self.rising else (self.hi, self.lo)
+        if self.inverse is None:
+            return jnp.where(y < self.bottom, self.lo, self.hi)
+        inside = (y > self.bottom) & (y < self.top)
+        middle = 0.0 if math.isinf(self.bottom) and math.isinf(self.top) else None
+        safe = self._inner() if middle is None else middle
+        x = jnp.clip(self.inverse(jnp.where(inside, y, safe)), self.lo, self.hi)
+        return jnp.where(y <= self.bottom, low, jnp.where(y >= self.top, high, x)) + 0 * jnp.where(jnp.isnan(y), y, 0)
+
+    def _inner(self) -> float:
+        """Some value strictly between bottom and top, in the place of y where the branch has no inverse."""
+        if math.isinf(self.top):
+            return self.bottom + 1
+        return self.top - 1 if math.isinf(self.bottom) else (self.bottom + self.top) / 2
+
+    def below(self, y: Any) -> tuple[Any, Any]:
+        """The interval (from, to] of the branch on which φ ≤ y."""
+        x = self.solve(y)
+        lo, hi = jnp.full_like(x, self.lo), jnp.full_like(x, self.hi)
+        return (lo, x) if self.rising else (x, hi)
+
+    def above(self, y: Any) -> tuple[Any, Any]:
+        """The interval (from, to] of the branch on which φ > y."""
+        x = self.solve(y)
+        lo, hi = jnp.full_like(x, self.lo), jnp.full_like(x, self.hi)
+        return (x, hi) if self.rising else (lo, x)
+
+
+Branches = Callable[[float, float], tuple[Branch, ...] | None]
+
+
+def listed(*branches: Branch) -> Branches:
+    """These branches, wherever one looks."""
+    return lambda lo, hi: branches
+
+
+def line(bottom: float, top: float, inverse: Callable[[Any], Any]) -> Branches:
+    """One branch, rising from `bottom` to `top`."""
+    return listed(Branch(-INF, INF, bottom, top, inverse))
+
+
+def same(y: Any) -> Any:
+    """The inverse of the identity."""
+    return y
+
+
+def one_minimum(phi: Callable[[Any], Any]) -> Branches:
+    """The two branches of GELU and SiLU: from 0 down to a minimum left of 0, then up; inverted numerically."""
+
+    @functools.cache
+    def found() -> tuple[Branch, ...]:
+        slope = jax.grad(phi)
+        ends = jnp.array([-2.0]), jnp.array([-0.5])
+        with jax.ensure_compile_time_eval():
+            at = float(_bisect(lambda x: jax.vmap(slope)(x), jnp.zeros(1), *ends, True)[0])
+            bottom = float(phi(jnp.asarray(at)))
+
+        def left(y: Any) -> Any:
+            flat = jnp.ravel(y)
+            x = _bisect(phi, flat, jnp.full_like(flat, -800.0), jnp.full_like(flat, at), False)
+            return x.reshape(jnp.shape(y))
+
+        def right(y: Any) -> Any:
+            flat = jnp.ravel(y)
+            x = _bisect(phi, flat, jnp.full_like(flat, at), jnp.maximum(flat, 0) + 1, True)
+            return x.reshape(jnp.shape(y))
+
+        return Branch(-INF, at, bottom, 0.0, left, False), Branch(at, INF, bottom, INF, right)
+
+    return lambda lo, hi: found()
+
+
+def _bisect(f: Callable[[Any], Any], y: Array, lo: Array, hi: Array, rising: bool) -> Array:
+    """The x between lo and hi with f(x) = y, to the last bits."""
+
+    def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        lo, hi = ends
+        x = (lo + hi) / 2
+        left = (f(x) < y) == rising
+        return jnp.where(left, x, lo), jnp.where(left, hi, x)
+
+    lo, hi = jax.lax.fori_loop(0, 64, halve, (lo, hi))
+    return (lo + hi) / 2

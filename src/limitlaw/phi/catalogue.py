@@ -1,0 +1,42 @@
+"""The nonlinearities that files know by name, and the functions of NumPy and JAX that are the same."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from limitlaw.phi.nonlinearity import Nonlinearity
+
+Family = Callable[[Any], Nonlinearity]  # of its parameter, None where it has none
+
+_families: dict[str, Family] = {}
+_same: list[tuple[Callable[..., Any], Nonlinearity]] = []
+
+
+def add(phi: Nonlinearity, *same: Callable[..., Any]) -> Nonlinearity:
+    """φ, which files know by its name from now on; `same`: functions of arrays that are φ to all digits."""
+    phi = dataclasses.replace(phi, saved=(phi.name, None))
+    add_family(phi.name, lambda _: phi)
+    _same.extend((function, phi) for function in same)
+    return phi
+
+
+def add_family(name: str, make: Family) -> None:
+    """Let make(parameter) be the φ whose field `saved` is (name, parameter)."""
+    if name in _families:
+        raise ValueError(f"there is a nonlinearity of the name {name} already")
+    _families[name] = make
+
+
+def rebuild(family: str, parameter: float | None) -> Nonlinearity:
+    """The nonlinearity whose field `saved` is (family, parameter)."""
+    return _families[family](parameter)
+
+
+def add_same(function: Callable[..., Any], phi: Nonlinearity) -> None:
+    """Let a function of arrays stand for φ."""
+    _same.append((function, phi))
+
+
+def find(function: object) -> Nonlinearity | None:
+    """The nonlinearity that a function of arrays is, by identity; None for all others."""
+    return next((phi for known, phi in _same if known is function), None)

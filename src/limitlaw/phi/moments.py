@@ -1,0 +1,170 @@
+"""Gaussian moments of nonlinearities: E φ(u), E φ'(u) and E φ(u)ψ(v), elementwise over arrays that broadcast.
+
+Means given as None or as the Python number 0 are known to be zero, and closed forms apply. Otherwise, and for pairs
+without a closed form, the integral is over panels cut at the places where φ and ψ are not smooth. The functions
+`…_with_error` give a value and its error, elementwise and absolute, 0 for closed forms: rounding is not counted. Where
+a function of which nothing is known is not integrated at all, as for lack of a second moment, there is a warning.
+A function is called with node axes in front of the elementwise shape, must be pure, and may close over arrays that
+`jax.jit` or `jax.vmap` trace; derivatives in such arrays are not supported. Everything may be traced and differentiated
+in the means and covariances; errors are not differentiated.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from limitlaw.phi import numeric
+from limitlaw.phi.integrals import ValueAndError, derivative
+from limitlaw.phi.nonlinearity import Nonlinearity
+
+Reals = Float[Array, "..."]
+
+
+def mean(phi: Nonlinearity, m: Any, k: Any) -> Reals:
+    """E φ(u), u ~ N(m, k)."""
+    m, k = jnp.asarray(0.0 if m is None else m, float), jnp.asarray(k, float)
+    if phi.mean is not None:
+        return phi.mean(m, k)
+    return numeric.mean(_hashable(phi), 0, *jnp.broadcast_arrays(m, k))
+
+
+def slope(phi: Nonlinearity, m: Any, k: Any) -> Reals:
+    """E φ'(u) = E φ(u)(u − m)/k, u ~ N(m, k) (Stein's lemma); a jump of φ counts as a delta function in φ'."""
+    m, k = jnp.broadcast_arrays(jnp.asarray(0.0 if m is None else m, float), jnp.asarray(k, float))
+    closed = phi.mean
+    if closed is not None:
+        return derivative(lambda m: closed(m, k), 1)(m)
+    return numeric.mean(_hashable(phi), 1, m, k)
+
+
+def product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any, K_uv: Any, K_vv: Any) -> Reals:
+    """E φ(u)ψ(v), (u, v) Gaussian with means (m_u, m_v) and covariance [[K_uu, K_uv], [K_uv, K_vv]].
+
+    Zero variances and correlations ±1 are allowed, and |K_uv| may exceed √(K_uu K_vv) by rounding.
+    """
+    m_u, m_v = _known_zero(m_u), _known_zero(m_v)
+    K_uu, K_uv, K_vv = (jnp.asarray(K, float) for K in (K_uu, K_uv, K_vv))
+    if phi.kinks or psi.kinks:
+        K_uv = _within(K_uu, K_uv, K_vv)
+    closed = _closed_product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
+    m_u, m_v = (jnp.zeros(()) if m is None else m for m in (m_u, m_v))
+    if closed is not None:
+        return jnp.broadcast_to(closed, jnp.broadcast_shapes(*(a.shape for a in (m_u, m_v, K_uu, K_uv, K_vv))))
+    return numeric.product(_hashable(phi), _hashable(psi), m_u, m_v, K_uu, K_uv, K_vv)
+
+
+def mean_with_error(phi: Nonlinearity, m: Any, k: Any) -> ValueAndError:
+    """`mean` and its error."""
+    return _first_with_error(mean, phi, 0, m, k)
+
+
+def slope_with_error(phi: Nonlinearity, m: Any, k: Any) -> ValueAndError:
+    """`slope` and its error."""
+    return _first_with_error(slope, phi, 1, m, k)
+
+
+def _first_with_error(moment: Callable[..., Reals], phi: Nonlinearity, d: int, m: Any, k: Any) -> ValueAndError:
+    value = moment(phi, m, k)
+    if phi.mean is not None:
+        return value, (1 + 2 * d) * phi.accuracy * jnp.abs(jax.lax.stop_gradient(value))
+    m, k = _fixed(0.0 if m is None else m, k)
+    return value, numeric.mean_and_error(_hashable(phi), d, *jnp.broadcast_arrays(m, k))[1]
+
+
+def product_with_error(
+    phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any, K_uv: Any, K_vv: Any
+) -> ValueAndError:
+    """`product` and its error."""
+    value = product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
+    m_u, m_v = _known_zero(m_u), _known_zero(m_v)
+    if phi != psi and (phi.linear or psi.linear):
+        other, m, k, m_linear = (psi, m_v, K_vv, m_u) if phi.linear else (phi, m_u, K_uu, m_v)
+        error = jnp.abs(_fixed(K_uv)[0]) * slope_with_error(other, m, k)[1]
+        if m_linear is not None:
+            error = error + jnp.abs(_fixed(m_linear)[0]) * mean_with_error(other, m, k)[1]
+        return value, jnp.broadcast_to(error, value.shape)
+    K_uu, K_uv, K_vv = _fixed(K_uu, K_uv, K_vv)
+    if _closed_product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv) is not None:
+        return value, (phi.accuracy + psi.accuracy) * jnp.abs(jax.lax.stop_gradient(value))
+    arguments = (*_fixed(*(0.0 if m is None else m for m in (m_u, m_v))), K_uu, _within(K_uu, K_uv, K_vv), K_vv)
+    return value, numeric.moment_and_error(_hashable(phi), 0, _hashable(psi), 0, numeric.FULL, *arguments)[1]
+
+
+def _fixed(*arguments: Any) -> list[Reals]:
+    """Arrays that are not differentiated."""
+    return [jax.lax.stop_gradient(jnp.asarray(a, float)) for a in arguments]
+
+
+def mean_is_closed(phi: Nonlinearity) -> bool:
+    """Are `mean` and `slope` of φ closed forms?"""
+    return phi.mean is not None and phi.accuracy == 0
+
+
+def product_is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any) -> bool:
+    """Is `product` of φ and ψ with these means a closed form?"""
+    if phi.accuracy or psi.accuracy:
+        return False
+    if phi != psi:
+        linear = phi.linear or psi.linear
+        return _cross_product(phi, psi) is not None or (linear and all(map(mean_is_closed, (phi, psi))))
+    return phi.product is not None and _has_product(_hashable(phi), *(_known_zero(m) is None for m in (m_u, m_v)))
+
+
+@functools.lru_cache(maxsize=256)
+def _has_product(phi: Nonlinearity, u_is_centred: bool, v_is_centred: bool) -> bool:
+    """Does φ.product answer with a closed form for means of this kind?"""
+    product: Any = phi.product
+    means = (None if centred else jnp.zeros(()) for centred in (u_is_centred, v_is_centred))
+    return jax.eval_shape(lambda: product(*means, *jnp.ones(3))) is not None
+
+
+def _within(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+    """K_uv, or ±√(K_uu K_vv) where it is larger than that by more than rounding, as in a kernel of single precision."""
+    bound = jax.lax.stop_gradient(jnp.sqrt(K_uu) * jnp.sqrt(K_vv))
+    return jnp.where(jnp.abs(K_uv) > bound * (1 + 1e-12), jnp.sign(K_uv) * bound, K_uv)
+
+
+def _known_zero(m: Any) -> Any:
+    """None for a mean that is statically zero, else an array."""
+    if m is None or (isinstance(m, int | float) and m == 0):
+        return None
+    return jnp.asarray(m, float)
+
+
+def _closed_product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, *K: Reals) -> Any:
+    """The closed form of the pair, or None."""
+    K_uu, K_uv, K_vv = K
+    if phi == psi:
+        return None if phi.product is None else phi.product(m_u, m_v, *K)
+    if phi.linear or psi.linear:
+        other, m, k, m_linear = (psi, m_v, K_vv, m_u) if phi.linear else (phi, m_u, K_uu, m_v)
+        value = K_uv * slope(other, m, k)
+        return value if m_linear is None else value + m_linear * mean(other, m, k)
+    cross = _cross_product(phi, psi)
+    return None if cross is None else cross(m_u, m_v, *K)
+
+
+def _cross_product(phi: Nonlinearity, psi: Nonlinearity) -> Callable[..., Any] | None:
+    """The closed form of E φ(u)ψ(v) that φ knows for ψ, or ψ for φ."""
+    for other, product in phi.products:
+        if other == psi:
+            return product
+    for other, product in psi.products:
+        if other == phi:
+            return lambda m_u, m_v, K_uu, K_uv, K_vv, f=product: f(m_v, m_u, K_vv, K_uv, K_uu)
+    return None
+
+
+def _hashable(phi: Nonlinearity) -> Nonlinearity:
+    """φ itself, or with its function wrapped where that cannot be hashed."""
+    try:
+        hash(phi)
+    except TypeError:
+        function = phi.function
+        return dataclasses.replace(phi, function=lambda x: function(x))
+    return phi

@@ -1,0 +1,142 @@
+"""Nonlinearities of straight pieces: the ramps relu, leaky_relu, abs and clip, and the step sign."""
+
+import functools
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.arguments import real_number
+from limitlaw.phi.branches import Branch, Branches, listed, same
+from limitlaw.phi.catalogue import add, add_family, add_same
+from limitlaw.phi.nonlinearity import Kink, Nonlinearity
+from limitlaw.phi.step_and_ramp import Product, Reals, abs_mean, abs_product, sign_mean, sign_product, zero_mean
+
+INF = math.inf
+POSITIVE = Branch(0.0, INF, 0.0, INF, same)
+
+
+def _leaky_mean(slope: float) -> Callable[[Reals, Reals], Reals]:
+    """φ(x) = ½(1 + slope) x + ½(1 − slope) |x|; relu is slope 0."""
+    a, b = 0.5 * (1 + slope), 0.5 * (1 - slope)
+    return lambda m, k: a * m + b * abs_mean(m, k)
+
+
+def _leaky_product(slope: float) -> Product:
+    """(½(1 + slope))² K_uv + (½(1 − slope))² E|u||v|."""
+    a, b = (0.5 * (1 + slope)) ** 2, (0.5 * (1 - slope)) ** 2
+    return zero_mean(lambda *K: a * K[1] + b * abs_product(*K))
+
+
+def _leaky_branches(slope: float) -> Branches:
+    """x for x ≥ 0, slope·x below."""
+    if slope == 0:
+        return listed(Branch(-INF, 0.0, 0.0, 0.0), POSITIVE)
+    bottom, top = (-INF, 0.0) if slope > 0 else (0.0, INF)
+    inverse = jnp.negative if slope == -1 else functools.partial(jnp.multiply, 1 / slope)
+    return listed(Branch(-INF, 0.0, bottom, top, inverse, slope > 0), POSITIVE)
+
+
+def _relu(x: Reals) -> Reals:
+    return jnp.maximum(x, 0)
+
+
+relu = add(
+    Nonlinearity(
+        "relu",
+        _relu,
+        pseudo_lipschitz=True,
+        bounded=False,
+        kinks=(Kink(0.0, slope_jump=1.0),),
+        mean=_leaky_mean(0.0),
+        product=_leaky_product(0.0),
+        branches=_leaky_branches(0.0),
+    ),
+    jax.nn.relu,
+)
+abs_ = add(
+    Nonlinearity(
+        "abs",
+        jnp.abs,
+        pseudo_lipschitz=True,
+        bounded=False,
+        kinks=(Kink(0.0, slope_jump=2.0),),
+        mean=abs_mean,
+        product=zero_mean(lambda *K: abs_product(*K)),
+        branches=_leaky_branches(-1.0),
+    ),
+    *(jnp.abs, jnp.absolute, jax.lax.abs, np.abs),
+)
+sign = add(
+    Nonlinearity(
+        "sign",
+        jnp.sign,
+        pseudo_lipschitz=False,
+        bounded=True,
+        kinks=(Kink(0.0, jump=2.0),),
+        mean=sign_mean,
+        product=zero_mean(lambda *K: sign_product(*K)),
+        branches=listed(Branch(-INF, 0.0, -1.0, -1.0), Branch(0.0, INF, 1.0, 1.0)),
+    ),
+    *(jnp.sign, jax.lax.sign, np.sign),
+)
+
+
+def leaky_relu(slope: float) -> Nonlinearity:
+    """x for x ≥ 0, slope·x below. The same slope gives the same object."""
+    return _leaky_relu(real_number("slope", slope))
+
+
+@functools.cache
+def _leaky_relu(slope: float) -> Nonlinearity:
+    return Nonlinearity(
+        f"leaky_relu({slope:g})",
+        lambda x: jnp.where(x >= 0, x, slope * x),
+        pseudo_lipschitz=True,
+        bounded=False,
+        kinks=(Kink(0.0, slope_jump=1 - slope),),
+        mean=_leaky_mean(slope),
+        product=_leaky_product(slope),
+        branches=_leaky_branches(slope),
+        saved=("leaky_relu", slope),
+    )
+
+
+def clip(bound: float) -> Nonlinearity:
+    """x cut off at ±bound. The same bound gives the same object."""
+    bound = real_number("bound", bound)
+    if bound <= 0:
+        raise ValueError(f"bound must be positive, got {bound:g}")
+    return _clip(bound)
+
+
+@functools.cache
+def _clip(bound: float) -> Nonlinearity:
+    return Nonlinearity(
+        f"clip({bound:g})",
+        lambda x: jnp.clip(x, -bound, bound),
+        pseudo_lipschitz=True,
+        bounded=True,
+        kinks=(Kink(-bound, slope_jump=1.0), Kink(bound, slope_jump=-1.0)),
+        mean=_clip_mean(bound),
+        branches=_clip_branches(bound),
+        saved=("clip", bound),
+    )
+
+
+def _clip_mean(bound: float) -> Callable[[Reals, Reals], Reals]:
+    """clip(x) = ½|x + C| − ½|x − C|."""
+    return lambda m, k: 0.5 * (abs_mean(m + bound, k) - abs_mean(m - bound, k))
+
+
+def _clip_branches(bound: float) -> Branches:
+    """x cut off at ±bound."""
+    low, high = Branch(-INF, -bound, -bound, -bound), Branch(bound, INF, bound, bound)
+    return listed(low, Branch(-bound, bound, -bound, bound, same), high)
+
+
+add_family("leaky_relu", leaky_relu)
+add_family("clip", clip)
+add_same(jax.nn.leaky_relu, leaky_relu(0.01))

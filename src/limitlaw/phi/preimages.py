@@ -1,0 +1,95 @@
+"""The density of φ(Y) from the monotone branches of φ: preimages and intervals."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.phi.branches import Branch
+from limitlaw.phi.nonlinearity import Nonlinearity
+
+
+@dataclasses.dataclass(frozen=True)
+class Branched:
+    """A nonlinearity whose monotone branches are known."""
+
+    phi: Nonlinearity
+    branches: tuple[Branch, ...]
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where φ is not smooth."""
+        return tuple(kink.at for kink in self.phi.kinks or ())
+
+    @property
+    def monotone(self) -> bool:
+        """Does φ never fall?"""
+        return all(branch.rising for branch in self.branches)
+
+    @property
+    def injective(self) -> bool:
+        """Is φ one to one?"""
+        return self.monotone and all(branch.inverse is not None for branch in self.branches)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The smallest and largest value."""
+        return min(b.bottom for b in self.branches), max(b.top for b in self.branches)
+
+
+def branched(phi: Nonlinearity, reach: tuple[float, float]) -> Branched | None:
+    """φ with its branches on `reach`, or None for a function whose branches are unknown, or too many."""
+    if phi.branches is None:
+        return None
+    low, high = np.floor(reach[0] / np.pi), np.ceil(reach[1] / np.pi)  # so that few different reaches are asked for
+    return _branched(phi, float(low * np.pi), float(high * np.pi))
+
+
+@functools.lru_cache(maxsize=256)  # so that what is compiled for a nonlinearity serves all its laws
+def _branched(phi: Nonlinearity, lo: float, hi: float) -> Branched | None:
+    found = phi.branches(lo, hi) if phi.branches else None
+    return None if found is None else Branched(phi, found)
+
+
+@functools.partial(jax.jit, static_argnames="known")
+def intervals(y: Float[Array, " p"], known: Branched) -> tuple[Any, Any]:
+    """Where φ ≤ y and where φ > y: intervals (from, to], one a branch, (p, branches, 2)."""
+    parts = [(branch.below(y), branch.above(y)) for branch in known.branches]
+    parts += [((y, y), (y, y))] * (padded_branches(len(parts)) - len(parts))  # empty, to compile for few numbers
+    below, above = (jnp.stack([jnp.stack(part[side], -1) for part in parts], 1) for side in (0, 1))
+    return below, above
+
+
+def padded_branches(count: int) -> int:
+    """The next power of two."""
+    return 1 << (count - 1).bit_length()
+
+
+@functools.partial(jax.jit, static_argnames="known")
+def preimages(y: Float[Array, "*p"], known: Branched) -> tuple[Float[Array, "*p b"], Float[Array, "*p b"]]:
+    """The x with φ(x) = y, one a branch, and 1/|φ'(x)| there, 0 where the branch does not reach y."""
+    x, jacobian = [], []
+    for branch in known.branches:
+        root = branch.solve(y)
+        inside = (y >= branch.bottom) & (y < branch.top) & jnp.isfinite(root) & (branch.inverse is not None)
+        root = jnp.where(inside, root, 0.5 * (max(branch.lo, -1e3) + min(branch.hi, 1e3)))
+        x.append(root)
+        jacobian.append(jnp.where(inside, jnp.exp(-log_slopes(known.phi, root)), 0.0))
+    empty = padded_branches(len(x)) - len(x)
+    return jnp.stack([*x, *[y] * empty], -1), jnp.stack([*jacobian, *[0 * y] * empty], -1)
+
+
+@functools.partial(jax.jit, static_argnames="phi")
+def slopes(phi: Nonlinearity, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """|φ'(x)|."""
+    return jnp.abs(jax.vmap(jax.grad(lambda x: phi(x)))(x.reshape(-1)).reshape(x.shape))
+
+
+@functools.partial(jax.jit, static_argnames="phi")
+def log_slopes(phi: Nonlinearity, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """log |φ'(x)|, −∞ where φ is flat."""
+    return jnp.log(slopes(phi, x)) if phi.log_slope is None else phi.log_slope(x)

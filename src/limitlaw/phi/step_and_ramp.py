@@ -1,0 +1,149 @@
+"""Gaussian moments of the step and of the ramp, from which those of most nonlinearities are made.
+
+Each has its derivatives by formula, so that they are exact and finite at zero variance and at correlation ±1.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+TINY = 1e-200  # stands in for a variance or a determinant of zero: its inverse and its square root are finite
+
+Reals = Float[Array, "..."]
+Product = Callable[..., Any]
+
+
+@jax.custom_jvp
+def density(m: Reals, k: Reals) -> Reals:
+    """The density of N(m, k) at 0, e^{−m²/2k}/√(2πk)."""
+    k = jnp.maximum(k, TINY)
+    sigma = jnp.sqrt(k)
+    return jnp.exp(-0.5 * (m / sigma) ** 2) / (math.sqrt(2 * math.pi) * sigma)
+
+
+@density.defjvp
+def _density_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """∂D/∂m = −(m/k) D and, by the heat equation, ∂D/∂k = ½ ∂²D/∂m² = ½ (m²/k² − 1/k) D."""
+    (m, k), (dm, dk) = primals, tangents
+    D = density(m, k)
+    k = jnp.maximum(k, TINY)
+    first = jnp.where(D > 0, -m / k * D, 0.0)
+    second = jnp.where(D > 0, (m * (m / k) - 1) * D / k, 0.0)
+    return D, first * dm + 0.5 * second * dk
+
+
+@jax.custom_jvp
+def sign_mean(m: Reals, k: Reals) -> Reals:
+    """E sign(u) = erf(m/√(2k)), u ~ N(m, k)."""
+    return jax.scipy.special.erf(m / jnp.sqrt(2 * jnp.maximum(k, TINY)))
+
+
+@sign_mean.defjvp
+def _sign_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """∂/∂m = 2D and ∂/∂k = −(m/k) D."""
+    (m, k), (dm, dk) = primals, tangents
+    D = density(m, k)
+    k = jnp.maximum(k, TINY)
+    return sign_mean(*primals), 2 * D * dm + jnp.where(D > 0, -m / k * D, 0.0) * dk
+
+
+@jax.custom_jvp
+def abs_mean(m: Reals, k: Reals) -> Reals:
+    """E|u| = m erf(m/√(2k)) + 2k D(m, k), u ~ N(m, k)."""
+    return m * sign_mean(m, k) + 2 * k * density(m, k)
+
+
+@abs_mean.defjvp
+def _abs_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """∂/∂m = E sign(u) and ∂/∂k = ½ E 2δ(u) = D."""
+    (m, k), (dm, dk) = primals, tangents
+    return abs_mean(m, k), sign_mean(m, k) * dm + density(m, k) * dk
+
+
+@jax.custom_jvp
+def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+    """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, and 0 where rounding makes it negative.
+
+    The root of a rounded square is exact, so that no fused multiplication leaves a remainder on the diagonal.
+    """
+    g = jnp.sqrt(K_uu * K_vv)
+    return jnp.maximum(g - K_uv, 0.0) * jnp.maximum(g + K_uv, 0.0)
+
+
+@spread.defjvp
+def _spread_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The derivative of the formula, also where the value is cut off."""
+    (K_uu, K_uv, K_vv), (dK_uu, dK_uv, dK_vv) = primals, tangents
+    return spread(*primals), K_vv * dK_uu + K_uu * dK_vv - 2 * K_uv * dK_uv
+
+
+def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 0.0) -> Reals:
+    """(K_uu + s²)(K_vv + t²) − K_uv², never below `TINY`: K itself is taken to be positive semi-definite."""
+    return jnp.maximum(spread(K_uu, K_uv, K_vv) + (s2 * K_vv + t2 * (K_uu + s2)), TINY)
+
+
+@jax.custom_jvp
+def sign_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 0.0) -> Reals:
+    """E sign(p) sign(q) = (2/π) arcsin ρ, p and q being u and v with independent noise of variances s² and t².
+
+    arcsin ρ = arctan(K_uv/√det) keeps its digits for small and for large ρ. In the noise it is not differentiated.
+    """
+    return (2 / math.pi) * jnp.arctan(K_uv / jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2)))
+
+
+@sign_product.defjvp
+def _sign_product_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """∂/∂K_uv = 4 times the density of (p, q) at 0 = 2/(π√det); ∂/∂K_uu = −½ (K_uv/K_pp) ∂/∂K_uv."""
+    K_uu, K_uv, K_vv, s2, t2 = primals
+    slope = 2 / (math.pi * jnp.sqrt(determinant(*primals)))
+    half = 0.5 * K_uv
+    change_u = half / jnp.maximum(K_uu + s2, TINY) * tangents[0]
+    change_v = half / jnp.maximum(K_vv + t2, TINY) * tangents[2]
+    return sign_product(*primals), slope * (tangents[1] - (change_u + change_v))
+
+
+@jax.custom_jvp
+def abs_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 0.0) -> Reals:
+    """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul, 2009), with noise as in `sign_product`."""
+    root = jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2))
+    return (2 / math.pi) * (root + K_uv * jnp.arctan(K_uv / root))
+
+
+@abs_product.defjvp
+def _abs_product_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """∂/∂K_uv = E sign(p) sign(q) and ∂/∂K_uu = E δ(p)|q| = √det/(π K_pp)."""
+    K_uu, _, K_vv, s2, t2 = primals
+    root = jnp.sqrt(determinant(*primals)) / math.pi
+    change_u = root / jnp.maximum(K_uu + s2, TINY) * tangents[0]
+    change_v = root / jnp.maximum(K_vv + t2, TINY) * tangents[2]
+    return abs_product(*primals), sign_product(*primals) * tangents[1] + (change_u + change_v)
+
+
+def smooth_ramp_mean(m: Reals, k: Reals, s2: Any) -> Reals:
+    """E u Φ(u/s) = m Φ(m/√(k + s²)) + k D(m, k + s²), by Stein's lemma."""
+    return 0.5 * m * (1 + sign_mean(m, k + s2)) + k * density(m, k + s2)
+
+
+def smooth_ramp_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any, t2: Any) -> Reals:
+    """E u Φ(u/s) v Φ(v/t), by Stein's lemma in u and then in v (Tsuchida et al., 2021, for s = t = 1).
+
+    With p = u + s Z, q = v + t Z', Θ = P(p > 0, q > 0) and d = 1/(2π√det) the density of (p, q) at 0, it is
+    K_uv Θ + d (K_uu K_vv + K_uv² − K_uv² K_uu/K_pp − K_uv² K_vv/K_qq); the bracket is written without cancellation.
+    """
+    theta = 0.25 * (1 + sign_product(K_uu, K_uv, K_vv, s2, t2))
+    d = 0.5 / (jnp.pi * jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2)))
+    rest = spread(K_uu, K_uv, K_vv) + K_uu * t2
+    return K_uv * theta + d * (K_uv * K_uv * s2 / (K_uu + s2) + K_vv * rest / (K_vv + t2))
+
+
+def zero_mean(product: Callable[..., Reals]) -> Product:
+    """The field `Nonlinearity.product` from a closed form for zero means."""
+
+    def closed(m_u: Any, m_v: Any, *K: Any) -> Any:
+        return product(*K) if m_u is None and m_v is None else None
+
+    return closed

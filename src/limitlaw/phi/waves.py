@@ -1,0 +1,107 @@
+"""Sine and cosine."""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.phi.branches import Branch, Branches
+from limitlaw.phi.catalogue import add
+from limitlaw.phi.nonlinearity import Nonlinearity
+from limitlaw.phi.step_and_ramp import Reals
+
+MOST_WAVES = 2000  # monotone branches that are summed
+
+
+def _sin_sin(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+    """E sin u sin v = e^{−(K_uu + K_vv)/2} sinh K_uv, zero means, without overflow."""
+    c = jnp.where(K_uv >= 0, K_uv, -K_uv)
+    value = -0.5 * jnp.exp(c - 0.5 * (K_uu + K_vv)) * jnp.expm1(-2 * c)
+    return jnp.where(K_uv >= 0, value, -value)
+
+
+def _cos_cos(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+    """E cos u cos v = e^{−(K_uu + K_vv)/2} cosh K_uv, zero means, without overflow."""
+    a = 0.5 * (K_uu + K_vv)
+    return 0.5 * (jnp.exp(K_uv - a) + jnp.exp(-K_uv - a))
+
+
+def _sin_product(m_u: Any, m_v: Any, *K: Any) -> Reals:
+    """E sin(m_u + u) sin(m_v + v) by the addition theorem."""
+    S = _sin_sin(*K)
+    if m_u is None and m_v is None:
+        return S
+    m_u, m_v = 0.0 if m_u is None else m_u, 0.0 if m_v is None else m_v
+    return jnp.cos(m_u) * jnp.cos(m_v) * S + jnp.sin(m_u) * jnp.sin(m_v) * _cos_cos(*K)
+
+
+def _cos_product(m_u: Any, m_v: Any, *K: Any) -> Reals:
+    """E cos(m_u + u) cos(m_v + v) by the addition theorem."""
+    C = _cos_cos(*K)
+    if m_u is None and m_v is None:
+        return C
+    m_u, m_v = 0.0 if m_u is None else m_u, 0.0 if m_v is None else m_v
+    return jnp.cos(m_u) * jnp.cos(m_v) * C + jnp.sin(m_u) * jnp.sin(m_v) * _sin_sin(*K)
+
+
+def _cos_sin(m_u: Any, m_v: Any, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+    """E cos(u) sin(v) = ½E sin(v + u) + ½E sin(v − u)."""
+    m_u, m_v = (jnp.zeros(()) if m is None else m for m in (m_u, m_v))
+    a = 0.5 * (K_uu + K_vv)
+    return 0.5 * (jnp.exp(-a - K_uv) * jnp.sin(m_v + m_u) + jnp.exp(K_uv - a) * jnp.sin(m_v - m_u))
+
+
+def _waves(phase: float) -> Branches:
+    """sin(x + phase): falls and rises in turn; the branches that meet (lo, hi), outer ones cut off there."""
+
+    def meeting(lo: float, hi: float) -> tuple[Branch, ...] | None:
+        if not hi - lo < MOST_WAVES * math.pi:
+            return None
+        first, last = (math.floor((end + phase) / math.pi + 0.5) for end in (lo, hi))
+        edges = [math.pi * (k - 0.5) - phase for k in range(first, last + 2)]
+        found = []
+        for k, left, right in zip(range(first, last + 1), edges[:-1], edges[1:], strict=True):
+            sign = -1.0 if k % 2 else 1.0
+            inverse = functools.partial(_wave_inverse, centre=math.pi * k - phase, sign=sign)
+            found.append(Branch(left, right, -1.0, 1.0, inverse, sign > 0))
+        return tuple(found)
+
+    return meeting
+
+
+def _wave_inverse(y: Any, centre: float, sign: float) -> Any:
+    return centre + sign * jnp.arcsin(y)
+
+
+sin = add(
+    Nonlinearity(
+        "sin",
+        jnp.sin,
+        pseudo_lipschitz=True,
+        bounded=True,
+        kinks=(),
+        mean=lambda m, k: jnp.exp(-k / 2) * jnp.sin(m),
+        product=_sin_product,
+        branches=_waves(0.0),
+        oscillates=True,
+    ),
+    *(jnp.sin, jax.lax.sin, np.sin),
+)
+cos = add(
+    Nonlinearity(
+        "cos",
+        jnp.cos,
+        pseudo_lipschitz=True,
+        bounded=True,
+        kinks=(),
+        mean=lambda m, k: jnp.exp(-k / 2) * jnp.cos(m),
+        product=_cos_product,
+        products=((sin, _cos_sin),),
+        branches=_waves(math.pi / 2),
+        oscillates=True,
+    ),
+    *(jnp.cos, jax.lax.cos, np.cos),
+)

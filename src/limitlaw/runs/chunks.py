@@ -1,0 +1,111 @@
+"""A chunk: the unit of work that is computed in one go, stored, and found again."""
+
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import json
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+PACKAGES = ("limitlaw", "jax", "jaxlib", "numpy", "scipy")
+SHOWING = {"cli", "figures", "report", "shown", "torch"}  # folders and files on which no number depends
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chunk:
+    """A deterministic function of a module and its arguments, whose arrays are small: sufficient statistics.
+
+    Chunks are equal where function, arguments and versions are: 1, 1.0 and True are different arguments.
+    """
+
+    function: Callable[..., dict[str, np.ndarray]]
+    arguments: tuple[tuple[str, Any], ...]
+
+    @staticmethod
+    def of(function: Callable[..., dict[str, np.ndarray]], /, **arguments: Any) -> "Chunk":
+        """The chunk `function(**arguments)`; arguments are texts, numbers, booleans, None, and tuples of these."""
+        if "<" in getattr(function, "__qualname__", "<partial>"):
+            raise ValueError(
+                f"a chunk needs a function of a module, which other processes find by name, got {function}"
+            )
+        return Chunk(function, tuple((name, _frozen(name, arguments[name])) for name in sorted(arguments)))
+
+    @property
+    def function_name(self) -> str:
+        """The function's module and name."""
+        return f"{self.function.__module__}.{self.function.__qualname__}"
+
+    @property
+    def name(self) -> str:
+        """Readable: module.function(trial=0, width=16)."""
+        return f"{self.function_name}({', '.join(f'{name}={value!r}' for name, value in self.arguments)})"
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """A hash of function, arguments and versions: where any of them changes, nothing old is found."""
+        return hashlib.sha256(canonical_json(self.description())).hexdigest()
+
+    def description(self) -> dict[str, Any]:
+        """All that the arrays depend on, as JSON has it."""
+        return {"function": self.function_name, "arguments": dict(self.arguments), "versions": versions()}
+
+    def run(self) -> dict[str, np.ndarray]:
+        """Compute the arrays, in 64 bits wherever this happens."""
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        return {name: plain(name, values) for name, values in self.function(**dict(self.arguments)).items()}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Chunk) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Chunk, (self.function, self.arguments)  # without the identity: another machine finds its own
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """What the numbers depend on besides settings: versions of packages and Python, a hash of limitlaw's source."""
+    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {**found, "python": f"{sys.version_info.major}.{sys.version_info.minor}", "source": _source_hash()}
+
+
+def plain(name: str, values: Any) -> np.ndarray:
+    """`values` as a NumPy array of float64, int64 or text, without conversion: a float32 is a mistake somewhere."""
+    array = np.asarray(values)
+    if array.dtype not in (np.float64, np.int64) and array.dtype.kind != "U":
+        raise TypeError(f"{name} must be an array of float64, int64 or text, got {array.dtype}")
+    return array
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one JSON text of a value: sorted, on one line."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _source_hash() -> str:
+    """Changes with any line that numbers may depend on: chunks of an engine corrected since are not used."""
+    root = pathlib.Path(__file__).parents[1]
+    files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
+    computing = [name for name in files if SHOWING.isdisjoint(pathlib.PurePath(name).with_suffix("").parts)]
+    text = [[name, (root / name).read_text(encoding="utf-8")] for name in computing]
+    return hashlib.sha256(canonical_json(text)).hexdigest()[:16]
+
+
+def _frozen(name: str, value: Any) -> Any:
+    """An argument as plain Python: NumPy's scalars become numbers, lists tuples."""
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(name, item) for item in value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"{name} must be made of texts, numbers, booleans, None and tuples, got {value!r}")

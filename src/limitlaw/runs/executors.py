@@ -1,0 +1,118 @@
+"""Where chunks are computed: threads of this machine, or the workers of a Dask cluster."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+from limitlaw.runs.chunks import versions
+
+CONNECT_SECONDS = 10.0
+
+
+class ClusterError(ConnectionError):
+    """A cluster that cannot be used; its text is one line for the user."""
+
+
+def local(jobs: int | None = None) -> Executor:
+    """Threads, as many as cores by default: NumPy and XLA release Python's lock, and share compiled programs."""
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs must be a positive integer, got {jobs}")
+    return ThreadPoolExecutor(cores() if jobs is None else jobs, thread_name_prefix="chunk")
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def workers_of(executor: Executor) -> int:
+    """How many chunks an executor computes at once."""
+    if isinstance(executor, ClusterExecutor):
+        return executor.workers
+    return getattr(executor, "_max_workers", None) or cores()  # what pools of threads and processes call it
+
+
+def cluster(address: str, timeout: int | float = CONNECT_SECONDS) -> Executor:
+    """The workers of the Dask scheduler at `address`, once they are seen to run the same code as this process."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ClusterError("--cluster needs Dask: pip install 'limitlaw[cluster]'") from None
+    try:
+        with ThreadPoolExecutor(1) as thread:  # a loop of its own, whether or not the caller is inside one
+            thread.submit(asyncio.run, _reach(address, timeout)).result()
+        client = Client(address, timeout=timeout, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"no Dask scheduler at {address}: {str(error) or type(error).__name__}") from error
+    try:
+        _check_workers(client, address, timeout)
+    except BaseException:
+        client.close()
+        raise
+    return ClusterExecutor(client)
+
+
+async def _reach(address: str, timeout: int | float) -> None:
+    """Greet the scheduler. A client that fails to do so itself complains again as the program ends."""
+    from distributed import Security
+    from distributed.comm.core import connect
+
+    comm = await connect(address, timeout=timeout, **Security().get_connection_args("client"))
+    await comm.close()
+
+
+def _check_workers(client: Any, address: str, timeout: int | float) -> None:
+    """There are workers, and what they compute is what would be computed here."""
+    try:
+        client.wait_for_workers(1, timeout=timeout)
+    except TimeoutError:
+        raise ClusterError(f"the Dask scheduler at {address} has no workers") from None
+    try:
+        found = client.run(versions)
+    except Exception as error:
+        raise ClusterError(f"workers of {address} cannot import this limitlaw: {error}") from error
+    for worker, theirs in found.items():
+        for name, version in versions().items():
+            if theirs.get(name) != version:
+                raise ClusterError(f"worker {worker} has {name} {theirs.get(name)}, but this process {version}")
+
+
+class ClusterExecutor(Executor):
+    """A Dask client as an executor. What a dying worker was computing, the scheduler gives to another."""
+
+    def __init__(self, client: Any):
+        self._client = client
+
+    @property
+    def workers(self) -> int:
+        """The threads of all workers now."""
+        return max(1, sum(self._client.nthreads().values()))
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """`function(*arguments, **named)` on some worker."""
+        remote = self._client.submit(function, *arguments, pure=False, **named)
+        future: Future[Any] = Future()
+        future.add_done_callback(lambda _: remote.cancel() if future.cancelled() else None)
+        remote.add_done_callback(lambda _: _hand_over(remote, future))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Leave the scheduler, which forgets what was not finished; it and its workers go on."""
+        self._client.close()
+
+
+def _hand_over(remote: Any, future: "Future[Any]") -> None:
+    """The outcome of Dask's future to the one of the standard library."""
+    if not future.set_running_or_notify_cancel():
+        return
+    if remote.cancelled():
+        future.set_exception(ClusterError("the connection to the Dask scheduler was lost"))
+        return
+    try:
+        future.set_result(remote.result())
+    except BaseException as error:
+        future.set_exception(error)

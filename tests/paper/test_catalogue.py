@@ -1,0 +1,131 @@
+"""An experiment is a folder: one that nothing else knows of is found, run, claimed, drawn and reported."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from limitlaw.paper.catalogue import EXPERIMENTS, chosen
+from limitlaw.paper.computed.baseline import Case, cost
+from limitlaw.paper.computed.settings import Settings
+
+COMPUTED = '''
+"""How often a coin shows heads: the example of docs/architecture.md."""
+
+import numpy as np
+
+from limitlaw.paper.coin import shown
+from limitlaw.paper.computed.settings import Settings
+from limitlaw.paper.experiment import Experiment
+from limitlaw.runs import Arrays, Chunk, Results, Table, rows
+
+
+def flips(*, count: int, seed: int) -> Arrays:
+    """The share of heads among so many flips."""
+    return {"share": np.random.default_rng([seed, count]).integers(0, 2, count).mean()}
+
+
+def _chunks(settings: Settings) -> list[Chunk]:
+    return [Chunk.of(flips, count=4**k, seed=settings.seed) for k in range(2, 8)]
+
+
+def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+    records = [{**dict(chunk.arguments), **results[chunk]} for chunk in _chunks(settings)]
+    return {"coin": rows(*records)}
+
+
+EXPERIMENT = Experiment("coin", _chunks, _tables, shown.CLAIMS, shown.FIGURES)
+'''
+SHOWN = '''
+"""What a coin is claimed to do, and how it is shown."""
+
+import math
+
+from limitlaw.digits import compact
+from limitlaw.figures import style
+from limitlaw.figures.figure import Figure
+from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.figures.scales import power_axis
+from limitlaw.paper.shown.claims import Claim, Rule
+from limitlaw.paper.shown.reading import Tables, agree
+from limitlaw.runs import Table
+
+
+def _fair(tables: Tables) -> Claim:
+    count, share = (float(tables["coin"][name][-1]) for name in ("count", "share"))
+    error = 0.5 / math.sqrt(count)
+    return Claim("coin", "The coin is fair", "1/2", compact(share, error), agree(share, error, 0.5))
+
+
+def share_of_heads(table: Table) -> Picture:
+    x = power_axis("flips", [float(count) for count in table["count"]])
+    curve = Curve(table["count"], table["share"], style.POINTS, "share of heads")
+    return Picture(((Panel(x, Axis("share", limits=(0.0, 1.0)), (curve,)),),), (4.6, 3.5))
+
+
+CLAIMS = (Rule(("coin",), _fair),)
+TEXT = "The share of heads among <i>n</i> flips."
+FIGURES = (Figure("coin", "", "A coin", TEXT, share_of_heads, {"coin": ("count", "share")}),)
+'''
+COMMAND = """
+import sys
+import limitlaw.paper
+
+limitlaw.paper.__path__.append(sys.argv[1])  # as if the folder lay there; in the process that draws as well
+
+if __name__ == "__main__":
+    from limitlaw.cli import app
+    app(["reproduce", "coin", "--jobs", "1", "--out", sys.argv[2]])
+"""
+
+
+def test_a_folder_is_enough(tmp_path):
+    """A new folder, and the command knows it: its data, its picture in two formats, its claim and its caption."""
+    folder, out, script = tmp_path / "more" / "coin", tmp_path / "out", tmp_path / "command.py"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(COMPUTED)
+    (folder / "shown.py").write_text(SHOWN)
+    script.write_text(COMMAND)
+    command = [sys.executable, str(script), str(tmp_path / "more"), str(out)]
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu"})
+    assert (run.returncode, run.stderr) == (0, ""), run.stdout
+    assert run.stdout.startswith("1 of 1 claims hold\n")
+    assert {path.name for path in (out / "data").iterdir()} == {"claims.csv", "coin.csv"}
+    assert {path.name for path in (out / "figures").iterdir()} == {"coin.pdf", "coin.png"}
+    assert (out / "data" / "coin.csv").read_text().startswith("count,seed,share\n16,0,")
+    report = (out / "report.html").read_text()
+    for text in ("The coin is fair", "The share of heads among <i>n</i> flips.", 'href="figures/coin.pdf"'):
+        assert text in report
+
+
+def test_order():
+    """As in the paper, then beyond it; a part of a figure asks for the whole."""
+    names = ["fig1", "fig2", "fig3", "fig4", "fig5", "heads", "head_dim", "joint", "theorem"]
+    assert list(EXPERIMENTS) == names
+    assert [experiment.name for experiment in chosen([])] == names
+    assert [experiment.name for experiment in chosen(["theorem", "fig5b", "fig1a"])] == ["fig1", "fig5", "theorem"]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_folders_and_names_agree(name):
+    """An experiment is called as its folder, and borrows from experiments that there are."""
+    experiment = EXPERIMENTS[name]
+    assert (Path(sys.modules["limitlaw.paper.catalogue"].__file__).parent / name / "shown.py").is_file()
+    assert {*experiment.borrows} <= {*EXPERIMENTS}
+    assert experiment.figures
+    assert experiment.claims
+
+
+def test_what_the_paper_draws():
+    """The networks of its five figures at its counts; those that are too large to time are scaled."""
+    cases = [case for experiment in EXPERIMENTS.values() for case in experiment.dense(Settings())]
+    assert len(cases) == 4 + 2 + 3 + 4 + 4
+    assert sum(case.samples for case in cases) == 4 * 500_000 + 2 * 50_000 + 3 * 500_000 + 4 * 500_000 + 4 * 1_000_000
+    assert Case(4, 16, 64, 1024, 500_000) in cases
+    assert Case(16, 2, None, 256, 500_000) in cases
+    small, large = Case(2, 1, None, 8, 10), Case(2, 1, None, 16, 10)
+    found = cost([large, small], most=small.normals)
+    assert (found.timed, found.samples) == (1, 20)
+    assert found.seconds == pytest.approx(cost([small], small.normals).seconds * (1 + large.normals / small.normals))
