@@ -14,7 +14,8 @@ class LimitFacts:
     `roots`: the matrices and initial vectors a vector is made from, as bits; with none in common two are independent.
     `gaussian`: is it a linear combination of Gaussian vectors and of **1**? `undrawn`: scores of infinitely many heads
     that only weigh vectors of which a normalised sum is taken: their second moments are all that matters. `coarse`: use
-    quasi-Monte Carlo, not quadrature, for functions of which nothing is known; there will be many draws.
+    quasi-Monte Carlo, not quadrature, for products of functions of which nothing is known, where they depend on what is
+    drawn; there will be many draws.
     """
 
     def __init__(self, facts: Analysis, undrawn: frozenset[Value] = frozenset(), coarse: bool = False):
@@ -23,9 +24,12 @@ class LimitFacts:
         self._bits: dict[Value | Family, int] = {}
         self.roots: dict[Value, int] = {}
         self.gaussian: dict[Value, bool] = {}
+        self.random: set[Value] = set()
         for v in facts.values:
             if v.dim is not None and v.dim.wide:
                 self._add(v)
+            if facts.stays_random(v) or not self.random.isdisjoint(v.inputs):
+                self.random.add(v)
 
     def _add(self, v: Value) -> None:
         op = v.instruction
@@ -59,12 +63,15 @@ class LimitFacts:
 
     def argument(self, v: Value) -> Value | None:
         """The u of φ(u), where φ acts on one Gaussian vector, and perhaps on numbers."""
+        vectors = list(dict.fromkeys(v.vectors))
+        return vectors[0] if len(vectors) == 1 and self.gaussian[vectors[0]] else None
+
+    def integrable(self, v: Value) -> bool:
+        """Are products with φ(u) to be integrated, not averaged over nodes?"""
         op = v.instruction
         assert isinstance(op, Map)
-        vectors = list(dict.fromkeys(v.vectors))
-        if self.coarse and (op.phi.mean is None or len(op.args) > 1):
-            return None
-        return vectors[0] if len(vectors) == 1 and self.gaussian[vectors[0]] else None
+        unknown = op.phi.mean is None or len(op.args) > 1
+        return self.argument(v) is not None and not (self.coarse and unknown and v in self.random)
 
     def gaussian_parts(self, v: Value) -> list[Value]:
         """The largest Gaussian vectors from which v is made."""

@@ -215,7 +215,7 @@ class Moments:
 
     def _map_with_map(self, v: Value, w: Value) -> Covariance | None:
         """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
-        if self.facts.argument(v) is None or self.facts.argument(w) is None:
+        if not (self.facts.integrable(v) and self.facts.integrable(w)):
             return self._factored(v, w)
         block = self._product(v, w)
         if block is None:
@@ -233,8 +233,10 @@ class Moments:
 
     def _integrated(self, v: Value, w: Value) -> Covariance | None:
         u, t = self.facts.argument(v), self.facts.argument(w)
-        block = None if u is None or t is None else self.covariance(u, t)
-        if u is None or t is None or block is None:
+        if u is None or t is None or not (self.facts.integrable(v) and self.facts.integrable(w)):
+            return None
+        block = self.covariance(u, t)
+        if block is None:
             return None
         numbers = [self._numbers(v.instruction, block.on_left), self._numbers(w.instruction, block.on_right)]
         means = self.mean(u), self.mean(t)
