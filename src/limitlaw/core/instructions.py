@@ -109,7 +109,7 @@ def _opened(content: Any) -> Iterator[Any]:
 def _renewed(content: Any, new: Callable[[Any], Any]) -> Any:
     if isinstance(content, tuple):
         return tuple(_renewed(item, new) for item in content)
-    return new(content) if isinstance(content, Value | Number | Family | Axis) else content
+    return new(content) if isinstance(content, Value | Number | Family | Axis | Block) else content
 
 
 # --- Leaves ---------------------------------------------------------------------------------------------------------

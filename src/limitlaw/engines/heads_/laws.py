@@ -1,0 +1,99 @@
+"""Laws of outputs that are sums over i.i.d. heads: φ_H(t) = φ_1(t/√H)^H for one number, mixtures for several."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.core.axes import finite_shape
+from limitlaw.core.program import Output
+from limitlaw.engines.common import check_memory
+from limitlaw.engines.heads_.axis import HeadAxis, head_axis
+from limitlaw.engines.heads_.mixing import Mixing, mixing_law
+from limitlaw.engines.limit_.conditions import Limit, seed_of
+from limitlaw.engines.limit_.statistics import covariance, variances
+from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
+from limitlaw.laws.averages import BLOCKS
+from limitlaw.numerics.quasi import Points
+
+MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
+POOL, DRAWS = 2**11, 2**13
+FEW, GROUPS = 16, 2**10  # heads that are drawn one by one where the kernel is random, and draws of that kernel else
+
+
+def law_of_one_number(y: Output, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
+    """The law of an output y without batch axes, where its heads are i.i.d. given a deterministic kernel."""
+    mixing = mixing_law(y, samples, key)
+    if mixing is None:
+        return _given_random_kernels(y, samples, key, beyond)
+    law = _given_mixing(mixing, beyond)
+    law.effort = mixing.effort
+    return law
+
+
+def _given_mixing(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
+    if mixing.heads == math.inf:
+        return _infinitely_many(mixing, beyond)
+    if mixing.kind == "exact":
+        return Gaussian(0.0, jnp.asarray(mixing.variances)[0], "exact", beyond)
+
+    def head_sum(variances: Any, weights: Any) -> HeadSum:
+        return HeadSum(variances, int(mixing.heads), weights, kind=mixing.kind, beyond=beyond, narrow=mixing.narrow)
+
+    law, rough = head_sum(mixing.variances, mixing.weights), mixing.rough
+    return law if rough is None else law.compared_with(lambda: head_sum(*rough()))
+
+
+def _given_random_kernels(y: Output, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
+    """Many heads that are i.i.d. given a kernel that is random itself: φ_H(t) = E_K[φ_1(t/√H | K)^H].
+
+    A group is a draw of the kernel; its nodes are the variances of one head at quasi-random scores, the same program
+    with infinitely many heads. Few heads are drawn one by one, in a plain mixture.
+    """
+    axis = head_axis(y)
+    if axis is None or not FEW < axis.heads < math.inf or not axis.kernel_is_random:
+        return None
+    program = Limit((axis.resized(math.inf),), variances)
+    if not program.random or not program.plan.requests.head_recipe or program.plan.uses_nodes:
+        return None
+    groups = program.conditions(GROUPS if samples is None else samples, key, at_most=samples is None)
+    law = HeadSum(groups.arrays, int(axis.heads), kind="sampled", beyond=beyond)
+    law.effort = groups.effort
+    return law
+
+
+def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
+    """N(0, E v) (Hron et al. 2020); where v is sampled, one component for the mean of each block of points."""
+
+    def gaussian(variances: Any, weights: Any) -> Gaussian:
+        return Gaussian(0.0, jnp.asarray(variances) @ jnp.asarray(weights), mixing.kind, beyond)
+
+    if mixing.weights is not None:
+        law, rough = gaussian(mixing.variances, mixing.weights), mixing.rough
+        return law if rough is None else law.compared_with(lambda: gaussian(*rough()))
+    means = jnp.asarray(mixing.variances).reshape(BLOCKS, -1).mean(axis=1)
+    return GaussianMixture(jnp.zeros(BLOCKS), means, kind=mixing.kind, beyond=beyond)
+
+
+def pooled(y: Output, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[str, ...]) -> GaussianMixture:
+    """The joint law of y given pools of draws of one head: H heads are a multinomial number of each.
+
+    The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances. Every block of draws has a
+    pool of its own, so that their spread shows what is missing in the pools, too.
+    """
+    draws = DRAWS if samples is None else samples
+    m = math.prod(finite_shape(y.layout))
+    check_memory(draws, POOL + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
+    program = Limit((axis.resized(1),), covariance)
+    seed, each = seed_of(key), -(-draws // BLOCKS)
+    points, rng = Points(program.recipe, seed), np.random.default_rng(seed)
+    means = []
+    for _ in range(-(-draws // each)):
+        C = np.asarray(program.at(points.take(POOL)))
+        counts = rng.multinomial(int(axis.heads), np.full(POOL, 1 / POOL), size=each)
+        means.append(counts.astype(float) @ C.reshape(POOL, m * m) / axis.heads)
+    mean = np.concatenate(means)[:draws]
+    covariance = mean.reshape(draws, m, m) if y.layout else mean.reshape(draws)
+    zeros = jnp.zeros((draws, *finite_shape(y.layout)))
+    return GaussianMixture(zeros, jnp.asarray(covariance), None, "sampled", beyond, BLOCKS)

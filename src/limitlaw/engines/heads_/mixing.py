@@ -1,0 +1,241 @@
+"""The mixing law of one head: the law of the variance v of its output given its scores, as nodes and weights.
+
+v is a function of r normals z. Where these enter through softmax of scores ℓ = a + B z only, which is read off the
+program, a few tokens take a quadrature: the trapezoidal rule where v is smooth (the error falls exponentially with its
+step), and at every scale of the scores the rule of `limitlaw.numerics.largest`. For more tokens, and where χ variables
+occur, scrambled Sobol points.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from limitlaw.arguments import frozen, is_traced
+from limitlaw.core.demand import demanded
+from limitlaw.core.instructions import MatMul
+from limitlaw.core.last import gaussian_terms, has_pole
+from limitlaw.core.program import Output
+from limitlaw.core.space import Dim
+from limitlaw.engines.heads_.axis import head_axis
+from limitlaw.engines.heads_.softmax import SoftmaxScores, softmax_scores
+from limitlaw.engines.limit_.conditions import Conditions, Limit, seed_of
+from limitlaw.engines.limit_.statistics import variance
+from limitlaw.laws.averages import BLOCKS
+from limitlaw.numerics.compression import compressed
+from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
+from limitlaw.numerics.lattice import lattice, lattice_size
+from limitlaw.numerics.quasi import Points
+
+MOST_DIMENSIONS = 3  # for a quadrature
+REACHES = 8.8, 13.2  # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
+EDGE = 7.6  # beyond the first reach lies 5e-5 of what lies beyond this
+FIXED_REACHES = (8.8, 13.2, 8.8, 6.6)  # inside `jit`, for 0, 1, 2, 3 dimensions: 4e-11 lies beyond 6.6
+ORDERS = (1, 16, 12, 7)  # Gauss nodes of a panel for 0, 1, 2, 3 dimensions
+TRACED_ORDERS, FIXED_ORDERS = (1, 12, 8, 5), (1, 12, 8, 6)  # with derivatives, and inside `jit`
+OFFSETS = 0.5 / math.sqrt(2), 0.85  # of the lattice, so that no node is a special point, where v may be 0
+COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.64, 1.25, 2**18, 0.3
+STEEP = 3.0  # standard deviation of a difference of scores from which on no lattice is tried
+SETTLED = 1e-8  # change of the checked figures; the error left is about its power 5/4
+NODES, NODES_OF_MANY, MANY = 2**16, 2**15, 32  # points in each, fewer where a point has more numbers than MANY
+NODES_TRACED = 2**10  # where derivatives are taken
+
+Nodes = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
+
+
+class Mixing(NamedTuple):
+    """Nodes v and weights (None: equal), how many heads are summed, the kind, and the same by a second rule.
+
+    `narrow`: v has a density like v^{−1/2} at 0. `effort`: why there are so few sampled nodes, if so.
+    """
+
+    variances: Any
+    weights: Any
+    heads: int | float
+    kind: str
+    rough: Callable[[], Nodes] | None = None
+    narrow: bool = False
+    effort: str = ""
+
+
+def mixing_law(y: Output, samples: int | None, key: Any) -> Mixing | None:
+    """Of one output number; None where it is no sum of heads that are i.i.d. given a deterministic kernel."""
+    axis = head_axis(y)
+    term, heads = (y, 1) if axis is None else (axis.resized(1), axis.heads)
+    if axis is not None and axis.kernel_is_random:
+        return None
+    if not all(isinstance(t.instruction, MatMul) for t in gaussian_terms(term.value)):
+        return None
+    narrow = has_pole(demanded((term.value,))[0], dimension)
+    program = Limit((term,), variance)
+    if not program.is_function_of_recipe:
+        return None
+    rule = _quadrature(program, samples)
+    if rule is not None:
+        kind = "exact" if rule.is_point else "quadrature"
+        return Mixing(*rule.mixing(), heads, kind, None if rule.is_point else rule.rough)
+    if heads == 1 and len(program.recipe) > MANY:
+        return None  # a plain mixture says the same
+    nodes = _sobol(program, samples, key)
+    return Mixing(nodes.arrays, None, heads, "sampled", narrow=narrow, effort=nodes.effort)
+
+
+def dimension(dim: Dim) -> int | float:
+    """Of a space as n → ∞."""
+    return math.inf if dim.wide else dim.at(1)
+
+
+def _sobol(program: Limit, samples: int | None, key: Any) -> Conditions:
+    """v at the points of one scrambled Sobol sequence, block after block."""
+    default = NODES_TRACED if program.traced else NODES if len(program.recipe) <= MANY else NODES_OF_MANY
+    each = default if samples is None else max(1, samples // BLOCKS)
+    if not program.traced:
+        return program.conditions(BLOCKS * each, key, at_most=samples is None)
+    points = Points(program.recipe, seed_of(key))
+    return Conditions(jnp.concatenate([program.at(points.take(each)) for _ in range(BLOCKS)]), "sampled")
+
+
+# --- quadrature -------------------------------------------------------------------------------------------------------
+
+
+def _quadrature(program: Limit, samples: int | None) -> "_Rule | _Either | None":
+    """A rule for the normals of a program of few tokens; None where there is none.
+
+    `samples` is for rules that cannot look at numbers: they take so many nodes, if that is more than by default.
+    """
+    if not np.isinf(program.recipe).all():
+        return None
+    still = program.without_derivatives()
+    scores = softmax_scores(still)
+    row = None if scores is None else scores.one_row(MOST_DIMENSIONS + 1)
+    directions = np.eye(len(program.recipe)) if scores is None else scores.directions
+    if is_traced(directions):
+        return _fixed(program, scores, row, directions, samples or 0)
+    if len(directions) == 0:
+        return _Rule(program, lambda reach, rough: (np.zeros((1, len(program.recipe))), np.ones(1)), is_point=True)
+    orders = TRACED_ORDERS if program.traced else ORDERS
+    if scores and row and (len(directions) < MOST_DIMENSIONS or scores.steepness > STEEP):
+        return _sorted(program, row, orders, REACHES)
+    step = _settled_step(still, directions)
+    if step is not None:
+        return _lattice_rule(program, directions, step, REACHES)
+    return None if row is None else _sorted(program, row, orders, REACHES)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rule:
+    """`nodes(reach, rough)`: z and weights; `rough` asks for a second rule, whose difference shows the error."""
+
+    program: Limit
+    nodes: Callable[[float, bool], Nodes]
+    reaches: tuple[float, ...] = REACHES[:1]
+    is_point: bool = False
+
+    def mixing(self, rough: bool = False) -> Nodes:
+        """v and weights, on fewer nodes."""
+        for reach in self.reaches:
+            z, w = self.nodes(reach, rough)
+            v = self.program.at(z)
+            if is_traced(frozen(v)) or not _far_matters(frozen(v), w, z):
+                break
+        return compressed(v, w)
+
+    def rough(self) -> Nodes:
+        """The same by the second rule."""
+        return self.mixing(rough=True)
+
+
+def _sorted(program: Limit, row: Nodes, orders: tuple[int, ...], reaches: tuple[float, ...]) -> _Rule:
+    """By the largest score; the second rule has one node less and takes the scores in another order."""
+    a, B = row
+    order = orders[len(a) - 1]
+
+    def nodes(reach: float, rough: bool) -> Nodes:
+        fewer = rough + (reach > REACHES[0])
+        return sorted_scores(a, B, max(order - fewer, 1), reach, backwards=rough)
+
+    return _Rule(program, nodes, reaches)
+
+
+def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float | None:
+    """The step at which the trapezoidal rule on the span of `directions` has settled; None where that takes long."""
+    d = len(directions)
+    if d > MOST_DIMENSIONS:
+        return None
+    step = COARSEST
+    figures: Any = None
+    while lattice_size(d, step, REACHES[0]) <= MOST_NODES:
+        z, w = lattice(d, step, REACHES[0], OFFSETS[0])
+        before, figures = figures, _figures(program.at(z @ directions), w)
+        if before is not None and np.abs(figures - before).max() < SETTLED:
+            return step
+        step /= FINER
+    return None
+
+
+def _lattice_rule(program: Limit, directions: Any, step: float, reaches: tuple[float, ...]) -> _Rule:
+    """The trapezoidal rule; the second rule has another offset."""
+
+    def nodes(reach: float, rough: bool) -> Nodes:
+        z, w = lattice(len(directions), step, reach, OFFSETS[rough])
+        return z @ directions, w
+
+    return _Rule(program, nodes, reaches)
+
+
+def _fixed(
+    program: Limit, scores: SoftmaxScores | None, row: Nodes | None, directions: Any, samples: int
+) -> "_Rule | _Either | None":
+    """A rule of fixed size, inside `jit` and `vmap`, where numbers cannot be looked at."""
+    d = len(directions)
+    smooth = _lattice_rule(program, directions, TRACED_STEP, REACHES[:1]) if d <= MOST_DIMENSIONS else None
+    if scores is None or row is None:
+        return smooth
+    order = math.ceil((samples / (d + 1)) ** (1 / d) / TRACED_PANELS)
+    orders = tuple(max(order, default) for default in FIXED_ORDERS)
+    reach = FIXED_REACHES[d] if order <= FIXED_ORDERS[d] else max(FIXED_REACHES[d], REACHES[0])
+    steep = _sorted(program, row, orders, (reach,))
+    return steep if smooth is None or d < MOST_DIMENSIONS else _Either(scores.steepness <= STEEP, smooth, steep)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Either:
+    """The first rule if `condition`, a traced one, holds, else the second."""
+
+    condition: Any
+    first: _Rule
+    second: _Rule
+    is_point = False
+
+    def mixing(self, rough: bool = False) -> Nodes:
+        """v and weights, on fewer nodes."""
+        return jax.lax.cond(self.condition, lambda: self.first.mixing(rough), lambda: self.second.mixing(rough))
+
+    def rough(self) -> Nodes:
+        """The same by the second rules of both."""
+        return self.mixing(rough=True)
+
+
+def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Float[np.ndarray, "N r"]) -> bool:
+    """Do nodes near the edge of the ball contribute to the tail at 12 standard deviations?"""
+    top = v.max()
+    if top == 0:
+        return False
+    share = w * np.exp(72 * (v - top) / top)
+    return bool(share[(z**2).sum(axis=1) > EDGE**2].sum() > 1e-6 * share.sum())
+
+
+def _figures(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"]) -> Float[np.ndarray, " k"]:
+    """What must have settled: moments of v, its Laplace transform, and the exponent of the far tail."""
+    mean = w @ v
+    if mean == 0:
+        return np.zeros(1)
+    u = v / mean
+    e = np.exp(-2.0 * u)
+    density = w @ (u + 1e-3) ** -0.5  # at 0, or nearly so
+    return np.array([np.log(mean), w @ u**2, w @ u**4, w @ e, w @ e**4, density, 1e-2 * np.log(w @ np.exp(12.0 * u))])

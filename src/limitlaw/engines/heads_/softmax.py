@@ -1,0 +1,174 @@
+"""Random scores that matter through softmax only: which they are is read off the program, their law off the kernels."""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.arguments import frozen, is_traced
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.axes import finite_shape
+from limitlaw.core.instructions import Apply, Constant, Dot, Value
+from limitlaw.core.labelled import Labelled, labelled
+from limitlaw.core.linear import applied
+from limitlaw.core.program import Output, Program
+from limitlaw.engines.limit_.conditions import Limit
+from limitlaw.engines.limit_.draw import LimitDraw
+from limitlaw.numerics.factors import orthonormalise
+
+EQUAL = 1e-13  # of the largest score, below which a difference is rounding
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftmaxScores:
+    """Scores ℓ = a + B z, z standard normal, and the places in ℓ of those that each softmax sees.
+
+    softmax ignores a common shift, so that only differences within a row matter; masked scores do not.
+    """
+
+    a: Any
+    B: Any
+    rows: tuple[np.ndarray, ...]
+
+    @functools.cached_property
+    def distinct(self) -> list[np.ndarray]:
+        """Of each row one place for every different score, rows with a single one left out."""
+        a, B = frozen(self.a), frozen(self.B)
+        if is_traced(a) or is_traced(B):
+            return [row for row in self.rows if len(row) > 1]
+        found = [_different(a, B, row) for row in self.rows]
+        return [row for row in found if len(row) > 1]
+
+    @functools.cached_property
+    def directions(self) -> Any:
+        """Orthonormal rows that span the directions of z on which differences of scores depend, steepest first."""
+        B = frozen(self.B)
+        steps = [B[row[1:]] - B[row[0]] for row in self.distinct]
+        if not steps:
+            return np.zeros((0, B.shape[1]))
+        D = jnp.concatenate(steps)
+        _, C, Q = orthonormalise(D, jnp.zeros((0, B.shape[1])))
+        if is_traced(Q):
+            return Q
+        active = np.asarray(Q)[np.diagonal(np.asarray(C)) > 0]
+        return np.linalg.svd(np.asarray(D) @ active.T, full_matrices=False)[2] @ active
+
+    @property
+    def steepness(self) -> Any:
+        """The largest standard deviation of a difference of two scores of a row."""
+        B = frozen(self.B)
+        xp: Any = jnp if is_traced(B) else np
+        return xp.sqrt(xp.stack([((B[row][:, None] - B[row]) ** 2).sum(-1).max() for row in self.distinct]).max())
+
+    def one_row(self, most: int) -> tuple[Any, Any] | None:
+        """a and B of the different scores, where they are of one row and at most so many."""
+        if len(self.distinct) != 1 or len(self.distinct[0]) > most:
+            return None
+        (row,) = self.distinct
+        return self.a[row], self.B[row]
+
+
+def _different(a: Float[np.ndarray, " m"], B: Float[np.ndarray, "m r"], row: np.ndarray) -> np.ndarray:
+    """The places of a row whose score is not that of an earlier place."""
+    scores = np.concatenate([a[row, None], B[row]], axis=1)
+    tolerance = EQUAL * np.abs(scores).max(initial=0)
+    kept: list[int] = []
+    for i, score in enumerate(scores):
+        if not kept or np.abs(scores[kept] - score).max(axis=1).min() > tolerance:
+            kept.append(i)
+    return row[kept]
+
+
+def softmax_scores(program: Limit) -> SoftmaxScores | None:
+    """The scores of a program in which all that is random is normal; None where they matter not only by softmax."""
+    arguments = _arguments(program.outputs)
+    if arguments is None:
+        return None
+    r = len(program.recipe)
+    points = np.concatenate([np.zeros((1, r)), np.eye(r)])
+    scores = program.read(_numbers, points)
+    starts = np.cumsum([0, *(math.prod(finite_shape(op.layouts[0])) for op in arguments[:-1])])
+    rows = [place for op, start in zip(arguments, starts, strict=True) for place in _seen(op, int(start))]
+    return SoftmaxScores(scores[0], (scores[1:] - scores[0]).T, tuple(rows))
+
+
+def _numbers(draw: LimitDraw, outputs: tuple[Output, ...]) -> Float[Array, " m"]:
+    """All random arguments of softmax, one after the other."""
+    arguments = _arguments(outputs)
+    assert arguments is not None
+    return jnp.concatenate([draw[op.args[0]].whole(op.layouts[0]).reshape(-1) for op in arguments])
+
+
+def _arguments(outputs: tuple[Output, ...]) -> list[Apply] | None:
+    """Each softmax of random scores; None where scores matter otherwise."""
+    facts = Analysis(Program(tuple(output.value for output in outputs)))
+    random = _depending_on_scores(facts)
+    found: list[Apply] = []
+    seen: set[Value] = set()
+    stack = [output.value for output in outputs]
+    while stack:
+        v = stack.pop()
+        if v in seen or v not in random:
+            continue
+        seen.add(v)
+        op = v.instruction
+        if isinstance(op, Apply) and op.structure == "softmax":
+            if not _is_affine(op.args[0], random):
+                return None
+            found.append(op)
+        elif facts.stays_random(v):
+            return None
+        else:
+            stack.extend(v.inputs)
+    return found
+
+
+def _depending_on_scores(facts: Analysis) -> set[Value]:
+    """Values that are random in the limit, or read such values."""
+    random: set[Value] = set()
+    for v in facts.values:
+        if facts.stays_random(v) or any(u in random for u in v.inputs):
+            random.add(v)
+    return random
+
+
+def _is_affine(argument: Value, random: set[Value]) -> bool:
+    """Is an array of numbers affine in scores of wide vectors?"""
+    stack = [argument]
+    while stack:
+        v = stack.pop()
+        if v not in random:
+            continue
+        op = v.instruction
+        if isinstance(op, Dot) and op.dim.wide:
+            if any(u in random for u in op.inputs):
+                return False  # scores behind scores
+            continue
+        affine = isinstance(op, Apply) and op.structure == "affine"
+        if not affine and not (op.linear and getattr(op, "a", None) is None) or any(u.is_vector for u in v.inputs):
+            return False
+        stack.extend(v.inputs)
+    return True
+
+
+def _seen(op: Apply, start: int) -> list[np.ndarray]:
+    """The places of the scores that each row of a softmax sees, its argument starting at `start`."""
+    layout, *masks = op.layouts
+    shape = finite_shape(layout)
+    places = start + np.arange(math.prod(shape)).reshape(-1, shape[-1])
+    if not masks:
+        return list(places)
+    mask = np.asarray(_constant(op.args[1]).whole(masks[0]))
+    visible = np.broadcast_to(mask > 0, finite_shape(op.layout)).reshape(-1, shape[-1])
+    return [row[seen] for row, seen in zip(places, visible, strict=True)]
+
+
+def _constant(v: Value) -> Labelled:
+    """A mask, or entries of one."""
+    if isinstance(v.instruction, Constant):
+        return labelled(np.asarray(v.instruction.value.array), v.instruction.order)
+    return applied(v, _constant, {})
