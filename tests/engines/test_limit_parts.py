@@ -10,7 +10,7 @@ import limitlaw as ll
 from limitlaw.engines.blocks import Block, outer, total
 from limitlaw.engines.head_laws import axis_of_heads, diverges
 from limitlaw.engines.heads import with_nodes
-from limitlaw.engines.limit_.joint import Joint
+from limitlaw.engines.limit.joint import Joint
 from limitlaw.language import ops
 
 RNG = np.random.default_rng(0)

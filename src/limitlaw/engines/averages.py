@@ -13,8 +13,8 @@ from limitlaw.core.axes import finite_shape
 from limitlaw.core.instructions import Map, Value
 from limitlaw.core.program import Output
 from limitlaw.engines.infinite_width import Effort, checked
-from limitlaw.engines.limit_ import statistics
-from limitlaw.engines.limit_.conditions import Conditions, Limit
+from limitlaw.engines.limit import statistics
+from limitlaw.engines.limit.conditions import Conditions, Limit
 from limitlaw.laws import Empirical
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.laws.psi import average_of

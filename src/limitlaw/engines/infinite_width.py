@@ -17,15 +17,15 @@ from limitlaw.core.last import has_pole, last_step
 from limitlaw.core.program import Output, Program
 from limitlaw.engines import asked
 from limitlaw.engines.effort import default_draws
-from limitlaw.engines.heads_ import laws as head_laws
-from limitlaw.engines.heads_.axis import diverges, head_axis
-from limitlaw.engines.heads_.joint import joint_density
-from limitlaw.engines.heads_.mixing import dimension
+from limitlaw.engines.heads import laws as head_laws
+from limitlaw.engines.heads.axis import diverges, head_axis
+from limitlaw.engines.heads.density import joint_density
+from limitlaw.engines.heads.mixing import dimension
 from limitlaw.engines.law import Last, law_given
-from limitlaw.engines.limit_ import statistics
-from limitlaw.engines.limit_.conditions import REPLICATES, Conditions, Limit
-from limitlaw.engines.limit_.facts import LimitFacts, are_correlated, is_score
-from limitlaw.engines.limit_.plan import NODES
+from limitlaw.engines.limit import statistics
+from limitlaw.engines.limit.conditions import REPLICATES, Conditions, Limit
+from limitlaw.engines.limit.facts import LimitFacts, are_correlated, is_score
+from limitlaw.engines.limit.plan import NODES
 from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.laws.kernel_matrix import KernelMatrix

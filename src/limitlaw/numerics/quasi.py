@@ -29,9 +29,7 @@ class Quasi:
     and `table_recipe`: the degrees of freedom of each number, ∞ for a normal. At most `most` are handed out.
     """
 
-    def __init__(
-        self, key: Key[Array, ""], row: Any = None, table: Any = None, most: int | float = MOST_DIMENSIONS
-    ):
+    def __init__(self, key: Key[Array, ""], row: Any = None, table: Any = None, most: int | float = MOST_DIMENSIONS):
         self.row, self.table, self.most = row, table, most
         self.recipe: list[float] = []
         self.table_recipe: list[float] = []
@@ -71,7 +69,7 @@ class Quasi:
         return jnp.moveaxis(self.table[:, start : start + count].reshape(shape[axis], *rest), 0, axis)
 
     def columns(self, one: "Quasi", times: int) -> Float[Array, "times nodes columns"] | None:
-        """For each of several turns of a loop, the columns of `table` that one turn asks for; None where it has none."""
+        """For each turn of a loop, the columns of `table` that one turn asks for; None where there are none."""
         start, count = len(self.table_recipe), len(one.table_recipe)
         self.table_recipe += one.table_recipe * times
         if not count or self.table is None:

@@ -9,10 +9,10 @@ import numpy as np
 from limitlaw.core.axes import finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.common import check_memory
-from limitlaw.engines.heads_.axis import HeadAxis, head_axis
-from limitlaw.engines.heads_.mixing import Mixing, mixing_law
-from limitlaw.engines.limit_.conditions import Limit, seed_of
-from limitlaw.engines.limit_.statistics import covariance, variances
+from limitlaw.engines.heads.axis import HeadAxis, head_axis
+from limitlaw.engines.heads.mixing import Mixing, mixing_law
+from limitlaw.engines.limit import statistics
+from limitlaw.engines.limit.conditions import Limit, seed_of
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.quasi import Points
@@ -54,7 +54,7 @@ def _given_random_kernels(y: Output, samples: int | None, key: Any, beyond: tupl
     axis = head_axis(y)
     if axis is None or not FEW < axis.heads < math.inf or not axis.kernel_is_random:
         return None
-    program = Limit((axis.resized(math.inf),), variances)
+    program = Limit((axis.resized(math.inf),), statistics.variances)
     if not program.random or not program.plan.requests.head_recipe or program.plan.uses_nodes:
         return None
     groups = program.conditions(GROUPS if samples is None else samples, key, at_most=samples is None)
@@ -85,7 +85,7 @@ def pooled(y: Output, axis: HeadAxis, samples: int | None, key: Any, beyond: tup
     draws = DRAWS if samples is None else samples
     m = math.prod(finite_shape(y.layout))
     check_memory(draws, POOL + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
-    program = Limit((axis.resized(1),), covariance)
+    program = Limit((axis.resized(1),), statistics.covariance)
     seed, each = seed_of(key), -(-draws // BLOCKS)
     points, rng = Points(program.recipe, seed), np.random.default_rng(seed)
     means = []

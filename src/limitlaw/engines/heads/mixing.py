@@ -22,10 +22,10 @@ from limitlaw.core.instructions import MatMul
 from limitlaw.core.last import gaussian_terms, has_pole
 from limitlaw.core.program import Output
 from limitlaw.core.space import Dim
-from limitlaw.engines.heads_.axis import head_axis
-from limitlaw.engines.heads_.softmax import SoftmaxScores, softmax_scores
-from limitlaw.engines.limit_.conditions import Conditions, Limit, seed_of
-from limitlaw.engines.limit_.statistics import variance
+from limitlaw.engines.heads.axis import head_axis
+from limitlaw.engines.heads.softmax import SoftmaxScores, softmax_scores
+from limitlaw.engines.limit.conditions import Conditions, Limit, seed_of
+from limitlaw.engines.limit.statistics import variance
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.compression import compressed
 from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores

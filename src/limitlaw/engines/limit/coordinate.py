@@ -13,11 +13,11 @@ from limitlaw.core.instructions import Argument, Map, Repeat, Value
 from limitlaw.core.labelled import Labelled
 from limitlaw.core.linear import applied, expanded
 from limitlaw.core.program import Output
-from limitlaw.engines.limit_.draw import LimitDraw
-from limitlaw.engines.limit_.joint import SPANNED
-from limitlaw.engines.limit_.loop import CannotCarry
-from limitlaw.engines.limit_.moments import zeros
-from limitlaw.engines.limit_.nodes import Nodes
+from limitlaw.engines.limit.draw import LimitDraw
+from limitlaw.engines.limit.joint import SPANNED
+from limitlaw.engines.limit.loop import CannotCarry
+from limitlaw.engines.limit.moments import zeros
+from limitlaw.engines.limit.nodes import Nodes
 from limitlaw.numerics.normals import normal
 
 MeanAndCovariance = tuple[Float[Array, " m"], Float[Array, "m m"]]

@@ -11,8 +11,8 @@ from limitlaw.core.instructions import Argument, Map, Repeat, Value
 from limitlaw.core.labelled import Labelled, elementwise
 from limitlaw.core.linear import applied
 from limitlaw.core.space import Dim
-from limitlaw.engines.limit_.joint import Joint
-from limitlaw.engines.limit_.loop import CannotCarry
+from limitlaw.engines.limit.joint import Joint
+from limitlaw.engines.limit.loop import CannotCarry
 
 
 class Nodes:

@@ -17,8 +17,8 @@ from limitlaw.engines import asked
 from limitlaw.engines.common import check_memory
 from limitlaw.engines.compiling import PROGRAMS, Compiled
 from limitlaw.engines.effort import Pace
-from limitlaw.engines.limit_.plan import MOST_DRAWS, NODES, NODES_EACH, Plan, written
-from limitlaw.engines.limit_.statistics import Statistic
+from limitlaw.engines.limit.plan import MOST_DRAWS, NODES, NODES_EACH, Plan, written
+from limitlaw.engines.limit.statistics import Statistic
 from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.progress import watched
 

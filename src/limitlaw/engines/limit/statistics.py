@@ -12,9 +12,9 @@ from limitlaw.core.axes import finite_shape
 from limitlaw.core.covariance import Covariance
 from limitlaw.core.program import Output
 from limitlaw.engines.frames.statistics import Conditions
-from limitlaw.engines.limit_ import coordinate, scores
-from limitlaw.engines.limit_.draw import LimitDraw
-from limitlaw.engines.limit_.moments import zeros
+from limitlaw.engines.limit import coordinate, scores
+from limitlaw.engines.limit.draw import LimitDraw
+from limitlaw.engines.limit.moments import zeros
 
 Outputs = tuple[Output, ...]
 Statistic = Callable[[LimitDraw, Outputs], Any]  # gives a tree of arrays
@@ -36,10 +36,10 @@ def is_wide(output: Output) -> bool:
 
 def second_moment(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
     """E[Z^y (Z^y)ᵀ] given what is drawn."""
-    ((y, layout),) = outputs
+    ((y, _),) = outputs
     if not is_wide(outputs[0]):
-        mean, covariance = Conditions(1)(draw, outputs)
-        return covariance + mean[:, None] * mean
+        m, C = Conditions(1)(draw, outputs)
+        return C + m[:, None] * m
     return _flat(draw.moments.second(y, y), outputs[0])
 
 

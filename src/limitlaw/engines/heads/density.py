@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.engines.heads_.axis import HeadAxis
-from limitlaw.engines.heads_.softmax import softmax_scores
-from limitlaw.engines.limit_.conditions import Limit, seed_of
-from limitlaw.engines.limit_.statistics import covariance
+from limitlaw.engines.heads.axis import HeadAxis
+from limitlaw.engines.heads.softmax import softmax_scores
+from limitlaw.engines.limit.conditions import Limit, seed_of
+from limitlaw.engines.limit.statistics import covariance
 from limitlaw.numerics.chi_quantiles import chi_quantile
 from limitlaw.numerics.importance import JointDensity
 from limitlaw.numerics.quasi import MOST_DIMENSIONS

@@ -21,7 +21,7 @@ from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Quasi
 
 if TYPE_CHECKING:
-    from limitlaw.engines.limit_.draw import LimitDraw
+    from limitlaw.engines.limit.draw import LimitDraw
 
 
 class CannotCarry(Exception):

@@ -18,8 +18,8 @@ from limitlaw.core.covariance import Covariance, Pair, total
 from limitlaw.core.instructions import Dot, MatMul, Rename, Value
 from limitlaw.core.labelled import Labelled, elementwise, multiply
 from limitlaw.engines.frames.fresh import at_nodes
-from limitlaw.engines.limit_.joint import Joint
-from limitlaw.engines.limit_.moments import Moments, zeros
+from limitlaw.engines.limit.joint import Joint
+from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.numerics.cosine_integral import cosine_integral
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source

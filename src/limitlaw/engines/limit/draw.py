@@ -23,11 +23,11 @@ from limitlaw.core.space import Dim
 from limitlaw.engines.frames.draw import Form, FramesDraw
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.rules import RULES as FRAMES
-from limitlaw.engines.limit_ import scores
-from limitlaw.engines.limit_.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
-from limitlaw.engines.limit_.joint import Joint
-from limitlaw.engines.limit_.loop import Carried, Loop
-from limitlaw.engines.limit_.moments import Moments, zeros
+from limitlaw.engines.limit import scores
+from limitlaw.engines.limit.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
+from limitlaw.engines.limit.joint import Joint
+from limitlaw.engines.limit.loop import Carried, Loop
+from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import Source
 

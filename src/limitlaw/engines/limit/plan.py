@@ -22,9 +22,9 @@ from limitlaw.core.unroll import unrolled
 from limitlaw.engines import asked
 from limitlaw.engines.compiling import Compiled
 from limitlaw.engines.engine import slots
-from limitlaw.engines.limit_.draw import LimitDraw, Static
-from limitlaw.engines.limit_.loop import CannotCarry
-from limitlaw.engines.limit_.statistics import Outputs, Statistic
+from limitlaw.engines.limit.draw import LimitDraw, Static
+from limitlaw.engines.limit.loop import CannotCarry
+from limitlaw.engines.limit.statistics import Outputs, Statistic
 from limitlaw.numerics.quasi import Quasi
 
 NODES, NODES_EACH = 2**14, 2**10  # for nonlinearities: of a deterministic program, and for each draw of a random one
@@ -34,7 +34,7 @@ BATCHES = 32  # at least, where each has new nodes
 
 
 def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[Outputs, int]:
-    """The outputs by a program that computes no more than they need, nodes for infinite axes, and how many those are."""
+    """The outputs by a program that computes no more than they need; how many nodes an infinite axis has in it."""
     if unrolls:
         turns = unrolled([output.value for output in outputs])
         outputs = [Output(value, output.layout) for value, output in zip(turns, outputs, strict=True)]

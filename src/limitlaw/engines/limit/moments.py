@@ -18,9 +18,9 @@ from limitlaw.core.labelled import Labelled, elementwise, labelled, multiply
 from limitlaw.core.linear import applied, expanded
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.scores import inner
-from limitlaw.engines.limit_.facts import LimitFacts, unnamed
-from limitlaw.engines.limit_.loop import CannotCarry, Carried
-from limitlaw.engines.limit_.nodes import Nodes
+from limitlaw.engines.limit.facts import LimitFacts, unnamed
+from limitlaw.engines.limit.loop import CannotCarry, Carried
+from limitlaw.engines.limit.nodes import Nodes
 from limitlaw.numerics.factors import gram
 from limitlaw.phi import Nonlinearity, moments
 

@@ -16,8 +16,8 @@ from limitlaw.core.instructions import Apply, Constant, Dot, Value
 from limitlaw.core.labelled import Labelled, labelled
 from limitlaw.core.linear import applied
 from limitlaw.core.program import Output, Program
-from limitlaw.engines.limit_.conditions import Limit
-from limitlaw.engines.limit_.draw import LimitDraw
+from limitlaw.engines.limit.conditions import Limit
+from limitlaw.engines.limit.draw import LimitDraw
 from limitlaw.numerics.factors import orthonormalise
 
 EQUAL = 1e-13  # of the largest score, below which a difference is rounding
@@ -149,7 +149,7 @@ def _is_affine(argument: Value, random: set[Value]) -> bool:
                 return False  # scores behind scores
             continue
         affine = isinstance(op, Apply) and op.structure == "affine"
-        if not affine and not (op.linear and getattr(op, "a", None) is None) or any(u.is_vector for u in v.inputs):
+        if (not affine and not (op.linear and getattr(op, "a", None) is None)) or any(u.is_vector for u in v.inputs):
             return False
         stack.extend(v.inputs)
     return True
