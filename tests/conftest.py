@@ -26,10 +26,9 @@ def few_mappings() -> Iterator[None]:
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
-        from limitlaw.engines import batches, evaluate
+        from limitlaw.engines.compiling import clear_cache
 
-        batches._compiled.cache_clear()
-        evaluate._cached.cache_clear()
+        clear_cache()
         jax.clear_caches()
         gc.collect()
 
