@@ -8,7 +8,7 @@ from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take, Value
 from limitlaw.core.labelled import Labelled, add, contract, stack
 
 
-def applied(v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]) -> Labelled:
+def applied(v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]) -> Labelled:
     """A linear instruction applied to arrays of what it reads."""
     op: Any = v.instruction
     match op:
@@ -26,7 +26,7 @@ def applied(v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Val
 
 
 def expanded(
-    v: Value, of: Callable[[Value], Covariance | None], numbers: Mapping[Value, Labelled]
+    v: Value, of: Callable[[Value], Covariance | None], numbers: Mapping[Value, Any]
 ) -> Covariance | None:
     """Cov(v, w) from the covariances of what v reads; None stands for zero."""
     op: Any = v.instruction
