@@ -62,7 +62,7 @@ def limit(y: Any, samples: int | None = None, key: Any = None) -> Law:
             return law
     law = _law_of_draws(parts, statistics.conditions, Last(phi, len(parts), finite_shape(output.layout)), effort)
     narrow = phi is None and has_pole(demanded((parts[0].value,))[0], dimension)
-    return law.with_pole() if narrow else law  # type: ignore[attr-defined]
+    return law.with_pole() if narrow else law
 
 
 @watching

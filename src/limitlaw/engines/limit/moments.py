@@ -220,8 +220,9 @@ class Moments:
         is cut out, so that pairs of different windows never arise.
         """
         first, second = v.instruction, w.instruction
-        cut = isinstance(first, core.Contract) and isinstance(second, core.Contract)
-        if not cut or first.a is None or second.a is None or not set(axes) & set(first.a.axes) & set(second.a.axes):
+        if not isinstance(first, core.Contract) or not isinstance(second, core.Contract):
+            return self.second(v, w)
+        if first.a is None or second.a is None or not set(axes) & set(first.a.axes) & set(second.a.axes):
             return self.second(v, w)
         block = self.second(first.w, second.w)
         if block is None:

@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.axes import Axes, Layout, sizes
+from limitlaw.core.axes import Axes, sizes
 from limitlaw.core.covariance import Covariance, Pair, total
 from limitlaw.core.instructions import Dot, MatMul, Rename, Value
 from limitlaw.core.labelled import Labelled, elementwise, multiply
@@ -86,7 +86,8 @@ def deterministic(moments: Moments, p: Value) -> Labelled:
     for axis in dot.q.axes:
         if axis in dot.k.axes and any(axis in (pair.left, pair.right) for pair in block.labels):
             block = block.restricted(axis, axis)
-    found = block.c.rename({pair: pair.left or pair.right for pair in block.labels})
+    called: Any = {pair: pair.left or pair.right for pair in block.labels}
+    found = block.c.rename(called)
     if dot.base is None:
         return found
     return multiply(found, _phase(moments, dot).mapped(lambda delta: rotation_factor(delta, dot.base or 1.0)))
@@ -129,7 +130,7 @@ class JointScores:
         layout = (*lead, *self._rest(p))
         return Labelled((rows @ self._noise[..., None])[..., 0].reshape(sizes(layout)), layout)
 
-    def _rest(self, p: Value) -> Layout:
+    def _rest(self, p: Value) -> Axes:
         return tuple(axis for axis in p.axes if axis not in self._heads[p])
 
     def _covariance(self, p: Value, other: Value) -> Float[Array, "*lead m k"]:
@@ -145,5 +146,5 @@ class JointScores:
             block = block.restricted(a, b)
             pairs.append(Pair(a, b))
         block = block.dense([pair.left for pair in block.pairs if pair not in pairs and pair.left is not None])
-        layout = (*pairs, *(Pair(a, None) for a in left if a), *(Pair(None, b) for b in right if b))
+        layout = (*pairs, *(Pair(a, None) for a in left), *(Pair(None, b) for b in right))
         return block.c.whole(layout).reshape(*sizes(pairs), m, k)
