@@ -26,10 +26,10 @@ def few_mappings() -> Iterator[None]:
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
-        from limitlaw.engines import batches, evaluate
+        from limitlaw.engines import evaluate
 
-        batches._compiled.cache_clear()
         evaluate._cached.cache_clear()
+        limitlaw.clear_cache()
         jax.clear_caches()
         gc.collect()
 

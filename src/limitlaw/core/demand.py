@@ -156,10 +156,10 @@ class _Rewriter:
         if isinstance(op, Rename):
             return value if read[0] is op.x else _renamed(read[0], op)
         if isinstance(op, Stack):
-            part = inside.get(op.axis)
-            if part is not None and part.new is None:
+            axis = inside[op.axis].new if op.axis in inside else op.axis
+            if axis is None:  # one term is wanted
                 return read[0]
-            stacked = Stack(tuple(read), op.axis if part is None else part.new)
+            stacked = Stack(tuple(read), axis)
             return value if read == list(op.terms) else dataclasses.replace(value, instruction=stacked, axes=axes)
         if value in self.mixings:
             return self._mixed_first(value, op, read)

@@ -34,7 +34,7 @@ class Members(NamedTuple):
     def any_over(self, axes: Any) -> "Members":
         """Whatever the entry along some axes."""
         found = tuple(i for i, axis in enumerate(self.axes) if axis in axes)
-        return Members(self.array.any(axis=found), tuple(a for a in self.axes if a not in axes))
+        return Members(np.asarray(self.array.any(axis=found)), tuple(a for a in self.axes if a not in axes))
 
     def meets(self, other: "Members | None", apart: Any = ()) -> bool:
         """Do entries that stand at the same place, but for axes that are `apart`, have a member in common?"""
