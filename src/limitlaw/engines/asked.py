@@ -9,7 +9,6 @@ from limitlaw.arguments import inside_jit, is_traced
 from limitlaw.core.axes import is_infinite, shape
 from limitlaw.core.instructions import Dot
 from limitlaw.core.program import Output, Program, Written
-from limitlaw.engines.common import untraceable
 
 
 def outputs(y: Any) -> tuple[tuple[Output, ...], Any]:
@@ -65,3 +64,11 @@ def structure(program: Program, asked: tuple[Output, ...]) -> Any:
         places = {axis: i for i, axis in enumerate(output.value.axes)}
         orders.append(tuple(-1 if axis is None else places[axis] for axis in output.layout))
     return program.structure, tuple(orders)
+
+
+def untraceable(name: str) -> TypeError:
+    """The error of a function that draws numbers, inside a transformation of JAX."""
+    return TypeError(
+        f"{name} draws numbers and cannot run inside jax.jit, jax.grad or jax.vmap: call it outside. "
+        "limit, kernel and average_law can be differentiated"
+    )

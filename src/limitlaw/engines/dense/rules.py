@@ -10,7 +10,8 @@ from jax import lax
 from limitlaw.core import instructions as core
 from limitlaw.core.axes import union
 from limitlaw.core.instructions import Number, Value
-from limitlaw.core.labelled import Labelled, add, contract, elementwise, labelled, stack
+from limitlaw.core.labelled import Labelled, elementwise, labelled
+from limitlaw.core.linear import applied
 from limitlaw.core.program import Output, Program
 from limitlaw.engines.dense.weights import Weights
 from limitlaw.engines.engine import Draw, Rules
@@ -96,24 +97,8 @@ def _apply(draw: DenseDraw, value: Value, op: core.Apply) -> Labelled:
     return labelled(jnp.asarray(op.f(*arrays)), op.layout)
 
 
-def _contract(draw: DenseDraw, value: Value, op: core.Contract) -> Labelled:
-    return contract(None if op.a is None else draw[op.a], draw[op.w], op.over, op.normalised)
-
-
-def _add(draw: DenseDraw, value: Value, op: core.Add) -> Labelled:
-    return add([draw[t] for t in op.terms])
-
-
-def _take(draw: DenseDraw, value: Value, op: core.Take) -> Labelled:
-    return draw[op.x].take(op.axes, [p.array for p in op.places], op.new)
-
-
-def _rename(draw: DenseDraw, value: Value, op: core.Rename) -> Labelled:
-    return draw[op.x].rename(dict(zip(op.old, op.new, strict=True)))
-
-
-def _stack(draw: DenseDraw, value: Value, op: core.Stack) -> Labelled:
-    return stack([draw[t] for t in op.terms], op.axis)
+def _linear(draw: DenseDraw, value: Value, op: core.Instruction) -> Labelled:
+    return applied(value, draw.__getitem__, draw.results)
 
 
 def _argument(draw: DenseDraw, value: Value, op: core.Argument) -> Labelled:
@@ -144,11 +129,11 @@ RULES: Rules = {
     core.Map: _map,
     core.Dot: _dot,
     core.Apply: _apply,
-    core.Contract: _contract,
-    core.Add: _add,
-    core.Take: _take,
-    core.Rename: _rename,
-    core.Stack: _stack,
+    core.Contract: _linear,
+    core.Add: _linear,
+    core.Take: _linear,
+    core.Rename: _linear,
+    core.Stack: _linear,
     core.Argument: _argument,
     core.Repeat: _repeat,
 }
