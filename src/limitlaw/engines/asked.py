@@ -1,6 +1,7 @@
 """What every engine checks before it starts: what was asked for, and whether it can be drawn."""
 
 import math
+from collections.abc import Hashable
 from typing import Any
 
 import jax
@@ -11,7 +12,7 @@ from limitlaw.core.instructions import Dot
 from limitlaw.core.program import Output, Program, Written
 
 
-def outputs(y: Any) -> tuple[tuple[Output, ...], Any]:
+def outputs(y: object) -> tuple[tuple[Output, ...], Any]:
     """The values asked for, and the structure (tuple, list, dict) they came in."""
     leaves, structure = jax.tree.flatten(y)
     if not leaves:
@@ -28,7 +29,7 @@ def program_of(asked: tuple[Output, ...]) -> Program:
     return Program(tuple(output.value for output in asked))
 
 
-def check_drawable(name: str, program: Program, key: Any) -> None:
+def check_drawable(name: str, program: Program, key: object) -> None:
     """Raise where numbers cannot be drawn into memory: inside jax.jit, jax.grad and the like."""
     if inside_jit() or is_traced(key) or program.is_traced:
         raise untraceable(name)
@@ -57,7 +58,7 @@ def entries(output: Output) -> int:
     return math.prod(int(size) for size in shape(output.layout))
 
 
-def structure(program: Program, asked: tuple[Output, ...]) -> Any:
+def structure(program: Program, asked: tuple[Output, ...]) -> Hashable:
     """What a compiled function depends on: the structure of the program, and how its outputs are laid out."""
     orders = []
     for output in asked:

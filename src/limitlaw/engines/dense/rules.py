@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Float, Int
 
 from limitlaw.core import instructions as core
 from limitlaw.core.axes import union
@@ -13,7 +14,7 @@ from limitlaw.core.instructions import Number, Value
 from limitlaw.core.labelled import Labelled, elementwise, labelled
 from limitlaw.core.linear import applied
 from limitlaw.core.program import Output, Program
-from limitlaw.engines.dense.weights import Weights
+from limitlaw.engines.dense.weights import DrawnWeights, Weights
 from limitlaw.engines.engine import Draw, Rules
 
 
@@ -24,7 +25,7 @@ class DenseDraw(Draw):
         super().__init__(numbers)
         self.width, self.weights = width, weights
 
-    def at(self, output: Output) -> Any:
+    def at(self, output: Output) -> Float[Array, "..."]:
         """The array of an output, laid out as the user wrote it."""
         return self[output.value].whole(output.layout)
 
@@ -107,10 +108,11 @@ def _argument(draw: DenseDraw, value: Value, op: core.Argument) -> Labelled:
 
 def _repeat(draw: DenseDraw, value: Value, op: core.Repeat) -> Labelled:
     """One compiled loop: the coordinates of x pass from turn to turn, the weights are those of the turn."""
-    body = Program((op.block.result,))
-    weights: Any = draw.weights  # those that are drawn know about turns
+    body, weights = Program((op.block.result,)), draw.weights
+    if not isinstance(weights, DrawnWeights):
+        raise TypeError("a loop draws its weights in every turn: write its blocks out where weights are given")
 
-    def turn(x: Any, i: Any) -> tuple[Any, None]:
+    def turn(x: Float[Array, "..."], i: Int[Array, ""]) -> tuple[Float[Array, "..."], None]:
         inside = DenseDraw(draw.numbers, draw.width, weights.of_turn(value, i))
         inside.results[op.block.argument] = Labelled(x, value.axes)
         inside.run(body)

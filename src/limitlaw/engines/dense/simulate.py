@@ -20,11 +20,10 @@ from limitlaw.engines.effort import Pace
 from limitlaw.engines.engine import slots
 from limitlaw.engines.run import batched, drawn
 
-Outputs = Any  # a value of a program, or a tuple, list or dict of them
 MAX_BATCH = 2048  # draws compiled together; results do not depend on how many are asked for
 
 
-def simulate(y: Outputs, width: int, samples: int, key: Any, coordinates: int | None = None) -> Any:
+def simulate(y: object, width: int, samples: int, key: object, coordinates: int | None = None) -> Any:
     """Draw the network `samples` times at width n = `width`, every matrix as the definition says.
 
     Returns coordinate 0 of y in each draw, shape (samples, *batch); with `coordinates=k` the first k, shape

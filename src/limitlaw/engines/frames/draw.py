@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import DTypeLike
+from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core.analysis import Analysis, Component
 from limitlaw.core.axes import Axes, Layout
-from limitlaw.core.instructions import Number, Value
+from limitlaw.core.instructions import Family, Number, Value
 from limitlaw.core.labelled import Labelled, add, labelled
 from limitlaw.core.space import Dim
 from limitlaw.engines.engine import Draw
@@ -53,7 +53,7 @@ class FramesDraw(Draw):
         super().__init__(numbers)
         self.facts, self.size, self.observed, self.dtype = facts, size, observed, dtype
         self.source = key
-        self.ledgers: dict[Any, Ledger] = {}
+        self.ledgers: dict[Family, Ledger] = {}
         self.spaces: dict[Component, Space] = {}
         self.asked: dict[Dim, int] = {}
 
@@ -120,7 +120,7 @@ def equal_length(arrays: list[Labelled]) -> list[Labelled]:
     """With zeros at the end of shorter ones."""
     r = max(a.array.shape[-1] for a in arrays)
 
-    def padded(a: Any) -> Any:
+    def padded(a: Float[Array, "*batch r0"]) -> Float[Array, "*batch r"]:
         return jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, r - a.shape[-1])]) if a.shape[-1] < r else a
 
     return [a.mapped(padded) for a in arrays]

@@ -23,7 +23,7 @@ from limitlaw.engines.engine import slots
 from limitlaw.engines.frames.dimension import at_width
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.rules import RULES
-from limitlaw.engines.frames.statistics import Conditions, Samples
+from limitlaw.engines.frames.statistics import Conditions, Samples, Statistic
 from limitlaw.engines.run import batched, drawn
 from limitlaw.laws import Combination, Empirical, GaussianMixture, Law, Pushforward
 from limitlaw.numerics.quasi import Source
@@ -35,7 +35,7 @@ MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**29  # a GPU wants all of its thr
 assert FramesDraw.rules is RULES
 
 
-def finite(y: Any, width: int, samples: int, key: Any, coordinates: int | None = None) -> Law:
+def finite(y: object, width: int, samples: int, key: object, coordinates: int | None = None) -> Law:
     """The exact law of one coordinate of y at width n = `width`, as a Gaussian mixture over `samples` conditions.
 
     Given everything but the last matrix y is Gaussian: each draw gives a component, with a mean and a covariance, and
@@ -45,7 +45,7 @@ def finite(y: Any, width: int, samples: int, key: Any, coordinates: int | None =
     return law_at_width(y, width, positive_int("samples", samples), key, coordinates)
 
 
-def law_at_width(y: Any, width: int, samples: int | None, key: Any, coordinates: int | None = None) -> Law:
+def law_at_width(y: object, width: int, samples: int | None, key: object, coordinates: int | None = None) -> Law:
     """`finite`; without `samples` as many draws as memory and time allow."""
     outputs, _, k = _checked("finite", y, width, key, coordinates)
     if len(outputs) > 1:
@@ -57,7 +57,7 @@ def law_at_width(y: Any, width: int, samples: int | None, key: Any, coordinates:
     return law
 
 
-def _law(output: Output, width: int, pace: Pace, key: Any, k: int | None) -> Law:
+def _law(output: Output, width: int, pace: Pace, key: object, k: int | None) -> Law:
     if not output.value.is_vector:
         return Empirical(_drawn_samples("finite", (output,), width, pace, key, k)[0])
     phi, parts = last_step(output)
@@ -65,7 +65,9 @@ def _law(output: Output, width: int, pace: Pace, key: Any, k: int | None) -> Law
     memory.check_memory(pace.samples, numbers * (numbers + 1), "ask for fewer samples, or entries, as in y[0]")
     mean, covariance = _draws("finite", parts, width, pace, key, Conditions(k or 1))
     samples = len(mean)
-    event = (len(parts),) * (phi is not None and len(parts) > 1) + finite_shape(output.layout) + ((k,) if k else ())
+    several = (len(parts),) if len(parts) > 1 else ()
+    observed = () if k is None else (k,)
+    event = (*several, *finite_shape(output.layout), *observed)
     if not covariance.any():
         points = mean.reshape(samples, *event)
         parted = jnp.moveaxis(jnp.asarray(points), 1, 0) if len(parts) > 1 else jnp.asarray(points)[None]
@@ -81,7 +83,7 @@ def _law(output: Output, width: int, pace: Pace, key: Any, k: int | None) -> Law
     return Pushforward(phi, mixture) if len(parts) == 1 else Combination(phi, mixture)
 
 
-def finite_samples(y: Any, width: int, samples: int, key: Any, coordinates: int | None = None) -> Any:
+def finite_samples(y: object, width: int, samples: int, key: object, coordinates: int | None = None) -> Any:
     """Plain draws from the exact law at width n, in the form of `simulate`: shape (samples, *batch) or (…, k).
 
     `y` may be a tuple, list or dict of values of one program; the same draws serve them all. Numbers come whole.
@@ -92,7 +94,7 @@ def finite_samples(y: Any, width: int, samples: int, key: Any, coordinates: int 
 
 
 def _drawn_samples(
-    name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: Any, k: int | None
+    name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: object, k: int | None
 ) -> list[Float[Array, "samples ..."]]:
     numbers = sum(asked.entries(o) * (k or 1 if o.value.is_vector else 1) for o in outputs)
     memory.check_memory(pace.samples, numbers, "ask for fewer samples at a time")
@@ -102,7 +104,7 @@ def _drawn_samples(
 
 
 def _checked(
-    name: str, y: Any, width: int, key: Any, coordinates: int | None
+    name: str, y: object, width: int, key: object, coordinates: int | None
 ) -> tuple[tuple[Output, ...], Any, int | None]:
     require_float64(name)
     positive_int("width", width)
@@ -117,7 +119,7 @@ def _checked(
 # --- draws ------------------------------------------------------------------------------------------------------------
 
 
-def _draws(name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: Any, statistic: Any) -> Any:
+def _draws(name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: object, statistic: Statistic) -> Any:
     rewritten = demanded_outputs(outputs)
     batch, draws = compiled(rewritten, width, statistic)
     arguments = asked.program_of(rewritten).arrays, float(width)
@@ -130,7 +132,7 @@ def demanded_outputs(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     return tuple(Output(value, output.layout) for value, output in zip(values, outputs, strict=True))
 
 
-def compiled(outputs: tuple[Output, ...], width: int, statistic: Any) -> tuple[int, Callable[..., Any]]:
+def compiled(outputs: tuple[Output, ...], width: int, statistic: Statistic) -> tuple[int, Callable[..., Any]]:
     """The number of draws computed together, and the compiled function of (slots, width), key and first draw."""
     program = asked.program_of(outputs)
     structure = asked.structure(program, outputs)
@@ -146,7 +148,7 @@ def compiled(outputs: tuple[Output, ...], width: int, statistic: Any) -> tuple[i
     return batch, PROGRAMS.get(name, lambda: Compiled(batched(draw, batch)))
 
 
-def least_width(outputs: tuple[Output, ...], statistic: Any) -> int | float:
+def least_width(outputs: tuple[Output, ...], statistic: Statistic) -> int | float:
     """The width from which on n may be an argument of a compiled function: all axes of frames find room.
 
     ∞ where vectors have all their n coordinates.
@@ -167,14 +169,14 @@ def least_width(outputs: tuple[Output, ...], statistic: Any) -> int | float:
 
 
 def one_draw(
-    outputs: tuple[Output, ...], arguments: list[Any], width: int | Float[Array, ""], statistic: Any, key: Source
+    outputs: tuple[Output, ...], arguments: list[Any], width: int | Float[Array, ""], statistic: Statistic, key: Source
 ) -> Any:
     """What `statistic` reads off one draw."""
     return statistic(followed(outputs, arguments, width, statistic, key), outputs)
 
 
 def followed(
-    outputs: tuple[Output, ...], arguments: list[Any], width: int | Float[Array, ""], statistic: Any, key: Source
+    outputs: tuple[Output, ...], arguments: list[Any], width: int | Float[Array, ""], statistic: Statistic, key: Source
 ) -> FramesDraw:
     """One draw of the program of the outputs."""
     program = asked.program_of(outputs)

@@ -2,11 +2,11 @@
 
 import functools
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Float, Int
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
@@ -22,6 +22,9 @@ from limitlaw.engines.frames.scores import fresh_scores, inner, scores_with_draw
 from limitlaw.engines.frames.spaces import Frame, Space, bartlett_units
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import Quasi
+
+Vectors = Float[Array, "..."]  # a batch, its place in a frame or its coordinates last
+Turn = int | Int[Array, ""]
 
 # --- Leaves and MatMul ----------------------------------------------------------------------------------------------
 
@@ -215,7 +218,7 @@ class _Loop:
         self.old = self.space.r if isinstance(self.space, Frame) else 0
         self.r = self.space.D.axes(self.old + self.count)
 
-    def within(self, x: Any, i: Any, space: Space) -> FramesDraw:
+    def within(self, x: Vectors, i: Turn, space: Space) -> FramesDraw:
         """Turn i, from x on."""
         draw, argument = self.draw, self.op.block.argument
         key = draw.key(self.value)
@@ -228,18 +231,18 @@ class _Loop:
         inside.run(self.facts.program)
         return inside
 
-    def start(self, x: Any) -> Any:
+    def start(self, x: Vectors) -> Vectors:
         """x in as many axes as it has in later turns."""
         return self._turned(x) if isinstance(self.space, Frame) else x
 
-    def all_but_last(self, x: Any) -> Any:
+    def all_but_last(self, x: Vectors) -> Vectors:
         """x before the last turn. A `Quasi` hands out its numbers in order, so that its turns are written out."""
         turns = self.op.times - 1
         if isinstance(self.draw.source, Quasi):
             return functools.reduce(self.turn, range(turns), x)
         return lax.scan(lambda w, i: (self.turn(w, i), None), x, jnp.arange(turns))[0]
 
-    def turn(self, x: Any, i: Any) -> Any:
+    def turn(self, x: Vectors, i: Turn) -> Vectors:
         """x after turn i."""
         space = self.space.carried(self.r) if isinstance(self.space, Frame) else self.space
         inside = self.within(x, i, space)
@@ -251,7 +254,7 @@ class _Loop:
         if isinstance(self.space, Frame):
             self.space.r = self.r
 
-    def _turned(self, w: Any) -> Any:
+    def _turned(self, w: Vectors) -> Vectors:
         assert isinstance(self.space, Frame)
         flat = self.space.turned(w.reshape(self.count, -1), self.old, self.r)
         return flat.reshape(*w.shape[:-1], self.r)

@@ -121,6 +121,7 @@ def bartlett_units(
 
 def bartlett_below(key: Source, m: int, r: int, D: Dimension, dtype: DTypeLike) -> Float[Array, "m new"]:
     """The components of m such vectors in the complement of r axes, in a frame of its own."""
+    assert not isinstance(D.size, float)  # in infinitely many dimensions there are no frames
     if D.axes(r + m) <= r:
         return jnp.zeros((m, 0), dtype)
     return bartlett(key, m, D.size - r, dtype=dtype) / D.root
