@@ -26,9 +26,7 @@ def few_mappings() -> Iterator[None]:
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
-        from limitlaw.engines.compiling import clear_cache
-
-        clear_cache()
+        limitlaw.clear_cache()
         jax.clear_caches()
         gc.collect()
 

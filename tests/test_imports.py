@@ -3,13 +3,16 @@
 import ast
 import dataclasses
 import graphlib
+import importlib
 import inspect
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import limitlaw
+from limitlaw.core.instructions import INSTRUCTIONS, Instruction
+from limitlaw.engines.engine import Draw
 
 ROOT = pathlib.Path(limitlaw.__file__).parent
 LEAVES = {"arguments", "digits", "files", "progress"}  # importable from everywhere, importing nothing of limitlaw
@@ -35,10 +38,26 @@ RANK = dict.fromkeys(LEAVES, 0) | {
 # Parts that import less than their rank allows.
 ONLY = {"runs": {"files"}, "figures": {"digits", "files", "laws"}}
 SHOWING = {"experiment", "report", "shown"}  # what of paper may see pictures
-# Folders and files inside a part are ranked as parts are; "*" is any other one: in paper, the experiments.
+# The rooms inside a part, its files and folders (with a slash), are ranked as parts are; "*" is any other
+# one: in paper, the experiments. Rooms of one rank may import each other, but not experiments.
 INSIDE = {
-    "paper": {"computed": 0, "shown": 1, "experiment": 2, "*": 3, "catalogue": 4, "reproduce": 5, "report": 5},
+    "paper": {"computed/": 0, "shown/": 1, "experiment": 2, "*": 3, "catalogue": 4, "reproduce": 5, "report": 5},
+    "core": dict.fromkeys(("axes", "space", "report"), 0)
+    | dict.fromkeys(("instructions", "labelled"), 1)
+    | dict.fromkeys(("program", "covariance"), 2)
+    | {"*": 3, "check": 4},
+    "language": {"shapes": 0, "ops": 1, "indexing": 1, "graph": 2, "lower": 3, "resizing": 3, "values": 4, "*": 5},
+    "engines": dict.fromkeys(("asked", "common", "compiling", "effort", "engine", "meeting", "memory"), 0)
+    | {"run": 1, "dense/": 2, "frames/": 2, "limit/": 3, "heads/": 4, "*": 5},
 }
+APART = {"paper"}  # where rooms of one rank do not import each other
+# Files of engines that read the language of users; they go as the limit learns to read the core language.
+READ_BY_USERS = {
+    "blocks", "common", "conditional", "coordinate", "demand", "evaluate", "families", "fresh",
+    "head_laws", "heads", "infinite", "joint_density", "ledger", "limit", "linear", "mixing", "moments",
+    "nodes", "observed", "plan", "restricted", "scores", "softmax_scores", "spaces", "static",
+    "wide_scores",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,8 +123,10 @@ def problems(found: list[Import]) -> Iterator[str]:
             yield f"{item}: nothing imports {target}"
         elif source != target and source in ONLY and target not in ONLY[source]:
             yield f"{item}: {source} imports only {', '.join(sorted(ONLY[source]))}"
-        elif source == target and source in INSIDE and not points_down(item, INSIDE[source]):
+        elif source == target and source in INSIDE and not points_down(item, source):
             yield f"{item}: against the direction of imports inside {source}"
+        elif (source, target) == ("engines", "language") and room(item.source) not in READ_BY_USERS:
+            yield f"{item}: engines read the core language"
         elif (source, target) == ("paper", "figures") and SHOWING.isdisjoint(item.source.split(".")):
             yield f"{item}: no number depends on a picture"
         elif "dense" in (here := {engine(item.source), engine(item.target)}) and here & OTHER_ENGINES:
@@ -114,11 +135,23 @@ def problems(found: list[Import]) -> Iterator[str]:
             yield f"{item}: late imports inside language are for printing only"
 
 
-def points_down(item: Import, rank: dict[str, int]) -> bool:
-    """Whether a folder or file of a part imports itself, a lower one, or the part's own name."""
-    source, target = ([*name.split("."), "", ""][2] for name in (item.source, item.target))
-    own = source == target or f"limitlaw.{part(item.target)}" == item.target
-    return own or rank.get(source, rank["*"]) > rank.get(target, rank["*"])
+def room(name: str) -> str:
+    """The file or folder (with a slash) of its part that a dotted name belongs to; "" for the part itself."""
+    child = [*name.split("."), "", ""][2]
+    whole = f"limitlaw.{part(name)}.{child}"
+    if whole in PACKAGES:
+        return f"{child}/"
+    return child if whole in SOURCES or part(name) not in INSIDE else ""
+
+
+def points_down(item: Import, where: str) -> bool:
+    """Whether a room of a part imports itself, a lower one, or the part's own name."""
+    source, target = room(item.source), room(item.target)
+    if "" in (source, target) or source == target or (item.late and item.target.startswith(PRINTING)):
+        return True
+    rank = INSIDE[where]
+    above, below = rank.get(source, rank["*"]), rank.get(target, rank["*"])
+    return above > below or (above == below and where not in APART)
 
 
 OTHER_ENGINES = {"frames", "limit", "heads", "conditional"}
@@ -131,15 +164,43 @@ def engine(name: str) -> str:
     return parts[2] if parts[:2] == ["limitlaw", "engines"] and len(parts) > 2 else ""
 
 
-def cycle(found: list[Import]) -> list[str]:
-    """A cycle of modules that import each other as they load, or nothing."""
-    graph: dict[str, set[str]] = {}
+Graph = dict[str, set[str]]
+
+
+def of_files(name: str) -> str:
+    """The module that a dotted name is, or is in."""
+    return name if name in SOURCES else name.rpartition(".")[0]
+
+
+def of_folders(name: str) -> str:
+    """The folder of a module; where a folder has folders in it, its own files stand for themselves."""
+    module = of_files(name)
+    folder = module if module in PACKAGES else module.rpartition(".")[0]
+    holds_folders = any(other.startswith(f"{folder}.") for other in PACKAGES)
+    return module if holds_folders else folder
+
+
+def graph(found: list[Import], node: Callable[[str], str] = of_files) -> Graph:
+    """Who imports whom as modules load."""
+    drawn: Graph = {}
     for item in found:
-        if not item.late:
-            module = item.target if item.target in SOURCES else item.target.rpartition(".")[0]
-            graph.setdefault(item.source, set()).add(module)
+        source, target = node(item.source), node(item.target)
+        if not item.late and source != target and item.target.split(".")[0] == "limitlaw":
+            drawn.setdefault(source, set()).add(target)
+    return drawn
+
+
+def drawing(arrows: Graph) -> str:
+    """One line for each room: what it imports."""
+    short = "limitlaw."
+    lines = [f"{a.removeprefix(short)} → {', '.join(sorted(b.removeprefix(short) for b in arrows[a]))}" for a in arrows]
+    return "\n".join(sorted(lines))
+
+
+def cycle(found: list[Import], node: Callable[[str], str] = of_files) -> list[str]:
+    """A cycle of files, or of folders, that import each other as they load, or nothing."""
     try:
-        graphlib.TopologicalSorter(graph).prepare()
+        graphlib.TopologicalSorter(graph(found, node)).prepare()
     except graphlib.CycleError as error:
         return error.args[1]
     return []
@@ -183,9 +244,46 @@ def test_imports_point_one_way():
 
 
 def test_no_cycles():
-    """Modules load in an order, in program and everywhere."""
-    assert cycle([item for item in everything() if part(item.source) in ("core", "language")]) == []
-    assert cycle(everything()) == []
+    """Files load in an order, and so do folders."""
+    assert cycle(everything()) == [], drawing(graph(everything()))
+    assert cycle(everything(), of_folders) == [], drawing(graph(everything(), of_folders))
+
+
+def test_the_drawing_shows_the_house():
+    """Folders, and the files beside folders, with what they import."""
+    lines = drawing(graph(everything(), of_folders)).splitlines()
+    (frames,) = [line for line in lines if line.startswith("engines.frames →")]
+    assert {"core", "engines.engine", "numerics"} <= set(frames.split("→ ")[1].split(", "))
+    assert not any("language" in line for line in lines if line.startswith(("core →", "engines.dense →")))
+
+
+def tables() -> dict[str, set[type[Instruction]]]:
+    """The rules of every engine, by the name of its draws."""
+    for module in SOURCES:
+        if part(module) == "engines":
+            importlib.import_module(module)
+    found, kinds = {}, [Draw]
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if kind is not Draw and part(kind.__module__) == "engines":
+            found[kind.__name__] = set(kind.rules)
+    return found
+
+
+def incomplete(found: dict[str, set[type[Instruction]]]) -> dict[str, set[type[Instruction]]]:
+    """The engines that lack a rule, or have one for what is no instruction, and for which."""
+    wrong = {name: set(INSTRUCTIONS) ^ rules for name, rules in found.items()}
+    return {name: kinds for name, kinds in wrong.items() if kinds}
+
+
+def test_every_engine_has_a_rule_for_every_instruction():
+    """An engine is a table, and the table is complete; one that lacks a rule is seen."""
+    found = tables()
+    assert {"DenseDraw", "FramesDraw"} <= set(found)
+    assert incomplete(found) == {}
+    first, *others = INSTRUCTIONS
+    assert incomplete({"Half": set(others)}) == {"Half": {first}}
 
 
 @pytest.mark.parametrize("package", sorted(PACKAGES))
@@ -267,6 +365,16 @@ VIOLATIONS = [
     ("limitlaw.engines.limit", "from limitlaw.runs import run"),
     ("limitlaw.laws.base", "from limitlaw.figures.law import density_figure"),
     ("limitlaw.files", "from limitlaw.digits import short"),
+    ("limitlaw.core.axes", "from limitlaw.core.program import Program"),
+    ("limitlaw.core.analysis", "from limitlaw.core.check import check"),
+    ("limitlaw.core.labelled", "from limitlaw.engines.engine import Draw"),
+    ("limitlaw.language.shapes", "from limitlaw.language.values import Wide"),
+    ("limitlaw.engines.engine", "from limitlaw.engines.run import batched"),
+    ("limitlaw.engines.run", "from limitlaw.engines.frames.draw import FramesDraw"),
+    ("limitlaw.engines.frames.draw", "from limitlaw.engines.limit import limit"),
+    ("limitlaw.engines.frames.draw", "from limitlaw.engines import coupled"),
+    ("limitlaw.engines.frames.draw", "from limitlaw.language.values import Wide"),
+    ("limitlaw.engines.run", "def f():\n    from limitlaw.language import ops"),
     ("limitlaw.paper.reproduce", "from limitlaw.torch import convert"),
     ("limitlaw.paper.reproduce", "from limitlaw import cli"),
     ("limitlaw.paper.fig2", "from limitlaw.paper.fig1 import WIDTHS"),
@@ -315,6 +423,10 @@ def test_the_checker_sees_cycles_and_private_names():
     """A cycle as modules load is one, a late import is not; private JAX is seen through aliases."""
     ops, values = "limitlaw.language.ops", "limitlaw.language.values"
     late = imports(values, f"def f():\n    import {ops}")
+    there = imports("limitlaw.core.demand", "from limitlaw.language.lower import lowered")
+    back = imports("limitlaw.language.shapes", "from limitlaw.core.axes import Axis")
+    assert cycle([*there, *back], of_folders)
+    assert not cycle([*there, *back])
     assert cycle([*imports(ops, f"import {values}"), *imports(values, f"from {ops} import Op")])
     assert not cycle([*imports(ops, f"import {values}"), *late])
     assert privates("law._other\nself._other\nlaw.__class__") == {"law._other"}

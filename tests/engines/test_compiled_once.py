@@ -1,5 +1,6 @@
 """Programs are compiled once for a structure: numbers are arguments of what is compiled, and the cache is bounded."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.engines import compiling
-from limitlaw.engines.compiling import PROGRAMS, Cache
+from limitlaw.engines.compiling import Cache
+from limitlaw.engines.frames import finite as finite_width
 
 
 @pytest.fixture
@@ -45,8 +47,40 @@ def test_kernels_and_scales(name: str, compilations: Callable[[], int]) -> None:
     results += [engine(layer(std=std), 4, 8, jax.random.key(0)) for std in np.linspace(0.5, 2.0, 10)]
     numbers = [float(np.asarray(r.variance() if isinstance(r, ll.Law) else r[0])) for r in results]
     assert compilations() == 1
-    assert len(PROGRAMS) == 1
     assert len(set(numbers)) == len(numbers)
+
+
+WIDTHS = (6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)
+
+
+@pytest.mark.parametrize("name", ["finite", "finite_samples"])
+def test_widths(name: str, compilations: Callable[[], int]) -> None:
+    """Ten widths of a layer on Gaussian tokens: n is an argument of what is compiled, and other numbers come out."""
+    results = [ENGINES[name](layer(), width, 8, jax.random.key(0)) for width in WIDTHS]
+    numbers = [float(np.asarray(r.variance() if isinstance(r, ll.Law) else r[0])) for r in results]
+    assert compilations() == 1
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_widths_that_are_part_of_the_program(compilations: Callable[[], int]) -> None:
+    """Fewer dimensions than vectors, and coordinates that are drawn: every width is another program."""
+    for width in (1, 2):
+        ll.finite_samples(layer(), width, 8, jax.random.key(0))
+    for width in (64, 128):
+        ll.finite_samples(ll.relu(ll.matrices(2) @ ll.initial()).sum(), width, 8, jax.random.key(0))
+    assert compilations() == 4
+
+
+def test_a_width_that_is_an_argument_gives_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled for all widths gives what is compiled for one: the same words make the same lengths."""
+    y = ll.layernorm(ll.attention(ll.initial(2, mean=0.5), heads=2))
+    ll.clear_cache()
+    free = ll.finite_samples(y, 64, 50, jax.random.key(3), coordinates=2)
+    ll.clear_cache()
+    monkeypatch.setattr(finite_width, "least_width", lambda *_: math.inf)
+    fixed = ll.finite_samples(y, 64, 50, jax.random.key(3), coordinates=2)
+    np.testing.assert_allclose(np.asarray(free), np.asarray(fixed), rtol=1e-9, atol=1e-9)
+    ll.clear_cache()
 
 
 def test_another_structure_is_another_program(compilations: Callable[[], int]) -> None:

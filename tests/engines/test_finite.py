@@ -15,6 +15,7 @@ import limitlaw as ll
 from limitlaw.engines import asked
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
 from limitlaw.engines.frames.statistics import Conditions
+from limitlaw.laws import Combination
 from statistics_of_samples import disagreement
 
 DRAWS = 8_000
@@ -85,13 +86,13 @@ def test_a_residual_output_has_component_means() -> None:
     assert disagreement(np.asarray(law.sample(1, DRAWS)), defined(y, 2, DRAWS, 2)) < 1
 
 
-def test_numbers_and_functions_of_several_vectors_are_empirical() -> None:
+def test_numbers_and_functions_of_several_vectors_are_laws_of_draws() -> None:
     x = ll.initial((2,))
     scores = ll.dot(ll.Matrix() @ x, ll.Matrix() @ x)
     gated = ll.silu(ll.Matrix() @ x) * (ll.Matrix() @ x)
-    for y, shape in ((scores, (2, 2)), (gated, (2,))):
+    for y, kind, shape in ((scores, ll.Empirical, (2, 2)), (gated, Combination, (2,))):
         law = ll.finite(y, 3, DRAWS, 0)
-        assert isinstance(law, ll.Empirical)
+        assert isinstance(law, kind)
         assert law.shape == shape
         points = np.asarray(law._components.parameters)[:, 0]
         assert disagreement(points, defined(y, 3, DRAWS, 1)) < 1

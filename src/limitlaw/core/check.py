@@ -5,7 +5,6 @@ Definition 3.1, Assumption 3.1, Theorem 3.1; Yang (2019) for 1/n scaling; Hron e
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from limitlaw.core.analysis import Analysis, is_average
 from limitlaw.core.axes import is_infinite
@@ -48,7 +47,7 @@ def bounded_inputs(program: Facts) -> Iterator[Finding]:
         yield Finding(rule, Verdict.HOLDS)
 
 
-def _sources(values: list[Value]) -> tuple[Any, ...]:
+def _sources(values: list[Value]) -> tuple[object, ...]:
     return tuple(v.source for v in values)
 
 

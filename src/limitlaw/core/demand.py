@@ -9,7 +9,7 @@ Three rewrites, none of which knows about `attention()`:
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from limitlaw.core.instructions import (
     Data,
     Dot,
     Initial,
+    Instruction,
     Map,
     MatMul,
     Number,
@@ -151,17 +152,18 @@ class _Rewriter:
 
     def _remade(self, value: Value, read: list[Value], inside: Selection) -> Value:
         """The instruction of a value on parts of what it reads."""
-        op: Any = value.instruction
+        op = value.instruction
         axes = _left(value.axes, inside)
         if isinstance(op, Rename):
             return value if read[0] is op.x else _renamed(read[0], op)
         if isinstance(op, Stack):
-            part = inside.get(op.axis)
-            if part is not None and part.new is None:
+            axis = inside[op.axis].new if op.axis in inside else op.axis
+            if axis is None:  # one term is wanted
                 return read[0]
-            stacked = Stack(tuple(read), op.axis if part is None else part.new)
+            stacked = Stack(tuple(read), axis)
             return value if read == list(op.terms) else dataclasses.replace(value, instruction=stacked, axes=axes)
         if value in self.mixings:
+            assert isinstance(op, Contract)
             return self._mixed_first(value, op, read)
         if isinstance(op, Repeat):
             (result,) = demanded([op.block.result])
@@ -285,7 +287,7 @@ def _renamed(x: Value, rename: Rename) -> Value:
     return Value(op, tuple(op.name_of(a) for a in x.axes), x.dim, x.source)
 
 
-def _changed(op: Any, inputs: Mapping[Value, Value], selection: Selection) -> Any:
+def _changed(op: Instruction, inputs: Mapping[Value, Value], selection: Selection) -> Instruction:
     """The instruction on other inputs, its layouts being those after a selection; itself if nothing changed."""
     if isinstance(op, Dot) and op.positions:
         cut = [_cut_numbers(slot, order, selection) for slot, order in zip(op.positions, op.orders, strict=True)]
@@ -295,10 +297,11 @@ def _changed(op: Any, inputs: Mapping[Value, Value], selection: Selection) -> An
     if all(inputs[v] is v for v in op.inputs):
         return op
 
-    def new(item: Any) -> Any:
+    def new(item: object) -> object:
         if isinstance(item, Value):
             return inputs[item]
-        laid_out = isinstance(op, Apply) and isinstance(item, Axis) and item in selection
-        return selection[item].new if laid_out else item
+        if isinstance(op, Apply) and isinstance(item, Axis) and item in selection:
+            return selection[item].new
+        return item
 
     return op.replaced(new)

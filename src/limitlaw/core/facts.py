@@ -2,14 +2,13 @@
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from limitlaw.core.analysis import Analysis, is_average
 from limitlaw.core.instructions import Dot, Family, Instruction, Value
 from limitlaw.core.members import Dependence
 from limitlaw.core.program import Program
 
-Names = Callable[[Any], str]  # of what a user wrote, as the printed program has them
+Names = Callable[[object], str]  # of what a user wrote, as the printed program has them
 
 
 class Facts(Analysis):

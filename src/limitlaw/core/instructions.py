@@ -35,7 +35,7 @@ class Family:
     std: Number
     rows: Dim
     cols: Dim
-    source: Any = None
+    source: object = None
 
     @property
     def axes(self) -> Axes:
@@ -50,7 +50,7 @@ class Value:
     instruction: "Instruction"
     axes: Axes
     dim: Dim | None
-    source: Any = None
+    source: object = None
 
     @functools.cached_property
     def is_vector(self) -> bool:
@@ -88,18 +88,18 @@ class Instruction:
         """The slots it holds, in order."""
         return tuple(item for item in self.contents() if isinstance(item, Number))
 
-    def contents(self) -> Iterator[Any]:
+    def contents(self) -> Iterator[object]:
         """What its fields hold, tuples opened."""
         for field in dataclasses.fields(self):
             yield from _opened(getattr(self, field.name))
 
-    def replaced(self, new: Callable[[Any], Any]) -> "Instruction":
+    def replaced(self, new: Callable[[object], object]) -> "Instruction":
         """The same instruction with new(item) for every value, slot, family and axis it holds."""
         changes = {f.name: _renewed(getattr(self, f.name), new) for f in dataclasses.fields(self)}
         return dataclasses.replace(self, **changes)
 
 
-def _opened(content: Any) -> Iterator[Any]:
+def _opened(content: object) -> Iterator[object]:
     if isinstance(content, tuple):
         for item in content:
             yield from _opened(item)
@@ -107,7 +107,7 @@ def _opened(content: Any) -> Iterator[Any]:
         yield content
 
 
-def _renewed(content: Any, new: Callable[[Any], Any]) -> Any:
+def _renewed(content: object, new: Callable[[object], object]) -> object:
     if isinstance(content, tuple):
         return tuple(_renewed(item, new) for item in content)
     return new(content) if isinstance(content, Value | Number | Family | Axis | Block) else content

@@ -8,8 +8,8 @@ all of them.
 
 import functools
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,12 +31,12 @@ class Members(NamedTuple):
         full = [array.shape[order.index(self.axes.index(a))] if a in self.axes else 1 for a in axes]
         return array.reshape(*full, array.shape[-1])
 
-    def any_over(self, axes: Any) -> "Members":
+    def any_over(self, axes: Collection[Axis]) -> "Members":
         """Whatever the entry along some axes."""
         found = tuple(i for i, axis in enumerate(self.axes) if axis in axes)
-        return Members(self.array.any(axis=found), tuple(a for a in self.axes if a not in axes))
+        return Members(np.asarray(self.array.any(axis=found)), tuple(a for a in self.axes if a not in axes))
 
-    def meets(self, other: "Members | None", apart: Any = ()) -> bool:
+    def meets(self, other: "Members | None", apart: Collection[Axis] = ()) -> bool:
         """Do entries that stand at the same place, but for axes that are `apart`, have a member in common?"""
         if other is None:
             return False
@@ -106,7 +106,7 @@ class Dependence:
 
     def _inherited(self, v: Value, found: Mapping[Value, Found]) -> Found:
         """The members that each entry of a value inherits from what it reads."""
-        op: Any = v.instruction
+        op = v.instruction
         match op:
             case Contract():
                 return _either([_weighed(op, found.get(op.w)), _over(found.get(op.a) if op.a else None, op.over)])
@@ -142,7 +142,7 @@ def _either(parts: list[Found]) -> Found:
     return Members(functools.reduce(np.logical_or, [p.along(axes) for p in known]), axes)
 
 
-def _over(part: Found, axes: Any) -> Found:
+def _over(part: Found, axes: Collection[Axis]) -> Found:
     return None if part is None else part.any_over(axes)
 
 

@@ -33,7 +33,7 @@ class Written(abc.ABC):
         """What `check` says of the way the program was written."""
 
     @abc.abstractmethod
-    def names(self, *others: "Written") -> Callable[[Any], str]:
+    def names(self, *others: "Written") -> Callable[[object], str]:
         """What the printed program of this and others calls its values and matrices."""
 
 
@@ -110,7 +110,7 @@ class _Encoder:
 
     def __init__(self) -> None:
         self.slots: list[Number] = []
-        self._known: dict[Any, tuple[str, int]] = {}
+        self._known: dict[object, tuple[str, int]] = {}
 
     def program(self, program: Program) -> Hashable:
         """The structure of a program, or of the block of a loop."""
@@ -124,7 +124,7 @@ class _Encoder:
         fields = dataclasses.fields(instruction)
         return (type(instruction), *(self._content(getattr(instruction, f.name)) for f in fields))
 
-    def _content(self, content: Any) -> Hashable:
+    def _content(self, content: object) -> Hashable:
         if isinstance(content, tuple):
             return tuple(map(self._content, content))
         if isinstance(content, Value):
@@ -143,9 +143,9 @@ class _Encoder:
             return self.program(Program((content.result,)))
         return content
 
-    def _name(self, kind: str, item: Any) -> tuple[str, int]:
+    def _name(self, kind: str, item: object) -> tuple[str, int]:
         return self._known.setdefault(item, (kind, len(self._known)))
 
 
-def _fields(family: Family) -> Sequence[Any]:
+def _fields(family: Family) -> Sequence[object]:
     return (family.layout, family.std, family.rows, family.cols)

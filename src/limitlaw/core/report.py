@@ -3,7 +3,6 @@
 import dataclasses
 import enum
 import textwrap
-from typing import Any
 
 
 class Verdict(enum.StrEnum):
@@ -23,7 +22,7 @@ class Finding:
     rule: str
     verdict: Verdict
     why: str = ""
-    values: tuple[Any, ...] = ()
+    values: tuple[object, ...] = ()
     label: str = ""
 
 

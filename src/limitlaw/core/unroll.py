@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from limitlaw.core.instructions import Family, Initial, MatMul, Repeat, Value
 from limitlaw.core.program import ancestors
@@ -17,7 +16,7 @@ def _copied(outputs: Sequence[Value], known: dict[Value, Value], most: int | Non
     """Outputs on other values in place of those that are known; `anew` with other matrices and initial vectors."""
     families: dict[Family, Family] = {}
 
-    def renewed(item: Any) -> Any:
+    def renewed(item: object) -> object:
         if isinstance(item, Value):
             return known[item]
         if isinstance(item, Family) and anew:

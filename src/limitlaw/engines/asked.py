@@ -1,6 +1,7 @@
 """What every engine checks before it starts: what was asked for, and whether it can be drawn."""
 
 import math
+from collections.abc import Hashable
 from typing import Any
 
 import jax
@@ -9,10 +10,9 @@ from limitlaw.arguments import inside_jit, is_traced
 from limitlaw.core.axes import is_infinite, shape
 from limitlaw.core.instructions import Dot
 from limitlaw.core.program import Output, Program, Written
-from limitlaw.engines.common import untraceable
 
 
-def outputs(y: Any) -> tuple[tuple[Output, ...], Any]:
+def outputs(y: object) -> tuple[tuple[Output, ...], Any]:
     """The values asked for, and the structure (tuple, list, dict) they came in."""
     leaves, structure = jax.tree.flatten(y)
     if not leaves:
@@ -29,7 +29,7 @@ def program_of(asked: tuple[Output, ...]) -> Program:
     return Program(tuple(output.value for output in asked))
 
 
-def check_drawable(name: str, program: Program, key: Any) -> None:
+def check_drawable(name: str, program: Program, key: object) -> None:
     """Raise where numbers cannot be drawn into memory: inside jax.jit, jax.grad and the like."""
     if inside_jit() or is_traced(key) or program.is_traced:
         raise untraceable(name)
@@ -58,10 +58,18 @@ def entries(output: Output) -> int:
     return math.prod(int(size) for size in shape(output.layout))
 
 
-def structure(program: Program, asked: tuple[Output, ...]) -> Any:
+def structure(program: Program, asked: tuple[Output, ...]) -> Hashable:
     """What a compiled function depends on: the structure of the program, and how its outputs are laid out."""
     orders = []
     for output in asked:
         places = {axis: i for i, axis in enumerate(output.value.axes)}
         orders.append(tuple(-1 if axis is None else places[axis] for axis in output.layout))
     return program.structure, tuple(orders)
+
+
+def untraceable(name: str) -> TypeError:
+    """The error of a function that draws numbers, inside a transformation of JAX."""
+    return TypeError(
+        f"{name} draws numbers and cannot run inside jax.jit, jax.grad or jax.vmap: call it outside. "
+        "limit, kernel and average_law can be differentiated"
+    )

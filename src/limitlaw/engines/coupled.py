@@ -13,18 +13,19 @@ import functools
 import math
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from limitlaw.arguments import positive_int, require_float64
-from limitlaw.engines.conditional import Draw
-from limitlaw.engines.demand import demanded
-from limitlaw.engines.observed import observed
-from limitlaw.engines.plan import Plan
-from limitlaw.language.values import Wide
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.program import Output, Written
+from limitlaw.engines import asked
+from limitlaw.engines.compiling import PROGRAMS
+from limitlaw.engines.frames.finite import demanded_outputs, one_draw
+from limitlaw.engines.frames.statistics import Conditions
 from limitlaw.numerics.chi_quantiles import chi_quantile
 from limitlaw.numerics.quasi import Points, Quasi
 
@@ -50,11 +51,11 @@ class Coupled:
     Safe to use from several threads, which share what is compiled.
     """
 
-    def __init__(self, y: Wide) -> None:
+    def __init__(self, y: Written) -> None:
         require_float64("Coupled")
-        if not isinstance(y, Wide) or y.shape:
+        if not isinstance(y, Written) or not y.core.value.is_vector or y.core.layout:
             raise TypeError("Coupled needs one output number, as y[0] of several tokens")
-        self._plan = Plan(demanded((y,)))
+        (self._output,) = demanded_outputs((y.core,))
         self._lock = threading.RLock()
         self._programs: dict[int, _Program] = {}
         self._rules: dict[int, _Rule] = {}
@@ -62,7 +63,9 @@ class Coupled:
     @property
     def has_coordinates(self) -> bool:
         """Are there nonlinearities, whose n coordinates are drawn, so that there is no mirror image?"""
-        return any(isinstance(v, Wide) and self._plan.component(v).points for v in self._plan.values)
+        program = asked.program_of((self._output,))
+        parts = (program, *program.every_block)
+        return any(component.points for part in parts for component in Analysis(part).components.values())
 
     def variances(self, width: int, draws: int, seed: int) -> CoupledVariances:
         """v_n and v_∞ at scrambled Sobol points, random ones in high dimensions: independent for different seeds."""
@@ -97,7 +100,7 @@ class Coupled:
             return self._rules[width]
 
     def _new_rule(self, width: int) -> "_Rule":
-        df = _degrees(self._plan, width)
+        df = _degrees(self._output, width)
         far = None if self.has_coordinates else self._program(FAR)
         if far is None or len(far.df) != len(df):
             return _Rule(self._program(width), df, np.ones(len(df), bool), 1.0)
@@ -106,7 +109,7 @@ class Coupled:
     def _program(self, width: int) -> "_Program":
         with self._lock:
             if width not in self._programs:
-                self._programs[width] = _Program(self._plan, width)
+                self._programs[width] = _Program(self._output, width)
             return self._programs[width]
 
     @functools.cached_property
@@ -155,10 +158,13 @@ class _Rule(NamedTuple):
 class _Program:
     """v at one width as a function of the numbers of a draw, compiled for batches of one size."""
 
-    def __init__(self, plan: Plan, width: int) -> None:
-        self.df = _degrees(plan, width)
+    def __init__(self, output: Output, width: int) -> None:
+        self.df = _degrees(output, width)
         self.batch = max(1, min(BATCH, HELD // len(self.df)))
-        self._compiled = jax.jit(jax.vmap(lambda row: _variance(plan, width, Quasi(_key(), row, most=math.inf))))
+        program = asked.program_of((output,))
+        self._arguments = program.arrays
+        name = ("coupled", asked.structure(program, (output,)), width, self.batch)
+        self._compiled = PROGRAMS.get(name, lambda: jax.jit(_batch_of_variances(output, width)))
         self._first, self._ready = threading.Lock(), False
 
     def variances(self, rows: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, " draws"]:
@@ -174,9 +180,9 @@ class _Program:
     def _call(self, rows: Float[np.ndarray, "batch r"]) -> Float[Array, " batch"]:
         """One batch; threads that come while the first one compiles wait for it."""
         if self._ready:
-            return self._compiled(rows)
+            return self._compiled(self._arguments, rows)
         with self._first:
-            found = self._compiled(rows)
+            found = self._compiled(self._arguments, rows)
             self._ready = True
         return found
 
@@ -186,16 +192,25 @@ def _key() -> Array:
     return jax.random.key(0)
 
 
-def _variance(plan: Plan, width: int, source: Quasi) -> Float[Array, ""]:
-    draw = Draw(plan, lambda dim: dim.at(width), source)
-    _, covariance = observed(draw, plan.outputs, 1)
+def _variance(output: Output, arguments: list[Any], width: int, source: Quasi) -> Float[Array, ""]:
+    _, covariance = one_draw((output,), arguments, width, Conditions(1), source)
     return covariance[0, 0]
 
 
-def _degrees(plan: Plan, width: int) -> Float[np.ndarray, " r"]:
+def _batch_of_variances(output: Output, width: int) -> Callable[..., Float[Array, " batch"]]:
+    """(slots, a batch of rows) → v for each row."""
+
+    def variance(arguments: list[Any], row: Float[Array, " r"]) -> Float[Array, ""]:
+        return _variance(output, arguments, width, Quasi(_key(), row, most=math.inf))
+
+    return jax.vmap(variance, in_axes=(None, 0))
+
+
+def _degrees(output: Output, width: int) -> Float[np.ndarray, " r"]:
     """Degrees of freedom of the numbers of one draw, in order; ∞ for normals."""
     source = Quasi(_key(), most=math.inf)
-    jax.eval_shape(lambda: _variance(plan, width, source))
+    arguments = asked.program_of((output,)).arrays
+    jax.eval_shape(lambda: _variance(output, arguments, width, source))
     return np.asarray(source.recipe)
 
 

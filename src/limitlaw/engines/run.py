@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from limitlaw.arguments import is_traced
-from limitlaw.engines.common import untraceable
+from limitlaw.engines.asked import untraceable
 from limitlaw.engines.effort import Pace
 from limitlaw.progress import watched
 

@@ -1,11 +1,12 @@
 """Indexing and reshaping as places along axes: what NumPy's rules say, once."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from limitlaw.core.axes import Axes, Axis, Layout
+from limitlaw.core.axes import Axes, Axis, Layout, Size
 from limitlaw.language.shapes import Shape, batch_index
 
 Taken = tuple[Axes, list[np.ndarray], Axes]  # axes that are read, their places over new axes, the new axes
@@ -15,7 +16,7 @@ def parts_of(index: tuple[Any, ...], layout: Layout, shape: Shape) -> tuple[Layo
     """x[index]: its layout, and what is taken of x. Whole slices and new axes take nothing."""
     parts = _expanded(index, len(layout))
     advanced = any(isinstance(p, np.ndarray | bool) for p in parts)
-    result: list[Any] = []
+    result: list[Axis | None] = []
     taken: list[Taken] = []
     at: list[int] = []  # where, in the result, arrays (and entries beside arrays) stand
     arrays: list[tuple[Axis | None, np.ndarray]] = []
@@ -56,7 +57,7 @@ def _expanded(index: tuple[Any, ...], ndim: int) -> list[Any]:
     return parts
 
 
-def _sliced(axis: Axis | None, size: Any, part: slice, taken: list[Taken]) -> Axis | None:
+def _sliced(axis: Axis | None, size: Size, part: slice, taken: list[Taken]) -> Axis | None:
     if axis is None:
         return None
     if part == slice(None):
@@ -90,7 +91,7 @@ def _gathered(arrays: list[tuple[Axis | None, np.ndarray]], taken: list[Taken]) 
     return list(new)
 
 
-def _adjacent(parts: list[Any]) -> bool:
+def _adjacent(parts: Sequence[object]) -> bool:
     """Do arrays and entries stand side by side? Otherwise NumPy puts what they make in front."""
     places = [i for i, p in enumerate(parts) if p is not None and not isinstance(p, slice)]
     return places == list(range(places[0], places[-1] + 1))

@@ -95,14 +95,14 @@ def _together(*operands: Output, taken: Iterable[Axis] = ()) -> tuple[Layout, li
     return layout, [renamed(x.value, n) for x, n in zip(operands, names, strict=True)]
 
 
-def _value(source: Any, instruction: core.Instruction, axes: Axes) -> core.Value:
+def _value(source: Value, instruction: core.Instruction, axes: Axes) -> core.Value:
     return core.Value(instruction, axes, getattr(source, "dim", None), source)
 
 
 # --- leaves ---------------------------------------------------------------------------------------------------------
 
 
-def _initial(v: Any, op: ops.Initial) -> Output:
+def _initial(v: Value, op: ops.Initial) -> Output:
     layout = new_axes(v.shape)
     centred = not is_traced(op.mean) and not np.any(op.mean)
     diagonal = isinstance(op.cov, np.ndarray) and np.array_equal(op.cov, np.diag(np.diag(op.cov)))
@@ -110,16 +110,16 @@ def _initial(v: Any, op: ops.Initial) -> Output:
     return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _data(v: Any, op: ops.Data) -> Output:
+def _data(v: Value, op: ops.Data) -> Output:
     layout = new_axes(v.shape)
     return Output(_value(v, core.Data(Number(op.X), layout), present(layout)), layout)
 
 
-def _ones(v: Any, op: ops.Ones) -> Output:
+def _ones(v: Value, op: ops.Ones) -> Output:
     return Output(_value(v, core.Ones(), ()), ())
 
 
-def _constant(v: Any, op: ops.Constant) -> Output:
+def _constant(v: Value, op: ops.Constant) -> Output:
     layout = new_axes(v.shape)
     return Output(_value(v, core.Constant(Number(op.value), layout), present(layout)), layout)
 
@@ -127,19 +127,19 @@ def _constant(v: Any, op: ops.Constant) -> Output:
 # --- Netsor with dot products ---------------------------------------------------------------------------------------
 
 
-def _matmul(v: Any, op: ops.MatMul) -> Output:
+def _matmul(v: Value, op: ops.MatMul) -> Output:
     W = family(op.matrix)
     x = lowered(op.x)
     layout, (_, names) = met(W.layout, x.layout)
     return Output(_value(v, core.MatMul(W, renamed(x.value, names)), present(layout)), layout)
 
 
-def _map(v: Any, op: ops.Map) -> Output:
+def _map(v: Value, op: ops.Map) -> Output:
     layout, args = _together(*map(lowered, op.args))
     return Output(_value(v, core.Map(op.phi, tuple(args)), present(layout)), layout)
 
 
-def _dot(v: Any, op: ops.Dot) -> Output:
+def _dot(v: Value, op: ops.Dot) -> Output:
     (q, q_positions), (k, k_positions) = (_unrotated(f) for f in (op.q, op.k))
     lead, names = met(q.layout[:-1], k.layout[:-1], taken=present((*q.layout[-1:], *k.layout[-1:])))
     last: list[Axis | None] = list(q.layout[-1:])
@@ -161,7 +161,7 @@ def _dot(v: Any, op: ops.Dot) -> Output:
     return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _unrotated(factor: Any) -> tuple[Output, Any]:
+def _unrotated(factor: Value) -> tuple[Output, Any]:
     """A factor of a dot product, and the positions by which it is rotated."""
     if isinstance(factor.op, ops.Rotary):
         return lowered(factor.op.w), factor.op.positions
@@ -178,13 +178,13 @@ def _rotation(base: float, factors: Sequence[Output], positions: Sequence[Any], 
     return base, tuple(numbers), tuple(orders)
 
 
-def _average(v: Any, op: ops.Average) -> Output:
+def _average(v: Value, op: ops.Average) -> Output:
     w = lowered(op.w)
     ones = core.Value(core.Ones(), (), op.dim)
     return Output(_value(v, core.Dot(w.value, ones, "linear", op.dim), w.value.axes), w.layout)
 
 
-def _apply(v: Any, op: ops.Apply) -> Output:
+def _apply(v: Value, op: ops.Apply) -> Output:
     args = [lowered(a) for a in op.args]
     if op.core is None:
         layout = new_axes(v.shape)
@@ -198,14 +198,14 @@ def _apply(v: Any, op: ops.Apply) -> Output:
     return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _rotary(v: Any, op: ops.Rotary) -> Output:
+def _rotary(v: Value, op: ops.Rotary) -> Output:
     return lowered(op.w)  # the rotation belongs to the dot product
 
 
 # --- linear ---------------------------------------------------------------------------------------------------------
 
 
-def _mix(v: Any, op: ops.Mix) -> Output:
+def _mix(v: Value, op: ops.Mix) -> Output:
     a, w = lowered(op.a), lowered(op.w)
     tail = a.layout[-2:] if len(a.layout) > 1 else a.layout
     lead, (of_w, of_a) = met(w.layout[:-1], a.layout[: -len(tail)], taken=present(tail))
@@ -219,17 +219,17 @@ def _mix(v: Any, op: ops.Mix) -> Output:
     return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _scale(v: Any, op: ops.Scale) -> Output:
+def _scale(v: Value, op: ops.Scale) -> Output:
     layout, (w, a) = _together(lowered(op.w), lowered(op.a))
     return Output(_value(v, core.Contract(a, w, ()), present(layout)), layout)
 
 
-def _add(v: Any, op: ops.Add) -> Output:
+def _add(v: Value, op: ops.Add) -> Output:
     layout, terms = _together(*map(lowered, op.terms))
     return Output(_value(v, core.Add(tuple(terms)), present(layout)), layout)
 
 
-def _sum(v: Any, op: ops.Sum) -> Output:
+def _sum(v: Value, op: ops.Sum) -> Output:
     x = lowered(op.x)
     over = present(tuple(x.layout[a] for a in op.axes))
     layout = tuple(axis for a, axis in enumerate(x.layout) if a not in op.axes)
@@ -239,7 +239,7 @@ def _sum(v: Any, op: ops.Sum) -> Output:
     return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _stack(v: Any, op: ops.Stack) -> Output:
+def _stack(v: Value, op: ops.Stack) -> Output:
     layout, terms = _together(*map(lowered, op.terms))
     axis = Axis(len(terms)) if len(terms) > 1 else None
     layout = (*layout[: op.axis], axis, *layout[op.axis :])
@@ -248,19 +248,19 @@ def _stack(v: Any, op: ops.Stack) -> Output:
     return Output(_value(v, core.Stack(tuple(terms), axis), present(layout)), layout)
 
 
-def _index(v: Any, op: ops.Index) -> Output:
+def _index(v: Value, op: ops.Index) -> Output:
     x = lowered(op.x)
     layout, taken = parts_of(op.index, x.layout, op.x.shape)
     return Output(_taken(v, x.value, taken), layout)
 
 
-def _reshape(v: Any, op: ops.Reshape) -> Output:
+def _reshape(v: Value, op: ops.Reshape) -> Output:
     x = lowered(op.x)
     layout, taken = regrouped(x.layout, v.shape)
     return Output(_taken(v, x.value, taken), layout)
 
 
-def _taken(v: Any, value: core.Value, taken: Iterable[tuple[Axes, list[np.ndarray], Axes]]) -> core.Value:
+def _taken(v: Value, value: core.Value, taken: Iterable[tuple[Axes, list[np.ndarray], Axes]]) -> core.Value:
     """The value at given places, one Take after the other."""
     for axes, places, new in taken:
         left = union((a for a in value.axes if a not in axes), new)
@@ -269,12 +269,12 @@ def _taken(v: Any, value: core.Value, taken: Iterable[tuple[Axes, list[np.ndarra
     return value
 
 
-def _argument(v: Any, op: ops.Argument) -> Output:
+def _argument(v: Value, op: ops.Argument) -> Output:
     layout = new_axes(v.shape)
     return Output(_value(v, core.Argument(), present(layout)), layout)
 
 
-def _repeat(v: Any, op: ops.Repeat) -> Output:
+def _repeat(v: Value, op: ops.Repeat) -> Output:
     argument, x, result = (lowered(u) for u in (op.argument, op.x, op.result))
     axes = argument.value.axes
     start, end = (renamed(u.value, _called(u.layout, argument.layout)) for u in (x, result))
@@ -287,11 +287,11 @@ def _called(layout: Layout, names: Layout) -> Names:
     return {a: b for a, b in zip(layout, names, strict=True) if a is not None and b is not None}
 
 
-def _unrolled(v: Any, op: ops.Unrolled) -> Output:
+def _unrolled(v: Value, op: ops.Unrolled) -> Output:
     return lowered(op.x)
 
 
-def _transpose(v: Any, op: ops.Transpose) -> Output:
+def _transpose(v: Value, op: ops.Transpose) -> Output:
     x = lowered(op.x)
     return Output(x.value, tuple(x.layout[a] for a in op.axes))
 

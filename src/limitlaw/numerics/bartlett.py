@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, DTypeLike, Float
@@ -11,17 +12,20 @@ from limitlaw.numerics.chi import chi
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source, split
 
+Dimension = int | Float[Array, ""]  # known, or an argument of a compiled function
+
 
 def bartlett(
-    key: Source, m: int, D: int, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
+    key: Source, m: int, D: Dimension, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
 ) -> Float[Array, "*shape m r"]:
     """T, whose rows are m standard Gaussian vectors of R^D in the frame that they span one after the other.
 
     T is lower trapezoidal with r = min(m, D) columns: T_ii ~ χ_{D−i} (i = 0, 1, …) on the diagonal and standard
     normals below it, all independent, so that T Tᵀ ~ Wishart_m(D, I) (Bartlett 1933). `shape` is for independent
-    copies, in front.
+    copies, in front. A D that is an argument of a compiled function must be larger than m.
     """
-    r = min(positive_int("m", m), positive_int("D", D))
+    m = positive_int("m", m)
+    r = m if isinstance(D, jax.Array) else min(m, positive_int("D", D))
     row, column = np.indices((m, r))
     below = row > column
     count = int(below.sum())
@@ -36,9 +40,11 @@ def bartlett(
 
 
 def bartlett_unit(
-    key: Source, m: int, D: int | float, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
+    key: Source, m: int, D: Dimension | float, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
 ) -> Float[Array, "*shape m r"]:
     """T/√D, the vectors divided by √D: at D = ∞ they are orthonormal, T/√D = I, and nothing is drawn."""
+    if isinstance(D, jax.Array):
+        return bartlett(key, m, D, shape, dtype) / jnp.sqrt(D)
     if D == math.inf:
         return jnp.broadcast_to(jnp.eye(positive_int("m", m), dtype=dtype), (*shape, m, m))
     return bartlett(key, m, positive_int("D", D), shape, dtype) / math.sqrt(D)

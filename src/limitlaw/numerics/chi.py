@@ -16,24 +16,27 @@ DIRECT = 12  # up to so many degrees of freedom the definition is faster than re
 GRAIN = 2.0**-32  # of the uniform variable that accepts or rejects
 MOST_TERMS = 24  # of the series of the acceptance probability; a logarithm is faster than more
 
-Degrees = int | Int[np.ndarray, "..."]
+Degrees = int | Int[np.ndarray, "..."] | Float[Array, "..."]
 State = tuple[Int[Array, ""], Float[Array, "..."], Any]
 
 
 def chi(key: Source, df: Degrees, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64) -> Float[Array, "..."]:
     """Independent χ_df variables: the length of a standard Gaussian vector in R^df, for each entry of `shape`.
 
-    `df` ≥ 1 is known in advance (no tracer) and broadcasts to `shape`. An entry depends on `key` and on its place
-    in `shape` alone, so that a draw is the same whatever other draws are vmapped beside it.
+    `df` broadcasts to `shape`. It is ≥ 1 if it is known, ≥ 2 if it is an argument of a compiled function. An entry
+    depends on `key` and on its place in `shape` alone, so that a draw is the same whatever other draws are vmapped
+    beside it.
     """
-    degrees = _degrees(df, shape)
-    if degrees.size == 0:
+    if math.prod(shape) == 0:
         return jnp.zeros(shape, dtype)
+    degrees = df if isinstance(df, jax.Array) else _degrees(df, shape)
     if isinstance(key, Quasi):
         taken = key.take(shape, degrees, dtype)
         if taken is not None:
             return taken
         key = key.fresh_key()
+    if isinstance(degrees, jax.Array):
+        return _accepted(key, jnp.asarray(degrees / 2 - 1 / 3, dtype), None, shape)
     draw = _direct if degrees.max() <= DIRECT else _rejection
     return draw(key, degrees, shape, dtype)
 
@@ -42,8 +45,6 @@ def _degrees(df: Degrees, shape: tuple[int, ...]) -> Int[np.ndarray, "..."]:
     """`df` as an array that broadcasts to `shape`, of shape () when all its entries are equal."""
     degrees = np.asarray(df)
     np.broadcast_to(degrees, shape)
-    if degrees.size == 0:
-        return degrees
     positive_int("df", degrees.min())
     return degrees.flat[:1].reshape(()) if (degrees == degrees.flat[0]).all() else degrees
 
@@ -81,16 +82,24 @@ def _log_product(words: list[UInt64[Array, "..."]], k: Int[np.ndarray, "..."], d
 def _rejection(
     key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...], dtype: DTypeLike
 ) -> Float[Array, "..."]:
+    """One degree of freedom is a coordinate of a vector in R³, a uniform part of its length: χ_1 = U χ_3."""
+    one = df == 1
+    d = np.where(one, 3, df) / 2 - 1 / 3
+    length = _accepted(key, jnp.asarray(d, dtype), _terms(d.min()), shape)
+    if one.any():
+        U = jnp.exp(log_uniform(_words(key, 0, shape) >> ANGLE_BITS, dtype))
+        length *= jnp.where(one, U, 1.0)
+    return length
+
+
+def _accepted(
+    key: Key[Array, ""], d: Float[Array, "..."], terms: int | None, shape: tuple[int, ...]
+) -> Float[Array, "..."]:
     """χ_df = √(2d w³), where w = 1 + x/√(9d), d = df/2 − ⅓ and x is normal, accepted with the probability below.
 
     Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000). Each round makes two
     candidates from two words; the rounds go on, under `vmap` for the whole batch, while an entry has accepted none.
-    One degree of freedom is a coordinate of a vector in R³, a uniform part of its length: χ_1 = U χ_3.
     """
-    one = df == 1
-    gamma = np.where(one, 3, df) / 2 - 1 / 3
-    terms = _terms(gamma.min())
-    d = jnp.asarray(gamma, dtype)
 
     def candidate(i: Int[Array, ""] | int) -> tuple[Float[Array, "..."], Any]:
         return _candidate(_words(key, i, shape), _words(key, i + 1, shape), d, terms)
@@ -101,11 +110,7 @@ def _rejection(
         return i + 2, jnp.where(accepted, w, new), accepted | now
 
     _, w, _ = jax.lax.while_loop(lambda state: ~state[2].all(), again, (jnp.asarray(3), *candidate(1)))
-    length = jnp.sqrt(2 * d) * w * jnp.sqrt(w)
-    if one.any():
-        U = jnp.exp(log_uniform(_words(key, 0, shape) >> ANGLE_BITS, dtype))
-        length *= jnp.where(one, U, 1.0)
-    return length
+    return jnp.sqrt(2 * d) * w * jnp.sqrt(w)
 
 
 def _terms(d: float) -> int | None:

@@ -6,13 +6,15 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Float, Int
 
 from limitlaw.core import instructions as core
 from limitlaw.core.axes import union
 from limitlaw.core.instructions import Number, Value
-from limitlaw.core.labelled import Labelled, add, contract, elementwise, labelled, stack
+from limitlaw.core.labelled import Labelled, elementwise, labelled
+from limitlaw.core.linear import applied
 from limitlaw.core.program import Output, Program
-from limitlaw.engines.dense.weights import Weights
+from limitlaw.engines.dense.weights import DrawnWeights, Weights
 from limitlaw.engines.engine import Draw, Rules
 
 
@@ -23,7 +25,7 @@ class DenseDraw(Draw):
         super().__init__(numbers)
         self.width, self.weights = width, weights
 
-    def at(self, output: Output) -> Any:
+    def at(self, output: Output) -> Float[Array, "..."]:
         """The array of an output, laid out as the user wrote it."""
         return self[output.value].whole(output.layout)
 
@@ -96,24 +98,8 @@ def _apply(draw: DenseDraw, value: Value, op: core.Apply) -> Labelled:
     return labelled(jnp.asarray(op.f(*arrays)), op.layout)
 
 
-def _contract(draw: DenseDraw, value: Value, op: core.Contract) -> Labelled:
-    return contract(None if op.a is None else draw[op.a], draw[op.w], op.over, op.normalised)
-
-
-def _add(draw: DenseDraw, value: Value, op: core.Add) -> Labelled:
-    return add([draw[t] for t in op.terms])
-
-
-def _take(draw: DenseDraw, value: Value, op: core.Take) -> Labelled:
-    return draw[op.x].take(op.axes, [p.array for p in op.places], op.new)
-
-
-def _rename(draw: DenseDraw, value: Value, op: core.Rename) -> Labelled:
-    return draw[op.x].rename(dict(zip(op.old, op.new, strict=True)))
-
-
-def _stack(draw: DenseDraw, value: Value, op: core.Stack) -> Labelled:
-    return stack([draw[t] for t in op.terms], op.axis)
+def _linear(draw: DenseDraw, value: Value, op: core.Instruction) -> Labelled:
+    return applied(value, draw.__getitem__, draw.results)
 
 
 def _argument(draw: DenseDraw, value: Value, op: core.Argument) -> Labelled:
@@ -122,10 +108,11 @@ def _argument(draw: DenseDraw, value: Value, op: core.Argument) -> Labelled:
 
 def _repeat(draw: DenseDraw, value: Value, op: core.Repeat) -> Labelled:
     """One compiled loop: the coordinates of x pass from turn to turn, the weights are those of the turn."""
-    body = Program((op.block.result,))
-    weights: Any = draw.weights  # those that are drawn know about turns
+    body, weights = Program((op.block.result,)), draw.weights
+    if not isinstance(weights, DrawnWeights):
+        raise TypeError("a loop draws its weights in every turn: write its blocks out where weights are given")
 
-    def turn(x: Any, i: Any) -> tuple[Any, None]:
+    def turn(x: Float[Array, "..."], i: Int[Array, ""]) -> tuple[Float[Array, "..."], None]:
         inside = DenseDraw(draw.numbers, draw.width, weights.of_turn(value, i))
         inside.results[op.block.argument] = Labelled(x, value.axes)
         inside.run(body)
@@ -144,11 +131,11 @@ RULES: Rules = {
     core.Map: _map,
     core.Dot: _dot,
     core.Apply: _apply,
-    core.Contract: _contract,
-    core.Add: _add,
-    core.Take: _take,
-    core.Rename: _rename,
-    core.Stack: _stack,
+    core.Contract: _linear,
+    core.Add: _linear,
+    core.Take: _linear,
+    core.Rename: _linear,
+    core.Stack: _linear,
     core.Argument: _argument,
     core.Repeat: _repeat,
 }

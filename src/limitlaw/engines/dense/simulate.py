@@ -12,7 +12,7 @@ from limitlaw.arguments import as_key, positive_int, require_float64
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.axes import finite_shape, sizes
 from limitlaw.core.program import Output, Program, Written
-from limitlaw.engines import asked, common
+from limitlaw.engines import asked, memory
 from limitlaw.engines.compiling import PROGRAMS, Compiled
 from limitlaw.engines.dense.rules import DenseDraw
 from limitlaw.engines.dense.weights import BLOCK, DrawnWeights, Weights, numbered, roots
@@ -20,11 +20,10 @@ from limitlaw.engines.effort import Pace
 from limitlaw.engines.engine import slots
 from limitlaw.engines.run import batched, drawn
 
-Outputs = Any  # a value of a program, or a tuple, list or dict of them
 MAX_BATCH = 2048  # draws compiled together; results do not depend on how many are asked for
 
 
-def simulate(y: Outputs, width: int, samples: int, key: Any, coordinates: int | None = None) -> Any:
+def simulate(y: object, width: int, samples: int, key: object, coordinates: int | None = None) -> Any:
     """Draw the network `samples` times at width n = `width`, every matrix as the definition says.
 
     Returns coordinate 0 of y in each draw, shape (samples, *batch); with `coordinates=k` the first k, shape
@@ -40,7 +39,7 @@ def simulate(y: Outputs, width: int, samples: int, key: Any, coordinates: int | 
     count = None if coordinates is None else positive_int("coordinates", coordinates)
     asked.check_width(program, width, count)
     numbers = sum(math.prod(_shape(output, count)) for output in outputs)
-    common.check_memory(samples, numbers, "ask for fewer samples at a time")
+    memory.check_memory(samples, numbers, "ask for fewer samples at a time")
     batch, draws = compiled(outputs, width, count)
     arguments = list(roots(program).values())
     results = drawn("simulate", draws, batch, arguments, Pace(samples, at_most=False), key)
@@ -83,7 +82,7 @@ def _batch_size(program: Program, width: int) -> int:
         for family in part.families:
             entries = math.prod(sizes(family.axes)) * family.rows.at(width) * family.cols.at(width)
             cost += entries if family in kept else min(entries, BLOCK)
-    common.check_draw(width, cost, "ask for a smaller one, or take finite, which draws no wide matrix")
+    memory.check_draw(width, cost, "ask for a smaller one, or take finite, which draws no wide matrix")
     return max(1, min(MAX_BATCH, 2 * BLOCK // cost))
 
 

@@ -65,7 +65,8 @@ class DrawnWeights:
 
     def initial(self, value: Value) -> Float[Array, "*batch dim"]:
         """mean + L z with L Lᵀ = cov, for each coordinate."""
-        op: Any = value.instruction
+        op = value.instruction
+        assert isinstance(op, Initial)
         assert value.dim is not None
         L = jnp.asarray(_root(op.cov.array) if self._given is None else self._given[op.cov])
         z = normal(self._key_of(value), (len(L), value.dim.at(self._width)))
@@ -85,7 +86,8 @@ class DrawnWeights:
 
     def of_turn(self, loop: Value, turn: Int[Array, ""]) -> "DrawnWeights":
         """New weights in each turn."""
-        op: Any = loop.instruction
+        op = loop.instruction
+        assert isinstance(op, Repeat)
         body = Program((op.block.result,))
         key = jax.random.fold_in(self._key_of(loop), turn)
         return DrawnWeights(key, self._width, numbered(body), Analysis(body).reused, self._given)

@@ -5,14 +5,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import DTypeLike
+from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core.analysis import Analysis, Component
 from limitlaw.core.axes import Axes, Layout
-from limitlaw.core.instructions import Number, Value
+from limitlaw.core.instructions import Family, Number, Value
 from limitlaw.core.labelled import Labelled, add, labelled
 from limitlaw.core.space import Dim
 from limitlaw.engines.engine import Draw
+from limitlaw.engines.frames.dimension import Dimension, Size
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.ledger import Ledger
 from limitlaw.engines.frames.spaces import Frame, Points, Space
@@ -36,23 +37,25 @@ class Form:
 class FramesDraw(Draw):
     """One draw in progress: a `Form` for vectors, labelled arrays for numbers.
 
-    `dimension` gives D of a space: n, or a fixed d; ∞ where only the limit draws.
+    `size` gives D of a space: n, or a fixed d; ∞ where only the limit draws. `asked`: for spaces whose D is an argument
+    of what is compiled, the number of axes that D must exceed.
     """
 
     def __init__(
         self,
         facts: Analysis,
         numbers: Mapping[Number, Any],
-        dimension: Callable[[Dim], int | float],
+        size: Callable[[Dim], Size],
         key: Source,
         observed: int = 1,
         dtype: DTypeLike = jnp.float64,
     ):
         super().__init__(numbers)
-        self.facts, self.dimension, self.observed, self.dtype = facts, dimension, observed, dtype
+        self.facts, self.size, self.observed, self.dtype = facts, size, observed, dtype
         self.source = key
-        self.ledgers: dict[Any, Ledger] = {}
+        self.ledgers: dict[Family, Ledger] = {}
         self.spaces: dict[Component, Space] = {}
+        self.asked: dict[Dim, int] = {}
 
     def evaluate(self, value: Value) -> None:
         """Numbers, or vectors, by the rule of the instruction. Vectors that are read more than once are settled."""
@@ -68,11 +71,19 @@ class FramesDraw(Draw):
         """The numbers in a slot."""
         return labelled(jnp.asarray(self.numbers[slot], self.dtype), order, hidden)
 
+    def dimension(self, dim: Dim) -> Dimension:
+        """D of a space."""
+
+        def ask(axes: int) -> None:
+            self.asked[dim] = max(axes, self.asked.get(dim, 0))
+
+        return Dimension(self.size(dim), ask)
+
     def space(self, value: Value) -> Space:
         """The space of the component of a vector."""
         component = self.facts.components[value]
         if component not in self.spaces:
-            D = int(self.dimension(component.dim))
+            D = self.dimension(component.dim)
             observed = self.observed if component.observed else 0
             if component.points:
                 self.spaces[component] = Points(D, observed, self.dtype)
@@ -109,7 +120,7 @@ def equal_length(arrays: list[Labelled]) -> list[Labelled]:
     """With zeros at the end of shorter ones."""
     r = max(a.array.shape[-1] for a in arrays)
 
-    def padded(a: Any) -> Any:
+    def padded(a: Float[Array, "*batch r0"]) -> Float[Array, "*batch r"]:
         return jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, r - a.shape[-1])]) if a.shape[-1] < r else a
 
     return [a.mapped(padded) for a in arrays]

@@ -15,15 +15,18 @@ from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Rename
 from limitlaw.core.last import has_pole, last_step
 from limitlaw.core.program import Output, Program
-from limitlaw.engines import asked, common
+from limitlaw.core.space import Dim
+from limitlaw.engines import asked, memory
 from limitlaw.engines.compiling import PROGRAMS, Compiled
 from limitlaw.engines.effort import Pace, default_draws
 from limitlaw.engines.engine import slots
+from limitlaw.engines.frames.dimension import at_width
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.rules import RULES
-from limitlaw.engines.frames.statistics import Conditions, Samples
+from limitlaw.engines.frames.statistics import Conditions, Samples, Statistic
 from limitlaw.engines.run import batched, drawn
 from limitlaw.laws import Combination, Empirical, GaussianMixture, Law, Pushforward
+from limitlaw.numerics.quasi import Source
 
 MAX_BATCH = 4096  # draws compiled together
 HELD = 2**20  # numbers held at a time on a CPU: 8 MiB, about what its cache holds
@@ -32,7 +35,7 @@ MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**29  # a GPU wants all of its thr
 assert FramesDraw.rules is RULES
 
 
-def finite(y: Any, width: int, samples: int, key: Any, coordinates: int | None = None) -> Law:
+def finite(y: object, width: int, samples: int, key: object, coordinates: int | None = None) -> Law:
     """The exact law of one coordinate of y at width n = `width`, as a Gaussian mixture over `samples` conditions.
 
     Given everything but the last matrix y is Gaussian: each draw gives a component, with a mean and a covariance, and
@@ -42,7 +45,7 @@ def finite(y: Any, width: int, samples: int, key: Any, coordinates: int | None =
     return law_at_width(y, width, positive_int("samples", samples), key, coordinates)
 
 
-def law_at_width(y: Any, width: int, samples: int | None, key: Any, coordinates: int | None = None) -> Law:
+def law_at_width(y: object, width: int, samples: int | None, key: object, coordinates: int | None = None) -> Law:
     """`finite`; without `samples` as many draws as memory and time allow."""
     outputs, _, k = _checked("finite", y, width, key, coordinates)
     if len(outputs) > 1:
@@ -54,15 +57,17 @@ def law_at_width(y: Any, width: int, samples: int | None, key: Any, coordinates:
     return law
 
 
-def _law(output: Output, width: int, pace: Pace, key: Any, k: int | None) -> Law:
+def _law(output: Output, width: int, pace: Pace, key: object, k: int | None) -> Law:
     if not output.value.is_vector:
         return Empirical(_drawn_samples("finite", (output,), width, pace, key, k)[0])
     phi, parts = last_step(output)
     numbers = (k or 1) * sum(map(asked.entries, parts))
-    common.check_memory(pace.samples, numbers * (numbers + 1), "ask for fewer samples, or entries, as in y[0]")
+    memory.check_memory(pace.samples, numbers * (numbers + 1), "ask for fewer samples, or entries, as in y[0]")
     mean, covariance = _draws("finite", parts, width, pace, key, Conditions(k or 1))
     samples = len(mean)
-    event = (len(parts),) * (phi is not None and len(parts) > 1) + finite_shape(output.layout) + ((k,) if k else ())
+    several = (len(parts),) if len(parts) > 1 else ()
+    observed = () if k is None else (k,)
+    event = (*several, *finite_shape(output.layout), *observed)
     if not covariance.any():
         points = mean.reshape(samples, *event)
         parted = jnp.moveaxis(jnp.asarray(points), 1, 0) if len(parts) > 1 else jnp.asarray(points)[None]
@@ -78,7 +83,7 @@ def _law(output: Output, width: int, pace: Pace, key: Any, k: int | None) -> Law
     return Pushforward(phi, mixture) if len(parts) == 1 else Combination(phi, mixture)
 
 
-def finite_samples(y: Any, width: int, samples: int, key: Any, coordinates: int | None = None) -> Any:
+def finite_samples(y: object, width: int, samples: int, key: object, coordinates: int | None = None) -> Any:
     """Plain draws from the exact law at width n, in the form of `simulate`: shape (samples, *batch) or (…, k).
 
     `y` may be a tuple, list or dict of values of one program; the same draws serve them all. Numbers come whole.
@@ -89,17 +94,17 @@ def finite_samples(y: Any, width: int, samples: int, key: Any, coordinates: int 
 
 
 def _drawn_samples(
-    name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: Any, k: int | None
+    name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: object, k: int | None
 ) -> list[Float[Array, "samples ..."]]:
     numbers = sum(asked.entries(o) * (k or 1 if o.value.is_vector else 1) for o in outputs)
-    common.check_memory(pace.samples, numbers, "ask for fewer samples at a time")
+    memory.check_memory(pace.samples, numbers, "ask for fewer samples at a time")
     arrays = _draws(name, outputs, width, pace, key, Samples(k or 1))
     arrays = [a[..., 0] if o.value.is_vector and k is None else a for o, a in zip(outputs, arrays, strict=True)]
     return [jnp.asarray(a) for a in arrays]
 
 
 def _checked(
-    name: str, y: Any, width: int, key: Any, coordinates: int | None
+    name: str, y: object, width: int, key: object, coordinates: int | None
 ) -> tuple[tuple[Output, ...], Any, int | None]:
     require_float64(name)
     positive_int("width", width)
@@ -114,10 +119,10 @@ def _checked(
 # --- draws ------------------------------------------------------------------------------------------------------------
 
 
-def _draws(name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: Any, statistic: Any) -> Any:
+def _draws(name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: object, statistic: Statistic) -> Any:
     rewritten = demanded_outputs(outputs)
     batch, draws = compiled(rewritten, width, statistic)
-    arguments = asked.program_of(rewritten).arrays
+    arguments = asked.program_of(rewritten).arrays, float(width)
     return drawn(name, draws, batch, arguments, pace, as_key(key))
 
 
@@ -127,26 +132,58 @@ def demanded_outputs(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     return tuple(Output(value, output.layout) for value, output in zip(values, outputs, strict=True))
 
 
-def compiled(outputs: tuple[Output, ...], width: int, statistic: Any) -> tuple[int, Callable[..., Any]]:
-    """The number of draws computed together, and the compiled function of slots, key and first draw."""
+def compiled(outputs: tuple[Output, ...], width: int, statistic: Statistic) -> tuple[int, Callable[..., Any]]:
+    """The number of draws computed together, and the compiled function of (slots, width), key and first draw."""
     program = asked.program_of(outputs)
+    structure = asked.structure(program, outputs)
     batch = _batch_size(program, width)
+    least = PROGRAMS.get(("least width", structure, statistic), lambda: least_width(outputs, statistic))
+    fixed = None if width >= least else width  # else one compiled function serves all widths
 
-    def draw(arguments: list[Any], key: Key[Array, ""]) -> Any:
-        return one_draw(outputs, arguments, width, statistic, key)
+    def draw(arguments: tuple[list[Any], Float[Array, ""]], key: Key[Array, ""]) -> Any:
+        numbers, n = arguments
+        return one_draw(outputs, numbers, n if fixed is None else fixed, statistic, key)
 
-    name = ("finite", asked.structure(program, outputs), width, statistic, batch)
+    name = ("finite", structure, fixed, statistic, batch)
     return batch, PROGRAMS.get(name, lambda: Compiled(batched(draw, batch)))
 
 
-def one_draw(outputs: tuple[Output, ...], arguments: list[Any], width: int, statistic: Any, key: Any) -> Any:
-    """What `statistic` reads off one draw."""
+def least_width(outputs: tuple[Output, ...], statistic: Statistic) -> int | float:
+    """The width from which on n may be an argument of a compiled function: all axes of frames find room.
+
+    ∞ where vectors have all their n coordinates.
+    """
     program = asked.program_of(outputs)
-    run = FramesDraw(
-        Analysis(program), slots(program, arguments), lambda dim: dim.at(width), key, statistic.coordinates
-    )
-    run.run(program)
-    return statistic(run, outputs)
+    for part in (program, *program.every_block):
+        if any(component.points and component.dim.wide for component in Analysis(part).components.values()):
+            return math.inf
+    found: dict[Dim, int] = {}
+
+    def draw(numbers: list[Any], n: Float[Array, ""]) -> Any:
+        run = followed(outputs, numbers, n, statistic, jax.random.key(0))
+        found.update(run.asked)
+        return statistic(run, outputs)
+
+    jax.eval_shape(draw, program.arrays, 1.0)
+    return max((math.floor(axes / dim.factor) + 1 for dim, axes in found.items()), default=1)
+
+
+def one_draw(
+    outputs: tuple[Output, ...], arguments: list[Any], width: int | Float[Array, ""], statistic: Statistic, key: Source
+) -> Any:
+    """What `statistic` reads off one draw."""
+    return statistic(followed(outputs, arguments, width, statistic, key), outputs)
+
+
+def followed(
+    outputs: tuple[Output, ...], arguments: list[Any], width: int | Float[Array, ""], statistic: Statistic, key: Source
+) -> FramesDraw:
+    """One draw of the program of the outputs."""
+    program = asked.program_of(outputs)
+    given = slots(program, arguments)
+    draw = FramesDraw(Analysis(program), given, lambda dim: at_width(dim, width), key, statistic.coordinates)
+    draw.run(program)
+    return draw
 
 
 def _batch_size(program: Program, width: int) -> int:
@@ -158,7 +195,7 @@ def _batch_size(program: Program, width: int) -> int:
             if not isinstance(value.instruction, Rename):
                 points = value.dim is not None and components[value].points
                 cost += math.prod(sizes(value.axes)) * (value.dim.at(width) if points and value.dim else 8)
-    common.check_draw(width, cost, "ask for a smaller one; this program needs every coordinate of its vectors")
+    memory.check_draw(width, cost, "ask for a smaller one; this program needs every coordinate of its vectors")
     backend = jax.default_backend()
     ceiling, held = (MAX_BATCH, HELD) if backend == "cpu" else (MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE)
     return max(1, min(ceiling, held // cost))

@@ -152,7 +152,7 @@ def apply_roots(c: Labelled, Z: Labelled) -> Labelled:
     if c.array.shape[-1] <= 8:  # written out: XLA fuses this with the drawing of Z
         total: Any = None
         for r in range(c.array.shape[-1]):
-            part = multiply(c.mapped(lambda a, r=r: a[..., r, None]), Z.mapped(lambda z, r=r: z[..., r, :]))
+            part = multiply(Labelled(c.array[..., r, None], c.axes), Labelled(Z.array[..., r, :], Z.axes))
             total = part if total is None else Labelled(total.array + part.array, part.axes)
         return total
     axes = union(c.axes, Z.axes)

@@ -2,26 +2,29 @@
 
 import functools
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Float, Int
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.axes import finite_shape, sizes
 from limitlaw.core.instructions import Value
 from limitlaw.core.labelled import Labelled, contract, elementwise, labelled, multiply, stack
+from limitlaw.core.linear import applied
 from limitlaw.engines.engine import Rules
 from limitlaw.engines.frames.draw import Form, FramesDraw, equal_length, total
 from limitlaw.engines.frames.fresh import Fresh, added, apply_roots, scaled, stacked
 from limitlaw.engines.frames.ledger import Ledger
 from limitlaw.engines.frames.scores import fresh_scores, inner, scores_with_drawn
-from limitlaw.engines.frames.spaces import Frame, Space
-from limitlaw.numerics.bartlett import bartlett_unit
+from limitlaw.engines.frames.spaces import Frame, Space, bartlett_units
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import Quasi
+
+Vectors = Float[Array, "..."]  # a batch, its place in a frame or its coordinates last
+Turn = int | Int[Array, ""]
 
 # --- Leaves and MatMul ----------------------------------------------------------------------------------------------
 
@@ -69,7 +72,7 @@ def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     else:
         waiting = waiting.shared([axis for axis in waiting.axes if axis not in own]).compressed()
         D = draw.dimension(op.family.cols)
-        T = bartlett_unit(waiting.source(draw.key(value)), waiting.roots, D, waiting.own_sizes, draw.dtype)
+        T = bartlett_units(waiting.source(draw.key(value)), waiting.roots, D, waiting.own_sizes, draw.dtype)
         c = apply_roots(waiting.c, Labelled(T, waiting.own_axes))
     return Form(None, scaled(Fresh(c, value.axes, own).compressed(), std, value.axes))
 
@@ -104,8 +107,8 @@ def _dot(draw: FramesDraw, value: Value, op: core.Dot) -> Labelled:
     elif q is not None:
         p = scores_with_drawn(draw.key(value), draw.units(op.k), q)
     else:
-        p = inner(*_factors(draw, op)).mapped(lambda a: math.sqrt(D) * a)
-    return p.mapped(lambda a: a / math.sqrt(D)) if op.scaling == "linear" else p
+        p = inner(*_factors(draw, op)).mapped(lambda a: D.root * a)
+    return p.mapped(lambda a: a / D.root) if op.scaling == "linear" else p
 
 
 def _factors(draw: FramesDraw, op: core.Dot) -> list[Labelled]:
@@ -135,41 +138,47 @@ def _apply(draw: FramesDraw, value: Value, op: core.Apply) -> Labelled:
 # --- Linear operations ----------------------------------------------------------------------------------------------
 
 
-def _contract(draw: FramesDraw, value: Value, op: core.Contract) -> Any:
-    a = None if op.a is None else draw[op.a]
+def _of_numbers(draw: FramesDraw, value: Value) -> Labelled:
+    return applied(value, draw.__getitem__, draw.results)
+
+
+def _contract(draw: FramesDraw, value: Value, op: core.Contract) -> Form | Labelled:
     if not value.is_vector:
-        return contract(a, draw[op.w], op.over, op.normalised)
+        return _of_numbers(draw, value)
+    a = None if op.a is None else draw[op.a]
     return draw[op.w].mapped(
         lambda w: contract(a, w, op.over, op.normalised), lambda f: f.contract(a, op.over, op.normalised, value.axes)
     )
 
 
-def _add(draw: FramesDraw, value: Value, op: core.Add) -> Form:
+def _add(draw: FramesDraw, value: Value, op: core.Add) -> Form | Labelled:
+    if not value.is_vector:
+        return _of_numbers(draw, value)
     forms = [draw[t] for t in op.terms]
     drawn = [f.drawn for f in forms if f.drawn is not None]
     fresh = [f.fresh for f in forms if f.fresh is not None]
     return Form(total(drawn, value.axes) if drawn else None, added(fresh, value.axes) if fresh else None)
 
 
-def _take(draw: FramesDraw, value: Value, op: core.Take) -> Any:
-    places = [p.array for p in op.places]
+def _take(draw: FramesDraw, value: Value, op: core.Take) -> Form | Labelled:
     if not value.is_vector:
-        return draw[op.x].take(op.axes, places, op.new)
+        return _of_numbers(draw, value)
+    places = [p.array for p in op.places]
     return draw[op.x].mapped(
         lambda w: w.take(op.axes, places, op.new), lambda f: f.take(op.axes, places, op.new, value.axes)
     )
 
 
-def _rename(draw: FramesDraw, value: Value, op: core.Rename) -> Any:
-    names = dict(zip(op.old, op.new, strict=True))
+def _rename(draw: FramesDraw, value: Value, op: core.Rename) -> Form | Labelled:
     if not value.is_vector:
-        return draw[op.x].rename(names)
+        return _of_numbers(draw, value)
+    names = dict(zip(op.old, op.new, strict=True))
     return draw[op.x].mapped(lambda w: w.rename(names), lambda f: f.rename(names))
 
 
-def _stack(draw: FramesDraw, value: Value, op: core.Stack) -> Any:
+def _stack(draw: FramesDraw, value: Value, op: core.Stack) -> Form | Labelled:
     if not value.is_vector:
-        return stack([draw[t] for t in op.terms], op.axis)
+        return _of_numbers(draw, value)
     waiting = [f for f in map(draw.only_fresh, op.terms) if f is not None]
     if len(waiting) == len(op.terms) and len(set(op.terms)) == len(op.terms):
         return Form(None, stacked(waiting, op.axis, value.axes))
@@ -207,32 +216,33 @@ class _Loop:
         self.count = math.prod(sizes(value.axes))
         self.space = draw.space(value)
         self.old = self.space.r if isinstance(self.space, Frame) else 0
-        self.r = min(self.space.D, self.old + self.count)
+        self.r = self.space.D.axes(self.old + self.count)
 
-    def within(self, x: Any, i: Any, space: Space) -> FramesDraw:
+    def within(self, x: Vectors, i: Turn, space: Space) -> FramesDraw:
         """Turn i, from x on."""
         draw, argument = self.draw, self.op.block.argument
         key = draw.key(self.value)
         key = key if isinstance(key, Quasi) else jax.random.fold_in(key, i)
-        inside = FramesDraw(self.facts, draw.numbers, draw.dimension, key, draw.observed, draw.dtype)
+        inside = FramesDraw(self.facts, draw.numbers, draw.size, key, draw.observed, draw.dtype)
+        inside.asked = draw.asked
         if argument in self.facts.components:
             inside.spaces[self.facts.components[argument]] = space
         inside.results[argument] = Form(Labelled(x, self.value.axes), None)
         inside.run(self.facts.program)
         return inside
 
-    def start(self, x: Any) -> Any:
+    def start(self, x: Vectors) -> Vectors:
         """x in as many axes as it has in later turns."""
         return self._turned(x) if isinstance(self.space, Frame) else x
 
-    def all_but_last(self, x: Any) -> Any:
+    def all_but_last(self, x: Vectors) -> Vectors:
         """x before the last turn. A `Quasi` hands out its numbers in order, so that its turns are written out."""
         turns = self.op.times - 1
         if isinstance(self.draw.source, Quasi):
             return functools.reduce(self.turn, range(turns), x)
         return lax.scan(lambda w, i: (self.turn(w, i), None), x, jnp.arange(turns))[0]
 
-    def turn(self, x: Any, i: Any) -> Any:
+    def turn(self, x: Vectors, i: Turn) -> Vectors:
         """x after turn i."""
         space = self.space.carried(self.r) if isinstance(self.space, Frame) else self.space
         inside = self.within(x, i, space)
@@ -244,7 +254,7 @@ class _Loop:
         if isinstance(self.space, Frame):
             self.space.r = self.r
 
-    def _turned(self, w: Any) -> Any:
+    def _turned(self, w: Vectors) -> Vectors:
         assert isinstance(self.space, Frame)
         flat = self.space.turned(w.reshape(self.count, -1), self.old, self.r)
         return flat.reshape(*w.shape[:-1], self.r)

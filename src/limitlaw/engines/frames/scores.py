@@ -6,13 +6,14 @@ import jax.numpy as jnp
 
 from limitlaw.core.axes import Axis, sizes, union
 from limitlaw.core.labelled import SMALL, Labelled
+from limitlaw.engines.frames.dimension import Dimension
 from limitlaw.engines.frames.fresh import Fresh, apply_roots
-from limitlaw.numerics.bartlett import bartlett_unit
+from limitlaw.engines.frames.spaces import bartlett_units
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source, split
 
 
-def fresh_scores(key: Source, q: Fresh, k: Fresh, D: int | float) -> Labelled:
+def fresh_scores(key: Source, q: Fresh, k: Fresh, D: Dimension) -> Labelled:
     """Scores D^{-1/2} ⟨q, k⟩ of two fresh families, S = L_q T N L_kᵀ/√D: entry by entry along the axes they share.
 
     One of the two is placed in a frame of its own (T, Bartlett); of the other only the components along that frame
@@ -35,10 +36,10 @@ def _vectors(fresh: Fresh, lead: frozenset[Axis]) -> int:
     return min(count, fresh.roots * math.prod(int(axis.size) for axis in tokens if axis in fresh.own))
 
 
-def _placed_first(key: Source, first: Fresh, second: Fresh, D: int | float, lead: frozenset[Axis]) -> Labelled:
+def _placed_first(key: Source, first: Fresh, second: Fresh, D: Dimension, lead: frozenset[Axis]) -> Labelled:
     placing, meeting = split(key)
     first = first.shared([axis for axis in first.axes if axis not in lead]).compressed()
-    T = bartlett_unit(first.source(placing), first.roots, D, first.own_sizes, first.c.array.dtype)
+    T = bartlett_units(first.source(placing), first.roots, D, first.own_sizes, first.c.array.dtype)
     units = apply_roots(first.c, Labelled(T, first.own_axes))
     return _scores(meeting, units, second).with_axes(union(first.axes, second.axes))
 

@@ -5,15 +5,15 @@ are the entries of Gram matrices.
 """
 
 import copy
-import math
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core.labelled import Labelled
+from limitlaw.engines.frames.dimension import Dimension
 from limitlaw.engines.frames.fresh import Fresh, apply_roots
-from limitlaw.numerics.bartlett import bartlett_unit
+from limitlaw.numerics.bartlett import bartlett, bartlett_unit
 from limitlaw.numerics.factors import gram, pivoted_factor
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source, split
@@ -25,7 +25,7 @@ class Frame:
     The first axes are reserved for the vector **1** and for the observed coordinates e_1, …, e_k, where needed.
     """
 
-    def __init__(self, D: int, has_one: bool, observed: int, dtype: DTypeLike = jnp.float64):
+    def __init__(self, D: Dimension, has_one: bool, observed: int, dtype: DTypeLike = jnp.float64):
         self.D, self.dtype = D, dtype
         reserved = _reserved(D, has_one, observed)
         self.one = reserved[0] if has_one else None
@@ -36,8 +36,8 @@ class Frame:
         """A block of Gaussian vectors: normals on the old axes, a Bartlett factor on new ones."""
         dense = fresh.shared(fresh.axes).compressed()
         old, new = split(key)
-        N = projections(old, (dense.roots, self.r), self.D, self.dtype)
-        T = bartlett_unit_below(new, dense.roots, self.r, self.D, self.dtype)
+        N = normal(old, (dense.roots, self.r), self.dtype) / self.D.root
+        T = bartlett_below(new, dense.roots, self.r, self.D, self.dtype)
         self.r += T.shape[-1]
         return dense.c.mapped(lambda c: c @ jnp.concatenate([N, T], axis=-1))
 
@@ -71,7 +71,7 @@ class Frame:
     def coordinates(self, w: Float[Array, "*batch r"]) -> Float[Array, "*batch k"]:
         """The observed coordinates."""
         axes = jnp.asarray(self.axes_of_coordinates, self.dtype).T
-        return math.sqrt(self.D) * (w[..., : len(axes)] @ axes[: w.shape[-1]])
+        return self.D.root * (w[..., : len(axes)] @ axes[: w.shape[-1]])
 
     def _padded_to(self, v: Float[Array, " r"], size: int) -> Float[Array, " size"]:
         return v[:size] if size < len(v) else jnp.pad(v, (0, size - len(v)))
@@ -80,18 +80,20 @@ class Frame:
 class Points:
     """All D coordinates."""
 
-    def __init__(self, D: int, observed: int, dtype: DTypeLike = jnp.float64):
+    def __init__(self, D: Dimension, observed: int, dtype: DTypeLike = jnp.float64):
+        assert isinstance(D.size, int)
         self.D, self.observed, self.dtype = D, observed, dtype
+        self.count = D.size
 
     def draw(self, key: Source, fresh: Fresh) -> Labelled:
         """D independent coordinates c Z."""
         dense = fresh.compressed()
-        Z = normal(dense.source(key), (*dense.own_sizes, dense.roots, self.D), self.dtype)
+        Z = normal(dense.source(key), (*dense.own_sizes, dense.roots, self.count), self.dtype)
         return apply_roots(dense.c, Labelled(Z, dense.own_axes))
 
     def ones(self) -> Float[Array, " D"]:
         """The vector **1**."""
-        return jnp.ones(self.D, self.dtype)
+        return jnp.ones(self.count, self.dtype)
 
     def average(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
         """D^{-1} Σ_α w_α."""
@@ -99,7 +101,7 @@ class Points:
 
     def units(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
         """w/√D."""
-        return w / math.sqrt(self.D)
+        return w / self.D.root
 
     def coordinates(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch k"]:
         """The observed coordinates."""
@@ -109,28 +111,37 @@ class Points:
 Space = Frame | Points
 
 
-def projections(key: Source, shape: tuple[int, ...], D: int, dtype: DTypeLike) -> Float[Array, "..."]:
-    """Coordinates/√D of standard Gaussian vectors on given axes: N/√D."""
-    return normal(key, shape, dtype) / math.sqrt(D)
+def bartlett_units(
+    key: Source, m: int, D: Dimension, shape: tuple[int, ...], dtype: DTypeLike
+) -> Float[Array, "*shape m r"]:
+    """T/√D: m standard Gaussian vectors of R^D, divided by √D, in a frame of their own."""
+    D.axes(m)
+    return bartlett_unit(key, m, D.size, shape, dtype)
 
 
-def bartlett_unit_below(key: Source, m: int, r: int, D: int, dtype: DTypeLike) -> Float[Array, "m new"]:
-    """T/√D for m standard Gaussian vectors of R^D in the complement of r axes."""
-    left = D - r
-    if left <= 0:
+def bartlett_below(key: Source, m: int, r: int, D: Dimension, dtype: DTypeLike) -> Float[Array, "m new"]:
+    """The components of m such vectors in the complement of r axes, in a frame of its own."""
+    assert not isinstance(D.size, float)  # in infinitely many dimensions there are no frames
+    if D.axes(r + m) <= r:
         return jnp.zeros((m, 0), dtype)
-    return bartlett_unit(key, m, left, dtype=dtype) * math.sqrt(left / D)
+    return bartlett(key, m, D.size - r, dtype=dtype) / D.root
 
 
-def _reserved(D: int, has_one: bool, observed: int) -> Float[np.ndarray, "vectors axes"]:
-    """Coordinates of **1**/√D and e_1, …, e_k in an orthonormal frame of their span."""
-    vectors = int(has_one) + observed
-    G = np.eye(vectors)
-    if has_one:
-        G[0, 1:] = G[1:, 0] = 1 / math.sqrt(D)
-    L = np.zeros((vectors, vectors))
-    for j in range(vectors):  # Cholesky; at D = k the last pivot is zero
-        pivot = G[j, j] - L[j, :j] @ L[j, :j]
-        if pivot > 1e-12:
-            L[j:, j] = (G[j:, j] - L[j:, :j] @ L[j, :j]) / math.sqrt(pivot)
-    return L[:, : min(D, vectors)]
+def _reserved(D: Dimension, has_one: bool, observed: int) -> Float[Array | np.ndarray, "vectors axes"]:
+    """Coordinates of **1**/√D and e_1, …, e_k in an orthonormal frame of their span: Cholesky of their Gram.
+
+    The e_j have the component c = 1/√D along **1**/√D. What is left of them has the Gram I − c² 11ᵀ, whose pivots are
+    L_jj² = (1 − (j+1)c²)/(1 − jc²), and L_ij = −c²/((1 − jc²) L_jj) below them, j = 0, 1, …; at D = k the last is zero.
+    """
+    if not has_one:
+        return np.eye(observed)
+    c = 1 / D.root
+    j = np.arange(observed)
+    before, after = 1 - j * c**2, 1 - (j + 1) * c**2
+    pivots = jnp.sqrt(jnp.maximum(after / before, 0.0))
+    below = jnp.tril(jnp.ones((observed, observed)), -1)
+    safe = jnp.where(pivots > 0, pivots, 1.0)
+    rest = jnp.diag(pivots) - below * c**2 / (before * safe)
+    along = jnp.full((observed, 1), c)
+    first = jnp.zeros((1, observed + 1)).at[0, 0].set(1.0)
+    return jnp.concatenate([first, jnp.concatenate([along, rest], axis=1)])[:, : D.axes(observed + 1)]

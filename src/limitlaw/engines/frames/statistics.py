@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +16,24 @@ from limitlaw.engines.frames.fresh import apply_roots
 from limitlaw.numerics.normals import normal
 
 
+class Statistic(Protocol):
+    """What is read off a draw of which `coordinates` coordinates are observed; equal ones read the same."""
+
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates of each output it reads."""
+
+    def __call__(self, draw: FramesDraw, outputs: tuple[Output, ...]) -> Any:
+        """Arrays, in any tree of JAX."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Conditions:
     """Mean and covariance of `coordinates` coordinates of all outputs, given everything that a draw conditions on."""
 
     coordinates: int = 1
 
-    def __call__(self, draw: FramesDraw, outputs: tuple[Output, ...]) -> tuple[Any, Any]:
+    def __call__(self, draw: FramesDraw, outputs: tuple[Output, ...]) -> tuple[Float[Array, " M"], Float[Array, "M M"]]:
         each = [_observed(draw, output, self.coordinates) for output in outputs]
         mean = jnp.concatenate([m for m, _ in each])
         covariance = jax.scipy.linalg.block_diag(*(C for _, C in each))
@@ -50,7 +61,7 @@ class Samples:
 
     def _sampled(self, draw: FramesDraw, output: Output) -> Float[Array, "*batch k"]:
         form = draw[output.value]
-        total: Any = 0.0
+        total = jnp.zeros((), draw.dtype)
         if form.drawn is not None:
             total = form.drawn.mapped(draw.space(output.value).coordinates).whole(output.layout)
         if form.fresh is not None:
