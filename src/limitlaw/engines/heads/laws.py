@@ -8,11 +8,11 @@ import numpy as np
 
 from limitlaw.core.axes import finite_shape
 from limitlaw.core.program import Output
-from limitlaw.engines.common import check_memory
 from limitlaw.engines.heads.axis import HeadAxis, head_axis
 from limitlaw.engines.heads.mixing import Mixing, mixing_law
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, seed_of
+from limitlaw.engines.memory import check_memory
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.quasi import Points
