@@ -39,16 +39,12 @@ def bounded_inputs(program: Facts) -> Iterator[Finding]:
     unbounded = [t for t in last if not isinstance(t.instruction, Map) or t.instruction.phi.bounded is False]
     unknown = [t for t in last if isinstance(t.instruction, Map) and t.instruction.phi.bounded is None]
     if unbounded:
-        why = f"{program.name(*unbounded)} unbounded: a convenience of the proof, not essential (paper, after Thm 3.1)"
-        yield Finding(rule, Verdict.NOT_NEEDED, why, _sources(unbounded))
+        why = "{} unbounded: a convenience of the proof, not essential (paper, after Thm 3.1)"
+        yield program.finding(rule, Verdict.NOT_NEEDED, why, unbounded)
     elif unknown:
-        yield Finding(rule, Verdict.UNKNOWN, f"{program.name(*unknown)}: not a named nonlinearity", _sources(unknown))
+        yield program.finding(rule, Verdict.UNKNOWN, "{}: not a named nonlinearity", unknown)
     else:
         yield Finding(rule, Verdict.HOLDS)
-
-
-def _sources(values: list[Value]) -> tuple[object, ...]:
-    return tuple(v.source for v in values)
 
 
 def pseudo_lipschitz(program: Facts) -> Iterator[Finding]:
@@ -64,8 +60,8 @@ def pseudo_lipschitz(program: Facts) -> Iterator[Finding]:
     failing = [name for name, fact in facts if fact is False]
     unknown = [name for name, fact in facts if fact is None]
     if failing:
-        why = f"{', '.join(failing)} is not pseudo-Lipschitz"
-        yield Finding(rule, Verdict.BEYOND, why, (), "a nonlinearity that is not pseudo-Lipschitz")
+        label = "a nonlinearity that is not pseudo-Lipschitz"
+        yield Finding(rule, Verdict.BEYOND, f"{', '.join(failing)} is not pseudo-Lipschitz", label=label)
     if unknown:
         yield Finding(rule, Verdict.UNKNOWN, f"{', '.join(unknown)}: not known for this function")
     if not failing and not unknown:
@@ -78,8 +74,9 @@ def one_layer_of_scores(program: Facts) -> Iterator[Finding]:
     depth = program.scores_in_a_row
     if depth > 1:
         deepest = max(program.values, key=lambda v: program.depth[v])
-        why = f"{program.name(deepest)} stands behind {depth - 1} layer{'s' if depth > 2 else ''} of random scores"
-        yield Finding(rule, Verdict.BEYOND, why, (deepest.source,), f"depth {depth}")
+        layers = "1 layer" if depth == 2 else f"{depth - 1} layers"
+        why = f"{{}} stands behind {layers} of random scores"
+        yield program.finding(rule, Verdict.BEYOND, why, (deepest,), label=f"depth {depth}")
     else:
         yield Finding(rule, Verdict.HOLDS, "no random scores" if depth == 0 else "one layer of random scores")
 
@@ -89,8 +86,8 @@ def no_matrix_behind_scores(program: Facts) -> Iterator[Finding]:
     rule = "no MatMul behind attention"
     behind = [v for v in program.made_with(MatMul) if program.depth_of_terms[v.inputs[0]]]
     if behind:
-        why = f"{program.name(*behind[:3])}{' …' if len(behind) > 3 else ''} multiply vectors that depend on scores"
-        yield Finding(rule, Verdict.BEYOND, why, _sources(behind), "layers behind attention")
+        why = "{} multiply vectors that depend on scores"
+        yield program.finding(rule, Verdict.BEYOND, why, behind, label="layers behind attention")
     else:
         yield Finding(rule, Verdict.HOLDS)
 
@@ -106,8 +103,8 @@ def no_narrow_vectors(program: Facts) -> Iterator[Finding]:
                     narrow[v] = v.dim.at(1)
     if narrow:
         dims = ", ".join(map(str, sorted(set(narrow.values()))))
-        why = f"{program.name(*list(narrow)[:3])} in R^{dims} at every width: exact, with the dimension kept"
-        yield Finding(rule, Verdict.BEYOND, why, _sources(list(narrow)), f"narrow heads of dimension {dims}")
+        why = f"{{}} in R^{dims} at every width: exact, with the dimension kept"
+        yield program.finding(rule, Verdict.BEYOND, why, list(narrow), label=f"narrow heads of dimension {dims}")
     else:
         yield Finding(rule, Verdict.HOLDS)
 
@@ -118,7 +115,7 @@ def _absent(rule: str, occurs: Callable[[Value], bool], why: str, label: str) ->
     def finding(program: Facts) -> Iterator[Finding]:
         found = [v for v in program.values if occurs(v)]
         if found:
-            yield Finding(rule, Verdict.BEYOND, f"{program.name(*found[:3])}: {why}", _sources(found), label)
+            yield program.finding(rule, Verdict.BEYOND, f"{{}}: {why}", found, label=label)
         else:
             yield Finding(rule, Verdict.HOLDS)
 
@@ -133,8 +130,8 @@ def score_scaling(program: Facts) -> Iterator[Finding]:
     """1/√n as in the theorem, or 1/n, where scores are deterministic in the limit (Yang 2019)."""
     linear = [dot for dot, op in program.dots if op.scaling == "linear" and op.dim.wide]
     if linear:
-        why = f"{program.name(*linear[:3])} under 1/n: deterministic in the limit (Yang 2019)"
-        yield Finding("score scaling", Verdict.HOLDS, why, _sources(linear))
+        why = "{} under 1/n: deterministic in the limit (Yang 2019)"
+        yield program.finding("score scaling", Verdict.HOLDS, why, linear)
     else:
         yield Finding("score scaling", Verdict.HOLDS, "1/√n" if program.dots else "no dot products")
 
@@ -144,7 +141,7 @@ def finitely_many_heads(program: Facts) -> Iterator[Finding]:
     infinite = [v for v in program.values if is_infinite(v.axes)]
     if infinite:
         why = "heads=math.inf: the Gaussian limit of Hron et al. (2020)"
-        yield Finding("finitely many heads", Verdict.BEYOND, why, _sources(infinite[:1]), "infinitely many heads")
+        yield program.finding("finitely many heads", Verdict.BEYOND, why, infinite[:1], label="infinitely many heads")
     else:
         yield Finding("finitely many heads", Verdict.HOLDS)
 

@@ -1,14 +1,13 @@
 """A program with the facts that the rules of `check` look at, and the names by which they speak of it."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 from limitlaw.core.analysis import Analysis, is_average
 from limitlaw.core.instructions import Dot, Family, Instruction, Value
 from limitlaw.core.members import Dependence
 from limitlaw.core.program import Program
-
-Names = Callable[[object], str]  # of what a user wrote, as the printed program has them
+from limitlaw.core.report import Finding, Names, Verdict
 
 
 class Facts(Analysis):
@@ -22,9 +21,12 @@ class Facts(Analysis):
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "scores_in_a_row", depth)
 
-    def name(self, *items: Value | Family) -> str:
-        """How the printed program calls them."""
-        return ", ".join(dict.fromkeys(self.names(item.source) for item in items))
+    def finding(
+        self, rule: str, verdict: Verdict, reason: str, *about: Sequence[Value | Family], label: str = ""
+    ) -> Finding:
+        """What a rule says about groups of values and matrices, for each of which `reason` has a place {}."""
+        groups = tuple(tuple(item.source for item in group) for group in about)
+        return Finding(rule, verdict, reason, groups, label, self.names)
 
     def made_with(self, kind: type[Instruction]) -> list[Value]:
         """The values that an instruction of this kind made."""

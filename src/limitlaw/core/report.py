@@ -3,6 +3,10 @@
 import dataclasses
 import enum
 import textwrap
+from collections.abc import Callable
+
+Names = Callable[[object], str]  # of what a user wrote, as the printed program has them
+MOST = 3  # that are named
 
 
 class Verdict(enum.StrEnum):
@@ -17,13 +21,32 @@ class Verdict(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """The verdict of one rule: why, for which values a user wrote, and a short label for results that it concerns."""
+    """The verdict of one rule, why, and a short label for results that it concerns.
+
+    The reason has a place {} for each group of values or matrices that it is `about`: what a user wrote. They are
+    named only when somebody reads it, since names need the printed program.
+    """
 
     rule: str
     verdict: Verdict
-    why: str = ""
-    values: tuple[object, ...] = ()
+    reason: str = ""
+    about: tuple[tuple[object, ...], ...] = ()
     label: str = ""
+    names: Names = str
+
+    @property
+    def why(self) -> str:
+        """The reason, in the names of the printed program."""
+        return self.reason.format(*(self._named(group) for group in self.about))
+
+    def _named(self, group: tuple[object, ...]) -> str:
+        dots = " …" if len(group) > MOST else ""
+        return ", ".join(dict.fromkeys(map(self.names, group[:MOST]))) + dots
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        """What it is about in the first place."""
+        return self.about[0] if self.about else ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -40,24 +40,23 @@ def _pair(program: Facts, dot: Value, op: Dot, left: Value, right: Value) -> Fin
     sides.sort(key=lambda side: -program.position[side[1]])  # the later one is fresh to what came before it
     if any(_fresh(program, op, *side, through_numbers=True) for side in sides):
         return None
-    p, pair = program.name(dot), program.name(left, right)
     if any(_fresh(program, op, *side, through_numbers=False) for side in sides):
-        why = f"{p}: its matrices met earlier scores on which {pair} depend; drawn given those scores"
-        return Finding(LIMIT, Verdict.BEYOND, why, (dot.source,), "tied weights across layers")
+        why = "{}: its matrices met earlier scores on which {} depend; drawn given those scores"
+        label = "tied weights across layers"
+        return program.finding(LIMIT, Verdict.BEYOND, why, (dot,), (left, right), label=label)
     shared = [m for m in _own(left) if m in _own(right)]
+    about: tuple[Value | Family, ...] = (left, right)
     if shared:
-        W = program.name(*shared)
-        why = f"{p}: both factors are made with {W}, so that its mean grows like √n·E[Z Z']; use scaling='linear'"
+        about = tuple(shared)
+        why = "{}: both factors are made with {}, so that its mean grows like √n·E[Z Z']; use scaling='linear'"
     elif not isinstance(left.instruction, MatMul) and not isinstance(right.instruction, MatMul):
         why = (
-            f"{p}: {pair} are Nonlin outputs or initial vectors, neither of them an initial vector of mean 0 that is "
+            "{}: {} are Nonlin outputs or initial vectors, neither of them an initial vector of mean 0 that is "
             "independent of the other; multiply one of them by a fresh Matrix"
         )
     else:
-        why = (
-            f"{p}: the matrices of {pair} also made the vectors that they meet; use a fresh Matrix or scaling='linear'"
-        )
-    return Finding(LIMIT, Verdict.REFUSED, why, (dot.source,), "scores without a limit")
+        why = "{}: the matrices of {} also made the vectors that they meet; use a fresh Matrix or scaling='linear'"
+    return program.finding(LIMIT, Verdict.REFUSED, why, (dot,), about, label="scores without a limit")
 
 
 def _own(term: Value) -> list[Family]:
@@ -114,9 +113,8 @@ def assumption_a(program: Facts) -> Iterator[Finding]:
     factors = [f for _, op in program.scores for f in (op.q, op.k)]
     both = [W for W in _families(program, factors) if _used_elsewhere(program, W)]
     if both:
-        W = program.name(*sorted(both, key=lambda m: program.name(m)))
-        why = f"{W} is also used outside dot products; the n × n limit is unchanged, other widths need a joint draw"
-        yield Finding(rule, Verdict.BEYOND, why, (), "score matrices used elsewhere")
+        why = "{} is also used outside dot products; the n × n limit is unchanged, other widths need a joint draw"
+        yield program.finding(rule, Verdict.BEYOND, why, both, label="score matrices used elsewhere")
     else:
         yield Finding(rule, Verdict.HOLDS, "the matrices of dot products are used for nothing else")
 
@@ -154,12 +152,12 @@ def assumption_b(program: Facts) -> Iterator[Finding]:
                 W = _own(left)
                 if not (W and _own(right)):
                     clean = False
-                    why = f"{program.name(dot)}: {program.name(left, right)} are not both MatMul outputs"
-                    yield Finding(rule, Verdict.BEYOND, why, (dot.source,), "scores of vectors that no matrix made")
+                    why, label = "{}: {} are not both MatMul outputs", "scores of vectors that no matrix made"
+                    yield program.finding(rule, Verdict.BEYOND, why, (dot,), (left, right), label=label)
                 elif _own(right) == W and _same_member(program, op, left, right):
                     clean = False
-                    why = f"{program.name(dot)}: both factors are made with {program.name(*W)}"
-                    yield Finding(rule, Verdict.BEYOND, why, (dot.source,), "tied query and key matrices")
+                    why, label = "{}: both factors are made with {}", "tied query and key matrices"
+                    yield program.finding(rule, Verdict.BEYOND, why, (dot,), W, label=label)
     if clean:
         yield Finding(rule, Verdict.HOLDS, "the two matrices of each dot product differ")
 

@@ -1,15 +1,12 @@
 """Walking a program as written: the graph of everything an output depends on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from limitlaw.language.ops import MatMul, Matrix, Value
 
 
-def ancestors(outputs: Iterable[Value], known: Callable[[Value], bool] | None = None) -> list[Value]:
-    """Every value the outputs depend on, themselves included, each after what it reads (any depth).
-
-    What lies behind a value that is `known` is left out.
-    """
+def ancestors(outputs: Iterable[Value]) -> list[Value]:
+    """Every value the outputs depend on, themselves included, each after what it reads (any depth)."""
     order: dict[Value, None] = {}
     stack = [(value, False) for value in reversed(list(outputs))]
     while stack:
@@ -18,8 +15,7 @@ def ancestors(outputs: Iterable[Value], known: Callable[[Value], bool] | None = 
             order.setdefault(value)
         elif value not in order:
             stack.append((value, True))
-            if known is None or not known(value):
-                stack.extend((v, False) for v in reversed(value.op.inputs) if v not in order)
+            stack.extend((v, False) for v in reversed(value.op.inputs) if v not in order)
     return list(order)
 
 

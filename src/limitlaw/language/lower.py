@@ -16,7 +16,6 @@ from limitlaw.core.axes import Axes, Axis, Layout, present, union
 from limitlaw.core.instructions import Family, Number
 from limitlaw.core.program import Output
 from limitlaw.language import ops
-from limitlaw.language.graph import ancestors
 from limitlaw.language.indexing import parts_of, regrouped
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape
@@ -24,15 +23,14 @@ from limitlaw.language.shapes import Shape
 Names = dict[Axis, Axis]
 
 
+def written(value: Value) -> Output:
+    """A value that has just been written, in the core language; what it reads was lowered before."""
+    return RULES[type(value.op)](value, value.op)
+
+
 def lowered(value: Value) -> Output:
-    """`value` in the core language, made once; any depth."""
-    found = getattr(value, "_lowered", None)
-    if found is None:
-        for v in ancestors([value], known=lambda u: hasattr(u, "_lowered")):
-            if not hasattr(v, "_lowered"):
-                object.__setattr__(v, "_lowered", RULES[type(v.op)](v, v.op))
-        found = value._lowered  # type: ignore[attr-defined]
-    return found
+    """What a value of the language is in the core language."""
+    return value.lowered
 
 
 def family(matrix: Matrix) -> Family:

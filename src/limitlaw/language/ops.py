@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limitlaw.arguments import non_negative, positive_int
+from limitlaw.core.program import Output
 from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language import shapes
 from limitlaw.language.shapes import Shape
@@ -20,10 +21,11 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Value:
-    """What an instruction makes: its instruction and its batch shape."""
+    """What an instruction makes: its instruction, its batch shape, and what it is in the core language."""
 
     op: "Op"
     shape: Shape
+    lowered: Output = dataclasses.field(init=False)
 
     @property
     def ndim(self) -> int:

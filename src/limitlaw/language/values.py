@@ -18,7 +18,7 @@ from limitlaw.core.program import Output, Written
 from limitlaw.core.space import Dim
 from limitlaw.language import ops, shapes
 from limitlaw.language.graph import ancestors
-from limitlaw.language.lower import lowered
+from limitlaw.language.lower import written
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape
 from limitlaw.phi import Nonlinearity
@@ -32,12 +32,15 @@ class Indexable(Value, Written):
 
     __array_ufunc__ = None  # `array * w` is ours, not NumPy's loop over the entries of the array
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lowered", written(self))
+
     @property
     def core(self) -> Output:
         """The value as engines read it."""
         if isinstance(self.op, ops.Rotary):
             raise TypeError("y is rotary(w), which may only enter a dot: ask for w, or for the dot product")
-        return lowered(self)
+        return self.lowered
 
     def notes(self) -> list[str]:
         """What `check` says of the way the program was written."""
@@ -48,7 +51,8 @@ class Indexable(Value, Written):
         """What the printed program of these values calls its values and matrices."""
         from limitlaw.language.printing import Names  # printing reads values, so it is imported late
 
-        return Names((self, *others)).__getitem__
+        made = functools.cache(lambda: Names((self, *others)))
+        return lambda item: made()[item]
 
     def _made(self: This, op: ops.Op, shape: Shape) -> This:
         if isinstance(self.op, ops.Rotary):
