@@ -11,6 +11,7 @@ from limitlaw.core.instructions import (
     Dot,
     Family,
     Initial,
+    Instruction,
     Map,
     MatMul,
     Ones,
@@ -24,10 +25,14 @@ class LimitFacts:
     """Facts about the vectors of wide spaces, given all numbers.
 
     `roots`: the matrices and initial vectors a vector is made from, as bits; with none in common two are independent.
-    `gaussian`: is it a linear combination of Gaussian vectors and of **1**? `undrawn`: scores of infinitely many heads
-    that only weigh vectors of which a normalised sum is taken: their second moments are all that matters. `coarse`: use
-    quasi-Monte Carlo, not quadrature, for products of functions of which nothing is known, where they depend on what is
-    drawn; there will be many draws. `argument_is_gaussian`: of a block, is what it is given in every turn?
+    `gaussian`: is it a linear combination of Gaussian vectors and of **1**? `random`: depends on what is drawn.
+    `undrawn`: scores of infinitely many heads that only weigh vectors of which a normalised sum is taken: their second
+    moments are all that matters. `bilinear`: Σ p w with such scores p. `argument`: the u of φ(u), where φ acts on one
+    Gaussian vector, and perhaps on numbers. `integrable`: φ(u) whose products are integrated, not averaged over nodes.
+
+    `coarse`: use quasi-Monte Carlo, not quadrature, for products of functions of which nothing is known, where they
+    depend on what is drawn; there will be many draws. `argument_is_gaussian`: of a block, is what it is given in every
+    turn?
     """
 
     def __init__(
@@ -44,11 +49,16 @@ class LimitFacts:
         self.roots: dict[Value, int] = {}
         self.gaussian: dict[Value, bool] = {}
         self.random: set[Value] = set()
+        self.bilinear: set[Value] = set()
+        self.argument: dict[Value, Value] = {}
+        self.integrable: set[Value] = set()
         for v in facts.values:
             if v.dim is not None and v.dim.wide:
                 self._add(v)
             if facts.stays_random(v) or not self.random.isdisjoint(v.inputs):
                 self.random.add(v)
+            if v in self.argument and not (coarse and v in self.random and _is_unknown(v.instruction)):
+                self.integrable.add(v)
 
     def _add(self, v: Value) -> None:
         op = v.instruction
@@ -66,38 +76,19 @@ class LimitFacts:
         else:
             self.roots[v] = functools.reduce(int.__or__, (self.roots[u] for u in v.vectors), 0)
             self.gaussian[v] = op.linear and all(self.gaussian[u] for u in v.vectors)
-            if self.is_bilinear(v):
-                assert isinstance(op, Contract)
-                assert op.a is not None
+            if isinstance(op, Contract) and op.a is not None and unnamed(op.a) in self.undrawn:
+                self.bilinear.add(v)
                 self.roots[v] |= self._bit(unnamed(op.a))
+            vectors = set(v.vectors)
+            if isinstance(op, Map) and len(vectors) == 1 and all(self.gaussian[u] for u in vectors):
+                (self.argument[v],) = vectors
 
     def _bit(self, source: Value | Family) -> int:
         return self._bits.setdefault(source, 1 << len(self._bits))
 
-    def is_bilinear(self, v: Value) -> bool:
-        """Is v = Σ p w with undrawn scores p?"""
-        op = v.instruction
-        return isinstance(op, Contract) and op.a is not None and unnamed(op.a) in self.undrawn
-
-    def is_linear(self, v: Value) -> bool:
-        """Is v linear in the vectors it reads, with known coefficients?"""
-        return v.instruction.linear and not self.is_bilinear(v)
-
     def independent(self, v: Value, w: Value) -> bool:
         """Have the two no root in common?"""
         return not self.roots[v] & self.roots[w]
-
-    def argument(self, v: Value) -> Value | None:
-        """The u of φ(u), where φ acts on one Gaussian vector, and perhaps on numbers."""
-        vectors = list(dict.fromkeys(v.vectors))
-        return vectors[0] if len(vectors) == 1 and self.gaussian[vectors[0]] else None
-
-    def integrable(self, v: Value) -> bool:
-        """Are products with φ(u) to be integrated, not averaged over nodes?"""
-        op = v.instruction
-        assert isinstance(op, Map)
-        unknown = op.phi.mean is None or len(op.args) > 1
-        return self.argument(v) is not None and not (self.coarse and unknown and v in self.random)
 
     def gaussian_parts(self, v: Value) -> list[Value]:
         """The largest Gaussian vectors from which v is made."""
@@ -114,6 +105,11 @@ class LimitFacts:
             else:
                 stack.extend(u.vectors)
         return sorted(found, key=self.position.__getitem__)
+
+
+def _is_unknown(op: Instruction) -> bool:
+    """Is a function one of which nothing is known, or of numbers as well?"""
+    return isinstance(op, Map) and (op.phi.mean is None or len(op.args) > 1)
 
 
 def facts_of_block(op: Repeat, gaussian: bool) -> LimitFacts:

@@ -73,7 +73,7 @@ class Moments:
         return self._means[v]
 
     def _mean(self, v: Value, op: Any) -> Labelled | None:
-        if self.facts.is_bilinear(v):
+        if v in self.facts.bilinear:
             return None
         if op.linear:
             if all(self.mean(u) is None for u in v.vectors):
@@ -90,7 +90,7 @@ class Moments:
         return None
 
     def _mean_of_map(self, v: Value, op: core.Map) -> Labelled | None:
-        u = self.facts.argument(v)
+        u = self.facts.argument.get(v)
         if u is not None:
             numbers = self._numbers(op, lambda a: a)
             return self._moment("mean", [op], [numbers], [self.mean(u), self.variance(u)])
@@ -122,7 +122,7 @@ class Moments:
 
     def covariance(self, v: Value, w: Value) -> Covariance | None:
         """Cov(Z^v, Z^w)."""
-        if self.facts.independent(v, w):
+        if not self.facts.roots[v] & self.facts.roots[w]:
             return None
         if self.facts.position[v] < self.facts.position[w]:
             block = self.covariance(w, v)
@@ -132,11 +132,11 @@ class Moments:
         return self._blocks[v, w]
 
     def _expanded(self, v: Value, w: Value) -> Covariance | None:
-        if self.facts.is_linear(v):
+        if v.instruction.linear and v not in self.facts.bilinear:
             return expanded(v, lambda u: self.covariance(u, w), self.numbers)
-        if self.facts.is_linear(w):
+        if w.instruction.linear and w not in self.facts.bilinear:
             return _swapped(expanded(w, lambda u: self.covariance(u, v), self.numbers))
-        if self.facts.is_bilinear(v) or self.facts.is_bilinear(w):
+        if v in self.facts.bilinear or w in self.facts.bilinear:
             return self._bilinear(v, w)
         if isinstance(v.instruction, core.Repeat) or isinstance(w.instruction, core.Repeat):
             return self._of_loop(v, w)
@@ -162,7 +162,7 @@ class Moments:
 
     def _bilinear(self, v: Any, w: Any) -> Covariance | None:
         """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l], for scores p = n^{-1/2} qᵀk."""
-        both = self.facts.is_bilinear(v) and self.facts.is_bilinear(w)
+        both = v in self.facts.bilinear and w in self.facts.bilinear
         if not both or unnamed(v.instruction.a) is not unnamed(w.instruction.a):
             return None  # E p = 0
         q, k = unnamed(v.instruction.a).inputs
@@ -237,7 +237,7 @@ class Moments:
 
     def _map_with_map(self, v: Value, w: Value) -> Covariance | None:
         """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
-        if not (self.facts.integrable(v) and self.facts.integrable(w)):
+        if not {v, w} <= self.facts.integrable:
             return self._factored(v, w)
         block = self._product(v, w)
         if block is None:
@@ -254,8 +254,8 @@ class Moments:
         return self._products[v, w]
 
     def _integrated(self, v: Value, w: Value) -> Covariance | None:
-        u, t = self.facts.argument(v), self.facts.argument(w)
-        if u is None or t is None or not (self.facts.integrable(v) and self.facts.integrable(w)):
+        u, t = self.facts.argument.get(v), self.facts.argument.get(w)
+        if u is None or t is None or not {v, w} <= self.facts.integrable:
             return None
         block = self.covariance(u, t)
         if block is None:
@@ -296,7 +296,7 @@ class Moments:
 
     def _map_with_gaussian(self, v: Value, g: Value) -> Covariance | None:
         """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g) for φ = a b with b independent of a and g."""
-        u = self.facts.argument(v)
+        u = self.facts.argument.get(v)
         if u is None:
             return self._factored(v, g)
         block = self.covariance(u, g)

@@ -73,17 +73,16 @@ class Plan:
         self.single = Compiled(self.draw)
 
     def _prepare(self, outputs: Sequence[Output]) -> None:
-        """With few nodes for each draw, where there will be many."""
-        self._prepare_with(outputs, HEADS, coarse=False)
-        program = self.facts.program
-        values = [v for part in (program, *program.every_block) for v in part.values]
-        has_maps = any(isinstance(v.instruction, Map) for v in values)
-        if self.random and (self.heads > HEADS_EACH or has_maps):
-            self._prepare_with(outputs, HEADS_EACH, coarse=True)
+        """With few nodes for each draw, where there will be many: if something is drawn, as it is likely to be."""
+        facts = Analysis(asked.program_of(tuple(outputs)))
+        likely = any(map(facts.stays_random, facts.values))
+        self._prepare_with(outputs, coarse=likely)
+        if self.random != likely:
+            self._prepare_with(outputs, coarse=self.random)
 
-    def _prepare_with(self, outputs: Sequence[Output], most_heads: int, coarse: bool) -> None:
-        self.most_heads = most_heads
-        given, self.heads = written(outputs, most_heads, self.unrolls)
+    def _prepare_with(self, outputs: Sequence[Output], coarse: bool) -> None:
+        self.most_heads = HEADS_EACH if coarse else HEADS
+        given, self.heads = written(outputs, self.most_heads, self.unrolls)
         self.outputs = renumbered(given, _shape)
         self.facts = Analysis(asked.program_of(self.outputs))
         scores = frozenset(v for v, _ in self.outputs) if getattr(self.statistic, "undrawn", False) else frozenset()
@@ -93,7 +92,7 @@ class Plan:
     def _may_draw(self) -> bool:
         """May something be drawn, or averaged over nodes? If not, nothing needs to be written down."""
         static, values = self.static.facts, self.facts.values
-        rough = any(isinstance(v.instruction, Map) and not static.integrable(v) for v in static.gaussian)
+        rough = any(isinstance(v.instruction, Map) and v not in static.integrable for v in static.gaussian)
         of_coordinates = any(not static.gaussian.get(v, True) for v, _ in self.outputs)
         random = any(map(self.facts.stays_random, values))
         return rough or of_coordinates or random or self.has_loops or getattr(self.statistic, "at_nodes", False)
