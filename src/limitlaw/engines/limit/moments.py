@@ -222,7 +222,9 @@ class Moments:
         first, second = v.instruction, w.instruction
         if not isinstance(first, core.Contract) or not isinstance(second, core.Contract):
             return self.second(v, w)
-        if first.a is None or second.a is None or not set(axes) & set(first.a.axes) & set(second.a.axes):
+        if first.a is None or second.a is None or {v, w} & self.facts.bilinear:
+            return self.second(v, w)
+        if not set(axes) & set(first.a.axes) & set(second.a.axes):
             return self.second(v, w)
         block = self.second(first.w, second.w)
         if block is None:
