@@ -55,7 +55,7 @@ class Analysis:
         """The facts of the block of a loop."""
         return cls(Program((block.result,)), block.argument)
 
-    @property
+    @functools.cached_property
     def values(self) -> list[Value]:
         """In order, each after what it reads."""
         return self.program.values

@@ -37,7 +37,7 @@ class Family:
     cols: Dim
     source: object = None
 
-    @property
+    @functools.cached_property
     def axes(self) -> Axes:
         """Along which there are different matrices."""
         return present(self.layout)

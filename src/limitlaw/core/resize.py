@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from limitlaw.core.axes import Axis, NodeAxis, is_infinite
-from limitlaw.core.instructions import Block, Family, Number, Value
+from limitlaw.core.instructions import Block, Family, Instruction, Number, Value
 from limitlaw.core.program import Output, Program, ancestors
 
 HELD = 2**25  # numbers in the largest array with an axis of nodes
@@ -65,13 +65,21 @@ class _Writer:
     def _write(self, values: Sequence[Value]) -> None:
         for v in ancestors(values):
             if v not in self._values:
-                instruction, axes = v.instruction.replaced(self._new), self._new(v.axes)
-                same = axes == v.axes and _equal(instruction, v.instruction)
-                self._values[v] = v if same else dataclasses.replace(v, instruction=instruction, axes=axes)
+                op = self._instruction(v.instruction)
+                axes = self._new(v.axes)
+                same = op is v.instruction and axes is v.axes
+                self._values[v] = v if same else dataclasses.replace(v, instruction=op, axes=axes)
+
+    def _instruction(self, op: Instruction) -> Instruction:
+        """An instruction that holds the new of everything; itself if that is the same."""
+        held = {field.name: getattr(op, field.name) for field in dataclasses.fields(op)}
+        changes = {name: new for name, old in held.items() if (new := self._new(old)) is not old}
+        return dataclasses.replace(op, **changes) if changes else op
 
     def _new(self, item: Any) -> Any:
         if isinstance(item, tuple):
-            return tuple(map(self._new, item))
+            new = tuple(map(self._new, item))
+            return item if all(a is b for a, b in zip(new, item, strict=True)) else new
         if isinstance(item, Value):
             return self._values[item]
         if isinstance(item, Axis):
@@ -89,11 +97,6 @@ class _Writer:
     def _family(self, old: Family) -> Family:
         if old not in self._families:
             layout, std = self._new(old.layout), self._new(old.std)
-            same = layout == old.layout and std is old.std
+            same = layout is old.layout and std is old.std
             self._families[old] = old if same else dataclasses.replace(old, layout=layout, std=std)
         return self._families[old]
-
-
-def _equal(first: Any, second: Any) -> bool:
-    """Do two instructions hold the same things?"""
-    return all(a is b for a, b in zip(first.contents(), second.contents(), strict=True))
