@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from limitlaw.engines.frames.fresh import apply_roots
 from limitlaw.numerics.normals import normal
 
 
+@runtime_checkable
 class Statistic(Protocol):
     """What is read off a draw of which `coordinates` coordinates are observed; equal ones read the same."""
 
