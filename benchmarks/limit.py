@@ -75,10 +75,10 @@ def kernels() -> None:
 def conditions() -> None:
     """Draws of the scores of one attention layer, s = 4 and H = 2, as means and covariances of all tokens."""
     import limitlaw as ll
-    from limitlaw.engines.evaluate import prepared
-    from limitlaw.engines.limit import _law_figure
+    from limitlaw.engines.limit import statistics
+    from limitlaw.engines.limit.conditions import Limit
 
-    program = prepared((ll.attention(ll.initial((4,)), 2),), _law_figure)
+    program = Limit((ll.attention(ll.initial((4,)), 2).core,), statistics.conditions)
     seconds = median(lambda: program.conditions(100_000, None), 5)
     print(f"\n100,000 conditions of an attention layer, s = 4, H = 2: {seconds:.2f} s")
 

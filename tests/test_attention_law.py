@@ -11,10 +11,10 @@ from scipy import stats
 
 import limitlaw as ll
 from limitlaw.divergence import kl
-from limitlaw.engines.evaluate import prepared
-from limitlaw.engines.limit import _law_figure
-from limitlaw.engines.mixing import mixing_law
-from limitlaw.language.head_axis import head_axis, with_few_heads
+from limitlaw.engines.heads import axis
+from limitlaw.engines.heads.mixing import mixing_law
+from limitlaw.engines.limit import statistics
+from limitlaw.engines.limit.conditions import Limit
 
 I4 = np.eye(4)
 VARIANCE = 0.391971443576
@@ -194,6 +194,11 @@ def test_errors() -> None:
 # --- where heads are found --------------------------------------------------------------------------------------------
 
 
+def head_axis(y: ll.Wide) -> axis.HeadAxis | None:
+    """The axis of heads of the outputs of a program."""
+    return axis.head_axis(y.core)
+
+
 def by_hand(x: ll.Wide, heads: int, **more: object) -> ll.Wide:
     """Attention without `attention()`, heads on the last axis but one."""
     q, k, v = (ll.Matrix(shape=(heads, 1), **more) @ x for _ in "qkv")
@@ -207,7 +212,7 @@ def test_heads_are_found_in_programs_written_by_hand() -> None:
     reference = ll.attention_law(np.eye(3), 5).marginal(0)
     np.testing.assert_allclose(ll.limit(by_hand(x, 5)).pdf([0.0, 1.0]), reference.pdf([0.0, 1.0]), rtol=1e-10)
     normed = by_hand(ll.rmsnorm(ll.relu(ll.Matrix() @ x), 0.0), 5)
-    assert mixing_law(normed, None, None).heads == 5
+    assert mixing_law(normed.core, None, None).heads == 5
     scales = ll.normalised_sum(np.array([[1.0], [2.0]]) * (ll.Matrix(shape=(2, 1)) @ x), 0)
     assert head_axis(scales) is None
     assert head_axis(ll.normalised_sum(ll.Matrix(np.array([[1.0], [2.0]]), (2, 1)) @ x, 0)) is None
@@ -234,12 +239,12 @@ def test_heads_with_common_vectors_are_not_independent() -> None:
 def test_heads_behind_attention_are_not_independent() -> None:
     """Given a random incoming kernel: a mixture over it, not φ_1^H."""
     y = ll.attention(ll.attention(ll.initial((3,)), 1), 4)[0]
-    assert mixing_law(y, None, None) is None
+    assert mixing_law(y.core, None, None) is None
     shared = ll.initial((3,))
     q = ll.Matrix(shape=(4, 1), rows=2) @ shared
     k, v = (ll.Matrix(rows=2) @ shared for _ in "kv")
     out = ll.softmax(ll.dot(q, k)) @ (ll.Matrix(shape=(4, 1), cols=2) @ v)
-    assert mixing_law(ll.normalised_sum(out, 0)[0], None, None) is None
+    assert mixing_law(ll.normalised_sum(out, 0)[0].core, None, None) is None
 
 
 def test_many_heads_given_random_kernels() -> None:
@@ -252,7 +257,7 @@ def test_many_heads_given_random_kernels() -> None:
         law = ll.limit(y, samples=512)
         assert isinstance(law, ll.HeadSum)
         assert law._inversion.nodes.variances.shape[0] == 512
-        C = np.asarray(prepared((y,), _law_figure).conditions(4096, None).arrays[1]).reshape(-1)
+        C = np.asarray(Limit((y.core,), statistics.conditions).conditions(4096, None).arrays[1]).reshape(-1)
         direct = ll.GaussianMixture(np.zeros(4096), C)
         for figure in ("variance", "kurtosis"):
             a, b = (float(getattr(z, figure)()) for z in (law, direct))
@@ -264,5 +269,3 @@ def test_check_of_very_many_heads() -> None:
     """10⁶ heads are checked as two."""
     y = ll.attention(ll.initial((3,)), 10**6)
     assert ll.check(y).covered
-    (few,) = with_few_heads((y,), 64)
-    assert few.op.x.shape == (2, 3)

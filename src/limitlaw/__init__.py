@@ -2,10 +2,11 @@
 
 from limitlaw.core.check import check
 from limitlaw.core.space import n
+from limitlaw.engines.averages import average_law
 from limitlaw.engines.compiling import clear_cache
 from limitlaw.engines.dense.simulate import simulate
 from limitlaw.engines.frames.finite import finite, finite_samples
-from limitlaw.engines.limit import average_law, kernel, limit
+from limitlaw.engines.infinite_width import kernel, limit
 from limitlaw.language.functions import (
     apply,
     average,

@@ -7,7 +7,7 @@ import numpy as np
 
 from limitlaw.arguments import covariance, positive_int, real_array
 from limitlaw.engines.frames.finite import law_at_width
-from limitlaw.engines.limit import limit
+from limitlaw.engines.infinite_width import limit
 from limitlaw.language.functions import initial
 from limitlaw.language.values import Wide
 from limitlaw.laws import Law, Tokens

@@ -12,11 +12,12 @@ import numpy as np
 from numpy_jax import by_numpy, keys
 
 import limitlaw as ll
-from limitlaw.engines import asked, limit
+from limitlaw.engines import asked
 from limitlaw.engines.dense.simulate import evaluate
-from limitlaw.engines.evaluate import Limit
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
-from limitlaw.engines.frames.statistics import Samples
+from limitlaw.engines.frames.statistics import Conditions, Samples
+from limitlaw.engines.limit import statistics
+from limitlaw.engines.limit.conditions import Limit
 from limitlaw.language import ops
 from limitlaw.language.graph import ancestors, matrices_of
 from limitlaw.numerics.quasi import Points
@@ -98,8 +99,9 @@ def exact_conditions(
     y: ll.Wide, width: int, draws: int, seed: int, coordinates: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means (draws, coordinates, m) and the covariance (draws, m, m) of each coordinate of y by the exact engine."""
-    plan = Plan(demanded((y,)))
-    batched = by_numpy(lambda key: finite._conditions(width, coordinates, plan, key))
+    outputs = demanded_outputs((y.core,))
+    arguments = asked.program_of(outputs).arrays
+    batched = by_numpy(lambda key: one_draw(outputs, arguments, width, Conditions(coordinates), key))
     parts = []
     for i, size in enumerate(_chunks(draws, 200 + 20 * width)):
         mean, covariance = batched(keys(seed + 1_000_003 * i, size))
@@ -111,12 +113,12 @@ def exact_conditions(
 
 def limit_conditions(y: ll.Wide, draws: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Means (draws, 1, m) and covariances at infinite width; one, or a few of different nodes, if nothing is random."""
-    program = Limit((y,), limit._law_figure)
+    program = Limit((y.core,), statistics.conditions)
     if not program.random:
         mean, covariance = program.conditions(1, seed).arrays
         return np.asarray(mean)[:, None], np.asarray(covariance)
-    extra = program._table(2**9, seed), program._heads(seed)
-    batched = by_numpy(lambda row, key: program._draw(row, key, *extra))
+    extra = program.table(2**9, seed), program.heads(seed)
+    batched = by_numpy(lambda row, key: program.plan.draw(program.arrays, row, key, *extra))
     points = Points(program.recipe, seed)
     chunks = enumerate(_chunks(draws, 2000))
     parts = [batched(points.take(size), keys(seed + 1_000_003 * i, size)) for i, size in chunks]

@@ -9,8 +9,11 @@ import pytest
 from eager import defined
 
 import limitlaw as ll
-from limitlaw.engines import infinite, limit
-from limitlaw.engines.wide_scores import rotation_factor
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.demand import demanded
+from limitlaw.core.program import Program
+from limitlaw.engines.limit.draw import Static
+from limitlaw.engines.limit.scores import rotation_factor
 
 X4 = ll.initial((4,))
 K3 = np.array([[1.0, 0.5, -0.2], [0.5, 2.0, 0.3], [-0.2, 0.3, 0.7]])
@@ -179,7 +182,7 @@ def test_heads_are_drawn_apart() -> None:
     numbers = ll.limit(p, samples=2**12)
     C = np.asarray(numbers.covariance())
     assert np.abs(C[:4, 4:]).max() < 5 * C.max() / math.sqrt(2**12)
-    static = infinite.Static.of(limit.Plan(limit.demanded((p,))), 0, False)
+    static = Static.of(Analysis(Program(demanded((p.core.value,)))))
     assert len(static.correlated) == 1
 
 

@@ -10,8 +10,8 @@ from scipy import integrate, stats
 
 import limitlaw as ll
 from limitlaw import phi as nl
-from limitlaw.engines.evaluate import prepared
-from limitlaw.engines.infinite import InfiniteDraw
+from limitlaw.engines.limit.conditions import Limit
+from limitlaw.engines.limit.statistics import second_moment
 
 K = np.array([[1.0, 0.6], [0.6, 1.5]])
 
@@ -24,9 +24,8 @@ def ramp(x):
     return jnp.maximum(x - 0.3, 0)
 
 
-def kernel_figure(draw: InfiniteDraw):
-    (y,) = draw.plan.outputs
-    return draw.moments.second(y, y).flat()
+def prepared(y):
+    return Limit((y.core,), second_moment)
 
 
 def expected(f, g, i, j):
@@ -103,7 +102,7 @@ def test_inflated():
     x = ll.initial((2,), cov=K)
     truth = np.asarray(ll.kernel(ll.relu(ll.Matrix() @ ll.map(ramp, x))))
     zero = ll.average(x)[0]  # a number that is 0
-    program = prepared((ll.relu(ll.Matrix() @ ll.map(lambda z, a: ramp(z + a), x, zero)),), kernel_figure)
+    program = prepared(ll.relu(ll.Matrix() @ ll.map(lambda z, a: ramp(z + a), x, zero)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         value, inflated = (np.asarray(p.conditions(1, None).arrays[0]) for p in (program, program.inflated()))
@@ -116,8 +115,8 @@ def test_inflated():
 def test_inflated_closed_forms():
     """Nothing moves; with a quadrature that is known to be good, almost nothing."""
     x = ll.initial((2,), cov=K)
-    program = prepared((ll.Matrix() @ ll.relu(ll.Matrix() @ ll.relu(x)),), kernel_figure)
+    program = prepared(ll.Matrix() @ ll.relu(ll.Matrix() @ ll.relu(x)))
     np.testing.assert_array_equal(program.inflated().conditions(1, None).arrays, program.conditions(1, None).arrays)
-    program = prepared((ll.Matrix() @ ll.tanh(x),), kernel_figure)
+    program = prepared(ll.Matrix() @ ll.tanh(x))
     value, inflated = (np.asarray(p.conditions(1, None).arrays) for p in (program, program.inflated()))
     assert 0 < np.abs(inflated - value).max() < 1e-12

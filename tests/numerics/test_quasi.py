@@ -61,8 +61,8 @@ def test_requests() -> None:
 def test_axis_of_nodes() -> None:
     """Along an axis of nodes a request is filled by the table, one column for each other entry."""
     table = jnp.arange(8.0 * 6).reshape(8, 6)
-    source = Quasi(jax.random.key(0), jnp.zeros(4), table, nodes=8)
-    z = normal(source, (3, 8, 2))
+    source = Quasi(jax.random.key(0), jnp.zeros(4), table)
+    z = normal(source.along(1), (3, 8, 2))
     np.testing.assert_array_equal(z, np.moveaxis(np.asarray(table).reshape(8, 3, 2), 0, 1))
     assert source.recipe == []
 

@@ -234,7 +234,8 @@ import jax
 import numpy as np
 
 jax.config.update("jax_enable_x64", True)
-from limitlaw.engines import coupled, head_laws
+from limitlaw.engines import coupled
+from limitlaw.engines.heads import laws as head_laws
 from limitlaw.paper import catalogue
 from limitlaw.paper.computed import networks
 from limitlaw.paper.computed.settings import Settings

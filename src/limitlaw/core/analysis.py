@@ -117,7 +117,16 @@ class Analysis:
         op = v.instruction
         if isinstance(op, Dot) and not is_average(v):
             return op.scaling == "sqrt" or not op.dim.wide
+        if v in self._random_loops:
+            return True
         return v.dim is not None and not v.dim.wide and v in self.drawn
+
+    @functools.cached_property
+    def _random_loops(self) -> frozenset[Value]:
+        """Loops in which something is drawn in the limit."""
+        loops = [(v, v.instruction.block) for v in self.values if isinstance(v.instruction, Repeat)]
+        inside = {v: Analysis.of_block(block) for v, block in loops}
+        return frozenset(v for v, facts in inside.items() if any(map(facts.stays_random, facts.values)))
 
     @functools.cached_property
     def depth(self) -> dict[Value, int]:

@@ -18,6 +18,12 @@ class Axis:
         return f"Axis({self.size})"
 
 
+class NodeAxis(Axis):
+    """An axis of nodes that stand for infinitely many heads: a quadrature over what is drawn for one."""
+
+    __slots__ = ()
+
+
 Axes = tuple[Axis, ...]
 Layout = tuple[Axis | None, ...]  # how a user orders the axes of a batch; None has size 1, and no axis here
 

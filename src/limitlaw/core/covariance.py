@@ -7,6 +7,7 @@ nothing is stored for those that never meet. Along axes that have no label all e
 
 import dataclasses
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,21 +20,29 @@ from limitlaw.core.labelled import Labelled, contract, elementwise, multiply
 
 
 class Pair(Axis):
-    """An axis of the first batch, of the second, or of both. Equal pairs are equal."""
+    """An axis of the first batch, of the second, or of both. There is one object for the same two axes."""
 
-    __slots__ = ("left", "right")
+    __slots__ = ("__weakref__", "left", "right")
+    left: Axis | None
+    right: Axis | None
+
+    def __new__(cls, left: Axis | None, right: Axis | None) -> "Pair":
+        """The pair of these axes, made if it is new."""
+        name = (id(left), id(right))
+        pair = _PAIRS.get(name)
+        if pair is None:
+            axis = left or right
+            assert axis is not None
+            pair = super().__new__(cls)
+            pair.size, pair.left, pair.right = axis.size, left, right
+            _PAIRS[name] = pair
+        return pair
 
     def __init__(self, left: Axis | None, right: Axis | None):
-        axis = left or right
-        assert axis is not None
-        super().__init__(axis.size)
-        self.left, self.right = left, right
+        """Everything is known already."""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pair) and self.left is other.left and self.right is other.right
 
-    def __hash__(self) -> int:
-        return hash((self.left, self.right))
+_PAIRS: weakref.WeakValueDictionary[tuple[int, int], Pair] = weakref.WeakValueDictionary()
 
 
 @dataclasses.dataclass(frozen=True)

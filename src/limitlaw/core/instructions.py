@@ -6,6 +6,7 @@ in numbers only have the same structure.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -51,17 +52,17 @@ class Value:
     dim: Dim | None
     source: object = None
 
-    @property
+    @functools.cached_property
     def is_vector(self) -> bool:
         """Vectors, or numbers?"""
         return self.dim is not None
 
-    @property
+    @functools.cached_property
     def inputs(self) -> tuple["Value", ...]:
         """The values that its instruction reads, in order."""
         return self.instruction.inputs
 
-    @property
+    @functools.cached_property
     def vectors(self) -> tuple["Value", ...]:
         """Those of them that are vectors."""
         return tuple(v for v in self.inputs if v.is_vector)
@@ -77,7 +78,7 @@ class Instruction:
 
     linear: ClassVar[bool] = False
 
-    @property
+    @functools.cached_property
     def inputs(self) -> tuple[Value, ...]:
         """The values it reads, in order."""
         return tuple(item for item in self.contents() if isinstance(item, Value))
@@ -109,7 +110,7 @@ def _opened(content: object) -> Iterator[object]:
 def _renewed(content: object, new: Callable[[object], object]) -> object:
     if isinstance(content, tuple):
         return tuple(_renewed(item, new) for item in content)
-    return new(content) if isinstance(content, Value | Number | Family | Axis) else content
+    return new(content) if isinstance(content, Value | Number | Family | Axis | Block) else content
 
 
 # --- Leaves ---------------------------------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ class Apply(Instruction):
     structure: str | None = None
     pseudo_lipschitz: bool | None = None
 
-    @property
+    @functools.cached_property
     def mixed(self) -> frozenset[Axis]:
         """The axes along which f may mix entries."""
         if self.core == 0:

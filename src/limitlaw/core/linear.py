@@ -1,13 +1,14 @@
 """What linear instructions do to labelled arrays, and to covariances: one case each, for all engines."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from limitlaw.core.covariance import Covariance, stacked, total
 from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take, Value
 from limitlaw.core.labelled import Labelled, add, contract, stack
 
 
-def applied(v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]) -> Labelled:
+def applied(v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]) -> Labelled:
     """A linear instruction applied to arrays of what it reads."""
     op = v.instruction
     match op:
@@ -24,9 +25,7 @@ def applied(v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Val
     raise TypeError(f"{type(op).__name__} is no linear instruction")
 
 
-def expanded(
-    v: Value, of: Callable[[Value], Covariance | None], numbers: Mapping[Value, Labelled]
-) -> Covariance | None:
+def expanded(v: Value, of: Callable[[Value], Covariance | None], numbers: Mapping[Value, Any]) -> Covariance | None:
     """Cov(v, w) from the covariances of what v reads; None stands for zero."""
     op = v.instruction
     if isinstance(op, Add):

@@ -17,19 +17,19 @@ Kept = TypeVar("Kept")
 
 
 class Compiled:
-    """`jax.jit(function)`."""
+    """`jax.jit(function)`, which is `function`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = jax.jit(function)
+        self.function = jax.jit(function)
         self._known: set[Any] = set()
 
     def __call__(self, *arguments: Any) -> Any:
         shapes = tuple(np.shape(a) for a in jax.tree.leaves(arguments))
         if shapes not in self._known and not inside_jit():
             # What `lower` traced and `compile` made is found again by the call below.
-            _waited_for(self._function.lower(*arguments).compile)
+            _waited_for(self.function.lower(*arguments).compile)
             self._known.add(shapes)
-        return self._function(*arguments)
+        return self.function(*arguments)
 
 
 def _waited_for(function: Callable[[], Any]) -> Any:

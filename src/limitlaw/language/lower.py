@@ -233,9 +233,9 @@ def _sum(v: Value, op: ops.Sum) -> Output:
     x = lowered(op.x)
     over = present(tuple(x.layout[a] for a in op.axes))
     layout = tuple(axis for a, axis in enumerate(x.layout) if a not in op.axes)
-    if not over:
+    if not over and not op.normalised:
         return Output(x.value, layout)
-    instruction = core.Contract(None, x.value, over, op.normalised)
+    instruction = core.Contract(None, x.value, over, op.normalised)  # of one head, too: it says that there are heads
     return Output(_value(v, instruction, present(layout)), layout)
 
 

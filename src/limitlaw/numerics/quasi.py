@@ -4,6 +4,7 @@ A program does not know in advance how many normals and χ variables it draws. I
 down what is asked for; points of that dimension are then made on the host, and handed out in the same order.
 """
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -22,30 +23,35 @@ SEED = 20251115  # of the scrambling, where no key is given
 class Quasi:
     """A source of draws in place of a JAX key: hands out the numbers of one point, in order.
 
-    `row` holds the numbers of one draw. Along an axis of size `nodes` a request is answered by points that fill it
+    `row` holds the numbers of one draw. Along an axis of nodes (`along`) a request is answered by points that fill it
     evenly, from the columns of `table` (nodes, …): so an infinite axis of heads becomes a quadrature. What goes beyond
     the given numbers is drawn from `key`. Without `row` and `table` the requests are only written down, in `recipe`
     and `table_recipe`: the degrees of freedom of each number, ∞ for a normal. At most `most` are handed out.
     """
 
-    def __init__(
-        self,
-        key: Key[Array, ""],
-        row: Any = None,
-        table: Any = None,
-        nodes: int = 0,
-        most: int | float = MOST_DIMENSIONS,
-    ):
-        self.key, self.row, self.table, self.nodes, self.most = key, row, table, nodes, most
+    def __init__(self, key: Key[Array, ""], row: Any = None, table: Any = None, most: int | float = MOST_DIMENSIONS):
+        self.row, self.table, self.most = row, table, most
         self.recipe: list[float] = []
         self.table_recipe: list[float] = []
-        self.overflows = False
+        self._keys: list[Key[Array, ""]] = [key]  # the last one is for what comes next
+        self._nodes: int | None = None
+
+    def along(self, nodes: int | None) -> "Quasi":
+        """The same source, for requests whose axis of that number is one of nodes."""
+        view = copy.copy(self)
+        view._nodes = nodes
+        return view
+
+    @property
+    def overflows(self) -> bool:
+        """Was anything asked for beyond the given numbers?"""
+        return len(self._keys) > 1
 
     def take(self, shape: tuple[int, ...], df: Any, dtype: DTypeLike) -> Float[Array, "..."] | None:
         """Standard normals (df = ∞) or χ_df variables of `shape`; None where the given numbers are used up."""
         df = np.broadcast_to(np.asarray(df, float), shape)
-        if self.nodes and self.nodes in shape:
-            return self._take_nodes(shape, df).astype(dtype)
+        if self._nodes is not None:
+            return self._take_nodes(self._nodes, shape, df).astype(dtype)
         start, count = len(self.recipe), math.prod(shape)
         if start + count > self.most:
             return None
@@ -54,19 +60,27 @@ class Quasi:
             return jnp.ones(shape, dtype)
         return self.row[start : start + count].reshape(shape).astype(dtype)
 
-    def _take_nodes(self, shape: tuple[int, ...], df: Float[np.ndarray, "..."]) -> Float[Array, "..."]:
-        axis = shape.index(self.nodes)
+    def _take_nodes(self, axis: int, shape: tuple[int, ...], df: Float[np.ndarray, "..."]) -> Float[Array, "..."]:
         rest = (*shape[:axis], *shape[axis + 1 :])
         start, count = len(self.table_recipe), math.prod(rest)
         self.table_recipe += np.take(df, 0, axis=axis).reshape(-1).tolist()
         if self.table is None:
             return jnp.ones(shape)
-        return jnp.moveaxis(self.table[:, start : start + count].reshape(self.nodes, *rest), 0, axis)
+        return jnp.moveaxis(self.table[:, start : start + count].reshape(shape[axis], *rest), 0, axis)
+
+    def columns(self, one: "Quasi", times: int) -> Float[Array, "times nodes columns"] | None:
+        """For each turn of a loop, the columns of `table` that one turn asks for; None where there are none."""
+        start, count = len(self.table_recipe), len(one.table_recipe)
+        self.table_recipe += one.table_recipe * times
+        if not count or self.table is None:
+            return None
+        columns = self.table[:, start : start + times * count]
+        return jnp.moveaxis(columns.reshape(-1, times, count), 1, 0)
 
     def fresh_key(self) -> Key[Array, ""]:
         """A key for what lies beyond the given numbers."""
-        self.overflows = True
-        self.key, key = jax.random.split(self.key)
+        following, key = jax.random.split(self._keys[-1])
+        self._keys.append(following)
         return key
 
 

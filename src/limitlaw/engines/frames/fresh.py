@@ -18,9 +18,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from limitlaw.core.axes import Axes, Axis, Layout, sizes, union
+from limitlaw.core.axes import Axes, Axis, Layout, NodeAxis, sizes, union
 from limitlaw.core.labelled import Labelled, contract, multiply, stack
 from limitlaw.numerics.factors import gram, pivoted_factor
+from limitlaw.numerics.quasi import Quasi, Source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,10 @@ class Fresh:
     def own_sizes(self) -> tuple[int, ...]:
         """Their sizes: for so many entries roots are drawn apart."""
         return sizes(self.own_axes)
+
+    def source(self, key: Source) -> Source:
+        """Where its roots are drawn from: it is told which of the axes in front are nodes."""
+        return at_nodes(key, self.own_axes)
 
     # --- changing the coefficients ----------------------------------------------------------------------------------
 
@@ -108,6 +113,12 @@ class Fresh:
         """The covariance of one coordinate of all vectors of the batch, flattened."""
         fresh = self.shared(self.axes)
         return gram(fresh.c.whole(layout).reshape(-1, fresh.roots))
+
+
+def at_nodes(source: Source, axes: Axes) -> Source:
+    """The source for requests with these axes in front."""
+    places = [i for i, axis in enumerate(axes) if isinstance(axis, NodeAxis)]
+    return source.along(places[0]) if places and isinstance(source, Quasi) else source
 
 
 def added(terms: list[Fresh], axes: Axes) -> Fresh:

@@ -72,7 +72,7 @@ def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     else:
         waiting = waiting.shared([axis for axis in waiting.axes if axis not in own]).compressed()
         D = draw.dimension(op.family.cols)
-        T = bartlett_units(draw.key(value), waiting.roots, D, waiting.own_sizes, draw.dtype)
+        T = bartlett_units(waiting.source(draw.key(value)), waiting.roots, D, waiting.own_sizes, draw.dtype)
         c = apply_roots(waiting.c, Labelled(T, waiting.own_axes))
     return Form(None, scaled(Fresh(c, value.axes, own).compressed(), std, value.axes))
 

@@ -39,7 +39,7 @@ def _vectors(fresh: Fresh, lead: frozenset[Axis]) -> int:
 def _placed_first(key: Source, first: Fresh, second: Fresh, D: Dimension, lead: frozenset[Axis]) -> Labelled:
     placing, meeting = split(key)
     first = first.shared([axis for axis in first.axes if axis not in lead]).compressed()
-    T = bartlett_units(placing, first.roots, D, first.own_sizes, first.c.array.dtype)
+    T = bartlett_units(first.source(placing), first.roots, D, first.own_sizes, first.c.array.dtype)
     units = apply_roots(first.c, Labelled(T, first.own_axes))
     return _scores(meeting, units, second).with_axes(union(first.axes, second.axes))
 
@@ -53,7 +53,7 @@ def scores_with_drawn(key: Source, units: Labelled, k: Fresh) -> Labelled:
 def _scores(key: Source, units: Labelled, second: Fresh) -> Labelled:
     """⟨units, c N⟩, N the components of the second's roots along the axes of the first."""
     second = second.compressed()
-    N = normal(key, (*second.own_sizes, second.roots, units.array.shape[-1]), units.array.dtype)
+    N = normal(second.source(key), (*second.own_sizes, second.roots, units.array.shape[-1]), units.array.dtype)
     return inner(units, apply_roots(second.c, Labelled(N, second.own_axes)))
 
 

@@ -88,7 +88,7 @@ class Points:
     def draw(self, key: Source, fresh: Fresh) -> Labelled:
         """D independent coordinates c Z."""
         dense = fresh.compressed()
-        Z = normal(key, (*dense.own_sizes, dense.roots, self.count), self.dtype)
+        Z = normal(dense.source(key), (*dense.own_sizes, dense.roots, self.count), self.dtype)
         return apply_roots(dense.c, Labelled(Z, dense.own_axes))
 
     def ones(self) -> Float[Array, " D"]:

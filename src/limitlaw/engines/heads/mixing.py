@@ -17,14 +17,15 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import frozen, is_traced
-from limitlaw.engines import common
-from limitlaw.engines.demand import demanded
-from limitlaw.engines.evaluate import Conditions, Limit, prepared, seed_of
-from limitlaw.engines.infinite import InfiniteDraw
-from limitlaw.engines.softmax_scores import SoftmaxScores, softmax_scores
-from limitlaw.language import ops
-from limitlaw.language.head_axis import head_axis
-from limitlaw.language.ops import Value
+from limitlaw.core.demand import demanded
+from limitlaw.core.instructions import MatMul
+from limitlaw.core.last import gaussian_terms, has_pole
+from limitlaw.core.program import Output
+from limitlaw.core.space import Dim
+from limitlaw.engines.heads.axis import head_axis
+from limitlaw.engines.heads.softmax import SoftmaxScores, softmax_scores
+from limitlaw.engines.limit.conditions import Conditions, Limit, seed_of
+from limitlaw.engines.limit.statistics import variance
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.compression import compressed
 from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
@@ -62,18 +63,17 @@ class Mixing(NamedTuple):
     effort: str = ""
 
 
-def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
+def mixing_law(y: Output, samples: int | None, key: Any) -> Mixing | None:
     """Of one output number; None where it is no sum of heads that are i.i.d. given a deterministic kernel."""
-    (demand,) = demanded((y,))
-    axis = head_axis(demand)
+    axis = head_axis(y)
     term, heads = (y, 1) if axis is None else (axis.resized(1), axis.heads)
     if axis is not None and axis.kernel_is_random:
         return None
-    if not all(isinstance(t.op, ops.MatMul) for t in common.gaussian_terms(term)):
+    if not all(isinstance(t.instruction, MatMul) for t in gaussian_terms(term.value)):
         return None
-    narrow = common.has_pole(demanded((term,))[0], lambda dim: math.inf if dim.wide else dim.at(1))
-    program = prepared((term,), _variance_figure)
-    if not program.random or program.uses_nodes or program.head_recipe or program.overflows:
+    narrow = has_pole(demanded((term.value,))[0], dimension)
+    program = Limit((term,), variance)
+    if not program.is_function_of_recipe:
         return None
     rule = _quadrature(program, samples)
     if rule is not None:
@@ -85,9 +85,9 @@ def mixing_law(y: Value, samples: int | None, key: Any) -> Mixing | None:
     return Mixing(nodes.arrays, None, heads, "sampled", narrow=narrow, effort=nodes.effort)
 
 
-def _variance_figure(draw: InfiniteDraw) -> Any:
-    (y,) = draw.plan.outputs
-    return draw.moments.variance(y).reshape(())
+def dimension(dim: Dim) -> int | float:
+    """Of a space as n → ∞."""
+    return math.inf if dim.wide else dim.at(1)
 
 
 def _sobol(program: Limit, samples: int | None, key: Any) -> Conditions:

@@ -7,11 +7,12 @@ from jaxtyping import Array, Float
 
 from limitlaw.core.axes import sizes
 from limitlaw.core.covariance import Covariance, Pair
-from limitlaw.core.instructions import Map, Value
+from limitlaw.core.instructions import Argument, Map, Repeat, Value
 from limitlaw.core.labelled import Labelled, elementwise
 from limitlaw.core.linear import applied
 from limitlaw.core.space import Dim
-from limitlaw.engines.limit_.joint import Joint
+from limitlaw.engines.limit.joint import Joint
+from limitlaw.engines.limit.loop import CannotCarry
 
 
 class Nodes:
@@ -51,6 +52,8 @@ class Nodes:
         op = v.instruction
         if isinstance(op, Map):
             return elementwise(op.phi, *(self.at(u) if u.is_vector else numbers[u] for u in op.args))
+        if isinstance(op, Argument | Repeat):
+            raise CannotCarry("a nonlinearity acts on what passes through a loop, which is not Gaussian")
         return applied(v, self.at, numbers)
 
     def _gaussian(self, v: Value) -> Labelled:

@@ -6,15 +6,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.engines import common
-from limitlaw.engines.demand import demanded
-from limitlaw.engines.evaluate import prepared, seed_of
-from limitlaw.engines.infinite import InfiniteDraw
-from limitlaw.engines.mixing import Mixing, mixing_law
-from limitlaw.language import ops
-from limitlaw.language.graph import ancestors
-from limitlaw.language.head_axis import HeadAxis, head_axis
-from limitlaw.language.shapes import finite_shape
+from limitlaw.core.axes import finite_shape
+from limitlaw.core.program import Output
+from limitlaw.engines.heads.axis import HeadAxis, head_axis
+from limitlaw.engines.heads.mixing import Mixing, mixing_law
+from limitlaw.engines.limit import statistics
+from limitlaw.engines.limit.conditions import Limit, seed_of
+from limitlaw.engines.memory import check_memory
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.quasi import Points
@@ -24,7 +22,7 @@ POOL, DRAWS = 2**11, 2**13
 FEW, GROUPS = 16, 2**10  # heads that are drawn one by one where the kernel is random, and draws of that kernel else
 
 
-def law_of_one_number(y: Any, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
+def law_of_one_number(y: Output, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
     """The law of an output y without batch axes, where its heads are i.i.d. given a deterministic kernel."""
     mixing = mixing_law(y, samples, key)
     if mixing is None:
@@ -47,28 +45,22 @@ def _given_mixing(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
     return law if rough is None else law.compared_with(lambda: head_sum(*rough()))
 
 
-def _given_random_kernels(y: Any, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
+def _given_random_kernels(y: Output, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
     """Many heads that are i.i.d. given a kernel that is random itself: φ_H(t) = E_K[φ_1(t/√H | K)^H].
 
     A group is a draw of the kernel; its nodes are the variances of one head at quasi-random scores, the same program
     with infinitely many heads. Few heads are drawn one by one, in a plain mixture.
     """
-    axis = axis_of_heads(y)
+    axis = head_axis(y)
     if axis is None or not FEW < axis.heads < math.inf or not axis.kernel_is_random:
         return None
-    program = prepared((axis.resized(math.inf),), _variances_figure)
-    if not program.random or not program.head_recipe or program.uses_nodes:
+    program = Limit((axis.resized(math.inf),), statistics.variances)
+    if not program.random or not program.plan.requests.head_recipe or program.plan.uses_nodes:
         return None
     groups = program.conditions(GROUPS if samples is None else samples, key, at_most=samples is None)
     law = HeadSum(groups.arrays, int(axis.heads), kind="sampled", beyond=beyond)
     law.effort = groups.effort
     return law
-
-
-def _variances_figure(draw: InfiniteDraw) -> Any:
-    """Of one head, at each node of its scores."""
-    (y,) = draw.plan.outputs
-    return draw.moments.variance(y).reshape(-1)
 
 
 def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
@@ -84,32 +76,16 @@ def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
     return GaussianMixture(jnp.zeros(BLOCKS), means, kind=mixing.kind, beyond=beyond)
 
 
-def axis_of_heads(y: Any) -> HeadAxis | None:
-    """The axis of heads of outputs y; a single head is one, too."""
-    (demand,) = demanded((y,))
-    return head_axis(demand)
-
-
-def diverges(axis: HeadAxis, outputs: int) -> bool:
-    """Is the joint density infinite where all outputs are equal: one head, as many outputs as tokens that all may see?
-
-    There the rows of A differ by a square matrix B, |B Bᵀ|^{−1/2} = 1/|det B|, whose mean is infinite; fewer rows are
-    enough apart from each other.
-    """
-    softmax = [v.op for v in ancestors([axis.term]) if isinstance(v.op, ops.Apply) and v.op.structure == "softmax"]
-    return axis.heads == 1 and any(len(op.args) == 1 and outputs >= op.args[0].shape[-1] for op in softmax)
-
-
-def pooled(y: Any, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[str, ...]) -> GaussianMixture:
+def pooled(y: Output, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[str, ...]) -> GaussianMixture:
     """The joint law of y given pools of draws of one head: H heads are a multinomial number of each.
 
     The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances. Every block of draws has a
     pool of its own, so that their spread shows what is missing in the pools, too.
     """
     draws = DRAWS if samples is None else samples
-    m = math.prod(finite_shape(y.shape))
-    common.check_memory(draws, POOL + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
-    program = prepared((axis.resized(1),), covariance_figure)
+    m = math.prod(finite_shape(y.layout))
+    check_memory(draws, POOL + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
+    program = Limit((axis.resized(1),), statistics.covariance)
     seed, each = seed_of(key), -(-draws // BLOCKS)
     points, rng = Points(program.recipe, seed), np.random.default_rng(seed)
     means = []
@@ -118,13 +94,6 @@ def pooled(y: Any, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[
         counts = rng.multinomial(int(axis.heads), np.full(POOL, 1 / POOL), size=each)
         means.append(counts.astype(float) @ C.reshape(POOL, m * m) / axis.heads)
     mean = np.concatenate(means)[:draws]
-    covariance = mean.reshape(draws, m, m) if y.shape else mean.reshape(draws)
-    zeros = jnp.zeros((draws, *finite_shape(y.shape)))
+    covariance = mean.reshape(draws, m, m) if y.layout else mean.reshape(draws)
+    zeros = jnp.zeros((draws, *finite_shape(y.layout)))
     return GaussianMixture(zeros, jnp.asarray(covariance), None, "sampled", beyond, BLOCKS)
-
-
-def covariance_figure(draw: InfiniteDraw) -> Any:
-    (y,) = draw.plan.outputs
-    m = math.prod(finite_shape(y.shape))
-    block = draw.moments.covariance(y, y)
-    return jnp.zeros((m, m)) if block is None else block.flat()

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.engines.evaluate import Limit, prepared, seed_of
-from limitlaw.engines.head_laws import covariance_figure
-from limitlaw.engines.softmax_scores import softmax_scores
-from limitlaw.language.head_axis import HeadAxis
+from limitlaw.engines.heads.axis import HeadAxis
+from limitlaw.engines.heads.softmax import softmax_scores
+from limitlaw.engines.limit.conditions import Limit, seed_of
+from limitlaw.engines.limit.statistics import covariance
 from limitlaw.numerics.chi_quantiles import chi_quantile
 from limitlaw.numerics.importance import JointDensity
 from limitlaw.numerics.quasi import MOST_DIMENSIONS
@@ -17,8 +17,8 @@ from limitlaw.numerics.tall import times
 
 def joint_density(axis: HeadAxis, key: Any) -> JointDensity | None:
     """Of the sum over heads; None where there is no density, or the covariance of a head is no function of normals."""
-    program = prepared((axis.resized(1),), covariance_figure)
-    if program.traced or not program.random or program.uses_nodes or program.head_recipe or program.overflows:
+    program = Limit((axis.resized(1),), covariance)
+    if program.traced or not program.is_function_of_recipe:
         return None
     basis = _active(program)
     heads = int(axis.heads)

@@ -11,15 +11,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.core.axes import Axes, Layout, sizes
+from limitlaw.core.axes import Axes, sizes
 from limitlaw.core.covariance import Covariance, Pair, total
 from limitlaw.core.instructions import Dot, MatMul, Rename, Value
-from limitlaw.core.labelled import Labelled, labelled, multiply
-from limitlaw.engines.limit_.joint import Joint
-from limitlaw.engines.limit_.moments import Moments, zeros
+from limitlaw.core.labelled import Labelled, elementwise, multiply
+from limitlaw.engines.frames.fresh import at_nodes
+from limitlaw.engines.limit.joint import Joint
+from limitlaw.engines.limit.moments import Moments, zeros
+from limitlaw.numerics.cosine_integral import cosine_integral
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source
 
@@ -31,7 +32,7 @@ def covariance(moments: Moments, p: Value, other: Value) -> Covariance | None:
     crossed = _product(moments, (first.q, second.k), (first.k, second.q))
     if first.base is not None or second.base is not None:
         straight, crossed = (
-            None if block is None else _turned(block, first, second, sign)
+            None if block is None else _turned(moments, block, first, second, sign)
             for block, sign in ((straight, 1.0), (crossed, -1.0))
         )
     terms = [block for block in (straight, crossed) if block is not None]
@@ -49,36 +50,31 @@ def _product(moments: Moments, qs: tuple[Value, Value], ks: tuple[Value, Value])
     return None if queries is None or keys is None else queries.times(keys)
 
 
-def _turned(block: Covariance, first: Dot, second: Dot, sign: float) -> Covariance:
+def _turned(moments: Moments, block: Covariance, first: Dot, second: Dot, sign: float) -> Covariance:
     """Times c(Δ), Δ the difference of the two phases (their sum where queries meet keys)."""
     base = first.base if first.base is not None else second.base
     assert base is not None
-    left, right = (phase(dot) for dot in (first, second))
-    here: Any = left.rename({a: block.label(a) or Pair(a, None) for a in left.axes})
-    there: Any = block.on_right(right)
-    labels = tuple(dict.fromkeys((*here.axes, *there.axes)))
-    delta = np.asarray(here.laid(labels)) - sign * np.asarray(there.laid(labels))
-    return Covariance(multiply(block.c, Labelled(jnp.asarray(rotation_factor(delta, base)), labels)))
+    here, there = block.on_left(_phase(moments, first)), block.on_right(_phase(moments, second))
+    c = elementwise(lambda left, right: rotation_factor(left - sign * right, base), here, there)
+    return Covariance(multiply(block.c, c))
 
 
-def phase(dot: Dot) -> Labelled:
-    """Position of q − position of k, for each score; plain numbers, which are part of the structure here."""
+def _phase(moments: Moments, dot: Dot) -> Labelled:
+    """Position of q − position of k, for each score."""
     if dot.base is None:
-        return Labelled(np.zeros(()), ())
-    q, k = (labelled(np.asarray(slot.array), order) for slot, order in zip(dot.positions, dot.orders, strict=True))
-    axes = tuple(dict.fromkeys((*q.axes, *k.axes)))
-    return Labelled(np.asarray(q.laid(axes)) - np.asarray(k.laid(axes)), axes)
+        return Labelled(jnp.zeros(()), ())
+    given = zip(dot.positions, dot.orders, strict=True)
+    return elementwise(jnp.subtract, *(moments.given.given(slot, order) for slot, order in given))
 
 
-def rotation_factor(delta: Any, base: float) -> Float[np.ndarray, "..."]:
+def rotation_factor(delta: Any, base: float) -> Float[Array, "..."]:
     """c(Δ) = lim (2/D) Σ_m cos(θ_m Δ) = ∫₀¹ cos(Δ base^{−u}) du = (Ci |Δ| − Ci(|Δ|/base))/log base."""
-    from scipy.special import sici
-
-    delta = np.abs(np.asarray(delta, float))
+    delta = jnp.abs(jnp.asarray(delta, float))
     if base == 1.0:
-        return np.cos(delta)
-    safe = np.where(delta > 0, delta, 1.0)
-    return np.where(delta > 0, (sici(safe)[1] - sici(safe / base)[1]) / math.log(base), 1.0)
+        return jnp.cos(delta)
+    safe = jnp.where(delta > 0, delta, 1.0)
+    ratio = (cosine_integral(safe) - cosine_integral(safe / base)) / math.log(base)
+    return jnp.where(delta > 0, ratio, 1.0)
 
 
 def deterministic(moments: Moments, p: Value) -> Labelled:
@@ -90,10 +86,11 @@ def deterministic(moments: Moments, p: Value) -> Labelled:
     for axis in dot.q.axes:
         if axis in dot.k.axes and any(axis in (pair.left, pair.right) for pair in block.labels):
             block = block.restricted(axis, axis)
-    found = block.c.rename({pair: pair.left or pair.right for pair in block.labels})
+    called: Any = {pair: pair.left or pair.right for pair in block.labels}
+    found = block.c.rename(called)
     if dot.base is None:
         return found
-    return multiply(found, phase(dot).mapped(lambda delta: jnp.asarray(rotation_factor(delta, dot.base or 1.0))))
+    return multiply(found, _phase(moments, dot).mapped(lambda delta: rotation_factor(delta, dot.base or 1.0)))
 
 
 # --- joint draws ------------------------------------------------------------------------------------------------------
@@ -128,12 +125,12 @@ class JointScores:
         """The next scores."""
         lead = self._heads[p]
         rows = self._joint.rows(p)
-        noise = normal(source, (*sizes(lead), rows.shape[-2]))
+        noise = normal(at_nodes(source, lead), (*sizes(lead), rows.shape[-2]))
         self._noise = noise if self._noise is None else jnp.concatenate([self._noise, noise], axis=-1)
         layout = (*lead, *self._rest(p))
         return Labelled((rows @ self._noise[..., None])[..., 0].reshape(sizes(layout)), layout)
 
-    def _rest(self, p: Value) -> Layout:
+    def _rest(self, p: Value) -> Axes:
         return tuple(axis for axis in p.axes if axis not in self._heads[p])
 
     def _covariance(self, p: Value, other: Value) -> Float[Array, "*lead m k"]:
@@ -149,5 +146,5 @@ class JointScores:
             block = block.restricted(a, b)
             pairs.append(Pair(a, b))
         block = block.dense([pair.left for pair in block.pairs if pair not in pairs and pair.left is not None])
-        layout = (*pairs, *(Pair(a, None) for a in left if a), *(Pair(None, b) for b in right if b))
+        layout = (*pairs, *(Pair(a, None) for a in left), *(Pair(None, b) for b in right))
         return block.c.whole(layout).reshape(*sizes(pairs), m, k)

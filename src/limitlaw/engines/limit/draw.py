@@ -15,7 +15,7 @@ from jax import lax
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis, is_average
-from limitlaw.core.axes import Axis, sizes
+from limitlaw.core.axes import sizes
 from limitlaw.core.covariance import Covariance, Pair
 from limitlaw.core.instructions import Number, Value
 from limitlaw.core.labelled import Labelled
@@ -23,10 +23,11 @@ from limitlaw.core.space import Dim
 from limitlaw.engines.frames.draw import Form, FramesDraw
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.rules import RULES as FRAMES
-from limitlaw.engines.limit_ import scores
-from limitlaw.engines.limit_.facts import LimitFacts, correlated, undrawn_scores
-from limitlaw.engines.limit_.joint import Joint
-from limitlaw.engines.limit_.moments import Moments, zeros
+from limitlaw.engines.limit import scores
+from limitlaw.engines.limit.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
+from limitlaw.engines.limit.joint import Joint
+from limitlaw.engines.limit.loop import Carried, Loop
+from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import Source
 
@@ -40,11 +41,23 @@ class Static:
     inflated: bool = False  # are Gaussian integrals taken to be larger by their errors?
 
     @classmethod
-    def of(cls, analysis: Analysis, nodes: Axis | None, coarse: bool) -> "Static":
-        """The facts of a program, in which an axis of nodes stands for infinitely many heads."""
-        jointly = correlated(LimitFacts(analysis))
-        undrawn = undrawn_scores(analysis, nodes) - jointly
-        return cls(LimitFacts(analysis, undrawn, coarse), jointly)
+    def of(
+        cls, analysis: Analysis, coarse: bool = False, inflated: bool = False, asked: frozenset[Value] = frozenset()
+    ) -> "Static":
+        """The facts of a program; the scores `asked` for are not drawn."""
+        jointly = correlated(LimitFacts(analysis)) - asked
+        undrawn = undrawn_scores(analysis) - jointly | asked
+        return cls(LimitFacts(analysis, undrawn, coarse), jointly, inflated)
+
+    def of_block(self, loop: Value) -> "Static":
+        """The same for the block of a loop."""
+        op = loop.instruction
+        assert isinstance(op, core.Repeat)
+        found = facts_of_block(op, self.facts.gaussian[op.x])
+        jointly = correlated(found)
+        undrawn = undrawn_scores(found.analysis) - jointly
+        facts = LimitFacts(found.analysis, undrawn, self.facts.coarse, found.gaussian[op.block.argument])
+        return Static(facts, jointly, self.inflated)
 
 
 class LimitDraw(FramesDraw):
@@ -71,8 +84,18 @@ class LimitDraw(FramesDraw):
         if value.dim is not None and value.dim.wide:
             if isinstance(op, core.MatMul):
                 self._product(value, op)
+            elif isinstance(op, core.Repeat):
+                self.results[value] = _repeat(self, value, op)
         elif not self._is_undrawn(value):
             super().evaluate(value)
+
+    def inside(self, static: Static, source: Source) -> "LimitDraw":
+        """A draw of the block of a loop."""
+        return LimitDraw(static, self.numbers, source, self._table, self.observed)
+
+    def carried(self, value: Value) -> Carried:
+        """What is known of vectors that pass through a loop."""
+        return self.results[value]
 
     def _is_undrawn(self, value: Value) -> bool:
         op = value.instruction
@@ -131,7 +154,11 @@ def _dot(draw: LimitDraw, value: Value, op: core.Dot) -> Labelled:
     return FRAMES[core.Dot](draw, value, op)
 
 
-LimitDraw.rules = {**FRAMES, core.Dot: _dot}
+def _repeat(draw: LimitDraw, value: Value, op: core.Repeat) -> Carried:
+    return Loop(draw, value, op).passed()
+
+
+LimitDraw.rules = {**FRAMES, core.Dot: _dot, core.Repeat: _repeat}
 
 
 def fresh_of(block: Covariance, value: Value) -> Fresh:

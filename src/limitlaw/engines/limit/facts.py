@@ -4,8 +4,20 @@ import functools
 from collections.abc import Iterable
 
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import Axis
-from limitlaw.core.instructions import Contract, Dot, Family, Initial, Map, MatMul, Ones, Rename, Value
+from limitlaw.core.axes import Axis, NodeAxis
+from limitlaw.core.instructions import (
+    Argument,
+    Contract,
+    Dot,
+    Family,
+    Initial,
+    Map,
+    MatMul,
+    Ones,
+    Rename,
+    Repeat,
+    Value,
+)
 
 
 class LimitFacts:
@@ -14,18 +26,29 @@ class LimitFacts:
     `roots`: the matrices and initial vectors a vector is made from, as bits; with none in common two are independent.
     `gaussian`: is it a linear combination of Gaussian vectors and of **1**? `undrawn`: scores of infinitely many heads
     that only weigh vectors of which a normalised sum is taken: their second moments are all that matters. `coarse`: use
-    quasi-Monte Carlo, not quadrature, for functions of which nothing is known; there will be many draws.
+    quasi-Monte Carlo, not quadrature, for products of functions of which nothing is known, where they depend on what is
+    drawn; there will be many draws. `argument_is_gaussian`: of a block, is what it is given in every turn?
     """
 
-    def __init__(self, facts: Analysis, undrawn: frozenset[Value] = frozenset(), coarse: bool = False):
+    def __init__(
+        self,
+        facts: Analysis,
+        undrawn: frozenset[Value] = frozenset(),
+        coarse: bool = False,
+        argument_is_gaussian: bool = False,
+    ):
         self.analysis, self.undrawn, self.coarse = facts, undrawn, coarse
+        self._argument_is_gaussian = argument_is_gaussian
         self.position = facts.position
         self._bits: dict[Value | Family, int] = {}
         self.roots: dict[Value, int] = {}
         self.gaussian: dict[Value, bool] = {}
+        self.random: set[Value] = set()
         for v in facts.values:
             if v.dim is not None and v.dim.wide:
                 self._add(v)
+            if facts.stays_random(v) or not self.random.isdisjoint(v.inputs):
+                self.random.add(v)
 
     def _add(self, v: Value) -> None:
         op = v.instruction
@@ -33,6 +56,13 @@ class LimitFacts:
             self.roots[v], self.gaussian[v] = self._bit(op.family if isinstance(op, MatMul) else v), True
         elif isinstance(op, Ones):
             self.roots[v], self.gaussian[v] = 0, True
+        elif isinstance(op, Argument):
+            self.roots[v], self.gaussian[v] = self._bit(v), self._argument_is_gaussian
+        elif isinstance(op, Repeat):
+            inside = facts_of_block(op, self.gaussian[op.x])
+            passes = not inside.independent(op.block.argument, op.block.result)
+            self.roots[v] = self._bit(v) | (self.roots[op.x] if passes else 0)
+            self.gaussian[v] = inside.gaussian[op.block.result]
         else:
             self.roots[v] = functools.reduce(int.__or__, (self.roots[u] for u in v.vectors), 0)
             self.gaussian[v] = op.linear and all(self.gaussian[u] for u in v.vectors)
@@ -59,12 +89,15 @@ class LimitFacts:
 
     def argument(self, v: Value) -> Value | None:
         """The u of φ(u), where φ acts on one Gaussian vector, and perhaps on numbers."""
+        vectors = list(dict.fromkeys(v.vectors))
+        return vectors[0] if len(vectors) == 1 and self.gaussian[vectors[0]] else None
+
+    def integrable(self, v: Value) -> bool:
+        """Are products with φ(u) to be integrated, not averaged over nodes?"""
         op = v.instruction
         assert isinstance(op, Map)
-        vectors = list(dict.fromkeys(v.vectors))
-        if self.coarse and (op.phi.mean is None or len(op.args) > 1):
-            return None
-        return vectors[0] if len(vectors) == 1 and self.gaussian[vectors[0]] else None
+        unknown = op.phi.mean is None or len(op.args) > 1
+        return self.argument(v) is not None and not (self.coarse and unknown and v in self.random)
 
     def gaussian_parts(self, v: Value) -> list[Value]:
         """The largest Gaussian vectors from which v is made."""
@@ -83,6 +116,13 @@ class LimitFacts:
         return sorted(found, key=self.position.__getitem__)
 
 
+def facts_of_block(op: Repeat, gaussian: bool) -> LimitFacts:
+    """The facts of the block of a loop, to which Gaussian vectors are given if they are so in every turn."""
+    analysis = Analysis.of_block(op.block)
+    facts = LimitFacts(analysis, argument_is_gaussian=gaussian)
+    return facts if not gaussian or facts.gaussian[op.block.result] else LimitFacts(analysis)
+
+
 def unnamed(p: Value) -> Value:
     """Numbers under the names with which they were made."""
     while isinstance(p.instruction, Rename):
@@ -90,7 +130,7 @@ def unnamed(p: Value) -> Value:
     return p
 
 
-def undrawn_scores(facts: Analysis, nodes: Axis | None) -> frozenset[Value]:
+def undrawn_scores(facts: Analysis) -> frozenset[Value]:
     """Scores on an axis of nodes that only weigh vectors, of which only a normalised sum over that axis is read."""
 
     def summed(v: Value, axis: Axis) -> bool:
@@ -119,9 +159,9 @@ def undrawn_scores(facts: Analysis, nodes: Axis | None) -> frozenset[Value]:
         op = p.instruction
         if not (isinstance(op, Dot) and op.dim.wide and op.scaling == "sqrt" and op.base is None):
             return False
-        return any(only_weighs(p, axis) for axis in p.axes if axis is nodes)
+        return any(only_weighs(p, axis) for axis in p.axes if isinstance(axis, NodeAxis))
 
-    return frozenset(p for p in facts.values if nodes is not None and qualifies(p))
+    return frozenset(p for p in facts.values if qualifies(p))
 
 
 def scores(values: Iterable[Value]) -> list[Value]:

@@ -18,8 +18,9 @@ from limitlaw.core.labelled import Labelled, elementwise, labelled, multiply
 from limitlaw.core.linear import applied, expanded
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.scores import inner
-from limitlaw.engines.limit_.facts import LimitFacts, unnamed
-from limitlaw.engines.limit_.nodes import Nodes
+from limitlaw.engines.limit.facts import LimitFacts, unnamed
+from limitlaw.engines.limit.loop import CannotCarry, Carried
+from limitlaw.engines.limit.nodes import Nodes
 from limitlaw.numerics.factors import gram
 from limitlaw.phi import Nonlinearity, moments
 
@@ -35,6 +36,9 @@ class Given(Protocol):
 
     def units(self, value: Value) -> Labelled:
         """A vector of fixed dimension, in coordinates whose products are Gram entries."""
+
+    def carried(self, value: Value) -> Carried:
+        """What is known of vectors that pass through a loop."""
 
     def product(self, value: Value) -> Fresh | None:
         """W x for x of fixed dimension, as a Gaussian vector on its own roots, where W meets nothing else."""
@@ -81,6 +85,8 @@ class Moments:
             return None if op.centred else self.given.given(op.mean, op.order)
         if isinstance(op, core.Map):
             return self._mean_of_map(v, op)
+        if isinstance(op, core.Argument | core.Repeat):
+            return self.given.carried(v).mean
         return None
 
     def _mean_of_map(self, v: Value, op: core.Map) -> Labelled | None:
@@ -132,12 +138,27 @@ class Moments:
             return _swapped(expanded(w, lambda u: self.covariance(u, v), self.numbers))
         if self.facts.is_bilinear(v) or self.facts.is_bilinear(w):
             return self._bilinear(v, w)
+        if isinstance(v.instruction, core.Repeat) or isinstance(w.instruction, core.Repeat):
+            return self._of_loop(v, w)
         if isinstance(v.instruction, core.Map):
             is_map = isinstance(w.instruction, core.Map)
             return self._map_with_map(v, w) if is_map else self._map_with_gaussian(v, w)
         if isinstance(w.instruction, core.Map):
             return _swapped(self._map_with_gaussian(w, v))
+        if isinstance(v.instruction, core.Argument):
+            return self.given.carried(v).covariance
         return self._initial(v) if isinstance(v.instruction, core.Initial) else self._matmuls(v, w)
+
+    def _of_loop(self, v: Value, w: Value) -> Covariance | None:
+        """What comes out of a loop is known by itself only: what it has in common with x is not carried through it."""
+        if v is not w:
+            raise CannotCarry("what comes out of a loop meets what went in")
+        return self.given.carried(v).covariance
+
+    def take_note_of(self, inside: "Moments") -> None:
+        """Of the integrals of a turn of a loop: whether they are closed forms, and what nodes they need."""
+        self.quadrature |= inside.quadrature
+        self.nodes.dimensions = max(self.nodes.dimensions, inside.nodes.dimensions)
 
     def _bilinear(self, v: Any, w: Any) -> Covariance | None:
         """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l], for scores p = n^{-1/2} qᵀk."""
@@ -199,8 +220,9 @@ class Moments:
         is cut out, so that pairs of different windows never arise.
         """
         first, second = v.instruction, w.instruction
-        cut = isinstance(first, core.Contract) and isinstance(second, core.Contract)
-        if not cut or first.a is None or second.a is None or not set(axes) & set(first.a.axes) & set(second.a.axes):
+        if not isinstance(first, core.Contract) or not isinstance(second, core.Contract):
+            return self.second(v, w)
+        if first.a is None or second.a is None or not set(axes) & set(first.a.axes) & set(second.a.axes):
             return self.second(v, w)
         block = self.second(first.w, second.w)
         if block is None:
@@ -215,7 +237,7 @@ class Moments:
 
     def _map_with_map(self, v: Value, w: Value) -> Covariance | None:
         """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
-        if self.facts.argument(v) is None or self.facts.argument(w) is None:
+        if not (self.facts.integrable(v) and self.facts.integrable(w)):
             return self._factored(v, w)
         block = self._product(v, w)
         if block is None:
@@ -233,8 +255,10 @@ class Moments:
 
     def _integrated(self, v: Value, w: Value) -> Covariance | None:
         u, t = self.facts.argument(v), self.facts.argument(w)
-        block = None if u is None or t is None else self.covariance(u, t)
-        if u is None or t is None or block is None:
+        if u is None or t is None or not (self.facts.integrable(v) and self.facts.integrable(w)):
+            return None
+        block = self.covariance(u, t)
+        if block is None:
             return None
         numbers = [self._numbers(v.instruction, block.on_left), self._numbers(w.instruction, block.on_right)]
         means = self.mean(u), self.mean(t)

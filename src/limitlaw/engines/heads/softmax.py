@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,19 +10,17 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import frozen, is_traced
-from limitlaw.engines import linear
-from limitlaw.engines.evaluate import Limit
-from limitlaw.engines.infinite import InfiniteDraw
-from limitlaw.language import ops
-from limitlaw.language.facts import stays_random
-from limitlaw.language.ops import Value
-from limitlaw.language.shapes import finite_shape
-from limitlaw.language.values import Scalars, Wide
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.axes import finite_shape
+from limitlaw.core.instructions import Apply, Constant, Dot, Value
+from limitlaw.core.labelled import Labelled, labelled
+from limitlaw.core.linear import applied
+from limitlaw.core.program import Output, Program
+from limitlaw.engines.limit.conditions import Limit
+from limitlaw.engines.limit.draw import LimitDraw
 from limitlaw.numerics.factors import orthonormalise
 
 EQUAL = 1e-13  # of the largest score, below which a difference is rounding
-
-AFFINE = (ops.Index, ops.Reshape, ops.Transpose, ops.Stack, ops.Sum)  # of numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,52 +85,53 @@ def _different(a: Float[np.ndarray, " m"], B: Float[np.ndarray, "m r"], row: np.
 
 def softmax_scores(program: Limit) -> SoftmaxScores | None:
     """The scores of a program in which all that is random is normal; None where they matter not only by softmax."""
-    values = program.static.plan.values
-    arguments = _arguments(values, program.static.plan.outputs)
+    arguments = _arguments(program.outputs)
     if arguments is None:
         return None
     r = len(program.recipe)
     points = np.concatenate([np.zeros((1, r)), np.eye(r)])
     scores = program.read(_numbers, points)
-    rows = [place for softmax, start in arguments for place in _seen(softmax, start)]
+    starts = np.cumsum([0, *(math.prod(finite_shape(op.layouts[0])) for op in arguments[:-1])])
+    rows = [place for op, start in zip(arguments, starts, strict=True) for place in _seen(op, int(start))]
     return SoftmaxScores(scores[0], (scores[1:] - scores[0]).T, tuple(rows))
 
 
-def _numbers(draw: InfiniteDraw) -> Float[Array, " m"]:
+def _numbers(draw: LimitDraw, outputs: tuple[Output, ...]) -> Float[Array, " m"]:
     """All random arguments of softmax, one after the other."""
-    arguments = _arguments(draw.plan.values, draw.plan.outputs)
+    arguments = _arguments(outputs)
     assert arguments is not None
-    return jnp.concatenate([draw.numbers[softmax.op.args[0]].reshape(-1) for softmax, _ in arguments])
+    return jnp.concatenate([draw[op.args[0]].whole(op.layouts[0]).reshape(-1) for op in arguments])
 
 
-def _arguments(values: Sequence[Value], outputs: Sequence[Value]) -> list[tuple[Any, int]] | None:
-    """Each softmax of random scores, and where its argument starts among all; None where scores matter otherwise."""
-    random = _depending_on_scores(values)
-    found: list[Any] = []
+def _arguments(outputs: tuple[Output, ...]) -> list[Apply] | None:
+    """Each softmax of random scores; None where scores matter otherwise."""
+    facts = Analysis(Program(tuple(output.value for output in outputs)))
+    random = _depending_on_scores(facts)
+    found: list[Apply] = []
     seen: set[Value] = set()
-    stack = list(outputs)
+    stack = [output.value for output in outputs]
     while stack:
         v = stack.pop()
         if v in seen or v not in random:
             continue
         seen.add(v)
-        if isinstance(v.op, ops.Apply) and v.op.structure == "softmax":
-            if not _is_affine(v.op.args[0], random):
+        op = v.instruction
+        if isinstance(op, Apply) and op.structure == "softmax":
+            if not _is_affine(op.args[0], random):
                 return None
-            found.append(v)
-        elif stays_random(v):
+            found.append(op)
+        elif facts.stays_random(v):
             return None
         else:
-            stack.extend(v.op.inputs)
-    sizes = [math.prod(finite_shape(v.op.args[0].shape)) for v in found]
-    return list(zip(found, np.cumsum([0, *sizes[:-1]]).tolist(), strict=True))
+            stack.extend(v.inputs)
+    return found
 
 
-def _depending_on_scores(values: Sequence[Value]) -> set[Value]:
+def _depending_on_scores(facts: Analysis) -> set[Value]:
     """Values that are random in the limit, or read such values."""
     random: set[Value] = set()
-    for v in values:
-        if stays_random(v) or any(u in random for u in v.op.inputs):
+    for v in facts.values:
+        if facts.stays_random(v) or any(u in random for u in v.inputs):
             random.add(v)
     return random
 
@@ -145,32 +143,32 @@ def _is_affine(argument: Value, random: set[Value]) -> bool:
         v = stack.pop()
         if v not in random:
             continue
-        op = v.op
-        if isinstance(op, ops.Dot) and op.dim.wide:
+        op = v.instruction
+        if isinstance(op, Dot) and op.dim.wide:
             if any(u in random for u in op.inputs):
                 return False  # scores behind scores
             continue
-        linear = isinstance(op, AFFINE) or (isinstance(op, ops.Apply) and op.structure == "affine")
-        if not (linear and isinstance(v, Scalars)) or any(isinstance(u, Wide) for u in op.inputs):
+        affine = isinstance(op, Apply) and op.structure == "affine"
+        if (not affine and not (op.linear and getattr(op, "a", None) is None)) or any(u.is_vector for u in v.inputs):
             return False
-        stack.extend(op.inputs)
+        stack.extend(v.inputs)
     return True
 
 
-def _seen(softmax: Any, start: int) -> list[np.ndarray]:
+def _seen(op: Apply, start: int) -> list[np.ndarray]:
     """The places of the scores that each row of a softmax sees, its argument starting at `start`."""
-    argument, *mask = softmax.op.args
-    shape = finite_shape(argument.shape)
+    layout, *masks = op.layouts
+    shape = finite_shape(layout)
     places = start + np.arange(math.prod(shape)).reshape(-1, shape[-1])
-    if not mask:
+    if not masks:
         return list(places)
-    visible = np.broadcast_to(_constant(mask[0]) > 0, finite_shape(softmax.shape)).reshape(-1, shape[-1])
+    mask = np.asarray(_constant(op.args[1]).whole(masks[0]))
+    visible = np.broadcast_to(mask > 0, finite_shape(op.layout)).reshape(-1, shape[-1])
     return [row[seen] for row, seen in zip(places, visible, strict=True)]
 
 
-def _constant(v: Any) -> np.ndarray:
+def _constant(v: Value) -> Labelled:
     """A mask, or entries of one."""
-    if isinstance(v.op, ops.Constant):
-        return np.asarray(v.op.value)
-    assert isinstance(v.op, ops.Index)
-    return np.asarray(linear.index(v.op, jnp.asarray(_constant(v.op.x))))
+    if isinstance(v.instruction, Constant):
+        return labelled(np.asarray(v.instruction.value.array), v.instruction.order)
+    return applied(v, _constant, {})

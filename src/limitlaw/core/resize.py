@@ -1,0 +1,99 @@
+"""A program written again: with axes of other sizes, or with other numbers in its slots."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from limitlaw.core.axes import Axis, NodeAxis, is_infinite
+from limitlaw.core.instructions import Block, Family, Number, Value
+from limitlaw.core.program import Output, Program, ancestors
+
+HELD = 2**25  # numbers in the largest array with an axis of nodes
+FEWEST = 2**8  # nodes
+
+
+def resized(outputs: Sequence[Output], axes: Mapping[Axis, Axis]) -> tuple[Output, ...]:
+    """The same outputs with other axes in place of some; what had no axis of these stays the same object."""
+    return _Writer(lambda axis: axes.get(axis, axis), lambda number: number).outputs(outputs)
+
+
+def renumbered(outputs: Sequence[Output], array: Callable[[Any], Any]) -> tuple[Output, ...]:
+    """The same outputs with array(x) in place of the numbers x in each slot."""
+    known: dict[Number, Number] = {}
+
+    def number(old: Number) -> Number:
+        if old not in known:
+            new = array(old.array)
+            known[old] = old if new is old.array else Number(new)
+        return known[old]
+
+    return _Writer(lambda axis: axis, number).outputs(outputs)
+
+
+def with_nodes(outputs: Sequence[Output], most: int) -> tuple[tuple[Output, ...], int]:
+    """The same program with N ≤ `most` nodes on every infinite axis, and N; 0 where there is none.
+
+    A normalised sum over infinitely many independent heads is Gaussian, with the mean of one head's covariance (Hron
+    et al. 2020). N heads whose scores are the points of a quasi-random sequence average just that.
+    """
+    program = Program(tuple(output.value for output in outputs))
+    values = [v for part in (program, *program.every_block) for v in part.values]
+    infinite = dict.fromkeys(axis for v in values for axis in v.axes if axis.size == math.inf)
+    if not infinite:
+        return tuple(outputs), 0
+    largest = max(math.prod(int(a.size) for a in v.axes if a.size != math.inf) for v in values if is_infinite(v.axes))
+    count = most
+    while count > FEWEST and count * largest > HELD:
+        count //= 2
+    return resized(outputs, {axis: NodeAxis(count) for axis in infinite}), count
+
+
+class _Writer:
+    """Writes values again, each once, with other axes and slots."""
+
+    def __init__(self, axis: Callable[[Axis], Axis], number: Callable[[Number], Number]):
+        self._axis, self._number = axis, number
+        self._values: dict[Value, Value] = {}
+        self._families: dict[Family, Family] = {}
+
+    def outputs(self, outputs: Sequence[Output]) -> tuple[Output, ...]:
+        """Outputs, with their layouts."""
+        self._write([output.value for output in outputs])
+        return tuple(Output(self._values[value], self._new(layout)) for value, layout in outputs)
+
+    def _write(self, values: Sequence[Value]) -> None:
+        for v in ancestors(values):
+            if v not in self._values:
+                instruction, axes = v.instruction.replaced(self._new), self._new(v.axes)
+                same = axes == v.axes and _equal(instruction, v.instruction)
+                self._values[v] = v if same else dataclasses.replace(v, instruction=instruction, axes=axes)
+
+    def _new(self, item: Any) -> Any:
+        if isinstance(item, tuple):
+            return tuple(map(self._new, item))
+        if isinstance(item, Value):
+            return self._values[item]
+        if isinstance(item, Axis):
+            return self._axis(item)
+        if isinstance(item, Number):
+            return self._number(item)
+        if isinstance(item, Family):
+            return self._family(item)
+        if isinstance(item, Block):
+            self._write([item.argument, item.result])
+            same = self._values[item.result] is item.result
+            return item if same else Block(self._values[item.argument], self._values[item.result])
+        return item
+
+    def _family(self, old: Family) -> Family:
+        if old not in self._families:
+            layout, std = self._new(old.layout), self._new(old.std)
+            same = layout == old.layout and std is old.std
+            self._families[old] = old if same else dataclasses.replace(old, layout=layout, std=std)
+        return self._families[old]
+
+
+def _equal(first: Any, second: Any) -> bool:
+    """Do two instructions hold the same things?"""
+    return all(a is b for a, b in zip(first.contents(), second.contents(), strict=True))

@@ -1,0 +1,91 @@
+"""Averages over coordinates as n → ∞: Theorem 3.1 of Sakai, Karakida and Imaizumi (2025)."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from limitlaw import phi as nonlinearities
+from limitlaw.arguments import is_traced
+from limitlaw.core.axes import finite_shape
+from limitlaw.core.instructions import Map, Value
+from limitlaw.core.program import Output
+from limitlaw.engines.infinite_width import Effort, checked
+from limitlaw.engines.limit import statistics
+from limitlaw.engines.limit.conditions import Conditions, Limit
+from limitlaw.laws import Empirical
+from limitlaw.laws.averages import BLOCKS
+from limitlaw.laws.psi import average_of
+from limitlaw.laws.tracing import NEEDS_NUMBERS
+from limitlaw.phi import Nonlinearity, looked_at
+from limitlaw.progress import watching
+
+
+@watching
+def average_law(y: Any, psi: Callable[[Any], Any], samples: int | None = None, key: Any = None) -> Empirical:
+    """The law of lim n^{-1} Σ_α ψ(y_α) = E[ψ(Z^y) | scores]: Theorem 3.1.
+
+    `psi` is a jnp function of arrays (…, *shape) of coordinates of y; what it returns starts with the same … axes.
+    """
+    output, beyond = checked("average_law", y)
+    if not statistics.is_wide(output):
+        raise TypeError("average_law needs vectors (Wide) in a space that grows with n: averages over it converge")
+
+    def calculated() -> tuple[Limit, Conditions]:
+        mapped = _mapped(output, psi)
+        program = Limit((output,), statistics.Average(psi)) if mapped is None else Limit((mapped,), statistics.mean)
+        return program, Effort(samples, key, beyond).conditions(program, ())
+
+    program, conditions = average_of(psi, finite_shape(output.layout), calculated, real=True)
+    averages, kind = jnp.asarray(conditions.arrays), conditions.kind
+    _check_averages(averages)
+    if program.random:
+        sampled = Empirical(averages, kind, beyond, BLOCKS)
+        sampled.effort = conditions.effort
+        return sampled
+    average = averages.mean(axis=0, keepdims=True)
+    law = Empirical(average, "exact" if kind == "exact" else "quadrature", beyond)
+    if kind == "exact" or program.traced:
+        return law
+
+    def other() -> Empirical:
+        if kind == "quadrature":
+            return Empirical(program.inflated().conditions(1, key).arrays, kind, beyond)
+        error = jnp.std(averages, axis=0, keepdims=True) / math.sqrt(len(averages) - 1)
+        return Empirical(average + error, "quadrature", beyond)
+
+    return law.compared_with(other)
+
+
+def _mapped(output: Output, psi: Callable[[Any], Any]) -> Output | None:
+    """ψ(y) as a vector of a program, for a function ψ of one number: so its integrals are those of nonlinearities."""
+    y, op = output.value, output.value.instruction
+    if output.layout:
+        return None
+    if isinstance(psi, Nonlinearity) and psi.mean and not isinstance(op, Map):
+        return _coordinatewise(psi, y)
+    argument: Value = y
+    inner: Callable[[Any], Any] = nonlinearities.identity
+    if isinstance(op, Map) and len(op.args) == 1:
+        inner, argument = op.phi, op.args[0]
+
+    def real(x: Any) -> Any:
+        return jnp.asarray(psi(inner(x))).astype(jnp.float64)
+
+    try:
+        shape = jax.eval_shape(real, jax.ShapeDtypeStruct((2,), jnp.float64)).shape
+    except NEEDS_NUMBERS:
+        return None
+    return _coordinatewise(looked_at(real), argument) if shape == (2,) else None
+
+
+def _coordinatewise(phi: Nonlinearity, x: Value) -> Output:
+    return Output(Value(Map(phi, (x,)), x.axes, x.dim), ())
+
+
+def _check_averages(averages: Any) -> None:
+    bad = 0 if is_traced(averages) else int((~jnp.isfinite(averages)).sum())
+    if bad:
+        raise ValueError(f"psi must have finite averages, got {bad} NaN or infinite of {averages.size}")

@@ -1,0 +1,193 @@
+"""The infinite-width engine: Definition 3.1, Theorem 3.1 and Corollary 3.2 of Sakai, Karakida and Imaizumi (2025)."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from limitlaw.arguments import positive_int, require_float64
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.axes import finite_shape, is_infinite, present
+from limitlaw.core.check import check
+from limitlaw.core.demand import demanded
+from limitlaw.core.instructions import Dot
+from limitlaw.core.last import has_pole, last_step
+from limitlaw.core.program import Output, Program
+from limitlaw.engines import asked
+from limitlaw.engines.effort import default_draws
+from limitlaw.engines.heads import laws as head_laws
+from limitlaw.engines.heads.axis import diverges, head_axis
+from limitlaw.engines.heads.density import joint_density
+from limitlaw.engines.heads.mixing import dimension
+from limitlaw.engines.law import Last, law_given
+from limitlaw.engines.limit import statistics
+from limitlaw.engines.limit.conditions import REPLICATES, Conditions, Limit
+from limitlaw.engines.limit.facts import LimitFacts, are_correlated, is_score
+from limitlaw.engines.limit.plan import NODES
+from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
+from limitlaw.laws.averages import BLOCKS
+from limitlaw.laws.kernel_matrix import KernelMatrix
+from limitlaw.numerics.importance import JointDensity
+from limitlaw.progress import watching
+
+JOINT_NUMBERS, JOINT_DRAWS = 2**24, 2**19  # normals and draws at most for the joint law of tokens
+LEAST_JOINT = 2**10  # draws for it, unless time is short
+
+
+@watching
+def limit(y: Any, samples: int | None = None, key: Any = None) -> Law:
+    """The law of one coordinate of y as n → ∞ (Corollary 3.2).
+
+    Without random scores it is a Gaussian with closed-form or quadrature covariance, or the image of one. A sum of
+    heads that are i.i.d. given the incoming kernel is a `HeadSum`, to many digits for few tokens. Otherwise it is a
+    Gaussian mixture over `samples` draws of the scores, which are the points of a scrambled Sobol sequence: the same at
+    every call, or another scrambling for each `key`. Standard errors of mixtures come from 16 blocks of the sequence.
+    What `check` refuses is refused here, for the same reason.
+
+    Without `samples` there are up to 2^16 draws: as many as take 20 seconds on this machine, which the law's repr
+    says where it made a difference. The same `samples` give the same law on every machine.
+    """
+    output, beyond = checked("limit", y)
+    if samples is not None:
+        positive_int("samples", samples)
+    effort = Effort(samples, key, beyond)
+    if not output.value.is_vector:
+        return _law_of_numbers(output, effort)
+    phi, parts = last_step(output)
+    if phi is None and statistics.is_wide(output) and not is_infinite(present(output.layout)):
+        law = _law_of_heads(y, output, effort)
+        if law is not None:
+            return law
+    law = _law_of_draws(parts, statistics.conditions, Last(phi, len(parts), finite_shape(output.layout)), effort)
+    narrow = phi is None and has_pole(demanded((parts[0].value,))[0], dimension)
+    return law.with_pole() if narrow else law
+
+
+@watching
+def kernel(y: Any, samples: int | None = None, key: Any = None) -> Any:
+    """K = E[Z^y (Z^y)ᵀ | scores] over the flattened entries of y: the limiting covariance, for outputs of mean zero.
+
+    A matrix where it is deterministic, differentiable in everything it depends on: a plain array where it is a closed
+    form, else a `KernelMatrix`, an array with an `error`. Where it is random, its law, a `RandomKernel`, of which
+    `mean()` is the mean. `samples` and `key` are those of `limit`.
+    """
+    output, beyond = checked("kernel", y)
+    if not output.value.is_vector:
+        raise TypeError("kernel needs vectors (Wide), got Scalars: ask limit for the law of numbers")
+    program = Limit((output,), statistics.second_moment)
+    conditions = Effort(samples, key, beyond).conditions(program, (output,))
+    shape = (asked.entries(output),) * 2 if output.layout else ()
+    arrays = conditions.arrays.reshape(-1, *shape)
+    if program.random:
+        law = RandomKernel(arrays, beyond=beyond, blocks=BLOCKS)
+        law.effort = conditions.effort
+        return law
+    K = jnp.asarray(arrays).mean(axis=0)
+    if conditions.kind == "exact":
+        return K
+
+    def error() -> Any:
+        if conditions.kind == "sampled":
+            unseen = jnp.max(jnp.abs(K)) / (REPLICATES * NODES)  # what is rarer than one node in all is in none
+            return jnp.hypot(jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1), unseen)
+        return jax.lax.stop_gradient(jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K))
+
+    return KernelMatrix(K, error, conditions.kind, beyond)
+
+
+def checked(name: str, y: Any) -> tuple[Output, tuple[str, ...]]:
+    """The one value asked for, and what takes it beyond the theorem; raises where there is no limit."""
+    require_float64(name)
+    outputs, _ = asked.outputs(y)
+    if len(outputs) > 1:
+        raise TypeError(f"{name} takes one value, got {len(outputs)}: stack several")
+    (leaf,) = jax.tree.leaves(y)
+    report = check(leaf)
+    if report.refused:
+        reasons = "\n".join(f"- {finding.why}" for finding in report.refused)
+        raise ValueError(f"{name}: the program has no infinite-width limit (finite widths are fine)\n{reasons}")
+    return outputs[0], report.beyond
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """How many draws, by which key, and what the law says of itself."""
+
+    samples: int | None
+    key: Any
+    beyond: tuple[str, ...]
+
+    def conditions(self, program: Limit, outputs: tuple[Output, ...], default: int | None = None) -> Conditions:
+        """As many conditions as asked for, or else up to those that a joint law of these values is worth."""
+        most = default_draws(sum(map(asked.entries, outputs))) if default is None else default
+        samples = most if self.samples is None else positive_int("samples", self.samples)
+        return program.conditions(samples, self.key, at_most=self.samples is None)
+
+
+# --- laws -------------------------------------------------------------------------------------------------------------
+
+
+def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
+    """Where heads are i.i.d. given the kernel: of one number by inversion, of several a mixture with such marginals."""
+    samples, key, beyond = effort.samples, effort.key, effort.beyond
+    if not output.layout:
+        return head_laws.law_of_one_number(output, samples, key, beyond)
+    axis = head_axis(output)
+    if axis is None or axis.kernel_is_random or not axis.is_random:
+        return None
+    shape = finite_shape(output.layout)
+    last = Last(None, 1, shape)
+    infinite = diverges(axis, math.prod(shape))
+
+    def joint() -> Law:
+        if axis.heads == math.inf:
+            return _law_of_draws((output,), statistics.conditions, last, effort)
+        if axis.heads > head_laws.MANY:
+            return head_laws.pooled(output, axis, samples, key, beyond)
+        most = JOINT_NUMBERS // (int(axis.heads) * math.prod(shape) ** 2)
+        default = min(JOINT_DRAWS, 2 ** int(math.log2(max(most, LEAST_JOINT))))
+        conditions = effort.conditions(Limit((output,), statistics.conditions), (output,), default)
+        return _law(last, conditions, beyond)
+
+    def density() -> JointDensity | None:
+        refined = samples is None and not infinite and axis.heads <= head_laws.MANY
+        return joint_density(axis, key) if refined else None
+
+    return Tokens(shape, joint, lambda i: limit(y[i], samples, key), beyond, infinite, density)
+
+
+def _law_of_draws(parts: tuple[Output, ...], statistic: statistics.Statistic, last: Last, effort: Effort) -> Any:
+    """The law of what is read off draws; where nothing is drawn, with the error of Gaussian integrals."""
+    program = Limit(parts, statistic)
+    conditions = effort.conditions(program, parts)
+    law = _law(last, conditions, effort.beyond)
+    if conditions.kind != "quadrature":
+        return law
+    return law.compared_with(lambda: _law(last, program.inflated().conditions(1, effort.key), effort.beyond))
+
+
+def _law(last: Last, conditions: Conditions, beyond: tuple[str, ...]) -> Any:
+    mean, covariance = conditions.arrays
+    return law_given(last, mean, covariance, conditions.kind, beyond, BLOCKS, conditions.effort)
+
+
+def _law_of_numbers(output: Output, effort: Effort) -> Law:
+    """Scores that no others are correlated with are Gaussian given what comes before them; the rest is drawn."""
+    (p,) = demanded((output.value,))
+    if is_score(p) and not is_infinite(p.axes) and _is_alone(p):
+        op = p.instruction
+        assert isinstance(op, Dot)
+        last = Last(None, 1, finite_shape(output.layout))
+        return _law_of_draws((output,), statistics.Scores(), last, effort)
+    conditions = effort.conditions(Limit((output,), statistics.numbers), ())
+    law = Empirical(conditions.arrays, conditions.kind, effort.beyond, BLOCKS)
+    law.effort = conditions.effort
+    return law
+
+
+def _is_alone(p: Any) -> bool:
+    """Are scores uncorrelated with all others?"""
+    facts = LimitFacts(Analysis(Program((p,))))
+    return not any(are_correlated(p, v, facts) for v in facts.analysis.values if v is not p)

@@ -1,0 +1,215 @@
+"""Many draws of a program at infinite width: what is random is a scrambled Sobol sequence, the same at every call."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.arguments import as_key, frozen, inside_jit, is_traced
+from limitlaw.core.program import Output
+from limitlaw.core.resize import renumbered
+from limitlaw.engines import asked
+from limitlaw.engines.compiling import PROGRAMS, Compiled
+from limitlaw.engines.effort import Pace
+from limitlaw.engines.limit.plan import MOST_DRAWS, NODES, NODES_EACH, Plan, written
+from limitlaw.engines.limit.statistics import Statistic
+from limitlaw.engines.memory import check_memory
+from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
+from limitlaw.progress import watched
+
+REPLICATES = 8  # independent scramblings, from whose spread comes the error of a quasi-Monte Carlo kernel
+TRACED_BATCHES = 64  # at most by default, where each is compiled
+
+
+@dataclasses.dataclass(frozen=True)
+class Conditions:
+    """A statistic of each draw, draws in front. `kind`: "exact" and "quadrature" are one draw, with nothing random.
+
+    `effort` says what decided the number of draws where that was not the number asked for.
+    """
+
+    arrays: Any
+    kind: str
+    effort: str = ""
+
+
+class Limit:
+    """A program at infinite width, and the statistic to be read off its draws.
+
+    `inflated`: with every Gaussian integral that has an error larger by that error. The difference to what is read
+    otherwise is what errors of integrals, in the worst case all of one sign, make of it; 0 where all are closed forms.
+    """
+
+    def __init__(self, outputs: Sequence[Output], statistic: Statistic, inflated: bool = False):
+        self._asked, self.statistic, self._inflated = tuple(outputs), statistic, inflated
+        program = asked.program_of(self._asked)
+        self.traced = program.is_traced
+        self._name = "limit", asked.structure(program, self._asked), statistic, inflated
+        self.plan = PROGRAMS.get(self._name, lambda: Plan(self._asked, statistic, inflated))
+        self.outputs, _ = written(self._asked, self.plan.most_heads, self.plan.unrolls)
+        self.arrays = asked.program_of(self.outputs).arrays
+
+    @property
+    def random(self) -> bool:
+        """Does anything stay random in the limit?"""
+        return self.plan.random
+
+    @property
+    def recipe(self) -> tuple[float, ...]:
+        """The degrees of freedom of the numbers of one draw, ∞ for normals."""
+        return self.plan.requests.recipe
+
+    @property
+    def is_function_of_recipe(self) -> bool:
+        """Is a draw a function of those numbers, of which there are some, and of nothing else?"""
+        requests = self.plan.requests
+        return self.random and not (self.plan.uses_nodes or requests.head_recipe or requests.overflows)
+
+    def inflated(self) -> "Limit":
+        """The same program and statistic, with errors of integrals added."""
+        return Limit(self._asked, self.statistic, inflated=True)
+
+    def without_derivatives(self) -> "Limit":
+        """The same program with plain numbers, unless inside `jit` or `vmap`: to be looked at."""
+        if not self.traced:
+            return self
+        return Limit(renumbered(self._asked, lambda x: frozen(x) if is_traced(x) else x), self.statistic)
+
+    # --- draws ------------------------------------------------------------------------------------------------------
+
+    def conditions(self, samples: int, key: Any, at_most: bool = False) -> Conditions:
+        """The statistic for `samples` draws; for one if nothing is random.
+
+        `at_most`: fewer will do, where that many would take too long.
+        """
+        seed, requests = seed_of(key), self.plan.requests
+        if self.random:
+            check_memory(samples, requests.size, "ask for fewer samples, or for fewer entries, as in y[0]")
+            arrays, effort = self._sampled(samples, seed, at_most)
+            return Conditions(arrays, "sampled", effort)
+        if self.plan.uses_nodes or requests.head_recipe:
+            results = self._replicates(seed)
+            return Conditions(jax.tree.map(lambda *a: jnp.stack(a), *results), "sampled")
+        result, quadrature = self._deterministic()
+        kind = "quadrature" if quadrature else "exact"
+        return Conditions(jax.tree.map(lambda a: a[None], result), kind)
+
+    def _deterministic(self) -> tuple[Any, bool]:
+        key = jax.random.key(0)
+        if self.plan.has_loops:
+            return self._function(self.plan.single)(self.arrays, None, key, None, None), self.plan.requests.quadrature
+        draw = self.plan.followed(self.arrays, Quasi(key), None)
+        return self.statistic(draw, self.plan.outputs), draw.moments.quadrature
+
+    def _function(self, compiled: Compiled) -> Any:
+        """A compiled function; inside transformations of JAX it is one more call."""
+        return compiled.function if self.traced else compiled
+
+    def _replicates(self, seed: int) -> list[Any]:
+        results: list[Any] = []
+        single = self.plan.draw if self.traced else self.plan.single
+        with watched("limit") as watch:
+            for i in range(REPLICATES):
+                extra = self.table(NODES, seed + i), self.heads(seed + i)
+                results.append(single(self.arrays, jnp.zeros(0), jax.random.key(seed + i), *extra))
+                watch.reached(len(jax.block_until_ready(results)), REPLICATES)
+        return results
+
+    def _sampled(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
+        """The statistics of the draws, and what decided how many there are."""
+        points = Points(self.recipe, seed)
+        size = self.plan.batch(samples)
+        pace = self._pace(samples, size, at_most)
+        draws = self._function(self.plan.draws)
+        results: list[Any] = []
+        with watched("limit") as watch:
+            for start in itertools.count(0, size):
+                if start >= pace.samples:
+                    break
+                # New nodes for each batch: their errors average out.
+                extra = self.table(NODES_EACH, seed + start), self.heads(seed + start)
+                keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), start), size)
+                results.append(draws(self.arrays, jnp.asarray(points.take(size)), keys, *extra))
+                if start and not is_traced(jax.tree.leaves(results)[0]):
+                    jax.block_until_ready(results[-2])  # the last but one, so that points are made meanwhile
+                    if pace.reached(start) and self.plan.batch(pace.samples) != size:
+                        # Smaller batches have other nodes: begin again, as if that number had been asked for.
+                        return self._sampled(pace.samples, seed, at_most=False)[0], pace.effort
+                    watch.reached(start, pace.samples)
+        joined = jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
+        return jax.tree.map(lambda a: a[: pace.samples], joined), pace.effort
+
+    def _pace(self, samples: int, size: int, at_most: bool) -> Pace:
+        traced = self.traced or inside_jit()
+        pace = Pace(samples, at_most and not traced)
+        if at_most and traced:  # nothing can be timed, and every batch is compiled
+            pace.lower(2 ** int(math.log2(TRACED_BATCHES * size)), "under jax.jit or jax.grad")
+        return pace
+
+    def table(self, count: int, seed: int) -> Any:
+        """Nodes for nonlinearities, if any are needed."""
+        return jnp.asarray(nodes(count, self.plan.requests.dimensions, seed)) if self.plan.uses_nodes else None
+
+    def heads(self, seed: int) -> Any:
+        """Nodes for infinitely many heads, if there are such."""
+        recipe = self.plan.requests.head_recipe
+        if not recipe:
+            return None
+        table = Points(recipe, seed + 1).take(self.plan.heads)
+        normal = np.isinf(recipe)
+        table[:, normal] = matched(table[:, normal])
+        return jnp.asarray(table)
+
+    # --- at given points --------------------------------------------------------------------------------------------
+
+    def at(self, rows: Any) -> Any:
+        """The statistic at given points instead of drawn ones: numbers in the order of `recipe`, one row for each."""
+        key = jax.random.key(0)
+        if is_traced(rows) or self.traced:
+            # derivatives in bounded memory
+            one = jax.checkpoint(lambda row: self.plan.draw(self.arrays, row, key, None, None))
+            return jax.lax.map(one, jnp.asarray(rows), batch_size=min(len(rows), MOST_DRAWS))
+        size = self.plan.batch(MOST_DRAWS)
+        missing = -len(rows) % size
+        batches = np.concatenate([rows, np.zeros((missing, rows.shape[1]))]).reshape(-1, size, rows.shape[1])
+        keys = [jax.random.split(key, size)] * len(batches)
+        if self.plan.requests.overflows:  # else nothing is drawn from them
+            keys = [jax.random.split(jax.random.fold_in(key, i), size) for i in range(len(batches))]
+        parts: list[Any] = []
+        with watched("limit") as watch:
+            for batch, k in zip(batches, keys, strict=True):
+                parts.append(np.asarray(self.plan.draws(self.arrays, batch, k, None, None)))
+                watch.reached(len(parts) * size, len(batches) * size)
+        return np.concatenate(parts)[: len(rows)]
+
+    def read(self, statistic: Statistic, rows: Any) -> Any:
+        """Another statistic of the same draws at given points, of which there are few."""
+        plan = self.plan
+
+        def one(arrays: list[Any], row: Any) -> Any:
+            return statistic(plan.followed(arrays, Quasi(jax.random.key(0), row), None), plan.outputs)
+
+        many = jax.vmap(one, in_axes=(None, 0))
+        if self.traced:
+            return many(self.arrays, jnp.asarray(rows))
+        compiled = PROGRAMS.get(("read", self._name, statistic), lambda: Compiled(many))
+        return np.asarray(compiled(self.arrays, rows))
+
+
+def _joined(arrays: tuple[Any, ...]) -> Any:
+    return jnp.concatenate(arrays) if is_traced(arrays[0]) else np.concatenate([np.asarray(a) for a in arrays])
+
+
+def seed_of(key: Any) -> int:
+    """The seed of the scrambling: always the same without a key."""
+    if key is None:
+        return SEED
+    if is_traced(key):
+        raise TypeError("key must be known, and inside jax.jit or jax.vmap it is not: make it outside, or leave it out")
+    with jax.ensure_compile_time_eval():
+        return int(jax.random.bits(as_key(key), (), jnp.uint32))

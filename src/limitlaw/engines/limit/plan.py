@@ -1,0 +1,160 @@
+"""What a program at infinite width needs, whatever its numbers: facts, requests for draws, compiled functions.
+
+It is made once for a structure and a statistic. The program it keeps has no numbers in its slots: they are arguments.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.axes import sizes
+from limitlaw.core.demand import demanded
+from limitlaw.core.instructions import Map, Rename, Repeat
+from limitlaw.core.program import Output
+from limitlaw.core.resize import renumbered, with_nodes
+from limitlaw.core.unroll import unrolled
+from limitlaw.engines import asked
+from limitlaw.engines.compiling import Compiled
+from limitlaw.engines.engine import slots
+from limitlaw.engines.limit.draw import LimitDraw, Static
+from limitlaw.engines.limit.loop import CannotCarry
+from limitlaw.engines.limit.statistics import Outputs, Statistic
+from limitlaw.numerics.quasi import Quasi
+
+NODES, NODES_EACH = 2**14, 2**10  # for nonlinearities: of a deterministic program, and for each draw of a random one
+HEADS, HEADS_EACH = 2**14, 2**10  # the same for infinitely many heads
+MOST_DRAWS, HELD = 4096, 2**20  # draws computed together, and numbers they hold: about what the cache of a CPU has
+BATCHES = 32  # at least, where each has new nodes
+
+
+def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[Outputs, int]:
+    """The outputs by a program that computes no more than they need; how many nodes an infinite axis has in it."""
+    if unrolls:
+        turns = unrolled([output.value for output in outputs])
+        outputs = [Output(value, output.layout) for value, output in zip(turns, outputs, strict=True)]
+    finite, heads = with_nodes(outputs, most_heads)
+    values = demanded([output.value for output in finite])
+    return tuple(Output(value, output.layout) for value, output in zip(values, finite, strict=True)), heads
+
+
+@dataclasses.dataclass(frozen=True)
+class Requests:
+    """What one draw asks for: the degrees of freedom of each number, ∞ for a normal, and of each one for every node.
+
+    `overflows`: it asks for more than are handed out. `dimensions`: of the nodes for nonlinearities. `size`: numbers in
+    what is read off a draw. `quadrature`: there are integrals without a closed form.
+    """
+
+    recipe: tuple[float, ...] = ()
+    head_recipe: tuple[float, ...] = ()
+    overflows: bool = False
+    dimensions: int = 0
+    size: int = 0
+    quadrature: bool = False
+
+
+class Plan:
+    """A structure at infinite width, and the statistic that is read off its draws."""
+
+    def __init__(self, outputs: Sequence[Output], statistic: Statistic, inflated: bool):
+        self.statistic, self.inflated, self.unrolls = statistic, inflated, False
+        try:
+            self._prepare(outputs)
+        except CannotCarry:
+            self.unrolls = True
+            self._prepare(outputs)
+        self.draws = Compiled(jax.vmap(self.draw, in_axes=(None, 0, 0, None, None)))
+        self.single = Compiled(self.draw)
+
+    def _prepare(self, outputs: Sequence[Output]) -> None:
+        """With few nodes for each draw, where there will be many."""
+        self._prepare_with(outputs, HEADS, coarse=False)
+        program = self.facts.program
+        values = [v for part in (program, *program.every_block) for v in part.values]
+        has_maps = any(isinstance(v.instruction, Map) for v in values)
+        if self.random and (self.heads > HEADS_EACH or has_maps):
+            self._prepare_with(outputs, HEADS_EACH, coarse=True)
+
+    def _prepare_with(self, outputs: Sequence[Output], most_heads: int, coarse: bool) -> None:
+        self.most_heads = most_heads
+        given, self.heads = written(outputs, most_heads, self.unrolls)
+        self.outputs = renumbered(given, _shape)
+        self.facts = Analysis(asked.program_of(self.outputs))
+        scores = frozenset(v for v, _ in self.outputs) if getattr(self.statistic, "undrawn", False) else frozenset()
+        self.static = Static.of(self.facts, coarse, self.inflated, scores)
+        self.requests = self._recorded() if self._may_draw() else Requests()
+
+    def _may_draw(self) -> bool:
+        """May something be drawn, or averaged over nodes? If not, nothing needs to be written down."""
+        static, values = self.static.facts, self.facts.values
+        rough = any(isinstance(v.instruction, Map) and not static.integrable(v) for v in static.gaussian)
+        of_coordinates = any(not static.gaussian.get(v, True) for v, _ in self.outputs)
+        random = any(map(self.facts.stays_random, values))
+        return rough or of_coordinates or random or self.has_loops or getattr(self.statistic, "at_nodes", False)
+
+    @property
+    def has_loops(self) -> bool:
+        """Is there a loop, which should be compiled even if it is followed once?"""
+        return any(isinstance(v.instruction, Repeat) for v in self.facts.values)
+
+    @property
+    def random(self) -> bool:
+        """Does anything stay random in the limit?"""
+        return bool(self.requests.recipe) or self.requests.overflows
+
+    @property
+    def uses_nodes(self) -> bool:
+        """Is there a nonlinearity that needs quasi-Monte Carlo?"""
+        return self.requests.dimensions > 0
+
+    def _recorded(self) -> Requests:
+        """One draw of which only the requests are kept."""
+        source = Quasi(jax.random.key(0))
+        found: dict[str, Any] = {}
+
+        def recorded(arrays: list[Any]) -> Any:
+            draw = self.followed(arrays, source, None)
+            result = self.statistic(draw, self.outputs)
+            found.update(dimensions=draw.moments.nodes.dimensions, quadrature=draw.moments.quadrature)
+            return result
+
+        arrays = asked.program_of(self.outputs).arrays
+        size = sum(math.prod(a.shape) for a in jax.tree.leaves(jax.eval_shape(recorded, arrays)))
+        return Requests(tuple(source.recipe), tuple(source.table_recipe), source.overflows, size=size, **found)
+
+    def followed(self, arrays: list[Any], source: Quasi, table: Any) -> LimitDraw:
+        """One draw of the program with these numbers in its slots."""
+        program = self.facts.program
+        draw = LimitDraw(self.static, slots(program, arrays), source, table)
+        draw.run(program)
+        return draw
+
+    def draw(self, arrays: list[Any], row: Any, key: Any, table: Any, heads: Any) -> Any:
+        """What is read off the draw with the numbers in `row`, and those of each node of infinitely many heads."""
+        return self.statistic(self.followed(arrays, Quasi(key, row, heads), table), self.outputs)
+
+    def batch(self, samples: int) -> int:
+        """As many draws as keep the numbers held at a time near `HELD`, and some batches where those have new nodes."""
+        cost = 16
+        program = self.facts.program
+        for value in (v for part in (program, *program.every_block) for v in part.values):
+            if not isinstance(value.instruction, Rename):
+                count = math.prod(sizes(value.axes))
+                each = 1 if value.dim is None else 4 if value.dim.wide else value.dim.at(1)
+                cost += count * each
+        if self.uses_nodes:
+            cost += NODES_EACH * self.requests.dimensions
+        several = self.uses_nodes or self.requests.head_recipe
+        most = max(1, min(MOST_DRAWS, samples // BATCHES)) if several else MOST_DRAWS
+        return min(samples, max(1, min(most, HELD // cost)))
+
+
+def _shape(array: Any) -> jax.ShapeDtypeStruct:
+    """What a compiled function depends on of its arguments."""
+    return jax.ShapeDtypeStruct(np.shape(array), jnp.result_type(array))

@@ -1,0 +1,102 @@
+"""What is read off a draw at infinite width. Each is a function of the draw and of the outputs that were asked for."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from limitlaw.core.axes import finite_shape
+from limitlaw.core.covariance import Covariance
+from limitlaw.core.program import Output
+from limitlaw.engines.frames.statistics import Conditions
+from limitlaw.engines.limit import coordinate, scores
+from limitlaw.engines.limit.draw import LimitDraw
+from limitlaw.engines.limit.moments import zeros
+
+Outputs = tuple[Output, ...]
+Statistic = Callable[[LimitDraw, Outputs], Any]  # gives a tree of arrays
+
+
+def conditions(draw: LimitDraw, outputs: Outputs) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+    """Mean and covariance of the outputs given what is drawn."""
+    if not is_wide(outputs[0]):
+        return Conditions(1)(draw, outputs)
+    if all(draw.static.facts.gaussian[v] for v, _ in outputs):
+        return coordinate.gaussian(draw, outputs)
+    return coordinate.mixed(draw, outputs)
+
+
+def is_wide(output: Output) -> bool:
+    """Does an output live in a space that grows with n?"""
+    return output.value.dim is not None and output.value.dim.wide
+
+
+def second_moment(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
+    """E[Z^y (Z^y)ᵀ] given what is drawn."""
+    ((y, _),) = outputs
+    if not is_wide(outputs[0]):
+        m, C = Conditions(1)(draw, outputs)
+        return C + m[:, None] * m
+    return _flat(draw.moments.second(y, y), outputs[0])
+
+
+def covariance(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
+    """Cov(Z^y) given what is drawn."""
+    ((y, _),) = outputs
+    return _flat(draw.moments.covariance(y, y), outputs[0])
+
+
+def _flat(block: Covariance | None, output: Output) -> Float[Array, "m m"]:
+    m = math.prod(finite_shape(output.layout))
+    return jnp.zeros((m, m)) if block is None else block.flat(output.layout, output.layout)
+
+
+def variance(draw: LimitDraw, outputs: Outputs) -> Float[Array, ""]:
+    """Var Z^y of one number, given what is drawn."""
+    return variances(draw, outputs).reshape(())
+
+
+def variances(draw: LimitDraw, outputs: Outputs) -> Float[Array, " m"]:
+    """Var Z^y of each entry, given what is drawn."""
+    ((y, layout),) = outputs
+    return draw.moments.variance(y).whole(layout).reshape(-1)
+
+
+def mean(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
+    """E Z^y given what is drawn."""
+    ((y, layout),) = outputs
+    return (draw.moments.mean(y) or zeros(y)).whole(layout)
+
+
+@dataclasses.dataclass(frozen=True)
+class Average:
+    """E ψ(Z^y), by quasi-Monte Carlo."""
+
+    psi: Callable[[Any], Any]
+    at_nodes = True  # which cannot be seen in the program
+
+    def __call__(self, draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
+        ((y, layout),) = outputs
+        z = jnp.moveaxis(draw.moments.nodes.at(y).whole(layout), -1, 0)
+        return jnp.asarray(self.psi(z)).mean(axis=0)
+
+
+def numbers(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
+    """Numbers of the program."""
+    ((p, layout),) = outputs
+    return draw[p].whole(layout)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Mean and covariance of scores, given everything before them: they are not drawn."""
+
+    undrawn = True
+
+    def __call__(self, draw: LimitDraw, outputs: Outputs) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+        ((p, _),) = outputs
+        C = _flat(scores.covariance(draw.moments, p, p), outputs[0])
+        return jnp.zeros(len(C)), C

@@ -1,1 +1,0 @@
-"""n → ∞: moments of wide vectors given the numbers, scores, and nodes for functions without closed forms."""
