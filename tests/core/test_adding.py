@@ -139,7 +139,12 @@ def count_turns(draw: Counting, value: Value, op: core.Repeat) -> int:
     return draw[op.x] + op.times * inside[op.block.result]
 
 
-Counting.rules = {**dict.fromkeys(INSTRUCTIONS, count), core.Repeat: count_turns}
+def count_nothing(draw: Counting, value: Value, op: core.Rename) -> int:
+    """Another name is no other number."""
+    return draw[op.x]
+
+
+Counting.rules = {**dict.fromkeys(INSTRUCTIONS, count), core.Rename: count_nothing, core.Repeat: count_turns}
 
 
 def test_an_engine() -> None:

@@ -139,7 +139,7 @@ def _apply(draw: FramesDraw, value: Value, op: core.Apply) -> Labelled:
 
 
 def _of_numbers(draw: FramesDraw, value: Value) -> Labelled:
-    return applied(value, draw.__getitem__, draw.results)
+    return applied(value, draw.__getitem__, {u: draw[u] for u in value.inputs})
 
 
 def _contract(draw: FramesDraw, value: Value, op: core.Contract) -> Form | Labelled:
