@@ -29,8 +29,8 @@ def attention(
 
     `head_dim=None`: all matrices n × n, D = n (Example 3.1 of the paper). `head_dim=d`: W^Q, W^K, W^V are d × n, W^O is
     n × d, D = d, as in real Transformers. `heads=math.inf` is the infinite-head limit; only `limit` understands it.
-    `scaling="linear"` replaces D^{-1/2} by D^{-1}. `mask`: None, "causal", or booleans (True: seen) over (*batch, s, s),
-    the batch being what x has before its tokens, or over (*batch, heads, s, s).
+    `scaling="linear"` replaces D^{-1/2} by D^{-1}. `mask`: None, "causal", or booleans (True: seen) over
+    (*batch, s, s), the batch being what x has before its tokens, or over (*batch, heads, s, s).
     """
     x = wide("x", x)
     if not x.ndim:
