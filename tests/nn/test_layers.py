@@ -137,6 +137,15 @@ def test_attention_with_a_mask_for_each_head_and_each_sequence():
     assert_close(y, np.stack([plain_attention(x[b], Q, K, V, Out, visible=visible[b]) for b in range(2)]))
 
 
+def test_attention_with_a_mask_for_each_sequence():
+    """As many sequences as heads: the mask is still that of the sequences."""
+    visible = np.random.default_rng(1).random((2, S, S)) < 0.4 + np.eye(S)
+    y, x, weights, _ = prepared(lambda x: ll.attention(x, heads=2, mask=visible), (2, S))
+    Q, K, V, Out = (W[:, 0] for W in weights)
+    each = np.broadcast_to(visible[:, None], (2, 2, S, S))
+    assert_close(y, np.stack([plain_attention(x[b], Q, K, V, Out, visible=each[b]) for b in range(2)]))
+
+
 def test_attention_embeds_given_data_and_keeps_other_wide_spaces():
     for dim, rows in ((5, WIDTH), (2 * ll.n, 2 * WIDTH)):
         y, x, weights, _ = prepared(lambda x: ll.attention(x, heads=2), (S,), dim=dim)

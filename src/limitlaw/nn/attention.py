@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from limitlaw.arguments import non_negative, positive_int
 from limitlaw.core.space import as_dim, n
 from limitlaw.language.functions import dot, normalised_sum, softmax
@@ -27,7 +29,8 @@ def attention(
 
     `head_dim=None`: all matrices n × n, D = n (Example 3.1 of the paper). `head_dim=d`: W^Q, W^K, W^V are d × n, W^O is
     n × d, D = d, as in real Transformers. `heads=math.inf` is the infinite-head limit; only `limit` understands it.
-    `scaling="linear"` replaces D^{-1/2} by D^{-1}. `mask`: None, "causal", or booleans (True: seen) over (…, s, s).
+    `scaling="linear"` replaces D^{-1/2} by D^{-1}. `mask`: None, "causal", or booleans (True: seen) over
+    (*batch, s, s), the batch being what x has before its tokens, or over (*batch, heads, s, s).
     """
     x = wide("x", x)
     if not x.ndim:
@@ -41,5 +44,12 @@ def attention(
     stds = {"q_std": q_std, "k_std": k_std, "v_std": v_std, "o_std": o_std}
     q_std, k_std, v_std, o_std = (non_negative(name, std) for name, std in stds.items())
     q, k, v = (Matrix(std, family, rows=head, cols=x.dim) @ tokens for std in (q_std, k_std, v_std))
-    A = softmax(dot(q, k, scaling), mask)
+    A = softmax(dot(q, k, scaling), _over_heads(mask, x.ndim))
     return normalised_sum(A @ (Matrix(o_std, family, rows=model, cols=head) @ v), axis=-2)
+
+
+def _over_heads(mask: Any, ndim: int) -> Any:
+    """A mask over (*batch, s, s), the same for all heads, as one over (*batch, 1, s, s); x has `ndim` axes."""
+    if mask is None or isinstance(mask, str) or not 2 < np.ndim(mask) < ndim + 2:
+        return mask
+    return np.asarray(mask)[..., None, :, :]
