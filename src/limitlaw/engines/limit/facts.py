@@ -55,7 +55,7 @@ class LimitFacts:
         for v in facts.values:
             if v.dim is not None and v.dim.wide:
                 self._add(v)
-            if facts.stays_random(v) or not self.random.isdisjoint(v.inputs):
+            if v in facts.stay_random or not self.random.isdisjoint(v.inputs):
                 self.random.add(v)
             if v in self.argument and not (coarse and v in self.random and _is_unknown(v.instruction)):
                 self.integrable.add(v)

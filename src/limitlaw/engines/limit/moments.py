@@ -123,7 +123,7 @@ class Moments:
     def covariance(self, v: Value, w: Value) -> Covariance | None:
         """Cov(Z^v, Z^w)."""
         if not self.facts.roots[v] & self.facts.roots[w]:
-            return None
+            return None  # with no root in common they are independent
         if self.facts.position[v] < self.facts.position[w]:
             block = self.covariance(w, v)
             return None if block is None else block.swapped
@@ -132,9 +132,9 @@ class Moments:
         return self._blocks[v, w]
 
     def _expanded(self, v: Value, w: Value) -> Covariance | None:
-        if v.instruction.linear and v not in self.facts.bilinear:
+        if self._is_linear(v):
             return expanded(v, lambda u: self.covariance(u, w), self.numbers)
-        if w.instruction.linear and w not in self.facts.bilinear:
+        if self._is_linear(w):
             return _swapped(expanded(w, lambda u: self.covariance(u, v), self.numbers))
         if v in self.facts.bilinear or w in self.facts.bilinear:
             return self._bilinear(v, w)
@@ -159,6 +159,10 @@ class Moments:
         """Of the integrals of a turn of a loop: whether they are closed forms, and what nodes they need."""
         self.quadrature |= inside.quadrature
         self.nodes.dimensions = max(self.nodes.dimensions, inside.nodes.dimensions)
+
+    def _is_linear(self, v: Value) -> bool:
+        """Is v linear in the vectors it reads, with known coefficients?"""
+        return v.instruction.linear and v not in self.facts.bilinear
 
     def _bilinear(self, v: Any, w: Any) -> Covariance | None:
         """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l], for scores p = n^{-1/2} qᵀk."""
