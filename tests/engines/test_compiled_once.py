@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -81,6 +82,44 @@ def test_a_width_that_is_an_argument_gives_the_same_draws(monkeypatch: pytest.Mo
     fixed = ll.finite_samples(y, 64, 50, jax.random.key(3), coordinates=2)
     np.testing.assert_allclose(np.asarray(free), np.asarray(fixed), rtol=1e-9, atol=1e-9)
     ll.clear_cache()
+
+
+AT_INFINITY: dict[str, Callable[[ll.Wide], Any]] = {
+    "limit": lambda y: ll.limit(y + ll.initial(), 8).variance(),
+    "kernel": lambda y: ll.kernel(y, 8).mean().sum(),
+    "average_law": lambda y: ll.average_law(y, jnp.square, 8).mean(),
+}
+
+
+@pytest.mark.parametrize("name", AT_INFINITY)
+def test_kernels_and_scales_at_infinite_width(name: str, compilations: Callable[[], int]) -> None:
+    """The same without a width."""
+    rng = np.random.default_rng(0)
+    programs = [layer(0.2 + np.diag(rng.uniform(0.5, 2.0, 2))) for _ in range(100)]
+    programs += [layer(std=std) for std in np.linspace(0.5, 2.0, 10)]
+    numbers = [float(AT_INFINITY[name](y)) for y in programs]
+    assert compilations() == 1
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_laws_of_heads(compilations: Callable[[], int]) -> None:
+    """A quadrature over the scores of one head: they are read once, and then the variance at its nodes."""
+    laws = [ll.limit(layer(np.diag([1.0, s]) + 0.1)) for s in np.linspace(0.5, 2.0, 5)]
+    assert {law.kind for law in laws} == {"quadrature"}
+    assert compilations() == 2
+
+
+def test_positions(compilations: Callable[[], int]) -> None:
+    """Of rotary embeddings."""
+
+    def scores(step: float) -> ll.Scalars:
+        q, k = (ll.rotary(ll.Matrix() @ x, [0.0, step], base=10.0) for _ in "qk")
+        return ll.softmax(ll.dot(q, k))
+
+    x = ll.initial(2, cov=np.eye(2) + 0.1)
+    numbers = [float(np.asarray(ll.limit(scores(step), 8).covariance())[0, 2]) for step in np.linspace(0.5, 5.0, 10)]
+    assert compilations() == 1
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_another_structure_is_another_program(compilations: Callable[[], int]) -> None:

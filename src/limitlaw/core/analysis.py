@@ -112,21 +112,18 @@ class Analysis:
             return False
         return op.scaling == "sqrt" if op.dim.wide else any(f in self.drawn for f in (op.q, op.k))
 
-    def stays_random(self, v: Value) -> bool:
-        """Is a value drawn in the limit: scores under 1/√n, and vectors of fixed dimension?"""
+    @functools.cached_property
+    def stay_random(self) -> frozenset[Value]:
+        """The values that are drawn in the limit: scores under 1/√n, vectors of fixed dimension, and loops of those."""
+        return frozenset(v for v in self.values if self._stays_random(v))
+
+    def _stays_random(self, v: Value) -> bool:
         op = v.instruction
         if isinstance(op, Dot) and not is_average(v):
             return op.scaling == "sqrt" or not op.dim.wide
-        if v in self._random_loops:
+        if isinstance(op, Repeat) and Analysis.of_block(op.block).stay_random:
             return True
         return v.dim is not None and not v.dim.wide and v in self.drawn
-
-    @functools.cached_property
-    def _random_loops(self) -> frozenset[Value]:
-        """Loops in which something is drawn in the limit."""
-        loops = [(v, v.instruction.block) for v in self.values if isinstance(v.instruction, Repeat)]
-        inside = {v: Analysis.of_block(block) for v, block in loops}
-        return frozenset(v for v, facts in inside.items() if any(map(facts.stays_random, facts.values)))
 
     @functools.cached_property
     def depth(self) -> dict[Value, int]:

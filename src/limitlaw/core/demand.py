@@ -85,7 +85,7 @@ class _Rewriter:
     def _ask(self, value: Value) -> None:
         if isinstance(value.instruction, Contract):
             self._find_mixing(value, value.instruction)
-        if is_average(value):
+        if isinstance(value.instruction, Dot) and is_average(value):
             self._find_product(value.instruction.inputs[0])
         for v, selection in self._requests(value):
             if self.uses[v] == 1 and selection:

@@ -37,7 +37,7 @@ class Family:
     cols: Dim
     source: object = None
 
-    @property
+    @functools.cached_property
     def axes(self) -> Axes:
         """Along which there are different matrices."""
         return present(self.layout)
@@ -51,21 +51,16 @@ class Value:
     axes: Axes
     dim: Dim | None
     source: object = None
+    is_vector: bool = dataclasses.field(init=False)
+    inputs: tuple["Value", ...] = dataclasses.field(init=False)  # the values that its instruction reads, in order
+    vectors: tuple["Value", ...] = dataclasses.field(init=False)  # those of them that are vectors
 
-    @functools.cached_property
-    def is_vector(self) -> bool:
-        """Vectors, or numbers?"""
-        return self.dim is not None
-
-    @functools.cached_property
-    def inputs(self) -> tuple["Value", ...]:
-        """The values that its instruction reads, in order."""
-        return self.instruction.inputs
-
-    @functools.cached_property
-    def vectors(self) -> tuple["Value", ...]:
-        """Those of them that are vectors."""
-        return tuple(v for v in self.inputs if v.is_vector)
+    def __post_init__(self) -> None:
+        """What everybody asks for is found once."""
+        inputs = self.instruction.inputs
+        object.__setattr__(self, "is_vector", self.dim is not None)
+        object.__setattr__(self, "inputs", inputs)
+        object.__setattr__(self, "vectors", tuple(v for v in inputs if v.is_vector))
 
     def __repr__(self) -> str:
         kind = type(self.instruction).__name__

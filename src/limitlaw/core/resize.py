@@ -65,8 +65,10 @@ class _Writer:
     def _write(self, values: Sequence[Value]) -> None:
         for v in ancestors(values):
             if v not in self._values:
-                instruction, axes = v.instruction.replaced(self._new), self._new(v.axes)
-                same = axes == v.axes and _equal(instruction, v.instruction)
+                axes, op = self._new(v.axes), v.instruction
+                changes = {field.name: self._new(getattr(op, field.name)) for field in dataclasses.fields(op)}
+                same = axes == v.axes and all(getattr(op, name) == new for name, new in changes.items())
+                instruction = op if same else dataclasses.replace(op, **changes)
                 self._values[v] = v if same else dataclasses.replace(v, instruction=instruction, axes=axes)
 
     def _new(self, item: Any) -> Any:
@@ -92,8 +94,3 @@ class _Writer:
             same = layout == old.layout and std is old.std
             self._families[old] = old if same else dataclasses.replace(old, layout=layout, std=std)
         return self._families[old]
-
-
-def _equal(first: Any, second: Any) -> bool:
-    """Do two instructions hold the same things?"""
-    return all(a is b for a, b in zip(first.contents(), second.contents(), strict=True))

@@ -1,5 +1,6 @@
 """Averages over coordinates as n → ∞: Theorem 3.1 of Sakai, Karakida and Imaizumi (2025)."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -70,15 +71,23 @@ def _mapped(output: Output, psi: Callable[[Any], Any]) -> Output | None:
     inner: Callable[[Any], Any] = nonlinearities.identity
     if isinstance(op, Map) and len(op.args) == 1:
         inner, argument = op.phi, op.args[0]
-
-    def real(x: Any) -> Any:
-        return jnp.asarray(psi(inner(x))).astype(jnp.float64)
-
+    real = _Real(psi, inner)
     try:
         shape = jax.eval_shape(real, jax.ShapeDtypeStruct((2,), jnp.float64)).shape
     except NEEDS_NUMBERS:
         return None
     return _coordinatewise(looked_at(real), argument) if shape == (2,) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Real:
+    """ψ(φ(x)) as a real number; the same function for the same ψ and φ, so that it is compiled once."""
+
+    psi: Callable[[Any], Any]
+    inner: Callable[[Any], Any]
+
+    def __call__(self, x: Any) -> Any:
+        return jnp.asarray(self.psi(self.inner(x))).astype(jnp.float64)
 
 
 def _coordinatewise(phi: Nonlinearity, x: Value) -> Output:

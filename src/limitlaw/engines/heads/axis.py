@@ -5,6 +5,7 @@ it, every entry along it being made in the same way from matrices of its own. It
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -28,21 +29,19 @@ class HeadAxis:
     heads: Size  # math.inf is one, too
     names: Names
 
-    @property
-    def _facts(self) -> Analysis:
-        return Analysis(Program((self.term.value,)))
+    @functools.cached_property
+    def _random(self) -> frozenset[Value]:
+        return Analysis(Program((self.term.value,))).stay_random
 
     @property
     def kernel_is_random(self) -> bool:
         """Does anything common to several heads stay random in the limit?"""
-        facts = self._facts
-        return self.heads > 1 and any(facts.stays_random(v) for v in facts.values if v not in self.names)
+        return self.heads > 1 and bool(self._random.difference(self.names))
 
     @property
     def is_random(self) -> bool:
         """Does anything stay random in the limit?"""
-        facts = self._facts
-        return any(map(facts.stays_random, facts.values))
+        return bool(self._random)
 
     def resized(self, count: Size) -> Output:
         """The terms of `count` heads, by the same program."""

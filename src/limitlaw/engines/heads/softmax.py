@@ -120,7 +120,7 @@ def _arguments(outputs: tuple[Output, ...]) -> list[Apply] | None:
             if not _is_affine(op.args[0], random):
                 return None
             found.append(op)
-        elif facts.stays_random(v):
+        elif v in facts.stay_random:
             return None
         else:
             stack.extend(v.inputs)
@@ -131,7 +131,7 @@ def _depending_on_scores(facts: Analysis) -> set[Value]:
     """Values that are random in the limit, or read such values."""
     random: set[Value] = set()
     for v in facts.values:
-        if facts.stays_random(v) or any(u in random for u in v.inputs):
+        if v in facts.stay_random or any(u in random for u in v.inputs):
             random.add(v)
     return random
 

@@ -25,7 +25,8 @@ class LimitFacts:
 
     `roots`: the matrices and initial vectors a vector is made from, as bits; with none in common two are independent.
     `gaussian`: is it a linear combination of Gaussian vectors and of **1**? `undrawn`: scores of infinitely many heads
-    that only weigh vectors of which a normalised sum is taken: their second moments are all that matters. `coarse`: use
+    that only weigh vectors of which a normalised sum is taken: their second moments are all that matters; `bilinear`:
+    the vectors Σ p w with such scores p. `coarse`: use
     quasi-Monte Carlo, not quadrature, for products of functions of which nothing is known, where they depend on what is
     drawn; there will be many draws. `argument_is_gaussian`: of a block, is what it is given in every turn?
     """
@@ -43,11 +44,12 @@ class LimitFacts:
         self._bits: dict[Value | Family, int] = {}
         self.roots: dict[Value, int] = {}
         self.gaussian: dict[Value, bool] = {}
+        self.bilinear: set[Value] = set()
         self.random: set[Value] = set()
         for v in facts.values:
             if v.dim is not None and v.dim.wide:
                 self._add(v)
-            if facts.stays_random(v) or not self.random.isdisjoint(v.inputs):
+            if v in facts.stay_random or not self.random.isdisjoint(v.inputs):
                 self.random.add(v)
 
     def _add(self, v: Value) -> None:
@@ -66,22 +68,12 @@ class LimitFacts:
         else:
             self.roots[v] = functools.reduce(int.__or__, (self.roots[u] for u in v.vectors), 0)
             self.gaussian[v] = op.linear and all(self.gaussian[u] for u in v.vectors)
-            if self.is_bilinear(v):
-                assert isinstance(op, Contract)
-                assert op.a is not None
+            if isinstance(op, Contract) and op.a is not None and unnamed(op.a) in self.undrawn:
+                self.bilinear.add(v)
                 self.roots[v] |= self._bit(unnamed(op.a))
 
     def _bit(self, source: Value | Family) -> int:
         return self._bits.setdefault(source, 1 << len(self._bits))
-
-    def is_bilinear(self, v: Value) -> bool:
-        """Is v = Σ p w with undrawn scores p?"""
-        op = v.instruction
-        return isinstance(op, Contract) and op.a is not None and unnamed(op.a) in self.undrawn
-
-    def is_linear(self, v: Value) -> bool:
-        """Is v linear in the vectors it reads, with known coefficients?"""
-        return v.instruction.linear and not self.is_bilinear(v)
 
     def independent(self, v: Value, w: Value) -> bool:
         """Have the two no root in common?"""

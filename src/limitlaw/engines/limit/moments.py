@@ -73,7 +73,7 @@ class Moments:
         return self._means[v]
 
     def _mean(self, v: Value, op: Any) -> Labelled | None:
-        if self.facts.is_bilinear(v):
+        if v in self.facts.bilinear:
             return None
         if op.linear:
             if all(self.mean(u) is None for u in v.vectors):
@@ -122,8 +122,8 @@ class Moments:
 
     def covariance(self, v: Value, w: Value) -> Covariance | None:
         """Cov(Z^v, Z^w)."""
-        if self.facts.independent(v, w):
-            return None
+        if not self.facts.roots[v] & self.facts.roots[w]:
+            return None  # with no root in common they are independent
         if self.facts.position[v] < self.facts.position[w]:
             block = self.covariance(w, v)
             return None if block is None else block.swapped
@@ -132,11 +132,11 @@ class Moments:
         return self._blocks[v, w]
 
     def _expanded(self, v: Value, w: Value) -> Covariance | None:
-        if self.facts.is_linear(v):
+        if self._is_linear(v):
             return expanded(v, lambda u: self.covariance(u, w), self.numbers)
-        if self.facts.is_linear(w):
+        if self._is_linear(w):
             return _swapped(expanded(w, lambda u: self.covariance(u, v), self.numbers))
-        if self.facts.is_bilinear(v) or self.facts.is_bilinear(w):
+        if v in self.facts.bilinear or w in self.facts.bilinear:
             return self._bilinear(v, w)
         if isinstance(v.instruction, core.Repeat) or isinstance(w.instruction, core.Repeat):
             return self._of_loop(v, w)
@@ -160,9 +160,13 @@ class Moments:
         self.quadrature |= inside.quadrature
         self.nodes.dimensions = max(self.nodes.dimensions, inside.nodes.dimensions)
 
+    def _is_linear(self, v: Value) -> bool:
+        """Is v linear in the vectors it reads, with known coefficients?"""
+        return v.instruction.linear and v not in self.facts.bilinear
+
     def _bilinear(self, v: Any, w: Any) -> Covariance | None:
         """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l], for scores p = n^{-1/2} qᵀk."""
-        both = self.facts.is_bilinear(v) and self.facts.is_bilinear(w)
+        both = v in self.facts.bilinear and w in self.facts.bilinear
         if not both or unnamed(v.instruction.a) is not unnamed(w.instruction.a):
             return None  # E p = 0
         q, k = unnamed(v.instruction.a).inputs

@@ -4,6 +4,7 @@ It is made once for a structure and a statistic. The program it keeps has no num
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import sizes
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Map, Rename, Repeat
 from limitlaw.core.program import Output
@@ -92,10 +92,10 @@ class Plan:
 
     def _may_draw(self) -> bool:
         """May something be drawn, or averaged over nodes? If not, nothing needs to be written down."""
-        static, values = self.static.facts, self.facts.values
+        static = self.static.facts
         rough = any(isinstance(v.instruction, Map) and not static.integrable(v) for v in static.gaussian)
         of_coordinates = any(not static.gaussian.get(v, True) for v, _ in self.outputs)
-        random = any(map(self.facts.stays_random, values))
+        random = bool(self.facts.stay_random)
         return rough or of_coordinates or random or self.has_loops or getattr(self.statistic, "at_nodes", False)
 
     @property
@@ -141,18 +141,20 @@ class Plan:
 
     def batch(self, samples: int) -> int:
         """As many draws as keep the numbers held at a time near `HELD`, and some batches where those have new nodes."""
+        several = self.uses_nodes or self.requests.head_recipe
+        most = max(1, min(MOST_DRAWS, samples // BATCHES)) if several else MOST_DRAWS
+        return min(samples, max(1, min(most, HELD // self._cost)))
+
+    @functools.cached_property
+    def _cost(self) -> int:
+        """The numbers that one draw holds."""
         cost = 16
         program = self.facts.program
         for value in (v for part in (program, *program.every_block) for v in part.values):
             if not isinstance(value.instruction, Rename):
-                count = math.prod(sizes(value.axes))
                 each = 1 if value.dim is None else 4 if value.dim.wide else value.dim.at(1)
-                cost += count * each
-        if self.uses_nodes:
-            cost += NODES_EACH * self.requests.dimensions
-        several = self.uses_nodes or self.requests.head_recipe
-        most = max(1, min(MOST_DRAWS, samples // BATCHES)) if several else MOST_DRAWS
-        return min(samples, max(1, min(most, HELD // cost)))
+                cost += each * math.prod(int(axis.size) for axis in value.axes)
+        return cost + NODES_EACH * self.requests.dimensions
 
 
 def _shape(array: Any) -> jax.ShapeDtypeStruct:
