@@ -218,7 +218,7 @@ def test_marginal_of_tokens():
 def spaces(w):
     """The spaces of a network's layers, from the last back to the first."""
     found = [w.dim]
-    while not isinstance(w.op, ll.program.ops.Initial):
+    while not isinstance(w.op, ll.language.ops.Initial):
         w = w.op.inputs[0]
         found.append(w.dim)
     return found

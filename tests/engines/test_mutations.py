@@ -1,5 +1,6 @@
 """Deliberate mistakes in the core, each of which the comparison with the definition must notice."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from eager import defined, exact
 
 import limitlaw as ll
 from limitlaw.engines.frames import ledger, scores, spaces
+from limitlaw.engines.frames.dimension import Dimension
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.numerics import bartlett, factors
 from statistics_of_samples import disagreement
@@ -82,13 +84,17 @@ def degrees_changed(patch: Patch, change: Callable[[np.ndarray], np.ndarray]) ->
     patch.setattr(bartlett, "chi", lambda key, df, *rest, **more: right(key, change(np.asarray(df)), *rest, **more))
 
 
+def of_size(D: Dimension, size: float) -> Dimension:
+    return dataclasses.replace(D, size=size)
+
+
 def cross_terms_forgotten(patch: Patch) -> None:
     patch.setattr(spaces, "projections", lambda key, shape, *rest: jnp.zeros(shape))
 
 
 def lengths_forgotten(patch: Patch) -> None:
-    right = scores.bartlett_unit
-    patch.setattr(scores, "bartlett_unit", lambda key, m, D, *rest, **more: right(key, m, math.inf, *rest, **more))
+    right = scores.bartlett_units
+    patch.setattr(scores, "bartlett_units", lambda key, m, D, *rest: right(key, m, of_size(D, math.inf), *rest))
 
 
 def residual_kept(patch: Patch) -> None:
@@ -123,7 +129,7 @@ def observed_forgotten(patch: Patch) -> None:
 
 def one_orthogonal(patch: Patch) -> None:
     right = spaces._reserved
-    patch.setattr(spaces, "_reserved", lambda D, *rest: right(10**12, *rest))
+    patch.setattr(spaces, "_reserved", lambda D, *rest: right(of_size(D, 10**12), *rest))
 
 
 regression_dropped = functools.partial(regression_scaled, factor=0.0)

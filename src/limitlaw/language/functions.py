@@ -32,7 +32,7 @@ SCALINGS = ("sqrt", "linear")
 Kind = TypeVar("Kind", Wide, Scalars)
 
 
-def initial(shape: int | Shape = (), mean: Any = 0.0, cov: Any = 1.0, dim: Dim | int = n) -> Wide:
+def initial(shape: int | Shape = (), mean: object = 0.0, cov: object = 1.0, dim: Dim | int = n) -> Wide:
     """Random initial vectors: for each coordinate α independently, (h_α) ~ N(mean, cov).
 
     `mean` broadcasts to `shape`; `cov` is over the flattened shape (a number c means c·I, the default I). Distinct
@@ -40,25 +40,25 @@ def initial(shape: int | Shape = (), mean: Any = 0.0, cov: Any = 1.0, dim: Dim |
     """
     sizes = shape if isinstance(shape, tuple | list) else (shape,)
     batch: Shape = tuple(positive_int("shape", size) for size in sizes)
-    mean = real_array("mean", mean)
-    if shapes.broadcast("initial(shape, mean)", mean.shape, batch) != batch:
-        raise ValueError(f"mean must broadcast to shape {batch}, got shape {mean.shape}")
+    means = real_array("mean", mean)
+    if shapes.broadcast("initial(shape, mean)", means.shape, batch) != batch:
+        raise ValueError(f"mean must broadcast to shape {batch}, got shape {means.shape}")
     count = math.prod(int(size) for size in batch)
-    return Wide(ops.Initial(mean, covariance("cov", cov, count)), batch, as_dim("dim", dim))
+    return Wide(ops.Initial(means, covariance("cov", cov, count)), batch, as_dim("dim", dim))
 
 
-def data(X: Any) -> Wide:
+def data(X: object) -> Wide:
     """Given vectors with coordinates X[…, α]: batch shape `X.shape[:-1]`, in the fixed space `X.shape[-1]`.
 
     They are not random; a first `Matrix(cols=X.shape[-1])` embeds them in width n.
     """
-    X = real_array("X", X)
-    if X.ndim == 0 or 0 in X.shape:
-        raise ValueError(f"X must have a coordinate axis and no empty axis, got shape {X.shape}")
-    return Wide(ops.Data(X), X.shape[:-1], as_dim("X.shape[-1]", X.shape[-1]))
+    given = real_array("X", X)
+    if given.ndim == 0 or 0 in given.shape:
+        raise ValueError(f"X must have a coordinate axis and no empty axis, got shape {given.shape}")
+    return Wide(ops.Data(given), given.shape[:-1], as_dim("X.shape[-1]", given.shape[-1]))
 
 
-def matrices(m: int, std: Any = 1.0, rows: Dim | int = n, cols: Dim | int = n) -> Matrix:
+def matrices(m: int, std: object = 1.0, rows: Dim | int = n, cols: Dim | int = n) -> Matrix:
     """m independent matrices, `Matrix(shape=(m,))`."""
     return Matrix(std, (positive_int("m", m),), rows, cols)
 
@@ -83,7 +83,7 @@ def average(w: Wide) -> Scalars:
     return Scalars(ops.Average(w, w.dim), w.shape)
 
 
-def map(phi: Callable[..., Any], *args: Any, kinks: Any = None) -> Wide:
+def map(phi: Callable[..., Any], *args: object, kinks: object = None) -> Wide:
     """φ applied coordinate by coordinate to vectors and numbers, with broadcasting of batch axes.
 
     Where a function of one vector of your own jumps or bends is found by looking at it; `kinks=(0.3,)` declares it,
@@ -121,7 +121,7 @@ def _check_coordinatewise(phi: Nonlinearity, w: Wide) -> None:
                 )
 
 
-def apply(f: Callable[..., Any], *args: Any) -> Scalars:
+def apply(f: Callable[..., Any], *args: object) -> Scalars:
     """f of whole arrays of numbers: any function that jax.numpy can evaluate."""
     if isinstance(f, Nonlinearity):
         return whole(f.name, f, *args, pseudo_lipschitz=f.pseudo_lipschitz)
@@ -131,7 +131,7 @@ def apply(f: Callable[..., Any], *args: Any) -> Scalars:
     return whole("f" if name == "<lambda>" else name, f, *args)
 
 
-def softmax(p: Scalars, mask: Any = None) -> Scalars:
+def softmax(p: Scalars, mask: object = None) -> Scalars:
     """exp(p_j) / Σ_k exp(p_k) along the last axis, over the tokens that `mask` shows.
 
     `mask` is None, "causal", or an array of booleans that broadcasts to p's shape: True where the token is seen.
@@ -162,7 +162,7 @@ def _masked_softmax(p: jax.Array, visible: jax.Array) -> jax.Array:
     return _softmax(jnp.where(visible > 0, p, -jnp.inf))
 
 
-def _visible(mask: Any, shape: Shape) -> Any:
+def _visible(mask: object, shape: Shape) -> Any:
     """The mask as an array of booleans that broadcasts to `shape`, with a token to see in every row."""
     if isinstance(mask, str):
         if mask != "causal":
@@ -208,18 +208,18 @@ def stack(values: Sequence[Kind], axis: int = 0) -> Kind:
     return dataclasses.replace(first, op=ops.Stack(terms, axis), shape=shape)
 
 
-def rotary(w: Wide, positions: Any, base: float = 10_000.0) -> Wide:
+def rotary(w: Wide, positions: object, base: float = 10_000.0) -> Wide:
     """Rotary position embedding: coordinates (m, m + D/2) turned by positions·base^{-2m/D}.
 
     `positions` broadcasts to the batch shape of w. The result may only enter a `dot`.
     """
     w = wide("w", w)
-    positions = real_array("positions", positions)
-    if shapes.broadcast("rotary(w, positions)", positions.shape, w.shape) != w.shape:
-        raise ValueError(f"positions must broadcast to w's batch shape {w.shape}, got {positions.shape}")
+    places = real_array("positions", positions)
+    if shapes.broadcast("rotary(w, positions)", places.shape, w.shape) != w.shape:
+        raise ValueError(f"positions must broadcast to w's batch shape {w.shape}, got {places.shape}")
     if not w.dim.wide and w.dim.at(1) % 2:
         raise ValueError(f"rotary turns pairs of coordinates: w needs an even dimension, got {w.dim}")
     base = real_number("base", base)
     if base <= 0:
         raise ValueError(f"base must be positive, got {base:g}")
-    return Wide(ops.Rotary(w, positions, base), w.shape, w.dim)
+    return Wide(ops.Rotary(w, places, base), w.shape, w.dim)

@@ -61,7 +61,7 @@ class Matrix:
 
     __array_ufunc__ = None  # so that `array @ M` is refused here and not looped over by NumPy
 
-    def __init__(self, std: Any = 1.0, shape: int | Shape = (), rows: Dim | int = n, cols: Dim | int = n):
+    def __init__(self, std: object = 1.0, shape: int | Shape = (), rows: Dim | int = n, cols: Dim | int = n):
         sizes = shape if isinstance(shape, tuple | list) else (shape,)
         self.shape: Shape = tuple(s if s == float("inf") else positive_int("shape", s) for s in sizes)
         self.std = non_negative("std", std)

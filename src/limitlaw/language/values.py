@@ -59,7 +59,7 @@ class Indexable(Value, Written):
             raise TypeError("rotary(w) may only enter a dot: index, reshape and add up w before you rotate it")
         return dataclasses.replace(self, op=op, shape=shape)
 
-    def __getitem__(self: This, index: Any) -> This:
+    def __getitem__(self: This, index: object) -> This:
         index = tuple(map(_constant_index, index if isinstance(index, tuple) else (index,)))
         return self._made(ops.Index(self, index), shapes.indexed(type(self).__name__, self.shape, index))
 
@@ -75,7 +75,7 @@ class Indexable(Value, Written):
         axes, _ = shapes.reduced("mean", self.shape, axis)
         return cast(This, cast(Any, self.sum(axis)) / math.prod(self.shape[a] for a in axes))
 
-    def reshape(self: This, *shape: Any) -> This:
+    def reshape(self: This, *shape: object) -> This:
         """The same entries in another batch shape, as `numpy.reshape`."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         if shapes.is_infinite(self.shape):
@@ -83,7 +83,7 @@ class Indexable(Value, Written):
         new = shapes.of_function("reshape", lambda a: jnp.reshape(a, tuple(wanted)), self.shape)
         return self._made(ops.Reshape(self, new), new)
 
-    def transpose(self: This, *axes: Any) -> This:
+    def transpose(self: This, *axes: object) -> This:
         """The batch axes in another order, as `numpy.transpose`."""
         wanted = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
         order = tuple(wanted) or tuple(reversed(range(self.ndim)))
@@ -119,30 +119,30 @@ class Indexable(Value, Written):
 class Scalars(Indexable):
     """A batch of numbers: scores, averages, and functions of them."""
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Any:
         return NotImplemented if isinstance(other, Wide) else _affine("add", jnp.add, self, other)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Any:
         return NotImplemented if isinstance(other, Wide) else _affine("subtract", jnp.subtract, self, other)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Any:
         return (
             NotImplemented if isinstance(other, Wide) else _bilinear(elementwise, "multiply", jnp.multiply, self, other)
         )
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> Any:
         if isinstance(other, Wide):
             return NotImplemented
         divisor = scalars(other, "an argument of divide")
         return (_affine if is_constant(divisor) else elementwise)("divide", jnp.divide, self, divisor)
 
-    def __pow__(self, other: Any) -> "Scalars":
+    def __pow__(self, other: object) -> "Scalars":
         return elementwise("power", jnp.power, self, other)
 
-    def __rsub__(self, other: Any) -> "Scalars":
+    def __rsub__(self, other: object) -> "Scalars":
         return _affine("subtract", jnp.subtract, other, self)
 
-    def __rtruediv__(self, other: Any) -> "Scalars":
+    def __rtruediv__(self, other: object) -> "Scalars":
         return elementwise("divide", jnp.divide, other, self)
 
     __radd__, __rmul__ = __add__, __mul__
@@ -153,12 +153,12 @@ class Scalars(Indexable):
     def __abs__(self) -> "Scalars":
         return elementwise("abs", jnp.abs, self, pseudo_lipschitz=True)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: object) -> Any:
         if isinstance(other, Wide | Matrix):
             return NotImplemented
         return _bilinear(whole, "matmul", jnp.matmul, self, other)
 
-    def __rmatmul__(self, other: Any) -> "Scalars":
+    def __rmatmul__(self, other: object) -> "Scalars":
         if isinstance(other, Matrix):
             raise TypeError("a Matrix multiplies vectors of a program, got Scalars")
         return _bilinear(whole, "matmul", jnp.matmul, other, self)
@@ -173,7 +173,7 @@ class Wide(Indexable):
     def __repr__(self) -> str:
         return f"Wide(shape={self.shape}, dim={self.dim})"
 
-    def __add__(self, other: Any) -> "Wide":
+    def __add__(self, other: object) -> "Wide":
         if isinstance(other, Value):
             return add(self, other if isinstance(other, Wide) else scale(other, ones(self.dim)))
         if isinstance(other, int | float) and other == 0:
@@ -182,28 +182,28 @@ class Wide(Indexable):
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> "Wide":
+    def __sub__(self, other: object) -> "Wide":
         return self + (-cast(Any, other) if isinstance(other, Value) else -scalars(other))
 
-    def __rsub__(self, other: Any) -> "Wide":
+    def __rsub__(self, other: object) -> "Wide":
         return -self + other
 
     def __neg__(self) -> "Wide":
         return scale(scalars(-1.0), self)
 
-    def __mul__(self, other: Any) -> "Wide":
+    def __mul__(self, other: object) -> "Wide":
         if isinstance(other, Wide):
             return coordinatewise(nonlinearities.multiply, self, other)
         return scale(scalars(other), self)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> "Wide":
+    def __truediv__(self, other: object) -> "Wide":
         if isinstance(other, Wide):
             return coordinatewise(nonlinearities.divide, self, other)
         return scale(1.0 / scalars(other), self)
 
-    def __rtruediv__(self, other: Any) -> "Wide":
+    def __rtruediv__(self, other: object) -> "Wide":
         return coordinatewise(nonlinearities.divide, scalars(other), self)
 
     def __pow__(self, k: int) -> "Wide":
@@ -223,7 +223,7 @@ class Wide(Indexable):
             "dot(q, k) for dot products"
         )
 
-    def __rmatmul__(self, other: Any) -> "Wide":
+    def __rmatmul__(self, other: object) -> "Wide":
         return matmul(other, self) if isinstance(other, Matrix) else mix(scalars(other), self)
 
 
@@ -231,7 +231,7 @@ def _power(x: Any, k: int) -> Any:
     return x**k
 
 
-def _constant_index(part: Any) -> Any:
+def _constant_index(part: object) -> object:
     """One part of an index: basic ones as they are, lists and arrays as NumPy arrays of integers or booleans."""
     if part is None or part is Ellipsis or isinstance(part, int | np.integer | slice):
         return part
@@ -321,7 +321,7 @@ def coordinatewise(phi: Nonlinearity, *args: Value) -> Wide:
     return Wide(ops.Map(phi, args), shape, dim)
 
 
-def elementwise(name: str, f: Any, *args: Any, **known: Any) -> Scalars:
+def elementwise(name: str, f: Callable[..., Any], *args: object, **known: Any) -> Scalars:
     """f of numbers, entry by entry with broadcasting. `known`: fields of `ops.Apply` that say what is known of f."""
     values = tuple(scalars(a, f"an argument of {name}") for a in args)
     shape = shapes.broadcast(name, *(v.shape for v in values))
@@ -330,7 +330,7 @@ def elementwise(name: str, f: Any, *args: Any, **known: Any) -> Scalars:
     return Scalars(ops.Apply(f, values, 0, name, **known), shape)
 
 
-def whole(name: str, f: Any, *args: Any, **known: Any) -> Scalars:
+def whole(name: str, f: Callable[..., Any], *args: object, **known: Any) -> Scalars:
     """f of whole arrays of numbers. `known`: as for `elementwise`."""
     values = tuple(scalars(a, f"an argument of {name}") for a in args)
     if any(shapes.is_infinite(v.shape) for v in values):
@@ -344,11 +344,11 @@ def is_constant(value: Scalars) -> bool:
     return isinstance(value.op, ops.Constant)
 
 
-def _affine(name: str, f: Any, *args: Any) -> Scalars:
+def _affine(name: str, f: Callable[..., Any], *args: object) -> Scalars:
     return elementwise(name, f, *args, structure="affine", pseudo_lipschitz=True)
 
 
-def _bilinear(write: Callable[..., Scalars], name: str, f: Any, *args: Any) -> Scalars:
+def _bilinear(write: Callable[..., Scalars], name: str, f: Callable[..., Any], *args: object) -> Scalars:
     """A product of numbers: affine where one factor is given."""
     factors = [scalars(a, f"an argument of {name}") for a in args]
     return write(

@@ -36,7 +36,7 @@ class Frame:
         """A block of Gaussian vectors: normals on the old axes, a Bartlett factor on new ones."""
         dense = fresh.shared(fresh.axes).compressed()
         old, new = split(key)
-        N = normal(old, (dense.roots, self.r), self.dtype) / self.D.root
+        N = projections(old, (dense.roots, self.r), self.D, self.dtype)
         T = bartlett_below(new, dense.roots, self.r, self.D, self.dtype)
         self.r += T.shape[-1]
         return dense.c.mapped(lambda c: c @ jnp.concatenate([N, T], axis=-1))
@@ -109,6 +109,11 @@ class Points:
 
 
 Space = Frame | Points
+
+
+def projections(key: Source, shape: tuple[int, ...], D: Dimension, dtype: DTypeLike) -> Float[Array, "..."]:
+    """Coordinates/√D of standard Gaussian vectors on given axes: N/√D."""
+    return normal(key, shape, dtype) / D.root
 
 
 def bartlett_units(
