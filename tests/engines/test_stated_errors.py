@@ -155,3 +155,18 @@ def test_scores_of_biased_queries() -> None:
     p = ll.dot(ll.dense(x, std=1.3, bias_std=0.7), ll.dense(x, std=0.8, bias_std=0.4))
     Q, R = 1.69 * K + 0.49, 0.64 * K + 0.16
     np.testing.assert_allclose(ll.limit(p).covariance(), np.kron(Q, R), rtol=1e-12)
+
+
+def test_errors_of_sampled_heads_inside_jit() -> None:
+    """Five tokens take quasi-random points: their errors are stated inside jit as well, and hold."""
+
+    def quantities(q_std):
+        law = ll.limit(ll.attention(ll.initial((5,)), 2, q_std=q_std)[0])
+        asked = {"variance": (), "kurtosis": (), "pdf": (0.3,), "cdf": (0.3,)}
+        return {name: (getattr(law, name)(*x), getattr(law.error, name)(*x)) for name, x in asked.items()}
+
+    eager = quantities(1.0)
+    for name, (value, error) in jax.jit(quantities)(1.0).items():
+        truth, own = eager[name]
+        assert abs(value - truth) < 5 * np.hypot(error, own)
+        assert own < error < 1e-3

@@ -80,14 +80,15 @@ class Nodes:
         parts = np.array_split(np.arange(self.variances.shape[axis]), min(count, self.variances.shape[axis]))
         linear = self.outer == 1 if axis == 0 else G == self.inner == self.outer == 1
         carried = self.groups if axis == 0 else self.groups @ self.weights
-        total = np.array([carried[part].sum() for part in parts])
-        parts, total = [part for part, a in zip(parts, total, strict=True) if a > 0], total[total > 0]
+        total = self.xp.stack([carried[part].sum() for part in parts])
+        if not is_traced(total):
+            parts, total = [part for part, a in zip(parts, total, strict=True) if a > 0], total[total > 0]
         laws = []
         for part in parts:
-            w = np.take(self.weights, part, axis)
-            u = self.groups[part] if axis == 0 else self.groups
-            w, u = w / w.sum(1, keepdims=True), u / u.sum()
-            laws.append(Nodes(np.take(self.variances, part, axis), w, u, self.inner, self.outer))
+            v, w, u = self.variances[:, part], self.weights[:, part], self.groups
+            if axis == 0:
+                v, w, u = self.variances[part], self.weights[part], self.groups[part]
+            laws.append(Nodes(v, w / w.sum(1, keepdims=True), u / u.sum(), self.inner, self.outer))
         return laws, total / total.sum(), linear
 
     def draw(self, key: Array, count: int) -> Array:

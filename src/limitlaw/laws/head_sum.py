@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.arguments import as_key
+from limitlaw.arguments import as_key, is_traced
 from limitlaw.laws import expectation, storage
 from limitlaw.laws.averaged import FEWEST
 from limitlaw.laws.averages import BLOCKS, Estimate, exact, never_drawn
@@ -83,11 +83,12 @@ class HeadSum(Law):
             return exact(value)
 
         def error() -> Array:
-            parts = np.stack([np.asarray(quantity(block._inversion)) for block in self._in_blocks[0]])
+            xp = jnp if is_traced(value) else np
+            parts = xp.stack([xp.asarray(quantity(block._inversion)) for block in self._in_blocks[0]])
             if len(parts) == 1:
                 return jnp.full(value.shape, jnp.nan)
-            parts = np.where(np.isinf(parts), 0, parts)  # quantiles at 0 and 1
-            spread = np.std(parts, axis=0) / np.sqrt(len(parts) - 1)
+            parts = xp.where(xp.isinf(parts), 0, parts)  # quantiles at 0 and 1
+            spread = xp.std(parts, axis=0) / np.sqrt(len(parts) - 1)
             known = jnp.where(jnp.isinf(value), 0, value)
             return jnp.hypot(spread, never_drawn(known, self._inversion.nodes.variances.size))
 

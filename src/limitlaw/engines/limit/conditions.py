@@ -23,7 +23,7 @@ from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.progress import watched
 
 REPLICATES = 8  # independent scramblings, from whose spread comes the error of a quasi-Monte Carlo kernel
-TRACED_BATCHES = 64  # at most by default, where each is compiled
+TRACED_BATCHES = 64  # at most by default, where nothing can be timed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,20 +122,19 @@ class Limit:
 
     def _sampled(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
         """The statistics of the draws, and what decided how many there are."""
+        if self.traced or inside_jit():
+            return self._sampled_in_a_loop(samples, seed, at_most)
         points = Points(self.recipe, seed)
         size = self.plan.batch(samples)
-        pace = self._pace(samples, size, at_most)
-        draws = self._function(self.plan.draws)
+        pace = Pace(samples, at_most)
         results: list[Any] = []
         with watched("limit") as watch:
             for start in itertools.count(0, size):
                 if start >= pace.samples:
                     break
-                # New nodes for each batch: their errors average out.
-                extra = self.table(NODES_EACH, seed + start), self.heads(seed + start)
-                keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), start), size)
-                results.append(draws(self.arrays, jnp.asarray(points.take(size)), keys, *extra))
-                if start and not is_traced(jax.tree.leaves(results)[0]):
+                numbers = self._numbers(points, seed, start, size)
+                results.append(self.plan.draws(self.arrays, *numbers))
+                if start:
                     jax.block_until_ready(results[-2])  # the last but one, so that points are made meanwhile
                     if pace.reached(start) and self.plan.batch(pace.samples) != size:
                         # Smaller batches have other nodes: begin again, as if that number had been asked for.
@@ -144,12 +143,24 @@ class Limit:
         joined = jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
         return jax.tree.map(lambda a: a[: pace.samples], joined), pace.effort
 
-    def _pace(self, samples: int, size: int, at_most: bool) -> Pace:
-        traced = self.traced or inside_jit()
-        pace = Pace(samples, at_most and not traced)
-        if at_most and traced:  # nothing can be timed, and every batch is compiled
+    def _numbers(self, points: Points, seed: int, start: int, size: int) -> tuple[Any, ...]:
+        """What the draws from `start` on are made of. New nodes for each batch: their errors average out."""
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), start), size)
+        extra = self.table(NODES_EACH, seed + start), self.heads(seed + start)
+        return jnp.asarray(points.take(size)), keys, *extra
+
+    def _sampled_in_a_loop(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
+        """The same where nothing can be timed: one loop over all batches, of which one is compiled."""
+        points, size = Points(self.recipe, seed), self.plan.batch(samples)
+        pace = Pace(samples, at_most=False)
+        if at_most:
             pace.lower(2 ** int(math.log2(TRACED_BATCHES * size)), "under jax.jit or jax.grad")
-        return pace
+        batches = [self._numbers(points, seed, start, size) for start in range(0, pace.samples, size)]
+        stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *batches)
+        # derivatives in bounded memory
+        one = jax.checkpoint(lambda numbers: self.plan.draws.function(self.arrays, *numbers))
+        found = jax.lax.map(one, stacked)
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[: pace.samples], found), pace.effort
 
     def table(self, count: int, seed: int) -> Any:
         """Nodes for nonlinearities, if any are needed."""
