@@ -1,5 +1,6 @@
 """limitlaw: the exact law of a neural network's activations at initialisation, at width n and as n → ∞."""
 
+from limitlaw import divergence, laws, nn
 from limitlaw.core.check import check
 from limitlaw.core.space import n
 from limitlaw.engines.averages import average_law
@@ -89,6 +90,7 @@ __all__ = [
     "cos",
     "data",
     "dense",
+    "divergence",
     "dot",
     "erf",
     "finite",
@@ -98,6 +100,7 @@ __all__ = [
     "identity",
     "initial",
     "kernel",
+    "laws",
     "layernorm",
     "leaky_relu",
     "limit",
@@ -108,6 +111,7 @@ __all__ = [
     "mermaid",
     "mlp",
     "n",
+    "nn",
     "normalised_sum",
     "readout",
     "relu",
