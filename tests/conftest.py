@@ -23,10 +23,12 @@ def patience() -> None:
 @pytest.fixture(autouse=True)
 def few_mappings() -> Iterator[None]:
     """Compiled programs are forgotten before there are so many that a process may map no more memory (65,530 areas)."""
+    from limitlaw import clear_cache
+
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
-        limitlaw.clear_cache()
+        clear_cache()
         jax.clear_caches()
         gc.collect()
 
