@@ -85,9 +85,10 @@ class Nodes:
             parts, total = [part for part, a in zip(parts, total, strict=True) if a > 0], total[total > 0]
         laws = []
         for part in parts:
-            v, w, u = self.variances[:, part], self.weights[:, part], self.groups
             if axis == 0:
                 v, w, u = self.variances[part], self.weights[part], self.groups[part]
+            else:
+                v, w, u = self.variances[:, part], self.weights[:, part], self.groups
             laws.append(Nodes(v, w / w.sum(1, keepdims=True), u / u.sum(), self.inner, self.outer))
         return laws, total / total.sum(), linear
 
