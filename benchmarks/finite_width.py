@@ -149,19 +149,38 @@ def growth(seconds: float, repetitions: int) -> None:
             print(f"| {kind} | {width:,} | {1 / t:,.0f} | {t / times[0]:.2f} | {over} |", flush=True)
 
 
+def _one(outputs: Any, width: int, dtype: Any, arrays: Any, key: Any) -> Any:
+    """The conditions of one draw, in one precision."""
+    from limitlaw.core.analysis import Analysis
+    from limitlaw.engines import asked
+    from limitlaw.engines.engine import slots
+    from limitlaw.engines.frames.dimension import at_width
+    from limitlaw.engines.frames.draw import FramesDraw
+    from limitlaw.engines.frames.statistics import Conditions
+
+    program = asked.program_of(outputs)
+    draw = FramesDraw(Analysis(program), slots(program, arrays), lambda dim: at_width(dim, width), key, 1, dtype)
+    draw.run(program)
+    return Conditions(1)(draw, outputs)
+
+
 def gpu_table() -> None:
     """Draws of conditions a second on the default device, left there, in both precisions."""
     import jax
     import jax.numpy as jnp
 
-    from limitlaw.engines import batches, finite
+    from limitlaw.engines import asked
+    from limitlaw.engines.frames import finite
+    from limitlaw.engines.run import batched
 
     print(jax.devices()[0], "\n\n| n | H | precision | draws together | million/s |\n|--:|--:|---|--:|--:|")
     for width, heads in ((1024, 2), (256, 256)):
         for dtype in (jnp.float32, jnp.float64):
-            y = layer(heads)
-            draw = functools.partial(finite._conditions, width, 1, dtype=dtype)
-            batch, draws = batches._compiled((y,), width, draw)
+            outputs = finite.demanded_outputs((layer(heads).core,))
+            program = asked.program_of(outputs)
+            draw = functools.partial(_one, outputs, width, dtype)
+            batch = finite._batch_size(program, width)
+            draws = functools.partial(jax.jit(batched(draw, batch)), program.arrays)
             jax.block_until_ready(draws(jax.random.key(0), 0))
             calls, best = max(1, 2**21 // batch), 0.0
             for repetition in range(5):

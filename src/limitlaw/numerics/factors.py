@@ -91,6 +91,7 @@ def _column(
     return jnp.where(exists, jnp.where(row == j, root, left / root), 0.0)
 
 
+@jax.jit
 def orthonormalise(
     x: Float[Array, "k r"], basis: Float[Array, "k1 r"]
 ) -> tuple[Float[Array, "k k1"], Float[Array, "k k"], Float[Array, "k r"]]:

@@ -188,9 +188,10 @@ class Limit:
         size = self.plan.batch(MOST_DRAWS)
         missing = -len(rows) % size
         batches = np.concatenate([rows, np.zeros((missing, rows.shape[1]))]).reshape(-1, size, rows.shape[1])
-        keys = [jax.random.split(key, size)] * len(batches)
-        if self.plan.requests.overflows:  # else nothing is drawn from them
+        if self.plan.requests.overflows:
             keys = [jax.random.split(jax.random.fold_in(key, i), size) for i in range(len(batches))]
+        else:  # nothing is drawn from them
+            keys = [jnp.broadcast_to(key, size)] * len(batches)
         parts: list[Any] = []
         with watched("limit") as watch:
             for batch, k in zip(batches, keys, strict=True):
