@@ -317,6 +317,7 @@ def test_phi(given, message):
         (lambda: ll.leaky_relu(h, np.ones(2)), ValueError, "slope must be one number, got shape (2,)"),
         (lambda: ll.clip(h, [1, 2]), ValueError, "bound must be one number, got shape (2,)"),
         (lambda: ll.rotary(h, 1.0, np.ones(2)), ValueError, "base must be one number, got shape (2,)"),
+        (lambda: ll.dot(ll.rotary(h, 1.0), ll.rotary(h, 1.0, 500.0)), ValueError, "one base, got 500 and 10000"),
         (lambda: ll.map("tanh", h), TypeError, "phi must be a function of arrays, as jnp.tanh, got str 'tanh'"),
         (lambda: ll.map(np.tanh, h), ValueError, "it must be written with jax.numpy: jnp.tanh for np.tanh"),
         (lambda: ll.apply(3, ll.dot(W, W)), TypeError, "f must be a function of arrays, as jnp.exp, got 3"),

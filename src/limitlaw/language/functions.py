@@ -72,6 +72,9 @@ def dot(q: Wide, k: Wide, scaling: str = "sqrt") -> Scalars:
     for name, value in (("q", q), ("k", k)):
         if not (isinstance(value, Wide) and isinstance(value.op, ops.Rotary)):
             wide(name, value)
+    bases = sorted({factor.op.base for factor in (q, k) if isinstance(factor.op, ops.Rotary)})
+    if len(bases) > 1:
+        raise ValueError(f"dot(q, k): q and k must be rotated with one base, got {bases[0]:g} and {bases[1]:g}")
     dim = same_dim("dot(q, k)", q, k)
     shape = shapes.broadcast("dot(q, k)", q.shape[:-1], k.shape[:-1]) + q.shape[-1:] + k.shape[-1:]
     return Scalars(ops.Dot(q, k, scaling, dim), shape)
