@@ -78,11 +78,6 @@ class Instruction:
         """The values it reads, in order."""
         return tuple(item for item in self.contents() if isinstance(item, Value))
 
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        """The slots it holds, in order."""
-        return tuple(item for item in self.contents() if isinstance(item, Number))
-
     def contents(self) -> Iterator[object]:
         """What its fields hold, tuples opened."""
         for field in dataclasses.fields(self):

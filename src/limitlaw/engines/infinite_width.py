@@ -12,7 +12,6 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.axes import finite_shape, is_infinite, present
 from limitlaw.core.check import check
 from limitlaw.core.demand import demanded
-from limitlaw.core.instructions import Dot
 from limitlaw.core.last import has_pole, last_step
 from limitlaw.core.program import Output, Program
 from limitlaw.engines import asked
@@ -177,8 +176,6 @@ def _law_of_numbers(output: Output, effort: Effort) -> Law:
     """Scores that no others are correlated with are Gaussian given what comes before them; the rest is drawn."""
     (p,) = demanded((output.value,))
     if is_score(p) and not is_infinite(p.axes) and _is_alone(p):
-        op = p.instruction
-        assert isinstance(op, Dot)
         last = Last(None, 1, finite_shape(output.layout))
         return _law_of_draws((output,), statistics.Scores(), last, effort)
     conditions = effort.conditions(Limit((output,), statistics.numbers), ())

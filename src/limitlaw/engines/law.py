@@ -46,7 +46,7 @@ def law_given(
         law = Empirical(_applied(last, points), kind, beyond, blocks)
         law.effort = effort
         return law
-    if count == 1:
+    if count == 1 and kind != "sampled":
         law = Gaussian(points[0], covariance[0] if last.shape else covariance.reshape(()), kind, beyond)
     else:
         second = jnp.asarray(covariance) if last.shape else jnp.asarray(covariance).reshape(count)

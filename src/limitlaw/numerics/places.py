@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -39,9 +38,3 @@ def of_scales(low: float, high: float) -> Places:
     low = max(low, 1e-12 * high)
     scales = np.geomspace(low, high, 1 + int(np.ceil(np.log(high / low) / np.log(OCTAVE))))
     return of_components(np.zeros_like(scales), scales)
-
-
-def of_image(phi: Any, slopes: Any, points: Places) -> Places:
-    """Of φ(Y) from those of Y."""
-    x, scale = points
-    return np.asarray(phi(jnp.asarray(x))), scale * np.asarray(slopes(jnp.asarray(x)))

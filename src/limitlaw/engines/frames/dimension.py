@@ -24,11 +24,6 @@ class Dimension:
     ask: Callable[[int], None]
 
     @property
-    def is_known(self) -> bool:
-        """Is it a number, before anything runs?"""
-        return isinstance(self.size, int | float)
-
-    @property
     def root(self) -> float | Float[Array, ""]:
         """√D."""
         return math.sqrt(self.size) if isinstance(self.size, int | float) else jnp.sqrt(self.size)

@@ -24,8 +24,9 @@ from limitlaw.engines.frames.dimension import at_width
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.rules import RULES
 from limitlaw.engines.frames.statistics import Conditions, Samples, Statistic
+from limitlaw.engines.law import Last, law_given
 from limitlaw.engines.run import batched, drawn
-from limitlaw.laws import Combination, Empirical, GaussianMixture, Law, Pushforward
+from limitlaw.laws import Empirical, Law
 from limitlaw.numerics.quasi import Source
 
 MAX_BATCH = 4096  # draws compiled together
@@ -64,23 +65,11 @@ def _law(output: Output, width: int, pace: Pace, key: object, k: int | None) -> 
     numbers = (k or 1) * sum(map(asked.entries, parts))
     memory.check_memory(pace.samples, numbers * (numbers + 1), "ask for fewer samples, or entries, as in y[0]")
     mean, covariance = _draws("finite", parts, width, pace, key, Conditions(k or 1))
-    samples = len(mean)
-    several = (len(parts),) if len(parts) > 1 else ()
     observed = () if k is None else (k,)
-    event = (*several, *finite_shape(output.layout), *observed)
-    if not covariance.any():
-        points = mean.reshape(samples, *event)
-        parted = jnp.moveaxis(jnp.asarray(points), 1, 0) if len(parts) > 1 else jnp.asarray(points)[None]
-        return Empirical(parted[0] if phi is None else phi(*parted))
-    mixture = GaussianMixture(
-        jnp.asarray(mean.reshape(samples, *event)),
-        jnp.asarray(covariance if event else covariance.reshape(samples)),
-        kind="sampled",
-    )
-    if phi is None:
-        (value,) = demanded((output.value,))
-        return mixture.with_pole() if has_pole(value, lambda dim: dim.at(width)) else mixture
-    return Pushforward(phi, mixture) if len(parts) == 1 else Combination(phi, mixture)
+    law = law_given(Last(phi, len(parts), (*finite_shape(output.layout), *observed)), mean, covariance)
+    (value,) = demanded((output.value,))
+    narrow = phi is None and has_pole(value, lambda dim: dim.at(width))
+    return law.with_pole() if narrow and not law.discrete else law
 
 
 def finite_samples(y: object, width: int, samples: int, key: object, coordinates: int | None = None) -> Any:
