@@ -1,6 +1,9 @@
 """What all tests share: JAX in 64-bit mode, and a way to see the library's own error messages."""
 
 import gc
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,8 +11,24 @@ import jax
 import jaxtyping
 import pytest
 
+# Most of the suite is compilation, of programs that run once: no effort of the compiler pays.
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 jax.config.update("jax_enable_x64", True)
 MOST_MAPPINGS = 45_000
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What one process of this run has compiled, no other compiles again; the next run does."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="limitlaw-compiled-")
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    for name in ("COMPILATION_CACHE_DIR", "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
+        value = os.environ[f"JAX_{name}"]
+        jax.config.update(f"jax_{name.lower()}", float(value) if name.endswith("SECS") else value)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -105,6 +105,7 @@ def residual_kept(patch: Patch) -> None:
         return jnp.where(square > 0, length, 0.0), v / length
 
     patch.setattr(factors, "_normalise", wrong)
+    patch.setattr(ledger, "orthonormalise", factors.orthonormalise.__wrapped__)
 
 
 def residual_fresh(patch: Patch) -> None:
