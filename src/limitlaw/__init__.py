@@ -1,8 +1,9 @@
 """limitlaw: the exact law of a neural network's activations at initialisation, at width n and as n → ∞."""
 
-from limitlaw import divergence, laws, nn
+from limitlaw import depth, divergence, laws, nn
 from limitlaw.core.check import check
 from limitlaw.core.space import n
+from limitlaw.depth.trace import trace
 from limitlaw.engines.averages import average_law
 from limitlaw.engines.compiling import clear_cache
 from limitlaw.engines.dense.simulate import simulate
@@ -60,6 +61,7 @@ from limitlaw.nn.convolution import conv1d, conv2d, readout
 from limitlaw.nn.feedforward import dense, mlp
 from limitlaw.nn.norms import layernorm, rmsnorm
 from limitlaw.nn.recurrent import gru, lstm, rnn
+from limitlaw.nn.transformer import transformer
 from limitlaw.presets import attention_law
 
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "cos",
     "data",
     "dense",
+    "depth",
     "divergence",
     "dot",
     "erf",
@@ -129,4 +132,6 @@ __all__ = [
     "softplus",
     "stack",
     "tanh",
+    "trace",
+    "transformer",
 ]

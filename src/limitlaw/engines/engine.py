@@ -1,6 +1,6 @@
 """What an engine is: a table of one rule for each instruction, all of one signature, and a draw that they work on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from limitlaw.core.instructions import Instruction, Number, Value
@@ -8,6 +8,7 @@ from limitlaw.core.program import Program
 
 Rule = Callable[[Any, Value, Any], Any]  # (draw, value, its instruction) → what the engine knows of the value
 Rules = Mapping[type[Instruction], Rule]
+Reader = Callable[["Draw", Value, Iterable[Value]], Any]  # (draw, what a layer gives, its values) → a tree of arrays
 
 
 class Draw:
@@ -18,6 +19,8 @@ class Draw:
     def __init__(self, numbers: Mapping[Number, Any]):
         self.numbers = numbers
         self.results: dict[Value, Any] = {}
+        self.reader: Reader | None = None
+        self.turns: dict[Value, Any] = {}  # what was read off every turn of a loop
 
     def run(self, program: Program) -> None:
         """Follow the program, value after value."""
@@ -31,6 +34,10 @@ class Draw:
 
     def __getitem__(self, value: Value) -> Any:
         return self.results[value]
+
+    def read(self, inside: "Draw", value: Value, program: Program) -> Any:
+        """What is read off a turn of a loop, whose block gave `value`."""
+        return None if self.reader is None else self.reader(inside, value, program.values)
 
 
 def slots(program: Program, arrays: list[Any]) -> dict[Number, Any]:

@@ -286,7 +286,7 @@ def _called(layout: Layout, names: Layout) -> Names:
 
 
 def _unrolled(v: Value, op: ops.Unrolled) -> Output:
-    return lowered(op.x)
+    return lowered(op.turns[-1])
 
 
 def _transpose(v: Value, op: ops.Transpose) -> Output:

@@ -215,10 +215,10 @@ class Repeat(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Unrolled(Op):
-    """The last of `times` blocks that were written one after the other, and why."""
+    """The last of some blocks on x that were written one after the other: what each of them gave, and why."""
 
     x: Value
-    times: int
+    turns: tuple[Value, ...]
     why: str
 
 

@@ -126,7 +126,7 @@ _FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
     ops.Reshape: ("linear", lambda op, names: f"reshape({names[op.x]})"),
     ops.Argument: ("argument", lambda op, names: "of a block"),
     ops.Repeat: ("repeat", _repeat),
-    ops.Unrolled: ("unrolled", lambda op, names: f"{names[op.x]}, {op.times} blocks: {op.why}"),
+    ops.Unrolled: ("unrolled", lambda op, names: f"{names[op.turns[-1]]}, {len(op.turns)} blocks: {op.why}"),
     ops.Transpose: ("linear", lambda op, names: f"transpose({names[op.x]}; {', '.join(map(str, op.axes))})"),
 }
 

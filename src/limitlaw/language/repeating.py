@@ -1,32 +1,63 @@
 """`repeat`: a block applied many times, written once."""
 
+import dataclasses
 from collections.abc import Callable
 
 from limitlaw.arguments import positive_int, shown
 from limitlaw.language import ops
 from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.language.ops import Value
 from limitlaw.language.values import Wide, wide
 
 Block = Callable[[Wide], Wide]
 
 
-def repeat(block: Block, x: Wide, times: int) -> Wide:
+def repeat(block: Block, x: Wide, times: int, shared: bool = False) -> Wide:
     """block(… block(x)), `times` times: every turn has matrices and initial vectors of its own.
 
     `block` is a function of vectors that gives vectors of the same batch shape and space, as a residual block does. It
-    is written once and runs as one compiled loop. Where it uses a matrix, a vector or a random number from outside
-    (weights tied across layers), there is no loop: the blocks are written one after the other, and `check` says so.
+    is written once and runs as one compiled loop. With `shared=True` all turns have the same matrices and initial
+    vectors (as ALBERT has). Then, and where a block uses a matrix, a vector or a random number from outside, there is
+    no loop: the blocks are written one after the other, and `check` says so.
     """
     x, times = wide("x", x), positive_int("times", times)
     if not callable(block):
         raise TypeError(f"block must be a function of vectors, got {shown(block)}")
-    (argument, result), (_, other) = _written(block, x), _written(block, x)
+    argument, result = _written(block, x)
+    if shared:
+        return _unrolled(lambda w: substituted(result, {argument: w}), x, times, "its weights are shared")
+    _, other = _written(block, x)
     why = _from_outside(result, other)
-    if not why:
-        return Wide(ops.Repeat(x, argument, result, times), x.shape, x.dim)
-    for _ in range(times):
-        x = _checked(block(x), x)
-    return Wide(ops.Unrolled(x, times, why), x.shape, x.dim)
+    if why:
+        return _unrolled(block, x, times, why)
+    return Wide(ops.Repeat(x, argument, result, times), x.shape, x.dim)
+
+
+def _unrolled(block: Block, x: Wide, times: int, why: str) -> Wide:
+    turns = [_checked(block(x), x)]
+    while len(turns) < times:
+        turns.append(_checked(block(turns[-1]), x))
+    return Wide(ops.Unrolled(x, tuple(turns), why), x.shape, x.dim)
+
+
+def substituted(y: Wide, known: dict[Value, Value]) -> Wide:
+    """y with other values in place of those that are `known`, on the same matrices and initial vectors."""
+    new = dict(known)
+    for v in ancestors([y]):
+        if v not in new:
+            new[v] = v if all(new[u] is u for u in v.op.inputs) else dataclasses.replace(v, op=_reading(v.op, new))
+    return wide("y", new[y])
+
+
+def _reading(op: ops.Op, new: dict[Value, Value]) -> ops.Op:
+    """The same instruction, reading other values."""
+
+    def renewed(content: object) -> object:
+        if isinstance(content, tuple):
+            return tuple(renewed(item) for item in content)
+        return new[content] if isinstance(content, Value) and content in new else content
+
+    return dataclasses.replace(op, **{f.name: renewed(getattr(op, f.name)) for f in dataclasses.fields(op)})
 
 
 def _written(block: Block, x: Wide) -> tuple[Wide, Wide]:

@@ -45,7 +45,7 @@ class Indexable(Value, Written):
     def notes(self) -> list[str]:
         """What `check` says of the way the program was written."""
         unrolled = [v.op for v in ancestors([self]) if isinstance(v.op, ops.Unrolled)]
-        return [f"{op.times} blocks are not one loop but written out: {op.why}" for op in unrolled]
+        return [f"{len(op.turns)} blocks are not one loop but written out: {op.why}" for op in unrolled]
 
     def names(self, *others: Any) -> Callable[[Any], str]:
         """What the printed program of these values calls its values and matrices."""

@@ -1,1 +1,35 @@
 """Layers: short functions that write nodes of a program."""
+
+from limitlaw.nn import masks
+from limitlaw.nn.attention import attention
+from limitlaw.nn.convolution import conv1d, conv2d, readout
+from limitlaw.nn.feedforward import dense, gated_mlp, mlp
+from limitlaw.nn.norms import layernorm, rmsnorm
+from limitlaw.nn.positions import Alibi, Rotary, learned_positions, sinusoidal_positions
+from limitlaw.nn.recurrent import gru, lstm, rnn
+from limitlaw.nn.tokens import embedding
+from limitlaw.nn.transformer import block, residual, transformer
+
+__all__ = [
+    "Alibi",
+    "Rotary",
+    "attention",
+    "block",
+    "conv1d",
+    "conv2d",
+    "dense",
+    "embedding",
+    "gated_mlp",
+    "gru",
+    "layernorm",
+    "learned_positions",
+    "lstm",
+    "masks",
+    "mlp",
+    "readout",
+    "residual",
+    "rmsnorm",
+    "rnn",
+    "sinusoidal_positions",
+    "transformer",
+]

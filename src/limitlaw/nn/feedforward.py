@@ -7,7 +7,7 @@ from limitlaw.arguments import integer, is_traced, non_negative_number, shown
 from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language.activations import activated
 from limitlaw.language.functions import initial
-from limitlaw.language.named import relu
+from limitlaw.language.named import relu, silu
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.values import Wide, wide
 
@@ -41,6 +41,20 @@ def mlp(
     for space in _spaces(hidden):
         x = activated(phi, dense(x, std, bias_std, space))
     return dense(x, std, bias_std, dim)
+
+
+def gated_mlp(
+    x: Wide,
+    hidden: Dim | int = 4 * n,
+    phi: Callable[[Any], Any] = silu,
+    std: Any = 1.0,
+    bias_std: float = 0.0,
+    dim: Dim | int = n,
+) -> Wide:
+    """W_down(φ(W_gate x) ⊙ W_up x), each with its bias; with φ = `silu` a SwiGLU, with `gelu` a GEGLU (Shazeer 2020)."""
+    x = wide("x", x)
+    gate, up = (dense(x, std, bias_std, hidden) for _ in range(2))
+    return dense(activated(phi, gate) * up, std, bias_std, dim)
 
 
 def _spaces(hidden: Any) -> list[Dim]:

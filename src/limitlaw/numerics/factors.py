@@ -9,9 +9,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from limitlaw.numerics.cholesky import cholesky
+
 UNROLLED = 16  # rows up to which Python writes out the loop: two to three times faster on a CPU, compiled in seconds
+REGULAR = 1e-6  # squared pivots of correlations above which rounding stays below 1e-9, and Cholesky's factor will do
 SUMMED = 2  # rows up to which multiply-and-sum beats `@`
 
 
@@ -53,6 +57,38 @@ def pivoted_factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     most is left, so that rounding is never divided by a small pivot, and does not decide between equals. While
     nothing is nearly singular the order is the natural one and F the triangular factor. Zero columns come last.
     """
+    return _pivoted(K) if K.shape[-1] <= UNROLLED else _mostly_triangular(K)
+
+
+@jax.custom_jvp
+def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
+    """Cholesky's factor where all of a batch have one with pivots above `REGULAR`: ten times faster than pivoting.
+
+    Which of the two it is, is decided for everything that is vmapped together. Derivatives are those of pivoting.
+    """
+    return _by_batch(K)
+
+
+@_mostly_triangular.defjvp
+def _derivative(primals: Any, tangents: Any) -> Any:
+    return jax.jvp(_pivoted, primals, tangents)
+
+
+@jax.custom_batching.custom_vmap
+def _by_batch(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
+    scale, C = _correlations(K)
+    L = cholesky(C)
+    pivots = jnp.diagonal(L, axis1=-2, axis2=-1)
+    regular = jnp.all(pivots * pivots > REGULAR)  # false where it is NaN
+    return lax.cond(regular, lambda: scale[..., :, None] * L, lambda: _pivoted(K))
+
+
+@_by_batch.def_vmap
+def _vmapped(size: int, batched: list[bool], K: Float[Array, "*batch m m"]) -> tuple[Any, bool]:
+    return _by_batch(K), True
+
+
+def _pivoted(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     m = K.shape[-1]
     scale, C = _correlations(K)
     tolerance = 32 * m * float(np.finfo(K.dtype).eps)

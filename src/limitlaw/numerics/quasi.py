@@ -68,10 +68,10 @@ class Quasi:
             return jnp.ones(shape)
         return jnp.moveaxis(self.table[:, start : start + count].reshape(shape[axis], *rest), 0, axis)
 
-    def columns(self, one: "Quasi", times: int) -> Float[Array, "times nodes columns"] | None:
+    def columns(self, one: Sequence[float], times: int) -> Float[Array, "times nodes columns"] | None:
         """For each turn of a loop, the columns of `table` that one turn asks for; None where there are none."""
-        start, count = len(self.table_recipe), len(one.table_recipe)
-        self.table_recipe += one.table_recipe * times
+        start, count = len(self.table_recipe), len(one)
+        self.table_recipe += [*one] * times
         if not count or self.table is None:
             return None
         columns = self.table[:, start : start + times * count]

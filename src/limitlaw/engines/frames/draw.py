@@ -1,6 +1,7 @@
 """One draw of a program, without its matrices: a drawn and a fresh part of each vector. Written for one, vmapped."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core.analysis import Analysis, Component
-from limitlaw.core.axes import Axes, Layout
+from limitlaw.core.axes import Axes, Layout, sizes
 from limitlaw.core.instructions import Family, Number, Value
 from limitlaw.core.labelled import Labelled, add, labelled
 from limitlaw.core.space import Dim
@@ -17,6 +18,7 @@ from limitlaw.engines.frames.dimension import Dimension, Size
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.ledger import Ledger
 from limitlaw.engines.frames.spaces import Frame, Points, Space
+from limitlaw.numerics.factors import gram
 from limitlaw.numerics.quasi import Source, fold_in
 
 
@@ -104,6 +106,10 @@ class FramesDraw(Draw):
     def units(self, value: Value) -> Labelled:
         """The settled vector in coordinates whose products are Gram entries."""
         return self.settled(value).mapped(self.space(value).units)
+
+    def second_moment(self, value: Value) -> Float[Array, "m m"]:
+        """D^{-1} ⟨v_i, v_j⟩ over the flattened entries."""
+        return gram(self.units(value).whole(value.axes).reshape(math.prod(sizes(value.axes)), -1))
 
     def only_fresh(self, value: Value) -> Fresh | None:
         """The fresh part of a vector that has no other."""

@@ -92,17 +92,29 @@ def _drawn_samples(
     return [jnp.asarray(a) for a in arrays]
 
 
+def drawn_statistic(
+    name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: object, statistic: Statistic
+) -> Any:
+    """What a statistic reads off draws at this width: arrays with the draws in front."""
+    _check(name, outputs, width, key, None)
+    return _draws(name, outputs, width, pace, key, statistic)
+
+
 def _checked(
     name: str, y: object, width: int, key: object, coordinates: int | None
 ) -> tuple[tuple[Output, ...], Any, int | None]:
-    require_float64(name)
-    positive_int("width", width)
     outputs, structure = asked.outputs(y)
-    program = asked.program_of(outputs)
-    asked.check_drawable(name, program, key)
     k = None if coordinates is None else positive_int("coordinates", coordinates)
-    asked.check_width(program, width, k)
+    _check(name, outputs, width, key, k)
     return outputs, structure, k
+
+
+def _check(name: str, outputs: tuple[Output, ...], width: int, key: object, k: int | None) -> None:
+    require_float64(name)
+    program = asked.program_of(outputs)
+    positive_int("width", width)
+    asked.check_drawable(name, program, key)
+    asked.check_width(program, width, k)
 
 
 # --- draws ------------------------------------------------------------------------------------------------------------
@@ -171,6 +183,7 @@ def followed(
     program = asked.program_of(outputs)
     given = slots(program, arguments)
     draw = FramesDraw(Analysis(program), given, lambda dim: at_width(dim, width), key, statistic.coordinates)
+    draw.reader = getattr(statistic, "reader", None)
     draw.run(program)
     return draw
 

@@ -1,7 +1,7 @@
 """One rule for each instruction: what it makes of drawn and of fresh vectors (theory of frames)."""
 
-import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -200,10 +200,14 @@ def _repeat(draw: FramesDraw, value: Value, op: core.Repeat) -> Form:
     """
     loop = _Loop(draw, value, op)
     x = draw.settled(op.x).with_axes(value.axes).array
+    before = []
     if op.times > 1:
-        x = loop.all_but_last(loop.start(x))
+        x, read = loop.all_but_last(loop.start(x))
+        before.append(read)
         loop.close()
     last = loop.within(x, op.times - 1, draw.space(value))
+    at_last = jax.tree.map(lambda a: a[None], loop.read(last))
+    draw.turns[value] = jax.tree.map(lambda *parts: jnp.concatenate(parts), *before, at_last)
     return last[op.block.result]
 
 
@@ -235,19 +239,30 @@ class _Loop:
         """x in as many axes as it has in later turns."""
         return self._turned(x) if isinstance(self.space, Frame) else x
 
-    def all_but_last(self, x: Vectors) -> Vectors:
-        """x before the last turn. A `Quasi` hands out its numbers in order, so that its turns are written out."""
-        turns = self.op.times - 1
-        if isinstance(self.draw.source, Quasi):
-            return functools.reduce(self.turn, range(turns), x)
-        return lax.scan(lambda w, i: (self.turn(w, i), None), x, jnp.arange(turns))[0]
+    def all_but_last(self, x: Vectors) -> tuple[Vectors, Any]:
+        """x before the last turn, and what is read off the turns.
 
-    def turn(self, x: Vectors, i: Turn) -> Vectors:
-        """x after turn i."""
+        A `Quasi` hands out its numbers in order, so that its turns are written out.
+        """
+        turns = self.op.times - 1
+        if not isinstance(self.draw.source, Quasi):
+            return lax.scan(self.turn, x, jnp.arange(turns))
+        read = []
+        for i in range(turns):
+            x, at_turn = self.turn(x, i)
+            read.append(at_turn)
+        return x, jax.tree.map(lambda *parts: jnp.stack(parts), *read)
+
+    def turn(self, x: Vectors, i: Turn) -> tuple[Vectors, Any]:
+        """x after turn i, and what is read off it."""
         space = self.space.carried(self.r) if isinstance(self.space, Frame) else self.space
         inside = self.within(x, i, space)
         w = inside.settled(self.op.block.result).with_axes(self.value.axes).array
-        return self._turned(w) if isinstance(self.space, Frame) else w
+        return self._turned(w) if isinstance(self.space, Frame) else w, self.read(inside)
+
+    def read(self, inside: FramesDraw) -> Any:
+        """What is read off a turn."""
+        return self.draw.read(inside, self.op.block.result, self.facts.program)
 
     def close(self) -> None:
         """What came out of the loop is part of the frame."""

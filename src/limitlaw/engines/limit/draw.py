@@ -12,6 +12,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Float
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis, is_average
@@ -26,7 +27,7 @@ from limitlaw.engines.frames.rules import RULES as FRAMES
 from limitlaw.engines.limit import scores
 from limitlaw.engines.limit.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
 from limitlaw.engines.limit.joint import Joint
-from limitlaw.engines.limit.loop import Carried, Loop
+from limitlaw.engines.limit.loop import Carried, Loop, Turn
 from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import Source
@@ -39,6 +40,7 @@ class Static:
     facts: LimitFacts
     correlated: frozenset[Value]  # dot products that need a joint draw
     inflated: bool = False  # are Gaussian integrals taken to be larger by their errors?
+    turns: dict[Value, Turn] = dataclasses.field(default_factory=dict, compare=False)  # of its loops, once known
 
     @classmethod
     def of(
@@ -130,6 +132,11 @@ class LimitDraw(FramesDraw):
             return super().units(value)
         joint = self._frames.setdefault(value.dim, Joint(self._flat))
         return Labelled(joint.rows(value).reshape(*sizes(value.axes), -1), value.axes)
+
+    def second_moment(self, value: Value) -> Float[Array, "m m"]:
+        """E[Z^v (Z^v)ᵀ] over the flattened entries, given what is drawn."""
+        wide = value.dim is not None and value.dim.wide
+        return self._flat(value, value) if wide else super().second_moment(value)
 
     def _flat(self, v: Value, w: Value) -> Any:
         block = self.moments.second(v, w)

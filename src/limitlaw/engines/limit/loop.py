@@ -5,7 +5,8 @@ nonlinearities. Where it does not (`CannotCarry`), the turns are written out.
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +17,6 @@ from limitlaw.core.axes import sizes
 from limitlaw.core.covariance import Covariance, Pair
 from limitlaw.core.instructions import Repeat, Value
 from limitlaw.core.labelled import Labelled
-from limitlaw.numerics.chi import chi
-from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Quasi
 
 if TYPE_CHECKING:
@@ -36,6 +35,15 @@ class Carried:
     covariance: Covariance | None
 
 
+class Turn(NamedTuple):
+    """What one turn asks for: numbers, those of each node, more than are handed out; and does it make a mean?"""
+
+    recipe: tuple[float, ...]
+    table_recipe: tuple[float, ...]
+    overflows: bool
+    has_mean: bool
+
+
 class Loop:
     """The turns of a loop, in a draw that has come to it."""
 
@@ -45,25 +53,31 @@ class Loop:
         self.draw, self.value, self.op = draw, value, op
         self.static = draw.static.of_block(value)
         self.has_mean = draw.moments.mean(op.x) is not None
+        self._most = draw.source.most if isinstance(draw.source, Quasi) else math.inf
 
     def passed(self) -> Carried:
         """The law of x after all turns."""
         start = Carried(self.draw.moments.mean(self.op.x), self.draw.moments.covariance(self.op.x, self.op.x))
-        one = self._recorded(start)
+        known = self.draw.static.turns
+        if self.value not in known:
+            known[self.value] = self._recorded(start)
+        one = known[self.value]
+        self.has_mean = one.has_mean
         rows, tables, keys = _numbers(self.draw.source, one, self.op.times)
 
-        def turn(carry: Any, numbers: Any) -> tuple[Any, None]:
+        def turn(carry: Any, numbers: Any) -> tuple[Any, Any]:
             row, table, key = numbers
-            inside = self._followed(self._opened(carry), Quasi(key, row, table))
+            inside = self._followed(self._opened(carry), Quasi(key, row, table, self._most))
             self.draw.moments.take_note_of(inside.moments)
-            return self._packed(self._result(inside)), None
+            read = self.draw.read(inside, self.op.block.result, self.static.facts.analysis.program)
+            return self._packed(self._result(inside)), read
 
-        end, _ = lax.scan(turn, self._packed(start), (rows, tables, keys))
+        end, self.draw.turns[self.value] = lax.scan(turn, self._packed(start), (rows, tables, keys))
         return self._opened(end)
 
-    def _recorded(self, start: Carried) -> Quasi:
+    def _recorded(self, start: Carried) -> Turn:
         """What one turn asks for. A mean that a turn makes is there from the start, perhaps as zero."""
-        source = Quasi(jax.random.key(0))
+        source = Quasi(jax.random.key(0), most=self._most)
 
         def recorded(carry: Any) -> Any:
             result = self._result(self._followed(self._opened(carry), source))
@@ -72,7 +86,9 @@ class Loop:
 
         before = self.has_mean
         jax.eval_shape(recorded, self._packed(start))
-        return source if self.has_mean == before else self._recorded(start)
+        if self.has_mean != before:
+            return self._recorded(start)
+        return Turn(tuple(source.recipe), tuple(source.table_recipe), source.overflows, self.has_mean)
 
     def _followed(self, x: Carried, source: Quasi) -> "LimitDraw":
         """One turn."""
@@ -101,26 +117,15 @@ class Loop:
         return Carried(Labelled(mean[0], axes) if mean else None, Covariance(Labelled(K, labels)))
 
 
-def _numbers(source: Any, one: Quasi, times: int) -> tuple[Any, Any, Any]:
+def _numbers(source: Any, one: Turn, times: int) -> tuple[Any, Any, Any]:
     """For each turn the numbers it asks for, those of each node, and a key.
 
-    Turns beyond the numbers that the source hands out get random ones.
+    Where the source hands out fewer, that is written down, and all numbers are random in the end.
     """
-    count, start = len(one.recipe), len(source.recipe)
-    turns = times if not count else min(times, int(max(0, source.most - start) // count))
-    given = source.take((turns, count), np.tile(one.recipe, (turns, 1)), float) if turns and count else None
-    rows = jnp.zeros((0, count)) if given is None else given
-    if count and turns < times:
-        rows = jnp.concatenate([rows, _random(source.fresh_key(), one.recipe, times - turns)])
-    key = source.fresh_key() if one.overflows else jax.random.key(0)
-    return (rows if count else jnp.zeros((times, 0))), source.columns(one, times), jax.random.split(key, times)
-
-
-def _random(key: Any, recipe: list[float], turns: int) -> Any:
-    """Normals and χ variables of these degrees of freedom, for each turn."""
-    df = np.asarray(recipe)
-    normals, lengths = np.flatnonzero(np.isinf(df)), np.flatnonzero(np.isfinite(df))
-    first, second = jax.random.split(key)
-    z = normal(first, (turns, len(normals)))
-    x = chi(second, df[lengths].astype(int), (turns, len(lengths)))
-    return jnp.concatenate([z, x], axis=-1)[:, np.argsort([*normals, *lengths])]
+    count = len(one.recipe)
+    rows = jnp.zeros((times, 0))
+    if count:
+        given = source.take((times, count), np.tile(one.recipe, (times, 1)), float)
+        rows = jnp.zeros((times, count)) if given is None else given
+    key = source.fresh_key() if one.overflows or (count and given is None) else jax.random.key(0)
+    return rows, source.columns(one.table_recipe, times), jax.random.split(key, times)

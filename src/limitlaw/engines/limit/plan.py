@@ -25,11 +25,12 @@ from limitlaw.engines.engine import slots
 from limitlaw.engines.limit.draw import LimitDraw, Static
 from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.limit.statistics import Outputs, Statistic
-from limitlaw.numerics.quasi import Quasi
+from limitlaw.numerics.quasi import MOST_DIMENSIONS, Quasi
 
 NODES, NODES_EACH = 2**14, 2**10  # for nonlinearities: of a deterministic program, and for each draw of a random one
 HEADS, HEADS_EACH = 2**14, 2**10  # the same for infinitely many heads
 MOST_DRAWS, HELD = 4096, 2**20  # draws computed together, and numbers they hold: about what the cache of a CPU has
+MOST_DRAWS_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**27  # a GPU wants all of its threads busy: 1 GiB
 BATCHES = 32  # at least, where each has new nodes
 
 
@@ -87,7 +88,13 @@ class Plan:
         self.facts = Analysis(asked.program_of(self.outputs))
         scores = frozenset(v for v, _ in self.outputs) if getattr(self.statistic, "undrawn", False) else frozenset()
         self.static = Static.of(self.facts, coarse, self.inflated, scores)
+        self.most: float = MOST_DIMENSIONS
         self.requests = self._recorded() if self._may_draw() else Requests()
+        if self.requests.overflows:  # too many numbers for Sobol points to help: all are random
+            self.most = 0
+            self.requests = dataclasses.replace(self.requests, recipe=())
+            for loop, turn in self.static.turns.items():
+                self.static.turns[loop] = turn._replace(recipe=(), overflows=True)
 
     def _may_draw(self) -> bool:
         """May something be drawn, or averaged over nodes? If not, nothing needs to be written down."""
@@ -114,7 +121,7 @@ class Plan:
 
     def _recorded(self) -> Requests:
         """One draw of which only the requests are kept."""
-        source = Quasi(jax.random.key(0))
+        source = Quasi(jax.random.key(0), most=self.most)
         found: dict[str, Any] = {}
 
         def recorded(arrays: list[Any]) -> Any:
@@ -131,18 +138,20 @@ class Plan:
         """One draw of the program with these numbers in its slots."""
         program = self.facts.program
         draw = LimitDraw(self.static, slots(program, arrays), source, table)
+        draw.reader = getattr(self.statistic, "reader", None)
         draw.run(program)
         return draw
 
     def draw(self, arrays: list[Any], row: Any, key: Any, table: Any, heads: Any) -> Any:
         """What is read off the draw with the numbers in `row`, and those of each node of infinitely many heads."""
-        return self.statistic(self.followed(arrays, Quasi(key, row, heads), table), self.outputs)
+        return self.statistic(self.followed(arrays, Quasi(key, row, heads, self.most), table), self.outputs)
 
     def batch(self, samples: int) -> int:
         """As many draws as keep the numbers held at a time near `HELD`, and some batches where those have new nodes."""
         several = self.uses_nodes or self.requests.head_recipe
-        most = max(1, min(MOST_DRAWS, samples // BATCHES)) if several else MOST_DRAWS
-        return min(samples, max(1, min(most, HELD // self._cost)))
+        most, held = (MOST_DRAWS, HELD) if jax.default_backend() == "cpu" else (MOST_DRAWS_ELSEWHERE, HELD_ELSEWHERE)
+        most = max(1, min(most, samples // BATCHES)) if several else most
+        return min(samples, max(1, min(most, held // self._cost)))
 
     @functools.cached_property
     def _cost(self) -> int:

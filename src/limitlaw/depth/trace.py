@@ -1,0 +1,127 @@
+"""`trace`: statistics after every layer of a network, at infinite width or at width n."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from limitlaw.arguments import positive_int, require_float64, shown
+from limitlaw.core.program import Output
+from limitlaw.core.unroll import every_turn
+from limitlaw.depth.statistics import STATISTICS, Statistic
+from limitlaw.depth.table import Trace
+from limitlaw.engines import asked
+from limitlaw.engines.effort import Pace
+from limitlaw.engines.frames.finite import drawn_statistic
+from limitlaw.engines.infinite_width import checked
+from limitlaw.engines.limit.conditions import Limit
+from limitlaw.engines.turns import Turns
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors
+from limitlaw.language.values import Wide, wide
+from limitlaw.progress import watching
+
+SAMPLES = 4096  # at most, where the user does not say
+Asked = str | Statistic | Callable[..., Any]
+
+
+@watching
+def trace(
+    network: Wide | Sequence[Wide],
+    statistics: Iterable[Asked] | Mapping[str, Callable[..., Any]] | Asked | None = None,
+    width: int | None = None,
+    samples: int | None = None,
+    key: Any = None,
+) -> Trace:
+    """Statistics after every block of a network, with standard errors and their spread over draws.
+
+    `network`: vectors behind blocks that were written with `repeat`, as those of `nn.transformer`; or a sequence of
+    vectors, one for each layer. Row 0 is what the first block is given. `statistics`: names from `depth.STATISTICS`
+    (all of them without), or functions f(kernel, scores) of your own, also as a dict {name: f}: `kernel` is
+    n⁻¹⟨x_i, x_j⟩ over the tokens, `scores` what the softmax of the block reads (…, heads, s, t), −∞ where a mask hides
+    (None in row 0 and without attention, a tuple where a block has several). `width=None` is the limit n → ∞.
+
+    Without `samples` there are up to 4,096 draws: as many as take 20 seconds.
+    """
+    require_float64("trace")
+    chosen = chosen_statistics(statistics)
+    first, layers = stages(network)
+    outputs = tuple(value.core for value in (first, *layers))
+    if samples is not None:
+        positive_int("samples", samples)
+    functions = Turns(tuple(statistic.read for statistic in chosen))
+    if width is None:
+        arrays, effort, beyond = _at_infinity(layers[-1], outputs, functions, samples, key)
+        dim = math.inf
+    else:
+        pace = Pace(samples or SAMPLES, at_most=samples is None)
+        arrays, beyond = drawn_statistic("trace", outputs, width, pace, 0 if key is None else key, functions), ()
+        effort, dim = pace.effort, layers[-1].dim.at(width)
+    draws = [np.concatenate([np.asarray(part[i]) for part in arrays], axis=1) for i in range(len(chosen))]
+    columns = {s.name: s.summary(read, dim) for s, read in zip(chosen, draws, strict=True)}
+    return Trace(columns, {s.name: s.label or s.name for s in chosen}, width, len(draws[0]), effort, beyond)
+
+
+def _at_infinity(
+    last: Wide, outputs: tuple[Output, ...], functions: Turns, samples: int | None, key: Any
+) -> tuple[Any, str, tuple[str, ...]]:
+    _, beyond = checked("trace", last)
+    asked.check_drawable("trace", asked.program_of(outputs), key)
+    program = Limit(outputs, functions)
+    if program.plan.unrolls:
+        turns = every_turn([output.value for output in outputs])
+        program = Limit([Output(value, value.axes) for value in turns], functions)
+    found = program.conditions(samples or SAMPLES, key, at_most=samples is None)
+    return found.arrays, found.effort, beyond
+
+
+def chosen_statistics(given: Any) -> list[Statistic]:
+    """What was asked for, as statistics."""
+    if given is None:
+        return list(STATISTICS.values())
+    if isinstance(given, Mapping):
+        return [_statistic(f, str(name)) for name, f in given.items()]
+    several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    chosen = [_statistic(item) for item in several]
+    names = [statistic.name for statistic in chosen]
+    if not chosen or len(set(names)) < len(names):
+        raise ValueError(f"statistics must be one or more with different names, got {names}")
+    return chosen
+
+
+def _statistic(item: Any, name: str | None = None) -> Statistic:
+    if isinstance(item, Statistic):
+        return item
+    if isinstance(item, str):
+        if item not in STATISTICS:
+            raise ValueError(f"statistics must be functions or among {', '.join(STATISTICS)}, got {item!r}")
+        return STATISTICS[item]
+    if not callable(item):
+        raise TypeError(f"statistics must be names or functions of (kernel, scores), got {shown(item)}")
+    return Statistic(name or getattr(item, "__name__", "statistic"), item)
+
+
+def stages(network: Any) -> tuple[Wide, list[Wide]]:
+    """What the first layer is given, and what each layer gives; a loop is one of them, for all of its turns."""
+    if isinstance(network, Sequence):
+        layers = [wide(f"network[{i}]", x) for i, x in enumerate(network)]
+        if len(layers) < 2:
+            raise ValueError("network must be a sequence of two or more vectors, the first of which is what it is given")
+        return layers[0], layers[1:]
+    network = wide("network", network)
+    loops = [v for v in ancestors([network]) if isinstance(v.op, ops.Repeat | ops.Unrolled)]
+    inner = {v for loop in loops if isinstance(loop.op, ops.Repeat) for v in ancestors([loop.op.result])}
+    loops = [loop for loop in loops if loop not in inner]
+    if not loops:
+        raise ValueError(
+            "network must have blocks that were written with repeat, as nn.transformer has; of other networks hand in "
+            "a sequence of vectors, one for each layer"
+        )
+    layers: list[Any] = []
+    for loop in loops:
+        layers += [loop] if isinstance(loop.op, ops.Repeat) else loop.op.turns
+    shapes = {x.shape for x in layers}
+    if len(shapes) > 1:
+        raise ValueError(f"all blocks of network must have the same batch shape, got {', '.join(map(str, shapes))}")
+    return loops[0].op.x, layers

@@ -1,0 +1,57 @@
+"""Statistics of layers: functions of the kernel behind a layer and of its attention scores, read off each draw."""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from limitlaw.core.instructions import Apply, Value
+from limitlaw.core.program import Output, ancestors
+from limitlaw.engines.frames.draw import FramesDraw
+
+Scores = Float[Array, "..."] | tuple[Float[Array, "..."], ...] | None
+Function = Callable[[Float[Array, "m m"], Scores], Any]  # (kernel, scores) → an array
+
+
+@dataclasses.dataclass(frozen=True)
+class Turns:
+    """f(kernel, scores) of every output with an axis of turns in front: one, or as many as a loop has.
+
+    `kernel` is n⁻¹⟨x_i, x_j⟩ over the flattened entries of what the layer gives, its limit as n → ∞. `scores`: what
+    the softmax of the layer reads, −∞ where a mask hides; of several a tuple, None without attention.
+    """
+
+    functions: tuple[Function, ...]
+    coordinates: ClassVar[int] = 0
+
+    def reader(self, draw: FramesDraw, value: Value, layer: Iterable[Value]) -> list[Any]:
+        """The statistics of a layer that gives `value`, by these values."""
+        kernel, scores = draw.second_moment(value), scores_of(draw, layer)
+        return [jnp.asarray(f(kernel, scores), float) for f in self.functions]
+
+    def __call__(self, draw: FramesDraw, outputs: tuple[Output, ...]) -> list[Any]:
+        before: set[Value] = set()
+        read = []
+        for value, _ in outputs:
+            layer = [v for v in ancestors([value]) if v not in before]
+            before.update(layer)
+            one = None if value in draw.turns else [a[None] for a in self.reader(draw, value, layer)]
+            read.append(draw.turns[value] if one is None else one)
+        return read
+
+
+def scores_of(draw: FramesDraw, layer: Iterable[Value]) -> Scores:
+    """What the softmaxes among some values read."""
+    found = [_scores(draw, v.instruction) for v in layer if _is_softmax(v)]
+    return tuple(found) if len(found) > 1 else found[0] if found else None
+
+
+def _is_softmax(v: Value) -> bool:
+    return isinstance(v.instruction, Apply) and v.instruction.structure == "softmax"
+
+
+def _scores(draw: FramesDraw, op: Any) -> Float[Array, "..."]:
+    p, *mask = (draw[u].whole(layout) for u, layout in zip(op.args, op.layouts, strict=True))
+    return jnp.where(mask[0] > 0, p, -jnp.inf) if mask else p

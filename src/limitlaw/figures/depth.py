@@ -1,0 +1,63 @@
+"""Curves of statistics along depth."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from limitlaw.figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+
+COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
+PANEL = (3.4, 2.5)  # inches
+
+
+def depth_figure(traces: Sequence[Any], title: str = "") -> Any:
+    """A panel for each statistic: its mean with error bars, and a band of one standard deviation over draws."""
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(name for trace in traces for name in trace))
+    columns = min(3, len(names))
+    rows = math.ceil(len(names) / columns)
+    figure = Figure(figsize=(PANEL[0] * columns, PANEL[1] * rows + 0.7), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).reshape(-1)
+    for panel, name in zip(panels, names, strict=False):
+        for colour, trace in zip(COLOURS * len(traces), traces, strict=False):
+            if name in trace.columns:
+                _draw(panel, trace, name, colour)
+        _finish(panel, next(t.labels[name] for t in traces if name in t.columns))
+    for panel in panels[len(names) :]:
+        panel.set_visible(False)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    if title:
+        figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def _draw(panel: Any, trace: Any, name: str, colour: str) -> None:
+    column = trace[name]
+    label = "n → ∞" if trace.width is None else f"n = {trace.width}"
+    style = {"color": colour, "label": label, "linewidth": 1.4}
+    if trace.width is None:
+        panel.errorbar(trace.layers, column.value, yerr=column.error, **style)
+    else:
+        panel.errorbar(trace.layers, column.value, yerr=column.error, marker="o", markersize=3, **style)
+    low, high = column.value - column.spread, column.value + column.spread
+    if np.isfinite(low).any():
+        panel.fill_between(trace.layers, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _finish(panel: Any, label: str) -> None:
+    panel.set_title(label, fontsize=9)
+    panel.set_xlabel("layer", fontsize=8)
+    panel.tick_params(labelsize=8)
+    panel.grid(alpha=0.25, linewidth=0.5)
+    low, high = panel.get_ylim()
+    values = np.concatenate([line.get_ydata() for line in panel.get_lines()] or [np.zeros(1)])
+    positive = values[np.isfinite(values)]
+    if len(positive) and positive.min() > 0 and positive.max() > 30 * positive.min():
+        panel.set_yscale("log")
+    from matplotlib.ticker import MaxNLocator
+
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
