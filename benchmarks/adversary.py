@@ -10,13 +10,13 @@ status 1 if there are any.
 """
 
 import argparse
+import functools
 import importlib
 import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,10 @@ def main() -> None:
     done = 0
     # One process a structure, so that compiled programs do not pile up.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(arguments.jobs, context, prepare, max_tasks_per_child=1) as pool:
-        deadline = time.time() + arguments.seconds
-        pending = [pool.submit(compared, task, arguments.draws, not arguments.eager, deadline) for task in tasks]
-        for task in as_completed(pending):
-            count, verdicts = task.result()
+    deadline = time.time() + arguments.seconds
+    work = functools.partial(compared, draws=arguments.draws, jit=not arguments.eager, deadline=deadline)
+    with context.Pool(arguments.jobs, prepare, maxtasksperchild=1) as pool:
+        for count, verdicts in pool.imap_unordered(work, tasks):
             done += count
             report.verdicts += verdicts
             show(v for v in verdicts if v.failure)

@@ -65,12 +65,12 @@ def reproduce(request: Request) -> None:
     executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
     workers = executors.workers_of(executor)
     with (
-        _one_line(),
-        _stopping(executor),
+        ended_early(),
+        stopping(executor),
         _drawing(request.out / "figures") as draw,
         bars(totals(experiments, settings)) as advance,
     ):
-        outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, _warn))
+        outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, warn))
     clock = Clock(start + timing, workers, dense, outcome.chunks, outcome.reused)
     _present(request, settings.described(), outcome, clock)
 
@@ -144,17 +144,17 @@ def _check(request: Request) -> None:
 
 
 @contextlib.contextmanager
-def _one_line() -> Iterator[None]:
+def ended_early() -> Iterator[None]:
     """What ends the work early, in one line."""
     from limitlaw.runs.runner import ChunkError
 
     try:
         yield
     except ChunkError as error:
-        _warn(str(error))
+        warn(str(error))
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
-        _warn("stopped; what is finished is kept, the same command goes on from there")
+        warn("stopped; what is finished is kept, the same command goes on from there")
         raise typer.Exit(130) from None
 
 
@@ -196,7 +196,7 @@ def _draw(tables: dict[str, "Table"], folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _stopping(executor: Executor) -> Iterator[None]:
+def stopping(executor: Executor) -> Iterator[None]:
     """Leave at once, however it ends: what is not finished is cancelled."""
     try:
         yield
@@ -204,5 +204,5 @@ def _stopping(executor: Executor) -> Iterator[None]:
         executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _warn(message: str) -> None:
+def warn(message: str) -> None:
     print(f"limitlaw: {message}", file=sys.stderr)

@@ -39,13 +39,17 @@ def averaged(read: Float[np.ndarray, "draws layers"], dim: float) -> Column:
 
 @dataclasses.dataclass(frozen=True)
 class Statistic:
-    """`read`: of one draw; `summary`: of all. `label` and `formula` are for tables and pictures."""
+    """`read`: of one draw; `summary`: of all. `label` is for tables and pictures."""
 
     name: str
     read: Function
     label: str = ""
     summary: Summary = averaged
-    attention: bool = False  # is it read off scores?
+
+    @property
+    def of_the_law(self) -> bool:
+        """Is it one of the law of a coordinate, not of each draw?"""
+        return self.summary in (excess_kurtosis, kl_from_gaussian)
 
 
 # --- of the kernel ----------------------------------------------------------------------------------------------------
@@ -159,10 +163,12 @@ def _scaled(v: Float[np.ndarray, "draws layers tokens"]) -> Float[np.ndarray, "d
 
 
 def _jackknife(v: Float[np.ndarray, " draws"], dim: float) -> tuple[float, float]:
-    blocks = min(BLOCKS, len(v))
-    whole = _divergence(v, dim)
-    if blocks < 2 or np.ptp(v) <= 1e-14 * np.max(v):
-        return whole, 0.0 if np.ptp(v) <= 1e-14 * np.max(v) else math.nan
+    constant = bool(np.ptp(v) <= 1e-14 * np.max(v))
+    if constant and math.isinf(dim):
+        return 0.0, 0.0
+    blocks, whole = min(BLOCKS, len(v)), _divergence(v, dim)
+    if constant or blocks < 2:
+        return whole, 0.0 if constant else math.nan
     parts = np.array_split(np.arange(len(v)), blocks)
     without = np.array([_divergence(np.delete(v, part), dim) for part in parts])
     error = math.sqrt((blocks - 1) / blocks * np.sum((without - without.mean()) ** 2))
@@ -199,9 +205,9 @@ STATISTICS = {
         Statistic("correlation_min", least_correlation, "smallest correlation"),
         Statistic("correlation_max", largest_correlation, "largest correlation"),
         Statistic("effective_rank", effective_rank, "effective rank"),
-        Statistic("entropy", entropy, "attention entropy (nats)", attention=True),
-        Statistic("participation", participation, "participation Σ A²", attention=True),
-        Statistic("score_variance", score_variance, "score variance", attention=True),
+        Statistic("entropy", entropy, "attention entropy (nats)"),
+        Statistic("participation", participation, "participation Σ A²"),
+        Statistic("score_variance", score_variance, "score variance"),
         Statistic("kurtosis", token_variances, "excess kurtosis", excess_kurtosis),
         Statistic("kl", token_variances, "KL from a Gaussian", kl_from_gaussian),
     )

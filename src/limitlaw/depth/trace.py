@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from limitlaw.arguments import positive_int, require_float64, shown
+from limitlaw.core.analysis import Analysis
 from limitlaw.core.program import Output
 from limitlaw.core.unroll import every_turn
 from limitlaw.depth.statistics import STATISTICS, Statistic
@@ -16,6 +17,7 @@ from limitlaw.engines.effort import Pace
 from limitlaw.engines.frames.finite import drawn_statistic
 from limitlaw.engines.infinite_width import checked
 from limitlaw.engines.limit.conditions import Limit
+from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.turns import Turns
 from limitlaw.language import ops
 from limitlaw.language.graph import ancestors
@@ -45,14 +47,14 @@ def trace(
     Without `samples` there are up to 4,096 draws: as many as take 20 seconds.
     """
     require_float64("trace")
-    chosen = chosen_statistics(statistics)
     first, layers = stages(network)
     outputs = tuple(value.core for value in (first, *layers))
+    chosen = _known(chosen_statistics(statistics), outputs, named=statistics is not None)
     if samples is not None:
         positive_int("samples", samples)
     functions = Turns(tuple(statistic.read for statistic in chosen))
     if width is None:
-        arrays, effort, beyond = _at_infinity(layers[-1], outputs, functions, samples, key)
+        arrays, effort, beyond = _at_infinity(first, layers, functions, samples, key)
         dim = math.inf
     else:
         pace = Pace(samples or SAMPLES, at_most=samples is None)
@@ -64,16 +66,24 @@ def trace(
 
 
 def _at_infinity(
-    last: Wide, outputs: tuple[Output, ...], functions: Turns, samples: int | None, key: Any
+    first: Wide, layers: Sequence[Wide], functions: Turns, samples: int | None, key: Any
 ) -> tuple[Any, str, tuple[str, ...]]:
-    _, beyond = checked("trace", last)
-    asked.check_drawable("trace", asked.program_of(outputs), key)
-    program = Limit(outputs, functions)
-    if program.plan.unrolls:
-        turns = every_turn([output.value for output in outputs])
-        program = Limit([Output(value, value.axes) for value in turns], functions)
+    _, beyond = checked("trace", layers[-1])
+    program = program_at_infinity(first, layers, functions)
+    if program.traced:
+        raise asked.untraceable("trace")
     found = program.conditions(samples or SAMPLES, key, at_most=samples is None)
     return found.arrays, found.effort, beyond
+
+
+def program_at_infinity(first: Wide, layers: Sequence[Wide], functions: Turns) -> Limit:
+    """The layers of a network as n → ∞, and what is read off them; written out where a loop cannot be followed."""
+    outputs = [value.core for value in (first, *layers)]
+    program = Limit(outputs, functions)
+    if not program.plan.unrolls:
+        return program
+    turns = every_turn([output.value for output in outputs])
+    return Limit([Output(value, value.axes) for value in turns], functions)
 
 
 def chosen_statistics(given: Any) -> list[Statistic]:
@@ -88,6 +98,20 @@ def chosen_statistics(given: Any) -> list[Statistic]:
     if not chosen or len(set(names)) < len(names):
         raise ValueError(f"statistics must be one or more with different names, got {names}")
     return chosen
+
+
+def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) -> list[Statistic]:
+    """Those that are known of these layers: the law of a coordinate is where it is Gaussian given the kernel."""
+    gaussian = LimitFacts(Analysis(asked.program_of(outputs))).gaussian
+    if all(gaussian.get(output.value, False) for output in outputs):
+        return chosen
+    unknown = [statistic.name for statistic in chosen if statistic.of_the_law]
+    if unknown and named:
+        raise ValueError(
+            f"statistics: {' and '.join(unknown)} need layers whose coordinates are Gaussian given the kernel, and a layer "
+            "of network ends in a nonlinearity; leave them out, or take limit(x[i]) of a layer"
+        )
+    return [statistic for statistic in chosen if not statistic.of_the_law]
 
 
 def _statistic(item: Any, name: str | None = None) -> Statistic:

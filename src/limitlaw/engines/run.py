@@ -1,5 +1,6 @@
 """Many draws of one program: compiled in batches of a fixed size, so that draw i depends only on (key, i), bitwise."""
 
+import collections
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ from limitlaw.arguments import is_traced
 from limitlaw.engines.asked import untraceable
 from limitlaw.engines.effort import Pace
 from limitlaw.progress import watched
+
+UNDER_WAY = 2  # batches at a time: one core seldom waits for another
 
 One = Callable[..., Any]  # (arguments, key of a draw) → a tree of arrays
 
@@ -30,13 +33,17 @@ def batched(one: One, batch: int) -> Callable[..., Any]:
 def drawn(name: str, draws: Callable[..., Any], batch: int, arguments: Any, pace: Pace, key: Key[Array, ""]) -> Any:
     """Draws 0, 1, … as many as `pace` says, by a function of `batched`: arrays with the draws in front."""
     results: list[np.ndarray] = []
-    structure, stop = None, 0
+    structure, asked, stop = None, 0, 0
+    under_way: collections.deque[Any] = collections.deque()
     with watched(name) as watch:
         while stop < pace.samples:
-            start = stop
-            leaves, structure = jax.tree.flatten(draws(arguments, key, start))
-            if any(map(is_traced, leaves)):
-                raise untraceable(name)
+            while asked < pace.samples and len(under_way) < UNDER_WAY:
+                leaves, structure = jax.tree.flatten(draws(arguments, key, asked))
+                if any(map(is_traced, leaves)):
+                    raise untraceable(name)
+                under_way.append(leaves)
+                asked += batch
+            leaves, start = under_way.popleft(), stop
             if not results:
                 results = [np.empty((pace.samples, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
             stop = min(start + batch, pace.samples)

@@ -53,7 +53,6 @@ def _finish(panel: Any, label: str) -> None:
     panel.set_xlabel("layer", fontsize=8)
     panel.tick_params(labelsize=8)
     panel.grid(alpha=0.25, linewidth=0.5)
-    low, high = panel.get_ylim()
     values = np.concatenate([line.get_ydata() for line in panel.get_lines()] or [np.zeros(1)])
     positive = values[np.isfinite(values)]
     if len(positive) and positive.min() > 0 and positive.max() > 30 * positive.min():
@@ -61,3 +60,25 @@ def _finish(panel: Any, label: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def phase_figure(table: Any, asked: Any, label: str) -> Any:
+    """A map of a statistic over two scales, with lines of equal value."""
+    from matplotlib.figure import Figure
+
+    x, y = np.asarray(asked.x.values), np.asarray(asked.y.values)
+    z = np.asarray(table["value"]).reshape(len(y), len(x))
+    figure = Figure(figsize=(6.2, 4.8), layout="constrained")
+    panel = figure.subplots()
+    colours = panel.pcolormesh(x, y, z, shading="nearest", cmap="viridis")
+    if np.isfinite(z).all() and np.ptp(z) > 0:
+        lines = panel.contour(x, y, z, levels=8, colors="white", linewidths=0.7)
+        panel.clabel(lines, fontsize=7)
+    for axis, grid in ((panel.xaxis, asked.x), (panel.yaxis, asked.y)):
+        axis.set_label_text(grid.name)
+    for scale, grid in ((panel.set_xscale, asked.x), (panel.set_yscale, asked.y)):
+        scale("linear" if grid.name == "correlation" else "log")
+    where = "n → ∞" if asked.width is None else f"n = {asked.width}"
+    panel.set_title(f"{label} after block {asked.at}, {where}\n{asked.network.title}", fontsize=9)
+    figure.colorbar(colours, ax=panel, label=label)
+    return figure

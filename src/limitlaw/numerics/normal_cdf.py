@@ -29,6 +29,7 @@ def ndtri(q: Any) -> Any:
     return jnp.asarray(on_host(np.asarray(q)))
 
 
+@jax.custom_jvp
 def ndtr(z: Any) -> Any:
     """Φ(z), to 1e-14 in relative terms (2e-13 at z = −37); on a CPU some ten times as fast as jax.scipy's."""
     a = jnp.abs(z)
@@ -39,3 +40,10 @@ def ndtr(z: Any) -> Any:
         series = series * u + c
     tail = 0.5 * t * (1 + (u - 1) * series) * jnp.exp(-0.5 * a * a)
     return jnp.where(z > 0, 1 - tail, tail)
+
+
+@ndtr.defjvp
+def _derivative(primals: Any, tangents: Any) -> Any:
+    """Φ' = n, the density."""
+    (z,), (dz,) = primals, tangents
+    return ndtr(z), jnp.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) * dz

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from limitlaw.numerics.normal_cdf import ndtr
 from limitlaw.phi.branches import line, one_minimum
 from limitlaw.phi.catalogue import add
 from limitlaw.phi.nonlinearity import Nonlinearity
@@ -52,7 +53,7 @@ erf = add(
 
 def _gelu(x: Reals) -> Reals:
     """GELU(x) = x Φ(x), the exact form."""
-    return x * jax.scipy.special.ndtr(x)
+    return x * ndtr(x)
 
 
 def _gelu_product(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:

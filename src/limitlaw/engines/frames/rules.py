@@ -193,22 +193,21 @@ def _argument(draw: FramesDraw, value: Value, op: core.Argument) -> Form:
 
 
 def _repeat(draw: FramesDraw, value: Value, op: core.Repeat) -> Form:
-    """One compiled loop for all turns but the last, of which a fresh part may be left.
+    """One compiled loop for all turns but the last, of which a fresh part may be left; for all, if each is read.
 
     What passes from turn to turn is x: its coordinates, or its place in a frame. The axes of the frame before the loop
     stay; of the rest only inner products matter, so that it may be turned to as many axes as there are vectors.
     """
     loop = _Loop(draw, value, op)
     x = draw.settled(op.x).with_axes(value.axes).array
-    before = []
-    if op.times > 1:
-        x, read = loop.all_but_last(loop.start(x))
-        before.append(read)
+    if draw.reader is not None:
+        x, draw.turns[value] = loop.turns(loop.start(x), op.times)
         loop.close()
-    last = loop.within(x, op.times - 1, draw.space(value))
-    at_last = jax.tree.map(lambda a: a[None], loop.read(last))
-    draw.turns[value] = jax.tree.map(lambda *parts: jnp.concatenate(parts), *before, at_last)
-    return last[op.block.result]
+        return Form(Labelled(x, value.axes), None)
+    if op.times > 1:
+        x, _ = loop.turns(loop.start(x), op.times - 1)
+        loop.close()
+    return loop.within(x, op.times - 1, draw.space(value))[op.block.result]
 
 
 class _Loop:
@@ -239,16 +238,15 @@ class _Loop:
         """x in as many axes as it has in later turns."""
         return self._turned(x) if isinstance(self.space, Frame) else x
 
-    def all_but_last(self, x: Vectors) -> tuple[Vectors, Any]:
-        """x before the last turn, and what is read off the turns.
+    def turns(self, x: Vectors, count: int) -> tuple[Vectors, Any]:
+        """x after so many turns, and what is read off them.
 
         A `Quasi` hands out its numbers in order, so that its turns are written out.
         """
-        turns = self.op.times - 1
         if not isinstance(self.draw.source, Quasi):
-            return lax.scan(self.turn, x, jnp.arange(turns))
+            return lax.scan(self.turn, x, jnp.arange(count))
         read = []
-        for i in range(turns):
+        for i in range(count):
             x, at_turn = self.turn(x, i)
             read.append(at_turn)
         return x, jax.tree.map(lambda *parts: jnp.stack(parts), *read)
@@ -258,11 +256,8 @@ class _Loop:
         space = self.space.carried(self.r) if isinstance(self.space, Frame) else self.space
         inside = self.within(x, i, space)
         w = inside.settled(self.op.block.result).with_axes(self.value.axes).array
-        return self._turned(w) if isinstance(self.space, Frame) else w, self.read(inside)
-
-    def read(self, inside: FramesDraw) -> Any:
-        """What is read off a turn."""
-        return self.draw.read(inside, self.op.block.result, self.facts.program)
+        read = self.draw.read(inside, self.op.block.result, self.facts.program)
+        return self._turned(w) if isinstance(self.space, Frame) else w, read
 
     def close(self) -> None:
         """What came out of the loop is part of the frame."""

@@ -1,0 +1,83 @@
+"""A Transformer by plain settings, as commands and stored runs describe it."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from limitlaw import nn
+from limitlaw.arguments import one_of, positive_int
+from limitlaw.core.space import n
+from limitlaw.language import named
+from limitlaw.language.functions import initial
+from limitlaw.language.values import Wide
+
+PHIS = ("gelu", "relu", "silu", "tanh", "erf", "identity")
+POSITIONS = ("none", "rotary", "alibi")
+NORMALISATIONS = ("layernorm", "rmsnorm")
+SCALES = ("scale", "q_std", "k_std", "v_std", "o_std", "mlp_std", "bias_std", "correlation")
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """Blocks on tokens whose kernel is (1 − correlation) I + correlation; `hidden` is the MLP's multiple of n, 0 for none.
+
+    Everything else is what `nn.transformer` calls so.
+    """
+
+    depth: int = 12
+    tokens: int = 16
+    heads: int = 4
+    head_dim: int | None = None
+    norm: str = "pre"
+    normalise: str = "layernorm"
+    mask: str | None = None
+    kv_heads: int | None = None
+    positions: str = "none"
+    hidden: int = 4
+    phi: str = "gelu"
+    gated: bool = False
+    parallel: bool = False
+    shared: bool = False
+    scale: Any = 1.0
+    q_std: Any = 1.0
+    k_std: Any = 1.0
+    v_std: Any = 1.0
+    o_std: Any = 1.0
+    mlp_std: Any = 1.0
+    bias_std: Any = 0.0
+    correlation: float = 0.0
+
+    def program(self) -> Wide:
+        """The vectors behind the last block."""
+        s = positive_int("tokens", self.tokens)
+        if not -1 / max(1, s - 1) <= self.correlation <= 1:
+            raise ValueError(f"correlation must be between −1/(tokens − 1) and 1, got {self.correlation:g}")
+        kernel = (1 - self.correlation) * np.eye(s) + self.correlation
+        options = {name: getattr(self, name) for name in (*SCALES[:-1], "gated", "parallel", "shared", "kv_heads")}
+        return nn.transformer(
+            initial((s,), cov=kernel),
+            self.depth,
+            self.heads,
+            self.head_dim,
+            self.norm,
+            self.mask,
+            hidden=self.hidden * n if self.hidden else None,
+            phi=getattr(named, one_of("phi", self.phi, PHIS)),
+            normalise=getattr(nn, one_of("normalise", self.normalise, NORMALISATIONS)),
+            positions=self._positions(),
+            **options,
+        )
+
+    def _positions(self) -> Any:
+        kind = one_of("positions", self.positions, POSITIONS)
+        return {"none": None, "rotary": nn.Rotary(), "alibi": nn.Alibi()}[kind]
+
+    @property
+    def title(self) -> str:
+        """In one line."""
+        parts = [f"{self.depth} blocks", f"{self.heads} head{'s' * (self.heads != 1)}"]
+        parts += [f"of dimension {self.head_dim}"] * (self.head_dim is not None)
+        parts += [f"{self.tokens} tokens", {"pre": "pre-norm", "post": "post-norm", "none": "no norm"}[self.norm]]
+        parts += ["causal"] * (self.mask == "causal") + [self.phi if self.hidden else "attention alone"]
+        return ", ".join(parts)
