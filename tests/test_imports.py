@@ -26,10 +26,11 @@ RANK = dict.fromkeys(LEAVES, 0) | {
     "nn": 5,
     "engines": 5,
     "divergence": 5,
+    "runs": 5,
+    "figures": 5,
     "presets": 6,
+    "depth": 6,
     "": 7,
-    "runs": 8,
-    "figures": 8,
     "torch": 8,
     "paper": 9,
     "cli": 10,
@@ -46,6 +47,7 @@ INSIDE = {
     | dict.fromkeys(("instructions", "labelled"), 1)
     | dict.fromkeys(("program", "covariance"), 2)
     | {"*": 3, "check": 4},
+    "depth": {"statistics": 0, "network": 0, "table": 1, "trace": 2, "*": 3},
     "language": {"shapes": 0, "ops": 1, "indexing": 1, "graph": 2, "lower": 3, "values": 4, "*": 5},
     "engines": dict.fromkeys(("asked", "compiling", "effort", "engine", "law", "meeting", "memory"), 0)
     | {"run": 1, "dense/": 2, "frames/": 2, "limit/": 3, "heads/": 4, "*": 5},

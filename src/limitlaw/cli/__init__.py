@@ -214,7 +214,9 @@ def depth(
     samples: Annotated[int | None, typer.Option(metavar="N", help="Draws; as many as 20 seconds allow.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the draws.")] = None,
     every: Annotated[int, typer.Option(metavar="K", help="Print every K-th layer, and the last.")] = 1,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves into a .png, .pdf or .svg.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the curves into a .png, .pdf or .svg.")
+    ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the numbers with all their digits.")] = None,
 ) -> None:
     """Statistics after every block of a random Transformer: as n → ∞, and at widths beside it.

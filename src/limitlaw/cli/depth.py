@@ -48,7 +48,7 @@ def print_trace(trace: "Trace", title: str, every: int) -> None:
     from rich.table import Table
 
     table = Table("layer", *trace.labels.values(), title=title, title_justify="left", title_style="")
-    for layer in trace.layers:
+    for layer in range(len(trace)):
         if layer % every == 0 or layer == len(trace) - 1:
             table.add_row(str(layer), *(_cell(column, layer) for column in trace.columns.values()))
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)

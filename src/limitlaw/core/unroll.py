@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from limitlaw.core.instructions import Family, Initial, MatMul, Repeat, Value
 from limitlaw.core.program import ancestors
 
-
 Turns = dict[Value, list[Value]]
 
 

@@ -4,8 +4,8 @@ Reads programs through the engines' statistics; computes nothing about a network
 """
 
 from limitlaw.depth.solve import Solution, solve
-from limitlaw.depth.statistics import STATISTICS, Statistic
-from limitlaw.depth.table import Column, Trace
+from limitlaw.depth.statistics import STATISTICS, Column, Statistic
+from limitlaw.depth.table import Trace
 from limitlaw.depth.trace import trace
 
 __all__ = ["STATISTICS", "Column", "Solution", "Statistic", "Trace", "solve", "trace"]

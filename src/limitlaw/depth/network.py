@@ -20,9 +20,9 @@ SCALES = ("scale", "q_std", "k_std", "v_std", "o_std", "mlp_std", "bias_std", "c
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """Blocks on tokens whose kernel is (1 − correlation) I + correlation; `hidden` is the MLP's multiple of n, 0 for none.
+    """Blocks on tokens whose kernel is (1 − correlation) I + correlation.
 
-    Everything else is what `nn.transformer` calls so.
+    `hidden` is the MLP's multiple of n, 0 for none. Everything else is what `nn.transformer` calls so.
     """
 
     depth: int = 12

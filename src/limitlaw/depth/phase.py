@@ -52,7 +52,7 @@ class Phase:
 
     def chunks(self) -> list[Chunk]:
         """One for each point."""
-        settings = {name: value for name, value in dataclasses.asdict(self.network).items()}
+        settings = dataclasses.asdict(self.network)
         common = {"statistic": self.statistic, "at": self.at, "width": self.width}
         draws = {"samples": self.samples, "seed": self.seed}
         return [

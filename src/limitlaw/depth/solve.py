@@ -41,8 +41,8 @@ class Solution:
 def solve(
     network: Callable[[Any], Wide],
     statistic: str | Callable[..., Any],
-    target: float,
-    over: tuple[float, float],
+    target: int | float,
+    over: tuple[int | float, int | float],
     at: int | None = None,
     samples: int = 256,
     key: Any = None,
@@ -87,7 +87,12 @@ def _read(network: Callable[[Any], Wide], statistic: Statistic, at: int | None, 
         return values[:, layer]
 
     both = jax.jit(lambda log_c: jax.jvp(of_draws, (log_c,), (jnp.ones(()),)))
-    return lambda log_c: tuple(np.asarray(part) for part in both(jnp.asarray(log_c)))
+
+    def read(log_c: float) -> tuple[Any, Any]:
+        values, slopes = both(jnp.asarray(log_c))
+        return np.asarray(values), np.asarray(slopes)
+
+    return read
 
 
 def _root(read: Read, target: float, low: float, high: float, samples: int, name: str) -> Solution:
@@ -96,8 +101,8 @@ def _root(read: Read, target: float, low: float, high: float, samples: int, name
     ends = [float(np.mean(read(x)[0])) - target for x in (a, b)]
     if not ends[0] * ends[1] <= 0:
         raise ValueError(
-            f"target {target:g} is not reached in over=({low:g}, {high:g}): {name} is {ends[0] + target:.6g} at one end "
-            f"and {ends[1] + target:.6g} at the other"
+            f"target {target:g} is not reached in over=({low:g}, {high:g}): {name} is {ends[0] + target:.6g} at one "
+            f"end and {ends[1] + target:.6g} at the other"
         )
     x = 0.5 * (a + b)
     for _ in range(STEPS):

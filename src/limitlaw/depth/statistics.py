@@ -22,15 +22,15 @@ Number = Float[Array, ""]
 class Column(NamedTuple):
     """A statistic after each layer: its mean over draws, the standard error of that, and its spread over draws."""
 
-    value: Float[np.ndarray, " layers"]
-    error: Float[np.ndarray, " layers"]
-    spread: Float[np.ndarray, " layers"]
+    value: Float[np.ndarray, "layers *rest"]
+    error: Float[np.ndarray, "layers *rest"]
+    spread: Float[np.ndarray, "layers *rest"]
 
 
-Summary = Callable[[Float[np.ndarray, "draws layers *rest"], float], Column]  # (what was read, D of the space)
+Summary = Callable[[Float[np.ndarray, "draws layers *rest"], int | float], Column]  # (what was read, D of the space)
 
 
-def averaged(read: Float[np.ndarray, "draws layers"], dim: float) -> Column:
+def averaged(read: Float[np.ndarray, "draws layers *rest"], dim: int | float) -> Column:
     """Mean, standard error and standard deviation over draws."""
     draws = len(read)
     spread = np.std(read, axis=0, ddof=1) if draws > 1 else np.full(read.shape[1:], math.nan)
@@ -132,7 +132,7 @@ def token_variances(K: Kernel, scores: Scores) -> Float[Array, " tokens"]:
     return jnp.diagonal(K)
 
 
-def excess_kurtosis(v: Float[np.ndarray, "draws layers tokens"], dim: float) -> Column:
+def excess_kurtosis(v: Float[np.ndarray, "draws layers tokens"], dim: int | float) -> Column:
     """3 (D/(D+2) E[K_ii²]/(E K_ii)² − 1), averaged over tokens; the error by the delta method."""
     v = _scaled(v)
     factor = 3.0 / (1.0 + 2.0 / dim)
@@ -145,7 +145,7 @@ def excess_kurtosis(v: Float[np.ndarray, "draws layers tokens"], dim: float) -> 
 MOST_DRAWS, POINTS, BLOCKS = 4096, 400, 16
 
 
-def kl_from_gaussian(v: Float[np.ndarray, "draws layers tokens"], dim: float) -> Column:
+def kl_from_gaussian(v: Float[np.ndarray, "draws layers tokens"], dim: int | float) -> Column:
     """KL(law of a coordinate of the last token ‖ Gaussian of equal variance), by quadrature over a mixture.
 
     Bias and error of a mixture over draws: a jackknife over blocks of them.
@@ -162,7 +162,7 @@ def _scaled(v: Float[np.ndarray, "draws layers tokens"]) -> Float[np.ndarray, "d
     return np.where(mean > 0, v / np.where(mean > 0, mean, 1.0), 1.0)
 
 
-def _jackknife(v: Float[np.ndarray, " draws"], dim: float) -> tuple[float, float]:
+def _jackknife(v: Float[np.ndarray, " draws"], dim: int | float) -> tuple[float, float]:
     constant = bool(np.ptp(v) <= 1e-14 * np.max(v))
     if constant and math.isinf(dim):
         return 0.0, 0.0
@@ -175,7 +175,7 @@ def _jackknife(v: Float[np.ndarray, " draws"], dim: float) -> tuple[float, float
     return float(blocks * whole - (blocks - 1) * without.mean()), error
 
 
-def _divergence(v: Float[np.ndarray, " draws"], dim: float) -> float:
+def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
     """∫ p ln(p/q), p the mean density over v, q = N(0, mean v); x = e^t makes the integrand smooth at every scale."""
     mean = float(np.mean(v))
     least = max(float(np.min(v)), 1e-12 * mean)
@@ -187,7 +187,7 @@ def _divergence(v: Float[np.ndarray, " draws"], dim: float) -> float:
     return 2.0 * float(np.sum(integrand * x) * (t[1] - t[0]))
 
 
-def log_density(x: Any, v: Any, dim: float) -> Any:
+def log_density(x: Any, v: Any, dim: int | float) -> Any:
     """ln N(x; 0, v), or that of a coordinate of √(D v) u, u uniform on the unit sphere of R^D."""
     if math.isinf(dim):
         return -0.5 * x * x / v - 0.5 * np.log(2 * math.pi * v)

@@ -53,23 +53,23 @@ class Trace:
 
     def rows(self) -> Iterator[list[str]]:
         """The cells of the table, layer after layer."""
-        for layer in self.layers:
+        for layer in range(len(self)):
             yield [str(layer), *(_cell(column, layer) for column in self.columns.values())]
 
     def to_pandas(self) -> Any:
         """A data frame with one line for each layer and statistic (needs pandas)."""
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped]
         except ImportError:
-            raise ImportError("to_pandas needs pandas: pip install pandas") from None
+            raise ImportError("to_pandas needs pandas: pip install 'limitlaw[pandas]'") from None
         return pandas.DataFrame(self.records())
 
     def records(self) -> list[dict[str, Any]]:
         """Layer, statistic, value, error, spread and width of every number."""
         return [
-            {"layer": int(i), "statistic": name, **{f: float(a[i]) for f, a in c._asdict().items()}, "width": self.width}
-            for name, c in self.columns.items()
-            for i in self.layers
+            {"layer": i, "statistic": name, "value": value, "error": error, "spread": spread, "width": self.width}
+            for name, column in self.columns.items()
+            for i, (value, error, spread) in enumerate(zip(*(array.tolist() for array in column), strict=True))
         ]
 
     def to_csv(self) -> str:

@@ -21,6 +21,7 @@ from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.turns import Turns
 from limitlaw.language import ops
 from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import Value
 from limitlaw.language.values import Wide, wide
 from limitlaw.progress import watching
 
@@ -108,8 +109,8 @@ def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) ->
     unknown = [statistic.name for statistic in chosen if statistic.of_the_law]
     if unknown and named:
         raise ValueError(
-            f"statistics: {' and '.join(unknown)} need layers whose coordinates are Gaussian given the kernel, and a layer "
-            "of network ends in a nonlinearity; leave them out, or take limit(x[i]) of a layer"
+            f"statistics: {' and '.join(unknown)} need layers whose coordinates are Gaussian given the kernel, and a "
+            "layer of network ends in a nonlinearity; leave them out, or take limit(x[i]) of a layer"
         )
     return [statistic for statistic in chosen if not statistic.of_the_law]
 
@@ -123,29 +124,33 @@ def _statistic(item: Any, name: str | None = None) -> Statistic:
         return STATISTICS[item]
     if not callable(item):
         raise TypeError(f"statistics must be names or functions of (kernel, scores), got {shown(item)}")
-    return Statistic(name or getattr(item, "__name__", "statistic"), item)
+    return Statistic(name or str(getattr(item, "__name__", "statistic")), item)
 
 
 def stages(network: Any) -> tuple[Wide, list[Wide]]:
     """What the first layer is given, and what each layer gives; a loop is one of them, for all of its turns."""
     if isinstance(network, Sequence):
-        layers = [wide(f"network[{i}]", x) for i, x in enumerate(network)]
-        if len(layers) < 2:
-            raise ValueError("network must be a sequence of two or more vectors, the first of which is what it is given")
-        return layers[0], layers[1:]
-    network = wide("network", network)
-    loops = [v for v in ancestors([network]) if isinstance(v.op, ops.Repeat | ops.Unrolled)]
-    inner = {v for loop in loops if isinstance(loop.op, ops.Repeat) for v in ancestors([loop.op.result])}
-    loops = [loop for loop in loops if loop not in inner]
+        given = [wide(f"network[{i}]", x) for i, x in enumerate(network)]
+        if len(given) < 2:
+            raise ValueError("network must be two or more vectors, the first of which is what the first layer is given")
+        return given[0], given[1:]
+    loops = _loops(wide("network", network))
     if not loops:
         raise ValueError(
             "network must have blocks that were written with repeat, as nn.transformer has; of other networks hand in "
             "a sequence of vectors, one for each layer"
         )
     layers: list[Any] = []
-    for loop in loops:
-        layers += [loop] if isinstance(loop.op, ops.Repeat) else loop.op.turns
+    for value, op in loops:
+        layers += op.turns if isinstance(op, ops.Unrolled) else [value]
     shapes = {x.shape for x in layers}
     if len(shapes) > 1:
         raise ValueError(f"all blocks of network must have the same batch shape, got {', '.join(map(str, shapes))}")
-    return loops[0].op.x, layers
+    return wide("network", loops[0][1].x), layers
+
+
+def _loops(network: Wide) -> list[tuple[Value, ops.Repeat | ops.Unrolled]]:
+    """The loops of a program in order, without those inside their blocks."""
+    found = [(v, v.op) for v in ancestors([network]) if isinstance(v.op, ops.Repeat | ops.Unrolled)]
+    inside = {v for _, op in found if isinstance(op, ops.Repeat) for v in ancestors([op.result])}
+    return [(v, op) for v, op in found if v not in inside]

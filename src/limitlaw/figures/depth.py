@@ -70,7 +70,7 @@ def phase_figure(table: Any, asked: Any, label: str) -> Any:
     z = np.asarray(table["value"]).reshape(len(y), len(x))
     figure = Figure(figsize=(6.2, 4.8), layout="constrained")
     panel = figure.subplots()
-    colours = panel.pcolormesh(x, y, z, shading="nearest", cmap="viridis")
+    colours = panel.pcolormesh(_edges(asked.x), _edges(asked.y), z, cmap="viridis")
     if np.isfinite(z).all() and np.ptp(z) > 0:
         lines = panel.contour(x, y, z, levels=8, colors="white", linewidths=0.7)
         panel.clabel(lines, fontsize=7)
@@ -82,3 +82,12 @@ def phase_figure(table: Any, asked: Any, label: str) -> Any:
     panel.set_title(f"{label} after block {asked.at}, {where}\n{asked.network.title}", fontsize=9)
     figure.colorbar(colours, ax=panel, label=label)
     return figure
+
+
+def _edges(grid: Any) -> np.ndarray:
+    """The borders of cells around the values of a grid, which are spaced evenly or evenly in logarithms."""
+    linear = grid.name == "correlation"
+    values = np.asarray(grid.values) if linear else np.log(grid.values)
+    step = values[1] - values[0]
+    edges = np.concatenate([values - step / 2, values[-1:] + step / 2])
+    return edges if linear else np.exp(edges)

@@ -31,7 +31,8 @@ def merged(
         size = len(components.parts[0])
         inside = owners < components.blocks * size
         place = atom[inside] * components.blocks + owners[inside] // size
-        each = np.bincount(place, (w * chances)[inside], len(points) * components.blocks).reshape(len(points), -1)
+        each = np.bincount(place, (w * chances)[inside], len(points) * components.blocks)
+        each = each.reshape(len(points), components.blocks)
         sums = np.add.reduceat(weights[: components.blocks * size], np.arange(0, components.blocks * size, size))
         error = np.asarray(spread_of_blocks(jnp.asarray((each / sums).T - masses)))
     return Atoms(jnp.asarray(points), jnp.asarray(masses)), jnp.asarray(error)

@@ -43,8 +43,8 @@ def attention(
 
     `kv_heads`: keys and values are shared by groups of heads (grouped queries; 1: multi-query). `context`: vectors
     (…, t) that keys and values are made of, instead of x (cross-attention). `positions`: `nn.Rotary()` or
-    `nn.Alibi()`. `qk_norm`: a norm of queries and keys, as `rmsnorm`. `bias_std`: queries, keys, values and outputs have
-    biases N(0, bias_std²).
+    `nn.Alibi()`. `qk_norm`: a norm of queries and keys, as `rmsnorm`. `bias_std`: queries, keys, values and
+    outputs have biases N(0, bias_std²).
     """
     x = wide("x", x)
     if not x.ndim:

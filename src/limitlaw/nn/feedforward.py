@@ -51,7 +51,7 @@ def gated_mlp(
     bias_std: float = 0.0,
     dim: Dim | int = n,
 ) -> Wide:
-    """W_down(φ(W_gate x) ⊙ W_up x), each with its bias; with φ = `silu` a SwiGLU, with `gelu` a GEGLU (Shazeer 2020)."""
+    """W_down(φ(W_gate x) ⊙ W_up x), each with its bias: a SwiGLU for φ = `silu` (Shazeer 2020)."""
     x = wide("x", x)
     gate, up = (dense(x, std, bias_std, hidden) for _ in range(2))
     return dense(activated(phi, gate) * up, std, bias_std, dim)

@@ -47,9 +47,9 @@ def block(
         "post":  x ← N(x + c·attention(x)),   x ← N(x + c·mlp(x))
         "none":  x ← x + c·attention(x),      x ← x + c·mlp(x)
 
-    `parallel`: both read the same vectors, x ← x + c·(attention(N(x)) + mlp(N(x))). `hidden` is the space inside the MLP,
-    None for attention alone; `gated`: W_down(φ(W_gate x) ⊙ W_up x), with φ = `silu` a SwiGLU. `bias_std` holds for all
-    biases; other `options` are those of `attention`.
+    `parallel`: both read the same vectors, x ← x + c·(attention(N(x)) + mlp(N(x))). `hidden` is the space inside the
+    MLP, None for attention alone; `gated`: W_down(φ(W_gate x) ⊙ W_up x), with φ = `silu` a SwiGLU. `bias_std` holds
+    for all biases; other `options` are those of `attention`.
     """
     x, where = wide("x", x), one_of("norm", norm, NORMS)
     before: Layer = normalise if where == "pre" else lambda w: w

@@ -1,0 +1,200 @@
+"""Statistics along depth against brute force, closed forms and each other."""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import limitlaw as ll
+from depth.brute import Brute
+from limitlaw import nn
+
+DRAWS, DEPTH = 6000, 3
+KERNEL = np.array([[1.0, 0.3, 0.0], [0.3, 1.2, -0.2], [0.0, -0.2, 0.8]])
+ENTRIES = {"K00": (0, 0), "K01": (0, 1), "K12": (1, 2)}
+PAIRS = {name: functools.partial(lambda K, p, place: K[place], place=place) for name, place in ENTRIES.items()}
+
+
+def of_entries(kernels: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: kernels[:, :, i, j] for name, (i, j) in ENTRIES.items()}
+
+
+def compare(trace: ll.depth.Trace, truth: dict[str, np.ndarray], sigmas: float = 5.0) -> None:
+    """Means and spreads of the entries after each block, within their standard errors."""
+    for name, draws in truth.items():
+        found = trace[name]
+        error = np.hypot(draws.std(axis=0) / math.sqrt(len(draws)), found.error)
+        assert (np.abs(found.value - draws.mean(axis=0)) <= sigmas * error + 1e-12).all(), name
+        squares = (draws - draws.mean(axis=0)) ** 2
+        error_of_spread = squares.std(axis=0) / math.sqrt(len(draws)) / (2 * np.sqrt(squares.mean(axis=0)) + 1e-30)
+        allowed = sigmas * error_of_spread * math.sqrt(1 + len(draws) / trace.samples) + 1e-12
+        assert (np.abs(found.spread - draws.std(axis=0)) <= allowed).all(), name
+
+
+CASES: dict[str, tuple[Brute, dict[str, Any]]] = {
+    "pre-norm, grouped queries, causal": (
+        Brute(16, 4, 4, 2, causal=True),
+        {"kv_heads": 2, "mask": "causal", "hidden": 2 * ll.n},
+    ),
+    "post-norm, rotary, gated": (
+        Brute(16, 2, 4, 2, norm="post", rms=True, gated=True, rotary=True),
+        {"norm": "post", "normalise": ll.rmsnorm, "gated": True, "phi": ll.silu, "positions": nn.Rotary(),
+         "hidden": 2 * ll.n},
+    ),
+    "no norm, shared weights, linear biases, biases": (
+        Brute(16, 2, 4, 2, norm="none", shared=True, alibi=True, bias_std=0.3, scale=0.5),
+        {"norm": "none", "shared": True, "positions": nn.Alibi(), "bias_std": 0.3, "scale": 0.5, "hidden": 2 * ll.n},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_against_brute_force(name: str) -> None:
+    """Every matrix drawn in NumPy."""
+    brute, options = CASES[name]
+    rng = np.random.default_rng(1)
+    x = np.linalg.cholesky(KERNEL) @ rng.normal(size=(DRAWS, 1, 3, 16))
+    y = nn.transformer(ll.initial((3,), cov=KERNEL), DEPTH, brute.heads, 4, **options)
+    compare(ll.trace(y, PAIRS, width=16, samples=DRAWS, key=2), of_entries(brute.kernels(x, DEPTH, rng)))
+
+
+def test_two_sequences() -> None:
+    """Tokens attend within their sequence; the kernel is over both."""
+    brute = Brute(12, 2, 3, 2, norm="pre", rms=True)
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(DRAWS, 2, 2, 12))
+    y = nn.transformer(ll.initial((2, 2)), 2, 2, 3, normalise=ll.rmsnorm, hidden=2 * ll.n)
+    compare(ll.trace(y, PAIRS, width=12, samples=DRAWS, key=4), of_entries(brute.kernels(x, 2, rng)))
+
+
+def test_numbers_of_the_theory() -> None:
+    """Attention-only residual stack, s = 4, one head, K = I (theory §5)."""
+    y = nn.transformer(ll.initial((4,)), 3, 1, norm="none", hidden=None)
+    found = ll.trace(y, {"K01": lambda K, p: K[0, 1], "variance": ll.depth.STATISTICS["variance"].read,
+                         "K00": lambda K, p: K[0, 0], "correlation": ll.depth.STATISTICS["correlation"].read},
+                     samples=2**16)  # fmt: skip
+    assert found["K00"].value[3] == pytest.approx(3.6833, abs=1e-3)
+    assert found["K01"].value[3] == pytest.approx(2.0931, abs=1e-3)
+    assert found["K00"].spread[3] == pytest.approx(0.4207, abs=1e-3)
+    assert found["correlation"].value[3] == pytest.approx(0.5697, abs=1e-3)
+    assert found["variance"].error[3] < 2e-3
+
+
+def test_width_approaches_the_limit() -> None:
+    """The mean at width n is that of the limit + c/n: with two widths, c/n is taken away."""
+    y = nn.transformer(ll.initial((3,), cov=KERNEL), 2, 2, norm="none", hidden=None)
+    limit = ll.trace(y, ["variance", "entropy", "correlation"], samples=2**14)
+    narrow, broad = (ll.trace(y, list(limit), width=n, samples=2**15, key=n) for n in (64, 256))
+    for name in limit:
+        value = (4 * broad[name].value - narrow[name].value) / 3
+        error = np.sqrt(16 * broad[name].error ** 2 + narrow[name].error ** 2) / 3
+        assert (np.abs(value - limit[name].value)[1:] < 5 * np.hypot(error, limit[name].error)[1:] + 3e-4).all(), name
+
+
+def test_written_out_is_the_loop() -> None:
+    """A sequence of layers, and a loop, and one that cannot be followed: the same statistics."""
+    x = ll.initial((3,), cov=KERNEL)
+    block = functools.partial(nn.block, heads=1, norm="none", hidden=None)
+    first = block(x)
+    names = ["variance", "entropy", "kurtosis"]
+    layers = ll.trace([x, first, block(first)], names, samples=2**13)
+    loop = ll.trace(ll.repeat(block, x, 2), names, samples=2**13)
+    for name in names:
+        error = 5 * np.hypot(layers[name].error, loop[name].error)
+        np.testing.assert_array_less(np.abs(layers[name].value - loop[name].value)[1:], error[1:] + 1e-12)
+    bent = ll.trace(ll.repeat(lambda w: ll.relu(w) + nn.attention(w, 1), x, 2), ["variance"], samples=64)
+    assert len(bent) == 3
+
+
+def test_kurtosis_is_that_of_the_law() -> None:
+    """In the limit and at finite width, where a coordinate is one of a vector in a uniform direction."""
+    y = nn.transformer(ll.initial((3,), cov=KERNEL), 1, 1, norm="none", hidden=None)
+    trace = ll.trace(y, ["kurtosis", "kl"], samples=2**13)
+    laws = [ll.limit(y[i], samples=2**13) for i in range(3)]
+    assert trace["kurtosis"].value[1] == pytest.approx(np.mean([law.kurtosis() for law in laws]), abs=2e-3)
+    last = laws[2]
+    divergence = ll.divergence.kl(last, ll.Gaussian(0.0, float(last.variance())))
+    assert trace["kl"].value[1] == pytest.approx(divergence.value, abs=5 * trace["kl"].error[1] + divergence.error)
+    at_width = ll.trace(y, ["kurtosis"], width=8, samples=2**14, key=0)
+    draws = np.asarray(ll.finite_samples(y, 8, 2**17, jax.random.key(1)))
+    x = draws / draws.std(axis=0)
+    error = (x**4).std(axis=0) / math.sqrt(len(x))
+    measured, sigma = (x**4).mean() - 3, float(np.mean(error))
+    assert abs(at_width["kurtosis"].value[1] - measured) < 5 * math.hypot(sigma, at_width["kurtosis"].error[1])
+    assert abs(trace["kurtosis"].value[0]) < 1e-12
+
+
+def test_statistics_of_known_kernels() -> None:
+    """Uniform and one-hot attention, equal and orthogonal tokens."""
+    read = {name: statistic.read for name, statistic in ll.depth.STATISTICS.items()}
+    uniform, one_hot = jnp.zeros((2, 4, 4)), jnp.eye(4)[None] * 1e9
+    causal = jnp.where(np.tri(4, dtype=bool), 0.0, -jnp.inf)[None]
+    eye, ones = jnp.eye(4), jnp.ones((4, 4))
+    assert read["entropy"](eye, uniform) == pytest.approx(math.log(4))
+    assert read["entropy"](eye, one_hot) == 0
+    assert read["entropy"](eye, causal) == pytest.approx(np.log([1, 2, 3, 4]).mean())
+    assert read["entropy"](eye, (uniform, one_hot)) == pytest.approx(math.log(4) / 2)
+    assert read["participation"](eye, uniform) == pytest.approx(0.25)
+    assert read["participation"](eye, one_hot) == 1
+    assert read["score_variance"](eye, jnp.where(causal == 0, 2.0, -jnp.inf)) == pytest.approx(4)
+    assert np.isnan(read["entropy"](eye, None))
+    assert read["effective_rank"](eye, None) == pytest.approx(4)
+    assert read["effective_rank"](1e200 * ones, None) == pytest.approx(1)
+    assert read["effective_rank"](0 * ones, None) == 0
+    assert read["correlation"](3 * ones, None) == pytest.approx(1)
+    assert read["correlation_min"](jnp.array([[1.0, -0.5], [-0.5, 1.0]]), None) == pytest.approx(-0.5)
+    assert np.isnan(read["correlation"](jnp.eye(1), None))
+
+
+def test_deep_without_norm() -> None:
+    """200 blocks: variances of 1e60 and correlations of 1 stay numbers, also with one-hot attention."""
+    for q_std in (1.0, 1e10):
+        y = nn.transformer(ll.initial((3,)), 200, 1, norm="none", hidden=None, q_std=q_std)
+        trace = ll.trace(y, ["variance", "correlation", "entropy"], samples=16)
+        for name in trace:
+            assert np.isfinite(trace[name].value[1:]).all(), name
+        assert trace["correlation"].value[-1] > 0.9
+    assert trace["entropy"].value[1] < 1e-6
+
+
+def test_table() -> None:
+    """Rows, records, text, HTML and a picture."""
+    y = nn.transformer(ll.initial((3,)), 2, 1, norm="none", hidden=None)
+    trace = ll.trace(y, ["variance", "entropy"], samples=64)
+    assert len(trace) == 3
+    assert list(trace) == ["variance", "entropy"]
+    assert "beyond Theorem 3.1" in str(trace)
+    assert trace.to_csv().splitlines()[0] == "layer,statistic,value,error,spread,width"
+    assert len(trace.records()) == 6
+    assert trace._repr_html_().count("<tr>") == 4
+    figure = trace.plot(ll.trace(y, ["variance"], width=8, samples=16, key=0))
+    assert [panel.get_title() for panel in figure.axes] == ["variance", "attention entropy (nats)"]
+    with pytest.raises(KeyError, match="among the statistics variance, entropy"):
+        trace["kl"]
+
+
+@pytest.mark.usefixtures("as_user")
+def test_errors() -> None:
+    """Each says what was expected and what came."""
+    x = ll.initial((3,))
+    y = nn.transformer(x, 2, 1, norm="none", hidden=None)
+    with pytest.raises(ValueError, match="blocks that were written with repeat"):
+        ll.trace(nn.attention(x, 1))
+    with pytest.raises(ValueError, match="statistics must be functions or among variance"):
+        ll.trace(y, ["foo"])
+    with pytest.raises(TypeError, match="names or functions of"):
+        ll.trace(y, [3])
+    with pytest.raises(ValueError, match="different names"):
+        ll.trace(y, ["entropy", "entropy"])
+    with pytest.raises(ValueError, match="width must be a positive integer"):
+        ll.trace(y, ["entropy"], width=0)
+    with pytest.raises(ValueError, match="samples must be a positive integer"):
+        ll.trace(y, ["entropy"], samples=0)
+    with pytest.raises(ValueError, match="kurtosis need layers whose coordinates are Gaussian"):
+        ll.trace(ll.repeat(lambda w: ll.relu(w) + nn.attention(w, 1), x, 2), ["kurtosis"], samples=4)
+    with pytest.raises(TypeError, match="trace draws numbers and cannot run inside"):
+        jax.jit(lambda q: ll.trace(nn.transformer(x, 2, 1, q_std=q), ["entropy"], samples=4)["entropy"].value)(1.0)
