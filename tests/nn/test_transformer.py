@@ -2,7 +2,6 @@
 
 import math
 
-import jax
 import numpy as np
 import pytest
 
@@ -101,8 +100,8 @@ def test_normed_queries_and_keys() -> None:
 def test_shared_weights_are_one_matrix() -> None:
     """All turns use the same matrices, and check says why there is no loop."""
     y = nn.transformer(ll.initial((2,)), 3, 1, shared=True, hidden=None)
-    assert len({v.instruction.family for v in ll.check(y) and _matmuls(y)}) == 4
-    assert "its weights are shared" in str(ll.check(y))
+    assert len({v.instruction.family for v in _matmuls(y)}) == 4
+    assert "its weights are shared" in " ".join(str(ll.check(y)).split())
 
 
 def _matmuls(y: ll.Wide) -> list:
@@ -126,8 +125,6 @@ def test_residual_scale() -> None:
     x = ll.initial((2,))
     K = np.asarray(ll.kernel(nn.residual(lambda w: ll.dense(w), 0.5)(x)))
     np.testing.assert_allclose(K, 1.25 * np.eye(2), atol=1e-12)
-    with pytest.raises(TypeError, match="f must be a function of vectors"):
-        nn.residual(x)
 
 
 @pytest.mark.usefixtures("as_user")
@@ -142,4 +139,5 @@ def test_errors() -> None:
         nn.attention(x, 1, positions="rotary")
     with pytest.raises(ValueError, match="bias_std must be 0 for infinitely many heads"):
         nn.attention(x, math.inf, bias_std=1.0)
-    assert jax.config.jax_enable_x64
+    with pytest.raises(TypeError, match="f must be a function of vectors"):
+        nn.residual(x)
