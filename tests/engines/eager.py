@@ -36,7 +36,8 @@ class DrawnBefore:
     def initial(self, value: Any) -> Any:
         """mean + L z with L Lᵀ = cov."""
         h = value.source
-        eigenvalues, vectors = np.linalg.eigh(h.op.cov)
+        cov = np.diag(h.op.cov) if h.op.cov.ndim == 1 else h.op.cov
+        eigenvalues, vectors = np.linalg.eigh(cov)
         z = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ self.arrays[h]
         return jnp.asarray(h.op.mean)[..., None] + z.reshape(*h.shape, -1)
 

@@ -116,10 +116,15 @@ class Covariance:
         return Covariance(self.c.rename(called))
 
     def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes) -> "Covariance":
-        """v at given places."""
+        """v at given places; where the axis that is paired, it is zero at the other places of w."""
+        made: Any = tuple(Pair(axis, None) for axis in new)
+        paired = self.label(axes[0]) if len(axes) == 1 else None
+        if paired is not None and paired.right is not None:
+            right: Any = Pair(None, paired.right)
+            chosen = jnp.asarray(places[0][..., None] == np.arange(int(paired.size)), float)
+            return Covariance(multiply(self.c.rename({paired: right}), Labelled(chosen, (*made, right))))
         block = self.dense(axes)
         labels: Any = tuple(Pair(axis, None) for axis in axes)
-        made: Any = tuple(Pair(axis, None) for axis in new)
         return Covariance(block.c.take(labels, places, made))
 
     # --- reading ----------------------------------------------------------------------------------------------------

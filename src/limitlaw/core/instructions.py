@@ -110,7 +110,8 @@ def _renewed(content: object, new: Callable[[object], object]) -> object:
 class Initial(Instruction):
     """Random initial vectors: coordinates i.i.d. N(mean, cov); cov is over the entries of `order`, flattened.
 
-    `mean` broadcasts to `order`. `centred`: the mean is 0. `diagonal`: so is cov outside its diagonal.
+    `mean` broadcasts to `order`. `centred`: the mean is 0. `diagonal`: entries are independent, cov is the vector of
+    their variances.
     """
 
     mean: Number

@@ -53,7 +53,7 @@ def _initial(value: Value, op: core.Initial) -> Iterable[Claim]:
     yield _has(value, present(op.order))
     yield _broadcasts(op.mean, op.order)
     count = int(np.prod([a.size for a in present(op.order)], dtype=int))
-    yield np.shape(op.cov.array) == (count, count), "cov is over the flattened batch"
+    yield np.shape(op.cov.array) == (count,) * (1 if op.diagonal else 2), "cov is over the flattened batch"
 
 
 def _data(value: Value, op: core.Data) -> Iterable[Claim]:

@@ -25,6 +25,7 @@ from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import REPLICATES, Conditions, Limit
 from limitlaw.engines.limit.facts import LimitFacts, are_correlated, is_score
 from limitlaw.engines.limit.plan import NODES
+from limitlaw.engines.memory import check_covariance
 from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.laws.kernel_matrix import KernelMatrix
@@ -107,6 +108,8 @@ def checked(name: str, y: Any) -> tuple[Output, tuple[str, ...]]:
     if report.refused:
         reasons = "\n".join(f"- {finding.why}" for finding in report.refused)
         raise ValueError(f"{name}: the program has no infinite-width limit (finite widths are fine)\n{reasons}")
+    if outputs[0].value.is_vector and not is_infinite(present(outputs[0].layout)):
+        check_covariance(asked.entries(outputs[0]))
     return outputs[0], report.beyond
 
 

@@ -17,6 +17,16 @@ def check_memory(samples: int, numbers: int, advice: str) -> None:
         )
 
 
+def check_covariance(entries: int) -> None:
+    """Refuse a covariance over so many entries that it does not fit into memory."""
+    size = 8 * entries**2 / 2**30
+    if size > most_gib():
+        raise ValueError(
+            f"y has {entries} entries, whose covariance would take {size:,.0f} GiB, of {most_gib():.3g} GiB on this "
+            "machine: ask for fewer of them, as y[0]"
+        )
+
+
 def check_draw(width: int, numbers: int, advice: str) -> None:
     """Refuse a width at which a single draw does not fit into memory."""
     size = 8 * numbers / 2**30

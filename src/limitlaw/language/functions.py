@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from limitlaw.arguments import covariance, integer, is_traced, one_of, positive_int, real_array, real_number, shown
+from limitlaw.arguments import integer, is_traced, one_of, positive_int, real_array, real_number, shown, variances
 from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language import ops, shapes
 from limitlaw.language.ops import Matrix, Value
@@ -44,7 +44,7 @@ def initial(shape: int | Shape = (), mean: object = 0.0, cov: object = 1.0, dim:
     if shapes.broadcast("initial(shape, mean)", means.shape, batch) != batch:
         raise ValueError(f"mean must broadcast to shape {batch}, got shape {means.shape}")
     count = math.prod(int(size) for size in batch)
-    return Wide(ops.Initial(means, covariance("cov", cov, count)), batch, as_dim("dim", dim))
+    return Wide(ops.Initial(means, variances("cov", cov, count)), batch, as_dim("dim", dim))
 
 
 def data(X: object) -> Wide:

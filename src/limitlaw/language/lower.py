@@ -103,8 +103,7 @@ def _value(source: Value, instruction: core.Instruction, axes: Axes) -> core.Val
 def _initial(v: Value, op: ops.Initial) -> Output:
     layout = new_axes(v.shape)
     centred = not is_traced(op.mean) and not np.any(op.mean)
-    diagonal = isinstance(op.cov, np.ndarray) and np.array_equal(op.cov, np.diag(np.diag(op.cov)))
-    instruction = core.Initial(Number(op.mean), Number(op.cov), layout, centred, diagonal)
+    instruction = core.Initial(Number(op.mean), Number(op.cov), layout, centred, diagonal=op.cov.ndim == 1)
     return Output(_value(v, instruction, present(layout)), layout)
 
 

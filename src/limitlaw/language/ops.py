@@ -106,7 +106,7 @@ class Matrix:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Initial(Op):
-    """Random initial vectors: coordinates i.i.d. N(mean, cov), cov over the flattened batch."""
+    """Random initial vectors: coordinates i.i.d. N(mean, cov), cov over the flattened batch; a vector is a diagonal."""
 
     mean: Any
     cov: Any

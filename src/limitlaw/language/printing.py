@@ -107,7 +107,7 @@ def _repeat(op: Any, names: Names) -> str:
 
 
 _FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
-    ops.Initial: ("initial", lambda op, names: f"N({_numbers(op.mean)}, {_numbers(op.cov)})"),
+    ops.Initial: ("initial", lambda op, names: f"N({_numbers(op.mean)}, {_covariance(op.cov)})"),
     ops.Data: ("data", lambda op, names: "given coordinates"),
     ops.Ones: ("constant", lambda op, names: "(1, …, 1)"),
     ops.Constant: ("constant", lambda op, names: _numbers(op.value)),
@@ -146,15 +146,20 @@ def _shape(shape: tuple[int | float, ...]) -> str:
 
 
 def _numbers(array: Any) -> str:
-    """A number as it is, I for the identity, otherwise only the shape."""
+    """A number as it is, otherwise only the shape."""
     if is_traced(array):
         return "traced"
     array = np.asarray(array)
     if array.size == 1:
         return f"{array.item():g}"
-    if array.ndim == 2 and np.array_equal(array, array[0, 0] * np.eye(len(array))):
-        return "I" if array[0, 0] == 1 else f"{array[0, 0]:g} I"
     return f"array{_shape(array.shape)}"
+
+
+def _covariance(cov: Any) -> str:
+    """c I for a diagonal of equal entries."""
+    if not is_traced(cov) and cov.ndim == 1 and len(cov) > 1 and (cov == cov[0]).all():
+        return "I" if cov[0] == 1 else f"{cov[0]:g} I"
+    return _numbers(cov)
 
 
 def _index(part: Any) -> str:

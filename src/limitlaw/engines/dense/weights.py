@@ -70,7 +70,7 @@ class DrawnWeights:
         assert value.dim is not None
         L = jnp.asarray(_root(op.cov.array) if self._given is None else self._given[op.cov])
         z = normal(self._key_of(value), (len(L), value.dim.at(self._width)))
-        h = z * L[0, 0] if len(L) == 1 else L @ z
+        h = L[:, None] * z if op.diagonal else L @ z
         return self._numbers(op.mean)[..., None] + h.reshape(*finite_shape(op.order), -1)
 
     def multiply(self, family: Family, x: Float[Array, "*vectors cols"]) -> Float[Array, "*batch rows"]:
@@ -174,10 +174,10 @@ def roots(program: Program) -> dict[Number, Any]:
 
 
 def _root(cov: Any) -> Any:
-    """L with L Lᵀ = cov, singular ones included."""
+    """L with L Lᵀ = cov, singular ones included; of a diagonal, the vector of its roots."""
     if is_traced(cov):
         raise TypeError("simulate draws numbers: cov must be an array, not a value inside jax.grad or jax.jit")
-    if len(cov) == 1:
-        return np.asarray(cov) ** 0.5
+    if np.ndim(cov) == 1:
+        return np.sqrt(cov)
     eigenvalues, vectors = np.linalg.eigh(cov)
     return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))

@@ -42,7 +42,7 @@ def _independent(draw: FramesDraw, value: Value, op: core.Initial) -> Fresh:
     cov = jnp.asarray(draw.numbers[op.cov], draw.dtype)
     shape = finite_shape(op.order)
     if op.diagonal:
-        deviations = jnp.sqrt(jnp.diagonal(cov)).reshape(*shape, 1)
+        deviations = jnp.sqrt(cov).reshape(*shape, 1)
         return Fresh(labelled(deviations, op.order, hidden=1), value.axes, frozenset(value.axes))
     L = pivoted_factor(cov).reshape(*shape, len(cov))
     return Fresh(labelled(L, op.order, hidden=1), value.axes, frozenset())
@@ -67,11 +67,14 @@ def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     own = frozenset(op.family.axes)
     std = draw.given(op.family.std, op.family.layout)
     waiting = draw.only_fresh(op.x)
+    D = draw.dimension(op.family.cols)
     if waiting is None:
         c = draw.units(op.x)
+    elif isinstance(D.size, float):  # ∞: roots are orthonormal, so that what they make keeps roots of its own
+        own |= waiting.own
+        c = waiting.c
     else:
         waiting = waiting.shared([axis for axis in waiting.axes if axis not in own]).compressed()
-        D = draw.dimension(op.family.cols)
         T = bartlett_units(waiting.source(draw.key(value)), waiting.roots, D, waiting.own_sizes, draw.dtype)
         c = apply_roots(waiting.c, Labelled(T, waiting.own_axes))
     return Form(None, scaled(Fresh(c, value.axes, own).compressed(), std, value.axes))

@@ -186,7 +186,7 @@ class Moments:
         cov = jnp.asarray(self._slot(op.cov))
         shape = finite_shape(op.order)
         if op.diagonal:
-            variances = labelled(jnp.diagonal(cov).reshape(shape), op.order)
+            variances = labelled(cov.reshape(shape), op.order)
             return Covariance(variances.rename({a: Pair(a, a) for a in variances.axes}))
         layout = (*(a and Pair(a, None) for a in op.order), *(a and Pair(None, a) for a in op.order))
         return Covariance(labelled(cov.reshape(*shape, *shape), layout))
