@@ -30,7 +30,8 @@ from limitlaw.studies.tracing import near, parts, pooled, tokens, traced
 EDGES = {0.0: 1.796, 0.25: 1.876, 0.5: 2.128, 1.0: 3.333}  # α: σ_w*, published
 HALF_A_DIGIT = 0.0005
 SCALES = {0.5: (1.0, 1.5, 2.0, 2.128, 2.5, 3.0), 1.0: (1.0, 2.0, 2.5, 3.333, 4.0, 5.0)}  # α: σ_w
-PARALLEL = 1e-4  # 1 − correlation of nearly parallel tokens
+APART = 0.99  # 1 − correlation of almost orthogonal tokens
+PARALLEL, EARLY = 1e-4, 2  # 1 − correlation of nearly parallel tokens, and the block they are looked at in
 DEEP = {"alpha": 1.0, "sigma": 2.0}
 NODES = 400
 
@@ -94,14 +95,17 @@ def angles(*, alpha: float, sigma: float, count: int, start: float, depth: int, 
     return traced(network(alpha, sigma, count, start, depth), statistics, draws, seed)
 
 
+def _size(settings: Settings) -> dict[str, int]:
+    """One program for all scales."""
+    return {"count": settings.either(256, 48), "depth": 24, "draws": settings.either(8, 4)}
+
+
 def _parallel(settings: Settings, alpha: float, sigma: float) -> list[Chunk]:
-    few = {"count": settings.either(64, 32), "start": PARALLEL, "depth": 4, "draws": settings.either(16, 4)}
-    return parts(1, settings.seed, angles, alpha=alpha, sigma=sigma, **few)
+    return parts(1, settings.seed, angles, alpha=alpha, sigma=sigma, start=PARALLEL, **_size(settings))
 
 
 def _deep(settings: Settings) -> list[Chunk]:
-    many = {"count": settings.either(256, 64), "start": 1.0, "depth": 24, "draws": settings.either(8, 4)}
-    return parts(1, settings.seed, angles, **DEEP, **many)
+    return parts(1, settings.seed, angles, start=APART, **DEEP, **_size(settings))
 
 
 def _cases(settings: Settings) -> list[tuple[float, float]]:
@@ -117,8 +121,8 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     records = []
     for alpha, sigma in _cases(settings):
         found = pooled(_parallel(settings, alpha, sigma), results)
-        last = {"measured": found["growth"][-1], "error": found["growth_error"][-1]}
-        records.append({"alpha": alpha, "sigma": sigma, "formula": exponent(alpha, sigma), **last})
+        early = {"measured": found["growth"][EARLY], "error": found["growth_error"][EARLY]}
+        records.append({"alpha": alpha, "sigma": sigma, "formula": exponent(alpha, sigma), **early})
     deep = pooled(_deep(settings), results)
     layers = np.arange(1, len(deep["growth"]) + 1)
     along = rows({"layer": layers, "growth": deep["growth"], "error": deep["growth_error"]})
@@ -151,11 +155,13 @@ def _formula(tables: Tables) -> Claim:
 
 
 def _from_afar(tables: Tables) -> Claim:
-    """The same from orthogonal tokens, once they are near each other."""
+    """The same from almost orthogonal tokens, once they are near each other."""
     table = tables["cowsik_deep"]
     found, error = float(table["growth"][-1]), float(table["error"][-1])
     expected = exponent(*DEEP.values())
-    claim = f"Orthogonal tokens come to meet with it too (α = 1, σ_w = 2, block {int(table['layer'][-1])}; to 1 %)"
+    claim = (
+        f"Almost orthogonal tokens come to meet with it too (α = 1, σ_w = 2, block {int(table['layer'][-1])}; to 1 %)"
+    )
     return Claim("cowsik", claim, f"{expected:.4f}", compact(found, error), near(found, expected, 0.01, error))
 
 
@@ -170,7 +176,7 @@ def picture(table: Table, deep: Table, edges: Table) -> Picture:
         curves.append(look.dots(place, part["sigma"], part["measured"], f"chain, <i>α</i> = {alpha:g}"))
     curves.append(look.level((min(table["sigma"]), max(table["sigma"])), 0.0, "edge of chaos"))
     left = Panel(Axis("<i>σ</i><sub>w</sub>"), Axis("exponent of 1 − correlation"), tuple(curves))
-    run = look.line(2, deep["layer"], deep["growth"], deep["error"], "from orthogonal tokens")
+    run = look.line(2, deep["layer"], deep["growth"], deep["error"], "from almost orthogonal tokens")
     ends = float(deep["layer"][0]), float(deep["layer"][-1])
     flat = Curve(np.array(ends), np.full(2, exponent(*DEEP.values())), look.FORMULA)
     right = Panel(
@@ -195,7 +201,7 @@ STUDY = Experiment(
             "the edge of chaos of a Transformer",
             "Exponent by which 1 − correlation changes in a block. Left: nearly parallel tokens (1 − correlation "
             "10<sup>−4</sup>) against the scale of a tanh MLP; below 0 tokens collapse, above they part. Right: tokens "
-            "that start orthogonal, along depth. Wide grey lines: the published formula.",
+            "that start almost orthogonal, along depth. Wide grey lines: the published formula.",
             picture,
             {
                 "cowsik": ("alpha", "sigma", "measured"),

@@ -45,7 +45,7 @@ def chain(*, scale: float, draws: int, seed: int) -> Arrays:
 
 
 def _parts(settings: Settings, scale: float) -> list[Chunk]:
-    return parts(1, settings.seed, chain, scale=scale, draws=settings.either(1024, 64) if scale else 2)
+    return parts(1, settings.seed, chain, scale=scale, draws=settings.either(1024, 64))
 
 
 def _chunks(settings: Settings) -> list[Chunk]:

@@ -27,7 +27,7 @@ NETWORKS = {
     "residual": "attention with residuals",
     "pre": "pre-norm blocks with MLP",
 }
-FINITE = ("bare", "residual")  # also at width 64
+FINITE = ("residual",)  # also at width 64
 INFINITE = 0  # stands for n → ∞ in tables
 
 
