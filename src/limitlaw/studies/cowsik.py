@@ -34,18 +34,25 @@ APART = 0.99  # 1 − correlation of almost orthogonal tokens
 PARALLEL, EARLY = 1e-4, 2  # 1 − correlation of nearly parallel tokens, and the block they are looked at in
 DEEP = {"alpha": 1.0, "sigma": 2.0}
 NODES = 400
+SMALL = {"count": 48, "depth": 24, "draws": 4}  # one program for both in a first look
 
 
 # --- what was published -----------------------------------------------------------------------------------------------
 
 
+@functools.cache
+def _normal() -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of a normal: Gauss-Legendre, since sech⁴ is too narrow for Gauss-Hermite."""
+    z, weights = np.polynomial.legendre.leggauss(NODES)
+    weights = weights * np.exp(-50.0 * z * z)
+    return 10.0 * z, weights / weights.sum()
+
+
 def slopes(sigma: float) -> tuple[float, float]:
     """v and χ of tanh."""
-    z, weights = np.polynomial.legendre.leggauss(NODES)
-    z = 10.0 * z
-    weights = weights * np.exp(-z * z / 2)
+    z, weights = _normal()
     t = np.tanh(sigma * z)
-    mean = [float(weights @ f / weights.sum()) for f in (t * t, (1 - t * t) ** 2)]
+    mean = [float(weights @ f) for f in (t * t, (1 - t * t) ** 2)]
     return sigma**2 * mean[0], sigma**4 * mean[1]
 
 
@@ -95,17 +102,14 @@ def angles(*, alpha: float, sigma: float, count: int, start: float, depth: int, 
     return traced(network(alpha, sigma, count, start, depth), statistics, draws, seed)
 
 
-def _size(settings: Settings) -> dict[str, int]:
-    """One program for all scales."""
-    return {"count": settings.either(256, 48), "depth": 24, "draws": settings.either(8, 4)}
-
-
 def _parallel(settings: Settings, alpha: float, sigma: float) -> list[Chunk]:
-    return parts(1, settings.seed, angles, alpha=alpha, sigma=sigma, start=PARALLEL, **_size(settings))
+    size = settings.either({"count": 64, "depth": EARLY + 1, "draws": 16}, SMALL)
+    return parts(1, settings.seed, angles, alpha=alpha, sigma=sigma, start=PARALLEL, **size)
 
 
 def _deep(settings: Settings) -> list[Chunk]:
-    return parts(1, settings.seed, angles, start=APART, **DEEP, **_size(settings))
+    size = settings.either({"count": 256, "depth": 24, "draws": 4}, SMALL)
+    return parts(1, settings.seed, angles, start=APART, **DEEP, **size)
 
 
 def _cases(settings: Settings) -> list[tuple[float, float]]:

@@ -105,7 +105,7 @@ def picture(table: Table, published: Table) -> Picture:
             curves.append(look.bare(place, part["layer"], part["correlation"], label))
     curves.append(Curve(published["layer"], published["measured"], look.PUBLISHED, "published: measured"))
     curves.append(Curve(published["layer"], published["theory"], look.SECOND, "published: theory"))
-    x, y = Axis("layer", limits=(0, DEPTH)), Axis("token correlation", limits=(0, 1))
+    x, y = Axis("layer", limits=(0.0, float(DEPTH))), Axis("token correlation", limits=(0.0, 1.0))
     return Picture(((Panel(x, y, tuple(curves)),),), (5.2, 3.8), 2)
 
 

@@ -91,7 +91,7 @@ def _rank(tables: Tables) -> Claim:
     table = tables["nait_saada"]
     at = int(np.argmin(np.abs(table["tokens"] - 512)))
     found, error = float(table["excess"][at]), float(table["excess_error"][at])
-    expected = float(rank_excess(table["tokens"][at]))
+    expected = float(rank_excess(float(table["tokens"][at])))
     claim = f"Stable rank of A Aᵀ − 1 is 2 (e − 1)²/T (T = {table['tokens'][at]}, to {SHARE:.0%})"
     return Claim("nait_saada", claim, short(expected), compact(found, error), near(found, expected, SHARE, error))
 

@@ -73,7 +73,7 @@ def _formula(scale: float) -> Rule:
     def rule(tables: Tables) -> Claim:
         part = where(tables["noci"], scale=scale)
         found, error = float(part["correlation"][-1]), float(part["error"][-1])
-        expected = float(correlation(np.exp(ALPHA**2)))
+        expected = float(correlation(np.exp([ALPHA**2]))[0])
         claim = f"Uniform attention describes scores of standard deviation {scale:g} (L = {DEPTH}, to {SHARE:.0%})"
         holds = near(found, expected, SHARE, error)
         return Claim("noci", claim, f"correlation {expected:.3f}", compact(found, error), holds)
@@ -89,7 +89,7 @@ def picture(table: Table) -> Picture:
         part = where(table, scale=scale)
         label = f"<i>σ</i><sub>Q</sub><i>σ</i><sub>K</sub> = {scale:g}" + (" (uniform)" if scale == 0 else "")
         curves.append(look.bare(place, part["layer"], part["correlation"], label))
-    panel = Panel(Axis("layer", limits=(0, DEPTH)), Axis("token correlation"), tuple(curves))
+    panel = Panel(Axis("layer", limits=(0.0, float(DEPTH))), Axis("token correlation"), tuple(curves))
     return Picture(((panel,),), (5.2, 3.6), 2)
 
 

@@ -29,7 +29,7 @@ TOKENS = 512
 
 def energy_model(beta: np.ndarray) -> np.ndarray:
     """max(0, 1 − √2/β): infinitely many tokens."""
-    return np.maximum(0.0, 1.0 - CRITICAL / np.asarray(beta, float))
+    return np.maximum(0.0, 1.0 - CRITICAL / beta)
 
 
 @functools.cache
@@ -73,7 +73,7 @@ def _equals(beta: float, words: str) -> Rule:
 
     def rule(tables: Tables) -> Claim:
         found = row(tables["participation"], tokens=TOKENS, beta=beta)
-        expected = float(energy_model(np.array(beta)))
+        expected = float(energy_model(np.array([beta]))[0])
         claim = f"Participation of {TOKENS} tokens is that of the random energy model, {words}"
         measured = compact(found["participation"], found["error"])
         holds = agree(found["participation"], found["error"], expected)
@@ -98,7 +98,7 @@ def _approaches(tables: Tables) -> Claim:
 
 def picture(table: Table) -> Picture:
     """Participation against the scale of scores."""
-    grid = np.linspace(min(table["beta"]), max(table["beta"]), 200)
+    grid = np.linspace(table["beta"].min(), table["beta"].max(), 200)
     curves = [Curve(grid, energy_model(grid), look.FORMULA, "random energy model")]
     for place, count in enumerate(distinct(table, "tokens")):
         part = where(table, tokens=count)

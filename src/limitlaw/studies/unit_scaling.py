@@ -107,10 +107,10 @@ def picture(table: Table) -> Picture:
     chain = look.line(0, layers, table["std"], table["error"], f"chain of kernels, {TOKENS} tokens")
     at, logged = np.array(LOGGED).T
     log = Curve(at, logged, look.PUBLISHED, "user's log")
-    one = look.level((0, DEPTH - 1), 1.0, "intended")
+    one = look.level((0.0, DEPTH - 1.0), 1.0, "intended")
     left = Panel(Axis("layer"), Axis("sd of the attention output"), (chain, log, one))
     tied = look.line(0, layers, table["correlation"], table["correlation_error"])
-    right = Panel(Axis("layer"), Axis("token correlation", limits=(0, 1)), (tied,))
+    right = Panel(Axis("layer"), Axis("token correlation", limits=(0.0, 1.0)), (tied,))
     return Picture(((left, right),), (7.2, 3.4), 3)
 
 
