@@ -16,7 +16,6 @@ from scipy.optimize import brentq
 import limitlaw as ll
 from limitlaw.depth import Column, Statistic
 from limitlaw.depth.statistics import averaged, correlations
-from limitlaw.digits import compact
 from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Axis, Curve, Panel, Picture
 from limitlaw.paper.experiment import Experiment
@@ -161,12 +160,12 @@ def _formula(tables: Tables) -> Claim:
 def _from_afar(tables: Tables) -> Claim:
     """The same from almost orthogonal tokens, once they are near each other."""
     table = tables["cowsik_deep"]
-    found, error = float(table["growth"][-1]), float(table["error"][-1])
+    found = float(table["growth"][-1])
     expected = exponent(*DEEP.values())
     claim = (
         f"Almost orthogonal tokens come to meet with it too (α = 1, σ_w = 2, block {int(table['layer'][-1])}; to 1 %)"
     )
-    return Claim("cowsik", claim, f"{expected:.4f}", compact(found, error), near(found, expected, 0.01, error))
+    return Claim("cowsik", claim, f"{expected:.4f}", f"{found:.4f}", near(found, expected, 0.01))
 
 
 def picture(table: Table, deep: Table, edges: Table) -> Picture:

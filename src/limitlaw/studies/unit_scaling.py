@@ -84,7 +84,7 @@ def _logged(layer: int, expected: float) -> Rule:
         table = tables["unit_scaling"]
         found, error = float(table["std"][layer]), float(table["error"][layer])
         claim = f"Standard deviation of the attention output in layer {layer} ({TOKENS} tokens, to {SHARE:.0%})"
-        holds = near(found, expected, SHARE, error)
+        holds = near(found, expected, SHARE)
         return Claim("unit_scaling", claim, f"{expected} in the user's log", compact(found, error), holds)
 
     return Rule(("unit_scaling",), rule)
