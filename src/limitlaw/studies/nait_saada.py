@@ -53,7 +53,7 @@ def largest(B: jax.Array, below: jax.Array, steps: int) -> jax.Array:
     Not by LAPACK: jaxlib's batched decompositions wait for each other for ever where two threads call them.
     """
 
-    def step(_: int, v: jax.Array) -> jax.Array:
+    def step(_: object, v: jax.Array) -> jax.Array:
         w = B @ v
         w = w - below * (below @ w)
         return w / jnp.linalg.norm(w)
