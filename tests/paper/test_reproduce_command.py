@@ -144,10 +144,11 @@ def test_another_seed(whole):
 DRAW_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
-from limitlaw.cli.reproduce import _drawing
+from limitlaw.cli.running import drawing
+from limitlaw.paper.report import draw as pictures
 
 if __name__ == "__main__":
-    with _drawing(Path(sys.argv[1])) as draw:
+    with drawing(Path(sys.argv[1]), pictures) as draw:
         draw({})
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
         Path(sys.argv[1], "children").write_text(children)

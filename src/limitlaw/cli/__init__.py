@@ -23,6 +23,7 @@ from limitlaw.files import replacing
 
 SUFFIXES = (".png", ".pdf", ".svg")
 REPRODUCTION = Path("out/reproduction")
+STUDIES = Path("out/studies")
 OPTIONS = (
     "heads|head_dim|kv_heads|width|kernel|mask|scaling|samples|q_std|k_std|v_std|o_std|mlp_std|bias_std|depth|tokens"
     "|norm|normalise|positions|phi|scale|correlation|hidden|statistics"
@@ -304,6 +305,33 @@ def phase(
 
         asked = {name: settings.pop(name) for name in PhaseRequest._fields if name != "network"}
         run(PhaseRequest(network=settings, **asked))
+
+
+@app.command()
+def studies(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[STUDY]...", help="Such as giorlandino, noci or tails; all without a name."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A first look, with fewer draws, in a minute.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where report, figures and data go.")] = STUDIES,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all draws.")] = 0,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")] = None,
+) -> None:
+    """What others published about deep Transformers, computed again: data, figures, and which claims hold.
+
+    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was, with the same result.
+
+    \b
+    Examples:
+      limitlaw studies --quick
+      limitlaw studies noci tails --out depth
+    """
+    from limitlaw.cli.studies import Request
+    from limitlaw.cli.studies import studies as run
+
+    with _one_line_errors():
+        run(Request(names or [], out, quick, seed, jobs))
 
 
 @contextlib.contextmanager

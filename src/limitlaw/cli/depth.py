@@ -80,8 +80,8 @@ class PhaseRequest(NamedTuple):
 def phase(request: PhaseRequest) -> None:
     """Compute what is missing, write the table and the picture, and say where they are."""
     network = network_of(request.network)
+    from limitlaw.cli import running
     from limitlaw.cli.progress import bars
-    from limitlaw.cli.reproduce import ended_early, stopping, warn
     from limitlaw.depth.phase import Grid, Phase
     from limitlaw.depth.phase import phase as computed
     from limitlaw.depth.trace import chosen_statistics
@@ -102,10 +102,10 @@ def phase(request: PhaseRequest) -> None:
     executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
     points = len(x.values) * len(y.values)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(ended_early())
-        stack.enter_context(stopping(executor))
+        stack.enter_context(running.one_line())
+        stack.enter_context(running.stopping(executor))
         advance = stack.enter_context(bars({"phase": points}))
-        table = computed(asked, request.out, executor, lambda: advance("phase"), warn)
+        table = computed(asked, request.out, executor, lambda: advance("phase"), running.warn)
     with replacing(request.out / "phase.png") as file:
         phase_figure(table, asked, statistic.label or statistic.name).savefig(file, format="png", dpi=150)
     typer.echo(f"{points} points: {request.out / 'phase.csv'}   picture: {request.out / 'phase.png'}")

@@ -1,24 +1,17 @@
 """The command `limitlaw reproduce`: experiments → tables → pictures → report."""
 
-import contextlib
-import multiprocessing
-import os
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from limitlaw.cli import running
 from limitlaw.cli.progress import bars
 
 if TYPE_CHECKING:
     from limitlaw.paper.computed.baseline import Cost
     from limitlaw.paper.reproduce import Outcome
-    from limitlaw.runs import Table
 
 
 class Request(NamedTuple):
@@ -49,7 +42,7 @@ def reproduce(request: Request) -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    from limitlaw.paper import catalogue
+    from limitlaw.paper import catalogue, report
     from limitlaw.paper.computed import baseline
     from limitlaw.paper.computed.settings import Settings
     from limitlaw.paper.reproduce import Listener, totals
@@ -65,12 +58,12 @@ def reproduce(request: Request) -> None:
     executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
     workers = executors.workers_of(executor)
     with (
-        ended_early(),
-        stopping(executor),
-        _drawing(request.out / "figures") as draw,
+        running.one_line(),
+        running.stopping(executor),
+        running.drawing(request.out / "figures", report.draw) as draw,
         bars(totals(experiments, settings)) as advance,
     ):
-        outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, warn))
+        outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, running.warn))
     clock = Clock(start + timing, workers, dense, outcome.chunks, outcome.reused)
     _present(request, settings.described(), outcome, clock)
 
@@ -113,21 +106,7 @@ def _present(request: Request, settings: dict[str, int], outcome: "Outcome", clo
             "elided": ELIDED,
         }
         report(outcome.tables, outcome.claims, facts, request.out / "report.html")
-    _summary(request, outcome.claims, facts)
-
-
-def _summary(request: Request, claims: "Table", facts: Mapping[str, Any]) -> None:
-    """Where the report is, which claims hold, and how long it took; code 1 if one does not hold."""
-    broken = [i for i, holds in enumerate(claims["holds"]) if holds != "yes"]
-    total = len(claims["holds"])
-    typer.echo(f"{total - len(broken)} of {total} claims hold")
-    for i in broken:
-        expected, measured = claims["expected"][i], claims["measured"][i]
-        typer.echo(f"  does not hold: {claims['claim'][i]} (expected {expected}; measured {measured})")
-    if facts["speedup"]:
-        typer.echo(f"speed-up over drawing every matrix: {facts['speedup']}")
-    typer.echo(f"report: {request.out / 'report.html'}   data: {request.out / 'data'}   {facts['seconds']:.0f} s")
-    if broken:
+    if not running.summary(request.out, outcome.claims, facts):
         raise typer.Exit(1)
 
 
@@ -137,72 +116,6 @@ def _check(request: Request) -> None:
         value, least = getattr(request, name), 2 if name in ("samples", "tokens") else 1
         if value is not None and value < least:
             raise ValueError(f"--{name} must be at least {least}, got {value}")
-    if request.seed < 0:
-        raise ValueError(f"--seed must not be negative, got {request.seed}")
+    running.check_seed(request.seed)
     if request.jobs is not None and request.cluster is not None:
         raise ValueError("--jobs is for this machine, --cluster for another: give one of them")
-
-
-@contextlib.contextmanager
-def ended_early() -> Iterator[None]:
-    """What ends the work early, in one line."""
-    from limitlaw.runs.runner import ChunkError
-
-    try:
-        yield
-    except ChunkError as error:
-        warn(str(error))
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt:
-        warn("stopped; what is finished is kept, the same command goes on from there")
-        raise typer.Exit(130) from None
-
-
-@contextlib.contextmanager
-def _drawing(folder: Path) -> Iterator[Callable[[dict[str, "Table"]], None]]:
-    """Draw tables as they come, in a process beside the work; all is drawn in the end."""
-    from limitlaw.runs.disk import make_folder
-
-    make_folder(folder)
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_parent) as process:
-        futures = []
-
-        def submit(tables: dict[str, "Table"]) -> None:
-            futures.append(process.submit(_draw, tables, folder))
-
-        yield submit
-        for future in futures:
-            future.result()
-
-
-def _end_with_parent() -> None:
-    """Where the command is killed, the process that draws is not left waiting for more."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _draw(tables: dict[str, "Table"], folder: Path) -> None:
-    from limitlaw.paper.report import draw
-    from limitlaw.runs.disk import one_line_errors
-
-    with one_line_errors("write", folder):
-        draw(tables, folder)
-
-
-@contextlib.contextmanager
-def stopping(executor: Executor) -> Iterator[None]:
-    """Leave at once, however it ends: what is not finished is cancelled."""
-    try:
-        yield
-    finally:
-        executor.shutdown(wait=False, cancel_futures=True)
-
-
-def warn(message: str) -> None:
-    print(f"limitlaw: {message}", file=sys.stderr)

@@ -36,12 +36,16 @@ def document(title: str, body: str, style: str, scripts: str) -> str:
 """
 
 
-def head(title: str, paper: str, facts: Mapping[str, Any], figures: Sequence[str]) -> str:
-    """The title and one paragraph: what, by which command, how long, how much faster. `paper` is cited as it is."""
-    numbers = ", ".join(figure.removeprefix("Figure ") for figure in figures)
-    noun = "Figure" if len(figures) == 1 else "Figures"
-    what = f"{noun} {numbers} of" if figures else "Results beyond"
-    lead = f"{what} {paper}, computed again"
+def figures_of(paper: str, figures: Sequence[Figure]) -> str:
+    """Which figures of a paper, cited as it is, a page shows."""
+    numbers = [figure.name.removeprefix("Figure ") for figure in figures if figure.name]
+    noun = "Figure" if len(numbers) == 1 else "Figures"
+    return f"{noun} {', '.join(numbers)} of {paper}" if numbers else f"Results beyond {paper}"
+
+
+def head(title: str, what: str, facts: Mapping[str, Any]) -> str:
+    """The title and one paragraph: what, in HTML, by which command, how long, how much faster."""
+    lead = f"{what}, computed again"
     if "command" in facts:
         lead += f" by <code>{escape(str(facts['command']))}</code>"
     if "seconds" in facts:

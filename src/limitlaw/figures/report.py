@@ -17,22 +17,27 @@ _KINDS = ("pdf", "png", "csv")
 
 @dataclass(frozen=True)
 class Report:
-    """What a page says about a paper, which it cites in HTML: claims, figures, and facts about their making."""
+    """What a page says about a paper, which it cites in HTML: claims, figures, and facts about their making.
+
+    A page about several papers says in `what` what it holds, in HTML, and gives its figures a `heading`.
+    """
 
     title: str
     paper: str
     drawn: Sequence[tuple[Figure, Picture]]
     claims: Sequence[Mapping[str, Any]]
     facts: Mapping[str, Any]
+    what: str = ""
+    heading: str = "The figures of the paper"
 
     def write(self, path: Path) -> None:
         """Write the page; it links to the pictures and tables that already lie beside it or one folder below."""
         beside = _files(path.parent)
         figures = [figure for figure, _ in self.drawn]
         body = [
-            page.head(self.title, self.paper, self.facts, [figure.name for figure in figures if figure.name]),
+            page.head(self.title, self.what or page.figures_of(self.paper, figures), self.facts),
             page.claims(self.claims, figures),
-            self._section("figures", "The figures of the paper", beside, paper=True),
+            self._section("figures", self.heading, beside, paper=True),
             self._section("beyond", "Beyond the paper", beside, paper=False),
             page.computed(self.facts),
             page.downloads(beside),

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 
 from limitlaw import paper
 from limitlaw.paper.experiment import Experiment
@@ -18,10 +19,12 @@ def found(package: str, folders: list[str]) -> dict[str, Experiment]:
 EXPERIMENTS = found(paper.__name__, list(paper.__path__))
 
 
-def chosen(names: list[str]) -> list[Experiment]:
-    """The experiments of these names, in the order of the paper; all without a name. "fig1b" is a part of "fig1"."""
-    wanted = [name if name in EXPERIMENTS or name[-1:] not in ("a", "b") else name[:-1] for name in names]
+def chosen(
+    names: list[str], among: Mapping[str, Experiment] = EXPERIMENTS, kind: str = "experiment"
+) -> list[Experiment]:
+    """The experiments of these names, in the order of the report; all without a name. "fig1b" is a part of "fig1"."""
+    wanted = [name if name in among or name[-1:] not in ("a", "b") else name[:-1] for name in names]
     for name, experiment in zip(names, wanted, strict=True):
-        if experiment not in EXPERIMENTS:
-            raise ValueError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    return [experiment for name, experiment in EXPERIMENTS.items() if not names or name in wanted]
+        if experiment not in among:
+            raise ValueError(f"there is no {kind} {name!r}; there are {', '.join(among)}")
+    return [experiment for name, experiment in among.items() if not names or name in wanted]

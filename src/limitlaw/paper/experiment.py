@@ -2,31 +2,30 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from limitlaw.figures.figure import Figure
 from limitlaw.paper.computed.baseline import Case
-from limitlaw.paper.computed.settings import Settings
 from limitlaw.paper.shown.claims import Rule
 from limitlaw.runs import Chunk, Results, Table
 
 
-def _nothing(settings: Settings) -> list[Case]:
+def _nothing(settings: Any) -> list[Case]:
     return []
 
 
 class Experiment(NamedTuple):
-    """One figure, or two that share their data.
+    """One figure, or two that share their data; settings are those of its report.
 
     `place` is where it stands in the report: the paper's own before those beyond it, and without one at the end.
     `borrows` names experiments whose tables its figures show as well, `dense` the networks that the paper draws for it.
     """
 
     name: str
-    chunks: Callable[[Settings], list[Chunk]]
-    tables: Callable[[Settings, Results], dict[str, Table]]
+    chunks: Callable[[Any], list[Chunk]]
+    tables: Callable[[Any, Results], dict[str, Table]]
     claims: tuple[Rule, ...]
     figures: tuple[Figure, ...]
     place: int | float = math.inf
     borrows: tuple[str, ...] = ()
-    dense: Callable[[Settings], list[Case]] = _nothing
+    dense: Callable[[Any], list[Case]] = _nothing

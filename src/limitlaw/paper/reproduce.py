@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from limitlaw.paper.computed.settings import Settings
 from limitlaw.paper.experiment import Experiment
 from limitlaw.paper.shown.claims import claims
 from limitlaw.runs import Arrays, Chunk, Store, Table, run, write_csv
@@ -35,15 +34,18 @@ class Listener(NamedTuple):
     warn: Callable[[str], None]
 
 
-def totals(experiments: Sequence[Experiment], settings: Settings) -> dict[str, int]:
+def totals(experiments: Sequence[Experiment], settings: Any) -> dict[str, int]:
     """How many chunks each experiment has."""
     return {experiment.name: len(dict.fromkeys(experiment.chunks(settings))) for experiment in experiments}
 
 
 def reproduce(
-    experiments: Sequence[Experiment], settings: Settings, out: Path, executor: Executor, listener: Listener
+    experiments: Sequence[Experiment], settings: Any, out: Path, executor: Executor, listener: Listener
 ) -> Outcome:
-    """Compute what is missing in `out`/chunks, and write `out`/data/*.csv: the tables, and the claims about them."""
+    """Compute what is missing in `out`/chunks, and write `out`/data/*.csv: the tables, and the claims about them.
+
+    `settings` are those of the experiments, a dataclass.
+    """
     store = Store(out / "chunks", listener.warn)
     make_folder(out / "data")
     collector = _Collector(experiments, settings, listener)
@@ -62,7 +64,7 @@ def reproduce(
 class _Collector:
     """Makes the tables of an experiment when its last chunk is there."""
 
-    def __init__(self, experiments: Sequence[Experiment], settings: Settings, listener: Listener) -> None:
+    def __init__(self, experiments: Sequence[Experiment], settings: Any, listener: Listener) -> None:
         self.settings, self.listener = settings, listener
         self.waiting = {experiment.name: experiment for experiment in experiments}
         self.wanted = {experiment.name: dict.fromkeys(experiment.chunks(settings)) for experiment in experiments}

@@ -1,0 +1,102 @@
+"""What commands that run experiments share: threads that stop, a process that draws, one line for what goes wrong."""
+
+import contextlib
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from limitlaw.runs import Table
+
+Draw = Callable[[dict[str, "Table"], Path], Any]  # the pictures of some tables, into a folder
+
+
+def check_seed(seed: int) -> None:
+    """A seed that a generator takes."""
+    if seed < 0:
+        raise ValueError(f"--seed must not be negative, got {seed}")
+
+
+def summary(out: Path, claims: "Table", facts: Mapping[str, Any]) -> bool:
+    """Say where the report is, which claims hold, and how long it took; whether all of them hold."""
+    broken = [i for i, holds in enumerate(claims["holds"]) if holds != "yes"]
+    total = len(claims["holds"])
+    typer.echo(f"{total - len(broken)} of {total} claims hold")
+    for i in broken:
+        expected, measured = claims["expected"][i], claims["measured"][i]
+        typer.echo(f"  does not hold: {claims['claim'][i]} (expected {expected}; measured {measured})")
+    if facts.get("speedup"):
+        typer.echo(f"speed-up over drawing every matrix: {facts['speedup']}")
+    typer.echo(f"report: {out / 'report.html'}   data: {out / 'data'}   {facts['seconds']:.0f} s")
+    return not broken
+
+
+@contextlib.contextmanager
+def one_line() -> Iterator[None]:
+    """What ends the work early, in one line."""
+    from limitlaw.runs.runner import ChunkError
+
+    try:
+        yield
+    except ChunkError as error:
+        warn(str(error))
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        warn("stopped; what is finished is kept, the same command goes on from there")
+        raise typer.Exit(130) from None
+
+
+@contextlib.contextmanager
+def drawing(folder: Path, draw: Draw) -> Iterator[Callable[[dict[str, "Table"]], None]]:
+    """Draw tables as they come, in a process beside the work; all is drawn in the end. `draw` is one of a module."""
+    from limitlaw.runs.disk import make_folder
+
+    make_folder(folder)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_parent) as process:
+        futures = []
+
+        def submit(tables: dict[str, "Table"]) -> None:
+            futures.append(process.submit(_drawn, draw, tables, folder))
+
+        yield submit
+        for future in futures:
+            future.result()
+
+
+def _end_with_parent() -> None:
+    """Where the command is killed, the process that draws is not left waiting for more."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _drawn(draw: Draw, tables: dict[str, "Table"], folder: Path) -> None:
+    from limitlaw.runs.disk import one_line_errors
+
+    with one_line_errors("write", folder):
+        draw(tables, folder)
+
+
+@contextlib.contextmanager
+def stopping(executor: Executor) -> Iterator[None]:
+    """Leave at once, however it ends: what is not finished is cancelled."""
+    try:
+        yield
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def warn(message: str) -> None:
+    print(f"limitlaw: {message}", file=sys.stderr)

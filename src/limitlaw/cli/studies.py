@@ -1,0 +1,61 @@
+"""The command `limitlaw studies`: studies → tables → pictures → report."""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from limitlaw.cli import running
+from limitlaw.cli.progress import bars
+
+
+class Request(NamedTuple):
+    """What was asked for on the command line."""
+
+    names: list[str]
+    out: Path
+    quick: bool
+    seed: int
+    jobs: int | None
+
+    @property
+    def command(self) -> str:
+        """The command line that asks for this, without where and how it runs."""
+        seed = [f"--seed {self.seed}"] * bool(self.seed)
+        return " ".join(["limitlaw studies", *self.names, *["--quick"] * self.quick, *seed])
+
+
+def studies(request: Request) -> None:
+    """Run the studies, draw, and say where everything is. What does not hold is a result as well: the code is 0."""
+    start = time.perf_counter()
+    running.check_seed(request.seed)
+    if request.jobs is not None and request.jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {request.jobs}")
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    from limitlaw.paper.reproduce import Listener, reproduce, totals
+    from limitlaw.runs import executors
+    from limitlaw.runs.chunks import versions
+    from limitlaw.runs.disk import one_line_errors
+    from limitlaw.studies import catalogue, report
+    from limitlaw.studies.settings import Settings
+
+    chosen, settings = catalogue.chosen(request.names), Settings(request.seed, request.quick)
+    executor = executors.local(request.jobs)
+    with (
+        running.one_line(),
+        running.stopping(executor),
+        running.drawing(request.out / "figures", report.draw) as draw,
+        bars(totals(chosen, settings)) as advance,
+    ):
+        outcome = reproduce(chosen, settings, request.out, executor, Listener(advance, draw, running.warn))
+    facts = {
+        "command": request.command,
+        "seconds": time.perf_counter() - start,
+        "settings": dataclasses.asdict(settings),
+        "versions": versions(),
+    }
+    with one_line_errors("write", request.out):
+        report.report(outcome.tables, outcome.claims, facts, request.out / "report.html")
+    running.summary(request.out, outcome.claims, facts)

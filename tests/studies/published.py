@@ -1,0 +1,75 @@
+"""Tables of a world in which all that was published is true."""
+
+import numpy as np
+
+from limitlaw.runs import Table, rows
+from limitlaw.studies import cowsik, giorlandino, nait_saada, noci, participation, tails, unit_scaling
+
+ERROR = 1e-4
+
+
+def true_tables() -> dict[str, Table]:
+    """Of all studies."""
+    return {
+        **_giorlandino(),
+        "participation": _participation(),
+        **_cowsik(),
+        "noci": _noci(),
+        "nait_saada": _nait_saada(),
+        "unit_scaling": _unit_scaling(),
+        "tails": _tails(),
+    }
+
+
+def _giorlandino() -> dict[str, Table]:
+    layers = np.arange(giorlandino.DEPTH + 1)
+    curve = np.interp(layers, giorlandino.LAYERS, giorlandino.THEORY)
+    known = {"layer": giorlandino.LAYERS, "measured": giorlandino.MEASURED, "theory": giorlandino.THEORY}
+    table = rows({"biased": 1, "layer": layers, "correlation": curve, "error": np.full(len(layers), ERROR)})
+    return {"giorlandino": table, "giorlandino_published": rows(known)}
+
+
+def _participation() -> Table:
+    betas = np.array([beta for beta, _ in participation.COMPARED])
+    model = participation.energy_model(betas)
+    gaps = {64: 0.1, participation.TOKENS: 0.0}
+    return rows(
+        *({"tokens": t, "beta": betas, "participation": model + gap, "error": ERROR} for t, gap in gaps.items())
+    )
+
+
+def _cowsik() -> dict[str, Table]:
+    cases = [(1.0, 2.0), (1.0, 3.333), (1.0, 5.0)]
+    formula = [cowsik.exponent(*case) for case in cases]
+    records = [
+        {"alpha": a, "sigma": s, "formula": f, "measured": f, "error": ERROR}
+        for (a, s), f in zip(cases, formula, strict=True)
+    ]
+    deep = {"layer": np.arange(1, 4), "growth": np.array([-0.1, -0.3, formula[0]]), "error": ERROR}
+    edges = [{"alpha": a, "published": value, "edge": value} for a, value in cowsik.EDGES.items()]
+    return {"cowsik": rows(*records), "cowsik_deep": rows(deep), "cowsik_edge": rows(*edges)}
+
+
+def _noci() -> Table:
+    layers = np.arange(noci.DEPTH + 1)
+    curve = noci.correlation((1 + noci.ALPHA**2 / noci.DEPTH) ** layers)
+    return rows(*({"scale": s, "layer": layers, "correlation": curve, "error": ERROR} for s in noci.SCALES))
+
+
+def _nait_saada() -> Table:
+    counts = np.array([64, 512])
+    errors = {"excess_error": ERROR, "second_error": ERROR}
+    return rows({"tokens": counts, "excess": nait_saada.rank_excess(counts), "second": nait_saada.EDGE, **errors})
+
+
+def _unit_scaling() -> Table:
+    std = np.linspace(1.06, 6.12, unit_scaling.DEPTH)
+    behind = {"correlation": np.linspace(0.1, 0.9, len(std)), "correlation_error": ERROR}
+    return rows({"layer": np.arange(len(std)), "std": std, "error": ERROR, **behind})
+
+
+def _tails() -> Table:
+    layers = np.arange(tails.DEPTH + 1)
+    cases = [*((kind, tails.INFINITE) for kind in tails.NETWORKS), *((kind, tails.WIDTH) for kind in tails.FINITE)]
+    curve = {"layer": layers, "kurtosis": 0.1 * layers, "error": ERROR}
+    return rows(*({"network": kind, "width": width, **curve} for kind, width in cases))
