@@ -1,0 +1,11 @@
+"""PyTorch modules as programs: `program` converts and replays, `replay` compares again. Needs the extra limitlaw[torch].
+
+Nothing else in limitlaw imports this folder. Data flows one way: exporting → tracing (rules, making) → layouts →
+writing → replay.
+"""
+
+from limitlaw.torch.converted import Converted, Labelled, Replayed, replay
+from limitlaw.torch.converting import program
+from limitlaw.torch.errors import ConversionError, ReplayError
+
+__all__ = ["ConversionError", "Converted", "Labelled", "ReplayError", "Replayed", "program", "replay"]
