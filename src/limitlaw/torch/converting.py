@@ -10,10 +10,13 @@ import torch
 from limitlaw.arguments import require_float64
 from limitlaw.torch import nodes
 from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, Labelled, replay
+from limitlaw.torch.digits import Layout
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.exporting import exported
+from limitlaw.torch.labels import Label
 from limitlaw.torch.layouts import Layouts
 from limitlaw.torch.nodes import Node, Tensor, ancestors
+from limitlaw.torch.reading import filled, shaped
 from limitlaw.torch.scales import Parameters
 from limitlaw.torch.tracing import Traced, traced
 from limitlaw.torch.watching import made
@@ -46,20 +49,33 @@ def _written(trace: Traced, notes: Iterable[str]) -> Converted:
     order = ancestors(reversed([x.node for x in asked]))
     compact([*(t for node in order for t in node.operands), *asked, *(t for _, t, _ in trace.known)])
     layouts = Layouts(order)
-    writer = Writer(layouts, _width(order, layouts), _fixed(order, layouts))
-    shapes = [_outer(layouts, x) for x in asked]
-    outputs = tuple(writer.read(x, shape) for x, shape in zip(asked, shapes, strict=True))
-    values = tuple(_labelled(trace, writer, _behind_tables(order)))
-    return Converted(outputs, writer.width, values, writer.weights, tuple(notes))
+    writer = Writer(layouts, _width(order, asked, layouts), _fixed(order, layouts))
+    behind = _behind_tables(order)
+    values = [*_labelled(trace, writer, behind)]
+    for x, numbers in zip(trace.outputs, trace.numbers, strict=True):
+        if isinstance(x, Tensor):
+            values.append(_output(writer, x, numbers, OF_TABLES if x.node in behind else EXACT))
+    outputs = tuple(v.value for v in values if v.label.name == "output")
+    return Converted(outputs, writer.width, tuple(values), writer.weights, tuple(notes))
 
 
-def _outer(layouts: Layouts, tensor: Tensor) -> list[int]:
-    """The shape of an output: that of torch, refined only where vectors are cut."""
-    shape = [size for size in tensor.shape if size > 1]
-    layout = layouts.of[tensor.node]
-    if layout.coordinate is None or layouts.coordinate_is_whole(tensor, shape):
-        return shape
-    return layouts.met(tensor.node, [tensor])[0]
+def _output(writer: Writer, x: Tensor, numbers: torch.Tensor, tolerance: float) -> Labelled:
+    """An output in the shape that torch gives it, refined only where vectors are cut."""
+    layouts = writer.layouts
+    shape = [size for size in x.shape if size > 1]
+    vectors = layouts.of[x.node].coordinate is not None
+    if vectors and not layouts.coordinate_is_whole(x, shape):
+        shape, _ = layouts.met(x.node, [x])
+        whole = tuple(shape)
+    else:
+        whole = x.shape
+    axis = layouts.coordinate(x, shape)
+    batch = [size for i, size in enumerate(shape) if i != axis]
+    value = filled(writer.read(x, shape), batch)
+    outer = None if axis is None else [i for i, size in enumerate(whole) if size > 1][axis]
+    value = shaped(value, [size for i, size in enumerate(whole) if i != outer])
+    label = Label("", "", "output", "output")
+    return Labelled(label, value, Layout(tuple(whole), outer), numbers.numpy(), tolerance)
 
 
 def compact(tensors: Iterable[Tensor]) -> None:
@@ -72,7 +88,7 @@ def compact(tensors: Iterable[Tensor]) -> None:
         assert isinstance(node, nodes.Random)
         columns = node.shape[-1]
         rows = np.unique(np.concatenate([t.ids.numpy().reshape(-1) // columns for t in found.values()]))
-        if len(rows) == node.array.size // columns:
+        if len(rows) == node.array.size // columns or len(rows) == 0:
             continue
         place = np.zeros(node.array.size // columns, int)
         place[rows] = np.arange(len(rows))
@@ -83,11 +99,12 @@ def compact(tensors: Iterable[Tensor]) -> None:
             t.ids = torch.from_numpy(place[ids // columns] * columns + ids % columns)
 
 
-def _width(order: Iterable[Node], layouts: Layouts) -> int:
-    """The dimension that most values have, heads and given data apart."""
-    found = [layouts.of[node] for node in order]
+def _width(order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts) -> int:
+    """The dimension that most weight matrices and outputs have to do with, heads and given data apart."""
+    read = [node.x.node for node in order if isinstance(node, nodes.Linear)]
+    found = [layouts.of[node] for node in (*read, *(x.node for x in asked))]
     sizes = Counter(x.dimension for x in found if x.coordinate is not None and not x.narrow)
-    return max(sizes, key=lambda size: (sizes[size], size)) if sizes else 1
+    return max(sizes, key=lambda size: (sizes[size], -size)) if sizes else 1
 
 
 def _fixed(order: Iterable[Node], layouts: Layouts) -> frozenset[int]:

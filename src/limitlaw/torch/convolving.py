@@ -25,5 +25,10 @@ def convolution(
     patches = torch.nn.functional.unfold(image, kernel, dilation=gaps, padding=margins, stride=steps)
     matrix = weight.moved(lambda ids: ids.reshape(weight.shape[0], -1))
     embedded = linear(op, patches.transpose(1, 2), matrix, bias)
-    result = op(torch.zeros(x.shape), torch.zeros(weight.shape), None, stride, padding, dilation, groups).shape
-    return embedded.moved(lambda ids: ids.transpose(1, 2).reshape(result))
+    result = torch.nn.functional.conv2d(image, torch.zeros(1, *_four(weight.shape)[1:]).double(), None, steps, margins, gaps)
+    sizes = (len(x), weight.shape[0], *result.shape[(3 if flat else 2) :])
+    return embedded.moved(lambda ids: ids.transpose(1, 2).reshape(sizes))
+
+
+def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])

@@ -28,6 +28,7 @@ class Traced:
     """The outputs of a module, and for every tensor of its graph the symbol and the numbers it stands for."""
 
     outputs: list[Any]
+    numbers: list[Any]  # those of the outputs
     known: list[tuple[Label, Tensor, torch.Tensor]]
 
 
@@ -44,8 +45,8 @@ def traced(exported: Exported, parameters: Parameters) -> Traced:
         elif node.op == "get_attr":
             raise ConversionError(f"{label_of(node)}: control flow inside the graph (torch.cond, loops) has no rule")
         elif node.op == "output":
-            outputs = pytree.tree_flatten(_filled(node.args[0], symbols))[0]
-            return Traced([x for x in outputs if x is not None], known)
+            outputs, exact = (pytree.tree_flatten(_filled(node.args[0], x))[0] for x in (symbols, numbers))
+            return Traced(outputs, exact, known)
         else:
             label = label_of(node)
             numbers[node], symbols[node] = _step(node, label, numbers, symbols)
