@@ -18,6 +18,7 @@ from limitlaw.torch.layouts import Layouts
 from limitlaw.torch.nodes import Node, Tensor, ancestors
 from limitlaw.torch.reading import filled, shaped
 from limitlaw.torch.scales import Parameters
+from limitlaw.torch.splitting import Known, split
 from limitlaw.torch.tracing import Traced, traced
 from limitlaw.torch.watching import made
 from limitlaw.torch.writing import Writer
@@ -46,17 +47,19 @@ def program(module: Module, *inputs: Any, **kwargs: Any) -> Converted:
 
 def _written(trace: Traced, notes: Iterable[str]) -> Converted:
     asked = [x for x in trace.outputs if isinstance(x, Tensor)]
+    known = split(asked, trace.known)
     order = ancestors(reversed([x.node for x in asked]))
-    compact([*(t for node in order for t in node.operands), *asked, *(t for _, t, _ in trace.known)])
+    compact([*(t for node in order for t in node.operands), *asked])
     layouts = Layouts(order)
     writer = Writer(layouts, _width(order, asked, layouts), _fixed(order, layouts))
     behind = _behind_tables(order)
-    values = [*_labelled(trace, writer, behind)]
+    last = []
     for x, numbers in zip(trace.outputs, trace.numbers, strict=True):
         if isinstance(x, Tensor):
-            values.append(_output(writer, x, numbers, OF_TABLES if x.node in behind else EXACT))
-    outputs = tuple(v.value for v in values if v.label.name == "output")
-    return Converted(outputs, writer.width, tuple(values), writer.weights, tuple(notes))
+            last.append(_output(writer, x, numbers, OF_TABLES if x.node in behind else EXACT))
+    values = (*_labelled(known, writer, behind), *last)
+    outputs = tuple(v.value for v in last)
+    return Converted(outputs, writer.width, values, writer.weights, tuple(notes))
 
 
 def _output(writer: Writer, x: Tensor, numbers: torch.Tensor, tolerance: float) -> Labelled:
@@ -122,10 +125,10 @@ def _behind_tables(order: Iterable[Node]) -> set[Node]:
     return found
 
 
-def _labelled(trace: Traced, writer: Writer, behind: set[Node]) -> Iterable[Labelled]:
+def _labelled(known: Known, writer: Writer, behind: set[Node]) -> Iterable[Labelled]:
     """Every value of the program that the graph of the module has, too."""
     seen: set[Node] = set()
-    for label, tensor, numbers in trace.known:
+    for label, tensor, numbers in known:
         node = tensor.node
         if node in seen or node not in writer.values or tensor.ids.numel() != numbers.numel():
             continue

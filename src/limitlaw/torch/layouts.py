@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from limitlaw.torch import nodes
 from limitlaw.torch.digits import (
     Cuts,
@@ -18,6 +20,7 @@ from limitlaw.torch.digits import (
     cuts,
     piece_of_coordinate,
     places,
+    profile,
     refined,
 )
 from limitlaw.torch.errors import ConversionError
@@ -41,6 +44,7 @@ class Layouts:
         self._numbers: set[Node] = set()
         self._narrow: set[Node] = set()
         self._data: dict[Node, int] = {}
+        self.done = False
         number = {node: i for i, node in enumerate(order)}
         i = 0
         while i < len(order):
@@ -49,6 +53,7 @@ class Layouts:
                 i += 1
             except _Again as again:
                 i = number[again.node]
+        self.done = True
 
     # --- demands ----------------------------------------------------------------------------------------------------
 
@@ -89,6 +94,7 @@ class Layouts:
 
     def coordinate(self, tensor: Tensor, shape: Sequence[int]) -> int | None:
         """The axis of the refined tensor that is the coordinate; the node is cut where it is read in pieces."""
+        self._refine(tensor, shape)
         layout = self.of[tensor.node]
         if layout.coordinate is None:
             return None
@@ -96,6 +102,22 @@ class Layouts:
         if axis is None:
             self.cut(tensor.node, *piece_of_coordinate(tensor, layout, shape))
         return axis
+
+    def _refine(self, tensor: Tensor, shape: Sequence[int]) -> None:
+        """Cut a batch digit that several axes move, as those of groups and of queries in a group move heads."""
+        layout, node = self.of[tensor.node], tensor.node
+        for digit, place in enumerate([] if self.done else places(tensor, layout.sizes, shape)):
+            moves = profile(place)
+            if moves is None or digit == layout.coordinate:
+                continue
+            moving = [f for f in moves if f.any()]
+            inner = [len(f) for f in moving if np.array_equal(f, np.arange(len(f)))]
+            if len(moving) < 2 or not inner or layout.sizes[digit] % inner[0]:
+                continue
+            axis, inside = axis_of(layout, node.shape, digit)
+            if inner[0] * inside not in self._cuts[node][axis]:
+                self._cuts[node][axis].add(inner[0] * inside)
+                raise _Again(node)
 
     def coordinate_is_whole(self, tensor: Tensor, shape: Sequence[int]) -> bool:
         """Does the coordinate run once and whole along one axis of the tensor, without a cut?"""
@@ -174,7 +196,7 @@ def _entrywise(layouts: Layouts, node: Node) -> Layout:
 
 def _linear(layouts: Layouts, node: nodes.Linear) -> Layout:
     """Rows are cut by consumers, columns as what W meets is."""
-    shape, axes = layouts.met(node, [node.x])
+    shape, axes = layouts.met(node, [node.x], [(*layouts.cuts_of(node)[:-1], frozenset())])
     last = len(node.shape) - 1
     contracted = [i for i, a in enumerate(axes) if a == last]
     axis = layouts.coordinate(node.x, shape)
