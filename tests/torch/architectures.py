@@ -43,8 +43,8 @@ def _hf(kind: str, config: str, **settings):
     def make():
         import transformers
 
-        sizes = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4)
-        common = dict(vocab_size=20, initializer_range=0.2, max_position_embeddings=32, pad_token_id=0)
+        sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+        common = {"vocab_size": 20, "initializer_range": 0.2, "max_position_embeddings": 32, "pad_token_id": 0}
         inputs = settings.get("inputs", {})
         own = {k: v for k, v in settings.items() if k not in ("inputs", "without")}
         chosen = {k: v for k, v in {**common, **sizes, **own}.items() if k not in settings.get("without", ())}
@@ -57,17 +57,36 @@ def _hf(kind: str, config: str, **settings):
 
 CACHE = {"use_cache": False}
 GROUPS = {"num_key_value_heads": 2}
-GPT2 = dict(n_embd=16, n_layer=2, n_head=2, n_positions=8, without=("hidden_size", "num_hidden_layers"), inputs=CACHE)
-OPTS = dict(ffn_dim=24, word_embed_proj_dim=16, without=("intermediate_size", "initializer_range"), init_std=0.2)
-T5S = dict(d_model=16, d_kv=4, d_ff=24, num_layers=2, num_heads=4)
+GPT2 = {
+    "n_embd": 16,
+    "n_layer": 2,
+    "n_head": 2,
+    "n_positions": 8,
+    "without": ("hidden_size", "num_hidden_layers"),
+    "inputs": CACHE,
+}
+OPTS = {
+    "ffn_dim": 24,
+    "word_embed_proj_dim": 16,
+    "without": ("intermediate_size", "initializer_range"),
+    "init_std": 0.2,
+}
+T5S = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4}
 NO_SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-BARTS = dict(
-    d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-    encoder_ffn_dim=24, decoder_ffn_dim=24, init_std=0.2, without=(*NO_SIZES, "initializer_range"),
-    inputs={"decoder_input_ids": TOKENS.flip(0)[:, :3], **CACHE},
-)
-VITS = dict(image_size=8, patch_size=4, num_channels=3, inputs={"pixel_values": IMAGE(1, 3, 8, 8)})
-DISTIL = dict(dim=16, n_layers=2, n_heads=2, hidden_dim=24, without=NO_SIZES)
+BARTS = {
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "init_std": 0.2,
+    "without": (*NO_SIZES, "initializer_range"),
+    "inputs": {"decoder_input_ids": TOKENS.flip(0)[:, :3], **CACHE},
+}
+VITS = {"image_size": 8, "patch_size": 4, "num_channels": 3, "inputs": {"pixel_values": IMAGE(1, 3, 8, 8)}}
+DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "without": NO_SIZES}
 PADDED = {"attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])}
 
 TRANSFORMERS = {

@@ -1,4 +1,4 @@
-"""PyTorch modules as programs: `program` converts and replays, `replay` compares again. Needs the extra limitlaw[torch].
+"""PyTorch modules as programs: `program` converts and replays, `replay` compares again; needs limitlaw[torch].
 
 Nothing else in limitlaw imports this folder. Data flows one way: exporting → tracing (rules, making) → layouts →
 writing → replay.

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from limitlaw.arguments import require_float64
-from limitlaw.torch import nodes
+from limitlaw.torch import laying, nodes, writing
 from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, Labelled, replay
 from limitlaw.torch.digits import Layout
 from limitlaw.torch.errors import ConversionError
@@ -21,7 +21,7 @@ from limitlaw.torch.scales import Parameters
 from limitlaw.torch.splitting import Known, split
 from limitlaw.torch.tracing import Traced, traced
 from limitlaw.torch.watching import made
-from limitlaw.torch.writing import Writer
+from limitlaw.torch.writer import Writer
 
 Module = torch.nn.Module | Callable[[], torch.nn.Module]
 
@@ -50,8 +50,8 @@ def _written(trace: Traced, notes: Iterable[str]) -> Converted:
     known = split(asked, trace.known)
     order = ancestors(reversed([x.node for x in asked]))
     compact([*(t for node in order for t in node.operands), *asked])
-    layouts = Layouts(order)
-    writer = Writer(layouts, _width(order, asked, layouts), _fixed(order, layouts))
+    layouts = Layouts(order, laying.RULES)
+    writer = Writer(layouts, writing.RULES, _width(order, asked, layouts), _fixed(order, layouts))
     behind = _behind_tables(order)
     last = []
     for x, numbers in zip(trace.outputs, trace.numbers, strict=True):

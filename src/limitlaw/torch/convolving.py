@@ -11,11 +11,20 @@ from limitlaw.torch.weighing import linear
 
 
 def convolution(
-    op: Any, x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    op: Any,
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
     """Every patch of a given image, as a vector, times the weights."""
     if not make.is_constant(x) or not isinstance(weight, Tensor) or groups != 1:
-        raise ConversionError("only convolutions of given images, as those of patches, have a rule; see limitlaw.conv2d")
+        raise ConversionError(
+            "only convolutions of given images, as those of patches, have a rule; see limitlaw.conv2d"
+        )
     flat = len(weight.shape) == 3
     image = x[:, :, None, :] if flat else x
     kernel = (1, weight.shape[2]) if flat else weight.shape[2:]
@@ -25,7 +34,9 @@ def convolution(
     patches = torch.nn.functional.unfold(image, kernel, dilation=gaps, padding=margins, stride=steps)
     matrix = weight.moved(lambda ids: ids.reshape(weight.shape[0], -1))
     embedded = linear(op, patches.transpose(1, 2), matrix, bias)
-    result = torch.nn.functional.conv2d(image, torch.zeros(1, *_four(weight.shape)[1:]).double(), None, steps, margins, gaps)
+    result = torch.nn.functional.conv2d(
+        image, torch.zeros(1, *_four(weight.shape)[1:]).double(), None, steps, margins, gaps
+    )
     sizes = (len(x), weight.shape[0], *result.shape[(3 if flat else 2) :])
     return embedded.moved(lambda ids: ids.transpose(1, 2).reshape(sizes))
 

@@ -6,6 +6,7 @@ of its shape is cut until every piece moves one digit.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -53,12 +54,8 @@ def places(tensor: Tensor, sizes: Sequence[int], shape: Sequence[int] | None = N
 def profile(place: np.ndarray) -> list[np.ndarray] | None:
     """How a digit moves along each axis, f_a(j), where it is f_1(j_1) + f_2(j_2) + …; None where it is not."""
     origin = place[(0,) * place.ndim]
-    along = [
-        place[(0,) * a + (slice(None),) + (0,) * (place.ndim - a - 1)] - origin for a in range(place.ndim)
-    ]
-    total = origin + sum(
-        f.reshape((1,) * a + (-1,) + (1,) * (place.ndim - a - 1)) for a, f in enumerate(along)
-    )
+    along = [place[(0,) * a + (slice(None),) + (0,) * (place.ndim - a - 1)] - origin for a in range(place.ndim)]
+    total = origin + sum(f.reshape((1,) * a + (-1,) + (1,) * (place.ndim - a - 1)) for a, f in enumerate(along))
     return along if np.array_equal(total, place) else None
 
 
@@ -90,24 +87,17 @@ def _cut(f: np.ndarray) -> list[int]:
 
 def refined(shape: Sequence[int], cut: Iterable[Cuts], what: object) -> tuple[list[int], list[int]]:
     """The sizes of all pieces of all axes, those of size 1 left out, and for each the axis that it is a piece of."""
-    pieces, axes = [], []
+    pieces: list[int] = []
+    axes: list[int] = []
     for a, size in enumerate(shape):
         inner = sorted({1, size}.union(*(c[a] for c in cut)))
-        for small, large in zip(inner, inner[1:], strict=False):
+        for small, large in itertools.pairwise(inner):
             if large % small:
                 raise ConversionError(f"{what}: an axis of {size} is cut into pieces of {small} and of {large}")
-        factors = [large // small for small, large in zip(inner, inner[1:], strict=False)]
+        factors = [large // small for small, large in itertools.pairwise(inner)]
         pieces += reversed(factors)
         axes += [a] * len(factors)
     return pieces, axes
-
-
-@dataclasses.dataclass(frozen=True)
-class Piece:
-    """What a refined tensor reads: for each digit its places, and the axis of the tensor that is the coordinate."""
-
-    places: list[np.ndarray]
-    coordinate: int | None
 
 
 def coordinate_axis(tensor: Tensor, layout: Layout, shape: Sequence[int]) -> int | None:

@@ -31,7 +31,9 @@ class Evaluation:
         for value in ancestors(wanted):
             if value not in self.arrays:
                 if type(value.op) not in RULES:
-                    raise TypeError(f"a program with {type(value.op).__name__} cannot be replayed: write its blocks out")
+                    raise TypeError(
+                        f"a program with {type(value.op).__name__} cannot be replayed: write its blocks out"
+                    )
                 self.arrays[value] = np.asarray(RULES[type(value.op)](self, value, value.op))
         return [self.arrays[value] for value in wanted]
 

@@ -178,7 +178,7 @@ def _product(a: Tensor, b: Tensor, factor: float) -> Tensor:
         return nodes.Contraction(shape, a, b, factor).whole()
     terms, start = [], 0
     for size in pieces[0]:
-        one, two = (t.moved(lambda ids, s=start, n=size: ids[..., s : s + n]) for t in (a, b))
+        one, two = (at(t.node, t.ids[..., start : start + size]) for t in (a, b))
         terms.append((1.0, _product(one, two, factor)))
         start += size
     return combine(*terms)

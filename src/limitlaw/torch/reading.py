@@ -13,7 +13,9 @@ from limitlaw.torch.nodes import Tensor
 
 def read(value: Indexable, layout: Layout, tensor: Tensor, shape: Sequence[int], coordinate: int | None) -> Any:
     """The value with one batch axis for each axis of the refined `shape` but the coordinate; size 1 is a broadcast."""
-    found = [_without(p, coordinate) for k, p in enumerate(places(tensor, layout.sizes, shape)) if k != layout.coordinate]
+    found = [
+        _without(p, coordinate) for k, p in enumerate(places(tensor, layout.sizes, shape)) if k != layout.coordinate
+    ]
     rank = len(shape) - (coordinate is not None)
     moved = [[a for a in range(rank) if (p != p.take([0], axis=a)).any()] for p in found]
     used = [a for axes in moved for a in axes]

@@ -25,9 +25,7 @@ def rotation(a: Tensor, b: Tensor) -> Tensor | None:
 
 
 def _whole(tensor: Tensor) -> bool:
-    return torch.equal(tensor.ids.reshape(-1), torch.arange(tensor.ids.numel())) and (
-        tensor.shape == tensor.node.shape
-    )
+    return torch.equal(tensor.ids.reshape(-1), torch.arange(tensor.ids.numel())) and (tensor.shape == tensor.node.shape)
 
 
 def _times_table(tensor: Tensor) -> tuple[Tensor, np.ndarray] | None:

@@ -17,17 +17,51 @@ from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.functions import gelu_tanh
 from limitlaw.torch.joining import concatenate, stacked
 from limitlaw.torch.labels import Label
-from limitlaw.torch.nodes import Tensor
+from limitlaw.torch.nodes import Tensor, at
 from limitlaw.torch.rotations import rotation
 from limitlaw.torch.weighing import attention, einsum, linear, matmul
 
 Rule = Callable[..., Any]
 
 MOVES = (
-    "view reshape _unsafe_view view_copy transpose permute unsqueeze squeeze select slice split split_with_sizes chunk "
-    "unbind expand clone contiguous t flatten unflatten repeat repeat_interleave index_select index alias detach flip "
-    "roll narrow movedim swapaxes tile expand_as lift_fresh_copy diagonal tensor_split unfold"
-).split()
+    "view",
+    "reshape",
+    "_unsafe_view",
+    "view_copy",
+    "transpose",
+    "permute",
+    "unsqueeze",
+    "squeeze",
+    "select",
+    "slice",
+    "split",
+    "split_with_sizes",
+    "chunk",
+    "unbind",
+    "expand",
+    "clone",
+    "contiguous",
+    "t",
+    "flatten",
+    "unflatten",
+    "repeat",
+    "repeat_interleave",
+    "index_select",
+    "index",
+    "alias",
+    "detach",
+    "flip",
+    "roll",
+    "narrow",
+    "movedim",
+    "swapaxes",
+    "tile",
+    "expand_as",
+    "lift_fresh_copy",
+    "diagonal",
+    "tensor_split",
+    "unfold",
+)
 
 REFUSED = {
     "batch_norm": "batch norm mixes the samples of a batch: use LayerNorm, or fold the norm in its weights",
@@ -63,8 +97,8 @@ def refused(name: str, label: Label, args: Any, kwargs: dict[str, Any]) -> None:
 def advice(name: str) -> str:
     """What could be done about an operation without a rule."""
     return (
-        f"Write the line with operations that have one (sums, products, matmul, softmax, norms, {', '.join(FUNCTIONS)}), "
-        "or convert the submodules around it"
+        f"Write the line with operations that have one (sums, products, matmul, softmax, norms, "
+        f"{', '.join(FUNCTIONS)}), or convert the submodules around it"
     )
 
 
@@ -73,7 +107,7 @@ def _moved(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(x, Tensor) or any(isinstance(a, Tensor) for a in args):
         raise ConversionError("random values cannot say where entries go")
     moved = op(x.ids.contiguous(), *args, **kwargs)
-    return x.moved(lambda _: moved) if isinstance(moved, torch.Tensor) else [x.moved(lambda _, m=m: m) for m in moved]
+    return at(x.node, moved) if isinstance(moved, torch.Tensor) else [at(x.node, m) for m in moved]
 
 
 def _same(op: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -164,7 +198,9 @@ def _masked_fill(op: Any, x: Any, mask: Any, value: Any) -> Any:
     return _where(op, mask, value, x)
 
 
-def _layer_norm(op: Any, x: Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
+def _layer_norm(
+    op: Any, x: Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
+) -> Any:
     axes = list(range(-len(shape), 0))
     return _affine(make.normalised(x, axes, eps, centred=True), weight, bias)
 

@@ -67,7 +67,7 @@ def _cross_check(name: str, array: np.ndarray, known: Drawn) -> None:
     if abs(squares.mean() - known.variance) > TOO_FAR * error:
         raise ConversionError(
             f"{name} was drawn from a {known.law} law of variance {known.variance:g}, but its entries have "
-            f"{squares.mean():g} ± {error:.1g}: something changed it afterwards; hand the module itself, not its factory"
+            f"{squares.mean():g} ± {error:.1g}: it was changed afterwards; hand the module, not its factory"
         )
 
 

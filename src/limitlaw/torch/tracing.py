@@ -56,7 +56,11 @@ def traced(exported: Exported, parameters: Parameters) -> Traced:
 
 def _tables(exported: Exported) -> set[str]:
     """The parameters that are read as embeddings."""
-    found = [node.args[0] for node in exported.graph.nodes if node.op == "call_function" and name_of(node.target) == "embedding"]
+    found = [
+        node.args[0]
+        for node in exported.graph.nodes
+        if node.op == "call_function" and name_of(node.target) == "embedding"
+    ]
     return {exported.parameters[node.name] for node in found if node.name in exported.parameters}
 
 
@@ -126,7 +130,7 @@ def _labelled(node: Node, label: Label) -> None:
 def name_of(target: Any) -> str:
     """The name of an operation without its overload: "add" for aten.add.Tensor."""
     packet = getattr(target, "_overloadpacket", None)
-    return getattr(packet, "__name__", None) or getattr(target, "__name__", str(target))
+    return str(getattr(target if packet is None else packet, "__name__", target))
 
 
 def _exactly(args: Any) -> Any:

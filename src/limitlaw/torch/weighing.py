@@ -12,6 +12,7 @@ from limitlaw.torch.nodes import Tensor
 
 def linear(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
     """x Wᵀ + b."""
+    product: Any
     if isinstance(weight, Tensor):
         product = _weighed(x, weight)
     elif make.single(weight) == 0:
@@ -95,11 +96,11 @@ def einsum(op: Any, equation: str, operands: Any, path: Any = None) -> Any:
         shape = [_product(size[i] for i in g) for g in groups]
         return _moved(x, lambda t: t.permute(order).reshape(*[size[i] for i in batch], *shape[1:]))
 
-    product = matmul(op, arranged(operands[0], a, [batch, left, summed]), arranged(operands[1], b, [batch, summed, right]))
-    letters = [*batch, *left, *right]
-    return _moved(
-        product, lambda t: t.reshape([size[i] for i in letters]).permute([letters.index(i) for i in output])
+    product = matmul(
+        op, arranged(operands[0], a, [batch, left, summed]), arranged(operands[1], b, [batch, summed, right])
     )
+    letters = [*batch, *left, *right]
+    return _moved(product, lambda t: t.reshape([size[i] for i in letters]).permute([letters.index(i) for i in output]))
 
 
 def _product(numbers: Any) -> int:
