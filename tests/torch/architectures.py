@@ -43,7 +43,7 @@ def _hf(kind: str, config: str, **settings):
     def make():
         import transformers
 
-        sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+        sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4}
         common = {"vocab_size": 20, "initializer_range": 0.2, "max_position_embeddings": 32, "pad_token_id": 0}
         inputs = settings.get("inputs", {})
         own = {k: v for k, v in settings.items() if k not in ("inputs", "without")}
@@ -71,7 +71,7 @@ OPTS = {
     "without": ("intermediate_size", "initializer_range"),
     "init_std": 0.2,
 }
-T5S = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4}
+T5S = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 1, "num_heads": 4}
 NO_SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 BARTS = {
     "d_model": 16,
@@ -86,7 +86,7 @@ BARTS = {
     "inputs": {"decoder_input_ids": TOKENS.flip(0)[:, :3], **CACHE},
 }
 VITS = {"image_size": 8, "patch_size": 4, "num_channels": 3, "inputs": {"pixel_values": IMAGE(1, 3, 8, 8)}}
-DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "without": NO_SIZES}
+DISTIL = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 24, "without": NO_SIZES}
 PADDED = {"attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])}
 
 TRANSFORMERS = {
@@ -109,7 +109,7 @@ TRANSFORMERS = {
     "ViT": _hf("ViTModel", "ViTConfig", **VITS),
     "DistilBERT": _hf("DistilBertModel", "DistilBertConfig", **DISTIL),
     "RoBERTa": _hf("RobertaModel", "RobertaConfig"),
-    "ALBERT": _hf("AlbertModel", "AlbertConfig", embedding_size=8),
+    "ALBERT": _hf("AlbertModel", "AlbertConfig", embedding_size=8, num_hidden_layers=2),
     "ELECTRA": _hf("ElectraModel", "ElectraConfig", embedding_size=8),
     "CLIPText": _hf("CLIPTextModel", "CLIPTextConfig"),
 }

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from architectures import ALL, TRANSFORMERS
 
+import limitlaw as ll
 import limitlaw.torch as lt
+from limitlaw.core.space import as_dim
 from limitlaw.torch import converting, making, rotations, rules
 from limitlaw.torch.converted import Converted
 from limitlaw.torch.nodes import Tensor
@@ -131,7 +133,7 @@ def test_a_wrong_rule_is_seen(monkeypatch, mutation, name):
 def test_replay_compares_the_weights_it_is_given():
     """A weight changed behind the program's back is seen, and its value is named."""
     program = convert("mlp")
-    matrix = next(iter(program.weights))
+    matrix = next(m for m in program.weights if isinstance(m, ll.Matrix) and m.cols == as_dim("cols", 5))
     program.weights[matrix] = program.weights[matrix] * (1 + 1e-9)
     with pytest.raises(lt.ReplayError, match=r"linear\.default in 0"):
         lt.replay(program)

@@ -96,27 +96,27 @@ def test_the_law_is_that_of_the_module():
     torch.manual_seed(0)
 
     def factory():
-        module = GPT(width=16, heads=2, layers=1)
+        module = GPT(width=8, heads=2, layers=1)
         for p in module.parameters():
             if p.ndim > 1:
                 nn.init.normal_(p, std=0.3)
         return module
 
     program = lt.program(factory, TOKENS)
-    draws = np.asarray(ll.finite_samples(program.output, width=16, samples=4000, key=jax.random.key(0)))[:, 0]
+    draws = np.asarray(ll.finite_samples(program.output, width=8, samples=1000, key=jax.random.key(0)))[:, 0]
     with torch.no_grad():
         measured = np.stack([factory().eval()(TOKENS)[0, :, 0].numpy() for _ in range(1500)])
     for i, j in ((0, 0), (2, 2), (0, 2), (1, 2)):
         a, b = draws[:, i] * draws[:, j], measured[:, i] * measured[:, j]
         error = (a.var() / len(a) + b.var() / len(b)) ** 0.5
         assert abs(a.mean() - b.mean()) < 5 * error
-        assert i != j or error < 0.1 * a.mean()
+        assert i != j or error < 0.15 * a.mean()
 
 
 def test_the_limit_reads_it():
     """The same program has a limit."""
-    program = lt.program(GPT(width=16, heads=2, layers=1), TOKENS)
-    kernel = ll.kernel(program.output[0], samples=64)
+    program = lt.program(GPT(width=8, heads=2, layers=1), TOKENS)
+    kernel = ll.kernel(program.output[0], samples=32)
     assert np.asarray(kernel.mean()).shape == (3, 3)
 
 

@@ -25,7 +25,7 @@ def read(value: Indexable, layout: Layout, tensor: Tensor, shape: Sequence[int],
 
 
 def _without(place: np.ndarray, axis: int | None) -> np.ndarray:
-    return place if axis is None else place.take(0, axis=axis)
+    return place if axis is None else np.asarray(place.take(0, axis=axis))
 
 
 def _axis_by_axis(value: Any, found: list[np.ndarray], moved: list[list[int]], rank: int) -> Any:

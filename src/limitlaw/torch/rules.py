@@ -84,22 +84,12 @@ REFUSED = {
 }
 
 
-def refused(name: str, label: Label, args: Any, kwargs: dict[str, Any]) -> None:
-    """Raise for what limitlaw refuses by name, if random values enter it."""
-    random = any(isinstance(x, Tensor) for x in torch.utils._pytree.tree_flatten((args, kwargs))[0])
-    training = name == "dropout" and args[1] > 0 and args[2]
-    if training and random:
+def refused(name: str, label: Label, args: Any) -> None:
+    """Raise for what limitlaw refuses by name, when random values enter it."""
+    if name == "dropout" and args[1] > 0 and args[2]:
         raise ConversionError(f"{label}: {REFUSED['bernoulli']}")
-    if name.rstrip("_") in REFUSED and random:
+    if name.rstrip("_") in REFUSED:
         raise ConversionError(f"{label}: {REFUSED[name.rstrip('_')]}")
-
-
-def advice(name: str) -> str:
-    """What could be done about an operation without a rule."""
-    return (
-        f"Write the line with operations that have one (sums, products, matmul, softmax, norms, "
-        f"{', '.join(FUNCTIONS)}), or convert the submodules around it"
-    )
 
 
 def _moved(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -253,6 +243,12 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "hardswish": lambda x: x * jnp.clip(x + 3, 0, 6) / 6,
     "square": lambda x: x * x,
 }
+
+
+ADVICE = (
+    f"Write the line with operations that have one (sums, products, matmul, softmax, norms, {', '.join(FUNCTIONS)}), "
+    "or convert the submodules around it"
+)
 
 
 def _function(name: str) -> Rule:

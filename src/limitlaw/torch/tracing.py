@@ -17,9 +17,10 @@ from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.exporting import Exported
 from limitlaw.torch.labels import Label, label_of
 from limitlaw.torch.nodes import Node, Tensor
-from limitlaw.torch.rules import RULES, advice, refused
+from limitlaw.torch.rules import ADVICE, RULES, refused
 from limitlaw.torch.scales import Parameters
 
+_OF_SHAPES = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
 _SILENT = {"_assert_tensor_metadata", "_assert_async", "sym_constrain_range_for_size", "_assert_scalar"}
 
 
@@ -91,16 +92,19 @@ def _step(node: Any, label: Label, numbers: dict[Any, Any], symbols: dict[Any, A
     name = name_of(node.target)
     if name in _SILENT:
         return None, None
-    refused(name, label, _filled(node.args, symbols), dict(node.kwargs))
-    args, kwargs = _exactly(_filled(node.args, numbers)), _exactly(_filled(dict(node.kwargs), numbers))
-    result = node.target(*args, **kwargs)
     args, kwargs = _filled(node.args, symbols), _filled(dict(node.kwargs), symbols)
-    if not any(isinstance(x, Tensor) for x in pytree.tree_flatten((args, kwargs))[0]):
+    random = any(isinstance(x, Tensor) for x in pytree.tree_flatten((args, kwargs))[0])
+    random = random and name not in _OF_SHAPES
+    if random:
+        refused(name, label, args)
+        if name not in RULES and node.target is not operator.getitem:
+            raise ConversionError(f"{label}: the operation {node.target} has no rule. {ADVICE}")
+    exact, exactly = _exactly(_filled(node.args, numbers)), _exactly(_filled(dict(node.kwargs), numbers))
+    result = node.target(*exact, **exactly)
+    if not random:
         return result, result
     if node.target is operator.getitem:
         return result, args[0][args[1]]
-    if name not in RULES:
-        raise ConversionError(f"{label}: the operation {node.target} has no rule. {advice(name)}")
     return result, _ruled(node, name, label, args, kwargs)
 
 
