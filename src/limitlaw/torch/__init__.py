@@ -1,11 +1,23 @@
-"""PyTorch modules as programs: `program` converts and replays, `replay` compares again; needs limitlaw[torch].
+"""PyTorch modules as programs: `program` converts and replays, `audit` measures; needs limitlaw[torch].
 
 Nothing else in limitlaw imports this folder. Data flows one way: exporting → tracing (rules, making) → layouts →
-writing → replay.
+writing → replay → audit.
 """
 
+from limitlaw.torch.auditing import Audit, Row, audit
 from limitlaw.torch.converted import Converted, Labelled, Replayed, replay
 from limitlaw.torch.converting import program
 from limitlaw.torch.errors import ConversionError, ReplayError
 
-__all__ = ["ConversionError", "Converted", "Labelled", "ReplayError", "Replayed", "program", "replay"]
+__all__ = [
+    "Audit",
+    "ConversionError",
+    "Converted",
+    "Labelled",
+    "ReplayError",
+    "Replayed",
+    "Row",
+    "audit",
+    "program",
+    "replay",
+]

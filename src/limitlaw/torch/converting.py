@@ -1,5 +1,6 @@
 """`program`: a PyTorch module as a program of limitlaw."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,7 +13,7 @@ from limitlaw.torch import laying, nodes, writing
 from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, Labelled, replay
 from limitlaw.torch.digits import Layout
 from limitlaw.torch.errors import ConversionError
-from limitlaw.torch.exporting import exported
+from limitlaw.torch.exporting import Exported, exported
 from limitlaw.torch.labels import Label
 from limitlaw.torch.layouts import Layouts
 from limitlaw.torch.nodes import Node, Tensor, ancestors
@@ -33,37 +34,53 @@ def program(module: Module, *inputs: Any, **kwargs: Any) -> Converted:
     draws its parameters. Inputs are given: token numbers, masks, images. The module is exported in eval mode and in
     float64, and is left as it was. Nothing is returned that does not give the module's own numbers at every value.
     """
+    return conversion(module, inputs, kwargs).program
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """A program, the graph it was made from, and the parameters of the module."""
+
+    program: Converted
+    exported: Exported
+    parameters: Parameters
+
+
+def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Conversion:
+    """`program`, with all that it was made from."""
     require_float64("program")
-    module, drawn = made(module)
-    graph = exported(module, inputs, kwargs)
+    made_module, drawn = made(module)
+    graph = exported(made_module, inputs, kwargs)
     parameters = Parameters({name: array.numpy() for name, array in graph.arrays.items()}, drawn)
     trace = traced(graph, parameters)
     if not any(isinstance(x, Tensor) for x in trace.outputs):
         raise ConversionError("the module returns nothing that depends on a random parameter")
     converted = _written(trace, parameters.notes)
     replay(converted)
-    return converted
+    return Conversion(converted, graph, parameters)
 
 
 def _written(trace: Traced, notes: Iterable[str]) -> Converted:
     asked = [x for x in trace.outputs if isinstance(x, Tensor)]
     known = split(asked, trace.known)
     order = ancestors(reversed([x.node for x in asked]))
-    compact([*(t for node in order for t in node.operands), *asked])
+    tables = [t for _, t, _ in known if isinstance(t.node, nodes.Random) and t.node in set(order)]
+    compact([*(t for node in order for t in node.operands), *asked, *tables])
     layouts = Layouts(order, laying.RULES)
     writer = Writer(layouts, writing.RULES, _width(order, asked, layouts), _fixed(order, layouts))
     behind = _behind_tables(order)
     last = []
     for x, numbers in zip(trace.outputs, trace.numbers, strict=True):
         if isinstance(x, Tensor):
-            last.append(_output(writer, x, numbers, OF_TABLES if x.node in behind else EXACT))
+            label = Label("", "", "output", "output")
+            last.append(_read(writer, label, x, numbers, OF_TABLES if x.node in behind else EXACT))
     values = (*_labelled(known, writer, behind), *last)
     outputs = tuple(v.value for v in last)
     return Converted(outputs, writer.width, values, writer.weights, tuple(notes))
 
 
-def _output(writer: Writer, x: Tensor, numbers: torch.Tensor, tolerance: float) -> Labelled:
-    """An output in the shape that torch gives it, refined only where vectors are cut."""
+def _read(writer: Writer, label: Label, x: Tensor, numbers: torch.Tensor, tolerance: float) -> Labelled:
+    """An output, or an embedding, in the shape that torch gives it, refined only where vectors are cut."""
     layouts = writer.layouts
     shape = [size for size in x.shape if size > 1]
     vectors = layouts.of[x.node].coordinate is not None
@@ -77,7 +94,6 @@ def _output(writer: Writer, x: Tensor, numbers: torch.Tensor, tolerance: float) 
     value = filled(writer.read(x, shape), batch)
     outer = None if axis is None else [i for i, size in enumerate(whole) if size > 1][axis]
     value = shaped(value, [size for i, size in enumerate(whole) if i != outer])
-    label = Label("", "", "output", "output")
     return Labelled(label, value, Layout(tuple(whole), outer), numbers.numpy(), tolerance)
 
 
@@ -130,6 +146,9 @@ def _labelled(known: Known, writer: Writer, behind: set[Node]) -> Iterable[Label
     seen: set[Node] = set()
     for label, tensor, numbers in known:
         node = tensor.node
+        if isinstance(node, nodes.Random) and node in writer.values and "embedding" in label.operation:
+            yield _read(writer, label, tensor, numbers, EXACT)
+            continue
         if node in seen or node not in writer.values or tensor.ids.numel() != numbers.numel():
             continue
         if not torch.equal(tensor.ids.reshape(-1), torch.arange(int(np.prod(node.shape)))):

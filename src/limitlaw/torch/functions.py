@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 import limitlaw as ll
+from limitlaw.phi import Nonlinearity, looked_at
 from limitlaw.torch import nodes
 from limitlaw.torch.nodes import Tensor, pulled
 
@@ -23,6 +24,11 @@ def gelu_tanh(x: Any) -> Any:
     return jax.nn.gelu(x, approximate=True)
 
 
+@functools.cache
+def _smooth_gelu_tanh() -> Nonlinearity:
+    return looked_at(gelu_tanh, ())
+
+
 def square(w: Any) -> Any:
     """w²."""
     return w * w
@@ -32,7 +38,7 @@ def square(w: Any) -> Any:
 KNOWN: dict[str, tuple[Callable[[Any], Any], Numbers]] = {
     "relu": (ll.relu, lambda x: jnp.maximum(x, 0)),
     "gelu": (ll.gelu, lambda x: jax.nn.gelu(x, approximate=False)),
-    "gelu_tanh": (lambda w: ll.map(gelu_tanh, w, kinks=()), gelu_tanh),
+    "gelu_tanh": (lambda w: ll.map(_smooth_gelu_tanh(), w), gelu_tanh),
     "silu": (ll.silu, jax.nn.silu),
     "tanh": (ll.tanh, jnp.tanh),
     "sigmoid": (ll.sigmoid, jax.nn.sigmoid),
@@ -53,10 +59,13 @@ def power(x: Any, exponent: float) -> Any:
 def recognised(f: Numbers) -> str | None:
     """The name of the function of limitlaw that f is, by its values on a grid."""
     values = np.asarray(f(jnp.asarray(_GRID)))
-    for name, (_, known) in KNOWN.items():
-        if np.allclose(values, np.asarray(known(jnp.asarray(_GRID))), rtol=1e-12, atol=1e-14):
-            return name
-    return None
+    found = (name for name, known in _on_grid().items() if np.allclose(values, known, rtol=1e-12, atol=1e-14))
+    return next(found, None)
+
+
+@functools.cache
+def _on_grid() -> dict[str, np.ndarray]:
+    return {name: np.asarray(known(jnp.asarray(_GRID))) for name, (_, known) in KNOWN.items()}
 
 
 def affine(f: Numbers) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 
 from limitlaw.torch.errors import ConversionError
 
+ROWS = 32  # rows that are looked at: orthogonal ones are so from the first
 TOO_FAR = 6.0  # standard errors between a declared and a measured variance
 
 
@@ -40,8 +41,15 @@ class Parameters:
         for name, array in arrays.items():
             if name not in self.constants:
                 groups.setdefault((array.shape, array.tobytes()), []).append(name)
+        self._uniform: list[str] = []
         for names in groups.values():
             self._add(names, arrays[names[0]], drawn or {})
+        if self._uniform:
+            some = ", ".join(self._uniform[:3]) + (", …" if len(self._uniform) > 3 else "")
+            self.notes.append(
+                f"{some} ({len(self._uniform)} in all) are uniform, and normal in the program: exact as the width "
+                "grows, an approximation of order 1/n before"
+            )
 
     def _add(self, names: list[str], array: np.ndarray, drawn: Mapping[str, Drawn]) -> None:
         first = names[0]
@@ -55,7 +63,7 @@ class Parameters:
             _cross_check(first, array, known)
             law, variance = known.law, known.variance
         if law == "uniform":
-            self.notes.append(f"{first} is uniform: exact as the width grows, an approximation of order 1/n before")
+            self._uniform.append(first)
         self.random |= {name: Parameter(name, first, variance, law) for name in names}
 
 
@@ -75,7 +83,7 @@ def _check_not_orthogonal(name: str, array: np.ndarray) -> None:
     """Orthogonal matrices are no matrices of independent entries."""
     if array.ndim != 2 or min(array.shape) < 2:
         return
-    short = array if array.shape[0] <= array.shape[1] else array.T
+    short = (array if array.shape[0] <= array.shape[1] else array.T)[:ROWS]
     gram = short @ short.T / np.mean((short**2).sum(axis=1))
     if np.allclose(gram, np.eye(len(gram)), atol=1e-4):
         raise ConversionError(

@@ -55,6 +55,19 @@ def traced(exported: Exported, parameters: Parameters) -> Traced:
     raise AssertionError("a graph has an output")
 
 
+def computed(exported: Exported, arrays: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The numbers of every tensor of a graph, by the name of its node, for these parameters."""
+    numbers: dict[Any, Any] = {}
+    for node in exported.graph.nodes:
+        if node.op == "placeholder":
+            own = exported.parameters.get(node.name)
+            numbers[node] = exported.constants[node.name] if own is None else arrays[own]
+        elif node.op == "call_function" and name_of(node.target) not in _SILENT:
+            args, kwargs = _exactly(_filled(node.args, numbers)), _exactly(_filled(dict(node.kwargs), numbers))
+            numbers[node] = node.target(*args, **kwargs)
+    return {node.name: x for node, x in numbers.items() if isinstance(x, torch.Tensor)}
+
+
 def _tables(exported: Exported) -> set[str]:
     """The parameters that are read as embeddings."""
     found = [
