@@ -76,7 +76,10 @@ def _written(trace: Traced, notes: Iterable[str]) -> Converted:
             last.append(_read(writer, label, x, numbers, OF_TABLES if x.node in behind else EXACT))
     values = (*_labelled(known, writer, behind), *last)
     outputs = tuple(v.value for v in last)
-    return Converted(outputs, writer.width, values, writer.weights, tuple(notes))
+    said = [
+        f"{node.label}: its rows are numbers, not a vector: each is read by itself" for node in layouts.coordinatewise()
+    ]
+    return Converted(outputs, writer.width, values, writer.weights, (*notes, *said))
 
 
 def _read(writer: Writer, label: Label, x: Tensor, numbers: torch.Tensor, tolerance: float) -> Labelled:

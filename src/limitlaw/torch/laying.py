@@ -126,19 +126,32 @@ def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Layout:
         raise ConversionError(f"{node.label}: pieces of a concatenated axis have no rule")
     shapes = [refined(t.shape, [*map(tuple, found), tuple(own)], node.label) for t in node.parts]
     whole, axes = refined(node.shape, [*map(tuple, found), tuple(own)], node.label)
-    found_at: set[int | None] = set()
+    found_at: set[int] = set()
     for part, (shape, _) in zip(node.parts, shapes, strict=True):
         inner = layouts.coordinate(part, shape)
-        shifted = part.shape[node.axis] == 1 and inner is not None and inner >= sum(a < node.axis for a in axes)
-        found_at.add(inner + 1 if inner is not None and shifted else inner)
-    coordinate, *others = found_at
-    if others or (coordinate is not None and axes[coordinate] == node.axis):
+        if inner is not None:
+            shifted = part.shape[node.axis] == 1 and inner >= sum(a < node.axis for a in axes)
+            found_at.add(inner + shifted)
+    if len(found_at) > 1 or any(axes[at] == node.axis for at in found_at):
         raise ConversionError(f"{node.label}: a concatenation along coordinates has no rule, but for rotary embeddings")
+    coordinate = next(iter(found_at), None)
+    _numbers_stay_still(layouts, node, coordinate, axes)
     narrow = any(layouts.of[t.node].narrow for t in node.parts)
     if narrow:
-        _one_dimension(layouts, node.parts)
+        _one_dimension(layouts, [t for t in node.parts if layouts.of[t.node].coordinate is not None])
     layouts.meeting[node] = (axes.index(node.axis), whole)
     return layouts.laid(node, whole, coordinate, narrow)
+
+
+def _numbers_stay_still(layouts: Layouts, node: nodes.Concatenation, coordinate: int | None, axes: list[int]) -> None:
+    """Numbers beside vectors must be the same for all coordinates; else, or on demand, the vectors become numbers."""
+    if coordinate is None:
+        return
+    vectors = [t for t in node.parts if layouts.of[t.node].coordinate is not None]
+    numbers = [t for t in node.parts if layouts.of[t.node].coordinate is None]
+    axis = axes[coordinate]
+    if layouts.wants_numbers(node) or any((t.ids != t.ids.narrow(axis, 0, 1)).any() for t in numbers):
+        layouts.cut(vectors[0].node, 1, False)
 
 
 RULES: Rules = {

@@ -64,6 +64,8 @@ class Layouts:
         layout = self.of[node]
         assert layout.coordinate is not None
         axis, inside = axis_of(layout, node.shape, layout.coordinate)
+        if node in self._numbers or p * inside in self._cuts[node][axis]:
+            raise ConversionError(f"{node.label}: its coordinates are read in pieces, for which it has no rule")
         if p == 1:
             self._numbers.add(node)
         else:
@@ -170,6 +172,10 @@ class Layouts:
     def data_digit(self, node: Node) -> int | None:
         """The digit of given numbers that is a coordinate."""
         return None if node in self._numbers else self._data.get(node)
+
+    def coordinatewise(self) -> list[Node]:
+        """The products with weights whose rows are read one by one."""
+        return [node for node in self.of if isinstance(node, nodes.Linear) and node in self._numbers]
 
     def wants_numbers(self, node: Node) -> bool:
         """Does a consumer need numbers?"""

@@ -13,7 +13,7 @@ from limitlaw.torch.contracting import contraction
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.families import product
 from limitlaw.torch.functions import KNOWN, affine, chain, recognised
-from limitlaw.torch.nodes import Node
+from limitlaw.torch.nodes import Node, Tensor
 from limitlaw.torch.reading import filled, merged, ordered, shaped
 from limitlaw.torch.writer import Rules, Writer
 
@@ -116,30 +116,37 @@ def _softmax(writer: Writer, node: nodes.Softmax) -> Any:
 
 
 def _concatenation(writer: Writer, node: nodes.Concatenation) -> Any:
-    """Σ over parts of one-hot numbers @ part: what stands side by side."""
-    layout = writer.layout(node)
-    axis, whole = writer.layouts.meeting[node]
-    at = axis - (layout.coordinate is not None and layout.coordinate < axis)
-    total: Any = None
-    start = 0
-    for part in node.parts:
-        size = part.shape[node.axis]
-        shape = [size if i == axis else s for i, s in enumerate(whole)]
-        reading = shape if size > 1 else [s for i, s in enumerate(shape) if i != axis]
-        value = writer.read(part, reading)
-        if size == 1:
-            value = value[(*(slice(None),) * at, None)]
-        batch = [s for i, s in enumerate(shape) if i != layout.coordinate]
-        value = filled(value, batch)
-        order = (*(i for i in range(len(batch)) if i != at), at)
-        moved = ordered(value, order)
-        places = np.zeros((whole[axis], size))
-        places[start + np.arange(size), np.arange(size)] = 1.0
-        moved = (moved[..., None, :] * places).sum(-1) if layout.coordinate is None else places @ moved
-        value = ordered(moved, np.argsort(order).tolist())
-        total = value if total is None else total + value
-        start += size
+    """Σ over parts of one-hot numbers @ part: what stands side by side. Numbers c beside vectors are c·**1**."""
+    vectors = [t for t in node.parts if writer.layout(t.node).coordinate is not None]
+    ordered_parts = [*vectors, *(t for t in node.parts if t not in vectors)]  # a vector first, to which numbers add
+    starts = np.cumsum([0, *(t.shape[node.axis] for t in node.parts)])
+    begin = {id(t): int(start) for t, start in zip(node.parts, starts, strict=False)}
+    terms = [_placed(writer, node, part, begin[id(part)]) for part in ordered_parts]
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
     return total
+
+
+def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int) -> Any:
+    """One part where it stands, zeros elsewhere."""
+    coordinate = writer.layout(node).coordinate
+    axis, whole = writer.layouts.meeting[node]
+    at = axis - (coordinate is not None and coordinate < axis)
+    size = part.shape[node.axis]
+    shape = [size if i == axis else s for i, s in enumerate(whole)]
+    inside = [s for i, s in enumerate(shape) if size > 1 or i != axis]
+    meeting = None if coordinate is None else coordinate - (size == 1 and coordinate > axis)
+    value = writer.read(part, inside, meeting)
+    if size == 1:
+        value = value[(*(slice(None),) * at, None)]
+    batch = [s for i, s in enumerate(shape) if i != coordinate]
+    order = [*(i for i in range(len(batch)) if i != at), at]
+    moved = ordered(filled(value, batch), order)
+    places = np.zeros((whole[axis], size))
+    places[start + np.arange(size), np.arange(size)] = 1.0
+    moved = places @ moved if isinstance(moved, ll.Wide) else (moved[..., None, :] * places).sum(-1)
+    return ordered(moved, np.argsort(order).tolist())
 
 
 def _misplaced(writer: Writer, node: Node) -> Any:
