@@ -3,7 +3,7 @@
 import functools
 
 import torch
-from handmade import GPT, Attend, Einsum, Encoder, Explicit
+from handmade import GPT, Alibi, Attend, Einsum, Encoder, Explicit, Pooled, Tied, Whole
 from torch import nn
 
 TOKENS = torch.tensor([[3, 7, 1, 7], [5, 2, 9, 4]])
@@ -35,6 +35,12 @@ PLAIN = {
     "MultiheadAttention, time first": lambda: (Attend(batch_first=False), (X,), {}),
     "encoder, pre-norm": lambda: (Encoder(True), (X, CAUSAL), {}),
     "encoder, post-norm": lambda: (Encoder(False), (X, CAUSAL), {}),
+    "nn.Transformer": lambda: (Whole(), (X,), {}),
+    "ALiBi": lambda: (Alibi(), (TOKENS,), {}),
+    "tied in a loop": lambda: (Tied(), (X,), {}),
+    "pooled": lambda: (Pooled(), (TOKENS,), {}),
+    "GPT, one token": lambda: (GPT(), (TOKENS[:1, :1],), {}),
+    "GPT, one head": lambda: (GPT(heads=1), (TOKENS,), {}),
     "decoder": lambda: (nn.TransformerDecoderLayer(5, 1, 12, batch_first=True), (X, X), {}),
 }
 
@@ -114,4 +120,33 @@ TRANSFORMERS = {
     "CLIPText": _hf("CLIPTextModel", "CLIPTextConfig"),
 }
 
-ALL = {**PLAIN, **TRANSFORMERS}
+NO_FF = ("intermediate_size",)
+GPTJ = {"n_embd": 16, "n_layer": 1, "n_head": 2, "rotary_dim": 4, "without": NO_SIZES, "inputs": CACHE}
+BLOOM = {"n_layer": 1, "n_head": 4, "without": NO_SIZES[1:], "inputs": CACHE}
+BOTH = {"decoder_input_ids": TOKENS.flip(0)[:, :3], **CACHE}
+
+MORE = {  # as above: tried by the long tests
+    "T5, both": _hf("T5Model", "T5Config", **T5S, without=NO_SIZES, inputs=BOTH),
+    "Falcon": _hf("FalconModel", "FalconConfig", without=NO_FF, inputs=CACHE),
+    "Bloom": _hf("BloomModel", "BloomConfig", **BLOOM),
+    "GPT-J": _hf("GPTJModel", "GPTJConfig", **GPTJ),
+    "Cohere": _hf("CohereModel", "CohereConfig", **GROUPS, inputs=CACHE),
+    "ModernBERT": _hf("ModernBertModel", "ModernBertConfig"),
+    "Gemma2": _hf("Gemma2Model", "Gemma2Config", **GROUPS, head_dim=8, inputs=CACHE),
+    "Gemma3": _hf("Gemma3TextModel", "Gemma3TextConfig", **GROUPS, head_dim=8, inputs=CACHE),
+    "Starcoder2": _hf("Starcoder2Model", "Starcoder2Config", **GROUPS, inputs=CACHE),
+    "Granite": _hf("GraniteModel", "GraniteConfig", **GROUPS, inputs=CACHE),
+    "OLMo": _hf("OlmoModel", "OlmoConfig", inputs=CACHE),
+    "GLM": _hf("GlmModel", "GlmConfig", **GROUPS, head_dim=8, inputs=CACHE),
+    "SmolLM3": _hf("SmolLM3Model", "SmolLM3Config", **GROUPS, inputs=CACHE),
+    "DeiT": _hf("DeiTModel", "DeiTConfig", **VITS),
+    "CLIPVision": _hf("CLIPVisionModel", "CLIPVisionConfig", **VITS),
+    "BEiT": _hf("BeitModel", "BeitConfig", **VITS),
+    "DINOv2": _hf("Dinov2Model", "Dinov2Config", **VITS),
+    "MPNet": _hf("MPNetModel", "MPNetConfig"),
+    "DeBERTa-v2": _hf("DebertaV2Model", "DebertaV2Config"),
+    "BERT, masked language": _hf("BertForMaskedLM", "BertConfig"),
+    "Llama, logits": _hf("LlamaForCausalLM", "LlamaConfig", **GROUPS, inputs=CACHE),
+}
+
+ALL = {**PLAIN, **TRANSFORMERS, **MORE}

@@ -116,3 +116,61 @@ class Encoder(nn.Module):
 
     def forward(self, x, mask):
         return self.encoder(self.embed(x), mask=mask, is_causal=True)
+
+
+class Whole(nn.Module):
+    """nn.Transformer, encoder and decoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.transformer = nn.Linear(5, 16), nn.Transformer(16, 2, 1, 1, 24, batch_first=True)
+
+    def forward(self, x):
+        x = self.embed(x)
+        return self.transformer(x, x[:, :3])
+
+
+class Alibi(nn.Module):
+    """Attention with given biases that fall with distance, at another rate in every head."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(20, 16)
+        self.q, self.k, self.v, self.out = (nn.Linear(16, 16) for _ in range(4))
+
+    def forward(self, tokens):
+        x = self.tokens(tokens)
+        q, k, v = (f(x).unflatten(-1, (2, 8)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        place = torch.arange(x.shape[1])
+        bias = -(place[:, None] - place).abs() * torch.tensor([0.5, 0.25])[:, None, None]
+        return self.out((torch.softmax(q @ k.mT / 8**0.5 + bias, -1) @ v).transpose(1, 2).flatten(2))
+
+
+class Tied(nn.Module):
+    """One matrix used three times in a loop, then numbers added to vectors."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.again = nn.Linear(5, 16), nn.Linear(16, 16)
+
+    def forward(self, x):
+        x = self.embed(x)
+        for _ in range(3):
+            x = torch.tanh(self.again(x))
+        return x * torch.sigmoid(x) ** 2 + x.sum(-1, keepdim=True)
+
+
+class Pooled(nn.Module):
+    """A class token and positions as parameters, given positions as a buffer; one token, and a matrix over them all."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(20, 16), nn.Parameter(torch.randn(1, 8, 16))
+        self.first, self.zero = nn.Parameter(torch.randn(1, 1, 16)), nn.Parameter(torch.zeros(1, 1, 16))
+        self.register_buffer("given", torch.randn(6, 16))
+        self.out, self.all = nn.Linear(16, 6), nn.Linear(6 * 16, 6)
+
+    def forward(self, tokens):
+        x = self.tokens(tokens) * 4 + self.positions[:, : tokens.shape[1]]
+        x = torch.cat([self.first.expand(len(x), -1, -1), self.zero.expand(len(x), -1, -1), x], 1) + self.given
+        return self.out(x[:, 0]) + self.out(x.mean(1)) + self.all(x.flatten(1))

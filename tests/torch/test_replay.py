@@ -6,7 +6,7 @@ pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip instal
 
 import numpy as np
 import torch
-from architectures import ALL, TRANSFORMERS
+from architectures import ALL, MORE, PLAIN, TRANSFORMERS
 
 import limitlaw as ll
 import limitlaw.torch as lt
@@ -22,7 +22,7 @@ TURNED = {"Llama", "Qwen2", "Qwen3", "Mistral", "GPT-NeoX", "Phi", "Phi3", "Gemm
 
 def made(name):
     """A module of the catalogue with its inputs, the same in every run."""
-    if name in TRANSFORMERS:
+    if name not in PLAIN:
         pytest.importorskip("transformers", reason="limitlaw.torch is NOT tested on transformers: install them")
     torch.manual_seed(0)
     return ALL[name]()
@@ -34,7 +34,7 @@ def convert(name) -> Converted:
     return lt.program(module, *args, **kwargs)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [*PLAIN, *TRANSFORMERS, *(pytest.param(m, marks=pytest.mark.long) for m in MORE)])
 def test_replay(name):
     """Every value is that of the module, and the outputs have torch's shapes."""
     module, args, kwargs = made(name)
@@ -42,7 +42,7 @@ def test_replay(name):
     program = lt.program(module, *args, **kwargs)
     assert module.training
     replayed = lt.replay(program)
-    assert replayed.worst < (1e-7 if name in TURNED else 1e-13)
+    assert replayed.worst < (1e-7 if name in {*TURNED, *MORE} else 1e-13)
     with torch.no_grad():
         result = module.double().eval()(*(_double(a) for a in args), **{k: _double(a) for k, a in kwargs.items()})
     first = result if isinstance(result, torch.Tensor) else result[0]
@@ -101,7 +101,7 @@ def lost_bias(monkeypatch):
     monkeypatch.setattr(making, "combine", wrong)
 
 
-MUTATIONS = [
+MUTATIONS: list = [
     (transposed_mask, "GPT, fused"),
     (transposed_mask, "GPT, explicit"),
     (transposed_mask, "MultiheadAttention, causal"),
@@ -119,6 +119,12 @@ MUTATIONS = [
     (swapped_heads, "encoder, post-norm"),
     (lost_bias, "mlp"),
     (lost_bias, "ALBERT"),
+]
+SEEN = {name for _, name in MUTATIONS}
+MUTATIONS += [
+    pytest.param(lost_rotary if name in TURNED else swapped_heads, name, marks=pytest.mark.long)
+    for name in TRANSFORMERS
+    if name not in {*SEEN, "GPT-2, eager"}
 ]
 
 

@@ -35,6 +35,7 @@ class _Side:
 
     def __init__(self, value: Any, shape: Sequence[int], roles: Sequence[str], axis: int | None):
         self.value = value
+        self.rotated: Any = None  # the value with axes (lead…, rows), turned
         self.vectors = axis is not None
         self.inside = axis is not None and roles[axis] == "k"
         kept = [(s, r) for i, (s, r) in enumerate(zip(shape, roles, strict=True)) if i != axis]
@@ -69,7 +70,7 @@ def _rotated(writer: Writer, tensor: Tensor, node: nodes.Rotation, shape: Any, r
     for a in range(places.ndim):
         if value.shape[a] == 1 or (places == places.take([0], axis=a)).all():
             places = places.take([0], axis=a)
-    side.rotated = ll.rotary(value, places, node.base)  # type: ignore[attr-defined]
+    side.rotated = ll.rotary(value, places, node.base)
     return side
 
 
@@ -77,7 +78,7 @@ def _scores(writer: Writer, node: nodes.Contraction, a: _Side, b: _Side) -> Any:
     """D^{1/2}·scale times the dot products of a model's own scaling, summed over the pieces of k."""
     factors = []
     for side in (a, b):
-        if hasattr(side, "rotated"):
+        if side.rotated is not None:
             factors.append(side.rotated)
             continue
         lead, row, k = (len(side.of(r)) for r in ("lead", "row", "k"))
