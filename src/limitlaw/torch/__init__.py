@@ -4,6 +4,11 @@ Nothing else in limitlaw imports this folder. Data flows one way: exporting → 
 writing → replay → audit.
 """
 
+import importlib.util
+
+if importlib.util.find_spec("torch") is None:
+    raise ModuleNotFoundError("limitlaw.torch needs PyTorch: pip install 'limitlaw[torch]'", name="torch")
+
 from limitlaw.torch.auditing import Audit, Row, audit
 from limitlaw.torch.converted import Converted, Labelled, Replayed, replay
 from limitlaw.torch.converting import program
