@@ -3,7 +3,7 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from limitlaw.torch.tracing import Traced, traced
 from limitlaw.torch.watching import made
 from limitlaw.torch.writer import Writer
 
-Module = torch.nn.Module | Callable[[], torch.nn.Module]
+Module: TypeAlias = torch.nn.Module | Callable[[], torch.nn.Module]
 
 
 def program(module: Module, *inputs: Any, **kwargs: Any) -> Converted:

@@ -16,7 +16,8 @@ from limitlaw.torch.nodes import Tensor, pulled
 
 Numbers = Callable[[Any], Any]
 
-_GRID = np.concatenate([np.linspace(-6, 6, 97), [-0.3137, 0.7713, 2.2361]])
+# Far out as well: relu6 is relu up to 6.
+_GRID = np.concatenate([np.linspace(-6, 6, 97), [-0.3137, 0.7713, 2.2361, -1e3, -37.5, -9.0, 9.0, 37.5, 1e3]])
 
 
 def gelu_tanh(x: Any) -> Any:

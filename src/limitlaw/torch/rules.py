@@ -16,7 +16,6 @@ from limitlaw.torch.convolving import convolution
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.functions import gelu_tanh
 from limitlaw.torch.joining import concatenate, stacked
-from limitlaw.torch.labels import Label
 from limitlaw.torch.nodes import Tensor, at
 from limitlaw.torch.rotations import rotation
 from limitlaw.torch.weighing import attention, einsum, linear, matmul
@@ -62,34 +61,6 @@ MOVES = (
     "tensor_split",
     "unfold",
 )
-
-REFUSED = {
-    "batch_norm": "batch norm mixes the samples of a batch: use LayerNorm, or fold the norm in its weights",
-    "_native_batch_norm_legit_no_training": "batch norm mixes the samples of a batch: use LayerNorm",
-    "_native_batch_norm_legit": "batch norm mixes the samples of a batch: use LayerNorm",
-    "topk": "top-k routing (mixtures of experts) chooses by random values: convert one expert by itself",
-    "sort": "sorting random values has no rule",
-    "nonzero": "data-dependent control flow has no rule: shapes depend on random values",
-    "scatter": "scatter writes have no rule: write the result with torch.where or torch.cat",
-    "scatter_add": "scatter writes have no rule: write the result with torch.where or torch.cat",
-    "index_add": "scatter writes have no rule: write the result with torch.where or torch.cat",
-    "index_put": "scatter writes have no rule: write the result with torch.where or torch.cat",
-    "select_scatter": "scatter writes have no rule: write the result with torch.where or torch.cat",
-    "slice_scatter": "scatter writes have no rule: write the result with torch.where or torch.cat",
-    "bernoulli": "dropout in train mode draws at random: call it with training=False",
-    "native_dropout": "dropout in train mode draws at random: call it with training=False",
-    "multinomial": "drawing from random values has no rule",
-    "lstm": "recurrent layers have no rule here: write them with limitlaw.lstm or limitlaw.gru",
-    "gru": "recurrent layers have no rule here: write them with limitlaw.lstm or limitlaw.gru",
-}
-
-
-def refused(name: str, label: Label, args: Any) -> None:
-    """Raise for what limitlaw refuses by name, when random values enter it."""
-    if name == "dropout" and args[1] > 0 and args[2]:
-        raise ConversionError(f"{label}: {REFUSED['bernoulli']}")
-    if name.rstrip("_") in REFUSED:
-        raise ConversionError(f"{label}: {REFUSED[name.rstrip('_')]}")
 
 
 def _moved(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -225,6 +196,12 @@ def _clamp(op: Any, x: Tensor, low: Any = None, high: Any = None) -> Any:
     return make.function("clamp", lambda v: jnp.clip(v, low, high), x)
 
 
+def _elu(op: Any, x: Tensor, alpha: float = 1.0, *rest: Any) -> Any:
+    if any(r != 1 for r in rest):
+        raise ConversionError("elu with scales has no rule")
+    return make.function("elu", lambda v: jnp.where(v > 0, v, alpha * jnp.expm1(jnp.minimum(v, 0))), x)
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "relu": lambda x: jnp.maximum(x, 0),
     "silu": jax.nn.silu,
@@ -281,6 +258,9 @@ RULES: dict[str, Rule] = {
     "gelu": _gelu,
     "leaky_relu": _leaky_relu,
     "clamp": _clamp,
+    "hardtanh": _clamp,
+    "relu6": lambda op, x: _clamp(op, x, 0, 6),
+    "elu": _elu,
     "linear": linear,
     "addmm": lambda op, bias, x, w, beta=1, alpha=1: make.combine(
         (float(beta), bias), (float(alpha), matmul(op, x, w))

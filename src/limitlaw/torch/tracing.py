@@ -17,7 +17,8 @@ from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.exporting import Exported
 from limitlaw.torch.labels import Label, label_of
 from limitlaw.torch.nodes import Node, Tensor
-from limitlaw.torch.rules import ADVICE, RULES, refused
+from limitlaw.torch.refusing import refused
+from limitlaw.torch.rules import ADVICE, RULES
 from limitlaw.torch.scales import Parameters
 
 _OF_SHAPES = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
