@@ -16,6 +16,7 @@ from torch import nn
 import limitlaw as ll
 import limitlaw.torch as lt
 from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.torch.converting import conversion
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -40,6 +41,25 @@ def test_watched_scales():
     program = lt.program(factory, X)
     np.testing.assert_allclose(stds(program), [3**-0.5, 0.5 * 8**0.5, (2 / 10 * 6) ** 0.5], rtol=1e-6)
     assert any("uniform" in note for note in program.notes)
+
+
+def test_copies_and_padding_are_followed():
+    """Layers that nn.TransformerEncoder copies, and a table with a row of zeros."""
+
+    class Padded(Encoder):
+        def __init__(self):
+            super().__init__(True)
+            self.table = nn.Embedding(9, 16, padding_idx=0)
+
+        def forward(self, tokens):
+            return self.encoder(self.table(tokens))
+
+    done = conversion(Padded, (torch.tensor([[1, 0, 3]]),), {})
+    drawn = {name: (p.drawn, p.variance) for name, p in done.parameters.random.items()}
+    assert drawn["table.weight"] == ("normal", 1.0)
+    assert drawn["encoder.layers.1.linear1.weight"] == ("uniform", pytest.approx(1 / 48))
+    assert drawn["encoder.layers.1.self_attn.in_proj_weight"] == ("uniform", pytest.approx(2 / 64))
+    assert {law for law, _ in drawn.values()} == {"normal", "uniform"}
 
 
 def test_measured_scales():

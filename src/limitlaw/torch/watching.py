@@ -24,12 +24,16 @@ class _Watch(TorchDispatchMode):
         name = func._overloadpacket.__name__
         if name.endswith("_") and args and isinstance(args[0], torch.Tensor):
             place = args[0].untyped_storage().data_ptr()
-            self.drawn[place] = _after(name, args[1:], kwargs or {}, self.drawn.get(place), args[0].numel())
+            whole = args[0].numel() * args[0].element_size() == args[0].untyped_storage().nbytes()
+            self.drawn[place] = _after(name, args[1:], kwargs or {}, self.drawn.get(place), whole)
             self.kept.append(args[0].detach())
+        elif name == "clone" and args[0].untyped_storage().data_ptr() in self.drawn:  # as deepcopy does
+            self.drawn[result.untyped_storage().data_ptr()] = self.drawn[args[0].untyped_storage().data_ptr()]
+            self.kept.append(result.detach())
         return result
 
 
-def _after(name: str, args: Any, kwargs: Any, before: Drawn | None, count: int) -> Drawn:
+def _after(name: str, args: Any, kwargs: Any, before: Drawn | None, whole: bool) -> Drawn:
     """The law after an operation in place; of one that is not followed, nothing is known."""
     if name == "normal_":
         std = float(args[1] if len(args) > 1 else kwargs.get("std", 1.0))
@@ -42,8 +46,8 @@ def _after(name: str, args: Any, kwargs: Any, before: Drawn | None, count: int) 
         factor = args[0] if isinstance(args[0], int | float) else None
         if factor is not None:
             return Drawn(before.law, before.variance * (factor**2 if name == "mul_" else factor**-2))
-    if name in ("zero_", "fill_") and before is not None and count < 2:
-        return before
+    if name in ("zero_", "fill_") and before is not None and not whole:
+        return before  # a row of padding
     return Drawn("unknown", None)
 
 
