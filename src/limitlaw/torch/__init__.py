@@ -1,0 +1,28 @@
+"""PyTorch modules as programs: `program` converts and replays, `audit` measures; needs limitlaw[torch].
+
+Nothing else in limitlaw imports this folder. Data flows one way: exporting → tracing (rules, making) → layouts →
+writing → replay → audit.
+"""
+
+import importlib.util
+
+if importlib.util.find_spec("torch") is None:
+    raise ModuleNotFoundError("limitlaw.torch needs PyTorch: pip install 'limitlaw[torch]'", name="torch")
+
+from limitlaw.torch.auditing import Audit, Row, audit
+from limitlaw.torch.converted import Converted, Labelled, Replayed, replay
+from limitlaw.torch.converting import program
+from limitlaw.torch.errors import ConversionError, ReplayError
+
+__all__ = [
+    "Audit",
+    "ConversionError",
+    "Converted",
+    "Labelled",
+    "ReplayError",
+    "Replayed",
+    "Row",
+    "audit",
+    "program",
+    "replay",
+]

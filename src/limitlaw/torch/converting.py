@@ -1,0 +1,161 @@
+"""`program`: a PyTorch module as a program of limitlaw."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from limitlaw.arguments import require_float64
+from limitlaw.torch import laying, nodes, writing
+from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, Labelled, replay
+from limitlaw.torch.digits import Layout
+from limitlaw.torch.errors import ConversionError
+from limitlaw.torch.exporting import Exported, exported
+from limitlaw.torch.labels import Label
+from limitlaw.torch.layouts import Layouts
+from limitlaw.torch.nodes import Node, Tensor, ancestors
+from limitlaw.torch.reading import filled, shaped
+from limitlaw.torch.scales import Parameters
+from limitlaw.torch.splitting import Known, split
+from limitlaw.torch.tracing import Traced, traced
+from limitlaw.torch.watching import made
+from limitlaw.torch.writer import Writer
+
+Module: TypeAlias = torch.nn.Module | Callable[[], torch.nn.Module]
+
+
+def program(module: Module, *inputs: Any, **kwargs: Any) -> Converted:
+    """The program that `module(*inputs, **kwargs)` is at initialisation, replayed with the module's own weights.
+
+    `module` is a `torch.nn.Module`, whose scales are measured, or a function that makes one, which is watched as it
+    draws its parameters. Inputs are given: token numbers, masks, images. The module is exported in eval mode and in
+    float64, and is left as it was. Nothing is returned that does not give the module's own numbers at every value.
+    """
+    return conversion(module, inputs, kwargs).program
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """A program, the graph it was made from, and the parameters of the module."""
+
+    program: Converted
+    exported: Exported
+    parameters: Parameters
+
+
+def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Conversion:
+    """`program`, with all that it was made from."""
+    require_float64("program")
+    made_module, drawn = made(module)
+    graph = exported(made_module, inputs, kwargs)
+    parameters = Parameters({name: array.numpy() for name, array in graph.arrays.items()}, drawn)
+    trace = traced(graph, parameters)
+    if not any(isinstance(x, Tensor) for x in trace.outputs):
+        raise ConversionError("the module returns nothing that depends on a random parameter")
+    converted = _written(trace, parameters.notes)
+    replay(converted)
+    return Conversion(converted, graph, parameters)
+
+
+def _written(trace: Traced, notes: Iterable[str]) -> Converted:
+    asked = [x for x in trace.outputs if isinstance(x, Tensor)]
+    known = split(asked, trace.known)
+    order = ancestors(reversed([x.node for x in asked]))
+    tables = [t for _, t, _ in known if isinstance(t.node, nodes.Random) and t.node in set(order)]
+    compact([*(t for node in order for t in node.operands), *asked, *tables])
+    layouts = Layouts(order, laying.RULES)
+    writer = Writer(layouts, writing.RULES, _width(order, asked, layouts), _fixed(order, layouts))
+    behind = _behind_tables(order)
+    last = []
+    for x, numbers in zip(trace.outputs, trace.numbers, strict=True):
+        if isinstance(x, Tensor):
+            label = Label("", "", "output", "output")
+            last.append(_read(writer, label, x, numbers, OF_TABLES if x.node in behind else EXACT))
+    values = (*_labelled(known, writer, behind), *last)
+    outputs = tuple(v.value for v in last)
+    said = [
+        f"{node.label}: its rows are numbers, not a vector: each is read by itself" for node in layouts.coordinatewise()
+    ]
+    return Converted(outputs, writer.width, values, writer.weights, (*notes, *said))
+
+
+def _read(writer: Writer, label: Label, x: Tensor, numbers: torch.Tensor, tolerance: float) -> Labelled:
+    """An output, or an embedding, in the shape that torch gives it, refined only where vectors are cut."""
+    layouts = writer.layouts
+    shape = [size for size in x.shape if size > 1]
+    vectors = layouts.of[x.node].coordinate is not None
+    if vectors and not layouts.coordinate_is_whole(x, shape):
+        shape, _ = layouts.met(x.node, [x])
+        whole = tuple(shape)
+    else:
+        whole = x.shape
+    axis = layouts.coordinate(x, shape)
+    batch = [size for i, size in enumerate(shape) if i != axis]
+    value = filled(writer.read(x, shape), batch)
+    outer = None if axis is None else [i for i, size in enumerate(whole) if size > 1][axis]
+    value = shaped(value, [size for i, size in enumerate(whole) if i != outer])
+    return Labelled(label, value, Layout(tuple(whole), outer), numbers.numpy(), tolerance)
+
+
+def compact(tensors: Iterable[Tensor]) -> None:
+    """Leave out the rows of tables that no tensor reads: tokens that do not occur."""
+    readers: dict[Node, dict[int, Tensor]] = {}
+    for t in tensors:
+        if isinstance(t.node, nodes.Random) and len(t.node.shape) > 1:
+            readers.setdefault(t.node, {})[id(t)] = t
+    for node, found in readers.items():
+        assert isinstance(node, nodes.Random)
+        columns = node.shape[-1]
+        rows = np.unique(np.concatenate([t.ids.numpy().reshape(-1) // columns for t in found.values()]))
+        if len(rows) == node.array.size // columns or len(rows) == 0:
+            continue
+        place = np.zeros(node.array.size // columns, int)
+        place[rows] = np.arange(len(rows))
+        node.array = node.array.reshape(-1, columns)[rows]
+        node.shape = node.array.shape
+        for t in found.values():
+            ids = t.ids.numpy()
+            t.ids = torch.from_numpy(place[ids // columns] * columns + ids % columns)
+
+
+def _width(order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts) -> int:
+    """The dimension that most weight matrices and outputs have to do with, heads and given data apart."""
+    read = [node.x.node for node in order if isinstance(node, nodes.Linear)]
+    found = [layouts.of[node] for node in (*read, *(x.node for x in asked))]
+    sizes = Counter(x.dimension for x in found if x.coordinate is not None and not x.narrow)
+    return max(sizes, key=lambda size: (sizes[size], -size)) if sizes else 1
+
+
+def _fixed(order: Iterable[Node], layouts: Layouts) -> frozenset[int]:
+    """Dimensions in which given vectors stand: they stay as they are."""
+    given = [node for node in order if isinstance(node, nodes.Given)]
+    return frozenset(layouts.of[node].dimension for node in given if layouts.of[node].coordinate is not None)
+
+
+def _behind_tables(order: Iterable[Node]) -> set[Node]:
+    """The nodes that depend on a rotary table."""
+    found: set[Node] = set()
+    for node in order:
+        if isinstance(node, nodes.Rotation) or any(t.node in found for t in node.operands):
+            found.add(node)
+    return found
+
+
+def _labelled(known: Known, writer: Writer, behind: set[Node]) -> Iterable[Labelled]:
+    """Every value of the program that the graph of the module has, too."""
+    seen: set[Node] = set()
+    for label, tensor, numbers in known:
+        node = tensor.node
+        if isinstance(node, nodes.Random) and node in writer.values and "embedding" in label.operation:
+            yield _read(writer, label, tensor, numbers, EXACT)
+            continue
+        if node in seen or node not in writer.values or tensor.ids.numel() != numbers.numel():
+            continue
+        if not torch.equal(tensor.ids.reshape(-1), torch.arange(int(np.prod(node.shape)))):
+            continue
+        seen.add(node)
+        tolerance = OF_TABLES if node in behind else EXACT
+        yield Labelled(label, writer.values[node], writer.layout(node), numbers.numpy(), tolerance)

@@ -1,0 +1,170 @@
+"""Where the coordinate of each kind of node lies, from where those of its operands lie."""
+
+from collections.abc import Sequence
+
+from limitlaw.torch import nodes
+from limitlaw.torch.digits import Layout, cuts, refined
+from limitlaw.torch.errors import ConversionError
+from limitlaw.torch.layouts import Layouts, Rules
+from limitlaw.torch.nodes import Node, Tensor
+
+
+def _given(layouts: Layouts, node: nodes.Given) -> Layout:
+    sizes, _ = refined(node.shape, [layouts.cuts_of(node)], node.label)
+    digit = layouts.data_digit(node)
+    return layouts.laid(node, sizes, digit, narrow=digit is not None)
+
+
+def _source(layouts: Layouts, node: Node) -> Layout:
+    return layouts.source(node)
+
+
+def _entrywise(layouts: Layouts, node: Node) -> Layout:
+    """Terms, factors and arguments that meet entry by entry."""
+    shape, _ = layouts.met(node, node.operands, [layouts.cuts_of(node)])
+    axis, narrow = layouts.common(node, node.operands, shape)
+    if axis is not None and layouts.wants_numbers(node):
+        vectors = [t for t in node.operands if layouts.of[t.node].coordinate is not None]
+        layouts.cut(vectors[0].node, 1, False)
+    return layouts.laid(node, shape, axis, narrow)
+
+
+def _linear(layouts: Layouts, node: nodes.Linear) -> Layout:
+    """Rows are cut by consumers, columns as what W meets is."""
+    shape, axes = layouts.met(node, [node.x], [(*layouts.cuts_of(node)[:-1], frozenset())])
+    last = len(node.shape) - 1
+    contracted = [i for i, a in enumerate(axes) if a == last]
+    axis = layouts.coordinate(node.x, shape)
+    if axis is None and isinstance(node.x.node, nodes.Given):
+        layouts.as_data(node.x.node, len(layouts.of[node.x.node].sizes) - 1)
+    if axis not in contracted:
+        raise ConversionError(
+            f"{node.label}: a weight matrix that mixes tokens or numbers, not the coordinates of vectors, has no rule "
+            "yet; replace the layer by one over the feature axis"
+        )
+    layouts.meeting[node] = (shape, contracted, axis)
+    own, _ = refined((node.shape[-1],), [(layouts.cuts_of(node)[-1],)], node.label)
+    others = [size for i, size in enumerate(shape) if i not in contracted]
+    vectors = not layouts.wants_numbers(node) and node.shape[-1] > 1
+    sizes = [*others, *own]
+    return layouts.laid(node, sizes, len(sizes) - 1 if vectors else None)
+
+
+def _reduction(layouts: Layouts, node: nodes.Reduction) -> Layout:
+    kept_axes = [a for a in range(len(node.x.shape)) if a not in node.axes]
+    own = layouts.cuts_of(node)
+    extra: list[frozenset[int]] = [frozenset()] * len(node.x.shape)
+    for place, a in enumerate(kept_axes):
+        extra[a] = own[place]
+    shape, axes = layouts.met(node, [node.x], [tuple(extra)])
+    axis, narrow = layouts.common(node, [node.x], shape)
+    kept = [i for i, a in enumerate(axes) if a not in node.axes]
+    layouts.meeting[node] = (shape, kept, axis)
+    if axis in kept and layouts.wants_numbers(node):
+        layouts.cut(node.x.node, 1, False)
+    return layouts.laid(node, [shape[i] for i in kept], kept.index(axis) if axis in kept else None, narrow)
+
+
+def _numbers_only(layouts: Layouts, node: Node) -> Layout:
+    (x,) = node.operands
+    shape, _ = layouts.met(node, [x], [layouts.cuts_of(node)])
+    if layouts.coordinate(x, shape) is not None:
+        layouts.cut(x.node, 1, False)
+    return layouts.laid(node, shape, None)
+
+
+def _contraction(layouts: Layouts, node: nodes.Contraction) -> Layout:
+    """Axes that both have, i, j and k are refined together."""
+    own, rank = layouts.cuts_of(node), len(node.shape)
+    lead = [own[:-2]]
+    of_a, of_b = (cuts(t, layouts.of[t.node].sizes) for t in (node.a, node.b))
+    k = of_a[-1] | of_b[-1]
+    lead += [of_a[:-2], of_b[:-2]]
+    common = [frozenset().union(*(c[a] for c in lead)) for a in range(rank - 2)]
+    shape_a, axes = refined(node.a.shape, [(*common, of_a[-2] | own[-2], k)], node.label)
+    shape_b, axes_b = refined(node.b.shape, [(*common, of_b[-2] | own[-1], k)], node.label)
+    at_a, at_b = layouts.coordinate(node.a, shape_a), layouts.coordinate(node.b, shape_b)
+    roles = [[_role(a, rank) for a in found] for found in (axes, axes_b)]
+    inside = [at is not None and role[at] == "k" for at, role in zip((at_a, at_b), roles, strict=True)]
+    for tensor, at, role in zip((node.a, node.b), (at_a, at_b), roles, strict=True):
+        kept = at is not None and (role[at] == "row" if not all(inside) else True)
+        if at is not None and (not kept or (layouts.wants_numbers(node) and not all(inside))):
+            layouts.cut(tensor.node, 1, False)  # what is a number for the other factor is one here
+    if at_a is not None and at_b is not None and not all(inside):
+        raise ConversionError(f"{node.label}: a product of vectors with vectors over an axis of tokens has no rule")
+    if all(inside):
+        _one_dimension(layouts, (node.a, node.b))
+    layouts.meeting[node] = ((shape_a, roles[0], at_a), (shape_b, roles[1], at_b))
+    sizes = [s for s, r in zip(shape_a, roles[0], strict=True) if r in ("lead", "row")]
+    start = len(sizes)
+    sizes += [s for s, r in zip(shape_b, roles[1], strict=True) if r == "row"]
+    coordinate, narrow = None, False
+    if not all(inside) and at_a is not None:
+        coordinate, narrow = at_a, layouts.of[node.a.node].narrow
+    if not all(inside) and at_b is not None:
+        coordinate = start + at_b - roles[1].index("row")
+        narrow = layouts.of[node.b.node].narrow
+    return layouts.laid(node, sizes, coordinate, narrow)
+
+
+def _role(axis: int, rank: int) -> str:
+    return "k" if axis == rank - 1 else "row" if axis == rank - 2 else "lead"
+
+
+def _one_dimension(layouts: Layouts, tensors: Sequence[Tensor]) -> None:
+    if any(layouts.of[t.node].narrow for t in tensors):
+        for t in tensors:
+            if not layouts.of[t.node].narrow:
+                layouts.make_narrow(t.node)
+
+
+def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Layout:
+    """Parts side by side along a batch axis; one along coordinates may only enter a contraction over them."""
+    own = list(layouts.cuts_of(node))
+    found = [list(cuts(t, layouts.of[t.node].sizes)) for t in node.parts]
+    if any(f[node.axis] for f in [*found, own]):
+        raise ConversionError(f"{node.label}: pieces of a concatenated axis have no rule")
+    shapes = [refined(t.shape, [*map(tuple, found), tuple(own)], node.label) for t in node.parts]
+    whole, axes = refined(node.shape, [*map(tuple, found), tuple(own)], node.label)
+    found_at: set[int] = set()
+    for part, (shape, _) in zip(node.parts, shapes, strict=True):
+        inner = layouts.coordinate(part, shape)
+        if inner is not None:
+            shifted = part.shape[node.axis] == 1 and inner >= sum(a < node.axis for a in axes)
+            found_at.add(inner + shifted)
+    if len(found_at) > 1 or any(axes[at] == node.axis for at in found_at):
+        raise ConversionError(f"{node.label}: a concatenation along coordinates has no rule, but for rotary embeddings")
+    coordinate = next(iter(found_at), None)
+    _numbers_stay_still(layouts, node, coordinate, axes)
+    narrow = any(layouts.of[t.node].narrow for t in node.parts)
+    if narrow:
+        _one_dimension(layouts, [t for t in node.parts if layouts.of[t.node].coordinate is not None])
+    layouts.meeting[node] = (axes.index(node.axis), whole)
+    return layouts.laid(node, whole, coordinate, narrow)
+
+
+def _numbers_stay_still(layouts: Layouts, node: nodes.Concatenation, coordinate: int | None, axes: list[int]) -> None:
+    """Numbers beside vectors must be the same for all coordinates; else, or on demand, the vectors become numbers."""
+    if coordinate is None:
+        return
+    vectors = [t for t in node.parts if layouts.of[t.node].coordinate is not None]
+    numbers = [t for t in node.parts if layouts.of[t.node].coordinate is None]
+    axis = axes[coordinate]
+    if layouts.wants_numbers(node) or any((t.ids != t.ids.narrow(axis, 0, 1)).any() for t in numbers):
+        layouts.cut(vectors[0].node, 1, False)
+
+
+RULES: Rules = {
+    nodes.Random: _source,
+    nodes.Given: _given,
+    nodes.Linear: _linear,
+    nodes.Combination: _entrywise,
+    nodes.Product: _entrywise,
+    nodes.Function: _entrywise,
+    nodes.Rotation: _entrywise,
+    nodes.Reduction: _reduction,
+    nodes.Contraction: _contraction,
+    nodes.Masked: _numbers_only,
+    nodes.Softmax: _numbers_only,
+    nodes.Concatenation: _concatenation,
+}

@@ -1,0 +1,182 @@
+"""Which digit of every node is the coordinate axis.
+
+A feature axis starts whole: the rows of a weight matrix, the columns of an embedding are the coordinates of one vector.
+A consumer that reads it in pieces (heads, fused queries, keys and values, halves of a gate) cuts it, and the cut passes
+to what the consumer reads, until nothing changes. Norms and residuals before a cut so are cut with it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from limitlaw.torch import nodes
+from limitlaw.torch.digits import (
+    Cuts,
+    Layout,
+    axis_of,
+    coordinate_axis,
+    cuts,
+    piece_of_coordinate,
+    places,
+    profile,
+    refined,
+)
+from limitlaw.torch.errors import ConversionError
+from limitlaw.torch.nodes import Node, Tensor
+
+Rules = Mapping[type[Node], Callable[["Layouts", Any], Layout]]
+
+
+class _Again(Exception):
+    """A node that was laid out must be laid out again."""
+
+    def __init__(self, node: Node):
+        self.node = node
+
+
+class Layouts:
+    """The layout of every node of a program, and the refined shape in which its operands meet."""
+
+    def __init__(self, order: Sequence[Node], rules: "Rules"):
+        self.of: dict[Node, Layout] = {}
+        self.meeting: dict[Node, Any] = {}  # what the rule of the node found of its operands
+        self._cuts: dict[Node, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        self._numbers: set[Node] = set()
+        self._narrow: set[Node] = set()
+        self._data: dict[Node, int] = {}
+        self.done = False
+        number = {node: i for i, node in enumerate(order)}
+        i = 0
+        while i < len(order):
+            try:
+                self.of[order[i]] = rules[type(order[i])](self, order[i])
+                i += 1
+            except _Again as again:
+                i = number[again.node]
+        self.done = True
+
+    # --- demands ----------------------------------------------------------------------------------------------------
+
+    def cut(self, node: Node, p: int, narrow: bool) -> None:
+        """Let the coordinate of a node have p entries; p = 1: let the node be numbers."""
+        layout = self.of[node]
+        assert layout.coordinate is not None
+        axis, inside = axis_of(layout, node.shape, layout.coordinate)
+        if node in self._numbers or p * inside in self._cuts[node][axis]:
+            raise ConversionError(f"{node.label}: its coordinates are read in pieces, for which it has no rule")
+        if p == 1:
+            self._numbers.add(node)
+        else:
+            self._cuts[node][axis].add(p * inside)
+        if narrow or layout.narrow:
+            self._narrow.add(node)
+        raise _Again(node)
+
+    def make_narrow(self, node: Node) -> None:
+        """Let the dimension of a node stay fixed as the width grows."""
+        self._narrow.add(node)
+        raise _Again(node)
+
+    def cuts_of(self, node: Node) -> Cuts:
+        """Where consumers have cut the axes of a node."""
+        wanted = self._cuts[node]
+        return tuple(frozenset(wanted[a]) for a in range(len(node.shape)))
+
+    def laid(self, node: Node, sizes: Sequence[int], coordinate: int | None, narrow: bool = False) -> Layout:
+        """The layout, narrow where a consumer says so."""
+        return Layout(tuple(sizes), coordinate, coordinate is not None and (narrow or node in self._narrow))
+
+    def source(self, node: Node) -> Layout:
+        """Vectors along the last axis, unless consumers want numbers."""
+        sizes, _ = refined(node.shape, [self.cuts_of(node)], node.label)
+        vectors = node not in self._numbers and bool(node.shape) and node.shape[-1] > 1
+        return self.laid(node, sizes, len(sizes) - 1 if vectors else None)
+
+    # --- meeting ----------------------------------------------------------------------------------------------------
+
+    def coordinate(self, tensor: Tensor, shape: Sequence[int]) -> int | None:
+        """The axis of the refined tensor that is the coordinate; the node is cut where it is read in pieces."""
+        self._refine(tensor, shape)
+        layout = self.of[tensor.node]
+        if layout.coordinate is None:
+            return None
+        axis = coordinate_axis(tensor, layout, shape)
+        if axis is None:
+            self.cut(tensor.node, *piece_of_coordinate(tensor, layout, shape))
+        return axis
+
+    def _refine(self, tensor: Tensor, shape: Sequence[int]) -> None:
+        """Cut a batch digit that several axes move, as those of groups and of queries in a group move heads."""
+        layout, node = self.of[tensor.node], tensor.node
+        for digit, place in enumerate([] if self.done else places(tensor, layout.sizes, shape)):
+            moves = profile(place)
+            if moves is None or digit == layout.coordinate:
+                continue
+            moving = [f for f in moves if f.any()]
+            inner = [len(f) for f in moving if np.array_equal(f, np.arange(len(f)))]
+            if len(moving) < 2 or not inner or layout.sizes[digit] % inner[0]:
+                continue
+            axis, inside = axis_of(layout, node.shape, digit)
+            if inner[0] * inside not in self._cuts[node][axis]:
+                self._cuts[node][axis].add(inner[0] * inside)
+                raise _Again(node)
+
+    def coordinate_is_whole(self, tensor: Tensor, shape: Sequence[int]) -> bool:
+        """Does the coordinate run once and whole along one axis of the tensor, without a cut?"""
+        return coordinate_axis(tensor, self.of[tensor.node], shape) is not None
+
+    def met(self, node: Node, tensors: Sequence[Tensor], extra: Sequence[Cuts] = ()) -> tuple[list[int], list[int]]:
+        """Tensors of one shape refined together: the sizes of all pieces and the axes they are of."""
+        found = [cuts(t, self.of[t.node].sizes) for t in tensors]
+        return refined(tensors[0].shape, [*found, *extra], node.label)
+
+    def common(self, node: Node, tensors: Sequence[Tensor], shape: Sequence[int]) -> tuple[int | None, bool]:
+        """The one axis that is the coordinate of all vectors among tensors that meet entry by entry."""
+        axes = [self.coordinate(t, shape) for t in tensors]
+        found = sorted({a for a in axes if a is not None})
+        if not found:
+            return None, False
+        if len(found) > 1:
+            raise ConversionError(f"{node.label}: vectors meet along different axes: no rule makes their product")
+        (axis,) = found
+        for tensor, own in zip(tensors, axes, strict=True):
+            if own is None and self._moves(tensor, shape, axis):
+                self._clash(node, tensor, [t for t, a in zip(tensors, axes, strict=True) if a is not None], shape, axis)
+        vectors = [t.node for t, a in zip(tensors, axes, strict=True) if a is not None]
+        narrow = any(self.of[v].narrow for v in vectors) or node in self._narrow
+        for v in vectors:
+            if narrow and not self.of[v].narrow:
+                self.make_narrow(v)
+        return axis, narrow
+
+    def _moves(self, tensor: Tensor, shape: Sequence[int], axis: int) -> bool:
+        return any((p != p.take([0], axis=axis)).any() for p in places(tensor, self.of[tensor.node].sizes, shape))
+
+    def _clash(self, node: Node, numbers: Tensor, vectors: list[Tensor], shape: Sequence[int], axis: int) -> None:
+        """Numbers that differ along a coordinate: given ones are data, others make numbers of the vectors."""
+        if isinstance(numbers.node, nodes.Given):
+            found = places(numbers, self.of[numbers.node].sizes, shape)
+            moving = [k for k, p in enumerate(found) if (p != p.take([0], axis=axis)).any()]
+            if len(moving) == 1:
+                self._data[numbers.node] = moving[0]
+                raise _Again(numbers.node)
+        self.cut(vectors[0].node, 1, False)
+
+    def as_data(self, node: Node, digit: int) -> None:
+        """Let given numbers be given vectors along a digit."""
+        self._data[node] = digit
+        raise _Again(node)
+
+    def data_digit(self, node: Node) -> int | None:
+        """The digit of given numbers that is a coordinate."""
+        return None if node in self._numbers else self._data.get(node)
+
+    def coordinatewise(self) -> list[Node]:
+        """The products with weights whose rows are read one by one."""
+        return [node for node in self.of if isinstance(node, nodes.Linear) and node in self._numbers]
+
+    def wants_numbers(self, node: Node) -> bool:
+        """Does a consumer need numbers?"""
+        return node in self._numbers

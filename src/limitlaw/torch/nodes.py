@@ -1,0 +1,255 @@
+"""Tensors of an exported graph as symbols.
+
+A `Tensor` is a node and `ids`, an integer tensor of the torch shape that says which entry of the node stands where.
+Operations that only move entries (view, transpose, split, expand, …) are run by torch itself on `ids`. A `Node` is
+what computes: a parameter, a product with a weight matrix, a sum, a contraction. Nodes know no coordinate axis yet;
+`layouts` finds it.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from limitlaw.torch.labels import NOWHERE, Label
+from limitlaw.torch.scales import Parameter
+
+Shape = tuple[int, ...]
+
+
+@dataclasses.dataclass(eq=False)
+class Node:
+    """Something that computes a tensor of `shape`; `label` says where in the module it was written."""
+
+    shape: Shape
+    label: Label = dataclasses.field(default=NOWHERE, kw_only=True)
+
+    @property
+    def operands(self) -> tuple["Tensor", ...]:
+        """The tensors that this node reads."""
+        return ()
+
+    def whole(self) -> "Tensor":
+        """The node as a tensor."""
+        return Tensor(self, torch.arange(math.prod(self.shape)).reshape(self.shape))
+
+
+@dataclasses.dataclass(eq=False)
+class Tensor:
+    """Entries of a node: entry `ids[i]` of the flattened node stands at i."""
+
+    node: Node
+    ids: torch.Tensor
+
+    @property
+    def shape(self) -> Shape:
+        """The torch shape."""
+        return tuple(self.ids.shape)
+
+    def moved(self, function: Callable[[torch.Tensor], torch.Tensor]) -> "Tensor":
+        """The same entries where `function` puts them."""
+        return at(self.node, function(self.ids))
+
+    def expanded(self, shape: Iterable[int]) -> "Tensor":
+        """Broadcast to `shape`."""
+        return self.moved(lambda ids: ids.expand(tuple(shape)))
+
+    def same(self, other: "Tensor") -> bool:
+        """Do both stand for the same entries of the same node?"""
+        return self.node is other.node and torch.equal(self.ids, other.ids)
+
+
+def at(node: Node, ids: torch.Tensor) -> Tensor:
+    """Entries of a node; those of one part of a concatenation are entries of the part."""
+    if isinstance(node, Concatenation) and ids.numel():
+        found = node.part_of(ids)
+        if found is not None:
+            return found
+    return Tensor(node, ids)
+
+
+@dataclasses.dataclass(eq=False)
+class Random(Node):
+    """A random parameter that is read as vectors: embeddings, positions, biases. Rows that never occur are left out."""
+
+    parameter: Parameter
+    array: np.ndarray
+    tied: bool = False  # is it an embedding that also maps to logits?
+
+
+@dataclasses.dataclass(eq=False)
+class Given(Node):
+    """Given numbers."""
+
+    array: np.ndarray
+
+
+@dataclasses.dataclass(eq=False)
+class Linear(Node):
+    """Σ_c W_rc x_…c for a weight matrix W of shape (rows, columns)."""
+
+    x: Tensor
+    parameter: Parameter
+    weight: np.ndarray
+    part: str = ""  # which rows of the parameter these are, "" for all
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The vectors that W meets."""
+        return (self.x,)
+
+
+@dataclasses.dataclass(eq=False)
+class Combination(Node):
+    """Σ coefficient·term + shift, entry by entry."""
+
+    terms: tuple[tuple[float, Tensor], ...]
+    shift: float = 0.0
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The terms."""
+        return tuple(term for _, term in self.terms)
+
+
+@dataclasses.dataclass(eq=False)
+class Product(Node):
+    """a·b, entry by entry."""
+
+    a: Tensor
+    b: Tensor
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The factors."""
+        return (self.a, self.b)
+
+
+@dataclasses.dataclass(eq=False)
+class Function(Node):
+    """f(x), entry by entry."""
+
+    x: Tensor
+    name: str
+    f: Callable[[Any], Any]
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The argument."""
+        return (self.x,)
+
+
+@dataclasses.dataclass(eq=False)
+class Reduction(Node):
+    """The mean, or the sum, over axes of x; the shape is that without the axes."""
+
+    x: Tensor
+    axes: tuple[int, ...]
+    mean: bool
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """What is reduced."""
+        return (self.x,)
+
+
+@dataclasses.dataclass(eq=False)
+class Contraction(Node):
+    """scale·Σ_k a_…ik b_…kj; `a` has shape (…, i, k), `b` has shape (…, j, k)."""
+
+    a: Tensor
+    b: Tensor
+    scale: float = 1.0
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The factors."""
+        return (self.a, self.b)
+
+
+@dataclasses.dataclass(eq=False)
+class Masked(Node):
+    """x where `visible`, −∞ elsewhere; only a softmax may read it."""
+
+    x: Tensor
+    visible: np.ndarray
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """What is masked."""
+        return (self.x,)
+
+
+@dataclasses.dataclass(eq=False)
+class Softmax(Node):
+    """exp(x_j) / Σ_k exp(x_k) along the last axis, over what is `visible` (None: everything)."""
+
+    x: Tensor
+    visible: np.ndarray | None
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The scores."""
+        return (self.x,)
+
+
+@dataclasses.dataclass(eq=False)
+class Rotation(Node):
+    """Coordinates (m, m + D/2) of the last axis turned by positions·base^{-2m/D}; only a dot product may read it."""
+
+    x: Tensor
+    positions: np.ndarray  # of the shape without the last axis
+    base: float
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """What is turned."""
+        return (self.x,)
+
+
+@dataclasses.dataclass(eq=False)
+class Concatenation(Node):
+    """The parts side by side along an axis."""
+
+    parts: tuple[Tensor, ...]
+    axis: int
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The parts."""
+        return self.parts
+
+    def part_of(self, ids: torch.Tensor) -> Tensor | None:
+        """The entries as those of one part, None where they come from several."""
+        places = torch.unravel_index(ids, self.shape)
+        along = places[self.axis]
+        start = 0
+        for part in self.parts:
+            end = start + part.shape[self.axis]
+            if bool(((along >= start) & (along < end)).all()):
+                inside = tuple(p - start if a == self.axis else p for a, p in enumerate(places))
+                return at(part.node, part.ids[inside])
+            start = end
+        return None
+
+
+def pulled(tensor: Tensor, operand: Tensor) -> Tensor:
+    """The operand of an entrywise node at the entries that `tensor` reads of the node."""
+    return at(operand.node, operand.ids.reshape(-1)[tensor.ids])
+
+
+def ancestors(outputs: Iterable[Node]) -> list[Node]:
+    """Every node that the outputs depend on, each after what it reads."""
+    order: dict[Node, None] = {}
+    stack = [(node, False) for node in outputs]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.setdefault(node)
+        elif node not in order:
+            stack.append((node, True))
+            stack.extend((t.node, False) for t in node.operands if t.node not in order)
+    return list(order)

@@ -1,0 +1,94 @@
+"""Rotary embeddings, recognised where they are written out: x·cos + cat(−x₂, x₁)·sin with given tables."""
+
+import numpy as np
+import torch
+
+from limitlaw.torch import nodes
+from limitlaw.torch.errors import ConversionError
+from limitlaw.torch.nodes import Tensor
+
+TABLE = 1e-5  # of float32 tables
+POSITIONS = 1 << 17
+
+
+def rotation(a: Tensor, b: Tensor) -> Tensor | None:
+    """a + b as a rotation, None where it is none."""
+    for straight, crossed in ((a, b), (b, a)):
+        first, second = _times_table(straight), _times_table(crossed)
+        if first is None or second is None:
+            continue
+        (x, cos), (turned, sin) = first, second
+        if _is_turned(turned, x):
+            positions, base = _angles(cos, sin, x.shape[-1])
+            return nodes.Rotation(x.shape, x, positions, base).whole()
+    return None
+
+
+def _whole(tensor: Tensor) -> bool:
+    return torch.equal(tensor.ids.reshape(-1), torch.arange(tensor.ids.numel())) and (tensor.shape == tensor.node.shape)
+
+
+def _times_table(tensor: Tensor) -> tuple[Tensor, np.ndarray] | None:
+    """A tensor and the given numbers that it is multiplied by."""
+    node = tensor.node
+    if not isinstance(node, nodes.Product) or not _whole(tensor):
+        return None
+    for x, table in ((node.a, node.b), (node.b, node.a)):
+        if isinstance(table.node, nodes.Given):
+            return x, table.node.array.reshape(-1)[table.ids.numpy()]
+    return None
+
+
+def _is_turned(turned: Tensor, x: Tensor) -> bool:
+    """Is this (−x₂, x₁), the halves of x along its last axis?"""
+    node, half = turned.node, x.shape[-1] // 2
+    if not isinstance(node, nodes.Concatenation) or not _whole(turned) or len(node.parts) != 2:
+        return False
+    minus, first = node.parts
+    if not isinstance(minus.node, nodes.Combination) or not _whole(minus) or minus.node.shift:
+        return False
+    if [c for c, _ in minus.node.terms] != [-1.0] or node.axis != len(x.shape) - 1:
+        return False
+    second = minus.node.terms[0][1]
+    return first.same(x.moved(lambda ids: ids[..., :half])) and second.same(x.moved(lambda ids: ids[..., half:]))
+
+
+def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float]:
+    """The positions and the base of which the tables are cos and sin of position·base^{-2m/D}, for m and m + D/2."""
+    half = D // 2
+    turns = (cos + 1j * sin)[..., :half]
+    positions = _positions(turns[..., 0])
+    base = _base(turns.reshape(-1, half), positions.reshape(-1), D)
+    angle = positions[..., None] * base ** (-2 * np.arange(half) / D)
+    table = np.exp(1j * np.concatenate([angle, angle], axis=-1))
+    size = np.maximum(1.0, np.abs(positions))[..., None]
+    if (np.abs(table - (cos + 1j * sin)) > TABLE * size).any():
+        raise ConversionError(
+            "a rotary table is not that of the angles position·base^(-2m/D): scaled or interpolated rotary embeddings "
+            "have no rule; set rope_scaling to its default"
+        )
+    return positions, base
+
+
+def _positions(turns: np.ndarray) -> np.ndarray:
+    """Whole positions p with e^{ip} = turn, the frequency of m = 0 being 1."""
+    every = np.exp(1j * np.arange(POSITIONS))
+    unique, inverse = np.unique(np.round(turns, 7), return_inverse=True)
+    found = np.array([np.argmin(np.abs(every - turn)) for turn in unique])
+    return found[inverse].reshape(turns.shape).astype(float)
+
+
+def _base(turns: np.ndarray, positions: np.ndarray, D: int) -> float:
+    """The base, from the slowest frequency and two neighbouring positions."""
+    if D == 2:
+        return 10_000.0
+    order = np.argsort(positions, kind="stable")
+    steps = np.flatnonzero(np.diff(positions[order]) == 1)
+    if not len(steps):
+        raise ConversionError("a rotary table has no two neighbouring positions, from which its base could be read")
+    first, second = order[steps[0]], order[steps[0] + 1]
+    last = D // 2 - 1
+    angle = np.angle(turns[second, last] / turns[first, last])
+    base = float(angle ** (-D / (2 * last)))
+    near = float(f"{base:.3g}")
+    return near if abs(base - near) < TABLE * base * D else base

@@ -1,0 +1,92 @@
+"""How parameters start: the variance of their entries, from the way they were drawn or from measured moments."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from limitlaw.torch.errors import ConversionError
+
+ROWS = 32  # rows that are looked at: orthogonal ones are so from the first
+TOO_FAR = 6.0  # standard errors between a declared and a measured variance
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Parameter:
+    """A random parameter: entries of mean 0 and `variance`; `key` is one for all parameters with the same numbers."""
+
+    name: str
+    key: str
+    variance: float
+    drawn: str  # "normal", "uniform", … where the factory was watched, else "measured"
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawn:
+    """What a watched factory did last to a parameter: the law, and the variance of an entry (None: unknown)."""
+
+    law: str
+    variance: float | None
+
+
+class Parameters:
+    """The parameters of a module: which are constants, which are the same, and how the others start."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], drawn: Mapping[str, Drawn] | None = None):
+        self.notes: list[str] = []
+        self.constants = {name for name, a in arrays.items() if a.size == 0 or (a == a.flat[0]).all()}
+        self.random: dict[str, Parameter] = {}
+        groups: dict[tuple[tuple[int, ...], bytes], list[str]] = {}
+        for name, array in arrays.items():
+            if name not in self.constants:
+                groups.setdefault((array.shape, array.tobytes()), []).append(name)
+        self._uniform: list[str] = []
+        for names in groups.values():
+            self._add(names, arrays[names[0]], drawn or {})
+        if self._uniform:
+            some = ", ".join(self._uniform[:3]) + (", …" if len(self._uniform) > 3 else "")
+            self.notes.append(
+                f"{some} ({len(self._uniform)} in all) are uniform, and normal in the program: exact as the width "
+                "grows, an approximation of order 1/n before"
+            )
+
+    def _add(self, names: list[str], array: np.ndarray, drawn: Mapping[str, Drawn]) -> None:
+        first = names[0]
+        if len(names) > 1:
+            self.notes.append(f"{', '.join(names)} start with the same numbers: they are one matrix")
+        _check_not_orthogonal(first, array)
+        known = next((drawn[name] for name in names if name in drawn), None)
+        measured = float(np.mean(array[array != 0] ** 2))
+        law, variance = "measured", measured
+        if known is not None and known.variance is not None:
+            _cross_check(first, array, known)
+            law, variance = known.law, known.variance
+        if law == "uniform":
+            self._uniform.append(first)
+        self.random |= {name: Parameter(name, first, variance, law) for name in names}
+
+
+def _cross_check(name: str, array: np.ndarray, known: Drawn) -> None:
+    """The variance that the factory declared must be the one that is measured."""
+    assert known.variance is not None
+    squares = array[array != 0] ** 2
+    error = math.sqrt(2 / len(squares)) * known.variance
+    if abs(squares.mean() - known.variance) > TOO_FAR * error:
+        raise ConversionError(
+            f"{name} was drawn from a {known.law} law of variance {known.variance:g}, but its entries have "
+            f"{squares.mean():g} ± {error:.1g}: it was changed afterwards; hand the module, not its factory"
+        )
+
+
+def _check_not_orthogonal(name: str, array: np.ndarray) -> None:
+    """Orthogonal matrices are no matrices of independent entries."""
+    if array.ndim != 2 or min(array.shape) < 2:
+        return
+    short = (array if array.shape[0] <= array.shape[1] else array.T)[:ROWS]
+    gram = short @ short.T / np.mean((short**2).sum(axis=1))
+    if np.allclose(gram, np.eye(len(gram)), atol=1e-4):
+        raise ConversionError(
+            f"{name} is orthogonal: its entries are not independent, and limitlaw has no rule for such matrices; "
+            "initialise it by normal_ or uniform_"
+        )

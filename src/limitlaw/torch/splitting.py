@@ -1,0 +1,102 @@
+"""Fused weights taken apart: rows that different consumers read are different matrices.
+
+One matrix for queries, keys and values, or for a gate and what it gates, is several independent ones. Its rows are
+divided by who reads them, and so are biases and entrywise nodes on the way.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+
+from limitlaw.torch import nodes
+from limitlaw.torch.labels import Label
+from limitlaw.torch.nodes import Node, Tensor, ancestors
+
+Known = list[tuple[Label, Tensor, torch.Tensor]]
+
+
+def split(outputs: Sequence[Tensor], known: Known) -> Known:
+    """Take fused nodes apart, in place; what is known of them is known of their parts."""
+    kept = list(outputs)
+    for node in reversed(ancestors([t.node for t in kept])):
+        if isinstance(node, nodes.Linear | nodes.Combination | nodes.Product | nodes.Function) or _is_bias(node):
+            known = _divided(node, _readers(node, kept), known)
+    return known
+
+
+def _is_bias(node: Node) -> bool:
+    return isinstance(node, nodes.Random) and len(node.shape) == 1
+
+
+def _readers(node: Node, outputs: Iterable[Tensor]) -> list[Tensor]:
+    found = {id(t): t for t in outputs if t.node is node}
+    for other in ancestors([t.node for t in outputs]):
+        found |= {id(t): t for t in other.operands if t.node is node}
+    return list(found.values())
+
+
+def _divided(node: Node, readers: list[Tensor], known: Known) -> Known:
+    """The node as one for each group of columns (of its last axis) that has readers of its own."""
+    columns = node.shape[-1] if node.shape else 1
+    read = [np.unique(t.ids.numpy() % columns) for t in readers]
+    groups = _groups(read, columns)
+    if len(groups) < 2:
+        return known
+    places = [torch.as_tensor(g) for g in groups]
+    parts = [_part(node, p) for p in places]
+    for t, columns_read in zip(readers, read, strict=True):
+        g = next(i for i, group in enumerate(groups) if columns_read[0] in group)
+        t.ids, t.node = _renumbered(t.ids, columns, groups[g]), parts[g]
+    return [item for entry in known for item in _known(entry, node, parts, places)]
+
+
+def _groups(read: list[np.ndarray], columns: int) -> list[np.ndarray]:
+    """The finest division so that every reader reads one group."""
+    root = np.arange(columns)
+    for r in read:
+        touched = np.unique(root[r])
+        root[np.isin(root, touched)] = touched[0]
+    used = np.unique(np.concatenate(read)) if read else np.arange(0)
+    return [used[root[used] == g] for g in np.unique(root[used])]
+
+
+def _renumbered(ids: torch.Tensor, columns: int, group: np.ndarray) -> torch.Tensor:
+    place = np.zeros(columns, int)
+    place[group] = np.arange(len(group))
+    old = ids.numpy()
+    return torch.from_numpy(old // columns * len(group) + place[old % columns])
+
+
+def _part(node: Node, places: torch.Tensor) -> Node:
+    """The node with these columns only."""
+    shape = (*node.shape[:-1], len(places))
+    if isinstance(node, nodes.Random):
+        return dataclasses.replace(node, shape=shape, array=node.array[places.numpy()])
+    if isinstance(node, nodes.Linear):
+        part = f"{node.part}[{','.join(map(str, places.tolist()))}]"
+        return dataclasses.replace(node, shape=shape, weight=node.weight[places.numpy()], part=part)
+
+    def taken(t: Tensor) -> Tensor:
+        return t.moved(lambda ids: ids[..., places])
+
+    if isinstance(node, nodes.Combination):
+        terms = tuple((c, taken(t)) for c, t in node.terms)
+        return dataclasses.replace(node, shape=shape, terms=terms)
+    if isinstance(node, nodes.Product):
+        return dataclasses.replace(node, shape=shape, a=taken(node.a), b=taken(node.b))
+    assert isinstance(node, nodes.Function)
+    return dataclasses.replace(node, shape=shape, x=taken(node.x))
+
+
+def _known(
+    entry: tuple[Label, Tensor, torch.Tensor], node: Node, parts: list[Node], places: list[torch.Tensor]
+) -> Known:
+    """What is known of a whole node, part by part."""
+    label, tensor, numbers = entry
+    if tensor.node is not node:
+        return [entry]
+    if tensor.shape != node.shape or not torch.equal(tensor.ids, node.whole().ids):
+        return []
+    return [(label, part.whole(), numbers[..., p]) for part, p in zip(parts, places, strict=True)]

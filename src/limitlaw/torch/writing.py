@@ -1,0 +1,174 @@
+"""A program from nodes whose coordinate axes are known: one function for each kind of node."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import limitlaw as ll
+from limitlaw.language.values import scalars
+from limitlaw.torch import nodes
+from limitlaw.torch.contracting import contraction
+from limitlaw.torch.errors import ConversionError
+from limitlaw.torch.families import product
+from limitlaw.torch.functions import KNOWN, affine, chain, recognised
+from limitlaw.torch.nodes import Node, Tensor
+from limitlaw.torch.reading import filled, merged, ordered, shaped
+from limitlaw.torch.writer import Rules, Writer
+
+CLOSE = 1e-12
+
+
+def _random(writer: Writer, node: nodes.Random) -> Any:
+    """Initial vectors; rows of zeros, as of padding, are not random."""
+    layout = writer.layout(node)
+    vectors = layout.coordinate is not None
+    array = node.array.reshape(*layout.batch, layout.dimension if vectors else 1)
+    used = (array != 0).any(axis=-1).reshape(-1)
+    variance = node.parameter.variance
+    cov = variance if used.all() else np.diag(variance * used)
+    value = ll.initial(layout.batch, cov=cov, dim=writer.dim(node) if vectors else 1)
+    writer.weights[value] = array
+    return value if vectors else ll.average(value)
+
+
+def _given(writer: Writer, node: nodes.Given) -> Any:
+    layout = writer.layout(node)
+    array = node.array.reshape(layout.sizes)
+    return scalars(array) if layout.coordinate is None else ll.data(np.moveaxis(array, layout.coordinate, -1))
+
+
+def _combination(writer: Writer, node: nodes.Combination) -> Any:
+    layout = writer.layout(node)
+    leaf, f = chain(node.whole())
+    if layout.coordinate is not None and leaf.node is not node and not affine(f):
+        return _mapped(writer.operand(leaf, layout), f)
+    total: Any = None
+    for coefficient, term in node.terms:
+        value = writer.operand(term, layout)
+        if abs(coefficient - 1) > CLOSE:
+            value = -value if coefficient == -1 else coefficient * value
+        total = value if total is None else total + value
+    if total is None:
+        raise ConversionError(f"{node.label}: an empty sum")
+    return total + node.shift if node.shift else total
+
+
+def _product(writer: Writer, node: nodes.Product) -> Any:
+    layout = writer.layout(node)
+    leaf, f = chain(node.whole())
+    if layout.coordinate is not None and leaf.node is not node:
+        return _mapped(writer.operand(leaf, layout), f)
+    return writer.operand(node.a, layout) * writer.operand(node.b, layout)
+
+
+def _function(writer: Writer, node: nodes.Function) -> Any:
+    layout = writer.layout(node)
+    if layout.coordinate is None:
+        return _of_numbers(writer.read(node.x, layout.sizes), node)
+    leaf, f = chain(node.whole())
+    return _mapped(writer.operand(leaf, layout), f)
+
+
+def _mapped(w: Any, f: Callable[[Any], Any]) -> Any:
+    """φ of vectors: one that limitlaw knows, or a function of one's own."""
+    name = recognised(f)
+    return ll.map(lambda x: f(x), w) if name is None else KNOWN[name][0](w)
+
+
+def _of_numbers(p: Any, node: nodes.Function) -> Any:
+    if node.name == "rsqrt":
+        return ll.rsqrt(p)
+    name = recognised(node.f)
+    if name in (None, "square", "gelu_tanh"):
+        return p * p if name == "square" else ll.apply(node.f, p)
+    return KNOWN[name][0](p)
+
+
+def _reduction(writer: Writer, node: nodes.Reduction) -> Any:
+    """Over coordinates an average, over batch axes a mean."""
+    shape, kept, axis = writer.layouts.meeting[node]
+    value = writer.read(node.x, shape)
+    gone = [i for i in range(len(shape)) if i not in kept]
+    count = 1
+    batch = [i for i in range(len(shape)) if i != axis]
+    places = tuple(batch.index(i) for i in gone if i != axis)
+    value = filled(value, [shape[i] for i in batch])
+    if axis in gone:
+        value, count = ll.average(value), shape[axis]
+    if places:
+        value = value.mean(places) if node.mean else value.sum(places)
+    return value if node.mean or count == 1 else count * value
+
+
+def _softmax(writer: Writer, node: nodes.Softmax) -> Any:
+    layout = writer.layout(node)
+    p = filled(writer.read(node.x, layout.sizes), layout.sizes)
+    last = node.shape[-1]
+    pieces = 0
+    while math.prod(layout.sizes[len(layout.sizes) - pieces :]) < last:
+        pieces += 1
+    lead = len(layout.sizes) - pieces
+    p = merged(p, [*(1,) * lead, pieces], layout.sizes)
+    visible = None if node.visible is None else node.visible.reshape(*layout.sizes[:lead], last)
+    return shaped(ll.softmax(p, visible), layout.sizes)
+
+
+def _concatenation(writer: Writer, node: nodes.Concatenation) -> Any:
+    """Σ over parts of one-hot numbers @ part: what stands side by side. Numbers c beside vectors are c·**1**."""
+    vectors = [t for t in node.parts if writer.layout(t.node).coordinate is not None]
+    ordered_parts = [*vectors, *(t for t in node.parts if t not in vectors)]  # a vector first, to which numbers add
+    starts = np.cumsum([0, *(t.shape[node.axis] for t in node.parts)])
+    begin = {id(t): int(start) for t, start in zip(node.parts, starts, strict=False)}
+    terms = [_placed(writer, node, part, begin[id(part)]) for part in ordered_parts]
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int) -> Any:
+    """One part where it stands, zeros elsewhere."""
+    coordinate = writer.layout(node).coordinate
+    axis, whole = writer.layouts.meeting[node]
+    at = axis - (coordinate is not None and coordinate < axis)
+    size = part.shape[node.axis]
+    shape = [size if i == axis else s for i, s in enumerate(whole)]
+    inside = [s for i, s in enumerate(shape) if size > 1 or i != axis]
+    meeting = None if coordinate is None else coordinate - (size == 1 and coordinate > axis)
+    value = writer.read(part, inside, meeting)
+    if size == 1:
+        value = value[(*(slice(None),) * at, None)]
+    batch = [s for i, s in enumerate(shape) if i != coordinate]
+    order = [*(i for i in range(len(batch)) if i != at), at]
+    moved = ordered(filled(value, batch), order)
+    places = np.zeros((whole[axis], size))
+    places[start + np.arange(size), np.arange(size)] = 1.0
+    moved = places @ moved if isinstance(moved, ll.Wide) else (moved[..., None, :] * places).sum(-1)
+    return ordered(moved, np.argsort(order).tolist())
+
+
+def _misplaced(writer: Writer, node: Node) -> Any:
+    what = (
+        "a mask is read by a softmax only"
+        if isinstance(node, nodes.Masked)
+        else ("a rotary embedding is read by a dot product only")
+    )
+    raise ConversionError(f"{node.label}: {what}")
+
+
+RULES: Rules = {
+    nodes.Random: _random,
+    nodes.Given: _given,
+    nodes.Linear: product,
+    nodes.Combination: _combination,
+    nodes.Product: _product,
+    nodes.Function: _function,
+    nodes.Reduction: _reduction,
+    nodes.Contraction: contraction,
+    nodes.Softmax: _softmax,
+    nodes.Concatenation: _concatenation,
+    nodes.Masked: _misplaced,
+    nodes.Rotation: _misplaced,
+}

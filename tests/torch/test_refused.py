@@ -1,0 +1,96 @@
+"""What has no rule stops with an error that names it."""
+
+import pytest
+
+pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import limitlaw.torch as lt
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+X = torch.ones(2, 4, 5)
+
+
+class Then(nn.Module):
+    """A linear layer, and a function of what it gives."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.first, self.function = nn.Linear(5, 8), function
+
+    def forward(self, x):
+        return self.function(self.first(x))
+
+
+def branch(x):
+    """Data-dependent control flow."""
+    return x if x.sum() > 0 else -x
+
+
+def written(x):
+    """A scatter write."""
+    y = x.clone()
+    y[torch.tensor([0]), torch.tensor([1])] = x[0, 0]
+    return y
+
+
+def scattered(x):
+    """Another."""
+    return torch.zeros_like(x).scatter(-1, torch.zeros(2, 4, 1, dtype=torch.long), x)
+
+
+REFUSED = [
+    (lambda x: F.dropout(x, 0.5, training=True), "train mode"),
+    (lambda x: torch.topk(x, 2).values, "top-k routing"),
+    (branch, "data-dependent control flow"),
+    (written, "scatter writes"),
+    (scattered, "scatter writes"),
+    (lambda x: torch.cumsum(x, -1), r"aten\.cumsum.* has no rule. Write the line with"),
+    (lambda x: torch.linalg.inv(x[:, :, :4]), "linalg_inv.* has no rule"),
+    (lambda x: F.linear(x.transpose(1, 2), torch.ones(3, 4).double() + torch.eye(3, 4)), "given numbers"),
+    (lambda x: torch.cat([x, -x], -1).relu(), "concatenation along coordinates"),
+]
+
+
+@pytest.mark.parametrize(("function", "message"), REFUSED)
+def test_refused(function, message):
+    """By name, with the operation, the module and the line where there is one."""
+    with pytest.raises(lt.ConversionError, match=message) as caught:
+        lt.program(Then(function), X)
+    assert "data-dependent" in message or "test_refused.py" in str(caught.value)
+
+
+def test_batch_norm_is_refused_with_its_path():
+    """Also inside a module; with advice."""
+    module = nn.Sequential(nn.Linear(5, 8), nn.Sequential(nn.BatchNorm1d(4)))
+    with pytest.raises(lt.ConversionError, match=r"batch_norm.* in 1\.0 .*use LayerNorm"):
+        lt.program(module, X)
+
+
+def test_a_module_that_mixes_tokens_is_refused():
+    """A weight matrix over the token axis has no rule, and that is said at its module."""
+
+    class Mixer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.tokens = nn.Linear(5, 8), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.tokens(self.first(x).transpose(1, 2))
+
+    with pytest.raises(lt.ConversionError, match=r"in tokens .*mixes tokens"):
+        lt.program(Mixer(), X)
+
+
+def test_arguments(as_user):
+    """What is no module, and a factory that makes none."""
+    with pytest.raises(TypeError, match=r"module must be a torch\.nn\.Module or a function that makes one, got 3"):
+        lt.program(3, X)
+    with pytest.raises(TypeError, match=r"the factory must return a torch\.nn\.Module, got str"):
+        lt.program(lambda: "linear", X)
+    with pytest.raises(lt.ConversionError, match="depends on a random parameter"):
+        lt.program(nn.LayerNorm(5), X)
