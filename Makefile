@@ -32,6 +32,7 @@ benchmarks: venv
 	$(BIN)/python benchmarks/finite_width.py
 	$(BIN)/python benchmarks/limit.py
 	$(BIN)/python benchmarks/laws.py
+	$(BIN)/python benchmarks/depth.py
 
 random-programs: venv
 	$(BIN)/pytest -q -n auto --dist worksteal -m long

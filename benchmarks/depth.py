@@ -1,0 +1,127 @@
+"""Deep Transformers: the limit and finite width beside a chain of kernels written by hand, in one process.
+
+    python benchmarks/depth.py                       two cores, fewer draws, times scaled to 1,000
+    python benchmarks/depth.py --draws 1000          on a GPU
+
+`by hand` is what one would write: a scan over layers in JAX, with the closed form of GELU taken from limitlaw.
+"""
+
+import argparse
+import resource
+import time
+from typing import Any
+
+import numpy as np
+
+TOKENS, HEADS, HEAD_DIM, LAYERS = 128, 12, 64, 24
+EPS = 1e-5
+
+
+def main() -> None:
+    """Print the tables."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=1, help="draws of the chain by hand at a time; 50 on a GPU")
+    arguments = parser.parse_args()
+    print(f"{jax.devices()[0]}, {LAYERS} layers, {HEADS} heads of {HEAD_DIM}, {TOKENS} tokens, causal, pre-norm, GELU")
+    by_hand(arguments.draws, arguments.batch)
+    in_the_limit(arguments.draws)
+    at_a_width()
+    any_width()
+    many_tokens()
+    print(f"peak memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+
+
+def by_hand(draws: int, batch: int) -> None:
+    """K → K, layer by layer."""
+    import jax
+
+    one = jax.jit(jax.vmap(lambda key: jax.lax.scan(_block, jax.numpy.eye(TOKENS), jax.random.split(key, LAYERS))[1]))
+    keys = jax.random.split(jax.random.key(0), batch)
+    start = time.perf_counter()
+    jax.block_until_ready(one(keys))
+    first = time.perf_counter() - start
+    start = time.perf_counter()
+    for i in range(max(1, draws // batch)):
+        jax.block_until_ready(one(jax.random.split(jax.random.key(i), batch)))
+    seconds = (time.perf_counter() - start) / (batch * max(1, draws // batch))
+    print(f"by hand:           first {first:6.1f} s, 1,000 draws {1000 * seconds:8.2f} s")
+
+
+def _block(K: Any, key: Any) -> tuple[Any, Any]:
+    import jax
+    import jax.numpy as jnp
+
+    from limitlaw import phi
+    from limitlaw.numerics.cholesky import cholesky
+    from limitlaw.phi import moments
+
+    def normed(K: Any) -> Any:
+        root = jax.lax.rsqrt(jnp.diagonal(K) + EPS)
+        return K * root * root[:, None]
+
+    L = cholesky(normed(K) + 1e-10 * jnp.eye(TOKENS))
+    q, k, v = jnp.einsum("ij,ahjd->ahid", L, jax.random.normal(key, (3, HEADS, TOKENS, HEAD_DIM)))
+    scores = jnp.einsum("hid,hjd->hij", q, k) / np.sqrt(HEAD_DIM)
+    A = jax.nn.softmax(jnp.where(np.tri(TOKENS, dtype=bool), scores, -jnp.inf), axis=-1)
+    out = jnp.einsum("hij,hjd->ihd", A, v).reshape(TOKENS, -1)
+    K = K + out @ out.T / (HEADS * HEAD_DIM)
+    N = normed(K)
+    d = jnp.diagonal(N)
+    return K + moments.product(phi.gelu, phi.gelu, 0.0, 0.0, d[:, None] + 0 * N, N, d[None] + 0 * N), jnp.trace(K)
+
+
+def in_the_limit(draws: int) -> None:
+    """`trace` as n → ∞."""
+    import limitlaw as ll
+
+    net = ll.transformer(ll.initial((TOKENS,)), LAYERS, HEADS, HEAD_DIM, mask="causal")
+    for names in (["variance"], None):
+        _timed(f"limit, {'all statistics' if names is None else 'variance'}", net, names, None, draws)
+
+
+def at_a_width() -> None:
+    """Twelve layers of GPT-2's width, 16 tokens."""
+    import limitlaw as ll
+
+    net = ll.transformer(ll.initial((16,)), 12, 12, 64, mask="causal")
+    _timed("n = 768, 12 layers, 16 tokens", net, ["variance", "correlation", "entropy"], 768, 128)
+
+
+def any_width() -> None:
+    """Attention alone needs no coordinates: a million of them cost what a thousand do."""
+    import limitlaw as ll
+
+    net = ll.transformer(ll.initial((16,)), 6, 4, 64, hidden=None, mask="causal")
+    for width in (10**3, 10**6):
+        _timed(f"attention alone, n = {width:,}", net, ["variance"], width, 2048)
+
+
+def _timed(name: str, net: Any, statistics: list[str] | None, width: int | None, draws: int) -> None:
+    import limitlaw as ll
+
+    start = time.perf_counter()
+    ll.trace(net, statistics, width, samples=1, key=0)
+    first = time.perf_counter() - start
+    start = time.perf_counter()
+    ll.trace(net, statistics, width, samples=draws, key=0)
+    seconds = (time.perf_counter() - start) / draws
+    print(
+        f"{name + ':':32s} first {first:6.1f} s, 1,000 draws {1000 * seconds:8.2f} s, {1000 * seconds:8.3f} ms a draw"
+    )
+
+
+def many_tokens() -> None:
+    """The law of one of 4,096 tokens."""
+    import limitlaw as ll
+
+    start = time.perf_counter()
+    law = ll.limit(ll.attention(ll.initial((4096,)), heads=2)[0])
+    print(f"one of 4,096 tokens: {time.perf_counter() - start:.1f} s, variance {law.variance():.6g}")
+
+
+if __name__ == "__main__":
+    main()
