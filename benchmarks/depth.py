@@ -101,10 +101,13 @@ def any_width() -> None:
 
 
 def _timed(name: str, net: Any, statistics: list[str] | None, width: int | None, draws: int) -> None:
+    import jax
+
     import limitlaw as ll
 
     start = time.perf_counter()
-    ll.trace(net, statistics, width, samples=1, key=0)
+    few = 1 if jax.default_backend() == "cpu" else draws  # a GPU compiles for as many as it draws at a time
+    ll.trace(net, statistics, width, samples=few, key=0)
     first = time.perf_counter() - start
     start = time.perf_counter()
     ll.trace(net, statistics, width, samples=draws, key=0)
