@@ -15,6 +15,8 @@ import pytest
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 jax.config.update("jax_enable_x64", True)
 MOST_MAPPINGS = 45_000
+SLOW = Path(__file__).with_name("slow.txt")
+UNCHECKED = {"adversary", "paper", "phi", "studies", "torch"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,6 +31,23 @@ def pytest_configure(config: pytest.Config) -> None:
         value = os.environ[f"JAX_{name}"]
         jax.config.update(f"jax_{name.lower()}", float(value) if name.endswith("SECS") else value)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of which quicker ones check the same code are marked as long (see `slow.txt`)."""
+    names = [line for line in SLOW.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(tuple(names)):
+            item.add_marker(pytest.mark.long)
+
+
+@pytest.fixture(autouse=True)
+def checked_types(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Types and shapes are checked while tests run, but where many programs are compiled: there others do it."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", before or request.path.parent.name in UNCHECKED)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 @pytest.fixture(autouse=True, scope="session")
