@@ -178,11 +178,46 @@ def test_table() -> None:
         trace["kl"]
 
 
+def test_loops_inside_blocks() -> None:
+    """Rows are those of the outer blocks; what stands before the first has no scores."""
+    x, M = ll.initial((2,)), ll.Matrix()
+    inner = functools.partial(nn.block, heads=1, norm="none", hidden=None)
+    nested = ll.repeat(lambda w: ll.repeat(inner, w, 2) + 0.1 * (M @ x), x, 3)
+    trace = ll.trace(nested, ["variance"], samples=32)
+    assert len(trace) == 4
+    assert (np.diff(trace["variance"].value) > 0).all()
+    behind = ll.trace(ll.repeat(inner, x + nn.attention(x, 7), 2), ["entropy"], samples=16)
+    assert np.isnan(behind["entropy"].value[0])
+    with pytest.raises(ValueError, match="shared=True needs a block without a repeat inside"):
+        ll.repeat(lambda w: ll.repeat(inner, w, 2), x, 2, shared=True)
+
+
+def test_nothing_random() -> None:
+    """A deterministic chain has no error."""
+    trace = ll.trace(ll.repeat(lambda w: w + ll.dense(w), ll.initial((2,)), 3), ["variance"])
+    np.testing.assert_allclose(trace["variance"].value, [1, 2, 4, 8])
+    assert (trace["variance"].error == 0).all()
+    assert (trace["variance"].spread == 0).all()
+
+
+def test_kl_in_few_dimensions() -> None:
+    """The density of a coordinate of a uniform direction integrates to one; below four dimensions nothing is said."""
+    x = np.linspace(-3, 3, 200_001)
+    for dim in (4, 5, 64):
+        density = np.exp(ll.depth.statistics.log_density(x, 1.3, dim))
+        assert density.sum() * (x[1] - x[0]) == pytest.approx(1, abs=1e-2 if dim > 5 else 1e-4)
+    assert np.isnan(ll.depth.statistics.kl_from_gaussian(np.ones((4, 2, 3)), 3).value).all()
+
+
 @pytest.mark.usefixtures("as_user")
 def test_errors() -> None:
     """Each says what was expected and what came."""
     x = ll.initial((3,))
     y = nn.transformer(x, 2, 1, norm="none", hidden=None)
+    for mean in (nn.transformer(ll.initial((2,), mean=2.0), 1, 1), ll.repeat(lambda w: ll.dense(w) + 0.5, x, 2)):
+        with pytest.raises(ValueError, match="or vectors have a mean"):
+            ll.trace(mean, ["kurtosis"], samples=4)
+        assert "kurtosis" not in ll.trace(mean, samples=4).columns
     with pytest.raises(ValueError, match="blocks that were written with repeat"):
         ll.trace(nn.attention(x, 1))
     with pytest.raises(ValueError, match="statistics must be functions or among variance"):

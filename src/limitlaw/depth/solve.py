@@ -115,5 +115,6 @@ def _root(read: Read, target: float, low: float, high: float, samples: int, name
             break
         x = new
     c = math.exp(x)
-    error = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return Solution(c, c * error / abs(slope) if slope else math.inf, slope / c, target, samples)
+    draws = len(values)  # one where nothing is random
+    error = float(np.std(values, ddof=1)) / math.sqrt(draws) if draws > 1 else math.nan if samples == 1 else 0.0
+    return Solution(c, c * error / abs(slope) if slope else math.inf, slope / c, target, draws)

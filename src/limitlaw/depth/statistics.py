@@ -148,8 +148,11 @@ MOST_DRAWS, POINTS, BLOCKS = 4096, 400, 16
 def kl_from_gaussian(v: Float[np.ndarray, "draws layers tokens"], dim: int | float) -> Column:
     """KL(law of a coordinate of the last token ‖ Gaussian of equal variance), by quadrature over a mixture.
 
-    Bias and error of a mixture over draws: a jackknife over blocks of them.
+    Bias and error of a mixture over draws: a jackknife over blocks of them. NaN in fewer than four dimensions, where
+    the density of a coordinate of a uniform direction jumps.
     """
+    if dim < 4:
+        return Column(*(np.full(v.shape[1], math.nan) for _ in range(3)))
     last = _scaled(v)[:MOST_DRAWS, :, -1]
     found = [_jackknife(last[:, layer], dim) for layer in range(last.shape[1])]
     value, error = (np.array(part) for part in zip(*found, strict=True))
@@ -191,10 +194,9 @@ def log_density(x: Any, v: Any, dim: int | float) -> Any:
     """ln N(x; 0, v), or that of a coordinate of √(D v) u, u uniform on the unit sphere of R^D."""
     if math.isinf(dim):
         return -0.5 * x * x / v - 0.5 * np.log(2 * math.pi * v)
-    inside = np.maximum(1.0 - x * x / (dim * v), 0.0)
+    left = 1.0 - x * x / (dim * v)
     constant = math.lgamma(dim / 2) - math.lgamma((dim - 1) / 2) - 0.5 * np.log(math.pi * dim * v)
-    with np.errstate(divide="ignore"):
-        return constant + (dim - 3) / 2 * np.log(inside)
+    return np.where(left > 0, constant + (dim - 3) / 2 * np.log(np.where(left > 0, left, 1.0)), -np.inf)
 
 
 STATISTICS = {

@@ -4,11 +4,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from limitlaw.arguments import positive_int, require_float64, shown
+from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.program import Output
+from limitlaw.core.program import Output, Program
 from limitlaw.core.unroll import every_turn
 from limitlaw.depth.statistics import STATISTICS, Statistic
 from limitlaw.depth.table import Trace
@@ -74,7 +76,8 @@ def _at_infinity(
     if program.traced:
         raise asked.untraceable("trace")
     found = program.conditions(samples or SAMPLES, key, at_most=samples is None)
-    return found.arrays, found.effort, beyond
+    arrays = found.arrays if program.random else jax.tree.map(lambda a: np.repeat(a[:1], 2, axis=0), found.arrays)
+    return arrays, found.effort if program.random else "nothing is random", beyond
 
 
 def program_at_infinity(first: Wide, layers: Sequence[Wide], functions: Turns) -> Limit:
@@ -102,17 +105,34 @@ def chosen_statistics(given: Any) -> list[Statistic]:
 
 
 def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) -> list[Statistic]:
-    """Those that are known of these layers: the law of a coordinate is where it is Gaussian given the kernel."""
-    gaussian = LimitFacts(Analysis(asked.program_of(outputs))).gaussian
-    if all(gaussian.get(output.value, False) for output in outputs):
+    """Those that are known of these layers: the law of a coordinate is where it is N(0, K_ii) given the kernel."""
+    program = asked.program_of(outputs)
+    gaussian = LimitFacts(Analysis(program)).gaussian
+    if all(gaussian.get(output.value, False) for output in outputs) and _is_centred(program):
         return chosen
     unknown = [statistic.name for statistic in chosen if statistic.of_the_law]
     if unknown and named:
         raise ValueError(
-            f"statistics: {' and '.join(unknown)} need layers whose coordinates are Gaussian given the kernel, and a "
-            "layer of network ends in a nonlinearity; leave them out, or take limit(x[i]) of a layer"
+            f"statistics: {' and '.join(unknown)} need layers whose coordinates are Gaussian given the kernel and "
+            "centred, and in network a layer ends in a nonlinearity, or vectors have a mean; leave them out, or take "
+            "limit(x[i]) of a layer"
         )
     return [statistic for statistic in chosen if not statistic.of_the_law]
+
+
+def _is_centred(program: Program) -> bool:
+    """Is no vector given a mean: by an initial one, or by a constant that is added?"""
+    values = [v for part in (program, *program.every_block) for v in part.values]
+    means = any(isinstance(v.instruction, core.Initial) and not v.instruction.centred for v in values)
+    return not means and not any(_adds_a_constant(v.instruction) for v in values)
+
+
+def _adds_a_constant(op: core.Instruction) -> bool:
+    """c·**1** with a given c; LayerNorm has a random one, which vanishes for centred vectors."""
+    if isinstance(op, core.Add):
+        return any(isinstance(t.instruction, core.Ones) for t in op.terms)
+    weighs = isinstance(op, core.Contract) and op.a is not None and isinstance(op.a.instruction, core.Constant)
+    return weighs and isinstance(op.w.instruction, core.Ones)  # type: ignore[attr-defined]
 
 
 def _statistic(item: Any, name: str | None = None) -> Statistic:
@@ -152,5 +172,7 @@ def stages(network: Any) -> tuple[Wide, list[Wide]]:
 def _loops(network: Wide) -> list[tuple[Value, ops.Repeat | ops.Unrolled]]:
     """The loops of a program in order, without those inside their blocks."""
     found = [(v, v.op) for v in ancestors([network]) if isinstance(v.op, ops.Repeat | ops.Unrolled)]
-    inside = {v for _, op in found if isinstance(op, ops.Repeat) for v in ancestors([op.result])}
+    inside: set[Value] = set()
+    for _, op in found:
+        inside |= set(ancestors([op.result] if isinstance(op, ops.Repeat) else op.turns)) - set(ancestors([op.x]))
     return [(v, op) for v, op in found if v not in inside]

@@ -32,7 +32,7 @@ class Turns:
         return [jnp.asarray(f(kernel, scores), float) for f in self.functions]
 
     def __call__(self, draw: FramesDraw, outputs: tuple[Output, ...]) -> list[Any]:
-        before: set[Value] = set()
+        before = set(ancestors([outputs[0].value]))  # what the first layer is given has no scores of its own
         read = []
         for value, _ in outputs:
             layer = [v for v in ancestors([value]) if v not in before]

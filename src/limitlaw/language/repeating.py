@@ -25,6 +25,10 @@ def repeat(block: Block, x: Wide, times: int, shared: bool = False) -> Wide:
         raise TypeError(f"block must be a function of vectors, got {shown(block)}")
     argument, result = _written(block, x)
     if shared:
+        if any(isinstance(v.op, ops.Repeat) for v in ancestors([result])):
+            raise ValueError(
+                "shared=True needs a block without a repeat inside, which would have new weights: write it out"
+            )
         return _unrolled(lambda w: substituted(result, {argument: w}), x, times, "its weights are shared")
     _, other = _written(block, x)
     why = _from_outside(result, other)

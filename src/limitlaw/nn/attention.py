@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from limitlaw.arguments import is_traced, non_negative, non_negative_number, positive_int, shown
-from limitlaw.core.space import Dim, as_dim, n
+from limitlaw.core.space import as_dim, n
 from limitlaw.language.functions import dot, initial, normalised_sum, softmax
 from limitlaw.language.ops import Matrix
 from limitlaw.language.shapes import Shape
@@ -97,7 +97,7 @@ def biased(x: Wide, shape: Shape, bias_std: float) -> Wide:
 def _scores(q: Wide, k: Wide, scaling: str, positions: Positions | None, heads: int | float) -> Any:
     if positions is None:
         return dot(q, k, scaling)
-    if not isinstance(positions, Positions):
+    if isinstance(positions, type) or not isinstance(positions, Positions):
         raise TypeError(f"positions must be nn.Rotary(), nn.Alibi() or None, got {shown(positions)}")
     return positions.scored(dot(positions.turned(q), positions.turned(k), scaling), heads)
 
@@ -110,10 +110,13 @@ def _over_heads(mask: Any, ndim: int, family: Shape) -> Any:
     if mask is None or isinstance(mask, str):
         return mask
     array = np.asarray(mask)
-    lead: tuple[Dim | Any, ...] = family[:-1]
+    lead: tuple[Any, ...] = family[:-1]
     if 2 < array.ndim < ndim + 2:
         return array.reshape(*array.shape[:-2], *(1,) * len(lead), *array.shape[-2:])
     if len(lead) > 1 and array.ndim == ndim + 2:
+        heads = math.prod(int(size) for size in lead)
+        if array.shape[-3] not in (1, heads):
+            raise ValueError(f"mask must be over (*batch, {heads}, s, s), one for each head, got shape {array.shape}")
         groups = lead if array.shape[-3] != 1 else (1,) * len(lead)
         return array.reshape(*array.shape[:-3], *groups, *array.shape[-2:])
     return mask

@@ -25,6 +25,8 @@ def padding(lengths: Sequence[int], tokens: int) -> Bool[np.ndarray, "sequences 
     """Sequence b sees its first lengths[b] tokens; places behind them see those as well, and nobody sees them."""
     s = positive_int("tokens", tokens)
     counts = np.asarray([positive_int(f"lengths[{b}]", length) for b, length in enumerate(lengths)])
+    if not len(counts):
+        raise ValueError("lengths must have an entry for each sequence, got none")
     if (counts > s).any():
         raise ValueError(f"lengths must be at most the {s} tokens of a sequence, got {int(counts.max())}")
     seen = np.arange(s) < counts[:, None]
