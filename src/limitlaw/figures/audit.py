@@ -37,7 +37,7 @@ def audit_figure(rows: Sequence[Any], where: str, title: str = "") -> Any:
 
 def _draw(panel: Any, rows: Sequence[Any], where: str) -> None:
     x = np.arange(len(rows))
-    curve, spread = (np.array([get(row) for row in rows]) for get in (lambda r: r.predicted[0], lambda r: r.spread))
+    curve, spread = np.array([row.predicted[0] for row in rows]), np.array([row.spread for row in rows])
     points, errors = (np.array([row.measured[i] for row in rows]) for i in (0, 1))
     panel.plot(x, curve, color=BLUE, linewidth=1.4, label=f"predicted, {where}")
     if np.isfinite(spread).any():
