@@ -11,6 +11,7 @@ import torch
 
 import limitlaw as ll
 from limitlaw.arguments import positive_int
+from limitlaw.progress import watched
 from limitlaw.torch import measuring as measure
 from limitlaw.torch.attending import Attention
 from limitlaw.torch.converted import Labelled
@@ -63,8 +64,12 @@ def audit(
 
 
 def _runs(done: Conversion, module: Module, seeds: int) -> Iterator[Numbers]:
+    """The re-initialisations, with a line of progress."""
     factory = None if isinstance(module, torch.nn.Module) else module
-    return runs(done.exported, done.parameters, factory, seeds)
+    with watched("measuring") as watch:
+        for i, run in enumerate(runs(done.exported, done.parameters, factory, seeds)):
+            yield run
+            watch.reached(i + 1, seeds)
 
 
 def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Attention]:
@@ -73,11 +78,7 @@ def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Att
     if layers is not None:
         found = [a for a in found if any(measure.within(a.label.module, path) for path in layers)]
     count = Counter(a.label.module for a in found)
-    named = {
-        a.label.module if count[a.label.module] == 1 and a.label.module else f"{a.label.module}:{a.label.name}": a
-        for a in found
-    }
-    return {f"{name} (attention)" if name in (layers or ()) else name: a for name, a in named.items()}
+    return {(a.label.module or "module") + (f":{a.label.name}" if count[a.label.module] > 1 else ""): a for a in found}
 
 
 def _asked(chosen: Layers, attentions: Mapping[str, Attention], kurtosis: bool) -> dict[Key, Any]:

@@ -27,8 +27,8 @@ Draws = dict[str, np.ndarray]  # by statistic, one number for each draw
 
 
 def chosen_layers(program: Converted, layers: Sequence[str] | None) -> dict[str, Labelled]:
-    """The last wide value of each layer."""
-    wide = [v for v in program.values if isinstance(v.value, Wide) and v.value.dim.wide and v.label.name != "output"]
+    """The last vectors of each layer, those of heads apart; where data have the width of the module, it is fixed."""
+    wide = [v for v in program.values if isinstance(v.value, Wide) and not v.layout.narrow and v.label.name != "output"]
     found: dict[str, Labelled] = {}
     for item in wide:
         for path in layer_of(item.label.module) if layers is None else layers:
@@ -37,7 +37,7 @@ def chosen_layers(program: Converted, layers: Sequence[str] | None) -> dict[str,
     missing = [path for path in layers or () if path not in found]
     if missing or not found:
         known = ", ".join(dict.fromkeys(v.label.module for v in wide)) or "none"
-        raise ValueError(f"layers must be paths of submodules with wide values ({known}), got {missing or layers}")
+        raise ValueError(f"layers must be paths of submodules that give vectors ({known}), got {missing or layers}")
     return found
 
 
