@@ -101,6 +101,16 @@ def test_the_limit_and_given_layers():
         lt.audit(module, torch.eye(4), layers=["3"])
 
 
+def test_a_stream_that_starts_with_data():
+    """Where the input has the width of the module, a layer's vectors are those of the stream, not of its branch."""
+    layer = nn.TransformerEncoderLayer(16, 2, 32, norm_first=True, batch_first=True)
+    x = torch.randn(1, 4, 16, generator=torch.Generator().manual_seed(0))
+    stack = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+    item = chosen_layers(lt.program(stack, x), None)["layers.0"]
+    with torch.no_grad():
+        assert item.expected.reshape(-1) == pytest.approx(stack.double().eval()(x.double()).numpy().reshape(-1))
+
+
 def test_attention_is_measured_as_torch_has_it():
     """Entropy and mean square of visible scores, fused and written out, from the matrices of the module."""
     torch.manual_seed(0)

@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
 
 import json
+import re
 import sys
 import textwrap
 
@@ -20,7 +21,7 @@ FILE = """
     from torch import nn
 
     def make_model():
-        module = nn.Sequential(*[nn.Linear(16, 16, bias=False) for _ in range(3)])
+        module = nn.Sequential(*[nn.Linear(16, 16, bias=False) for _ in range(2)])
         with torch.no_grad():
             module[1].weight.mul_(2)
         return module
@@ -51,8 +52,8 @@ def test_the_command_writes_a_page(file, tmp_path):
     )
     assert code == 0, err
     assert "measured, 8 seeds  predicted, n = 16" in out
-    assert "! 1: its weights are 2" in out
-    assert "1: its weights are 2" in page.read_text()
+    (finding,) = re.findall(r"! (1: its weights are [12](?:\.\d)? times as large as those of its sibling 0, .*)", out)
+    assert finding in page.read_text()
     assert "base64," in page.read_text()
 
 

@@ -1,5 +1,6 @@
 """The command `limitlaw audit`: a PyTorch module by file or configuration → table, findings, page."""
 
+import importlib
 import importlib.util
 import json
 import sys
@@ -92,7 +93,7 @@ def _function(file: Path, name: str) -> Callable[[], Any]:
     if not callable(found):
         known = ", ".join(n for n, x in vars(module).items() if callable(x) and not n.startswith("_")) or "none"
         raise ValueError(f"{file} has no function {name}; there are {known}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _told(what: str, function: Callable[[], Any]) -> Any:
@@ -133,7 +134,7 @@ def _token_numbers(vocabulary: int, tokens: int) -> Any:
 def _configured(request: Request, path: Path) -> tuple[Callable[[], Any], tuple[Any, ...], dict[str, Any]]:
     """What makes the model of a configuration, with random weights, and its inputs; nothing is downloaded."""
     try:
-        import transformers  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        transformers: Any = importlib.import_module("transformers")
     except ModuleNotFoundError:
         raise ValueError("--hf needs transformers: pip install transformers") from None
     settings = _settings(path)

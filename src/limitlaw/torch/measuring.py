@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 import limitlaw as ll
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors
 from limitlaw.language.values import Wide
 from limitlaw.torch.attending import Attention
 from limitlaw.torch.converted import Converted, Labelled
@@ -27,8 +29,10 @@ Draws = dict[str, np.ndarray]  # by statistic, one number for each draw
 
 
 def chosen_layers(program: Converted, layers: Sequence[str] | None) -> dict[str, Labelled]:
-    """The last vectors of each layer, those of heads apart; where data have the width of the module, it is fixed."""
-    wide = [v for v in program.values if isinstance(v.value, Wide) and not v.layout.narrow and v.label.name != "output"]
+    """The last vectors of each layer, those of heads apart."""
+    given = {v.op.X.shape[-1] for v in ancestors(program.outputs) if isinstance(v.op, ops.Data)}
+    vectors = [v for v in program.values if isinstance(v.value, Wide) and v.label.name != "output"]
+    wide = [v for v in vectors if not v.layout.narrow or v.layout.dimension in given]  # streams that start with data
     found: dict[str, Labelled] = {}
     for item in wide:
         for path in layer_of(item.label.module) if layers is None else layers:
