@@ -11,13 +11,14 @@ import re
 import sys
 
 import torch
-from handmade import GPT, Explicit
+from handmade import GPT, Explicit, Fused
 from torch import nn
 
 import limitlaw.torch as lt
 from limitlaw.torch.auditing import _measured
 from limitlaw.torch.converting import conversion
-from limitlaw.torch.measuring import chosen_layers
+from limitlaw.torch.evaluating import Evaluation
+from limitlaw.torch.measuring import attention_statistics, chosen_layers
 from limitlaw.torch.reinitialising import runs
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -111,17 +112,20 @@ def test_a_stream_that_starts_with_data():
         assert item.expected.reshape(-1) == pytest.approx(stack.double().eval()(x.double()).numpy().reshape(-1))
 
 
-def test_attention_is_measured_as_torch_has_it():
-    """Entropy and mean square of visible scores, fused and written out, from the matrices of the module."""
+@pytest.mark.parametrize("kind", [Explicit, Fused])
+def test_attention_is_measured_as_torch_has_it(kind):
+    """Entropy and mean square of visible scores, fused or not, from the matrices of the module; so in the program."""
     torch.manual_seed(0)
-    written = GPT(layers=1, attention=Explicit)
+    written = GPT(layers=1, attention=kind)
     done = conversion(written, (TOKENS,), {})
     (run,) = runs(done.exported, done.parameters, lambda: written, 1)
     (attention,) = done.program.attentions
     found = _measured(done, run, chosen_layers(done.program, None), {"a": attention}, False)["scores", "a"]
     block = written.double().blocks[0]
     x = block.norm1(written.tokens(TOKENS) + written.positions(torch.arange(4)))
-    q, k = (f(x).view(4, 2, 8).transpose(0, 1) for f in (block.attention.q, block.attention.k))
+    a = block.attention
+    both = a.qkv(x).split(16, dim=-1)[:2] if kind is Fused else (a.q(x), a.k(x))
+    q, k = (y.view(4, 2, 8).transpose(0, 1) for y in both)
     p = q @ k.mT / math.sqrt(8)
     seen = torch.ones(4, 4).tril().bool()
     rows = [
@@ -131,6 +135,8 @@ def test_attention_is_measured_as_torch_has_it():
     ]
     assert found[0] == pytest.approx(float(sum(rows) / len(rows)), rel=1e-9)
     assert found[1] == pytest.approx(float((p[:, seen] ** 2).mean()), rel=1e-9)
+    (in_the_program,) = Evaluation(done.program.weights, 16).of([attention_statistics(attention)])
+    assert in_the_program == pytest.approx(found, rel=1e-9)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
