@@ -4,17 +4,28 @@ import pytest
 
 pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
 
+import base64
 import dataclasses
+import math
+import re
+import sys
 
 import torch
-from handmade import GPT
+from handmade import GPT, Explicit, Fused
 from torch import nn
 
 import limitlaw.torch as lt
+from limitlaw.torch.auditing import _measured
+from limitlaw.torch.converting import conversion
+from limitlaw.torch.evaluating import Evaluation
+from limitlaw.torch.measuring import attention_statistics, chosen_layers
+from limitlaw.torch.reinitialising import runs
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 TOKENS = torch.tensor([[3, 7, 1, 4]])
+OF_STREAM = {"variance", "token correlation"}
+OF_ATTENTION = {"attention entropy / ln t", "score variance"}
 
 
 def factory():
@@ -33,13 +44,25 @@ def audited():
 
 
 def test_every_layer_is_as_predicted(audited):
-    """Variance and token correlation of every layer within 5 standard errors, and small ones: a healthy module."""
-    assert {row.layer for row in audited.rows} == {"tokens", "positions", "blocks.0", "norm", "head"}
-    assert {row.statistic for row in audited.rows} == {"variance", "token correlation"}
+    """Every statistic of every layer within 5 standard errors, and small ones: a healthy module."""
+    assert {row.layer for row in audited.rows} == {
+        "tokens",
+        "positions",
+        "blocks.0",
+        "norm",
+        "head",
+        "blocks.0.attention",
+    }
+    assert {row.statistic for row in audited["blocks.0"]} == OF_STREAM
+    assert {row.statistic for row in audited["blocks.0.attention"]} == OF_ATTENTION
     assert max(abs(row.z) for row in audited.rows) < 5
     (variance, correlation) = audited["blocks.0"]
     assert variance.measured[1] < 0.1 * variance.measured[0]
     assert correlation.measured[1] < 0.1
+    (entropy, scores) = audited["blocks.0.attention"]
+    assert entropy.measured[1] < 0.02
+    assert entropy.measured[0] < 0.99
+    assert scores.measured[1] < 0.1 * scores.measured[0]
     assert audited.findings == ()
 
 
@@ -52,17 +75,100 @@ def test_a_difference_is_found(audited):
     (finding,) = table.findings
     assert finding.startswith("blocks.0: variance is")
     assert f"! {finding}" in str(table)
+    assert "class=differs" in table._repr_html_()
+    assert "class=differs" not in audited._repr_html_()
+
+
+def test_few_seeds_find_nothing_by_chance():
+    """The error of two numbers is their own only by chance; what the draws spread counts."""
+    row = lt.Row("a", "variance", (1.5, 0.01), (1.0, 0.01), None, 0.5, 2)
+    assert abs(row.z) < 2
+    assert dataclasses.replace(row, spread=0.01).z > 20
+    assert dataclasses.replace(row, measured=(1.5, math.inf), seeds=1).z == pytest.approx(1.0, abs=0.01)
 
 
 def test_the_limit_and_given_layers():
-    """A single module, its last layer only, with the limit."""
+    """A single module, its last layer only, with the limit and the kurtosis."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 16, bias=False))
     nn.init.normal_(module[2].weight, std=0.25)
-    table = lt.audit(module, torch.eye(4), seeds=200, samples=200, layers=["2"])
-    assert len(table.rows) == 2
+    table = lt.audit(module, torch.eye(4), seeds=200, samples=200, layers=["2"], kurtosis=True)
+    assert [row.statistic for row in table.rows] == ["variance", "token correlation", "excess kurtosis"]
     assert max(abs(row.z) for row in table.rows) < 5
-    (variance, _) = table["2"]
+    (variance, _, kurtosis) = table["2"]
+    assert kurtosis.measured[0] == pytest.approx(-6 / 18, abs=0.1)  # of 16 normal numbers, given their mean square
     assert variance.limit == pytest.approx(variance.predicted[0], abs=5 * variance.predicted[1])
     with pytest.raises(ValueError, match=r"layers must be paths .* got \['3'\]"):
         lt.audit(module, torch.eye(4), layers=["3"])
+
+
+def test_a_stream_that_starts_with_data():
+    """Where the input has the width of the module, a layer's vectors are those of the stream, not of its branch."""
+    layer = nn.TransformerEncoderLayer(16, 2, 32, norm_first=True, batch_first=True)
+    x = torch.randn(1, 4, 16, generator=torch.Generator().manual_seed(0))
+    stack = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+    item = chosen_layers(lt.program(stack, x), None)["layers.0"]
+    with torch.no_grad():
+        assert item.expected.reshape(-1) == pytest.approx(stack.double().eval()(x.double()).numpy().reshape(-1))
+
+
+@pytest.mark.parametrize("kind", [Explicit, Fused])
+def test_attention_is_measured_as_torch_has_it(kind):
+    """Entropy and mean square of visible scores, fused or not, from the matrices of the module; so in the program."""
+    torch.manual_seed(0)
+    written = GPT(layers=1, attention=kind)
+    done = conversion(written, (TOKENS,), {})
+    (run,) = runs(done.exported, done.parameters, lambda: written, 1)
+    (attention,) = done.program.attentions
+    found = _measured(done, run, chosen_layers(done.program, None), {"a": attention}, False)["scores", "a"]
+    block = written.double().blocks[0]
+    x = block.norm1(written.tokens(TOKENS) + written.positions(torch.arange(4)))
+    a = block.attention
+    both = a.qkv(x).split(16, dim=-1)[:2] if kind is Fused else (a.q(x), a.k(x))
+    q, k = (y.view(4, 2, 8).transpose(0, 1) for y in both)
+    p = q @ k.mT / math.sqrt(8)
+    seen = torch.ones(4, 4).tril().bool()
+    rows = [
+        torch.distributions.Categorical(logits=p[h, i, : i + 1]).entropy() / math.log(i + 1)
+        for h in range(2)
+        for i in range(1, 4)
+    ]
+    assert found[0] == pytest.approx(float(sum(rows) / len(rows)), rel=1e-9)
+    assert found[1] == pytest.approx(float((p[:, seen] ** 2).mean()), rel=1e-9)
+    (in_the_program,) = Evaluation(done.program.weights, 16).of([attention_statistics(attention)])
+    assert in_the_program == pytest.approx(found, rel=1e-9)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_reads_nothing_else(audited, tmp_path):
+    """Findings, picture and table in one file."""
+    wrong = dataclasses.replace(audited, references=("blocks.0: a < b",))
+    wrong.to_html(tmp_path / "page.html", "mine")
+    page = (tmp_path / "page.html").read_text()
+    assert "<li>blocks.0: a &lt; b</li>" in page
+    assert all(row.cells[2] in page for row in audited.rows)
+    assert not re.search(r"https?:|<link|<script|src=\"(?!data:)", page)
+    picture = base64.b64decode(re.search(r"base64,([^\"]+)", page)[1])
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_the_picture_has_a_panel_for_each_statistic(audited):
+    """The curve is the prediction, the points are measured, and a band lies around the curve."""
+    panels = [panel for panel in audited.plot("mine").axes if panel.get_visible()]
+    assert {panel.get_title() for panel in panels} == OF_STREAM | OF_ATTENTION
+    rows = [row for row in audited.rows if row.statistic == "variance"]
+    curve, points = panels[0].get_lines()[:2]
+    assert list(curve.get_ydata()) == [row.predicted[0] for row in rows]
+    assert list(points.get_ydata()) == [row.measured[0] for row in rows]
+    assert len(panels[0].collections) == 2  # the band, and error bars
+
+
+def test_a_data_frame(audited, monkeypatch):
+    """One line a row; without pandas a line that says how to get it."""
+    first = audited.records()[0]
+    assert (first["layer"], first["measured"]) == ("tokens", audited.rows[0].measured[0])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"limitlaw\[pandas\]"):
+        audited.to_pandas()

@@ -334,6 +334,41 @@ def studies(
         run(Request(names or [], out, quick, seed, jobs))
 
 
+@app.command()
+def audit(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[FILE.py:FUNCTION]", help="A function that makes a torch.nn.Module.")
+    ] = None,
+    hf: Annotated[
+        Path | None, typer.Option(metavar="CONFIG.json", help="A configuration of transformers, instead.")
+    ] = None,
+    tokens: Annotated[int, typer.Option(metavar="S", help="Tokens of the input.")] = 16,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Re-initialisations that are measured.")] = 32,
+    samples: Annotated[int, typer.Option(metavar="N", help="Draws that are predicted.")] = 256,
+    input_dim: Annotated[
+        int | None, typer.Option(metavar="N", help="Width of the input; a vocabulary or the first Linear tells it.")
+    ] = None,
+    limit: Annotated[bool, typer.Option("--limit", help="Also as n → ∞, which takes a compilation a layer.")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with findings and picture.")] = None,
+) -> None:
+    """What every layer of a PyTorch module does at initialisation, beside what it should do, and what is wrong.
+
+    Runs FILE.py and calls FUNCTION, once for each seed: the code in it runs as you, so audit files that you trust. A
+    model with a vocabulary is given S different tokens, others one sequence of S normal vectors. Nothing is downloaded.
+
+    \b
+    Examples:
+      limitlaw audit mymodule.py:make_model --tokens 16 --seeds 32 --html out.html
+      limitlaw audit mymodule.py:make_encoder --input-dim 64
+      limitlaw audit --hf gpt2-config.json
+    """
+    with _one_line_errors():
+        from limitlaw.cli.audit import Request
+        from limitlaw.cli.audit import audit as run
+
+        run(Request(model, hf, tokens, seeds, samples, input_dim, limit, html))
+
+
 @contextlib.contextmanager
 def _one_line_errors() -> Iterator[None]:
     """Bad input ends the command with code 2 and one line that names the option."""

@@ -1,7 +1,7 @@
-"""PyTorch modules as programs: `program` converts and replays, `audit` measures; needs limitlaw[torch].
+"""PyTorch modules as programs: `program` converts and replays, `audit` measures, `check` only looks (limitlaw[torch]).
 
-Nothing else in limitlaw imports this folder. Data flows one way: exporting → tracing (rules, making) → layouts →
-writing → replay → audit.
+Nothing else in limitlaw imports this folder, but for the command `limitlaw audit`. Data flows one way: exporting →
+tracing (rules, making) → layouts → writing → replay → audit.
 """
 
 import importlib.util
@@ -9,10 +9,12 @@ import importlib.util
 if importlib.util.find_spec("torch") is None:
     raise ModuleNotFoundError("limitlaw.torch needs PyTorch: pip install 'limitlaw[torch]'", name="torch")
 
-from limitlaw.torch.auditing import Audit, Row, audit
+from limitlaw.torch.auditing import audit
 from limitlaw.torch.converted import Converted, Labelled, Replayed, replay
 from limitlaw.torch.converting import program
 from limitlaw.torch.errors import ConversionError, ReplayError
+from limitlaw.torch.references import check
+from limitlaw.torch.table import Audit, Row
 
 __all__ = [
     "Audit",
@@ -23,6 +25,7 @@ __all__ = [
     "Replayed",
     "Row",
     "audit",
+    "check",
     "program",
     "replay",
 ]

@@ -1,8 +1,8 @@
 """`audit`: what every layer does, beside what it should do."""
 
-import dataclasses
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,77 +11,19 @@ import torch
 
 import limitlaw as ll
 from limitlaw.arguments import positive_int
-from limitlaw.digits import plus_minus
-from limitlaw.language.values import Wide
-from limitlaw.torch.converted import Converted, Labelled
-from limitlaw.torch.converting import Module, conversion
+from limitlaw.progress import watched
+from limitlaw.torch import measuring as measure
+from limitlaw.torch.attending import Attention
+from limitlaw.torch.converted import Labelled
+from limitlaw.torch.converting import Conversion, Module, conversion
+from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORES, Draws
+from limitlaw.torch.references import referred
 from limitlaw.torch.reinitialising import Numbers, runs
+from limitlaw.torch.siblings import Expected
+from limitlaw.torch.table import Audit, Row
 
-CHANCE = 5.0  # standard errors
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """One statistic of a layer: (value, standard error) as measured, predicted at the module's width, in the limit."""
-
-    layer: str
-    statistic: str
-    measured: tuple[float, float]
-    predicted: tuple[float, float]
-    limit: float | None
-
-    @property
-    def z(self) -> float:
-        """The difference of measurement and prediction, in standard errors."""
-        error = math.hypot(self.measured[1], self.predicted[1])
-        difference = self.measured[0] - self.predicted[0]
-        tiny = 1e-9 * abs(self.predicted[0])  # what norms fix is the same in every draw
-        return difference / error if error > tiny else (0.0 if abs(difference) <= 1e3 * tiny else math.inf)
-
-
-@dataclasses.dataclass(frozen=True)
-class Audit:
-    """A table: one row for each layer and statistic. `program` is the module as a program."""
-
-    rows: tuple[Row, ...]
-    program: Converted
-    seeds: int
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """What is no chance: rows in which measurement and prediction differ by more than 5 standard errors."""
-        return tuple(
-            f"{row.layer}: {row.statistic} is {plus_minus(*row.measured)}, predicted {plus_minus(*row.predicted)}"
-            for row in self.rows
-            if abs(row.z) > CHANCE
-        )
-
-    def __getitem__(self, layer: str) -> tuple[Row, ...]:
-        found = tuple(row for row in self.rows if row.layer == layer)
-        if not found:
-            raise KeyError(
-                f"no layer {layer!r} in the audit; there are {', '.join(dict.fromkeys(r.layer for r in self.rows))}"
-            )
-        return found
-
-    def __str__(self) -> str:
-        head = (
-            "layer",
-            "statistic",
-            f"measured, {self.seeds} seeds",
-            f"predicted, n = {self.program.width}",
-            "z",
-            "limit",
-        )
-        lines = [head, *(_cells(row) for row in self.rows)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-        table = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([*table, *(f"! {finding}" for finding in self.findings)])
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    limit = "" if row.limit is None else f"{row.limit:.4g}"
-    return (row.layer, row.statistic, plus_minus(*row.measured), plus_minus(*row.predicted), f"{row.z:+.1f}", limit)
+Layers = Mapping[str, Labelled]
+Key = tuple[str, str]  # what is asked, of which layer
 
 
 def audit(
@@ -91,81 +33,98 @@ def audit(
     samples: int = 256,
     layers: Sequence[str] | None = None,
     limit: bool = True,
+    kurtosis: bool = False,
+    expected: Expected | None = None,
     **kwargs: Any,
 ) -> Audit:
-    """Variance and token correlation of every layer: measured, predicted at the module's width, and in the limit.
+    """What every layer does: measured, predicted at the module's width, and in the limit; and what is wrong, in words.
 
-    Measured over `seeds` re-initialisations of the exported graph: by the factory where `module` is one, else normal
-    with the measured scales. Predicted from `samples` draws of `finite_samples` at the module's own width. `layers`:
-    the paths of submodules; the default is that of children and of the members of lists of blocks. `limit=False`
-    leaves the last column out, which takes a compilation a layer.
+    Variance and token correlation of layers, entropy and score variance of attention, with `kurtosis` also that of
+    coordinates. Measured over `seeds` re-initialisations of the exported graph: by the factory where `module` is one,
+    else normal with the measured scales. Predicted from `samples` draws of `finite_samples` at the module's own width.
+    `layers`: the paths of submodules; the default is that of children and of the members of lists of blocks.
+    `limit=False` leaves the last column out, which takes a compilation a layer. `expected`: see `check`.
     """
     positive_int("seeds", seeds)
+    positive_int("samples", samples)
     done = conversion(module, inputs, kwargs)
-    chosen = _chosen(done.program, layers)
-    factory = None if isinstance(module, torch.nn.Module) else module
-    measured = [_grams_of(run, chosen) for run in runs(done.exported, done.parameters, factory, seeds)]
-    values = {name: _flat(item.value) for name, item in chosen.items()}
-    asked = {name: ll.dot(x, x, "linear") for name, x in values.items()}
+    references = referred(done, expected)
+    chosen = measure.chosen_layers(done.program, layers)
+    attentions = _attentions(done, layers)
+    found = [_measured(done, run, chosen, attentions, kurtosis) for run in _runs(done, module, seeds)]
+    measured = _statistics({key: np.stack([one[key] for one in found]) for key in found[0]})
+    asked = _asked(chosen, attentions, kurtosis)
     draws = ll.finite_samples(asked, width=done.program.width, samples=samples, key=jax.random.key(0))
+    predicted = _statistics({key: np.asarray(draws[key]) for key in asked})
     rows: list[Row] = []
-    for name, x in values.items():
-        here = _statistics(np.stack([grams[name] for grams in measured]))
-        there = _statistics(np.asarray(draws[name]))
-        beyond = _in_the_limit(x) if limit else {}
-        rows += [Row(name, s, _mean(here[s]), _mean(there[s]), beyond.get(s)) for s in here]
-    return Audit(tuple(rows), done.program, seeds)
+    for name, there in predicted.items():
+        beyond = _in_the_limit(_flat(chosen[name].value)) if limit and name in chosen else {}
+        rows += [_row(name, s, measured[name][s], there[s], beyond.get(s)) for s in there]
+    return Audit(tuple(rows), done.program, seeds, references)
 
 
-def _chosen(program: Converted, layers: Sequence[str] | None) -> dict[str, Labelled]:
-    """The last wide value of each layer."""
-    wide = [v for v in program.values if isinstance(v.value, Wide) and v.value.dim.wide and v.label.name != "output"]
-    found: dict[str, Labelled] = {}
-    for item in wide:
-        for path in _paths(item.label.module) if layers is None else layers:
-            if item.label.module == path or item.label.module.startswith(f"{path}."):
-                found[path] = item
-    missing = [path for path in layers or () if path not in found]
-    if missing or not found:
-        known = ", ".join(dict.fromkeys(v.label.module for v in wide)) or "none"
-        raise ValueError(f"layers must be paths of submodules with wide values ({known}), got {missing or layers}")
+def _runs(done: Conversion, module: Module, seeds: int) -> Iterator[Numbers]:
+    """The re-initialisations, with a line of progress."""
+    factory = None if isinstance(module, torch.nn.Module) else module
+    with watched("measuring") as watch:
+        for i, run in enumerate(runs(done.exported, done.parameters, factory, seeds)):
+            yield run
+            watch.reached(i + 1, seeds)
+
+
+def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Attention]:
+    """Every attention by the path of its module, and by its node where there are several in one."""
+    found = [a for a in done.program.attentions if measure.has_choice(a)]
+    if layers is not None:
+        found = [a for a in found if any(measure.within(a.label.module, path) for path in layers)]
+    count = Counter(a.label.module for a in found)
+    return {(a.label.module or "module") + (f":{a.label.name}" if count[a.label.module] > 1 else ""): a for a in found}
+
+
+def _asked(chosen: Layers, attentions: Mapping[str, Attention], kurtosis: bool) -> dict[Key, Any]:
+    """What the program must give."""
+    values = {name: _flat(item.value) for name, item in chosen.items()}
+    asked = {("gram", name): ll.dot(x, x, "linear") for name, x in values.items()}
+    if kurtosis:
+        asked |= {("fourth", name): measure.fourth_powers(x) for name, x in values.items()}
+    return asked | {("scores", name): measure.attention_statistics(a) for name, a in attentions.items()}
+
+
+def _measured(
+    done: Conversion, run: Numbers, chosen: Layers, attentions: Mapping[str, Attention], kurtosis: bool
+) -> dict[Key, np.ndarray]:
+    """The same of one re-initialised module."""
+    found: dict[Key, np.ndarray] = {}
+    for name, item in chosen.items():
+        x = measure.vectors_of(run, item)
+        found["gram", name] = x @ x.T / x.shape[-1]
+        if kurtosis:
+            found["fourth", name] = (x**4).mean(axis=-1)
+    for name, a in attentions.items():
+        found["scores", name] = measure.measured_attention(done.exported, a.label.name, run)
     return found
 
 
-def _paths(module: str) -> list[str]:
-    """The layer that a submodule is in: the member of a list of blocks, else the child of the module."""
-    parts = module.split(".")
-    block = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
-    return [".".join(parts[: block + 1])] if module else []
+def _statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, Draws]:
+    """The statistics of each layer, by its name, draw by draw."""
+    found: dict[str, Draws] = {}
+    for (kind, name), array in draws.items():
+        if kind == "gram":
+            found.setdefault(name, {}).update(measure.of_grams(array))
+        elif kind == "fourth":
+            found[name][KURTOSIS] = measure.kurtosis(array, draws["gram", name])
+        else:
+            found.setdefault(name, {}).update({ENTROPY: array[:, 0], SCORES: array[:, 1]})
+    return found
+
+
+def _row(name: str, statistic: str, here: np.ndarray, there: np.ndarray, limit: float | None) -> Row:
+    spread = float(there.std(ddof=1)) if len(there) > 1 else math.nan
+    return Row(name, statistic, _mean(here), _mean(there), limit, spread, len(here))
 
 
 def _flat(x: Any) -> Any:
     return x.reshape(-1) if x.ndim else x[None]
-
-
-def _grams_of(run: Numbers, chosen: dict[str, Labelled]) -> dict[str, np.ndarray]:
-    """n^{-1} X Xᵀ of the tokens of each layer."""
-    found = {}
-    for name, item in chosen.items():
-        layout = item.layout
-        assert layout.coordinate is not None
-        x = np.moveaxis(run[item.label.name].numpy().reshape(layout.sizes), layout.coordinate, -1)
-        x = x.reshape(-1, layout.dimension)
-        found[name] = x @ x.T / layout.dimension
-    return found
-
-
-def _statistics(grams: np.ndarray) -> dict[str, np.ndarray]:
-    """For each draw the mean variance of tokens, and the mean correlation of pairs."""
-    diagonal = np.einsum("...ii->...i", grams)
-    result = {"variance": np.asarray(diagonal.mean(axis=-1))}
-    tokens = grams.shape[-1]
-    if tokens > 1:
-        scale = np.sqrt(diagonal[..., :, None] * diagonal[..., None, :])
-        correlation = grams / np.where(scale > 0, scale, 1.0)
-        off = ~np.eye(tokens, dtype=bool)
-        result["token correlation"] = np.asarray(correlation[..., off].mean(axis=-1))
-    return result
 
 
 def _mean(draws: np.ndarray) -> tuple[float, float]:
@@ -179,4 +138,4 @@ def _in_the_limit(x: Any) -> dict[str, float]:
     except (ValueError, TypeError, NotImplementedError):
         return {}
     mean = kernel.mean() if isinstance(kernel, ll.RandomKernel) else kernel
-    return {name: float(value) for name, value in _statistics(np.asarray(mean)).items()}
+    return {name: float(value) for name, value in measure.of_grams(np.asarray(mean)).items()}

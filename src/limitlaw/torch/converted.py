@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from limitlaw.torch.attending import Attention
 from limitlaw.torch.digits import Layout
 from limitlaw.torch.errors import ReplayError
 from limitlaw.torch.evaluating import Evaluation
@@ -46,7 +47,7 @@ class Converted:
 
     `outputs` are values of limitlaw, one for each tensor that the module returns; `output` is the first. `width` is
     the n at which the program is the module; `weights` are the module's own numbers by matrix and initial vector;
-    `notes` say what was found on the way.
+    `notes` say what was found on the way; `attentions` are its softmaxes over keys.
     """
 
     outputs: tuple[Any, ...]
@@ -54,6 +55,7 @@ class Converted:
     values: tuple[Labelled, ...]
     weights: dict[Any, np.ndarray]
     notes: tuple[str, ...]
+    attentions: tuple[Attention, ...] = ()
 
     @property
     def output(self) -> Any:

@@ -10,6 +10,7 @@ import torch
 
 from limitlaw.arguments import require_float64
 from limitlaw.torch import laying, nodes, writing
+from limitlaw.torch.attending import attentions
 from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, Labelled, replay
 from limitlaw.torch.digits import Layout
 from limitlaw.torch.errors import ConversionError
@@ -79,7 +80,8 @@ def _written(trace: Traced, notes: Iterable[str]) -> Converted:
     said = [
         f"{node.label}: its rows are numbers, not a vector: each is read by itself" for node in layouts.coordinatewise()
     ]
-    return Converted(outputs, writer.width, values, writer.weights, (*notes, *said))
+    attending = tuple(attentions(order, writer))
+    return Converted(outputs, writer.width, values, writer.weights, (*notes, *said), attending)
 
 
 def _read(writer: Writer, label: Label, x: Tensor, numbers: torch.Tensor, tolerance: float) -> Labelled:

@@ -1,0 +1,154 @@
+"""Statistics of layers: of vectors by their Gram matrix, of attention by its scores."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+import limitlaw as ll
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors
+from limitlaw.language.values import Wide
+from limitlaw.torch.attending import Attention
+from limitlaw.torch.converted import Converted, Labelled
+from limitlaw.torch.exporting import Exported
+from limitlaw.torch.making import MASKED
+from limitlaw.torch.reinitialising import Numbers
+from limitlaw.torch.tracing import name_of
+
+VARIANCE, CORRELATION, KURTOSIS = "variance", "token correlation", "excess kurtosis"
+ENTROPY, SCORES = "attention entropy / ln t", "score variance"
+
+Draws = dict[str, np.ndarray]  # by statistic, one number for each draw
+
+
+# --- of vectors -------------------------------------------------------------------------------------------------------
+
+
+def chosen_layers(program: Converted, layers: Sequence[str] | None) -> dict[str, Labelled]:
+    """The last vectors of each layer, those of heads apart."""
+    given = {v.op.X.shape[-1] for v in ancestors(program.outputs) if isinstance(v.op, ops.Data)}
+    vectors = [v for v in program.values if isinstance(v.value, Wide) and v.label.name != "output"]
+    wide = [v for v in vectors if not v.layout.narrow or v.layout.dimension in given]  # streams that start with data
+    found: dict[str, Labelled] = {}
+    for item in wide:
+        for path in layer_of(item.label.module) if layers is None else layers:
+            if within(item.label.module, path):
+                found[path] = item
+    missing = [path for path in layers or () if path not in found]
+    if missing or not found:
+        known = ", ".join(dict.fromkeys(v.label.module for v in wide)) or "none"
+        raise ValueError(f"layers must be paths of submodules that give vectors ({known}), got {missing or layers}")
+    return found
+
+
+def layer_of(module: str) -> list[str]:
+    """The layer that a submodule is in: the member of a list of blocks, else the child of the module."""
+    parts = module.split(".")
+    block = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
+    return [".".join(parts[: block + 1])] if module else []
+
+
+def within(module: str, path: str) -> bool:
+    """Is the module at this path, or inside of it?"""
+    return module == path or module.startswith(f"{path}.")
+
+
+def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
+    """The vectors of a layer, one a row, as the graph of the module has computed them."""
+    layout = item.layout
+    assert layout.coordinate is not None
+    x = np.moveaxis(run[item.label.name].numpy().reshape(layout.sizes), layout.coordinate, -1)
+    return x.reshape(-1, layout.dimension)
+
+
+def of_grams(grams: np.ndarray) -> Draws:
+    """For each draw of n^{-1} X Xᵀ the mean variance of tokens, and the mean correlation of pairs."""
+    diagonal = np.einsum("...ii->...i", grams)
+    result = {VARIANCE: np.asarray(diagonal.mean(axis=-1))}
+    tokens = grams.shape[-1]
+    if tokens > 1:
+        scale = np.sqrt(diagonal[..., :, None] * diagonal[..., None, :])
+        correlation = grams / np.where(scale > 0, scale, 1.0)
+        off = ~np.eye(tokens, dtype=bool)
+        result[CORRELATION] = np.asarray(correlation[..., off].mean(axis=-1))
+    return result
+
+
+def kurtosis(fourth: np.ndarray, grams: np.ndarray) -> np.ndarray:
+    """n^{-1} Σ x_α⁴ / (n^{-1} Σ x_α²)² − 3 of a token, its mean over tokens."""
+    square = np.einsum("...ii->...i", grams) ** 2
+    return np.asarray((fourth / np.where(square > 0, square, 1.0)).mean(axis=-1) - 3.0)
+
+
+def fourth_powers(x: Any) -> Any:
+    """n^{-1} Σ x_α⁴ of each vector, in the program."""
+    return ll.average(ll.map(lambda v: v**4, x, kinks=()))
+
+
+# --- of attention -----------------------------------------------------------------------------------------------------
+
+
+def of_scores(p: Any, seen: Any, xp: Any = np) -> list[Any]:
+    """The mean over rows of entropy / ln(tokens seen), and the mean square of the scores that are seen."""
+    p = xp.where(seen, p, 0.0)
+    shifted = xp.where(seen, p - xp.max(xp.where(seen, p, -xp.inf), axis=-1, keepdims=True), 0.0)
+    weights = xp.where(seen, xp.exp(shifted), 0.0)
+    total = weights.sum(axis=-1)
+    entropy = xp.log(total) - (weights * shifted).sum(axis=-1) / total
+    tokens = seen.sum(axis=-1)
+    several = tokens > 1  # a token that sees itself alone has no choice
+    relative = xp.where(several, entropy / np.log(np.where(several, tokens, 2)), 0.0).sum() / several.sum()
+    return [relative, (p * p).sum() / seen.sum()]
+
+
+def attention_statistics(attention: Attention) -> Any:
+    """`of_scores` as numbers of the program."""
+    shape = tuple(int(s) for s in attention.scores.shape)
+    seen = np.broadcast_to(True if attention.visible is None else attention.visible, shape)
+    return ll.apply(lambda p: jnp.stack(of_scores(p, seen, jnp)), attention.scores)
+
+
+def has_choice(attention: Attention) -> bool:
+    """Does a token see more than one?"""
+    if attention.visible is None:
+        return int(attention.scores.shape[-1]) > 1
+    return bool((attention.visible.sum(axis=-1) > 1).any())
+
+
+def measured_attention(exported: Exported, name: str, run: Numbers) -> np.ndarray:
+    """`of_scores` of what a node of the graph, a softmax or a fused attention, has read."""
+    node = next(n for n in exported.graph.nodes if n.name == name)
+    args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), lambda n: run[n.name])
+    if name_of(node.target) == "scaled_dot_product_attention":
+        p, seen = _fused(*args, **kwargs)
+    else:
+        p = args[0].movedim(args[1] if len(args) > 1 else kwargs["dim"], -1)
+        seen = p > MASKED
+    return np.asarray(of_scores(p.numpy(), seen.numpy()))
+
+
+def _fused(
+    q: Any,
+    k: Any,
+    v: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Any, Any]:
+    """The scores of scaled_dot_product_attention, and which are seen."""
+    k = k.repeat_interleave(q.shape[-3] // k.shape[-3], dim=-3) if enable_gqa else k
+    p = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    seen = torch.ones_like(p, dtype=torch.bool)
+    if is_causal:
+        return p, seen.tril()
+    if attn_mask is None:
+        return p, seen
+    if attn_mask.dtype == torch.bool:
+        return p, attn_mask.expand(p.shape)
+    return p + attn_mask, (p + attn_mask) > MASKED
