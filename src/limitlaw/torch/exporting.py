@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import warnings
 from typing import Any
 
 import torch
@@ -29,7 +30,8 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     twin = copy.deepcopy(module).double().eval()
     args, kwargs = pytree.tree_map(_double, (args, kwargs))
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of PyTorch about itself
             program = torch.export.export(twin, args, kwargs, strict=False).run_decompositions({})
     except Exception as error:
         raise ConversionError(_why(error)) from error
