@@ -102,7 +102,8 @@ def one_minimum(phi: Callable[[Any], Any]) -> Branches:
 
 
 def _bisect(f: Callable[[Any], Any], y: Array, lo: Array, hi: Array, rising: bool) -> Array:
-    """The x between lo and hi with f(x) = y, to the last bits."""
+    """The x between lo and hi with f(x) = y, to the last bits: also of small x, by a last step of Newton's."""
+    reach = (hi - lo) * 2.0**-62
 
     def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         lo, hi = ends
@@ -111,4 +112,7 @@ def _bisect(f: Callable[[Any], Any], y: Array, lo: Array, hi: Array, rising: boo
         return jnp.where(left, x, lo), jnp.where(left, hi, x)
 
     lo, hi = jax.lax.fori_loop(0, 64, halve, (lo, hi))
-    return (lo + hi) / 2
+    x = jax.lax.stop_gradient((lo + hi) / 2)
+    value, slope = jax.jvp(f, (x,), (jnp.ones_like(x),))
+    step = jax.lax.stop_gradient((value - y) / slope)
+    return jnp.where(jnp.abs(step) <= reach, x - step, x)

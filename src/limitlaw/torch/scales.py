@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from limitlaw.digits import plus_minus
 from limitlaw.torch.errors import ConversionError
 
 ROWS = 32  # rows that are looked at: orthogonal ones are so from the first
@@ -75,7 +76,7 @@ def _cross_check(name: str, array: np.ndarray, known: Drawn) -> None:
     if abs(squares.mean() - known.variance) > TOO_FAR * error:
         raise ConversionError(
             f"{name} was drawn from a {known.law} law of variance {known.variance:g}, but its entries have "
-            f"{squares.mean():g} ± {error:.1g}: it was changed afterwards; hand the module, not its factory"
+            f"{plus_minus(float(squares.mean()), error)}: it was changed afterwards; hand the module, not its factory"
         )
 
 
