@@ -3,10 +3,12 @@
     python benchmarks/depth.py                       two cores, fewer draws, times scaled to 1,000
     python benchmarks/depth.py --draws 1000          on a GPU
 
-`by hand` is what one would write: a scan over layers in JAX, with the closed form of GELU taken from limitlaw.
+`NumPy` and `by hand` are what one would write: loops; and a scan over layers in JAX, with the closed form of GELU taken
+from limitlaw.
 """
 
 import argparse
+import functools
 import resource
 import time
 from typing import Any
@@ -27,12 +29,53 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1, help="draws of the chain by hand at a time; 50 on a GPU")
     arguments = parser.parse_args()
     print(f"{jax.devices()[0]}, {LAYERS} layers, {HEADS} heads of {HEAD_DIM}, {TOKENS} tokens, causal, pre-norm, GELU")
+    in_numpy()
     by_hand(arguments.draws, arguments.batch)
     in_the_limit(arguments.draws)
     at_a_width()
     any_width()
     many_tokens()
     print(f"peak memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+
+
+def in_numpy(draws: int = 4) -> None:
+    """The same chain in NumPy, one draw at a time; a Hermite series in place of GELU's closed form."""
+    rng, mask = np.random.default_rng(0), np.tri(TOKENS, dtype=bool)
+    start = time.perf_counter()
+    for _ in range(draws):
+        K = np.eye(TOKENS)
+        for _ in range(LAYERS):
+            L = np.linalg.cholesky(_normed(K) + 1e-10 * np.eye(TOKENS))
+            q, k, v = L @ rng.standard_normal((3, HEADS, TOKENS, HEAD_DIM))
+            p = np.where(mask, q @ k.swapaxes(1, 2) / np.sqrt(HEAD_DIM), -np.inf)
+            A = np.exp(p - p.max(axis=-1, keepdims=True))
+            out = (A / A.sum(axis=-1, keepdims=True)) @ v
+            flat = out.swapaxes(0, 1).reshape(TOKENS, -1)
+            K = K + flat @ flat.T / (HEADS * HEAD_DIM)
+            K = K + _gelu_kernel(_normed(K))
+    print(f"NumPy:             1,000 draws {1000 * (time.perf_counter() - start) / draws:8.2f} s")
+
+
+def _normed(K: Any) -> Any:
+    root = 1 / np.sqrt(np.diagonal(K) + EPS)
+    return K * root * root[:, None]
+
+
+def _gelu_kernel(K: Any) -> Any:
+    """E[φ(u) φ(v)] for unit variances, as the series Σ c_k² ρ^k over Hermite coefficients of φ."""
+    return np.polyval(_squared_coefficients()[::-1], K)
+
+
+@functools.cache
+def _squared_coefficients(degree: int = 60) -> Any:
+    from scipy.special import erf
+
+    x, w = np.polynomial.hermite_e.hermegauss(200)
+    phi = 0.5 * x * (1 + erf(x / np.sqrt(2)))
+    H = [np.ones_like(x), x]
+    for k in range(1, degree):
+        H.append((x * H[-1] - np.sqrt(k) * H[-2]) / np.sqrt(k + 1))  # normalised
+    return np.array([np.sum(w * phi * h) for h in H]) ** 2 / (2 * np.pi)
 
 
 def by_hand(draws: int, batch: int) -> None:
