@@ -1,17 +1,16 @@
 """The commands `limitlaw depth` and `limitlaw phase`: a Transformer by options → statistics along depth, or a map."""
 
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from limitlaw.cli.errors import one_line_errors, opened
 from limitlaw.cli.network import Settings, of_a_network
 from limitlaw.cli.output import PICTURES
-from limitlaw.digits import compact, short
+from limitlaw.digits import compact
 
 if TYPE_CHECKING:
     from limitlaw.depth import Trace
@@ -127,17 +126,12 @@ def _print_trace(trace: "Trace", title: str, every: int) -> None:
     from rich.table import Table
 
     table = Table("layer", *trace.labels.values(), title=title, title_justify="left", title_style="")
-    for layer in range(len(trace)):
+    for layer, row in enumerate(trace.rows(compact)):
         if layer % every == 0 or layer == len(trace) - 1:
-            table.add_row(str(layer), *(_cell(column, layer) for column in trace.columns.values()))
+            table.add_row(*row)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     console.print(table)
     console.print(trace.title, soft_wrap=True, markup=False)
-
-
-def _cell(column: Any, layer: int) -> str:
-    value, error = float(column.value[layer]), float(column.error[layer])
-    return "–" if math.isnan(value) else short(value) if not error > 0 else compact(value, error)
 
 
 # --- phase ------------------------------------------------------------------------------------------------------------
