@@ -64,7 +64,7 @@ def pivoted_factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     """Cholesky's factor of those that have one with pivots above `REGULAR`; the others are pivoted.
 
-    Where none has to be of all that are vmapped together, none is, and that is ten times faster.
+    Where none has to be of all that are vmapped together, none is: for 128 rows on a CPU three to six times as fast.
     """
     return _by_batch(K)
 
