@@ -1,11 +1,14 @@
 """The commands `limitlaw depth` and `limitlaw phase`."""
 
+import dataclasses
 import pathlib
 
 import pytest
 from typer.testing import CliRunner
 
 from limitlaw.cli import app
+from limitlaw.cli.network import NETWORK
+from limitlaw.depth.network import Network
 
 SMALL = ["--depth", "2", "--heads", "1", "--tokens", "3", "--hidden", "0"]
 
@@ -53,6 +56,12 @@ def test_phase_goes_on(tmp_path: pathlib.Path) -> None:
     assert values[0] > values[1] > values[2]  # larger scores, less entropy
 
 
+def test_options_are_those_of_a_network() -> None:
+    """One for each setting, with the same default."""
+    fields = {field.name: field.default for field in dataclasses.fields(Network)}
+    assert {name: default for name, (_, default) in NETWORK.items()} == fields
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -62,10 +71,12 @@ def test_phase_goes_on(tmp_path: pathlib.Path) -> None:
         (["depth", "--correlation", "2"], "--correlation must be between"),
         (["depth", "--every", "0"], "--every must be a positive integer"),
         (["depth", "--plot", "x.jpg"], "--plot must end in"),
+        (["depth", "--csv", "."], "--csv .: is a directory"),
         (["phase", "entropy", "--x", "q_std", "--y", "scale=1:2:2"], "--x must look like q_std=0.1:10:8"),
         (["phase", "entropy", "--x", "foo=1:2:2", "--y", "scale=1:2:2"], "--x must be one of scale, q_std"),
         (["phase", "entropy", "--x", "scale=1:2:2", "--y", "scale=1:2:2"], "two different scales"),
         (["phase", "entropy", "--x", "q_std=1:2:2", "--y", "scale=1:2:2", "--at", "99"], "--at must be one of 0 … 12"),
+        (["phase", "entropy", "--x", "q_std=1:2:2", "--y", "scale=1:2:2", "--jobs", "0"], "--jobs must be at least 1"),
     ],
 )
 def test_errors(arguments: list[str], message: str) -> None:

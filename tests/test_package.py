@@ -106,3 +106,14 @@ def test_python_version():
     """The interpreter that runs the tests is one the package supports."""
     lowest = tuple(map(int, re.search(r">=(\d+)\.(\d+)", PROJECT["requires-python"]).groups()))
     assert sys.version_info >= lowest
+
+
+def test_slow_tests_exist():
+    """Every line of slow.txt names a function of a file of tests: a name that has changed marks nothing as long."""
+    folder = pathlib.Path(__file__).parent
+    lines = [line for line in (folder / "slow.txt").read_text().splitlines() if line and not line.startswith("#")]
+    for line in lines:
+        file, _, test = line.partition("::")
+        tree = ast.parse((folder / file).read_text())
+        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        assert test.partition("[")[0] in names, line

@@ -183,7 +183,7 @@ def check_psd(name: str, matrix: Float[np.ndarray, "m m"]) -> None:
 
 
 def _has_factor(matrix: Float[np.ndarray, "m m"]) -> bool:
-    """Is there a Cholesky factor? Thirty times as fast as eigenvalues."""
+    """Is there a Cholesky factor? That is seen sooner than eigenvalues are."""
     try:
         np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:

@@ -86,14 +86,20 @@ def test_numbers_of_the_theory() -> None:
 
 
 def test_width_approaches_the_limit() -> None:
-    """The mean at width n is that of the limit + c/n: with two widths, c/n is taken away."""
+    """The mean at width n is that of the limit + c/n + d/n²: with 4n beside n, c/n is taken away.
+
+    (4 (c/4n + d/16n²) − (c/n + d/n²))/3 = −d/(4n²) is left. From widths 8, 16 and 32 with 2^18 draws each, the largest
+    |d| of these statistics is that of the variance, −1.7 ± 0.7: 4 is three standard errors beyond it.
+    """
+    n, most = 64, 4.0
     y = nn.transformer(ll.initial((3,), cov=KERNEL), 2, 2, norm="none", hidden=None)
     limit = ll.trace(y, ["variance", "entropy", "correlation"], samples=2**14)
-    narrow, broad = (ll.trace(y, list(limit), width=n, samples=2**15, key=n) for n in (64, 256))
+    narrow, broad = (ll.trace(y, list(limit), width=width, samples=2**15, key=width) for width in (n, 4 * n))
     for name in limit:
         value = (4 * broad[name].value - narrow[name].value) / 3
         error = np.sqrt(16 * broad[name].error ** 2 + narrow[name].error ** 2) / 3
-        assert (np.abs(value - limit[name].value)[1:] < 5 * np.hypot(error, limit[name].error)[1:] + 3e-4).all(), name
+        allowed = 5 * np.hypot(error, limit[name].error) + most / (4 * n**2)
+        assert (np.abs(value - limit[name].value) < allowed)[1:].all(), name
 
 
 def test_written_out_is_the_loop() -> None:
@@ -116,7 +122,8 @@ def test_kurtosis_is_that_of_the_law() -> None:
     y = nn.transformer(ll.initial((3,), cov=KERNEL), 1, 1, norm="none", hidden=None)
     trace = ll.trace(y, ["kurtosis", "kl"], samples=2**13)
     laws = [ll.limit(y[i], samples=2**13) for i in range(3)]
-    assert trace["kurtosis"].value[1] == pytest.approx(np.mean([law.kurtosis() for law in laws]), abs=2e-3)
+    kurtosis, error = np.mean([law.kurtosis() for law in laws]), trace["kurtosis"].error[1]
+    assert trace["kurtosis"].value[1] == pytest.approx(kurtosis, abs=5 * error)
     last = laws[2]
     divergence = ll.divergence.kl(last, ll.Gaussian(0.0, float(last.variance())))
     assert trace["kl"].value[1] == pytest.approx(divergence.value, abs=5 * trace["kl"].error[1] + divergence.error)
@@ -202,10 +209,11 @@ def test_nothing_random() -> None:
 
 def test_kl_in_few_dimensions() -> None:
     """The density of a coordinate of a uniform direction integrates to one; below four dimensions nothing is said."""
-    x = np.linspace(-3, 3, 200_001)
+    v = 1.3
     for dim in (4, 5, 64):
-        density = np.exp(ll.depth.statistics.log_density(x, 1.3, dim))
-        assert density.sum() * (x[1] - x[0]) == pytest.approx(1, abs=1e-2 if dim > 5 else 1e-4)
+        x = np.linspace(-1, 1, 200_001) * math.sqrt(dim * v)  # the length of the vector
+        density = np.exp(ll.depth.statistics.log_density(x, v, dim))
+        assert density.sum() * (x[1] - x[0]) == pytest.approx(1, abs=1e-6)
     assert np.isnan(ll.depth.statistics.kl_from_gaussian(np.ones((4, 2, 3)), 3).value).all()
 
 

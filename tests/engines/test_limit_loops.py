@@ -1,5 +1,6 @@
 """Blocks that are repeated, at infinite width: what passes through the loop is the law of x."""
 
+import functools
 import time
 from collections.abc import Callable
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.engines.limit import statistics
+from limitlaw.engines.heads import laws
+from limitlaw.engines.limit import plan, statistics
 from limitlaw.engines.limit.conditions import Limit
 
 Block = Callable[[ll.Wide], ll.Wide]
@@ -129,6 +131,35 @@ def test_more_numbers_than_points_have() -> None:
     K = np.asarray(program(few).conditions(512, None).arrays).reshape(512, 2, 2)
     # E tr K grows by 0.01 E|A|² a turn, A the rows of a softmax of two scores: between 1/2 and 1 for each token.
     assert 1.5 < np.trace(K.mean(axis=0)) - np.trace(np.array([[1.0, 0.4], [0.4, 2.0]])) < 3.0
+
+
+def test_a_draw_depends_on_its_number_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all numbers are random: the same draws of however many, and in batches of any size."""
+    monkeypatch.setattr(plan, "MOST_DIMENSIONS", 1)
+    monkeypatch.setattr(plan, "MOST_DRAWS", 100)
+    statistic = functools.partial(statistics.second_moment)  # its plan is no other test's
+    many = Limit((ll.attention(tokens(), heads=2).core,), statistic)
+    assert many.plan.requests.overflows
+
+    def draws(samples: int, key: int | None = None) -> np.ndarray:
+        return np.asarray(many.conditions(samples, key).arrays).reshape(samples, -1)
+
+    found = draws(1000)
+    assert len(np.unique(found[:, 0])) == 1000
+    np.testing.assert_array_equal(draws(100), found[:100])
+    monkeypatch.setattr(plan, "MOST_DRAWS", 64)
+    np.testing.assert_allclose(draws(200), found[:200], rtol=1e-12)
+    assert not np.isclose(draws(64, 1), found[:64]).any()
+
+
+def test_pools_of_more_numbers_than_points_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many heads on 33 tokens, drawn from pools of single ones: each block of draws has its own."""
+    monkeypatch.setattr(laws, "POOL", 64)
+    law = ll.limit(ll.attention(ll.initial((33,)), heads=1000), samples=32)
+    found, error = (np.diagonal(f()) for f in (law.covariance, law.error.covariance))
+    A = np.exp(np.random.default_rng(0).normal(size=(2**15, 33)))  # scores of orthonormal tokens are N(0, 1)
+    truth = np.sum((A / A.sum(axis=1, keepdims=True)) ** 2, axis=1)
+    assert (np.abs(found - truth.mean()) < 5 * np.hypot(error, truth.std() / 2**7.5)).all()
 
 
 def test_law_behind_a_loop() -> None:

@@ -37,6 +37,14 @@ def test_normal_distribution_function():
     np.testing.assert_array_equal(normal_cdf.ndtr(np.array([-np.inf, 0, np.inf])), [0, 0.5, 1])
 
 
+def test_derivatives_of_the_normal_distribution_function():
+    """Φ' = n and Φ'' = −z n, in the tails as well."""
+    z = np.linspace(-30, 30, 121)
+    once = jax.grad(normal_cdf.ndtr)
+    np.testing.assert_allclose(jax.jit(jax.vmap(once))(z), scipy.stats.norm.pdf(z), rtol=1e-13)
+    np.testing.assert_allclose(jax.jit(jax.vmap(jax.grad(once)))(z), -z * scipy.stats.norm.pdf(z), rtol=1e-13)
+
+
 def test_far_tails():
     """The tail of a mixture is finite, monotone and that of its widest component."""
     law = mixture(centred=True)

@@ -91,6 +91,44 @@ def test_pivoted_factor(m, rank):
     assert (F[:, rank:] == 0).all()
 
 
+many = jax.jit(jax.vmap(pivoted_factor))
+
+
+def of_many_rows():
+    """20 rows, more than are written out: two regular matrices, one of rank 3, one with two equal rows, zero.
+
+    The second of the regular ones has two rows near each other, which pivoting would take in another order.
+    """
+    x = [rows(20, 30), rows(20, 3), rows(20, 30, 1), rows(20, 30, 2), np.zeros((20, 30))]
+    x[2][1] = x[2][0] + 0.1 * x[2][1]
+    x[3][7] = x[3][2]
+    return [each @ each.T for each in x]
+
+
+def test_regular_and_singular_of_many_rows_together():
+    """Each has its factor, whatever else is in the batch: of regular matrices it is Cholesky's."""
+    K = of_many_rows()
+    mixed = np.asarray(many(jnp.asarray(K)))
+    for F, C in zip(mixed, K, strict=True):
+        assert correlation_error(F, C) < 64 * 20 * EPS
+    regular = np.stack([K[0], K[2], K[0], K[2], K[0]])
+    for found in (many(jnp.asarray(regular))[:2], mixed[[0, 2]]):
+        np.testing.assert_allclose(found, np.linalg.cholesky(regular[:2]), atol=1e-12)
+
+
+def test_gradient_of_many_rows():
+    """Against differences at regular matrices, beside singular ones, where it is finite."""
+    K, weight, move = jnp.asarray(of_many_rows()), rows(20, 20, 3), rows(20, 20, 4)
+    slopes = jax.jit(jax.grad(lambda K: jnp.sum(weight * many(K))))(K)
+    assert np.isfinite(slopes).all()
+    step = np.zeros(K.shape)
+    step[[0, 2]] = 1e-5 * (move + move.T)
+    above, below = (np.asarray(many(K + sign * step)) for sign in (1, -1))
+    for i in (0, 2):
+        slope = np.sum(weight * (above[i] - below[i])) / 2e-5
+        np.testing.assert_allclose(np.sum(slopes[i] * (move + move.T)), slope, rtol=1e-6)
+
+
 @pytest.mark.parametrize("decades", [1e-150, 1e-8, 1e8, 1e150])
 def test_scales(decades):
     """Long and short vectors together: precision is relative to each one's length."""

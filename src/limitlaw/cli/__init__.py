@@ -3,31 +3,23 @@
 Heavy modules are imported where they are needed: `limitlaw --help` needs none.
 """
 
-import contextlib
 import dataclasses
 import importlib.metadata
 import io
 import math
-import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-from limitlaw.cli import output
+from limitlaw.cli import depth, output
+from limitlaw.cli.errors import one_line_errors, opened
 from limitlaw.cli.layer import TOKENS, Layer, heads_of, kernel_of
-from limitlaw.cli.output import print_table, quantities_of, remark
-from limitlaw.files import replacing
+from limitlaw.cli.output import PICTURES, print_table, quantities_of, remark
 
-SUFFIXES = (".png", ".pdf", ".svg")
 REPRODUCTION = Path("out/reproduction")
 STUDIES = Path("out/studies")
-OPTIONS = (
-    "heads|head_dim|kv_heads|width|kernel|mask|scaling|samples|q_std|k_std|v_std|o_std|mlp_std|bias_std|depth|tokens"
-    "|norm|normalise|positions|phi|scale|correlation|hidden|statistics"
-)
 
 app = typer.Typer(
     help="Exact laws of neural networks at initialisation, at width n and as n → ∞.",
@@ -106,8 +98,8 @@ def law(
       limitlaw law --heads 1 --plot law.png
       limitlaw law --heads 2 --json | jq .figures.variance.value
     """
-    with _one_line_errors():
-        with _picture(plot) as picture:
+    with one_line_errors():
+        with opened("--plot", plot, PICTURES) as picture:
             layer = Layer(heads_of(heads), head_dim, scaling, mask, q_std, k_std, v_std, o_std, samples, seed)
             layer.check(width)
             matrix = kernel_of(kernel, tokens)
@@ -162,149 +154,12 @@ def reproduce(
     from limitlaw.cli.reproduce import Request
     from limitlaw.cli.reproduce import reproduce as run
 
-    with _one_line_errors():
+    with one_line_errors():
         run(Request(names or [], out, quick, seed, trials, samples, tokens, jobs, cluster))
 
 
-Depth = Annotated[int, typer.Option(metavar="L", help="Blocks.")]
-Tokens = Annotated[int, typer.Option(metavar="S", help="Tokens.")]
-Heads = Annotated[int, typer.Option(metavar="H", help="Heads.")]
-HeadDim = Annotated[int | None, typer.Option(metavar="D", help="Dimension of a head; n × n matrices without it.")]
-Norm = Annotated[str, typer.Option(metavar="pre|post|none", help="Where the norms stand.")]
-Normalise = Annotated[str, typer.Option(metavar="layernorm|rmsnorm", help="Which norm it is.")]
-Mask = Annotated[str | None, typer.Option(metavar="causal", help="Tokens see themselves and earlier ones.")]
-KvHeads = Annotated[int | None, typer.Option(metavar="G", help="Key and value heads, shared by groups of queries.")]
-Positions = Annotated[str, typer.Option(metavar="none|rotary|alibi", help="What attention sees of positions.")]
-Hidden = Annotated[int, typer.Option(metavar="K", help="The MLP has K·n hidden units; 0 for attention alone.")]
-Phi = Annotated[str, typer.Option(metavar="gelu|relu|silu|tanh|…", help="The nonlinearity of the MLP.")]
-Gated = Annotated[bool, typer.Option("--gated", help="A gated MLP, as SwiGLU.")]
-Parallel = Annotated[bool, typer.Option("--parallel", help="Attention and MLP read the same vectors.")]
-Shared = Annotated[bool, typer.Option("--shared", help="All blocks have the same weights, as in ALBERT.")]
-Scale = Annotated[float, typer.Option(metavar="C", help="Of each residual branch.")]
-Std = Annotated[float, typer.Option(metavar="SD", help="Scale of these matrices.")]
-Bias = Annotated[float, typer.Option(metavar="SD", help="Scale of all biases.")]
-Correlation = Annotated[float, typer.Option(metavar="C", help="Of the tokens that the first block is given.")]
-
-
-@app.command()
-def depth(
-    depth: Depth = 12,
-    heads: Heads = 4,
-    head_dim: HeadDim = None,
-    tokens: Tokens = 16,
-    norm: Norm = "pre",
-    normalise: Normalise = "layernorm",
-    mask: Mask = None,
-    kv_heads: KvHeads = None,
-    positions: Positions = "none",
-    hidden: Hidden = 4,
-    phi: Phi = "gelu",
-    gated: Gated = False,
-    parallel: Parallel = False,
-    shared: Shared = False,
-    scale: Scale = 1.0,
-    q_std: Std = 1.0,
-    k_std: Std = 1.0,
-    v_std: Std = 1.0,
-    o_std: Std = 1.0,
-    mlp_std: Std = 1.0,
-    bias_std: Bias = 0.0,
-    correlation: Correlation = 0.0,
-    width: Annotated[list[int] | None, typer.Option(metavar="N", help="Also at this width; may be repeated.")] = None,
-    statistics: Annotated[str | None, typer.Option(metavar="A,B,…", help="Such as variance,entropy, or all.")] = None,
-    samples: Annotated[int | None, typer.Option(metavar="N", help="Draws; as many as 20 seconds allow.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the draws.")] = None,
-    every: Annotated[int, typer.Option(metavar="K", help="Print every K-th layer, and the last.")] = 1,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the curves into a .png, .pdf or .svg.")
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the numbers with all their digits.")] = None,
-) -> None:
-    """Statistics after every block of a random Transformer: as n → ∞, and at widths beside it.
-
-    Variance, correlation of tokens, effective rank, attention entropy and participation, score variance, excess
-    kurtosis and KL from a Gaussian, each with its standard error.
-
-    \b
-    Examples:
-      limitlaw depth --depth 24 --heads 12 --head-dim 64 --tokens 128 --norm pre --mask causal --samples 64
-      limitlaw depth --norm post --width 64 --width 256 --plot depth.png
-      limitlaw depth --hidden 0 --statistics variance,correlation --every 4
-    """
-    settings = dict(locals())
-    with _one_line_errors():
-        from limitlaw.cli.depth import network_of, print_trace, traces_of
-
-        asked = ("width", "statistics", "samples", "seed", "every", "plot", "csv")
-        network = network_of({name: value for name, value in settings.items() if name not in asked})
-        if every < 1:
-            raise ValueError(f"--every must be a positive integer, got {every}")
-        with _picture(plot) as picture, _file(csv) as file:
-            traces = traces_of(network, statistics, width or [], samples, seed)
-            if plot is not None:
-                figure = traces[0].plot(*traces[1:], title=network.title)
-                figure.savefig(picture, format=plot.suffix[1:].lower(), dpi=150)
-            if file is not None:
-                texts = [trace.to_csv() for trace in traces]
-                file.write((texts[0] + "".join(t.split("\n", 1)[1] for t in texts[1:])).encode())
-        for path in (plot, csv):
-            if path is not None:
-                typer.echo(f"wrote {path}", err=True)
-        for trace in traces:
-            print_trace(trace, network.title, every)
-
-
-@app.command()
-def phase(
-    statistic: Annotated[str, typer.Argument(metavar="STATISTIC", help="Such as entropy or correlation.")],
-    x: Annotated[str, typer.Option(metavar="SCALE=FROM:TO:N", help="The horizontal axis, as q_std=0.1:10:16.")],
-    y: Annotated[str, typer.Option(metavar="SCALE=FROM:TO:N", help="The vertical axis, as scale=0.1:2:16.")],
-    at: Annotated[int | None, typer.Option(metavar="L", help="After this block; the last.")] = None,
-    depth: Depth = 12,
-    heads: Heads = 4,
-    head_dim: HeadDim = None,
-    tokens: Tokens = 16,
-    norm: Norm = "pre",
-    normalise: Normalise = "layernorm",
-    mask: Mask = None,
-    kv_heads: KvHeads = None,
-    positions: Positions = "none",
-    hidden: Hidden = 4,
-    phi: Phi = "gelu",
-    gated: Gated = False,
-    parallel: Parallel = False,
-    shared: Shared = False,
-    scale: Scale = 1.0,
-    q_std: Std = 1.0,
-    k_std: Std = 1.0,
-    v_std: Std = 1.0,
-    o_std: Std = 1.0,
-    mlp_std: Std = 1.0,
-    bias_std: Bias = 0.0,
-    correlation: Correlation = 0.0,
-    width: Annotated[int | None, typer.Option(metavar="N", help="Width; n → ∞ without it.")] = None,
-    samples: Annotated[int, typer.Option(metavar="N", help="Draws at each point.")] = 256,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed, the same at all points.")] = 0,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where table and picture go.")] = Path("out/phase"),
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")] = None,
-    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786.")] = None,
-) -> None:
-    """A phase diagram: a statistic over two scales of a random Transformer.
-
-    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was, with the same bytes.
-
-    \b
-    Examples:
-      limitlaw phase correlation --x q_std=0.1:10:12 --y scale=0.1:2:12 --depth 24
-      limitlaw phase entropy --x q_std=0.3:30:16 --y mlp_std=0.3:3:16 --norm post --jobs 2
-    """
-    settings = dict(locals())
-    with _one_line_errors():
-        from limitlaw.cli.depth import PhaseRequest
-        from limitlaw.cli.depth import phase as run
-
-        asked = {name: settings.pop(name) for name in PhaseRequest._fields if name != "network"}
-        run(PhaseRequest(network=settings, **asked))
+app.command()(depth.depth)
+app.command()(depth.phase)
 
 
 @app.command()
@@ -330,7 +185,7 @@ def studies(
     from limitlaw.cli.studies import Request
     from limitlaw.cli.studies import studies as run
 
-    with _one_line_errors():
+    with one_line_errors():
         run(Request(names or [], out, quick, seed, jobs))
 
 
@@ -362,64 +217,11 @@ def audit(
       limitlaw audit mymodule.py:make_encoder --input-dim 64
       limitlaw audit --hf gpt2-config.json
     """
-    with _one_line_errors():
+    with one_line_errors():
         from limitlaw.cli.audit import Request
         from limitlaw.cli.audit import audit as run
 
         run(Request(model, hf, tokens, seeds, samples, input_dim, limit, html))
-
-
-@contextlib.contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Bad input ends the command with code 2 and one line that names the option."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise  # the reader of the output left
-    except (ValueError, TypeError, OSError) as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    line = re.sub(r"\s*\n\s*", " ", message.strip())
-    line = re.sub(rf"^(?:(?:limit|finite): )?({OPTIONS})\b", lambda m: "--" + m[1].replace("_", "-"), line)
-    typer.echo(f"limitlaw: {line}", err=True)
-    raise typer.Exit(2)
-
-
-# --- picture ----------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _picture(path: Path | None) -> Iterator[BinaryIO | None]:
-    """A file to draw into, which takes the place of `path` in the end; opened first, to fail before the work."""
-    if path is None:
-        yield None
-        return
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"--plot must end in {', '.join(SUFFIXES)}, got {path}")
-    if path.is_dir():
-        raise ValueError(f"--plot {path}: is a directory")
-    with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(replacing(path))
-        except OSError as error:
-            raise ValueError(f"--plot {path}: cannot be written ({error.strerror})") from None
-        yield file
-
-
-@contextlib.contextmanager
-def _file(path: Path | None) -> Iterator[BinaryIO | None]:
-    """A file to fill, which takes the place of `path` in the end."""
-    if path is None:
-        yield None
-        return
-    with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(replacing(path))
-        except OSError as error:
-            raise ValueError(f"--csv {path}: cannot be written ({error.strerror})") from None
-        yield file
 
 
 def _density_figure(layer: Layer, kernel: Any, token: int, width: int | None, law: Any) -> Any:

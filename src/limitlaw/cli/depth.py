@@ -1,25 +1,100 @@
 """The commands `limitlaw depth` and `limitlaw phase`: a Transformer by options → statistics along depth, or a map."""
 
-import contextlib
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from limitlaw.digits import compact, short
+from limitlaw.cli.errors import one_line_errors, opened
+from limitlaw.cli.network import Settings, of_a_network
+from limitlaw.cli.output import PICTURES
+from limitlaw.digits import compact
 
 if TYPE_CHECKING:
     from limitlaw.depth import Trace
     from limitlaw.depth.network import Network
+    from limitlaw.depth.phase import Phase
 
 
 PRINTED = "variance,correlation,effective_rank,entropy,participation,score_variance,kurtosis,kl"
 
 
-def network_of(settings: dict[str, Any]) -> "Network":
+@of_a_network
+def depth(
+    *,
+    network: Settings,
+    width: Annotated[list[int] | None, typer.Option(metavar="N", help="Also at this width; may be repeated.")] = None,
+    statistics: Annotated[str | None, typer.Option(metavar="A,B,…", help="Such as variance,entropy, or all.")] = None,
+    samples: Annotated[int | None, typer.Option(metavar="N", help="Draws; as many as 20 seconds allow.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the draws.")] = None,
+    every: Annotated[int, typer.Option(metavar="K", help="Print every K-th layer, and the last.")] = 1,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the curves into a .png, .pdf or .svg.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the numbers with all their digits.")] = None,
+) -> None:
+    """Statistics after every block of a random Transformer: as n → ∞, and at widths beside it.
+
+    Variance, correlation of tokens, effective rank, attention entropy and participation, score variance, excess
+    kurtosis and KL from a Gaussian, each with its standard error.
+
+    \b
+    Examples:
+      limitlaw depth --depth 24 --heads 12 --head-dim 64 --tokens 128 --norm pre --mask causal --samples 64
+      limitlaw depth --norm post --width 64 --width 256 --plot depth.png
+      limitlaw depth --hidden 0 --statistics variance,correlation --every 4
+    """
+    with one_line_errors():
+        described = _network_of(network)
+        if every < 1:
+            raise ValueError(f"--every must be a positive integer, got {every}")
+        with opened("--plot", plot, PICTURES) as picture, opened("--csv", csv) as file:
+            traces = _traces_of(described, statistics, width or [], samples, seed)
+            if plot is not None:
+                figure = traces[0].plot(*traces[1:], title=described.title)
+                figure.savefig(picture, format=plot.suffix[1:].lower(), dpi=150)
+            if file is not None:
+                texts = [trace.to_csv() for trace in traces]
+                file.write((texts[0] + "".join(t.split("\n", 1)[1] for t in texts[1:])).encode())
+        for path in (plot, csv):
+            if path is not None:
+                typer.echo(f"wrote {path}", err=True)
+        for trace in traces:
+            _print_trace(trace, described.title, every)
+
+
+@of_a_network
+def phase(
+    *,
+    statistic: Annotated[str, typer.Argument(metavar="STATISTIC", help="Such as entropy or correlation.")],
+    x: Annotated[str, typer.Option(metavar="SCALE=FROM:TO:N", help="The horizontal axis, as q_std=0.1:10:16.")],
+    y: Annotated[str, typer.Option(metavar="SCALE=FROM:TO:N", help="The vertical axis, as scale=0.1:2:16.")],
+    at: Annotated[int | None, typer.Option(metavar="L", help="After this block; the last.")] = None,
+    network: Settings,
+    width: Annotated[int | None, typer.Option(metavar="N", help="Width; n → ∞ without it.")] = None,
+    samples: Annotated[int, typer.Option(metavar="N", help="Draws at each point.")] = 256,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed, the same at all points.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where table and picture go.")] = Path("out/phase"),
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786.")] = None,
+) -> None:
+    """A phase diagram: a statistic over two scales of a random Transformer.
+
+    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was, with the same bytes.
+
+    \b
+    Examples:
+      limitlaw phase correlation --x q_std=0.1:10:12 --y scale=0.1:2:12 --depth 24
+      limitlaw phase entropy --x q_std=0.3:30:16 --y mlp_std=0.3:3:16 --norm post --jobs 2
+    """
+    with one_line_errors():
+        asked = _phase_of(network, statistic, (x, y), at, width, samples, seed)
+        _compute(asked, out, jobs, cluster)
+
+
+def _network_of(settings: Settings) -> "Network":
     """The network that the options describe."""
     import jax
 
@@ -29,7 +104,10 @@ def network_of(settings: dict[str, Any]) -> "Network":
     return Network(**settings)
 
 
-def traces_of(
+# --- depth ------------------------------------------------------------------------------------------------------------
+
+
+def _traces_of(
     network: "Network", statistics: str | None, widths: Sequence[int], samples: int | None, seed: int | None
 ) -> list["Trace"]:
     """As n → ∞, and at each width."""
@@ -42,70 +120,60 @@ def traces_of(
     return [trace(program, names, width, samples, seed) for width in (None, *widths)]
 
 
-def print_trace(trace: "Trace", title: str, every: int) -> None:
+def _print_trace(trace: "Trace", title: str, every: int) -> None:
     """The table of a trace, every so many layers and the last."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table("layer", *trace.labels.values(), title=title, title_justify="left", title_style="")
-    for layer in range(len(trace)):
+    for layer, row in enumerate(trace.rows(compact)):
         if layer % every == 0 or layer == len(trace) - 1:
-            table.add_row(str(layer), *(_cell(column, layer) for column in trace.columns.values()))
+            table.add_row(*row)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     console.print(table)
     console.print(trace.title, soft_wrap=True, markup=False)
 
 
-def _cell(column: Any, layer: int) -> str:
-    value, error = float(column.value[layer]), float(column.error[layer])
-    return "–" if math.isnan(value) else short(value) if not error > 0 else compact(value, error)
+# --- phase ------------------------------------------------------------------------------------------------------------
 
 
-class PhaseRequest(NamedTuple):
-    """What `limitlaw phase` was asked for."""
-
-    network: dict[str, Any]
-    statistic: str
-    x: str
-    y: str
-    at: int | None
-    width: int | None
-    samples: int
-    seed: int
-    out: Path
-    jobs: int | None
-    cluster: str | None
-
-
-def phase(request: PhaseRequest) -> None:
-    """Compute what is missing, write the table and the picture, and say where they are."""
-    network = network_of(request.network)
-    from limitlaw.cli import running
-    from limitlaw.cli.progress import bars
+def _phase_of(
+    settings: Settings,
+    statistic: str,
+    axes: tuple[str, str],
+    at: int | None,
+    width: int | None,
+    samples: int,
+    seed: int,
+) -> "Phase":
+    """What the options ask for."""
+    network = _network_of(settings)
     from limitlaw.depth.phase import Grid, Phase
-    from limitlaw.depth.phase import phase as computed
     from limitlaw.depth.trace import chosen_statistics
-    from limitlaw.figures.depth import phase_figure
-    from limitlaw.files import replacing
-    from limitlaw.runs import executors
 
-    (statistic,) = chosen_statistics([request.statistic])
-    at = network.depth if request.at is None else request.at
+    chosen_statistics([statistic])  # refuses what is none
+    at = network.depth if at is None else at
     if not 0 <= at <= network.depth:
         raise ValueError(f"--at must be one of 0 … {network.depth}, got {at}")
-    x, y = Grid.of(request.x, "--x"), Grid.of(request.y, "--y")
+    x, y = (Grid.of(text, option) for text, option in zip(axes, ("--x", "--y"), strict=True))
     if x.name == y.name:
         raise ValueError(f"--x and --y must be two different scales, got {x.name} twice")
-    asked = Phase(network, request.statistic, x, y, at, request.width, request.samples, request.seed)
-    if request.jobs is not None and request.cluster is not None:
-        raise ValueError("--jobs is for this machine, --cluster for another: give one of them")
-    executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
-    points = len(x.values) * len(y.values)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(running.one_line())
-        stack.enter_context(running.stopping(executor))
-        advance = stack.enter_context(bars({"phase": points}))
-        table = computed(asked, request.out, executor, lambda: advance("phase"), running.warn)
-    with replacing(request.out / "phase.png") as file:
+    return Phase(network, statistic, x, y, at, width, samples, seed)
+
+
+def _compute(asked: "Phase", out: Path, jobs: int | None, cluster: str | None) -> None:
+    """Compute what is missing, write the table and the picture, and say where they are."""
+    from limitlaw.cli import running
+    from limitlaw.cli.progress import bars
+    from limitlaw.depth import STATISTICS
+    from limitlaw.depth.phase import phase as computed
+    from limitlaw.figures.depth import phase_figure
+    from limitlaw.files import replacing
+
+    points = len(asked.x.values) * len(asked.y.values)
+    with running.workers(jobs, cluster) as executor, bars({"phase": points}) as advance:
+        table = computed(asked, out, executor, lambda: advance("phase"), running.warn)
+    statistic = STATISTICS[asked.statistic]
+    with replacing(out / "phase.png") as file:
         phase_figure(table, asked, statistic.label or statistic.name).savefig(file, format="png", dpi=150)
-    typer.echo(f"{points} points: {request.out / 'phase.csv'}   picture: {request.out / 'phase.png'}")
+    typer.echo(f"{points} points: {out / 'phase.csv'}   picture: {out / 'phase.png'}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from limitlaw.digits import plus_minus
 
+PICTURES = (".png", ".pdf", ".svg")  # what --plot may end in
 LEVELS = (0.9, 0.99, 0.999, 0.9999)
 ENTROPY_SUFFICES = 1e-5  # above it a difference of entropies has ten digits of the divergence
 

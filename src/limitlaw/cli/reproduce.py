@@ -47,7 +47,7 @@ def reproduce(request: Request) -> None:
     from limitlaw.paper.computed.settings import Settings
     from limitlaw.paper.reproduce import Listener, totals
     from limitlaw.paper.reproduce import reproduce as computed
-    from limitlaw.runs import executors
+    from limitlaw.runs.executors import workers_of
 
     experiments = catalogue.chosen(request.names)
     settings = Settings.of(request.quick, request.seed, request.trials, request.samples, request.tokens)
@@ -55,14 +55,12 @@ def reproduce(request: Request) -> None:
     timing = time.perf_counter()
     dense = baseline.cost(cases, 1e6 if request.quick else 1e8)
     timing = time.perf_counter() - timing
-    executor = executors.local(request.jobs) if request.cluster is None else executors.cluster(request.cluster)
-    workers = executors.workers_of(executor)
     with (
-        running.one_line(),
-        running.stopping(executor),
+        running.workers(request.jobs, request.cluster) as executor,
         running.drawing(request.out / "figures", report.draw) as draw,
         bars(totals(experiments, settings)) as advance,
     ):
+        workers = workers_of(executor)
         outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, running.warn))
     clock = Clock(start + timing, workers, dense, outcome.chunks, outcome.reused)
     _present(request, settings.described(), outcome, clock)
@@ -112,10 +110,9 @@ def _present(request: Request, settings: dict[str, int], outcome: "Outcome", clo
 
 def _check(request: Request) -> None:
     """Numbers of which there must be at least one, before anything heavy is loaded."""
-    for name in ("trials", "samples", "tokens", "jobs"):
+    for name in ("trials", "samples", "tokens"):
         value, least = getattr(request, name), 2 if name in ("samples", "tokens") else 1
         if value is not None and value < least:
             raise ValueError(f"--{name} must be at least {least}, got {value}")
     running.check_seed(request.seed)
-    if request.jobs is not None and request.cluster is not None:
-        raise ValueError("--jobs is for this machine, --cluster for another: give one of them")
+    running.check_workers(request.jobs, request.cluster)

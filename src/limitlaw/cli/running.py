@@ -38,8 +38,30 @@ def summary(out: Path, claims: "Table", facts: Mapping[str, Any]) -> bool:
     return not broken
 
 
+def check_workers(jobs: int | None, cluster: str | None = None) -> None:
+    """Some threads of this machine, or a cluster."""
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {jobs}")
+    if jobs is not None and cluster is not None:
+        raise ValueError("--jobs is for this machine, --cluster for another: give one of them")
+
+
 @contextlib.contextmanager
-def one_line() -> Iterator[None]:
+def workers(jobs: int | None, cluster: str | None = None) -> Iterator[Executor]:
+    """Where chunks are computed. Left at once, however it ends, with one line: what is not finished is cancelled."""
+    check_workers(jobs, cluster)
+    from limitlaw.runs import executors
+
+    executor = executors.local(jobs) if cluster is None else executors.cluster(cluster)
+    with _one_line():
+        try:
+            yield executor
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
     """What ends the work early, in one line."""
     from limitlaw.runs.runner import ChunkError
 
@@ -87,15 +109,6 @@ def _drawn(draw: Draw, tables: dict[str, "Table"], folder: Path) -> None:
 
     with one_line_errors("write", folder):
         draw(tables, folder)
-
-
-@contextlib.contextmanager
-def stopping(executor: Executor) -> Iterator[None]:
-    """Leave at once, however it ends: what is not finished is cancelled."""
-    try:
-        yield
-    finally:
-        executor.shutdown(wait=False, cancel_futures=True)
 
 
 def warn(message: str) -> None:

@@ -29,23 +29,19 @@ def studies(request: Request) -> None:
     """Run the studies, draw, and say where everything is. What does not hold is a result as well: the code is 0."""
     start = time.perf_counter()
     running.check_seed(request.seed)
-    if request.jobs is not None and request.jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {request.jobs}")
+    running.check_workers(request.jobs)
     import jax
 
     jax.config.update("jax_enable_x64", True)
     from limitlaw.paper.reproduce import Listener, reproduce, totals
-    from limitlaw.runs import executors
     from limitlaw.runs.chunks import versions
     from limitlaw.runs.disk import one_line_errors
     from limitlaw.studies import catalogue, report
     from limitlaw.studies.settings import Settings
 
     chosen, settings = catalogue.chosen(request.names), Settings(request.seed, request.quick)
-    executor = executors.local(request.jobs)
     with (
-        running.one_line(),
-        running.stopping(executor),
+        running.workers(request.jobs) as executor,
         running.drawing(request.out / "figures", report.draw) as draw,
         bars(totals(chosen, settings)) as advance,
     ):

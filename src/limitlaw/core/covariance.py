@@ -116,7 +116,7 @@ class Covariance:
         return Covariance(self.c.rename(called))
 
     def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes) -> "Covariance":
-        """v at given places; where the axis that is paired, it is zero at the other places of w."""
+        """v at given places. Where its axis is paired with one of w, the covariance with other places of w is zero."""
         made: Any = tuple(Pair(axis, None) for axis in new)
         paired = self.label(axes[0]) if len(axes) == 1 else None
         if paired is not None and paired.right is not None:

@@ -3,13 +3,26 @@
 import dataclasses
 import html
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from limitlaw.depth.statistics import Column
 from limitlaw.digits import plus_minus
+
+
+def data_frame(records: list[dict[str, Any]]) -> Any:
+    """Records as a data frame of pandas."""
+    try:
+        import pandas  # type: ignore[import-untyped]
+    except ImportError:
+        raise ImportError("to_pandas needs pandas: pip install 'limitlaw[pandas]'") from None
+    return pandas.DataFrame(records)
+
+
+def _written(value: float, error: float) -> str:
+    return plus_minus(value, error) if error > 0 else f"{value:.6g}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,18 +64,15 @@ class Trace:
         draws = self.effort or f"{self.samples:,} draw{'s' * (self.samples != 1)}"
         return f"{where}, {draws}, ± one standard error{beyond}"
 
-    def rows(self) -> Iterator[list[str]]:
-        """The cells of the table, layer after layer."""
+    def rows(self, written: Callable[[float, float], str] = _written) -> Iterator[list[str]]:
+        """The cells of the table, layer after layer; `written` is how a value and its error are."""
         for layer in range(len(self)):
-            yield [str(layer), *(_cell(column, layer) for column in self.columns.values())]
+            found = [(float(column.value[layer]), float(column.error[layer])) for column in self.columns.values()]
+            yield [str(layer), *("–" if np.isnan(value) else written(value, error) for value, error in found)]
 
     def to_pandas(self) -> Any:
         """A data frame with one line for each layer and statistic (needs pandas)."""
-        try:
-            import pandas  # type: ignore[import-untyped]
-        except ImportError:
-            raise ImportError("to_pandas needs pandas: pip install 'limitlaw[pandas]'") from None
-        return pandas.DataFrame(self.records())
+        return data_frame(self.records())
 
     def records(self) -> list[dict[str, Any]]:
         """Layer, statistic, value, error, spread and width of every number."""
@@ -104,10 +114,3 @@ class Trace:
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in self.rows())
         caption = f"<caption>{html.escape(self.title)}</caption>"
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(column: Column, layer: int) -> str:
-    value, error = float(column.value[layer]), float(column.error[layer])
-    if np.isnan(value):
-        return "–"
-    return f"{value:.6g}" if not error > 0 else plus_minus(value, error)

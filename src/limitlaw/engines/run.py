@@ -20,12 +20,17 @@ UNDER_WAY = 2  # batches at a time: one core seldom waits for another
 One = Callable[..., Any]  # (arguments, key of a draw) → a tree of arrays
 
 
+@functools.partial(jax.jit, static_argnames="count")
+def keys_of_draws(key: Key[Array, ""], start: Int[Array, ""] | int, count: int) -> Key[Array, " count"]:
+    """Those of draws start, start + 1, …: fold_in(key, i) for draw i, whatever it is computed together with."""
+    return jax.vmap(functools.partial(jax.random.fold_in, key))(start + jnp.arange(count))
+
+
 def batched(one: One, batch: int) -> Callable[..., Any]:
     """(arguments, key, first draw) → `batch` draws, each with its own key."""
 
     def draws(arguments: Any, key: Key[Array, ""], start: Int[Array, ""] | int) -> Any:
-        keys = jax.vmap(functools.partial(jax.random.fold_in, key))(start + jnp.arange(batch))
-        return jax.vmap(functools.partial(one, arguments))(keys)
+        return jax.vmap(functools.partial(one, arguments))(keys_of_draws(key, start, batch))
 
     return draws
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.arguments import is_traced, non_negative, non_negative_number, positive_int, shown
+from limitlaw.arguments import non_negative, positive_int, shown
 from limitlaw.core.space import as_dim, n
-from limitlaw.language.functions import dot, initial, normalised_sum, softmax
+from limitlaw.language.functions import dot, normalised_sum, softmax
 from limitlaw.language.ops import Matrix
 from limitlaw.language.shapes import Shape
 from limitlaw.language.values import Wide, wide
+from limitlaw.nn.feedforward import with_bias
 from limitlaw.nn.positions import Positions
 
 
@@ -67,7 +68,7 @@ def attention(
     p = _scores(q, k, scaling, positions, heads)
     A = softmax(p, _over_heads(mask, x.ndim, query))
     y = normalised_sum(A @ (Matrix(o_std, query, rows=model, cols=head) @ v), tuple(range(-len(query), -1)))
-    return biased(y, (), bias_std)
+    return with_bias(y, bias_std)
 
 
 def _families(heads: int | float, kv_heads: int | None) -> tuple[Shape, Shape]:
@@ -81,17 +82,7 @@ def _families(heads: int | float, kv_heads: int | None) -> tuple[Shape, Shape]:
 
 
 def _projected(W: Matrix, tokens: Wide, bias_std: float) -> Wide:
-    return biased(W @ tokens, W.shape, bias_std)
-
-
-def biased(x: Wide, shape: Shape, bias_std: float) -> Wide:
-    """x + b with independent bias vectors b_α ~ N(0, bias_std²), batch shape `shape`; none where bias_std is 0."""
-    scale = non_negative_number("bias_std", bias_std)
-    if not is_traced(scale) and not scale.any():
-        return x
-    if math.inf in shape:
-        raise ValueError("bias_std must be 0 for infinitely many heads, got a bias for each of them")
-    return x + scale * initial(shape, dim=x.dim)
+    return with_bias(W @ tokens, bias_std, W.shape)
 
 
 def _scores(q: Wide, k: Wide, scaling: str, positions: Positions | None, heads: int | float) -> Any:

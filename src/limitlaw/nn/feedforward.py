@@ -1,5 +1,6 @@
 """Layers without memory: dense and MLP."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
@@ -9,6 +10,7 @@ from limitlaw.language.activations import activated
 from limitlaw.language.functions import initial
 from limitlaw.language.named import relu, silu
 from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.shapes import Shape
 from limitlaw.language.values import Wide, wide
 
 
@@ -18,12 +20,14 @@ def dense(x: Wide, std: Any = 1.0, bias_std: float = 0.0, dim: Dim | int = n) ->
     return with_bias(Matrix(std, rows=dim, cols=x.dim) @ x, bias_std)
 
 
-def with_bias(x: Wide, bias_std: float) -> Wide:
-    """x + b with one bias vector b_α ~ N(0, bias_std²) for the whole batch; none where bias_std is 0."""
+def with_bias(x: Wide, bias_std: float, shape: Shape = ()) -> Wide:
+    """x + b with independent bias vectors b_α ~ N(0, bias_std²) of batch shape `shape`; none where bias_std is 0."""
     scale = non_negative_number("bias_std", bias_std)
     if not is_traced(scale) and not scale.any():
         return x
-    return x + scale * initial(dim=x.dim)
+    if math.inf in shape:
+        raise ValueError("bias_std must be 0 for infinitely many heads, got a bias for each of them")
+    return x + scale * initial(shape, dim=x.dim)
 
 
 def mlp(

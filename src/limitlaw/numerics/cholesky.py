@@ -1,7 +1,7 @@
 """Cholesky factors of many matrices.
 
 On a CPU JAX calls LAPACK, whose threads wait for each other: beside other work a factor of 128 rows was seen to take
-160 ms instead of 0.2. Panels and matrix products take 0.4, whatever else runs.
+160 ms instead of 0.2. Panels and matrix products take 0.3, whatever else runs.
 """
 
 import math

@@ -62,30 +62,43 @@ def pivoted_factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 @jax.custom_jvp
 def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """Cholesky's factor where all of a batch have one with pivots above `REGULAR`: ten times faster than pivoting.
+    """Cholesky's factor of those that have one with pivots above `REGULAR`; the others are pivoted.
 
-    Which of the two it is, is decided for everything that is vmapped together. Derivatives are those of pivoting.
+    Where none has to be of all that are vmapped together, none is: for 128 rows on a CPU three to six times as fast.
     """
     return _by_batch(K)
 
 
 @_mostly_triangular.defjvp
 def _derivative(primals: Any, tangents: Any) -> Any:
-    return jax.jvp(_pivoted, primals, tangents)
+    return jax.jvp(_either, primals, tangents)
+
+
+def _either(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
+    """The same by both methods, each of which has a derivative: Cholesky's that of I where it is not taken."""
+    scale, C = _correlations(K)
+    regular = _is_regular(cholesky(lax.stop_gradient(C)))
+    L = cholesky(jnp.where(regular, C, jnp.eye(K.shape[-1], dtype=K.dtype)))
+    return jnp.where(regular, scale[..., :, None] * L, _pivoted(K))
 
 
 @jax.custom_batching.custom_vmap
 def _by_batch(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     scale, C = _correlations(K)
     L = cholesky(C)
-    pivots = jnp.diagonal(L, axis1=-2, axis2=-1)
-    regular = jnp.all(pivots * pivots > REGULAR)  # false where it is NaN
-    return lax.cond(regular, lambda: scale[..., :, None] * L, lambda: _pivoted(K))
+    regular, triangular = _is_regular(L), scale[..., :, None] * L
+    return lax.cond(jnp.all(regular), lambda: triangular, lambda: jnp.where(regular, triangular, _pivoted(K)))
 
 
 @_by_batch.def_vmap
 def _vmapped(size: int, batched: list[bool], K: Float[Array, "*batch m m"]) -> tuple[Any, bool]:
     return _by_batch(K), True
+
+
+def _is_regular(L: Float[Array, "*batch m m"]) -> Bool[Array, "*batch 1 1"]:
+    """Are all pivots of a factor of correlations large enough? Not where they are NaN."""
+    pivots = jnp.diagonal(L, axis1=-2, axis2=-1)
+    return jnp.all(pivots * pivots > REGULAR, axis=-1)[..., None, None]
 
 
 def _pivoted(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:

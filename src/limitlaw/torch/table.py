@@ -6,6 +6,7 @@ import math
 import os
 from typing import Any
 
+from limitlaw.depth.table import data_frame
 from limitlaw.digits import plus_minus
 from limitlaw.files import write
 from limitlaw.torch.converted import Converted
@@ -125,11 +126,7 @@ class Audit:
 
     def to_pandas(self) -> Any:
         """A data frame with one line for each layer and statistic (needs pandas)."""
-        try:
-            import pandas  # type: ignore[import-untyped]
-        except ImportError:
-            raise ImportError("to_pandas needs pandas: pip install 'limitlaw[pandas]'") from None
-        return pandas.DataFrame(self.records())
+        return data_frame(self.records())
 
     def plot(self, title: str = "") -> Any:
         """A matplotlib figure: one panel for each statistic, the prediction as a curve, what is measured as points."""

@@ -89,8 +89,8 @@ def pooled(y: Output, axis: HeadAxis, samples: int | None, key: Any, beyond: tup
     seed, each = seed_of(key), -(-draws // BLOCKS)
     points, rng = Points(program.recipe, seed), np.random.default_rng(seed)
     means = []
-    for _ in range(-(-draws // each)):
-        C = np.asarray(program.at(points.take(POOL)))
+    for block in range(-(-draws // each)):
+        C = np.asarray(program.at(points.take(POOL), seed, block * POOL))
         counts = rng.multinomial(int(axis.heads), np.full(POOL, 1 / POOL), size=each)
         means.append(counts.astype(float) @ C.reshape(POOL, m * m) / axis.heads)
     mean = np.concatenate(means)[:draws]

@@ -19,6 +19,7 @@ from limitlaw.engines.effort import Pace
 from limitlaw.engines.limit.plan import MOST_DRAWS, NODES, NODES_EACH, Plan, written
 from limitlaw.engines.limit.statistics import Statistic
 from limitlaw.engines.memory import check_memory
+from limitlaw.engines.run import keys_of_draws
 from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.progress import watched
 
@@ -145,9 +146,13 @@ class Limit:
 
     def _numbers(self, points: Points, seed: int, start: int, size: int) -> tuple[Any, ...]:
         """What the draws from `start` on are made of. New nodes for each batch: their errors average out."""
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), start), size)
         extra = self.table(NODES_EACH, seed + start), self.heads(seed + start)
-        return jnp.asarray(points.take(size)), keys, *extra
+        return jnp.asarray(points.take(size)), self._keys(seed, start, size), *extra
+
+    def _keys(self, seed: int, start: int, size: int) -> Any:
+        """Of the draws from `start` on, where a draw asks for more numbers than points have."""
+        key = jax.random.key(seed)
+        return keys_of_draws(key, start, size) if self.plan.requests.overflows else jnp.broadcast_to(key, size)
 
     def _sampled_in_a_loop(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
         """The same where nothing can be timed: one loop over all batches, of which one is compiled."""
@@ -178,25 +183,26 @@ class Limit:
 
     # --- at given points --------------------------------------------------------------------------------------------
 
-    def at(self, rows: Any) -> Any:
-        """The statistic at given points instead of drawn ones: numbers in the order of `recipe`, one row for each."""
-        key = jax.random.key(0)
+    def at(self, rows: Any, seed: int = 0, start: int = 0) -> Any:
+        """The statistic at given points instead of drawn ones: numbers in the order of `recipe`, one row for each.
+
+        What a draw asks for beyond them is random by `seed`, these being the draws from `start` on.
+        """
         if is_traced(rows) or self.traced:
             # derivatives in bounded memory
-            one = jax.checkpoint(lambda row: self.plan.draw(self.arrays, row, key, None, None))
-            return jax.lax.map(one, jnp.asarray(rows), batch_size=min(len(rows), MOST_DRAWS))
+            one = jax.checkpoint(lambda numbers: self.plan.draw(self.arrays, *numbers, None, None))
+            keys = self._keys(seed, start, len(rows))
+            return jax.lax.map(one, (jnp.asarray(rows), keys), batch_size=min(len(rows), MOST_DRAWS))
         size = self.plan.batch(MOST_DRAWS)
-        missing = -len(rows) % size
-        batches = np.concatenate([rows, np.zeros((missing, rows.shape[1]))]).reshape(-1, size, rows.shape[1])
-        if self.plan.requests.overflows:
-            keys = [jax.random.split(jax.random.fold_in(key, i), size) for i in range(len(batches))]
-        else:  # nothing is drawn from them
-            keys = [jnp.broadcast_to(key, size)] * len(batches)
+        count = -(-len(rows) // size)
+        batches = np.zeros((count * size, rows.shape[1]))
+        batches[: len(rows)] = rows
         parts: list[Any] = []
         with watched("limit") as watch:
-            for batch, k in zip(batches, keys, strict=True):
-                parts.append(np.asarray(self.plan.draws(self.arrays, batch, k, None, None)))
-                watch.reached(len(parts) * size, len(batches) * size)
+            for batch in batches.reshape(count, size, rows.shape[1]):
+                keys = self._keys(seed, start + len(parts) * size, size)
+                parts.append(np.asarray(self.plan.draws(self.arrays, batch, keys, None, None)))
+                watch.reached(len(parts) * size, len(batches))
         return np.concatenate(parts)[: len(rows)]
 
     def read(self, statistic: Statistic, rows: Any) -> Any:

@@ -1,0 +1,52 @@
+"""What is wrong with an option, in one line that names it."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+import typer
+
+from limitlaw.files import replacing
+
+OPTIONS = (
+    "heads|head_dim|kv_heads|width|kernel|mask|scaling|samples|q_std|k_std|v_std|o_std|mlp_std|bias_std|depth|tokens"
+    "|norm|normalise|positions|phi|scale|correlation|hidden|statistics"
+)
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Bad input ends the command with code 2 and one line that names the option."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader of the output left
+    except (ValueError, TypeError, OSError) as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    line = re.sub(r"\s*\n\s*", " ", message.strip())
+    line = re.sub(rf"^(?:(?:limit|finite): )?({OPTIONS})\b", lambda m: "--" + m[1].replace("_", "-"), line)
+    typer.echo(f"limitlaw: {line}", err=True)
+    raise typer.Exit(2)
+
+
+@contextlib.contextmanager
+def opened(option: str, path: Path | None, suffixes: tuple[str, ...] = ()) -> Iterator[BinaryIO | None]:
+    """A file to fill, which takes the place of `path` in the end; opened first, to fail before the work."""
+    if path is None:
+        yield None
+        return
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise ValueError(f"{option} must end in {', '.join(suffixes)}, got {path}")
+    if path.is_dir():
+        raise ValueError(f"{option} {path}: is a directory")
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(replacing(path))
+        except OSError as error:
+            raise ValueError(f"{option} {path}: cannot be written ({error.strerror})") from None
+        yield file
