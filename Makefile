@@ -21,7 +21,7 @@ example: venv
 	$(BIN)/python examples/attention_tails.py
 
 docs: .venv/docs
-	$(BIN)/mkdocs build
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo out/site/index.html
 
 .venv/docs: .venv/installed

@@ -29,8 +29,9 @@ class _Fetched(HTMLParser):
 
 
 def public_names() -> list[str]:
-    """Every name that a user may import."""
-    return [f"{room}.{name}" for room in ROOMS for name in importlib.import_module(room).__all__]
+    """Every name that a user may import; rooms have pages instead."""
+    names = (f"{room}.{name}" for room in ROOMS for name in importlib.import_module(room).__all__)
+    return [name for name in names if name not in ROOMS]
 
 
 def problems(site: Path) -> list[str]:
