@@ -6,7 +6,7 @@ from typing import Any
 DISPLAY = re.compile(r"^\$\$\n(.*?)^\$\$$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"\$`(.+?)`\$")
 CODE = re.compile(r"(```.*?```|`[^`]+`|\]\([^)]*\)|<math.*?</math>)", re.DOTALL)  # not to be touched
-RAISED = re.compile(r"(?<=[\w)\]>°])([\^_])(?:\{([^{}]*)\}|([A-Za-z0-9](?![A-Za-z])|ij|ii|jk|kl|ik|jl|11))")
+RAISED = re.compile(r"(?<=[\w)\]>°])([\^_])(?:\{([^{}]*)\}|([A-Za-z0-9αβ]{1,2})(?![A-Za-z0-9αβ]))")
 WITH_SCRIPTS = ("theory.md",)  # pages whose text has x_i and x^j in it
 
 
