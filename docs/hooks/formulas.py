@@ -1,4 +1,4 @@
-"""Formulas become MathML when the site is built: browsers draw it themselves, without a script or font from elsewhere."""
+"""Formulas become MathML when the site is built: browsers draw it themselves, with no script or font from elsewhere."""
 
 import re
 from typing import Any
