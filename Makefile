@@ -2,10 +2,11 @@
 #   make test      makes .venv, installs, lints, type-checks, runs the tests
 #   make reproduce every figure of the paper: out/reproduction/report.html
 # and  make example   is a small real example: a table, and a picture in out/
+#      make docs      builds the documentation, running all of its code: out/site/index.html
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test reproduce example venv benchmarks random-programs wheel clean
+.PHONY: test reproduce example docs venv benchmarks random-programs wheel clean
 
 test: venv
 	$(BIN)/ruff check .
@@ -18,6 +19,14 @@ reproduce: venv
 
 example: venv
 	$(BIN)/python examples/attention_tails.py
+
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo out/site/index.html
+
+.venv/docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
 
 venv: .venv/installed
 
