@@ -56,12 +56,13 @@ def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) 
     trace = traced(graph, parameters)
     if not any(isinstance(x, Tensor) for x in trace.outputs):
         raise ConversionError("the module returns nothing that depends on a random parameter")
-    converted = _written(trace, parameters.notes)
+    converted = written(trace, parameters.notes)
     replay(converted)
     return Conversion(converted, graph, parameters)
 
 
-def _written(trace: Traced, notes: Iterable[str]) -> Converted:
+def written(trace: Traced, notes: Iterable[str]) -> Converted:
+    """The program of a graph that was followed; not replayed yet."""
     asked = [x for x in trace.outputs if isinstance(x, Tensor)]
     known = split(asked, trace.known)
     order = ancestors(reversed([x.node for x in asked]))

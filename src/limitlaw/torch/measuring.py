@@ -21,6 +21,7 @@ from limitlaw.torch.tracing import name_of
 
 VARIANCE, CORRELATION, KURTOSIS = "variance", "token correlation", "excess kurtosis"
 ENTROPY, SCORES = "attention entropy / ln t", "score variance"
+SQUARES = (VARIANCE, SCORES)  # means of squares, of which there is a scale
 
 Draws = dict[str, np.ndarray]  # by statistic, one number for each draw
 
@@ -65,16 +66,16 @@ def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
     return x.reshape(-1, layout.dimension)
 
 
-def of_grams(grams: np.ndarray) -> Draws:
+def of_grams(grams: Any, xp: Any = np) -> Draws:
     """For each draw of n^{-1} X Xᵀ the mean variance of tokens, and the mean correlation of pairs."""
-    diagonal = np.einsum("...ii->...i", grams)
-    result = {VARIANCE: np.asarray(diagonal.mean(axis=-1))}
+    diagonal = xp.einsum("...ii->...i", grams)
+    result = {VARIANCE: xp.asarray(diagonal.mean(axis=-1))}
     tokens = grams.shape[-1]
     if tokens > 1:
-        scale = np.sqrt(diagonal[..., :, None] * diagonal[..., None, :])
-        correlation = grams / np.where(scale > 0, scale, 1.0)
+        scale = xp.sqrt(diagonal[..., :, None] * diagonal[..., None, :])
+        correlation = grams / xp.where(scale > 0, scale, 1.0)
         off = ~np.eye(tokens, dtype=bool)
-        result[CORRELATION] = np.asarray(correlation[..., off].mean(axis=-1))
+        result[CORRELATION] = xp.asarray(correlation[..., off].mean(axis=-1))
     return result
 
 
