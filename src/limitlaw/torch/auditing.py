@@ -1,9 +1,10 @@
 """`audit`: what every layer does, beside what it should do."""
 
+import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -57,48 +58,49 @@ def audit(
     positive_int("samples", samples)
     if seeds is not None:
         positive_int("seeds", seeds)
-    settings = {"seeds": seeds, "samples": samples, "layers": layers, "kurtosis": kurtosis, "expected": expected}
+    settings = _Settings(seeds, samples, layers, limit, kurtosis, expected)
     if widths is None:
-        return _at_one_width(module, inputs, kwargs, limit=limit, **settings)
+        return _at_one_width(module, inputs, kwargs, settings)
     found = []
     chosen = _widths(module, widths)
     for width in chosen:
-        args, named = ([_at(x, width) for x in inputs], {name: _at(x, width) for name, x in kwargs.items()})
-        last = limit and width == chosen[-1]
-        found.append(_at_one_width(functools.partial(module, width), tuple(args), named, limit=last, **settings))
+        args, named = (tuple(_at(x, width) for x in inputs), {name: _at(x, width) for name, x in kwargs.items()})
+        own = dataclasses.replace(settings, limit=limit and width == chosen[-1])
+        found.append(_at_one_width(functools.partial(module, width), args, named, own))
     return Widths(tuple(chosen), tuple(found))
 
 
-def _at_one_width(
-    module: Module,
-    inputs: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    *,
-    seeds: int | None,
-    samples: int,
-    layers: Sequence[str] | None,
-    limit: bool,
-    kurtosis: bool,
-    expected: Expected | None,
-) -> Audit:
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """Those of `audit`."""
+
+    seeds: int | None
+    samples: int
+    layers: Sequence[str] | None
+    limit: bool
+    kurtosis: bool
+    expected: Expected | None
+
+
+def _at_one_width(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any], settings: _Settings) -> Audit:
     done = conversion(module, inputs, kwargs)
-    references = referred(done, expected)
-    subject = subject_of(done, layers, kurtosis)
-    alone = isinstance(module, torch.nn.Module) and seeds is None
-    if alone:
-        measured, predicted = ahead(subject, samples)
+    references = referred(done, settings.expected)
+    subject = subject_of(done, settings.layers, settings.kurtosis)
+    seeds = settings.seeds or (0 if isinstance(module, torch.nn.Module) else SEEDS)
+    if seeds:
+        measured, predicted = _measured(subject, module, seeds), subject.predicted(settings.samples)
     else:
-        measured, predicted = _measured(subject, module, seeds or SEEDS), subject.predicted(samples)
-    beyond = subject.in_the_limit() if limit else {}
+        measured, predicted = ahead(subject, settings.samples)
+    beyond = subject.in_the_limit() if settings.limit else {}
     rows = [
         _row(name, statistic, draws, predicted[name][statistic], beyond.get(name, {}).get(statistic))
         for name, found in measured.items()
         for statistic, draws in found.items()
     ]
-    return Audit(tuple(rows), done.program, subject.width, 0 if alone else seeds or SEEDS, references)
+    return Audit(tuple(rows), done.program, subject.width, seeds, references)
 
 
-def _measured(subject: Subject, module: Module, seeds: int) -> Mapping[str, Draws]:
+def _measured(subject: Subject, module: Module, seeds: int) -> dict[str, Draws]:
     found = [subject.measured(run) for run in _runs(subject, module, seeds)]
     return statistics({key: np.stack([one[key] for one in found]) for key in found[0]})
 
@@ -112,9 +114,7 @@ def _runs(subject: Subject, module: Module, seeds: int) -> Iterator[Numbers]:
             watch.reached(i + 1, seeds)
 
 
-def _row(
-    name: str, statistic: str, here: np.ndarray, there: np.ndarray, limit: tuple[float, float] | None
-) -> Row:
+def _row(name: str, statistic: str, here: np.ndarray, there: np.ndarray, limit: tuple[float, float] | None) -> Row:
     spread = float(there.std(ddof=1)) if len(there) > 1 else math.nan
     measured = mean(here) if len(here) > 1 else (float(here[0]), 0.0)
     return Row(name, statistic, measured, mean(there), limit, spread, len(here))

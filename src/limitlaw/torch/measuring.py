@@ -1,7 +1,8 @@
 """Statistics of layers: of vectors by their Gram matrix, of attention by its scores."""
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -110,7 +111,14 @@ def attention_statistics(attention: Attention) -> Any:
     """`of_scores` as numbers of the program."""
     shape = tuple(int(s) for s in attention.scores.shape)
     seen = np.broadcast_to(True if attention.visible is None else attention.visible, shape)
-    return ll.apply(lambda p: jnp.stack(of_scores(p, seen, jnp)), attention.scores)
+    return ll.apply(_of_scores_seen(shape, np.packbits(seen).tobytes()), attention.scores)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[Any], Any]:
+    """One function for all attentions with the same mask: programs are the same where their functions are."""
+    seen = np.unpackbits(np.frombuffer(bits, np.uint8), count=math.prod(shape)).astype(bool).reshape(shape)
+    return lambda p: jnp.stack(of_scores(p, seen, jnp))
 
 
 def has_choice(attention: Attention) -> bool:
