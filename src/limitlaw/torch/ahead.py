@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from limitlaw.torch import measuring as measure
 from limitlaw.torch.converted import replay
 from limitlaw.torch.converting import Conversion, written
+from limitlaw.torch.layers import within
 from limitlaw.torch.measuring import Draws
 from limitlaw.torch.subject import Key, Subject, statistics
 from limitlaw.torch.tracing import computed, traced
@@ -54,7 +54,7 @@ def _parts(subject: Subject) -> list[Subject]:
     """Layer by layer, each with the attentions inside of it: layers of one structure are compiled once."""
     parts, left = [], dict(subject.attentions)
     for name, item in subject.layers.items():
-        own = {n: a for n, a in left.items() if measure.within(a.label.module, name)}
+        own = {n: a for n, a in left.items() if within(a.label.module, name)}
         left = {n: a for n, a in left.items() if n not in own}
         parts.append(Subject(subject.done, {name: item}, own, subject.kurtosis))
     return [*parts, *(Subject(subject.done, {}, {name: a}, subject.kurtosis) for name, a in left.items())]

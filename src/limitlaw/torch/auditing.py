@@ -1,5 +1,6 @@
 """`audit`: what every layer does, beside what it should do."""
 
+import concurrent.futures
 import dataclasses
 import functools
 import inspect
@@ -88,7 +89,10 @@ def _at_one_width(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any
     subject = subject_of(done, settings.layers, settings.kurtosis)
     seeds = settings.seeds or (0 if isinstance(module, torch.nn.Module) else SEEDS)
     if seeds:
-        measured, predicted = _measured(subject, module, seeds), subject.predicted(settings.samples)
+        with concurrent.futures.ThreadPoolExecutor(1) as beside:  # PyTorch measures while XLA compiles
+            drawing = beside.submit(subject.predicted, settings.samples)
+            measured = _measured(subject, module, seeds)
+            predicted = drawing.result()
     else:
         measured, predicted = ahead(subject, settings.samples)
     beyond = subject.in_the_limit() if settings.limit else {}

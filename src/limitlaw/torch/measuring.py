@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,11 +10,8 @@ import numpy as np
 import torch
 
 import limitlaw as ll
-from limitlaw.language import ops
-from limitlaw.language.graph import ancestors
-from limitlaw.language.values import Wide
 from limitlaw.torch.attending import Attention
-from limitlaw.torch.converted import Converted, Labelled
+from limitlaw.torch.converted import Labelled
 from limitlaw.torch.exporting import Exported
 from limitlaw.torch.making import MASKED
 from limitlaw.torch.reinitialising import Numbers
@@ -28,35 +25,6 @@ Draws = dict[str, np.ndarray]  # by statistic, one number for each draw
 
 
 # --- of vectors -------------------------------------------------------------------------------------------------------
-
-
-def chosen_layers(program: Converted, layers: Sequence[str] | None) -> dict[str, Labelled]:
-    """The last vectors of each layer, those of heads apart."""
-    given = {v.op.X.shape[-1] for v in ancestors(program.outputs) if isinstance(v.op, ops.Data)}
-    vectors = [v for v in program.values if isinstance(v.value, Wide) and v.label.name != "output"]
-    wide = [v for v in vectors if not v.layout.narrow or v.layout.dimension in given]  # streams that start with data
-    found: dict[str, Labelled] = {}
-    for item in wide:
-        for path in layer_of(item.label.module) if layers is None else layers:
-            if within(item.label.module, path):
-                found[path] = item
-    missing = [path for path in layers or () if path not in found]
-    if missing or not found:
-        known = ", ".join(dict.fromkeys(v.label.module for v in wide)) or "none"
-        raise ValueError(f"layers must be paths of submodules that give vectors ({known}), got {missing or layers}")
-    return found
-
-
-def layer_of(module: str) -> list[str]:
-    """The layer that a submodule is in: the member of a list of blocks, else the child of the module."""
-    parts = module.split(".")
-    block = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
-    return [".".join(parts[: block + 1])] if module else []
-
-
-def within(module: str, path: str) -> bool:
-    """Is the module at this path, or inside of it?"""
-    return module == path or module.startswith(f"{path}.")
 
 
 def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
@@ -103,7 +71,7 @@ def of_scores(p: Any, seen: Any, xp: Any = np) -> list[Any]:
     entropy = xp.log(total) - (weights * shifted).sum(axis=-1) / total
     tokens = seen.sum(axis=-1)
     several = tokens > 1  # a token that sees itself alone has no choice
-    relative = xp.where(several, entropy / np.log(np.where(several, tokens, 2)), 0.0).sum() / several.sum()
+    relative = xp.where(several, entropy / xp.log(xp.where(several, tokens, 2)), 0.0).sum() / several.sum()
     return [relative, (p * p).sum() / seen.sum()]
 
 

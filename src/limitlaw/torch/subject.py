@@ -1,6 +1,7 @@
 """What is audited: the vectors of layers and the scores of attentions, in the program and in a run of the module."""
 
 import dataclasses
+import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,11 @@ import numpy as np
 
 import limitlaw as ll
 from limitlaw.torch import measuring as measure
+from limitlaw.torch import turning
 from limitlaw.torch.attending import Attention
 from limitlaw.torch.converted import Labelled
 from limitlaw.torch.converting import Conversion
+from limitlaw.torch.layers import chosen_layers, within
 from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORES, Draws
 from limitlaw.torch.reinitialising import Numbers
 
@@ -49,9 +52,17 @@ class Subject:
 
     def predicted(self, samples: int) -> dict[str, Draws]:
         """The statistics of so many draws at the module's own width."""
+        width = self.done.program.width
+        if self.stages is not None:
+            return turning.at_width(self.stages, self.attentions, width, samples)
         asked = self.asked
-        draws = ll.finite_samples(asked, width=self.done.program.width, samples=samples, key=jax.random.key(0))
+        draws = ll.finite_samples(asked, width=width, samples=samples, key=jax.random.key(0))
         return statistics({key: np.asarray(draws[key]) for key in asked})
+
+    @functools.cached_property
+    def stages(self) -> list[turning.Stage] | None:
+        """The layers with repeated ones as loops; None where there are none, or kurtosis is asked for."""
+        return None if self.kurtosis else turning.stages(self.done.program.values, self.layers, self.attentions)
 
     def measured(self, run: Numbers) -> dict[Key, np.ndarray]:
         """What is asked, of one run of the module's graph."""
@@ -67,19 +78,21 @@ class Subject:
 
     def in_the_limit(self) -> dict[str, dict[str, Estimate]]:
         """The statistics of every layer as n → ∞; none where there is no limit."""
+        if self.stages is not None:
+            return _limits(self.stages, self.attentions)
         return {name: _limit(flat(item.value)) for name, item in self.layers.items()}
 
 
 def subject_of(done: Conversion, layers: Sequence[str] | None, kurtosis: bool) -> Subject:
     """The layers that were asked for, or all, and the attentions in them."""
-    return Subject(done, measure.chosen_layers(done.program, layers), _attentions(done, layers), kurtosis)
+    return Subject(done, chosen_layers(done.program.values, layers), _attentions(done, layers), kurtosis)
 
 
 def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Attention]:
     """Every attention by the path of its module, and by its node where there are several in one."""
     found = [a for a in done.program.attentions if measure.has_choice(a)]
     if layers is not None:
-        found = [a for a in found if any(measure.within(a.label.module, path) for path in layers)]
+        found = [a for a in found if any(within(a.label.module, path) for path in layers)]
     count = Counter(a.label.module for a in found)
     return {(a.label.module or "module") + (f":{a.label.name}" if count[a.label.module] > 1 else ""): a for a in found}
 
@@ -105,6 +118,15 @@ def flat(x: Any) -> Any:
 def mean(draws: np.ndarray) -> Estimate:
     """The mean, and its standard error."""
     return float(draws.mean()), float(draws.std(ddof=1) / math.sqrt(len(draws))) if len(draws) > 1 else math.inf
+
+
+def _limits(stages: list[turning.Stage], attentions: Mapping[str, Attention]) -> dict[str, dict[str, Estimate]]:
+    """Means over draws of what stays random; of a quasi-random sequence the errors are upper bounds."""
+    try:
+        found = turning.at_infinity(stages, attentions, OF_LIMIT)
+    except (ValueError, TypeError, NotImplementedError):
+        return {}
+    return {name: {s: mean(d) if len(d) > 1 else (float(d[0]), 0.0) for s, d in of.items()} for name, of in found.items()}
 
 
 def _limit(x: Any) -> dict[str, Estimate]:
