@@ -126,7 +126,9 @@ def _limits(stages: list[turning.Stage], attentions: Mapping[str, Attention]) ->
         found = turning.at_infinity(stages, attentions, OF_LIMIT)
     except (ValueError, TypeError, NotImplementedError):
         return {}
-    return {name: {s: mean(d) if len(d) > 1 else (float(d[0]), 0.0) for s, d in of.items()} for name, of in found.items()}
+    return {
+        name: {s: mean(d) if len(d) > 1 else (float(d[0]), 0.0) for s, d in of.items()} for name, of in found.items()
+    }
 
 
 def _limit(x: Any) -> dict[str, Estimate]:

@@ -92,9 +92,7 @@ def _written_out(parts: Sequence[Stage], read: Sequence[np.ndarray]) -> Sequence
     return [((name,), value) for names, value in parts for name in names]
 
 
-def _named(
-    parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Sequence[np.ndarray]
-) -> dict[str, Draws]:
+def _named(parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Sequence[np.ndarray]) -> dict[str, Draws]:
     """By layer and attention, from arrays (draws, turns, statistics)."""
     of_layers: dict[str, Draws] = {}
     of_attentions: dict[str, Draws] = {}
