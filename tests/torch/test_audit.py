@@ -136,7 +136,7 @@ def test_attention_is_measured_as_torch_has_it(kind):
     torch.manual_seed(0)
     written = GPT(layers=1, attention=kind)
     done = conversion(written, (TOKENS,), {})
-    (run,) = runs(done.exported, done.parameters, lambda: written, 1)
+    (run,) = runs(done.exported, done.parameters, lambda: written, [0])
     (attention,) = done.program.attentions
     found = subject_of(done, None, False).measured(run)["scores", "blocks.0.attention"]
     block = written.double().blocks[0]
@@ -155,6 +155,16 @@ def test_attention_is_measured_as_torch_has_it(kind):
     assert found[1] == pytest.approx(float((p[:, seen] ** 2).mean()), rel=1e-9)
     (in_the_program,) = Evaluation(done.program.weights, 16).of([attention_statistics(attention)])
     assert in_the_program == pytest.approx(found, rel=1e-9)
+
+
+def test_other_seeds():
+    """A range of seeds gives other numbers, and those of the first seeds are those of so many."""
+    done = conversion(factory, (TOKENS,), {})
+    numbers = [next(iter(runs(done.exported, done.parameters, factory, s)))["linear"] for s in ([0], [1], range(2))]
+    assert torch.equal(numbers[0], numbers[2])
+    assert not torch.equal(numbers[0], numbers[1])
+    with pytest.raises(TypeError, match="seeds must be a positive integer or a sequence of integers, got 'all'"):
+        lt.audit(factory, TOKENS, seeds="all")
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

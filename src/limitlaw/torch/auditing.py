@@ -34,7 +34,7 @@ def audit(
     module: Any,
     *inputs: Any,
     widths: Sequence[int] | None = None,
-    seeds: int | None = None,
+    seeds: int | Sequence[int] | None = None,
     samples: int = 256,
     layers: Sequence[str] | None = None,
     limit: bool = True,
@@ -47,7 +47,8 @@ def audit(
     Variance and token correlation of layers, entropy and score variance of attention, with `kurtosis` also that of
     coordinates. Predicted from `samples` draws of `finite_samples` at the module's own width. What is measured:
 
-    - a function that makes the module: over `seeds` calls of it (32), in the graph that was exported once;
+    - a function that makes the module: over `seeds` calls of it (32, or those of a range), in the graph that was
+      exported once;
     - a module: its own numbers, *one step ahead*: each layer is predicted given what the layers before it have
       computed. With `seeds` re-initialisations by normal numbers of the measured scales, instead;
     - `widths=[64, 128, 256]`: the module is a function of the width, and so may be every input; a `Widths` has an
@@ -57,9 +58,7 @@ def audit(
     `limit=False` leaves the last column out, which takes a compilation a layer. `expected`: see `check`.
     """
     positive_int("samples", samples)
-    if seeds is not None:
-        positive_int("seeds", seeds)
-    settings = _Settings(seeds, samples, layers, limit, kurtosis, expected)
+    settings = _Settings(_seeds(seeds), samples, layers, limit, kurtosis, expected)
     if widths is None:
         return _at_one_width(module, inputs, kwargs, settings)
     found = []
@@ -75,7 +74,7 @@ def audit(
 class _Settings:
     """Those of `audit`."""
 
-    seeds: int | None
+    seeds: Sequence[int]
     samples: int
     layers: Sequence[str] | None
     limit: bool
@@ -87,7 +86,7 @@ def _at_one_width(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any
     done = conversion(module, inputs, kwargs)
     references = referred(done, settings.expected)
     subject = subject_of(done, settings.layers, settings.kurtosis)
-    seeds = settings.seeds or (0 if isinstance(module, torch.nn.Module) else SEEDS)
+    seeds = settings.seeds or range(0 if isinstance(module, torch.nn.Module) else SEEDS)
     if seeds:
         with concurrent.futures.ThreadPoolExecutor(1) as beside:  # PyTorch measures while XLA compiles
             drawing = beside.submit(subject.predicted, settings.samples)
@@ -101,27 +100,37 @@ def _at_one_width(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any
         for name, found in measured.items()
         for statistic, draws in found.items()
     ]
-    return Audit(tuple(rows), done.program, subject.width, seeds, references)
+    return Audit(tuple(rows), done.program, subject.width, len(seeds), references)
 
 
-def _measured(subject: Subject, module: Module, seeds: int) -> dict[str, Draws]:
+def _seeds(seeds: Any) -> Sequence[int]:
+    """0, 1, … so many of them, or those that are given; none where nothing is said."""
+    if seeds is None or isinstance(seeds, int):
+        return range(0 if seeds is None else positive_int("seeds", seeds))
+    found = list(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else []
+    if not found or not all(isinstance(seed, int) for seed in found):
+        raise TypeError(f"seeds must be a positive integer or a sequence of integers, got {shown(seeds)}")
+    return found
+
+
+def _measured(subject: Subject, module: Module, seeds: Sequence[int]) -> dict[str, Draws]:
     found = [subject.measured(run) for run in _runs(subject, module, seeds)]
     return statistics({key: np.stack([one[key] for one in found]) for key in found[0]})
 
 
-def _runs(subject: Subject, module: Module, seeds: int) -> Iterator[Numbers]:
+def _runs(subject: Subject, module: Module, seeds: Sequence[int]) -> Iterator[Numbers]:
     """The re-initialisations, with a line of progress."""
     factory = None if isinstance(module, torch.nn.Module) else module
     with watched("measuring") as watch:
         for i, run in enumerate(runs(subject.done.exported, subject.done.parameters, factory, seeds)):
             yield run
-            watch.reached(i + 1, seeds)
+            watch.reached(i + 1, len(seeds))
 
 
 def _row(name: str, statistic: str, here: np.ndarray, there: np.ndarray, limit: tuple[float, float] | None) -> Row:
     spread = float(there.std(ddof=1)) if len(there) > 1 else math.nan
-    measured = mean(here) if len(here) > 1 else (float(here[0]), 0.0)
-    return Row(name, statistic, measured, mean(there), limit, spread, len(here))
+    predicted = mean(there) if len(there) > 1 else (float(there[0]), math.inf)
+    return Row(name, statistic, mean(here), predicted, limit, spread, len(here))
 
 
 # --- several widths ---------------------------------------------------------------------------------------------------

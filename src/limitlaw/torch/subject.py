@@ -116,8 +116,8 @@ def flat(x: Any) -> Any:
 
 
 def mean(draws: np.ndarray) -> Estimate:
-    """The mean, and its standard error."""
-    return float(draws.mean()), float(draws.std(ddof=1) / math.sqrt(len(draws))) if len(draws) > 1 else math.inf
+    """The mean, and its standard error; 0 where there is one number only."""
+    return float(draws.mean()), float(draws.std(ddof=1) / math.sqrt(len(draws))) if len(draws) > 1 else 0.0
 
 
 def _limits(stages: list[turning.Stage], attentions: Mapping[str, Attention]) -> dict[str, dict[str, Estimate]]:

@@ -19,7 +19,7 @@ from limitlaw.torch import measuring as measure
 from limitlaw.torch.attending import Attention
 from limitlaw.torch.converted import Labelled
 from limitlaw.torch.layers import within
-from limitlaw.torch.looping import Loop, loops, rolled
+from limitlaw.torch.looping import loops, rolled
 from limitlaw.torch.measuring import ENTROPY, SCORES, Draws
 
 Stage = tuple[tuple[str, ...], Wide]  # the names of layers, and what gives them: one each, or a loop for several
