@@ -163,7 +163,7 @@ def test_other_seeds():
     numbers = [next(iter(runs(done.exported, done.parameters, factory, s)))["linear"] for s in ([0], [1], range(2))]
     assert torch.equal(numbers[0], numbers[2])
     assert not torch.equal(numbers[0], numbers[1])
-    with pytest.raises(TypeError, match="seeds must be a positive integer or a sequence of integers, got 'all'"):
+    with pytest.raises(TypeError, match="seeds must be a positive integer or a sequence of integers, got str 'all'"):
         lt.audit(factory, TOKENS, seeds="all")
 
 

@@ -35,7 +35,7 @@ def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
     return x.reshape(-1, layout.dimension)
 
 
-def of_grams(grams: Any, xp: Any = np) -> Draws:
+def of_grams(grams: Any, xp: Any = np) -> dict[str, Any]:
     """For each draw of n^{-1} X Xᵀ the mean variance of tokens, and the mean correlation of pairs."""
     diagonal = xp.einsum("...ii->...i", grams)
     result = {VARIANCE: xp.asarray(diagonal.mean(axis=-1))}
