@@ -9,17 +9,19 @@ import dataclasses
 import math
 import re
 import sys
+import types
 
 import torch
 from handmade import GPT, Explicit, Fused
+from scipy import stats
 from torch import nn
 
 import limitlaw.torch as lt
-from limitlaw.torch.auditing import _measured
 from limitlaw.torch.converting import conversion
 from limitlaw.torch.evaluating import Evaluation
-from limitlaw.torch.measuring import attention_statistics, chosen_layers
+from limitlaw.torch.measuring import attention_statistics
 from limitlaw.torch.reinitialising import runs
+from limitlaw.torch.subject import subject_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -81,10 +83,20 @@ def test_a_difference_is_found(audited):
 
 def test_few_seeds_find_nothing_by_chance():
     """The error of two numbers is their own only by chance; what the draws spread counts."""
-    row = lt.Row("a", "variance", (1.5, 0.01), (1.0, 0.01), None, 0.5, 2)
+    row = lt.Row("a", "token correlation", (1.5, 0.01), (1.0, 0.01), None, 0.5, 2)
     assert abs(row.z) < 2
     assert dataclasses.replace(row, spread=0.01).z > 20
     assert dataclasses.replace(row, measured=(1.5, math.inf), seeds=1).z == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("z", [-3.0, 1.0, 4.5])
+@pytest.mark.parametrize("freedom", [12, 200])
+def test_mean_squares_have_the_tails_of_chi_squares(z, freedom):
+    """What χ²_k/k exceeds as often as a normal number exceeds z has that z to 0.1; in deviations it is far off."""
+    x = stats.chi2.ppf(stats.norm.cdf(z), freedom) / freedom
+    row = lt.Row("a", "variance", (x, 0.0), (1.0, 0.0), None, math.sqrt(2 / freedom), 1)
+    assert row.z == pytest.approx(z, abs=0.1)
+    assert freedom > 12 or z < 4 or dataclasses.replace(row, statistic="other").z > z + 1.5
 
 
 def test_the_limit_and_given_layers():
@@ -93,11 +105,14 @@ def test_the_limit_and_given_layers():
     module = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 16, bias=False))
     nn.init.normal_(module[2].weight, std=0.25)
     table = lt.audit(module, torch.eye(4), seeds=200, samples=200, layers=["2"], kurtosis=True)
+    assert table.head[-3:] == ("predicted, n = 16", "z", "limit")
     assert [row.statistic for row in table.rows] == ["variance", "token correlation", "excess kurtosis"]
     assert max(abs(row.z) for row in table.rows) < 5
     (variance, _, kurtosis) = table["2"]
     assert kurtosis.measured[0] == pytest.approx(-6 / 18, abs=0.1)  # of 16 normal numbers, given their mean square
-    assert variance.limit == pytest.approx(variance.predicted[0], abs=5 * variance.predicted[1])
+    limit, error = variance.limit
+    assert limit == pytest.approx(variance.predicted[0], abs=5 * variance.predicted[1])
+    assert error < 1e-6 * limit
     with pytest.raises(ValueError, match=r"layers must be paths .* got \['3'\]"):
         lt.audit(module, torch.eye(4), layers=["3"])
 
@@ -107,7 +122,10 @@ def test_a_stream_that_starts_with_data():
     layer = nn.TransformerEncoderLayer(16, 2, 32, norm_first=True, batch_first=True)
     x = torch.randn(1, 4, 16, generator=torch.Generator().manual_seed(0))
     stack = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
-    item = chosen_layers(lt.program(stack, x), None)["layers.0"]
+    subject = subject_of(conversion(stack, (x,), {}), None, False)
+    item = subject.layers["layers.0"]
+    table = lt.Audit((), subject.done.program, subject.width, 8)
+    assert table.head[3:] == ("predicted, n = 16", "z", "limit, 32 → ∞")  # the stream is given, its MLP is wide
     with torch.no_grad():
         assert item.expected.reshape(-1) == pytest.approx(stack.double().eval()(x.double()).numpy().reshape(-1))
 
@@ -118,9 +136,9 @@ def test_attention_is_measured_as_torch_has_it(kind):
     torch.manual_seed(0)
     written = GPT(layers=1, attention=kind)
     done = conversion(written, (TOKENS,), {})
-    (run,) = runs(done.exported, done.parameters, lambda: written, 1)
+    (run,) = runs(done.exported, done.parameters, lambda: written, [0])
     (attention,) = done.program.attentions
-    found = _measured(done, run, chosen_layers(done.program, None), {"a": attention}, False)["scores", "a"]
+    found = subject_of(done, None, False).measured(run)["scores", "blocks.0.attention"]
     block = written.double().blocks[0]
     x = block.norm1(written.tokens(TOKENS) + written.positions(torch.arange(4)))
     a = block.attention
@@ -137,6 +155,16 @@ def test_attention_is_measured_as_torch_has_it(kind):
     assert found[1] == pytest.approx(float((p[:, seen] ** 2).mean()), rel=1e-9)
     (in_the_program,) = Evaluation(done.program.weights, 16).of([attention_statistics(attention)])
     assert in_the_program == pytest.approx(found, rel=1e-9)
+
+
+def test_other_seeds():
+    """A range of seeds gives other numbers, and those of the first seeds are those of so many."""
+    done = conversion(factory, (TOKENS,), {})
+    numbers = [next(iter(runs(done.exported, done.parameters, factory, s)))["linear"] for s in ([0], [1], range(2))]
+    assert torch.equal(numbers[0], numbers[2])
+    assert not torch.equal(numbers[0], numbers[1])
+    with pytest.raises(TypeError, match="seeds must be a positive integer or a sequence of integers, got str 'all'"):
+        lt.audit(factory, TOKENS, seeds="all")
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -169,6 +197,8 @@ def test_a_data_frame(audited, monkeypatch):
     """One line a row; without pandas a line that says how to get it."""
     first = audited.records()[0]
     assert (first["layer"], first["measured"]) == ("tokens", audited.rows[0].measured[0])
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda records: ("frame", records)))
+    assert audited.to_pandas() == ("frame", audited.records())
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"limitlaw\[pandas\]"):
         audited.to_pandas()

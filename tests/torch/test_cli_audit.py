@@ -26,6 +26,11 @@ FILE = """
             module[1].weight.mul_(2)
         return module
 
+    def make_width(n):
+        module = nn.Sequential(nn.Linear(5, n, bias=False), nn.Linear(n, n, bias=False))
+        nn.init.normal_(module[1].weight)
+        return module
+
     def broken():
         raise RuntimeError("no such thing")
 """
@@ -51,7 +56,7 @@ def test_the_command_writes_a_page(file, tmp_path):
         "audit", f"{file}:make_model", "--tokens", 3, "--seeds", 8, "--samples", 16, "--html", page
     )
     assert code == 0, err
-    assert "measured, 8 seeds  predicted, n = 16" in out
+    assert re.search(r"measured, 8 seeds +predicted, n = 16", out)
     (finding,) = re.findall(r"! (1: its weights are [12](?:\.\d)? times as large as those of its sibling 0, .*)", out)
     assert finding in page.read_text()
     assert "base64," in page.read_text()
@@ -60,7 +65,7 @@ def test_the_command_writes_a_page(file, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["{file}:nothing"], "has no function nothing; there are make_model, broken"),
+        (["{file}:nothing"], "has no function nothing; there are make_model, make_width, broken"),
         (["{file}:broken"], "broken failed: RuntimeError: no such thing"),
         (["{file}"], "the module must be given as FILE.py:FUNCTION"),
         (["nowhere.py:make"], "there is no file nowhere.py"),
@@ -70,6 +75,9 @@ def test_the_command_writes_a_page(file, tmp_path):
         (["{file}:make_model", "--seeds", "0"], "--seeds must be a positive integer, got 0"),
         (["{file}:make_model", "--input-dim", "5"], "torch.export cannot follow this module"),
         (["{file}:make_model", "--html", "nowhere/out.html"], "there is no folder"),
+        (["{file}:make_width", "--width", "8"], "--width must be given twice or more"),
+        (["--hf", "{file}", "--width", "8", "--width", "9"], "--width must be given twice or more"),
+        (["{file}:make_model", "--width", "8", "--width", "9"], "module must be a function of the width"),
     ],
 )
 def test_errors_are_one_line(file, arguments, said):
@@ -78,6 +86,15 @@ def test_errors_are_one_line(file, arguments, said):
     assert code == 2
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_several_widths(file):
+    """The function is called with each of them, and what grows is named."""
+    widths = ["--width", 32, "--width", 128]
+    code, out, err = limitlaw("audit", f"{file}:make_width", "--tokens", 2, "--seeds", 64, "--samples", 64, *widths)
+    assert code == 0, err
+    assert "measured, width 32" in out
+    assert re.search(r"! 1: its scale grows with width as n\^0\.\d+ ± 0\.\d+, expected n\^0", out)
 
 
 def test_without_torch(file, monkeypatch):

@@ -89,6 +89,17 @@ def test_a_scale_that_falls_with_depth_is_meant():
     assert finding.startswith("3: its weights are 0 times as large")
 
 
+def test_siblings_are_of_one_class():
+    """An embedding and a Linear of the same shape, one after the other, are no siblings; two Linears are."""
+    torch.manual_seed(0)
+    mixed = nn.Sequential(nn.Embedding(16, 16), nn.Linear(16, 16), nn.Linear(16, 16))
+    assert lt.check(mixed, TOKENS) == ()
+    with torch.no_grad():
+        mixed[2].weight.mul_(2)
+    (finding,) = lt.check(mixed, TOKENS)
+    assert finding.startswith("2: its weights are 2")
+
+
 def test_a_missing_root_is_named():
     """At the layer that lacks it; small queries make up for it."""
     torch.manual_seed(0)

@@ -205,6 +205,9 @@ def audit(
     ] = None,
     limit: Annotated[bool, typer.Option("--limit", help="Also as n → ∞, which takes a compilation a layer.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with findings and picture.")] = None,
+    width: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="Call FUNCTION(N); twice or more, for growth with the width.")
+    ] = None,
 ) -> None:
     """What every layer of a PyTorch module does at initialisation, beside what it should do, and what is wrong.
 
@@ -215,13 +218,14 @@ def audit(
     Examples:
       limitlaw audit mymodule.py:make_model --tokens 16 --seeds 32 --html out.html
       limitlaw audit mymodule.py:make_encoder --input-dim 64
+      limitlaw audit mymodule.py:make_width --width 64 --width 128 --width 256
       limitlaw audit --hf gpt2-config.json
     """
     with one_line_errors():
         from limitlaw.cli.audit import Request
         from limitlaw.cli.audit import audit as run
 
-        run(Request(model, hf, tokens, seeds, samples, input_dim, limit, html))
+        run(Request(model, hf, tokens, seeds, samples, input_dim, limit, html, tuple(width or ())))
 
 
 def _density_figure(layer: Layer, kernel: Any, token: int, width: int | None, law: Any) -> Any:

@@ -24,6 +24,7 @@ class Request(NamedTuple):
     input_dim: int | None
     limit: bool
     html: Path | None
+    width: tuple[int, ...] = ()
 
 
 def audit(request: Request) -> None:
@@ -34,11 +35,14 @@ def audit(request: Request) -> None:
             raise ValueError(f"--{name.replace('_', '-')} must be a positive integer, got {number}")
     if (request.target is None) == (request.hf is None):
         raise ValueError(f"give one of {MODEL} and --hf CONFIG.json")
+    if request.width and (request.target is None or min(request.width) < 1 or len(set(request.width)) < 2):
+        raise ValueError(f"--width must be given twice or more, positive integers, with a {MODEL} that takes a width")
     if request.html is not None and not request.html.resolve().parent.is_dir():
         raise ValueError(f"--html {request.html}: there is no folder {request.html.resolve().parent}")
     lt = _limitlaw_torch()
     factory, inputs, kwargs = _named(request) if request.hf is None else _configured(request, request.hf)
-    table = lt.audit(factory, *inputs, seeds=request.seeds, samples=request.samples, limit=request.limit, **kwargs)
+    settings = {"seeds": request.seeds, "samples": request.samples, "limit": request.limit}
+    table = lt.audit(factory, *inputs, widths=request.width or None, **settings, **kwargs)
     typer.echo(str(table))
     if not table.findings:
         typer.echo("nothing was found that is not as it should be")
@@ -65,18 +69,21 @@ def _limitlaw_torch() -> Any:
 # --- a function of the user's -----------------------------------------------------------------------------------------
 
 
-def _named(request: Request) -> tuple[Callable[[], Any], tuple[Any, ...], dict[str, Any]]:
-    """A function of a file, and inputs for what it makes."""
+def _named(request: Request) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """A function of a file, and inputs for what it makes; with several widths, both are functions of the width."""
     assert request.target is not None
     file, _, name = request.target.rpartition(":")
     if not file or not name:
         raise ValueError(f"the module must be given as {MODEL}, got {request.target}")
     factory = _function(Path(file), name)
-    module = _told(f"{request.target} failed", factory)
-    return factory, (_input(module, request),), {}
+
+    def given(*width: int) -> Any:
+        return _input(_told(f"{request.target} failed", lambda: factory(*width)), request)
+
+    return factory, (given if request.width else given(),), {}
 
 
-def _function(file: Path, name: str) -> Callable[[], Any]:
+def _function(file: Path, name: str) -> Callable[..., Any]:
     """The function, after running the file; folders beside the file can be imported, as by `python file.py`."""
     if not file.is_file():
         raise ValueError(f"there is no file {file}")

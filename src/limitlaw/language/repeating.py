@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import TypeVar, cast
 
 from limitlaw.arguments import positive_int, shown
 from limitlaw.language import ops
@@ -10,6 +11,7 @@ from limitlaw.language.ops import Value
 from limitlaw.language.values import Wide, wide
 
 Block = Callable[[Wide], Wide]
+Written = TypeVar("Written", bound=Value)
 
 
 def repeat(block: Block, x: Wide, times: int, shared: bool = False) -> Wide:
@@ -44,13 +46,13 @@ def _unrolled(block: Block, x: Wide, times: int, why: str) -> Wide:
     return Wide(ops.Unrolled(x, tuple(turns), why), x.shape, x.dim)
 
 
-def substituted(y: Wide, known: dict[Value, Value]) -> Wide:
+def substituted(y: Written, known: dict[Value, Value]) -> Written:
     """y with other values in place of those that are `known`, on the same matrices and initial vectors."""
     new = dict(known)
     for v in ancestors([y]):
         if v not in new:
             new[v] = v if all(new[u] is u for u in v.op.inputs) else dataclasses.replace(v, op=_reading(v.op, new))
-    return wide("y", new[y])
+    return cast(Written, new[y])
 
 
 def _reading(op: ops.Op, new: dict[Value, Value]) -> ops.Op:

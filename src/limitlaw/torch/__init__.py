@@ -13,6 +13,7 @@ from limitlaw.torch.auditing import audit
 from limitlaw.torch.converted import Converted, Labelled, Replayed, replay
 from limitlaw.torch.converting import program
 from limitlaw.torch.errors import ConversionError, ReplayError
+from limitlaw.torch.growing import Growth, Widths
 from limitlaw.torch.references import check
 from limitlaw.torch.table import Audit, Row
 
@@ -20,10 +21,12 @@ __all__ = [
     "Audit",
     "ConversionError",
     "Converted",
+    "Growth",
     "Labelled",
     "ReplayError",
     "Replayed",
     "Row",
+    "Widths",
     "audit",
     "check",
     "program",

@@ -1,141 +1,163 @@
 """`audit`: what every layer does, beside what it should do."""
 
+import concurrent.futures
+import dataclasses
+import functools
+import inspect
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, overload
 
-import jax
 import numpy as np
 import torch
 
-import limitlaw as ll
-from limitlaw.arguments import positive_int
+from limitlaw.arguments import positive_int, shown
 from limitlaw.progress import watched
-from limitlaw.torch import measuring as measure
-from limitlaw.torch.attending import Attention
-from limitlaw.torch.converted import Labelled
-from limitlaw.torch.converting import Conversion, Module, conversion
-from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORES, Draws
+from limitlaw.torch.ahead import ahead
+from limitlaw.torch.converting import Module, conversion
+from limitlaw.torch.growing import Widths
+from limitlaw.torch.measuring import Draws
 from limitlaw.torch.references import referred
 from limitlaw.torch.reinitialising import Numbers, runs
 from limitlaw.torch.siblings import Expected
+from limitlaw.torch.subject import Subject, mean, statistics, subject_of
 from limitlaw.torch.table import Audit, Row
 
-Layers = Mapping[str, Labelled]
-Key = tuple[str, str]  # what is asked, of which layer
+SEEDS = 32  # re-initialisations, where the user does not say
 
 
+@overload
+def audit(module: Module, *inputs: Any, widths: None = None, **settings: Any) -> Audit: ...
+@overload
+def audit(module: Callable[[int], torch.nn.Module], *inputs: Any, widths: Sequence[int], **settings: Any) -> Widths: ...
 def audit(
-    module: Module,
+    module: Any,
     *inputs: Any,
-    seeds: int = 32,
+    widths: Sequence[int] | None = None,
+    seeds: int | Sequence[int] | None = None,
     samples: int = 256,
     layers: Sequence[str] | None = None,
     limit: bool = True,
     kurtosis: bool = False,
     expected: Expected | None = None,
     **kwargs: Any,
-) -> Audit:
+) -> Audit | Widths:
     """What every layer does: measured, predicted at the module's width, and in the limit; and what is wrong, in words.
 
     Variance and token correlation of layers, entropy and score variance of attention, with `kurtosis` also that of
-    coordinates. Measured over `seeds` re-initialisations of the exported graph: by the factory where `module` is one,
-    else normal with the measured scales. Predicted from `samples` draws of `finite_samples` at the module's own width.
+    coordinates. Predicted from `samples` draws of `finite_samples` at the module's own width. What is measured:
+
+    - a function that makes the module: over `seeds` calls of it (32, or those of a range), in the graph that was
+      exported once;
+    - a module: its own numbers, *one step ahead*: each layer is predicted given what the layers before it have
+      computed. With `seeds` re-initialisations by normal numbers of the measured scales, instead;
+    - `widths=[64, 128, 256]`: the module is a function of the width, and so may be every input; a `Widths` has an
+      audit of each, and a growth exponent of each layer.
+
     `layers`: the paths of submodules; the default is that of children and of the members of lists of blocks.
     `limit=False` leaves the last column out, which takes a compilation a layer. `expected`: see `check`.
     """
-    positive_int("seeds", seeds)
     positive_int("samples", samples)
+    settings = _Settings(_seeds(seeds), samples, layers, limit, kurtosis, expected)
+    if widths is None:
+        return _at_one_width(module, inputs, kwargs, settings)
+    found = []
+    chosen = _widths(module, widths)
+    for width in chosen:
+        args, named = (tuple(_at(x, width) for x in inputs), {name: _at(x, width) for name, x in kwargs.items()})
+        own = dataclasses.replace(settings, limit=limit and width == chosen[-1])
+        found.append(_at_one_width(functools.partial(module, width), args, named, own))
+    return Widths(tuple(chosen), tuple(found))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """Those of `audit`."""
+
+    seeds: Sequence[int]
+    samples: int
+    layers: Sequence[str] | None
+    limit: bool
+    kurtosis: bool
+    expected: Expected | None
+
+
+def _at_one_width(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any], settings: _Settings) -> Audit:
     done = conversion(module, inputs, kwargs)
-    references = referred(done, expected)
-    chosen = measure.chosen_layers(done.program, layers)
-    attentions = _attentions(done, layers)
-    found = [_measured(done, run, chosen, attentions, kurtosis) for run in _runs(done, module, seeds)]
-    measured = _statistics({key: np.stack([one[key] for one in found]) for key in found[0]})
-    asked = _asked(chosen, attentions, kurtosis)
-    draws = ll.finite_samples(asked, width=done.program.width, samples=samples, key=jax.random.key(0))
-    predicted = _statistics({key: np.asarray(draws[key]) for key in asked})
-    rows: list[Row] = []
-    for name, there in predicted.items():
-        beyond = _in_the_limit(_flat(chosen[name].value)) if limit and name in chosen else {}
-        rows += [_row(name, s, measured[name][s], there[s], beyond.get(s)) for s in there]
-    return Audit(tuple(rows), done.program, seeds, references)
+    references = referred(done, settings.expected)
+    subject = subject_of(done, settings.layers, settings.kurtosis)
+    seeds = settings.seeds or range(0 if isinstance(module, torch.nn.Module) else SEEDS)
+    if seeds:
+        with concurrent.futures.ThreadPoolExecutor(1) as beside:  # PyTorch measures while XLA compiles
+            drawing = beside.submit(subject.predicted, settings.samples)
+            measured = _measured(subject, module, seeds)
+            predicted = drawing.result()
+    else:
+        measured, predicted = ahead(subject, settings.samples)
+    beyond = subject.in_the_limit() if settings.limit else {}
+    rows = [
+        _row(name, statistic, draws, predicted[name][statistic], beyond.get(name, {}).get(statistic))
+        for name, found in measured.items()
+        for statistic, draws in found.items()
+    ]
+    return Audit(tuple(rows), done.program, subject.width, len(seeds), references)
 
 
-def _runs(done: Conversion, module: Module, seeds: int) -> Iterator[Numbers]:
+def _seeds(seeds: Any) -> Sequence[int]:
+    """0, 1, … so many of them, or those that are given; none where nothing is said."""
+    if seeds is None or isinstance(seeds, int):
+        return range(0 if seeds is None else positive_int("seeds", seeds))
+    found = list(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else []
+    if not found or not all(isinstance(seed, int) for seed in found):
+        raise TypeError(f"seeds must be a positive integer or a sequence of integers, got {shown(seeds)}")
+    return found
+
+
+def _measured(subject: Subject, module: Module, seeds: Sequence[int]) -> dict[str, Draws]:
+    found = [subject.measured(run) for run in _runs(subject, module, seeds)]
+    return statistics({key: np.stack([one[key] for one in found]) for key in found[0]})
+
+
+def _runs(subject: Subject, module: Module, seeds: Sequence[int]) -> Iterator[Numbers]:
     """The re-initialisations, with a line of progress."""
     factory = None if isinstance(module, torch.nn.Module) else module
     with watched("measuring") as watch:
-        for i, run in enumerate(runs(done.exported, done.parameters, factory, seeds)):
+        for i, run in enumerate(runs(subject.done.exported, subject.done.parameters, factory, seeds)):
             yield run
-            watch.reached(i + 1, seeds)
+            watch.reached(i + 1, len(seeds))
 
 
-def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Attention]:
-    """Every attention by the path of its module, and by its node where there are several in one."""
-    found = [a for a in done.program.attentions if measure.has_choice(a)]
-    if layers is not None:
-        found = [a for a in found if any(measure.within(a.label.module, path) for path in layers)]
-    count = Counter(a.label.module for a in found)
-    return {(a.label.module or "module") + (f":{a.label.name}" if count[a.label.module] > 1 else ""): a for a in found}
-
-
-def _asked(chosen: Layers, attentions: Mapping[str, Attention], kurtosis: bool) -> dict[Key, Any]:
-    """What the program must give."""
-    values = {name: _flat(item.value) for name, item in chosen.items()}
-    asked = {("gram", name): ll.dot(x, x, "linear") for name, x in values.items()}
-    if kurtosis:
-        asked |= {("fourth", name): measure.fourth_powers(x) for name, x in values.items()}
-    return asked | {("scores", name): measure.attention_statistics(a) for name, a in attentions.items()}
-
-
-def _measured(
-    done: Conversion, run: Numbers, chosen: Layers, attentions: Mapping[str, Attention], kurtosis: bool
-) -> dict[Key, np.ndarray]:
-    """The same of one re-initialised module."""
-    found: dict[Key, np.ndarray] = {}
-    for name, item in chosen.items():
-        x = measure.vectors_of(run, item)
-        found["gram", name] = x @ x.T / x.shape[-1]
-        if kurtosis:
-            found["fourth", name] = (x**4).mean(axis=-1)
-    for name, a in attentions.items():
-        found["scores", name] = measure.measured_attention(done.exported, a.label.name, run)
-    return found
-
-
-def _statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, Draws]:
-    """The statistics of each layer, by its name, draw by draw."""
-    found: dict[str, Draws] = {}
-    for (kind, name), array in draws.items():
-        if kind == "gram":
-            found.setdefault(name, {}).update(measure.of_grams(array))
-        elif kind == "fourth":
-            found[name][KURTOSIS] = measure.kurtosis(array, draws["gram", name])
-        else:
-            found.setdefault(name, {}).update({ENTROPY: array[:, 0], SCORES: array[:, 1]})
-    return found
-
-
-def _row(name: str, statistic: str, here: np.ndarray, there: np.ndarray, limit: float | None) -> Row:
+def _row(name: str, statistic: str, here: np.ndarray, there: np.ndarray, limit: tuple[float, float] | None) -> Row:
     spread = float(there.std(ddof=1)) if len(there) > 1 else math.nan
-    return Row(name, statistic, _mean(here), _mean(there), limit, spread, len(here))
+    predicted = mean(there) if len(there) > 1 else (float(there[0]), math.inf)
+    return Row(name, statistic, mean(here), predicted, limit, spread, len(here))
 
 
-def _flat(x: Any) -> Any:
-    return x.reshape(-1) if x.ndim else x[None]
+# --- several widths ---------------------------------------------------------------------------------------------------
 
 
-def _mean(draws: np.ndarray) -> tuple[float, float]:
-    return float(draws.mean()), float(draws.std(ddof=1) / math.sqrt(len(draws))) if len(draws) > 1 else math.inf
+def _widths(module: Any, widths: Any) -> list[int]:
+    """The widths in their order; checked, as is that the module is a function of them."""
+    if isinstance(widths, str) or not isinstance(widths, Sequence):
+        raise TypeError(f"widths must be a sequence of two or more integers, got {shown(widths)}")
+    found = sorted({positive_int("widths", width) for width in widths})
+    if len(found) < 2:
+        raise ValueError(f"widths must be two or more different integers, got {shown(widths)}")
+    if isinstance(module, torch.nn.Module) or not callable(module) or not _takes_one(module):
+        raise TypeError(f"module must be a function of the width where widths are given, got {shown(module)}")
+    return found
 
 
-def _in_the_limit(x: Any) -> dict[str, float]:
-    """Those of the mean kernel as n → ∞; none where there is no limit."""
+def _takes_one(function: Callable[..., Any]) -> bool:
     try:
-        kernel = ll.kernel(x, samples=256)
-    except (ValueError, TypeError, NotImplementedError):
-        return {}
-    mean = kernel.mean() if isinstance(kernel, ll.RandomKernel) else kernel
-    return {name: float(value) for name, value in measure.of_grams(np.asarray(mean)).items()}
+        inspect.signature(function).bind(1)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature that could be read
+        return True
+    return True
+
+
+def _at(x: Any, width: int) -> Any:
+    """An input, at this width where it is a function of it."""
+    return x(width) if callable(x) and not isinstance(x, torch.Tensor) else x

@@ -16,7 +16,9 @@ from limitlaw.torch.digits import Layout
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.exporting import Exported, exported
 from limitlaw.torch.labels import Label
+from limitlaw.torch.layers import layers_of
 from limitlaw.torch.layouts import Layouts
+from limitlaw.torch.looping import loops, rolled
 from limitlaw.torch.nodes import Node, Tensor, ancestors
 from limitlaw.torch.reading import filled, shaped
 from limitlaw.torch.scales import Parameters
@@ -56,12 +58,13 @@ def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) 
     trace = traced(graph, parameters)
     if not any(isinstance(x, Tensor) for x in trace.outputs):
         raise ConversionError("the module returns nothing that depends on a random parameter")
-    converted = _written(trace, parameters.notes)
+    converted = written(trace, parameters.notes)
     replay(converted)
     return Conversion(converted, graph, parameters)
 
 
-def _written(trace: Traced, notes: Iterable[str]) -> Converted:
+def written(trace: Traced, notes: Iterable[str]) -> Converted:
+    """The program of a graph that was followed; not replayed yet."""
     asked = [x for x in trace.outputs if isinstance(x, Tensor)]
     known = split(asked, trace.known)
     order = ancestors(reversed([x.node for x in asked]))
@@ -76,12 +79,18 @@ def _written(trace: Traced, notes: Iterable[str]) -> Converted:
             label = Label("", "", "output", "output")
             last.append(_read(writer, label, x, numbers, OF_TABLES if x.node in behind else EXACT))
     values = (*_labelled(known, writer, behind), *last)
-    outputs = tuple(v.value for v in last)
+    outputs = _rolled(values, tuple(v.value for v in last))
     said = [
         f"{node.label}: its rows are numbers, not a vector: each is read by itself" for node in layouts.coordinatewise()
     ]
     attending = tuple(attentions(order, writer))
     return Converted(outputs, writer.width, values, writer.weights, (*notes, *said), attending)
+
+
+def _rolled(values: tuple[Labelled, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The outputs with repeated layers as one loop; what is replayed has them written out."""
+    found = loops(values, layers_of(values), outputs)
+    return tuple(rolled(y, found) for y in outputs)
 
 
 def _read(writer: Writer, label: Label, x: Tensor, numbers: torch.Tensor, tolerance: float) -> Labelled:

@@ -21,6 +21,7 @@ class Exported:
     parameters: dict[str, str]  # placeholder → name of the parameter
     arrays: dict[str, torch.Tensor]  # name of the parameter → its numbers
     constants: dict[str, Any]  # placeholder → buffer, lifted constant or input
+    kinds: dict[str, str]  # name of the parameter → the classes of the modules that it is in
 
 
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exported:
@@ -35,7 +36,7 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
             program = torch.export.export(twin, args, kwargs, strict=False).run_decompositions({})
     except Exception as error:
         raise ConversionError(_why(error)) from error
-    return _read(program, args, kwargs)
+    return _read(program, args, kwargs, twin)
 
 
 def _double(value: Any) -> Any:
@@ -49,7 +50,7 @@ def _why(error: Exception) -> str:
     return f"torch.export cannot follow this module: {text}"
 
 
-def _read(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exported:
+def _read(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any], module: torch.nn.Module) -> Exported:
     parameters: dict[str, str] = {}
     constants: dict[str, Any] = {}
     flat = iter(pytree.tree_flatten((args, kwargs))[0])
@@ -66,4 +67,13 @@ def _read(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Export
         if name in constants and isinstance(value, torch.Tensor):
             constants[name] = value
     arrays = {name: program.state_dict[name].detach() for name in parameters.values()}
-    return Exported(program.graph, parameters, arrays, constants)
+    return Exported(program.graph, parameters, arrays, constants, {name: kind_of(module, name) for name in arrays})
+
+
+def kind_of(module: torch.nn.Module, parameter: str) -> str:
+    """The classes of the modules on the way to a parameter, the outermost first."""
+    kinds = [type(module).__qualname__]
+    for part in parameter.split(".")[:-1]:
+        module = module.get_submodule(part)
+        kinds.append(type(module).__qualname__)
+    return ".".join(kinds)

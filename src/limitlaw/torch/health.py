@@ -1,12 +1,21 @@
-"""Rules that a healthy network keeps at initialisation, whatever was predicted."""
+"""Rules that a healthy network keeps at initialisation, whatever was predicted.
+
+The bounds are choices, wide enough for what published Transformers start with: no theorem has them. A correlation of
+0.95 leaves a tenth of the variance of a difference of tokens; an entropy of 0.05 ln t is 1.15 tokens of 16; 10⁻⁶ below
+ln t the scores have a standard deviation of about 10⁻³; residual branches as large as what they are added to first give
+a variance that grows as the number of blocks, and 4 times that is out of line; exponents come in halves, and 1/4 is
+half way to the first.
+"""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from limitlaw.torch.measuring import CORRELATION, ENTROPY, VARIANCE
+from limitlaw.digits import plus_minus
+from limitlaw.torch.measuring import CORRELATION, ENTROPY, SCORES, VARIANCE
 
 if TYPE_CHECKING:
+    from limitlaw.torch.growing import Growth
     from limitlaw.torch.table import Row
 
 COLLAPSED = 0.95  # token correlation
@@ -14,6 +23,9 @@ ONE_HOT = 0.05  # of ln t
 UNIFORM = 1e-6  # of ln t, from the largest entropy
 GROWTH = 4.0  # times the number of blocks
 FEWEST = 3  # blocks that show a trend
+EXPONENT = 0.25  # of the width
+SURE = 5.0  # standard errors
+MOST_NAMES = 3  # of layers in one finding
 
 
 def ailments(rows: Iterable["Row"]) -> tuple[str, ...]:
@@ -70,3 +82,51 @@ def _growth(rows: tuple["Row", ...]) -> Iterator[str]:
             f"{each:.2g} a block, expected at most {most:g} ({GROWTH:g} times the blocks): it grows faster than "
             "residual branches of equal size add up, and explodes with depth"
         )
+
+
+# --- of several widths ------------------------------------------------------------------------------------------------
+
+
+def growing(growth: Sequence["Growth"]) -> tuple[str, ...]:
+    """Layers whose scale grows with the width, each where the growth begins; and scores that do."""
+    return (*_layers_that_grow(growth), *_scores_that_grow(growth))
+
+
+def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
+    """Those that grow by more than the layer before them: what follows grows with them, until a norm ends it."""
+    before, error = 0.0, 0.0
+    for one in growth:
+        if one.statistic != VARIANCE or one.measured is None:
+            continue
+        exponent, own = one.measured
+        step = exponent - max(before, 0.0)
+        if step > EXPONENT and step > SURE * math.hypot(own, error):
+            yield (
+                f"{one.layer}: its scale grows with width as n^{plus_minus(*one.measured)}, expected n^0 as before it: "
+                f"here {_nearest(step)} is missing"
+            )
+        if abs(exponent - before) > SURE * math.hypot(own, error):
+            before, error = exponent, own
+
+
+def _scores_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
+    """All attentions in one line."""
+    found = [
+        (one.layer, one.measured)
+        for one in growth
+        if one.statistic == SCORES and one.measured is not None
+        if one.measured[0] > max(EXPONENT, SURE * one.measured[1])
+    ]
+    if found:
+        names = ", ".join(name for name, _ in found[:MOST_NAMES])
+        names += f", … ({len(found)} in all)" if len(found) > MOST_NAMES else ""
+        yield (
+            f"{names}: the scores grow with width as n^{plus_minus(*found[0][1])}, expected n^0: attention becomes "
+            "one-hot as the module gets wider"
+        )
+
+
+def _nearest(step: float) -> str:
+    """The power of the width that would end the growth."""
+    halves = round(2 * step)
+    return {1: "a factor 1/√n", 2: "a factor 1/n"}.get(halves, f"a factor n^-{halves / 2:g}")

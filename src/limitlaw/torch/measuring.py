@@ -1,7 +1,8 @@
 """Statistics of layers: of vectors by their Gram matrix, of attention by its scores."""
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,11 +10,8 @@ import numpy as np
 import torch
 
 import limitlaw as ll
-from limitlaw.language import ops
-from limitlaw.language.graph import ancestors
-from limitlaw.language.values import Wide
 from limitlaw.torch.attending import Attention
-from limitlaw.torch.converted import Converted, Labelled
+from limitlaw.torch.converted import Labelled
 from limitlaw.torch.exporting import Exported
 from limitlaw.torch.making import MASKED
 from limitlaw.torch.reinitialising import Numbers
@@ -21,40 +19,12 @@ from limitlaw.torch.tracing import name_of
 
 VARIANCE, CORRELATION, KURTOSIS = "variance", "token correlation", "excess kurtosis"
 ENTROPY, SCORES = "attention entropy / ln t", "score variance"
+SQUARES = (VARIANCE, SCORES)  # means of squares, of which there is a scale
 
 Draws = dict[str, np.ndarray]  # by statistic, one number for each draw
 
 
 # --- of vectors -------------------------------------------------------------------------------------------------------
-
-
-def chosen_layers(program: Converted, layers: Sequence[str] | None) -> dict[str, Labelled]:
-    """The last vectors of each layer, those of heads apart."""
-    given = {v.op.X.shape[-1] for v in ancestors(program.outputs) if isinstance(v.op, ops.Data)}
-    vectors = [v for v in program.values if isinstance(v.value, Wide) and v.label.name != "output"]
-    wide = [v for v in vectors if not v.layout.narrow or v.layout.dimension in given]  # streams that start with data
-    found: dict[str, Labelled] = {}
-    for item in wide:
-        for path in layer_of(item.label.module) if layers is None else layers:
-            if within(item.label.module, path):
-                found[path] = item
-    missing = [path for path in layers or () if path not in found]
-    if missing or not found:
-        known = ", ".join(dict.fromkeys(v.label.module for v in wide)) or "none"
-        raise ValueError(f"layers must be paths of submodules that give vectors ({known}), got {missing or layers}")
-    return found
-
-
-def layer_of(module: str) -> list[str]:
-    """The layer that a submodule is in: the member of a list of blocks, else the child of the module."""
-    parts = module.split(".")
-    block = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
-    return [".".join(parts[: block + 1])] if module else []
-
-
-def within(module: str, path: str) -> bool:
-    """Is the module at this path, or inside of it?"""
-    return module == path or module.startswith(f"{path}.")
 
 
 def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
@@ -65,16 +35,16 @@ def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
     return x.reshape(-1, layout.dimension)
 
 
-def of_grams(grams: np.ndarray) -> Draws:
+def of_grams(grams: Any, xp: Any = np) -> dict[str, Any]:
     """For each draw of n^{-1} X Xᵀ the mean variance of tokens, and the mean correlation of pairs."""
-    diagonal = np.einsum("...ii->...i", grams)
-    result = {VARIANCE: np.asarray(diagonal.mean(axis=-1))}
+    diagonal = xp.einsum("...ii->...i", grams)
+    result = {VARIANCE: xp.asarray(diagonal.mean(axis=-1))}
     tokens = grams.shape[-1]
     if tokens > 1:
-        scale = np.sqrt(diagonal[..., :, None] * diagonal[..., None, :])
-        correlation = grams / np.where(scale > 0, scale, 1.0)
+        scale = xp.sqrt(diagonal[..., :, None] * diagonal[..., None, :])
+        correlation = grams / xp.where(scale > 0, scale, 1.0)
         off = ~np.eye(tokens, dtype=bool)
-        result[CORRELATION] = np.asarray(correlation[..., off].mean(axis=-1))
+        result[CORRELATION] = xp.asarray(correlation[..., off].mean(axis=-1))
     return result
 
 
@@ -101,7 +71,7 @@ def of_scores(p: Any, seen: Any, xp: Any = np) -> list[Any]:
     entropy = xp.log(total) - (weights * shifted).sum(axis=-1) / total
     tokens = seen.sum(axis=-1)
     several = tokens > 1  # a token that sees itself alone has no choice
-    relative = xp.where(several, entropy / np.log(np.where(several, tokens, 2)), 0.0).sum() / several.sum()
+    relative = xp.where(several, entropy / xp.log(xp.where(several, tokens, 2)), 0.0).sum() / several.sum()
     return [relative, (p * p).sum() / seen.sum()]
 
 
@@ -109,7 +79,14 @@ def attention_statistics(attention: Attention) -> Any:
     """`of_scores` as numbers of the program."""
     shape = tuple(int(s) for s in attention.scores.shape)
     seen = np.broadcast_to(True if attention.visible is None else attention.visible, shape)
-    return ll.apply(lambda p: jnp.stack(of_scores(p, seen, jnp)), attention.scores)
+    return ll.apply(_of_scores_seen(shape, np.packbits(seen).tobytes()), attention.scores)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[Any], Any]:
+    """One function for all attentions with the same mask: programs are the same where their functions are."""
+    seen = np.unpackbits(np.frombuffer(bits, np.uint8), count=math.prod(shape)).astype(bool).reshape(shape)
+    return lambda p: jnp.stack(of_scores(p, seen, jnp))
 
 
 def has_choice(attention: Attention) -> bool:

@@ -22,7 +22,8 @@ def check(module: Module, *inputs: Any, expected: Expected | None = None, **kwar
 def referred(done: Conversion, expected: Expected | None) -> tuple[str, ...]:
     """`check` of a conversion."""
     arrays = {name: array.numpy() for name, array in done.exported.arrays.items()}
-    found = [*copies(done.parameters), *misfits(arrays, done.parameters), *_unscaled(done.program.attentions)]
+    scales = misfits(arrays, done.parameters, done.exported.kinds)
+    found = [*copies(done.parameters), *scales, *_unscaled(done.program.attentions)]
     return tuple(dict.fromkeys([*found, *unexpected(done.exported, expected or {})]))
 
 

@@ -1,6 +1,6 @@
 """The same graph with parameters drawn again, and what it then computes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -13,10 +13,10 @@ Numbers = dict[str, torch.Tensor]  # by name of the parameter, or of the node of
 
 
 def runs(
-    exported: Exported, parameters: Parameters, factory: Callable[[], torch.nn.Module] | None, seeds: int
+    exported: Exported, parameters: Parameters, factory: Callable[[], torch.nn.Module] | None, seeds: Iterable[int]
 ) -> Iterator[Numbers]:
-    """What the graph computes with new parameters, for seeds 0, 1, …; the state of torch's generator stays."""
-    for seed in range(seeds):
+    """What the graph computes with new parameters, for each seed; the state of torch's generator stays."""
+    for seed in seeds:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
             arrays = _drawn(exported, parameters) if factory is None else _made(exported, factory)

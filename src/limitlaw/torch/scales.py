@@ -9,6 +9,7 @@ import numpy as np
 from limitlaw.digits import plus_minus
 from limitlaw.torch.errors import ConversionError
 
+FIRST = 64  # entries: arrays that differ do so there, as a rule
 ROWS = 32  # rows that are looked at: orthogonal ones are so from the first
 TOO_FAR = 6.0  # standard errors between a declared and a measured variance
 
@@ -38,12 +39,8 @@ class Parameters:
         self.notes: list[str] = []
         self.constants = {name for name, a in arrays.items() if a.size == 0 or (a == a.flat[0]).all()}
         self.random: dict[str, Parameter] = {}
-        groups: dict[tuple[tuple[int, ...], bytes], list[str]] = {}
-        for name, array in arrays.items():
-            if name not in self.constants:
-                groups.setdefault((array.shape, array.tobytes()), []).append(name)
         self._uniform: list[str] = []
-        for names in groups.values():
+        for names in _same({name: a for name, a in arrays.items() if name not in self.constants}):
             self._add(names, arrays[names[0]], drawn or {})
         if self._uniform:
             some = ", ".join(self._uniform[:3]) + (", …" if len(self._uniform) > 3 else "")
@@ -66,6 +63,18 @@ class Parameters:
         if law == "uniform":
             self._uniform.append(first)
         self.random |= {name: Parameter(name, first, variance, law) for name in names}
+
+
+def _same(arrays: Mapping[str, np.ndarray]) -> list[list[str]]:
+    """The names of arrays with the same numbers, together."""
+    alike: dict[tuple[tuple[int, ...], bytes], list[list[str]]] = {}
+    for name, array in arrays.items():
+        groups = alike.setdefault((array.shape, array.reshape(-1)[:FIRST].tobytes()), [])
+        own = next((group for group in groups if np.array_equal(arrays[group[0]], array)), None)
+        if own is None:
+            groups.append(own := [])
+        own.append(name)
+    return [group for groups in alike.values() for group in groups]
 
 
 def _cross_check(name: str, array: np.ndarray, known: Drawn) -> None:

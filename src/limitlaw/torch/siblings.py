@@ -80,12 +80,15 @@ def copies(parameters: Parameters) -> Iterator[str]:
 # --- siblings ---------------------------------------------------------------------------------------------------------
 
 
-def misfits(arrays: Mapping[str, np.ndarray], parameters: Parameters) -> Iterator[str]:
-    """Parameters whose scale is not that of the same role in other blocks."""
-    families: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+def misfits(
+    arrays: Mapping[str, np.ndarray], parameters: Parameters, kinds: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Parameters whose scale is not that of the same role in other blocks, in modules of the same classes."""
+    families: dict[tuple[str, str, tuple[int, ...]], list[str]] = {}
     for name, array in arrays.items():
         if array.size and block(name):
-            families.setdefault((role(name), array.shape), []).append(name)
+            kind = (kinds or {}).get(name, "")
+            families.setdefault((role(name), kind, array.shape), []).append(name)
     for names in families.values():
         if any(name in parameters.random for name in names):
             yield from _outliers([size_of(name, arrays[name]) for name in names])

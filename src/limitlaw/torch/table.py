@@ -1,16 +1,14 @@
-"""The table that `audit` gives: in a terminal, a notebook, a data frame, a picture and a page."""
+"""The table that `audit` gives of one module."""
 
 import dataclasses
-import html
 import math
-import os
 from typing import Any
 
-from limitlaw.depth.table import data_frame
 from limitlaw.digits import plus_minus
-from limitlaw.files import write
 from limitlaw.torch.converted import Converted
 from limitlaw.torch.health import ailments
+from limitlaw.torch.measuring import SQUARES
+from limitlaw.torch.showing import Table
 
 CHANCE = 5.0  # standard errors
 
@@ -26,58 +24,128 @@ class Row:
     statistic: str
     measured: tuple[float, float]
     predicted: tuple[float, float]
-    limit: float | None
+    limit: tuple[float, float] | None
     spread: float = math.nan
     seeds: int = 0
 
     @property
-    def z(self) -> float:
-        """The difference of measurement and prediction, in standard errors: few seeds do not know their own."""
+    def error(self) -> float:
+        """The standard error of what is measured: few seeds do not know their own."""
         known = self.spread / math.sqrt(self.seeds) if self.seeds and math.isfinite(self.spread) else 0.0
         own = self.measured[1] if math.isfinite(self.measured[1]) or not known else known
-        error = math.hypot(max(own, known), self.predicted[1])
-        difference = self.measured[0] - self.predicted[0]
-        tiny = 1e-9 * abs(self.predicted[0])  # what norms fix is the same in every draw
-        return difference / error if error > tiny else (0.0 if abs(difference) <= 1e3 * tiny else math.inf)
+        return max(own, known)
+
+    @property
+    def z(self) -> float:
+        """The difference of measurement and prediction, in standard errors.
+
+        A mean square has the tails of a χ² of its mean and error, which Wilson and Hilferty's cube root (1931) makes
+        normal: z = ((x/m)^{1/3} − 1 + c)/√c with c = (error/3m)².
+        """
+        error = math.hypot(self.error, self.predicted[1])
+        x, m = self.measured[0], self.predicted[0]
+        tiny = 1e-9 * abs(m)  # what norms fix is the same in every draw
+        if error <= tiny:
+            return 0.0 if abs(x - m) <= 1e3 * tiny else math.inf
+        if self.statistic in SQUARES and m > 0 and x >= 0 and math.isfinite(error):
+            root = error / (3 * m)
+            return (math.cbrt(x / m) - 1 + root**2) / root
+        return (x - m) / error
+
+    @property
+    def differs(self) -> bool:
+        """Is the difference beyond chance?"""
+        return abs(self.z) > CHANCE
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row as text."""
-        limit = "" if self.limit is None else f"{self.limit:.4g}"
-        here, there = plus_minus(*self.measured), plus_minus(*self.predicted)
+        """The row as text; where one module is measured, the prediction is what one module gives."""
+        limit = "" if self.limit is None else plus_minus(*self.limit)
+        here = plus_minus(*self.measured) if self.measured[1] else f"{self.measured[0]:.4g}"
+        there = plus_minus(self.predicted[0], self.spread if self.seeds == 1 else self.predicted[1])
         return (self.layer, self.statistic, here, there, f"{self.z:+.1f}", limit)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The row as a dictionary."""
+        limit = (math.nan, math.nan) if self.limit is None else self.limit
+        return {
+            "layer": self.layer,
+            "statistic": self.statistic,
+            "measured": self.measured[0],
+            "measured_error": self.measured[1],
+            "predicted": self.predicted[0],
+            "predicted_error": self.predicted[1],
+            "spread": self.spread,
+            "z": self.z,
+            "limit": limit[0],
+            "limit_error": limit[1],
+        }
 
 
 @dataclasses.dataclass(frozen=True)
-class Audit:
+class Audit(Table):
     """A table: one row for each layer and statistic. `program` is the module as a program.
 
-    `references` are findings about the weights alone: against siblings, against `expected`, copies, scores.
+    `width`: how many coordinates most layers have. `seeds`: the re-initialisations that were measured; 0 where the
+    module itself was, one step ahead: every layer given what the layers before it have computed. `references` are
+    findings about the weights alone: against siblings, against `expected`, copies, scores.
     """
 
     rows: tuple[Row, ...]
     program: Converted
+    width: int
     seeds: int
     references: tuple[str, ...] = ()
 
     @property
     def findings(self) -> tuple[str, ...]:
         """In words: what is wrong with the weights, what is unhealthy, and where measurement and prediction differ by
-        more than 5 standard errors. A row so differs by chance once in a million rows.
+        more than 5 standard errors.
+
+        A row so differs by chance once in 1.7 million where statistics are normal, or of squares of normals; where
+        few seeds of few coordinates have heavier tails (scores of narrow heads), more often: seldom, not never.
         """
-        differing = tuple(
-            f"{row.layer}: {row.statistic} is {plus_minus(*row.measured)}, predicted {plus_minus(*row.predicted)}: "
-            "the module does not compute what its program says, or its parameters are not as independent as assumed"
+        return (*self.references, *ailments(self.rows), *self.differing)
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """Where measurement and prediction differ beyond chance, in words."""
+        return tuple(
+            f"{row.layer}: {row.statistic} is {row.cells[2]}, predicted {row.cells[3]}{self._meaning}"
             for row in self.rows
-            if abs(row.z) > CHANCE
+            if row.differs
         )
-        return (*self.references, *ailments(self.rows), *differing)
+
+    @property
+    def _meaning(self) -> str:
+        if self.seeds:
+            return (
+                ": the module does not compute what its program says, or its parameters are not as independent as "
+                "assumed"
+            )
+        return (
+            " given what it reads: its weights are not independent numbers of their scale, or not independent of its "
+            "input, as those of trained, tied and copied layers are not"
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Those of the program."""
+        return self.program.notes
 
     @property
     def head(self) -> tuple[str, ...]:
         """The names of the columns."""
-        measured, predicted = f"measured, {self.seeds} seeds", f"predicted, n = {self.program.width}"
-        return ("layer", "statistic", measured, predicted, "z", "limit")
+        measured = f"measured, {self.seeds} seeds" if self.seeds else "this module"
+        predicted = f"predicted, n = {self.width}" if self.seeds else "one step ahead, ± spread"
+        limit = "limit" if self.program.width == self.width else f"limit, {self.program.width} → ∞"
+        return ("layer", "statistic", measured, predicted, "z", limit)
+
+    @property
+    def lines(self) -> list[tuple[tuple[str, ...], bool]]:
+        """The rows as text."""
+        return [(row.cells, row.differs) for row in self.rows]
 
     def __getitem__(self, layer: str) -> tuple[Row, ...]:
         found = tuple(row for row in self.rows if row.layer == layer)
@@ -87,55 +155,12 @@ class Audit:
             )
         return found
 
-    def __str__(self) -> str:
-        lines = [self.head, *(row.cells for row in self.rows)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
-        table = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([*table, *(f"! {finding}" for finding in self.findings)])
-
-    def _repr_html_(self) -> str:
-        found = "".join(f"<li>{html.escape(finding)}</li>" for finding in self.findings)
-        return f"{self.html_table()}<ul>{found}</ul>"
-
-    def html_table(self) -> str:
-        """The rows alone; those beyond chance have the class `differs`."""
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.head)
-        body = "".join(
-            f"<tr{' class=differs' if abs(row.z) > CHANCE else ''}>"
-            f"{''.join(f'<td>{html.escape(cell)}</td>' for cell in row.cells)}</tr>"
-            for row in self.rows
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
     def records(self) -> list[dict[str, Any]]:
         """Every row as a dictionary, numbers with all their digits."""
-        return [
-            {
-                "layer": row.layer,
-                "statistic": row.statistic,
-                "measured": row.measured[0],
-                "measured_error": row.measured[1],
-                "predicted": row.predicted[0],
-                "predicted_error": row.predicted[1],
-                "spread": row.spread,
-                "z": row.z,
-                "limit": math.nan if row.limit is None else row.limit,
-            }
-            for row in self.rows
-        ]
-
-    def to_pandas(self) -> Any:
-        """A data frame with one line for each layer and statistic (needs pandas)."""
-        return data_frame(self.records())
+        return [row.record for row in self.rows]
 
     def plot(self, title: str = "") -> Any:
         """A matplotlib figure: one panel for each statistic, the prediction as a curve, what is measured as points."""
         from limitlaw.figures.audit import audit_figure
 
-        return audit_figure(self.rows, f"n = {self.program.width}", title)
-
-    def to_html(self, path: str | os.PathLike[str], title: str = "limitlaw audit") -> None:
-        """Write one page with findings, picture and table, which reads nothing else."""
-        from limitlaw.torch.page import page
-
-        write(path, page(self, title).encode())
+        return audit_figure({f"n = {self.width}" if self.seeds else "one step ahead": self.rows}, title)

@@ -6,6 +6,7 @@ operation (`rules`).
 
 import dataclasses
 import operator
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -34,13 +35,14 @@ class Traced:
     known: list[tuple[Label, Tensor, torch.Tensor]]
 
 
-def traced(exported: Exported, parameters: Parameters) -> Traced:
-    """Follow a graph."""
+def traced(exported: Exported, parameters: Parameters, given: Collection[str] = ()) -> Traced:
+    """Follow a graph. What nodes that are named in `given` compute is asked for, and is a constant behind them."""
     tables = _tables(exported)
     leaves: dict[str, Node] = {}
     symbols: dict[Any, Any] = {}
     numbers: dict[Any, Any] = {}
     known: list[tuple[Label, Tensor, torch.Tensor]] = []
+    asked: list[tuple[Any, Any]] = []
     for node in exported.graph.nodes:
         if node.op == "placeholder":
             numbers[node], symbols[node] = _placeholder(node.name, exported, parameters, tables, leaves)
@@ -48,11 +50,16 @@ def traced(exported: Exported, parameters: Parameters) -> Traced:
             raise ConversionError(f"{label_of(node)}: control flow inside the graph (torch.cond, loops) has no rule")
         elif node.op == "output":
             outputs, exact = (pytree.tree_flatten(_filled(node.args[0], x))[0] for x in (symbols, numbers))
+            if given:
+                outputs, exact = ([pair[i] for pair in asked] for i in (0, 1))
             return Traced(outputs, exact, known)
         else:
             label = label_of(node)
             numbers[node], symbols[node] = _step(node, label, numbers, symbols)
             _keep(known, label, symbols[node], numbers[node])
+            if node.name in given:
+                asked.append((symbols[node], numbers[node]))
+                symbols[node] = numbers[node]
     raise AssertionError("a graph has an output")
 
 

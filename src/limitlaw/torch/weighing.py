@@ -49,10 +49,19 @@ def _weighed(x: Any, weight: Tensor) -> Tensor:
     if make.is_constant(x):  # coordinates are never broadcast
         vectors = nodes.Given(tuple(x.shape), x.detach().double().numpy().copy()).whole()
     array = weight.node.array.reshape(-1)[weight.ids.numpy()]
-    whole = torch.equal(weight.ids.reshape(-1).sort().values, torch.arange(weight.node.array.size))
+    whole = _every(weight.ids, weight.node.array.size)
     part = "" if whole else f"[{int(weight.ids.min())}:{int(weight.ids.max()) + 1}]"
     shape = (*vectors.shape[:-1], weight.shape[0])
     return nodes.Linear(shape, vectors, weight.node.parameter, array, part).whole()
+
+
+def _every(ids: torch.Tensor, count: int) -> bool:
+    """Is every number below `count` among the ids, once?"""
+    if ids.numel() != count:
+        return False
+    seen = torch.zeros(count, dtype=torch.bool)
+    seen[ids.reshape(-1)] = True
+    return bool(seen.all())
 
 
 def attention(

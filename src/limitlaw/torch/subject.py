@@ -1,0 +1,150 @@
+"""What is audited: the vectors of layers and the scores of attentions, in the program and in a run of the module."""
+
+import dataclasses
+import functools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import limitlaw as ll
+from limitlaw.torch import measuring as measure
+from limitlaw.torch import turning
+from limitlaw.torch.attending import Attention
+from limitlaw.torch.converted import Labelled
+from limitlaw.torch.converting import Conversion
+from limitlaw.torch.layers import chosen_layers, within
+from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORES, Draws
+from limitlaw.torch.reinitialising import Numbers
+
+Key = tuple[str, str]  # what is asked, of which layer
+OF_LIMIT = 256  # draws of what stays random as n → ∞
+Estimate = tuple[float, float]  # a value and its standard error
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """The layers and the attentions of a converted module by their names; `kurtosis`: also that of coordinates."""
+
+    done: Conversion
+    layers: Mapping[str, Labelled]
+    attentions: Mapping[str, Attention]
+    kurtosis: bool = False
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates that most layers have."""
+        sizes = Counter(item.layout.dimension for item in self.layers.values())
+        return max(sizes, key=lambda size: (sizes[size], -size))
+
+    @property
+    def asked(self) -> dict[Key, Any]:
+        """What the program must give."""
+        values = {name: flat(item.value) for name, item in self.layers.items()}
+        asked = {("gram", name): ll.dot(x, x, "linear") for name, x in values.items()}
+        if self.kurtosis:
+            asked |= {("fourth", name): measure.fourth_powers(x) for name, x in values.items()}
+        return asked | {("scores", name): measure.attention_statistics(a) for name, a in self.attentions.items()}
+
+    def predicted(self, samples: int) -> dict[str, Draws]:
+        """The statistics of so many draws at the module's own width."""
+        width = self.done.program.width
+        if self.stages is not None:
+            return turning.at_width(self.stages, self.attentions, width, samples)
+        asked = self.asked
+        draws = ll.finite_samples(asked, width=width, samples=samples, key=jax.random.key(0))
+        return statistics({key: np.asarray(draws[key]) for key in asked})
+
+    @functools.cached_property
+    def stages(self) -> list[turning.Stage] | None:
+        """The layers with repeated ones as loops; None where there are none, or kurtosis is asked for."""
+        return None if self.kurtosis else turning.stages(self.done.program.values, self.layers, self.attentions)
+
+    def measured(self, run: Numbers) -> dict[Key, np.ndarray]:
+        """What is asked, of one run of the module's graph."""
+        found: dict[Key, np.ndarray] = {}
+        for name, item in self.layers.items():
+            x = measure.vectors_of(run, item)
+            found["gram", name] = x @ x.T / x.shape[-1]
+            if self.kurtosis:
+                found["fourth", name] = (x**4).mean(axis=-1)
+        for name, a in self.attentions.items():
+            found["scores", name] = measure.measured_attention(self.done.exported, a.label.name, run)
+        return found
+
+    def in_the_limit(self) -> dict[str, dict[str, Estimate]]:
+        """The statistics of every layer as n → ∞; none where there is no limit."""
+        if self.stages is not None:
+            return _limits(self.stages, self.attentions)
+        return {name: _limit(flat(item.value)) for name, item in self.layers.items()}
+
+
+def subject_of(done: Conversion, layers: Sequence[str] | None, kurtosis: bool) -> Subject:
+    """The layers that were asked for, or all, and the attentions in them."""
+    return Subject(done, chosen_layers(done.program.values, layers), _attentions(done, layers), kurtosis)
+
+
+def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Attention]:
+    """Every attention by the path of its module, and by its node where there are several in one."""
+    found = [a for a in done.program.attentions if measure.has_choice(a)]
+    if layers is not None:
+        found = [a for a in found if any(within(a.label.module, path) for path in layers)]
+    count = Counter(a.label.module for a in found)
+    return {(a.label.module or "module") + (f":{a.label.name}" if count[a.label.module] > 1 else ""): a for a in found}
+
+
+def statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, Draws]:
+    """The statistics of each layer, by its name, draw by draw."""
+    found: dict[str, Draws] = {}
+    for (kind, name), array in draws.items():
+        if kind == "gram":
+            found.setdefault(name, {}).update(measure.of_grams(array))
+        elif kind == "fourth":
+            found[name][KURTOSIS] = measure.kurtosis(array, draws["gram", name])
+        else:
+            found.setdefault(name, {}).update({ENTROPY: array[:, 0], SCORES: array[:, 1]})
+    return found
+
+
+def flat(x: Any) -> Any:
+    """Vectors with one batch axis."""
+    return x.reshape(-1) if x.ndim else x[None]
+
+
+def mean(draws: np.ndarray) -> Estimate:
+    """The mean, and its standard error; 0 where there is one number only."""
+    return float(draws.mean()), float(draws.std(ddof=1) / math.sqrt(len(draws))) if len(draws) > 1 else 0.0
+
+
+def _limits(stages: list[turning.Stage], attentions: Mapping[str, Attention]) -> dict[str, dict[str, Estimate]]:
+    """Means over draws of what stays random; of a quasi-random sequence the errors are upper bounds."""
+    try:
+        found = turning.at_infinity(stages, attentions, OF_LIMIT)
+    except (ValueError, TypeError, NotImplementedError):
+        return {}
+    return {
+        name: {s: mean(d) if len(d) > 1 else (float(d[0]), 0.0) for s, d in of.items()} for name, of in found.items()
+    }
+
+
+def _limit(x: Any) -> dict[str, Estimate]:
+    """The means over the random kernel, or those of the kernel, with the errors that limitlaw states."""
+    try:
+        kernel = ll.kernel(x, samples=OF_LIMIT)
+    except (ValueError, TypeError, NotImplementedError):
+        return {}
+    names = list(measure.of_grams(np.eye(int(x.shape[0]))))
+    if isinstance(kernel, ll.RandomKernel):
+
+        def read(K: Any) -> Any:
+            return jnp.stack([measure.of_grams(K, jnp)[name] for name in names], axis=-1)
+
+        values, errors = np.asarray(kernel.expect(read)), np.asarray(kernel.error.expect(read))
+        return {name: (float(v), float(e)) for name, v, e in zip(names, values, errors, strict=True)}
+    K, error = np.asarray(kernel), np.asarray(getattr(kernel, "error", 0.0))
+    value, *moved = (measure.of_grams(K + s * error) for s in (0, 1, -1))
+    return {name: (float(value[name]), max(abs(float(m[name] - value[name])) for m in moved)) for name in names}
