@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 import limitlaw.torch as lt
-from limitlaw.torch.auditing import _measured
+from limitlaw.torch.auditing import over_seeds
 from limitlaw.torch.converting import conversion
 from limitlaw.torch.subject import subject_of
 
@@ -69,7 +69,7 @@ def compared(name: str, case: tuple[Factory, tuple[Any, ...], dict[str, Any]], s
     """The worst |z| of means and of spreads over all layers and statistics, printed and returned."""
     factory, inputs, kwargs = case
     subject = subject_of(conversion(factory, inputs, kwargs), None, kurtosis=False)
-    predicted, measured = subject.predicted(samples), _measured(subject, factory, range(seeds))
+    predicted, measured = subject.predicted(samples), over_seeds(subject, factory, range(seeds))
     means, spreads, count = [], [], 0
     for layer, found in measured.items():
         for statistic, x in found.items():
