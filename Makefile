@@ -42,6 +42,7 @@ benchmarks: venv
 	$(BIN)/python benchmarks/limit.py
 	$(BIN)/python benchmarks/laws.py
 	$(BIN)/python benchmarks/depth.py
+	for what in laws hundred uniform gpt2; do $(BIN)/python benchmarks/audit.py $$what || exit 1; done
 
 random-programs: venv
 	$(BIN)/pytest -q -n auto --dist worksteal -m long

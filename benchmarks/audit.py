@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 import limitlaw.torch as lt
-from limitlaw.torch.auditing import _measured
+from limitlaw.torch.auditing import over_seeds
 from limitlaw.torch.converting import conversion
 from limitlaw.torch.subject import subject_of
 
@@ -37,10 +37,10 @@ Factory = Callable[[], nn.Module]
 
 
 def normal(module: nn.Module, std: float = 0.2) -> nn.Module:
-    """Matrices N(0, std²); of layers that were copies of each other, again."""
+    """All that is random N(0, std²), biases too; of layers that were copies of each other, again."""
     known: dict[bytes, torch.Tensor] = {}
     for p in module.parameters():
-        if p.ndim > 1:
+        if p.ndim > 1 or bool((p != p[0]).any()):
             key = p.detach().numpy().tobytes()
             with torch.no_grad():
                 p.copy_(known[key]) if key in known else nn.init.normal_(p, std=std)
@@ -69,7 +69,7 @@ def compared(name: str, case: tuple[Factory, tuple[Any, ...], dict[str, Any]], s
     """The worst |z| of means and of spreads over all layers and statistics, printed and returned."""
     factory, inputs, kwargs = case
     subject = subject_of(conversion(factory, inputs, kwargs), None, kurtosis=False)
-    predicted, measured = subject.predicted(samples), _measured(subject, factory, range(seeds))
+    predicted, measured = subject.predicted(samples), over_seeds(subject, factory, range(seeds))
     means, spreads, count = [], [], 0
     for layer, found in measured.items():
         for statistic, x in found.items():
@@ -157,7 +157,10 @@ def uniform(modules: int) -> bool:
     print(
         f"n = 8 against 32, times n: {(first - last_one) / math.hypot(e1, e2):+.1f} standard errors apart", flush=True
     )
-    return abs(scaled[0][0]) > 5 * scaled[0][1]
+    (first, e1), *_, (last_one, e2) = scaled
+    apart = (first - last_one) / math.hypot(e1, e2)
+    print(f"times n, n = 8 and 32: {apart:+.1f} standard errors apart")
+    return abs(first) > 5 * e1 and abs(apart) < 5
 
 
 def _difference(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -201,8 +204,17 @@ def gpt2() -> bool:
     print(table)
     z = [row.z for row in table.rows]
     print(f"16 seeds, 256 draws: {took:.0f} s, {used:.0f} s of the processor, {memory:.1f} GiB")
-    print(f"worst |z| {max(map(abs, z)):.1f}, mean z² {np.mean(np.square(z)):.2f}, {len(table.findings)} findings")
-    return max(map(abs, z)) < 5
+    spreads = [_of_spread(row, 256) for row in table.rows]
+    print(f"worst |z| of means {max(map(abs, z)):.1f}, mean z² {np.mean(np.square(z)):.2f}; of spreads", end=" ")
+    print(f"{max(map(abs, spreads)):.1f}, {np.mean(np.square(spreads)):.2f}; {len(table.findings)} findings")
+    return max(map(abs, [*z, *spreads])) < 5
+
+
+def _of_spread(row: lt.Row, draws: int) -> float:
+    """The squared ratio of measured and predicted spreads by Wilson and Hilferty, as of normal numbers."""
+    ratio = row.measured[1] * math.sqrt(row.seeds) / row.spread
+    c = 2 / 9 * (1 / (row.seeds - 1) + 1 / (draws - 1))
+    return (math.cbrt(ratio**2) - 1 + c) / math.sqrt(c)
 
 
 def main() -> int:

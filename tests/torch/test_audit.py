@@ -97,6 +97,9 @@ def test_mean_squares_have_the_tails_of_chi_squares(z, freedom):
     row = lt.Row("a", "variance", (x, 0.0), (1.0, 0.0), None, math.sqrt(2 / freedom), 1)
     assert row.z == pytest.approx(z, abs=0.1)
     assert freedom > 12 or z < 4 or dataclasses.replace(row, statistic="other").z > z + 1.5
+    lacking = dataclasses.replace(row, statistic="attention entropy / ln t", measured=(1 - x / 9, 0.0))
+    lacking = dataclasses.replace(lacking, predicted=(1 - 1 / 9, 0.0), spread=row.spread / 9)
+    assert lacking.z == pytest.approx(-row.z)
 
 
 def test_the_limit_and_given_layers():

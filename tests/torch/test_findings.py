@@ -4,6 +4,8 @@ import pytest
 
 pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
 
+import dataclasses
+
 import numpy as np
 import torch
 from architectures import PLAIN, TRANSFORMERS
@@ -170,6 +172,8 @@ def test_health(statistic, healthy, ill, said):
     (finding,) = ailments(rows(statistic, ill))
     assert finding.startswith(said)
     assert "expected" in finding
+    noisy = [dataclasses.replace(row, measured=(row.measured[0], row.measured[0] / 4)) for row in rows(statistic, ill)]
+    assert ailments(noisy) == ()
 
 
 def test_given_tokens_that_are_alike_do_not_collapse():

@@ -203,7 +203,7 @@ def audit(
     input_dim: Annotated[
         int | None, typer.Option(metavar="N", help="Width of the input; a vocabulary or the first Linear tells it.")
     ] = None,
-    limit: Annotated[bool, typer.Option("--limit", help="Also as n → ∞, which takes a compilation a layer.")] = False,
+    limit: Annotated[bool, typer.Option("--limit", help="Also as n → ∞, which takes longer.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with findings and picture.")] = None,
     width: Annotated[
         list[int] | None, typer.Option(metavar="N", help="Call FUNCTION(N); twice or more, for growth with the width.")

@@ -55,7 +55,8 @@ def audit(
       audit of each, and a growth exponent of each layer.
 
     `layers`: the paths of submodules; the default is that of children and of the members of lists of blocks.
-    `limit=False` leaves the last column out, which takes a compilation a layer. `expected`: see `check`.
+    `limit=False` leaves the last column out, which takes a compilation: one a layer where equal blocks are no loop.
+    `expected`: see `check`.
     """
     positive_int("samples", samples)
     settings = _Settings(_seeds(seeds), samples, layers, limit, kurtosis, expected)
@@ -90,7 +91,7 @@ def _at_one_width(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any
     if seeds:
         with concurrent.futures.ThreadPoolExecutor(1) as beside:  # PyTorch measures while XLA compiles
             drawing = beside.submit(subject.predicted, settings.samples)
-            measured = _measured(subject, module, seeds)
+            measured = over_seeds(subject, module, seeds)
             predicted = drawing.result()
     else:
         measured, predicted = ahead(subject, settings.samples)
@@ -113,7 +114,8 @@ def _seeds(seeds: Any) -> Sequence[int]:
     return found
 
 
-def _measured(subject: Subject, module: Module, seeds: Sequence[int]) -> dict[str, Draws]:
+def over_seeds(subject: Subject, module: Module, seeds: Sequence[int]) -> dict[str, Draws]:
+    """The statistics of re-initialised modules, one for each seed."""
     found = [subject.measured(run) for run in _runs(subject, module, seeds)]
     return statistics({key: np.stack([one[key] for one in found]) for key in found[0]})
 

@@ -4,7 +4,7 @@ The bounds are choices, wide enough for what published Transformers start with: 
 0.95 leaves a tenth of the variance of a difference of tokens; an entropy of 0.05 ln t is 1.15 tokens of 16; 10⁻⁶ below
 ln t the scores have a standard deviation of about 10⁻³; residual branches as large as what they are added to first give
 a variance that grows as the number of blocks, and 4 times that is out of line; exponents come in halves, and 1/4 is
-half way to the first.
+half way to the first. A bound is broken where 5 standard errors do not bring a measurement back.
 """
 
 import math
@@ -46,7 +46,7 @@ def _collapse(rows: tuple["Row", ...]) -> Iterator[str]:
     if given is None or not found:
         return
     first, last = given.measured[0], found[-1].measured[0]
-    if last > COLLAPSED and first < COLLAPSED:
+    if last - SURE * found[-1].error > COLLAPSED and first < COLLAPSED:
         yield (
             f"{found[-1].layer}: the token correlation is {last:.3g}, that of {given.layer} {first:.3g}, expected "
             f"below {COLLAPSED}: tokens collapse onto one direction, and what follows cannot tell them apart"
@@ -57,13 +57,13 @@ def _attention(rows: tuple["Row", ...]) -> Iterator[str]:
     for row in rows:
         if row.statistic != ENTROPY:
             continue
-        value = row.measured[0]
-        if value < ONE_HOT:
+        value, chance = row.measured[0], SURE * row.error
+        if value + chance < ONE_HOT:
             yield (
                 f"{row.layer}: attention is one-hot, its entropy {value:.2g} of ln t, expected above {ONE_HOT}: each "
                 "token copies one other, and gradients through the softmax vanish"
             )
-        if 1 - value < UNIFORM:
+        if 1 - value + chance < UNIFORM:
             yield (
                 f"{row.layer}: attention is uniform, its entropy 1 − {max(0.0, 1 - value):.1g} of ln t, expected at "
                 f"most 1 − {UNIFORM:g}: queries and keys are too small to matter"
@@ -75,7 +75,8 @@ def _growth(rows: tuple["Row", ...]) -> Iterator[str]:
     if len(found) < FEWEST or found[0].layer.rpartition(".")[0] != found[-1].layer.rpartition(".")[0]:
         return
     first, last, most = found[0].measured[0], found[-1].measured[0], GROWTH * len(found)
-    if first > 0 and last / first > most:
+    chance = SURE * math.hypot(*(row.error / row.measured[0] for row in (found[0], found[-1]) if row.measured[0] > 0))
+    if first > 0 and last / first > most * math.exp(chance):
         each = math.exp(math.log(last / first) / (len(found) - 1))
         yield (
             f"{found[-1].layer}: the variance is {last / first:.3g} times that of {found[0].layer}, a factor of "

@@ -46,7 +46,7 @@ class Parameters:
             some = ", ".join(self._uniform[:3]) + (", …" if len(self._uniform) > 3 else "")
             self.notes.append(
                 f"{some} ({len(self._uniform)} in all) are uniform, and normal in the program: exact as the width "
-                "grows, an approximation of order 1/n before"
+                "grows, an approximation of order 1/n before; what |b|² of a bias spreads, n^-1/2, is overstated"
             )
 
     def _add(self, names: list[str], array: np.ndarray, drawn: Mapping[str, Drawn]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from limitlaw.digits import plus_minus
 from limitlaw.torch.converted import Converted
 from limitlaw.torch.health import ailments
-from limitlaw.torch.measuring import SQUARES
+from limitlaw.torch.measuring import ENTROPY, SQUARES
 from limitlaw.torch.showing import Table
 
 CHANCE = 5.0  # standard errors
@@ -40,17 +40,16 @@ class Row:
         """The difference of measurement and prediction, in standard errors.
 
         A mean square has the tails of a χ² of its mean and error, which Wilson and Hilferty's cube root (1931) makes
-        normal: z = ((x/m)^{1/3} − 1 + c)/√c with c = (error/3m)².
+        normal: z = ((x/m)^{1/3} − 1 + c)/√c with c = (error/3m)². So has what attention lacks of the largest entropy.
         """
         error = math.hypot(self.error, self.predicted[1])
         x, m = self.measured[0], self.predicted[0]
         tiny = 1e-9 * abs(m)  # what norms fix is the same in every draw
         if error <= tiny:
             return 0.0 if abs(x - m) <= 1e3 * tiny else math.inf
-        if self.statistic in SQUARES and m > 0 and x >= 0 and math.isfinite(error):
-            root = error / (3 * m)
-            return (math.cbrt(x / m) - 1 + root**2) / root
-        return (x - m) / error
+        if self.statistic in SQUARES:
+            return _cube_root(x, m, error)
+        return -_cube_root(1 - x, 1 - m, error) if self.statistic == ENTROPY else (x - m) / error
 
     @property
     def differs(self) -> bool:
@@ -81,6 +80,14 @@ class Row:
             "limit": limit[0],
             "limit_error": limit[1],
         }
+
+
+def _cube_root(x: float, m: float, error: float) -> float:
+    """(x − m)/error, of what is not negative by Wilson and Hilferty."""
+    if not (m > 0 and x >= 0 and math.isfinite(error)):
+        return (x - m) / error
+    root = error / (3 * m)
+    return (math.cbrt(x / m) - 1 + root**2) / root
 
 
 @dataclasses.dataclass(frozen=True)
