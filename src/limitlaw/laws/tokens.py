@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.laws import storage
@@ -63,9 +63,9 @@ class Tokens(Law):
             return self.joint.marginal(i)
         return self._entry(tuple(int(k) for k in np.unravel_index(int(places[0]), self.shape)))
 
-    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+    def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Independent draws of all entries."""
-        return self.joint.sample(key, shape)
+        return self.joint._sample(key, shape)
 
     def _logpdf(self, x: Array) -> Estimate:
         lead = x.shape[: x.ndim - len(self.shape)]
@@ -89,8 +89,11 @@ class Tokens(Law):
     def _sf(self, x: Array) -> Estimate:
         return self.joint._sf(x)
 
-    def _ppf(self, q: Array) -> Estimate:
-        return self.joint._ppf(q)
+    def _log_tail(self, x: Array, above: bool) -> Estimate:
+        return self.joint._log_tail(x, above)
+
+    def _place(self, level: Array, lower: Array) -> Estimate:
+        return self.joint._place(level, lower)
 
     def _cf(self, t: Array) -> Estimate:
         return self.joint._cf(t)
@@ -103,6 +106,9 @@ class Tokens(Law):
 
     def _covariance(self) -> Estimate:
         return self.joint._covariance()
+
+    def _skewness(self) -> Estimate:
+        return exact(jnp.zeros(self.shape))
 
     def _kurtosis(self) -> Estimate:
         return self.joint._kurtosis()
