@@ -172,9 +172,10 @@ class HeadSum(Law):
         return Estimate(estimate.value, error)
 
     def _atoms(self) -> tuple[Atoms, Array]:
-        count = int(self._inversion.atom > 0)
-        mass = self._estimate(lambda law: np.full(count, law.atom))
-        return Atoms(jnp.zeros(count), mass.value), mass.error()
+        if not self._inversion.atom > 0:
+            return Atoms(jnp.zeros(0), jnp.zeros(0)), jnp.zeros(0)
+        mass = self._estimate(lambda law: np.full(1, law.atom))
+        return Atoms(jnp.zeros(1), mass.value), mass.error()
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Draws: head by head where those are few, else quantiles of uniform numbers."""
@@ -216,6 +217,10 @@ class HeadSum(Law):
             for part in parts
         )
         return tuple(sums), weights, exact
+
+    def middle(self) -> float:
+        """The law is symmetric."""
+        return 0.0
 
     def places(self) -> Places:
         """Every scale between those of the narrowest and of the widest node."""

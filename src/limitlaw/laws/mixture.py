@@ -257,6 +257,8 @@ class GaussianMixture(Averaged):
 
     def _atoms(self) -> tuple[Atoms, Array]:
         bad = self._degenerate
+        if not bad.any():
+            return Atoms(jnp.zeros((0, *self.shape)), jnp.zeros(0)), jnp.zeros(0)
         values = np.asarray(self._given[0])[bad].reshape(-1, *self.shape)
         return merged(values, np.flatnonzero(bad), np.ones(bad.sum()), self._components)
 
@@ -316,6 +318,10 @@ class GaussianMixture(Averaged):
         return GaussianMixture(
             mean.reshape(-1, *self.shape), covariance, weights / weights.sum(), self.kind, self.beyond
         )
+
+    def middle(self) -> float:
+        """The mean."""
+        return float(np.asarray(self._components.weights) @ np.asarray(self._components.parameters[0]))
 
     def places(self) -> Places:
         """Those of its components."""

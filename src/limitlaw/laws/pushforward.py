@@ -145,7 +145,8 @@ class Pushforward(Averaged):
     def _with_images(self) -> Components:
         """Components of one number with φ(mean), which is where a point mass goes."""
         mean, sd, _ = self._components.parameters
-        return dataclasses.replace(self._components, parameters=(mean, sd, self.phi(mean)))
+        image = self.phi(mean) if self._traced or self.base._degenerate.any() else mean
+        return dataclasses.replace(self._components, parameters=(mean, sd, image))
 
     def _intervals(self, y: Array, above: bool) -> tuple[Array, Array]:
         """Points y, some more of them, and where φ ≤ y, or φ > y."""
@@ -297,10 +298,16 @@ class Pushforward(Averaged):
     def _part(self, rows: slice) -> "Pushforward":
         return Pushforward(self.phi, self.base._part(rows), self.kind, self.beyond)
 
+    def middle(self) -> float:
+        """The median of its places."""
+        return super().middle() if self._branched is None else float(np.median(self.places()[0]))
+
     def places(self) -> Places:
         """Those of Y, moved and stretched by φ."""
-        if self._branched is None:
-            return super().places()
+        return super().places() if self._branched is None else self._placed
+
+    @kept
+    def _placed(self) -> Places:
         x, scale = self.base.places()
         at = jnp.asarray(x)
         return np.asarray(self.phi(at)), scale * np.asarray(slopes(self.phi, at))
