@@ -317,7 +317,7 @@ class Pushforward(Averaged):
         if self._branched is None:
             return super().breaks()
         ends = np.array([end for b in self._branched.branches for end in (b.bottom, b.top)])
-        return np.concatenate([ends[np.isfinite(ends)], np.asarray(self.phi(np.asarray(self._branched.kinks, float)))])
+        return np.concatenate([ends[np.isfinite(ends)], np.asarray(self.phi(jnp.asarray(self._branched.kinks, float)))])
 
     def argument(self) -> tuple[Nonlinearity, GaussianMixture] | None:
         """φ and the law of Y."""
