@@ -1,7 +1,20 @@
-"""How far two laws are apart: Kullback–Leibler divergence, total variation, Wasserstein and Kolmogorov distance."""
+"""How far two laws are apart: divergences of densities, and distances between distribution functions.
 
+Each takes laws, frozen distributions of scipy.stats, and, where no density is needed, plain samples.
+"""
+
+from limitlaw.divergence.densities import hellinger, jensen_shannon, kl
 from limitlaw.divergence.distances import kolmogorov, total_variation, wasserstein1
-from limitlaw.divergence.kullback_leibler import kl
 from limitlaw.divergence.result import Divergence
+from limitlaw.divergence.transport import wasserstein2
 
-__all__ = ["Divergence", "kl", "kolmogorov", "total_variation", "wasserstein1"]
+__all__ = [
+    "Divergence",
+    "hellinger",
+    "jensen_shannon",
+    "kl",
+    "kolmogorov",
+    "total_variation",
+    "wasserstein1",
+    "wasserstein2",
+]

@@ -1,4 +1,6 @@
-"""The integrand of the Kullback–Leibler divergence, without cancellation."""
+"""Integrands of divergences between densities, from their logarithms: nothing cancels where p and q are close."""
+
+import math
 
 import numpy as np
 from jaxtyping import Float
@@ -27,3 +29,18 @@ def excess(s: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     for k in range(17, 1, -1):
         series = (series + 1) * small / k if k > 2 else (series + 1) * small**2 / 2
     return np.where(np.abs(s) < 0.5, series, np.expm1(s) - s)
+
+
+def jensen_shannon(lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]) -> Float[np.ndarray, "*t x"]:
+    """½ p log(p/m) + ½ q log(q/m) with m = (p + q)/2, both ≥ 0 as `relative` has them."""
+    lm = np.logaddexp(lp, lq) - math.log(2)
+    return 0.5 * (relative(lp, lm) + relative(lq, lm))
+
+
+def hellinger(lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]) -> Float[np.ndarray, "*t x"]:
+    """½(√p − √q)² = ½ max(p, q) (1 − e^{−|log p − log q|/2})²."""
+    lp, lq = np.broadcast_arrays(lp, lq)
+    top, bottom = np.maximum(lp, lq), np.minimum(lp, lq)
+    with np.errstate(invalid="ignore"):
+        gap = np.where(np.isneginf(bottom), np.where(np.isneginf(top), 0, -np.inf), bottom - top)
+    return 0.5 * np.exp(top) * np.expm1(gap / 2) ** 2

@@ -1,4 +1,4 @@
-"""The Kullback–Leibler divergence of joint laws, by sampling."""
+"""Divergences of joint laws with densities, by sampling."""
 
 import math
 from typing import Any
@@ -11,12 +11,12 @@ from limitlaw.arguments import as_key
 from limitlaw.divergence.in_blocks import in_blocks
 from limitlaw.divergence.integrand import relative
 from limitlaw.divergence.result import Divergence
-from limitlaw.divergence.two_laws import TwoLaws, estimate
+from limitlaw.divergence.two_laws import Integrand, TwoLaws, estimate
 from limitlaw.laws import Law
 
 
-def joint_kl(p: Law, q: Law, samples: int, key: Any) -> Divergence:
-    """D(p‖q) = E_m[(p log(p/q) − p + q)/m] with m = (p + q)/2, half the points from p and half from q.
+def of_joint(p: Law, q: Law, samples: int, key: Any, function: Integrand = relative) -> Divergence:
+    """∫ f(p, q) = E_m[f(p/m, q/m)] with m = (p + q)/2, half the points from p and half from q; f = p log(p/q) − p + q.
 
     E_p[log p − log q] has an error of the order of √D; here it is of the order of D, since the integrand is never
     negative and is D itself in the mean. With m in the denominator, not p, the ratios are bounded by 2, whatever the
@@ -26,11 +26,11 @@ def joint_kl(p: Law, q: Law, samples: int, key: Any) -> Divergence:
     half = max(2, -(-samples // 2))
     keys = jax.random.split(as_key(key))
     x = np.concatenate([np.asarray(law.sample(k, half)) for law, k in zip((p, q), keys, strict=True)])
-    pair = TwoLaws(in_blocks(p), in_blocks(q))
+    pair = TwoLaws(in_blocks(p), in_blocks(q), function)
     rows = pair.rows(x)
     lp, lq = pair.logs(rows)
     log_m = np.logaddexp(lp, lq) - math.log(2)
-    values = relative(lp - log_m, lq - log_m)
+    values = function(lp - log_m, lq - log_m)
     if np.isinf(values).any():
         return Divergence(math.inf, 0.0)
     weights = np.full(2 * half, 1 / (2 * half))

@@ -5,15 +5,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from limitlaw.divergence.accepted import as_law
 from limitlaw.divergence.result import Divergence
-from limitlaw.laws import Law
 
 
 def compared(divergence: Callable[..., Divergence]) -> Callable[..., Divergence]:
-    """`divergence`, with what laws of one number by another rule change about it in its error."""
+    """`divergence` of whatever is a law, with what laws of one number by another rule change about it in its error."""
 
     @functools.wraps(divergence)
-    def with_rules(p: Law, q: Law, *options: Any, **named: Any) -> Divergence:
+    def with_rules(p: Any, q: Any, *options: Any, **named: Any) -> Divergence:
+        first = as_law("p", p)
+        p, q = first, first if q is p else as_law("q", q)
         d = divergence(p, q, *options, **named)
         if p is q or p.shape or (p.other is None and q.other is None) or not math.isfinite(d.value):
             return d

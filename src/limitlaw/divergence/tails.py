@@ -18,8 +18,8 @@ class Tails:
 
     @classmethod
     def of(cls, laws: tuple[InBlocks, ...]) -> "Tails":
-        """With the middle between the medians."""
-        return cls(laws, float(np.mean([float(law.whole.thinned().ppf(0.5)) for law in laws])))
+        """With the middle between those of the laws."""
+        return cls(laws, float(np.mean([law.whole.middle() for law in laws])))
 
     def rows(self, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, "b x"]:
         """The tails of all blocks of all laws."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,20 @@ from limitlaw.divergence.integrand import relative
 from limitlaw.divergence.jackknife import jackknife
 from limitlaw.laws import Law
 
+Integrand = Callable[[Any, Any], Any]
+MOST = 0.9  # relative error of a density at most, in what its noise does
+
 
 @dataclasses.dataclass(frozen=True)
 class TwoLaws:
-    """Both laws in blocks; rows are the log densities of the blocks of p, then those of q."""
+    """Both laws in blocks, and what is integrated, a function of log p and log q that is ≥ 0 and grows as p and q do.
+
+    Rows are the log densities of the blocks of p, then those of q.
+    """
 
     p: InBlocks
     q: InBlocks
+    function: Integrand = relative
 
     def rows(self, x: Any) -> Float[np.ndarray, "b x"]:
         """Log densities at x of all blocks."""
@@ -34,8 +42,8 @@ class TwoLaws:
         return self.p.log_average(first), self.q.log_average(second)
 
     def integrand(self, rows: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
-        """p log(p/q) − p + q."""
-        return relative(*self.logs(rows))
+        """p log(p/q) − p + q, or what `function` is."""
+        return self.function(*self.logs(rows))
 
     @property
     def sampled(self) -> bool:
@@ -46,41 +54,41 @@ class TwoLaws:
 def estimate(
     pair: TwoLaws, x: Any, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]
 ) -> tuple[float, float]:
-    """Σ_i w_i (p log(p/q) − p + q) less the bias of the sampled laws, and its variance from their noise."""
+    """Σ_i w_i f(log p, log q) less the bias of the sampled laws, and its variance from their noise."""
     lp, lq = pair.logs(rows)
-    value = float(weights @ relative(lp, lq))
+    value = float(weights @ pair.function(lp, lq))
     if not math.isfinite(value):
         return value, 0.0
     first, second = pair.parts(rows)
-    biases, variances = [0.0, 0.0], [0.0, 0.0]
-    if pair.p.several:
-        biases[0], variances[0] = jackknife(lambda logs: relative(logs, lq) @ weights, first, pair.p.weights)
-    if pair.q.several:
-        biases[1], variances[1] = jackknife(lambda logs: relative(lp, logs) @ weights, second, pair.q.weights)
-    if pair.p.opaque:
-        biases[0], variances[0] = _pointwise(pair.p.whole, x, weights, lp, lp, lp - lq)
-    if pair.q.opaque:
-        slope = np.expm1(np.minimum(lp - lq, 700))
-        biases[1], variances[1] = _pointwise(pair.q.whole, x, weights, lp, lq, slope)
-    return value - sum(biases), sum(variances)
+    biases, variances = 0.0, 0.0
+    of_p, of_q = (lambda logs: pair.function(logs, lq)), (lambda logs: pair.function(lp, logs))
+    for law, logs, own, function in ((pair.p, first, lp, of_p), (pair.q, second, lq, of_q)):
+        if law.several:
+            bias, variance = jackknife(lambda logs, f=function: f(logs) @ weights, logs, law.weights)
+        elif law.opaque:
+            bias, variance = _pointwise(law.whole, x, weights, own, function)
+        else:
+            continue
+        biases, variances = biases + bias, variances + variance
+    return value - biases, variances
 
 
 def _pointwise(
     law: Law,
     x: Any,
     weights: Float[np.ndarray, " x"],
-    lp: Float[np.ndarray, " x"],
     own: Float[np.ndarray, " x"],
-    slope: Float[np.ndarray, " x"],
+    function: Callable[[Float[np.ndarray, " x"]], Float[np.ndarray, " x"]],
 ) -> tuple[float, float]:
     """Bias and variance where only the standard error σ of the law's own log density is known.
 
-    The bias is ½∫ p σ² for either law. The linear part Σ_i w_i |slope| σ × density takes all errors as correlated, a
+    With p̂ = p(1 ± σ), f grows by ½σ² p² f'' on average: the bias. The linear part takes all errors as correlated, a
     bound; the bias bounds the quadratic one.
     """
     sigma = np.asarray(law.error.logpdf(x))
-    density = np.exp(own)
-    known = (density > 0) & np.isfinite(sigma) & np.isfinite(slope)
-    sigma, slope = np.where(known, sigma, 0), np.where(known, slope, 0)
-    bias = float(0.5 * weights @ (np.exp(lp) * sigma**2))
-    return bias, float(weights @ (np.abs(slope) * sigma * density)) ** 2 + bias**2
+    sigma = np.where(np.isfinite(own) & np.isfinite(sigma), np.clip(sigma, 0, MOST), 0)
+    f = function(own)
+    above, below = function(own + np.log1p(sigma)), function(own + np.log1p(-sigma))
+    known = np.isfinite(above) & np.isfinite(below)
+    bias = float(weights @ np.where(known, (above + below) / 2 - f, 0))
+    return bias, float(weights @ np.where(known, np.abs(above - below) / 2, 0)) ** 2 + bias**2

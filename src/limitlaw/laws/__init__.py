@@ -4,6 +4,7 @@ from limitlaw.laws.base import Law
 from limitlaw.laws.combination import Combination
 from limitlaw.laws.empirical import Empirical
 from limitlaw.laws.estimates import Atoms
+from limitlaw.laws.from_scipy import ScipyLaw
 from limitlaw.laws.gaussian import Gaussian
 from limitlaw.laws.head_sum import HeadSum
 from limitlaw.laws.kernel_matrix import KernelMatrix
@@ -24,6 +25,7 @@ __all__ = [
     "Law",
     "Pushforward",
     "RandomKernel",
+    "ScipyLaw",
     "Tokens",
     "load",
 ]

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -83,18 +84,31 @@ class Averaged(Law):
         value = estimate.value.reshape(shape) + missing.reshape(shape)
         return Estimate(value, lambda: estimate.error().reshape(shape))
 
+    def _skewness(self) -> Estimate:
+        return self._shape(skewness)
+
     def _kurtosis(self) -> Estimate:
+        return self._shape(kurtosis)
+
+    def _shape(self, figure: Callable[[Array], Array]) -> Estimate:
+        """A figure of the central moments, without its bias where components are independent draws."""
         mean = self.mean()
         c = self._moments(mean).value
+        value = figure(c)
         if not self._components.sampled or len(self._components) == 1:
-            return exact(kurtosis(c))
+            return exact(value)
         if self._components.parts:
             blocks = [part.average(self._central, mean[None], self._size).value[0] for part in self._components.parts]
-            value = kurtosis(c)
-            return Estimate(value, lambda: spread_of_blocks(jnp.stack(list(map(kurtosis, blocks))) - value))
+            return Estimate(value, lambda: spread_of_blocks(jnp.stack(list(map(figure, blocks))) - value))
         point = jax.tree.map(lambda a: a[None], (mean, c))
-        bias = self._components.with_weights().average(KurtosisWithout(self._central), point, self._size)
-        return Estimate(kurtosis(c) - bias.value[0], lambda: jnp.hypot(bias.error()[0], bias.value[0]))
+        bias = self._components.with_weights().average(Without(self._central, figure), point, self._size)
+        return Estimate(value - bias.value[0], lambda: jnp.hypot(bias.error()[0], bias.value[0]))
+
+
+def skewness(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
+    """μ₃/μ₂^{3/2} from moments c_1, c_2, c_3 about any centre: μ₂ = c₂ − c₁², μ₃ = c₃ − 3 c₁c₂ + 2 c₁³."""
+    c1, c2, c3 = c[:3]
+    return (c3 - 3 * c1 * c2 + 2 * c1**3) / (c2 - c1**2) ** 1.5
 
 
 def kurtosis(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
@@ -114,17 +128,18 @@ class Means:
 
 
 @dataclasses.dataclass(frozen=True)
-class KurtosisWithout:
-    """(1 − w)(κ₋ − κ)/w for the kurtosis κ₋ without a component of weight w (Quenouille 1956).
+class Without:
+    """(1 − w)(κ₋ − κ)/w for a `figure` κ₋, the kurtosis say, without a component of weight w (Quenouille 1956).
 
     The average over components is the bias of κ, its standard error that of κ (Tukey 1958). Unlike second derivatives,
     which would need moments of order 8, this takes away the bias also where components are few.
     """
 
     central: Quantity
+    figure: Callable[[Any], Any]
 
     def __call__(self, weighted: Any, point: Any) -> Any:
         component, w = weighted
         mean, c = point
         without = c - w / (1 - w) * (self.central(component, mean) - c)
-        return (1 - w) / w * (kurtosis(without) - kurtosis(c))
+        return (1 - w) / w * (self.figure(without) - self.figure(c))

@@ -8,14 +8,16 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, Key
 
-from limitlaw.arguments import one_of, require_float64
+from limitlaw.arguments import as_key, one_of, require_float64
 from limitlaw.laws import storage
+from limitlaw.laws.checking import sample_shape
 from limitlaw.laws.errors import Errors
-from limitlaw.laws.estimates import Atoms, Estimates
+from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.high_moments import order
 from limitlaw.laws.psi import average_of
+from limitlaw.laws.scipy_names import ScipyNames, one_meaning
 from limitlaw.laws.tracing import quantity
 from limitlaw.numerics.places import Places
 
@@ -36,7 +38,7 @@ class Blocks(NamedTuple):
     exact: bool = True
 
 
-class Law(Estimates):
+class Law(ScipyNames):
     """The distribution of a random array Y of `shape`: () for one number, (s,) for s tokens jointly.
 
     `kind` says where its quantities come from: "exact" (closed forms), "quadrature", or "sampled". `law.error` has the
@@ -109,7 +111,7 @@ class Law(Estimates):
     @quantity
     def ppf(self, q: Any) -> Float[Array, "..."]:
         """The quantile: the smallest x with cdf(x) ≥ q."""
-        return self._ppf(self._levels(q)).value
+        return self._ppf(self._levels("ppf", q)).value
 
     @quantity
     def cf(self, t: Any) -> Complex[Array, "..."]:
@@ -161,6 +163,10 @@ class Law(Estimates):
         """The law of some of its components, where they are many: enough to see where it lives."""
         return self
 
+    def middle(self) -> float:
+        """For one number: a point with much of the mass on either side, at no cost: about the median."""
+        return float(self.thinned().ppf(0.5))
+
     def places(self) -> Places:
         """For one number: points at which the law varies, and the scale on which it does, to choose panels by."""
         x = np.asarray(self.thinned().ppf(np.array(LEVELS)))
@@ -198,9 +204,17 @@ class Law(Estimates):
         other, more = self._other()._stored()
         return {**header, "other": other}, {**arrays, **{f"other.{name}": array for name, array in more.items()}}
 
+    def sample(self, key: object, shape: int | tuple[int, ...] | None = None) -> Float[Array, "..."]:
+        """Independent draws, of shape (*shape, *event). `key`: a JAX key or an integer seed.
+
+        One draw without `shape`, which an integer seed needs: sample(10) would be taken for ten draws.
+        """
+        source = as_key(key)
+        return self._sample(source, sample_shape(one_meaning(key, shape)))
+
     @abc.abstractmethod
-    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
-        """Independent draws, of shape (*shape, *event). `key`: a JAX key or an integer seed."""
+    def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """The draws."""
 
     @abc.abstractmethod
     def marginal(self, i: Any) -> "Law":

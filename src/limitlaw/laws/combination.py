@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from limitlaw.laws import storage
 from limitlaw.laws.checking import check_base
@@ -50,9 +50,9 @@ class Combination(OfDraws):
             "cdf, ppf, moments, expect, cf and sample are possible, with errors"
         )
 
-    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+    def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """φ of the base's draws."""
-        return self._combined(self.base.sample(key, shape))
+        return self._combined(self.base._sample(key, shape))
 
     def marginal(self, i: Any) -> "Combination":
         """The law of one entry, or of some."""

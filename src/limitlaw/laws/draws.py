@@ -9,16 +9,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
-from limitlaw.arguments import as_key, is_traced
+from limitlaw.arguments import is_traced
 from limitlaw.laws import high_moments, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Quantity
-from limitlaw.laws.checking import entries, sample_shape
+from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.psi import psi_values
+from limitlaw.laws.scipy_names import as_logarithm
 
 
 class OfDraws(Averaged):
@@ -96,7 +97,16 @@ class OfDraws(Averaged):
         below = self._cdf(x)
         return Estimate(1 - below.value, below.error)
 
-    def _ppf(self, q: Array) -> Estimate:
+    def _log_tail(self, x: Array, above: bool) -> Estimate:
+        """Where no draw lies beyond x, a finite number of them says nothing about the logarithm: its error is ∞."""
+        tail = self._sf(x) if above else self._cdf(x)
+        none = jnp.inf if self._components.sampled else 0.0
+        some = tail.value > 0
+        error = lambda: jnp.where(some, as_logarithm(tail.error() / jnp.where(some, tail.value, 1)), none)  # noqa: E731
+        return Estimate(jnp.log(tail.value), error)
+
+    def _place(self, level: Array, lower: Array) -> Estimate:
+        q = jnp.where(lower, level, 1 - level)
         x = self._quantile(q)
         return Estimate(jnp.asarray(x), lambda: self._quantile_error(q, x))
 
@@ -131,10 +141,9 @@ class OfDraws(Averaged):
         values = np.asarray(self._draws).reshape(-1, *self.shape)
         return merged(values, np.repeat(np.arange(groups), M), np.full(groups * M, 1 / M), self._components)
 
-    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+    def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Draws with replacement."""
-        shape = sample_shape(shape)
-        group, member = jax.random.split(as_key(key))
+        group, member = jax.random.split(key)
         ends = jnp.cumsum(self._components.weights)
         g = jnp.searchsorted(ends, jax.random.uniform(group, shape) * ends[-1], side="right")
         return self._draws[jnp.minimum(g, len(self._components) - 1), jax.random.randint(member, shape, 0, self._size)]

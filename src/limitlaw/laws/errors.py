@@ -50,8 +50,33 @@ class Errors:
 
     def ppf(self, q: Any) -> Float[Array, "..."]:
         """Of the quantile: the error of the cdf there over the density; 0 inside an atom's jump."""
-        q = self._law._levels(q)
+        q = self._law._levels("ppf", q)
         return self._of(lambda law: law._ppf(q))
+
+    def isf(self, q: Any) -> Float[Array, "..."]:
+        """Of the quantile from above."""
+        q = self._law._levels("isf", q)
+        return self._of(lambda law: law._isf(q))
+
+    def median(self) -> Float[Array, ""]:
+        """Of the median."""
+        return self.ppf(0.5)
+
+    def interval(self, confidence: Any = 0.95) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """Of the two ends."""
+        level = self._law._levels("interval", confidence, "confidence")
+        low, high = (self._of(lambda law, i=i: law._interval(level)[i]) for i in (0, 1))
+        return low, high
+
+    def logcdf(self, x: Any) -> Float[Array, "..."]:
+        """Of log P(Y ≤ x): the relative error of P(Y ≤ x)."""
+        x = self._law._numbers("logcdf", "x", x)
+        return self._of(lambda law: law._logcdf(x))
+
+    def logsf(self, x: Any) -> Float[Array, "..."]:
+        """Of log P(Y > x): the relative error of P(Y > x)."""
+        x = self._law._numbers("logsf", "x", x)
+        return self._of(lambda law: law._logsf(x))
 
     def cf(self, t: Any) -> Float[Array, "..."]:
         """Of the characteristic function, in modulus."""
@@ -69,6 +94,14 @@ class Errors:
     def covariance(self) -> Float[Array, "..."]:
         """Of each entry of the covariance."""
         return self._of(lambda law: law._covariance())
+
+    def std(self) -> Float[Array, "..."]:
+        """Of the standard deviation."""
+        return self._of(lambda law: law._std())
+
+    def skewness(self) -> Float[Array, "..."]:
+        """Of the skewness."""
+        return self._of(lambda law: law._skewness())
 
     def kurtosis(self) -> Float[Array, "..."]:
         """Of the excess kurtosis."""

@@ -30,9 +30,11 @@ class Gaussian(GaussianMixture):
         logdet = self._whitening[1][0] if self.shape else 0.5 * jnp.log(second[0])
         return exact(logdet + 0.5 * math.log(2 * math.pi * math.e) * math.prod(self.shape))
 
-    def _ppf(self, q: Array) -> Estimate:
+    def _place(self, level: Array, lower: Array) -> Estimate:
+        if self._degenerate.any():
+            return super()._place(level, lower)
         mean, sd = self._components.parameters
-        return exact(mean[0] + sd[0] * ndtri(q)) if not self._degenerate.any() else super()._ppf(q)
+        return exact(mean[0] + jnp.where(lower, sd[0], -sd[0]) * ndtri(level))
 
     def marginal(self, i: Any) -> "Gaussian":
         """The law of Y[i], again Gaussian."""

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced, non_negative, positive_int
 from limitlaw.laws.high_moments import unit
-from limitlaw.numerics.laplace import on_few_nodes
+from limitlaw.numerics.laplace import on_few_nodes, topmost
 from limitlaw.numerics.series import power
 from limitlaw.numerics.transform import Transform
 
@@ -61,13 +61,17 @@ class Nodes:
         v = self.variances
         return self.xp.where(carries, v, self.xp.inf).min(), self.xp.where(carries, v, 0).max()
 
-    def transform(self, reach: float | None = None) -> Transform:
-        """φ; with `reach`, on few nodes, for contours through the saddle points of |x| ≤ reach."""
+    def transform(self, reach: float | None = None, start: float = 0.0) -> Transform:
+        """φ; with `reach`, on few nodes, for contours through the saddle points of start ≤ |x| ≤ reach."""
         centre = self.variance()
         if reach is None:
             return Transform(self.variances, self.weights, self.groups, self.inner, self.outer, centre, self.xp)
-        growth = (reach / centre) ** 2 / (2 * self.inner * self.outer)  # θ ≤ x/E v
-        nodes, weights = on_few_nodes(self.variances, self.weights, growth)
+        heads, high = self.inner * self.outer, self.ends()[1]
+        least, most = (start / high) ** 2 / (2 * heads), (reach / centre) ** 2 / (2 * heads)  # x/max v ≤ θ ≤ x/E v
+        top = topmost(self.variances, self.weights, least)
+        if top is not None:
+            return Transform(*top, self.groups, self.inner, self.outer, 0.0)  # their weights do not sum to one
+        nodes, weights = on_few_nodes(self.variances, self.weights, most)
         return Transform(nodes, weights, self.groups, self.inner, self.outer, centre)
 
     def blocks(self, count: int) -> tuple[list["Nodes"], Float[np.ndarray, " b"], bool]:

@@ -8,14 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
-from limitlaw.arguments import as_key, is_traced
+from limitlaw.arguments import is_traced
 from limitlaw.laws import expectation, storage
 from limitlaw.laws.averaged import FEWEST
 from limitlaw.laws.averages import BLOCKS, Estimate, exact, never_drawn
 from limitlaw.laws.base import Blocks, Law
-from limitlaw.laws.checking import entries, sample_shape
+from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.head_nodes import Nodes, even_moment, head_nodes
 from limitlaw.laws.inversion import Inversion, hermite
@@ -115,8 +115,12 @@ class HeadSum(Law):
     def _sf(self, x: Array) -> Estimate:
         return self._estimate(lambda law: law.sf(x))
 
-    def _ppf(self, q: Array) -> Estimate:
-        return self._estimate(lambda law: law.quantile(np.asarray(q)))
+    def _log_tail(self, x: Array, above: bool) -> Estimate:
+        return self._estimate(lambda law: law.log_tail(x, above))
+
+    def _place(self, level: Array, lower: Array) -> Estimate:
+        sign = np.where(np.asarray(lower), 1, -1)
+        return self._estimate(lambda law: sign * law.quantile(np.asarray(level)))
 
     def _cf(self, t: Array) -> Estimate:
         return self._estimate(lambda law: law.cf(t))
@@ -129,6 +133,9 @@ class HeadSum(Law):
 
     def _covariance(self) -> Estimate:
         return self._variance()
+
+    def _skewness(self) -> Estimate:
+        return exact(jnp.zeros(()))
 
     def _kurtosis(self) -> Estimate:
         return self._estimate(lambda law: kurtosis(law.nodes))
@@ -165,16 +172,16 @@ class HeadSum(Law):
         return Estimate(estimate.value, error)
 
     def _atoms(self) -> tuple[Atoms, Array]:
-        count = int(self._inversion.atom > 0)
-        mass = self._estimate(lambda law: np.full(count, law.atom))
-        return Atoms(jnp.zeros(count), mass.value), mass.error()
+        if not self._inversion.atom > 0:
+            return Atoms(jnp.zeros(0), jnp.zeros(0)), jnp.zeros(0)
+        mass = self._estimate(lambda law: np.full(1, law.atom))
+        return Atoms(jnp.zeros(1), mass.value), mass.error()
 
-    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+    def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Draws: head by head where those are few, else quantiles of uniform numbers."""
-        shape = sample_shape(shape)
         count = math.prod(shape)
         law = self._inversion
-        first, second = jax.random.split(as_key(key))
+        first, second = jax.random.split(key)
         if self.heads <= FEW:
             y = jnp.sqrt(law.nodes.draw(first, count)) * normal(second, (count,))
         elif law.atom > 0:
@@ -210,6 +217,10 @@ class HeadSum(Law):
             for part in parts
         )
         return tuple(sums), weights, exact
+
+    def middle(self) -> float:
+        """The law is symmetric."""
+        return 0.0
 
     def places(self) -> Places:
         """Every scale between those of the narrowest and of the widest node."""

@@ -19,6 +19,7 @@ from limitlaw.numerics.roots import invert
 from limitlaw.numerics.transform import Transform
 
 REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node
+FARTHEST = 2.0**20  # times that, for points inside jax.jit
 GRID = 2**14  # points on each side of 0 for expectations
 TRACED_GRID = 2**8
 SCORES = np.linspace(0, 9, 2049)  # normal scores between which quantiles are interpolated, to draw
@@ -47,13 +48,28 @@ class Inversion:
         """φ, for real t and for traced nodes."""
         return self.nodes.transform(None if self.nodes.traced or self.point_mass else REACH[0] * self.sd)
 
+    @property
+    def _powers(self) -> tuple[int, int]:
+        return self.nodes.inner, self.nodes.outer
+
+    @functools.cached_property
+    def _far(self) -> tuple[Any, ...]:
+        """What φ is made of, for points beyond the table that are not known."""
+        return self.nodes.transform(FARTHEST * self.table.reach).arrays
+
     def log_density(self, x: Any) -> Any:
         """log pdf of the part without the atom."""
         return self._at("pdf", self._magnitude(x))
 
     def tail(self, x: Any) -> Any:
         """P(Y > |x|)."""
-        return self._at("sf", self._magnitude(x))
+        return self.module(x).exp(self._at("sf", self._magnitude(x)))
+
+    def log_tail(self, x: Any, above: bool) -> Any:
+        """log P(Y > x) if `above`, else log P(Y ≤ x)."""
+        xp = self.module(x)
+        log = self._at("sf", self._magnitude(x))
+        return xp.where((x < 0) ^ above, log, xp.log1p(-xp.exp(log)))
 
     def cdf(self, x: Any) -> Any:
         """P(Y ≤ x)."""
@@ -81,20 +97,24 @@ class Inversion:
         return jnp.where(x < 0, -x, x) if self.module(x) is jnp else np.abs(np.asarray(x))
 
     def _at(self, quantity: str, x: Any) -> Any:
-        """log pdf, or P(Y > x), at x ≥ 0."""
+        """log pdf, or log P(Y > x), at x ≥ 0."""
         if self.point_mass:
-            return (-np.inf if quantity == "pdf" else 0.0) * self.module(x).ones(x.shape) + 0 * x
+            return -np.inf * self.module(x).ones(x.shape) + 0 * x
         flat = x.reshape(-1)
         if self.nodes.traced:
             return _traced(self.transform, quantity, flat).reshape(x.shape)
         if is_traced(x):
-            return self.table.evaluate(quantity, flat).reshape(x.shape)
-        out = np.where(np.isinf(flat), -np.inf if quantity == "pdf" else 0.0, np.nan)
+            near = self.table.evaluate(quantity, flat)
+            return _beyond(self._far, near, self.table.reach, self.atom, flat, quantity, self._powers).reshape(x.shape)
+        out = np.where(np.isinf(flat), -np.inf, np.nan)
         near = flat <= self.table.reach
         out[near] = self.table.evaluate(quantity, flat[near])
-        for i in np.flatnonzero(~near & np.isfinite(flat)):
-            far = self.nodes.transform(float(flat[i]))
-            out[i] = contours.direct(far, quantity, flat[i : i + 1], self.atom)[0]
+        beyond = np.flatnonzero(~near & np.isfinite(flat))
+        octave = np.floor(np.log2(flat[beyond] / self.table.reach))
+        for each in np.unique(octave):
+            at = beyond[octave == each]
+            transform = self.nodes.transform(float(flat[at].max()), float(flat[at].min()))
+            out[at] = contours.far(transform, quantity, flat[at], self.atom)
         return out.reshape(x.shape)
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
@@ -114,12 +134,13 @@ class Inversion:
         narrow, wide = (math.sqrt(v) for v in self.nodes.ends())
         width = float(self.sd)
 
-        def tails(x: Array) -> tuple[Array, Array, Array]:
-            F = jnp.asarray(self.cdf(np.asarray(x)))
-            return F, F, jnp.asarray(np.exp(self.log_density(np.asarray(x))))
+        def tail(x: Array) -> tuple[Array, Array]:
+            at = np.asarray(x)
+            return jnp.asarray(self.cdf(at)), jnp.asarray(np.exp(self.log_density(at)))
 
         bracket = (z * wide - 1e-9 * width, jnp.minimum(z * narrow + 1e-9 * width, 0.0))
-        return np.asarray(invert(tails, level, bracket, width * z, width))[: len(p)]
+        lower = jnp.ones(level.shape, bool)
+        return np.asarray(invert(tail, level, lower, bracket, width * z, width))[: len(p)]
 
     @kept
     def rule(self) -> tuple[Array, Array, Array]:
@@ -147,8 +168,7 @@ class Inversion:
 
 def _traced(transform: Transform, quantity: str, x: Array) -> Array:
     """Point by point, so that memory stays bounded, in reverse too."""
-    arrays = (transform.nodes, transform.weights, transform.groups, transform.centre)
-    return _compiled(arrays, x, quantity, (transform.inner, transform.outer))
+    return _compiled(transform.arrays, x, quantity, (transform.inner, transform.outer))
 
 
 @functools.partial(jax.jit, static_argnames=("quantity", "powers"))
@@ -156,6 +176,21 @@ def _compiled(arrays: Any, x: Any, quantity: str, powers: tuple[int, int]) -> An
     v, w, u, centre = arrays
     transform = Transform(v, w, u, *powers, centre, jnp)
     return jax.lax.map(jax.checkpoint(lambda a: contours.direct(transform, quantity, a[None], 0.0)[0]), x)
+
+
+@functools.partial(jax.jit, static_argnames=("quantity", "powers"))
+def _beyond(arrays: Any, near: Any, reach: Any, atom: Any, x: Any, quantity: str, powers: tuple[int, int]) -> Any:
+    """`near` up to `reach`, and beyond it the integral along a contour of each point's own; NaN where none is known."""
+    v, w, u, centre = map(jnp.asarray, arrays)
+    transform = Transform(v, w, u, *powers, centre, jnp)
+
+    def one(point: Any) -> Any:
+        a, at = point
+        own = lambda: contours.direct(transform, quantity, a[None], atom)[0]  # noqa: E731
+        return jax.lax.cond((a > reach) & (a <= FARTHEST * reach), own, lambda: at)
+
+    unknown = (x > FARTHEST * reach) & jnp.isfinite(x)
+    return jnp.where(unknown, jnp.nan, jnp.where(jnp.isposinf(x), -jnp.inf, jax.lax.map(one, (x, near))))
 
 
 @jax.jit

@@ -9,18 +9,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
-from limitlaw.arguments import as_key, is_traced, real_array
+from limitlaw.arguments import is_traced, real_array
 from limitlaw.laws import expectation, high_moments, one_gaussian, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Quantity
-from limitlaw.laws.checking import entries, mixture_arrays, mixture_weights, sample_shape
+from limitlaw.laws.checking import entries, mixture_arrays, mixture_weights
 from limitlaw.laws.draws import Grouped
 from limitlaw.laws.entropy import Entropy, joint_entropy
 from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.psi import psi_values
+from limitlaw.laws.scipy_names import as_logarithm
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics.factors import eigen_factor, whitening
 from limitlaw.numerics.normal_cdf import ndtri
@@ -93,14 +94,12 @@ class GaussianMixture(Averaged):
 
     def _logpdf(self, x: Array) -> Estimate:
         self._require_density()
-        lead = x.shape[: x.ndim - len(self.shape)]
-        x = x.reshape(-1, *self.shape)
         if self.shape:
+            lead = x.shape[: x.ndim - len(self.shape)]
             components = dataclasses.replace(self._components, parameters=(self._given[0], *self._whitening[:2]))
-            log = components.log_average(one_gaussian.joint_logpdf, x)
-        else:
-            log = self._components.log_average(one_gaussian.logpdf, x)
-        return Estimate(log.value.reshape(lead), lambda: log.error().reshape(lead))
+            log = components.log_average(one_gaussian.joint_logpdf, x.reshape(-1, *self.shape))
+            return Estimate(log.value.reshape(lead), lambda: log.error().reshape(lead))
+        return self._log_at(one_gaussian.logpdf, x)
 
     @kept
     def _whitening(self) -> tuple[Array, Array, np.ndarray]:
@@ -128,11 +127,20 @@ class GaussianMixture(Averaged):
     def _sf(self, x: Array) -> Estimate:
         return self._at(one_gaussian.sf, x)
 
-    def _ppf(self, q: Array) -> Estimate:
-        flat = q.reshape(-1)
+    def _log_tail(self, x: Array, above: bool) -> Estimate:
+        log = self._log_at(one_gaussian.logsf if above else one_gaussian.logcdf, x)
+        return Estimate(log.value, lambda: as_logarithm(log.error()))
+
+    def _log_at(self, quantity: Quantity, x: Array) -> Estimate:
+        """The logarithm of an average at points of one number, from logarithms."""
+        log = self._components.log_average(quantity, x.reshape(-1))
+        return Estimate(log.value.reshape(x.shape), lambda: log.error().reshape(x.shape))
+
+    def _place(self, level: Array, lower: Array) -> Estimate:
+        p, lower = level.reshape(-1), jnp.broadcast_to(lower, level.shape).reshape(-1)
         mean, sd = self._components.parameters
-        inside = jnp.where((flat > 0) & (flat < 1), flat, 0.5)
-        z = ndtri(inside)
+        inside = jnp.where(p > 0, p, 0.5)
+        z = jnp.where(lower, 1.0, -1.0) * ndtri(inside)
         # The mixture's quantile lies between the smallest and the largest of its components' quantiles mean + sd·z.
         narrow, wide = jnp.min(sd), jnp.max(sd)
         low = jnp.min(mean) + z * jnp.where(z < 0, wide, narrow)
@@ -140,23 +148,27 @@ class GaussianMixture(Averaged):
         width = jnp.sqrt(self.variance())
         smooth = not self._degenerate.any()
         margin = 1e-9 * float(width)  # for the rounding of ndtri
-        side = jnp.where(inside <= 0.5, 1.0, -1.0)  # only the smaller tail is used
+        side = jnp.where(lower, 1.0, -1.0)  # only the smaller tail is used
 
-        def tails(x: Array) -> tuple[Array, Array, Array]:
+        def tail(x: Array) -> tuple[Array, Array]:
             smaller = self._components.average(one_gaussian.tail, (x, side)).value
-            return smaller, smaller, self._components.average(one_gaussian.continuous_pdf, x).value
+            return smaller, self._components.average(one_gaussian.continuous_pdf, x).value
 
-        x = invert(tails, inside, (low - margin, high + margin), self.mean() + width * z, float(width), smooth)
+        bracket = (low - margin, high + margin)
+        x = invert(tail, inside, lower, bracket, self.mean() + width * z, float(width), smooth)
         if not smooth:
             x = _snap(x, self.atoms().points)
-        x = jnp.where(flat <= 0, -jnp.inf, jnp.where(flat >= 1, jnp.inf, x)) + 0 * flat
-        return Estimate(x.reshape(q.shape), lambda: self._quantile_error(x, flat).reshape(q.shape))
+        x = jnp.where(p <= 0, jnp.where(lower, -jnp.inf, jnp.inf), x) + 0 * p
+        return Estimate(x.reshape(level.shape), lambda: self._quantile_error(x, p, lower).reshape(level.shape))
 
-    def _quantile_error(self, x: Array, q: Array) -> Array:
-        """The error of the cdf over the density; 0 where the cdf jumps over q, and at q = 0 and 1."""
+    def _quantile_error(self, x: Array, level: Array, lower: Array) -> Array:
+        """The error of the cdf over the density; 0 where the cdf jumps over the level, and at its ends."""
         density = self._at(one_gaussian.continuous_pdf, x).value
         error = self._cdf(x).error() / density
-        jump = jnp.isin(x, self.atoms().points) & (q < self.cdf(x)) if self._degenerate.any() else False
+        jump: Any = False
+        if self._degenerate.any():
+            over = jnp.where(lower, level < self.cdf(x), self.sf(x) < level)
+            jump = jnp.isin(x, self.atoms().points) & over
         return jnp.where(jnp.isinf(x) | jump, 0.0, error)
 
     def _cf(self, t: Array) -> Estimate:
@@ -245,13 +257,14 @@ class GaussianMixture(Averaged):
 
     def _atoms(self) -> tuple[Atoms, Array]:
         bad = self._degenerate
+        if not bad.any():
+            return Atoms(jnp.zeros((0, *self.shape)), jnp.zeros(0)), jnp.zeros(0)
         values = np.asarray(self._given[0])[bad].reshape(-1, *self.shape)
         return merged(values, np.flatnonzero(bad), np.ones(bad.sum()), self._components)
 
-    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+    def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Draws: a component by its weight, then a Gaussian."""
-        shape = sample_shape(shape)
-        which, noise = jax.random.split(as_key(key))
+        which, noise = jax.random.split(key)
         count = math.prod(shape)
         ends = jnp.cumsum(self._components.weights)
         chosen = jnp.searchsorted(ends, jax.random.uniform(which, (count,)) * ends[-1], side="right")
@@ -305,6 +318,10 @@ class GaussianMixture(Averaged):
         return GaussianMixture(
             mean.reshape(-1, *self.shape), covariance, weights / weights.sum(), self.kind, self.beyond
         )
+
+    def middle(self) -> float:
+        """The mean."""
+        return float(np.asarray(self._components.weights) @ np.asarray(self._components.parameters[0]))
 
     def places(self) -> Places:
         """Those of its components."""

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from limitlaw.numerics.normal_cdf import ndtr
+from limitlaw.numerics.normal_cdf import log_ndtr, ndtr
 
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -58,12 +58,36 @@ def tail(component: Any, point: Any) -> Any:
     return ndtr(side * standardised(component, x))
 
 
-def between(component: Any, ends: Any) -> Any:
-    """P(lo < Y ≤ hi), 0 where hi ≤ lo, taken on the side where the tails are small."""
+def logcdf(component: Any, x: Any) -> Any:
+    """log P(Y ≤ x)."""
+    return log_ndtr(standardised(component, x))
+
+
+def logsf(component: Any, x: Any) -> Any:
+    """log P(Y > x)."""
+    return log_ndtr(-standardised(component, x))
+
+
+def _on_the_left(component: Any, ends: Any) -> tuple[Any, Any]:
+    """The standardised ends of an interval, mirrored to where both have small tails."""
     lo, hi = (standardised(component, end) for end in ends)
     mirrored = lo > 0
-    lo, hi = jnp.where(mirrored, -hi, lo), jnp.where(mirrored, -lo, hi)
+    return jnp.where(mirrored, -hi, lo), jnp.where(mirrored, -lo, hi)
+
+
+def between(component: Any, ends: Any) -> Any:
+    """P(lo < Y ≤ hi), 0 where hi ≤ lo, taken on the side where the tails are small."""
+    lo, hi = _on_the_left(component, ends)
     return jnp.where(lo < hi, ndtr(hi) - ndtr(lo), 0)
+
+
+def log_between(component: Any, ends: Any) -> Any:
+    """log P(lo < Y ≤ hi) = log Φ(hi) + log(1 − Φ(lo)/Φ(hi)); −∞ where hi ≤ lo."""
+    lo, hi = _on_the_left(component, ends)
+    some = lo < hi
+    top = log_ndtr(jnp.where(some, hi, 0.0))
+    share = log_ndtr(jnp.where(some, lo, -1.0)) - top
+    return jnp.where(some, top + jnp.log(-jnp.expm1(share)), -jnp.inf)
 
 
 def cf(component: Any, t: Any) -> Any:

@@ -90,6 +90,20 @@ class OnBranches:
         return jnp.where(sd > 0, inside, jnp.where(holds, 1.0, 0.0)) + 0 * jnp.where(jnp.isnan(y), y, 0)
 
 
+@dataclasses.dataclass(frozen=True)
+class LogOnBranches:
+    """The logarithm of `OnBranches`."""
+
+    above: bool
+
+    def __call__(self, component: Any, point: Any) -> Any:
+        mean, sd, image = component
+        y, ends = point
+        inside = jax.nn.logsumexp(one_gaussian.log_between((mean, sd), (ends[:, 0], ends[:, 1])))
+        holds = image > y if self.above else image <= y
+        return jnp.where(sd > 0, inside, jnp.where(holds, 0.0, -jnp.inf)) + 0 * jnp.where(jnp.isnan(y), y, 0)
+
+
 def density(component: Any, point: Any) -> Any:
     """Σ over branches of the density at the preimage, over |φ'|."""
     x, jacobian = point

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.laws import expectation, high_moments, one_gaussian, storage
@@ -22,7 +22,8 @@ from limitlaw.laws.entropy import joint_entropy
 from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.image_entropy import image_entropy
 from limitlaw.laws.mixture import GaussianMixture
-from limitlaw.laws.one_image import Central, Cf, Composed, ImageMoment, OnBranches, density, log_density
+from limitlaw.laws.one_image import Central, Cf, Composed, ImageMoment, LogOnBranches, OnBranches, density, log_density
+from limitlaw.laws.scipy_names import as_logarithm
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics.normal_cdf import ndtri
 from limitlaw.numerics.normal_rule import REACH, Rule, shifts, smooth_nodes
@@ -144,14 +145,24 @@ class Pushforward(Averaged):
     def _with_images(self) -> Components:
         """Components of one number with φ(mean), which is where a point mass goes."""
         mean, sd, _ = self._components.parameters
-        return dataclasses.replace(self._components, parameters=(mean, sd, self.phi(mean)))
+        image = self.phi(mean) if self._traced or self.base._degenerate.any() else mean
+        return dataclasses.replace(self._components, parameters=(mean, sd, image))
 
-    def _on_branches(self, y: Array, above: bool) -> Estimate:
+    def _intervals(self, y: Array, above: bool) -> tuple[Array, Array]:
+        """Points y, some more of them, and where φ ≤ y, or φ > y."""
         known = self._known("the distribution")
         flat = pad(y.reshape(-1), padded_size(y.size))
-        ends = intervals(flat, known)[above]
-        average = self._with_images.average(OnBranches(above), (flat, ends), ends.shape[1])
+        return flat, intervals(flat, known)[above]
+
+    def _on_branches(self, y: Array, above: bool) -> Estimate:
+        points = self._intervals(y, above)
+        average = self._with_images.average(OnBranches(above), points, points[1].shape[1])
         return Estimate(average.value[: y.size].reshape(y.shape), lambda: average.error()[: y.size].reshape(y.shape))
+
+    def _log_tail(self, y: Array, above: bool) -> Estimate:
+        log = self._with_images.log_average(LogOnBranches(above), self._intervals(y, above))
+        error = lambda: as_logarithm(log.error()[: y.size].reshape(y.shape))  # noqa: E731
+        return Estimate(log.value[: y.size].reshape(y.shape), error)
 
     def _cdf(self, y: Array) -> Estimate:
         return self._on_branches(y, False)
@@ -189,31 +200,34 @@ class Pushforward(Averaged):
         value = log.value + jnp.sum(jnp.log(jacobian).reshape(count, -1), -1)
         return Estimate(value.reshape(lead), lambda: log.error().reshape(lead))
 
-    def _ppf(self, q: Array) -> Estimate:
+    def _place(self, level: Array, lower: Array) -> Estimate:
         known = self._known("the quantile")
         bottom, top = known.support
-        outer = (q <= 0) | (q >= 1)
-        inside = jnp.where(outer, 0.5, q)
+        inside = jnp.where(level <= 0, 0.5, level)
         if known.monotone:
-            x = self.base._ppf(inside)
+            x = self.base._place(inside, lower)
             stretch = lambda: slopes(self.phi, x.value) * x.error()  # noqa: E731
             inner = Estimate(self.phi(x.value), stretch)
         else:
-            y = self._invert(inside.reshape(-1), known).reshape(q.shape)
+            y = self._invert(inside.reshape(-1), lower.reshape(-1), known).reshape(level.shape)
             inner = Estimate(y, lambda: self._cdf(y).error() / self._pdf(y).value)
-        value = jnp.where(q <= 0, bottom, jnp.where(q >= 1, top, inner.value))
-        return Estimate(value, lambda: jnp.where(outer, 0.0, inner.error()))
+        value = jnp.where(level <= 0, jnp.where(lower, bottom, top), inner.value)
+        return Estimate(value, lambda: jnp.where(level <= 0, 0.0, inner.error()))
 
-    def _invert(self, q: Array, known: Branched) -> Array:
+    def _invert(self, level: Array, lower: Array, known: Branched) -> Array:
         bottom, top = known.support
         values = self.phi(jnp.array(self._reach))
         low = bottom if np.isfinite(bottom) else float(jnp.min(values))
         high = top if np.isfinite(top) else float(jnp.max(values))
-        tails = lambda y: (self._cdf(y).value, self._sf(y).value, self._pdf(y).value)  # noqa: E731
+
+        def tail(y: Array) -> tuple[Array, Array]:
+            return jnp.where(lower, self._cdf(y).value, self._sf(y).value), self._pdf(y).value
+
         width = float(jnp.sqrt(self.variance()))
-        start = self.mean() + width * ndtri(q)
+        start = self.mean() + width * jnp.where(lower, 1.0, -1.0) * ndtri(level)
         smooth = not self.base._degenerate.any()
-        return invert(tails, q, (jnp.full_like(q, low), jnp.full_like(q, high)), start, width, smooth)
+        bracket = (jnp.full_like(level, low), jnp.full_like(level, high))
+        return invert(tail, level, lower, bracket, start, width, smooth)
 
     def _cf(self, t: Array) -> Estimate:
         if self.shape:
@@ -270,9 +284,9 @@ class Pushforward(Averaged):
             values.append(np.full((~bad).sum(), branch.bottom))
         return merged(np.concatenate(values), np.concatenate(owners), np.concatenate(chances), self._components)
 
-    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+    def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """φ of the base's draws."""
-        return self.phi(self.base.sample(key, shape))
+        return self.phi(self.base._sample(key, shape))
 
     def marginal(self, i: Any) -> "Pushforward":
         """The law of φ(Y[i])."""
@@ -284,10 +298,16 @@ class Pushforward(Averaged):
     def _part(self, rows: slice) -> "Pushforward":
         return Pushforward(self.phi, self.base._part(rows), self.kind, self.beyond)
 
+    def middle(self) -> float:
+        """The median of its places."""
+        return super().middle() if self._branched is None else float(np.median(self.places()[0]))
+
     def places(self) -> Places:
         """Those of Y, moved and stretched by φ."""
-        if self._branched is None:
-            return super().places()
+        return super().places() if self._branched is None else self._placed
+
+    @kept
+    def _placed(self) -> Places:
         x, scale = self.base.places()
         at = jnp.asarray(x)
         return np.asarray(self.phi(at)), scale * np.asarray(slopes(self.phi, at))
@@ -297,7 +317,7 @@ class Pushforward(Averaged):
         if self._branched is None:
             return super().breaks()
         ends = np.array([end for b in self._branched.branches for end in (b.bottom, b.top)])
-        return np.concatenate([ends[np.isfinite(ends)], np.asarray(self.phi(np.asarray(self._branched.kinks, float)))])
+        return np.concatenate([ends[np.isfinite(ends)], np.asarray(self.phi(jnp.asarray(self._branched.kinks, float)))])
 
     def argument(self) -> tuple[Nonlinearity, GaussianMixture] | None:
         """φ and the law of Y."""

@@ -3,6 +3,7 @@
 import json
 import os
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -45,3 +46,15 @@ def image(phi: Nonlinearity, base: Content) -> Content:
         )
     header, arrays = base
     return {"phi": phi.saved, "base": header}, arrays
+
+
+def joined(parts: Mapping[str, Any]) -> Content:
+    """What a file holds of several laws by name: their headers, and their arrays under name/."""
+    contents = {name: law._stored() for name, law in parts.items()}
+    arrays = {f"{name}/{key}": array for name, (_, own) in contents.items() for key, array in own.items()}
+    return {"parts": {name: header for name, (header, _) in contents.items()}}, arrays
+
+
+def part(name: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of one of several laws."""
+    return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.laws import storage
@@ -17,6 +17,7 @@ from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms
 from limitlaw.numerics.importance import JointDensity
 
+SAVED = 64  # entries at most of which a file holds the laws one by one
 FEW = 16  # points whose densities get a calculation of their own
 
 
@@ -63,9 +64,9 @@ class Tokens(Law):
             return self.joint.marginal(i)
         return self._entry(tuple(int(k) for k in np.unravel_index(int(places[0]), self.shape)))
 
-    def sample(self, key: object, shape: int | tuple[int, ...] = ()) -> Float[Array, "..."]:
+    def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Independent draws of all entries."""
-        return self.joint.sample(key, shape)
+        return self.joint._sample(key, shape)
 
     def _logpdf(self, x: Array) -> Estimate:
         lead = x.shape[: x.ndim - len(self.shape)]
@@ -89,8 +90,11 @@ class Tokens(Law):
     def _sf(self, x: Array) -> Estimate:
         return self.joint._sf(x)
 
-    def _ppf(self, q: Array) -> Estimate:
-        return self.joint._ppf(q)
+    def _log_tail(self, x: Array, above: bool) -> Estimate:
+        return self.joint._log_tail(x, above)
+
+    def _place(self, level: Array, lower: Array) -> Estimate:
+        return self.joint._place(level, lower)
 
     def _cf(self, t: Array) -> Estimate:
         return self.joint._cf(t)
@@ -103,6 +107,9 @@ class Tokens(Law):
 
     def _covariance(self) -> Estimate:
         return self.joint._covariance()
+
+    def _skewness(self) -> Estimate:
+        return exact(jnp.zeros(self.shape))
 
     def _kurtosis(self) -> Estimate:
         return self.joint._kurtosis()
@@ -120,7 +127,26 @@ class Tokens(Law):
         return self.joint._atoms()
 
     def _content(self) -> storage.Content:
-        raise TypeError("the joint law of tokens is drawn as it is asked for: save law.joint, or law.marginal(i)")
+        """The mixture, and the laws of single entries where those are few: what was drawn is saved, not the engine.
+
+        Of a loaded law all joint densities are the mixture's; so are the marginals where entries are many.
+        """
+        count = math.prod(self.shape)
+        names = [str(i) for i in range(count)] if count <= SAVED else []
+        entries = {name: self._entry(_index(name, self.shape)) for name in names}
+        header, arrays = storage.joined({"joint": self.joint, **entries})
+        return {**header, "shape": self.shape, "diverges": self._diverges}, arrays
+
+    @classmethod
+    def rebuilt(cls, header: dict[str, Any], parts: dict[str, Law], beyond: tuple[str, ...]) -> "Tokens":
+        """From what a file holds."""
+        joint, shape = parts["joint"], tuple(header["shape"])
+
+        def entry(i: tuple[int, ...]) -> Law:
+            name = str(np.ravel_multi_index(i, shape))
+            return parts[name] if name in parts else joint.marginal(i)
+
+        return cls(shape, lambda: joint, entry, beyond, bool(header["diverges"]))
 
     def blocks(self) -> Blocks | None:
         """Those of the mixture."""
@@ -129,3 +155,8 @@ class Tokens(Law):
     def in_bulk(self) -> Law:
         """The mixture, whose log densities are fast."""
         return self.joint
+
+
+def _index(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The place of an entry from its number."""
+    return tuple(int(k) for k in np.unravel_index(int(name), shape))

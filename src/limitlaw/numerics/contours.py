@@ -42,14 +42,19 @@ class Lines:
         """Some of them."""
         return Lines(self.theta[j], self.K[j], self.tau[j], self.G[j])
 
+    def ended(self, x: np.ndarray) -> np.ndarray:
+        """Is the integrand e^{−DIGITS} of that at the saddle, at the last nodes?"""
+        size = np.log(np.maximum(abs(self.G[:, -2:]), TINY)) + self.tau[:, -2:].imag * x[:, None]
+        return (size < np.log(abs(self.G[:, :1])) - DIGITS).all(1)
+
     def pdf(self, x: Any) -> Any:
         """log pdf at one x ≥ 0 a contour."""
         xp = jnp if not isinstance(x, np.ndarray) else np
         terms = self.G * xp.exp(-1j * self.tau * x[..., None])
         return self.K - self.theta * x + xp.log(_positive(xp, terms))
 
-    def sf(self, x: Any, half: Any) -> Any:
-        """P(Y > x) at one x ≥ 0 a contour: from `half` = P(Y > 0) where θ = 0, with (1 − e^{−iτx})/(iτ) in the rule."""
+    def log_sf(self, x: Any, half: Any) -> Any:
+        """log P(Y > x) at one x ≥ 0 a contour: where θ = 0 from `half` = P(Y > 0), with (1 − e^{−iτx})/(iτ) instead."""
         xp = jnp if not isinstance(x, np.ndarray) else np
         central = (self.theta == 0)[..., None]
         t = self.tau - 1j * self.theta[..., None]
@@ -59,8 +64,13 @@ class Lines:
         tail = self.G * xp.exp(power) / safe
         inside = self.G * xp.where(first, x[..., None], -xp.expm1(power) / safe)
         near = half - xp.where(central, inside, 0).real.sum(-1)
-        far = xp.exp(self.K - self.theta * x) * _positive(xp, xp.where(central, 0, tail))
-        return xp.where(central[..., 0], near, far)
+        far = _positive(xp, xp.where(central, 0, tail))
+        flat = central[..., 0]
+        return xp.where(flat, 0.0, self.K - self.theta * x) + xp.log(xp.where(flat, near, far))
+
+    def at(self, quantity: str, x: Any, half: Any) -> Any:
+        """log pdf, or log P(Y > x), at one x ≥ 0 a contour."""
+        return self.pdf(x) if quantity == "pdf" else self.log_sf(x, half)
 
 
 def _positive(xp: Any, terms: Any) -> Any:
@@ -123,7 +133,7 @@ class Table:
     half: float
 
     def evaluate(self, quantity: str, x: Any) -> Any:
-        """log pdf, or sf, at points x ≥ 0 (m,)."""
+        """log pdf, or log P(Y > x), at points x ≥ 0 (m,)."""
         if not isinstance(x, np.ndarray):
             arrays = tuple(getattr(self.lines, field.name) for field in dataclasses.fields(Lines))
             return _gathered(arrays, self.ends, self.half, x, quantity)
@@ -134,15 +144,14 @@ class Table:
             line = Lines(self.lines.theta[j], self.lines.K[j], self.lines.tau[j, :n], self.lines.G[j, :n])
             at = np.flatnonzero(which == j)
             for part in np.array_split(at, -(-at.size * n // CELLS)):
-                out[part] = line.pdf(x[part]) if quantity == "pdf" else line.sf(x[part], self.half)
+                out[part] = line.at(quantity, x[part], self.half)
         return out
 
 
 @functools.partial(jax.jit, static_argnames="quantity")
 def _gathered(arrays: Any, ends: Any, half: Any, x: Any, quantity: str) -> Any:
     """Each point on its own contour, for traced points."""
-    lines = Lines(*arrays).pick(jnp.searchsorted(ends, x))
-    return lines.pdf(x) if quantity == "pdf" else lines.sf(x, half)
+    return Lines(*arrays).pick(jnp.searchsorted(ends, x)).at(quantity, x, half)
 
 
 def table(transform: Transform, reach: float, atom: float) -> Table:
@@ -184,11 +193,27 @@ def _saddles(transform: Transform, reach: float) -> np.ndarray:
 
 def direct(transform: Transform, quantity: str, x: Any, atom: Any, nodes: int = 8 * BLOCK) -> Any:
     """The same with a contour for each x ≥ 0 (m,), for traced laws and for the farthest points."""
-    still = transform.frozen()
-    xp = transform.xp
-    at = still.stop(x)
+    lines = _own_lines(transform, transform.frozen().stop(x), atom, nodes)
+    return lines.at(quantity, x, (1 - atom) / 2)
+
+
+def far(transform: Transform, quantity: str, x: np.ndarray, atom: float) -> np.ndarray:
+    """The same in NumPy, some points at a time, with as many nodes as it takes until the integrand has ended."""
+    parts = []
+    for part in np.array_split(x, -(-x.size * 8 * BLOCK * transform.nodes.size // (8 * CELLS))):
+        nodes = 8 * BLOCK
+        lines = _own_lines(transform, part, atom, nodes)
+        while nodes < LIMIT and not lines.ended(part).all():
+            nodes *= 2
+            lines = _own_lines(transform, part, atom, nodes)
+        parts.append(lines.at(quantity, part, (1 - atom) / 2))
+    return np.concatenate(parts)
+
+
+def _own_lines(transform: Transform, at: Any, atom: Any, nodes: int) -> Lines:
+    """A contour through the saddle point of each x."""
+    still, xp = transform.frozen(), transform.xp
     theta = still.saddle(at)
     sd = xp.sqrt(still.cumulant(xp.zeros(1))[2])
     theta = xp.where(at < sd, 0.0, theta)
-    lines = path(still, theta, at, at).lines(transform, atom, np.arange(nodes))
-    return lines.pdf(x) if quantity == "pdf" else lines.sf(x, (1 - atom) / 2)
+    return path(still, theta, at, at).lines(transform, atom, np.arange(nodes))

@@ -7,6 +7,7 @@ DEGREE = 24  # nodes a panel
 TURN = 12.0  # λ times the width of a panel: the interpolation error of e^{λv} is then 1e-15 of its largest value
 SHARES = 64
 FAR = 1e-6  # of the largest v, below which panels are wider: an error of 1e-13, for few nodes over many decades
+ROUNDED = 1e-14  # of the largest v: no panel is narrower
 NEGLIGIBLE = 60.0  # e^{λv} counts as nothing once it is e^{−60} of the largest
 
 
@@ -42,7 +43,7 @@ def on_few_nodes(
 
 def _edges(low: float, high: float, growth: float) -> np.ndarray:
     """Ends of panels from `low` to `high`."""
-    least = TURN / growth if growth > 0 else high
+    least = max(TURN / growth, ROUNDED * high) if growth > 0 else high
     edges = [high]
     while edges[-1] > low * (1 - 1e-9):
         at = edges[-1]
@@ -68,3 +69,14 @@ def _interpolated(y: np.ndarray, w: np.ndarray, index: np.ndarray, bins: int, po
         before, now = now, 2 * points * now - before
         last, this = this, 2 * y * this - last
     return W
+
+
+def topmost(
+    variances: Float[np.ndarray, "G N"], weights: Float[np.ndarray, "G N"], least: float
+) -> tuple[Float[np.ndarray, "G P"], Float[np.ndarray, "G P"]] | None:
+    """The nodes that count for λ ≥ `least` > 0, where that is so large that no panel resolves e^{λv}; else None."""
+    high = variances[weights > 0].max()
+    if least * ROUNDED * high < 1:
+        return None
+    kept = ((weights > 0) & (variances > high * (1 - NEGLIGIBLE * ROUNDED))).any(0)
+    return variances[:, kept], weights[:, kept]

@@ -29,16 +29,21 @@ def ndtri(q: Any) -> Any:
     return jnp.asarray(on_host(np.asarray(q)))
 
 
-@jax.custom_jvp
-def ndtr(z: Any) -> Any:
-    """Φ(z), to 1e-14 in relative terms (2e-13 at z = −37); on a CPU some ten times as fast as jax.scipy's."""
-    a = jnp.abs(z)
+def _scaled(a: Any) -> Any:
+    """Φ(−a) e^{a²/2} = erfcx(a/√2)/2 for a ≥ 0."""
     t = 2 / (2 + a * math.sqrt(0.5))
     u = 2 * t - 1
     series = jnp.full_like(u, ERFCX[-1])
     for c in ERFCX[-2::-1]:
         series = series * u + c
-    tail = 0.5 * t * (1 + (u - 1) * series) * jnp.exp(-0.5 * a * a)
+    return 0.5 * t * (1 + (u - 1) * series)
+
+
+@jax.custom_jvp
+def ndtr(z: Any) -> Any:
+    """Φ(z), to 1e-14 in relative terms (2e-13 at z = −37); on a CPU some ten times as fast as jax.scipy's."""
+    a = jnp.abs(z)
+    tail = _scaled(a) * jnp.exp(-0.5 * a * a)
     return jnp.where(z > 0, 1 - tail, tail)
 
 
@@ -47,3 +52,20 @@ def _derivative(primals: Any, tangents: Any) -> Any:
     """Φ' = n, the density."""
     (z,), (dz,) = primals, tangents
     return ndtr(z), jnp.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) * dz
+
+
+@jax.custom_jvp
+def log_ndtr(z: Any) -> Any:
+    """log Φ(z) to 1e-14 in relative terms, at any depth: Φ(−10⁴) underflows, its logarithm −5·10⁷ does not."""
+    a = jnp.abs(z)
+    scaled = _scaled(a)
+    return jnp.where(z > 0, jnp.log1p(-scaled * jnp.exp(-0.5 * a * a)), jnp.log(scaled) - 0.5 * a * a)
+
+
+@log_ndtr.defjvp
+def _log_derivative(primals: Any, tangents: Any) -> Any:
+    """n/Φ, where z < 0 as 1/(√2π e^{z²/2} Φ), in which nothing underflows."""
+    (z,), (dz,) = primals, tangents
+    below = 1 / _scaled(jnp.where(jnp.isinf(z), 0.0, jnp.abs(z)))
+    ratio = jnp.where(z > 0, jnp.exp(-0.5 * z * z) / ndtr(z), below) / math.sqrt(2 * math.pi)
+    return log_ndtr(z), jnp.where(jnp.isinf(z), 0.0, ratio) * dz

@@ -96,6 +96,12 @@ class Panels:
         t = np.where(self.pole[i] < 0, np.sqrt(t), np.where(self.pole[i] > 0, 1 - np.sqrt(1 - t), t))
         return 2 * t - 1
 
+    def at(self, u: Float[np.ndarray, " x"], i: Int[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
+        """The points of panels i at −1 ≤ u ≤ 1."""
+        t = (u + 1) / 2
+        t = np.where(self.pole[i] < 0, t**2, np.where(self.pole[i] > 0, 1 - (1 - t) ** 2, t))
+        return self.lo[i] + (self.hi - self.lo)[i] * t
+
     def coefficients(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, "panels order"]:
         """Legendre coefficients in u of the polynomial through f, given at the nodes, on each panel."""
         return np.einsum("pkj,pj->pk", self._transforms, f.reshape(-1, ORDER))

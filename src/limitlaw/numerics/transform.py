@@ -159,7 +159,12 @@ class Transform:
         arrays = {name: self.stop(getattr(self, name)) for name in ("nodes", "weights", "groups", "centre")}
         return dataclasses.replace(self, **arrays)
 
+    @property
+    def arrays(self) -> tuple[Any, Any, Any, Any]:
+        """Nodes, weights, groups and the centre."""
+        return self.nodes, self.weights, self.groups, self.centre
+
     def in_jax(self) -> "Transform":
         """The same with JAX arrays."""
-        v, w, u, centre = map(jnp.asarray, (self.nodes, self.weights, self.groups, self.centre))
+        v, w, u, centre = map(jnp.asarray, self.arrays)
         return Transform(v, w, u, self.inner, self.outer, centre, jnp)

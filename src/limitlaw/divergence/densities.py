@@ -1,4 +1,4 @@
-"""The Kullback–Leibler divergence of two laws with densities."""
+"""Divergences of two laws with densities: Kullback–Leibler, Jensen–Shannon, Hellinger."""
 
 import math
 from typing import Any
@@ -7,13 +7,15 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import positive_int
+from limitlaw.divergence import integrand
 from limitlaw.divergence.comparable import check_density, check_laws
 from limitlaw.divergence.edges import arguments, first_panels
 from limitlaw.divergence.in_blocks import in_blocks
-from limitlaw.divergence.joint import joint_kl
+from limitlaw.divergence.integrand import relative
+from limitlaw.divergence.joint import of_joint
 from limitlaw.divergence.result import Divergence
 from limitlaw.divergence.rules import compared
-from limitlaw.divergence.two_laws import TwoLaws, estimate
+from limitlaw.divergence.two_laws import Integrand, TwoLaws, estimate
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import POLE, Panels, of_integral, resolve, unseen
 
@@ -33,19 +35,45 @@ def kl(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
     of draws of the law, taken as independent of the other law's, give this bias, which is subtracted, and the
     standard error (see `jackknife`). The value can therefore be negative where the divergence is below the noise.
     """
+    return _of_densities("kl", p, q, samples, key, relative)
+
+
+@compared
+def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
+    """½ D(p‖m) + ½ D(q‖m) with m = (p + q)/2 (Lin 1991), in nats: at most log 2, also where supports differ.
+
+    The divergence itself: scipy.spatial.distance.jensenshannon is its square root. About noise see `kl`.
+    """
+    return _of_densities("jensen_shannon", p, q, samples, key, integrand.jensen_shannon)
+
+
+@compared
+def hellinger(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
+    """H = √(½∫ (√p − √q)²), the Hellinger distance: between 0 and 1. H² has its bias from noise removed, as `kl` has."""
+    squared = _of_densities("hellinger", p, q, samples, key, integrand.hellinger)
+    return root(squared)
+
+
+def _of_densities(what: str, p: Law, q: Law, samples: int, key: Any, function: Integrand) -> Divergence:
     check_laws(p, q)
     count = positive_int("samples", samples)
-    check_density("kl", "p", p)
-    check_density("kl", "q", q)
+    check_density(what, "p", p)
+    check_density(what, "q", q)
     if p is q:
         return Divergence(0.0, 0.0)
     p, q = arguments(p, q)
     if p.shape:
-        return joint_kl(p, q, count, key)
-    return _kl_of_numbers(TwoLaws(in_blocks(p), in_blocks(q)))
+        return of_joint(p, q, count, key, function)
+    return _of_numbers(TwoLaws(in_blocks(p), in_blocks(q), function))
 
 
-def _kl_of_numbers(pair: TwoLaws) -> Divergence:
+def root(squared: Divergence) -> Divergence:
+    """The root of a square ≥ 0 that is known up to an error: that of the root is e/2√s, and at most √e."""
+    value, most = math.sqrt(max(squared.value, 0.0)), math.sqrt(squared.error + max(-squared.value, 0.0))
+    return Divergence(value, min(squared.error / (2 * value), most) if value > 0 else most)
+
+
+def _of_numbers(pair: TwoLaws) -> Divergence:
     tolerance = TOLERANCE_SAMPLED if pair.sampled else TOLERANCE
     panels, rows = resolve(
         pair.rows,
@@ -63,11 +91,14 @@ def _kl_of_numbers(pair: TwoLaws) -> Divergence:
 
 
 def _unseen(pair: TwoLaws, panels: Panels, rows: Float[np.ndarray, "b x"]) -> float:
-    """What mass that the nodes do not see could add: that of q as it is, that of p by the largest |log p − log q|."""
+    """What mass that the nodes do not see could add: that of q as it is, that of p by the largest |log p − log q|.
+
+    Jensen–Shannon and Hellinger integrands are at most (p + q)/2.
+    """
     lp, lq = pair.logs(rows)
     p, q = np.exp(lp), np.exp(lq)
     counts = (panels.weights * p > NEGLIGIBLE) & np.isfinite(lq)
-    ratio = np.abs(np.where(counts, lp - lq, 0)).max(initial=0)
+    ratio = np.abs(np.where(counts, lp - lq, 0)).max(initial=0) if pair.function is relative else 0.0
     return unseen(panels, q) + (1 + float(ratio)) * unseen(panels, p)
 
 

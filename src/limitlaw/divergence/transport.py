@@ -1,0 +1,195 @@
+"""The Wasserstein distance of order 2, from quantiles: W₂² = ∫₀¹ (Q_p(u) − Q_q(u))² du = ∫ (Q_p − Q_q)²(Φ(z)) n(z) dz.
+
+Quantiles at hundreds of normal scores z come from polynomials through the distribution function, or from the order of
+samples; for the noise of sampled laws also those of all but one and all but two of the blocks of their draws.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.polynomial import legendre
+
+from limitlaw.divergence.comparable import check_numbers
+from limitlaw.divergence.densities import root
+from limitlaw.divergence.edges import atoms, first_panels
+from limitlaw.divergence.in_blocks import InBlocks, in_blocks
+from limitlaw.divergence.jackknife import bias_and_variance, subsets
+from limitlaw.divergence.result import Divergence
+from limitlaw.divergence.rules import compared
+from limitlaw.divergence.tails import Tails
+from limitlaw.laws import Law
+from limitlaw.numerics.panels import Panels, of_integral, resolve
+
+TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of ∫ |F| over panels
+FARTHEST, CELL = 9.0, 0.25  # normal scores: 1e-19 lies beyond
+NODES, FEWER, MANY = 8, 4, 4096  # of a cell, of the rule to compare with, and samples of which cells get fewer still
+FINE, STEPS = 8, 6  # cells of a panel in which a quantile is looked for, and steps of Newton's method inside
+LEAST = 4  # blocks that show the noise
+
+Levels = Float[np.ndarray, " z"]
+
+
+@compared
+def wasserstein2(p: Law, q: Law) -> Divergence:
+    """W₂ = min √E (X − Z)² over all pairs X ~ p, Z ~ q, of laws of one number; samples and atoms are fine.
+
+    The noise of a sampled law enters squared, and is subtracted as for `kl`: where W₂ is below the noise it is 0.
+    """
+    check_numbers("wasserstein2", p, q)
+    if p is q:
+        return Divergence(0.0, 0.0)
+    if not all(math.isfinite(float(law.variance())) for law in (p, q)):
+        return Divergence(math.inf, 0.0)
+    first, second = _quantiles(p), _quantiles(q)
+    jumps = np.concatenate([first.jumps(), second.jumps()])
+    z, weights = _rule(jumps, NODES if len(jumps) < MANY else FEWER // 2)
+    x, y = first.at(z, None), second.at(z, None)
+    value = float(weights @ (x - y) ** 2)
+    coarse, fewer = _rule(jumps, FEWER if len(jumps) < MANY else 1)
+    rough = abs(value - float(fewer @ (first.at(coarse, None) - second.at(coarse, None)) ** 2))
+    left = 2 * float(np.abs(x - y).max(initial=0)) * (first.error + second.error)
+    biases, variances = 0.0, 0.0
+    for law, other in ((first, y), (second, x)):
+        bias, variance = _noise(law, z, weights, other)
+        biases, variances = biases + bias, variances + variance
+    return root(Divergence(value - biases, math.hypot(rough + left, math.sqrt(variances))))
+
+
+def _rule(jumps: Float[np.ndarray, " jumps"], nodes: int) -> tuple[Levels, Levels]:
+    """Gauss–Legendre nodes in z between the jumps of either quantile, and weights with the normal density."""
+    regular = np.linspace(-FARTHEST, FARTHEST, 1 + round(2 * FARTHEST / CELL))
+    edges = np.unique(np.concatenate([regular, jumps[np.abs(jumps) < FARTHEST]]))
+    u, w = legendre.leggauss(nodes)
+    half = np.diff(edges)[:, None] / 2
+    z = (edges[:-1, None] + half * (u + 1)).reshape(-1)
+    return z, (half * w).reshape(-1) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def _noise(law: Any, z: Levels, weights: Levels, other: Levels) -> tuple[float, float]:
+    """Bias and variance of Σ w (Q − other)² from the blocks of a sampled law."""
+    if law.blocks < LEAST:
+        return 0.0, 0.0
+    values = [float(weights @ (law.at(z, keep) - other) ** 2) for keep in subsets(law.blocks)]
+    return bias_and_variance(law.blocks, np.array(values))
+
+
+def _quantiles(law: Law) -> "_OfSamples | _Smooth":
+    return _OfSamples.of(law) if law.discrete else _Smooth.of(law)
+
+
+@dataclasses.dataclass(frozen=True)
+class _OfSamples:
+    """Sorted points, their weights, and the block that each is of."""
+
+    points: Float[np.ndarray, " N"]
+    weights: Float[np.ndarray, " N"]
+    block: np.ndarray
+    blocks: int
+    error: float = 0.0
+
+    @classmethod
+    def of(cls, law: Law) -> "_OfSamples":
+        cut = law.blocks()
+        parts = (law,) if cut is None else cut.laws
+        shares = np.ones(1) if cut is None else cut.weights
+        found = [part.atoms() for part in parts]
+        points = np.concatenate([np.asarray(a.points) for a in found])
+        weights = np.concatenate([share * np.asarray(a.masses) for a, share in zip(found, shares, strict=True)])
+        block = np.repeat(np.arange(len(found)), [len(a.points) for a in found])
+        order = np.argsort(points, kind="stable")
+        return cls(points[order], weights[order], block[order], len(parts))
+
+    def _ends(self, keep: Float[np.ndarray, " b"] | None) -> Float[np.ndarray, " N"]:
+        ends = np.cumsum(self.weights if keep is None else self.weights * keep[self.block])
+        return ends / ends[-1]
+
+    def jumps(self) -> Float[np.ndarray, " jumps"]:
+        """The normal scores at which the quantile jumps."""
+        from scipy.special import ndtri
+
+        return ndtri(self._ends(None)[:-1])
+
+    def at(self, z: Levels, keep: Float[np.ndarray, " b"] | None) -> Levels:
+        """Quantiles of the law, or of some of its blocks."""
+        from scipy.special import ndtr
+
+        return self.points[np.minimum(np.searchsorted(self._ends(keep), ndtr(z)), len(self.points) - 1)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Smooth:
+    """F left of the middle and F − 1 right of it, at the nodes of panels, for every block: rows."""
+
+    law: InBlocks
+    panels: Panels
+    rows: Float[np.ndarray, "b x"]
+    middle: float
+
+    @classmethod
+    def of(cls, law: Law) -> "_Smooth":
+        cut = in_blocks(law)
+        tails = Tails.of((cut,))
+        tolerance = TOLERANCE_SAMPLED if cut.whole.kind == "sampled" else TOLERANCE
+        panels, rows = resolve(
+            tails.rows,
+            lambda rows: cut.weights @ rows,
+            first_panels(cut.whole, cut.whole, (tails.middle,)),
+            of_integral(tolerance, jumps=np.append(atoms(cut.whole), tails.middle)),
+        )
+        return cls(cut, panels, rows, tails.middle)
+
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return len(self.law.parts)
+
+    @property
+    def error(self) -> float:
+        """What the polynomials leave out of ∫ F."""
+        return float(self.panels.tails(self.law.weights @ self.rows).sum())
+
+    def jumps(self) -> Float[np.ndarray, " jumps"]:
+        """The normal scores between which an atom is the quantile."""
+        from scipy.special import ndtri
+
+        points = atoms(self.law.whole)
+        if not len(points):
+            return np.zeros(0)
+        above = np.asarray(self.law.whole.cdf(points))
+        return ndtri(np.concatenate([above, np.maximum(above - np.asarray(self.law.whole.atoms().masses), 0)]))
+
+    def at(self, z: Levels, keep: Float[np.ndarray, " b"] | None) -> Levels:
+        """Quantiles of the law, or of some of its blocks."""
+        a = self.law.weights * (1.0 if keep is None else keep)
+        return _solved(self.panels, (a / a.sum()) @ self.rows, z, self.middle)
+
+
+def _solved(panels: Panels, G: Float[np.ndarray, " x"], z: Levels, middle: float) -> Levels:
+    """x with F(x) = Φ(z): the cell of a panel in which F crosses that level, and Newton's method on its polynomial."""
+    from scipy.special import ndtr
+
+    c = panels.coefficients(G)
+    u = np.linspace(-1, 1, FINE + 1)
+    right = (panels.lo >= middle).repeat(len(u))
+    grid = legendre.legval(u, c.T).reshape(-1)
+    low, high = ndtr(z), ndtr(-z)
+    F = np.maximum.accumulate(np.where(right, 1 + grid, grid))
+    S = np.maximum.accumulate(np.where(right, -grid, 1 - grid)[::-1])[::-1]
+    cell = np.where(low < 0.5, np.searchsorted(F, low), len(S) - np.searchsorted(S[::-1], high, side="right"))
+    cell = np.clip(cell, 1, len(F) - 1)
+    panel, k = divmod(cell, len(u))
+    between = k == 0  # a jump of F from one panel to the next
+    a, b = u[np.maximum(k - 1, 0)], u[np.where(between, 1, k)]
+    target = np.where(panels.lo[panel] >= middle, -high, low)
+    coefficients, slopes = c[panel].T, legendre.legder(c[panel].T)
+    at = (a + b) / 2
+    for _ in range(STEPS):
+        value, slope = (legendre.legval(at, each, tensor=False) for each in (coefficients, slopes))
+        a, b = np.where(value < target, at, a), np.where(value < target, b, at)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = at - (value - target) / slope
+        at = np.where((step >= a) & (step <= b), step, (a + b) / 2)
+    return np.where(between, panels.lo[panel], panels.at(at, panel))

@@ -1,0 +1,118 @@
+"""Distributions of scipy.stats as laws, so that what compares laws compares them too."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from limitlaw.laws import storage
+from limitlaw.laws.averages import Estimate, exact
+from limitlaw.laws.base import Law
+from limitlaw.laws.checking import entries
+from limitlaw.laws.estimates import Atoms
+from limitlaw.laws.gaussian import Gaussian
+
+
+class ScipyLaw(Law):
+    """A frozen continuous distribution of one number, scipy.stats.norm(0, 2) say: its figures are SciPy's own."""
+
+    def __init__(self, distribution: Any, kind: str = "exact", beyond: tuple[str, ...] = ()) -> None:
+        super().__init__((), kind, beyond)
+        self.distribution = distribution
+
+    def _of(self, method: str, x: Array) -> Estimate:
+        return exact(jnp.asarray(getattr(self.distribution, method)(np.asarray(x))))
+
+    def _pdf(self, x: Array) -> Estimate:
+        return self._of("pdf", x)
+
+    def _logpdf(self, x: Array) -> Estimate:
+        return self._of("logpdf", x)
+
+    def _cdf(self, x: Array) -> Estimate:
+        return self._of("cdf", x)
+
+    def _sf(self, x: Array) -> Estimate:
+        return self._of("sf", x)
+
+    def _log_tail(self, x: Array, above: bool) -> Estimate:
+        return self._of("logsf" if above else "logcdf", x)
+
+    def _place(self, level: Array, lower: Array) -> Estimate:
+        return exact(jnp.where(lower, self._of("ppf", level).value, self._of("isf", level).value))
+
+    def _cf(self, t: Array) -> Estimate:
+        raise ValueError("SciPy's distributions know no characteristic function; law.expect gives any average")
+
+    def _stat(self, which: str) -> Estimate:
+        return exact(jnp.asarray(float(self.distribution.stats(moments=which))))
+
+    def _mean(self) -> Estimate:
+        return self._stat("m")
+
+    def _variance(self) -> Estimate:
+        return self._stat("v")
+
+    def _covariance(self) -> Estimate:
+        return self._stat("v")
+
+    def _skewness(self) -> Estimate:
+        return self._stat("s")
+
+    def _kurtosis(self) -> Estimate:
+        return self._stat("k")
+
+    def _moment(self, k: int) -> Estimate:
+        return exact(jnp.asarray(float(self.distribution.moment(k))))
+
+    def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
+        return exact(jnp.asarray(self.distribution.expect(lambda y: float(psi(jnp.asarray([y]))[0]))))
+
+    def _entropy(self) -> Estimate:
+        return exact(jnp.asarray(float(self.distribution.entropy())))
+
+    def _atoms(self) -> tuple[Atoms, Array]:
+        return Atoms(jnp.zeros(0), jnp.zeros(0)), jnp.zeros(0)
+
+    def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+        seed = np.asarray(jax.random.key_data(key)).tolist()
+        return jnp.asarray(self.distribution.rvs(size=shape, random_state=np.random.default_rng(seed)))
+
+    def marginal(self, i: Any) -> "ScipyLaw":
+        """The law itself: Y is one number."""
+        _, shape = entries(self.shape, i)
+        if shape:
+            raise IndexError(f"i must leave the one number of the law, got {i!r}")
+        return self
+
+    def breaks(self) -> Float[np.ndarray, " breaks"]:
+        """The ends of its support."""
+        ends = np.array(self.distribution.support(), float)
+        return ends[np.isfinite(ends)]
+
+    def _content(self) -> storage.Content:
+        raise TypeError("a distribution of scipy.stats is saved by its name and parameters, not as a law")
+
+    @property
+    def description(self) -> str:
+        """Its name in scipy.stats."""
+        return f"scipy.stats.{self.distribution.dist.name}"
+
+
+def from_scipy(distribution: Any) -> Law | None:
+    """A frozen distribution of scipy.stats as a law; None for anything else. Discrete ones are refused."""
+    if not type(distribution).__module__.startswith("scipy.stats"):
+        return None
+    if hasattr(distribution, "cov_object") and hasattr(distribution, "mean"):
+        return Gaussian(distribution.mean, distribution.cov)
+    if hasattr(distribution, "pmf"):
+        raise TypeError("discrete distributions of scipy.stats have no density: give a sample of it instead")
+    if not all(hasattr(distribution, name) for name in ("dist", "logpdf", "logsf", "support")):
+        raise TypeError(
+            f"{type(distribution).__name__} of scipy.stats is no frozen distribution of one number: "
+            "write scipy.stats.norm(0, 1), with its parameters"
+        )
+    return ScipyLaw(distribution)

@@ -1,0 +1,92 @@
+"""What everyone types who knows scipy.stats: more names for what a law knows, with SciPy's meaning."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.arguments import as_key, integer, shown
+from limitlaw.laws.estimates import Estimates
+from limitlaw.laws.tracing import quantity
+
+
+class ScipyNames(Estimates):
+    """Quantities under SciPy's names; `law.error` has the error of each."""
+
+    sample: Callable[..., Float[Array, "..."]]
+
+    @quantity
+    def logcdf(self, x: Any) -> Float[Array, "..."]:
+        """log P(Y ≤ x), accurate in relative terms at any depth: also where cdf(x) underflows, or rounds to 1."""
+        return self._logcdf(self._numbers("logcdf", "x", x)).value
+
+    @quantity
+    def logsf(self, x: Any) -> Float[Array, "..."]:
+        """log P(Y > x), accurate in relative terms at any depth: also where sf(x) underflows, or rounds to 1."""
+        return self._logsf(self._numbers("logsf", "x", x)).value
+
+    @quantity
+    def isf(self, q: Any) -> Float[Array, "..."]:
+        """The smallest x with sf(x) ≤ q: ppf(1 − q), also where 1 − q rounds to 1."""
+        return self._isf(self._levels("isf", q)).value
+
+    @quantity
+    def median(self) -> Float[Array, ""]:
+        """ppf(½)."""
+        return self._ppf(self._levels("median", 0.5)).value
+
+    @quantity
+    def interval(self, confidence: Any = 0.95) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """The two ends between which Y lies with this probability, with as much outside on either side."""
+        low, high = self._interval(self._levels("interval", confidence, "confidence"))
+        return low.value, high.value
+
+    def std(self) -> Float[Array, "..."]:
+        """The standard deviation √Var Y, entry by entry."""
+        return self._std().value
+
+    def skewness(self) -> Float[Array, "..."]:
+        """E (Y − m)³/Var(Y)^{3/2}, entry by entry: 0 for what is symmetric."""
+        return self._skewness().value
+
+    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: Any = None) -> Float[Array, "..."]:
+        """Independent draws of shape (*size, *event), one without `size`.
+
+        `random_state`: an integer seed, a NumPy Generator or RandomState (which moves on), or a JAX key; None takes
+        NumPy's global state, as SciPy does. `sample(key, shape)` is the same with a key that must be named.
+        """
+        return self.sample(_key(random_state), () if size is None else size)
+
+
+def _key(random_state: Any) -> Any:
+    """A JAX key from what SciPy takes as a random state."""
+    if isinstance(random_state, np.random.Generator):
+        return jax.random.key(int(random_state.integers(2**63)))
+    if random_state is None or random_state is np.random:
+        random_state = np.random.mtrand._rand  # type: ignore[attr-defined]  # noqa: SLF001 - what np.random.seed sets
+    if isinstance(random_state, np.random.RandomState):
+        return jax.random.key(int(random_state.randint(2**63, dtype=np.int64)))
+    if integer(random_state) is not None or isinstance(random_state, jax.Array):
+        return as_key(random_state)
+    raise TypeError(
+        "random_state must be an integer seed, a NumPy Generator or RandomState, a JAX key or None, "
+        f"got {shown(random_state)}"
+    )
+
+
+def one_meaning(key: Any, shape: Any) -> Any:
+    """`shape` of draws, () where it is None. sample(10) could mean the seed 10 or ten draws, so it is refused."""
+    if shape is None and integer(key) is not None:
+        raise TypeError(
+            f"sample({key}) may mean the seed {key} or {key} draws: write sample({key}, ()) for one draw with this "
+            f"seed, sample(key, {key}) for {key} draws with a key or seed of your choice, or rvs({key}) as in SciPy"
+        )
+    return () if shape is None else shape
+
+
+def as_logarithm(relative: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The error of log p from the relative error r of p: −log(1 − r), ∞ from r = 1 on, where nothing is known."""
+    return jnp.where(relative < 1, -jnp.log1p(-jnp.where(relative < 1, relative, 0.0)), jnp.inf)
