@@ -17,6 +17,7 @@ from typing import Annotated, Any, BinaryIO, NoReturn
 import typer
 
 from limitlaw.cli import output
+from limitlaw.cli.explore import explore
 from limitlaw.cli.layer import TOKENS, Layer, heads_of, kernel_of
 from limitlaw.cli.output import print_table, quantities_of, remark
 from limitlaw.files import replacing
@@ -37,6 +38,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.command()(explore)
 
 
 def main() -> None:
