@@ -33,6 +33,7 @@ benchmarks: venv
 	$(BIN)/python benchmarks/limit.py
 	$(BIN)/python benchmarks/laws.py
 	$(BIN)/python benchmarks/depth.py
+	$(BIN)/python benchmarks/explore.py
 
 random-programs: venv
 	$(BIN)/pytest -q -n auto --dist worksteal -m long

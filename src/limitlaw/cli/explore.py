@@ -15,7 +15,7 @@ def explore(
 ) -> None:
     """A page to play with: move tokens, heads, width, score scale and see the exact law change.
 
-    Serves on 127.0.0.1 for this machine alone, until Ctrl-C; no request leaves it. Needs pip install 'limitlaw[explore]'.
+    Serves this machine alone, on 127.0.0.1, until Ctrl-C; no request leaves it. Needs pip install 'limitlaw[explore]'.
 
     \b
     Examples:
@@ -52,4 +52,4 @@ def _made(port: int) -> "Explorer":
     try:
         return Explorer(port)
     except OSError as error:
-        raise ValueError(f"--port {port}: cannot be served on ({error.strerror}); leave it out for a free one") from None
+        raise ValueError(f"--port {port}: is not to be had ({error.strerror}); leave it out for a free one") from None

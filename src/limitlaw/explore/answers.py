@@ -19,6 +19,7 @@ from limitlaw.laws import Gaussian, Law
 POINTS, REACH = 161, 6.0  # of a curve, and standard deviations that it spans
 TAILS = (3.0, 5.0)
 BINS = 60
+DIGITS, CERTAIN = 9, 1e-6  # shown at most, and the relative error below which digits say it
 Answer = dict[str, Any]
 Stopped = Callable[[], bool]
 _LAWS: Cache[Law] = Cache(24)  # what the law of one answer was computed for, the next one reads
@@ -116,12 +117,13 @@ def simulated(choice: Choice, stopped: Stopped) -> Answer:
         parts.append(np.asarray(ll.simulate(y, choice.width, programs.CHUNK, key)))
     draws = np.concatenate(parts)
     law = ll.Empirical(draws)
+    tails = {key: {**tail, "text": tail["text"] if tail["value"] else "none"} for key, tail in _tails(law).items()}
     edges = _sd(law) * np.linspace(-REACH, REACH, BINS + 1)
     counts, _ = np.histogram(draws, edges)
     return {
         "x": _list(0.5 * (edges[1:] + edges[:-1])),
         "density": _list(counts / (len(draws) * np.diff(edges))),
-        "numbers": {**_numbers(law), **_tails(law)},
+        "numbers": {**_numbers(law), **tails},
         "source": f"{len(draws):,} networks, every matrix drawn",
     }
 
@@ -220,7 +222,16 @@ def _tails(law: Law) -> Answer:
 
 def _number(value: Any, error: Any) -> Answer:
     v, e = float(value), float(error)
-    return {"value": _finite(v), "error": _finite(e), "text": plus_minus(v, e) if math.isfinite(v) else "–"}
+    return {"value": _finite(v), "error": _finite(e), "text": _text(v, e)}
+
+
+def _text(v: float, e: float) -> str:
+    """Right digits where they say it as well as an error does; all of them are in the downloads."""
+    if not math.isfinite(v):
+        return "–"
+    if not 0 < e <= CERTAIN * abs(v):
+        return plus_minus(v, e) if e else f"{v:.{DIGITS}g}"
+    return f"{v:.{min(DIGITS, math.floor(-math.log10(2 * e / abs(v))))}g}"
 
 
 def _density(law: Law, x: np.ndarray) -> list[float | None]:

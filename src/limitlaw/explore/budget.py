@@ -15,7 +15,9 @@ def check_law(choice: Choice) -> None:
     numbers = choice.heads * (choice.tokens + 4) + choice.tokens**2
     if choice.phi != "identity":
         numbers += choice.tokens * choice.width
-    _check(choice.samples * numbers, f"{choice.samples:,} draws of {numbers:,} numbers", "draws, tokens, heads or width")
+    _check(
+        choice.samples * numbers, f"{choice.samples:,} draws of {numbers:,} numbers", "draws or tokens, or less width"
+    )
 
 
 def simulated_networks(choice: Choice) -> int:
@@ -39,10 +41,10 @@ def check_depth(choice: Choice) -> None:
     """Raise where the statistics of all layers would take too long."""
     s, wide = choice.tokens, (1 + HIDDEN) * choice.width if choice.compare == "both" else 0
     numbers = choice.depth * s * (choice.heads * s + s + wide)
-    _check(8 * TRACED * numbers, f"{TRACED} draws of {numbers:,} numbers", "blocks, tokens or heads, or a smaller width")
+    _check(8 * TRACED * numbers, f"{TRACED} draws of {numbers:,} numbers", "blocks or tokens, or less width")
 
 
-def _check(cost: float, what: str, fewer: str) -> None:
+def _check(cost: int, what: str, fewer: str) -> None:
     seconds = cost / NORMALS
     if seconds > SECONDS:
         raise ValueError(f"this would take about {_duration(seconds)} ({what}): choose fewer {fewer}")

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from limitlaw.depth.network import PHIS
@@ -13,26 +13,26 @@ SAMPLES = (1024, 4096, 16384, 65536)
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """One setting: its label, what it means, and its range or its choices. `log`: its slider is one of logarithms, after 0."""
+    """One setting: its label, what it means, and its range or its choices. `log`: of its slider, after 0."""
 
     label: str
     help: str
-    low: float = 0
-    high: float = 0
+    low: float | int = 0
+    high: float | int = 0
     log: bool = False
     choices: tuple[tuple[str, str], ...] = ()
     group: str = "layer"
     whole: bool = True
 
     @property
-    def ticks(self) -> list[float]:
+    def ticks(self) -> Sequence[float | int]:
         """Where a slider stops: few places, so that a program is seldom compiled for a size that is only passed by."""
         if not self.log:
             step = 1.0 if self.whole else 0.02
             return [round(self.low + i * step, 6) for i in range(round((self.high - self.low) / step) + 1)]
         if self.whole:
             powers = [round(2 ** (k / 2) if k % 2 == 0 else 1.5 * 2 ** ((k - 1) / 2)) for k in range(26)]
-            return [0.0] * (self.low == 0) + [p for p in dict.fromkeys(powers) if self.low <= p <= self.high]
+            return [0] * (self.low == 0) + [p for p in dict.fromkeys(powers) if self.low <= p <= self.high]
         fine = [float(f"{10 ** (k / 20):.2g}") for k in range(-40, 61)]
         return [x for x in fine if self.low <= x <= self.high]
 
@@ -51,15 +51,23 @@ class Choice:
     head_dim: int = _setting(0, "Head dimension d", "0: as wide as the network, n × n matrices", 0, 128, True)
     width: int = _setting(64, "Width n", "of the exact law and of the simulation", 4, 4096, True)
     scale: float = _setting(2.0, "Score scale", "multiplies all attention scores", 0.05, 20, True, whole=False)
-    correlation: float = _setting(0.0, "Kernel correlation c", "of the tokens, before the nonlinearity", -1, 1, whole=False)
+    correlation: float = _setting(
+        0.0, "Kernel correlation c", "of the tokens, before the nonlinearity", -1, 1, whole=False
+    )
     mask: str = _setting(
-        "none", "Mask", "which tokens are seen", choices=(("none", "none: all tokens"), ("causal", "causal: earlier ones"))
+        "none",
+        "Mask",
+        "which tokens are seen",
+        choices=(("none", "none: all tokens"), ("causal", "causal: earlier ones")),
     )
     phi: str = _setting(
         "identity", "Nonlinearity φ", "of the tokens; of the MLP in depth", choices=tuple((phi, phi) for phi in PHIS)
     )
     samples: int = _setting(
-        4096, "Draws", "where something is sampled", choices=tuple((str(n), f"{n:,}") for n in SAMPLES)
+        4096,
+        "Draws",
+        "of the exact law",
+        choices=tuple((str(n), f"{n:,}") for n in SAMPLES),
     )
     depth: int = _setting(12, "Blocks L", "attention and an MLP of 4n units each", 1, 48, group="depth")
     norm: str = _setting(
@@ -135,5 +143,5 @@ def _check_together(choice: Choice) -> None:
         raise ValueError(f"token must be one of 0 … {s - 1} of the {s} tokens, got {choice.token}")
     if c < -1 / max(1, s - 1):
         raise ValueError(
-            f"correlation must be −1/(s − 1) = {-1 / (s - 1):.6g} or more: {s} tokens cannot all have {c:g} with each other"
+            f"correlation must be −1/(s − 1) = −{1 / (s - 1):.4g} or more: {s} tokens have no correlation −{-c:g}"
         )

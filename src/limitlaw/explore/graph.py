@@ -47,7 +47,7 @@ def svg(output: Any) -> str:
     drawn = "".join(_edge(a, b) for a in boxes for b in a.below) + "".join(_box(n) for n in boxes if n.lines)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-width / 2:g} -1 {width:g} {height}" width="{width:g}" '
-        f'height="{height}" role="img" aria-label="Graph of the program; its instructions are listed below">{drawn}</svg>'
+        f'height="{height}" role="img" aria-label="Graph of the program, which is listed below">{drawn}</svg>'
     )
 
 

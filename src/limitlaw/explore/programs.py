@@ -4,6 +4,7 @@ The two are written side by side; tests/explore/test_code.py runs the code and c
 """
 
 import dataclasses
+import json
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,11 @@ def _kernel_code(choice: Choice) -> str:
     return f"kernel = {kernel}  # of {s} tokens\n"
 
 
-def _heads_code(choice: Choice) -> str:
+def _heads_code(choice: Choice, separator: str = ", ") -> str:
     parts = [f"heads={choice.heads}"]
     parts += [f"head_dim={choice.head_dim}"] * bool(choice.head_dim)
     parts += [f'mask="{choice.mask}"'] * (choice.mask != "none")
-    return ", ".join([*parts, f"q_std={choice.scale!r}"])
+    return separator.join([*parts, f"q_std={choice.scale!r}"])
 
 
 def layer_code(choice: Choice) -> str:
@@ -123,18 +124,18 @@ def _simulation_code(choice: Choice) -> str:
 
 
 def network_code(choice: Choice) -> str:
-    """A script that prints the numbers of the second tab; it defines net, and trace or traces at both widths."""
+    """A script that prints the numbers of the second tab; it defines net and traces."""
     widths = f"(None, {choice.width})" if choice.compare == "both" else "(None,)"
     return f"""{_HEAD}
 {_kernel_code(choice)}net = ll.transformer(
     ll.initial(({choice.tokens},), cov=kernel),
     depth={choice.depth},
-    {_heads_code(choice)},
+    {_heads_code(choice, separator=f",{chr(10)}    ")},
     norm="{choice.norm}",
     hidden={HIDDEN} * ll.n,
     phi=ll.{choice.phi},
 )
-statistics = {list(STATISTICS)!r}
+statistics = {json.dumps(STATISTICS)}
 traces = [ll.trace(net, statistics, width, samples={TRACED}, key={SEED}) for width in {widths}]  # None: n → ∞
 for trace in traces:
     print(trace)

@@ -15,7 +15,7 @@ from flask import Flask, Response, render_template, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-from limitlaw.explore import answers
+from limitlaw.explore import answers, programs
 from limitlaw.explore.choice import DEFAULTS, FIELDS, Choice, choice_of
 from limitlaw.explore.worker import Busy, Superseded, Worker
 
@@ -43,8 +43,8 @@ ASKED: dict[str, Callable[..., Any]] = {
 FILES: dict[str, Callable[[Choice, Callable[[], bool]], str]] = {
     "law.csv": answers.law_csv,
     "depth.csv": answers.depth_csv,
-    "law.py": lambda choice, stopped: answers.programs.layer_code(choice),
-    "depth.py": lambda choice, stopped: answers.programs.network_code(choice),
+    "law.py": lambda choice, stopped: programs.layer_code(choice),
+    "depth.py": lambda choice, stopped: programs.network_code(choice),
 }
 ASSETS = {"explore.css": "text/css", "explore.js": "text/javascript", "plots.js": "text/javascript"}
 

@@ -62,7 +62,7 @@ class Worker:
             if not in_time:
                 self._forget(who)
                 raise Busy(f"no answer within {PATIENCE:g} s")
-            if not job.done:
+            if not job.done or who not in job.wanted_by:
                 raise Superseded
             if self._asked.get(who) is job:
                 del self._asked[who]

@@ -63,7 +63,7 @@
     const given = new URLSearchParams(location.search);
     const wanted = given.get("tab");
     given.delete("tab");
-    for (const [name, text] of given) if (controls[name]) controls[name].value = text;
+    for (const [name, text] of given) if (controls[name]) controls[name].value = sliders[name] && isNaN(text) ? "" : text;
     Object.keys(sliders).forEach(place);
     lastTokens.value = Number(controls.tokens.value);
     query = given.toString(); // as it came: what is wrong with it, the server says
@@ -99,7 +99,10 @@
     tell();
     try {
       const response = await fetch(address(path), { signal: question.abort.signal });
-      if (response.status === 409) return null;
+      if (response.status === 409 && waiting.get(kind) === question) { // an older question came later than this one
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        return waiting.get(kind) === question ? ask(kind, path) : null;
+      }
       if (!response.ok) throw new Error((await response.json()).error);
       const answer = path.startsWith("/api") ? await response.json() : await response.blob();
       if (waiting.get(kind) !== question) return null;
@@ -136,8 +139,10 @@
       clearTimeout(tell.later);
       status.classList.remove("busy");
       all(".plots").forEach((plot) => plot.classList.toggle("stale", refused.has("preview") || refused.has("depth")));
-      status.textContent = last.length ? `answered in ${Math.round(Math.max(...last.splice(0)))} ms` : "";
+      const took = Math.max(...last.splice(0));
+      status.textContent = took < 0 ? "" : took < 1000 ? `answered in ${Math.round(took)} ms` : `answered in ${(took / 1000).toFixed(1)} s`;
     }
+    all("#panel-law .plots").forEach((plot) => { plot.hidden = refused.has("preview") && !known.sd; }); // nothing to see yet
     const messages = [...new Set(refused.values())];
     $("message").hidden = !messages.length;
     if ($("message").textContent !== messages.join(" ")) $("message").textContent = messages.join(" ");

@@ -45,10 +45,11 @@ const plots = (() => {
       ["limit", "n → ∞", line(colour.limit, 2.2, "dash")],
       ["gaussian", "∞ heads", line(colour.gaussian, 2, "dot")],
     ];
-    const traces = [];
+    const traces = [], bars = [], points = [];
     if (known.simulated) {
       const { x, density } = known.simulated;
-      traces.push({ type: "bar", name: "simulated", x, y: density, width: x[1] - x[0], marker: { color: colour.bars, line: { width: 0 } } });
+      bars.push({ type: "bar", name: "simulated", x, y: density, width: x[1] - x[0], marker: { color: colour.bars, line: { width: 0 } } });
+      points.push({ type: "scatter", mode: "markers", name: "simulated", x, y: density.map((p) => p || null), marker: { color: colour.soft, size: 7, symbol: "circle-open" } });
     }
     for (const [key, name, look] of looks) {
       if (known[key]) traces.push({ type: "scatter", mode: "lines", name, x: known[key].x, y: known[key].density, line: look });
@@ -60,12 +61,12 @@ const plots = (() => {
       tickvals: ticks.map((t) => t * sd), ticktext: ticks.map((t) => (t ? `${t < 0 ? "−" : ""}${Math.abs(t)}σ` : "0")),
     });
     const least = Math.min(...["exact", "limit", "gaussian"].flatMap((key) => (known[key] ? known[key].density : [])).filter((p) => p > 0));
-    const most = Math.max(...traces.flatMap((t) => t.y).filter((p) => p > 0));
+    const most = Math.max(...[...traces, ...bars].flatMap((t) => t.y).filter((p) => p > 0));
     const floor = Math.max(Math.log10(least), Math.log10(most) - 9);
-    Plotly.react("plot-linear", traces, layout(colour, x(4), { rangemode: "tozero" }, { bargap: 0 }), config);
-    Plotly.react("plot-log", traces, layout(colour, x(6), {
+    Plotly.react("plot-linear", [...bars, ...traces], layout(colour, x(4), { rangemode: "tozero" }, { bargap: 0 }), config);
+    Plotly.react("plot-log", [...points, ...traces], layout(colour, x(6), {
       type: "log", exponentformat: "power", dtick: 1, minor: { ticks: "" }, range: [floor, Math.log10(2 * most)],
-    }, { bargap: 0 }), config);
+    }), config);
   };
 
   // One plot for each statistic of a depth, in places that are made where they are missing.
