@@ -43,6 +43,7 @@ benchmarks: venv
 	$(BIN)/python benchmarks/laws.py
 	$(BIN)/python benchmarks/depth.py
 	for what in laws hundred uniform gpt2; do $(BIN)/python benchmarks/audit.py $$what || exit 1; done
+	$(BIN)/python benchmarks/explore.py
 
 random-programs: venv
 	$(BIN)/pytest -q -n auto --dist worksteal -m long

@@ -16,7 +16,7 @@ os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_opti
 jax.config.update("jax_enable_x64", True)
 MOST_MAPPINGS = 45_000
 SLOW = Path(__file__).with_name("slow.txt")
-UNCHECKED = {"adversary", "paper", "phi", "studies", "torch"}
+UNCHECKED = {"adversary", "explore", "paper", "phi", "studies", "torch"}
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -32,6 +32,7 @@ RANK = dict.fromkeys(LEAVES, 0) | {
     "depth": 6,
     "": 7,
     "torch": 8,
+    "explore": 8,
     "paper": 9,
     "studies": 10,
     "cli": 11,

@@ -15,6 +15,7 @@ import typer
 
 from limitlaw.cli import depth, output
 from limitlaw.cli.errors import one_line_errors, opened
+from limitlaw.cli.explore import explore
 from limitlaw.cli.layer import TOKENS, Layer, heads_of, kernel_of
 from limitlaw.cli.output import PICTURES, print_table, quantities_of, remark
 
@@ -29,6 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.command()(explore)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 PACKAGES = ("limitlaw", "jax", "jaxlib", "numpy", "scipy")
-SHOWING = {"cli", "figures", "report", "shown", "torch"}  # folders and files on which no number depends
+SHOWING = {"cli", "explore", "figures", "report", "shown", "torch"}  # folders and files on which no number depends
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

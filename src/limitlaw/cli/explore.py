@@ -1,0 +1,55 @@
+"""`limitlaw explore`: the page to play with, on this machine."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from limitlaw.explore import Explorer
+
+
+def explore(
+    port: Annotated[int, typer.Option(metavar="N", help="Port on 127.0.0.1; a free one without it.", min=0)] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    """A page to play with: move tokens, heads, width, score scale and see the exact law change.
+
+    Serves this machine alone, on 127.0.0.1, until Ctrl-C; no request leaves it. Needs pip install 'limitlaw[explore]'.
+
+    \b
+    Examples:
+      limitlaw explore
+      limitlaw explore --port 8765 --no-browser
+    """
+    try:
+        explorer = _made(port)
+    except ValueError as error:
+        typer.echo(f"limitlaw: {error}", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(f"limitlaw explore: {explorer.address} (Ctrl-C ends it)")
+    explorer.warm_up()
+    if browser:
+        explorer.open()
+    try:
+        explorer.serve()
+    except KeyboardInterrupt:
+        os._exit(0)  # a compiler that is at work hears nothing, and there is nothing to save
+
+
+def _made(port: int) -> "Explorer":
+    import importlib.util
+
+    if importlib.util.find_spec("flask") is None:
+        raise ValueError("explore needs Flask: pip install 'limitlaw[explore]'")
+    if port > 65535:
+        raise ValueError(f"--port must be from 1 to 65535, got {port}")
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    from limitlaw.explore import Explorer
+
+    try:
+        return Explorer(port)
+    except OSError as error:
+        raise ValueError(f"--port {port}: is not to be had ({error.strerror}); leave it out for a free one") from None

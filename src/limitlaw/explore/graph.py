@@ -1,0 +1,137 @@
+"""The graph of a program as SVG: a box for each instruction, from what is given at the top to the output below.
+
+Rows are longest paths to the output; an edge that crosses rows has a bend in each; boxes of a row stand in the order of
+the mean place of their neighbours (Sugiyama, Tagawa & Toda 1981).
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from limitlaw.language.printing import Names, instruction
+from limitlaw.language.values import Wide
+
+WIDTH, HEIGHT = 176, 52  # of a box
+ACROSS, DOWN = 16, 34  # between boxes
+BEND = 26  # room for an edge that passes a row
+SWEEPS = 8
+
+
+@dataclasses.dataclass(eq=False)
+class Node:
+    """A box, or (without lines) the bend of an edge."""
+
+    row: int
+    lines: tuple[str, ...] = ()
+    vector: bool = True
+    above: "list[Node]" = dataclasses.field(default_factory=list)
+    below: "list[Node]" = dataclasses.field(default_factory=list)
+    x: float = 0.0
+
+    @property
+    def width(self) -> int:
+        return WIDTH if self.lines else BEND
+
+    @property
+    def top(self) -> int:
+        return self.row * (HEIGHT + DOWN)
+
+
+def svg(output: Any) -> str:
+    """Of the program of one value. Colours are those of the page: classes `vector`, `numbers` and `edge`."""
+    rows = _placed(_rows(output))
+    width = max(sum(n.width + ACROSS for n in row) for row in rows) + ACROSS
+    height = len(rows) * (HEIGHT + DOWN) - DOWN + 2
+    boxes = [node for row in rows for node in row]
+    drawn = "".join(_edge(a, b) for a in boxes for b in a.below) + "".join(_box(n) for n in boxes if n.lines)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-width / 2:g} -1 {width:g} {height}" width="{width:g}" '
+        f'height="{height}" role="img" aria-label="Graph of the program, which is listed below">{drawn}</svg>'
+    )
+
+
+def _rows(output: Any) -> list[list[Node]]:
+    """Boxes and bends by row, joined."""
+    names = Names((output,))
+    to_output: dict[Any, int] = {output: 0}
+    for value in reversed(names.listed):
+        for source in value.op.inputs:
+            if source in names.number:
+                to_output[source] = max(to_output.get(source, 0), to_output[value] + 1)
+    last = max(to_output.values())
+    nodes = {}
+    for value in names.listed:
+        kind, formula = instruction(value, names)
+        lines = f"{names[value]}  {kind}", formula, _shape(value)
+        nodes[value] = Node(last - to_output[value], lines, isinstance(value, Wide))
+    rows: list[list[Node]] = [[] for _ in range(last + 1)]
+    for value, node in nodes.items():
+        rows[node.row].append(node)
+        for source in dict.fromkeys(s for s in value.op.inputs if s in nodes):
+            _join(nodes[source], node, rows)
+    return rows
+
+
+def _shape(value: Any) -> str:
+    shape = " × ".join(map(str, value.shape)) or "one"
+    return f"{shape} in R^{value.dim}" if isinstance(value, Wide) else f"{shape} numbers"
+
+
+def _join(upper: Node, lower: Node, rows: list[list[Node]]) -> None:
+    """An edge, with a bend in each row between."""
+    for row in range(upper.row + 1, lower.row):
+        bend = Node(row)
+        rows[row].append(bend)
+        upper.below.append(bend)
+        bend.above.append(upper)
+        upper = bend
+    upper.below.append(lower)
+    lower.above.append(upper)
+
+
+def _placed(rows: list[list[Node]]) -> list[list[Node]]:
+    """Rows in the order of the mean place of neighbours above and below, in turn."""
+    for row in rows:
+        _spread(row)
+    for sweep in range(SWEEPS):
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            row.sort(key=lambda node: _mean((n.x for n in (node.above if sweep % 2 == 0 else node.below)), node.x))
+            _spread(row)
+    return rows
+
+
+def _mean(places: Iterable[float], otherwise: float) -> float:
+    found = list(places)
+    return sum(found) / len(found) if found else otherwise
+
+
+def _spread(row: list[Node]) -> None:
+    """Side by side around 0."""
+    x = -sum(node.width + ACROSS for node in row) / 2
+    for node in row:
+        node.x = x + (node.width + ACROSS) / 2
+        x += node.width + ACROSS
+
+
+def _edge(a: Node, b: Node) -> str:
+    start, end = a.top + HEIGHT, b.top
+    middle = (start + end) / 2
+    straight = "" if a.lines else f"M{a.x:g} {a.top}V{start}"
+    return f'<path class="edge" d="{straight}M{a.x:g} {start}C{a.x:g} {middle:g} {b.x:g} {middle:g} {b.x:g} {end}"/>'
+
+
+def _box(node: Node) -> str:
+    left = node.x - WIDTH / 2
+    texts = "".join(
+        f'<text x="{node.x:g}" y="{node.top + 16 + 14 * i}"{_squeezed(line)}>{escape(line)}</text>'
+        for i, line in enumerate(node.lines)
+    )
+    kind = "vector" if node.vector else "numbers"
+    box = f'<rect x="{left:g}" y="{node.top}" width="{WIDTH}" height="{HEIGHT}" rx="{4 if node.vector else 16}"/>'
+    return f'<g class="{kind}">{box}{texts}</g>'
+
+
+def _squeezed(line: str) -> str:
+    """A line that would not fit into its box is drawn narrower."""
+    return f' textLength="{WIDTH - 12}" lengthAdjust="spacingAndGlyphs"' if len(line) > 27 else ""

@@ -1,0 +1,141 @@
+"""One thread computes, in the order of asking; the others wait for its answers.
+
+One, because two threads of LAPACK inside JAX have been seen to wait for each other for ever. What a page asked for is
+dropped when it asks for something newer; equal questions of several pages are computed once; the last answers are kept.
+"""
+
+import collections
+import threading
+from collections.abc import Callable, Hashable
+from pathlib import Path
+
+MOST_WAITING = 40  # questions in the queue
+MOST_KEPT = 256  # answers, some tens of kilobytes each
+PATIENCE = 180.0  # seconds that a page waits for an answer
+MOST_MAPPINGS = 45_000  # areas of memory of 65,530 that a process may map: compiled programs take some each
+
+Compute = Callable[[Callable[[], bool]], bytes]  # of a function that says whether the answer is still wanted
+
+
+class Busy(Exception):
+    """Too many questions wait already."""
+
+
+class Superseded(Exception):
+    """The page asked for something newer, or for nothing any more."""
+
+
+class _Job:
+    def __init__(self, key: Hashable, compute: Compute) -> None:
+        self.key, self.compute = key, compute
+        self.wanted_by: set[Hashable] = set()
+        self.stopped = threading.Event()
+        self.done = False
+        self.answer = b""
+        self.error: BaseException | None = None
+
+
+class Worker:
+    """`ask` from any thread; `stop` at the end."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: collections.deque[_Job] = collections.deque()
+        self._jobs: dict[Hashable, _Job] = {}  # that wait or are computed
+        self._asked: dict[Hashable, _Job] = {}  # by whom
+        self._kept: collections.OrderedDict[Hashable, bytes] = collections.OrderedDict()
+        self._over = False
+        self._thread = threading.Thread(target=self._work, name="limitlaw explore", daemon=True)
+        self._thread.start()
+
+    def ask(self, who: Hashable, key: Hashable, compute: Compute) -> bytes:
+        """The answer under `key`, computed if it is not kept. `who` waits for one answer at a time: the newest."""
+        with self._changed:
+            self._forget(who, but=key)
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            job = self._jobs.get(key) or self._queued(key, compute)
+            job.wanted_by.add(who)
+            self._asked[who] = job
+            in_time = self._changed.wait_for(lambda: job.done or who not in job.wanted_by or self._over, PATIENCE)
+            if not in_time:
+                self._forget(who)
+                raise Busy(f"no answer within {PATIENCE:g} s")
+            if not job.done or who not in job.wanted_by:
+                raise Superseded
+            if self._asked.get(who) is job:
+                del self._asked[who]
+        if job.error is not None:
+            raise job.error
+        return job.answer
+
+    def forget(self, who: Hashable) -> bool:
+        """Whoever asked wants no answer; says whether one was being waited for."""
+        with self._changed:
+            return self._forget(who)
+
+    def stop(self) -> None:
+        """After what is being computed, nothing more is."""
+        with self._changed:
+            self._over = True
+            for job in self._jobs.values():
+                job.stopped.set()
+            self._changed.notify_all()
+
+    def _queued(self, key: Hashable, compute: Compute) -> _Job:
+        if len(self._waiting) >= MOST_WAITING:
+            raise Busy(f"{MOST_WAITING} questions wait already")
+        job = self._jobs[key] = _Job(key, compute)
+        self._waiting.append(job)
+        self._changed.notify_all()
+        return job
+
+    def _forget(self, who: Hashable, but: Hashable = None) -> bool:
+        job = self._asked.get(who)
+        if job is None or job.key == but:
+            return False
+        del self._asked[who]
+        job.wanted_by.discard(who)
+        if not job.wanted_by and not job.done:
+            job.stopped.set()
+            self._jobs.pop(job.key, None)
+            if job in self._waiting:
+                self._waiting.remove(job)
+        self._changed.notify_all()
+        return True
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._over)
+                if self._over:
+                    return
+                job = self._waiting.popleft()
+            try:
+                job.answer = job.compute(job.stopped.is_set)
+            except Exception as error:
+                job.error = error
+            with self._changed:
+                job.done = True
+                if self._jobs.get(job.key) is job:
+                    del self._jobs[job.key]
+                if job.error is None:
+                    self._kept[job.key] = job.answer
+                    while len(self._kept) > MOST_KEPT:
+                        self._kept.popitem(last=False)
+                self._changed.notify_all()
+            _tidy()
+
+
+def _tidy() -> None:
+    """Forget compiled programs before there are more than a process can map."""
+    maps = Path("/proc/self/maps")
+    if not maps.exists() or maps.read_bytes().count(b"\n") <= MOST_MAPPINGS:
+        return
+    import jax
+
+    from limitlaw.engines.compiling import clear_cache
+
+    clear_cache()
+    jax.clear_caches()
