@@ -1,6 +1,7 @@
 """Blocks that are repeated, at infinite width: what passes through the loop is the law of x."""
 
 import functools
+import math
 import time
 from collections.abc import Callable
 
@@ -160,6 +161,9 @@ def test_pools_of_more_numbers_than_points_have(monkeypatch: pytest.MonkeyPatch)
     A = np.exp(np.random.default_rng(0).normal(size=(2**15, 33)))  # scores of orthonormal tokens are N(0, 1)
     truth = np.sum((A / A.sum(axis=1, keepdims=True)) ** 2, axis=1)
     assert (np.abs(found - truth.mean()) < 5 * np.hypot(error, truth.std() / 2**7.5)).all()
+    blocks = np.diagonal(law.joint._given[1], axis1=1, axis2=2).reshape(16, 2, 33).mean(axis=1)
+    expected = truth.var() * (1 / 64 + 1 / 2000)  # of a pool, and of the heads that two draws take from it
+    assert blocks.var(axis=0, ddof=1).mean() == pytest.approx(expected, rel=5 * math.sqrt(2 / (15 * 33)))
 
 
 def test_law_behind_a_loop() -> None:
