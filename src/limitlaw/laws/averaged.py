@@ -95,8 +95,10 @@ class Averaged(Law):
         mean = self.mean()
         c = self._moments(mean).value
         value = figure(c)
-        if not self._components.sampled or len(self._components) == 1:
+        if not self._components.sampled:
             return exact(value)
+        if len(self._components) == 1:  # no error is known from one draw
+            return Estimate(value, lambda: jnp.full(value.shape, jnp.nan))
         if self._components.parts:
             blocks = [part.average(self._central, mean[None], self._size).value[0] for part in self._components.parts]
             return Estimate(value, lambda: spread_of_blocks(jnp.stack(list(map(figure, blocks))) - value))

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced, real_array
+from limitlaw.digits import counted
 from limitlaw.laws import expectation, high_moments, one_gaussian, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
@@ -330,7 +331,7 @@ class GaussianMixture(Averaged):
     @property
     def description(self) -> str:
         """How many components there are."""
-        return f"{len(self._components)} components"
+        return counted(len(self._components), "component")
 
 
 def _snap(x: Array, points: Array) -> Array:

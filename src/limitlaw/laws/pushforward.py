@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
+from limitlaw.digits import counted
 from limitlaw.laws import expectation, high_moments, one_gaussian, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
@@ -326,4 +327,4 @@ class Pushforward(Averaged):
     @property
     def description(self) -> str:
         """φ, and how many components there are."""
-        return f"{self.phi.name} of {len(self._components)} components"
+        return f"{self.phi.name} of {counted(len(self._components), 'component')}"
