@@ -145,6 +145,12 @@ def test_errors_of_logarithms() -> None:
     truth = HeadSum(0.5 + np.random.default_rng(2).exponential(size=2**16), 1)
     for x in (3.0, 6.0):
         assert abs(float(sampled.logsf(x) - truth.logsf(x))) < 4 * float(sampled.error.logsf(x))
+    assert (
+        0
+        < float(sampled.error.isf(1e-3))
+        == pytest.approx(float(sampled.error.sf(sampled.isf(1e-3)) / sampled.pdf(sampled.isf(1e-3))), rel=1e-9)
+    )
+    assert sampled.error.isf(1e-300) == sampled.error.ppf(1e-300) == np.inf
     plain = Empirical(np.random.default_rng(3).normal(size=100))
     assert plain.logsf(9.0) == -np.inf
     assert plain.error.logsf(9.0) == np.inf

@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.arguments import is_traced
 from limitlaw.laws.averages import BLOCKS, Components, Estimate, Quantity, exact, spread_of_blocks
 from limitlaw.laws.base import Blocks, Law
 
 FEWEST = 4  # blocks that show the noise
+SMALL = 1e-8  # levels below which tails are told apart by their logarithms
 MANY = 1024  # components of a law that is only looked at
 
 
@@ -84,6 +86,14 @@ class Averaged(Law):
         value = estimate.value.reshape(shape) + missing.reshape(shape)
         return Estimate(value, lambda: estimate.error().reshape(shape))
 
+    def _moved(self, x: Array, level: Array, lower: Array) -> Array:
+        """How far the error of the tail moves its quantile x: error/density, by logarithms where the level is small."""
+        if is_traced(level) or not bool((level < SMALL).any()):
+            return self._cdf(x).error() / self._pdf(x).value
+        below, above = self._log_tail(x, False), self._log_tail(x, True)
+        log, relative = (jnp.where(lower, a, b) for a, b in zip(_pair(below), _pair(above), strict=True))
+        return jnp.where(relative > 0, relative * jnp.exp(log - self._logpdf(x).value), 0.0)
+
     def _skewness(self) -> Estimate:
         return self._shape(skewness)
 
@@ -105,6 +115,11 @@ class Averaged(Law):
         point = jax.tree.map(lambda a: a[None], (mean, c))
         bias = self._components.with_weights().average(Without(self._central, figure), point, self._size)
         return Estimate(value - bias.value[0], lambda: jnp.hypot(bias.error()[0], bias.value[0]))
+
+
+def _pair(estimate: Estimate) -> tuple[Array, Array]:
+    """Value and error."""
+    return estimate.value, estimate.error()
 
 
 def skewness(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:

@@ -164,12 +164,11 @@ class GaussianMixture(Averaged):
 
     def _quantile_error(self, x: Array, level: Array, lower: Array) -> Array:
         """The error of the cdf over the density; 0 where the cdf jumps over the level, and at its ends."""
-        density = self._at(one_gaussian.continuous_pdf, x).value
-        error = self._cdf(x).error() / density
-        jump: Any = False
-        if self._degenerate.any():
-            over = jnp.where(lower, level < self.cdf(x), self.sf(x) < level)
-            jump = jnp.isin(x, self.atoms().points) & over
+        if not self._degenerate.any():
+            return jnp.where(jnp.isinf(x), 0.0, self._moved(x, level, lower))
+        error = self._cdf(x).error() / self._at(one_gaussian.continuous_pdf, x).value
+        over = jnp.where(lower, level < self.cdf(x), self.sf(x) < level)
+        jump = jnp.isin(x, self.atoms().points) & over
         return jnp.where(jnp.isinf(x) | jump, 0.0, error)
 
     def _cf(self, t: Array) -> Estimate:

@@ -211,7 +211,7 @@ class Pushforward(Averaged):
             inner = Estimate(self.phi(x.value), stretch)
         else:
             y = self._invert(inside.reshape(-1), lower.reshape(-1), known).reshape(level.shape)
-            inner = Estimate(y, lambda: self._cdf(y).error() / self._pdf(y).value)
+            inner = Estimate(y, lambda: self._moved(y, inside, lower))
         value = jnp.where(level <= 0, jnp.where(lower, bottom, top), inner.value)
         return Estimate(value, lambda: jnp.where(level <= 0, 0.0, inner.error()))
 
