@@ -22,7 +22,7 @@ def test_a_visible_error_decides():
     assert plus_minus(3e-4, 1e-3) == "0.0003 ± 0.0010"
     assert plus_minus(0.0, 1.6e-6) == "0.0000000 ± 0.0000016"
     assert plus_minus(1e5, 2e3) == "100000 ± 2e+03"
-    assert plus_minus(math.inf, math.nan) == "inf ± nan"
+    assert plus_minus(math.inf, math.nan) == "inf ± ?"
     assert plus_minus(1 / 3, 1e-10) == "0.333333333"
 
 

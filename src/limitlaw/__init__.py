@@ -9,6 +9,7 @@ from limitlaw.engines.compiling import clear_cache
 from limitlaw.engines.dense.simulate import simulate
 from limitlaw.engines.frames.finite import finite, finite_samples
 from limitlaw.engines.infinite_width import kernel, limit
+from limitlaw.figures.plot import plot
 from limitlaw.language.functions import (
     apply,
     average,
@@ -116,6 +117,7 @@ __all__ = [
     "n",
     "nn",
     "normalised_sum",
+    "plot",
     "readout",
     "relu",
     "repeat",

@@ -15,7 +15,12 @@ SMALL = 1e-3  # a number and an error below are printed with an exponent
 
 
 def plus_minus(x: float, error: float) -> str:
-    """Two digits of the error: 0.39197 ± 0.00012, (3.28 ± 0.16)e-05, or 0.391971443576 where its digits say enough."""
+    """Two digits of the error: 0.39197 ± 0.00012, (3.28 ± 0.16)e-05, or 0.391971443576 where its digits say enough.
+
+    An error that is not known, as that of one draw, is a question mark: 0.39197 ± ?.
+    """
+    if math.isnan(error):
+        return f"{x:.6g} ± ?"
     if error <= INVISIBLE * abs(x):
         return f"{x:.{_right_digits(x, error)}g}"
     if not (math.isfinite(error) and math.isfinite(x)):
@@ -69,6 +74,11 @@ def short(x: float) -> str:
     text = f"{x:.3g}" if abs(x) >= SMALL or x == 0 else f"{x:.2e}"
     text = re.sub(r"e([+-])0*", lambda m: "e" + m[1].replace("+", ""), text)
     return text.replace("-", "−" if x < 0 else "-", 1)
+
+
+def counted(count: int, noun: str) -> str:
+    """So many things: "1 sample", "2 samples"."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _exponent(x: float) -> int:

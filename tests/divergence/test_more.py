@@ -101,9 +101,9 @@ def test_atoms_and_sums() -> None:
 
 
 def test_messages(as_user: None) -> None:
-    with pytest.raises(TypeError, match="q must be a Law, a frozen distribution of scipy.stats or an array"):
+    with pytest.raises(TypeError, match=r"q must be a Law, a frozen distribution of scipy.stats or an array"):
         dv.kl(P, "normal")
-    with pytest.raises(TypeError, match="q cannot be compared: .*write scipy.stats.norm"):
+    with pytest.raises(TypeError, match=r"q cannot be compared: .*write scipy.stats.norm"):
         dv.kl(P, scipy.stats.norm)
     with pytest.raises(TypeError, match="q cannot be compared: discrete"):
         dv.kl(P, scipy.stats.poisson(3))

@@ -61,10 +61,9 @@ def test_formats(tmp_path: Path, suffix: str) -> None:
 
 
 def test_wrong_laws() -> None:
-    """None, too many, or one without a width."""
-    with pytest.raises(ValueError, match="laws must be 1 to 4 laws by label, got 0"):
+    """None, or one without a width; there may be many."""
+    with pytest.raises(ValueError, match="laws must be one law at least"):
         drawing.density_figure({}, "")
-    with pytest.raises(ValueError, match="got 5"):
-        drawing.density_figure({str(i): MIXTURE for i in range(5)}, "")
+    assert len(drawing.density_figure({str(i): MIXTURE for i in range(5)}, "").axes[0].lines) == 5
     with pytest.raises(ValueError, match="positive variance"):
         drawing.density_figure({"point": ll.Empirical(np.zeros(3))}, "")

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from limitlaw.laws import load
+from limitlaw.laws import GaussianMixture, HeadSum, Tokens, load, tokens
 
 FILES = pathlib.Path(__file__).parent / "saved"  # written at commit 716ad09; values by 224149a
 VALUES = json.loads((FILES / "values.json").read_text())
@@ -29,3 +29,22 @@ def test_poles_are_kept():
     """An infinite density stays infinite."""
     assert load(FILES / "pole.npz").pdf(0.0) == np.inf
     assert load(FILES / "narrow.npz").pdf(0.0) == np.inf
+
+
+def test_joint_laws_of_tokens(tmp_path, monkeypatch):
+    """The mixture and the laws of single tokens; where those are many, the mixture's."""
+    joint = GaussianMixture(np.zeros((3, 2)), np.eye(2) * np.array([0.5, 1.0, 2.0])[:, None, None], kind="sampled")
+    entry = HeadSum(np.array([0.5, 1.0, 2.0]), 3, np.array([0.2, 0.3, 0.5]))
+    law = Tokens((2,), lambda: joint, lambda i: entry, ("depth 2",), diverges=True)
+    law.save(tmp_path / "tokens")
+    again = load(tmp_path / "tokens")
+    assert repr(again) == repr(law)
+    assert again.logpdf(np.ones(2)) == np.inf
+    np.testing.assert_array_equal(again.logpdf(np.array([0.3, 1.0])), law.logpdf(np.array([0.3, 1.0])))
+    np.testing.assert_array_equal(again.sample(3, 4), law.sample(3, 4))
+    assert repr(again.marginal(1)) == repr(entry)
+    np.testing.assert_array_equal(again.marginal(1).logsf(9.0), entry.logsf(9.0))
+    assert repr(again.marginal([0, 1])) == repr(joint.marginal([0, 1]))
+    monkeypatch.setattr(tokens, "SAVED", 1)
+    law.save(tmp_path / "many")
+    assert repr(load(tmp_path / "many").marginal(1)) == repr(joint.marginal(1))

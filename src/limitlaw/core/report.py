@@ -4,6 +4,9 @@ import dataclasses
 import enum
 import textwrap
 from collections.abc import Callable
+from typing import Any
+
+from limitlaw import notebook
 
 Names = Callable[[object], str]  # of what a user wrote, as the printed program has them
 MOST = 3  # that are named
@@ -49,9 +52,9 @@ class Finding:
         return self.about[0] if self.about else ()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Report:
-    """What `check` found. Prints as a table."""
+    """What `check` found. Shows itself as a table."""
 
     findings: tuple[Finding, ...]
 
@@ -76,6 +79,17 @@ class Report:
         if not found:
             raise KeyError(f"no rule {rule!r}; the rules are {', '.join(dict.fromkeys(f.rule for f in self.findings))}")
         return max(found, key=lambda f: list(Verdict).index(f.verdict))
+
+    def to_pandas(self) -> Any:
+        """A data frame with one line for each rule (needs pandas)."""
+        return notebook.frame([{"rule": f.rule, "verdict": str(f.verdict), "why": f.why} for f in self.findings])
+
+    def _repr_html_(self) -> str:
+        rows = [(f.rule, str(f.verdict), f.why) for f in self.findings]
+        return notebook.table(("rule", "verdict", "why"), rows, wrap=2)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         rows = [("rule", "verdict", "why")]

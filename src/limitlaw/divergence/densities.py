@@ -49,7 +49,7 @@ def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Dive
 
 @compared
 def hellinger(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
-    """H = √(½∫ (√p − √q)²), the Hellinger distance: between 0 and 1. H² has its bias from noise removed, as `kl` has."""
+    """H = √(½∫ (√p − √q)²), the Hellinger distance: between 0 and 1. About noise, which enters H², see `kl`."""
     squared = _of_densities("hellinger", p, q, samples, key, integrand.hellinger)
     return root(squared)
 

@@ -20,7 +20,7 @@ from limitlaw.divergence.jackknife import bias_and_variance, subsets
 from limitlaw.divergence.result import Divergence
 from limitlaw.divergence.rules import compared
 from limitlaw.divergence.tails import Tails
-from limitlaw.laws import Law
+from limitlaw.laws import Law, ScipyLaw
 from limitlaw.numerics.panels import Panels, of_integral, resolve
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of ∫ |F| over panels
@@ -41,7 +41,7 @@ def wasserstein2(p: Law, q: Law) -> Divergence:
     check_numbers("wasserstein2", p, q)
     if p is q:
         return Divergence(0.0, 0.0)
-    if not all(math.isfinite(float(law.variance())) for law in (p, q)):
+    if not all(math.isfinite(float(law.variance())) for law in (p, q) if isinstance(law, ScipyLaw)):
         return Divergence(math.inf, 0.0)
     first, second = _quantiles(p), _quantiles(q)
     jumps = np.concatenate([first.jumps(), second.jumps()])

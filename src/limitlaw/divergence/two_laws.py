@@ -60,17 +60,23 @@ def estimate(
     if not math.isfinite(value):
         return value, 0.0
     first, second = pair.parts(rows)
-    biases, variances = 0.0, 0.0
-    of_p, of_q = (lambda logs: pair.function(logs, lq)), (lambda logs: pair.function(lp, logs))
-    for law, logs, own, function in ((pair.p, first, lp, of_p), (pair.q, second, lq, of_q)):
-        if law.several:
-            bias, variance = jackknife(lambda logs, f=function: f(logs) @ weights, logs, law.weights)
-        elif law.opaque:
-            bias, variance = _pointwise(law.whole, x, weights, own, function)
-        else:
-            continue
-        biases, variances = biases + bias, variances + variance
-    return value - biases, variances
+    of_p = _noise(pair.p, first, lp, x, weights, lambda logs: pair.function(logs, lq))
+    of_q = _noise(pair.q, second, lq, x, weights, lambda logs: pair.function(lp, logs))
+    return value - of_p[0] - of_q[0], of_p[1] + of_q[1]
+
+
+def _noise(
+    law: InBlocks,
+    rows: Float[np.ndarray, "b x"],
+    own: Float[np.ndarray, " x"],
+    x: Any,
+    weights: Float[np.ndarray, " x"],
+    function: Callable[[Any], Any],
+) -> tuple[float, float]:
+    """Bias and variance of Σ_i w_i function(log density) from the noise of one law."""
+    if law.several:
+        return jackknife(lambda logs: function(logs) @ weights, rows, law.weights)
+    return _pointwise(law.whole, x, weights, own, function) if law.opaque else (0.0, 0.0)
 
 
 def _pointwise(

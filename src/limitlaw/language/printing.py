@@ -1,11 +1,13 @@
 """Programs as text, one instruction a line in the paper's notation, and as a Mermaid diagram."""
 
+import html
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from limitlaw import notebook
 from limitlaw.arguments import is_traced
 from limitlaw.language import ops
 from limitlaw.language.graph import ancestors, matrices_of
@@ -28,14 +30,29 @@ _DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 def text(*outputs: Value) -> str:
     """The program of `outputs`: its matrices, then its instructions with batch shapes and spaces."""
+    rows, output = _rows(outputs)
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows]
+    return "\n".join([*lines, output])
+
+
+def in_notebook(*outputs: Value) -> str:
+    """The same as a table; long programs scroll."""
+    rows, output = _rows(outputs)
+    listed = notebook.table(("", "instruction", "formula", "shape", "space"), rows)
+    return notebook.block("", f'<div style="max-height:30em;overflow:auto">{listed}</div>', html.escape(output))
+
+
+def _rows(outputs: tuple[Value, ...]) -> tuple[list[tuple[str, ...]], str]:
+    """Name, kind, formula, shape and space of each matrix and instruction; and what the output is."""
     names = Names(outputs)
-    rows = [(name, "Matrix", _matrix(m), _shape(m.shape), f"{m.rows} × {m.cols}") for m, name in names.matrices.items()]
+    rows: list[tuple[str, ...]] = [
+        (name, "Matrix", _matrix(m), _shape(m.shape), f"{m.rows} × {m.cols}") for m, name in names.matrices.items()
+    ]
     for value in names.listed:
         kind, formula = instruction(value, names)
         rows.append((names[value], kind, formula, _shape(value.shape), _space(value)))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, f"output {', '.join(names[value] for value in outputs)}"])
+    return rows, f"output {', '.join(names[value] for value in outputs)}"
 
 
 def mermaid(*outputs: Value) -> str:

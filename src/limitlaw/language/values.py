@@ -114,6 +114,11 @@ class Indexable(Value, Written):
 
         return text(self)
 
+    def _repr_html_(self) -> str:
+        from limitlaw.language.printing import in_notebook
+
+        return in_notebook(self)
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Scalars(Indexable):

@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.arguments import is_traced
 from limitlaw.laws.averages import BLOCKS, Components, Estimate, Quantity, exact, spread_of_blocks
 from limitlaw.laws.base import Blocks, Law
 
 FEWEST = 4  # blocks that show the noise
+SMALL = 1e-8  # levels below which tails are told apart by their logarithms
 MANY = 1024  # components of a law that is only looked at
 
 
@@ -84,6 +86,14 @@ class Averaged(Law):
         value = estimate.value.reshape(shape) + missing.reshape(shape)
         return Estimate(value, lambda: estimate.error().reshape(shape))
 
+    def _moved(self, x: Array, level: Array, lower: Array) -> Array:
+        """How far the error of the tail moves its quantile x: error/density, by logarithms where the level is small."""
+        if is_traced(level) or not bool((level < SMALL).any()):
+            return self._cdf(x).error() / self._pdf(x).value
+        below, above = self._log_tail(x, False), self._log_tail(x, True)
+        log, relative = (jnp.where(lower, a, b) for a, b in zip(_pair(below), _pair(above), strict=True))
+        return jnp.where(relative > 0, relative * jnp.exp(log - self._logpdf(x).value), 0.0)
+
     def _skewness(self) -> Estimate:
         return self._shape(skewness)
 
@@ -95,14 +105,21 @@ class Averaged(Law):
         mean = self.mean()
         c = self._moments(mean).value
         value = figure(c)
-        if not self._components.sampled or len(self._components) == 1:
+        if not self._components.sampled:
             return exact(value)
+        if len(self._components) == 1:  # no error is known from one draw
+            return Estimate(value, lambda: jnp.full(value.shape, jnp.nan))
         if self._components.parts:
             blocks = [part.average(self._central, mean[None], self._size).value[0] for part in self._components.parts]
             return Estimate(value, lambda: spread_of_blocks(jnp.stack(list(map(figure, blocks))) - value))
         point = jax.tree.map(lambda a: a[None], (mean, c))
         bias = self._components.with_weights().average(Without(self._central, figure), point, self._size)
         return Estimate(value - bias.value[0], lambda: jnp.hypot(bias.error()[0], bias.value[0]))
+
+
+def _pair(estimate: Estimate) -> tuple[Array, Array]:
+    """Value and error."""
+    return estimate.value, estimate.error()
 
 
 def skewness(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:

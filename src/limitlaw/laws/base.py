@@ -19,6 +19,7 @@ from limitlaw.laws.high_moments import order
 from limitlaw.laws.psi import average_of
 from limitlaw.laws.scipy_names import ScipyNames, one_meaning
 from limitlaw.laws.tracing import quantity
+from limitlaw.notebook import frame
 from limitlaw.numerics.places import Places
 
 Derived = TypeVar("Derived", bound="Law")
@@ -235,3 +236,20 @@ class Law(ScipyNames):
         from limitlaw.laws.printing import table
 
         return table(self)
+
+    def _repr_html_(self) -> str:
+        from limitlaw.laws.printing import in_notebook
+
+        return in_notebook(self)
+
+    def to_pandas(self) -> Any:
+        """A data frame of the quantities that a law prints, with their errors (needs pandas)."""
+        from limitlaw.laws.printing import records
+
+        return frame(records(self))
+
+    def plot(self, ax: Any = None, log: bool = False, label: str | None = None) -> Any:
+        """Draw the density of one number and return the matplotlib Axes; limitlaw.plot(p, q, …) draws several laws."""
+        from limitlaw.figures.plot import plot
+
+        return plot(self if label is None else {label: self}, ax=ax, log=log)

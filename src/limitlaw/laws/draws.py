@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
+from limitlaw.digits import counted
 from limitlaw.laws import high_moments, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
@@ -151,7 +152,7 @@ class OfDraws(Averaged):
     @property
     def description(self) -> str:
         """How many draws there are."""
-        return f"{self._draws.shape[0] * self._size} samples"
+        return counted(self._draws.shape[0] * self._size, "sample")
 
 
 class Grouped(OfDraws):

@@ -65,8 +65,7 @@ class Errors:
     def interval(self, confidence: Any = 0.95) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         """Of the two ends."""
         level = self._law._levels("interval", confidence, "confidence")
-        low, high = (self._of(lambda law, i=i: law._interval(level)[i]) for i in (0, 1))
-        return low, high
+        return self._of(lambda law: law._interval(level)[0]), self._of(lambda law: law._interval(level)[1])
 
     def logcdf(self, x: Any) -> Float[Array, "..."]:
         """Of log P(Y ≤ x): the relative error of P(Y ≤ x)."""

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
+from limitlaw.digits import counted
 from limitlaw.laws import expectation, storage
 from limitlaw.laws.averaged import FEWEST
 from limitlaw.laws.averages import BLOCKS, Estimate, exact, never_drawn
@@ -229,9 +230,10 @@ class HeadSum(Law):
 
     @property
     def description(self) -> str:
-        """How many heads there are, and how many nodes their mixing law has."""
+        """How many heads are summed, if they are known to be alike, and how many nodes their mixing law has."""
         G, N = self._inversion.nodes.variances.shape
-        return f"{self.heads} heads, {f'{G} × ' if G > 1 else ''}{N} nodes"
+        heads = f"{self.heads} heads, " if self.heads > 1 else ""
+        return f"{heads}{f'{G} × ' if G > 1 else ''}{counted(N, 'node')}"
 
 
 def kurtosis(nodes: Nodes) -> Any:

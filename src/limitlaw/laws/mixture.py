@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced, real_array
+from limitlaw.digits import counted
 from limitlaw.laws import expectation, high_moments, one_gaussian, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
@@ -163,12 +164,11 @@ class GaussianMixture(Averaged):
 
     def _quantile_error(self, x: Array, level: Array, lower: Array) -> Array:
         """The error of the cdf over the density; 0 where the cdf jumps over the level, and at its ends."""
-        density = self._at(one_gaussian.continuous_pdf, x).value
-        error = self._cdf(x).error() / density
-        jump: Any = False
-        if self._degenerate.any():
-            over = jnp.where(lower, level < self.cdf(x), self.sf(x) < level)
-            jump = jnp.isin(x, self.atoms().points) & over
+        if not self._degenerate.any():
+            return jnp.where(jnp.isinf(x), 0.0, self._moved(x, level, lower))
+        error = self._cdf(x).error() / self._at(one_gaussian.continuous_pdf, x).value
+        over = jnp.where(lower, level < self.cdf(x), self.sf(x) < level)
+        jump = jnp.isin(x, self.atoms().points) & over
         return jnp.where(jnp.isinf(x) | jump, 0.0, error)
 
     def _cf(self, t: Array) -> Estimate:
@@ -330,7 +330,7 @@ class GaussianMixture(Averaged):
     @property
     def description(self) -> str:
         """How many components there are."""
-        return f"{len(self._components)} components"
+        return counted(len(self._components), "component")
 
 
 def _snap(x: Array, points: Array) -> Array:

@@ -1,45 +1,91 @@
-"""A law as a small table."""
+"""A law as a small table: in a terminal, in a notebook, and as records."""
 
 import contextlib
+import html
+import itertools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from limitlaw import notebook
 from limitlaw.digits import plus_minus
 from limitlaw.laws.base import Law
 
 LEVELS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 ENTRIES = 8  # of a joint law, at most
+POINTS = 121  # of the curve that a notebook shows
+ENDS = 1e-3  # of the mass lies beyond it on either side
+
+
+class Row(NamedTuple):
+    """A quantity of a law, with its error: numbers, or an array of one for each entry."""
+
+    name: str
+    value: Any
+    error: Any
 
 
 def table(law: Law) -> str:
     """Mean, variance, kurtosis, atoms and quantiles, each with its standard error where it has one."""
-    rows: list[tuple[str, Any, Any]] = [("mean", law.mean(), law.error.mean())]
-    rows.append(("variance", law.variance(), law.error.variance()))
-    rows.append(("kurtosis", law.kurtosis(), law.error.kurtosis()))
-    if law.shape:
-        return "\n".join([repr(law), *_joint(rows, math.prod(law.shape))])
-    with contextlib.suppress(ValueError):  # the branches of a function of the user's own are not known
-        rows += _places(law)
-    return "\n".join([repr(law), *(f"  {name:<12} {plus_minus(float(x), float(e))}" for name, x, e in rows)])
+    return "\n".join([repr(law), *(f"  {name:<12} {'  '.join(cells)}" for name, *cells in _cells(law))])
 
 
-def _places(law: Law) -> list[tuple[str, Any, Any]]:
+def in_notebook(law: Law) -> str:
+    """The table, and the density of one number."""
+    title = html.escape(repr(law))
+    return notebook.block("", f"<div><strong>{title}</strong></div>", _curve(law), notebook.table((), _cells(law)))
+
+
+def records(law: Law) -> list[dict[str, Any]]:
+    """Quantity, entry (of a joint law), value and error."""
+    found = rows(law)
+    if not law.shape:
+        return [{"quantity": r.name, "value": float(r.value), "error": float(r.error)} for r in found]
+    places = list(itertools.product(*map(range, law.shape)))
+    return [
+        {"quantity": row.name, "entry": at[0] if len(at) == 1 else at, "value": float(x), "error": float(e)}
+        for row in found
+        for at, x, e in zip(places, np.ravel(row.value), np.ravel(row.error), strict=True)
+    ]
+
+
+def rows(law: Law) -> list[Row]:
+    """What the table shows."""
+    found = [Row(name, getattr(law, name)(), getattr(law.error, name)()) for name in ("mean", "variance", "kurtosis")]
+    if not law.shape:
+        with contextlib.suppress(ValueError):  # the branches of a function of the user's own are not known
+            found += _places(law)
+    return found
+
+
+def _places(law: Law) -> list[Row]:
     """Quantiles and atoms."""
     q = np.array(LEVELS)
-    rows = [(f"ppf({level:g})", x, e) for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True)]
+    found = [Row(f"ppf({level:g})", x, e) for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True)]
     points, masses = law.atoms()
     if len(points) > ENTRIES:
-        return [*rows, (f"{len(points)} atoms", masses.sum(), np.zeros(()))]
+        return [*found, Row(f"{len(points)} atoms", masses.sum(), np.zeros(()))]
     errors = law.error.atoms()
-    return rows + [(f"P(Y = {float(x):g})", m, e) for x, m, e in zip(points, masses, errors, strict=True)]
+    return found + [Row(f"P(Y = {float(x):g})", m, e) for x, m, e in zip(points, masses, errors, strict=True)]
 
 
-def _joint(rows: list[tuple[str, Any, Any]], count: int) -> list[str]:
+def _cells(law: Law) -> list[list[str]]:
+    """A name and the numbers of each row as text, a few entries of joint laws."""
     lines = []
-    for name, values, errors in rows:
+    for name, values, errors in rows(law):
         pairs = zip(np.ravel(np.asarray(values)), np.ravel(np.asarray(errors)), strict=True)
-        cells = [plus_minus(float(x), float(e)) for x, e in pairs][:ENTRIES]
-        lines.append(f"  {name:<12} {'  '.join(cells)}{'  …' if count > ENTRIES else ''}")
+        numbers = [plus_minus(float(x), float(e)) for x, e in itertools.islice(pairs, ENTRIES)]
+        lines.append([name, *numbers, *(["…"] if math.prod(law.shape) > ENTRIES else [])])
     return lines
+
+
+def _curve(law: Law) -> str:
+    """The density between two quantiles; nothing where there is none."""
+    if law.shape or law.discrete:
+        return ""
+    with contextlib.suppress(ValueError):
+        low, high = (float(x) for x in law.ppf(np.array([ENDS, 1 - ENDS])))
+        x = np.linspace(low, high, POINTS + 2)[1:-1]
+        return notebook.curve(x, np.asarray(law.pdf(x)), f"density from {low:.3g} to {high:.3g}")
+    return ""

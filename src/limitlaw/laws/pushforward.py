@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
+from limitlaw.digits import counted
 from limitlaw.laws import expectation, high_moments, one_gaussian, storage
 from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
@@ -210,7 +211,7 @@ class Pushforward(Averaged):
             inner = Estimate(self.phi(x.value), stretch)
         else:
             y = self._invert(inside.reshape(-1), lower.reshape(-1), known).reshape(level.shape)
-            inner = Estimate(y, lambda: self._cdf(y).error() / self._pdf(y).value)
+            inner = Estimate(y, lambda: self._moved(y, inside, lower))
         value = jnp.where(level <= 0, jnp.where(lower, bottom, top), inner.value)
         return Estimate(value, lambda: jnp.where(level <= 0, 0.0, inner.error()))
 
@@ -326,4 +327,4 @@ class Pushforward(Averaged):
     @property
     def description(self) -> str:
         """φ, and how many components there are."""
-        return f"{self.phi.name} of {len(self._components)} components"
+        return f"{self.phi.name} of {counted(len(self._components), 'component')}"

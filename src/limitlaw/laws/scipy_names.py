@@ -66,7 +66,7 @@ def _key(random_state: Any) -> Any:
     if isinstance(random_state, np.random.Generator):
         return jax.random.key(int(random_state.integers(2**63)))
     if random_state is None or random_state is np.random:
-        random_state = np.random.mtrand._rand  # type: ignore[attr-defined]  # noqa: SLF001 - what np.random.seed sets
+        random_state = np.random.mtrand._rand  # what np.random.seed sets
     if isinstance(random_state, np.random.RandomState):
         return jax.random.key(int(random_state.randint(2**63, dtype=np.int64)))
     if integer(random_state) is not None or isinstance(random_state, jax.Array):
