@@ -21,7 +21,13 @@ import urllib.request
 from pathlib import Path
 
 LAW = ("preview", "exact", "limit", "more")
-STRUCTURES = ({}, {"tokens": 3, "token": 2}, {"heads": 4}, {"tokens": 8, "token": 7, "mask": "causal"}, {"phi": "relu"})
+STRUCTURES: tuple[dict[str, object], ...] = (
+    {},
+    {"tokens": 3, "token": 2},
+    {"heads": 4},
+    {"tokens": 8, "token": 7, "mask": "causal"},
+    {"phi": "relu"},
+)
 PAUSE = 0.3  # seconds between movements of a user
 
 
@@ -85,8 +91,9 @@ def memory(pid: int) -> float:
 def alone(address: str, seen: Seen) -> None:
     """One user, structure by structure: compiled first, then timed."""
     for settings in STRUCTURES:
-        for kind in LAW:
-            ask(address, kind, dict(settings), seen)
+        for correlation in (0, 0.5):  # independent tokens are a program of their own
+            for kind in LAW:
+                ask(address, kind, {**settings, "correlation": correlation}, seen)
         times: dict[str, list[float]] = {kind: [] for kind in LAW}
         for j in range(9):
             for kind in LAW:

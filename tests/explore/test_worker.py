@@ -12,9 +12,9 @@ from limitlaw.explore.worker import Busy, Superseded, Worker
 class Asking(threading.Thread):
     """A question in a thread of its own; what came of it."""
 
-    def __init__(self, one, who, key, compute=lambda stopped: b"quick"):
+    def __init__(self, one, who, key, compute=lambda stopped: b"quick", rank=0):
         super().__init__(daemon=True)
-        self.arguments, self.one, self.outcome = (who, key, compute), one, None
+        self.arguments, self.one, self.outcome = (who, key, compute, rank), one, None
         self.start()
 
     def run(self):
@@ -83,6 +83,20 @@ def test_equal_questions_are_computed_once(busy):
     assert second.result() == b"long"
     assert stopped == []
     assert one.ask(("d", "law"), "long", lambda s: b"again") == b"long"
+
+
+def test_what_is_quick_comes_first(busy):
+    """And else what was asked for first."""
+    one, _, release, _ = busy
+    calls = []
+    asked = []
+    for i, rank in enumerate((2, 1, 0, 1, 0)):
+        asked.append(Asking(one, i, i, lambda s, i=i: calls.append(i) or b"", rank))
+        until(lambda i=i: len(one._waiting) == i + 1)
+    release.set()
+    for question in asked:
+        question.result()
+    assert calls == [2, 4, 1, 3, 0]
 
 
 def test_a_full_queue_says_so(busy, monkeypatch):

@@ -117,7 +117,8 @@ def simulated(choice: Choice, stopped: Stopped) -> Answer:
         parts.append(np.asarray(ll.simulate(y, choice.width, programs.CHUNK, key)))
     draws = np.concatenate(parts)
     law = ll.Empirical(draws)
-    tails = {key: {**tail, "text": tail["text"] if tail["value"] else "none"} for key, tail in _tails(law).items()}
+    sizes, x = ll.Empirical(np.abs(draws)), _sd(law) * np.array(TAILS)
+    tails = _tails_of(np.asarray(sizes.sf(x)), np.asarray(sizes.error.sf(x)))
     edges = _sd(law) * np.linspace(-REACH, REACH, BINS + 1)
     counts, _ = np.histogram(draws, edges)
     return {
@@ -213,11 +214,14 @@ def _numbers(law: Law) -> Answer:
 
 
 def _tails(law: Law) -> Answer:
-    """P(|y| > t σ), σ being the law's own."""
+    """P(|y| > t σ) of a symmetric law, σ being its own."""
     x = _sd(law) * np.array(TAILS)
-    errors = np.asarray(law.error.sf(x)) * np.ones(len(x))
-    both = zip(TAILS, np.asarray(law.sf(x)), errors, strict=True)
-    return {f"tail_{reach:g}": _number(2 * p, 2 * error) for reach, p, error in both}
+    return _tails_of(2 * np.asarray(law.sf(x)), 2 * np.asarray(law.error.sf(x)) * np.ones(len(x)))
+
+
+def _tails_of(values: np.ndarray, errors: np.ndarray) -> Answer:
+    found = {f"tail_{t:g}": _number(p, error) for t, p, error in zip(TAILS, values, errors, strict=True)}
+    return {key: number if number["value"] else {**number, "text": "none"} for key, number in found.items()}
 
 
 def _number(value: Any, error: Any) -> Answer:

@@ -1,5 +1,6 @@
 """Who may ask and what they are told: Flask on loopback, for the page that it serves itself and for nobody else."""
 
+import contextlib
 import json
 import re
 import socket
@@ -40,6 +41,7 @@ ASKED: dict[str, Callable[..., Any]] = {
     "depth": answers.depth,
     "program": answers.program,
 }
+RANKS = {"limit": 1, "more": 2, "simulated": 3, "depth": 3}  # what takes long comes after what does not
 FILES: dict[str, Callable[[Choice, Callable[[], bool]], str]] = {
     "law.csv": answers.law_csv,
     "depth.csv": answers.depth_csv,
@@ -67,12 +69,15 @@ class Explorer:
         return f"http://{HOST}:{self.port}/"
 
     def warm_up(self) -> None:
-        """Compile what the page shows first."""
-        for kind in ("preview", "exact", "limit", "more"):
-            threading.Thread(target=self._compile, args=(kind,), daemon=True).start()
+        """Compile what the page shows first, and the same of correlated tokens, which are another program."""
+        for choice in (Choice(), Choice(correlation=0.1)):
+            for kind in ("preview", "exact", "limit", "more"):
+                threading.Thread(target=self._compile, args=(kind, choice), daemon=True).start()
 
-    def _compile(self, kind: str) -> None:
-        self.worker.ask(("warm-up", kind), (kind, Choice()), lambda stopped: _json(ASKED[kind](Choice(), stopped)))
+    def _compile(self, kind: str, choice: Choice) -> None:
+        with contextlib.suppress(Superseded):  # the server was closed before
+            who, rank = ("warm-up", kind, choice), RANKS.get(kind, 0)
+            self.worker.ask(who, (kind, choice), lambda stopped: _json(ASKED[kind](choice, stopped)), rank)
 
     def open(self) -> None:
         """Show the page in the browser, if there is one."""
@@ -155,7 +160,7 @@ def _answer(worker: Worker, kind: str) -> Response:
         return _error(404, f"there is no such answer; there are {', '.join(ASKED)}")
     choice, who = _asked(kind)
     compute = ASKED[kind]
-    text = worker.ask(who, (kind, choice), lambda stopped: _json(compute(choice, stopped)))
+    text = worker.ask(who, (kind, choice), lambda stopped: _json(compute(choice, stopped)), RANKS.get(kind, 0))
     return Response(text, mimetype="application/json")
 
 

@@ -1,4 +1,4 @@
-"""One thread computes, in the order of asking; the others wait for its answers.
+"""One thread computes, what is quick first, and else in the order of asking; the others wait for its answers.
 
 One, because two threads of LAPACK inside JAX have been seen to wait for each other for ever. What a page asked for is
 dropped when it asks for something newer; equal questions of several pages are computed once; the last answers are kept.
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Hashable
 from pathlib import Path
 
-MOST_WAITING = 40  # questions in the queue
+MOST_WAITING = 100  # questions in the queue
 MOST_KEPT = 256  # answers, some tens of kilobytes each
 PATIENCE = 180.0  # seconds that a page waits for an answer
 MOST_MAPPINGS = 45_000  # areas of memory of 65,530 that a process may map: compiled programs take some each
@@ -26,8 +26,8 @@ class Superseded(Exception):
 
 
 class _Job:
-    def __init__(self, key: Hashable, compute: Compute) -> None:
-        self.key, self.compute = key, compute
+    def __init__(self, key: Hashable, compute: Compute, rank: int) -> None:
+        self.key, self.compute, self.rank = key, compute, rank
         self.wanted_by: set[Hashable] = set()
         self.stopped = threading.Event()
         self.done = False
@@ -40,7 +40,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: collections.deque[_Job] = collections.deque()
+        self._waiting: list[_Job] = []
         self._jobs: dict[Hashable, _Job] = {}  # that wait or are computed
         self._asked: dict[Hashable, _Job] = {}  # by whom
         self._kept: collections.OrderedDict[Hashable, bytes] = collections.OrderedDict()
@@ -48,14 +48,17 @@ class Worker:
         self._thread = threading.Thread(target=self._work, name="limitlaw explore", daemon=True)
         self._thread.start()
 
-    def ask(self, who: Hashable, key: Hashable, compute: Compute) -> bytes:
-        """The answer under `key`, computed if it is not kept. `who` waits for one answer at a time: the newest."""
+    def ask(self, who: Hashable, key: Hashable, compute: Compute, rank: int = 0) -> bytes:
+        """The answer under `key`, computed if it is not kept. `who` waits for one answer at a time: the newest.
+
+        `rank` is 0 for what is quick; a higher one waits until no lower one does.
+        """
         with self._changed:
             self._forget(who, but=key)
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-            job = self._jobs.get(key) or self._queued(key, compute)
+            job = self._jobs.get(key) or self._queued(key, compute, rank)
             job.wanted_by.add(who)
             self._asked[who] = job
             in_time = self._changed.wait_for(lambda: job.done or who not in job.wanted_by or self._over, PATIENCE)
@@ -83,10 +86,10 @@ class Worker:
                 job.stopped.set()
             self._changed.notify_all()
 
-    def _queued(self, key: Hashable, compute: Compute) -> _Job:
+    def _queued(self, key: Hashable, compute: Compute, rank: int) -> _Job:
         if len(self._waiting) >= MOST_WAITING:
             raise Busy(f"{MOST_WAITING} questions wait already")
-        job = self._jobs[key] = _Job(key, compute)
+        job = self._jobs[key] = _Job(key, compute, rank)
         self._waiting.append(job)
         self._changed.notify_all()
         return job
@@ -111,7 +114,8 @@ class Worker:
                 self._changed.wait_for(lambda: self._waiting or self._over)
                 if self._over:
                     return
-                job = self._waiting.popleft()
+                job = min(self._waiting, key=lambda job: job.rank)  # the first of them
+                self._waiting.remove(job)
             try:
                 job.answer = job.compute(job.stopped.is_set)
             except Exception as error:
