@@ -9,8 +9,10 @@ import itertools
 
 import numpy as np
 import torch
+from handmade import Explicit
 from torch import nn
 
+import limitlaw as ll
 import limitlaw.torch as lt
 from limitlaw.torch.growing import growth_of
 from limitlaw.torch.health import growing
@@ -125,3 +127,45 @@ def test_bad_widths(module, widths, said):
     """One line."""
     with pytest.raises((TypeError, ValueError), match=said):
         lt.audit(module, X, widths=widths)
+
+
+# --- which sizes grow -------------------------------------------------------------------------------------------------
+
+
+class OneLayer(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.tokens = torch.nn.Embedding(4, width)
+        self.attention = Explicit(width, heads)
+        for weight in self.parameters():
+            std = 1.0 if weight is self.tokens.weight else weight.shape[1] ** -0.5
+            torch.nn.init.normal_(weight, std=std)
+
+    def forward(self, ids):
+        return self.attention(self.tokens(ids))
+
+
+@pytest.mark.parametrize(
+    ("heads", "head_dim"), [(lambda width: 2, None), (lambda width: width // 4, 4)], ids=["wide heads", "narrow heads"]
+)
+def test_sizes_that_differ_between_widths_grow(heads, head_dim):
+    """Two heads of dimension n/2 have the limit of n × n heads, heads of dimension 4 that of fixed ones."""
+    ids = torch.tensor([[0, 1, 2]])
+    found = lt.program(lambda width: OneLayer(width, heads(width)), ids, widths=(8, 16))
+    assert found.width == 16
+    own = ll.limit(found.output[0, 2])
+    H = heads(16)
+    same = ll.attention(ll.initial((3,)), heads=H, head_dim=head_dim, mask="causal")
+    here = ll.limit(same[2])
+    for name in ("variance", "kurtosis"):
+        error = np.hypot(getattr(own.error, name)(), getattr(here.error, name)())
+        assert getattr(own, name)() == pytest.approx(getattr(here, name)(), abs=max(1e-9, 5 * error))
+    assert any("grows with the width" in note for note in found.notes) == (head_dim is not None)
+
+
+def test_families_that_are_none():
+    ids = torch.tensor([[0, 1]])
+    with pytest.raises(lt.ConversionError, match="neither fixed nor a multiple of the width"):
+        lt.program(lambda width: OneLayer(4 * (width // 5), 2), ids, widths=(10, 17))
+    with pytest.raises(TypeError, match="module must be a function of the width"):
+        lt.program(OneLayer(8, 2), ids, widths=(8, 16))

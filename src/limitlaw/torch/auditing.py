@@ -3,7 +3,6 @@
 import concurrent.futures
 import dataclasses
 import functools
-import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
@@ -22,6 +21,7 @@ from limitlaw.torch.reinitialising import Numbers, runs
 from limitlaw.torch.siblings import Expected
 from limitlaw.torch.subject import Subject, mean, statistics, subject_of
 from limitlaw.torch.table import Audit, Row
+from limitlaw.torch.widths import checked_widths, inputs_at
 
 SEEDS = 32  # re-initialisations, where the user does not say
 
@@ -63,9 +63,9 @@ def audit(
     if widths is None:
         return _at_one_width(module, inputs, kwargs, settings)
     found = []
-    chosen = _widths(module, widths)
+    chosen = checked_widths(module, widths)
     for width in chosen:
-        args, named = (tuple(_at(x, width) for x in inputs), {name: _at(x, width) for name, x in kwargs.items()})
+        args, named = inputs_at(inputs, kwargs, width)
         own = dataclasses.replace(settings, limit=limit and width == chosen[-1])
         found.append(_at_one_width(functools.partial(module, width), args, named, own))
     return Widths(tuple(chosen), tuple(found))
@@ -133,33 +133,3 @@ def _row(name: str, statistic: str, here: np.ndarray, there: np.ndarray, limit: 
     spread = float(there.std(ddof=1)) if len(there) > 1 else math.nan
     predicted = mean(there) if len(there) > 1 else (float(there[0]), math.inf)
     return Row(name, statistic, mean(here), predicted, limit, spread, len(here))
-
-
-# --- several widths ---------------------------------------------------------------------------------------------------
-
-
-def _widths(module: Any, widths: Any) -> list[int]:
-    """The widths in their order; checked, as is that the module is a function of them."""
-    if isinstance(widths, str) or not isinstance(widths, Sequence):
-        raise TypeError(f"widths must be a sequence of two or more integers, got {shown(widths)}")
-    found = sorted({positive_int("widths", width) for width in widths})
-    if len(found) < 2:
-        raise ValueError(f"widths must be two or more different integers, got {shown(widths)}")
-    if isinstance(module, torch.nn.Module) or not callable(module) or not _takes_one(module):
-        raise TypeError(f"module must be a function of the width where widths are given, got {shown(module)}")
-    return found
-
-
-def _takes_one(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind(1)
-    except TypeError:
-        return False
-    except ValueError:  # it has no signature that could be read
-        return True
-    return True
-
-
-def _at(x: Any, width: int) -> Any:
-    """An input, at this width where it is a function of it."""
-    return x(width) if callable(x) and not isinstance(x, torch.Tensor) else x

@@ -1,8 +1,9 @@
 """`program`: a PyTorch module as a program of limitlaw."""
 
 import dataclasses
+import functools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,19 +26,31 @@ from limitlaw.torch.scales import Parameters
 from limitlaw.torch.splitting import Known, split
 from limitlaw.torch.tracing import Traced, traced
 from limitlaw.torch.watching import made
+from limitlaw.torch.widths import Laid, checked_widths, fixed_sizes, growing_axes, inputs_at
 from limitlaw.torch.writer import Writer
 
 Module: TypeAlias = torch.nn.Module | Callable[[], torch.nn.Module]
 
 
-def program(module: Module, *inputs: Any, **kwargs: Any) -> Converted:
+def program(module: Any, *inputs: Any, widths: Sequence[int] | None = None, **kwargs: Any) -> Converted:
     """The program that `module(*inputs, **kwargs)` is at initialisation, replayed with the module's own weights.
 
     `module` is a `torch.nn.Module`, whose scales are measured, or a function that makes one, which is watched as it
     draws its parameters. Inputs are given: token numbers, masks, images. The module is exported in eval mode and in
     float64, and is left as it was. Nothing is returned that does not give the module's own numbers at every value.
+
+    As n → ∞ the dimension of heads is fixed, and so are those of given data; others grow in proportion to n. Another
+    limit follows from `widths`, two or more: `module` is then a function of the width, inputs may be, and what grows
+    is what differs between these. The program is that of the widest.
     """
-    return conversion(module, inputs, kwargs).program
+    if widths is None:
+        return conversion(module, inputs, kwargs).program
+    *narrower, widest = checked_widths(module, widths)
+    others = {width: laid(_followed(module, inputs, kwargs, width)[2]) for width in narrower}
+    _, parameters, trace = _followed(module, inputs, kwargs, widest)
+    converted = written(trace, parameters.notes, {**others, widest: laid(trace)})
+    replay(converted)
+    return converted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,27 +64,44 @@ class Conversion:
 
 def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Conversion:
     """`program`, with all that it was made from."""
+    graph, parameters, trace = _followed(module, inputs, kwargs)
+    converted = written(trace, parameters.notes)
+    replay(converted)
+    return Conversion(converted, graph, parameters)
+
+
+def _followed(
+    module: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any], width: int | None = None
+) -> tuple[Exported, Parameters, Traced]:
+    """The graph of a module, of one of a family where a width is given, its parameters, and what each tensor is."""
     require_float64("program")
+    if width is not None:
+        module, (inputs, kwargs) = functools.partial(module, width), inputs_at(inputs, kwargs, width)
     made_module, drawn = made(module)
     graph = exported(made_module, inputs, kwargs)
     parameters = Parameters({name: array.numpy() for name, array in graph.arrays.items()}, drawn)
     trace = traced(graph, parameters)
     if not any(isinstance(x, Tensor) for x in trace.outputs):
         raise ConversionError("the module returns nothing that depends on a random parameter")
-    converted = written(trace, parameters.notes)
-    replay(converted)
-    return Conversion(converted, graph, parameters)
+    return graph, parameters, trace
 
 
-def written(trace: Traced, notes: Iterable[str]) -> Converted:
-    """The program of a graph that was followed; not replayed yet."""
+def laid(trace: Traced) -> Laid:
+    """The nodes of a graph that was followed, and which of their axes are coordinates."""
     asked = [x for x in trace.outputs if isinstance(x, Tensor)]
     known = split(asked, trace.known)
     order = ancestors(reversed([x.node for x in asked]))
     tables = [t for _, t, _ in known if isinstance(t.node, nodes.Random) and t.node in set(order)]
     compact([*(t for node in order for t in node.operands), *asked, *tables])
-    layouts = Layouts(order, laying.RULES)
-    writer = Writer(layouts, writing.RULES, _width(order, asked, layouts), _fixed(order, layouts))
+    return Laid(order, Layouts(order, laying.RULES), known)
+
+
+def written(trace: Traced, notes: Iterable[str], family: Mapping[int, Laid] | None = None) -> Converted:
+    """The program of a graph that was followed, the widest of a family if there is one; not replayed yet."""
+    order, layouts, known = laid(trace) if family is None else family[max(family)]
+    fixed = _fixed(order, layouts, family)
+    asked = [x for x in trace.outputs if isinstance(x, Tensor)]
+    writer = Writer(layouts, writing.RULES, _width(order, asked, layouts, fixed), fixed)
     behind = _behind_tables(order)
     last = []
     for x, numbers in zip(trace.outputs, trace.numbers, strict=True):
@@ -83,6 +113,7 @@ def written(trace: Traced, notes: Iterable[str]) -> Converted:
     said = [
         f"{node.label}: its rows are numbers, not a vector: each is read by itself" for node in layouts.coordinatewise()
     ]
+    said += growing_axes(family) if family else []
     attending = tuple(attentions(order, writer))
     return Converted(outputs, writer.width, values, writer.weights, (*notes, *said), attending)
 
@@ -132,18 +163,23 @@ def compact(tensors: Iterable[Tensor]) -> None:
             t.ids = torch.from_numpy(place[ids // columns] * columns + ids % columns)
 
 
-def _width(order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts) -> int:
-    """The dimension that most weight matrices and outputs have to do with, heads and given data apart."""
+def _width(order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts, fixed: frozenset[Node]) -> int:
+    """The dimension that most weight matrices and outputs have to do with, fixed ones apart where others are there."""
     read = [node.x.node for node in order if isinstance(node, nodes.Linear)]
-    found = [layouts.of[node] for node in (*read, *(x.node for x in asked))]
-    sizes = Counter(x.dimension for x in found if x.coordinate is not None and not x.narrow)
+    found = [node for node in (*read, *(x.node for x in asked)) if layouts.of[node].coordinate is not None]
+    sizes = Counter(layouts.of[node].dimension for node in found if not layouts.of[node].narrow or node not in fixed)
     return max(sizes, key=lambda size: (sizes[size], -size)) if sizes else 1
 
 
-def _fixed(order: Iterable[Node], layouts: Layouts) -> frozenset[int]:
-    """Dimensions in which given vectors stand: they stay as they are."""
-    given = [node for node in order if isinstance(node, nodes.Given)]
-    return frozenset(layouts.of[node].dimension for node in given if layouts.of[node].coordinate is not None)
+def _fixed(order: Sequence[Node], layouts: Layouts, family: Mapping[int, Laid] | None) -> frozenset[Node]:
+    """The nodes of heads, or those that are fixed in a family, and all in dimensions in which given vectors stand."""
+    given = {layouts.of[n].dimension for n in order if isinstance(n, nodes.Given) and _has_vectors(layouts, n)}
+    fixed = fixed_sizes(family) if family else frozenset(node for node in order if layouts.of[node].narrow)
+    return fixed | {n for n in order if _has_vectors(layouts, n) and layouts.of[n].dimension in given}
+
+
+def _has_vectors(layouts: Layouts, node: Node) -> bool:
+    return layouts.of[node].coordinate is not None
 
 
 def _behind_tables(order: Iterable[Node]) -> set[Node]:

@@ -18,7 +18,7 @@ Rules = Mapping[type[Node], Callable[["Writer", Any], Any]]
 class Writer:
     """Writes each node once. `weights`: the module's own numbers, by matrix and by initial vector."""
 
-    def __init__(self, layouts: Layouts, rules: "Rules", width: int, fixed: frozenset[int]):
+    def __init__(self, layouts: Layouts, rules: "Rules", width: int, fixed: frozenset[Node]):
         self.layouts, self.rules, self.width, self.fixed = layouts, rules, width, fixed
         self.values: dict[Node, Any] = {}
         self.weights: dict[Any, np.ndarray] = {}
@@ -30,11 +30,9 @@ class Writer:
         return self.layouts.of[node]
 
     def dim(self, node: Node) -> Dim | int:
-        """The space of a node: fixed for heads and given data, else a multiple of the width."""
-        layout = self.layout(node)
-        if layout.narrow or layout.dimension in self.fixed:
-            return layout.dimension
-        return Dim(Fraction(layout.dimension, self.width), wide=True)
+        """The space of a node: fixed, or a multiple of the width."""
+        dimension = self.layout(node).dimension
+        return dimension if node in self.fixed else Dim(Fraction(dimension, self.width), wide=True)
 
     def value(self, node: Node) -> Any:
         """The value of a node, its batch axes the digits that are not coordinates."""
