@@ -310,3 +310,55 @@ def test_help_needs_no_heavy_module() -> None:
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(SOURCE.parent), "JAX_ENABLE_X64": "0"}
+
+
+# --- several laws, and what made no difference ------------------------------------------------------------------------
+
+
+def test_several_heads_in_one_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table for each, an array in JSON, and all of them in the picture."""
+    from limitlaw.figures import law as drawing
+
+    drawn: list[str] = []
+    original = drawing.density_figure
+    monkeypatch.setattr(
+        drawing, "density_figure", lambda laws, title: (drawn.extend([*laws, title]), original(laws, title))[1]
+    )
+    found = json.loads(succeed("--heads", 1, "--heads", 16, "--json", "--plot", tmp_path / "law.svg"))
+    assert [one["settings"]["heads"] for one in found] == [1, 16]
+    kurtosis = [one["figures"]["excess_kurtosis"]["value"] for one in found]
+    assert kurtosis[0] == pytest.approx(16 * kurtosis[1], rel=1e-9)
+    assert drawn[:2] == ["1 head, n → ∞", "16 heads, n → ∞"]
+    assert drawn[-1].startswith("Attention, several heads, token 0")
+
+
+def test_options_that_make_no_difference_are_named() -> None:
+    run = CliRunner().invoke(cli.app, ["law", "--seed", "3", "--samples", "100", "--json"])
+    assert run.exit_code == 0
+    assert "--samples and --seed made no difference" in run.stderr
+    assert json.loads(run.stdout)["settings"]["samples"] == 100
+    run = CliRunner().invoke(cli.app, ["law", "--width", "8", "--samples", "500", "--seed", "3", "--json"])
+    assert "no difference" not in run.stderr
+    found = CliRunner().invoke(cli.app, ["law", "--width", "8", "--samples", "500", "--json"])
+    assert json.loads(found.stdout)["settings"]["seed"] == 0
+    assert json.loads(found.stdout)["settings"]["samples"] == 500
+
+
+def test_the_table_is_printed_before_the_picture_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk does not take the numbers with it."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    run = CliRunner().invoke(cli.app, ["law", "--plot", str(tmp_path / "law.png")])
+    assert run.exit_code == 2
+    assert "excess kurtosis" in run.stdout
+    assert "No space left on device" in run.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tokens_of_an_experiment_that_has_none() -> None:
+    run = CliRunner().invoke(cli.app, ["reproduce", "fig1", "--tokens", "5"])
+    assert run.exit_code == 2
+    assert "--tokens is the number of tokens of fig4, which is not among fig1" in run.stderr

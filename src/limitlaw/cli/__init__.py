@@ -61,7 +61,10 @@ def _group(
 
 @app.command()
 def law(
-    heads: Annotated[str, typer.Option(metavar="H", help="Heads: a positive integer, or inf.")] = "2",
+    heads: Annotated[
+        list[str] | None,
+        typer.Option(metavar="H", help="Heads: a positive integer, or inf; 2. Again for several laws."),
+    ] = None,
     tokens: Annotated[
         int | None, typer.Option(metavar="S", help=f"Tokens; {TOKENS}, or as many as --kernel has.")
     ] = None,
@@ -99,30 +102,49 @@ def law(
       limitlaw law --heads 8 --head-dim 64 --mask causal --token 3
       limitlaw law --heads 2 --width 64 --samples 20000
       limitlaw law --heads inf --kernel kernel.npy
-      limitlaw law --heads 1 --plot law.png
+      limitlaw law --heads 1 --heads 2 --heads 16 --plot law.png
       limitlaw law --heads 2 --json | jq .figures.variance.value
     """
-    with one_line_errors():
-        with opened("--plot", plot, PICTURES) as picture:
-            layer = Layer(heads_of(heads), head_dim, scaling, mask, q_std, k_std, v_std, o_std, samples, seed)
+    with one_line_errors(), opened("--plot", plot, PICTURES) as picture:
+        stds = q_std, k_std, v_std, o_std
+        layers = [Layer(heads_of(h), head_dim, scaling, mask, *stds, samples, seed) for h in heads or ["2"]]
+        for layer in layers:
             layer.check(width)
-            matrix = kernel_of(kernel, tokens)
-            if not 0 <= token < len(matrix):
-                raise ValueError(f"--token must be one of 0 … {len(matrix) - 1}, got {token}")
-            one = layer.law(matrix, token, width)
+        matrix = kernel_of(kernel, tokens)
+        if not 0 <= token < len(matrix):
+            raise ValueError(f"--token must be one of 0 … {len(matrix) - 1}, got {token}")
+        laws = [layer.law(matrix, token, width) for layer in layers]
+        given = {
+            "kernel": None if kernel is None else str(kernel),
+            "tokens": len(matrix),
+            "token": token,
+            "width": width,
+        }
+        written = []
+        for layer, one in zip(layers, laws, strict=True):
             if not float(one.variance()) > 0:
                 raise ValueError("the output is always 0: --v-std, --o-std and the kernel must leave it a variance")
             quantities = quantities_of(one)
-            if plot is not None:
-                figure = _density_figure(layer, matrix, token, width, one)
-                figure.savefig(picture, format=plot.suffix[1:].lower(), dpi=150)
-        if plot is not None:
-            typer.echo(f"drew {plot}", err=True)
+            if as_json:
+                written.append(output.as_object(one, quantities, {**given, **layer.used(one, width)}))
+            else:
+                print_table(quantities, layer.title(len(matrix), token, width), remark(one, width))
         if as_json:
-            names = {"kernel": None if kernel is None else str(kernel), "tokens": len(matrix), "token": token}
-            typer.echo(output.as_json(one, quantities, {**names, "width": width, **dataclasses.asdict(layer)}))
-        else:
-            print_table(quantities, layer.title(len(matrix), token, width), remark(one, width))
+            typer.echo(output.as_json(written[0] if len(written) == 1 else written))
+        _remark_on_what_was_ignored(laws, samples, seed)
+        if plot is not None:
+            figure = _density_figure(layers, matrix, token, width, laws)
+            figure.savefig(picture, format=plot.suffix[1:].lower(), dpi=150)
+    if plot is not None:
+        typer.echo(f"drew {plot}", err=True)
+
+
+def _remark_on_what_was_ignored(laws: list[Any], samples: int | None, seed: int | None) -> None:
+    """An option that made no difference is not passed over in silence."""
+    given = {"--samples": samples, "--seed": seed}
+    names = [name for name, value in given.items() if value is not None]
+    if names and not any(law.kind == "sampled" for law in laws):
+        typer.echo(f"limitlaw: nothing is sampled here, so {' and '.join(names)} made no difference", err=True)
 
 
 @app.command()
@@ -232,16 +254,21 @@ def audit(
         run(Request(model, hf, tokens, seeds, samples, input_dim, limit, html, tuple(width or ())))
 
 
-def _density_figure(layer: Layer, kernel: Any, token: int, width: int | None, law: Any) -> Any:
-    """The picture of the law, the Gaussian of infinitely many heads, and that of 1/n scaling."""
+def _density_figure(layers: list[Layer], kernel: Any, token: int, width: int | None, laws: list[Any]) -> Any:
+    """The picture of the laws, the Gaussian of infinitely many heads, and that of 1/n scaling."""
     from limitlaw.figures.law import density_figure
     from limitlaw.laws import Gaussian
 
+    layer, law = layers[0], laws[0]
     few = dataclasses.replace(layer, heads=min(layer.heads, 2))  # the variance is the same for any number of heads
     wide = law if width is None else few.law(kernel, token, None)
-    laws = {f"{layer.described_heads}, {'n → ∞' if width is None else f'n = {width}'}": law}
-    if layer.heads != math.inf:
-        laws["Gaussian: infinitely many heads"] = Gaussian(0.0, float(wide.variance()))
+    at = "n → ∞" if width is None else f"n = {width}"
+    shown = {f"{own.described_heads}, {at}": one for own, one in zip(layers, laws, strict=True)}
+    if all(own.heads != math.inf for own in layers):
+        shown["Gaussian: infinitely many heads"] = Gaussian(0.0, float(wide.variance()))
     linear = dataclasses.replace(few, scaling="linear", head_dim=None).law(kernel, token, None)
-    laws["Gaussian: scores scaled by 1/n"] = linear
-    return density_figure(laws, layer.title(len(kernel), token, width))
+    shown["Gaussian: scores scaled by 1/n"] = linear
+    title = layer.title(len(kernel), token, width)
+    return density_figure(
+        shown, title if len(layers) == 1 else title.replace(layer.described_heads, "several heads", 1)
+    )

@@ -48,6 +48,16 @@ class Layer:
             return ll.limit(y, self.samples, self.seed)
         return law_at_width(y, width, self.samples, self.seed or 0)
 
+    def used(self, law: Any, width: int | None) -> dict[str, Any]:
+        """The settings, with the draws and the seed that a sampled law has where the options leave them open."""
+        from limitlaw.numerics.quasi import SEED
+
+        settings = dataclasses.asdict(self)
+        if law.kind == "sampled":
+            settings["samples"] = law.samples
+            settings["seed"] = self.seed if self.seed is not None else SEED if width is None else 0
+        return settings
+
     @property
     def described_heads(self) -> str:
         """How many heads, in words."""

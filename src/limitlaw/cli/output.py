@@ -95,8 +95,8 @@ def print_table(quantities: list[Quantity], title: str, remark: str) -> None:
     console.print(remark, soft_wrap=True, markup=False)
 
 
-def as_json(law: Any, quantities: list[Quantity], settings: dict[str, Any]) -> str:
-    """One object. What is infinite or no number is null there, infinitely many heads are "inf"."""
+def as_object(law: Any, quantities: list[Quantity], settings: dict[str, Any]) -> dict[str, Any]:
+    """What is infinite or no number is None there, infinitely many heads are "inf"."""
     if settings["heads"] == math.inf:
         settings = {**settings, "heads": "inf"}
     numbers = {
@@ -104,7 +104,12 @@ def as_json(law: Any, quantities: list[Quantity], settings: dict[str, Any]) -> s
         for quantity in quantities
     }
     about = {"kind": law.kind, "source": _source(law), "beyond": list(law.beyond)}
-    return json.dumps({"settings": settings, **about, "figures": numbers}, indent=2, allow_nan=False)
+    return {"settings": settings, **about, "figures": numbers}
+
+
+def as_json(content: dict[str, Any] | list[dict[str, Any]]) -> str:
+    """One object, or an array of several."""
+    return json.dumps(content, indent=2, allow_nan=False)
 
 
 def _finite(x: float) -> float | None:

@@ -114,5 +114,7 @@ def _check(request: Request) -> None:
         value, least = getattr(request, name), 2 if name in ("samples", "tokens") else 1
         if value is not None and value < least:
             raise ValueError(f"--{name} must be at least {least}, got {value}")
+    if request.tokens is not None and request.names and "fig4" not in request.names:
+        raise ValueError(f"--tokens is the number of tokens of fig4, which is not among {', '.join(request.names)}")
     running.check_seed(request.seed)
     running.check_workers(request.jobs, request.cluster)

@@ -190,6 +190,14 @@ class Law(ScipyNames):
         """What it is made of, in a word or two: "4096 components"."""
         return ""
 
+    @property
+    def samples(self) -> int | None:
+        """How many draws a sampled law is made of; None for others."""
+        return self._count() if self.kind == "sampled" else None
+
+    def _count(self) -> int | None:
+        return None
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the law to a .npz file that `load` reads, bit for bit, without pickle."""
         storage.write(path, *self._stored())

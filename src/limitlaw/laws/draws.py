@@ -154,6 +154,9 @@ class OfDraws(Averaged):
         """How many draws there are."""
         return counted(self._draws.shape[0] * self._size, "sample")
 
+    def _count(self) -> int:
+        return self._draws.shape[0] * self._size
+
 
 class Grouped(OfDraws):
     """Draws in groups, for quantities of other laws that must be sampled, and for parts of them."""

@@ -235,6 +235,9 @@ class HeadSum(Law):
         heads = f"{self.heads} heads, " if self.heads > 1 else ""
         return f"{heads}{f'{G} × ' if G > 1 else ''}{counted(N, 'node')}"
 
+    def _count(self) -> int:
+        return math.prod(self._inversion.nodes.variances.shape)
+
 
 def kurtosis(nodes: Nodes) -> Any:
     """3/(q V²) (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v in group g, V = E v."""

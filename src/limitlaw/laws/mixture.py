@@ -332,6 +332,9 @@ class GaussianMixture(Averaged):
         """How many components there are."""
         return counted(len(self._components), "component")
 
+    def _count(self) -> int:
+        return len(self._components)
+
 
 def _snap(x: Array, points: Array) -> Array:
     """`x`, moved onto an atom that is nearer than rounding."""

@@ -328,3 +328,6 @@ class Pushforward(Averaged):
     def description(self) -> str:
         """φ, and how many components there are."""
         return f"{self.phi.name} of {counted(len(self._components), 'component')}"
+
+    def _count(self) -> int:
+        return len(self._components)
