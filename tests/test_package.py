@@ -16,7 +16,7 @@ REPOSITORY = pathlib.Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 CITATION = (REPOSITORY / "CITATION.cff").read_text()
-OPTIONAL = ("torch", "figures")  # parts that may need an extra as they load
+OPTIONAL = ("explore", "torch", "figures")  # parts that may need an extra as they load
 
 
 def requirement_names(requirements: list[str]) -> set[str]:

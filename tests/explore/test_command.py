@@ -21,7 +21,8 @@ def test_bad_ports_are_a_line():
 
 def test_it_says_where_it_is(monkeypatch):
     """An address on loopback, before the first program is compiled."""
-    monkeypatch.setattr(Explorer, "warm_up", lambda self: None)
+    for name in ("warm_up", "leave"):
+        monkeypatch.setattr(Explorer, name, lambda self: None)
     monkeypatch.setattr(Explorer, "serve", lambda self: (self.worker.stop(), self._server.server_close()))
     result = CliRunner().invoke(app, ["explore", "--no-browser"])
     assert result.exit_code == 0

@@ -1,6 +1,5 @@
 """`limitlaw explore`: the page to play with, on this machine."""
 
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,10 +30,8 @@ def explore(
     explorer.warm_up()
     if browser:
         explorer.open()
-    try:
-        explorer.serve()
-    except KeyboardInterrupt:
-        os._exit(0)  # a compiler that is at work hears nothing, and there is nothing to save
+    explorer.serve()
+    explorer.leave()
 
 
 def _made(port: int) -> "Explorer":
