@@ -58,6 +58,8 @@ def test_every_public_name_has_an_entry() -> None:
 def test_a_block_shows_what_it_prints_and_its_last_value() -> None:
     page = "```python\nx = 1\nprint('a')\nx + 1\n```\n"
     assert "```text\na\n2\n```" in blocks.executed(page, "page.md")
+    figure = "```python\nfrom matplotlib.figure import Figure\n\nFigure()\n```\n"
+    assert "![](data:image/png;base64," in blocks.executed(figure, "page.md")
     with pytest.raises(ZeroDivisionError):
         blocks.executed("```python\n1 / 0\n```\n", "page.md")
 

@@ -20,6 +20,7 @@ class Session:
     def __init__(self, page: str) -> None:
         self.page = page
         self.names: dict[str, Any] = {"__name__": page}
+        self.figure: Any = None  # that a block ended with
 
     def run(self, code: str) -> str:
         """What a block prints, with the repr of its last expression, as a notebook shows it."""
@@ -30,26 +31,26 @@ class Session:
             exec(compile(tree, self.page, "exec"), self.names)
             if isinstance(last, ast.Expr):
                 value = eval(compile(ast.Expression(last.value), self.page, "eval"), self.names)
-                if value is not None and not _is_picture(value):
+                self.figure = value if hasattr(value, "savefig") else getattr(value, "figure", None)
+                if value is not None and self.figure is None:
                     print(repr(value))
         return printed.getvalue()
 
 
-def _is_picture(value: object) -> bool:
-    return type(value).__module__.startswith("matplotlib")
-
-
-def pictures() -> list[str]:
-    """The open figures of matplotlib as images inside the page; they are closed."""
+def pictures(last: Any = None) -> list[str]:
+    """The figure that a block ended with, and those that it left open, as images inside the page."""
     import matplotlib.pyplot as plt
 
-    found = []
-    for number in plt.get_fignums():
-        data = io.BytesIO()
-        plt.figure(number).savefig(data, format="png", dpi=110, bbox_inches="tight")
-        found.append(f"![]( data:image/png;base64,{base64.b64encode(data.getvalue()).decode()})".replace("( ", "("))
+    figures = [plt.figure(number) for number in plt.get_fignums()]
+    shown = figures if last is None or last in figures else [last, *figures]
     plt.close("all")
-    return found
+    return [f"![](data:image/png;base64,{base64.b64encode(_png(figure)).decode()})" for figure in shown]
+
+
+def _png(figure: Any) -> bytes:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=110, bbox_inches="tight")
+    return data.getvalue()
 
 
 def executed(markdown: str, page: str) -> str:
@@ -59,7 +60,7 @@ def executed(markdown: str, page: str) -> str:
     def with_outcome(block: re.Match[str]) -> str:
         printed = session.run(block[1])
         shown = f"\n```text\n{printed.rstrip()}\n```\n" if printed.strip() else ""
-        return "\n".join([f"```python\n{block[1]}```\n", shown, *pictures(), ""])
+        return "\n".join([f"```python\n{block[1]}```\n", shown, *pictures(session.figure), ""])
 
     return BLOCK.sub(with_outcome, markdown)
 
