@@ -56,6 +56,13 @@ def head(title: str, what: str, facts: Mapping[str, Any]) -> str:
     return f"<header>\n<h1>{title}</h1>\n<p>{lead}.</p>\n{more}</header>\n"
 
 
+def contents(figures: Sequence[Figure]) -> str:
+    """Links to the claims and to every figure."""
+    links = [("claims", "The claims"), *((f.key, f"{f.name}: {f.title}" if f.name else f.title) for f in figures)]
+    items = "".join(f'<li><a href="#{key}">{title}</a></li>' for key, title in links)
+    return f'<nav aria-label="Contents">\n<ul>{items}</ul>\n</nav>\n'
+
+
 def duration(seconds: float) -> str:
     """Such as "4 min 12 s"."""
     if seconds < 60:

@@ -36,6 +36,7 @@ class Report:
         figures = [figure for figure, _ in self.drawn]
         body = [
             page.head(self.title, self.what or page.figures_of(self.paper, figures), self.facts),
+            page.contents(figures),
             page.claims(self.claims, figures),
             self._section("figures", self.heading, beside, paper=True),
             self._section("beyond", "Beyond the paper", beside, paper=False),
