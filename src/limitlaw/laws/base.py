@@ -17,7 +17,7 @@ from limitlaw.laws.errors import Errors
 from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.high_moments import order
 from limitlaw.laws.psi import average_of
-from limitlaw.laws.scipy_names import ScipyNames, one_meaning
+from limitlaw.laws.scipy_names import UNSAID, ScipyNames, one_meaning
 from limitlaw.laws.tracing import quantity
 from limitlaw.notebook import frame
 from limitlaw.numerics.places import Places
@@ -213,7 +213,7 @@ class Law(ScipyNames):
         other, more = self._other()._stored()
         return {**header, "other": other}, {**arrays, **{f"other.{name}": array for name, array in more.items()}}
 
-    def sample(self, key: object, shape: int | tuple[int, ...] | None = None) -> Float[Array, "..."]:
+    def sample(self, key: object, shape: int | tuple[int, ...] = UNSAID) -> Float[Array, "..."]:
         """Independent draws, of shape (*shape, *event). `key`: a JAX key or an integer seed.
 
         One draw without `shape`, which an integer seed needs: sample(10) would be taken for ten draws.

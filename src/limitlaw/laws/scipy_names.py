@@ -77,14 +77,21 @@ def _key(random_state: Any) -> Any:
     )
 
 
+class _Unsaid(tuple[int, ...]):
+    """The shape (), where none was given."""
+
+
+UNSAID = _Unsaid()
+
+
 def one_meaning(key: Any, shape: Any) -> Any:
-    """`shape` of draws, () where it is None. sample(10) could mean the seed 10 or ten draws, so it is refused."""
-    if shape is None and integer(key) is not None:
+    """`shape` of draws. sample(10) could mean the seed 10 or ten draws, so it is refused; sample(10, ()) says it."""
+    if shape is UNSAID and integer(key) is not None:
         raise TypeError(
             f"sample({key}) may mean the seed {key} or {key} draws: write sample({key}, ()) for one draw with this "
             f"seed, sample(key, {key}) for {key} draws with a key or seed of your choice, or rvs({key}) as in SciPy"
         )
-    return () if shape is None else shape
+    return shape
 
 
 def as_logarithm(relative: Float[Array, "..."]) -> Float[Array, "..."]:
