@@ -160,7 +160,7 @@ def test_options_reach_the_layer(kernel: Path) -> None:
 def test_numbers_that_are_not_finite_are_null() -> None:
     """JSON has no NaN."""
     figure = output.Quantity("x", "x", math.inf, math.nan, 1.0)
-    text = output.as_json(ll.Gaussian(0.0, 1.0), [figure], {"heads": math.inf})
+    text = output.as_json(output.as_object(ll.Gaussian(0.0, 1.0), [figure], {"heads": math.inf}))
     assert json.loads(text)["figures"]["x"] == {"value": None, "error": None, "gaussian": 1.0}
 
 
