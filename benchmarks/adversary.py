@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the first case")
     parser.add_argument("--draws", type=int, default=10**6, help="of the reference")
     parser.add_argument("--effort", type=int, default=2**12, help="draws of a sampled law, where the default is 2^16")
+    parser.add_argument("--limit", type=int, default=120, help="seconds for a case, beyond which it fails")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--eager", action="store_true", help="leave out jax.jit")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start nothing after this time")
@@ -55,7 +56,8 @@ def main() -> None:
     # One process a structure, so that compiled programs do not pile up.
     context = multiprocessing.get_context("spawn")
     deadline = time.time() + arguments.seconds
-    work = functools.partial(compared, draws=arguments.draws, jit=not arguments.eager, deadline=deadline)
+    settings = {"draws": arguments.draws, "jit": not arguments.eager, "limit": arguments.limit}
+    work = functools.partial(compared, **settings, deadline=deadline)
     with context.Pool(arguments.jobs, prepare, (arguments.effort,), maxtasksperchild=1) as pool:
         for count, verdicts in pool.imap_unordered(work, tasks):
             done += count
@@ -97,7 +99,7 @@ def prepare(effort: int) -> None:
         setattr(importlib.import_module(f"limitlaw.engines.{module}"), name, max(1, int(share * effort)))
 
 
-def compared(seeds: range, draws: int, jit: bool, deadline: float) -> tuple[int, list[Any]]:
+def compared(seeds: range, draws: int, jit: bool, limit: int, deadline: float) -> tuple[int, list[Any]]:
     """How many cases of one structure were examined, and the verdicts."""
     cases: Any = importlib.import_module("adversary.cases")
     run: Any = importlib.import_module("adversary.run")
@@ -106,7 +108,7 @@ def compared(seeds: range, draws: int, jit: bool, deadline: float) -> tuple[int,
     for count, seed in enumerate(seeds):
         if time.time() > deadline:
             return count, verdicts
-        found = run.examined(cases.case(shape, seed), draws, shape.figures if jit else ())
+        found = run.examined(cases.case(shape, seed), draws, shape.figures if jit else (), limit)
         verdicts += run.confirmed(found, draws)
     return len(seeds), verdicts
 
