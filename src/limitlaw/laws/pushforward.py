@@ -31,6 +31,7 @@ from limitlaw.numerics.normal_rule import REACH, Rule, shifts, smooth_nodes
 from limitlaw.numerics.places import Places
 from limitlaw.numerics.roots import invert
 from limitlaw.phi import Nonlinearity, user_function
+from limitlaw.phi.branches import Branch
 from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes
 
 NARROW = 4.0  # standard deviations of Y up to which a trapezoidal rule of a few hundred nodes is the best
@@ -273,6 +274,8 @@ class Pushforward(Averaged):
         if self.shape:
             raise ValueError(f"atoms are listed for one number: take law.marginal(i) of this joint law of {self.shape}")
         flats = [b for b in self._known("the atoms").branches if b.inverse is None]
+        if self._traced:
+            return self._atoms_of_flats(flats)
         mean, sd, _ = self._components.parameters
         bad = self.base._degenerate
         values = [np.asarray(self.phi(mean[bad]))]
@@ -284,6 +287,16 @@ class Pushforward(Averaged):
             owners.append(np.flatnonzero(~bad))
             values.append(np.full((~bad).sum(), branch.bottom))
         return merged(np.concatenate(values), np.concatenate(owners), np.concatenate(chances), self._components)
+
+    def _atoms_of_flats(self, flats: list[Branch]) -> tuple[Atoms, Array]:
+        """Where numbers cannot be looked at: the values that φ has on intervals, and the masses of these."""
+        if not flats:
+            return Atoms(jnp.zeros(0), jnp.zeros(0)), jnp.zeros(0)
+        points = np.unique([branch.bottom for branch in flats])
+        ends = jnp.array([b.lo for b in flats], float), jnp.array([b.hi for b in flats], float)
+        masses = self._components.average(lambda c, e: one_gaussian.between(c[:2], e), ends)
+        same = jnp.array([[branch.bottom == point for branch in flats] for point in points], float)
+        return Atoms(jnp.asarray(points), same @ masses.value), same @ masses.error()
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """φ of the base's draws."""

@@ -12,7 +12,16 @@ from limitlaw.arguments import real_number
 from limitlaw.phi.branches import Branch, Branches, listed, same
 from limitlaw.phi.catalogue import add, add_family, add_same
 from limitlaw.phi.nonlinearity import Kink, Nonlinearity
-from limitlaw.phi.step_and_ramp import Product, Reals, abs_mean, abs_product, sign_mean, sign_product, zero_mean
+from limitlaw.phi.step_and_ramp import (
+    Product,
+    Reals,
+    abs_mean,
+    abs_product,
+    ramp_mean,
+    sign_mean,
+    sign_product,
+    zero_mean,
+)
 
 INF = math.inf
 POSITIVE = Branch(0.0, INF, 0.0, INF, same)
@@ -127,8 +136,15 @@ def _clip(bound: float) -> Nonlinearity:
 
 
 def _clip_mean(bound: float) -> Callable[[Reals, Reals], Reals]:
-    """clip(x) = ½|x + C| − ½|x − C|."""
-    return lambda m, k: 0.5 * (abs_mean(m + bound, k) - abs_mean(m - bound, k))
+    """clip(x) = x − (x − C)₊ + (−x − C)₊ = C − (C − x)₊ + (−C − x)₊: that whose ramps are small, seen from m."""
+
+    def mean(m: Reals, k: Reals) -> Reals:
+        far = jnp.abs(m)
+        inside = m - ramp_mean(m - bound, k) + ramp_mean(-m - bound, k)
+        beyond = jnp.sign(m) * (bound - ramp_mean(bound - far, k) + ramp_mean(-bound - far, k))
+        return jnp.where(far < bound, inside, beyond)
+
+    return mean
 
 
 def _clip_branches(bound: float) -> Branches:

@@ -65,6 +65,19 @@ def _abs_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
 
 
 @jax.custom_jvp
+def ramp_mean(m: Reals, k: Reals) -> Reals:
+    """E max(u, 0) = m Φ(m/√k) + k D(m, k), u ~ N(m, k): small where m is far below 0, without cancelling."""
+    return 0.5 * m * jax.scipy.special.erfc(-m / jnp.sqrt(2 * jnp.maximum(k, TINY))) + k * density(m, k)
+
+
+@ramp_mean.defjvp
+def _ramp_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """∂/∂m = P(u > 0) and ∂/∂k = ½ D."""
+    (m, k), (dm, dk) = primals, tangents
+    return ramp_mean(m, k), 0.5 * (1 + sign_mean(m, k)) * dm + 0.5 * density(m, k) * dk
+
+
+@jax.custom_jvp
 def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, and 0 where rounding makes it negative.
 
