@@ -25,6 +25,7 @@ from limitlaw.laws.image_entropy import image_entropy
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.one_image import Central, Cf, Composed, ImageMoment, LogOnBranches, OnBranches, density, log_density
 from limitlaw.laws.scipy_names import as_logarithm
+from limitlaw.laws.straight import StraightCf, straight_beyond, straight_pieces
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics.normal_cdf import ndtri
 from limitlaw.numerics.normal_rule import REACH, Rule, shifts, smooth_nodes
@@ -234,11 +235,22 @@ class Pushforward(Averaged):
     def _cf(self, t: Array) -> Estimate:
         if self.shape:
             return self._drawn._cf(t)
-        fastest = max(1.0, float(jnp.max(jnp.abs(t), initial=0.0)))
-        nodes = max(self._rule.nodes, smooth_nodes(self.base._largest_sd() * fastest))
-        rule = dataclasses.replace(self._rule, nodes=nodes)
-        average = self._components.average(Cf(self.phi, rule), t.reshape(-1), nodes)
+        quantity, size = self._wave(float(jnp.max(jnp.abs(t), initial=1.0, where=jnp.isfinite(t))))
+        average = self._components.average(quantity, t.reshape(-1), size)
         return Estimate(average.value.reshape(t.shape), lambda: average.error().reshape(t.shape))
+
+    def _wave(self, fastest: float) -> tuple[Quantity, int]:
+        """E e^{itφ(Y)} for |t| up to `fastest`, and through how many numbers it passes: closed where φ is straight."""
+        pieces = straight_pieces(self.phi) if self._branched is not None else None
+        if pieces:
+            return StraightCf(self.phi, pieces), 32
+        rule, turns = self._rule, self.base._largest_sd()
+        far = straight_beyond(self.phi, OCTAVES[0], OCTAVES[-1]) if rule.breaks == OCTAVES else None
+        if far:  # between the octaves φ spans no more than they do
+            turns = min(turns, OCTAVES[-1] / REACH)
+        nodes = max(rule.nodes, math.ceil(self._share * min(smooth_nodes(turns * fastest), MOST_NODES)))
+        rule = Rule(-(-nodes // 96) * 96 if far and nodes > 96 else nodes, rule.breaks)
+        return (StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule)), nodes * (len(rule.breaks) + 1)
 
     def _moment(self, k: int) -> Estimate:
         mean, sd, _ = self._components.parameters
