@@ -87,7 +87,7 @@ class StraightCf:
         tau = t * piece.slope * sd
         around = (left < 0) & (right > 0)
         whole = jnp.exp(1j * t * piece(mean) - tau**2 / 2)
-        ends = []
+        ends: list[Any] = []
         for end, u, side in ((piece.lo, left, -1), (piece.hi, right, 1)):
             if math.isinf(end):  # no tail beyond it
                 ends.append(0.0)
