@@ -11,7 +11,7 @@ from adversary.figures import Figure
 from adversary.library import Stated, eager, jitted, raising
 from adversary.reference import answer
 
-LIMIT = 120  # seconds for one case; what takes longer counts as a failure
+LIMIT = 120  # seconds of the processor for one case; what takes longer counts as a failure
 
 
 class TooSlow(BaseException):
@@ -57,15 +57,15 @@ def _unless_slow(call: Any, count: int) -> list[Stated]:
 
 @contextlib.contextmanager
 def _within(seconds: int) -> Iterator[None]:
-    """Raise TooSlow in this block after so many seconds."""
+    """Raise TooSlow in this block after so many seconds of the processor."""
 
     def stop(*_: Any) -> None:
         raise TooSlow(f"more than {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
