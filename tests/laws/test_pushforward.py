@@ -72,3 +72,17 @@ def test_characteristic_functions_at_any_frequency() -> None:
         law = Pushforward(phi, Gaussian(0.3, 1.0))
         atom = float(law.atoms()[1].sum())
         assert abs(complex(law.cf(1e10)) - atom) <= 5 * float(law.error.cf(1e10)) + 1e-9
+
+
+@pytest.mark.parametrize("phi", [ll.relu, ll.gelu, ll.sin], ids=["relu", "gelu", "sin"])
+def test_characteristic_functions_inside_jit(phi: Any) -> None:
+    """Of traced variances and frequencies, with errors that hold (found by the adversary: this raised)."""
+
+    def cf(k: Any, t: Any) -> Any:
+        law = ll.limit(phi(ll.initial(cov=k)))
+        return law.cf(t), law.error.cf(t)
+
+    for k, t in ((2.0, 1.3), (400.0, 0.7)):
+        value, error = jax.jit(cf)(k, t)
+        assert abs(value - cf(k, t)[0]) <= 5 * error + 1e-14
+        assert error < 1e-9

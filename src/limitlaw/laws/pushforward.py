@@ -235,22 +235,30 @@ class Pushforward(Averaged):
     def _cf(self, t: Array) -> Estimate:
         if self.shape:
             return self._drawn._cf(t)
-        quantity, size = self._wave(float(jnp.max(jnp.abs(t), initial=1.0, where=jnp.isfinite(t))))
+        quantity, size = self._wave(t)
         average = self._components.average(quantity, t.reshape(-1), size)
         return Estimate(average.value.reshape(t.shape), lambda: average.error().reshape(t.shape))
 
-    def _wave(self, fastest: float) -> tuple[Quantity, int]:
-        """E e^{itφ(Y)} for |t| up to `fastest`, and through how many numbers it passes: closed where φ is straight."""
+    def _wave(self, t: Array) -> tuple[Quantity, int]:
+        """E e^{itφ(Y)}, and through how many numbers it passes: closed where φ is straight, else by nodes."""
         pieces = straight_pieces(self.phi) if self._branched is not None else None
         if pieces:
             return StraightCf(self.phi, pieces), 32
-        rule, turns = self._rule, self.base._largest_sd()
-        far = straight_beyond(self.phi, OCTAVES[0], OCTAVES[-1]) if rule.breaks == OCTAVES else None
-        if far:  # between the octaves φ spans no more than they do
+        breaks = self._rule.breaks
+        far = straight_beyond(self.phi, OCTAVES[0], OCTAVES[-1]) if breaks == OCTAVES else None
+        nodes = max(self._rule.nodes, math.ceil(self._share * self._nodes_of_waves(t, far is not None)))
+        rule = Rule(-(-nodes // 96) * 96 if nodes > 96 and breaks else nodes, breaks)
+        return (StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule)), nodes * (len(breaks) + 1)
+
+    def _nodes_of_waves(self, t: Array, straight_far_out: bool) -> int:
+        """For the fastest turns of e^{itφ} that are not integrated in closed form."""
+        if self._traced or is_traced(t):
+            return TRACED_NODES // (8 if self._rule.breaks else 1)
+        turns = self.base._largest_sd()
+        if straight_far_out:
             turns = min(turns, OCTAVES[-1] / REACH)
-        nodes = max(rule.nodes, math.ceil(self._share * min(smooth_nodes(turns * fastest), MOST_NODES)))
-        rule = Rule(-(-nodes // 96) * 96 if far and nodes > 96 else nodes, rule.breaks)
-        return (StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule)), nodes * (len(rule.breaks) + 1)
+        fastest = float(jnp.max(jnp.abs(t), initial=1.0, where=jnp.isfinite(t)))
+        return min(smooth_nodes(turns * fastest), MOST_NODES)
 
     def _moment(self, k: int) -> Estimate:
         mean, sd, _ = self._components.parameters
