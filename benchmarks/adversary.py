@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the first case")
     parser.add_argument("--draws", type=int, default=10**6, help="of the reference")
     parser.add_argument("--effort", type=int, default=2**12, help="draws of a sampled law, where the default is 2^16")
-    parser.add_argument("--limit", type=int, default=120, help="seconds of the processor for a case, beyond which it fails")
+    parser.add_argument("--limit", type=int, default=120, help="processor seconds for a case; more is a failure")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--eager", action="store_true", help="leave out jax.jit")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start nothing after this time")
