@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -290,10 +291,7 @@ def test_help_and_version() -> None:
 
 
 BARE = """
-import sys, types
-package = types.ModuleType("limitlaw")  # without what its __init__ imports
-package.__path__ = [sys.argv[1]]
-sys.modules["limitlaw"] = package
+import sys
 from limitlaw.cli import app
 app(["law", "--help"], standalone_mode=False)
 print(sorted({"jax", "numpy", "scipy", "matplotlib", "rich"} & set(sys.modules)))
@@ -301,9 +299,9 @@ print(sorted({"jax", "numpy", "scipy", "matplotlib", "rich"} & set(sys.modules))
 
 
 def test_help_needs_no_heavy_module() -> None:
-    """The command itself imports none as it loads."""
+    """Neither the command nor the package imports one as it loads."""
     run = subprocess.run(
-        [sys.executable, "-c", BARE, str(SOURCE)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", BARE], env=_environment(), capture_output=True, text=True, timeout=60, check=True
     )
     assert run.stdout.endswith("\n[]\n")
 
@@ -362,3 +360,29 @@ def test_tokens_of_an_experiment_that_has_none() -> None:
     run = CliRunner().invoke(cli.app, ["reproduce", "fig1", "--tokens", "5"])
     assert run.exit_code == 2
     assert "--tokens is the number of tokens of fig4, which is not among fig1" in run.stderr
+
+
+BUSY = """
+import signal, sys, time
+from limitlaw.cli.interrupts import end_promptly
+from limitlaw.files import replacing
+end_promptly()
+signal.signal(signal.SIGINT, lambda *_: None)  # Python ends nothing, as while JAX computes
+with replacing(sys.argv[1]) as file:
+    file.write(b"half")
+    print("busy", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_ctrl_c_ends_what_python_cannot_interrupt(tmp_path: Path) -> None:
+    """Within two seconds, with nothing left half-written."""
+    command = [sys.executable, "-c", BUSY, str(tmp_path / "law.png")]
+    with subprocess.Popen(command, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"busy\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors == b"limitlaw: stopped\n"
+    assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _count = itertools.count()
+_drafts: set[Path] = set()  # being filled
 
 
 @contextlib.contextmanager
@@ -28,6 +29,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if place.exists() and not os.access(place, os.W_OK):  # a folder's permission is enough to replace it, but not ours
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     draft = place.with_name(f".{place.name[:80]}.{_host()}.{os.getpid()}.{next(_count)}.tmp")
+    _drafts.add(draft)
     try:
         with draft.open("wb") as file:
             if place.exists():
@@ -37,6 +39,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         os.replace(draft, place)
     finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        _drafts.discard(draft)
+
+
+def remove_drafts() -> None:
+    """What is half written, of a process that is about to end."""
+    for draft in tuple(_drafts):
         with contextlib.suppress(OSError):
             draft.unlink()
 

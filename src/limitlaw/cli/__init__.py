@@ -16,6 +16,7 @@ import typer
 from limitlaw.cli import depth, output
 from limitlaw.cli.errors import one_line_errors, opened
 from limitlaw.cli.explore import explore
+from limitlaw.cli.interrupts import end_promptly
 from limitlaw.cli.layer import TOKENS, Layer, heads_of, kernel_of
 from limitlaw.cli.output import PICTURES, print_table, quantities_of, remark
 
@@ -40,6 +41,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # terminals that cannot show ± or ∞
+    end_promptly()
     app(prog_name="limitlaw")
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from limitlaw.cli import interrupts
+
 if TYPE_CHECKING:
     from limitlaw.runs import Table
 
@@ -71,6 +73,7 @@ def _one_line() -> Iterator[None]:
         warn(str(error))
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
+        interrupts.told.set()
         warn("stopped; what is finished is kept, the same command goes on from there")
         raise typer.Exit(130) from None
 

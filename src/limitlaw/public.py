@@ -1,0 +1,139 @@
+"""All public names, which `limitlaw` hands on."""
+
+from limitlaw import depth, divergence, laws, nn
+from limitlaw.core.check import check
+from limitlaw.core.space import n
+from limitlaw.depth.trace import trace
+from limitlaw.engines.averages import average_law
+from limitlaw.engines.compiling import clear_cache
+from limitlaw.engines.dense.simulate import simulate
+from limitlaw.engines.frames.finite import finite, finite_samples
+from limitlaw.engines.infinite_width import kernel, limit
+from limitlaw.figures.plot import plot
+from limitlaw.language.functions import (
+    apply,
+    average,
+    data,
+    dot,
+    initial,
+    map,
+    matrices,
+    normalised_sum,
+    rotary,
+    softmax,
+    stack,
+)
+from limitlaw.language.named import (
+    abs,
+    clip,
+    cos,
+    erf,
+    gelu,
+    identity,
+    leaky_relu,
+    relu,
+    rsqrt,
+    sigmoid,
+    sign,
+    silu,
+    sin,
+    softplus,
+    tanh,
+)
+from limitlaw.language.ops import Matrix
+from limitlaw.language.printing import mermaid
+from limitlaw.language.repeating import repeat
+from limitlaw.language.values import Scalars, Wide
+from limitlaw.laws import (
+    Combination,
+    Empirical,
+    Gaussian,
+    GaussianMixture,
+    HeadSum,
+    KernelMatrix,
+    Law,
+    Pushforward,
+    RandomKernel,
+    Tokens,
+    load,
+)
+from limitlaw.nn.attention import attention
+from limitlaw.nn.convolution import conv1d, conv2d, readout
+from limitlaw.nn.feedforward import dense, mlp
+from limitlaw.nn.norms import layernorm, rmsnorm
+from limitlaw.nn.recurrent import gru, lstm, rnn
+from limitlaw.nn.transformer import transformer
+from limitlaw.presets import attention_law
+
+__all__ = [
+    "Combination",
+    "Empirical",
+    "Gaussian",
+    "GaussianMixture",
+    "HeadSum",
+    "KernelMatrix",
+    "Law",
+    "Matrix",
+    "Pushforward",
+    "RandomKernel",
+    "Scalars",
+    "Tokens",
+    "Wide",
+    "abs",
+    "apply",
+    "attention",
+    "attention_law",
+    "average",
+    "average_law",
+    "check",
+    "clear_cache",
+    "clip",
+    "conv1d",
+    "conv2d",
+    "cos",
+    "data",
+    "dense",
+    "depth",
+    "divergence",
+    "dot",
+    "erf",
+    "finite",
+    "finite_samples",
+    "gelu",
+    "gru",
+    "identity",
+    "initial",
+    "kernel",
+    "laws",
+    "layernorm",
+    "leaky_relu",
+    "limit",
+    "load",
+    "lstm",
+    "map",
+    "matrices",
+    "mermaid",
+    "mlp",
+    "n",
+    "nn",
+    "normalised_sum",
+    "plot",
+    "readout",
+    "relu",
+    "repeat",
+    "rmsnorm",
+    "rnn",
+    "rotary",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "silu",
+    "simulate",
+    "sin",
+    "softmax",
+    "softplus",
+    "stack",
+    "tanh",
+    "trace",
+    "transformer",
+]
