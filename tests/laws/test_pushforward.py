@@ -1,6 +1,8 @@
 """Images φ(Y): inside jax.jit, of small numbers, and their characteristic functions."""
 
 import itertools
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -64,6 +66,28 @@ def test_characteristic_functions_of_wide_laws(phi: Any) -> None:
     y = np.asarray(phi(jnp.asarray(mean + sd * z)))
     wanted = [np.sum(weights * np.exp(1j * each * y)) for each in t]
     np.testing.assert_allclose(Pushforward(phi, Gaussian(mean, sd**2)).cf(t), wanted, atol=1e-12)
+
+
+FIRST = """
+import jax
+jax.config.update("jax_enable_x64", True)
+import limitlaw as ll
+print(jax.jit(lambda k: ll.limit(ll.gelu(ll.initial(cov=k))).cdf(0.1))(2.0))
+"""
+
+
+def test_the_first_use_may_be_inside_jit() -> None:
+    """What is found out once about φ is found out as well there: this raised."""
+    run = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True)
+    assert float(run.stdout) == pytest.approx(float(ll.limit(ll.gelu(ll.initial(cov=2.0))).cdf(0.1)), rel=1e-12)
+
+
+def test_characteristic_functions_of_users_steps() -> None:
+    """Whose kinks are found: E e^{itφ} = Σ_j P(piece j) e^{it value_j}, whatever the scale and t."""
+    law = ll.limit(ll.map(lambda z: jnp.where(z > 0.5, 1.0, 0.0), ll.initial(cov=1e8)))
+    above = float(1 - Gaussian(0.0, 1e8).cdf(0.5))
+    for t in (1.0, 1e6):
+        np.testing.assert_allclose(law.cf(t), 1 - above + above * np.exp(1j * t), atol=1e-14)
 
 
 def test_characteristic_functions_at_any_frequency() -> None:

@@ -241,7 +241,7 @@ class Pushforward(Averaged):
 
     def _wave(self, t: Array) -> tuple[Quantity, int]:
         """E e^{itφ(Y)}, and through how many numbers it passes: closed where φ is straight, else by nodes."""
-        pieces = straight_pieces(self.phi) if self._branched is not None else None
+        pieces = straight_pieces(self.phi)
         if pieces:
             return StraightCf(self.phi, pieces), 32
         breaks = self._rule.breaks

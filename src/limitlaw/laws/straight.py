@@ -6,6 +6,7 @@ import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -34,9 +35,14 @@ class Piece:
 
 @functools.lru_cache(maxsize=256)
 def straight_pieces(phi: Nonlinearity) -> tuple[Piece, ...] | None:
-    """The pieces of φ between its kinks if it is a straight line on each of them, else None."""
+    """The pieces of φ between its kinks if it is a straight line on each of them, else None.
+
+    Known of named functions from their branches, of users' functions if all their kinks are known, between which they
+    are polynomials.
+    """
     kinks = sorted(kink.at for kink in phi.kinks or ())
-    return _lines(phi, [-math.inf, *kinks], [*kinks, math.inf]) if kinks else None
+    known = phi.branches is not None or (phi.cuts is not None and set(phi.cuts) <= set(kinks))
+    return _lines(phi, [-math.inf, *kinks], [*kinks, math.inf]) if kinks and known else None
 
 
 @functools.lru_cache(maxsize=256)
@@ -51,7 +57,8 @@ def _lines(phi: Nonlinearity, los: list[float], his: list[float]) -> tuple[Piece
     for lo, hi in zip(los, his, strict=True):
         at = hi if math.isinf(lo) else lo
         x = lo + INSIDE * (hi - lo) if math.isfinite(hi - lo) else at + math.copysign(unit, lo + hi) * BEYOND
-        y = np.asarray(phi(jnp.asarray(x)), float)
+        with jax.ensure_compile_time_eval():
+            y = np.asarray(phi(jnp.asarray(x)), float)
         slope = (y[-1] - y[0]) / (x[-1] - x[0])
         piece = Piece(lo, hi, at, float(y[0] - slope * (x[0] - at)), float(slope))
         if not np.abs(y - piece(x)).max() <= SMALL + ROUNDING * (np.abs(y).max() + abs(slope) * np.abs(x).max()):

@@ -81,8 +81,8 @@ def one_minimum(phi: Callable[[Any], Any]) -> Branches:
     @functools.cache
     def found() -> tuple[Branch, ...]:
         slope = jax.grad(phi)
-        ends = jnp.array([-2.0]), jnp.array([-0.5])
-        with jax.ensure_compile_time_eval():
+        with jax.ensure_compile_time_eval():  # all of it: the first use may be inside jit
+            ends = jnp.array([-2.0]), jnp.array([-0.5])
             at = float(_bisect(lambda x: jax.vmap(slope)(x), jnp.zeros(1), *ends, True)[0])
             bottom = float(phi(jnp.asarray(at)))
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
@@ -19,11 +20,26 @@ from limitlaw.engines.engine import Draw, Rules
 
 
 class DenseDraw(Draw):
-    """One draw at width n = `width`: an array for each value, by these weights and initial vectors."""
+    """One draw at width n = `width`: an array for each value, by these weights and initial vectors.
 
-    def __init__(self, numbers: Mapping[Number, Any], width: int, weights: Weights):
+    `probes`: what is added to some values, for a loop after each of its turns; zeros, to differentiate in.
+    """
+
+    def __init__(
+        self,
+        numbers: Mapping[Number, Any],
+        width: int,
+        weights: Weights,
+        probes: Mapping[Value, Float[Array, "..."]] | None = None,
+    ):
         super().__init__(numbers)
-        self.width, self.weights = width, weights
+        self.width, self.weights, self.probes = width, weights, probes or {}
+
+    def evaluate(self, value: Value) -> None:
+        """By its rule, and what is added to it."""
+        super().evaluate(value)
+        if value in self.probes and not isinstance(value.instruction, core.Repeat):
+            self.results[value] = Labelled(self[value].with_axes(value.axes).array + self.probes[value], value.axes)
 
     def at(self, output: Output) -> Float[Array, "..."]:
         """The array of an output, laid out as the user wrote it."""
@@ -112,13 +128,17 @@ def _repeat(draw: DenseDraw, value: Value, op: core.Repeat) -> Labelled:
     if not isinstance(weights, DrawnWeights):
         raise TypeError("a loop draws its weights in every turn: write its blocks out where weights are given")
 
-    def turn(x: Float[Array, "..."], i: Int[Array, ""]) -> tuple[Float[Array, "..."], None]:
+    def turn(x: Float[Array, "..."], at: tuple[Int[Array, ""], Any]) -> tuple[Float[Array, "..."], None]:
+        i, probe = at
         inside = DenseDraw(draw.numbers, draw.width, weights.of_turn(value, i))
         inside.results[op.block.argument] = Labelled(x, value.axes)
         inside.run(body)
-        return inside[op.block.result].with_axes(value.axes).array, None
+        result = inside[op.block.result].with_axes(value.axes).array
+        return result if probe is None else result + probe, None
 
-    last, _ = lax.scan(turn, draw[op.x].with_axes(value.axes).array, jnp.arange(op.times))
+    probes = draw.probes.get(value)
+    one = turn if probes is None else jax.checkpoint(turn)  # matrices are drawn again rather than kept for derivatives
+    last, _ = lax.scan(one, draw[op.x].with_axes(value.axes).array, (jnp.arange(op.times), probes))
     return Labelled(last, value.axes)
 
 

@@ -53,7 +53,7 @@ def _shape(output: Output, count: int | None) -> tuple[int, ...]:
 def compiled(outputs: tuple[Output, ...], width: int, count: int | None) -> tuple[int, Callable[..., Any]]:
     """The number of draws computed together, and the compiled function of slots, key and first draw."""
     program = asked.program_of(outputs)
-    batch = _batch_size(program, width)
+    batch = batch_size(program, width)
 
     def draw(arguments: list[Any], key: Key[Array, ""]) -> list[Float[Array, "..."]]:
         given = slots(program, arguments)
@@ -72,7 +72,7 @@ def _observed(output: Output, array: Float[Array, "..."], count: int | None) -> 
     return array[..., 0] if count is None else array[..., :count]
 
 
-def _batch_size(program: Program, width: int) -> int:
+def batch_size(program: Program, width: int) -> int:
     """As many draws as keep the numbers held at a time near one block of matrix entries."""
     cost = 1
     for part in (program, *program.every_block):

@@ -1,0 +1,67 @@
+"""`gradients`: what comes back to every layer of a network from a random readout."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw.arguments import as_key, positive_int, require_float64, shown
+from limitlaw.depth.statistics import Statistic, mean_correlation, variance
+from limitlaw.depth.table import Trace
+from limitlaw.depth.trace import stages
+from limitlaw.engines import asked
+from limitlaw.engines.dense.backward import backward_grams
+from limitlaw.engines.effort import Pace
+from limitlaw.language.values import Wide
+from limitlaw.progress import watching
+
+SAMPLES = 1024  # at most, where the user does not say
+STATISTICS = (
+    Statistic("gradient", variance, "gradient variance"),
+    Statistic("gradient_correlation", mean_correlation, "gradient correlation"),
+)
+
+
+@watching
+def gradients(
+    network: Wide | Sequence[Wide], width: int, samples: int | None = None, key: Any = None, token: int | None = None
+) -> Trace:
+    """The gradient at every block of a network at width n, with standard errors and its spread over draws.
+
+    f = n^{−1/2} Σ_i u_i·y_i for the vectors y of `network` and standard normal u; dx_i = √n ∂f/∂x_i behind each block,
+    row 0 being what the first is given. Statistics: `gradient`, s⁻¹ Σ_i |dx_i|²/n, which is 1 at y itself, and
+    `gradient_correlation`, the mean cosine between dx_i and dx_j. `token`: read out this one alone. `network` is what
+    `trace` takes. Every matrix is drawn, and the program differentiated: of the limit n → ∞ this is an approximation
+    with an error of O(1/n) beside the standard errors.
+
+    Without `samples` there are up to 1,024 draws: as many as take 20 seconds.
+    """
+    require_float64("gradients")
+    first, layers = stages(network)
+    y = layers[-1] if isinstance(network, Sequence) else network
+    outputs = [value.core for value in (first, *layers)]
+    width = positive_int("width", width)
+    program = asked.program_of((*outputs, y.core))
+    key = 0 if key is None else key
+    asked.check_drawable("gradients", program, key)
+    asked.check_width(program, width, None)
+    pace = Pace(positive_int("samples", samples or SAMPLES), at_most=samples is None)
+    grams = np.concatenate(backward_grams(y.core, outputs, _place(token, y), width, pace, as_key(key)), axis=1)
+    columns = {s.name: s.summary(_read(s, grams), layers[-1].dim.at(width)) for s in STATISTICS}
+    return Trace(columns, {s.name: s.label for s in STATISTICS}, width, len(grams), pace.effort)
+
+
+def _place(token: int | None, y: Wide) -> int | None:
+    if token is None:
+        return None
+    if not y.shape or isinstance(token, bool) or not isinstance(token, int | np.integer):
+        raise TypeError(f"token must be an integer, or None for all of them, got {shown(token)}")
+    if not -y.shape[-1] <= token < y.shape[-1]:
+        raise ValueError(f"token must be one of 0 … {y.shape[-1] - 1}, got {token}")
+    return int(token)
+
+
+def _read(statistic: Statistic, grams: np.ndarray) -> np.ndarray:
+    return np.asarray(jax.vmap(jax.vmap(lambda gram: statistic.read(gram, None)))(jnp.asarray(grams)))
