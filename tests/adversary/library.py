@@ -3,6 +3,7 @@
 The text that is run is the text that a report prints.
 """
 
+import ast
 import functools
 import math
 import re
@@ -147,11 +148,32 @@ def bindings(numbers: Numbers, scale: float, unit: float) -> dict[str, Any]:
 
 def made(shape: Structure, names: dict[str, Any]) -> dict[str, Any]:
     """The names after the program has run."""
-    space = NAMES | names
+    space = NAMES | names | {"_shared": _shared}
+    space["_kept"] = functools.cache(lambda source: eval(source, space))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a doubt in words; the stated error has to hold all the same
-        exec("\n".join(program(shape)), space)
+        exec(_code("\n".join(program(shape)), "exec"), space)
     return space
+
+
+@functools.cache
+def _code(text: str, mode: str) -> Any:
+    """The code, every function in it made once: to the library another function is another program to compile."""
+    return compile(ast.fix_missing_locations(_FunctionsOnce().visit(ast.parse(text, mode=mode))), "<case>", mode)
+
+
+class _FunctionsOnce(ast.NodeTransformer):
+    """Looks functions up by their text: once for all cases, or for one where they depend on a number of it."""
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        names = {each.id for each in ast.walk(node.body) if isinstance(each, ast.Name)}
+        known = names <= {*NAMES, *(argument.arg for argument in node.args.args)}
+        return ast.Call(ast.Name("_shared" if known else "_kept", ast.Load()), [ast.Constant(ast.unparse(node))], [])
+
+
+@functools.cache
+def _shared(source: str) -> Any:
+    return eval(source, dict(NAMES))
 
 
 def figure_of(figure: Figure, shape: Structure, space: dict[str, Any]) -> tuple[Any, Any]:
@@ -162,7 +184,7 @@ def figure_of(figure: Figure, shape: Structure, space: dict[str, Any]) -> tuple[
         return value, jnp.abs(moved - value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        value, error = (eval(figure_text(figure, shape, of), space) for of in ("", ".error"))
+        value, error = (eval(_code(figure_text(figure, shape, of), "eval"), space) for of in ("", ".error"))
     if figure.method == "atom":
         at = jnp.abs(value.points - figure.argument) <= 1e-9 * (1 + abs(figure.argument))
         return jnp.where(at, value.masses, 0.0).sum(), jnp.where(at, error, 0.0).sum()
