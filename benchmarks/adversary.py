@@ -27,6 +27,7 @@ LARGEST = (  # where engines say how many draws a sampled law has, and what shar
     ("infinite_width", "JOINT_DRAWS", 8.0),
     ("heads.mixing", "NODES", 1.0),
     ("heads.mixing", "NODES_OF_MANY", 0.5),
+    ("heads.mixing", "NODES_TRACED", 1 / 16),
     ("heads.laws", "DRAWS", 1.0),
     ("heads.laws", "GROUPS", 1 / 16),
 )
@@ -86,7 +87,8 @@ def summarise(report: Any) -> None:
             print(f"{name}: z = {verdict.z:.3g}, overstated {verdict.overstatement:.3g} times\n{verdict}")
     for kind, median in report.overstated().items():
         print(f"overstated in the median, {median:.3g} times: {'/'.join(kind)}")
-    print(f"{len(report.failures)} of {len(report.verdicts)} figures fail")
+    refused = sum(bool(verdict.stated.raised) and not verdict.failure for verdict in report.verdicts)
+    print(f"{len(report.failures)} of {len(report.verdicts)} figures fail; {refused} are refused, with reasons")
 
 
 def prepare(effort: int) -> None:

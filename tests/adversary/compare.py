@@ -14,7 +14,7 @@ import numpy as np
 
 from adversary.cases import Case
 from adversary.figures import Estimate, Figure
-from adversary.library import Stated, reproduction
+from adversary.library import REFUSED, Stated, reproduction
 from adversary.reference import Answer
 
 SIGMAS, OVERSTATED = 5.0, 100.0
@@ -59,7 +59,8 @@ def judged(
     if math.isnan(reference.value) or math.isnan(reference.error):
         return verdict  # the reference does not know
     if stated.raised:
-        refused = answer.singular and figure.method in ("pdf", "logpdf", "entropy") and "ValueError" in stated.raised
+        singular = answer.singular and figure.method in ("pdf", "logpdf", "entropy") and "ValueError" in stated.raised
+        refused = singular or (jit and REFUSED in stated.raised)
         return verdict if refused else dataclasses.replace(verdict, z=math.inf, failure="raised")
     if math.isnan(stated.value) or not stated.error >= 0:
         return dataclasses.replace(verdict, z=math.inf, failure="NaN")

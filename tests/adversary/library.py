@@ -19,6 +19,7 @@ from adversary.cases import Case, Numbers, Structure
 from adversary.figures import Figure
 from adversary.functions import FUNCTIONS, PSIS
 
+REFUSED = "not known inside jax.jit"
 NAMES = {"np": np, "jnp": jnp, "ll": ll, "math": math}
 
 
@@ -230,14 +231,28 @@ def compiled(shape: Structure, figures: tuple[Figure, ...]) -> Any:
 
 
 def jitted(case: Case, scale: float, unit: float, figures: tuple[Figure, ...]) -> list[Stated]:
-    """Some figures of a case under jax.jit, in one program."""
+    """Some figures of a case under jax.jit, in one program but for those that are refused there."""
     names = {name: jnp.asarray(x) for name, x in bindings(case.numbers, scale, unit).items()}
+    refusals = _refusals(case.structure)
+    together = tuple(figure for figure in figures if figure not in refusals)
     try:
-        return [Stated(float(x), float(e)) for x, e in compiled(case.structure, figures)(names)]
+        numbers = compiled(case.structure, together)(names) if together else []
     except Exception as raised:
-        if len(figures) == 1:
-            return [raising(raised)]
-    return [stated for figure in figures for stated in jitted(case, scale, unit, (figure,))]  # which one raises?
+        if len(together) > 1:  # which one raises?
+            return [stated for figure in figures for stated in jitted(case, scale, unit, (figure,))]
+        found = raising(raised)
+        if REFUSED in found.raised:
+            refusals[together[0]] = found
+            return jitted(case, scale, unit, figures)
+        return [refusals.get(figure, found) for figure in figures]
+    known = {figure: Stated(float(x), float(e)) for figure, (x, e) in zip(together, numbers, strict=True)}
+    return [known.get(figure) or refusals[figure] for figure in figures]
+
+
+@functools.cache
+def _refusals(shape: Structure) -> dict[Figure, Stated]:
+    """Figures of a structure that say inside jax.jit that they cannot be had there."""
+    return {}
 
 
 def reproduction(case: Case, figure: Figure, scale: float, unit: float, jit: bool) -> str:

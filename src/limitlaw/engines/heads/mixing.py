@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -97,7 +96,7 @@ def _sobol(program: Limit, samples: int | None, key: Any) -> Conditions:
     if not program.traced:
         return program.conditions(BLOCKS * each, key, at_most=samples is None)
     points = Points(program.recipe, seed_of(key))
-    return Conditions(jnp.concatenate([program.at(points.take(each)) for _ in range(BLOCKS)]), "sampled")
+    return Conditions(program.at(np.concatenate([points.take(each) for _ in range(BLOCKS)])), "sampled")
 
 
 # --- quadrature -------------------------------------------------------------------------------------------------------
