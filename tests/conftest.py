@@ -1,6 +1,7 @@
 """What all tests share: JAX in 64-bit mode, and a way to see the library's own error messages."""
 
 import gc
+import itertools
 import os
 import shutil
 import tempfile
@@ -14,8 +15,9 @@ import pytest
 # Most of the suite is compilation, of programs that run once: no effort of the compiler pays.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 jax.config.update("jax_enable_x64", True)
-MOST_MAPPINGS = 45_000
+MOST_MAPPINGS, CHECKED = 45_000, 10  # looked at after every tenth test
 SLOW = Path(__file__).with_name("slow.txt")
+_count = itertools.count()
 UNCHECKED = {"adversary", "explore", "paper", "phi", "studies", "torch"}
 
 
@@ -65,7 +67,7 @@ def few_mappings() -> Iterator[None]:
 
     yield
     maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
+    if next(_count) % CHECKED == 0 and maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
         clear_cache()
         jax.clear_caches()
         gc.collect()

@@ -3,6 +3,7 @@
 from limitlaw import depth, divergence, laws, nn
 from limitlaw.core.check import check
 from limitlaw.core.space import n
+from limitlaw.depth.gradients import gradients
 from limitlaw.depth.trace import trace
 from limitlaw.engines.averages import average_law
 from limitlaw.engines.compiling import clear_cache
@@ -100,6 +101,7 @@ __all__ = [
     "finite",
     "finite_samples",
     "gelu",
+    "gradients",
     "gru",
     "identity",
     "initial",

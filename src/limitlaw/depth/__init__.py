@@ -3,9 +3,10 @@
 Reads programs through the engines' statistics; computes nothing about a network itself.
 """
 
+from limitlaw.depth.gradients import gradients
 from limitlaw.depth.solve import Solution, solve
 from limitlaw.depth.statistics import STATISTICS, Column, Statistic
 from limitlaw.depth.table import Trace
 from limitlaw.depth.trace import trace
 
-__all__ = ["STATISTICS", "Column", "Solution", "Statistic", "Trace", "solve", "trace"]
+__all__ = ["STATISTICS", "Column", "Solution", "Statistic", "Trace", "gradients", "solve", "trace"]

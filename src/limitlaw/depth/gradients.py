@@ -47,7 +47,7 @@ def gradients(
     key = 0 if key is None else key
     asked.check_drawable("gradients", program, key)
     asked.check_width(program, width, None)
-    pace = Pace(positive_int("samples", samples or SAMPLES), at_most=samples is None)
+    pace = Pace(SAMPLES if samples is None else positive_int("samples", samples), at_most=samples is None)
     grams = np.concatenate(backward_grams(y.core, outputs, _place(token, y), width, pace, as_key(key)), axis=1)
     columns = {s.name: s.summary(_read(s, grams), layers[-1].dim.at(width)) for s in STATISTICS}
     return Trace(columns, {s.name: s.label for s in STATISTICS}, width, len(grams), pace.effort)
