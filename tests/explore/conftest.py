@@ -82,7 +82,8 @@ class Page:
         while time.monotonic() < end:
             time.sleep(0.08)  # longer than the page waits for the next movement of a slider
             text = self.status
-            if self.message or text.startswith("answered"):
+            open_questions = self.script("return document.body.dataset.waiting")
+            if open_questions == "0" and (self.message or text.startswith("answered")):
                 return
         raise AssertionError(f"no answer: {self.status!r}")
 
@@ -111,7 +112,7 @@ class Page:
     def move(self, name: str, value: str) -> None:
         """A control, as if by hand."""
         self.script(
-            "document.getElementById('status').textContent = '';"
+            "['status', 'message'].forEach((id) => { document.getElementById(id).textContent = ''; });"
             "const c = document.querySelector(`[name=${arguments[0]}]`);"
             "c.value = arguments[1]; c.dispatchEvent(new Event('input', {bubbles: true}));",
             name,

@@ -64,7 +64,11 @@ def test_code_of_the_simulation():
     assert 0.5 < np.std(names["draws"]) < 1.5
 
 
-@pytest.mark.parametrize("choice", [Choice(tokens=2, token=1, depth=2)], ids=["limit"])
+@pytest.mark.parametrize(
+    "choice",
+    [Choice(tokens=2, token=1, depth=2), Choice(tokens=2, token=1, depth=2, width=8, compare="gradients")],
+    ids=["limit", "gradients"],
+)
 def test_code_of_the_network(choice):
     """Statistics of every block, bit by bit."""
     names = executed(programs.network_code(choice))

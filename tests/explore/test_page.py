@@ -228,6 +228,13 @@ def test_depth_follows_its_controls(page):
         drawn = page.script("return document.getElementById('plot-depth-variance').data[0].y")
         np.testing.assert_allclose(drawn, trace["variance"].value, rtol=1e-12)
     assert "norm=none" in page.driver.current_url
+    page.choose("width", "8")
+    page.choose("compare", "gradients")
+    gradients = ll.gradients(net, 8, samples=64, key=0)
+    rows = page.script(f"return {lines}.map((r) => [...r.cells].map((c) => c.textContent))")
+    assert rows == list(gradients.rows())
+    shown = page.script("return [...document.querySelectorAll('#depth-plots .plot')].map((plot) => plot.id)")
+    assert shown == ["plot-depth-gradient", "plot-depth-gradient_correlation"]
 
 
 def test_by_keyboard_alone(page):

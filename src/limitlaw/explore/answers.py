@@ -149,6 +149,9 @@ def _followed(trace: ll.depth.Trace) -> Answer:
 
 
 def _traces(choice: Choice) -> list[Any]:
+    if choice.compare == "gradients":
+        budget.check_gradients(choice)
+        return [ll.gradients(programs.network(choice), choice.width, budget.DIFFERENTIATED, programs.SEED)]
     budget.check_depth(choice)
     widths = (None, choice.width) if choice.compare == "both" else (None,)
     net = programs.network(choice)

@@ -8,6 +8,7 @@ SIMULATED, LEAST = 4096, 256  # networks of a histogram: as many as fit, and not
 SIMULATING = 8.0  # seconds that a histogram may take
 HIDDEN = 4  # n, units of an MLP
 TRACED = 256  # draws of a network in depth
+DIFFERENTIATED = 64  # networks that gradients are taken of, every matrix drawn
 
 
 def check_law(choice: Choice) -> None:
@@ -42,6 +43,13 @@ def check_depth(choice: Choice) -> None:
     s, wide = choice.tokens, (1 + HIDDEN) * choice.width if choice.compare == "both" else 0
     numbers = choice.depth * s * (choice.heads * s + s + wide)
     _check(8 * TRACED * numbers, f"{TRACED} draws of {numbers:,} numbers", "blocks or tokens, or less width")
+
+
+def check_gradients(choice: Choice) -> None:
+    """Raise where drawing every matrix, once more on the way back, would take too long."""
+    weights = choice.depth * (weights_of(choice) + 2 * HIDDEN * choice.width**2)
+    what = f"{DIFFERENTIATED} networks of {weights:,} weights"
+    _check(3 * DIFFERENTIATED * weights, what, "blocks or heads, or less width")
 
 
 def _check(cost: int, what: str, fewer: str) -> None:

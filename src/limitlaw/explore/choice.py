@@ -77,7 +77,7 @@ class Choice:
         "limit",
         "Curves",
         "a width takes longer than the limit",
-        choices=(("limit", "n → ∞"), ("both", "n → ∞ and width n")),
+        choices=(("limit", "n → ∞"), ("both", "n → ∞ and width n"), ("gradients", "gradients at width n")),
         group="depth",
     )
 

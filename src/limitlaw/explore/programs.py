@@ -12,7 +12,7 @@ import numpy as np
 import limitlaw as ll
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.statistics import variance
-from limitlaw.explore.budget import HIDDEN, TRACED, simulated_networks
+from limitlaw.explore.budget import DIFFERENTIATED, HIDDEN, TRACED, simulated_networks
 from limitlaw.explore.choice import Choice
 from limitlaw.laws import Law
 
@@ -125,7 +125,6 @@ def _simulation_code(choice: Choice) -> str:
 
 def network_code(choice: Choice) -> str:
     """A script that prints the numbers of the second tab; it defines net and traces."""
-    widths = f"(None, {choice.width})" if choice.compare == "both" else "(None,)"
     return f"""{_HEAD}
 {_kernel_code(choice)}net = ll.transformer(
     ll.initial(({choice.tokens},), cov=kernel),
@@ -135,8 +134,15 @@ def network_code(choice: Choice) -> str:
     hidden={HIDDEN} * ll.n,
     phi=ll.{choice.phi},
 )
-statistics = {json.dumps(STATISTICS)}
-traces = [ll.trace(net, statistics, width, samples={TRACED}, key={SEED}) for width in {widths}]  # None: n → ∞
+{_traces_code(choice)}
 for trace in traces:
     print(trace)
 """
+
+
+def _traces_code(choice: Choice) -> str:
+    if choice.compare == "gradients":
+        return f"traces = [ll.gradients(net, {choice.width}, samples={DIFFERENTIATED}, key={SEED})]  # matrices drawn"
+    widths = f"(None, {choice.width})" if choice.compare == "both" else "(None,)"
+    return f"""statistics = {json.dumps(STATISTICS)}
+traces = [ll.trace(net, statistics, width, samples={TRACED}, key={SEED}) for width in {widths}]  # None: n → ∞"""

@@ -126,6 +126,7 @@
   const last = [];
   const tell = () => {
     const status = $("status");
+    document.body.dataset.waiting = waiting.size; // questions that are open
     if (waiting.size) {
       clearTimeout(tell.later);
       tell.later = setTimeout(() => {

@@ -73,6 +73,8 @@ const plots = (() => {
   const depth = (traces) => {
     const colour = colours(), place = document.getElementById("depth-plots");
     const looks = [[colour.limit, "dash", "circle"], [colour.exact, "solid", "diamond"]];
+    const wanted = new Set(Object.keys(traces[0].columns).map((name) => `plot-depth-${name}`));
+    place.querySelectorAll(".plot").forEach((plot) => wanted.has(plot.id) || plot.closest("figure").remove());
     for (const [name, first] of Object.entries(traces[0].columns)) {
       const id = `plot-depth-${name}`;
       if (!document.getElementById(id)) {
