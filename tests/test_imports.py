@@ -35,6 +35,7 @@ RANK = dict.fromkeys(LEAVES, 0) | {
     "runs": 5,
     "figures": 5,
     "presets": 6,
+    "tangent": 6,
     "depth": 6,
     "public": 7,
     "": 8,

@@ -65,6 +65,7 @@ from limitlaw.nn.norms import layernorm, rmsnorm
 from limitlaw.nn.recurrent import gru, lstm, rnn
 from limitlaw.nn.transformer import transformer
 from limitlaw.presets import attention_law
+from limitlaw.tangent import TangentKernel, attention_ntk
 
 __all__ = [
     "Combination",
@@ -78,12 +79,14 @@ __all__ = [
     "Pushforward",
     "RandomKernel",
     "Scalars",
+    "TangentKernel",
     "Tokens",
     "Wide",
     "abs",
     "apply",
     "attention",
     "attention_law",
+    "attention_ntk",
     "average",
     "average_law",
     "check",

@@ -144,7 +144,7 @@ def softmax(p: Scalars, mask: object = None) -> Scalars:
         raise ValueError("softmax needs a last axis to sum over, got numbers without batch axes")
     if mask is None:
         return _rows_of_weights(_softmax, p)
-    return _rows_of_weights(_masked_softmax, p, scalars(_visible(mask, p.shape)))
+    return _rows_of_weights(_masked_softmax, p, scalars(visible(mask, p.shape)))
 
 
 def _rows_of_weights(f: Callable[..., Any], p: Scalars, *mask: Scalars) -> Scalars:
@@ -165,7 +165,7 @@ def _masked_softmax(p: jax.Array, visible: jax.Array) -> jax.Array:
     return _softmax(jnp.where(visible > 0, p, -jnp.inf))
 
 
-def _visible(mask: object, shape: Shape) -> Any:
+def visible(mask: object, shape: Shape) -> Any:
     """The mask as an array of booleans that broadcasts to `shape`, with a token to see in every row."""
     if isinstance(mask, str):
         if mask != "causal":

@@ -1,0 +1,194 @@
+"""The neural tangent kernel of one attention layer as n → ∞. With finitely many heads it is random: it depends on the
+scores p, and on a second array D = ∂f/∂A that is as random as they are."""
+
+import dataclasses
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key
+
+from limitlaw.arguments import (
+    as_key,
+    covariance,
+    is_traced,
+    non_negative_number,
+    positive_int,
+    real_array,
+    require_float64,
+)
+from limitlaw.engines.run import keys_of_draws
+from limitlaw.language.functions import visible
+from limitlaw.laws import Empirical, RandomKernel
+from limitlaw.numerics.normals import normal
+
+PARTS = "qkvo"
+BATCH = 2**20  # numbers of draws that are computed together
+BEYOND = ("gradients",)
+
+
+class Stds(NamedTuple):
+    """Standard deviations of the entries of the four matrices, in units of 1/√cols."""
+
+    q: Any
+    k: Any
+    v: Any
+    o: Any
+
+
+class Draw(NamedTuple):
+    """Of one draw: Θ of each matrix, f, and the Gram Γ of the gradients at the tokens of each sequence."""
+
+    q: Float[Array, "m m"]
+    k: Float[Array, "m m"]
+    v: Float[Array, "m m"]
+    o: Float[Array, "m m"]
+    output: Float[Array, " m"]
+    gradient: Float[Array, "m s s"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TangentKernel:
+    """Draws of the tangent kernel of m sequences, and of what it depends on, in the same order of draws.
+
+    `q, k, v, o`: ⟨∂f/∂w, ∂f'/∂w⟩ for the entries of a matrix W = std·w/√cols. `output`: f itself, on which the kernel
+    depends. `gradient`: Γ_jl = ⟨∂f/∂x_j, ∂f/∂x_l⟩.
+    """
+
+    q: RandomKernel
+    k: RandomKernel
+    v: RandomKernel
+    o: RandomKernel
+    output: Empirical
+    gradient: Empirical
+
+    def total(self, parts: str = PARTS) -> RandomKernel:
+        """The kernel of the matrices that are trained, "qkvo" or some of these letters: their sum, draw by draw."""
+        if not parts or set(parts) - set(PARTS) or len(set(parts)) < len(parts):
+            raise ValueError(f"parts must be letters of {PARTS!r}, each at most once, got {parts!r}")
+        draws = sum(np.asarray(getattr(self, part)._samples) for part in parts)
+        return RandomKernel(draws, beyond=BEYOND)
+
+    def __repr__(self) -> str:
+        total = self.total()
+        return f"TangentKernel({total.shape[0]} sequence(s), {total.samples:,} draws; beyond Theorem 3.1: gradients)"
+
+
+def attention_ntk(
+    kernel: Any,
+    heads: int,
+    head_dim: int | None = None,
+    mask: Any = None,
+    q_std: float = 1.0,
+    k_std: float = 1.0,
+    v_std: float = 1.0,
+    o_std: float = 1.0,
+    readout: Any = None,
+    samples: int = 4096,
+    key: Any = 0,
+) -> TangentKernel:
+    """The tangent kernel of f = n^{−1/2} Σ_i u_i·y_i, y the outputs of one attention layer (see `attention_law`).
+
+    `kernel`: K_jk of s tokens, (s, s), or that of the tokens of m sequences, (m, s, m, s). `readout`: G_ik, the Gram of
+    the fixed u; the identity, one vector for each position. As n → ∞, for each head with scores p, A = softmax(p),
+
+        Cov(D_ij, D'_kl) = σ_O²σ_V²/H G_ik K_jl          f = Σ_a ⟨A, D⟩        P = ∂f/∂p = A ∘ (D − rowsum(A ∘ D))
+        Θ^V = Θ^O = σ_O²σ_V²/H Σ_a tr(Gᵀ A K A'ᵀ)        Θ^Q = Θ^K = σ_Q²σ_K² Σ_a ⟨P, K P' Kᵀ⟩
+
+    and their like with `head_dim`. Draw i depends only on (key, i).
+    """
+    require_float64("attention_ntk")
+    K, m, s = _tokens(kernel)
+    G = np.eye(s) if readout is None else np.asarray(covariance("readout", real_array("readout", readout), s))
+    heads, samples = positive_int("heads", heads), positive_int("samples", samples)
+    d = None if head_dim is None else positive_int("head_dim", head_dim)
+    given = zip(PARTS, (q_std, k_std, v_std, o_std), strict=True)
+    stds = Stds(*(float(non_negative_number(f"{name}_std", std)) for name, std in given))
+    seen = np.ones((s, s), bool) if mask is None else np.broadcast_to(np.asarray(visible(mask, (s, s))), (s, s))
+    batch = max(1, BATCH // (heads * (m * s) ** 2))
+    keys = keys_of_draws(as_key(key), 0, samples)
+    found = _draws(keys, _root(K), _root(G), stds, seen, (m, s, heads, d), batch)
+    kernels = (RandomKernel(getattr(found, part), beyond=BEYOND) for part in PARTS)
+    return TangentKernel(*kernels, *(Empirical(x, beyond=BEYOND) for x in (found.output, found.gradient)))
+
+
+def _tokens(kernel: Any) -> tuple[Float[np.ndarray, "ms ms"], int, int]:
+    """The kernel of all tokens, the number of sequences and of tokens in each."""
+    K = real_array("kernel", kernel)
+    if is_traced(K):
+        raise TypeError("attention_ntk draws numbers: kernel must be an array, not a value inside jax.grad or jax.jit")
+    if K.ndim not in (2, 4) or K.shape[: K.ndim // 2] != K.shape[K.ndim // 2 :] or 0 in K.shape:
+        raise ValueError(
+            f"kernel must be a square matrix over the tokens, or have shape (m, s, m, s), got shape {K.shape}"
+        )
+    m, s = (1, *K.shape[:1]) if K.ndim == 2 else K.shape[:2]
+    return np.asarray(covariance("kernel", K.reshape(m * s, m * s), m * s)), m, s
+
+
+def _root(K: Float[np.ndarray, "t t"]) -> Float[np.ndarray, "t t"]:
+    """L with L Lᵀ = K, singular ones included."""
+    eigenvalues, vectors = np.linalg.eigh(K)
+    return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+
+
+@functools.partial(jax.jit, static_argnames=("sizes", "batch"))
+def _draws(
+    keys: Key[Array, " N"], L: Any, L_G: Any, stds: Stds, seen: Bool[Array, "s s"], sizes: tuple[Any, ...], batch: int
+) -> Draw:
+    m, s, heads, d = sizes
+    head = functools.partial(_wide_head if d is None else _narrow_head, L, L_G, stds, seen, (m, s, heads, d))
+
+    def one(key: Key[Array, ""]) -> Any:
+        """The sum over heads, which are independent."""
+        per_head = jax.vmap(head)(jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(heads)))
+        return jax.tree.map(lambda x: x.sum(axis=0), per_head)
+
+    return jax.lax.map(one, keys, batch_size=min(batch, len(keys)))
+
+
+def _slopes(p: Float[Array, "m s s"], D: Float[Array, "m s s"], seen: Bool[Array, "s s"]) -> tuple[Any, Any, Any]:
+    """A = softmax(p), P = A ∘ (D − rowsum(A ∘ D)), and what the head adds to f."""
+    A = jax.nn.softmax(jnp.where(seen, p, -jnp.inf), axis=-1)
+    row = jnp.sum(A * D, axis=-1, keepdims=True)
+    return A, A * (D - row), row.sum(axis=(1, 2))
+
+
+def _of_sequences(x: Float[Array, "ms ms"], m: int, s: int) -> Float[Array, "m s s"]:
+    """Of all tokens with all, those within a sequence."""
+    return jnp.einsum("misj,ms->mij", x.reshape(m, s, m, s), jnp.eye(m))
+
+
+def _wide_head(L: Any, L_G: Any, std: Stds, seen: Any, sizes: tuple[Any, ...], key: Key[Array, ""]) -> Draw:
+    """n × n matrices."""
+    m, s, heads, _ = sizes
+    K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T
+    first, second = jax.random.split(key)
+    score, value = (std.q * std.k) ** 2, (std.v * std.o) ** 2 / heads
+    p = jnp.sqrt(score) * _of_sequences(L @ normal(first, L.shape) @ L.T, m, s)
+    D = jnp.sqrt(value) * (L_G @ normal(second, (s, m * s)) @ L.T).reshape(s, m, s).transpose(1, 0, 2)
+    A, P, f = _slopes(p, D, seen)
+    weights = score * jnp.einsum("mij,mink,mjnl,nkl->mn", P, K, K, P)
+    values = value * jnp.einsum("ik,mij,mjnl,nkl->mn", G, A, K, A)
+    own = jnp.einsum("minj,mn->mij", K, jnp.eye(m))
+    gradient = value * A.mT @ G @ A + score * (P @ own @ P.mT + P.mT @ own @ P)
+    return Draw(weights, weights, values, values, f, gradient)
+
+
+def _narrow_head(L: Any, L_G: Any, std: Stds, seen: Any, sizes: tuple[Any, ...], key: Key[Array, ""]) -> Draw:
+    """Matrices into d dimensions and back: queries, keys, values and β = (dH)^{−1/2} W^Oᵀu are drawn themselves."""
+    m, s, heads, d = sizes
+    K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T
+    keys = jax.random.split(key, 4)
+    drawn = (L @ normal(each, (m * s, d)) for each in keys[:3])
+    q, k, v = (each * x.reshape(m, s, d) for each, x in zip(std[:3], drawn, strict=True))
+    β = std.o / math.sqrt(d * heads) * L_G @ normal(keys[3], (s, d))
+    A, P, f = _slopes(q @ k.mT / math.sqrt(d), jnp.einsum("ic,mjc->mij", β, v), seen)
+    back = P @ k / math.sqrt(d), P.mT @ q / math.sqrt(d), A.mT @ β  # ∂f/∂q, ∂f/∂k and ∂f/∂v
+    scaled = [each * x for each, x in zip(std[:3], back, strict=True)]
+    Θ_q, Θ_k, Θ_v = (jnp.einsum("mic,njc,minj->mn", x, x, K) for x in scaled)
+    mixed = A @ v
+    Θ_o = std.o**2 / (d * heads) * jnp.einsum("ik,mic,nkc->mn", G, mixed, mixed)
+    return Draw(Θ_q, Θ_k, Θ_v, Θ_o, f, jnp.stack([x @ x.mT for x in scaled]).sum(axis=0))
