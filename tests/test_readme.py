@@ -48,7 +48,7 @@ def test_example_agrees_with_its_exact_law(
     monkeypatch.setenv("MPLBACKEND", "agg")
     example = _example()
     monkeypatch.setattr(example, "HEADS", (1, 2))
-    results = example.main(samples=1000, conditions=5_000, out=tmp_path)
+    results = example.main(samples=400, conditions=4_000, out=tmp_path)
     picture = (tmp_path / "attention_tails.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert set(results) == set(example.HEADS)

@@ -54,7 +54,7 @@ GROUPS = {
     "tokens with jumps": Group(Structure("limit", 3, MOMENTS, heads=2, front="stairs"), 2),
     "tanh behind": Group(Structure("limit", 2, IMAGE[:4], heads=2, behind="tanh"), 2),
     "abs behind": Group(Structure("limit", 3, IMAGE, behind="abs"), 2),
-    "a jump behind": Group(Structure("limit", 2, (VARIANCE, *MEANS[:1]), heads=2, behind="leap"), 1),
+    "a jump behind": Group(Structure("limit", 2, (VARIANCE, *MEANS[:1]), behind="leap"), 1),
     "clip": Group(Structure("limit", 1, (*IMAGE, Figure("atom", 0.8)), depth=0, behind="clip"), 15, jit=2),
     "silu": Group(Structure("limit", 1, IMAGE, depth=0, behind="silu"), 14),
     "a hat": Group(Structure("limit", 1, USER, depth=0, behind="hat"), 6, jit=3),

@@ -145,7 +145,7 @@ def test_samples_raise_the_effort_inside_jit() -> None:
 
 def test_derivatives() -> None:
     """d/dq_std by jax.grad against differences, where the old rule was wrong by a factor of two."""
-    slope = jax.grad(lambda q: figures(q)[0][1])(3.0)
+    slope = jax.jit(jax.grad(lambda q: figures(q)[0][1]))(3.0)
     step = 1e-3
     difference = (figures(3.0 + step)[0][1] - figures(3.0 - step)[0][1]) / (2 * step)
     assert slope == pytest.approx(float(difference), rel=1e-5)

@@ -186,7 +186,7 @@ class GaussianMixture(Averaged):
             return self.drawn()._expect(psi)
         count = len(self._components)
         many = self._components.sampled and count > expectation.FEW
-        rule = Rule(self._nodes(), breaks if many else ())
+        rule = Rule(self._nodes())  # shifted for each component: unbiased, wherever ψ jumps
         components = dataclasses.replace(
             self._components, parameters=(*self._components.parameters, (shifts(count) + expectation.UNEVEN) % 1)
         )

@@ -105,7 +105,7 @@ class Pushforward(Averaged):
         cuts = OCTAVES if known else tuple(sorted({*(self.phi.cuts or ()), *self._kinks}))
         many = self._components.sampled and len(self._components) > expectation.FEW
         if cuts and not (narrow and many):
-            return Rule(16 if many else 48, cuts)
+            return Rule(24 if many else 48, cuts, cut_at_mean=True)
         return Rule(max(96, self.base._nodes() // (len(self._kinks) + 1)), self._kinks)
 
     @property
@@ -115,7 +115,7 @@ class Pushforward(Averaged):
 
     @property
     def _size(self) -> int:
-        return self._rule.nodes * (len(self._rule.breaks) + 1) * max(1, self._components.parameters[0][0].size)
+        return self._rule.nodes * self._rule.pieces * max(1, self._components.parameters[0][0].size)
 
     @property
     def _central(self) -> Quantity:
