@@ -41,7 +41,7 @@ GROUPS = {
     "two tokens, five heads": Group(Structure("marginal", 2, (VARIANCE, *MEANS), token=1, heads=5), 8),
     "two tokens, 10⁶ heads": Group(Structure("marginal", 2, (*MOMENTS, *INNER), heads=10**6), 8),
     "two tokens, infinitely many": Group(Structure("marginal", 2, (VARIANCE, *INNER), heads=math.inf), 8, jit=1),
-    "three tokens, a mask": Group(Structure("marginal", 3, (*MOMENTS, *INNER), heads=2, mask=HIDDEN), 8),
+    "three tokens, a mask": Group(Structure("marginal", 3, (*MOMENTS, *INNER), heads=2, mask=HIDDEN), 8, jit=3),
     "four tokens, causal": Group(Structure("marginal", 4, (*MOMENTS, *TAILS), heads=8, mask="causal", token=3), 5),
     "four tokens": Group(Structure("marginal", 4, (*MOMENTS, *INNER), heads=2), 3, jit=2),
     "six tokens": Group(Structure("marginal", 6, (*MOMENTS, *MEANS), token=2), 2),

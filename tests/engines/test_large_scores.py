@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -149,3 +150,26 @@ def test_derivatives() -> None:
     step = 1e-3
     difference = (figures(3.0 + step)[0][1] - figures(3.0 - step)[0][1]) / (2 * step)
     assert slope == pytest.approx(float(difference), rel=1e-5)
+
+
+@pytest.mark.parametrize("mask", ["causal", np.array([[True, False, True], [False, True, True], [True, False, True]])])
+def test_masks_inside_jit(mask: Any) -> None:
+    """They are known there as well (found by the adversary: this raised)."""
+
+    def variance(K: Any) -> Any:
+        return ll.attention_law(K, heads=1, mask=mask).marginal(2).variance()
+
+    K = np.array([[1.0, 0.2, 0.1], [0.2, 2.0, -0.3], [0.1, -0.3, 1.5]])
+    assert float(jax.jit(variance)(K)) == pytest.approx(float(variance(K)), rel=1e-9)
+
+
+def test_nothing_is_left_inside_jit() -> None:
+    """Tokens that turn out to be 0 give a point mass, under jit as well (found by the adversary: NaN)."""
+
+    def figures_of(k: Any) -> Any:
+        x = ll.map(lambda z: jnp.where(z > 1.0, z, 0.0), ll.initial((2,), cov=k * np.eye(2)))
+        law = ll.limit(ll.attention(x + ll.attention(x, heads=1, head_dim=8), heads=1, head_dim=8)[1], samples=64)
+        return jnp.array([law.variance(), law.cdf(1.86), law.cdf(-2.71), law.sf(0.5)])
+
+    np.testing.assert_array_equal(jax.jit(figures_of)(1e-8), [0.0, 1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(figures_of(1e-8), [0.0, 1.0, 0.0, 0.0])

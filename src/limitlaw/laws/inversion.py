@@ -102,7 +102,8 @@ class Inversion:
             return -np.inf * self.module(x).ones(x.shape) + 0 * x
         flat = x.reshape(-1)
         if self.nodes.traced:
-            return _traced(self.transform, quantity, flat).reshape(x.shape)
+            found = _traced(self.transform, quantity, flat).reshape(x.shape)
+            return jnp.where(self.sd > 0, found, -jnp.inf)  # all of it may be at 0, as it turns out
         if is_traced(x):
             near = self.table.evaluate(quantity, flat)
             return _beyond(self._far, near, self.table.reach, self.atom, flat, quantity, self._powers).reshape(x.shape)

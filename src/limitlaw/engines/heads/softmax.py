@@ -5,6 +5,7 @@ import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -162,7 +163,8 @@ def _seen(op: Apply, start: int) -> list[np.ndarray]:
     places = start + np.arange(math.prod(shape)).reshape(-1, shape[-1])
     if not masks:
         return list(places)
-    mask = np.asarray(_constant(op.args[1]).whole(masks[0]))
+    with jax.ensure_compile_time_eval():  # a mask is known, inside jit as well
+        mask = np.asarray(_constant(op.args[1]).whole(masks[0]))
     visible = np.broadcast_to(mask > 0, finite_shape(op.layout)).reshape(-1, shape[-1])
     return [row[seen] for row, seen in zip(places, visible, strict=True)]
 
