@@ -99,8 +99,17 @@ def rounding_of(case: Case, figure: Figure, value: float, answer: Answer) -> flo
         "products": scale**4,
         "moment": scale**c if method == "moment" and answer.unit == 1.0 else 0.0,
     }
-    relative = ROUNDING + (unseen_by_draws(case) if answer.how == "drawn" else 0.0)
+    relative = ROUNDING * cancelled(case, answer) + (unseen_by_draws(case) if answer.how == "drawn" else 0.0)
     return relative * max(natural.get(method, 0.0), abs(value)) if math.isfinite(value) else 0.0
+
+
+def cancelled(case: Case, answer: Answer) -> float:
+    """How much larger the kernel of the tokens is than that of their mixture: its rounding is that of the larger one."""
+    shape, numbers = case.structure, case.numbers
+    if shape.front is not None or shape.behind is not None or shape.asked not in ("limit", "marginal", "joint"):
+        return 1.0
+    gain = float(np.max(numbers.stds["v"]) * np.max(numbers.stds["o"])) ** (2 * shape.depth)
+    return max(1.0, gain * float(np.diag(numbers.kernel).max()) / answer.scale**2)
 
 
 def unseen_by_draws(case: Case) -> float:
