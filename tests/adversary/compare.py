@@ -104,7 +104,7 @@ def rounding_of(case: Case, figure: Figure, value: float, answer: Answer) -> flo
 
 
 def cancelled(case: Case, answer: Answer) -> float:
-    """How much larger the kernel of the tokens is than that of their mixture: its rounding is that of the larger one."""
+    """How much larger the kernel of the tokens is than that of what they are mixed to, which it is rounded with."""
     shape, numbers = case.structure, case.numbers
     if shape.front is not None or shape.behind is not None or shape.asked not in ("limit", "marginal", "joint"):
         return 1.0
