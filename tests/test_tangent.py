@@ -47,9 +47,9 @@ def by_hand(key: jax.Array, d: int | None) -> dict[str, jax.Array]:
 def test_automatic_differentiation(d: int | None) -> None:
     found = jax.jit(jax.vmap(functools.partial(by_hand, d=d)))(jax.random.split(jax.random.key(1), DRAWS))
     law = ll.attention_ntk(a_kernel(), H, d, "causal", **{f"{c}_std": std for c, std in STDS.items()}, samples=4000)
-    drawn = {c: np.asarray(getattr(law, c)._samples)[:, 0, 1] for c in "qkvo"}
-    drawn["gradient"] = np.trace(np.asarray(law.gradient._samples)[:, 0], axis1=1, axis2=2)
-    drawn["output"] = np.asarray(law.output._samples)[:, 0] ** 2
+    drawn = {c: np.asarray(getattr(law.draws, c))[:, 0, 1] for c in "qkvo"}
+    drawn["gradient"] = np.trace(np.asarray(law.draws.gradient)[:, 0], axis1=1, axis2=2)
+    drawn["output"] = np.asarray(law.draws.output)[:, 0] ** 2
     for name, draws in drawn.items():
         other = np.asarray(found[name])
         error = math.hypot(draws.std() / math.sqrt(len(draws)), other.std() / math.sqrt(DRAWS))
@@ -62,7 +62,7 @@ def test_theory(d: int | None, expected: tuple[float, float, float]) -> None:
     law = ll.attention_ntk(np.eye(4), 2, head_dim=d, samples=4000)
     for kernel, value in zip((law.q, law.v), expected, strict=False):
         assert abs(float(kernel.mean()[0, 0]) - value) < 5 * float(kernel.error.mean()[0, 0])
-    trace = np.trace(np.asarray(law.gradient._samples)[:, 0], axis1=1, axis2=2)
+    trace = np.trace(np.asarray(law.draws.gradient)[:, 0], axis1=1, axis2=2)
     assert abs(trace.mean() - expected[2]) < 5 * trace.std() / math.sqrt(len(trace))
 
 
@@ -80,13 +80,13 @@ def test_the_output_has_the_law_of_the_layer() -> None:
 def test_no_scores_no_training_of_them() -> None:
     law = ll.attention_ntk(np.eye(3), 2, q_std=0.0, samples=10)
     assert float(law.q.mean()[0, 0]) == float(law.k.mean()[0, 0]) == 0
-    np.testing.assert_allclose(law.v._samples, 1.0, rtol=1e-12)  # tr(A Aᵀ) = 3·(1/3)
-    np.testing.assert_allclose(law.total("vo")._samples, 2.0, rtol=1e-12)
+    np.testing.assert_allclose(law.draws.v, 1.0, rtol=1e-12)  # tr(A Aᵀ) = 3·(1/3)
+    np.testing.assert_allclose(law.draws.v + law.draws.o, 2.0, rtol=1e-12)
 
 
 def test_draw_i_depends_only_on_the_key_and_i() -> None:
     few, more = (ll.attention_ntk(np.eye(2), 2, samples=count, key=3) for count in (5, 9))
-    np.testing.assert_array_equal(few.total()._samples, more.total()._samples[:5])
+    np.testing.assert_array_equal(few.draws.q, more.draws.q[:5])
     assert "5 draws" in repr(few)
 
 

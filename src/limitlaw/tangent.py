@@ -20,6 +20,7 @@ from limitlaw.arguments import (
     real_array,
     require_float64,
 )
+from limitlaw.engines.dense.weights import root
 from limitlaw.engines.run import keys_of_draws
 from limitlaw.language.functions import visible
 from limitlaw.laws import Empirical, RandomKernel
@@ -52,29 +53,53 @@ class Draw(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TangentKernel:
-    """Draws of the tangent kernel of m sequences, and of what it depends on, in the same order of draws.
+    """The tangent kernel of m sequences, and what it depends on. `draws` has the arrays, all in one order of draws.
 
     `q, k, v, o`: ⟨∂f/∂w, ∂f'/∂w⟩ for the entries of a matrix W = std·w/√cols. `output`: f itself, on which the kernel
     depends. `gradient`: Γ_jl = ⟨∂f/∂x_j, ∂f/∂x_l⟩.
     """
 
-    q: RandomKernel
-    k: RandomKernel
-    v: RandomKernel
-    o: RandomKernel
-    output: Empirical
-    gradient: Empirical
+    draws: Draw = dataclasses.field(repr=False)
 
     def total(self, parts: str = PARTS) -> RandomKernel:
         """The kernel of the matrices that are trained, "qkvo" or some of these letters: their sum, draw by draw."""
         if not parts or set(parts) - set(PARTS) or len(set(parts)) < len(parts):
             raise ValueError(f"parts must be letters of {PARTS!r}, each at most once, got {parts!r}")
-        draws = sum(np.asarray(getattr(self, part)._samples) for part in parts)
-        return RandomKernel(draws, beyond=BEYOND)
+        return RandomKernel(sum(np.asarray(getattr(self.draws, part)) for part in parts), beyond=BEYOND)
+
+    @property
+    def q(self) -> RandomKernel:
+        """Of the query matrices."""
+        return self.total("q")
+
+    @property
+    def k(self) -> RandomKernel:
+        """Of the key matrices."""
+        return self.total("k")
+
+    @property
+    def v(self) -> RandomKernel:
+        """Of the value matrices."""
+        return self.total("v")
+
+    @property
+    def o(self) -> RandomKernel:
+        """Of the output matrices."""
+        return self.total("o")
+
+    @property
+    def output(self) -> Empirical:
+        """The law of f, (m,)."""
+        return Empirical(self.draws.output, beyond=BEYOND)
+
+    @property
+    def gradient(self) -> Empirical:
+        """The law of Γ, (m, s, s)."""
+        return Empirical(self.draws.gradient, beyond=BEYOND)
 
     def __repr__(self) -> str:
-        total = self.total()
-        return f"TangentKernel({total.shape[0]} sequence(s), {total.samples:,} draws; beyond Theorem 3.1: gradients)"
+        count, sequences = self.draws.output.shape
+        return f"TangentKernel({sequences} sequence(s), {count:,} draws; beyond Theorem 3.1: gradients)"
 
 
 def attention_ntk(
@@ -110,9 +135,7 @@ def attention_ntk(
     seen = np.ones((s, s), bool) if mask is None else np.broadcast_to(np.asarray(visible(mask, (s, s))), (s, s))
     batch = max(1, BATCH // (heads * (m * s) ** 2))
     keys = keys_of_draws(as_key(key), 0, samples)
-    found = _draws(keys, _root(K), _root(G), stds, seen, (m, s, heads, d), batch)
-    kernels = (RandomKernel(getattr(found, part), beyond=BEYOND) for part in PARTS)
-    return TangentKernel(*kernels, *(Empirical(x, beyond=BEYOND) for x in (found.output, found.gradient)))
+    return TangentKernel(_draws(keys, root(K), root(G), stds, seen, (m, s, heads, d), batch))
 
 
 def _tokens(kernel: Any) -> tuple[Float[np.ndarray, "ms ms"], int, int]:
@@ -126,12 +149,6 @@ def _tokens(kernel: Any) -> tuple[Float[np.ndarray, "ms ms"], int, int]:
         )
     m, s = (1, *K.shape[:1]) if K.ndim == 2 else K.shape[:2]
     return np.asarray(covariance("kernel", K.reshape(m * s, m * s), m * s)), m, s
-
-
-def _root(K: Float[np.ndarray, "t t"]) -> Float[np.ndarray, "t t"]:
-    """L with L Lᵀ = K, singular ones included."""
-    eigenvalues, vectors = np.linalg.eigh(K)
-    return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
 
 
 @functools.partial(jax.jit, static_argnames=("sizes", "batch"))

@@ -190,8 +190,8 @@ class GaussianMixture(Averaged):
         components = dataclasses.replace(
             self._components, parameters=(*self._components.parameters, (shifts(count) + expectation.UNEVEN) % 1)
         )
-        size = rule.nodes * (len(rule.breaks) + 1)
-        found, between, scale = expectation.parted(components.average(expectation.Expectation(psi, rule), size=size))
+        average = components.average(expectation.Expectation(psi, rule), size=rule.nodes)
+        found, between, scale = expectation.parted(average)
         if many:
             return found
         if self._components.sampled and self._degenerate.any():

@@ -68,7 +68,7 @@ class DrawnWeights:
         op = value.instruction
         assert isinstance(op, Initial)
         assert value.dim is not None
-        L = jnp.asarray(_root(op.cov.array) if self._given is None else self._given[op.cov])
+        L = jnp.asarray(root(op.cov.array) if self._given is None else self._given[op.cov])
         z = normal(self._key_of(value), (len(L), value.dim.at(self._width)))
         h = L[:, None] * z if op.diagonal else L @ z
         return self._numbers(op.mean)[..., None] + h.reshape(*finite_shape(op.order), -1)
@@ -169,11 +169,11 @@ def roots(program: Program) -> dict[Number, Any]:
     for part in (program, *program.every_block):
         for value in part.values:
             if isinstance(value.instruction, Initial):
-                found[value.instruction.cov] = _root(value.instruction.cov.array)
+                found[value.instruction.cov] = root(value.instruction.cov.array)
     return found
 
 
-def _root(cov: Any) -> Any:
+def root(cov: Any) -> Any:
     """L with L Lᵀ = cov, singular ones included; of a diagonal, the vector of its roots."""
     if is_traced(cov):
         raise TypeError("simulate draws numbers: cov must be an array, not a value inside jax.grad or jax.jit")
