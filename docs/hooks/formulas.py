@@ -17,7 +17,10 @@ def rendered(markdown: str) -> str:
     def display(formula: re.Match[str]) -> str:
         return f'<div class="formula">{convert(" ".join(formula[1].split()), display="block")}</div>'
 
-    return INLINE.sub(lambda formula: convert(formula[1]), DISPLAY.sub(display, markdown))
+    def inline(formula: re.Match[str]) -> str:
+        return f"<span>{convert(formula[1])}</span>"  # at the start of a line <math> alone would be a paragraph
+
+    return INLINE.sub(inline, DISPLAY.sub(display, markdown))
 
 
 def with_scripts(markdown: str) -> str:
