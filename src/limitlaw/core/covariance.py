@@ -3,6 +3,9 @@
 C is a labelled array whose labels are pairs: `Pair(a, None)` is an axis of the first batch, `Pair(None, b)` one of the
 second, and `Pair(a, b)` both at once: entries with different indices are uncorrelated there (heads, say), so that
 nothing is stored for those that never meet. Along axes that have no label all entries are equal.
+
+`Equal` are pairs of axes of which only entries with equal indices will be read (the pixels of a convolutional network
+whose readout has a matrix for each pixel). The others are not computed, and may be anything: they count as zero.
 """
 
 import dataclasses
@@ -42,6 +45,8 @@ class Pair(Axis):
         """Everything is known already."""
 
 
+Equal = frozenset[Pair]
+EVERYTHING: Equal = frozenset()  # all entries will be read
 _PAIRS: weakref.WeakValueDictionary[tuple[int, int], Pair] = weakref.WeakValueDictionary()
 
 
@@ -80,6 +85,15 @@ class Covariance:
                 c = multiply(c.rename({p: left}), eye)
         return Covariance(c)
 
+    def at(self, equal: Equal) -> "Covariance":
+        """What is read of it."""
+        block = self
+        for p in equal:
+            assert p.left is not None
+            assert p.right is not None
+            block = block.restricted(p.left, p.right)
+        return block
+
     def restricted(self, a: Axis, b: Axis) -> "Covariance":
         """The entries with equal indices on axis a of v and axis b of w; the others are taken to be zero."""
         both = Pair(a, b)
@@ -106,6 +120,11 @@ class Covariance:
             c = c.mapped(lambda x: x / np.sqrt(np.prod([float(axis.size) for axis in over])))
         return Covariance(c)
 
+    def paired(self, pairs: Iterable[Pair]) -> "Covariance":
+        """For a v that is the same along new axes: its entry there is the one that meets the same index of w."""
+        new: Any = {Pair(None, p.right): p for p in pairs}
+        return Covariance(self.c.rename(new))
+
     def scaled(self, a: Labelled) -> "Covariance":
         """a·v."""
         return self.contract(a, ())
@@ -115,7 +134,7 @@ class Covariance:
         called: Any = {p: Pair(names.get(p.left, p.left), p.right) for p in self.labels if p.left is not None}
         return Covariance(self.c.rename(called))
 
-    def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes) -> "Covariance":
+    def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes, equal: Equal = EVERYTHING) -> "Covariance":
         """v at given places. Where its axis is paired with one of w, the covariance with other places of w is zero."""
         made: Any = tuple(Pair(axis, None) for axis in new)
         paired = self.label(axes[0]) if len(axes) == 1 else None
@@ -124,8 +143,15 @@ class Covariance:
             chosen = jnp.asarray(places[0][..., None] == np.arange(int(paired.size)), float)
             return Covariance(multiply(self.c.rename({paired: right}), Labelled(chosen, (*made, right))))
         block = self.dense(axes)
-        labels: Any = tuple(Pair(axis, None) for axis in axes)
-        return Covariance(block.c.take(labels, places, made))
+        labels: Any = [Pair(axis, None) for axis in axes]
+        indices, made = list(places), list(made)
+        for i, axis in enumerate(new):
+            for p in equal:
+                if p.left is axis and Pair(None, p.right) in block.labels:  # w is read at the index of the new axis
+                    labels.append(Pair(None, p.right))
+                    indices.append(np.indices(places[0].shape)[i])
+                    made[i] = p
+        return Covariance(block.c.take(tuple(labels), indices, tuple(made)))
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -197,8 +223,28 @@ def stacked(blocks: Sequence[Covariance | None], axis: Axis) -> Covariance:
     return Covariance(Labelled(jnp.stack(full), (Pair(axis, None), *labels)))
 
 
-def outer(m: Labelled, k: Labelled) -> Covariance:
+def outer(m: Labelled, k: Labelled, equal: Equal = EVERYTHING) -> Covariance:
     """m_i k_j."""
-    left: Any = {a: Pair(a, None) for a in m.axes}
-    right: Any = {b: Pair(None, b) for b in k.axes}
-    return Covariance(multiply(m.rename(left), k.rename(right)))
+    left, right = sides(m.axes, k.axes, equal)
+    return Covariance(multiply(m.rename(left), k.rename(right))).at(equal)
+
+
+def sides(first: Axes, second: Axes, equal: Equal) -> tuple[dict[Axis, Axis], dict[Axis, Axis]]:
+    """The labels of the axes of v and of w in their covariance."""
+    left: dict[Axis, Axis] = {a: Pair(a, None) for a in first}
+    right: dict[Axis, Axis] = {b: Pair(None, b) for b in second}
+    for p in between(equal, first, second):
+        assert p.left is not None
+        assert p.right is not None
+        left[p.left] = right[p.right] = p
+    return left, right
+
+
+def between(equal: Equal, first: Axes, second: Axes) -> Equal:
+    """Those that are pairs of these axes of v and w."""
+    return frozenset(p for p in equal if p.left in first and p.right in second)
+
+
+def swapped(equal: Equal) -> Equal:
+    """Seen from the other side."""
+    return frozenset(Pair(p.right, p.left) for p in equal)

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from limitlaw.core.covariance import Covariance, stacked, total
+from limitlaw.core.axes import Axis
+from limitlaw.core.covariance import EVERYTHING, Covariance, Equal, Pair, stacked, total
 from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take, Value
 from limitlaw.core.labelled import Labelled, add, contract, stack
 
@@ -25,22 +26,33 @@ def applied(v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Val
     raise TypeError(f"{type(op).__name__} is no linear instruction")
 
 
-def expanded(v: Value, of: Callable[[Value], Covariance | None], numbers: Mapping[Value, Any]) -> Covariance | None:
-    """Cov(v, w) from the covariances of what v reads; None stands for zero."""
+def expanded(
+    v: Value, of: Callable[[Value, Equal], Covariance | None], numbers: Mapping[Value, Any], equal: Equal = EVERYTHING
+) -> Covariance | None:
+    """Cov(v, w) from the covariances of what v reads, of which no more than needed is asked for; None is zero."""
     op = v.instruction
     if isinstance(op, Add):
-        blocks = [block for block in map(of, op.terms) if block is not None]
+        blocks = [block.at(equal) for t in op.terms if (block := of(t, _left_in(equal, t))) is not None]
         return total(blocks) if blocks else None
     if isinstance(op, Stack):
-        terms = [of(t) for t in op.terms]
+        inside = frozenset(p for p in equal if p.left is not op.axis)
+        terms = [block and block.at(inside) for block in (of(t, _left_in(equal, t)) for t in op.terms)]
         return stacked(terms, op.axis) if any(t is not None for t in terms) else None
     if isinstance(op, Contract):
-        block = of(op.w)
-        return block and block.contract(None if op.a is None else numbers[op.a], op.over, op.normalised)
+        block = of(op.w, _left_in(equal, op.w))
+        if block is None:
+            return None
+        block = block.paired(equal - _left_in(equal, op.w))  # before Σ: pairs of different indices never arise
+        return block.contract(None if op.a is None else numbers[op.a], op.over, op.normalised)
     if isinstance(op, Take):
-        block = of(op.x)
-        return block and block.take(op.axes, [p.array for p in op.places], op.new)
+        block = of(op.x, frozenset(p for p in _left_in(equal, op.x) if p.left not in (*op.axes, *op.new)))
+        return block and block.take(op.axes, [p.array for p in op.places], op.new, equal)
     if isinstance(op, Rename):
-        block = of(op.x)
+        called: dict[Any, Axis] = dict(zip(op.new, op.old, strict=True))
+        block = of(op.x, frozenset(Pair(called.get(p.left, p.left), p.right) for p in equal))
         return block and block.rename(dict(zip(op.old, op.new, strict=True)))
     raise TypeError(f"{type(op).__name__} is no linear instruction")
+
+
+def _left_in(equal: Equal, u: Value) -> Equal:
+    return frozenset(p for p in equal if p.left in u.axes)

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Int
 
 from limitlaw.arguments import non_negative, one_of, positive_int
 from limitlaw.core.space import Dim, n
@@ -35,9 +35,10 @@ def conv1d(
     if not x.ndim:
         raise ValueError("x must have a last batch axis of positions, got a single vector; stack([x]) makes it one")
     size = positive_int("kernel_size", kernel_size)
-    windows = _windows(int(x.shape[-1]), size, one_of("padding", padding, PADDINGS), positive_int("stride", stride))
+    padding = one_of("padding", padding, PADDINGS)
+    places, inside = _windows(int(x.shape[-1]), size, padding, positive_int("stride", stride))
     W = Matrix(non_negative("std", std) / math.sqrt(size), (size, 1), rows=dim, cols=x.dim)
-    return with_bias((W @ (windows @ x[..., None, :])).sum(axis=-2), bias_std)
+    return with_bias((W @ _cut(x[..., places], inside)).sum(axis=-2), bias_std)
 
 
 def conv2d(
@@ -58,14 +59,14 @@ def conv2d(
         raise ValueError(f"x must have two last batch axes of positions, got batch shape {x.shape}")
     sizes, strides = _pair("kernel_size", kernel_size), _pair("stride", stride)
     padding = one_of("padding", padding, PADDINGS)
-    rows, columns = (
+    (rows, above), (columns, beside) = (
         _windows(int(x.shape[a - 2]), size, padding, step)
         for a, (size, step) in enumerate(zip(sizes, strides, strict=True))
     )
-    along_w = columns[:, None] @ x[..., None, :, :]  # (…, l, h, w')
-    along_h = rows[:, None, None] @ _exchanged(along_w)[..., None, :, :, :]  # (…, k, l, w', h')
+    windows = x[..., rows[:, None, :, None], columns[None, :, None, :]]  # (…, k, l, h', w')
+    inside = above[:, None, :, None] & beside[None, :, None, :]
     W = Matrix(non_negative("std", std) / math.sqrt(math.prod(sizes)), (*sizes, 1, 1), rows=dim, cols=x.dim)
-    return with_bias((W @ _exchanged(along_h)).sum(axis=(-4, -3)), bias_std)
+    return with_bias((W @ _cut(windows, inside)).sum(axis=(-4, -3)), bias_std)
 
 
 def readout(
@@ -92,23 +93,20 @@ def _pair(name: str, value: Any) -> tuple[int, int]:
     return positive_int(name, first), positive_int(name, second)
 
 
-def _exchanged(x: Wide) -> Wide:
-    """The last two batch axes exchanged."""
-    return x.transpose(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+def _cut(windows: Wide, inside: Bool[np.ndarray, "..."]) -> Wide:
+    """Zero where a window reaches beyond the borders."""
+    return windows if inside.all() else windows * inside.astype(float)
 
 
-def _windows(length: int, size: int, padding: str, stride: int) -> Float[np.ndarray, "size out length"]:
-    """windows[j] takes position i to the j-th entry of its window, as a matrix of zeros and ones."""
+def _windows(
+    length: int, size: int, padding: str, stride: int
+) -> tuple[Int[np.ndarray, "size out"], Bool[np.ndarray, "size out"]]:
+    """The place of the j-th entry of the window of position i, and whether it lies between the borders."""
     centre = 0 if padding == "valid" else (size - 1) // 2
     outputs = length - size + 1 if padding == "valid" else length
     if outputs < 1:
         raise ValueError(f"kernel_size must be at most the {length} positions of x with padding='valid', got {size}")
-    windows = np.zeros((size, outputs, length))
-    for j in range(size):
-        for i in range(outputs):
-            source = i + j - centre
-            if padding == "circular":
-                source %= length
-            if 0 <= source < length:
-                windows[j, i, source] = 1.0
-    return windows[:, ::stride]
+    places = np.arange(size)[:, None] + np.arange(0, outputs, stride) - centre
+    if padding == "circular":
+        places %= length
+    return places.clip(0, length - 1), (places >= 0) & (places < length)

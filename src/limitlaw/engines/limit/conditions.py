@@ -105,7 +105,7 @@ class Limit:
         if self.plan.has_loops:
             return self._function(self.plan.single)(self.arrays, None, key, None, None), self.plan.requests.quadrature
         draw = self.plan.followed(self.arrays, Quasi(key), None)
-        return self.statistic(draw, self.plan.outputs), draw.moments.quadrature
+        return self.statistic(draw, self.plan.outputs), draw.moments.integrals.quadrature
 
     def _function(self, compiled: Compiled) -> Any:
         """A compiled function; inside transformations of JAX it is one more call."""

@@ -81,7 +81,7 @@ class _GaussianPart:
         if not self._gaussian[v]:
             if isinstance(v.instruction, Map | Argument | Repeat):
                 return None
-            return expanded(v, lambda u: self.covariance(u, w), self.draw.results)
+            return expanded(v, lambda u, _: self.covariance(u, w), self.draw.results)
         block = self.covariance(w, v)
         return None if block is None else block.swapped
 

@@ -106,7 +106,7 @@ class LimitDraw(FramesDraw):
 
     def _product(self, value: Value, op: core.MatMul) -> None:
         if op.family.cols.wide:
-            self.moments.covariance(value, value)  # now, so that no recursion runs through the whole program
+            self.moments.own(value)  # now, so that no recursion runs through the whole program
         elif op.family not in self.facts.reused:
             self.results[value] = FRAMES[core.MatMul](self, value, op)
 

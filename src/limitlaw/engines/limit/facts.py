@@ -17,6 +17,7 @@ from limitlaw.core.instructions import (
     Ones,
     Rename,
     Repeat,
+    Take,
     Value,
 )
 
@@ -29,6 +30,7 @@ class LimitFacts:
     `undrawn`: scores of infinitely many heads that only weigh vectors of which a normalised sum is taken: their second
     moments are all that matters. `bilinear`: Σ p w with such scores p. `argument`: the u of φ(u), where φ acts on one
     Gaussian vector, and perhaps on numbers. `integrable`: φ(u) whose products are integrated, not averaged over nodes.
+    `apart`: the axes of a vector along which, as far as can be seen, only second moments at equal indices are read.
 
     `coarse`: use quasi-Monte Carlo, not quadrature, for products of functions of which nothing is known, where they
     depend on what is drawn; there will be many draws. `argument_is_gaussian`: of a block, is what it is given in every
@@ -59,6 +61,28 @@ class LimitFacts:
                 self.random.add(v)
             if v in self.argument and not (coarse and v in self.random and _is_unknown(v.instruction)):
                 self.integrable.add(v)
+
+    @functools.cached_property
+    def apart(self) -> dict[Value, frozenset[Axis]]:
+        """From the outputs back."""
+        found: dict[Value, frozenset[Axis]] = {}
+        for v in reversed(self.analysis.values):
+            if v in self.roots:
+                all_axes = frozenset(() if v in self.analysis.program.outputs else v.axes)
+                readers = (self._apart_for(reader, v, found) for reader in self.analysis.readers[v])
+                found[v] = functools.reduce(frozenset.intersection, readers, all_axes)
+        return found
+
+    def _apart_for(self, reader: Value, v: Value, found: dict[Value, frozenset[Axis]]) -> frozenset[Axis]:
+        """The axes of v of which a reader of it needs equal indices only."""
+        op, own = reader.instruction, found.get(reader, frozenset())
+        if isinstance(op, MatMul):
+            return own.union(op.family.axes) if reader in found else frozenset()
+        if isinstance(op, Rename):
+            return frozenset(axis for axis in v.axes if op.name_of(axis) in own)
+        if isinstance(op, Take):
+            return own.union(op.axes) if own.issuperset(op.new) else own
+        return own if reader in self.integrable or (op.linear and reader not in self.bilinear) else frozenset()
 
     def _add(self, v: Value) -> None:
         op = v.instruction

@@ -4,7 +4,7 @@ Cov(v, w) is found by expanding the later of the two by its instruction. Linear 
 what is left are pairs of MatMul outputs, initial vectors and Nonlin outputs.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import jax.numpy as jnp
@@ -12,17 +12,17 @@ import jax.numpy as jnp
 from limitlaw import phi as nonlinearities
 from limitlaw.core import instructions as core
 from limitlaw.core.axes import Axis, Layout, finite_shape, sizes
-from limitlaw.core.covariance import Covariance, Pair, outer, total
+from limitlaw.core.covariance import EVERYTHING, Covariance, Equal, Pair, between, outer, sides, swapped, total
 from limitlaw.core.instructions import Number, Value
-from limitlaw.core.labelled import Labelled, elementwise, labelled, multiply
+from limitlaw.core.labelled import Labelled, labelled, multiply
 from limitlaw.core.linear import applied, expanded
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.scores import inner
 from limitlaw.engines.limit.facts import LimitFacts, unnamed
+from limitlaw.engines.limit.integrals import Integrals
 from limitlaw.engines.limit.loop import CannotCarry, Carried
 from limitlaw.engines.limit.nodes import Nodes
 from limitlaw.numerics.factors import gram
-from limitlaw.phi import Nonlinearity, moments
 
 
 @runtime_checkable
@@ -45,18 +45,13 @@ class Given(Protocol):
 
 
 class Moments:
-    """Means and covariances of the wide vectors of a program. None stands for zero.
-
-    `inflated`: every Gaussian integral that has an error is taken to be its value + its error, so that the difference
-    to what comes out otherwise shows how far the errors of all integrals move a result.
-    """
+    """Means and covariances of the wide vectors of a program. None stands for zero."""
 
     def __init__(self, facts: LimitFacts, given: Given, table: Any, inflated: bool = False):
-        self.facts, self.given, self.inflated = facts, given, inflated
-        self.quadrature = False  # was an integral computed that has no closed form?
+        self.facts, self.given, self.integrals = facts, given, Integrals(inflated)
         self._means: dict[Value, Labelled | None] = {}
-        self._blocks: dict[tuple[Value, Value], Covariance | None] = {}
-        self._products: dict[tuple[Value, Value], Covariance | None] = {}
+        self._blocks: dict[tuple[Value, Value], dict[Equal, Covariance | None]] = {}
+        self._products: dict[tuple[Value, Value, Equal], Covariance | None] = {}
         self.nodes = Nodes(self, table)
 
     @property
@@ -93,7 +88,7 @@ class Moments:
         u = self.facts.argument.get(v)
         if u is not None:
             numbers = self._numbers(op, lambda a: a)
-            return self._moment("mean", [op], [numbers], [self.mean(u), self.variance(u)])
+            return self.integrals.moment("mean", [op], [numbers], [self.mean(u), self.variance(u)])
         factors = self._independent_factors(op)
         if factors is None:
             return self.nodes.at(v).mapped(lambda z: z.mean(axis=-1))
@@ -102,52 +97,69 @@ class Moments:
 
     def variance(self, v: Value) -> Labelled:
         """Var Z^v, entry by entry."""
-        block = self.covariance(v, v)
+        block = self.own(v)
         return zeros(v) if block is None else block.diagonal(v.axes)
+
+    def own(self, v: Value) -> Covariance | None:
+        """Cov(Z^v, Z^v), of which as much as later vectors are likely to read."""
+        return self.covariance(v, v, frozenset(Pair(axis, axis) for axis in self.facts.apart[v]))
 
     # --- covariances ------------------------------------------------------------------------------------------------
 
-    def second(self, v: Value, w: Value) -> Covariance | None:
+    def second(self, v: Value, w: Value, equal: Equal = EVERYTHING) -> Covariance | None:
         """E[Z^v Z^w]."""
         if isinstance(v.instruction, core.Map) and isinstance(w.instruction, core.Map):
-            block = self._product(v, w)
-            if block is not None and not block.pairs:
-                return block
-        block = self.covariance(v, w)
+            block = self._product(v, w, equal)
+            if block is not None and equal.issuperset(block.pairs):
+                return block.at(equal)
+        block = self.covariance(v, w, equal)
         first, second = self.mean(v), self.mean(w)
         if first is None or second is None:
             return block
-        product = outer(first, second)
+        product = outer(first, second, equal)
         return product if block is None else total([block, product])
 
-    def covariance(self, v: Value, w: Value) -> Covariance | None:
-        """Cov(Z^v, Z^w)."""
+    def covariance(self, v: Value, w: Value, equal: Equal = EVERYTHING) -> Covariance | None:
+        """Cov(Z^v, Z^w), at least where indices are equal on the pairs of axes in `equal`."""
         if not self.facts.roots[v] & self.facts.roots[w]:
             return None  # with no root in common they are independent
         if self.facts.position[v] < self.facts.position[w]:
-            block = self.covariance(w, v)
-            return None if block is None else block.swapped
-        if (v, w) not in self._blocks:
-            self._blocks[v, w] = self._expanded(v, w)
-        return self._blocks[v, w]
+            return _swapped(self.covariance(w, v, swapped(equal)))
+        known = self._blocks.setdefault((v, w), {})
+        enough = next((asked for asked in known if asked <= equal), None)
+        if enough is None:
+            enough, known[equal] = equal, self._expanded(v, w, equal)
+        block = known[enough]
+        return None if block is None else block.at(equal)
 
-    def _expanded(self, v: Value, w: Value) -> Covariance | None:
+    def _expanded(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         if self._is_linear(v):
-            return expanded(v, lambda u: self.covariance(u, w), self.numbers)
+            first, second = v.instruction, w.instruction
+            if isinstance(first, core.Take) and isinstance(second, core.Take) and _are_alike(first, second, equal):
+                return self._taken(first, second, equal)
+            return expanded(v, lambda u, asked: self.covariance(u, w, asked), self.numbers, equal)
         if self._is_linear(w):
-            return _swapped(expanded(w, lambda u: self.covariance(u, v), self.numbers))
+            of = lambda u, asked: self.covariance(u, v, asked)  # noqa: E731
+            return _swapped(expanded(w, of, self.numbers, swapped(equal)))
         if v in self.facts.bilinear or w in self.facts.bilinear:
             return self._bilinear(v, w)
         if isinstance(v.instruction, core.Repeat) or isinstance(w.instruction, core.Repeat):
             return self._of_loop(v, w)
         if isinstance(v.instruction, core.Map):
             is_map = isinstance(w.instruction, core.Map)
-            return self._map_with_map(v, w) if is_map else self._map_with_gaussian(v, w)
+            return self._map_with_map(v, w, equal) if is_map else self._map_with_gaussian(v, w, equal)
         if isinstance(w.instruction, core.Map):
-            return _swapped(self._map_with_gaussian(w, v))
+            return _swapped(self._map_with_gaussian(w, v, swapped(equal)))
         if isinstance(v.instruction, core.Argument):
             return self.given.carried(v).covariance
-        return self._initial(v) if isinstance(v.instruction, core.Initial) else self._matmuls(v, w)
+        return self._initial(v) if isinstance(v.instruction, core.Initial) else self._matmuls(v, w, equal)
+
+    def _taken(self, first: core.Take, second: core.Take, equal: Equal) -> Covariance | None:
+        """Cov(x[places], x'[places]) = Cov(x, x')[places], where only equal indices are read."""
+        old, new = (tuple(map(Pair, *axes)) for axes in ((first.axes, second.axes), (first.new, second.new)))
+        rest = between(equal - set(new), first.x.axes, second.x.axes)
+        block = self.covariance(first.x, second.x, rest | set(old))
+        return None if block is None else Covariance(block.c.take(old, [p.array for p in first.places], new))
 
     def _of_loop(self, v: Value, w: Value) -> Covariance | None:
         """What comes out of a loop is known by itself only: what it has in common with x is not carried through it."""
@@ -157,7 +169,7 @@ class Moments:
 
     def take_note_of(self, inside: "Moments") -> None:
         """Of the integrals of a turn of a loop: whether they are closed forms, and what nodes they need."""
-        self.quadrature |= inside.quadrature
+        self.integrals.quadrature |= inside.integrals.quadrature
         self.nodes.dimensions = max(self.nodes.dimensions, inside.nodes.dimensions)
 
     def _is_linear(self, v: Value) -> bool:
@@ -194,21 +206,21 @@ class Moments:
     def _slot(self, slot: Number) -> Any:
         return self.given.numbers[slot]  # type: ignore[attr-defined]
 
-    def _matmuls(self, v: Value, w: Value) -> Covariance | None:
+    def _matmuls(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """Cov(W x, W x') = std² E[x x'], for each matrix of the family."""
         op, other = v.instruction, w.instruction
         assert isinstance(op, core.MatMul)
         assert isinstance(other, core.MatMul)
         W = op.family
+        apart = between(equal | {Pair(a, a) for a in W.axes}, op.x.axes, other.x.axes)
         if W.cols.wide:
-            block = self.second_at(op.x, other.x, W.axes)
+            block = self.second(op.x, other.x, apart)
             return None if block is None else self._of_family(block, W)
         fresh = self.given.product(v) if v is w else None
         if fresh is not None:
-            return covariance_of(fresh)
+            return covariance_of(fresh, equal)
         x, y = self.given.units(op.x), self.given.units(other.x)
-        left: Any = {a: Pair(a, None) for a in x.axes}
-        right: Any = {b: Pair(None, b) for b in y.axes}
+        left, right = sides(x.axes, y.axes, apart)
         return self._of_family(Covariance(inner(x.rename(left), y.rename(right))), W)
 
     def _of_family(self, block: Covariance, W: core.Family) -> Covariance:
@@ -217,35 +229,13 @@ class Moments:
             block = block.restricted(axis, axis)
         return block.scaled(self.given.given(W.std, W.layout).mapped(jnp.square))
 
-    def second_at(self, v: Value, w: Value, axes: Iterable[Axis]) -> Covariance | None:
-        """E[v w] where only entries with equal indices on `axes` are needed: each matrix meets its own vectors.
-
-        Where those are windows of the same vectors (a convolution), entries are made equal before the second factor
-        is cut out, so that pairs of different windows never arise.
-        """
-        first, second = v.instruction, w.instruction
-        if not isinstance(first, core.Contract) or not isinstance(second, core.Contract):
-            return self.second(v, w)
-        if first.a is None or second.a is None or {v, w} & self.facts.bilinear:
-            return self.second(v, w)
-        if not set(axes) & set(first.a.axes) & set(second.a.axes):
-            return self.second(v, w)
-        block = self.second(first.w, second.w)
-        if block is None:
-            return None
-        block = block.contract(self.numbers[first.a], first.over, first.normalised)
-        for axis in axes:
-            if Pair(axis, None) in block.labels and not any(p.right is axis for p in block.labels):
-                block = block.restricted(axis, axis)
-        return block.swapped.contract(self.numbers[second.a], second.over, second.normalised).swapped
-
     # --- Nonlin -----------------------------------------------------------------------------------------------------
 
-    def _map_with_map(self, v: Value, w: Value) -> Covariance | None:
+    def _map_with_map(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
         if not {v, w} <= self.facts.integrable:
-            return self._factored(v, w)
-        block = self._product(v, w)
+            return self._factored(v, w, equal)
+        block = self._product(v, w, equal)
         if block is None:
             return None
         first, second = self.mean(v), self.mean(w)
@@ -253,17 +243,17 @@ class Moments:
             return block
         return block.mapped(lambda p, m, k: p - m * k, block.on_left(first), block.on_right(second))
 
-    def _product(self, v: Value, w: Value) -> Covariance | None:
+    def _product(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """E[φ(u) ψ(t)] of functions of one Gaussian vector each; None where they are not, or are independent."""
-        if (v, w) not in self._products:
-            self._products[v, w] = self._integrated(v, w)
-        return self._products[v, w]
+        if (v, w, equal) not in self._products:
+            self._products[v, w, equal] = self._integrated(v, w, equal)
+        return self._products[v, w, equal]
 
-    def _integrated(self, v: Value, w: Value) -> Covariance | None:
+    def _integrated(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         u, t = self.facts.argument.get(v), self.facts.argument.get(w)
         if u is None or t is None or not {v, w} <= self.facts.integrable:
             return None
-        block = self.covariance(u, t)
+        block = self.covariance(u, t, between(equal, u.axes, t.axes))
         if block is None:
             return None
         numbers = [self._numbers(v.instruction, block.on_left), self._numbers(w.instruction, block.on_right)]
@@ -272,55 +262,31 @@ class Moments:
         m_t = None if means[1] is None else block.on_right(means[1])
         K_uu, K_tt = block.on_left(self.variance(u)), block.on_right(self.variance(t))
         functions = [v.instruction, w.instruction]
-        return Covariance(self._moment("product", functions, numbers, [m_u, m_t, K_uu, block.c, K_tt]))
+        return Covariance(self.integrals.moment("product", functions, numbers, [m_u, m_t, K_uu, block.c, K_tt]))
 
-    def _moment(
-        self, name: str, ops: list[Any], numbers: list[dict[Value, Labelled]], arguments: list[Any]
-    ) -> Labelled:
-        """A Gaussian moment of that name, entry by entry, with its error added where moments are inflated."""
-        given = [x for part in numbers for x in part.values()]
-        known = [x for x in arguments if x is not None]
-
-        def value(*arrays: Any) -> Any:
-            rest = iter(arrays)
-            functions = [_function(op, {p: next(rest) for p in part}) for op, part in zip(ops, numbers, strict=True)]
-            means_and_kernels = [0.0 if x is None else next(rest) for x in arguments]
-            return self._integral(name, functions, means_and_kernels)
-
-        return elementwise(value, *given, *known)
-
-    def _integral(self, name: str, functions: list[Nonlinearity], arguments: list[Any]) -> Any:
-        if name == "product":
-            closed = moments.product_is_closed(*functions, *arguments[:2])
-        else:
-            closed = moments.mean_is_closed(*functions)
-        self.quadrature |= not closed
-        if closed or not self.inflated:
-            return getattr(moments, name)(*functions, *arguments)
-        value, error = getattr(moments, f"{name}_with_error")(*functions, *arguments)
-        return value + error
-
-    def _map_with_gaussian(self, v: Value, g: Value) -> Covariance | None:
+    def _map_with_gaussian(self, v: Value, g: Value, equal: Equal) -> Covariance | None:
         """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g) for φ = a b with b independent of a and g."""
         u = self.facts.argument.get(v)
         if u is None:
-            return self._factored(v, g)
-        block = self.covariance(u, g)
+            return self._factored(v, g, equal)
+        block = self.covariance(u, g, between(equal, u.axes, g.axes))
         if block is None:
             return None
         numbers = self._numbers(v.instruction, lambda a: a)
-        return block.scaled(self._moment("slope", [v.instruction], [numbers], [self.mean(u), self.variance(u)]))
+        return block.scaled(
+            self.integrals.moment("slope", [v.instruction], [numbers], [self.mean(u), self.variance(u)])
+        )
 
-    def _factored(self, v: Value, w: Value) -> Covariance | None:
+    def _factored(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """Cov(a b, c d) of products whose factors are independent; by quasi-Monte Carlo where that does not apply."""
         factors, others = (self._independent_factors(x.instruction) or (x, None) for x in (v, w))
         for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):
             apart = all(x is None or y is None or self.facts.independent(x, y) for x, y in ((a, d), (b, c)))
             if apart and (b is not None or d is not None):
-                return self._product_of_independent((a, c), (b, d))
+                return self._product_of_independent((a, c), (b, d), equal)
         return self.nodes.covariance(v, w)
 
-    def _product_of_independent(self, ac: Any, bd: Any) -> Covariance | None:
+    def _product_of_independent(self, ac: Any, bd: Any, equal: Equal) -> Covariance | None:
         """E[ac] E[bd] − E a E b E c E d = Cov(a,c) Cov(b,d) + E a E c Cov(b,d) + Cov(a,c) E b E d.
 
         A factor that is absent is 1.
@@ -328,7 +294,8 @@ class Moments:
         covariances: list[Covariance | None] = []
         products: list[Covariance | None] = []
         for x, y in (ac, bd):
-            covariances.append(None if x is None or y is None else self.covariance(x, y))
+            known = x is not None and y is not None
+            covariances.append(self.covariance(x, y, between(equal, x.axes, y.axes)) if known else None)
             m, k = (Labelled(jnp.ones(()), ()) if z is None else self.mean(z) for z in (x, y))
             products.append(None if m is None or k is None else outer(m, k))
         (A, B), (M, N) = covariances, products
@@ -347,15 +314,9 @@ class Moments:
         return {p: place(self.numbers[p]) for p in op.args if not p.is_vector}
 
 
-def _function(op: core.Map, numbers: dict[Value, Any]) -> Nonlinearity:
-    """φ as a function of its one vector."""
-    if len(op.args) == 1:
-        return op.phi
-
-    def function(x: Any) -> Any:
-        return op.phi(*(numbers.get(a, x) for a in op.args))
-
-    return Nonlinearity(op.phi.name, function, op.phi.pseudo_lipschitz, op.phi.bounded)
+def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:
+    """Are both taken at the same places, of which only equal ones are read: windows of a convolution?"""
+    return first.places == second.places and equal.issuperset(map(Pair, first.new, second.new))
 
 
 def _swapped(block: Covariance | None) -> Covariance | None:
@@ -379,8 +340,11 @@ def names_of(p: Value) -> dict[Axis, Axis]:
     return called
 
 
-def covariance_of(fresh: Fresh) -> Covariance:
+def covariance_of(fresh: Fresh, equal: Equal = EVERYTHING) -> Covariance:
     """The covariance of Gaussian vectors on roots."""
+    if equal:
+        both = sides(fresh.c.axes, fresh.c.axes, equal | {Pair(a, a) for a in fresh.own_axes})
+        return Covariance(inner(*(fresh.c.rename(names) for names in both)))
     owns = tuple(axis for axis in fresh.own_axes)
     others = tuple(axis for axis in fresh.c.axes if axis not in fresh.own)
     c = fresh.c.whole((*owns, *others)).reshape(*sizes(owns), -1, fresh.roots)

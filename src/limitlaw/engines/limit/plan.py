@@ -127,7 +127,7 @@ class Plan:
         def recorded(arrays: list[Any]) -> Any:
             draw = self.followed(arrays, source, None)
             result = self.statistic(draw, self.outputs)
-            found.update(dimensions=draw.moments.nodes.dimensions, quadrature=draw.moments.quadrature)
+            found.update(dimensions=draw.moments.nodes.dimensions, quadrature=draw.moments.integrals.quadrature)
             return result
 
         arrays = asked.program_of(self.outputs).arrays
