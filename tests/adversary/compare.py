@@ -15,7 +15,7 @@ import numpy as np
 from adversary.cases import Case
 from adversary.figures import Estimate, Figure
 from adversary.library import REFUSED, Stated, reproduction
-from adversary.reference import Answer
+from adversary.reference import Answer, token_kernel
 
 SIGMAS, OVERSTATED = 5.0, 100.0
 ROUNDING = 2.0**-44  # of the natural scale of a figure: 256 units in the last place
@@ -58,6 +58,8 @@ def judged(
     verdict = Verdict(case, figure, jit, stated, reference, answer)
     if math.isnan(reference.value) or math.isnan(reference.error):
         return verdict  # the reference does not know
+    if ROUNDING * cancelled(case, answer) >= 1:
+        return verdict  # all digits cancel: what is left is rounding, or a point mass
     if stated.raised:
         singular = answer.singular and figure.method in ("pdf", "logpdf", "entropy") and "ValueError" in stated.raised
         refused = singular or (jit and REFUSED in stated.raised)
@@ -87,7 +89,7 @@ def rounding_of(case: Case, figure: Figure, value: float, answer: Answer) -> flo
         "variance": (scale if answer.unit == 1.0 else answer.unit) ** 2,
         "kurtosis": 3.0,
         "pdf": 1 / scale,
-        "logpdf": 1.0,
+        "logpdf": max(1.0, fourier * math.exp(min(-value, 700)) / scale) if method == "logpdf" else 1.0,
         "cdf": max(40 * abs(value), fourier),  # x moved by a rounding moves a tail by x² of them
         "sf": max(40 * abs(value), fourier),
         "ppf": scale if answer.unit == 1.0 else answer.unit,
@@ -115,9 +117,10 @@ def cancelled(case: Case, answer: Answer) -> float:
 def unseen_by_draws(case: Case) -> float:
     """The chance that the two largest of very large scores are near each other: draws hardly see it, and say 0 ± 0."""
     shape, numbers = case.structure, case.numbers
-    if shape.front is not None or shape.depth == 0 or shape.scaling == "linear":
+    if shape.depth == 0 or shape.scaling == "linear":
         return 0.0
-    size = float(np.max(numbers.stds["q"]) * np.max(numbers.stds["k"]) * np.diag(numbers.kernel).max())
+    K, _, _ = token_kernel(case)
+    size = float(np.max(numbers.stds["q"]) * np.max(numbers.stds["k"]) * np.diag(K).max())
     return 8 * shape.tokens / size if size > STEEP else 0.0
 
 

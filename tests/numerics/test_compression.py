@@ -1,11 +1,13 @@
 """Discrete laws on fewer nodes: averages of smooth functions at every scale stay what they were."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw.numerics.compression import FINE, TRACED, compressed
+from limitlaw.numerics.compression import FINE, TRACED, compressed, mean_of
 
 
 def nodes(decades, count=60_000, seed=0):
@@ -61,3 +63,20 @@ def test_inside_jit_and_its_derivative():
     assert float(jax.grad(transform)(1.0)) == pytest.approx(slope, abs=1e-8)
     assert float(jax.jit(jax.grad(transform))(1.0)) == pytest.approx(slope, abs=1e-8)
     assert TRACED.size < FINE.size
+
+
+def test_means_of_independent_numbers():
+    """Of two values: a binomial law; of many nodes: moments add up, and the Laplace transform is a power."""
+    v, w = mean_of(np.array([0.0, 1.0]), np.array([0.3, 0.7]), 5)
+    for k in range(6):
+        assert w[np.abs(v - k / 5) < 1e-12].sum() == pytest.approx(math.comb(5, k) * 0.7**k * 0.3 ** (5 - k), rel=1e-12)
+    rng = np.random.default_rng(0)
+    v, w = rng.gamma(0.5, size=3000) ** 4, rng.dirichlet(np.ones(3000))
+    for count in (1, 2, 3, 16):
+        few, weights = mean_of(v, w, count)
+        assert few @ weights == pytest.approx(v @ w, rel=1e-12)
+        for t in (1e-6, 1.0, 1e3):
+            truth = (w @ np.exp(-t * v / count)) ** count
+            assert weights @ np.exp(-t * few) == pytest.approx(truth, rel=1e-9)
+            rough, its = mean_of(v, w, count, rough=True)
+            assert count == 1 or its @ np.exp(-t * rough) == pytest.approx(truth, rel=1e-6)

@@ -7,8 +7,8 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.numerics import importance
-from limitlaw.numerics.importance import JointDensity, log_normal
-from limitlaw.numerics.proposals import Proposal, fitted
+from limitlaw.numerics.importance import JointDensity, log_mean, log_normal
+from limitlaw.numerics.proposals import Proposal, _tempered, fitted
 
 I4 = np.eye(4)
 K4 = np.array([[1.0, 0.3, -0.2, 0.1], [0.3, 0.8, 0.0, 0.2], [-0.2, 0.0, 1.2, 0.4], [0.1, 0.2, 0.4, 0.9]])
@@ -121,3 +121,18 @@ def test_four_tokens(kernel: np.ndarray, heads: int, mask: str | None) -> None:
     expected, noise = brute_force(kernel, heads, mask == "causal", y, 2**17)
     assert abs(value - expected) < 5 * math.hypot(error, noise)
     assert float(law.pdf(y)) == pytest.approx(math.exp(value))
+
+
+def test_weights_of_which_few_are_not_zero_are_tempered_in_the_end():
+    weights = np.zeros(1000)
+    weights[:2] = 1.0, 1e-9
+    w, effective = _tempered(weights, 40)
+    assert w.sum() == pytest.approx(1.0)
+    assert 1.8 < effective <= 2
+
+
+def test_densities_far_below_the_smallest_float():
+    """Means of terms whose logarithms differ by more than floats span."""
+    assert log_mean(np.array([-1e6, -2e6])) == pytest.approx(-1e6 - math.log(2))
+    assert log_mean(np.array([-1e6, 900.0])) == pytest.approx(900 - math.log(2))
+    assert log_mean(np.full(3, -np.inf)) == -math.inf

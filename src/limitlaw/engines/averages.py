@@ -45,10 +45,15 @@ def average_law(y: Any, psi: Callable[[Any], Any], samples: int | None = None, k
     if program.random:
         sampled = Empirical(averages, kind, beyond, BLOCKS)
         sampled.effort = conditions.effort
-        return sampled
+        if not program.is_unsure:
+            return sampled
+        inflated = program.inflated()
+        return sampled.compared_with(
+            lambda: Empirical(inflated.conditions(len(averages), key).arrays, kind, beyond, BLOCKS)
+        )
     average = averages.mean(axis=0, keepdims=True)
     law = Empirical(average, "exact" if kind == "exact" else "quadrature", beyond)
-    if kind == "exact" or program.traced:
+    if kind == "exact":
         return law
 
     def other() -> Empirical:

@@ -60,6 +60,10 @@ def limit(y: Any, samples: int | None = None, key: Any = None) -> Law:
         law = _law_of_heads(y, output, effort)
         if law is not None:
             return law
+    if phi is not None and len(parts) == 1 and statistics.is_wide(parts[0]) and not output.layout:
+        image = head_laws.image_of_one_number(phi, parts[0], samples, beyond)
+        if image is not None:
+            return image
     law = _law_of_draws(parts, statistics.conditions, Last(phi, len(parts), finite_shape(output.layout)), effort)
     narrow = phi is None and has_pole(demanded((parts[0].value,))[0], dimension)
     return law.with_pole() if narrow else law
@@ -161,13 +165,14 @@ def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
 
 
 def _law_of_draws(parts: tuple[Output, ...], statistic: statistics.Statistic, last: Last, effort: Effort) -> Any:
-    """The law of what is read off draws; where nothing is drawn, with the error of Gaussian integrals."""
+    """The law of what is read off draws, with the error of Gaussian integrals where that may matter."""
     program = Limit(parts, statistic)
     conditions = effort.conditions(program, parts)
     law = _law(last, conditions, effort.beyond)
-    if conditions.kind != "quadrature":
+    if conditions.kind == "exact" or (conditions.kind == "sampled" and not program.is_unsure):
         return law
-    return law.compared_with(lambda: _law(last, program.inflated().conditions(1, effort.key), effort.beyond))
+    draws = len(conditions.arrays[0])
+    return law.compared_with(lambda: _law(last, program.inflated().conditions(draws, effort.key), effort.beyond))
 
 
 def _law(last: Last, conditions: Conditions, beyond: tuple[str, ...]) -> Any:

@@ -108,7 +108,9 @@ class Components:
         if self.parts:
             c = self._reduce(quantity, "mean", points, size)[0]
             d = jnp.stack([part._reduce(quantity, "mean", points, size)[0] for part in self.parts]) - c
-            return c, jnp.einsum("bi...,bj...->ij...", d, d) / (len(d) * (len(d) - 1))
+            spread = jnp.einsum("bi...,bj...->ij...", d, d) / (len(d) * (len(d) - 1))
+            unseen = jnp.einsum("ij,i...->ij...", jnp.eye(len(c)), never_drawn(c, len(self)) ** 2)
+            return c, spread + unseen
         return _centred(*self._reduce(quantity, "products", points, size), self.weights)
 
     def _error(

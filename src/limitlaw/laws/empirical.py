@@ -27,7 +27,18 @@ class Empirical(OfDraws):
         draws = jnp.asarray(samples)[:, None]
         super().__init__(Components(draws, jnp.full(N, 1 / N), kind == "sampled", int(blocks)), kind, beyond)
 
+    @property
+    def _is_point_mass(self) -> bool:
+        return not self._components.sampled and len(self._draws) == 1
+
+    @property
+    def description(self) -> str:
+        """How many draws there are."""
+        return "point mass" if self._is_point_mass else super().description
+
     def _no_density(self, what: str) -> ValueError:
+        if self._is_point_mass:
+            return ValueError(f"a point mass has no {what}: Y is certain. Use cdf, ppf, moments or expect")
         return ValueError(
             f"samples have no {what}: a density is never a smoothed histogram here. Use cdf, ppf, moments or expect, "
             "or the Gaussian mixture that finite and limit give"

@@ -61,12 +61,17 @@ class Nodes:
         v = self.variances
         return self.xp.where(carries, v, self.xp.inf).min(), self.xp.where(carries, v, 0).max()
 
+    @property
+    def heads(self) -> int:
+        """How many are summed."""
+        return self.inner * self.outer
+
     def transform(self, reach: float | None = None, start: float = 0.0) -> Transform:
         """φ; with `reach`, on few nodes, for contours through the saddle points of start ≤ |x| ≤ reach."""
         centre = self.variance()
         if reach is None:
             return Transform(self.variances, self.weights, self.groups, self.inner, self.outer, centre, self.xp)
-        heads, high = self.inner * self.outer, self.ends()[1]
+        heads, high = self.heads, self.ends()[1]
         least, most = (start / high) ** 2 / (2 * heads), (reach / centre) ** 2 / (2 * heads)  # x/max v ≤ θ ≤ x/E v
         top = topmost(self.variances, self.weights, least)
         if top is not None:

@@ -80,8 +80,9 @@ class HeadSum(Law):
     def _estimate(self, quantity: Callable[[Inversion], Any]) -> Estimate:
         """A quantity with the error that blocks of nodes show: their standard deviation over √blocks."""
         value = jnp.asarray(quantity(self._inversion))
+        rougher = self._inversion.rougher
         if self.kind != "sampled":
-            return exact(value)
+            return exact(value) if rougher is None else Estimate(value, lambda: jnp.abs(value - quantity(rougher)))
 
         def error() -> Array:
             xp = jnp if is_traced(value) else np
@@ -248,6 +249,6 @@ def kurtosis(nodes: Nodes) -> Any:
 
 
 def entropy(law: Inversion, every: int = 1) -> Any:
-    """−∫ p log p, by the trapezoidal rule, or by `every` second of its points."""
+    """−∫ p log p, by the trapezoidal rule, or by `every` second of its points; −∞ for what turns out to be certain."""
     _, weight, log = (a[::every] for a in law.rule)
-    return -every * jnp.sum(jnp.where(weight > 0, weight * log, 0))
+    return jnp.where(law.sd > 0, -every * jnp.sum(jnp.where(weight > 0, weight * log, 0)), -jnp.inf)

@@ -14,7 +14,7 @@ from limitlaw.laws.averages import pad, padded_size
 from limitlaw.laws.head_nodes import Nodes
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics import contours
-from limitlaw.numerics.normal_cdf import ndtr
+from limitlaw.numerics.normal_cdf import log_ndtr, ndtr
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.transform import Transform
 
@@ -22,6 +22,7 @@ REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those
 FARTHEST = 2.0**20  # times that, for points inside jax.jit
 GRID = 2**14  # points on each side of 0 for expectations
 TRACED_GRID = 2**8
+ROUGHER = 0.6  # of the nodes of contours, to compare with
 SCORES = np.linspace(0, 9, 2049)  # normal scores between which quantiles are interpolated, to draw
 
 
@@ -31,8 +32,8 @@ class Inversion:
     Quantities are NumPy arrays, or JAX arrays where the nodes or the points are traced.
     """
 
-    def __init__(self, nodes: Nodes) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: Nodes, share: float = 1.0) -> None:
+        self.nodes, self._share = nodes, share  # of the nodes of contours, where their number is fixed
         self.atom = nodes.atom()  # P(Y = 0)
         self.sd = nodes.xp.sqrt(nodes.variance())
         self.point_mass = not nodes.traced and not self.sd > 0
@@ -42,6 +43,11 @@ class Inversion:
         """Contours for all points that matter."""
         reach = max(REACH[0] * self.sd, REACH[1] * math.sqrt(self.nodes.ends()[1]))
         return contours.table(self.nodes.transform(reach), reach, self.atom)
+
+    @functools.cached_property
+    def rougher(self) -> "Inversion | None":
+        """The same with fewer nodes of contours, where it cannot be seen how many are needed."""
+        return Inversion(self.nodes, ROUGHER) if self.nodes.traced and self.nodes.heads > 1 else None
 
     @functools.cached_property
     def transform(self) -> Transform:
@@ -102,7 +108,7 @@ class Inversion:
             return -np.inf * self.module(x).ones(x.shape) + 0 * x
         flat = x.reshape(-1)
         if self.nodes.traced:
-            found = _traced(self.transform, quantity, flat).reshape(x.shape)
+            found = self._inside_jit(quantity, flat).reshape(x.shape)
             return jnp.where(self.sd > 0, found, -jnp.inf)  # all of it may be at 0, as it turns out
         if is_traced(x):
             near = self.table.evaluate(quantity, flat)
@@ -117,6 +123,14 @@ class Inversion:
             transform = self.nodes.transform(float(flat[at].max()), float(flat[at].min()))
             out[at] = contours.far(transform, quantity, flat[at], self.atom)
         return out.reshape(x.shape)
+
+    def _inside_jit(self, quantity: str, x: Any) -> Any:
+        """Point by point, so that memory stays bounded, in reverse too."""
+        if self.nodes.heads == 1:
+            v, w, u, _ = self.transform.arrays
+            return _of_one_head(jnp.ravel(v), jnp.ravel(jnp.asarray(u)[:, None] * w), x, quantity)
+        count = math.ceil(self._share * contours.NODES)
+        return _compiled(self.transform.arrays, x, quantity, self._powers, count)
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
         """By symmetry the quantile of min(q, 1 − q), or minus it; 0 inside the atom."""
@@ -167,16 +181,25 @@ class Inversion:
         return jnp.asarray(x), jnp.asarray(slope)
 
 
-def _traced(transform: Transform, quantity: str, x: Array) -> Array:
-    """Point by point, so that memory stays bounded, in reverse too."""
-    return _compiled(transform.arrays, x, quantity, (transform.inner, transform.outer))
+@functools.partial(jax.jit, static_argnames="quantity")
+def _of_one_head(v: Any, w: Any, x: Any, quantity: str) -> Any:
+    """log Σ w N(x; 0, v), or log Σ w P(√v Z > x): one head is a mixture. Nodes at 0 are the atom."""
+    safe = jnp.where(v > 0, v, 1.0)
+    log_w = jnp.where((v > 0) & (w > 0), jnp.log(jnp.where(w > 0, w, 1.0)), -jnp.inf)
+
+    def one(x: Any) -> Any:
+        z = x / jnp.sqrt(safe)
+        log = jax.scipy.stats.norm.logpdf(z) - 0.5 * jnp.log(safe) if quantity == "pdf" else log_ndtr(-z)
+        return jax.scipy.special.logsumexp(log_w + log)
+
+    return jax.lax.map(jax.checkpoint(one), x)
 
 
-@functools.partial(jax.jit, static_argnames=("quantity", "powers"))
-def _compiled(arrays: Any, x: Any, quantity: str, powers: tuple[int, int]) -> Any:
+@functools.partial(jax.jit, static_argnames=("quantity", "powers", "count"))
+def _compiled(arrays: Any, x: Any, quantity: str, powers: tuple[int, int], count: int) -> Any:
     v, w, u, centre = arrays
     transform = Transform(v, w, u, *powers, centre, jnp)
-    return jax.lax.map(jax.checkpoint(lambda a: contours.direct(transform, quantity, a[None], 0.0)[0]), x)
+    return jax.lax.map(jax.checkpoint(lambda a: contours.direct(transform, quantity, a[None], 0.0, count)[0]), x)
 
 
 @functools.partial(jax.jit, static_argnames=("quantity", "powers"))

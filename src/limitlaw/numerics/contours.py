@@ -25,6 +25,7 @@ WIDTH = 24.0  # c, in units of the integrand's width 1/√K''
 STRIP = 0.38  # how far in u the integrand is analytic and decays: a little less than π/8
 STEP = 2.0  # between saddles, in the same units: a point in between loses e^{1/2}
 BLOCK, LIMIT = 32, 8192  # nodes at a time, and at most
+NODES = 8 * BLOCK  # of the contour of a point that may not be looked at
 MOST = 1000  # contours
 CELLS = 2**21  # numbers held at a time
 
@@ -191,7 +192,7 @@ def _saddles(transform: Transform, reach: float) -> np.ndarray:
         theta.append(theta[-1] + step)
 
 
-def direct(transform: Transform, quantity: str, x: Any, atom: Any, nodes: int = 8 * BLOCK) -> Any:
+def direct(transform: Transform, quantity: str, x: Any, atom: Any, nodes: int = NODES) -> Any:
     """The same with a contour for each x ≥ 0 (m,), for traced laws and for the farthest points."""
     lines = _own_lines(transform, transform.frozen().stop(x), atom, nodes)
     return lines.at(quantity, x, (1 - atom) / 2)
@@ -200,8 +201,8 @@ def direct(transform: Transform, quantity: str, x: Any, atom: Any, nodes: int = 
 def far(transform: Transform, quantity: str, x: np.ndarray, atom: float) -> np.ndarray:
     """The same in NumPy, some points at a time, with as many nodes as it takes until the integrand has ended."""
     parts = []
-    for part in np.array_split(x, -(-x.size * 8 * BLOCK * transform.nodes.size // (8 * CELLS))):
-        nodes = 8 * BLOCK
+    for part in np.array_split(x, -(-x.size * NODES * transform.nodes.size // (8 * CELLS))):
+        nodes = NODES
         lines = _own_lines(transform, part, atom, nodes)
         while nodes < LIMIT and not lines.ended(part).all():
             nodes *= 2

@@ -97,25 +97,24 @@ class JointDensity:
     def _estimate(self, y: Float[np.ndarray, " m"]) -> tuple[float, float]:
         """Blocks until the error is small enough: looked at whenever their number has doubled."""
         start = time.monotonic()
-        q, top = self._proposal(y)
-        sums = np.zeros(REPLICATES)
+        q = self._proposal(y)
+        logs = np.full(REPLICATES, -np.inf)
         error = math.inf
         for block in range(BLOCKS):
-            sums += self._block(y, q, top, block)
-            if (block + 1) & block == 0 and sums.any():
+            logs = np.logaddexp(logs, self._block(y, q, block))
+            if (block + 1) & block == 0 and logs.max() > -math.inf:
+                sums = np.exp(logs - logs.max())
                 error = STUDENT * float(sums.std(ddof=1) / sums.mean()) / math.sqrt(REPLICATES)
                 if error <= TARGET or 2 * (time.monotonic() - start) > BUDGET:
                     break
-        mean = sums.mean() / (block + 1)
-        return (top + math.log(mean) if mean > 0 else -math.inf), error
+        return log_mean(logs) - math.log(block + 1), error
 
-    def _block(self, y: Float[np.ndarray, " m"], q: Proposal, top: float, block: int) -> Float[np.ndarray, " R"]:
-        """exp(−top) f(y) by the draws of one block, for each replicate."""
+    def _block(self, y: Float[np.ndarray, " m"], q: Proposal, block: int) -> Float[np.ndarray, " R"]:
+        """log f(y) by the draws of one block, for each replicate."""
         replicates = self._drawn(q, self._numbers(block))
-        means = np.zeros(REPLICATES)
-        for places in replicates[0].combinations():
-            means += [np.exp(draws.log_terms(y, places) - top).mean() for draws in replicates]
-        return means / len(replicates[0].combinations())
+        ways = replicates[0].combinations()
+        logs = [np.stack([draws.log_terms(y, places) for places in ways]) for draws in replicates]
+        return np.array([log_mean(terms) for terms in logs])
 
     def _numbers(self, block: int) -> list[Float[np.ndarray, "M n"]]:
         """Sobol numbers of one block, for each replicate: the sequences continue from block to block."""
@@ -147,34 +146,34 @@ class JointDensity:
         """Draws from the prior, which the first proposal for any point is fitted to."""
         return self._drawn(Proposal.prior(self._dimensions), [self._pilot_points])[0]
 
-    def _proposal(self, y: Float[np.ndarray, " m"]) -> tuple[Proposal, float]:
-        """A proposal fitted to draws of earlier ones, as long as weights get more even; the largest log weight seen."""
+    def _proposal(self, y: Float[np.ndarray, " m"]) -> Proposal:
+        """A proposal fitted to draws of earlier ones, as long as weights get more even."""
         n = self._dimensions
         draws, before = self._pilot, math.inf
         for _ in range(ROUNDS):
-            totals, spread, top = _posterior(draws, y)
+            totals, spread = _posterior(draws, y)
             if not totals.any():
-                return Proposal.prior(n), top
+                return Proposal.prior(n)
             q = fitted(draws.z.reshape(-1, n), totals.reshape(-1), self._heads)
             if spread > 0.8 * before:
                 break
             draws, before = self._drawn(q, [self._pilot_points])[0], spread
-        return q, top
+        return q
 
 
-def _posterior(draws: Draws, y: Float[np.ndarray, " m"]) -> tuple[Float[np.ndarray, "H M"], float, float]:
-    """For each draw of a head the weight of all sums it occurs in; Var w/(E w)² of these sums; the largest log w."""
+def _posterior(draws: Draws, y: Float[np.ndarray, " m"]) -> tuple[Float[np.ndarray, "H M"], float]:
+    """For each draw of a head the weight of all sums it occurs in; Var w/(E w)² of these sums."""
     totals = np.zeros(draws.logs.shape)
     ways = draws.combinations()[: COMBINATIONS // 2]
     logs = np.stack([draws.log_terms(y, places) for places in ways])
     top = float(logs.max())
     if top == -math.inf:
-        return totals, math.inf, 0.0
+        return totals, math.inf
     w = np.exp(logs - top)
     for places, row in zip(ways, w, strict=True):
         for total, place in zip(totals, places, strict=True):
             total[place] += row
-    return totals, float(w.var() / w.mean() ** 2), top
+    return totals, float(w.var() / w.mean() ** 2)
 
 
 def log_normal(C: Float[np.ndarray, "p M"], y: Float[np.ndarray, " m"]) -> Float[np.ndarray, " M"]:
@@ -193,6 +192,12 @@ def log_normal(C: Float[np.ndarray, "p M"], y: Float[np.ndarray, " m"]) -> Float
             exponent += np.log(pivot) + column[-1] * ratio[-1]
             rows[k + 1 :, k + 1 :] -= ratio[:, None] * column[None, :-1]
     return np.where(np.isfinite(exponent), -0.5 * exponent, -np.inf)
+
+
+def log_mean(logs: Float[np.ndarray, "..."]) -> float:
+    """log of the mean of exp, also where that is no float."""
+    top = float(logs.max())
+    return top if math.isinf(top) else top + math.log(np.exp(logs - top).mean())
 
 
 def _lower(m: int) -> Int[np.ndarray, " p"]:

@@ -104,9 +104,10 @@ def _step(
 
 
 def _tempered(weights: Float[np.ndarray, " N"], least: int) -> tuple[Float[np.ndarray, " N"], float]:
-    """Weights of sum one and their effective number 1/Σw²; roots are taken until that is `least`."""
+    """Weights of sum one and their effective number 1/Σw²; roots are taken until that is `least`, or nearly all."""
     w = weights / weights.max()
-    while (effective := w.sum() ** 2 / (w @ w)) < least and len(w) > least:
+    enough = min(least, 0.9 * np.count_nonzero(w))
+    while (effective := w.sum() ** 2 / (w @ w)) < enough and len(w) > least:
         w = np.sqrt(w)
     return w / w.sum(), float(effective)
 

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from limitlaw.arguments import is_traced
 from limitlaw.core.axes import finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.heads.axis import HeadAxis, head_axis
@@ -13,13 +14,16 @@ from limitlaw.engines.heads.mixing import Mixing, mixing_law
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, seed_of
 from limitlaw.engines.memory import check_memory
-from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law
+from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward
 from limitlaw.laws.averages import BLOCKS
+from limitlaw.numerics.compression import mean_of
 from limitlaw.numerics.quasi import Points
+from limitlaw.phi import Nonlinearity
 
 MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
 POOL, DRAWS = 2**11, 2**13
-FEW, GROUPS = 16, 2**10  # heads that are drawn one by one where the kernel is random, and draws of that kernel else
+FEW, FEW_TRACED = 16, 2  # heads whose variances are convolved, or drawn one by one where the kernel is random
+GROUPS = 2**10  # draws of a random kernel of more heads
 
 
 def law_of_one_number(y: Output, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
@@ -43,6 +47,30 @@ def _given_mixing(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
 
     law, rough = head_sum(mixing.variances, mixing.weights), mixing.rough
     return law if rough is None else law.compared_with(lambda: head_sum(*rough()))
+
+
+def image_of_one_number(phi: Nonlinearity, y: Output, samples: int | None, beyond: tuple[str, ...]) -> Law | None:
+    """The law of φ(y), where that of y is a mixture over few nodes."""
+    mixing = mixing_law(y, samples, None, by_quadrature=True)
+    if mixing is None:
+        return None
+    base = _as_mixture(mixing, beyond)
+    return None if base is None else Pushforward(phi, base)
+
+
+def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | None:
+    """H^{−1/2} Σ_a y_a given the mean of the variances of its heads; None where those are many."""
+    if mixing.kind == "exact" or mixing.heads == math.inf:
+        return _given_mixing(mixing, beyond)  # type: ignore[return-value]
+    if mixing.heads > (FEW_TRACED if is_traced(mixing.variances) else FEW):
+        return None
+
+    def mixture(variances: Any, weights: Any, rough: bool = False) -> GaussianMixture:
+        v, w = mean_of(variances, weights, int(mixing.heads), rough)
+        return GaussianMixture(jnp.zeros(len(v)), jnp.asarray(v), jnp.asarray(w), mixing.kind, beyond)
+
+    law, rough = mixture(mixing.variances, mixing.weights), mixing.rough
+    return law if rough is None else law.compared_with(lambda: mixture(*rough(), rough=True))
 
 
 def _given_random_kernels(y: Output, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:

@@ -62,8 +62,11 @@ class Mixing(NamedTuple):
     effort: str = ""
 
 
-def mixing_law(y: Output, samples: int | None, key: Any) -> Mixing | None:
-    """Of one output number; None where it is no sum of heads that are i.i.d. given a deterministic kernel."""
+def mixing_law(y: Output, samples: int | None, key: Any, by_quadrature: bool = False) -> Mixing | None:
+    """Of one output number; None where it is no sum of heads that are i.i.d. given a deterministic kernel.
+
+    `by_quadrature`: None also where there is no quadrature for it.
+    """
     axis = head_axis(y)
     term, heads = (y, 1) if axis is None else (axis.resized(1), axis.heads)
     if axis is not None and axis.kernel_is_random:
@@ -78,7 +81,7 @@ def mixing_law(y: Output, samples: int | None, key: Any) -> Mixing | None:
     if rule is not None:
         kind = "exact" if rule.is_point else "quadrature"
         return Mixing(*rule.mixing(), heads, kind, None if rule.is_point else rule.rough)
-    if heads == 1 and len(program.recipe) > MANY:
+    if by_quadrature or (heads == 1 and len(program.recipe) > MANY):
         return None  # a plain mixture says the same
     nodes = _sobol(program, samples, key)
     return Mixing(nodes.arrays, None, heads, "sampled", narrow=narrow, effort=nodes.effort)

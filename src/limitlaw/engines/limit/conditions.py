@@ -71,6 +71,11 @@ class Limit:
         requests = self.plan.requests
         return self.random and not (self.plan.uses_nodes or requests.head_recipe or requests.overflows)
 
+    @property
+    def is_unsure(self) -> bool:
+        """May the errors of integrals matter beside those of draws?"""
+        return self.plan.requests.unsure
+
     def inflated(self) -> "Limit":
         """The same program and statistic, with errors of integrals added."""
         return Limit(self._asked, self.statistic, inflated=True)

@@ -18,6 +18,7 @@ class Integrals:
     def __init__(self, inflated: bool):
         self.inflated = inflated
         self.quadrature = False  # was an integral computed that has no closed form?
+        self.unsure = False  # and one of a function of which it is not known where it is smooth?
 
     def moment(self, name: str, ops: list[Any], numbers: list[dict[Value, Labelled]], arguments: list[Any]) -> Labelled:
         """A Gaussian moment of that name, entry by entry, with its error added where moments are inflated."""
@@ -32,12 +33,18 @@ class Integrals:
 
         return elementwise(value, *given, *known)
 
+    def take_note_of(self, others: "Integrals") -> None:
+        """Of integrals that were computed elsewhere: in a turn of a loop."""
+        self.quadrature |= others.quadrature
+        self.unsure |= others.unsure
+
     def _integral(self, name: str, functions: list[Nonlinearity], arguments: list[Any]) -> Any:
         if name == "product":
             closed = moments.product_is_closed(*functions, *arguments[:2])
         else:
             closed = moments.mean_is_closed(*functions)
         self.quadrature |= not closed
+        self.unsure |= any(phi.mean is None and phi.kinks is None for phi in functions)
         if closed or not self.inflated:
             return getattr(moments, name)(*functions, *arguments)
         value, error = getattr(moments, f"{name}_with_error")(*functions, *arguments)

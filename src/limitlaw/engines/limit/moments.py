@@ -169,7 +169,7 @@ class Moments:
 
     def take_note_of(self, inside: "Moments") -> None:
         """Of the integrals of a turn of a loop: whether they are closed forms, and what nodes they need."""
-        self.integrals.quadrature |= inside.integrals.quadrature
+        self.integrals.take_note_of(inside.integrals)
         self.nodes.dimensions = max(self.nodes.dimensions, inside.nodes.dimensions)
 
     def _is_linear(self, v: Value) -> bool:

@@ -49,7 +49,8 @@ class Requests:
     """What one draw asks for: the degrees of freedom of each number, ∞ for a normal, and of each one for every node.
 
     `overflows`: it asks for more than are handed out. `dimensions`: of the nodes for nonlinearities. `size`: numbers in
-    what is read off a draw. `quadrature`: there are integrals without a closed form.
+    what is read off a draw. `quadrature`: there are integrals without a closed form; `unsure`: of functions of which it
+    is not known where they are smooth, so that the errors of their integrals may matter.
     """
 
     recipe: tuple[float, ...] = ()
@@ -58,6 +59,7 @@ class Requests:
     dimensions: int = 0
     size: int = 0
     quadrature: bool = False
+    unsure: bool = False
 
 
 class Plan:
@@ -127,7 +129,9 @@ class Plan:
         def recorded(arrays: list[Any]) -> Any:
             draw = self.followed(arrays, source, None)
             result = self.statistic(draw, self.outputs)
-            found.update(dimensions=draw.moments.nodes.dimensions, quadrature=draw.moments.integrals.quadrature)
+            integrals = draw.moments.integrals
+            found.update(quadrature=integrals.quadrature, unsure=integrals.unsure)
+            found.update(dimensions=draw.moments.nodes.dimensions)
             return result
 
         arrays = asked.program_of(self.outputs).arrays
