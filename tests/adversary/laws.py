@@ -255,4 +255,7 @@ def quantile(cdf: Callable[[float], float], q: float, scale: float) -> float:
         low *= 4
     while cdf(high) < q and high < 1e290:
         high *= 4
-    return float(brentq(lambda x: cdf(x) - q, low, high, xtol=1e-16 * scale, rtol=1e-15, maxiter=400))
+    try:
+        return float(brentq(lambda x: cdf(x) - q, low, high, xtol=1e-16 * scale, rtol=1e-15, maxiter=400))
+    except ValueError:  # the cdf is not known in between
+        return math.nan

@@ -139,7 +139,7 @@ class Pushforward(Averaged):
         """The branches of φ, or an error that says what can be done without."""
         if self._branched is None and self._traced and self.phi.branches is not None:
             raise ValueError(
-                f"{what} of {self.phi.name}(Y) needs all monotone branches of {self.phi.name} that Y may reach, which are "
+                f"{what} of {self.phi.name}(Y) needs the branches of {self.phi.name} that Y reaches, which are "
                 "not known inside jax.jit; moments, expect, cf and sample work there"
             )
         if self._branched is None:
