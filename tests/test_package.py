@@ -117,3 +117,13 @@ def test_slow_tests_exist():
         tree = ast.parse((folder / file).read_text())
         names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         assert test.partition("[")[0] in names, line
+
+
+def test_readme_on_pypi_has_no_link_to_a_file():
+    """Where the package is published there are no files beside the README."""
+    text = (REPOSITORY / "README.md").read_text()
+    for change in PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(change["pattern"], change["replacement"], text)
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    assert all(link.startswith(("http://", "https://", "#")) for link in links)
+    assert "Picture: Density of one output" in text
