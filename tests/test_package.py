@@ -15,6 +15,7 @@ PACKAGE = pathlib.Path(limitlaw.__file__).parent
 REPOSITORY = pathlib.Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
+README = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
 CITATION = (REPOSITORY / "CITATION.cff").read_text()
 OPTIONAL = ("explore", "torch", "figures")  # parts that may need an extra as they load
 
@@ -97,7 +98,11 @@ def test_files():
     """The files that pyproject promises are there, and the package says that it is typed."""
     assert (PACKAGE / "py.typed").is_file()
     assert "Typing :: Typed" in PROJECT["classifiers"]
-    for name in (PROJECT["readme"], *PROJECT["license-files"], "CITATION.cff"):
+    for name in (
+        README["fragments"][0]["path"],
+        *PROJECT["license-files"],
+        "CITATION.cff",
+    ):
         assert (REPOSITORY / name).stat().st_size > 0
     assert "MIT" in (REPOSITORY / "LICENSE").read_text()
 
@@ -122,7 +127,7 @@ def test_slow_tests_exist():
 def test_readme_on_pypi_has_no_link_to_a_file():
     """Where the package is published there are no files beside the README."""
     text = (REPOSITORY / "README.md").read_text()
-    for change in PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+    for change in README["substitutions"]:
         text = re.sub(change["pattern"], change["replacement"], text)
     links = re.findall(r"\]\(([^)]*)\)", text)
     assert all(link.startswith(("http://", "https://", "#")) for link in links)

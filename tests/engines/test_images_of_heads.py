@@ -75,3 +75,16 @@ def test_point_masses_say_so() -> None:
     assert "point mass" in repr(law)
     with pytest.raises(ValueError, match="a point mass has no pdf"):
         law.pdf(0.0)
+
+
+def test_densities_of_what_turns_out_to_be_certain_inside_jit() -> None:
+    """Adversary 3351: components without variance; outside jax.jit this is refused."""
+
+    @jax.jit
+    def density(v):
+        law = ll.laws.GaussianMixture(jnp.zeros(64), v, blocks=16)
+        return law.logpdf(2.0), law.error.logpdf(2.0), law.pdf(2.0)
+
+    log, error, value = density(jnp.zeros(64))
+    assert (log, value) == (-jnp.inf, 0.0)
+    assert error >= 0

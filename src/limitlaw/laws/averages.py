@@ -129,7 +129,8 @@ class Components:
         if not self.parts:
             return _standard_error(*self._reduce(quantity, how, points, size, value), self.weights)
         found = jnp.stack([part._reduce(quantity, "log" if log else "mean", points, size) for part in self.parts])
-        error = spread_of_blocks(jnp.expm1(found - value) if log else found - value)
+        away = jnp.where(found == value, 0.0, found - value)  # both may be −∞
+        error = spread_of_blocks(jnp.expm1(away) if log else away)
         return jnp.hypot(error, never_drawn(1.0 if log else value, len(self)))
 
     def _reduce(self, quantity: Quantity, how: str, points: Any, size: int, centre: Any = None) -> Any:

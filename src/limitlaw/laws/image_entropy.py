@@ -33,13 +33,13 @@ def image_entropy(law: Any, known: Branched) -> Estimate:
     if known.injective:
         log = lambda x: _plus(base._logpdf(x), -log_slopes(law.phi, x))  # noqa: E731
         weight = lambda x, ρ: ρ + log_slopes(law.phi, x)  # noqa: E731
-        share = one_gaussian.continuous_pdf
+        share = one_gaussian.pdf
         return Entropy(base._components, log, weight, share, _same, places, breaks, variance).estimate()
     if len({(b.bottom, b.top) for b in known.branches}) == 1 and np.isfinite(known.support).all():
         return _of_waves(law, known.branches, places, variance)
     log = lambda x: law._components.log_average(log_density, _all_preimages(law, known, x))  # noqa: E731
     weight = lambda x, _: base._logpdf(x).value  # noqa: E731
-    share = one_gaussian.continuous_pdf
+    share = one_gaussian.pdf
     return Entropy(base._components, log, weight, share, _same, places, breaks, variance).estimate()
 
 

@@ -153,7 +153,7 @@ class GaussianMixture(Averaged):
 
         def tail(x: Array) -> tuple[Array, Array]:
             smaller = self._components.average(one_gaussian.tail, (x, side)).value
-            return smaller, self._components.average(one_gaussian.continuous_pdf, x).value
+            return smaller, self._components.average(one_gaussian.pdf, x).value
 
         bracket = (low - margin, high + margin)
         x = invert(tail, inside, lower, bracket, self.mean() + width * z, float(width), smooth)
@@ -166,7 +166,7 @@ class GaussianMixture(Averaged):
         """The error of the cdf over the density; 0 where the cdf jumps over the level, and at its ends."""
         if not self._degenerate.any():
             return jnp.where(jnp.isinf(x), 0.0, self._moved(x, level, lower))
-        error = self._cdf(x).error() / self._at(one_gaussian.continuous_pdf, x).value
+        error = self._cdf(x).error() / self._at(one_gaussian.pdf, x).value
         over = jnp.where(lower, level < self.cdf(x), self.sf(x) < level)
         jump = jnp.isin(x, self.atoms().points) & over
         return jnp.where(jnp.isinf(x) | jump, 0.0, error)
@@ -210,11 +210,11 @@ class GaussianMixture(Averaged):
             atoms = jnp.tensordot(
                 self._components.weights[bad], psi_values(psi, jnp.asarray(mean[bad]), int(bad.sum())), 1
             )
-        density = lambda x: np.asarray(self._at(one_gaussian.continuous_pdf, jnp.asarray(x)).value)  # noqa: E731
+        density = lambda x: np.asarray(self._at(one_gaussian.pdf, jnp.asarray(x)).value)  # noqa: E731
         found = expectation.on_panels(psi, density, of_components(mean, sd), breaks, mass)
 
         def error() -> Array:
-            return jnp.hypot(found.error, found.spread(self._components, one_gaussian.continuous_pdf))
+            return jnp.hypot(found.error, found.spread(self._components, one_gaussian.pdf))
 
         return Estimate(found.value + atoms, error)
 
@@ -248,7 +248,7 @@ class GaussianMixture(Averaged):
             self._components,
             log,
             weight,
-            one_gaussian.continuous_pdf,
+            one_gaussian.pdf,
             lambda x: x,
             of_components(*self._components.parameters),
             breaks,

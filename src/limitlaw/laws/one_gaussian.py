@@ -23,23 +23,19 @@ def standardised(component: Any, x: Any) -> Any:
 
 
 def pdf(component: Any, x: Any) -> Any:
-    """Density of N(mean, sd²)."""
+    """Density of N(mean, sd²); 0 for a point mass, which has no part with a density."""
     mean, sd = component[:2]
-    z = (x - mean) / sd
-    return jnp.exp(-0.5 * z * z) * (math.exp(-LOG_ROOT_TWO_PI) / sd)
-
-
-def continuous_pdf(component: Any, x: Any) -> Any:
-    """The same, and 0 for a point mass."""
-    mean, sd = component[:2]
-    return jnp.where(sd > 0, pdf((mean, jnp.where(sd > 0, sd, 1)), x), 0)
+    safe = jnp.where(sd > 0, sd, 1)
+    z = (x - mean) / safe
+    return jnp.where(sd > 0, jnp.exp(-0.5 * z * z) * (math.exp(-LOG_ROOT_TWO_PI) / safe), 0)
 
 
 def logpdf(component: Any, x: Any) -> Any:
-    """Log density of N(mean, sd²)."""
+    """Log density of N(mean, sd²); −∞ for a point mass, which has no part with a density."""
     mean, sd = component[:2]
-    z = (x - mean) / sd
-    return -0.5 * z * z - jnp.log(sd) - LOG_ROOT_TWO_PI
+    safe = jnp.where(sd > 0, sd, 1)
+    z = (x - mean) / safe
+    return jnp.where(sd > 0, -0.5 * z * z - jnp.log(safe) - LOG_ROOT_TWO_PI, -jnp.inf)
 
 
 def cdf(component: Any, x: Any) -> Any:

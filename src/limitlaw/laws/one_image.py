@@ -107,7 +107,7 @@ class LogOnBranches:
 def density(component: Any, point: Any) -> Any:
     """Σ over branches of the density at the preimage, over |φ'|."""
     x, jacobian = point
-    p = one_gaussian.continuous_pdf(component, x)
+    p = one_gaussian.pdf(component, x)
     return jnp.sum(jnp.where(p > 0, p * jacobian, 0))
 
 

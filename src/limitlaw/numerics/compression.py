@@ -44,6 +44,7 @@ class Bins(NamedTuple):
 EQUAL = 1e-12  # relative deviation that is rounding
 FINE, TRACED = Bins(2048, 64, 1100), Bins(1024, 32, 40)  # 1,100 octaves are all that floats have
 SUMMED = Bins(512, 32, 1100), Bins(256, 16, 40)  # where all pairs of nodes are formed
+MOST_SUMMED = 3 * 2**10  # nodes of which all pairs are formed
 SUMMED_ROUGHLY = Bins(384, 24, 1100), Bins(192, 12, 40)
 
 
@@ -99,6 +100,11 @@ def mean_of(v: Any, w: Any, count: int, rough: bool = False) -> tuple[Any, Any]:
         if bit == "1":
             total = _sum_of(total, one, resolution)
     return total[0] / count, total[1]
+
+
+def are_summable(v: Any, w: Any) -> bool:
+    """Are so few nodes enough that `mean_of` takes a second? Not where they spread over very many octaves."""
+    return len(compressed(v, w, SUMMED)[0]) <= MOST_SUMMED
 
 
 def _sum_of(first: tuple[Any, Any], second: tuple[Any, Any], resolution: tuple[Bins, Bins]) -> tuple[Any, Any]:

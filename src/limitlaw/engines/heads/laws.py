@@ -16,7 +16,7 @@ from limitlaw.engines.limit.conditions import Limit, seed_of
 from limitlaw.engines.memory import check_memory
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward
 from limitlaw.laws.averages import BLOCKS
-from limitlaw.numerics.compression import mean_of
+from limitlaw.numerics.compression import are_summable, mean_of
 from limitlaw.numerics.quasi import Points
 from limitlaw.phi import Nonlinearity
 
@@ -63,6 +63,8 @@ def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | No
     if mixing.kind == "exact" or mixing.heads == math.inf:
         return _given_mixing(mixing, beyond)  # type: ignore[return-value]
     if mixing.heads > (FEW_TRACED if is_traced(mixing.variances) else FEW):
+        return None
+    if mixing.heads > 1 and not are_summable(mixing.variances, mixing.weights):
         return None
 
     def mixture(variances: Any, weights: Any, rough: bool = False) -> GaussianMixture:
