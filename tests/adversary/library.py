@@ -195,7 +195,9 @@ def figure_of(figure: Figure, shape: Structure, space: dict[str, Any]) -> tuple[
 def _of_constant(figure: Figure, value: Any, unit: Any) -> Any:
     """A figure of a kernel's entry that is a number."""
     method, c = figure
-    zeros = {"variance": 0.0, "cdf": jnp.where(value <= c * unit, 1.0, 0.0)} if method in ("variance", "cdf") else {}
+    zeros = {"variance": 0.0 * value}
+    if method == "cdf":
+        zeros["cdf"] = jnp.where(value <= c * unit, 1.0, 0.0)
     powers = {"moment": c}
     return zeros.get(method, jnp.cos(value / unit) if method == "expect" else value ** powers.get(method, 1))
 
