@@ -85,6 +85,11 @@ def test_densities_of_what_turns_out_to_be_certain_inside_jit() -> None:
         law = ll.laws.GaussianMixture(jnp.zeros(64), v, blocks=16)
         return law.logpdf(2.0), law.error.logpdf(2.0), law.pdf(2.0)
 
-    log, error, value = density(jnp.zeros(64))
-    assert (log, value) == (-jnp.inf, 0.0)
-    assert error >= 0
+    @jax.jit
+    def of_heads(v):
+        law = ll.laws.HeadSum(v, 2, jnp.ones(2) / 2)
+        return law.logpdf(2.0), law.error.logpdf(2.0), law.pdf(2.0)
+
+    for log, error, value in (density(jnp.zeros(64)), of_heads(jnp.zeros(2))):
+        assert (log, value) == (-jnp.inf, 0.0)
+        assert error >= 0

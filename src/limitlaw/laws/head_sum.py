@@ -82,7 +82,7 @@ class HeadSum(Law):
         value = jnp.asarray(quantity(self._inversion))
         rougher = self._inversion.rougher
         if self.kind != "sampled":
-            return exact(value) if rougher is None else Estimate(value, lambda: jnp.abs(value - quantity(rougher)))
+            return exact(value) if rougher is None else Estimate(value, lambda: _apart(value, quantity(rougher)))
 
         def error() -> Array:
             xp = jnp if is_traced(value) else np
@@ -238,6 +238,11 @@ class HeadSum(Law):
 
     def _count(self) -> int:
         return math.prod(self._inversion.nodes.variances.shape)
+
+
+def _apart(value: Array, other: Array) -> Array:
+    """|value − other|, 0 where both are the same infinity."""
+    return jnp.abs(jnp.where(value == other, 0.0, value - other))
 
 
 def kurtosis(nodes: Nodes) -> Any:
