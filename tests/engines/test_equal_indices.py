@@ -147,3 +147,11 @@ def test_pixels_that_never_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     K = ll.kernel(ll.readout(x, 2, "flatten"))
     assert largest[0] == 3 * 3 * 9 * 6 * 5
     assert np.shape(K) == (3, 3)
+
+
+def test_matrices_that_meet_the_same_data() -> None:
+    """Σ_j W_j x: products of different matrices are independent, also where only equal positions are read."""
+    X = np.random.default_rng(0).normal(size=(IMAGES, LENGTH, 3))
+    K = np.einsum("apc,bqc->apbq", X, X)
+    summed = (ll.Matrix(shape=(3, 1, 1), cols=3) @ ll.data(X)[None]).sum(axis=0)
+    is_right(Whole(summed, K).relu().flattened())

@@ -93,3 +93,18 @@ def test_densities_of_what_turns_out_to_be_certain_inside_jit() -> None:
     for log, error, value in (density(jnp.zeros(64)), of_heads(jnp.zeros(2))):
         assert (log, value) == (-jnp.inf, 0.0)
         assert error >= 0
+
+
+@pytest.mark.parametrize("heads", [1, 2, 100])
+def test_outputs_with_a_mean(heads: int) -> None:
+    """limit(y + 3) was centred: **1** was left out of the terms of which y + 3 consists."""
+    y = ll.attention(ll.initial((2,), cov=K[:2, :2]), heads)
+    base, law, both = ll.limit(y[0]), ll.limit(y[0] + 3.0), ll.limit(y + 3.0)
+    assert float(law.mean()) == pytest.approx(3.0, abs=1e-12)
+    assert abs(law.variance() - base.variance()) <= 5 * law.error.variance()
+    assert abs(law.cdf(2.5) - base.cdf(-0.5)) <= 5 * law.error.cdf(2.5)
+    np.testing.assert_allclose(both.mean(), 3.0, atol=1e-12)
+    assert abs(both.marginal(0).cdf(2.5) - base.cdf(-0.5)) <= 5 * both.marginal(0).error.cdf(2.5)
+    image = ll.limit(ll.relu(y[0] + 3.0))
+    truth = base.expect(lambda z: jax.nn.relu(z + 3.0))
+    assert abs(image.mean() - truth) <= 5 * image.error.mean() + 1e-12

@@ -36,10 +36,9 @@ def _arranged(part: Value, behind: list[Value]) -> Value:
     return part
 
 
-def gaussian_terms(value: Value) -> list[Value]:
-    """The terms of which a vector is a linear combination, without the vector **1**."""
-    facts = Analysis(Program((value,)))
-    return [t for t in facts.terms(value) if not isinstance(t.instruction, Ones)]
+def terms_of(value: Value) -> list[Value]:
+    """The terms of which a vector is a linear combination; **1** is one, if it has a mean."""
+    return Analysis(Program((value,))).terms(value)
 
 
 def has_pole(y: Value, dimension: Callable[[Dim], int | float]) -> bool:
@@ -47,8 +46,8 @@ def has_pole(y: Value, dimension: Callable[[Dim], int | float]) -> bool:
 
     Given u it is N(0, u²), and E |u|^{−1} = ∞; two numbers, or two heads, are enough for it to be finite.
     """
-    terms = gaussian_terms(y)
+    terms = terms_of(y)
     if len(terms) != 1 or terms[0].axes or not isinstance(terms[0].instruction, MatMul):
         return False
     op = terms[0].instruction
-    return dimension(op.family.cols) == 1 and all(isinstance(t.instruction, MatMul) for t in gaussian_terms(op.x))
+    return dimension(op.family.cols) == 1 and all(isinstance(t.instruction, MatMul | Ones) for t in terms_of(op.x))

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from limitlaw.arguments import frozen, is_traced
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import MatMul
-from limitlaw.core.last import gaussian_terms, has_pole
+from limitlaw.core.last import has_pole, terms_of
 from limitlaw.core.program import Output
 from limitlaw.core.space import Dim
 from limitlaw.engines.heads.axis import head_axis
@@ -71,8 +71,8 @@ def mixing_law(y: Output, samples: int | None, key: Any, by_quadrature: bool = F
     term, heads = (y, 1) if axis is None else (axis.resized(1), axis.heads)
     if axis is not None and axis.kernel_is_random:
         return None
-    if not all(isinstance(t.instruction, MatMul) for t in gaussian_terms(term.value)):
-        return None
+    if not all(isinstance(t.instruction, MatMul) for t in terms_of(term.value)):
+        return None  # it has a mean, or is not Gaussian
     narrow = has_pole(demanded((term.value,))[0], dimension)
     program = Limit((term,), variance)
     if not program.is_function_of_recipe:

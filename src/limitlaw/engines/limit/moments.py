@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from limitlaw import phi as nonlinearities
 from limitlaw.core import instructions as core
-from limitlaw.core.axes import Axis, Layout, finite_shape, sizes
+from limitlaw.core.axes import Axis, Layout, finite_shape, sizes, union
 from limitlaw.core.covariance import EVERYTHING, Covariance, Equal, Pair, between, outer, sides, swapped, total
 from limitlaw.core.instructions import Number, Value
 from limitlaw.core.labelled import Labelled, labelled, multiply
@@ -343,8 +343,9 @@ def names_of(p: Value) -> dict[Axis, Axis]:
 def covariance_of(fresh: Fresh, equal: Equal = EVERYTHING) -> Covariance:
     """The covariance of Gaussian vectors on roots."""
     if equal:
-        both = sides(fresh.c.axes, fresh.c.axes, equal | {Pair(a, a) for a in fresh.own_axes})
-        return Covariance(inner(*(fresh.c.rename(names) for names in both)))
+        c = fresh.c.with_axes(union(fresh.c.axes, fresh.own_axes))
+        both = sides(c.axes, c.axes, equal | {Pair(a, a) for a in fresh.own_axes})
+        return Covariance(inner(*(c.rename(names) for names in both)))
     owns = tuple(axis for axis in fresh.own_axes)
     others = tuple(axis for axis in fresh.c.axes if axis not in fresh.own)
     c = fresh.c.whole((*owns, *others)).reshape(*sizes(owns), -1, fresh.roots)
