@@ -67,6 +67,8 @@ def main() -> None:
             show(v for v in verdicts if v.failure)
             seconds, failures = time.perf_counter() - start, len(report.failures)
             print(f"{done} cases, {len(report.verdicts)} figures, {failures} failures, {seconds:.0f} s", flush=True)
+            if time.time() > deadline:
+                break  # what is left would start a process each to find that out
     summarise(report)
     sys.exit(bool(report.failures or report.overstated()))
 

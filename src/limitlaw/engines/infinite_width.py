@@ -41,9 +41,10 @@ def limit(y: Any, samples: int | None = None, key: Any = None) -> Law:
     """The law of one coordinate of y as n → ∞ (Corollary 3.2).
 
     Without random scores it is a Gaussian with closed-form or quadrature covariance, or the image of one. A sum of
-    heads that are i.i.d. given the incoming kernel is a `HeadSum`, to many digits for few tokens. Otherwise it is a
-    Gaussian mixture over `samples` draws of the scores, which are the points of a scrambled Sobol sequence: the same at
-    every call, or another scrambling for each `key`. Standard errors of mixtures come from 16 blocks of the sequence.
+    heads that are i.i.d. given the incoming kernel is a `HeadSum`, to many digits for few tokens; φ of a sum of few
+    heads is as precise. Otherwise it is a Gaussian mixture over `samples` draws of the scores, which are the points of
+    a scrambled Sobol sequence: the same at every call, or another scrambling for each `key`. Standard errors of
+    mixtures come from 16 blocks of the sequence.
     What `check` refuses is refused here, for the same reason.
 
     Without `samples` there are up to 2^16 draws: as many as take 20 seconds on this machine, which the law's repr
