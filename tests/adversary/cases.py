@@ -45,6 +45,7 @@ class Structure:
     behind: str | None = None
     psi: str | None = None
     entry: tuple[int, int] = (0, 0)  # of a kernel
+    shift: float = 0.0  # a constant that is added to the output, in units of its standard deviation
 
     @property
     def seen(self) -> Array:
@@ -80,7 +81,9 @@ def structure(seed: int) -> Structure:
     """A random structure."""
     rng = np.random.default_rng([seed, 1])
     kind = _pick(
-        rng, {"layer": 8, "image": 3, "function": 3, "deep": 2, "joint": 2, "kernel": 4, "average": 2, "rotary": 1}
+        rng,
+        {"layer": 8, "image": 3, "function": 3, "deep": 2, "joint": 2, "kernel": 4, "average": 2, "rotary": 1}
+        | {"shifted": 1},
     )
     return {
         "layer": _layer,
@@ -91,6 +94,7 @@ def structure(seed: int) -> Structure:
         "kernel": _kernel,
         "average": _average,
         "rotary": _rotary,
+        "shifted": _shifted,
     }[kind](rng)
 
 
@@ -192,6 +196,14 @@ def _rotary(rng: np.random.Generator) -> Structure:
     shape |= {"tokens": int(rng.integers(2, 5)), "token": 1, "head_dim": _pick(rng, {None: 2, 2: 1, 8: 1})}
     shape |= {"mask": None, "per_head": "", "scaling": "sqrt", "heads": _pick(rng, {1: 2, 2: 2, 8: 1})}
     return Structure("limit", figures=_figures(rng), rotary=True, **shape)
+
+
+def _shifted(rng: np.random.Generator) -> Structure:
+    """Attention, and a constant added to it."""
+    figures = (*_figures(rng), Figure("mean"))
+    shift = float(rng.choice([-1.0, 1.0])) * _point(rng, 0.1, 3)
+    centred = tuple(figure for figure in figures if figure.method != "expect")
+    return Structure("limit", figures=centred, shift=shift, **_attention(rng))
 
 
 def _figures(rng: np.random.Generator, phi: str | None = None) -> tuple[Figure, ...]:

@@ -63,8 +63,10 @@ def drawn_mixture(rng: np.random.Generator, v: Array) -> Ensemble:
     return Ensemble(laws[0], tuple(laws[1:]), drawn=True)
 
 
-def of_law(law: Centred, phi: Function | None, figure: Figure, scale: float) -> float:
-    """A figure of X, or of Y = φ(X)."""
+def of_law(law: Centred, phi: Function | None, figure: Figure, scale: float, shift: float = 0.0) -> float:
+    """A figure of X, of Y = φ(X), or of X + shift·scale."""
+    if shift:
+        return _moved(law, figure, scale, shift)
     return (_plain if phi is None else _image)(law, phi, figure, scale)
 
 
@@ -101,6 +103,22 @@ def _plain(law: Centred, _: None, figure: Figure, scale: float) -> float:
     if method == "atom":  # the mass at c
         return law.zero() if c == 0 else 0.0
     raise ValueError(method)
+
+
+def _moved(law: Centred, figure: Figure, scale: float, shift: float) -> float:
+    """A figure of X + m, m = shift·scale."""
+    method, c = figure
+    m = shift * scale
+    if method == "mean":
+        return m
+    if method == "moment":
+        even = [law.even_moment(j // 2) if j else 1.0 for j in range(0, c + 1, 2)]
+        return sum(math.comb(c, 2 * j) * even[j] * m ** (c - 2 * j) for j in range(len(even)))
+    if method == "cf":  # its real part
+        return math.cos(m * c / scale) * law.cf(c / scale)
+    if method in ("pdf", "logpdf", "cdf", "sf"):
+        return _plain(law, None, Figure(method, c - shift), scale)
+    return _plain(law, None, figure, scale) + (m if method == "ppf" else 0.0)
 
 
 def _expected(law: Centred, name: str, scale: float) -> float:

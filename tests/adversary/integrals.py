@@ -62,6 +62,8 @@ def product_of(phi: Function, K_uu: float, K_uv: float, K_vv: float, points: int
     """E φ(u)φ(v) for (u, v) ~ N(0, [[K_uu, K_uv], [K_uv, K_vv]])."""
     if phi.name == "sin":  # (e^{K_uv} − e^{−K_uv})/2 · e^{−(K_uu + K_vv)/2}
         half = (np.longdouble(K_uu) + np.longdouble(K_vv)) / 2
+        if abs(K_uv) < 1:  # the difference of two numbers near 1
+            return float(np.sinh(np.longdouble(K_uv)) * np.exp(-half))
         return float((np.exp(K_uv - half) - np.exp(-K_uv - half)) / 2)
     sd_u, sd_v = math.sqrt(K_uu), math.sqrt(K_vv)
     if K_uu == K_uv == K_vv:  # one and the same number

@@ -54,6 +54,8 @@ def program(shape: Structure) -> list[str]:
         lines += [f"x = ll.{shape.norm}(x)"] if shape.norm else []
     if shape.behind:
         lines.append(f"x = {_written(shape.behind)}")
+    if shape.shift:
+        lines.append(f"x = x + {shape.shift} * scale")
     return [*lines, _question(shape)]
 
 

@@ -71,7 +71,7 @@ def _answered(rng: np.random.Generator, ensemble: Ensemble, shape: Structure, re
     try:
         second = ensemble.estimate(lambda law: of_law(law, phi, Figure("moment", 2), 1.0)).value
         scale = math.sqrt(second) if second > 0 else 1.0
-        found = [ensemble.estimate(lambda law, f=f: of_law(law, phi, f, scale)) for f in shape.figures]
+        found = [ensemble.estimate(lambda law, f=f: of_law(law, phi, f, scale, shape.shift)) for f in shape.figures]
     except FallsSlowly:
         return _answered(rng, _drawn_heads(rng, ensemble, draws), shape, relative, draws)
     more = 10 * relative

@@ -56,7 +56,7 @@ GROUPS = {
     "abs behind": Group(Structure("limit", 3, IMAGE, behind="abs"), 1),
     "a jump behind": Group(Structure("limit", 2, (VARIANCE, *MEANS[:1]), behind="leap"), 1),
     "clip": Group(Structure("limit", 1, (*IMAGE, Figure("atom", 0.8)), depth=0, behind="clip"), 15, jit=2),
-    "silu": Group(Structure("limit", 1, IMAGE, depth=0, behind="silu"), 16),
+    "silu": Group(Structure("limit", 1, IMAGE, depth=0, behind="silu"), 14),
     "a hat": Group(Structure("limit", 1, USER, depth=0, behind="hat"), 6, jit=3),
     "stairs": Group(Structure("limit", 1, USER, depth=0, behind="stairs"), 6),
     "kernel of gelu": Group(Structure("kernel", 2, (Figure("entry"),), depth=0, front="gelu", entry=(0, 1)), 15, jit=1),
@@ -81,6 +81,7 @@ GROUPS = {
     "two layers": Group(
         Structure("limit", 2, (VARIANCE, KURTOSIS, Figure("sf", 2.0)), depth=2, residual=True, norm="rmsnorm"), 4
     ),
+    "a constant added": Group(Structure("limit", 2, (MEAN, VARIANCE, *TAILS[1:]), heads=2, shift=1.5), 2, jit=2),
     "rotary": Group(Structure("limit", 3, (*MOMENTS, Figure("cdf", 0.5)), heads=2, rotary=True, token=1), 4),
 }
 

@@ -234,6 +234,38 @@ def test_kernels_by_other_rules() -> None:
     assert product_of(FUNCTIONS["step"], a, c, b) == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_constant_added() -> None:
+    """Figures of X + m against draws of it."""
+    v, w, shift, scale = np.array([0.5, 4.0]), np.array([0.3, 0.7]), -0.8, 1.7
+    rng = np.random.default_rng(2)
+    x = np.sqrt(rng.choice(v, p=w, size=DRAWS)) * rng.normal(size=DRAWS) + shift * scale
+    draws = {
+        Figure("mean"): x,
+        Figure("variance"): (x - shift * scale) ** 2,
+        Figure("moment", 3): x**3,
+        Figure("moment", 6): x**6,
+        Figure("cdf", 0.4): x <= 0.4 * scale,
+        Figure("sf", -1.0): x > -1.0 * scale,
+        Figure("cf", 0.7): np.cos(0.7 * x / scale),
+    }
+    law = Mixture(v, w)
+    for figure, sample in draws.items():
+        value = of_law(law, None, figure, scale, shift)
+        assert abs(sample.mean() - value) <= 5 * sample.std() / math.sqrt(DRAWS), figure
+    median = of_law(law, None, Figure("ppf", 0.5), scale, shift)
+    assert median == pytest.approx(shift * scale, abs=1e-12)
+    density = of_law(law, None, Figure("pdf", 0.3), scale, shift)
+    step = 1e-4
+    tails = [of_law(law, None, Figure("cdf", 0.3 + side * step), scale, shift) for side in (1, -1)]
+    assert density == pytest.approx((tails[0] - tails[1]) / (2 * step * scale), rel=1e-6)
+
+
+@pytest.mark.parametrize("k", [1e-19, 1e-8, 0.3, 50.0])
+def test_sine(k: float) -> None:
+    """E sin(u)² = (1 − e^{−2k})/2."""
+    assert product_of(FUNCTIONS["sin"], k, k, k) == pytest.approx(-math.expm1(-2 * k) / 2, rel=1e-14)
+
+
 @pytest.mark.parametrize("name", ["relu", "tanh", "stairs", "leap", "gelu"])
 def test_kernel_of_many_scales(name: str) -> None:
     """Against draws, where scales differ by ten decades."""

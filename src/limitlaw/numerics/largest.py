@@ -26,6 +26,7 @@ from limitlaw.numerics.factors import orthonormalise
 SOFTMAX = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)  # where e^{−u} turns: a ten-digit polynomial between neighbours
 FINE = tuple(2.0 * k for k in range(41))  # the same for one distance, where the logarithm of e^{−u} may matter
 NORMAL = 2.2  # standard deviations between neighbouring cuts of a normal density, for the same reason
+SHRINKING = 2.0 ** np.arange(-16, 2)  # distances from a special point: of its square five digits are left
 CROSSING = (-8.0, -4.0, -1.5, 0.0, 1.5, 4.0, 8.0)  # widths around the place where a later mean changes sign
 TRACED_PANELS = 16  # at most, where their number must be fixed
 NEGLIGIBLE, LONG = 1e-17, 10.0  # weights that are left out, and the reach from which on none are
@@ -33,13 +34,15 @@ NEGLIGIBLE, LONG = 1e-17, 10.0  # weights that are left out, and the reach from 
 Reals = Float[np.ndarray, "..."] | Float[Array, "..."]
 
 
-def sorted_scores(a: Any, B: Any, order: int, reach: float, backwards: bool = False) -> tuple[Any, Any]:
+def sorted_scores(
+    a: Any, B: Any, order: int, reach: float, backwards: bool = False, special: float | None = None
+) -> tuple[Any, Any]:
     """Nodes z (N, r) and weights (N,) of sum one for averages over scores ℓ = a + B z, z standard normal in R^r.
 
     `order` nodes a panel, normal densities out to `reach` standard deviations, a multiple of 2.2. `backwards` takes the
     distances in the opposite order: another rule, with errors of its own. Where a and B are traced by `jit` or `vmap`
     the number of nodes is fixed, and panels are fewer. Nodes and weights have no derivative: with a + B z for given z,
-    none is needed.
+    none is needed. Of two scores one distance may be `special`: panels shrink towards it.
     """
     a, B = frozen(a), frozen(B)
     s = len(a)
@@ -48,7 +51,7 @@ def sorted_scores(a: Any, B: Any, order: int, reach: float, backwards: bool = Fa
     ties = others > np.arange(s)[:, None]  # of equal scores the first counts as the largest
 
     def largest(j: Any, others: Any, ties: Any) -> tuple[Any, Any]:
-        return _part(a[j] - a[others], B[j] - B[others], ties, order, reach)
+        return _part(a[j] - a[others], B[j] - B[others], ties, order, reach, special)
 
     if is_traced(a) or is_traced(B):
         z, w = jax.vmap(largest)(np.arange(s), others, ties)
@@ -58,19 +61,19 @@ def sorted_scores(a: Any, B: Any, order: int, reach: float, backwards: bool = Fa
     return z, w / w.sum()
 
 
-def _part(mu: Any, rows: Any, ties: Any, order: int, reach: float) -> tuple[Any, Any]:
+def _part(mu: Any, rows: Any, ties: Any, order: int, reach: float, special: float | None) -> tuple[Any, Any]:
     """Nodes z where all distances u = μ + rows·z from one score are positive, and weights of that probability."""
     _, *factors = orthonormalise(jnp.asarray(rows), jnp.zeros((0, rows.shape[-1])))
     C, Q = factors if is_traced(rows) else map(np.asarray, factors)
-    eps, w = _Orthant(mu, C, ties, order, reach).nodes()
+    eps, w = _Orthant(mu, C, ties, order, reach, special).nodes()
     return eps @ Q, w
 
 
 class _Orthant:
     """u ≥ 0 for u = μ + C ε, ε standard normal, C lower triangular; `ties`: where u_i ≡ 0 belongs to the orthant."""
 
-    def __init__(self, mu: Any, C: Any, ties: Any, order: int, reach: float):
-        self.mu, self.C, self.ties, self.reach = mu, C, ties, reach
+    def __init__(self, mu: Any, C: Any, ties: Any, order: int, reach: float, special: float | None = None):
+        self.mu, self.C, self.ties, self.reach, self.special = mu, C, ties, reach, special
         self.traced = is_traced(mu) or is_traced(C)
         self.xp: Any = jnp if self.traced else np
         self.points, self.weights = np.polynomial.legendre.leggauss(order)
@@ -110,6 +113,9 @@ class _Orthant:
         normal = NORMAL * np.arange(-count, count + 1)
         turns = np.array(FINE if len(self.mu) == 1 else SOFTMAX)
         cuts = [xp.broadcast_to(turns, (len(m), len(turns))), m[:, None] + c * normal]
+        if self.special is not None:
+            steps = np.concatenate([-SHRINKING, [0.0], SHRINKING]) * min(1.0, float(c))
+            cuts.append(np.broadcast_to(self.special + steps, (len(m), len(steps))))
         for k in range(i + 1, len(self.mu)):
             cuts.append(self._crossing(k, i, m, c, eps))
         low, high = (xp.maximum(m + side * self.reach * c, 0.0)[:, None] for side in (-1.0, 1.0))

@@ -39,6 +39,7 @@ ORDERS = (1, 16, 12, 7)  # Gauss nodes of a panel for 0, 1, 2, 3 dimensions
 TRACED_ORDERS, FIXED_ORDERS = (1, 12, 8, 5), (1, 12, 8, 6)  # with derivatives, and inside `jit`
 OFFSETS = 0.5 / math.sqrt(2), 0.85  # of the lattice, so that no node is a special point, where v may be 0
 COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.64, 1.25, 2**18, 0.3
+CANCELLED, ZOOMS = 0.02, 4  # share of the mean of v that is next to nothing, and how often its place is refined
 STEEP = 3.0  # standard deviation of a difference of scores from which on no lattice is tried
 SETTLED = 1e-8  # change of the checked figures; the error left is about its power 5/4
 NODES, NODES_OF_MANY, MANY = 2**16, 2**15, 32  # points in each, fewer where a point has more numbers than MANY
@@ -156,12 +157,37 @@ def _sorted(program: Limit, row: Nodes, orders: tuple[int, ...], reaches: tuple[
     """By the largest score; the second rule has one node less and takes the scores in another order."""
     a, B = row
     order = orders[len(a) - 1]
+    special = _where_output_vanishes(program, row, order)
 
     def nodes(reach: float, rough: bool) -> Nodes:
         fewer = rough + (reach > REACHES[0])
-        return sorted_scores(a, B, max(order - fewer, 1), reach, backwards=rough)
+        return sorted_scores(a, B, max(order - fewer, 1), reach, backwards=rough, special=special)
 
     return _Rule(program, nodes, reaches)
+
+
+def _where_output_vanishes(program: Limit, row: Nodes, order: int) -> float | None:
+    """The distance of two scores at which v is smallest, where it is so small that two tokens cancel; else None.
+
+    There N(0, v) has a peak, which panels of the width of softmax do not see. As many points as the rule has nodes are
+    laid between the neighbours of the lowest one, again and again.
+    """
+    a, B = map(frozen, row)
+    if len(a) != 2 or is_traced(a) or is_traced(B):
+        return None
+    z, w = sorted_scores(a, B, order, REACHES[0])
+    v = frozen(program.at(z))
+    if is_traced(v) or v.min() > CANCELLED * (w @ v):
+        return None
+    b = B[0] - B[1]
+    u = a[0] - a[1] + z @ b
+    v = v[np.argsort(u)]
+    u = np.sort(u)
+    for _ in range(ZOOMS):
+        lowest = int(np.argmin(v))
+        u = np.linspace(u[max(lowest - 1, 0)], u[min(lowest + 1, len(u) - 1)], len(u))
+        v = frozen(program.at((u - a[0] + a[1])[:, None] * b / (b @ b)))
+    return float(abs(u[np.argmin(v)]))
 
 
 def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float | None:

@@ -1,0 +1,42 @@
+"""Two tokens that cancel: the variance of the output given the scores touches 0, and its density has a peak there.
+
+For correlation −1 v(δ) = (a√K₀₀ − (1 − a)√K₁₁)², a = sigmoid(δ), vanishes at δ₀ = log(K₁₁/K₀₀)/2.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit, ndtr
+
+import limitlaw as ll
+
+Z, W = np.polynomial.legendre.leggauss(60)
+
+
+def tails(first: float, second: float, rest: float, q: float, x: np.ndarray) -> np.ndarray:
+    """P(Y > x) of token 0 under K = (√first, −√second)(…)ᵀ + rest·I, on panels that shrink towards δ₀."""
+    tau = q * np.sqrt((first + rest) * ((np.sqrt(first) + np.sqrt(second)) ** 2 + 2 * rest))
+    zero = np.log(second / first) / 2
+    fine = 2.0 ** np.arange(-60, 6)
+    edges = np.unique(np.concatenate([np.linspace(-9.5, 9.5, 400), (zero + np.r_[-fine, 0, fine]) / tau]))
+    edges = edges[np.abs(edges) <= 9.5]
+    half = np.diff(edges)[:, None] / 2
+    z = (edges[:-1, None] + half + half * Z).ravel()
+    w = (half * W).ravel() * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    a, b = expit(tau * z), expit(-tau * z)
+    v = (a * np.sqrt(first) - b * np.sqrt(second)) ** 2 + rest * (a**2 + b**2)
+    return np.array([w @ ndtr(-each / np.sqrt(np.maximum(v, 1e-300))) for each in x])
+
+
+KERNELS = [(8.2, 4.6, 0.0), (1.0, 1.0, 0.0), (0.01, 3.0, 0.0), (1.0, 2.0, 1e-9)]
+
+
+@pytest.mark.parametrize("q", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize(("first", "second", "rest"), KERNELS)
+def test_tails(first: float, second: float, rest: float, q: float) -> None:
+    root = np.array([np.sqrt(first), -np.sqrt(second)])
+    law = ll.attention_law(np.outer(root, root) + rest * np.eye(2), heads=1, q_std=q).marginal(0)
+    x = np.geomspace(0.01, 6.0, 12) * float(law.std())
+    expected = tails(first, second, rest, q, x)
+    np.testing.assert_allclose(law.sf(x), expected, rtol=1e-11, atol=1e-13)
+    assert (jnp.abs(law.sf(x) - expected) <= 5 * law.error.sf(x) + 1e-13).all()
