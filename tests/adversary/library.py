@@ -242,15 +242,26 @@ def jitted(case: Case, scale: float, unit: float, figures: tuple[Figure, ...]) -
     try:
         numbers = compiled(case.structure, together)(names) if together else []
     except Exception as raised:
+        if _refuses(case.structure, together, names):
+            return jitted(case, scale, unit, figures)
         if len(together) > 1:  # which one raises?
             return [stated for figure in figures for stated in jitted(case, scale, unit, (figure,))]
-        found = raising(raised)
-        if REFUSED in found.raised:
-            refusals[together[0]] = found
-            return jitted(case, scale, unit, figures)
-        return [refusals.get(figure, found) for figure in figures]
+        return [refusals.get(figure, raising(raised)) for figure in figures]
     known = {figure: Stated(float(x), float(e)) for figure, (x, e) in zip(together, numbers, strict=True)}
     return [known.get(figure) or refusals[figure] for figure in figures]
+
+
+def _refuses(shape: Structure, figures: tuple[Figure, ...], names: dict[str, Any]) -> bool:
+    """Which figures cannot be had inside jax.jit is remembered; they say so while they are traced, uncompiled."""
+    found = False
+    for figure in figures:
+        try:
+            jax.eval_shape(compiled(shape, (figure,)), names)
+        except Exception as raised:
+            if REFUSED in str(raised):
+                _refusals(shape)[figure] = raising(raised)
+                found = True
+    return found
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, seed_of
 from limitlaw.engines.memory import check_memory
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward
-from limitlaw.laws.averages import BLOCKS
+from limitlaw.laws.averages import BLOCKS, pad, padded_size
 from limitlaw.numerics.compression import are_summable, mean_of
 from limitlaw.numerics.quasi import Points
 from limitlaw.phi import Nonlinearity
@@ -69,7 +69,9 @@ def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | No
 
     def mixture(variances: Any, weights: Any, rough: bool = False) -> GaussianMixture:
         v, w = mean_of(variances, weights, int(mixing.heads), rough)
-        return GaussianMixture(jnp.zeros(len(v)), jnp.asarray(v), jnp.asarray(w), mixing.kind, beyond)
+        count = padded_size(len(v))  # few sizes, to compile for
+        v, w = pad(jnp.asarray(v), count), jnp.pad(jnp.asarray(w), (0, count - len(v)))
+        return GaussianMixture(jnp.zeros(count), v, w, mixing.kind, beyond)
 
     law, rough = mixture(mixing.variances, mixing.weights), mixing.rough
     return law if rough is None else law.compared_with(lambda: mixture(*rough(), rough=True))
