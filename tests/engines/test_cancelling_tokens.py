@@ -28,11 +28,10 @@ def tails(first: float, second: float, rest: float, q: float, x: np.ndarray) -> 
     return np.array([w @ ndtr(-each / np.sqrt(np.maximum(v, 1e-300))) for each in x])
 
 
-KERNELS = [(8.2, 4.6, 0.0), (1.0, 1.0, 0.0), (0.01, 3.0, 0.0), (1.0, 2.0, 1e-9)]
-
-
-@pytest.mark.parametrize("q", [0.05, 1.0, 20.0])
-@pytest.mark.parametrize(("first", "second", "rest"), KERNELS)
+@pytest.mark.parametrize(
+    ("first", "second", "rest", "q"),
+    [(8.2, 4.6, 0.0, 0.05), (1.0, 1.0, 0.0, 1.0), (0.01, 3.0, 0.0, 20.0), (1.0, 2.0, 1e-9, 1.0)],
+)
 def test_tails(first: float, second: float, rest: float, q: float) -> None:
     root = np.array([np.sqrt(first), -np.sqrt(second)])
     law = ll.attention_law(np.outer(root, root) + rest * np.eye(2), heads=1, q_std=q).marginal(0)
