@@ -74,7 +74,8 @@ def compressed(v: Any, w: Any, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -
     safe = xp.where(mass > 0, mass, 1.0)
     mean = total(w * v) / safe
     relative = v / xp.where(mean > 0, mean, 1.0)[place] - 1  # to the mean of the interval, which may be 1e-200
-    second, third = (total(w * relative**k) / safe for k in (2, 3))
+    squares = w * relative * relative
+    second, third = total(squares) / safe, total(squares * relative) / safe
     real = (second > EQUAL**2) & (mean > 0)
     spread = xp.sqrt(xp.where(real, second, 1.0))
     skew = xp.where(real, third / spread**3, 0.0)
@@ -109,4 +110,7 @@ def are_summable(v: Any, w: Any) -> bool:
 
 def _sum_of(first: tuple[Any, Any], second: tuple[Any, Any], resolution: tuple[Bins, Bins]) -> tuple[Any, Any]:
     (v, p), (w, q) = first, second
+    if first is second and not is_traced(v):  # each pair of different nodes occurs twice
+        i, j = np.triu_indices(len(v))
+        return compressed(v[i] + v[j], p[i] * p[j] * np.where(i == j, 1.0, 2.0), resolution)
     return compressed((v[:, None] + w).reshape(-1), (p[:, None] * q).reshape(-1), resolution)
