@@ -112,7 +112,7 @@ class Mixture(Centred):
     def integral(self, f: Callable[[Array], Array], cuts: Callable[[float], Array]) -> float:
         if self.z is not None:
             values = f(self.sd * self.z)
-            seen = np.any(values) or not self.v.any()  # else what carries it is too rare for these draws
+            seen = np.ptp(values) > 0 or not self.v.any()  # else what carries it is too rare for these draws
             return self.mean(values) if seen else math.nan
         total = 0.0
         for sd, weight in zip(self.sd, self.w, strict=True):
