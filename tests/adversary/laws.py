@@ -126,11 +126,11 @@ class Mixture(Centred):
         if (v == 0).any():
             return -math.inf if not v.any() else math.nan  # NaN: these are too small to be told from 0
         low, high = math.log(v.min()) / 2 - 36, math.log(v.max()) / 2 + 2.4
-        u = np.linspace(low, high, max(400, int(24 * (high - low))))
+        u, step = np.linspace(low, high, max(400, int(24 * (high - low))), retstep=True)
         p = np.concatenate(
             [_mixture_density(np.exp(part), v, w) for part in np.array_split(u, 1 + len(u) * len(v) // CHUNK)]
         )
-        return float(-2 * (u[1] - u[0]) * np.sum(np.exp(u) * p * np.log(np.maximum(p, 1e-300))))
+        return float(-2 * step * np.sum(np.exp(u) * p * np.log(np.maximum(p, 1e-300))))
 
 
 def _mixture_density(x: Array, v: Array, w: Array) -> Array:

@@ -101,3 +101,14 @@ def test_joint_expect_within_its_error():
     images = Pushforward(nl.relu, law)
     arc = np.sqrt(0.75) / (2 * np.pi) + 0.5 * (0.5 + np.arcsin(0.5) / np.pi) / 2 - 1 / (2 * np.pi)  # Cho and Saul
     assert abs(images.covariance()[0, 1] - arc) < 5 * images.error.covariance()[0, 1]
+
+
+def test_kurtosis_of_rules_that_err_alike() -> None:
+    """Two rules whose variances differ by a thousandth may have the same kurtosis by accident; a Gaussian has to."""
+    zeros = jnp.zeros(2)
+    law = GaussianMixture(zeros, jnp.array([1.0, 3.0]), kind="quadrature")
+    other = GaussianMixture(zeros, jnp.array([1.001, 3.00300001]), kind="quadrature")
+    assert abs(law.kurtosis() - other.kurtosis()) < 1e-8
+    assert law.compared_with(lambda: other).error.kurtosis() > 1e-3
+    gaussian = Gaussian(0.0, 1.0, "quadrature").compared_with(lambda: Gaussian(0.0, 1.001, "quadrature"))
+    assert gaussian.error.kurtosis() == 0

@@ -103,8 +103,18 @@ class Errors:
         return self._of(lambda law: law._skewness())
 
     def kurtosis(self) -> Float[Array, "..."]:
-        """Of the excess kurtosis."""
-        return self._of(lambda law: law._kurtosis())
+        """Of the excess kurtosis κ = E(Y − m)⁴/v² − 3.
+
+        Where two rules are compared, both differ from the truth in v and in the fourth moment, and may do so alike:
+        what the difference of v alone makes of κ counts, too.
+        """
+        error = self._of(lambda law: law._kurtosis())
+        if self._law._other is None:
+            return error
+        v, other = self._law._variance().value, self._law._other()._variance().value
+        share = jnp.abs(v - other) / jnp.where(v > 0, v, 1.0)
+        alone = 2 * jnp.abs(self._law._kurtosis().value + 3) * share
+        return jnp.where(error > 0, jnp.hypot(error, alone), error)
 
     def moment(self, k: int) -> Float[Array, "..."]:
         """Of E Y^k."""
