@@ -44,7 +44,7 @@ def is_traced(value: object) -> bool:
     return isinstance(value, jax.core.Tracer)
 
 
-def frozen(value: Any) -> Any:
+def frozen(value: object) -> Any:
     """`value` without its derivative: an array of numbers, unless inside `jax.jit` or `jax.vmap`."""
     still = jax.lax.stop_gradient(value) if is_traced(value) else value
     return still if is_traced(still) else np.asarray(still)

@@ -1,7 +1,6 @@
 """Laws of common networks in one call."""
 
 import functools
-from typing import Any
 
 import numpy as np
 
@@ -15,18 +14,18 @@ from limitlaw.nn.attention import attention
 
 
 def attention_law(
-    kernel: Any,
+    kernel: object,
     heads: int | float,
     head_dim: int | None = None,
     scaling: str = "sqrt",
-    mask: Any = None,
+    mask: object = None,
     width: int | None = None,
-    q_std: Any = 1.0,
-    k_std: Any = 1.0,
-    v_std: Any = 1.0,
-    o_std: Any = 1.0,
+    q_std: object = 1.0,
+    k_std: object = 1.0,
+    v_std: object = 1.0,
+    o_std: object = 1.0,
     samples: int | None = None,
-    key: Any = None,
+    key: object = None,
 ) -> Law:
     """The law of the outputs of one attention layer on s tokens with kernel K_jk = E[Z^{x^j} Z^{x^k}]: shape (s,).
 
@@ -51,6 +50,6 @@ def attention_law(
     return Tokens((K.shape[0],), lambda: law_at_width(y, width, samples, source), entry)
 
 
-def _entry(y: Wide, width: int, samples: int | None, key: Any, i: tuple[int, ...]) -> Law:
+def _entry(y: Wide, width: int, samples: int | None, key: object, i: tuple[int, ...]) -> Law:
     """The exact law of one token at width n, which needs less than that of all."""
     return law_at_width(y[i], width, samples, key)

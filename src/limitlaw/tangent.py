@@ -103,17 +103,17 @@ class TangentKernel:
 
 
 def attention_ntk(
-    kernel: Any,
+    kernel: object,
     heads: int,
     head_dim: int | None = None,
-    mask: Any = None,
+    mask: object = None,
     q_std: float = 1.0,
     k_std: float = 1.0,
     v_std: float = 1.0,
     o_std: float = 1.0,
-    readout: Any = None,
+    readout: object = None,
     samples: int = 4096,
-    key: Any = 0,
+    key: object = 0,
 ) -> TangentKernel:
     """The tangent kernel of f = n^{−1/2} Σ_i u_i·y_i, y the outputs of one attention layer (see `attention_law`).
 
@@ -138,7 +138,7 @@ def attention_ntk(
     return TangentKernel(_draws(keys, root(K), root(G), stds, seen, (m, s, heads, d), batch))
 
 
-def _tokens(kernel: Any) -> tuple[Float[np.ndarray, "ms ms"], int, int]:
+def _tokens(kernel: object) -> tuple[Float[np.ndarray, "ms ms"], int, int]:
     """The kernel of all tokens, the number of sequences and of tokens in each."""
     K = real_array("kernel", kernel)
     if is_traced(K):
@@ -153,7 +153,13 @@ def _tokens(kernel: Any) -> tuple[Float[np.ndarray, "ms ms"], int, int]:
 
 @functools.partial(jax.jit, static_argnames=("sizes", "batch"))
 def _draws(
-    keys: Key[Array, " N"], L: Any, L_G: Any, stds: Stds, seen: Bool[Array, "s s"], sizes: tuple[Any, ...], batch: int
+    keys: Key[Array, " N"],
+    L: object,
+    L_G: object,
+    stds: Stds,
+    seen: Bool[Array, "s s"],
+    sizes: tuple[Any, ...],
+    batch: int,
 ) -> Draw:
     m, s, heads, d = sizes
     head = functools.partial(_wide_head if d is None else _narrow_head, L, L_G, stds, seen, (m, s, heads, d))

@@ -111,7 +111,7 @@ def _told(what: str, function: Callable[[], Any]) -> Any:
         raise ValueError(f"{what}: {type(error).__name__}: {error}") from error
 
 
-def _input(module: Any, request: Request) -> Any:
+def _input(module: object, request: Request) -> Any:
     """Token numbers for a module with a vocabulary, else normal numbers: one sequence."""
     import torch
 

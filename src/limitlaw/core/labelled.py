@@ -153,7 +153,7 @@ def _product(a: Labelled, w: Labelled, over: Axes) -> Labelled:
     return Labelled(array, left)
 
 
-def labelled(array: Any, order: Layout, hidden: int = 0) -> Labelled:
+def labelled(array: object, order: Layout, hidden: int = 0) -> Labelled:
     """An array that broadcasts to `order`, with hidden axes behind; it is constant where its size is 1."""
     array = jnp.asarray(array)
     shape = array.shape[: array.ndim - hidden]

@@ -76,7 +76,7 @@ class _Writer:
         changes = {name: new for name, old in held.items() if (new := self._new(old)) is not old}
         return dataclasses.replace(op, **changes) if changes else op
 
-    def _new(self, item: Any) -> Any:
+    def _new(self, item: object) -> Any:
         if isinstance(item, tuple):
             new = tuple(map(self._new, item))
             return item if all(a is b for a, b in zip(new, item, strict=True)) else new

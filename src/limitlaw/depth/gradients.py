@@ -1,7 +1,6 @@
 """`gradients`: what comes back to every layer of a network from a random readout."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +25,7 @@ STATISTICS = (
 
 @watching
 def gradients(
-    network: Wide | Sequence[Wide], width: int, samples: int | None = None, key: Any = None, token: int | None = None
+    network: Wide | Sequence[Wide], width: int, samples: int | None = None, key: object = None, token: int | None = None
 ) -> Trace:
     """The gradient at every block of a network at width n, with standard errors and its spread over draws.
 

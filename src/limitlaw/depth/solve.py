@@ -45,7 +45,7 @@ def solve(
     over: tuple[int | float, int | float],
     at: int | None = None,
     samples: int = 256,
-    key: Any = None,
+    key: object = None,
 ) -> Solution:
     """The scale c in `over` for which the mean of a statistic of `network(c)` is `target` after block `at`, as n → ∞.
 

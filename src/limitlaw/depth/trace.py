@@ -37,7 +37,7 @@ def trace(
     statistics: Iterable[Asked] | Mapping[str, Callable[..., Any]] | Asked | None = None,
     width: int | None = None,
     samples: int | None = None,
-    key: Any = None,
+    key: object = None,
 ) -> Trace:
     """Statistics after every block of a network, with standard errors and their spread over draws.
 
@@ -69,7 +69,7 @@ def trace(
 
 
 def _at_infinity(
-    first: Wide, layers: Sequence[Wide], functions: Turns, samples: int | None, key: Any
+    first: Wide, layers: Sequence[Wide], functions: Turns, samples: int | None, key: object
 ) -> tuple[Any, str, tuple[str, ...]]:
     _, beyond = checked("trace", layers[-1])
     program = program_at_infinity(first, layers, functions)
@@ -90,7 +90,7 @@ def program_at_infinity(first: Wide, layers: Sequence[Wide], functions: Turns) -
     return Limit([Output(value, value.axes) for value in turns], functions)
 
 
-def chosen_statistics(given: Any) -> list[Statistic]:
+def chosen_statistics(given: object) -> list[Statistic]:
     """What was asked for, as statistics."""
     if given is None:
         return list(STATISTICS.values())
@@ -135,7 +135,7 @@ def _adds_a_constant(op: core.Instruction) -> bool:
     return weighs and isinstance(op.w.instruction, core.Ones)  # type: ignore[attr-defined]
 
 
-def _statistic(item: Any, name: str | None = None) -> Statistic:
+def _statistic(item: object, name: str | None = None) -> Statistic:
     if isinstance(item, Statistic):
         return item
     if isinstance(item, str):
@@ -147,7 +147,7 @@ def _statistic(item: Any, name: str | None = None) -> Statistic:
     return Statistic(name or str(getattr(item, "__name__", "statistic")), item)
 
 
-def stages(network: Any) -> tuple[Wide, list[Wide]]:
+def stages(network: object) -> tuple[Wide, list[Wide]]:
     """What the first layer is given, and what each layer gives; a loop is one of them, for all of its turns."""
     if isinstance(network, Sequence):
         given = [wide(f"network[{i}]", x) for i, x in enumerate(network)]

@@ -1,7 +1,5 @@
 """What may be compared: laws, distributions of scipy.stats, and plain samples."""
 
-from typing import Any
-
 import jax
 import numpy as np
 
@@ -9,7 +7,7 @@ from limitlaw.laws import Empirical, Law
 from limitlaw.laws.from_scipy import from_scipy
 
 
-def as_law(name: str, value: Any) -> Law:
+def as_law(name: str, value: object) -> Law:
     """A law as it is, a frozen distribution of scipy.stats, or a sample: an array (draws, *shape)."""
     if isinstance(value, Law):
         return value

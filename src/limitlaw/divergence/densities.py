@@ -1,7 +1,6 @@
 """Divergences of two laws with densities: Kullback–Leibler, Jensen–Shannon, Hellinger."""
 
 import math
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -25,7 +24,7 @@ NEGLIGIBLE = 1e-20  # mass at a node
 
 
 @compared
-def kl(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
+def kl(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
     """D(p‖q) = ∫ p log(p/q) of laws with densities; infinite where q = 0 and p > 0.
 
     One number: by quadrature of p log(p/q) − p + q ≥ 0, which has the same integral and no cancellation, so that small
@@ -39,7 +38,7 @@ def kl(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
 
 
 @compared
-def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
+def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
     """½ D(p‖m) + ½ D(q‖m) with m = (p + q)/2 (Lin 1991), in nats: at most log 2, also where supports differ.
 
     The divergence itself: scipy.spatial.distance.jensenshannon is its square root. About noise see `kl`.
@@ -48,13 +47,13 @@ def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Dive
 
 
 @compared
-def hellinger(p: Law, q: Law, samples: int = SAMPLES, key: Any = 0) -> Divergence:
+def hellinger(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
     """H = √(½∫ (√p − √q)²), the Hellinger distance: between 0 and 1. About noise, which enters H², see `kl`."""
     squared = _of_densities("hellinger", p, q, samples, key, integrand.hellinger)
     return root(squared)
 
 
-def _of_densities(what: str, p: Law, q: Law, samples: int, key: Any, function: Integrand) -> Divergence:
+def _of_densities(what: str, p: Law, q: Law, samples: int, key: object, function: Integrand) -> Divergence:
     check_laws(p, q)
     count = positive_int("samples", samples)
     check_density(what, "p", p)

@@ -1,7 +1,6 @@
 """Divergences of joint laws with densities, by sampling."""
 
 import math
-from typing import Any
 
 import jax
 import numpy as np
@@ -15,7 +14,7 @@ from limitlaw.divergence.two_laws import Integrand, TwoLaws, estimate
 from limitlaw.laws import Law
 
 
-def of_joint(p: Law, q: Law, samples: int, key: Any, function: Integrand = relative) -> Divergence:
+def of_joint(p: Law, q: Law, samples: int, key: object, function: Integrand = relative) -> Divergence:
     """∫ f(p, q) = E_m[f(p/m, q/m)] with m = (p + q)/2, half the points from p and half from q; f = p log(p/q) − p + q.
 
     E_p[log p − log q] has an error of the order of √D; here it is of the order of D, since the integrand is never

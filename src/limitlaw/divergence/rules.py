@@ -13,7 +13,7 @@ def compared(divergence: Callable[..., Divergence]) -> Callable[..., Divergence]
     """`divergence` of whatever is a law, with what laws of one number by another rule change about it in its error."""
 
     @functools.wraps(divergence)
-    def with_rules(p: Any, q: Any, *options: Any, **named: Any) -> Divergence:
+    def with_rules(p: object, q: object, *options: Any, **named: Any) -> Divergence:
         first = as_law("p", p)
         p, q = first, first if q is p else as_law("q", q)
         d = divergence(p, q, *options, **named)

@@ -28,7 +28,7 @@ class TwoLaws:
     q: InBlocks
     function: Integrand = relative
 
-    def rows(self, x: Any) -> Float[np.ndarray, "b x"]:
+    def rows(self, x: object) -> Float[np.ndarray, "b x"]:
         """Log densities at x of all blocks."""
         return np.concatenate([law.log_rows(lambda part: part.logpdf(x)) for law in (self.p, self.q)])
 
@@ -52,7 +52,7 @@ class TwoLaws:
 
 
 def estimate(
-    pair: TwoLaws, x: Any, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]
+    pair: TwoLaws, x: object, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]
 ) -> tuple[float, float]:
     """Σ_i w_i f(log p, log q) less the bias of the sampled laws, and its variance from their noise."""
     lp, lq = pair.logs(rows)
@@ -69,7 +69,7 @@ def _noise(
     law: InBlocks,
     rows: Float[np.ndarray, "b x"],
     own: Float[np.ndarray, " x"],
-    x: Any,
+    x: object,
     weights: Float[np.ndarray, " x"],
     function: Callable[[Any], Any],
 ) -> tuple[float, float]:
@@ -81,7 +81,7 @@ def _noise(
 
 def _pointwise(
     law: Law,
-    x: Any,
+    x: object,
     weights: Float[np.ndarray, " x"],
     own: Float[np.ndarray, " x"],
     function: Callable[[Float[np.ndarray, " x"]], Float[np.ndarray, " x"]],

@@ -25,7 +25,7 @@ from limitlaw.progress import watching
 
 
 @watching
-def average_law(y: Any, psi: Callable[[Any], Any], samples: int | None = None, key: Any = None) -> Empirical:
+def average_law(y: object, psi: Callable[[Any], Any], samples: int | None = None, key: object = None) -> Empirical:
     """The law of lim n^{-1} Σ_α ψ(y_α) = E[ψ(Z^y) | scores]: Theorem 3.1.
 
     `psi` is a jnp function of arrays (…, *shape) of coordinates of y; what it returns starts with the same … axes.
@@ -91,7 +91,7 @@ class _Real:
     psi: Callable[[Any], Any]
     inner: Callable[[Any], Any]
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: object) -> Any:
         return jnp.asarray(self.psi(self.inner(x))).astype(jnp.float64)
 
 

@@ -37,7 +37,7 @@ LEAST_JOINT = 2**10  # draws for it, unless time is short
 
 
 @watching
-def limit(y: Any, samples: int | None = None, key: Any = None) -> Law:
+def limit(y: object, samples: int | None = None, key: object = None) -> Law:
     """The law of one coordinate of y as n → ∞ (Corollary 3.2).
 
     Without random scores it is a Gaussian with closed-form or quadrature covariance, or the image of one. A sum of
@@ -71,7 +71,7 @@ def limit(y: Any, samples: int | None = None, key: Any = None) -> Law:
 
 
 @watching
-def kernel(y: Any, samples: int | None = None, key: Any = None) -> Any:
+def kernel(y: object, samples: int | None = None, key: object = None) -> Any:
     """K = E[Z^y (Z^y)ᵀ | scores] over the flattened entries of y: the limiting covariance, for outputs of mean zero.
 
     A matrix where it is deterministic, differentiable in everything it depends on: a plain array where it is a closed
@@ -102,7 +102,7 @@ def kernel(y: Any, samples: int | None = None, key: Any = None) -> Any:
     return KernelMatrix(K, error, conditions.kind, beyond)
 
 
-def checked(name: str, y: Any) -> tuple[Output, tuple[str, ...]]:
+def checked(name: str, y: object) -> tuple[Output, tuple[str, ...]]:
     """The one value asked for, and what takes it beyond the theorem; raises where there is no limit."""
     require_float64(name)
     outputs, _ = asked.outputs(y)

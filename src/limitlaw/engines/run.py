@@ -29,13 +29,13 @@ def keys_of_draws(key: Key[Array, ""], start: Int[Array, ""] | int, count: int) 
 def batched(one: One, batch: int) -> Callable[..., Any]:
     """(arguments, key, first draw) → `batch` draws, each with its own key."""
 
-    def draws(arguments: Any, key: Key[Array, ""], start: Int[Array, ""] | int) -> Any:
+    def draws(arguments: object, key: Key[Array, ""], start: Int[Array, ""] | int) -> Any:
         return jax.vmap(functools.partial(one, arguments))(keys_of_draws(key, start, batch))
 
     return draws
 
 
-def drawn(name: str, draws: Callable[..., Any], batch: int, arguments: Any, pace: Pace, key: Key[Array, ""]) -> Any:
+def drawn(name: str, draws: Callable[..., Any], batch: int, arguments: object, pace: Pace, key: Key[Array, ""]) -> Any:
     """Draws 0, 1, … as many as `pace` says, by a function of `batched`: arrays with the draws in front."""
     results: list[np.ndarray] = []
     structure, asked, stop = None, 0, 0

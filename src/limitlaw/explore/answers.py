@@ -256,5 +256,5 @@ def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def _list(array: Any) -> list[float | None]:
+def _list(array: object) -> list[float | None]:
     return [_finite(float(x)) for x in np.asarray(array)]

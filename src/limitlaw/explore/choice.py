@@ -37,7 +37,7 @@ class Field:
         return [x for x in fine if self.low <= x <= self.high]
 
 
-def _setting(default: Any, *field: Any, **more: Any) -> Any:
+def _setting(default: object, *field: Any, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={"field": Field(*field, **more)})
 
 

@@ -38,7 +38,7 @@ class Node:
         return self.row * (HEIGHT + DOWN)
 
 
-def svg(output: Any) -> str:
+def svg(output: object) -> str:
     """Of the program of one value. Colours are those of the page: classes `vector`, `numbers` and `edge`."""
     rows = _placed(_rows(output))
     width = max(sum(n.width + ACROSS for n in row) for row in rows) + ACROSS

@@ -215,5 +215,5 @@ def _error(status: int, message: str) -> Response:
     return Response(_json({"error": re.sub(r"\s*\n\s*", " ", message)}), status, mimetype="application/json")
 
 
-def _json(answer: Any) -> bytes:
+def _json(answer: object) -> bytes:
     return json.dumps(answer, allow_nan=False).encode()

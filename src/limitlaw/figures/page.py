@@ -177,7 +177,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]], he
     return _scrolling(title, lines)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A number with few digits, a list with commas."""
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"

@@ -104,7 +104,7 @@ def _panel(axes: Any, panel: Panel) -> None:
         getattr(axes, f"set_{name}lim")(*axis.limits)
 
 
-def _axis(axes: Any, axis: Axis, name: str) -> None:
+def _axis(axes: object, axis: Axis, name: str) -> None:
     """Label, scale and ticks; limits come last, since plotting changes them."""
     getattr(axes, f"set_{name}label")(mathtext(axis.label))
     if axis.log:

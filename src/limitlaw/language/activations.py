@@ -10,7 +10,7 @@ from limitlaw.phi import Nonlinearity, catalogue
 EXPECTED = "phi must be a function of vectors, as limitlaw.tanh, or of jax.numpy arrays, as jnp.tanh"
 
 
-def activated(phi: Any, w: Wide) -> Wide:
+def activated(phi: object, w: Wide) -> Wide:
     """φ(w) for a function of vectors, for a `Nonlinearity`, and for a function of arrays: of one known here by its
     moments and branches, of others by `map`.
     """

@@ -162,7 +162,7 @@ def _shape(shape: tuple[int | float, ...]) -> str:
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
-def _numbers(array: Any) -> str:
+def _numbers(array: object) -> str:
     """A number as it is, otherwise only the shape."""
     if is_traced(array):
         return "traced"
@@ -179,7 +179,7 @@ def _covariance(cov: Any) -> str:
     return _numbers(cov)
 
 
-def _index(part: Any) -> str:
+def _index(part: object) -> str:
     if isinstance(part, slice):
         ends = ["" if end is None else str(end) for end in (part.start, part.stop)]
         return ":".join(ends if part.step is None else [*ends, str(part.step)])

@@ -85,7 +85,7 @@ def batch_index(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     return (*index[:at], *(slice(None),) * (ndim - used), *index[at + 1 :])
 
 
-def _axes_used(part: Any) -> int:
+def _axes_used(part: object) -> int:
     if part is None or part is Ellipsis or isinstance(part, bool):
         return 0
     return int(part.ndim) if isinstance(part, np.ndarray) and part.dtype.kind == "b" else 1

@@ -140,7 +140,7 @@ class Means:
 
     central: Quantity
 
-    def __call__(self, component: Any, centre: Any) -> Any:
+    def __call__(self, component: object, centre: object) -> Any:
         return self.central(component, centre)[0].reshape(-1)
 
 

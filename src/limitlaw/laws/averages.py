@@ -67,12 +67,12 @@ class Components:
         weights = self.weights[rows]
         return Components(jax.tree.map(lambda a: a[rows], self.parameters), weights / jnp.sum(weights), self.sampled)
 
-    def average(self, quantity: Quantity, points: Any = None, size: int = 1) -> Estimate:
+    def average(self, quantity: Quantity, points: object = None, size: int = 1) -> Estimate:
         """Σ_k w_k quantity(component k, point) for each point; `size`: how many numbers one quantity passes through."""
         value = self._reduce(quantity, "mean", points, size)
         return Estimate(value, lambda: self._error(quantity, points, size, value))
 
-    def log_average(self, quantity: Quantity, points: Any) -> Estimate:
+    def log_average(self, quantity: Quantity, points: object) -> Estimate:
         """log Σ_k w_k exp(quantity), safe where every term underflows. The error is that of the logarithm."""
         value = self._reduce(quantity, "log", points, 1)
         return Estimate(value, lambda: self._error(quantity, points, 1, value, "log spread"))
@@ -96,7 +96,7 @@ class Components:
         point = jax.tree.map(lambda a: jnp.asarray(a)[None], (at, weighted, integral))
         return self._error(Influence(share), point, size, jnp.zeros((1, *integral.shape)))[0]
 
-    def covariance(self, quantity: Quantity, point: Any, size: int = 1) -> tuple[Inexact[Array, "i ..."], Any]:
+    def covariance(self, quantity: Quantity, point: object, size: int = 1) -> tuple[Inexact[Array, "i ..."], Any]:
         """c_i = Σ_k w_k f_i of an f with several entries, and the covariance of these averages; 0 unless sampled.
 
         Cov(c_i, c_j) = Σ_k w_k² (f_i − c_i)(f_j − c_j)/(1 − Σ_k w_k²), entry by entry of what follows i in f.
@@ -191,7 +191,7 @@ def never_drawn(value: Any, count: int) -> Any:
     return jnp.abs(value) / count
 
 
-def _rows(points: Any, start: int) -> Any:
+def _rows(points: object, start: int) -> Any:
     return jax.tree.map(lambda a: jnp.asarray(a)[start : start + SIZES[-1]], points)
 
 

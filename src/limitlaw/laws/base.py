@@ -83,13 +83,13 @@ class Law(ScipyNames):
         return law if other is None else law.compared_with(lambda: derive(other()))
 
     @quantity
-    def pdf(self, x: Any) -> Float[Array, "..."]:
+    def pdf(self, x: object) -> Float[Array, "..."]:
         """Density at x, of shape (…, *shape) → (…). Where the law has atoms: of the part without them."""
         x = self._points("x", x)
         return self._at_poles(x, jnp.inf, self._pdf(x).value)
 
     @quantity
-    def logpdf(self, x: Any) -> Float[Array, "..."]:
+    def logpdf(self, x: object) -> Float[Array, "..."]:
         """Log density at x, of shape (…, *shape) → (…)."""
         x = self._points("x", x)
         return self._at_poles(x, jnp.inf, self._logpdf(x).value)
@@ -100,22 +100,22 @@ class Law(ScipyNames):
         return self
 
     @quantity
-    def cdf(self, x: Any) -> Float[Array, "..."]:
+    def cdf(self, x: object) -> Float[Array, "..."]:
         """P(Y ≤ x)."""
         return jnp.minimum(self._cdf(self._numbers("cdf", "x", x)).value, 1.0)  # sums of weights round
 
     @quantity
-    def sf(self, x: Any) -> Float[Array, "..."]:
+    def sf(self, x: object) -> Float[Array, "..."]:
         """P(Y > x), accurate in relative terms in the far tail, where 1 − cdf is not."""
         return jnp.minimum(self._sf(self._numbers("sf", "x", x)).value, 1.0)
 
     @quantity
-    def ppf(self, q: Any) -> Float[Array, "..."]:
+    def ppf(self, q: object) -> Float[Array, "..."]:
         """The quantile: the smallest x with cdf(x) ≥ q."""
         return self._ppf(self._levels("ppf", q)).value
 
     @quantity
-    def cf(self, t: Any) -> Complex[Array, "..."]:
+    def cf(self, t: object) -> Complex[Array, "..."]:
         """Characteristic function E exp(i t·Y) at t, of shape (…, *shape) → (…)."""
         return self._cf(self._points("t", t)).value
 
@@ -226,7 +226,7 @@ class Law(ScipyNames):
         """The draws."""
 
     @abc.abstractmethod
-    def marginal(self, i: Any) -> "Law":
+    def marginal(self, i: object) -> "Law":
         """The law of Y[i]: an integer, a tuple, a slice or an array of indices, as in NumPy."""
 
     @abc.abstractmethod
@@ -256,7 +256,7 @@ class Law(ScipyNames):
 
         return frame(records(self))
 
-    def plot(self, ax: Any = None, log: bool = False, label: str | None = None) -> Any:
+    def plot(self, ax: object = None, log: bool = False, label: str | None = None) -> Any:
         """Draw the density of one number and return the matplotlib Axes; limitlaw.plot(p, q, …) draws several laws."""
         from limitlaw.figures.plot import plot
 

@@ -39,7 +39,7 @@ def check_base(base: object, kind: type) -> None:
         raise TypeError(f"base must be a Gaussian or a GaussianMixture, got {type(base).__name__}")
 
 
-def mixture_weights(weights: Any, N: int) -> Float[Array, " N"]:
+def mixture_weights(weights: object, N: int) -> Float[Array, " N"]:
     """Weights of sum one; equal where None is given."""
     if weights is None:
         return jnp.full(N, 1 / N)

@@ -54,7 +54,7 @@ class Combination(OfDraws):
         """φ of the base's draws."""
         return self._combined(self.base._sample(key, shape))
 
-    def marginal(self, i: Any) -> "Combination":
+    def marginal(self, i: object) -> "Combination":
         """The law of one entry, or of some."""
         inner = self.base.marginal((slice(None), *(i if isinstance(i, tuple) else (i,))))
         return Combination(self.phi, inner, self.kind, self.beyond)

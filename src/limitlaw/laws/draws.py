@@ -118,7 +118,7 @@ class OfDraws(Averaged):
         x = points[xp.minimum(xp.searchsorted(xp.asarray(ends), q, side="left"), points.size - 1)]
         return xp.where(xp.isnan(q), xp.nan, x)
 
-    def _quantile_error(self, q: Array, x: Any) -> Array:
+    def _quantile_error(self, q: Array, x: object) -> Array:
         """Half the distance between the quantiles one standard error of the cdf above and below."""
         spread = self.error.cdf(x)
         high, low = (self._quantile(jnp.clip(q + s * spread, 0, 1)) for s in (1, -1))
@@ -164,7 +164,7 @@ class Grouped(OfDraws):
     def _no_density(self, what: str) -> ValueError:
         return ValueError(f"draws have no {what}")
 
-    def marginal(self, i: Any) -> "Grouped":
+    def marginal(self, i: object) -> "Grouped":
         """The law of Y[i]."""
         positions, shape = entries(self.shape, i)
         front = self._draws.shape[:2]

@@ -48,7 +48,7 @@ class Empirical(OfDraws):
     def _samples(self) -> Float[Array, "N *shape"]:
         return self._draws[:, 0]
 
-    def marginal(self, i: Any) -> "Empirical":
+    def marginal(self, i: object) -> "Empirical":
         """The law of Y[i]."""
         positions, shape = entries(self.shape, i)
         picked = self._samples.reshape(len(self._samples), -1)[:, positions].reshape(-1, *shape)

@@ -28,32 +28,32 @@ class Errors:
         difference = jnp.where(value == other, 0.0, jnp.abs(value - jnp.where(value == other, 0.0, other)))
         return jnp.hypot(error, difference)
 
-    def pdf(self, x: Any) -> Float[Array, "..."]:
+    def pdf(self, x: object) -> Float[Array, "..."]:
         """Of the density."""
         x = self._law._points("x", x)
         return self._law._at_poles(x, 0.0, self._of(lambda law: law._pdf(x)))
 
-    def logpdf(self, x: Any) -> Float[Array, "..."]:
+    def logpdf(self, x: object) -> Float[Array, "..."]:
         """Of the log density."""
         x = self._law._points("x", x)
         return self._law._at_poles(x, 0.0, self._of(lambda law: law._logpdf(x)))
 
-    def cdf(self, x: Any) -> Float[Array, "..."]:
+    def cdf(self, x: object) -> Float[Array, "..."]:
         """Of P(Y ≤ x)."""
         x = self._law._numbers("cdf", "x", x)
         return self._of(lambda law: law._cdf(x))
 
-    def sf(self, x: Any) -> Float[Array, "..."]:
+    def sf(self, x: object) -> Float[Array, "..."]:
         """Of P(Y > x)."""
         x = self._law._numbers("sf", "x", x)
         return self._of(lambda law: law._sf(x))
 
-    def ppf(self, q: Any) -> Float[Array, "..."]:
+    def ppf(self, q: object) -> Float[Array, "..."]:
         """Of the quantile: the error of the cdf there over the density; 0 inside an atom's jump."""
         q = self._law._levels("ppf", q)
         return self._of(lambda law: law._ppf(q))
 
-    def isf(self, q: Any) -> Float[Array, "..."]:
+    def isf(self, q: object) -> Float[Array, "..."]:
         """Of the quantile from above."""
         q = self._law._levels("isf", q)
         return self._of(lambda law: law._isf(q))
@@ -62,22 +62,22 @@ class Errors:
         """Of the median."""
         return self.ppf(0.5)
 
-    def interval(self, confidence: Any = 0.95) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    def interval(self, confidence: object = 0.95) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         """Of the two ends."""
         level = self._law._levels("interval", confidence, "confidence")
         return self._of(lambda law: law._interval(level)[0]), self._of(lambda law: law._interval(level)[1])
 
-    def logcdf(self, x: Any) -> Float[Array, "..."]:
+    def logcdf(self, x: object) -> Float[Array, "..."]:
         """Of log P(Y ≤ x): the relative error of P(Y ≤ x)."""
         x = self._law._numbers("logcdf", "x", x)
         return self._of(lambda law: law._logcdf(x))
 
-    def logsf(self, x: Any) -> Float[Array, "..."]:
+    def logsf(self, x: object) -> Float[Array, "..."]:
         """Of log P(Y > x): the relative error of P(Y > x)."""
         x = self._law._numbers("logsf", "x", x)
         return self._of(lambda law: law._logsf(x))
 
-    def cf(self, t: Any) -> Float[Array, "..."]:
+    def cf(self, t: object) -> Float[Array, "..."]:
         """Of the characteristic function, in modulus."""
         t = self._law._points("t", t)
         return self._of(lambda law: law._cf(t))

@@ -104,14 +104,14 @@ class Estimates(abc.ABC):
 
         return Estimate(std, error)
 
-    def _points(self, name: str, x: Any) -> Float[Array, "..."]:
+    def _points(self, name: str, x: object) -> Float[Array, "..."]:
         """`x` as an array that ends with the law's shape."""
         x = real_points(name, x)
         if self.shape and x.shape[x.ndim - len(self.shape) :] != self.shape:
             raise ValueError(f"{name} must have shape (…, *{self.shape}), the law's shape last, got shape {x.shape}")
         return x
 
-    def _numbers(self, method: str, name: str, x: Any) -> Float[Array, "..."]:
+    def _numbers(self, method: str, name: str, x: object) -> Float[Array, "..."]:
         """`x` for a method that only the law of one number has."""
         if self.shape:
             raise ValueError(
@@ -120,7 +120,7 @@ class Estimates(abc.ABC):
             )
         return real_points(name, x)
 
-    def _levels(self, method: str, q: Any, name: str = "q") -> Float[Array, "..."]:
+    def _levels(self, method: str, q: object, name: str = "q") -> Float[Array, "..."]:
         """`q` as levels in [0, 1] for a method that only the law of one number has; NaN passes."""
         q = self._numbers(method, name, q)
         outside = np.zeros(()) if is_traced(q) else np.asarray((q < 0) | (q > 1))

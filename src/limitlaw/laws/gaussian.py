@@ -36,7 +36,7 @@ class Gaussian(GaussianMixture):
         mean, sd = self._components.parameters
         return exact(mean[0] + jnp.where(lower, sd[0], -sd[0]) * ndtri(level))
 
-    def marginal(self, i: Any) -> "Gaussian":
+    def marginal(self, i: object) -> "Gaussian":
         """The law of Y[i], again Gaussian."""
         mixture = super().marginal(i)
         mean, covariance = mixture._given

@@ -140,7 +140,7 @@ def even_moment(n: int, nodes: Nodes) -> Any:
     return moment
 
 
-def head_nodes(variances: Any, heads: Any, weights: Any, groups: Any, shared: Any) -> Nodes:
+def head_nodes(variances: object, heads: object, weights: object, groups: object, shared: object) -> Nodes:
     """The arguments of a sum over heads, checked."""
     heads, shared = positive_int("heads", heads), positive_int("shared", shared)
     if heads % shared:

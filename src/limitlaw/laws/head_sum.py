@@ -69,7 +69,7 @@ class HeadSum(Law):
         nodes = self._inversion.nodes
         return jnp.asarray(nodes.variances), jnp.asarray(nodes.groups)[:, None] * jnp.asarray(nodes.weights)
 
-    def with_heads(self, heads: Any) -> "HeadSum":
+    def with_heads(self, heads: object) -> "HeadSum":
         """The law with another number of the same heads, at no new quadrature or sampling of their mixing law."""
         if self.shared > 1:
             raise ValueError(f"with_heads needs heads that share nothing, got sets of {self.shared}")
@@ -192,7 +192,7 @@ class HeadSum(Law):
             y = hermite(*law.scores, normal(second, (count,)))
         return y.reshape(shape)
 
-    def marginal(self, i: Any) -> "HeadSum":
+    def marginal(self, i: object) -> "HeadSum":
         """The law itself: Y is one number."""
         _, shape = entries(self.shape, i)
         if shape:

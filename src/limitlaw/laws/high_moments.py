@@ -22,7 +22,7 @@ def order(k: object) -> int:
     return number
 
 
-def unit(size: Any) -> Any:
+def unit(size: object) -> Any:
     """The power of two nearest to `size`, so that dividing by it rounds nothing; 1 for 0."""
     size = jax.lax.stop_gradient(jnp.asarray(size))
     exponent = jnp.round(jnp.log2(jnp.where(size > 0, size, 1.0)))

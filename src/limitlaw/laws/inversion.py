@@ -63,11 +63,11 @@ class Inversion:
         """What φ is made of, for points beyond the table that are not known."""
         return self.nodes.transform(FARTHEST * self.table.reach).arrays
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: object) -> Any:
         """log pdf of the part without the atom."""
         return self._at("pdf", self._magnitude(x))
 
-    def tail(self, x: Any) -> Any:
+    def tail(self, x: object) -> Any:
         """P(Y > |x|)."""
         return self.module(x).exp(self._at("sf", self._magnitude(x)))
 
@@ -94,7 +94,7 @@ class Inversion:
         t = self.module(t).asarray(t)
         return self.module(t).exp(self.transform.log(t.reshape(-1) + 0j)).reshape(t.shape)
 
-    def module(self, x: Any) -> Any:
+    def module(self, x: object) -> Any:
         """NumPy, or jax.numpy where the nodes or x are traced."""
         return jnp if self.nodes.traced or is_traced(x) else np
 
@@ -124,7 +124,7 @@ class Inversion:
             out[at] = contours.far(transform, quantity, flat[at], self.atom)
         return out.reshape(x.shape)
 
-    def _inside_jit(self, quantity: str, x: Any) -> Any:
+    def _inside_jit(self, quantity: str, x: object) -> Any:
         """Point by point, so that memory stays bounded, in reverse too."""
         if self.nodes.heads == 1:
             v, w, u, _ = self.transform.arrays

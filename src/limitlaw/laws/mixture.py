@@ -290,7 +290,7 @@ class GaussianMixture(Averaged):
         draws = self._draw(key, jnp.repeat(jnp.arange(N), M)).reshape(N, M, *self.shape)
         return Grouped(dataclasses.replace(components, parameters=draws), "sampled", self.beyond)
 
-    def marginal(self, i: Any) -> "GaussianMixture":
+    def marginal(self, i: object) -> "GaussianMixture":
         """The law of Y[i], again a mixture."""
         positions, shape = entries(self.shape, i)
         mean, covariance = self._given

@@ -38,12 +38,12 @@ def logpdf(component: Any, x: Any) -> Any:
     return jnp.where(sd > 0, -0.5 * z * z - jnp.log(safe) - LOG_ROOT_TWO_PI, -jnp.inf)
 
 
-def cdf(component: Any, x: Any) -> Any:
+def cdf(component: object, x: object) -> Any:
     """P(Y ≤ x)."""
     return ndtr(standardised(component, x))
 
 
-def sf(component: Any, x: Any) -> Any:
+def sf(component: object, x: object) -> Any:
     """P(Y > x)."""
     return ndtr(-standardised(component, x))
 
@@ -54,12 +54,12 @@ def tail(component: Any, point: Any) -> Any:
     return ndtr(side * standardised(component, x))
 
 
-def logcdf(component: Any, x: Any) -> Any:
+def logcdf(component: object, x: object) -> Any:
     """log P(Y ≤ x)."""
     return log_ndtr(standardised(component, x))
 
 
-def logsf(component: Any, x: Any) -> Any:
+def logsf(component: object, x: object) -> Any:
     """log P(Y > x)."""
     return log_ndtr(-standardised(component, x))
 
@@ -71,13 +71,13 @@ def _on_the_left(component: Any, ends: Any) -> tuple[Any, Any]:
     return jnp.where(mirrored, -hi, lo), jnp.where(mirrored, -lo, hi)
 
 
-def between(component: Any, ends: Any) -> Any:
+def between(component: object, ends: object) -> Any:
     """P(lo < Y ≤ hi), 0 where hi ≤ lo, taken on the side where the tails are small."""
     lo, hi = _on_the_left(component, ends)
     return jnp.where(lo < hi, ndtr(hi) - ndtr(lo), 0)
 
 
-def log_between(component: Any, ends: Any) -> Any:
+def log_between(component: object, ends: object) -> Any:
     """log P(lo < Y ≤ hi) = log Φ(hi) + log(1 − Φ(lo)/Φ(hi)); −∞ where hi ≤ lo."""
     lo, hi = _on_the_left(component, ends)
     some = lo < hi
@@ -120,7 +120,7 @@ def joint_central(component: Any, centre: Any) -> Any:
     return moments.reshape(4, *centre.shape)
 
 
-def outer(component: Any, centre: Any) -> Any:
+def outer(component: object, centre: object) -> Any:
     """E (Y − c)²."""
     return central(component, centre)[1]
 

@@ -20,7 +20,7 @@ class Central:
     rule: Rule
 
     def __call__(self, component: Any, centre: Any) -> Any:
-        def entry(mean: Any, sd: Any, shift: Any, c: Any) -> Any:
+        def entry(mean: object, sd: object, shift: object, c: object) -> Any:
             x, w = self.rule(mean, sd, shift)
             d = self.phi(x) - c
             return jnp.stack([jnp.sum(w * d**j) for j in (1, 2, 3, 4)])
@@ -72,7 +72,7 @@ class Composed:
     psi: Callable[[Any], Any]
     phi: Nonlinearity
 
-    def __call__(self, y: Any) -> Any:
+    def __call__(self, y: object) -> Any:
         return self.psi(self.phi(y))
 
 

@@ -18,7 +18,7 @@ HINT = "write jnp.tanh for np.tanh or math.tanh, and jnp.where for `if`"
 DRAWS = 7  # in the array on which ψ is tried
 
 
-def average_of(psi: Any, shape: tuple[int, ...], calculation: Callable[[], T], real: bool = False) -> T:
+def average_of(psi: object, shape: tuple[int, ...], calculation: Callable[[], T], real: bool = False) -> T:
     """calculation(), which averages ψ over arrays (…, *shape); `real`: ψ must not be complex.
 
     Most calculations are compiled, and need a ψ of jax.numpy; those that are not may do with NumPy.
@@ -32,7 +32,7 @@ def average_of(psi: Any, shape: tuple[int, ...], calculation: Callable[[], T], r
         raise _needs_numbers() from error
 
 
-def _check(psi: Any, given: tuple[int, ...], real: bool) -> bool:
+def _check(psi: object, given: tuple[int, ...], real: bool) -> bool:
     """Raise unless ψ keeps the first axis of arrays of the shape `given`; says whether it can be compiled."""
     if not callable(psi):
         raise TypeError(f"{EXPECTED}, got {shown(psi)}")

@@ -327,7 +327,7 @@ class Pushforward(Averaged):
         """φ of the base's draws."""
         return self.phi(self.base._sample(key, shape))
 
-    def marginal(self, i: Any) -> "Pushforward":
+    def marginal(self, i: object) -> "Pushforward":
         """The law of φ(Y[i])."""
         return Pushforward(self.phi, self.base.marginal(i), self.kind, self.beyond)
 

@@ -19,17 +19,17 @@ class ScipyNames(Estimates):
     sample: Callable[..., Float[Array, "..."]]
 
     @quantity
-    def logcdf(self, x: Any) -> Float[Array, "..."]:
+    def logcdf(self, x: object) -> Float[Array, "..."]:
         """log P(Y ≤ x), accurate in relative terms at any depth: also where cdf(x) underflows, or rounds to 1."""
         return self._logcdf(self._numbers("logcdf", "x", x)).value
 
     @quantity
-    def logsf(self, x: Any) -> Float[Array, "..."]:
+    def logsf(self, x: object) -> Float[Array, "..."]:
         """log P(Y > x), accurate in relative terms at any depth: also where sf(x) underflows, or rounds to 1."""
         return self._logsf(self._numbers("logsf", "x", x)).value
 
     @quantity
-    def isf(self, q: Any) -> Float[Array, "..."]:
+    def isf(self, q: object) -> Float[Array, "..."]:
         """The smallest x with sf(x) ≤ q: ppf(1 − q), also where 1 − q rounds to 1."""
         return self._isf(self._levels("isf", q)).value
 
@@ -39,7 +39,7 @@ class ScipyNames(Estimates):
         return self._ppf(self._levels("median", 0.5)).value
 
     @quantity
-    def interval(self, confidence: Any = 0.95) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    def interval(self, confidence: object = 0.95) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         """The two ends between which Y lies with this probability, with as much outside on either side."""
         low, high = self._interval(self._levels("interval", confidence, "confidence"))
         return low.value, high.value
@@ -52,7 +52,7 @@ class ScipyNames(Estimates):
         """E (Y − m)³/Var(Y)^{3/2}, entry by entry: 0 for what is symmetric."""
         return self._skewness().value
 
-    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: Any = None) -> Float[Array, "..."]:
+    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: object = None) -> Float[Array, "..."]:
         """Independent draws of shape (*size, *event), one without `size`.
 
         `random_state`: an integer seed, a NumPy Generator or RandomState (which moves on), or a JAX key; None takes
@@ -61,7 +61,7 @@ class ScipyNames(Estimates):
         return self.sample(_key(random_state), () if size is None else size)
 
 
-def _key(random_state: Any) -> Any:
+def _key(random_state: object) -> Any:
     """A JAX key from what SciPy takes as a random state."""
     if isinstance(random_state, np.random.Generator):
         return jax.random.key(int(random_state.integers(2**63)))
@@ -84,7 +84,7 @@ class _Unsaid(tuple[int, ...]):
 UNSAID = _Unsaid()
 
 
-def one_meaning(key: Any, shape: Any) -> Any:
+def one_meaning(key: object, shape: object) -> Any:
     """`shape` of draws. sample(10) could mean the seed 10 or ten draws, so it is refused; sample(10, ()) says it."""
     if shape is UNSAID and integer(key) is not None:
         raise TypeError(

@@ -57,7 +57,7 @@ class Tokens(Law):
     def _density(self) -> JointDensity | None:
         return self._make_density()
 
-    def marginal(self, i: Any) -> Law:
+    def marginal(self, i: object) -> Law:
         """The law of Y[i]: its own for one entry, that of the mixture for several."""
         places, shape = entries(self.shape, i)
         if shape:

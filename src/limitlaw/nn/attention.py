@@ -21,11 +21,11 @@ def attention(
     heads: int | float,
     head_dim: int | None = None,
     scaling: str = "sqrt",
-    mask: Any = None,
-    q_std: Any = 1.0,
-    k_std: Any = 1.0,
-    v_std: Any = 1.0,
-    o_std: Any = 1.0,
+    mask: object = None,
+    q_std: object = 1.0,
+    k_std: object = 1.0,
+    v_std: object = 1.0,
+    o_std: object = 1.0,
     *,
     kv_heads: int | None = None,
     context: Wide | None = None,
@@ -93,7 +93,7 @@ def _scores(q: Wide, k: Wide, scaling: str, positions: Positions | None, heads: 
     return positions.scored(dot(positions.turned(q), positions.turned(k), scaling), heads)
 
 
-def _over_heads(mask: Any, ndim: int, family: Shape) -> Any:
+def _over_heads(mask: object, ndim: int, family: Shape) -> Any:
     """A mask over (*batch, s, s), the same for all heads, as one over (*batch, 1, s, s); x has `ndim` axes.
 
     Where heads come in groups, one over (*batch, heads, s, s) is laid out as they are.

@@ -1,7 +1,6 @@
 """Convolution along the last batch axes (positions), and the readouts that follow it."""
 
 import math
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -19,7 +18,7 @@ POOLINGS = ("average", "flatten")
 def conv1d(
     x: Wide,
     kernel_size: int = 3,
-    std: Any = 1.0,
+    std: object = 1.0,
     bias_std: float = 0.0,
     padding: str = "same",
     dim: Dim | int = n,
@@ -44,7 +43,7 @@ def conv1d(
 def conv2d(
     x: Wide,
     kernel_size: int | tuple[int, int] = 3,
-    std: Any = 1.0,
+    std: object = 1.0,
     bias_std: float = 0.0,
     padding: str = "same",
     dim: Dim | int = n,
@@ -70,7 +69,7 @@ def conv2d(
 
 
 def readout(
-    x: Wide, axes: int = 1, pooling: str = "average", std: Any = 1.0, bias_std: float = 0.0, dim: Dim | int = n
+    x: Wide, axes: int = 1, pooling: str = "average", std: object = 1.0, bias_std: float = 0.0, dim: Dim | int = n
 ) -> Wide:
     """A dense layer that ends a convolutional network, over the last `axes` batch axes of positions: (…, s) → (…).
 
@@ -88,7 +87,7 @@ def readout(
     return with_bias((W @ x).sum(axis=last), bias_std)
 
 
-def _pair(name: str, value: Any) -> tuple[int, int]:
+def _pair(name: str, value: object) -> tuple[int, int]:
     first, second = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
     return positive_int(name, first), positive_int(name, second)
 

@@ -14,7 +14,7 @@ from limitlaw.language.shapes import Shape
 from limitlaw.language.values import Wide, wide
 
 
-def dense(x: Wide, std: Any = 1.0, bias_std: float = 0.0, dim: Dim | int = n) -> Wide:
+def dense(x: Wide, std: object = 1.0, bias_std: float = 0.0, dim: Dim | int = n) -> Wide:
     """W x + b into the space `dim`: W_αβ ~ N(0, std²/cols), b_α ~ N(0, bias_std²), both shared by the whole batch."""
     x = wide("x", x)
     return with_bias(Matrix(std, rows=dim, cols=x.dim) @ x, bias_std)
@@ -34,7 +34,7 @@ def mlp(
     x: Wide,
     hidden: Dim | int | Iterable[Dim | int] = (n,),
     phi: Callable[[Any], Any] = relu,
-    std: Any = 1.0,
+    std: object = 1.0,
     bias_std: float = 0.0,
     dim: Dim | int = n,
 ) -> Wide:
@@ -51,7 +51,7 @@ def gated_mlp(
     x: Wide,
     hidden: Dim | int = 4 * n,
     phi: Callable[[Any], Any] = silu,
-    std: Any = 1.0,
+    std: object = 1.0,
     bias_std: float = 0.0,
     dim: Dim | int = n,
 ) -> Wide:
@@ -61,7 +61,7 @@ def gated_mlp(
     return dense(activated(phi, gate) * up, std, bias_std, dim)
 
 
-def _spaces(hidden: Any) -> list[Dim]:
+def _spaces(hidden: object) -> list[Dim]:
     """The spaces of the hidden layers."""
     if isinstance(hidden, Dim) or integer(hidden) is not None:
         return [as_dim("hidden", hidden)]

@@ -11,7 +11,9 @@ from limitlaw.language.values import Wide, wide
 from limitlaw.nn.feedforward import dense
 
 
-def rnn(x: Wide, phi: Callable[[Any], Any] = tanh, std: Any = 1.0, input_std: Any = 1.0, bias_std: float = 0.0) -> Wide:
+def rnn(
+    x: Wide, phi: Callable[[Any], Any] = tanh, std: object = 1.0, input_std: object = 1.0, bias_std: float = 0.0
+) -> Wide:
     """h_t = φ(W h_{t−1} + U x_t + b): (…, T) → (…, T). `phi`: of vectors, as `tanh`, or of arrays, as jnp.tanh."""
     W = Matrix(std)
     states: list[Wide] = []
@@ -20,7 +22,7 @@ def rnn(x: Wide, phi: Callable[[Any], Any] = tanh, std: Any = 1.0, input_std: An
     return stack(states, axis=-1)
 
 
-def lstm(x: Wide, std: Any = 1.0, input_std: Any = 1.0, bias_std: float = 0.0) -> Wide:
+def lstm(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 0.0) -> Wide:
     """The states h_t = o ⊙ tanh(c_t), c_t = f ⊙ c_{t−1} + i ⊙ g: (…, T) → (…, T).
 
     Gates i, f, o = sigmoid(·) and g = tanh(·) of W h_{t−1} + U x_t + b, each with its own W, U and b.
@@ -39,7 +41,7 @@ def lstm(x: Wide, std: Any = 1.0, input_std: Any = 1.0, bias_std: float = 0.0) -
     return stack(states, axis=-1)
 
 
-def gru(x: Wide, std: Any = 1.0, input_std: Any = 1.0, bias_std: float = 0.0) -> Wide:
+def gru(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 0.0) -> Wide:
     """h_t = (1 − z) ⊙ g + z ⊙ h_{t−1}: (…, T) → (…, T), as in PyTorch.
 
     z, r = sigmoid(W h_{t−1} + U x_t + b), g = tanh(U x_t + b + r ⊙ (W h_{t−1})), each with its own W, U and b.
@@ -57,7 +59,7 @@ def gru(x: Wide, std: Any = 1.0, input_std: Any = 1.0, bias_std: float = 0.0) ->
     return stack(states, axis=-1)
 
 
-def _steps(x: Wide, gates: int, input_std: Any, bias_std: float) -> Iterator[list[Wide]]:
+def _steps(x: Wide, gates: int, input_std: object, bias_std: float) -> Iterator[list[Wide]]:
     """For each time step the inputs U x_t + b of every gate."""
     x = wide("x", x)
     if not x.ndim:

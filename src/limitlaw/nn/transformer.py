@@ -16,7 +16,7 @@ NORMS = ("pre", "post", "none")
 Layer = Callable[[Wide], Wide]
 
 
-def residual(f: Layer, scale: Any = 1.0) -> Layer:
+def residual(f: Layer, scale: object = 1.0) -> Layer:
     """The layer x ↦ x + scale·f(x)."""
     if not callable(f):
         raise TypeError(f"f must be a function of vectors, got {shown(f)}")
@@ -29,15 +29,15 @@ def block(
     heads: int | float,
     head_dim: int | None = None,
     norm: str = "pre",
-    mask: Any = None,
+    mask: object = None,
     *,
     hidden: Dim | int | None = 4 * n,
     phi: Callable[[Any], Any] = gelu,
     gated: bool = False,
     parallel: bool = False,
-    scale: Any = 1.0,
+    scale: object = 1.0,
     normalise: Layer = layernorm,
-    mlp_std: Any = 1.0,
+    mlp_std: object = 1.0,
     bias_std: float = 0.0,
     **options: Any,
 ) -> Wide:
@@ -78,7 +78,7 @@ def transformer(
     heads: int | float,
     head_dim: int | None = None,
     norm: str = "pre",
-    mask: Any = None,
+    mask: object = None,
     *,
     shared: bool = False,
     **options: Any,

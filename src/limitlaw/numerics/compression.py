@@ -87,7 +87,7 @@ def compressed(v: Any, w: Any, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -
     return xp.maximum(nodes, 0.0), weights
 
 
-def mean_of(v: Any, w: Any, count: int, rough: bool = False) -> tuple[Any, Any]:
+def mean_of(v: object, w: object, count: int, rough: bool = False) -> tuple[Any, Any]:
     """The law of the mean of `count` independent numbers with the law of nodes v and weights w, on few nodes.
 
     `rough`: with wider intervals, so that the difference shows the error.
@@ -103,7 +103,7 @@ def mean_of(v: Any, w: Any, count: int, rough: bool = False) -> tuple[Any, Any]:
     return total[0] / count, total[1]
 
 
-def are_summable(v: Any, w: Any) -> bool:
+def are_summable(v: object, w: object) -> bool:
     """Are so few nodes enough that `mean_of` takes a second? Not where they spread over very many octaves."""
     return len(compressed(v, w, SUMMED)[0]) <= MOST_SUMMED
 

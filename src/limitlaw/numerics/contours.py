@@ -39,7 +39,7 @@ class Lines:
     tau: Any
     G: Any
 
-    def pick(self, j: Any) -> "Lines":
+    def pick(self, j: object) -> "Lines":
         """Some of them."""
         return Lines(self.theta[j], self.K[j], self.tau[j], self.G[j])
 
@@ -69,7 +69,7 @@ class Lines:
         flat = central[..., 0]
         return xp.where(flat, 0.0, self.K - self.theta * x) + xp.log(xp.where(flat, near, far))
 
-    def at(self, quantity: str, x: Any, half: Any) -> Any:
+    def at(self, quantity: str, x: object, half: object) -> Any:
         """log pdf, or log P(Y > x), at one x ≥ 0 a contour."""
         return self.pdf(x) if quantity == "pdf" else self.log_sf(x, half)
 
@@ -89,7 +89,7 @@ class Path:
     b: Any
     h: Any
 
-    def lines(self, transform: Transform, atom: Any, steps: np.ndarray) -> Lines:
+    def lines(self, transform: Transform, atom: object, steps: np.ndarray) -> Lines:
         """The nodes number `steps`, and the integrand there; `atom`: the limit of φ, which has no density."""
         xp = transform.xp
         u = self.h[:, None] * steps
@@ -133,7 +133,7 @@ class Table:
     reach: float
     half: float
 
-    def evaluate(self, quantity: str, x: Any) -> Any:
+    def evaluate(self, quantity: str, x: object) -> Any:
         """log pdf, or log P(Y > x), at points x ≥ 0 (m,)."""
         if not isinstance(x, np.ndarray):
             arrays = tuple(getattr(self.lines, field.name) for field in dataclasses.fields(Lines))
@@ -211,7 +211,7 @@ def far(transform: Transform, quantity: str, x: np.ndarray, atom: float) -> np.n
     return np.concatenate(parts)
 
 
-def _own_lines(transform: Transform, at: Any, atom: Any, nodes: int) -> Lines:
+def _own_lines(transform: Transform, at: object, atom: object, nodes: int) -> Lines:
     """A contour through the saddle point of each x."""
     still, xp = transform.frozen(), transform.xp
     theta = still.saddle(at)

@@ -70,7 +70,7 @@ def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m 
 
 
 @_mostly_triangular.defjvp
-def _derivative(primals: Any, tangents: Any) -> Any:
+def _derivative(primals: object, tangents: object) -> Any:
     return jax.jvp(_either, primals, tangents)
 
 

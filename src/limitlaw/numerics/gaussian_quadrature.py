@@ -206,6 +206,6 @@ def largest(error: Reals) -> Float[Array, ""]:
     return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
 
-def otherwise(good: Bool[Array, ""], value: Any, better: Callable[[], Any]) -> Any:
+def otherwise(good: Bool[Array, ""], value: object, better: Callable[[], Any]) -> Any:
     """`value` where `good`, else what `better()` gives; only one of the two is computed, except under `jax.vmap`."""
     return jax.lax.cond(good, lambda: value, better)

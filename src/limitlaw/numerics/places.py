@@ -1,7 +1,5 @@
 """Where a law of one number lives: points at which its density varies, and on which scale, to choose panels by."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
@@ -12,7 +10,7 @@ OCTAVE = 4.0  # scales nearer than this count as one, where components are more
 Places = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
 
 
-def of_components(mean: Any, sd: Any) -> Places:
+def of_components(mean: object, sd: object) -> Places:
     """Of N(mean_k, sd_k²): the steps of each component, its scale; of many components for some of every scale."""
     mean, sd = np.asarray(mean, float), np.asarray(sd, float)
     mean, sd = mean[sd > 0], sd[sd > 0]

@@ -8,7 +8,7 @@ def product(a: Any, b: Any, xp: Any) -> Any:
     return sum(xp.concatenate([xp.zeros_like(b[:k]), a[k] * b[: len(b) - k]]) for k in range(len(a)))
 
 
-def power(a: Any, exponent: int, xp: Any) -> Any:
+def power(a: object, exponent: int, xp: object) -> Any:
     """The coefficients of (Σ_j a_j λ^j)^exponent, as many as a has, by squaring: where a ≥ 0 nothing cancels."""
     result = None
     while True:

@@ -50,7 +50,7 @@ class Transform:
         a, shift = self.inner * M, self.inner * shift
         return self.outer * self._log_average(a + shift[:, None], shift, lambda i: a[i], lambda f: f @ self.groups)
 
-    def _over_nodes(self, f: Any) -> Any:
+    def _over_nodes(self, f: object) -> Any:
         """Σ_k w_gk f_k, (n, …) → (n, G)."""
         if self.nodes.ndim == 1 and len(self.weights) > 1:
             return f @ self.weights.T
@@ -130,11 +130,11 @@ class Transform:
         heads = self.heads
         return self.outer * J, J1 * theta / self.inner, J2 * theta**2 / (self.inner * heads) + J1 / self.inner
 
-    def saddle(self, x: Any) -> Any:
+    def saddle(self, x: object) -> Any:
         """θ with K'(θ) = x, for x (n,) ≥ 0, by bisection: K'(θ)/θ lies between K''(0) and the largest variance."""
         xp = self.xp
 
-        def halve(_: Any, ends: tuple[Any, Any]) -> tuple[Any, Any]:
+        def halve(_: object, ends: tuple[Any, Any]) -> tuple[Any, Any]:
             low, high = ends
             middle = (low + high) / 2
             above = self.cumulant(middle)[1] > x
@@ -150,7 +150,7 @@ class Transform:
             ends = jax.lax.fori_loop(0, HALVINGS, halve, ends)
         return (ends[0] + ends[1]) / 2
 
-    def stop(self, a: Any) -> Any:
+    def stop(self, a: object) -> Any:
         """`a` without its derivative."""
         return a if self.xp is np else jax.lax.stop_gradient(a)
 

@@ -10,7 +10,7 @@ from limitlaw.paper.shown.claims import Rule
 from limitlaw.runs import Chunk, Results, Table
 
 
-def _nothing(settings: Any) -> list[Case]:
+def _nothing(settings: object) -> list[Case]:
     return []
 
 

@@ -34,7 +34,7 @@ class Listener(NamedTuple):
     warn: Callable[[str], None]
 
 
-def totals(experiments: Sequence[Experiment], settings: Any) -> dict[str, int]:
+def totals(experiments: Sequence[Experiment], settings: object) -> dict[str, int]:
     """How many chunks each experiment has."""
     return {experiment.name: len(dict.fromkeys(experiment.chunks(settings))) for experiment in experiments}
 
@@ -64,7 +64,7 @@ def reproduce(
 class _Collector:
     """Makes the tables of an experiment when its last chunk is there."""
 
-    def __init__(self, experiments: Sequence[Experiment], settings: Any, listener: Listener) -> None:
+    def __init__(self, experiments: Sequence[Experiment], settings: object, listener: Listener) -> None:
         self.settings, self.listener = settings, listener
         self.waiting = {experiment.name: experiment for experiment in experiments}
         self.wanted = {experiment.name: dict.fromkeys(experiment.chunks(settings)) for experiment in experiments}

@@ -70,7 +70,7 @@ def line(bottom: float, top: float, inverse: Callable[[Any], Any]) -> Branches:
     return listed(Branch(-INF, INF, bottom, top, inverse))
 
 
-def same(y: Any) -> Any:
+def same(y: object) -> Any:
     """The inverse of the identity."""
     return y
 
@@ -105,7 +105,7 @@ def _bisect(f: Callable[[Any], Any], y: Array, lo: Array, hi: Array, rising: boo
     """The x between lo and hi with f(x) = y, to the last bits: also of small x, by a last step of Newton's."""
     reach = (hi - lo) * 2.0**-62
 
-    def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: object, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         lo, hi = ends
         x = (lo + hi) / 2
         left = (f(x) < y) == rising

@@ -25,7 +25,7 @@ from limitlaw.phi.nonlinearity import Nonlinearity
 Reals = Float[Array, "..."]
 
 
-def mean(phi: Nonlinearity, m: Any, k: Any) -> Reals:
+def mean(phi: Nonlinearity, m: object, k: object) -> Reals:
     """E φ(u), u ~ N(m, k)."""
     m, k = jnp.asarray(0.0 if m is None else m, float), jnp.asarray(k, float)
     if phi.mean is not None:
@@ -33,7 +33,7 @@ def mean(phi: Nonlinearity, m: Any, k: Any) -> Reals:
     return numeric.mean(_hashable(phi), 0, *jnp.broadcast_arrays(m, k))
 
 
-def slope(phi: Nonlinearity, m: Any, k: Any) -> Reals:
+def slope(phi: Nonlinearity, m: object, k: object) -> Reals:
     """E φ'(u) = E φ(u)(u − m)/k, u ~ N(m, k) (Stein's lemma); a jump of φ counts as a delta function in φ'."""
     m, k = jnp.broadcast_arrays(jnp.asarray(0.0 if m is None else m, float), jnp.asarray(k, float))
     closed = phi.mean
@@ -58,17 +58,17 @@ def product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any,
     return numeric.product(_hashable(phi), _hashable(psi), m_u, m_v, K_uu, K_uv, K_vv)
 
 
-def mean_with_error(phi: Nonlinearity, m: Any, k: Any) -> ValueAndError:
+def mean_with_error(phi: Nonlinearity, m: object, k: object) -> ValueAndError:
     """`mean` and its error."""
     return _first_with_error(mean, phi, 0, m, k)
 
 
-def slope_with_error(phi: Nonlinearity, m: Any, k: Any) -> ValueAndError:
+def slope_with_error(phi: Nonlinearity, m: object, k: object) -> ValueAndError:
     """`slope` and its error."""
     return _first_with_error(slope, phi, 1, m, k)
 
 
-def _first_with_error(moment: Callable[..., Reals], phi: Nonlinearity, d: int, m: Any, k: Any) -> ValueAndError:
+def _first_with_error(moment: Callable[..., Reals], phi: Nonlinearity, d: int, m: object, k: object) -> ValueAndError:
     value = moment(phi, m, k)
     if phi.mean is not None:
         return value, (1 + 2 * d) * phi.accuracy * jnp.abs(jax.lax.stop_gradient(value))
@@ -77,7 +77,7 @@ def _first_with_error(moment: Callable[..., Reals], phi: Nonlinearity, d: int, m
 
 
 def product_with_error(
-    phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any, K_uv: Any, K_vv: Any
+    phi: Nonlinearity, psi: Nonlinearity, m_u: object, m_v: object, K_uu: object, K_uv: object, K_vv: object
 ) -> ValueAndError:
     """`product` and its error."""
     value = product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
@@ -105,7 +105,7 @@ def mean_is_closed(phi: Nonlinearity) -> bool:
     return phi.mean is not None and phi.accuracy == 0
 
 
-def product_is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any) -> bool:
+def product_is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: object, m_v: object) -> bool:
     """Is `product` of φ and ψ with these means a closed form?"""
     if phi.accuracy or psi.accuracy:
         return False
@@ -129,7 +129,7 @@ def _within(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     return jnp.where(jnp.abs(K_uv) > bound * (1 + 1e-12), jnp.sign(K_uv) * bound, K_uv)
 
 
-def _known_zero(m: Any) -> Any:
+def _known_zero(m: object) -> Any:
     """None for a mean that is statically zero, else an array."""
     if m is None or (isinstance(m, int | float) and m == 0):
         return None

@@ -100,7 +100,7 @@ def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 
 
 
 @jax.custom_jvp
-def sign_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 0.0) -> Reals:
+def sign_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: object = 0.0, t2: object = 0.0) -> Reals:
     """E sign(p) sign(q) = (2/π) arcsin ρ, p and q being u and v with independent noise of variances s² and t².
 
     arcsin ρ = arctan(K_uv/√det) keeps its digits for small and for large ρ. In the noise it is not differentiated.
@@ -120,7 +120,7 @@ def _sign_product_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tu
 
 
 @jax.custom_jvp
-def abs_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 0.0) -> Reals:
+def abs_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: object = 0.0, t2: object = 0.0) -> Reals:
     """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul, 2009), with noise as in `sign_product`."""
     root = jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2))
     return (2 / math.pi) * (root + K_uv * jnp.arctan(K_uv / root))
@@ -156,7 +156,7 @@ def smooth_ramp_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any, t2: Any)
 def zero_mean(product: Callable[..., Reals]) -> Product:
     """The field `Nonlinearity.product` from a closed form for zero means."""
 
-    def closed(m_u: Any, m_v: Any, *K: Any) -> Any:
+    def closed(m_u: object, m_v: object, *K: Any) -> Any:
         return product(*K) if m_u is None and m_v is None else None
 
     return closed

@@ -78,7 +78,7 @@ def versions() -> dict[str, str]:
     return {**found, "python": f"{sys.version_info.major}.{sys.version_info.minor}", "source": _source_hash()}
 
 
-def plain(name: str, values: Any) -> np.ndarray:
+def plain(name: str, values: object) -> np.ndarray:
     """`values` as a NumPy array of float64, int64 or text, without conversion: a float32 is a mistake somewhere."""
     array = np.asarray(values)
     if array.dtype not in (np.float64, np.int64) and array.dtype.kind != "U":
@@ -86,7 +86,7 @@ def plain(name: str, values: Any) -> np.ndarray:
     return array
 
 
-def canonical_json(value: Any) -> bytes:
+def canonical_json(value: object) -> bytes:
     """The one JSON text of a value: sorted, on one line."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -100,7 +100,7 @@ def _source_hash() -> str:
     return hashlib.sha256(canonical_json(text)).hexdigest()[:16]
 
 
-def _frozen(name: str, value: Any) -> Any:
+def _frozen(name: str, value: object) -> Any:
     """An argument as plain Python: NumPy's scalars become numbers, lists tuples."""
     if isinstance(value, list | tuple):
         return tuple(_frozen(name, item) for item in value)

@@ -104,7 +104,7 @@ def _at_one_width(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any
     return Audit(tuple(rows), done.program, subject.width, len(seeds), references)
 
 
-def _seeds(seeds: Any) -> Sequence[int]:
+def _seeds(seeds: object) -> Sequence[int]:
     """0, 1, … so many of them, or those that are given; none where nothing is said."""
     if seeds is None or isinstance(seeds, int):
         return range(0 if seeds is None else positive_int("seeds", seeds))

@@ -33,7 +33,7 @@ def contraction(writer: Writer, node: nodes.Contraction) -> Any:
 class _Side:
     """One factor of a contraction: its value with axes (lead…, row…, k…) less the coordinate."""
 
-    def __init__(self, value: Any, shape: Sequence[int], roles: Sequence[str], axis: int | None):
+    def __init__(self, value: object, shape: Sequence[int], roles: Sequence[str], axis: int | None):
         self.value = value
         self.rotated: Any = None  # the value with axes (lead…, rows), turned
         self.vectors = axis is not None

@@ -39,7 +39,7 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     return _read(program, args, kwargs, twin)
 
 
-def _double(value: Any) -> Any:
+def _double(value: object) -> Any:
     return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 

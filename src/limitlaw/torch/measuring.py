@@ -54,7 +54,7 @@ def kurtosis(fourth: np.ndarray, grams: np.ndarray) -> np.ndarray:
     return np.asarray((fourth / np.where(square > 0, square, 1.0)).mean(axis=-1) - 3.0)
 
 
-def fourth_powers(x: Any) -> Any:
+def fourth_powers(x: object) -> Any:
     """n^{-1} Σ x_α⁴ of each vector, in the program."""
     return ll.average(ll.map(lambda v: v**4, x, kinks=()))
 

@@ -71,11 +71,11 @@ def _moved(op: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     return at(x.node, moved) if isinstance(moved, torch.Tensor) else [at(x.node, m) for m in moved]
 
 
-def _same(op: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def _same(op: object, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return x
 
 
-def _add(op: Any, a: Any, b: Any, alpha: float = 1.0) -> Any:
+def _add(op: object, a: object, b: object, alpha: float = 1.0) -> Any:
     if isinstance(a, Tensor) and isinstance(b, Tensor) and alpha == 1:
         turned = rotation(a, b)
         if turned is not None:
@@ -83,15 +83,15 @@ def _add(op: Any, a: Any, b: Any, alpha: float = 1.0) -> Any:
     return make.combine((1.0, a), (float(alpha), b))
 
 
-def _sub(op: Any, a: Any, b: Any, alpha: float = 1.0) -> Any:
+def _sub(op: object, a: object, b: object, alpha: float = 1.0) -> Any:
     return make.combine((1.0, a), (-float(alpha), b))
 
 
-def _rsub(op: Any, a: Any, b: Any, alpha: float = 1.0) -> Any:
+def _rsub(op: object, a: object, b: object, alpha: float = 1.0) -> Any:
     return make.combine((-float(alpha), a), (1.0, b))
 
 
-def _mul(op: Any, a: Any, b: Any) -> Any:
+def _mul(op: object, a: object, b: object) -> Any:
     return make.multiply(a, b)
 
 
@@ -103,7 +103,7 @@ def _div(op: Any, a: Any, b: Any, rounding_mode: str | None = None) -> Any:
     return make.multiply(make.function("reciprocal", lambda x: 1 / x, b), a)
 
 
-def _neg(op: Any, a: Tensor) -> Any:
+def _neg(op: object, a: Tensor) -> Any:
     return make.combine((-1.0, a))
 
 
@@ -116,15 +116,15 @@ def _pow(op: Any, a: Any, exponent: Any) -> Any:
     return make.raised(a, number)
 
 
-def _rsqrt(op: Any, a: Tensor) -> Any:
+def _rsqrt(op: object, a: Tensor) -> Any:
     return make.rsqrt(a)
 
 
-def _mean(op: Any, x: Tensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def _mean(op: object, x: Tensor, dim: object = None, keepdim: bool = False, dtype: object = None) -> Any:
     return make.reduce(x, _axes(dim), keepdim, mean=True)
 
 
-def _sum(op: Any, x: Tensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def _sum(op: object, x: Tensor, dim: object = None, keepdim: bool = False, dtype: object = None) -> Any:
     return make.reduce(x, _axes(dim), keepdim, mean=False)
 
 
@@ -132,14 +132,14 @@ def _axes(dim: Any) -> list[int]:
     return [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
 
 
-def _var(op: Any, x: Tensor, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
+def _var(op: object, x: Tensor, dim: object = None, correction: float = 1, keepdim: bool = False) -> Any:
     axes = _axes(dim)
     c = make.combine((1.0, x), (-1.0, make.reduce(x, axes, True, True)))
     count = torch.empty(x.shape, device="meta").numel() // max(1, make.reduce(x, axes, False, True).ids.numel())
     return make.multiply(make.reduce(make.multiply(c, c), axes, keepdim, True), count / (count - correction))
 
 
-def _softmax(op: Any, x: Tensor, dim: int, *rest: Any, **kwargs: Any) -> Any:
+def _softmax(op: object, x: Tensor, dim: int, *rest: Any, **kwargs: Any) -> Any:
     return make.softmax(x, dim)
 
 
@@ -155,7 +155,7 @@ def _where(op: Any, condition: Any, a: Any, b: Any) -> Any:
     return make.combine(*((1.0, p) for p in parts))
 
 
-def _masked_fill(op: Any, x: Any, mask: Any, value: Any) -> Any:
+def _masked_fill(op: object, x: object, mask: object, value: object) -> Any:
     return _where(op, mask, value, x)
 
 
@@ -171,7 +171,7 @@ def _rms_norm(op: Any, x: Tensor, shape: Any, weight: Any = None, eps: float | N
     return _affine(make.normalised(x, list(range(-len(shape), 0)), eps, centred=False), weight, None)
 
 
-def _affine(x: Tensor, weight: Any, bias: Any) -> Any:
+def _affine(x: Tensor, weight: object, bias: object) -> Any:
     x = x if weight is None else make.multiply(x, weight)
     return x if bias is None else make.combine((1.0, x), (1.0, bias))
 
@@ -182,13 +182,13 @@ def _embedding(op: Any, table: Any, where: Any, *rest: Any) -> Any:
     return table.moved(lambda ids: ids[where])
 
 
-def _gelu(op: Any, x: Tensor, approximate: str = "none") -> Any:
+def _gelu(op: object, x: Tensor, approximate: str = "none") -> Any:
     if approximate == "tanh":
         return make.function("gelu_tanh", gelu_tanh, x)
     return make.function("gelu", lambda v: jax.nn.gelu(v, approximate=False), x)
 
 
-def _leaky_relu(op: Any, x: Tensor, slope: float = 0.01) -> Any:
+def _leaky_relu(op: object, x: Tensor, slope: float = 0.01) -> Any:
     return make.function("leaky_relu", lambda v: jnp.where(v >= 0, v, slope * v), x)
 
 
@@ -196,7 +196,7 @@ def _clamp(op: Any, x: Tensor, low: Any = None, high: Any = None) -> Any:
     return make.function("clamp", lambda v: jnp.clip(v, low, high), x)
 
 
-def _elu(op: Any, x: Tensor, alpha: float = 1.0, *rest: Any) -> Any:
+def _elu(op: object, x: Tensor, alpha: float = 1.0, *rest: Any) -> Any:
     if any(r != 1 for r in rest):
         raise ConversionError("elu with scales has no rule")
     return make.function("elu", lambda v: jnp.where(v > 0, v, alpha * jnp.expm1(jnp.minimum(v, 0))), x)

@@ -140,7 +140,7 @@ def _limit(x: Any) -> dict[str, Estimate]:
     names = list(measure.of_grams(np.eye(int(x.shape[0]))))
     if isinstance(kernel, ll.RandomKernel):
 
-        def read(K: Any) -> Any:
+        def read(K: object) -> Any:
             return jnp.stack([measure.of_grams(K, jnp)[name] for name in names], axis=-1)
 
         values, errors = np.asarray(kernel.expect(read)), np.asarray(kernel.error.expect(read))

@@ -152,17 +152,17 @@ def _labelled(node: Node, label: Label) -> None:
             _labelled(operand.node, label)
 
 
-def name_of(target: Any) -> str:
+def name_of(target: object) -> str:
     """The name of an operation without its overload: "add" for aten.add.Tensor."""
     packet = getattr(target, "_overloadpacket", None)
     return str(getattr(target if packet is None else packet, "__name__", target))
 
 
-def _exactly(args: Any) -> Any:
+def _exactly(args: object) -> Any:
     """Arguments with float64 for float32: what a module casts for speed is computed in full."""
     return pytree.tree_map(lambda x: torch.float64 if x is torch.float32 else x, args)
 
 
-def _keep(known: list[tuple[Label, Tensor, torch.Tensor]], label: Label, symbol: Any, numbers: Any) -> None:
+def _keep(known: list[tuple[Label, Tensor, torch.Tensor]], label: Label, symbol: object, numbers: object) -> None:
     if isinstance(symbol, Tensor) and isinstance(numbers, torch.Tensor) and numbers.is_floating_point():
         known.append((label, symbol, numbers.detach().clone()))

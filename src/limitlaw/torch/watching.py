@@ -51,7 +51,7 @@ def _after(name: str, args: Any, kwargs: Any, before: Drawn | None, whole: bool)
     return Drawn("unknown", None)
 
 
-def made(module: Any) -> tuple[torch.nn.Module, dict[str, Drawn] | None]:
+def made(module: object) -> tuple[torch.nn.Module, dict[str, Drawn] | None]:
     """The module, and how its parameters were drawn where a function made it."""
     if isinstance(module, torch.nn.Module):
         return module, None

@@ -100,7 +100,7 @@ def einsum(op: Any, equation: str, operands: Any, path: Any = None) -> Any:
     if any(i not in output for i in (*left, *right)):
         raise ConversionError(f"einsum {equation!r} sums over an index of one operand: sum it before")
 
-    def arranged(x: Any, letters: str, groups: list[list[str]]) -> Any:
+    def arranged(x: object, letters: str, groups: list[list[str]]) -> Any:
         order = [letters.index(i) for g in groups for i in g]
         shape = [_product(size[i] for i in g) for g in groups]
         return _moved(x, lambda t: t.permute(order).reshape(*[size[i] for i in batch], *shape[1:]))

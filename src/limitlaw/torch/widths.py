@@ -27,7 +27,7 @@ class Laid(NamedTuple):
     known: Known
 
 
-def checked_widths(module: Any, widths: Any) -> list[int]:
+def checked_widths(module: object, widths: object) -> list[int]:
     """The widths in their order; checked, as is that the module is a function of them."""
     if isinstance(widths, str) or not isinstance(widths, Sequence):
         raise TypeError(f"widths must be a sequence of two or more integers, got {shown(widths)}")
@@ -54,7 +54,7 @@ def inputs_at(inputs: Sequence[Any], kwargs: Mapping[str, Any], width: int) -> I
     return tuple(_at(x, width) for x in inputs), {name: _at(x, width) for name, x in kwargs.items()}
 
 
-def _at(x: Any, width: int) -> Any:
+def _at(x: object, width: int) -> Any:
     return x(width) if callable(x) and not isinstance(x, torch.Tensor) else x
 
 

@@ -71,7 +71,7 @@ def _function(writer: Writer, node: nodes.Function) -> Any:
     return _mapped(writer.operand(leaf, layout), f)
 
 
-def _mapped(w: Any, f: Callable[[Any], Any]) -> Any:
+def _mapped(w: object, f: Callable[[Any], Any]) -> Any:
     """φ of vectors: one that limitlaw knows, or a function of one's own."""
     name = recognised(f)
     return ll.map(lambda x: f(x), w) if name is None else KNOWN[name][0](w)

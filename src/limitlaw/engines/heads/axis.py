@@ -6,7 +6,6 @@ it, every entry along it being made in the same way from matrices of its own. It
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 
@@ -118,7 +117,7 @@ class _Places:
         return self.found.setdefault(family, axis) is axis
 
 
-def _can_be_followed(op: Any, axis: Axis) -> bool:
+def _can_be_followed(op: object, axis: Axis) -> bool:
     """Does an instruction treat all entries along an axis of its result alike?"""
     match op:
         case core.Take():

@@ -1,7 +1,5 @@
 """The joint density of heads that are i.i.d. given the kernel, from the program of one head at infinite width."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
@@ -15,7 +13,7 @@ from limitlaw.numerics.quasi import MOST_DIMENSIONS
 from limitlaw.numerics.tall import times
 
 
-def joint_density(axis: HeadAxis, key: Any) -> JointDensity | None:
+def joint_density(axis: HeadAxis, key: object) -> JointDensity | None:
     """Of the sum over heads; None where there is no density, or the covariance of a head is no function of normals."""
     program = Limit((axis.resized(1),), covariance)
     if program.traced or not program.is_function_of_recipe:

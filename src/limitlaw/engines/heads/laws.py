@@ -1,7 +1,6 @@
 """Laws of outputs that are sums over i.i.d. heads: φ_H(t) = φ_1(t/√H)^H for one number, mixtures for several."""
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +25,7 @@ FEW, FEW_TRACED = 16, 2  # heads whose variances are convolved, or drawn one by 
 GROUPS = 2**10  # draws of a random kernel of more heads
 
 
-def law_of_one_number(y: Output, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
+def law_of_one_number(y: Output, samples: int | None, key: object, beyond: tuple[str, ...]) -> Law | None:
     """The law of an output y without batch axes, where its heads are i.i.d. given a deterministic kernel."""
     mixing = mixing_law(y, samples, key)
     if mixing is None:
@@ -42,7 +41,7 @@ def _given_mixing(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
     if mixing.kind == "exact":
         return Gaussian(0.0, jnp.asarray(mixing.variances)[0], "exact", beyond)
 
-    def head_sum(variances: Any, weights: Any) -> HeadSum:
+    def head_sum(variances: object, weights: object) -> HeadSum:
         return HeadSum(variances, int(mixing.heads), weights, kind=mixing.kind, beyond=beyond, narrow=mixing.narrow)
 
     law, rough = head_sum(mixing.variances, mixing.weights), mixing.rough
@@ -67,7 +66,7 @@ def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | No
     if mixing.heads > 1 and not are_summable(mixing.variances, mixing.weights):
         return None
 
-    def mixture(variances: Any, weights: Any, rough: bool = False) -> GaussianMixture:
+    def mixture(variances: object, weights: object, rough: bool = False) -> GaussianMixture:
         v, w = mean_of(variances, weights, int(mixing.heads), rough)
         count = padded_size(len(v))  # few sizes, to compile for
         v, w = pad(jnp.asarray(v), count), jnp.pad(jnp.asarray(w), (0, count - len(v)))
@@ -77,7 +76,7 @@ def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | No
     return law if rough is None else law.compared_with(lambda: mixture(*rough(), rough=True))
 
 
-def _given_random_kernels(y: Output, samples: int | None, key: Any, beyond: tuple[str, ...]) -> Law | None:
+def _given_random_kernels(y: Output, samples: int | None, key: object, beyond: tuple[str, ...]) -> Law | None:
     """Many heads that are i.i.d. given a kernel that is random itself: φ_H(t) = E_K[φ_1(t/√H | K)^H].
 
     A group is a draw of the kernel; its nodes are the variances of one head at quasi-random scores, the same program
@@ -98,7 +97,7 @@ def _given_random_kernels(y: Output, samples: int | None, key: Any, beyond: tupl
 def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
     """N(0, E v) (Hron et al. 2020); where v is sampled, one component for the mean of each block of points."""
 
-    def gaussian(variances: Any, weights: Any) -> Gaussian:
+    def gaussian(variances: object, weights: object) -> Gaussian:
         return Gaussian(0.0, jnp.asarray(variances) @ jnp.asarray(weights), mixing.kind, beyond)
 
     if mixing.weights is not None:
@@ -108,7 +107,7 @@ def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
     return GaussianMixture(jnp.zeros(BLOCKS), means, kind=mixing.kind, beyond=beyond)
 
 
-def pooled(y: Output, axis: HeadAxis, samples: int | None, key: Any, beyond: tuple[str, ...]) -> GaussianMixture:
+def pooled(y: Output, axis: HeadAxis, samples: int | None, key: object, beyond: tuple[str, ...]) -> GaussianMixture:
     """The joint law of y given pools of draws of one head: H heads are a multinomial number of each.
 
     The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances. Every block of draws has a

@@ -63,7 +63,7 @@ class Mixing(NamedTuple):
     effort: str = ""
 
 
-def mixing_law(y: Output, samples: int | None, key: Any, by_quadrature: bool = False) -> Mixing | None:
+def mixing_law(y: Output, samples: int | None, key: object, by_quadrature: bool = False) -> Mixing | None:
     """Of one output number; None where it is no sum of heads that are i.i.d. given a deterministic kernel.
 
     `by_quadrature`: None also where there is no quadrature for it.
@@ -93,7 +93,7 @@ def dimension(dim: Dim) -> int | float:
     return math.inf if dim.wide else dim.at(1)
 
 
-def _sobol(program: Limit, samples: int | None, key: Any) -> Conditions:
+def _sobol(program: Limit, samples: int | None, key: object) -> Conditions:
     """v at the points of one scrambled Sobol sequence, block after block."""
     default = NODES_TRACED if program.traced else NODES if len(program.recipe) <= MANY else NODES_OF_MANY
     each = default if samples is None else max(1, samples // BLOCKS)

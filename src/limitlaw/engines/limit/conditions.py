@@ -88,7 +88,7 @@ class Limit:
 
     # --- draws ------------------------------------------------------------------------------------------------------
 
-    def conditions(self, samples: int, key: Any, at_most: bool = False) -> Conditions:
+    def conditions(self, samples: int, key: object, at_most: bool = False) -> Conditions:
         """The statistic for `samples` draws; for one if nothing is random.
 
         `at_most`: fewer will do, where that many would take too long.
@@ -210,11 +210,11 @@ class Limit:
                 watch.reached(len(parts) * size, len(batches))
         return np.concatenate(parts)[: len(rows)]
 
-    def read(self, statistic: Statistic, rows: Any) -> Any:
+    def read(self, statistic: Statistic, rows: object) -> Any:
         """Another statistic of the same draws at given points, of which there are few."""
         plan = self.plan
 
-        def one(arrays: list[Any], row: Any) -> Any:
+        def one(arrays: list[Any], row: object) -> Any:
             return statistic(plan.followed(arrays, Quasi(jax.random.key(0), row), None), plan.outputs)
 
         many = jax.vmap(one, in_axes=(None, 0))
@@ -228,7 +228,7 @@ def _joined(arrays: tuple[Any, ...]) -> Any:
     return jnp.concatenate(arrays) if is_traced(arrays[0]) else np.concatenate([np.asarray(a) for a in arrays])
 
 
-def seed_of(key: Any) -> int:
+def seed_of(key: object) -> int:
     """The seed of the scrambling: always the same without a key."""
     if key is None:
         return SEED

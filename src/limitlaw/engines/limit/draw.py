@@ -65,7 +65,7 @@ class Static:
 class LimitDraw(FramesDraw):
     """One draw at infinite width. `table`: normal nodes for nonlinearities that need quasi-Monte Carlo."""
 
-    def __init__(self, static: Static, numbers: Mapping[Number, Any], source: Source, table: Any, observed: int = 1):
+    def __init__(self, static: Static, numbers: Mapping[Number, Any], source: Source, table: object, observed: int = 1):
         super().__init__(static.facts.analysis, numbers, _dimension, source, observed)
         self.static, self._table = static, table
         self._frames: dict[Dim, Joint] = {}

@@ -56,7 +56,7 @@ def _function(op: core.Map, numbers: dict[Value, Any]) -> Nonlinearity:
     if len(op.args) == 1:
         return op.phi
 
-    def function(x: Any) -> Any:
+    def function(x: object) -> Any:
         return op.phi(*(numbers.get(a, x) for a in op.args))
 
     return Nonlinearity(op.phi.name, function, op.phi.pseudo_lipschitz, op.phi.bounded)

@@ -25,14 +25,14 @@ class Joint:
         self._places: dict[Hashable, tuple[int, int]] = {}
         self.L = jnp.zeros((0, 0))
 
-    def rows(self, item: Any) -> Float[Array, "*copies m r"]:
+    def rows(self, item: object) -> Float[Array, "*copies m r"]:
         """The rows of a batch, which is placed if it is new."""
         if item not in self._places:
             self._place(item)
         start, stop = self._places[item]
         return self.L[..., start:stop, :stop]
 
-    def regression(self, item: Any, inner: Callable[[Any, Any], Any] | None = None) -> Float[Array, "*copies m r"]:
+    def regression(self, item: object, inner: Callable[[Any, Any], Any] | None = None) -> Float[Array, "*copies m r"]:
         """Coordinates of a batch on the axes so far, from its inner products with what is placed."""
         on_placed = self._on_placed(item, inner or self._inner)
         if not self.L.shape[-1] or on_placed.shape[-2] == 0:
@@ -43,7 +43,7 @@ class Joint:
         solution = jax.scipy.linalg.solve_triangular(L, right, lower=True)
         return jnp.where(exists, jnp.swapaxes(solution, -1, -2), 0.0)
 
-    def _on_placed(self, item: Any, inner: Callable[[Any, Any], Any]) -> Float[Array, "*copies m r"]:
+    def _on_placed(self, item: object, inner: Callable[[Any, Any], Any]) -> Float[Array, "*copies m r"]:
         blocks = [(stop - start, inner(item, placed)) for placed, (start, stop) in self._places.items()]
         known = [block for _, block in blocks if block is not None]
         if not known:
@@ -53,7 +53,7 @@ class Joint:
         arrays = [jnp.zeros((*lead, m, k)) if b is None else jnp.broadcast_to(b, (*lead, m, k)) for k, b in blocks]
         return jnp.concatenate(arrays, axis=-1)
 
-    def _place(self, item: Any) -> None:
+    def _place(self, item: object) -> None:
         own = self._inner(item, item)
         assert own is not None
         m, r = own.shape[-1], self.L.shape[-1]

@@ -79,7 +79,7 @@ class Loop:
         """What one turn asks for. A mean that a turn makes is there from the start, perhaps as zero."""
         source = Quasi(jax.random.key(0), most=self._most)
 
-        def recorded(carry: Any) -> Any:
+        def recorded(carry: object) -> Any:
             result = self._result(self._followed(self._opened(carry), source))
             self.has_mean |= result.mean is not None
             return self._packed(result)

@@ -302,7 +302,7 @@ class Moments:
         terms = [x.times(y) for x, y in ((A, B), (M, B), (A, N)) if x is not None and y is not None]
         return total(terms) if terms else None
 
-    def _independent_factors(self, op: Any) -> tuple[Value, Value] | None:
+    def _independent_factors(self, op: object) -> tuple[Value, Value] | None:
         """a and b of a product a b of two independent vectors."""
         if not isinstance(op, core.Map) or op.phi is not nonlinearities.multiply or len(op.args) != 2:
             return None

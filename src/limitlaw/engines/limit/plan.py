@@ -138,7 +138,7 @@ class Plan:
         size = sum(math.prod(a.shape) for a in jax.tree.leaves(jax.eval_shape(recorded, arrays)))
         return Requests(tuple(source.recipe), tuple(source.table_recipe), source.overflows, size=size, **found)
 
-    def followed(self, arrays: list[Any], source: Quasi, table: Any) -> LimitDraw:
+    def followed(self, arrays: list[Any], source: Quasi, table: object) -> LimitDraw:
         """One draw of the program with these numbers in its slots."""
         program = self.facts.program
         draw = LimitDraw(self.static, slots(program, arrays), source, table)

@@ -67,7 +67,7 @@ def _phase(moments: Moments, dot: Dot) -> Labelled:
     return elementwise(jnp.subtract, *(moments.given.given(slot, order) for slot, order in given))
 
 
-def rotation_factor(delta: Any, base: float) -> Float[Array, "..."]:
+def rotation_factor(delta: object, base: float) -> Float[Array, "..."]:
     """c(Δ) = lim (2/D) Σ_m cos(θ_m Δ) = ∫₀¹ cos(Δ base^{−u}) du = (Ci |Δ| − Ci(|Δ|/base))/log base."""
     delta = jnp.abs(jnp.asarray(delta, float))
     if base == 1.0:

@@ -105,7 +105,7 @@ def kl_of_blocks(
     return Estimate(float(values[0]) - bias, math.sqrt(variance))
 
 
-def slope(x: Any, y: Any, error: Any) -> Estimate:
+def slope(x: object, y: object, error: object) -> Estimate:
     """The slope of log y against log x by least squares, weighted by the errors of y, with its standard error."""
     x, y, error = (np.asarray(a, float) for a in (x, y, error))
     weight = (y / error) ** 2
