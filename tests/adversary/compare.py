@@ -108,10 +108,10 @@ def rounding_of(case: Case, figure: Figure, value: float, answer: Answer) -> flo
 def cancelled(case: Case, answer: Answer) -> float:
     """How much larger the kernel of the tokens is than that of what they are mixed to, which it is rounded with."""
     shape, numbers = case.structure, case.numbers
-    if shape.front is not None or shape.behind is not None or shape.asked not in ("limit", "marginal", "joint"):
+    if shape.front is not None or not shape.depth or shape.asked not in ("limit", "marginal", "joint"):
         return 1.0
     gain = float(np.max(numbers.stds["v"]) * np.max(numbers.stds["o"])) ** (2 * shape.depth)
-    return max(1.0, gain * float(np.diag(numbers.kernel).max()) / answer.scale**2)
+    return max(1.0, gain * float(np.diag(numbers.kernel).max()) / (answer.variance or answer.scale**2))
 
 
 def unseen_by_draws(case: Case) -> float:

@@ -42,6 +42,7 @@ class Answer:
     how: str  # "quadrature" or "drawn"
     unit: float = 1.0  # of the points of laws of averages
     singular: bool = False  # P(X = 0) > 0, or as good as that: no density that float64 could hold
+    variance: float = 0.0  # of one output, before a φ behind it; 0 where it was not asked for
 
 
 def answer(case: Case, draws: int, again: int = 0) -> Answer:
@@ -79,7 +80,8 @@ def _answered(rng: np.random.Generator, ensemble: Ensemble, shape: Structure, re
         Estimate(x, e + more * _size(f, x, scale)) for f, (x, e) in zip(shape.figures, found, strict=True)
     )
     singular = bool((ensemble.law.v <= 1e-280 * scale**2).any())
-    return Answer(scale, estimates, "drawn" if ensemble.drawn else "quadrature", singular=singular)
+    how = "drawn" if ensemble.drawn else "quadrature"
+    return Answer(scale, estimates, how, singular=singular, variance=ensemble.law.variance())
 
 
 def _size(figure: Any, value: float, scale: float) -> float:
