@@ -92,7 +92,7 @@ def rounding_of(case: Case, figure: Figure, value: float, answer: Answer) -> flo
         "logpdf": max(1.0, fourier * math.exp(min(-value, 700)) / scale) if method == "logpdf" else 1.0,
         "cdf": max(40 * abs(value), fourier),  # x moved by a rounding moves a tail by x² of them
         "sf": max(40 * abs(value), fourier),
-        "ppf": scale if answer.unit == 1.0 else answer.unit,
+        "ppf": max(scale, math.sqrt(answer.variance)) if answer.unit == 1.0 else answer.unit,
         "cf": 1.0,
         "expect": 1.0,
         "entropy": 1.0,

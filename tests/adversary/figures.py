@@ -139,6 +139,8 @@ def _log_if(method: str, p: float) -> float:
 
 def _image(law: Centred, phi: Function, figure: Figure, scale: float) -> float:
     method, c = figure
+    if phi.jumps_at_zero and 0 < law.zero() < 1:
+        return math.nan  # v = 0 here is a v that underflows: X has a sign all the same
     if method in ("mean", "variance", "kurtosis", "moment"):
         return _moments(law, phi, method, c)
     if method in ("pdf", "logpdf"):

@@ -32,6 +32,11 @@ class Function:
         return self.formula(x)
 
     @property
+    def jumps_at_zero(self) -> bool:
+        """Does the smallest number of either sign matter?"""
+        return bool(abs(self(np.float64(1e-300)) - self(np.float64(-1e-300))) > 1e-9)
+
+    @property
     def pieces(self) -> list[tuple[float, float]]:
         """The intervals on which φ is monotone."""
         ends = (-REACH, *self.breaks, REACH)

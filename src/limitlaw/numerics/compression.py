@@ -84,7 +84,8 @@ def compressed(v: Any, w: Any, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -
     width = xp.where(real, mean * spread, 0.0)
     nodes = xp.concatenate([mean + width * up, mean + width * down])
     weights = xp.concatenate([mass * -down, mass * up]) / xp.concatenate([up - down] * 2)
-    return xp.maximum(nodes, 0.0), weights
+    # Inside `jit` 10⁵ numbers are added one by one; those of `mean` and of `mass` are rounded alike.
+    return xp.maximum(nodes, 0.0), weights / mass.sum() if traced else weights
 
 
 def mean_of(v: object, w: object, count: int, rough: bool = False) -> tuple[Any, Any]:
