@@ -155,8 +155,7 @@ def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
             return head_laws.pooled(output, axis, samples, key, beyond)
         most = JOINT_NUMBERS // (int(axis.heads) * math.prod(shape) ** 2)
         default = min(JOINT_DRAWS, 2 ** int(math.log2(max(most, LEAST_JOINT))))
-        conditions = effort.conditions(Limit((output,), statistics.conditions), (output,), default)
-        return _law(last, conditions, beyond)
+        return _law_of_draws((output,), statistics.conditions, last, effort, default)
 
     def density() -> JointDensity | None:
         refined = samples is None and not infinite and axis.heads <= head_laws.MANY
@@ -165,10 +164,12 @@ def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
     return Tokens(shape, joint, lambda i: limit(y[i], samples, key), beyond, infinite, density)
 
 
-def _law_of_draws(parts: tuple[Output, ...], statistic: statistics.Statistic, last: Last, effort: Effort) -> Any:
+def _law_of_draws(
+    parts: tuple[Output, ...], statistic: statistics.Statistic, last: Last, effort: Effort, default: int | None = None
+) -> Any:
     """The law of what is read off draws, with the error of Gaussian integrals where that may matter."""
     program = Limit(parts, statistic)
-    conditions = effort.conditions(program, parts)
+    conditions = effort.conditions(program, parts, default)
     law = _law(last, conditions, effort.beyond)
     if conditions.kind == "exact" or (conditions.kind == "sampled" and not program.is_unsure):
         return law

@@ -1,6 +1,8 @@
 """Laws of outputs that are sums over i.i.d. heads: φ_H(t) = φ_1(t/√H)^H for one number, mixtures for several."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -38,14 +40,13 @@ def law_of_one_number(y: Output, samples: int | None, key: object, beyond: tuple
 def _given_mixing(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
     if mixing.heads == math.inf:
         return _infinitely_many(mixing, beyond)
-    if mixing.kind == "exact":
-        return Gaussian(0.0, jnp.asarray(mixing.variances)[0], "exact", beyond)
+    if _is_point(mixing):
+        return _gaussian(mixing, beyond)
 
     def head_sum(variances: object, weights: object) -> HeadSum:
         return HeadSum(variances, int(mixing.heads), weights, kind=mixing.kind, beyond=beyond, narrow=mixing.narrow)
 
-    law, rough = head_sum(mixing.variances, mixing.weights), mixing.rough
-    return law if rough is None else law.compared_with(lambda: head_sum(*rough()))
+    return _compared(head_sum, mixing)
 
 
 def image_of_one_number(phi: Nonlinearity, y: Output, samples: int | None, beyond: tuple[str, ...]) -> Law | None:
@@ -59,7 +60,7 @@ def image_of_one_number(phi: Nonlinearity, y: Output, samples: int | None, beyon
 
 def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | None:
     """H^{−1/2} Σ_a y_a given the mean of the variances of its heads; None where those are many."""
-    if mixing.kind == "exact" or mixing.heads == math.inf:
+    if _is_point(mixing) or mixing.heads == math.inf:
         return _given_mixing(mixing, beyond)  # type: ignore[return-value]
     if mixing.heads > (FEW_TRACED if is_traced(mixing.variances) else FEW):
         return None
@@ -89,25 +90,52 @@ def _given_random_kernels(y: Output, samples: int | None, key: object, beyond: t
     if not program.random or not program.plan.requests.head_recipe or program.plan.uses_nodes:
         return None
     groups = program.conditions(GROUPS if samples is None else samples, key, at_most=samples is None)
-    law = HeadSum(groups.arrays, int(axis.heads), kind="sampled", beyond=beyond)
+
+    def head_sum(variances: Any) -> HeadSum:
+        return HeadSum(variances, int(axis.heads), kind="sampled", beyond=beyond)
+
+    law = head_sum(groups.arrays)
     law.effort = groups.effort
+    if program.is_unsure:
+        law.compared_with(lambda: head_sum(program.inflated().conditions(len(groups.arrays), key).arrays))
     return law
+
+
+def _is_point(mixing: Mixing) -> bool:
+    """Is v a number?"""
+    return mixing.weights is not None and len(mixing.variances) == 1
 
 
 def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
     """N(0, E v) (Hron et al. 2020); where v is sampled, one component for the mean of each block of points."""
+    if mixing.weights is not None:
+        return _gaussian(mixing, beyond)
 
-    def gaussian(variances: object, weights: object) -> Gaussian:
+    def blocks(variances: Any, _: None) -> GaussianMixture:
+        means = jnp.asarray(variances).reshape(BLOCKS, -1).mean(axis=1)
+        return GaussianMixture(jnp.zeros(BLOCKS), means, kind=mixing.kind, beyond=beyond)
+
+    return _compared(blocks, mixing)
+
+
+def _gaussian(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
+    """N(0, E v)."""
+
+    def gaussian(variances: Any, weights: Any) -> Gaussian:
         return Gaussian(0.0, jnp.asarray(variances) @ jnp.asarray(weights), mixing.kind, beyond)
 
-    if mixing.weights is not None:
-        law, rough = gaussian(mixing.variances, mixing.weights), mixing.rough
-        return law if rough is None else law.compared_with(lambda: gaussian(*rough()))
-    means = jnp.asarray(mixing.variances).reshape(BLOCKS, -1).mean(axis=1)
-    return GaussianMixture(jnp.zeros(BLOCKS), means, kind=mixing.kind, beyond=beyond)
+    return _compared(gaussian, mixing)
 
 
-def pooled(y: Output, axis: HeadAxis, samples: int | None, key: object, beyond: tuple[str, ...]) -> GaussianMixture:
+def _compared(made: Callable[..., Law], mixing: Mixing) -> Law:
+    """The law made of nodes and weights, compared with that by the second rule, if there is one."""
+    law, rough = made(mixing.variances, mixing.weights), mixing.rough
+    return law if rough is None else law.compared_with(lambda: made(*rough()))
+
+
+def pooled(
+    y: Output, axis: HeadAxis, samples: int | None, key: object, beyond: tuple[str, ...], inflated: bool = False
+) -> GaussianMixture:
     """The joint law of y given pools of draws of one head: H heads are a multinomial number of each.
 
     The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances. Every block of draws has a
@@ -116,7 +144,7 @@ def pooled(y: Output, axis: HeadAxis, samples: int | None, key: object, beyond: 
     draws = DRAWS if samples is None else samples
     m = math.prod(finite_shape(y.layout))
     check_memory(draws, POOL + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
-    program = Limit((axis.resized(1),), statistics.covariance)
+    program = Limit((axis.resized(1),), statistics.covariance, inflated)
     seed, each = seed_of(key), -(-draws // BLOCKS)
     points, rng = Points(program.recipe, seed), np.random.default_rng(seed)
     means = []
@@ -127,4 +155,7 @@ def pooled(y: Output, axis: HeadAxis, samples: int | None, key: object, beyond: 
     mean = np.concatenate(means)[:draws]
     covariance = mean.reshape(draws, m, m) if y.layout else mean.reshape(draws)
     zeros = jnp.zeros((draws, *finite_shape(y.layout)))
-    return GaussianMixture(zeros, jnp.asarray(covariance), None, "sampled", beyond, BLOCKS)
+    law = GaussianMixture(zeros, jnp.asarray(covariance), None, "sampled", beyond, BLOCKS)
+    if program.is_unsure and not inflated:
+        law.compared_with(lambda: pooled(y, axis, samples, key, beyond, inflated=True))
+    return law

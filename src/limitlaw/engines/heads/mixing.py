@@ -80,12 +80,20 @@ def mixing_law(y: Output, samples: int | None, key: object, by_quadrature: bool 
         return None
     rule = _quadrature(program, samples)
     if rule is not None:
-        kind = "exact" if rule.is_point else "quadrature"
-        return Mixing(*rule.mixing(), heads, kind, None if rule.is_point else rule.rough)
+        exact = rule.is_point and not program.has_integrals
+        return Mixing(*rule.mixing(), heads, "exact" if exact else "quadrature", _second_rule(program, rule, samples))
     if by_quadrature or (heads == 1 and len(program.recipe) > MANY):
         return None  # a plain mixture says the same
     nodes = _sobol(program, samples, key)
-    return Mixing(nodes.arrays, None, heads, "sampled", narrow=narrow, effort=nodes.effort)
+    rough = (lambda: (_sobol(program.inflated(), samples, key).arrays, None)) if program.is_unsure else None
+    return Mixing(nodes.arrays, None, heads, "sampled", rough, narrow, nodes.effort)
+
+
+def _second_rule(program: Limit, rule: "_Rule | _Either", samples: int | None) -> Callable[[], Nodes] | None:
+    """Other nodes, and integrals that are larger by their errors; None where there is nothing to compare with."""
+    if program.has_integrals:
+        return lambda: (_quadrature(program.inflated(), samples) or rule).rough()
+    return None if rule.is_point else rule.rough
 
 
 def dimension(dim: Dim) -> int | float:

@@ -76,6 +76,11 @@ class Limit:
         """May the errors of integrals matter beside those of draws?"""
         return self.plan.requests.unsure
 
+    @property
+    def has_integrals(self) -> bool:
+        """Are there Gaussian integrals without a closed form?"""
+        return self.plan.requests.quadrature
+
     def inflated(self) -> "Limit":
         """The same program and statistic, with errors of integrals added."""
         return Limit(self._asked, self.statistic, inflated=True)
@@ -84,7 +89,8 @@ class Limit:
         """The same program with plain numbers, unless inside `jit` or `vmap`: to be looked at."""
         if not self.traced:
             return self
-        return Limit(renumbered(self._asked, lambda x: frozen(x) if is_traced(x) else x), self.statistic)
+        plain = renumbered(self._asked, lambda x: frozen(x) if is_traced(x) else x)
+        return Limit(plain, self.statistic, self._inflated)
 
     # --- draws ------------------------------------------------------------------------------------------------------
 
