@@ -14,7 +14,7 @@ from adversary.functions import DENSITY, Function
 
 Array = Any
 FINE, COARSE = 14, 9  # points in a panel
-EDGE = 10.0  # standard deviations; beyond it is 1e-23
+EDGE = 15.0  # standard deviations; beyond it is 1e-50: moments behind a threshold come from far out
 STEPS = 2.0 ** np.arange(-1, 7)  # panels grow geometrically with the distance from a break
 DEEP = 2.0 ** np.arange(-44, -1)  # and shrink towards a point where the integrand is singular
 
@@ -28,7 +28,7 @@ def legendre(points: int) -> tuple[Array, Array]:
 def normal_rule(cuts: Iterable[float], points: int) -> tuple[Array, Array]:
     """Nodes z and weights for E f(z), z ~ N(0, 1), f smooth between `cuts`."""
     inside = [c for c in cuts if -EDGE < c < EDGE]
-    edges = np.unique(np.concatenate([np.linspace(-EDGE, EDGE, 41), np.asarray(inside, float)]))
+    edges = np.unique(np.concatenate([np.linspace(-EDGE, EDGE, 61), np.asarray(inside, float)]))
     x, w = legendre(points)
     half = np.diff(edges) / 2
     z = ((edges[:-1] + edges[1:]) / 2)[:, None] + half[:, None] * x
@@ -106,7 +106,7 @@ def conditional_mean(phi: Function, given: Array, rest: float, sd: float, points
     offsets = np.concatenate([-STEPS[::-1], [0.0], STEPS])
     centres = np.array(sorted({0.0, *phi.breaks}))
     cuts = ((centres[:, None] + offsets).ravel()[None] - given[:, None]) / rest
-    fixed = np.broadcast_to(np.linspace(-EDGE, EDGE, 21), (len(given), 21))
+    fixed = np.broadcast_to(np.linspace(-EDGE, EDGE, 31), (len(given), 31))
     edges = np.sort(np.clip(np.concatenate([cuts, fixed], axis=1), -EDGE, EDGE), axis=1)
     half = np.diff(edges, axis=1)[..., None] / 2
     z = (edges[:, :-1, None] + edges[:, 1:, None]) / 2 + half * x

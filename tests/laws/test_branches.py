@@ -62,3 +62,13 @@ def test_saved_by_family_and_parameter(tmp_path):
     phi = dataclasses.replace(nl.leaky_relu(0.1234567890123), name="mine")
     Pushforward(phi, Gaussian(0.0, 1.0)).save(tmp_path / "law")
     assert load(tmp_path / "law").phi is nl.leaky_relu(0.1234567890123)
+
+
+@pytest.mark.parametrize("phi", [nl.sin, nl.cos])
+def test_many_waves(phi):
+    """Thousands of branches: wrapped around the circle so often, Y is uniform there, and φ(Y) has the arcsine law."""
+    law = Pushforward(phi, Gaussian(0.0, 6e4))
+    y = np.array([-0.9, -0.2, 0.3, 0.8])
+    np.testing.assert_allclose(law.cdf(y), 0.5 + np.arcsin(y) / np.pi, atol=1e-13)
+    np.testing.assert_allclose(law.pdf(y), 1 / (np.pi * np.sqrt(1 - y**2)), rtol=1e-12)
+    np.testing.assert_allclose(law.ppf(0.3), np.sin(np.pi * (0.3 - 0.5)), atol=1e-12)

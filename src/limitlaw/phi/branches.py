@@ -6,11 +6,12 @@ A nonlinearity has a function (lo, hi) ↦ the branches that meet (lo, hi), whic
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 INF = math.inf
@@ -18,18 +19,21 @@ INF = math.inf
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """φ on (lo, hi): monotone onto (bottom, top), rising or falling; or flat, with no inverse and bottom = top."""
+    """φ on (lo, hi): monotone onto (bottom, top), rising or falling; or flat, with no inverse and bottom = top.
 
-    lo: float
-    hi: float
+    `together` makes one of many, with arrays for lo, hi and rising.
+    """
+
+    lo: Any
+    hi: Any
     bottom: float
     top: float
     inverse: Callable[[Any], Any] | None = None
-    rising: bool = True
+    rising: Any = True
 
     def solve(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
         """Where the branch crosses y; an end of (lo, hi) where it does not. For a flat branch, lo if y < value."""
-        low, high = (self.lo, self.hi) if self.rising else (self.hi, self.lo)
+        low, high = np.where(self.rising, self.lo, self.hi), np.where(self.rising, self.hi, self.lo)
         if self.inverse is None:
             return jnp.where(y < self.bottom, self.lo, self.hi)
         inside = (y > self.bottom) & (y < self.top)
@@ -47,14 +51,39 @@ class Branch:
     def below(self, y: Any) -> tuple[Any, Any]:
         """The interval (from, to] of the branch on which φ ≤ y."""
         x = self.solve(y)
-        lo, hi = jnp.full_like(x, self.lo), jnp.full_like(x, self.hi)
-        return (lo, x) if self.rising else (x, hi)
+        return jnp.where(self.rising, self.lo, x), jnp.where(self.rising, x, self.hi)
 
     def above(self, y: Any) -> tuple[Any, Any]:
         """The interval (from, to] of the branch on which φ > y."""
         x = self.solve(y)
-        lo, hi = jnp.full_like(x, self.lo), jnp.full_like(x, self.hi)
-        return (x, hi) if self.rising else (lo, x)
+        return jnp.where(self.rising, x, self.lo), jnp.where(self.rising, self.hi, x)
+
+
+@dataclasses.dataclass(frozen=True)
+class Turned:
+    """centre + sign·inverse(y): of branches that are moved and mirrored copies of one."""
+
+    inverse: Callable[[Any], Any]
+    centre: Any
+    sign: Any
+
+    def __call__(self, y: Any) -> Any:
+        return self.centre + self.sign * self.inverse(y)
+
+
+def together(branches: Sequence[Branch]) -> Branch | None:
+    """Copies of one branch as one with arrays; None where they are not copies.
+
+    Of thousands each would be a part of the program to compile.
+    """
+    copies = [branch.inverse for branch in branches if isinstance(branch.inverse, Turned)]
+    if len(copies) < len(branches) or len({(b.bottom, b.top) for b in branches}) > 1:
+        return None
+    if len({copy.inverse for copy in copies}) > 1:
+        return None
+    lo, hi, rising = (np.array([getattr(b, name) for b in branches]) for name in ("lo", "hi", "rising"))
+    inverse = Turned(copies[0].inverse, np.array([c.centre for c in copies]), np.array([c.sign for c in copies]))
+    return Branch(lo, hi, branches[0].bottom, branches[0].top, inverse, rising)
 
 
 Branches = Callable[[float, float], tuple[Branch, ...] | None]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.phi.branches import Branch
+from limitlaw.phi.branches import Branch, together
 from limitlaw.phi.nonlinearity import Nonlinearity
 
 
@@ -58,10 +59,22 @@ def _branched(phi: Nonlinearity, lo: float, hi: float) -> Branched | None:
 @functools.partial(jax.jit, static_argnames="known")
 def intervals(y: Float[Array, " p"], known: Branched) -> tuple[Any, Any]:
     """Where φ ≤ y and where φ > y: intervals (from, to], one a branch, (p, branches, 2)."""
-    parts = [(branch.below(y), branch.above(y)) for branch in known.branches]
-    parts += [((y, y), (y, y))] * (padded_branches(len(parts)) - len(parts))  # empty, to compile for few numbers
-    below, above = (jnp.stack([jnp.stack(part[side], -1) for part in parts], 1) for side in (0, 1))
-    return below, above
+
+    def parts(branch: Branch, y: Any) -> tuple[Any, Any]:
+        return jnp.stack(branch.below(y), -1), jnp.stack(branch.above(y), -1)
+
+    below, above = _of_each(known, parts, y)
+    empty = jnp.broadcast_to(y[:, None, None], (len(y), padded_branches(len(known.branches)) - below.shape[1], 2))
+    return jnp.concatenate([below, empty], 1), jnp.concatenate([above, empty], 1)
+
+
+def _of_each(known: Branched, parts: Callable[[Branch, Any], tuple[Any, Any]], y: Any) -> tuple[Any, Any]:
+    """Two arrays of every branch, branches on the axis behind those of y."""
+    many = together(known.branches)
+    if many is not None:
+        return parts(many, y[..., None])
+    first, second = zip(*(parts(branch, y) for branch in known.branches), strict=True)
+    return jnp.stack(first, y.ndim), jnp.stack(second, y.ndim)
 
 
 def padded_branches(count: int) -> int:
@@ -72,15 +85,16 @@ def padded_branches(count: int) -> int:
 @functools.partial(jax.jit, static_argnames="known")
 def preimages(y: Float[Array, "*p"], known: Branched) -> tuple[Float[Array, "*p b"], Float[Array, "*p b"]]:
     """The x with φ(x) = y, one a branch, and 1/|φ'(x)| there, 0 where the branch does not reach y."""
-    x, jacobian = [], []
-    for branch in known.branches:
+
+    def parts(branch: Branch, y: Any) -> tuple[Any, Any]:
         root = branch.solve(y)
         inside = (y >= branch.bottom) & (y < branch.top) & jnp.isfinite(root) & (branch.inverse is not None)
-        root = jnp.where(inside, root, 0.5 * (max(branch.lo, -1e3) + min(branch.hi, 1e3)))
-        x.append(root)
-        jacobian.append(jnp.where(inside, jnp.exp(-log_slopes(known.phi, root)), 0.0))
-    empty = padded_branches(len(x)) - len(x)
-    return jnp.stack([*x, *[y] * empty], -1), jnp.stack([*jacobian, *[0 * y] * empty], -1)
+        root = jnp.where(inside, root, 0.5 * (np.maximum(branch.lo, -1e3) + np.minimum(branch.hi, 1e3)))
+        return root, jnp.where(inside, jnp.exp(-log_slopes(known.phi, root)), 0.0)
+
+    x, jacobian = _of_each(known, parts, y)
+    empty = jnp.broadcast_to(y[..., None], (*y.shape, padded_branches(len(known.branches)) - x.shape[-1]))
+    return jnp.concatenate([x, empty], -1), jnp.concatenate([jacobian, 0 * empty], -1)
 
 
 @functools.partial(jax.jit, static_argnames="phi")

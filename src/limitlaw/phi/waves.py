@@ -1,6 +1,5 @@
 """Sine and cosine."""
 
-import functools
 import math
 from typing import Any
 
@@ -8,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.phi.branches import Branch, Branches
+from limitlaw.phi.branches import Branch, Branches, Turned
 from limitlaw.phi.catalogue import add
 from limitlaw.phi.nonlinearity import Nonlinearity
 from limitlaw.phi.step_and_ramp import Reals
@@ -65,15 +64,10 @@ def _waves(phase: float) -> Branches:
         found = []
         for k, left, right in zip(range(first, last + 1), edges[:-1], edges[1:], strict=True):
             sign = -1.0 if k % 2 else 1.0
-            inverse = functools.partial(_wave_inverse, centre=math.pi * k - phase, sign=sign)
-            found.append(Branch(left, right, -1.0, 1.0, inverse, sign > 0))
+            found.append(Branch(left, right, -1.0, 1.0, Turned(jnp.arcsin, math.pi * k - phase, sign), sign > 0))
         return tuple(found)
 
     return meeting
-
-
-def _wave_inverse(y: Any, centre: float, sign: float) -> Any:
-    return centre + sign * jnp.arcsin(y)
 
 
 sin = add(
