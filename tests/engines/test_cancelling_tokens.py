@@ -39,3 +39,11 @@ def test_tails(first: float, second: float, rest: float, q: float) -> None:
     expected = tails(first, second, rest, q, x)
     np.testing.assert_allclose(law.sf(x), expected, rtol=1e-11, atol=1e-13)
     assert (jnp.abs(law.sf(x) - expected) <= 5 * law.error.sf(x) + 1e-13).all()
+
+
+def test_what_rounding_leaves_is_no_atom() -> None:
+    """Nodes so close to the zero of v that rounding decides its sign."""
+    K = np.array([[0.006747619721982818, -0.01002299509519169], [-0.01002299509519169, 0.014888276876503629]])
+    y = ll.attention(ll.initial((2,), cov=K), heads=1, k_std=4.8104835758724676, o_std=1.9427412823205494)
+    assert len(ll.limit(y[1]).atoms().points) == 0
+    assert ll.limit(ll.abs(y)[1]).variance() > 0

@@ -151,7 +151,7 @@ class _Rule:
         """v and weights, on fewer nodes."""
         for reach in self.reaches:
             z, w = self.nodes(reach, rough)
-            v = self.program.at(z)
+            v = abs(self.program.at(z))  # where tokens cancel, a rounding of either sign is left
             if is_traced(frozen(v)) or not _far_matters(frozen(v), w, z):
                 break
         return compressed(v, w)
