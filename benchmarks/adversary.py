@@ -1,12 +1,14 @@
-"""limitlaw against an independent slow reference on many random cases: the long run of tests/adversary.
+"""limitlaw against an independent slow reference on many random cases:
+the long run of tests/adversary.
 
     python benchmarks/adversary.py --cases 5000 --seed 0 --jobs 2
 
-Twenty cases share a structure (what is asked of which program), so that it is compiled once; the structures are random,
-too. Each figure is compared eagerly and under jax.jit: |value − reference| ≤ 5 √(stated² + reference error²). A figure
-that fails against drawn references is compared with ten times as many other draws before it counts. Prints a table of
-the worst z and the worst overstatement of every class of figures, and for each failure the code that shows it. Exit
-status 1 if there are any.
+Twenty cases share a structure (what is asked of which program), so that it is compiled once; the
+structures are random, too. Each figure is compared eagerly and under jax.jit: |value − reference|
+≤ 5 √(stated² + reference error²). A figure that fails against drawn references is compared with
+ten times as many other draws before it counts. Prints a table of the worst z and the worst
+overstatement of every class of figures, and for each failure the code that shows it. Exit status 1
+if there are any.
 """
 
 import argparse
@@ -22,7 +24,8 @@ from typing import Any
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 SHARED = 20  # cases of one structure
-LARGEST = (  # where engines say how many draws a sampled law has, and what share of the effort that is
+# where engines say how many draws a sampled law has, and what share of the effort that is
+LARGEST = (
     ("effort", "SAMPLES", 1.0),
     ("infinite_width", "JOINT_DRAWS", 8.0),
     ("heads.mixing", "NODES", 1.0),
@@ -31,21 +34,33 @@ LARGEST = (  # where engines say how many draws a sampled law has, and what shar
     ("heads.laws", "DRAWS", 1.0),
     ("heads.laws", "GROUPS", 1 / 16),
 )
-SLOW_INSIDE = {"entropy", "expect"}  # take a quarter of a minute inside jit: asked for in one case of a structure
+# take a quarter of a minute inside jit: asked for in one case of a structure
+SLOW_INSIDE = {"entropy", "expect"}
 SHOWN = 3  # failures of one structure whose code is printed
 
 
 def main() -> None:
     """Compare, and print what fails."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0, help="of the first case")
     parser.add_argument("--draws", type=int, default=10**6, help="of the reference")
-    parser.add_argument("--effort", type=int, default=2**12, help="draws of a sampled law, where the default is 2^16")
-    parser.add_argument("--limit", type=int, default=120, help="processor seconds for a case; more is a failure")
+    parser.add_argument(
+        "--effort",
+        type=int,
+        default=2**12,
+        help="draws of a sampled law, where the default is 2^16",
+    )
+    parser.add_argument(
+        "--limit", type=int, default=120, help="processor seconds for a case; more is a failure"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--eager", action="store_true", help="leave out jax.jit")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="start nothing after this time")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="start nothing after this time"
+    )
     arguments = parser.parse_args()
     for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # a process is one thread
         os.environ[threads] = "1"
@@ -66,7 +81,11 @@ def main() -> None:
             report.verdicts += verdicts
             show(v for v in verdicts if v.failure)
             seconds, failures = time.perf_counter() - start, len(report.failures)
-            print(f"{done} cases, {len(report.verdicts)} figures, {failures} failures, {seconds:.0f} s", flush=True)
+            print(
+                f"{done} cases, {len(report.verdicts)} figures, {failures} failures, "
+                f"{seconds:.0f} s",
+                flush=True,
+            )
             if time.time() > deadline:
                 break  # what is left would start a process each to find that out
     summarise(report)
@@ -87,24 +106,40 @@ def summarise(report: Any) -> None:
     print(report.table())
     for name, verdict in zip(("worst z", "worst overstatement"), report.worst(), strict=True):
         if verdict is not None:
-            print(f"{name}: z = {verdict.z:.3g}, overstated {verdict.overstatement:.3g} times\n{verdict}")
+            print(
+                f"{name}: z = {verdict.z:.3g}, overstated {verdict.overstatement:.3g} "
+                f"times\n{verdict}"
+            )
     for kind, median in report.overstated().items():
         print(f"overstated in the median, {median:.3g} times: {'/'.join(kind)}")
-    refused = sum(bool(verdict.stated.raised) and not verdict.failure for verdict in report.verdicts)
-    print(f"{len(report.failures)} of {len(report.verdicts)} figures fail; {refused} are refused, with reasons")
+    refused = sum(
+        bool(verdict.stated.raised) and not verdict.failure for verdict in report.verdicts
+    )
+    print(
+        f"{len(report.failures)} of {len(report.verdicts)} figures fail; {refused} are refused, "
+        "with reasons"
+    )
 
 
 def prepare(effort: int) -> None:
-    """What each process does first: sampled laws have fewer draws, whose larger errors must hold as well."""
+    """What each process does first: sampled laws have fewer draws,
+    whose larger errors must hold as well.
+    """
     sys.path.insert(0, str(TESTS))
     import jax
 
     jax.config.update("jax_enable_x64", True)
     for module, name, share in LARGEST:
-        setattr(importlib.import_module(f"limitlaw.engines.{module}"), name, max(1, int(share * effort)))
+        setattr(
+            importlib.import_module(f"limitlaw.engines.{module}"),
+            name,
+            max(1, int(share * effort)),
+        )
 
 
-def compared(seeds: range, draws: int, jit: bool, limit: int, deadline: float) -> tuple[int, list[Any]]:
+def compared(
+    seeds: range, draws: int, jit: bool, limit: int, deadline: float
+) -> tuple[int, list[Any]]:
     """How many cases of one structure were examined, and the verdicts."""
     cases: Any = importlib.import_module("adversary.cases")
     run: Any = importlib.import_module("adversary.run")
@@ -113,7 +148,9 @@ def compared(seeds: range, draws: int, jit: bool, limit: int, deadline: float) -
     for count, seed in enumerate(seeds):
         if time.time() > deadline:
             return count, verdicts
-        inside = tuple(figure for figure in shape.figures if count == 0 or figure.method not in SLOW_INSIDE)
+        inside = tuple(
+            figure for figure in shape.figures if count == 0 or figure.method not in SLOW_INSIDE
+        )
         found = run.examined(cases.case(shape, seed), draws, inside if jit else (), limit)
         verdicts += run.confirmed(found, draws)
     return len(seeds), verdicts

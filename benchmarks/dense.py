@@ -1,8 +1,10 @@
-"""simulate against NumPy, in one process: milliseconds a sample and millions of normals a second, every matrix drawn.
+"""simulate against NumPy, in one process: milliseconds a sample and millions of normals a second,
+every matrix drawn.
 
-The network is an attention layer on four ReLU tokens. NumPy is measured twice: `loop` is the code that everyone writes
-(one network at a time, W = standard_normal / √n), `batched` the best that we could write (several networks at a time
-while they fit in the cache, 1/√n put on the products). --one-core pins the process to one core.
+The network is an attention layer on four ReLU tokens. NumPy is measured twice: `loop` is the code
+that everyone writes (one network at a time, W = standard_normal / √n), `batched` the best that we
+could write (several networks at a time while they fit in the cache, 1/√n put on the products).
+--one-core pins the process to one core.
 """
 
 import argparse
@@ -28,7 +30,10 @@ def main() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     cores = len(os.sched_getaffinity(0))
     print(f"{cores} core{'s' if cores > 1 else ''}; ms a sample (million normals a second)\n")
-    print("| n | H | NumPy, loop | NumPy, batched | simulate | loop / simulate | batched / simulate |")
+    print(
+        "| n | H | NumPy, loop | NumPy, batched | simulate | loop / simulate | batched / simulate "
+        "|"
+    )
     print("|--:|--:|--:|--:|--:|--:|--:|")
     for width, heads in SETTINGS:
         normals = (TOKENS + 4 * heads) * width**2 + width
@@ -47,7 +52,9 @@ def simulated(width: int, heads: int) -> Callable[[int], None]:
 
     jax.config.update("jax_enable_x64", True)
     y = ll.attention(ll.relu(ll.matrices(TOKENS) @ ll.initial()), heads=heads)
-    return lambda count: ll.simulate(y, width=width, samples=count, key=jax.random.key(0)).block_until_ready()
+    return lambda count: ll.simulate(
+        y, width=width, samples=count, key=jax.random.key(0)
+    ).block_until_ready()
 
 
 def numpy_loop(n: int, heads: int) -> Callable[[int], None]:
@@ -90,7 +97,8 @@ def numpy_batched(n: int, heads: int) -> Callable[[int], None]:
 
     def networks() -> Array:
         h = rng.standard_normal((batch, 1, n, 1))
-        x = np.maximum(product(TOKENS, h), 0.0)[..., 0].swapaxes(1, 2)[:, None]  # batch × 1 × n × tokens
+        # batch × 1 × n × tokens
+        x = np.maximum(product(TOKENS, h), 0.0)[..., 0].swapaxes(1, 2)[:, None]
         y = np.zeros((batch, n, TOKENS))
         for start in range(0, heads, group):
             m = min(group, heads - start)

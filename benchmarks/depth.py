@@ -1,10 +1,11 @@
-"""Deep Transformers: the limit and finite width beside a chain of kernels written by hand, in one process.
+"""Deep Transformers: the limit and finite width beside a chain of kernels written by hand,
+in one process.
 
     python benchmarks/depth.py                       two cores, fewer draws, times scaled to 1,000
     python benchmarks/depth.py --draws 1000          on a GPU
 
-`NumPy` and `by hand` are what one would write: loops; and a scan over layers in JAX, with the closed form of GELU taken
-from limitlaw.
+`NumPy` and `by hand` are what one would write: loops; and a scan over layers in JAX, with the
+closed form of GELU taken from limitlaw.
 """
 
 import argparse
@@ -24,22 +25,34 @@ def main() -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--draws", type=int, default=32)
-    parser.add_argument("--batch", type=int, default=1, help="draws of the chain by hand at a time; 50 on a GPU")
+    parser.add_argument(
+        "--batch", type=int, default=1, help="draws of the chain by hand at a time; 50 on a GPU"
+    )
     arguments = parser.parse_args()
-    print(f"{jax.devices()[0]}, {LAYERS} layers, {HEADS} heads of {HEAD_DIM}, {TOKENS} tokens, causal, pre-norm, GELU")
+    print(
+        f"{jax.devices()[0]}, {LAYERS} layers, {HEADS} heads of {HEAD_DIM}, {TOKENS} tokens, "
+        "causal, pre-norm, GELU"
+    )
     in_numpy()
     by_hand(arguments.draws, arguments.batch)
     in_the_limit(arguments.draws)
     at_a_width()
     any_width()
     many_tokens()
-    print(f"peak memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+    print(
+        "peak memory of the process "
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB"
+    )
 
 
 def in_numpy(draws: int = 4) -> None:
-    """The same chain in NumPy, one draw at a time; a Hermite series in place of GELU's closed form."""
+    """The same chain in NumPy, one draw at a time;
+    a Hermite series in place of GELU's closed form.
+    """
     rng, mask = np.random.default_rng(0), np.tri(TOKENS, dtype=bool)
     start = time.perf_counter()
     for _ in range(draws):
@@ -82,7 +95,13 @@ def by_hand(draws: int, batch: int) -> None:
     """K → K, layer by layer."""
     import jax
 
-    one = jax.jit(jax.vmap(lambda key: jax.lax.scan(_block, jax.numpy.eye(TOKENS), jax.random.split(key, LAYERS))[1]))
+    one = jax.jit(
+        jax.vmap(
+            lambda key: jax.lax.scan(_block, jax.numpy.eye(TOKENS), jax.random.split(key, LAYERS))[
+                1
+            ]
+        )
+    )
     keys = jax.random.split(jax.random.key(0), batch)
     start = time.perf_counter()
     jax.block_until_ready(one(keys))
@@ -114,7 +133,9 @@ def _block(K: Any, key: Any) -> tuple[Any, Any]:
     K = K + out @ out.T / (HEADS * HEAD_DIM)
     N = normed(K)
     d = jnp.diagonal(N)
-    return K + moments.product(phi.gelu, phi.gelu, 0.0, 0.0, d[:, None] + 0 * N, N, d[None] + 0 * N), jnp.trace(K)
+    return K + moments.product(
+        phi.gelu, phi.gelu, 0.0, 0.0, d[:, None] + 0 * N, N, d[None] + 0 * N
+    ), jnp.trace(K)
 
 
 def in_the_limit(draws: int) -> None:
@@ -123,7 +144,9 @@ def in_the_limit(draws: int) -> None:
 
     net = ll.transformer(ll.initial((TOKENS,)), LAYERS, HEADS, HEAD_DIM, mask="causal")
     for names in (["variance"], None):
-        _timed(f"limit, {'all statistics' if names is None else 'variance'}", net, names, None, draws)
+        _timed(
+            f"limit, {'all statistics' if names is None else 'variance'}", net, names, None, draws
+        )
 
 
 def at_a_width() -> None:
@@ -143,20 +166,24 @@ def any_width() -> None:
         _timed(f"attention alone, n = {width:,}", net, ["variance"], width, 2048)
 
 
-def _timed(name: str, net: Any, statistics: list[str] | None, width: int | None, draws: int) -> None:
+def _timed(
+    name: str, net: Any, statistics: list[str] | None, width: int | None, draws: int
+) -> None:
     import jax
 
     import limitlaw as ll
 
     start = time.perf_counter()
-    few = 1 if jax.default_backend() == "cpu" else draws  # a GPU compiles for as many as it draws at a time
+    # a GPU compiles for as many as it draws at a time
+    few = 1 if jax.default_backend() == "cpu" else draws
     ll.trace(net, statistics, width, samples=few, key=0)
     first = time.perf_counter() - start
     start = time.perf_counter()
     ll.trace(net, statistics, width, samples=draws, key=0)
     seconds = (time.perf_counter() - start) / draws
     print(
-        f"{name + ':':32s} first {first:6.1f} s, 1,000 draws {1000 * seconds:8.2f} s, {1000 * seconds:8.3f} ms a draw"
+        f"{name + ':':32s} first {first:6.1f} s, 1,000 draws {1000 * seconds:8.2f} s, "
+        f"{1000 * seconds:8.3f} ms a draw"
     )
 
 
@@ -166,7 +193,9 @@ def many_tokens() -> None:
 
     start = time.perf_counter()
     law = ll.limit(ll.attention(ll.initial((4096,)), heads=2)[0])
-    print(f"one of 4,096 tokens: {time.perf_counter() - start:.1f} s, variance {law.variance():.6g}")
+    print(
+        f"one of 4,096 tokens: {time.perf_counter() - start:.1f} s, variance {law.variance():.6g}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""The explorer under ten users at once: a minute of sliders, in a process of its own whose memory is watched.
+"""The explorer under ten users at once: a minute of sliders,
+in a process of its own whose memory is watched.
 
     python benchmarks/explore.py --users 10 --seconds 60
 
-Every user has a page of its own, moves a slider several times a second, sometimes a control that changes the structure
-of the program, and looks at the other tabs. Superseded answers (409) are what sliders make; anything but 200 and 409 is
-an error. Before that, one user alone: how long an answer takes where the structure is unchanged.
+Every user has a page of its own, moves a slider several times a second, sometimes a control that
+changes the structure of the program, and looks at the other tabs. Superseded answers (409) are
+what sliders make; anything but 200 and 409 is an error. Before that, one user alone: how long an
+answer takes where the structure is unchanged.
 """
 
 import argparse
@@ -65,15 +67,24 @@ def ask(address: str, kind: str, settings: dict[str, object], seen: Seen) -> flo
 
 
 def user(i: int, address: str, end: float, seen: Seen) -> None:
-    """Moves sliders until the end; a new movement does not wait for the answers to the last one."""
+    """Moves sliders until the end; a new movement does not wait for the answers to
+    the last one.
+    """
     rng = random.Random(i)
     page, settings = f"user{i}", dict(rng.choice(STRUCTURES))
     while time.monotonic() < end:
         if rng.random() < 0.05:
             settings = dict(rng.choice(STRUCTURES))
-        settings |= {"scale": rng.randint(10, 60) / 10, "correlation": rng.randint(0, 9) / 10, "page": page}
+        settings |= {
+            "scale": rng.randint(10, 60) / 10,
+            "correlation": rng.randint(0, 9) / 10,
+            "page": page,
+        }
         kinds = LAW if rng.random() < 0.9 else ("program",)
-        threads = [threading.Thread(target=ask, args=(address, kind, dict(settings), seen)) for kind in kinds]
+        threads = [
+            threading.Thread(target=ask, args=(address, kind, dict(settings), seen))
+            for kind in kinds
+        ]
         for thread in threads:
             thread.start()
         time.sleep(PAUSE * rng.uniform(0.5, 1.5))
@@ -84,7 +95,9 @@ def user(i: int, address: str, end: float, seen: Seen) -> None:
 
 def memory(pid: int) -> float:
     """MiB that a process holds."""
-    (line,) = [x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmRSS")]
+    (line,) = [
+        x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmRSS")
+    ]
     return int(line.split()[1]) / 1024
 
 
@@ -98,7 +111,9 @@ def alone(address: str, seen: Seen) -> None:
         for j in range(9):
             for kind in LAW:
                 times[kind].append(ask(address, kind, {**settings, "scale": 1.03 + j / 5}, seen))
-        shown = "  ".join(f"{kind} {1e3 * statistics.median(t):5.0f} ms" for kind, t in times.items())
+        shown = "  ".join(
+            f"{kind} {1e3 * statistics.median(t):5.0f} ms" for kind, t in times.items()
+        )
         print(f"alone {settings!s:50s} {shown}", flush=True)
 
 
@@ -107,7 +122,10 @@ def report(seen: Seen) -> None:
     for (kind, status), seconds in sorted(seen.seconds.items()):
         ordered = sorted(seconds)
         high = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
-        print(f"{kind:8s} {status}: {len(ordered):5d}, median {statistics.median(ordered):6.3f} s, 95 % {high:6.3f} s")
+        print(
+            f"{kind:8s} {status}: {len(ordered):5d}, median {statistics.median(ordered):6.3f} s, "
+            f"95 % {high:6.3f} s"
+        )
     print(f"errors: {len(seen.wrong)} {seen.wrong[:3]}")
 
 
@@ -125,7 +143,10 @@ def main() -> None:
             alone(address, Seen())
             before, seen, most = memory(server.pid), Seen(), 0.0
             end = time.monotonic() + chosen.seconds
-            users = [threading.Thread(target=user, args=(i, address, end, seen)) for i in range(chosen.users)]
+            users = [
+                threading.Thread(target=user, args=(i, address, end, seen))
+                for i in range(chosen.users)
+            ]
             for thread in users:
                 thread.start()
             while any(thread.is_alive() for thread in users):
@@ -133,7 +154,10 @@ def main() -> None:
                 time.sleep(0.5)
             time.sleep(5)  # the last answers
             report(seen)
-            print(f"memory: {before:.0f} MiB before, {most:.0f} at most, {memory(server.pid):.0f} after")
+            print(
+                f"memory: {before:.0f} MiB before, {most:.0f} at most, {memory(server.pid):.0f} "
+                "after"
+            )
         finally:
             server.terminate()
 

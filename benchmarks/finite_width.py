@@ -1,8 +1,9 @@
-"""The exact finite-width engine against drawing every matrix, in one process on one core in float64.
+"""The exact finite-width engine against drawing every matrix,
+in one process on one core in float64.
 
-An attention layer, one requested token. `floor` is what the random numbers alone cost: the normals and χ variables that
-must be drawn over the rates at which this machine draws them, measured in the same run. --gpu times `finite` alone, on
-the default device, in float32 and float64.
+An attention layer, one requested token. `floor` is what the random numbers alone cost: the normals
+and χ variables that must be drawn over the rates at which this machine draws them, measured in the
+same run. --gpu times `finite` alone, on the default device, in float32 and float64.
 """
 
 import argparse
@@ -22,7 +23,9 @@ ROWS = ((1024, 2), (256, 256), (256, 2), (16, 2))
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gpu", action="store_true", help="time finite alone on the default device")
+    parser.add_argument(
+        "--gpu", action="store_true", help="time finite alone on the default device"
+    )
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one repetition")
     parser.add_argument("--repetitions", type=int, default=3, help="the best of this many counts")
     arguments = parser.parse_args()
@@ -117,7 +120,9 @@ def rates() -> tuple[float, float]:
 
 
 def floor(width: int, heads: int, speeds: tuple[float, float]) -> float:
-    """Seconds for the random numbers of one draw: the tokens' coordinates, s normals and two χ a head, one χ for h."""
+    """Seconds for the random numbers of one draw: the tokens' coordinates,
+    s normals and two χ a head, one χ for h.
+    """
     return (TOKENS * width + TOKENS * heads) / speeds[0] + (2 * heads + 1) / speeds[1]
 
 
@@ -125,8 +130,14 @@ def versus_numpy(seconds: float, repetitions: int) -> None:
     """Samples a second and their ratios, and time over the floor."""
     rates()  # a fresh process draws at half its later speed, until its allocator keeps the pages
     speeds = rates()
-    print(f"one core, float64; {speeds[0] / 1e6:.0f} million normals/s, {speeds[1] / 1e6:.0f} million χ/s\n")
-    print("| n | H | NumPy, 1/s | simulate, 1/s | finite, 1/s | simulate / NumPy | finite / NumPy | finite / floor |")
+    print(
+        f"one core, float64; {speeds[0] / 1e6:.0f} million normals/s, {speeds[1] / 1e6:.0f} "
+        "million χ/s\n"
+    )
+    print(
+        "| n | H | NumPy, 1/s | simulate, 1/s | finite, 1/s | simulate / NumPy | finite / NumPy | "
+        "finite / floor |"
+    )
     print("|--:|--:|--:|--:|--:|--:|--:|--:|")
     for width, heads in ROWS:
         codes = [numpy_dense(width, heads), simulated(width, heads), exact(width, heads)]
@@ -134,19 +145,26 @@ def versus_numpy(seconds: float, repetitions: int) -> None:
         per_second = [f"{1 / t:.3g}" if t > 1e-3 else f"{1 / t:,.0f}" for t in times]
         ratios = [f"{times[0] / t:,.4g}" for t in times[1:]]
         over = f"{times[2] / floor(width, heads, speeds):.2f}"
-        print("| " + " | ".join([str(width), str(heads), *per_second, *ratios, over]) + " |", flush=True)
+        print(
+            "| " + " | ".join([str(width), str(heads), *per_second, *ratios, over]) + " |",
+            flush=True,
+        )
 
 
 def growth(seconds: float, repetitions: int) -> None:
     """How the time grows with the width: at most linearly, and not at all for Gaussian tokens."""
     speeds = rates()
-    print("\n| tokens | n | finite, 1/s | time / first row | finite / floor |\n|---|--:|--:|--:|--:|")
+    print(
+        "\n| tokens | n | finite, 1/s | time / first row | finite / floor |\n|---|--:|--:|--:|--:|"
+    )
     for gaussian, widths in ((False, (1024, 16_384)), (True, (1_000, 1_000_000))):
         times = measure([exact(width, 2, gaussian) for width in widths], seconds, repetitions)
         for width, t in zip(widths, times, strict=True):
             kind = "Gaussian" if gaussian else "ReLU"
             over = "" if gaussian else f"{t / floor(width, 2, speeds):.2f}"
-            print(f"| {kind} | {width:,} | {1 / t:,.0f} | {t / times[0]:.2f} | {over} |", flush=True)
+            print(
+                f"| {kind} | {width:,} | {1 / t:,.0f} | {t / times[0]:.2f} | {over} |", flush=True
+            )
 
 
 def _one(outputs: Any, width: int, dtype: Any, arrays: Any, key: Any) -> Any:
@@ -159,7 +177,9 @@ def _one(outputs: Any, width: int, dtype: Any, arrays: Any, key: Any) -> Any:
     from limitlaw.engines.frames.statistics import Conditions
 
     program = asked.program_of(outputs)
-    draw = FramesDraw(Analysis(program), slots(program, arrays), lambda dim: at_width(dim, width), key, 1, dtype)
+    draw = FramesDraw(
+        Analysis(program), slots(program, arrays), lambda dim: at_width(dim, width), key, 1, dtype
+    )
     draw.run(program)
     return Conditions(1)(draw, outputs)
 
@@ -173,7 +193,10 @@ def gpu_table() -> None:
     from limitlaw.engines.frames import finite
     from limitlaw.engines.run import batched
 
-    print(jax.devices()[0], "\n\n| n | H | precision | draws together | million/s |\n|--:|--:|---|--:|--:|")
+    print(
+        jax.devices()[0],
+        "\n\n| n | H | precision | draws together | million/s |\n|--:|--:|---|--:|--:|",
+    )
     for width, heads in ((1024, 2), (256, 256)):
         for dtype in (jnp.float32, jnp.float64):
             outputs = finite.demanded_outputs((layer(heads).core,))
@@ -189,7 +212,10 @@ def gpu_table() -> None:
                     result = draws(jax.random.key(repetition), i * batch)
                 jax.block_until_ready(result)
                 best = max(best, calls * batch / (time.perf_counter() - start))
-            print(f"| {width} | {heads} | {jnp.dtype(dtype).name} | {batch:,} | {best / 1e6:.2f} |", flush=True)
+            print(
+                f"| {width} | {heads} | {jnp.dtype(dtype).name} | {batch:,} | {best / 1e6:.2f} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

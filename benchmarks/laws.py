@@ -1,7 +1,9 @@
-"""The law of one attention output against the paper's way: 50,000 samples and a Gaussian kernel density estimate.
+"""The law of one attention output against the paper's way:
+50,000 samples and a Gaussian kernel density estimate.
 
-One token of four, K = I. The density on the paper's grid of 500 points; errors are against 90-point tensor
-Gauss–Hermite quadrature of the characteristic function, computed here. Then many heads, and cold processes.
+One token of four, K = I. The density on the paper's grid of 500 points; errors are against
+90-point tensor Gauss–Hermite quadrature of the characteristic function, computed here. Then many
+heads, and cold processes.
 """
 
 import subprocess
@@ -25,7 +27,9 @@ def main() -> None:
 
 
 def one_head(t: Any) -> Any:
-    """φ_1(t) = E exp(−t² v/2), v = |A|², A = softmax(p): p in the three dimensions orthogonal to (1, 1, 1, 1)."""
+    """φ_1(t) = E exp(−t² v/2), v = |A|², A = softmax(p):
+    p in the three dimensions orthogonal to (1, 1, 1, 1).
+    """
     x, w = np.polynomial.hermite_e.hermegauss(90)
     w = w / w.sum()
     basis = np.linalg.svd(np.ones((1, TOKENS)))[2][1:]
@@ -54,7 +58,9 @@ def reference(heads: int, x: Any) -> Any:
 
 
 def smoothed(heads: int, x: Any, seed: int) -> Any:
-    """The paper's way, from its limit: draw scores and outputs, then a Gaussian kernel density estimate."""
+    """The paper's way, from its limit: draw scores and outputs,
+    then a Gaussian kernel density estimate.
+    """
     from scipy.stats import gaussian_kde
 
     rng = np.random.default_rng(seed)
@@ -68,7 +74,8 @@ def against_smoothing() -> None:
 
     x = np.linspace(-4, 4, POINTS)
     print(
-        "heads   KDE seconds   error     limitlaw seconds (law and density; density again)   error     ratio of errors"
+        "heads   KDE seconds   error     limitlaw seconds (law and density; density again)   "
+        "error     ratio of errors"
     )
     for heads in (1, 2, 16):
         exact = reference(heads, x)
@@ -107,12 +114,22 @@ def many_heads() -> None:
 def cold() -> None:
     """From the start of a process to the first density, and the command."""
     code = (
-        "import jax, numpy as np; jax.config.update('jax_enable_x64', True); import limitlaw as ll;"
+        "import jax, numpy as np; jax.config.update('jax_enable_x64', True); import limitlaw as "
+        "ll;"
         "print(ll.attention_law(np.eye(4), 2).marginal(0).pdf(0.0))"
     )
     commands = {
         "import, law and first density": [sys.executable, "-c", code],
-        "limitlaw law --heads 2 --tokens 4": [sys.executable, "-m", "limitlaw", "law", "--heads", "2", "--tokens", "4"],
+        "limitlaw law --heads 2 --tokens 4": [
+            sys.executable,
+            "-m",
+            "limitlaw",
+            "law",
+            "--heads",
+            "2",
+            "--tokens",
+            "4",
+        ],
     }
     print("\ncold process, best of 3")
     for name, command in commands.items():

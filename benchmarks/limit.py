@@ -1,6 +1,7 @@
 """The infinite-width engine: kernels, conditions and accuracy, in one process, warm.
 
-Times are medians. `by hand` is the same kernel written in NumPy with one arccos and two square roots an entry.
+Times are medians. `by hand` is the same kernel written in NumPy with one arccos and two square
+roots an entry.
 """
 
 import resource
@@ -59,7 +60,10 @@ def kernels() -> None:
         return ll.kernel(ll.mlp(ll.data(X), (ll.n,) * LAYERS))
 
     compiled = jax.jit(kernel)
-    print("kernel of a ReLU MLP, 3 hidden layers, 64 dimensions      limitlaw    by hand   ratio   difference")
+    print(
+        "kernel of a ReLU MLP, 3 hidden layers, 64 dimensions      limitlaw    by hand   ratio   "
+        "difference"
+    )
     for inputs in (INPUTS, 10 * INPUTS):
         X = np.random.default_rng(0).normal(size=(inputs, DIMENSION))
         repetitions = 30 if inputs == INPUTS else 3
@@ -67,13 +71,18 @@ def kernels() -> None:
         theirs = _median(by_hand, X, repetitions)
         gap = np.abs(np.asarray(compiled(X)) - by_hand(X)).max()
         line = f"{inputs:5} × {inputs:<5}"
-        print(f"{line:56}{1e3 * ours:7.2f} ms {1e3 * theirs:7.2f} ms {theirs / ours:7.1f}   {gap:.0e}")
+        print(
+            f"{line:56}{1e3 * ours:7.2f} ms {1e3 * theirs:7.2f} ms {theirs / ours:7.1f}   "
+            f"{gap:.0e}"
+        )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"peak memory {peak:.2f} GiB")
 
 
 def conditions() -> None:
-    """Draws of the scores of one attention layer, s = 4 and H = 2, as means and covariances of all tokens."""
+    """Draws of the scores of one attention layer, s = 4 and H = 2,
+    as means and covariances of all tokens.
+    """
     import limitlaw as ll
     from limitlaw.engines.limit import statistics
     from limitlaw.engines.limit.conditions import Limit
@@ -91,12 +100,16 @@ def fixed_head_dimension() -> None:
     print("\nfixed head dimension d        variance (error)        kurtosis (error)     seconds")
     for d, (variance, kurtosis) in known.items():
         start = time.perf_counter()
-        laws = [ll.limit(ll.attention(ll.initial((4,)), 1, head_dim=d)[0], 2**20, key) for key in range(8)]
+        laws = [
+            ll.limit(ll.attention(ll.initial((4,)), 1, head_dim=d)[0], 2**20, key)
+            for key in range(8)
+        ]
         v = float(np.mean([law.variance() for law in laws]))
         k = float(np.mean([law.kurtosis() for law in laws]))
         seconds = time.perf_counter() - start
         print(
-            f"{d:5}                    {v:.7f} ({v - variance:+.0e})    {k:.6f} ({k - kurtosis:+.0e})    {seconds:.1f}"
+            f"{d:5}                    {v:.7f} ({v - variance:+.0e})    {k:.6f} "
+            f"({k - kurtosis:+.0e})    {seconds:.1f}"
         )
 
 

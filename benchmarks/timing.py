@@ -8,7 +8,9 @@ CLOCK = time.perf_counter
 
 
 def measure(codes: list[Callable[[int], None]], seconds: float, repetitions: int) -> list[float]:
-    """Seconds a sample, best of several repetitions; the codes take turns so that the machine is the same for all."""
+    """Seconds a sample, best of several repetitions; the codes take turns so that the machine is
+    the same for all.
+    """
     counts = []
     for code in codes:
         code(1)  # warm-up and compilation

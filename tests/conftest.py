@@ -37,7 +37,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of which quicker ones check the same code are marked as long (see `slow.txt`)."""
-    names = [line for line in SLOW.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    names = [
+        line
+        for line in SLOW.read_text(encoding="utf-8").splitlines()
+        if line and not line.startswith("#")
+    ]
     for item in items:
         if item.nodeid.removeprefix("tests/").startswith(tuple(names)):
             item.add_marker(pytest.mark.long)
@@ -45,7 +49,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def checked_types(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Types and shapes are checked while tests run, but where many programs are compiled: there others do it."""
+    """Types and shapes are checked while tests run,
+    but where many programs are compiled: there others do it.
+    """
     before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", before or request.path.parent.name in UNCHECKED)
     yield
@@ -54,7 +60,9 @@ def checked_types(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def patience() -> None:
-    """A slow machine changes no number that is tested: defaults draw all that they would on a fast one."""
+    """A slow machine changes no number that is tested:
+    defaults draw all that they would on a fast one.
+    """
     from limitlaw.engines import effort
 
     effort.SECONDS = 1e6
@@ -62,12 +70,18 @@ def patience() -> None:
 
 @pytest.fixture(autouse=True)
 def few_mappings() -> Iterator[None]:
-    """Compiled programs are forgotten before there are so many that a process may map no more memory (65,530 areas)."""
+    """Compiled programs are forgotten before there are so many that a process may map no more
+    memory (65,530 areas).
+    """
     from limitlaw import clear_cache
 
     yield
     maps = Path("/proc/self/maps")
-    if next(_count) % CHECKED == 0 and maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
+    if (
+        next(_count) % CHECKED == 0
+        and maps.exists()
+        and maps.read_bytes().count(b"\n") > MOST_MAPPINGS
+    ):
         clear_cache()
         jax.clear_caches()
         gc.collect()
@@ -75,7 +89,9 @@ def few_mappings() -> Iterator[None]:
 
 @pytest.fixture
 def as_user() -> Iterator[None]:
-    """Runtime type checks off, as users run the library: a wrong type meets our message, not beartype's."""
+    """Runtime type checks off, as users run the library:
+    a wrong type meets our message, not beartype's.
+    """
     before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield

@@ -1,4 +1,6 @@
-"""Every message names the argument, what was expected and what came; and what is meant in good faith is understood."""
+"""Every message names the argument, what was expected and what came;
+and what is meant in good faith is understood.
+"""
 
 import math
 
@@ -38,7 +40,7 @@ def raises(error, message, call):
     assert message in str(caught.value)
 
 
-# --- points at which figures are asked for ----------------------------------------------------------------------------
+# --- points at which figures are asked for -------------------------------------------------------
 
 NOT_REAL = {
     "text": ("a", "got str 'a'"),
@@ -62,7 +64,9 @@ def test_points(figure, bad):
     value, got = NOT_REAL[bad]
     name = {"ppf": "q", "cf": "t"}.get(figure, "x")
     raises(TypeError, f"{name} must be real numbers, {got}", lambda: getattr(law, figure)(value))
-    raises(TypeError, f"{name} must be real numbers, {got}", lambda: getattr(law.error, figure)(value))
+    raises(
+        TypeError, f"{name} must be real numbers, {got}", lambda: getattr(law.error, figure)(value)
+    )
 
 
 def test_complex_inside_jit():
@@ -70,18 +74,24 @@ def test_complex_inside_jit():
 
 
 def test_points_that_pass():
-    """NaN is NaN, infinities are points, integers of any size and objects that are numbers are numbers."""
+    """NaN is NaN, infinities are points, integers of any size and objects that are
+    numbers are numbers.
+    """
     assert np.isnan(law.pdf(math.nan))
     assert law.cdf(math.inf) == 1
     assert law.pdf(10**30) == 0
-    assert law.pdf(True) == law.pdf(1) == law.pdf(np.float32(1)) == law.pdf(np.array([1], object))[0]
+    assert (
+        law.pdf(True) == law.pdf(1) == law.pdf(np.float32(1)) == law.pdf(np.array([1], object))[0]
+    )
     assert law.pdf([]).shape == (0,)
     raises(
-        ValueError, "x must lie within float64, below 1.8e308, got an integer of 401 digits", lambda: law.pdf(10**400)
+        ValueError,
+        "x must lie within float64, below 1.8e308, got an integer of 401 digits",
+        lambda: law.pdf(10**400),
     )
 
 
-# --- moments ----------------------------------------------------------------------------------------------------------
+# --- moments -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("k", [2, 30, 100, 200, 300])
@@ -103,7 +113,8 @@ def test_moments_of_a_mixture(k):
 
     def exact(m, v):
         terms = (
-            mpmath.binomial(k, 2 * j) * mpmath.fac2(2 * j - 1) * m ** (k - 2 * j) * v**j for j in range(k // 2 + 1)
+            mpmath.binomial(k, 2 * j) * mpmath.fac2(2 * j - 1) * m ** (k - 2 * j) * v**j
+            for j in range(k // 2 + 1)
         )
         return mpmath.fsum(terms)
 
@@ -123,7 +134,8 @@ def test_moments_of_heads(heads, k):
     v, w, n = (0.3, 1.0, 4.0), (0.5, 0.25, 0.25), k // 2
     with mpmath.workdps(60):
         series = [
-            mpmath.fsum(b * mpmath.mpf(a) ** j for a, b in zip(v, w, strict=True)) / mpmath.fac(j) for j in range(n + 1)
+            mpmath.fsum(b * mpmath.mpf(a) ** j for a, b in zip(v, w, strict=True)) / mpmath.fac(j)
+            for j in range(n + 1)
         ]
         c = [mpmath.mpf(1)] + [mpmath.mpf(0)] * n
         for _ in range(heads):
@@ -134,7 +146,12 @@ def test_moments_of_heads(heads, k):
 
 def test_moments_that_overflow():
     """Infinite where float64 ends, never NaN; zero where the law is symmetric."""
-    for big in (ll.Gaussian(0.0, 1e20), ll.HeadSum([1e20], 3), ll.Empirical([-1e10, 1e10]), ll.Gaussian(1e200, 1.0)):
+    for big in (
+        ll.Gaussian(0.0, 1e20),
+        ll.HeadSum([1e20], 3),
+        ll.Empirical([-1e10, 1e10]),
+        ll.Gaussian(1e200, 1.0),
+    ):
         assert big.moment(200) == math.inf
         assert not np.isnan(big.error.moment(200))
     assert ll.Gaussian(-1e200, 1.0).moment(3) == -math.inf
@@ -173,7 +190,7 @@ def test_order(k, message):
         raises(ValueError, message, lambda make=make: make().error.moment(k))
 
 
-# --- samples ----------------------------------------------------------------------------------------------------------
+# --- samples -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -185,7 +202,11 @@ def test_order(k, message):
         (True, TypeError, "got True"),
         ((2, 1.0), TypeError, "got tuple (2, 1.0)"),
         ((2, -1), ValueError, "got tuple (2, -1)"),
-        (10**12, ValueError, "shape 1000000000000 would take 7,451 GiB: ask for fewer draws at a time"),
+        (
+            10**12,
+            ValueError,
+            "shape 1000000000000 would take 7,451 GiB: ask for fewer draws at a time",
+        ),
     ],
 )
 def test_sample_shape(shape, error, message):
@@ -199,7 +220,11 @@ def test_sample_shapes_that_pass():
 
 
 def test_key():
-    raises(ValueError, "key must be an integer seed of 64 bits at most, got", lambda: law.sample(2**70))
+    raises(
+        ValueError,
+        "key must be an integer seed of 64 bits at most, got",
+        lambda: law.sample(2**70),
+    )
     raises(
         TypeError,
         "key must be known, and inside jax.jit",
@@ -208,11 +233,13 @@ def test_key():
 
 
 def test_marginal_of_tokens():
-    raises(IndexError, "i must index a law of shape (3,), got 'a'", lambda: ll.limit(y).marginal("a"))
+    raises(
+        IndexError, "i must index a law of shape (3,), got 'a'", lambda: ll.limit(y).marginal("a")
+    )
     raises(IndexError, "i must index a law of shape (3,), got 5", lambda: ll.limit(y).marginal(5))
 
 
-# --- layers -----------------------------------------------------------------------------------------------------------
+# --- layers --------------------------------------------------------------------------------------
 
 
 def spaces(w):
@@ -235,11 +262,19 @@ def test_hidden_is_one_space_or_several():
     ("hidden", "error", "message"),
     [
         (0, ValueError, "hidden must be a multiple of limitlaw.n or a positive integer, got 0"),
-        (2.5, TypeError, "hidden must be a multiple of limitlaw.n or a positive integer, or a sequence of such"),
+        (
+            2.5,
+            TypeError,
+            "hidden must be a multiple of limitlaw.n or a positive integer, or a sequence of such",
+        ),
         ("a", TypeError, "with one for each hidden layer, got str 'a'"),
         (None, TypeError, "with one for each hidden layer, got None"),
         ({5}, TypeError, "got set {5}"),
-        ((5, "a"), ValueError, "hidden[1] must be a multiple of limitlaw.n or a positive integer, got 'a'"),
+        (
+            (5, "a"),
+            ValueError,
+            "hidden[1] must be a multiple of limitlaw.n or a positive integer, got 'a'",
+        ),
     ],
 )
 def test_hidden(hidden, error, message):
@@ -266,7 +301,9 @@ SAME = {
 
 @pytest.mark.parametrize("name", SAME)
 def test_phi_of_arrays(name):
-    """A jnp function that is one of ours becomes ours, by identity; and it is the same function."""
+    """A jnp function that is one of ours becomes ours, by identity;
+    and it is the same function.
+    """
     given, ours = SAME[name]
     assert ll.mlp(h, phi=given).op.x.op.phi is ours
     assert ll.rnn(x, phi=given).op.terms[1].op.phi is ours
@@ -276,12 +313,20 @@ def test_phi_of_arrays(name):
 
 
 def test_phi_of_ones_own():
-    """Other functions of arrays are mapped: jax.nn.gelu too, which is not x Φ(x) unless told; names decide nothing."""
+    """Other functions of arrays are mapped: jax.nn.gelu too,
+    which is not x Φ(x) unless told; names decide nothing.
+    """
 
     def tanh(z):
         return jnp.tanh(2 * z)
 
-    for given in (jax.nn.gelu, lambda z: jnp.tanh(z) * 2, jax.jit(lambda z: z + jnp.sin(z)), lambda z: z.clip(0), tanh):
+    for given in (
+        jax.nn.gelu,
+        lambda z: jnp.tanh(z) * 2,
+        jax.jit(lambda z: z + jnp.sin(z)),
+        lambda z: z.clip(0),
+        tanh,
+    ):
         mapped = ll.mlp(h, phi=given).op.x.op.phi
         assert mapped.function is given
         assert mapped.pseudo_lipschitz is None
@@ -295,11 +340,17 @@ def test_phi_of_ones_own():
     [
         (
             "tanh",
-            "phi must be a function of vectors, as limitlaw.tanh, or of jax.numpy arrays, as jnp.tanh, got str 'tanh'",
+            (
+                "phi must be a function of vectors, as limitlaw.tanh, or of jax.numpy arrays, as "
+                "jnp.tanh, got str 'tanh'"
+            ),
         ),
         (None, "as jnp.tanh, got None"),
         (math.tanh, "got tanh, which is neither: tanh: the function fails on arrays of shape"),
-        (jax.nn.softmax, "got softmax, which is neither: softmax must act coordinate by coordinate"),
+        (
+            jax.nn.softmax,
+            "got softmax, which is neither: softmax must act coordinate by coordinate",
+        ),
         (lambda z: 1.0, "what phi returns must be a Wide (a vector of a program), got float"),
         (lambda z: None, "what phi returns must be a Wide (a vector of a program), got NoneType"),
     ],
@@ -312,18 +363,58 @@ def test_phi(given, message):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: ll.dense(h, bias_std=np.ones(2)), ValueError, "bias_std must be one number, got shape (2,)"),
-        (lambda: ll.layernorm(h, np.zeros(0)), ValueError, "eps must be one number, got shape (0,)"),
-        (lambda: ll.leaky_relu(h, np.ones(2)), ValueError, "slope must be one number, got shape (2,)"),
+        (
+            lambda: ll.dense(h, bias_std=np.ones(2)),
+            ValueError,
+            "bias_std must be one number, got shape (2,)",
+        ),
+        (
+            lambda: ll.layernorm(h, np.zeros(0)),
+            ValueError,
+            "eps must be one number, got shape (0,)",
+        ),
+        (
+            lambda: ll.leaky_relu(h, np.ones(2)),
+            ValueError,
+            "slope must be one number, got shape (2,)",
+        ),
         (lambda: ll.clip(h, [1, 2]), ValueError, "bound must be one number, got shape (2,)"),
-        (lambda: ll.rotary(h, 1.0, np.ones(2)), ValueError, "base must be one number, got shape (2,)"),
-        (lambda: ll.dot(ll.rotary(h, 1.0), ll.rotary(h, 1.0, 500.0)), ValueError, "one base, got 500 and 10000"),
-        (lambda: ll.map("tanh", h), TypeError, "phi must be a function of arrays, as jnp.tanh, got str 'tanh'"),
-        (lambda: ll.map(np.tanh, h), ValueError, "it must be written with jax.numpy: jnp.tanh for np.tanh"),
-        (lambda: ll.apply(3, ll.dot(W, W)), TypeError, "f must be a function of arrays, as jnp.exp, got 3"),
+        (
+            lambda: ll.rotary(h, 1.0, np.ones(2)),
+            ValueError,
+            "base must be one number, got shape (2,)",
+        ),
+        (
+            lambda: ll.dot(ll.rotary(h, 1.0), ll.rotary(h, 1.0, 500.0)),
+            ValueError,
+            "one base, got 500 and 10000",
+        ),
+        (
+            lambda: ll.map("tanh", h),
+            TypeError,
+            "phi must be a function of arrays, as jnp.tanh, got str 'tanh'",
+        ),
+        (
+            lambda: ll.map(np.tanh, h),
+            ValueError,
+            "it must be written with jax.numpy: jnp.tanh for np.tanh",
+        ),
+        (
+            lambda: ll.apply(3, ll.dot(W, W)),
+            TypeError,
+            "f must be a function of arrays, as jnp.exp, got 3",
+        ),
         (lambda: ll.stack([h, h], "a"), TypeError, "stack: axis must be an integer, got str 'a'"),
-        (lambda: ll.stack(None), TypeError, "stack needs one or more values, all Wide or all Scalars, got NoneType"),
-        (lambda: ll.matrices(10**30), ValueError, "an axis must have fewer than 2^62 entries, got 1" + 30 * "0"),
+        (
+            lambda: ll.stack(None),
+            TypeError,
+            "stack needs one or more values, all Wide or all Scalars, got NoneType",
+        ),
+        (
+            lambda: ll.matrices(10**30),
+            ValueError,
+            "an axis must have fewer than 2^62 entries, got 1" + 30 * "0",
+        ),
         (
             lambda: ll.kernel(ll.initial(10**6)),
             ValueError,
@@ -334,8 +425,16 @@ def test_phi(given, message):
             ValueError,
             "std must lie within float64, below 1.8e308, got an integer of 401 digits",
         ),
-        (lambda: ll.mermaid("a"), TypeError, "mermaid takes values of a program (Wide or Scalars), got str"),
-        (lambda: ll.Pushforward(None, law), TypeError, "phi must be a function of arrays, as jnp.tanh, got None"),
+        (
+            lambda: ll.mermaid("a"),
+            TypeError,
+            "mermaid takes values of a program (Wide or Scalars), got str",
+        ),
+        (
+            lambda: ll.Pushforward(None, law),
+            TypeError,
+            "phi must be a function of arrays, as jnp.tanh, got None",
+        ),
         (
             lambda: ll.Pushforward(jnp.tanh, LAWS["heads"]()),
             TypeError,
@@ -368,7 +467,7 @@ def test_slope_inside_grad():
     )
 
 
-# --- numbers of samples and widths that no machine has ----------------------------------------------------------------
+# --- numbers of samples and widths that no machine has -------------------------------------------
 
 HUGE = {
     "limit": lambda c: ll.limit(y, samples=c).variance(),
@@ -384,14 +483,19 @@ HUGE = {
     "finite_samples": lambda c: ll.finite_samples(y, 64, c, 0),
     "simulate": lambda c: ll.simulate(y, 64, c, 0),
     "attention_law": lambda c: ll.attention_law(np.eye(2), 2, samples=c).variance(),
-    "attention_law_width": lambda c: ll.attention_law(np.eye(2), 2, width=64, samples=c).variance(),
+    "attention_law_width": lambda c: ll.attention_law(
+        np.eye(2), 2, width=64, samples=c
+    ).variance(),
 }
 
 
 @pytest.mark.parametrize("name", HUGE)
 def test_samples(name):
     """10¹² draws: how much memory they take and what to do, before anything is drawn."""
-    size = r"samples=1000000000000 would take [\d,]+ GiB, with \d+ numbers? a draw, and a result may take [\d.]+ GiB"
+    size = (
+        r"samples=1000000000000 would take [\d,]+ GiB, with \d+ numbers? a draw, and a result may "
+        r"take [\d.]+ GiB"
+    )
     with pytest.raises(ValueError, match=f"^{size} on this machine: ask for fewer"):
         HUGE[name](10**12)
 
@@ -404,11 +508,13 @@ def test_samples_of_what_is_not_drawn():
 @pytest.mark.parametrize("engine", [ll.finite, ll.simulate])
 def test_width(engine):
     raises(
-        ValueError, "width=10000000000 would take", lambda: engine(ll.Matrix() @ ll.relu(ll.relu(W) * W), 10**10, 4, 0)
+        ValueError,
+        "width=10000000000 would take",
+        lambda: engine(ll.Matrix() @ ll.relu(ll.relu(W) * W), 10**10, 4, 0),
     )
 
 
-# --- inside jax.jit, jax.grad and jax.vmap ----------------------------------------------------------------------------
+# --- inside jax.jit, jax.grad and jax.vmap -------------------------------------------------------
 
 ENGINES = {"finite": ll.finite, "finite_samples": ll.finite_samples, "simulate": ll.simulate}
 TRACED = {
@@ -418,7 +524,9 @@ TRACED = {
     "cov": lambda f: jax.grad(lambda s: f(ll.initial(cov=s)))(1.0),
     "data": lambda f: jax.grad(lambda s: f(ll.Matrix(cols=1) @ ll.data(s[None])))(1.0),
     "factor": lambda f: jax.grad(lambda s: f(s * h))(1.0),
-    "closure": lambda f: jax.grad(lambda s: f(ll.Matrix() @ ll.map(lambda z: jnp.tanh(s * z), h)))(1.0),
+    "closure": lambda f: jax.grad(lambda s: f(ll.Matrix() @ ll.map(lambda z: jnp.tanh(s * z), h)))(
+        1.0
+    ),
     "nothing_traced": lambda f: jax.jit(lambda s: f(W))(1.0),
 }
 
@@ -426,14 +534,23 @@ TRACED = {
 @pytest.mark.parametrize("transformation", TRACED)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_drawing_engines(engine, transformation):
-    message = f"{engine} draws numbers and cannot run inside jax.jit, jax.grad or jax.vmap: call it outside"
-    raises(TypeError, message, lambda: TRACED[transformation](lambda w: ENGINES[engine](w, 8, 4, 0)))
+    message = (
+        f"{engine} draws numbers and cannot run inside jax.jit, jax.grad or jax.vmap: call it "
+        "outside"
+    )
+    raises(
+        TypeError, message, lambda: TRACED[transformation](lambda w: ENGINES[engine](w, 8, 4, 0))
+    )
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_traced_key(engine):
     call = jax.jit(lambda key: ENGINES[engine](W, 8, 4, key))
-    raises(TypeError, f"{engine} draws numbers and cannot run inside jax.jit", lambda: call(jax.random.key(0)))
+    raises(
+        TypeError,
+        f"{engine} draws numbers and cannot run inside jax.jit",
+        lambda: call(jax.random.key(0)),
+    )
 
 
 def test_known_key_inside_jit():
@@ -446,9 +563,13 @@ def test_known_key_inside_jit():
 
 
 @pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize("figure", ["pdf", "logpdf", "cdf", "sf", "ppf", "cf", "expect", "entropy", "sample"])
+@pytest.mark.parametrize(
+    "figure", ["pdf", "logpdf", "cdf", "sf", "ppf", "cf", "expect", "entropy", "sample"]
+)
 def test_laws_inside_jit(name, figure):
-    """A figure inside jax.jit is that outside, or one clear line; and the law is as good as new afterwards."""
+    """A figure inside jax.jit is that outside, or one clear line;
+    and the law is as good as new afterwards.
+    """
     one = LAWS[name]()
     point = jnp.full(one.shape, 0.3)
     calls = {
@@ -461,7 +582,11 @@ def test_laws_inside_jit(name, figure):
         inside = jax.jit(call)(point)
     except (TypeError, ValueError) as error:
         said = str(error)
-        known = ("looks at numbers that are not known inside", "needs the law of one number", "samples have no")
+        known = (
+            "looks at numbers that are not known inside",
+            "needs the law of one number",
+            "samples have no",
+        )
         assert any(words in said for words in known)
         inside = None
     try:
@@ -476,19 +601,29 @@ def test_image_inside_grad():
     """The law of an image can be differentiated, too."""
 
     def variance(q_std):
-        return ll.limit(ll.tanh(ll.attention(ll.initial((2,)), 2, q_std=q_std))[0], samples=8).variance()
+        return ll.limit(
+            ll.tanh(ll.attention(ll.initial((2,)), 2, q_std=q_std))[0], samples=8
+        ).variance()
 
     h = 1e-4
     difference = (variance(1.0 + h) - variance(1.0 - h)) / (2 * h)
     assert jax.grad(variance)(1.0) == pytest.approx(float(difference), rel=1e-6)
 
 
-# --- functions whose averages are asked for ---------------------------------------------------------------------------
+# --- functions whose averages are asked for ------------------------------------------------------
 
 MAP = "psi must map arrays (…, *shape) to arrays (…) by functions of jax.numpy"
 BAD_PSI = {
-    "math": (math.tanh, TypeError, "write jnp.tanh for np.tanh or math.tanh, and jnp.where for `if`"),
-    "condition": (lambda z: 1.0 if z > 0 else 0.0, TypeError, "write jnp.tanh for np.tanh or math.tanh"),
+    "math": (
+        math.tanh,
+        TypeError,
+        "write jnp.tanh for np.tanh or math.tanh, and jnp.where for `if`",
+    ),
+    "condition": (
+        lambda z: 1.0 if z > 0 else 0.0,
+        TypeError,
+        "write jnp.tanh for np.tanh or math.tanh",
+    ),
     "float": (lambda z: 1.0, ValueError, "it returns one of shape ()"),
     "sum": (lambda z: z.sum(), ValueError, "it returns one of shape ()"),
     "tuple": (lambda z: (z, z), TypeError, "it returns tuple"),
@@ -514,15 +649,26 @@ def test_psi(bad):
 def test_psi_of_numpy():
     """Compiled averages need jax.numpy, and say so; those that are not compiled do not mind."""
     for psi in (np.tanh, lambda z: np.where(z > 0, 1.0, 0.0)):
-        averages = (lambda psi=psi: ll.average_law(W, psi), lambda psi=psi: ll.average_law(y, psi, samples=8))
+        averages = (
+            lambda psi=psi: ll.average_law(W, psi),
+            lambda psi=psi: ll.average_law(y, psi, samples=8),
+        )
         for call in (lambda psi=psi: law.expect(psi), *averages):
-            raises(TypeError, f"{MAP}, got one that needs the numbers themselves: write jnp.tanh for np.tanh", call)
-        assert LAWS["heads"]().expect(psi) == pytest.approx(0.5 if psi is not np.tanh else 0.0, abs=1e-3)
+            raises(
+                TypeError,
+                f"{MAP}, got one that needs the numbers themselves: write jnp.tanh for np.tanh",
+                call,
+            )
+        assert LAWS["heads"]().expect(psi) == pytest.approx(
+            0.5 if psi is not np.tanh else 0.0, abs=1e-3
+        )
 
 
 def test_psi_of_average_law():
     """Averages are real and finite numbers."""
-    message = "psi must return real numbers, got complex ones: take jnp.real and jnp.imag one by one"
+    message = (
+        "psi must return real numbers, got complex ones: take jnp.real and jnp.imag one by one"
+    )
     raises(TypeError, message, lambda: ll.average_law(y, lambda z: jnp.exp(1j * z), samples=8))
     raises(
         ValueError,

@@ -1,4 +1,6 @@
-"""`attention_law` to many digits: theory §2 and §7, and quadrature of our own for other kernels, masks and scales."""
+"""`attention_law` to many digits: theory §2 and §7,
+and quadrature of our own for other kernels, masks and scales.
+"""
 
 import itertools
 import math
@@ -52,10 +54,14 @@ def softmax(p: np.ndarray) -> np.ndarray:
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def by_our_own_quadrature(K: np.ndarray, token: int, seen: np.ndarray, scale: float, x: np.ndarray) -> np.ndarray:
-    """Density for H = 1: v = AᵀKA, p ~ N(0, scale² K_ii K) on the visible tokens, by Gauss–Legendre panels.
+def by_our_own_quadrature(
+    K: np.ndarray, token: int, seen: np.ndarray, scale: float, x: np.ndarray
+) -> np.ndarray:
+    """Density for H = 1: v = AᵀKA, p ~ N(0, scale² K_ii K)
+    on the visible tokens, by Gauss–Legendre panels.
 
-    Softmax depends on differences of scores: z over an orthonormal basis of the differences, panels of width 1 in
+    Softmax depends on differences of scores: z over an orthonormal basis of the differences,
+    panels of width 1 in
     |z| ≤ 9 with 10 points each, one dimension after the other.
     """
     visible = np.flatnonzero(seen)
@@ -65,7 +71,9 @@ def by_our_own_quadrature(K: np.ndarray, token: int, seen: np.ndarray, scale: fl
     nodes, weights = np.polynomial.legendre.leggauss(8)
     edges = np.linspace(-9, 9, 19)
     z = np.concatenate([(a + b) / 2 + (b - a) / 2 * nodes for a, b in itertools.pairwise(edges)])
-    w = np.concatenate([(b - a) / 2 * weights for a, b in itertools.pairwise(edges)]) * stats.norm.pdf(z)
+    w = np.concatenate(
+        [(b - a) / 2 * weights for a, b in itertools.pairwise(edges)]
+    ) * stats.norm.pdf(z)
     d = len(visible) - 1
     grid = np.stack(np.meshgrid(*[z] * d, indexing="ij"), axis=-1).reshape(-1, d)
     weight = np.stack(np.meshgrid(*[w] * d, indexing="ij"), axis=-1).reshape(-1, d).prod(axis=-1)
@@ -111,21 +119,27 @@ def test_quantiles_and_tails_are_complementary() -> None:
 
 
 def test_many_tokens() -> None:
-    """512 tokens: with few points here, a stated error, right against brute force, and a sane tail."""
+    """512 tokens: with few points here, a stated error,
+    right against brute force, and a sane tail.
+    """
     law = ll.attention_law(np.eye(512), 4, samples=2**14).marginal(0)
     assert law.kind == "sampled"
     assert law.error.variance() < 1e-5
     assert law.error.cdf(0.05) < 2e-4
     A = softmax(np.random.default_rng(0).standard_normal((20_000, 512)))
     v = (A**2).sum(axis=1)
-    assert abs(law.variance() - v.mean()) < 5 * (v.std() / math.sqrt(len(v)) + law.error.variance())
+    assert abs(law.variance() - v.mean()) < 5 * (
+        v.std() / math.sqrt(len(v)) + law.error.variance()
+    )
     far = np.asarray(law.logpdf(np.linspace(0, 40, 41) * math.sqrt(v.mean())))
     assert np.isfinite(far).all()
     assert (np.diff(far) < 0).all()
 
 
 def test_joint_density() -> None:
-    """Four tokens, H = 2: standard error of the log density at most 1e-3; one head diverges on the diagonal."""
+    """Four tokens, H = 2: standard error of the log density at most 1e-3;
+    one head diverges on the diagonal.
+    """
     x = np.array([[0.1, -0.2, 0.3, 0.0], [0.0, 0.0, 0.0, 0.0]])
     law = ll.attention_law(I4, 2)
     assert np.isfinite(law.logpdf(x)).all()
@@ -146,7 +160,9 @@ def test_very_many_heads_jointly() -> None:
 
 
 def test_distance_from_infinitely_many_heads() -> None:
-    """H² KL(H ‖ ∞): 9.72e-4 at H = 1, 1.232e-3 at 256, κ₁²/48 = 1.2334e-3 in the limit (theory §2)."""
+    """H² KL(H ‖ ∞): 9.72e-4 at H = 1, 1.232e-3 at 256,
+    κ₁²/48 = 1.2334e-3 in the limit (theory §2).
+    """
     for heads, expected in ((1, 9.72e-4), (256, 1.232e-3)):
         law = ll.attention_law(I4, heads).marginal(0)
         divergence = kl(law, ll.Gaussian(0.0, law.variance()))
@@ -170,7 +186,10 @@ def test_differentiable() -> None:
 
     q, c, h = 1.2, 0.3, 1e-5
     slopes = jax.grad(density, argnums=(0, 1))(q, c)
-    expected = (density(q + h, c) - density(q - h, c)) / (2 * h), (density(q, c + h) - density(q, c - h)) / (2 * h)
+    expected = (
+        (density(q + h, c) - density(q - h, c)) / (2 * h),
+        (density(q, c + h) - density(q, c - h)) / (2 * h),
+    )
     np.testing.assert_allclose(slopes, expected, rtol=1e-6)
 
 
@@ -191,7 +210,7 @@ def test_errors() -> None:
         ll.attention_law(I4, 2, width=0)
 
 
-# --- where heads are found --------------------------------------------------------------------------------------------
+# --- where heads are found -----------------------------------------------------------------------
 
 
 def head_axis(y: ll.Wide) -> axis.HeadAxis | None:
@@ -202,15 +221,21 @@ def head_axis(y: ll.Wide) -> axis.HeadAxis | None:
 def by_hand(x: ll.Wide, heads: int, **more: object) -> ll.Wide:
     """Attention without `attention()`, heads on the last axis but one."""
     q, k, v = (ll.Matrix(shape=(heads, 1), **more) @ x for _ in "qkv")
-    return ll.normalised_sum(ll.Matrix(shape=(heads, 1)) @ (ll.softmax(ll.dot(q, k)) @ v), axis=0)[0]
+    return ll.normalised_sum(ll.Matrix(shape=(heads, 1)) @ (ll.softmax(ll.dot(q, k)) @ v), axis=0)[
+        0
+    ]
 
 
 def test_heads_are_found_in_programs_written_by_hand() -> None:
-    """By what the program does: also with norms before, and without softmax; not where heads depend on each other."""
+    """By what the program does: also with norms before, and without softmax;
+    not where heads depend on each other.
+    """
     x = ll.initial((3,))
     assert ll.limit(by_hand(x, 5)).kind == "quadrature"
     reference = ll.attention_law(np.eye(3), 5).marginal(0)
-    np.testing.assert_allclose(ll.limit(by_hand(x, 5)).pdf([0.0, 1.0]), reference.pdf([0.0, 1.0]), rtol=1e-10)
+    np.testing.assert_allclose(
+        ll.limit(by_hand(x, 5)).pdf([0.0, 1.0]), reference.pdf([0.0, 1.0]), rtol=1e-10
+    )
     normed = by_hand(ll.rmsnorm(ll.relu(ll.Matrix() @ x), 0.0), 5)
     assert mixing_law(normed.core, None, None).heads == 5
     scales = ll.normalised_sum(np.array([[1.0], [2.0]]) * (ll.Matrix(shape=(2, 1)) @ x), 0)
@@ -223,7 +248,9 @@ def test_heads_are_found_in_programs_written_by_hand() -> None:
 
 
 def test_heads_with_common_vectors_are_not_independent() -> None:
-    """A vector, values or a matrix common to all; common keys, or anything behind matrices of their own, is fine."""
+    """A vector, values or a matrix common to all; common keys,
+    or anything behind matrices of their own, is fine.
+    """
     x, shape = ll.initial((3,)), (4, 1)
     q, k, v = (ll.Matrix(shape=shape) @ x for _ in "qkv")
     A = ll.softmax(ll.dot(q, k))
@@ -233,7 +260,10 @@ def test_heads_with_common_vectors_are_not_independent() -> None:
     assert head_axis(ll.normalised_sum(ll.Matrix() @ ll.relu(A @ v), 0)) is None
     assert head_axis(ll.normalised_sum(ll.Matrix(shape=shape) @ (A @ common), 0)).heads == 4
     assert head_axis(ll.normalised_sum(ll.softmax(ll.dot(q, common)) @ v, 0)).heads == 4
-    assert head_axis(ll.normalised_sum(ll.Matrix(shape=shape) @ ll.relu(A @ v + common), 0)).heads == 4
+    assert (
+        head_axis(ll.normalised_sum(ll.Matrix(shape=shape) @ ll.relu(A @ v + common), 0)).heads
+        == 4
+    )
 
 
 def test_heads_behind_attention_are_not_independent() -> None:
@@ -248,16 +278,22 @@ def test_heads_behind_attention_are_not_independent() -> None:
 
 
 def test_many_heads_given_random_kernels() -> None:
-    """E_K[φ_1(t/√H | K)^H]: behind attention, and with narrow keys and values in common; against drawing all heads."""
+    """E_K[φ_1(t/√H | K)^H]: behind attention, and with narrow keys and values in common;
+    against drawing all heads.
+    """
     x = ll.initial((2,))
     q = ll.Matrix(shape=(20, 1), rows=3) @ x
     k, v = (ll.Matrix(rows=3) @ x for _ in "kv")
-    shared = ll.normalised_sum(ll.softmax(ll.dot(q, k)) @ (ll.Matrix(shape=(20, 1), cols=3) @ v), 0)[0]
+    shared = ll.normalised_sum(
+        ll.softmax(ll.dot(q, k)) @ (ll.Matrix(shape=(20, 1), cols=3) @ v), 0
+    )[0]
     for y in (ll.attention(ll.attention(x, 1), 20)[0], shared):
         law = ll.limit(y, samples=512)
         assert isinstance(law, ll.HeadSum)
         assert law._inversion.nodes.variances.shape[0] == 512
-        C = np.asarray(Limit((y.core,), statistics.conditions).conditions(4096, None).arrays[1]).reshape(-1)
+        C = np.asarray(
+            Limit((y.core,), statistics.conditions).conditions(4096, None).arrays[1]
+        ).reshape(-1)
         direct = ll.GaussianMixture(np.zeros(4096), C)
         for figure in ("variance", "kurtosis"):
             a, b = (float(getattr(z, figure)()) for z in (law, direct))

@@ -1,4 +1,6 @@
-"""The command: its table, its JSON, its picture, its one-line errors, and what it does not import."""
+"""The command: its table, its JSON, its picture,
+its one-line errors, and what it does not import.
+"""
 
 import json
 import math
@@ -19,8 +21,14 @@ from limitlaw import cli
 from limitlaw.cli import output
 
 SOURCE = Path(ll.__file__).parent
-VARIANCE, KURTOSIS, AT_0 = 0.391971443576, 0.121659213, 0.646080127  # theory.md, section 7: 2 heads, 4 tokens
-LABELS = ["variance", "standard deviation (sd)", "excess kurtosis", *(f"quantile {q} %" for q in (90, 99, 99.9, 99.99))]
+# theory.md, section 7: 2 heads, 4 tokens
+VARIANCE, KURTOSIS, AT_0 = 0.391971443576, 0.121659213, 0.646080127
+LABELS = [
+    "variance",
+    "standard deviation (sd)",
+    "excess kurtosis",
+    *(f"quantile {q} %" for q in (90, 99, 99.9, 99.99)),
+]
 LABELS += ["density at 0", "P(|y| > 3 sd)", "KL from the Gaussian"]
 
 
@@ -48,7 +56,11 @@ def figures(*arguments: object) -> dict[str, dict[str, float]]:
 
 def rows(table: str) -> dict[str, list[str]]:
     """The cells of the printed table by the label of the row."""
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in table.splitlines() if line.startswith("│")]
+    cells = [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in table.splitlines()
+        if line.startswith("│")
+    ]
     return {first: rest for first, *rest in cells}
 
 
@@ -59,7 +71,7 @@ def kernel(tmp_path: Path) -> Path:
     return tmp_path / "kernel.npy"
 
 
-# --- the table and the JSON -------------------------------------------------------------------------------------------
+# --- the table and the JSON ----------------------------------------------------------------------
 
 
 def test_the_table_has_the_known_numbers() -> None:
@@ -77,9 +89,13 @@ def test_the_table_has_the_known_numbers() -> None:
 
 
 def test_json_is_the_law() -> None:
-    """The defaults in a new process: one object on standard output, and the library's figures to 1e-9."""
+    """The defaults in a new process: one object on standard output,
+    and the library's figures to 1e-9.
+    """
     command = [sys.executable, "-m", "limitlaw", "law", "--json"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=_environment())
+    run = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=True, env=_environment()
+    )
     found = json.loads(run.stdout)
     law = ll.attention_law(np.eye(4), 2).marginal(0)
     sd = math.sqrt(float(law.variance()))
@@ -97,14 +113,24 @@ def test_json_is_the_law() -> None:
     )
     assert all(figure["error"] < 1e-11 for figure in found["figures"].values())
     assert (found["kind"], found["beyond"]) == ("quadrature", [])
-    settings = {"heads": 2, "tokens": 4, "token": 0, "width": None, "kernel": None, "scaling": "sqrt", "q_std": 1.0}
+    settings = {
+        "heads": 2,
+        "tokens": 4,
+        "token": 0,
+        "width": None,
+        "kernel": None,
+        "scaling": "sqrt",
+        "q_std": 1.0,
+    }
     assert found["settings"] | settings == found["settings"]
 
 
 def test_many_heads_keep_the_digits_of_the_divergence() -> None:
     """κ²/48 to leading order, far below what a difference of entropies resolves."""
     found = figures("--heads", 10**6)
-    assert found["kl_from_gaussian"]["value"] == pytest.approx(found["excess_kurtosis"]["value"] ** 2 / 48, rel=1e-5)
+    assert found["kl_from_gaussian"]["value"] == pytest.approx(
+        found["excess_kurtosis"]["value"] ** 2 / 48, rel=1e-5
+    )
 
 
 def test_finite_width_is_sampled() -> None:
@@ -119,22 +145,31 @@ def test_finite_width_is_sampled() -> None:
 
 
 def test_narrow_heads_lie_beyond_the_theorem() -> None:
-    """It says so, in the table and in the JSON; theory.md, section 4 has the variance for one head."""
+    """It says so, in the table and in the JSON;
+    theory.md, section 4 has the variance for one head.
+    """
     found = json.loads(succeed("--heads", 1, "--head-dim", 8, "--samples", 4096, "--json"))
     assert found["beyond"] == ["narrow heads of dimension 8"]
     assert found["kind"] == "sampled"
     variance = found["figures"]["variance"]
     assert abs(variance["value"] - 0.385685) < 5 * variance["error"]
-    assert output.remark(ll.Gaussian(0.0, 1.0, beyond=("a", "b")), None) == "exact; beyond Theorem 3.1: a, b"
+    assert (
+        output.remark(ll.Gaussian(0.0, 1.0, beyond=("a", "b")), None)
+        == "exact; beyond Theorem 3.1: a, b"
+    )
 
 
 def test_linear_scaling_is_gaussian() -> None:
-    """Uniform weights: variance 1/4 for four uncorrelated tokens, and every figure that of the Gaussian."""
+    """Uniform weights: variance 1/4 for four uncorrelated tokens,
+    and every figure that of the Gaussian.
+    """
     text = succeed("--scaling", "linear")
     found = {label: list(map(float, cells)) for label, cells in rows(text).items()}
     assert found["variance"][0] == 0.25
     assert found["KL from the Gaussian"] == [0, 0]
-    assert all(x == pytest.approx(gaussian, rel=1e-11, abs=1e-14) for x, gaussian in found.values())
+    assert all(
+        x == pytest.approx(gaussian, rel=1e-11, abs=1e-14) for x, gaussian in found.values()
+    )
     assert "\nexact; " in text
 
 
@@ -150,11 +185,25 @@ def test_infinitely_many_heads() -> None:
 def test_options_reach_the_layer(kernel: Path) -> None:
     """Kernel, mask, token and scales are those of `attention_law`."""
     found = json.loads(
-        succeed("--kernel", kernel, "--mask", "causal", "--token", 2, "--q-std", 2, "--o-std", 3, "--json")
+        succeed(
+            "--kernel",
+            kernel,
+            "--mask",
+            "causal",
+            "--token",
+            2,
+            "--q-std",
+            2,
+            "--o-std",
+            3,
+            "--json",
+        )
     )
     law = ll.attention_law(np.load(kernel), 2, mask="causal", q_std=2.0, o_std=3.0).marginal(2)
     assert found["figures"]["variance"]["value"] == pytest.approx(float(law.variance()), rel=1e-12)
-    assert found["figures"]["excess_kurtosis"]["value"] == pytest.approx(float(law.kurtosis()), rel=1e-12)
+    assert found["figures"]["excess_kurtosis"]["value"] == pytest.approx(
+        float(law.kurtosis()), rel=1e-12
+    )
     assert (found["settings"]["tokens"], found["settings"]["kernel"]) == (3, str(kernel))
 
 
@@ -165,13 +214,16 @@ def test_numbers_that_are_not_finite_are_null() -> None:
     assert json.loads(text)["figures"]["x"] == {"value": None, "error": None, "gaussian": 1.0}
 
 
-# --- errors -----------------------------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 BAD_OPTIONS = [
     (("--heads", "0"), "--heads must be a positive integer or inf, got 0"),
     (("--heads", "1.5"), "--heads must be a positive integer or inf, got 1.5"),
     (("--heads", "two"), "--heads must be a positive integer or inf, got two"),
-    (("--heads", "inf", "--width", "8"), "--heads inf is a limit of infinite width: leave out --width"),
+    (
+        ("--heads", "inf", "--width", "8"),
+        "--heads inf is a limit of infinite width: leave out --width",
+    ),
     (("--tokens", "0"), "--tokens must be a positive integer, got 0"),
     (("--width", "0"), "--width must be a positive integer, got 0"),
     (("--head-dim", "0"), "--head-dim must be a positive integer, got 0"),
@@ -199,8 +251,14 @@ BAD_KERNELS = [
     (np.ones(3), "--kernel must hold a square matrix over the tokens, got shape (3,)"),
     (np.zeros((0, 0)), "--kernel must hold a square matrix over the tokens, got shape (0, 0)"),
     (np.full((2, 2), np.nan), "--kernel must be finite, got 4 NaN"),
-    (np.array([[1.0, 2.0], [2.0, 1.0]]), "--kernel must be positive semi-definite, got smallest eigenvalue -1 "),
-    (np.array([[1.0, 0.5], [0.2, 1.0]]), "--kernel must be symmetric, got entries [0, 1] = 0.5 and [1, 0] = 0.2"),
+    (
+        np.array([[1.0, 2.0], [2.0, 1.0]]),
+        "--kernel must be positive semi-definite, got smallest eigenvalue -1 ",
+    ),
+    (
+        np.array([[1.0, 0.5], [0.2, 1.0]]),
+        "--kernel must be symmetric, got entries [0, 1] = 0.5 and [1, 0] = 0.2",
+    ),
     (1j * np.eye(2), "--kernel must be real numbers"),
     (np.zeros((2, 2)), "the output is always 0"),
 ]
@@ -219,9 +277,14 @@ def test_bad_files(tmp_path: Path, kernel: Path) -> None:
     (tmp_path / "empty.npy").touch()
     np.savez(tmp_path / "several.npz", a=np.eye(2))
     np.save(tmp_path / "objects.npy", np.array([None, {}]), allow_pickle=True)
-    assert fail("--kernel", tmp_path / "none.npy") == f"--kernel {tmp_path / 'none.npy'}: No such file or directory"
+    assert (
+        fail("--kernel", tmp_path / "none.npy")
+        == f"--kernel {tmp_path / 'none.npy'}: No such file or directory"
+    )
     for name in ("text.npy", "empty.npy", "objects.npy"):
-        assert fail("--kernel", tmp_path / name).endswith("not a .npy file of numbers, as numpy.save writes")
+        assert fail("--kernel", tmp_path / name).endswith(
+            "not a .npy file of numbers, as numpy.save writes"
+        )
     assert "an archive" in fail("--kernel", tmp_path / "several.npz")
     assert fail("--kernel", kernel, "--tokens", 4).endswith("which is for 3 tokens")
 
@@ -229,17 +292,23 @@ def test_bad_files(tmp_path: Path, kernel: Path) -> None:
 def test_bad_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unknown suffixes and unwritable places are refused before anything is computed."""
     monkeypatch.setattr(cli.Layer, "law", lambda *_: pytest.fail("computed something"))
-    assert fail("--plot", tmp_path / "law.gif").startswith("--plot must end in .png, .pdf, .svg, got ")
-    assert "cannot be written (No such file or directory)" in fail("--plot", tmp_path / "none" / "law.png")
+    assert fail("--plot", tmp_path / "law.gif").startswith(
+        "--plot must end in .png, .pdf, .svg, got "
+    )
+    assert "cannot be written (No such file or directory)" in fail(
+        "--plot", tmp_path / "none" / "law.png"
+    )
     (tmp_path / "folder.png").mkdir()
     assert fail("--plot", tmp_path / "folder.png").endswith("is a directory")
 
 
-# --- the picture ------------------------------------------------------------------------------------------------------
+# --- the picture ---------------------------------------------------------------------------------
 
 
 def test_plot(tmp_path: Path) -> None:
-    """A PNG of sensible size takes the place of what was there; a failure leaves that as it was."""
+    """A PNG of sensible size takes the place of what was there;
+    a failure leaves that as it was.
+    """
     path = tmp_path / "law.png"
     path.write_text("old")
     fail("--plot", path, "--token", 7)
@@ -268,7 +337,11 @@ def test_curves_of_the_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(drawing, "density_figure", remember)
     monkeypatch.setattr(cli, "quantities_of", lambda law: [])
     succeed("--width", 64, "--samples", 2000, "--plot", tmp_path / "law.svg", "--json")
-    labels = ["2 heads, n = 64", "Gaussian: infinitely many heads", "Gaussian: scores scaled by 1/n"]
+    labels = [
+        "2 heads, n = 64",
+        "Gaussian: infinitely many heads",
+        "Gaussian: scores scaled by 1/n",
+    ]
     assert list(drawn) == [*labels, "title"]
     assert drawn["title"] == "Attention, 2 heads, token 0 of 4, n = 64"
     _, heads, linear = (drawn[label] for label in labels)
@@ -277,7 +350,7 @@ def test_curves_of_the_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (tmp_path / "law.svg").read_text().startswith("<?xml")
 
 
-# --- the command itself -----------------------------------------------------------------------------------------------
+# --- the command itself --------------------------------------------------------------------------
 
 
 def test_help_and_version() -> None:
@@ -287,7 +360,9 @@ def test_help_and_version() -> None:
     assert run.invoke(cli.app, ["--version"]).stdout.startswith("limitlaw ")
     text = run.invoke(cli.app, ["law", "--help"]).stdout
     assert "limitlaw law --heads 2 --tokens 4\n" in text
-    assert all(f"--{name}" in text for name in ("kernel FILE.npy", "head-dim D", "o-std SD", "json"))
+    assert all(
+        f"--{name}" in text for name in ("kernel FILE.npy", "head-dim D", "o-std SD", "json")
+    )
 
 
 BARE = """
@@ -301,7 +376,12 @@ print(sorted({"jax", "numpy", "scipy", "matplotlib", "rich"} & set(sys.modules))
 def test_help_needs_no_heavy_module() -> None:
     """Neither the command nor the package imports one as it loads."""
     run = subprocess.run(
-        [sys.executable, "-c", BARE], env=_environment(), capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", BARE],
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert run.stdout.endswith("\n[]\n")
 
@@ -310,7 +390,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(SOURCE.parent), "JAX_ENABLE_X64": "0"}
 
 
-# --- several laws, and what made no difference ------------------------------------------------------------------------
+# --- several laws, and what made no difference ---------------------------------------------------
 
 
 def test_several_heads_in_one_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,9 +400,13 @@ def test_several_heads_in_one_picture(tmp_path: Path, monkeypatch: pytest.Monkey
     drawn: list[str] = []
     original = drawing.density_figure
     monkeypatch.setattr(
-        drawing, "density_figure", lambda laws, title: (drawn.extend([*laws, title]), original(laws, title))[1]
+        drawing,
+        "density_figure",
+        lambda laws, title: (drawn.extend([*laws, title]), original(laws, title))[1],
     )
-    found = json.loads(succeed("--heads", 1, "--heads", 16, "--json", "--plot", tmp_path / "law.svg"))
+    found = json.loads(
+        succeed("--heads", 1, "--heads", 16, "--json", "--plot", tmp_path / "law.svg")
+    )
     assert [one["settings"]["heads"] for one in found] == [1, 16]
     kurtosis = [one["figures"]["excess_kurtosis"]["value"] for one in found]
     assert kurtosis[0] == pytest.approx(16 * kurtosis[1], rel=1e-9)
@@ -335,14 +419,18 @@ def test_options_that_make_no_difference_are_named() -> None:
     assert run.exit_code == 0
     assert "--samples and --seed made no difference" in run.stderr
     assert json.loads(run.stdout)["settings"]["samples"] == 100
-    run = CliRunner().invoke(cli.app, ["law", "--width", "8", "--samples", "500", "--seed", "3", "--json"])
+    run = CliRunner().invoke(
+        cli.app, ["law", "--width", "8", "--samples", "500", "--seed", "3", "--json"]
+    )
     assert "no difference" not in run.stderr
     found = CliRunner().invoke(cli.app, ["law", "--width", "8", "--samples", "500", "--json"])
     assert json.loads(found.stdout)["settings"]["seed"] == 0
     assert json.loads(found.stdout)["settings"]["samples"] == 500
 
 
-def test_the_table_is_printed_before_the_picture_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_is_printed_before_the_picture_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A full disk does not take the numbers with it."""
 
     def full(*_: object, **__: object) -> None:
@@ -378,7 +466,9 @@ with replacing(sys.argv[1]) as file:
 def test_ctrl_c_ends_what_python_cannot_interrupt(tmp_path: Path) -> None:
     """Within two seconds, with nothing left half-written."""
     command = [sys.executable, "-c", BUSY, str(tmp_path / "law.png")]
-    with subprocess.Popen(command, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"busy\n"
         process.send_signal(signal.SIGINT)

@@ -23,7 +23,15 @@ def test_depth(tmp_path: pathlib.Path) -> None:
     picture, numbers = tmp_path / "depth.png", tmp_path / "depth.csv"
     files = ["--plot", str(picture), "--csv", str(numbers)]
     code, out, _ = limitlaw(
-        "depth", *SMALL, "--samples", "32", "--width", "8", "--statistics", "variance,entropy", *files
+        "depth",
+        *SMALL,
+        "--samples",
+        "32",
+        "--width",
+        "8",
+        "--statistics",
+        "variance,entropy",
+        *files,
     )
     assert code == 0
     assert "n → ∞, 32 draws" in out
@@ -37,7 +45,17 @@ def test_depth(tmp_path: pathlib.Path) -> None:
 
 def test_phase_goes_on(tmp_path: pathlib.Path) -> None:
     """The same bytes however it was cut: a chunk that is missing is computed again."""
-    command = ["phase", "entropy", "--x", "q_std=0.1:10:3", "--y", "scale=0.5:1:2", *SMALL, "--samples", "16"]
+    command = [
+        "phase",
+        "entropy",
+        "--x",
+        "q_std=0.1:10:3",
+        "--y",
+        "scale=0.5:1:2",
+        *SMALL,
+        "--samples",
+        "16",
+    ]
     code, out, _ = limitlaw(*command, "--out", str(tmp_path / "a"), "--jobs", "1")
     assert code == 0
     assert "6 points" in out
@@ -72,11 +90,23 @@ def test_options_are_those_of_a_network() -> None:
         (["depth", "--every", "0"], "--every must be a positive integer"),
         (["depth", "--plot", "x.jpg"], "--plot must end in"),
         (["depth", "--csv", "."], "--csv .: is a directory"),
-        (["phase", "entropy", "--x", "q_std", "--y", "scale=1:2:2"], "--x must look like q_std=0.1:10:8"),
-        (["phase", "entropy", "--x", "foo=1:2:2", "--y", "scale=1:2:2"], "--x must be one of scale, q_std"),
+        (
+            ["phase", "entropy", "--x", "q_std", "--y", "scale=1:2:2"],
+            "--x must look like q_std=0.1:10:8",
+        ),
+        (
+            ["phase", "entropy", "--x", "foo=1:2:2", "--y", "scale=1:2:2"],
+            "--x must be one of scale, q_std",
+        ),
         (["phase", "entropy", "--x", "scale=1:2:2", "--y", "scale=1:2:2"], "two different scales"),
-        (["phase", "entropy", "--x", "q_std=1:2:2", "--y", "scale=1:2:2", "--at", "99"], "--at must be one of 0 … 12"),
-        (["phase", "entropy", "--x", "q_std=1:2:2", "--y", "scale=1:2:2", "--jobs", "0"], "--jobs must be at least 1"),
+        (
+            ["phase", "entropy", "--x", "q_std=1:2:2", "--y", "scale=1:2:2", "--at", "99"],
+            "--at must be one of 0 … 12",
+        ),
+        (
+            ["phase", "entropy", "--x", "q_std=1:2:2", "--y", "scale=1:2:2", "--jobs", "0"],
+            "--jobs must be at least 1",
+        ),
     ],
 )
 def test_errors(arguments: list[str], message: str) -> None:

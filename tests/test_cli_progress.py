@@ -29,18 +29,24 @@ def test_silent(capsys):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_terminal():
-    """A bar for each experiment with its share and the time left, on standard error; other lines stay whole."""
+    """A bar for each experiment with its share and the time left, on standard error;
+    other lines stay whole.
+    """
     ours, theirs = os.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
     try:
-        output = subprocess.check_output([sys.executable, "-c", PROGRAM], stderr=theirs, env=environment)
+        output = subprocess.check_output(
+            [sys.executable, "-c", PROGRAM], stderr=theirs, env=environment
+        )
         os.close(theirs)
         drawn = os.read(ours, 100_000).decode()
     finally:
         os.close(ours)
     assert output == b"result\n"
     last = [line for line in drawn.replace("\r", "\n").split("\n") if line.strip()]
-    first_bar, second_bar = (next(line for line in reversed(last) if name in line) for name in ("figure 1", "figure 3"))
+    first_bar, second_bar = (
+        next(line for line in reversed(last) if name in line) for name in ("figure 1", "figure 3")
+    )
     assert "100%" in first_bar
     assert "25%" in second_bar
     assert ":--" in second_bar or "0:00" in second_bar

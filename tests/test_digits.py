@@ -18,7 +18,9 @@ def test_digits():
 
 
 def test_a_visible_error_decides():
-    """No exponent where the error reaches into the decimals; none of 0; what is not finite is said as it is."""
+    """No exponent where the error reaches into the decimals;
+    none of 0; what is not finite is said as it is.
+    """
     assert plus_minus(3e-4, 1e-3) == "0.0003 ± 0.0010"
     assert plus_minus(0.0, 1.6e-6) == "0.0000000 ± 0.0000016"
     assert plus_minus(1e5, 2e3) == "100000 ± 2e+03"

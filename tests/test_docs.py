@@ -1,4 +1,5 @@
-"""The code of the pages runs, their links lead somewhere, formulas can be drawn, and every public name has its entry.
+"""The code of the pages runs, their links lead somewhere,
+formulas can be drawn, and every public name has its entry.
 
 The site itself, with all that it checks, is built by `make docs`.
 """
@@ -27,7 +28,11 @@ def hook(name: str) -> ModuleType:
 
 
 blocks, checks = hook("blocks"), hook("checks")
-WITH_CODE = [page for page in PAGES if blocks.BLOCK.search((DOCS / page).read_text()) and page not in blocks.SKIPPED]
+WITH_CODE = [
+    page
+    for page in PAGES
+    if blocks.BLOCK.search((DOCS / page).read_text()) and page not in blocks.SKIPPED
+]
 
 
 @pytest.mark.parametrize("page", WITH_CODE)
@@ -47,10 +52,13 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def test_every_public_name_has_an_entry() -> None:
-    reference = "".join((DOCS / page).read_text(encoding="utf-8") for page in PAGES if page.startswith("api/"))
+    reference = "".join(
+        (DOCS / page).read_text(encoding="utf-8") for page in PAGES if page.startswith("api/")
+    )
     entries = set(re.findall(r"^::: (\S+)$", reference, re.MULTILINE))
     last = {entry.rpartition(".")[2] for entry in entries}
-    rooms = {entry for entry in entries if entry in checks.ROOMS}  # entered with all of their members
+    # entered with all of their members
+    rooms = {entry for entry in entries if entry in checks.ROOMS}
     names = [n for n in checks.public_names() if n.rpartition(".")[0] not in rooms]
     assert [name for name in names if name.rpartition(".")[2] not in last] == []
 
@@ -66,9 +74,16 @@ def test_a_block_shows_what_it_prints_and_its_last_value() -> None:
 
 def test_what_a_page_fetches_from_elsewhere_is_a_problem(tmp_path: Path) -> None:
     ids = "".join(f'<h3 id="{name}"></h3>' for name in checks.public_names())
-    (tmp_path / "a.html").write_text(f'{ids}<a href="https://b.org">b</a><script src="c.js"></script>')
+    (tmp_path / "a.html").write_text(
+        f'{ids}<a href="https://b.org">b</a><script src="c.js"></script>'
+    )
     assert checks.problems(tmp_path) == []
-    (tmp_path / "b.html").write_text('<script src="https://b.org/c.js"></script><img src="//b.org/d.png">')
-    assert checks.problems(tmp_path) == ["b.html fetches https://b.org/c.js", "b.html fetches //b.org/d.png"]
+    (tmp_path / "b.html").write_text(
+        '<script src="https://b.org/c.js"></script><img src="//b.org/d.png">'
+    )
+    assert checks.problems(tmp_path) == [
+        "b.html fetches https://b.org/c.js",
+        "b.html fetches //b.org/d.png",
+    ]
     (tmp_path / "a.html").write_text("")
     assert "limitlaw.limit is in no reference" in checks.problems(tmp_path)

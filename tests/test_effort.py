@@ -1,4 +1,6 @@
-"""Default effort: how many draws there are where nobody says, what the law says about it, and what a person sees."""
+"""Default effort: how many draws there are where nobody says,
+what the law says about it, and what a person sees.
+"""
 
 import io
 import os
@@ -26,7 +28,9 @@ def deep(tokens: int = 2, q_std: float = 1.0) -> ll.Wide:
 
 
 def with_nodes() -> ll.Wide:
-    """A user's function of outputs of attention: each batch of draws has its own quadrature nodes."""
+    """A user's function of outputs of attention:
+    each batch of draws has its own quadrature nodes.
+    """
     return ll.Matrix() @ ll.map(lambda y: y**3 / (1 + y * y), deep())
 
 
@@ -37,7 +41,7 @@ def no_time(monkeypatch):
     monkeypatch.setattr(effort, "SURE", 0.0)
 
 
-# --- the number of draws ----------------------------------------------------------------------------------------------
+# --- the number of draws -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -45,7 +49,9 @@ def no_time(monkeypatch):
     [(1.0, LEAST), (100.0, 1024), (1000.0, 16384), (SAMPLES / SECONDS, SAMPLES), (1e9, SAMPLES)],
 )
 def test_pace(monkeypatch, per_second, expected):
-    """The largest power of two that takes the budget; compiling, before the first batch, is not drawing."""
+    """The largest power of two that takes the budget;
+    compiling, before the first batch, is not drawing.
+    """
     now = [0.0]
     monkeypatch.setattr(effort, "SECONDS", SECONDS)
     monkeypatch.setattr(effort.time, "monotonic", lambda: now[0])
@@ -75,7 +81,9 @@ def test_pace_keeps_what_is_drawn(monkeypatch):
 
 
 def test_default_draws():
-    """Memory decides where a law has many entries: 2^27 numbers, but no fewer than the least number of draws."""
+    """Memory decides where a law has many entries: 2^27 numbers,
+    but no fewer than the least number of draws.
+    """
     assert default_draws(0) == default_draws(1) == default_draws(45) == SAMPLES == 2**16
     assert default_draws(64) == 2**14
     assert default_draws(10**4) == LEAST
@@ -90,7 +98,9 @@ def test_cheap_programs_draw_all():
 
 @pytest.mark.parametrize("write", [deep, with_nodes], ids=["plain", "with_nodes"])
 def test_budget_is_a_number_of_samples(no_time, write):
-    """Where time is short the law is, bit for bit, that of the number of samples that its repr gives."""
+    """Where time is short the law is, bit for bit,
+    that of the number of samples that its repr gives.
+    """
     y = write()[0]
     law = ll.limit(y)
     count = len(law._components)
@@ -123,7 +133,17 @@ def test_samples_are_obeyed(no_time):
         lambda: ll.attention_law(np.eye(3), 2, width=16).marginal(0),
         lambda: ll.attention_law(np.eye(3), 2, width=16).joint,
     ],
-    ids=["kernel", "average_law", "joint", "numbers", "mixing", "tokens", "many_heads", "width", "width_joint"],
+    ids=[
+        "kernel",
+        "average_law",
+        "joint",
+        "numbers",
+        "mixing",
+        "tokens",
+        "many_heads",
+        "width",
+        "width_joint",
+    ],
 )
 def test_every_default_has_a_budget(no_time, law):
     """Everything that is drawn without a number being given keeps to the budget, and says so."""
@@ -143,7 +163,9 @@ def test_effort_stays(no_time, tmp_path):
 
 
 def test_traced_effort():
-    """Under jax.jit nothing can be timed, and every batch is compiled: their number is bounded, and the law says so."""
+    """Under jax.jit nothing can be timed, and every batch is compiled:
+    their number is bounded, and the law says so.
+    """
     said = []
 
     def mean(q_std):
@@ -155,7 +177,7 @@ def test_traced_effort():
     assert "draws under jax.jit or jax.grad" in said[0]
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
+# --- memory --------------------------------------------------------------------------------------
 
 
 def test_memory_of_this_machine():
@@ -163,7 +185,7 @@ def test_memory_of_this_machine():
     assert 0 < most_gib() <= 16
 
 
-# --- what a person sees -----------------------------------------------------------------------------------------------
+# --- what a person sees --------------------------------------------------------------------------
 
 PROGRAM = """
 import time
@@ -186,7 +208,9 @@ def on_terminal(program: str) -> tuple[str, str]:
     """Standard output of a program, and what it shows on a terminal."""
     ours, theirs = os.openpty()
     try:
-        output = subprocess.check_output([sys.executable, "-c", program], stderr=theirs, text=True, timeout=60)
+        output = subprocess.check_output(
+            [sys.executable, "-c", program], stderr=theirs, text=True, timeout=60
+        )
         os.close(theirs)
         os.set_blocking(ours, False)
         try:
@@ -231,9 +255,13 @@ def watch_a_while() -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize(("stream", "shown"), [(Notebook, True), (io.StringIO, False)], ids=["notebook", "elsewhere"])
+@pytest.mark.parametrize(
+    ("stream", "shown"), [(Notebook, True), (io.StringIO, False)], ids=["notebook", "elsewhere"]
+)
 def test_notebook(monkeypatch, stream, shown):
-    """The line is shown in a notebook, without IPython being imported here; and not in a log file."""
+    """The line is shown in a notebook, without IPython being imported here;
+    and not in a log file.
+    """
     monkeypatch.setattr(progress, "FIRST", 0.01)
     monkeypatch.setattr(progress, "AGAIN", 0.01)
     monkeypatch.setattr(sys, "stderr", stream())
@@ -276,7 +304,9 @@ ended.set()
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_interrupt():
     """Ctrl-C is heard while a compiler is busy in another thread."""
-    waited = float(subprocess.check_output([sys.executable, "-c", INTERRUPTED], text=True, timeout=60))
+    waited = float(
+        subprocess.check_output([sys.executable, "-c", INTERRUPTED], text=True, timeout=60)
+    )
     assert waited < 10
 
 

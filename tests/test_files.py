@@ -111,8 +111,17 @@ def test_long_names(tmp_path):
 
 def test_nothing_else_writes():
     """No other module opens a file to write it; the pattern sees those that would."""
-    found = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if WRITES.search(path.read_text())]
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        if WRITES.search(path.read_text())
+    ]
     assert found == ["files.py"]
-    for line in ('open(path, "w")', "path.write_text(text)", 'path.open("wb")', 'open(path, mode="a")'):
+    for line in (
+        'open(path, "w")',
+        "path.write_text(text)",
+        'path.open("wb")',
+        'open(path, mode="a")',
+    ):
         assert WRITES.search(line)
     assert not WRITES.search('open(path, "rb")')

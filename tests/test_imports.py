@@ -1,4 +1,6 @@
-"""Imports point one way (design.md, "Layout"), private JAX is not used, and public names are documented."""
+"""Imports point one way (design.md, "Layout"), private JAX is not used,
+and public names are documented.
+"""
 
 import ast
 import dataclasses
@@ -49,18 +51,37 @@ RANK = dict.fromkeys(LEAVES, 0) | {
 # Parts that import less than their rank allows.
 ONLY = {"runs": {"files"}, "figures": {"digits", "files", "laws"}}
 SHOWING = {"experiment", "report", "shown"}  # what of paper may see pictures
-# The rooms inside a part, its files and folders (with a slash), are ranked as parts are; "*" is any other
-# one: in paper, the experiments. Rooms of one rank may import each other, but not experiments.
+# The rooms inside a part, its files and folders (with a slash), are ranked as parts are; "*" is
+# any other one: in paper, the experiments. Rooms of one rank may import each other, but not
+# experiments.
 INSIDE = {
-    "paper": {"computed/": 0, "shown/": 1, "experiment": 2, "*": 3, "catalogue": 4, "reproduce": 5, "report": 5},
+    "paper": {
+        "computed/": 0,
+        "shown/": 1,
+        "experiment": 2,
+        "*": 3,
+        "catalogue": 4,
+        "reproduce": 5,
+        "report": 5,
+    },
     "studies": {"settings": 0, "look": 0, "tracing": 0, "*": 1, "catalogue": 2, "report": 3},
     "core": dict.fromkeys(("axes", "space", "report"), 0)
     | dict.fromkeys(("instructions", "labelled"), 1)
     | dict.fromkeys(("program", "covariance"), 2)
     | {"*": 3, "check": 4},
     "depth": {"statistics": 0, "network": 0, "table": 1, "trace": 2, "*": 3},
-    "language": {"shapes": 0, "ops": 1, "indexing": 1, "graph": 2, "lower": 3, "values": 4, "*": 5},
-    "engines": dict.fromkeys(("asked", "compiling", "effort", "engine", "law", "meeting", "memory"), 0)
+    "language": {
+        "shapes": 0,
+        "ops": 1,
+        "indexing": 1,
+        "graph": 2,
+        "lower": 3,
+        "values": 4,
+        "*": 5,
+    },
+    "engines": dict.fromkeys(
+        ("asked", "compiling", "effort", "engine", "law", "meeting", "memory"), 0
+    )
     | {"run": 1, "dense/": 2, "frames/": 2, "limit/": 3, "heads/": 4, "*": 5},
 }
 APART = {"paper", "studies"}  # where rooms of one rank do not import each other
@@ -68,7 +89,9 @@ APART = {"paper", "studies"}  # where rooms of one rank do not import each other
 
 @dataclasses.dataclass(frozen=True)
 class Import:
-    """`source` imports `target`, both dotted; `late` inside a function or for type checkers only."""
+    """`source` imports `target`, both dotted; `late` inside a function or for type
+    checkers only.
+    """
 
     source: str
     target: str
@@ -89,7 +112,9 @@ PACKAGES = {module_name(path) for path in ROOT.rglob("__init__.py")}
 
 
 def imports(module: str, text: str, packages: set[str] = PACKAGES) -> list[Import]:
-    """Every import of a module; `from package import name` gives "package.name", whether module or object."""
+    """Every import of a module; `from package import name` gives "package.name",
+    whether module or object.
+    """
     found = []
 
     def visit(node: ast.AST, late: bool) -> None:
@@ -110,7 +135,9 @@ def imports(module: str, text: str, packages: set[str] = PACKAGES) -> list[Impor
 
 
 def part(name: str) -> str:
-    """The part of limitlaw a dotted name belongs to: a subpackage, a top-level module, or "" for its public names."""
+    """The part of limitlaw a dotted name belongs to: a subpackage,
+    a top-level module, or "" for its public names.
+    """
     first = [*name.split("."), ""][1]
     return first if first in RANK or f"limitlaw.{first}" in SOURCES else ""
 
@@ -121,7 +148,11 @@ def problems(found: list[Import]) -> Iterator[str]:
         if item.target.split(".")[0] != "limitlaw":
             continue
         source, target = part(item.source), part(item.target)
-        if (item.source, item.target, item.late) == ("limitlaw.laws.base", "limitlaw.figures.plot.plot", True):
+        if (item.source, item.target, item.late) == (
+            "limitlaw.laws.base",
+            "limitlaw.figures.plot.plot",
+            True,
+        ):
             continue  # a law that draws itself, where it is asked to
         if source not in RANK or target not in RANK:
             yield f"{item}: give it a place in RANK"
@@ -129,7 +160,9 @@ def problems(found: list[Import]) -> Iterator[str]:
             yield f"{item}: against the direction of imports"
         elif (item.source, target, item.late) == ("limitlaw.cli.audit", "torch", True):
             continue  # the command that audits modules, where it is asked to
-        elif source != target and (target == "torch" or (target == "cli" and source != "__main__")):
+        elif source != target and (
+            target == "torch" or (target == "cli" and source != "__main__")
+        ):
             yield f"{item}: nothing imports {target}"
         elif source != target and source in ONLY and target not in ONLY[source]:
             yield f"{item}: {source} imports only {', '.join(sorted(ONLY[source]))}"
@@ -137,16 +170,23 @@ def problems(found: list[Import]) -> Iterator[str]:
             yield f"{item}: against the direction of imports inside {source}"
         elif (source, target) == ("engines", "language"):
             yield f"{item}: engines read the core language"
-        elif (source, target) == ("paper", "figures") and SHOWING.isdisjoint(item.source.split(".")):
+        elif (source, target) == ("paper", "figures") and SHOWING.isdisjoint(
+            item.source.split(".")
+        ):
             yield f"{item}: no number depends on a picture"
-        elif "dense" in (here := {engine(item.source), engine(item.target)}) and here & OTHER_ENGINES:
+        elif (
+            "dense" in (here := {engine(item.source), engine(item.target)})
+            and here & OTHER_ENGINES
+        ):
             yield f"{item}: the dense engine and the others never meet"
         elif source in ("core", "language") and item.late and not item.target.startswith(PRINTING):
             yield f"{item}: late imports inside language are for printing only"
 
 
 def room(name: str) -> str:
-    """The file or folder (with a slash) of its part that a dotted name belongs to; "" for the part itself."""
+    """The file or folder (with a slash) of its part that a dotted name belongs to;
+    "" for the part itself.
+    """
     child = [*name.split("."), "", ""][2]
     whole = f"limitlaw.{part(name)}.{child}"
     if whole in PACKAGES:
@@ -157,7 +197,11 @@ def room(name: str) -> str:
 def points_down(item: Import, where: str) -> bool:
     """Whether a room of a part imports itself, a lower one, or the part's own name."""
     source, target = room(item.source), room(item.target)
-    if "" in (source, target) or source == target or (item.late and item.target.startswith(PRINTING)):
+    if (
+        "" in (source, target)
+        or source == target
+        or (item.late and item.target.startswith(PRINTING))
+    ):
         return True
     rank = INSIDE[where]
     above, below = rank.get(source, rank["*"]), rank.get(target, rank["*"])
@@ -183,7 +227,9 @@ def of_files(name: str) -> str:
 
 
 def of_folders(name: str) -> str:
-    """The folder of a module; where a folder has folders in it, its own files stand for themselves."""
+    """The folder of a module; where a folder has folders in it,
+    its own files stand for themselves.
+    """
     module = of_files(name)
     folder = module if module in PACKAGES else module.rpartition(".")[0]
     holds_folders = any(other.startswith(f"{folder}.") for other in PACKAGES)
@@ -203,7 +249,10 @@ def graph(found: list[Import], node: Callable[[str], str] = of_files) -> Graph:
 def drawing(arrows: Graph) -> str:
     """One line for each room: what it imports."""
     short = "limitlaw."
-    lines = [f"{a.removeprefix(short)} → {', '.join(sorted(b.removeprefix(short) for b in arrows[a]))}" for a in arrows]
+    lines = [
+        f"{a.removeprefix(short)} → {', '.join(sorted(b.removeprefix(short) for b in arrows[a]))}"
+        for a in arrows
+    ]
     return "\n".join(sorted(lines))
 
 
@@ -217,7 +266,9 @@ def cycle(found: list[Import], node: Callable[[str], str] = of_files) -> list[st
 
 
 def private_jax(text: str) -> set[str]:
-    """Dotted names below jax that are not public: underscores, jax.interpreters, jax.core but for Tracer."""
+    """Dotted names below jax that are not public:
+    underscores, jax.interpreters, jax.core but for Tracer.
+    """
     tree = ast.parse(text)
     alias = {"jax": "jax"}
     names = set()
@@ -227,7 +278,9 @@ def private_jax(text: str) -> set[str]:
             alias |= {name.asname: name.name for name in node.names if name.asname}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names |= {f"{node.module}.{name.name}" for name in node.names}
-            alias |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
+            alias |= {
+                name.asname or name.name: f"{node.module}.{name.name}" for name in node.names
+            }
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             root, dot, rest = ast.unparse(node).partition(".")
@@ -249,7 +302,9 @@ def everything() -> list[Import]:
 
 
 def test_imports_point_one_way():
-    """cli → paper → runs, figures → nn, engines, divergence → language → core, laws → phi → numerics."""
+    """cli → paper → runs, figures → nn, engines,
+    divergence → language → core, laws → phi → numerics.
+    """
     assert list(problems(everything())) == []
 
 
@@ -264,7 +319,9 @@ def test_the_drawing_shows_the_house():
     lines = drawing(graph(everything(), of_folders)).splitlines()
     (frames,) = [line for line in lines if line.startswith("engines.frames →")]
     assert {"core", "engines.engine", "numerics"} <= set(frames.split("→ ")[1].split(", "))
-    assert not any("language" in line for line in lines if line.startswith(("core →", "engines.dense →")))
+    assert not any(
+        "language" in line for line in lines if line.startswith(("core →", "engines.dense →"))
+    )
 
 
 def tables() -> dict[str, set[type[Instruction]]]:
@@ -308,18 +365,23 @@ def test_no_private_jax(module):
     assert private_jax(SOURCES[module]) == set()
 
 
-PUBLIC = {"_asdict", "_exit", "_fields", "_replace"}  # of the standard library, in spite of their names
+# of the standard library, in spite of their names
+PUBLIC = {"_asdict", "_exit", "_fields", "_replace"}
 
 
 def privates(text: str) -> set[str]:
     """Attributes with an underscore in front that are asked of anything but `self` and `cls`."""
     found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
-    hidden = [node for node in found if node.attr.startswith("_") and not node.attr.startswith("__")]
+    hidden = [
+        node for node in found if node.attr.startswith("_") and not node.attr.startswith("__")
+    ]
     foreign = [node for node in hidden if ast.unparse(node.value) not in ("self", "cls")]
     return {ast.unparse(node) for node in foreign if node.attr not in PUBLIC}
 
 
-READERS = [module for module in SOURCES if part(module) in ("divergence", "cli", "figures", "experiments")]
+READERS = [
+    module for module in SOURCES if part(module) in ("divergence", "cli", "figures", "experiments")
+]
 
 
 @pytest.mark.parametrize("module", READERS)
@@ -330,7 +392,11 @@ def test_laws_are_read_by_their_public_methods(module):
 
 def test_each_file_name_stands_for_one_thing():
     """In the parts below the engines no two files have one name."""
-    low = [name.split(".")[-1] for name in SOURCES if part(name) in ("numerics", "phi", "laws", "divergence")]
+    low = [
+        name.split(".")[-1]
+        for name in SOURCES
+        if part(name) in ("numerics", "phi", "laws", "divergence")
+    ]
     assert {name for name in low if low.count(name) > 1} == set()
 
 
@@ -341,10 +407,14 @@ def test_public_names(name):
 
 
 def test_public_names_are_complete():
-    """__all__ is sorted, without repetition, and holds every public object that public.py imports."""
+    """__all__ is sorted, without repetition, and holds every public object that
+    public.py imports.
+    """
     assert list(limitlaw.__all__) == sorted(set(limitlaw.__all__))
     found = imports("limitlaw.public", SOURCES["limitlaw.public"])
-    imported = {item.target.split(".")[-1] for item in found if item.target.startswith("limitlaw.")}
+    imported = {
+        item.target.split(".")[-1] for item in found if item.target.startswith("limitlaw.")
+    }
     assert imported == set(limitlaw.__all__)
 
 
@@ -417,12 +487,27 @@ ALLOWED = [
     ("limitlaw.figures.density", "from limitlaw.laws import Law\nfrom . import style"),
     ("limitlaw.runs.store", "from limitlaw import files\nfrom limitlaw.runs.chunks import Chunk"),
     ("limitlaw.paper.computed.tasks", "import limitlaw as ll\nfrom limitlaw.runs import Chunk"),
-    ("limitlaw.paper.fig1", "from limitlaw.paper.fig1 import shown\nfrom limitlaw.paper.computed import tasks"),
-    ("limitlaw.paper.fig1.shown", "from limitlaw.figures import style\nfrom limitlaw.paper.shown import look"),
-    ("limitlaw.studies.noci", "import limitlaw as ll\nfrom limitlaw.paper.experiment import Experiment"),
+    (
+        "limitlaw.paper.fig1",
+        "from limitlaw.paper.fig1 import shown\nfrom limitlaw.paper.computed import tasks",
+    ),
+    (
+        "limitlaw.paper.fig1.shown",
+        "from limitlaw.figures import style\nfrom limitlaw.paper.shown import look",
+    ),
+    (
+        "limitlaw.studies.noci",
+        "import limitlaw as ll\nfrom limitlaw.paper.experiment import Experiment",
+    ),
     ("limitlaw.depth.table", "def f():\n    from limitlaw.figures.depth import depth_figure"),
-    ("limitlaw.paper.catalogue", "from limitlaw import paper\nfrom limitlaw.paper.experiment import Experiment"),
-    ("limitlaw.engines.finite", "from limitlaw.engines import conditional\nfrom .common import outputs"),
+    (
+        "limitlaw.paper.catalogue",
+        "from limitlaw import paper\nfrom limitlaw.paper.experiment import Experiment",
+    ),
+    (
+        "limitlaw.engines.finite",
+        "from limitlaw.engines import conditional\nfrom .common import outputs",
+    ),
     ("limitlaw.engines.agreement", "from limitlaw.engines import conditional, dense"),
     ("limitlaw.language.values", "def f():\n    from limitlaw.language.printing import text"),
     ("limitlaw.__main__", "from limitlaw.cli import main"),
@@ -439,7 +524,9 @@ def test_the_checker_lets_good_imports_pass(module, text):
 
 
 def test_the_checker_sees_cycles_and_private_names():
-    """A cycle as modules load is one, a late import is not; private JAX is seen through aliases."""
+    """A cycle as modules load is one, a late import is not;
+    private JAX is seen through aliases.
+    """
     ops, values = "limitlaw.language.ops", "limitlaw.language.values"
     late = imports(values, f"def f():\n    import {ops}")
     there = imports("limitlaw.core.demand", "from limitlaw.language.lower import lowered")

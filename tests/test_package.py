@@ -22,11 +22,15 @@ OPTIONAL = ("explore", "torch", "figures")  # parts that may need an extra as th
 
 def requirement_names(requirements: list[str]) -> set[str]:
     """The names in a list of requirements such as "jax>=0.6"."""
-    return {re.match(r"[A-Za-z0-9_.-]+", requirement).group().lower() for requirement in requirements}
+    return {
+        re.match(r"[A-Za-z0-9_.-]+", requirement).group().lower() for requirement in requirements
+    }
 
 
 def third_party(text: str, late: bool) -> set[str]:
-    """Top-level names that a module imports beyond the standard library; with `late`, also inside functions."""
+    """Top-level names that a module imports beyond the standard library;
+    with `late`, also inside functions.
+    """
     tree = ast.parse(text)
     nodes = ast.walk(tree) if late else tree.body
     names = set()
@@ -39,7 +43,9 @@ def third_party(text: str, late: bool) -> set[str]:
 
 
 def undeclared(text: str, optional: bool, runtime: set[str], extras: set[str]) -> set[str]:
-    """Imports that pyproject does not declare; an extra is enough for late imports and in optional parts."""
+    """Imports that pyproject does not declare; an extra is enough for late imports
+    and in optional parts.
+    """
     missing = third_party(text, late=True) - runtime - extras
     return missing if optional else missing | (third_party(text, late=False) - runtime)
 
@@ -56,7 +62,9 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_are_declared(path):
-    """What src imports is in pyproject's dependencies, or in an extra where it is imported late."""
+    """What src imports is in pyproject's dependencies,
+    or in an extra where it is imported late.
+    """
     optional = path.relative_to(PACKAGE).parts[0] in OPTIONAL
     assert undeclared(path.read_text(), optional, RUNTIME, EXTRAS) == set()
 
@@ -75,7 +83,10 @@ def test_the_checker_can_fail():
     assert undeclared("import matplotlib.pyplot", True, {"jax"}, {"matplotlib"}) == set()
     assert undeclared(late, False, {"jax"}, {"matplotlib"}) == set()
     assert undeclared(late, False, {"jax"}, set()) == {"matplotlib"}
-    assert undeclared("import os\nimport jax.numpy as jnp\nfrom . import x", False, {"jax"}, set()) == set()
+    assert (
+        undeclared("import os\nimport jax.numpy as jnp\nfrom . import x", False, {"jax"}, set())
+        == set()
+    )
 
 
 def test_version():
@@ -114,9 +125,15 @@ def test_python_version():
 
 
 def test_slow_tests_exist():
-    """Every line of slow.txt names a function of a file of tests: a name that has changed marks nothing as long."""
+    """Every line of slow.txt names a function of a file of tests:
+    a name that has changed marks nothing as long.
+    """
     folder = pathlib.Path(__file__).parent
-    lines = [line for line in (folder / "slow.txt").read_text().splitlines() if line and not line.startswith("#")]
+    lines = [
+        line
+        for line in (folder / "slow.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
     for line in lines:
         file, _, test = line.partition("::")
         tree = ast.parse((folder / file).read_text())

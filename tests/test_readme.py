@@ -1,4 +1,6 @@
-"""The README's code runs and prints what the README says; the example's figures agree with each other."""
+"""The README's code runs and prints what the README says;
+the example's figures agree with each other.
+"""
 
 import contextlib
 import importlib.util
@@ -14,7 +16,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_code_of_the_readme_runs_and_prints_what_follows_it() -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", README, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", README, re.DOTALL | re.MULTILINE
+    )
     assert len(blocks) >= 2
     assert any(expected for _, expected in blocks)
     names: dict[str, object] = {}
@@ -38,7 +42,9 @@ def test_links_of_the_readme_lead_somewhere(target: str) -> None:
 
 def test_commands_of_the_readme_are_in_the_makefile() -> None:
     commands = set(re.findall(r"(?:^|`)make ([\w-]+)", README, re.MULTILINE))
-    rules = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    rules = re.findall(
+        r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert {"test", "example"} <= commands <= set(rules)
 
 
@@ -56,13 +62,18 @@ def test_example_agrees_with_its_exact_law(
         for (a, a_error), (b, b_error) in zip(simulated, exact, strict=True):
             assert abs(a - b) < 5 * (a_error**2 + b_error**2) ** 0.5
         assert limit[0] == (pytest.approx(0.391971443576, abs=1e-8), pytest.approx(0.0, abs=1e-11))
-    assert results[2][2][1] == (pytest.approx(0.121659213, abs=1e-7), pytest.approx(0.0, abs=1e-11))
+    assert results[2][2][1] == (
+        pytest.approx(0.121659213, abs=1e-7),
+        pytest.approx(0.0, abs=1e-11),
+    )
     printed = capsys.readouterr().out
     assert f"{results[1][0][0][0]:.4f} ± {results[1][0][0][1]:.4f}" in printed
 
 
 def _example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("attention_tails", ROOT / "examples" / "attention_tails.py")
+    spec = importlib.util.spec_from_file_location(
+        "attention_tails", ROOT / "examples" / "attention_tails.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

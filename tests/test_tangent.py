@@ -1,4 +1,6 @@
-"""`attention_ntk` against automatic differentiation of networks whose every matrix is drawn, and theory §10."""
+"""`attention_ntk` against automatic differentiation of networks whose every matrix is drawn,
+and theory §10.
+"""
 
 import functools
 import math
@@ -45,8 +47,12 @@ def by_hand(key: jax.Array, d: int | None) -> dict[str, jax.Array]:
 
 @pytest.mark.parametrize("d", [None, 4], ids=["wide", "narrow"])
 def test_automatic_differentiation(d: int | None) -> None:
-    found = jax.jit(jax.vmap(functools.partial(by_hand, d=d)))(jax.random.split(jax.random.key(1), DRAWS))
-    law = ll.attention_ntk(a_kernel(), H, d, "causal", **{f"{c}_std": std for c, std in STDS.items()}, samples=4000)
+    found = jax.jit(jax.vmap(functools.partial(by_hand, d=d)))(
+        jax.random.split(jax.random.key(1), DRAWS)
+    )
+    law = ll.attention_ntk(
+        a_kernel(), H, d, "causal", **{f"{c}_std": std for c, std in STDS.items()}, samples=4000
+    )
     drawn = {c: np.asarray(getattr(law.draws, c))[:, 0, 1] for c in "qkvo"}
     drawn["gradient"] = np.trace(np.asarray(law.draws.gradient)[:, 0], axis1=1, axis2=2)
     drawn["output"] = np.asarray(law.draws.output)[:, 0] ** 2
@@ -56,7 +62,9 @@ def test_automatic_differentiation(d: int | None) -> None:
         assert abs(draws.mean() - other.mean()) < 5 * error, name
 
 
-@pytest.mark.parametrize(("d", "expected"), [(None, (0.6628, 1.5673, 2.893)), (8, (0.6308, 1.5438, 2.819))])
+@pytest.mark.parametrize(
+    ("d", "expected"), [(None, (0.6628, 1.5673, 2.893)), (8, (0.6308, 1.5438, 2.819))]
+)
 def test_theory(d: int | None, expected: tuple[float, float, float]) -> None:
     """§10, s = 4, H = 2, K = G = I."""
     law = ll.attention_ntk(np.eye(4), 2, head_dim=d, samples=4000)
@@ -67,7 +75,9 @@ def test_theory(d: int | None, expected: tuple[float, float, float]) -> None:
 
 
 def test_the_output_has_the_law_of_the_layer() -> None:
-    """f given the scores is Gaussian with variance tr(G C): one position read out is one coordinate of y."""
+    """f given the scores is Gaussian with variance tr(G C):
+    one position read out is one coordinate of y.
+    """
     G = np.zeros((3, 3))
     G[2, 2] = 1.0
     law = ll.attention_ntk(np.eye(3), 1, q_std=2.0, readout=G, samples=8000)

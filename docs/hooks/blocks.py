@@ -1,6 +1,8 @@
-"""Code of the pages is run when the site is built: what it prints, its last value and its pictures stand below it.
+"""Code of the pages is run when the site is built: what it prints,
+its last value and its pictures stand below it.
 
-A page is one session. A block that raises stops the build. The tests run the same blocks without the site.
+A page is one session. A block that raises stops the build.
+The tests run the same blocks without the site.
 """
 
 import ast
@@ -11,7 +13,8 @@ import re
 from typing import Any
 
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
-SKIPPED = ("architecture.md",)  # its blocks are files of an example, which tests/paper/test_catalogue.py runs
+# its blocks are files of an example, which tests/paper/test_catalogue.py runs
+SKIPPED = ("architecture.md",)
 
 
 class Session:
@@ -31,20 +34,26 @@ class Session:
             exec(compile(tree, self.page, "exec"), self.names)
             if isinstance(last, ast.Expr):
                 value = eval(compile(ast.Expression(last.value), self.page, "eval"), self.names)
-                self.figure = value if hasattr(value, "savefig") else getattr(value, "figure", None)
+                self.figure = (
+                    value if hasattr(value, "savefig") else getattr(value, "figure", None)
+                )
                 if value is not None and self.figure is None:
                     print(repr(value))
         return printed.getvalue()
 
 
 def pictures(last: Any = None) -> list[str]:
-    """The figure that a block ended with, and those that it left open, as images inside the page."""
+    """The figure that a block ended with, and those that it left open,
+    as images inside the page.
+    """
     import matplotlib.pyplot as plt
 
     figures = [plt.figure(number) for number in plt.get_fignums()]
     shown = figures if last is None or last in figures else [last, *figures]
     plt.close("all")
-    return [f"![](data:image/png;base64,{base64.b64encode(_png(figure)).decode()})" for figure in shown]
+    return [
+        f"![](data:image/png;base64,{base64.b64encode(_png(figure)).decode()})" for figure in shown
+    ]
 
 
 def _png(figure: Any) -> bytes:

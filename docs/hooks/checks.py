@@ -1,4 +1,6 @@
-"""What must hold of the built site: every public name has its entry, and nothing is fetched from elsewhere."""
+"""What must hold of the built site: every public name has its entry,
+and nothing is fetched from elsewhere.
+"""
 
 import importlib
 import re
@@ -6,7 +8,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-ROOMS = ("limitlaw", "limitlaw.nn", "limitlaw.laws", "limitlaw.divergence", "limitlaw.depth", "limitlaw.torch")
+ROOMS = (
+    "limitlaw",
+    "limitlaw.nn",
+    "limitlaw.laws",
+    "limitlaw.divergence",
+    "limitlaw.depth",
+    "limitlaw.torch",
+)
 FETCHING = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 NOT_FETCHED = ("canonical", "prev", "next", "alternate")  # links that are only followed
 
@@ -41,11 +50,22 @@ def problems(site: Path) -> list[str]:
         page = _Fetched()
         page.feed(path.read_text(encoding="utf-8"))
         ids |= page.ids
-        found += [f"{path.name} fetches {a}" for a in page.addresses if re.match(r"(https?:)?//", a)]
+        found += [
+            f"{path.name} fetches {a}" for a in page.addresses if re.match(r"(https?:)?//", a)
+        ]
     for path in sorted(site.rglob("*.css")):
-        found += [f"{path.name} fetches {a}" for a in re.findall(r"url\([\"']?((?:https?:)?//[^)]+)", path.read_text())]
-    last = {identifier.rpartition(".")[2] for identifier in ids if identifier.startswith("limitlaw.")}
-    return found + [f"{name} is in no reference" for name in public_names() if name.rpartition(".")[2] not in last]
+        found += [
+            f"{path.name} fetches {a}"
+            for a in re.findall(r"url\([\"']?((?:https?:)?//[^)]+)", path.read_text())
+        ]
+    last = {
+        identifier.rpartition(".")[2] for identifier in ids if identifier.startswith("limitlaw.")
+    }
+    return found + [
+        f"{name} is in no reference"
+        for name in public_names()
+        if name.rpartition(".")[2] not in last
+    ]
 
 
 def on_post_build(config: Any, **_: Any) -> None:

@@ -1,11 +1,14 @@
-"""Formulas become MathML when the site is built: browsers draw it themselves, with no script or font from elsewhere."""
+"""Formulas become MathML when the site is built: browsers draw it themselves,
+with no script or font from elsewhere.
+"""
 
 import re
 from typing import Any
 
 DISPLAY = re.compile(r"^\$\$\n(.*?)^\$\$$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"\$`(.+?)`\$")
-CODE = re.compile(r"(```.*?```|`[^`]+`|\]\([^)]*\)|<math.*?</math>)", re.DOTALL)  # not to be touched
+# not to be touched
+CODE = re.compile(r"(```.*?```|`[^`]+`|\]\([^)]*\)|<math.*?</math>)", re.DOTALL)
 RAISED = re.compile(r"(?<=[\w)\]>°])([\^_])(?:\{([^{}]*)\}|([A-Za-z0-9αβ]{1,2})(?![A-Za-z0-9αβ]))")
 WITH_SCRIPTS = ("theory.md",)  # pages whose text has x_i and x^j in it
 
@@ -15,16 +18,21 @@ def rendered(markdown: str) -> str:
     from latex2mathml.converter import convert
 
     def display(formula: re.Match[str]) -> str:
-        return f'<div class="formula">{convert(" ".join(formula[1].split()), display="block")}</div>'
+        return (
+            f'<div class="formula">{convert(" ".join(formula[1].split()), display="block")}</div>'
+        )
 
     def inline(formula: re.Match[str]) -> str:
-        return f"<span>{convert(formula[1])}</span>"  # at the start of a line <math> alone would be a paragraph
+        # at the start of a line <math> alone would be a paragraph
+        return f"<span>{convert(formula[1])}</span>"
 
     return INLINE.sub(inline, DISPLAY.sub(display, markdown))
 
 
 def with_scripts(markdown: str) -> str:
-    """x_i, x^{-1} and the like of plain text as subscripts and superscripts, the innermost first."""
+    """x_i, x^{-1} and the like of plain text as subscripts and superscripts,
+    the innermost first.
+    """
 
     def raised(text: str) -> str:
         while (found := RAISED.sub(_script, text)) != text:

@@ -1,4 +1,6 @@
-"""limitlaw: the exact law of a neural network's activations at initialisation, at width n and as n → ∞."""
+"""limitlaw: the exact law of a neural network's activations at initialisation,
+at width n and as n → ∞.
+"""
 
 import importlib
 import importlib.util
@@ -9,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Public names, and rooms of the package, when they are first asked for: `limitlaw --help` needs no JAX."""
+    """Public names, and rooms of the package, when they are first asked for:
+    `limitlaw --help` needs no JAX.
+    """
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if importlib.util.find_spec(f"{__name__}.{name}") is not None:
@@ -17,7 +21,9 @@ def __getattr__(name: str) -> Any:
     public = importlib.import_module(f"{__name__}.public")
     if name != "__all__" and name not in public.__all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals().update({each: getattr(public, each) for each in public.__all__}, __all__=public.__all__)
+    globals().update(
+        {each: getattr(public, each) for each in public.__all__}, __all__=public.__all__
+    )
     return globals()[name]
 
 

@@ -11,7 +11,9 @@ from jaxtyping import Array, Float, Key
 
 
 def integer(value: object) -> int | None:
-    """`value` as an int, None where it is none. NumPy and JAX integers pass; 4.0, True and "4" do not."""
+    """`value` as an int, None where it is none. NumPy and JAX integers pass;
+    4.0, True and "4" do not.
+    """
     if isinstance(value, bool | np.bool_):
         return None
     try:
@@ -45,7 +47,9 @@ def is_traced(value: object) -> bool:
 
 
 def frozen(value: object) -> Any:
-    """`value` without its derivative: an array of numbers, unless inside `jax.jit` or `jax.vmap`."""
+    """`value` without its derivative: an array of numbers,
+    unless inside `jax.jit` or `jax.vmap`.
+    """
     still = jax.lax.stop_gradient(value) if is_traced(value) else value
     return still if is_traced(still) else np.asarray(still)
 
@@ -71,16 +75,22 @@ def first_line(error: BaseException) -> str:
 
 
 def _reals(name: str, value: object) -> Float[np.ndarray, "..."]:
-    """`value` as an array of reals. Integers and fractions of any size count, as far as float64 holds them."""
+    """`value` as an array of reals. Integers and fractions of any size count,
+    as far as float64 holds them.
+    """
     try:
         array = np.asarray(value)
-        if array.dtype == object and not all(isinstance(entry, numbers.Real) for entry in array.flat):
+        if array.dtype == object and not all(
+            isinstance(entry, numbers.Real) for entry in array.flat
+        ):
             raise TypeError
         if array.dtype.kind not in "biufO":
             raise TypeError
         return array.astype(np.float64)
     except OverflowError:
-        raise ValueError(f"{name} must lie within float64, below 1.8e308, got {shown(value)}") from None
+        raise ValueError(
+            f"{name} must lie within float64, below 1.8e308, got {shown(value)}"
+        ) from None
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be real numbers, got {shown(value)}") from None
 
@@ -95,21 +105,27 @@ def real_points(name: str, value: object) -> Float[Array, "..."]:
 
 
 def real_array(name: str, value: object) -> Any:
-    """`value` as an array of finite reals: NumPy float64, or the tracer itself under `jax.grad` and `jax.jit`."""
+    """`value` as an array of finite reals: NumPy float64,
+    or the tracer itself under `jax.grad` and `jax.jit`.
+    """
     if is_traced(value):
         real_points(name, value)
         return value
     array = _reals(name, value)
     bad = int(np.size(array) - np.isfinite(array).sum())
     if bad:
-        raise ValueError(f"{name} must be finite, got {bad} NaN or infinite of {array.size} entries")
+        raise ValueError(
+            f"{name} must be finite, got {bad} NaN or infinite of {array.size} entries"
+        )
     return array
 
 
 def real_number(name: str, value: object) -> float:
     """`value` as one finite real number that is known: not inside `jax.jit` or `jax.grad`."""
     if is_traced(value):
-        raise TypeError(f"{name} must be a number known in advance, got one inside jax.jit or jax.grad")
+        raise TypeError(
+            f"{name} must be a number known in advance, got one inside jax.jit or jax.grad"
+        )
     array = real_array(name, value)
     if array.ndim:
         raise ValueError(f"{name} must be one number, got shape {array.shape}")
@@ -135,42 +151,53 @@ def non_negative_number(name: str, value: object) -> Any:
 def covariance(name: str, value: object, size: int) -> Any:
     """`value` as a symmetric positive semi-definite size × size matrix; a number c stands for c·I.
 
-    Rounding is forgiven, also that of single precision: asymmetry and negative eigenvalues up to 1e-7 of the largest
-    entry in modulus.
+    Rounding is forgiven, also that of single precision: asymmetry and negative eigenvalues up to
+    1e-7 of the largest entry in modulus.
     """
     matrix = real_array(name, value)
     if matrix.ndim == 0:
         if 8 * size**2 > 2.0**34:
             room = f"{8 * size**2 / 2**30:,.0f} GiB"
-            raise ValueError(f"{name} of {size} entries would take {room}: ask for fewer at a time")
+            raise ValueError(
+                f"{name} of {size} entries would take {room}: ask for fewer at a time"
+            )
         matrix = matrix * np.eye(size)
     if matrix.shape != (size, size):
-        raise ValueError(f"{name} must be a number or have shape {(size, size)}, got shape {matrix.shape}")
+        raise ValueError(
+            f"{name} must be a number or have shape {(size, size)}, got shape {matrix.shape}"
+        )
     if not is_traced(matrix) and size:
         check_psd(name, matrix)
     return matrix
 
 
 def variances(name: str, value: object, size: int) -> Any:
-    """`value` as `covariance` has it; a number c, and a diagonal matrix, as the vector of their `size` entries."""
+    """`value` as `covariance` has it; a number c, and a diagonal matrix,
+    as the vector of their `size` entries.
+    """
     array = real_array(name, value)
     if array.ndim == 0:
         if not is_traced(array) and not array >= 0:
             raise ValueError(f"{name} must be positive semi-definite, got the number {array:g}")
         return array * np.ones(size)
     matrix = covariance(name, value, size)
-    diagonal = isinstance(matrix, np.ndarray) and np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix))
+    diagonal = isinstance(matrix, np.ndarray) and np.count_nonzero(matrix) == np.count_nonzero(
+        np.diagonal(matrix)
+    )
     return np.diagonal(matrix).copy() if diagonal else matrix
 
 
 def check_psd(name: str, matrix: Float[np.ndarray, "m m"]) -> None:
-    """Raise unless `matrix` is symmetric and positive semi-definite, saying how far it is from that."""
+    """Raise unless `matrix` is symmetric and positive semi-definite,
+    saying how far it is from that.
+    """
     tolerance = 1e-7 * np.abs(matrix).max()
     asymmetry = np.abs(matrix - matrix.T)
     if asymmetry.max() > tolerance:
         i, j = np.unravel_index(asymmetry.argmax(), matrix.shape)
         raise ValueError(
-            f"{name} must be symmetric, got entries [{i}, {j}] = {matrix[i, j]:.6g} and [{j}, {i}] = {matrix[j, i]:.6g}"
+            f"{name} must be symmetric, got entries [{i}, {j}] = {matrix[i, j]:.6g} and [{j}, "
+            f"{i}] = {matrix[j, i]:.6g}"
         )
     if _has_factor(matrix + tolerance * np.eye(len(matrix))):
         return
@@ -178,7 +205,8 @@ def check_psd(name: str, matrix: Float[np.ndarray, "m m"]) -> None:
     smallest, largest = eigenvalues[0], eigenvalues[-1]
     if smallest < -tolerance:
         raise ValueError(
-            f"{name} must be positive semi-definite, got smallest eigenvalue {smallest:.6g} (largest {largest:.6g})"
+            f"{name} must be positive semi-definite, got smallest eigenvalue {smallest:.6g} "
+            f"(largest {largest:.6g})"
         )
 
 
@@ -192,14 +220,20 @@ def _has_factor(matrix: Float[np.ndarray, "m m"]) -> bool:
 
 
 def as_key(key: object) -> Key[Array, ""]:
-    """A JAX key from jax.random.key(0), from the older jax.random.PRNGKey(0), or from an integer seed."""
+    """A JAX key from jax.random.key(0), from the older jax.random.PRNGKey(0),
+    or from an integer seed.
+    """
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         if not -(2**63) <= key < 2**63:
             raise ValueError(f"key must be an integer seed of 64 bits at most, got {shown(key)}")
         return jax.random.key(int(key))
     if isinstance(key, np.ndarray):
         key = jnp.asarray(key)
-    if isinstance(key, jax.Array) and key.shape == () and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+    if (
+        isinstance(key, jax.Array)
+        and key.shape == ()
+        and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    ):
         return key
     words = jax.random.key_data(jax.random.key(0)).shape
     if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == words:

@@ -1,4 +1,5 @@
-"""Numbers as text, with the digits that their errors leave: every ± that is printed comes from here.
+"""Numbers as text, with the digits that their errors leave:
+every ± that is printed comes from here.
 
 plus_minus(0.39197, 0.0012)       0.3920 ± 0.0012       laws, and what the command prints of them
 exponential(2.2171e-2, 9.1e-5)    2.217e-02 ± 9e-05     divergences, which span many decades
@@ -15,7 +16,8 @@ SMALL = 1e-3  # a number and an error below are printed with an exponent
 
 
 def plus_minus(x: float, error: float) -> str:
-    """Two digits of the error: 0.39197 ± 0.00012, (3.28 ± 0.16)e-05, or 0.391971443576 where its digits say enough.
+    """Two digits of the error: 0.39197 ± 0.00012, (3.28 ± 0.16)e-05,
+    or 0.391971443576 where its digits say enough.
 
     An error that is not known, as that of one draw, is a question mark: 0.39197 ± ?.
     """

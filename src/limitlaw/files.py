@@ -18,15 +18,17 @@ _drafts: set[Path] = set()  # being filled
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to fill, which takes the place of `path` once it is filled without an error.
 
-    At any moment, a SIGKILL included, the path holds the old bytes or all of the new. A link is followed; what is
-    no plain file, as /dev/stdout, has no place to be taken and is written as it stands.
+    At any moment, a SIGKILL included, the path holds the old bytes or all of the new. A link is
+    followed; what is no plain file, as /dev/stdout, has no place to be taken and is written as it
+    stands.
     """
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_file():
         with place.open("wb") as file:
             yield file
         return
-    if place.exists() and not os.access(place, os.W_OK):  # a folder's permission is enough to replace it, but not ours
+    # a folder's permission is enough to replace it, but not ours
+    if place.exists() and not os.access(place, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     draft = place.with_name(f".{place.name[:80]}.{_host()}.{os.getpid()}.{next(_count)}.tmp")
     _drafts.add(draft)

@@ -1,6 +1,8 @@
-"""What a notebook shows of things here: tables and small curves in the reader's own colours, light or dark.
+"""What a notebook shows of things here: tables and small curves in the reader's own colours,
+light or dark.
 
-Colours are inherited (`currentColor`), every text is escaped, and nothing is loaded from elsewhere.
+Colours are inherited (`currentColor`), every text is escaped,
+and nothing is loaded from elsewhere.
 """
 
 import html
@@ -21,13 +23,23 @@ def block(title: str, *parts: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], wrap: int = -1) -> str:
-    """Rows of text under a head, which may be empty; cells of column `wrap` are broken into lines."""
+    """Rows of text under a head, which may be empty;
+    cells of column `wrap` are broken into lines.
+    """
     cells = "".join(f'<th style="{CELL}">{html.escape(cell)}</th>' for cell in head)
-    top = f'<thead style="border-bottom:1px solid currentColor"><tr>{cells}</tr></thead>' if head else ""
-    body = "".join(
-        f"<tr>{''.join(_cell(cell, WRAPPED if i == wrap else CELL) for i, cell in enumerate(row))}</tr>" for row in rows
+    top = (
+        f'<thead style="border-bottom:1px solid currentColor"><tr>{cells}</tr></thead>'
+        if head
+        else ""
     )
-    return f'<table style="border-collapse:collapse;color:inherit">{top}<tbody>{body}</tbody></table>'
+    written = [
+        "".join(_cell(cell, WRAPPED if i == wrap else CELL) for i, cell in enumerate(row))
+        for row in rows
+    ]
+    body = "".join(f"<tr>{cells}</tr>" for cells in written)
+    return (
+        f'<table style="border-collapse:collapse;color:inherit">{top}<tbody>{body}</tbody></table>'
+    )
 
 
 def _cell(text: str, look: str) -> str:

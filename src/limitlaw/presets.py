@@ -27,17 +27,22 @@ def attention_law(
     samples: int | None = None,
     key: object = None,
 ) -> Law:
-    """The law of the outputs of one attention layer on s tokens with kernel K_jk = E[Z^{x^j} Z^{x^k}]: shape (s,).
+    """The law of the outputs of one attention layer on s tokens with kernel K_jk = E[Z^{x^j}
+    Z^{x^k}]: shape (s,).
 
-        y_i = H^{-1/2} Σ_a Σ_j A(p^a)_ij W^{O,a} W^{V,a} x_j,    p^a_ij = D^{-1/2} (W^{Q,a} x_i)ᵀ (W^{K,a} x_j)
+        y_i = H^{-1/2} Σ_a Σ_j A(p^a)_ij W^{O,a} W^{V,a} x_j,
+           p^a_ij = D^{-1/2} (W^{Q,a} x_i)ᵀ (W^{K,a} x_j)
 
-    as n → ∞, or at width n = `width`, where the tokens are Gaussian vectors. `law.marginal(i)` is one token: for few
-    tokens to many digits, whatever the number of heads. The other arguments are those of `attention`; `samples` and
-    `key` set the effort where something has to be sampled, which by default is limited to 20 seconds (see `limit`).
+    as n → ∞, or at width n = `width`, where the tokens are Gaussian vectors. `law.marginal(i)` is
+    one token: for few tokens to many digits, whatever the number of heads. The other arguments are
+    those of `attention`; `samples` and `key` set the effort where something has to be sampled,
+    which by default is limited to 20 seconds (see `limit`).
     """
     K = real_array("kernel", kernel)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
-        raise ValueError(f"kernel must be a square matrix over the tokens, got shape {np.shape(K)}")
+        raise ValueError(
+            f"kernel must be a square matrix over the tokens, got shape {np.shape(K)}"
+        )
     x = initial((K.shape[0],), cov=covariance("kernel", K, K.shape[0]))
     y = attention(x, heads, head_dim, scaling, mask, q_std, k_std, v_std, o_std)
     if width is None:

@@ -1,4 +1,6 @@
-"""A line of progress on standard error where a person watches, a terminal or a notebook; silence elsewhere."""
+"""A line of progress on standard error where a person watches,
+a terminal or a notebook; silence elsewhere.
+"""
 
 import contextlib
 import functools
@@ -52,7 +54,8 @@ class Watch:
 
 @contextlib.contextmanager
 def watched(label: str) -> Iterator[Watch]:
-    """A calculation that tells how far it is; the line appears after a second and is wiped at the end.
+    """A calculation that tells how far it is; the line appears after a second and is
+    wiped at the end.
 
     A calculation inside another one writes to the line of that; in another thread it stays silent.
     """
@@ -90,7 +93,9 @@ def watching(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _is_watched() -> bool:
-    """Is standard error a terminal, or that of a notebook? Not where another bar, as of rich, has taken it over."""
+    """Is standard error a terminal, or that of a notebook?
+    Not where another bar, as of rich, has taken it over.
+    """
     stream = sys.stderr
     if type(stream).__module__.partition(".")[0] == "ipykernel":
         return True

@@ -1,5 +1,6 @@
-"""The neural tangent kernel of one attention layer as n → ∞. With finitely many heads it is random: it depends on the
-scores p, and on a second array D = ∂f/∂A that is as random as they are."""
+"""The neural tangent kernel of one attention layer as n → ∞. With finitely many heads it is
+random: it depends on the scores p, and on a second array D = ∂f/∂A that is as random as they
+are."""
 
 import dataclasses
 import functools
@@ -41,7 +42,9 @@ class Stds(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """Of one draw: Θ of each matrix, f, and the Gram Γ of the gradients at the tokens of each sequence."""
+    """Of one draw: Θ of each matrix, f, and the Gram Γ of the gradients at the
+    tokens of each sequence.
+    """
 
     q: Float[Array, "m m"]
     k: Float[Array, "m m"]
@@ -53,19 +56,26 @@ class Draw(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TangentKernel:
-    """The tangent kernel of m sequences, and what it depends on. `draws` has the arrays, all in one order of draws.
+    """The tangent kernel of m sequences, and what it depends on.
+    `draws` has the arrays, all in one order of draws.
 
-    `q, k, v, o`: ⟨∂f/∂w, ∂f'/∂w⟩ for the entries of a matrix W = std·w/√cols. `output`: f itself, on which the kernel
-    depends. `gradient`: Γ_jl = ⟨∂f/∂x_j, ∂f/∂x_l⟩.
+    `q, k, v, o`: ⟨∂f/∂w, ∂f'/∂w⟩ for the entries of a matrix W = std·w/√cols. `output`: f itself,
+    on which the kernel depends. `gradient`: Γ_jl = ⟨∂f/∂x_j, ∂f/∂x_l⟩.
     """
 
     draws: Draw = dataclasses.field(repr=False)
 
     def total(self, parts: str = PARTS) -> RandomKernel:
-        """The kernel of the matrices that are trained, "qkvo" or some of these letters: their sum, draw by draw."""
+        """The kernel of the matrices that are trained, "qkvo" or some of these letters:
+        their sum, draw by draw.
+        """
         if not parts or set(parts) - set(PARTS) or len(set(parts)) < len(parts):
-            raise ValueError(f"parts must be letters of {PARTS!r}, each at most once, got {parts!r}")
-        return RandomKernel(sum(np.asarray(getattr(self.draws, part)) for part in parts), beyond=BEYOND)
+            raise ValueError(
+                f"parts must be letters of {PARTS!r}, each at most once, got {parts!r}"
+            )
+        return RandomKernel(
+            sum(np.asarray(getattr(self.draws, part)) for part in parts), beyond=BEYOND
+        )
 
     @property
     def q(self) -> RandomKernel:
@@ -99,7 +109,10 @@ class TangentKernel:
 
     def __repr__(self) -> str:
         count, sequences = self.draws.output.shape
-        return f"TangentKernel({sequences} sequence(s), {count:,} draws; beyond Theorem 3.1: gradients)"
+        return (
+            f"TangentKernel({sequences} sequence(s), {count:,} draws; beyond Theorem 3.1: "
+            "gradients)"
+        )
 
 
 def attention_ntk(
@@ -115,24 +128,35 @@ def attention_ntk(
     samples: int = 4096,
     key: object = 0,
 ) -> TangentKernel:
-    """The tangent kernel of f = n^{−1/2} Σ_i u_i·y_i, y the outputs of one attention layer (see `attention_law`).
+    """The tangent kernel of f = n^{−1/2} Σ_i u_i·y_i,
+    y the outputs of one attention layer (see `attention_law`).
 
-    `kernel`: K_jk of s tokens, (s, s), or that of the tokens of m sequences, (m, s, m, s). `readout`: G_ik, the Gram of
-    the fixed u; the identity, one vector for each position. As n → ∞, for each head with scores p, A = softmax(p),
+    `kernel`: K_jk of s tokens, (s, s), or that of the tokens of m sequences, (m, s, m, s).
+    `readout`: G_ik, the Gram of the fixed u; the identity, one vector for each position. As n → ∞,
+    for each head with scores p, A = softmax(p),
 
-        Cov(D_ij, D'_kl) = σ_O²σ_V²/H G_ik K_jl          f = Σ_a ⟨A, D⟩        P = ∂f/∂p = A ∘ (D − rowsum(A ∘ D))
-        Θ^V = Θ^O = σ_O²σ_V²/H Σ_a tr(Gᵀ A K A'ᵀ)        Θ^Q = Θ^K = σ_Q²σ_K² Σ_a ⟨P, K P' Kᵀ⟩
+        Cov(D_ij, D'_kl) = σ_O²σ_V²/H G_ik K_jl          f = Σ_a ⟨A, D⟩        P = ∂f/∂p = A ∘ (D −
+        rowsum(A ∘ D)) Θ^V = Θ^O = σ_O²σ_V²/H Σ_a tr(Gᵀ A K A'ᵀ)        Θ^Q = Θ^K = σ_Q²σ_K² Σ_a
+        ⟨P, K P' Kᵀ⟩
 
     and their like with `head_dim`. Draw i depends only on (key, i).
     """
     require_float64("attention_ntk")
     K, m, s = _tokens(kernel)
-    G = np.eye(s) if readout is None else np.asarray(covariance("readout", real_array("readout", readout), s))
+    G = (
+        np.eye(s)
+        if readout is None
+        else np.asarray(covariance("readout", real_array("readout", readout), s))
+    )
     heads, samples = positive_int("heads", heads), positive_int("samples", samples)
     d = None if head_dim is None else positive_int("head_dim", head_dim)
     given = zip(PARTS, (q_std, k_std, v_std, o_std), strict=True)
     stds = Stds(*(float(non_negative_number(f"{name}_std", std)) for name, std in given))
-    seen = np.ones((s, s), bool) if mask is None else np.broadcast_to(np.asarray(visible(mask, (s, s))), (s, s))
+    seen = (
+        np.ones((s, s), bool)
+        if mask is None
+        else np.broadcast_to(np.asarray(visible(mask, (s, s))), (s, s))
+    )
     batch = max(1, BATCH // (heads * (m * s) ** 2))
     keys = keys_of_draws(as_key(key), 0, samples)
     return TangentKernel(_draws(keys, root(K), root(G), stds, seen, (m, s, heads, d), batch))
@@ -142,10 +166,14 @@ def _tokens(kernel: object) -> tuple[Float[np.ndarray, "ms ms"], int, int]:
     """The kernel of all tokens, the number of sequences and of tokens in each."""
     K = real_array("kernel", kernel)
     if is_traced(K):
-        raise TypeError("attention_ntk draws numbers: kernel must be an array, not a value inside jax.grad or jax.jit")
+        raise TypeError(
+            "attention_ntk draws numbers: kernel must be an array, not a value inside jax.grad or "
+            "jax.jit"
+        )
     if K.ndim not in (2, 4) or K.shape[: K.ndim // 2] != K.shape[K.ndim // 2 :] or 0 in K.shape:
         raise ValueError(
-            f"kernel must be a square matrix over the tokens, or have shape (m, s, m, s), got shape {K.shape}"
+            "kernel must be a square matrix over the tokens, or have shape (m, s, m, s), got "
+            f"shape {K.shape}"
         )
     m, s = (1, *K.shape[:1]) if K.ndim == 2 else K.shape[:2]
     return np.asarray(covariance("kernel", K.reshape(m * s, m * s), m * s)), m, s
@@ -162,17 +190,23 @@ def _draws(
     batch: int,
 ) -> Draw:
     m, s, heads, d = sizes
-    head = functools.partial(_wide_head if d is None else _narrow_head, L, L_G, stds, seen, (m, s, heads, d))
+    head = functools.partial(
+        _wide_head if d is None else _narrow_head, L, L_G, stds, seen, (m, s, heads, d)
+    )
 
     def one(key: Key[Array, ""]) -> Any:
         """The sum over heads, which are independent."""
-        per_head = jax.vmap(head)(jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(heads)))
+        per_head = jax.vmap(head)(
+            jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(heads))
+        )
         return jax.tree.map(lambda x: x.sum(axis=0), per_head)
 
     return jax.lax.map(one, keys, batch_size=min(batch, len(keys)))
 
 
-def _slopes(p: Float[Array, "m s s"], D: Float[Array, "m s s"], seen: Bool[Array, "s s"]) -> tuple[Any, Any, Any]:
+def _slopes(
+    p: Float[Array, "m s s"], D: Float[Array, "m s s"], seen: Bool[Array, "s s"]
+) -> tuple[Any, Any, Any]:
     """A = softmax(p), P = A ∘ (D − rowsum(A ∘ D)), and what the head adds to f."""
     A = jax.nn.softmax(jnp.where(seen, p, -jnp.inf), axis=-1)
     row = jnp.sum(A * D, axis=-1, keepdims=True)
@@ -184,14 +218,18 @@ def _of_sequences(x: Float[Array, "ms ms"], m: int, s: int) -> Float[Array, "m s
     return jnp.einsum("misj,ms->mij", x.reshape(m, s, m, s), jnp.eye(m))
 
 
-def _wide_head(L: Any, L_G: Any, std: Stds, seen: Any, sizes: tuple[Any, ...], key: Key[Array, ""]) -> Draw:
+def _wide_head(
+    L: Any, L_G: Any, std: Stds, seen: Any, sizes: tuple[Any, ...], key: Key[Array, ""]
+) -> Draw:
     """n × n matrices."""
     m, s, heads, _ = sizes
     K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T
     first, second = jax.random.split(key)
     score, value = (std.q * std.k) ** 2, (std.v * std.o) ** 2 / heads
     p = jnp.sqrt(score) * _of_sequences(L @ normal(first, L.shape) @ L.T, m, s)
-    D = jnp.sqrt(value) * (L_G @ normal(second, (s, m * s)) @ L.T).reshape(s, m, s).transpose(1, 0, 2)
+    D = jnp.sqrt(value) * (L_G @ normal(second, (s, m * s)) @ L.T).reshape(s, m, s).transpose(
+        1, 0, 2
+    )
     A, P, f = _slopes(p, D, seen)
     weights = score * jnp.einsum("mij,mink,mjnl,nkl->mn", P, K, K, P)
     values = value * jnp.einsum("ik,mij,mjnl,nkl->mn", G, A, K, A)
@@ -200,8 +238,12 @@ def _wide_head(L: Any, L_G: Any, std: Stds, seen: Any, sizes: tuple[Any, ...], k
     return Draw(weights, weights, values, values, f, gradient)
 
 
-def _narrow_head(L: Any, L_G: Any, std: Stds, seen: Any, sizes: tuple[Any, ...], key: Key[Array, ""]) -> Draw:
-    """Matrices into d dimensions and back: queries, keys, values and β = (dH)^{−1/2} W^Oᵀu are drawn themselves."""
+def _narrow_head(
+    L: Any, L_G: Any, std: Stds, seen: Any, sizes: tuple[Any, ...], key: Key[Array, ""]
+) -> Draw:
+    """Matrices into d dimensions and back: queries, keys,
+    values and β = (dH)^{−1/2} W^Oᵀu are drawn themselves.
+    """
     m, s, heads, d = sizes
     K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T
     keys = jax.random.split(key, 4)

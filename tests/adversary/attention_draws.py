@@ -1,6 +1,8 @@
-"""Attention layers in plain NumPy, as draws: the random covariance of the outputs given the scores (theory §2, §4, §5).
+"""Attention layers in plain NumPy, as draws: the random covariance of the outputs given the scores
+(theory §2, §4, §5).
 
-    S = σ_Qσ_K L T N Lᵀ/√d,   A = softmax(S),   C = σ_O²σ_V² H^{-1} Σ_a A L (T'T'ᵀ/d) Lᵀ Aᵀ,   K = L Lᵀ
+    S = σ_Qσ_K L T N Lᵀ/√d,   A = softmax(S),   C = σ_O²σ_V² H^{-1} Σ_a A L (T'T'ᵀ/d)
+    Lᵀ Aᵀ,   K = L Lᵀ
 
 with T Tᵀ/d = T'T'ᵀ/d = I for n × n matrices. Kernels may differ from draw to draw: (N, s, s).
 """
@@ -18,7 +20,9 @@ BASE = 10_000.0  # of rotary embeddings
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """One attention layer. Standard deviations are (H,), one for each head; `seen` is (s, s), True where i sees j."""
+    """One attention layer. Standard deviations are (H,), one for each head;
+    `seen` is (s, s), True where i sees j.
+    """
 
     heads: int
     head_dim: int | None
@@ -31,10 +35,16 @@ class Layer:
     positions: Array | None = None
 
     def score_scale(self, a: int) -> float:
-        """σ_Qσ_K, under 1/√D; under 1/D scores vanish for D = n and are 1/√d times as large for D = d."""
+        """σ_Qσ_K, under 1/√D; under 1/D scores vanish for D = n and are 1/√d times
+        as large for D = d.
+        """
         if self.scaling == "sqrt":
             return float(self.q[a] * self.k[a])
-        return 0.0 if self.head_dim is None else float(self.q[a] * self.k[a]) / math.sqrt(self.head_dim)
+        return (
+            0.0
+            if self.head_dim is None
+            else float(self.q[a] * self.k[a]) / math.sqrt(self.head_dim)
+        )
 
     def value_scale(self, a: int) -> float:
         return float((self.v[a] * self.o[a]) ** 2)
@@ -56,17 +66,23 @@ def softmax(p: Array, seen: Array) -> Array:
 
 
 def rotary_correlation(difference: Array) -> Array:
-    """c(Δ) = lim (2/D) Σ_m cos(θ_m Δ), θ_m = base^{−2m/D}: the mean of cos(Δ base^{−u}) over u in [0, 1]."""
+    """c(Δ) = lim (2/D) Σ_m cos(θ_m Δ), θ_m = base^{−2m/D}:
+    the mean of cos(Δ base^{−u}) over u in [0, 1].
+    """
     x, w = np.polynomial.legendre.leggauss(200)
     u = (x + 1) / 2
     return np.cos(np.asarray(difference)[..., None] * BASE**-u) @ w / 2
 
 
-# --- one row of one head ----------------------------------------------------------------------------------------------
+# --- one row of one head -------------------------------------------------------------------------
 
 
-def row_variances(rng: np.random.Generator, N: int, K: Array, i: int, layer: Layer, a: int) -> Array:
-    """v = σ_V²σ_O² A_i K A_iᵀ of head a, N draws; with narrow heads two χ² more: |q_i|² and the length of the value."""
+def row_variances(
+    rng: np.random.Generator, N: int, K: Array, i: int, layer: Layer, a: int
+) -> Array:
+    """v = σ_V²σ_O² A_i K A_iᵀ of head a, N draws; with narrow heads two χ² more:
+    |q_i|² and the length of the value.
+    """
     S = _row_scores(rng, N, K, i, layer)
     A = softmax(layer.score_scale(a) * S, layer.seen[i])
     factor = _chi_square(rng, N, layer.head_dim) * layer.value_scale(a)
@@ -84,7 +100,9 @@ def _chi_square(rng: np.random.Generator, N: int, d: int | None) -> Array:
 
 
 def _row_scores(rng: np.random.Generator, N: int, K: Array, i: int, layer: Layer) -> Array:
-    """S_i· for σ_Q = σ_K = 1: N(0, K_ii K_jl c(j − l)), given the length of q_i where heads are narrow."""
+    """S_i· for σ_Q = σ_K = 1: N(0, K_ii K_jl c(j − l)),
+    given the length of q_i where heads are narrow.
+    """
     s = K.shape[-1]
     length = K[..., i, i]
     if layer.positions is None:
@@ -105,7 +123,7 @@ def _row_scores(rng: np.random.Generator, N: int, K: Array, i: int, layer: Layer
     return np.einsum("njr,nr->nj", root(covariance), rng.normal(size=(N, s)))
 
 
-# --- all rows of one head ---------------------------------------------------------------------------------------------
+# --- all rows of one head ------------------------------------------------------------------------
 
 
 def covariances(rng: np.random.Generator, N: int, K: Array, layer: Layer) -> Array:
@@ -125,7 +143,9 @@ def _factor(rng: np.random.Generator, N: int, s: int, d: int | None) -> Array:
 
 
 def _scores(rng: np.random.Generator, L: Array, K: Array, layer: Layer) -> Array:
-    """S = L N Lᵀ; (L G)(L G')ᵀ/√d for heads of dimension d; with rotary embeddings from its s² × s² covariance."""
+    """S = L N Lᵀ; (L G)(L G')ᵀ/√d for heads of dimension d;
+    with rotary embeddings from its s² × s² covariance.
+    """
     N, s, _ = L.shape
     if layer.positions is not None:
         if layer.head_dim is not None or K.ndim > 2:
@@ -144,11 +164,13 @@ def _products(rng: np.random.Generator, N: int, s: int, d: int) -> Array:
     return q @ np.swapaxes(k, -1, -2) / math.sqrt(d)
 
 
-# --- between layers ---------------------------------------------------------------------------------------------------
+# --- between layers ------------------------------------------------------------------------------
 
 
 def normalised(K: Array, mean: Array, norm: str) -> tuple[Array, Array]:
-    """Kernel and means behind a norm: c = x − m (LayerNorm) or x (RMSNorm), divided by √(E c² + ε)."""
+    """Kernel and means behind a norm: c = x − m (LayerNorm)
+    or x (RMSNorm), divided by √(E c² + ε).
+    """
     if norm == "layernorm":
         K, mean = K - mean[..., :, None] * mean[..., None, :], np.zeros_like(mean)
     scale = 1 / np.sqrt(np.diagonal(K, axis1=-2, axis2=-1) + EPS)

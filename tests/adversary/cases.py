@@ -1,7 +1,8 @@
-"""Random cases: a structure (what is asked of which program) and numbers (kernel and standard deviations).
+"""Random cases: a structure (what is asked of which program)
+and numbers (kernel and standard deviations).
 
-Cases of one structure differ in numbers only, so that one compiled program serves them all. Nothing here knows
-limitlaw: `library` writes a case with it, `reference` answers it without.
+Cases of one structure differ in numbers only, so that one compiled program serves them all.
+Nothing here knows limitlaw: `library` writes a case with it, `reference` answers it without.
 """
 
 import dataclasses
@@ -20,11 +21,12 @@ WIDE_ROW = 64  # heads that are drawn one by one
 
 @dataclasses.dataclass(frozen=True)
 class Structure:
-    """Tokens x = φ(h), h ~ N(0, K), behind `dense` more layers W·+b and φ; `depth` attention layers; φ behind them.
+    """Tokens x = φ(h), h ~ N(0, K), behind `dense` more layers W·+b and φ;
+    `depth` attention layers; φ behind them.
 
-    `asked`: "marginal" of `attention_law`, "limit" of one token, "joint" of all, "kernel", "average" (of ψ).
-    `per_head`: the letters of q, k, v, o whose standard deviation differs from head to head. A `residual` joins every
-    layer, but the last one where tokens are not Gaussian.
+    `asked`: "marginal" of `attention_law`, "limit" of one token, "joint" of all, "kernel",
+    "average" (of ψ). `per_head`: the letters of q, k, v, o whose standard deviation differs from
+    head to head. A `residual` joins every layer, but the last one where tokens are not Gaussian.
     """
 
     asked: str
@@ -45,19 +47,24 @@ class Structure:
     behind: str | None = None
     psi: str | None = None
     entry: tuple[int, int] = (0, 0)  # of a kernel
-    shift: float = 0.0  # a constant that is added to the output, in units of its standard deviation
+    # a constant that is added to the output, in units of its standard deviation
+    shift: float = 0.0
 
     @property
     def seen(self) -> Array:
         """The mask as booleans (s, s)."""
         if self.mask is None:
             return np.ones((self.tokens, self.tokens), bool)
-        return np.tri(self.tokens, dtype=bool) if self.mask == "causal" else np.array(self.mask, bool)
+        return (
+            np.tri(self.tokens, dtype=bool) if self.mask == "causal" else np.array(self.mask, bool)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Numbers:
-    """K, and σ_Q, σ_K, σ_V, σ_O: numbers, or (H, 1) where heads differ; σ_w and σ_b of dense layers."""
+    """K, and σ_Q, σ_K, σ_V, σ_O: numbers, or (H, 1)
+    where heads differ; σ_w and σ_b of dense layers.
+    """
 
     kernel: Array
     stds: dict[str, Any]
@@ -74,7 +81,7 @@ class Case:
     seed: int
 
 
-# --- structures -------------------------------------------------------------------------------------------------------
+# --- structures ----------------------------------------------------------------------------------
 
 
 def structure(seed: int) -> Structure:
@@ -82,7 +89,16 @@ def structure(seed: int) -> Structure:
     rng = np.random.default_rng([seed, 1])
     kind = _pick(
         rng,
-        {"layer": 8, "image": 3, "function": 3, "deep": 2, "joint": 2, "kernel": 4, "average": 2, "rotary": 1}
+        {
+            "layer": 8,
+            "image": 3,
+            "function": 3,
+            "deep": 2,
+            "joint": 2,
+            "kernel": 4,
+            "average": 2,
+            "rotary": 1,
+        }
         | {"shifted": 1},
     )
     return {
@@ -106,7 +122,10 @@ def _pick(rng: np.random.Generator, weights: dict[Any, float]) -> Any:
 def _attention(rng: np.random.Generator, few: bool = False) -> dict[str, Any]:
     """Arguments of one attention layer; `few`: only what can be drawn for all rows."""
     tokens = _pick(rng, {1: 1, 2: 5, 3: 3, 4: 3, 5: 0.5, 6: 0.5})
-    heads = _pick(rng, {1: 4, 2: 3, 4: 1, 8: 1} | ({} if few else {3: 1, 32: 1, 1000: 1, 10**6: 2, math.inf: 2}))
+    heads = _pick(
+        rng,
+        {1: 4, 2: 3, 4: 1, 8: 1} | ({} if few else {3: 1, 32: 1, 1000: 1, 10**6: 2, math.inf: 2}),
+    )
     mask = _pick(rng, {None: 4, "causal": 1, "random": 1})
     if mask == "random":
         seen = rng.random((tokens, tokens)) < 0.6
@@ -116,7 +135,9 @@ def _attention(rng: np.random.Generator, few: bool = False) -> dict[str, Any]:
         "tokens": tokens,
         "token": int(rng.integers(tokens)),
         "heads": heads,
-        "head_dim": None if heads == math.inf else _pick(rng, {None: 6, 1: 1, 2: 1, 8: 1} | ({} if few else {64: 1})),
+        "head_dim": None
+        if heads == math.inf
+        else _pick(rng, {None: 6, 1: 1, 2: 1, 8: 1} | ({} if few else {64: 1})),
         "scaling": _pick(rng, {"sqrt": 9, "linear": 1}),
         "mask": mask,
         "per_head": "".join(letter for letter in "qkvo" if rng.random() < 0.3)
@@ -152,11 +173,17 @@ def _function(rng: np.random.Generator) -> Structure:
 def _deep(rng: np.random.Generator) -> Structure:
     shape = _attention(rng, few=True)
     shape["tokens"] = tokens = int(rng.integers(1, 5))
-    shape |= {"token": int(rng.integers(tokens)), "mask": _pick(rng, {None: 1, "causal": 1}), "per_head": ""}
+    shape |= {
+        "token": int(rng.integers(tokens)),
+        "mask": _pick(rng, {None: 1, "causal": 1}),
+        "per_head": "",
+    }
     depth = _pick(rng, {1: 1, 2: 3})
     residual = bool(rng.random() < 0.6)
     norm = _pick(rng, {None: 1, "layernorm": 1, "rmsnorm": 1})
-    return Structure("limit", figures=_figures(rng), depth=depth, residual=residual, norm=norm, **shape)
+    return Structure(
+        "limit", figures=_figures(rng), depth=depth, residual=residual, norm=norm, **shape
+    )
 
 
 def _joint(rng: np.random.Generator) -> Structure:
@@ -176,7 +203,13 @@ def _kernel(rng: np.random.Generator) -> Structure:
         front, tokens = _name(rng), int(rng.integers(1, 4))
         entry = tuple(int(i) for i in rng.integers(tokens, size=2))
         return Structure(
-            "kernel", tokens, (Figure("entry"),), front=front, depth=0, dense=int(rng.integers(3)), entry=entry
+            "kernel",
+            tokens,
+            (Figure("entry"),),
+            front=front,
+            depth=0,
+            dense=int(rng.integers(3)),
+            entry=entry,
         )
     shape = _attention(rng, few=True)
     if rng.random() < 0.4:
@@ -188,13 +221,24 @@ def _kernel(rng: np.random.Generator) -> Structure:
 
 def _average(rng: np.random.Generator) -> Structure:
     shape = _attention(rng, few=True)
-    return Structure("average", figures=_draw_figures(rng), psi=str(rng.choice(sorted(PSIS))), **shape)
+    return Structure(
+        "average", figures=_draw_figures(rng), psi=str(rng.choice(sorted(PSIS))), **shape
+    )
 
 
 def _rotary(rng: np.random.Generator) -> Structure:
     shape = _attention(rng)
-    shape |= {"tokens": int(rng.integers(2, 5)), "token": 1, "head_dim": _pick(rng, {None: 2, 2: 1, 8: 1})}
-    shape |= {"mask": None, "per_head": "", "scaling": "sqrt", "heads": _pick(rng, {1: 2, 2: 2, 8: 1})}
+    shape |= {
+        "tokens": int(rng.integers(2, 5)),
+        "token": 1,
+        "head_dim": _pick(rng, {None: 2, 2: 1, 8: 1}),
+    }
+    shape |= {
+        "mask": None,
+        "per_head": "",
+        "scaling": "sqrt",
+        "heads": _pick(rng, {1: 2, 2: 2, 8: 1}),
+    }
     return Structure("limit", figures=_figures(rng), rotary=True, **shape)
 
 
@@ -207,7 +251,9 @@ def _shifted(rng: np.random.Generator) -> Structure:
 
 
 def _figures(rng: np.random.Generator, phi: str | None = None) -> tuple[Figure, ...]:
-    """The variance, and some of the other methods of a law; points are in units of its standard deviation."""
+    """The variance, and some of the other methods of a law;
+    points are in units of its standard deviation.
+    """
     psi = str(rng.choice(sorted(PSIS)))
     options = [
         Figure("kurtosis"),
@@ -225,8 +271,11 @@ def _figures(rng: np.random.Generator, phi: str | None = None) -> tuple[Figure, 
     if phi is not None:
         level = FUNCTIONS[phi](np.float64(rng.choice([-9.0, 0.4, 9.0])))
         options.append(Figure("atom", float(level)))
-    if phi is not None and FUNCTIONS[phi].source.startswith("ll.map"):  # the branches of a user's function are unknown
-        options = [f for f in options if f.method in ("kurtosis", "moment", "cf", "expect", "mean")]
+    # the branches of a user's function are unknown
+    if phi is not None and FUNCTIONS[phi].source.startswith("ll.map"):
+        options = [
+            f for f in options if f.method in ("kurtosis", "moment", "cf", "expect", "mean")
+        ]
     chosen = rng.choice(len(options), size=4, replace=False)
     return (Figure("variance"), *(options[i] for i in sorted(chosen)))
 
@@ -239,18 +288,23 @@ def _draw_figures(rng: np.random.Generator) -> tuple[Figure, ...]:
         Figure("ppf", float(np.round(rng.uniform(0.1, 0.9), 3))),
         Figure("expect", "cos"),
     ]
-    return (Figure("mean"), *(options[i] for i in sorted(rng.choice(len(options), size=2, replace=False))))
+    return (
+        Figure("mean"),
+        *(options[i] for i in sorted(rng.choice(len(options), size=2, replace=False))),
+    )
 
 
 def _point(rng: np.random.Generator, low: float, high: float) -> float:
     return float(np.round(rng.uniform(low, high), 2))
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
+# --- numbers -------------------------------------------------------------------------------------
 
 
 def numbers(shape: Structure, seed: int) -> Numbers:
-    """Random numbers for a structure: kernels of all scales and ranks, and standard deviations of many scales."""
+    """Random numbers for a structure: kernels of all scales and ranks,
+    and standard deviations of many scales.
+    """
     rng = np.random.default_rng([seed, 2])
     K = kernel(rng, shape.tokens)
     mild = shape.norm is None and shape.depth < 2
@@ -268,8 +322,12 @@ def numbers(shape: Structure, seed: int) -> Numbers:
 
 
 def kernel(rng: np.random.Generator, s: int) -> Array:
-    """Covariances of s tokens: any rank, correlations up to ±1, zero rows, repeated tokens, scales 1e-8 … 1e10."""
-    kind = _pick(rng, {"random": 4, "equal": 2, "repeated": 1, "zero": 1, "decades": 1, "identity": 1})
+    """Covariances of s tokens: any rank, correlations up to ±1,
+    zero rows, repeated tokens, scales 1e-8 … 1e10.
+    """
+    kind = _pick(
+        rng, {"random": 4, "equal": 2, "repeated": 1, "zero": 1, "decades": 1, "identity": 1}
+    )
     if kind == "equal" and s > 1:
         rho = float(rng.choice([0.5, 0.9, 0.999999, 1.0, -1 / (s - 1), -0.5 / (s - 1)]))
         K = (1 - rho) * np.eye(s) + rho

@@ -1,7 +1,8 @@
-"""limitlaw against the reference, figure by figure: is the stated error right, and is it not far too large?
+"""limitlaw against the reference, figure by figure:
+is the stated error right, and is it not far too large?
 
-|value − reference| ≤ 5 √(stated² + reference error²) + rounding
-stated ≤ 100 max(|value − reference|, reference error, rounding)        in the median of a class of figures
+|value − reference| ≤ 5 √(stated² + reference error²) + rounding stated ≤ 100 max(|value −
+reference|, reference error, rounding)        in the median of a class of figures
 """
 
 import collections
@@ -25,7 +26,9 @@ ENOUGH = 8  # figures of a class, for its median to say something
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """One figure of one case: what limitlaw states, what the reference says, and what is wrong with it, if anything."""
+    """One figure of one case: what limitlaw states, what the reference says,
+    and what is wrong with it, if anything.
+    """
 
     case: Case
     figure: Figure
@@ -52,7 +55,12 @@ class Verdict:
 
 
 def judged(
-    case: Case, figure: Figure, stated: Stated, reference: Estimate, answer: Answer, jit: bool = False
+    case: Case,
+    figure: Figure,
+    stated: Stated,
+    reference: Estimate,
+    answer: Answer,
+    jit: bool = False,
 ) -> Verdict:
     """The verdict on one figure."""
     verdict = Verdict(case, figure, jit, stated, reference, answer)
@@ -61,18 +69,27 @@ def judged(
     if ROUNDING * cancelled(case, answer) >= 1:
         return verdict  # all digits cancel: what is left is rounding, or a point mass
     if stated.raised:
-        singular = answer.singular and figure.method in ("pdf", "logpdf", "entropy") and "ValueError" in stated.raised
+        singular = (
+            answer.singular
+            and figure.method in ("pdf", "logpdf", "entropy")
+            and "ValueError" in stated.raised
+        )
         refused = singular or (jit and REFUSED in stated.raised)
         return verdict if refused else dataclasses.replace(verdict, z=math.inf, failure="raised")
     if math.isnan(stated.value) or not stated.error >= 0:
         return dataclasses.replace(verdict, z=math.inf, failure="NaN")
     if stated.value == reference.value:
         return verdict
-    away, rounding = abs(stated.value - reference.value), rounding_of(case, figure, reference.value, answer)
+    away, rounding = (
+        abs(stated.value - reference.value),
+        rounding_of(case, figure, reference.value, answer),
+    )
     error = math.hypot(stated.error, reference.error)
     z = max(away - rounding, 0.0) / error if error > 0 else math.inf if away > rounding else 0.0
     over = stated.error / max(away, reference.error, rounding)
-    return dataclasses.replace(verdict, z=z, overstatement=over, failure="wrong" if z > SIGMAS else "")
+    return dataclasses.replace(
+        verdict, z=z, overstatement=over, failure="wrong" if z > SIGMAS else ""
+    )
 
 
 def rounding_of(case: Case, figure: Figure, value: float, answer: Answer) -> float:
@@ -89,7 +106,9 @@ def rounding_of(case: Case, figure: Figure, value: float, answer: Answer) -> flo
         "variance": (scale if answer.unit == 1.0 else answer.unit) ** 2,
         "kurtosis": 3.0,
         "pdf": 1 / scale,
-        "logpdf": max(1.0, fourier * math.exp(min(-value, 700)) / scale) if method == "logpdf" else 1.0,
+        "logpdf": max(1.0, fourier * math.exp(min(-value, 700)) / scale)
+        if method == "logpdf"
+        else 1.0,
         "cdf": max(40 * abs(value), fourier),  # x moved by a rounding moves a tail by x² of them
         "sf": max(40 * abs(value), fourier),
         "ppf": max(scale, math.sqrt(answer.variance)) if answer.unit == 1.0 else answer.unit,
@@ -101,21 +120,33 @@ def rounding_of(case: Case, figure: Figure, value: float, answer: Answer) -> flo
         "products": scale**4,
         "moment": scale**c if method == "moment" and answer.unit == 1.0 else 0.0,
     }
-    relative = ROUNDING * cancelled(case, answer) + (unseen_by_draws(case) if answer.how == "drawn" else 0.0)
+    relative = ROUNDING * cancelled(case, answer) + (
+        unseen_by_draws(case) if answer.how == "drawn" else 0.0
+    )
     return relative * max(natural.get(method, 0.0), abs(value)) if math.isfinite(value) else 0.0
 
 
 def cancelled(case: Case, answer: Answer) -> float:
-    """How much larger the kernel of the tokens is than that of what they are mixed to, which it is rounded with."""
+    """How much larger the kernel of the tokens is than that of what they are mixed to,
+    which it is rounded with.
+    """
     shape, numbers = case.structure, case.numbers
-    if shape.front is not None or not shape.depth or shape.asked not in ("limit", "marginal", "joint"):
+    if (
+        shape.front is not None
+        or not shape.depth
+        or shape.asked not in ("limit", "marginal", "joint")
+    ):
         return 1.0
     gain = float(np.max(numbers.stds["v"]) * np.max(numbers.stds["o"])) ** (2 * shape.depth)
-    return max(1.0, gain * float(np.diag(numbers.kernel).max()) / (answer.variance or answer.scale**2))
+    return max(
+        1.0, gain * float(np.diag(numbers.kernel).max()) / (answer.variance or answer.scale**2)
+    )
 
 
 def unseen_by_draws(case: Case) -> float:
-    """The chance that the two largest of very large scores are near each other: draws hardly see it, and say 0 ± 0."""
+    """The chance that the two largest of very large scores are near each other:
+    draws hardly see it, and say 0 ± 0.
+    """
     shape, numbers = case.structure, case.numbers
     if shape.depth == 0 or shape.scaling == "linear":
         return 0.0
@@ -140,7 +171,11 @@ class Report:
         for v in self.verdicts:
             if not v.failure and not v.stated.raised:
                 classes[v.kind].append(v.overstatement)
-        medians = {kind: statistics.median(found) for kind, found in classes.items() if len(found) >= ENOUGH}
+        medians = {
+            kind: statistics.median(found)
+            for kind, found in classes.items()
+            if len(found) >= ENOUGH
+        }
         return {kind: median for kind, median in medians.items() if median > OVERSTATED}
 
     def worst(self) -> tuple[Verdict | None, Verdict | None]:
@@ -152,17 +187,32 @@ class Report:
         )
 
     def table(self) -> str:
-        """For every class: how many figures and failures, the worst z, and the median and worst overstatement."""
+        """For every class: how many figures and failures,
+        the worst z, and the median and worst overstatement.
+        """
         classes = collections.defaultdict(list)
         for v in self.verdicts:
             classes[v.kind].append(v)
-        lines = [f"{'class':32} {'figures':>8} {'failures':>8} {'worst z':>9} {'overstated: median':>18} {'worst':>9}"]
+        lines = [
+            (
+                f"{'class':32} {'figures':>8} {'failures':>8} {'worst z':>9} "
+                f"{'overstated: median':>18} {'worst':>9}"
+            )
+        ]
         for kind, found in sorted(classes.items()):
             over = [v.overstatement for v in found]
-            numbers = f"{max(v.z for v in found):9.3g} {statistics.median(over):18.3g} {max(over):9.3g}"
-            lines.append(f"{'/'.join(kind):32} {len(found):8} {sum(bool(v.failure) for v in found):8} {numbers}")
+            numbers = (
+                f"{max(v.z for v in found):9.3g} {statistics.median(over):18.3g} {max(over):9.3g}"
+            )
+            lines.append(
+                f"{'/'.join(kind):32} {len(found):8} {sum(bool(v.failure) for v in found):8} "
+                f"{numbers}"
+            )
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        over = [f"overstated in the median: {'/'.join(kind)} by {x:.3g}" for kind, x in self.overstated().items()]
+        over = [
+            f"overstated in the median: {'/'.join(kind)} by {x:.3g}"
+            for kind, x in self.overstated().items()
+        ]
         return "\n".join([*map(str, self.failures), *over, self.table()])

@@ -1,4 +1,6 @@
-"""Figures of laws of the reference: what `Law` in limitlaw calls by the same names, each with an error."""
+"""Figures of laws of the reference: what `Law` in limitlaw calls by the same names,
+each with an error.
+"""
 
 import dataclasses
 import math
@@ -23,9 +25,11 @@ class Estimate(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A method of a law and its argument: a level for ppf, an order for moment, the name of a ψ for expect.
+    """A method of a law and its argument: a level for ppf,
+    an order for moment, the name of a ψ for expect.
 
-    Points x of densities and tails are in units of a scale that comes with the case, and so are 1/t of cf and z of ψ.
+    Points x of densities and tails are in units of a scale that comes with the case,
+    and so are 1/t of cf and z of ψ.
     """
 
     method: str
@@ -34,14 +38,18 @@ class Figure(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Ensemble:
-    """The law (first) and others that show its error: a coarser rule, or independent parts of its draws."""
+    """The law (first) and others that show its error:
+    a coarser rule, or independent parts of its draws.
+    """
 
     law: Any
     others: tuple[Any, ...]
     drawn: bool
 
     def estimate(self, functional: Callable[[Any], float]) -> Estimate:
-        """A functional of the law, with the difference of two rules or the scatter of batches as its error."""
+        """A functional of the law, with the difference of two rules or the scatter
+        of batches as its error.
+        """
         value = functional(self.law)
         values = np.array([functional(law) for law in self.others])
         if not np.isfinite(value):
@@ -59,18 +67,23 @@ def batches(*arrays: Array) -> list[tuple[Array, ...]]:
 def drawn_mixture(rng: np.random.Generator, v: Array) -> Ensemble:
     """Of draws of the variance."""
     z = rng.normal(size=len(v))
-    laws = [Mixture(part, np.full(len(part), 1 / len(part)), noise) for part, noise in [(v, z), *batches(v, z)]]
+    laws = [
+        Mixture(part, np.full(len(part), 1 / len(part)), noise)
+        for part, noise in [(v, z), *batches(v, z)]
+    ]
     return Ensemble(laws[0], tuple(laws[1:]), drawn=True)
 
 
-def of_law(law: Centred, phi: Function | None, figure: Figure, scale: float, shift: float = 0.0) -> float:
+def of_law(
+    law: Centred, phi: Function | None, figure: Figure, scale: float, shift: float = 0.0
+) -> float:
     """A figure of X, of Y = φ(X), or of X + shift·scale."""
     if shift:
         return _moved(law, figure, scale, shift)
     return (_plain if phi is None else _image)(law, phi, figure, scale)
 
 
-# --- X itself ---------------------------------------------------------------------------------------------------------
+# --- X itself ------------------------------------------------------------------------------------
 
 
 def _plain(law: Centred, _: None, figure: Figure, scale: float) -> float:
@@ -127,14 +140,16 @@ def _expected(law: Centred, name: str, scale: float) -> float:
         return law.mean(psi.mean(law.v / scale**2))
     if name == "step":
         return law.sf(0.5 * scale)
-    return law.integral(lambda x: psi.formula(x / scale), lambda sd: around([0.0, 0.5 * scale / sd], scale / sd))
+    return law.integral(
+        lambda x: psi.formula(x / scale), lambda sd: around([0.0, 0.5 * scale / sd], scale / sd)
+    )
 
 
 def _log_if(method: str, p: float) -> float:
     return p if method == "pdf" else math.log(p) if p > 0 else -math.inf
 
 
-# --- Y = φ(X) ---------------------------------------------------------------------------------------------------------
+# --- Y = φ(X) ------------------------------------------------------------------------------------
 
 
 def _image(law: Centred, phi: Function, figure: Figure, scale: float) -> float:
@@ -145,7 +160,9 @@ def _image(law: Centred, phi: Function, figure: Figure, scale: float) -> float:
         return _moments(law, phi, method, c)
     if method in ("pdf", "logpdf"):
         crossings = phi.crossings(c * scale)
-        return _log_if(method, sum(law.pdf(x) / abs(float(phi.slope(np.float64(x)))) for x in crossings))
+        return _log_if(
+            method, sum(law.pdf(x) / abs(float(phi.slope(np.float64(x)))) for x in crossings)
+        )
     if method == "cdf":
         return _below(law, phi, c * scale)
     if method == "sf":
@@ -161,10 +178,13 @@ def _image(law: Centred, phi: Function, figure: Figure, scale: float) -> float:
     raise ValueError(method)
 
 
-def _integral(law: Centred, phi: Function, f: Callable[[Array], Array], more: tuple[float, ...] = ()) -> float:
+def _integral(
+    law: Centred, phi: Function, f: Callable[[Array], Array], more: tuple[float, ...] = ()
+) -> float:
     """E f(φ(X)); `more`: points x where f∘φ bends besides the breaks of φ."""
     return law.integral(
-        lambda x: f(phi(x)), lambda sd: np.concatenate([cuts_of(phi, sd), np.array(more) / (sd or 1.0)])
+        lambda x: f(phi(x)),
+        lambda sd: np.concatenate([cuts_of(phi, sd), np.array(more) / (sd or 1.0)]),
     )
 
 
@@ -188,7 +208,9 @@ def _below(law: Centred, phi: Function, y: float) -> float:
 
 
 def _above(law: Centred, phi: Function, y: float) -> float:
-    """P(φ(X) > y), of the gaps between the intervals where φ ≤ y: a small tail is no difference of large numbers."""
+    """P(φ(X) > y), of the gaps between the intervals where φ ≤ y:
+    a small tail is no difference of large numbers.
+    """
     ends = [-REACH, *(x for interval in phi.below(y) for x in interval), REACH]
     return sum(_between(law, a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if b > a)
 
@@ -208,7 +230,11 @@ def _expected_image(law: Centred, phi: Function, name: str, scale: float) -> flo
 
 def _mass(law: Centred, phi: Function, y: float) -> float:
     """P(φ(X) = y), of the pieces where φ is constant."""
-    inside = [(a, b) for a, b in phi.pieces if float(phi(_inner(a, b))) == y == float(phi(_inner(a, b, 0.7)))]
+    inside = [
+        (a, b)
+        for a, b in phi.pieces
+        if float(phi(_inner(a, b))) == y == float(phi(_inner(a, b, 0.7)))
+    ]
     return sum(_between(law, a, b) for a, b in inside)
 
 
@@ -216,11 +242,13 @@ def _inner(a: float, b: float, share: float = 0.3) -> Any:
     return np.float64(a + share * (b - a))
 
 
-# --- numbers that were drawn themselves, and several at a time --------------------------------------------------------
+# --- numbers that were drawn themselves, and several at a time -----------------------------------
 
 
 def of_draws(x: Array, figure: Figure, scale: float) -> float:
-    """A figure of the law of numbers x themselves: entries of random kernels, averages over coordinates."""
+    """A figure of the law of numbers x themselves:
+    entries of random kernels, averages over coordinates.
+    """
     method, c = figure
     if method == "mean":
         return float(x.mean())
@@ -242,14 +270,20 @@ def of_draws(x: Array, figure: Figure, scale: float) -> float:
 
 
 def _sample_quantile(x: Array, q: float) -> float:
-    """The quantile of draws; NaN where it lies in a gap of the law, so that noise of q moves it far."""
+    """The quantile of draws; NaN where it lies in a gap of the law,
+    so that noise of q moves it far.
+    """
     noise = 3 * math.sqrt(q * (1 - q) / len(x))
-    low, value, high = np.quantile(x, [max(q - noise, 0), q, min(q + noise, 1)], method="inverted_cdf")
+    low, value, high = np.quantile(
+        x, [max(q - noise, 0), q, min(q + noise, 1)], method="inverted_cdf"
+    )
     return float(value) if high - low <= 50 * noise * x.std() else math.nan
 
 
 def of_covariances(C: Array, figure: Figure, scale: float) -> float:
-    """A figure of several numbers Y | C ~ N(0, C) jointly. Arguments: entries (i, j), or a vector of factors."""
+    """A figure of several numbers Y | C ~ N(0, C) jointly.
+    Arguments: entries (i, j), or a vector of factors.
+    """
     method, c = figure
     if method == "covariance":
         return float(C[:, c[0], c[1]].mean())
@@ -269,9 +303,12 @@ def of_covariances(C: Array, figure: Figure, scale: float) -> float:
 
 def _log_density(C: Array, x: Array) -> float:
     sign, log_det = np.linalg.slogdet(2 * math.pi * C)
-    if (sign <= 0).any() or (np.linalg.cond(C) > 1e12).any():  # no density, or none that rounding leaves
+    # no density, or none that rounding leaves
+    if (sign <= 0).any() or (np.linalg.cond(C) > 1e12).any():
         return math.nan
-    quadratic = np.einsum("i,ni->n", x, np.linalg.solve(C, np.broadcast_to(x[:, None], (len(C), len(x), 1)))[..., 0])
+    quadratic = np.einsum(
+        "i,ni->n", x, np.linalg.solve(C, np.broadcast_to(x[:, None], (len(C), len(x), 1)))[..., 0]
+    )
     f = np.exp(-quadratic / 2 - log_det / 2)
     p = drawn_mean(f)
     return math.log(p) if p > 0 else math.nan

@@ -1,4 +1,5 @@
-"""Functions of one number, in plain NumPy: nonlinearities φ of the programs, and ψ whose means are asked for.
+"""Functions of one number, in plain NumPy: nonlinearities φ of the programs,
+and ψ whose means are asked for.
 
 Each φ carries the text that writes it with limitlaw, which only `library` evaluates.
 """
@@ -19,7 +20,9 @@ REACH = 1e13  # larger than any argument that has a probability
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """φ and φ', smooth and monotone between `breaks`, and bending on a length scale of 1 near those and near 0."""
+    """φ and φ', smooth and monotone between `breaks`,
+    and bending on a length scale of 1 near those and near 0.
+    """
 
     name: str
     source: str  # with limitlaw, of the vector w
@@ -56,7 +59,9 @@ class Function:
         return found
 
     def crossings(self, y: float) -> list[float]:
-        """Where φ passes y while it is continuous: the points x with φ(x) = y that give Y = φ(X) a density there."""
+        """Where φ passes y while it is continuous: the points x with φ(x)
+        = y that give Y = φ(X) a density there.
+        """
         ends = {x for interval in self.below(y) for x in interval}
         return sorted(ends - {a for piece in self.pieces for a in piece})
 
@@ -110,17 +115,34 @@ def _user(name: str, text: str, *rest: Any) -> Function:
 FUNCTIONS = {
     f.name: f
     for f in (
-        Function("relu", "ll.relu(w)", lambda x: np.maximum(x, 0), _where(lambda x: x > 0), (0.0,)),
+        Function(
+            "relu", "ll.relu(w)", lambda x: np.maximum(x, 0), _where(lambda x: x > 0), (0.0,)
+        ),
         Function("abs", "ll.abs(w)", np.abs, np.sign, (0.0,)),
         Function("sign", "ll.sign(w)", np.sign, _zero, (0.0,)),
         Function(
-            "clip", "ll.clip(w, 0.8)", lambda x: np.clip(x, -0.8, 0.8), _where(lambda x: abs(x) < 0.8), (-0.8, 0.8)
+            "clip",
+            "ll.clip(w, 0.8)",
+            lambda x: np.clip(x, -0.8, 0.8),
+            _where(lambda x: abs(x) < 0.8),
+            (-0.8, 0.8),
         ),
         Function("tanh", "ll.tanh(w)", np.tanh, lambda x: 1 / np.cosh(np.clip(x, -350, 350)) ** 2),
         Function("erf", "ll.erf(w)", erf, lambda x: 2 / math.sqrt(math.pi) * np.exp(-(x**2))),
-        Function("sin", "ll.sin(w)", np.sin, np.cos, tuple((k + 0.5) * math.pi for k in range(-64, 64)), True),
         Function(
-            "gelu", "ll.gelu(w)", lambda x: x * ndtr(x), lambda x: ndtr(x) + x * _normal(x), (-0.7517915246935645,)
+            "sin",
+            "ll.sin(w)",
+            np.sin,
+            np.cos,
+            tuple((k + 0.5) * math.pi for k in range(-64, 64)),
+            True,
+        ),
+        Function(
+            "gelu",
+            "ll.gelu(w)",
+            lambda x: x * ndtr(x),
+            lambda x: ndtr(x) + x * _normal(x),
+            (-0.7517915246935645,),
         ),
         Function(
             "silu",
@@ -130,7 +152,11 @@ FUNCTIONS = {
             (-1.2784645427610738,),
         ),
         _user(
-            "hinge", "jnp.maximum(z - 0.3, 0.0)", lambda x: np.maximum(x - 0.3, 0), _where(lambda x: x > 0.3), (0.3,)
+            "hinge",
+            "jnp.maximum(z - 0.3, 0.0)",
+            lambda x: np.maximum(x - 0.3, 0),
+            _where(lambda x: x > 0.3),
+            (0.3,),
         ),
         _user("step", "jnp.where(z > 0.5, 1.0, 0.0)", _where(lambda x: x > 0.5), _zero, (0.5,)),
         _user(
@@ -140,9 +166,23 @@ FUNCTIONS = {
             lambda x: np.where(abs(x) < 1, -np.sign(x), 0.0),
             (-1.0, 0.0, 1.0),
         ),
-        _user("stairs", "jnp.floor(jnp.clip(z, -2.0, 2.0))", _stairs, _zero, (-1.0, 0.0, 1.0, 2.0)),
-        _user("leap", "jnp.where(z > 1.0, z, 0.0)", lambda x: np.where(x > 1, x, 0.0), _where(lambda x: x > 1), (1.0,)),
-        _user("bell", "jnp.exp(-(z**2))", lambda x: np.exp(-(x**2)), lambda x: -2 * x * np.exp(-(x**2)), (0.0,)),
+        _user(
+            "stairs", "jnp.floor(jnp.clip(z, -2.0, 2.0))", _stairs, _zero, (-1.0, 0.0, 1.0, 2.0)
+        ),
+        _user(
+            "leap",
+            "jnp.where(z > 1.0, z, 0.0)",
+            lambda x: np.where(x > 1, x, 0.0),
+            _where(lambda x: x > 1),
+            (1.0,),
+        ),
+        _user(
+            "bell",
+            "jnp.exp(-(z**2))",
+            lambda x: np.exp(-(x**2)),
+            lambda x: -2 * x * np.exp(-(x**2)),
+            (0.0,),
+        ),
         _user(
             "soft",
             "jnp.sign(z) * jnp.maximum(jnp.abs(z) - 1, 0.0)",
@@ -174,7 +214,12 @@ PSIS = {
     psi.name: psi
     for psi in (
         Psi("cos", "jnp.cos(z)", np.cos, lambda u: np.exp(-u / 2)),
-        Psi("step", "jnp.where(z > 0.5, 1.0, 0.0)", _where(lambda z: z > 0.5), lambda u: ndtr(-_over(0.5, u))),
+        Psi(
+            "step",
+            "jnp.where(z > 0.5, 1.0, 0.0)",
+            _where(lambda z: z > 0.5),
+            lambda u: ndtr(-_over(0.5, u)),
+        ),
         Psi(
             "hinge",
             "jnp.maximum(z - 0.5, 0.0)",
@@ -183,6 +228,11 @@ PSIS = {
         ),
         Psi("abs", "jnp.abs(z)", np.abs, lambda u: np.sqrt(2 * u / math.pi)),
         Psi("square", "z**2", np.square, lambda u: u),
-        Psi("bell", "jnp.exp(-(z**2) / 2)", lambda z: np.exp(-(z**2) / 2), lambda u: 1 / np.sqrt(1 + u)),
+        Psi(
+            "bell",
+            "jnp.exp(-(z**2) / 2)",
+            lambda z: np.exp(-(z**2) / 2),
+            lambda u: 1 / np.sqrt(1 + u),
+        ),
     )
 }

@@ -1,4 +1,5 @@
-"""Gaussian integrals by Gauss–Legendre rules on panels, cut wherever an integrand bends: plain, slow, and independent.
+"""Gaussian integrals by Gauss–Legendre rules on panels,
+cut wherever an integrand bends: plain, slow, and independent.
 
 Two orders of the rule give a value and its error.
 """
@@ -14,7 +15,8 @@ from adversary.functions import DENSITY, Function
 
 Array = Any
 FINE, COARSE = 14, 9  # points in a panel
-EDGE = 15.0  # standard deviations; beyond it is 1e-50: moments behind a threshold come from far out
+# standard deviations; beyond it is 1e-50: moments behind a threshold come from far out
+EDGE = 15.0
 STEPS = 2.0 ** np.arange(-1, 7)  # panels grow geometrically with the distance from a break
 DEEP = 2.0 ** np.arange(-44, -1)  # and shrink towards a point where the integrand is singular
 
@@ -70,7 +72,9 @@ def product_of(phi: Function, K_uu: float, K_uv: float, K_vv: float, points: int
         z, w = normal_rule(cuts_of(phi, sd_u), points)
         return float(w @ phi(sd_u * z) ** 2)
     slope, rest = _regression(K_uu, K_uv, K_vv)
-    z, w = normal_rule(np.concatenate([cuts_of(phi, sd_u), _narrow_cuts(phi, slope, rest, sd_u)]), points)
+    z, w = normal_rule(
+        np.concatenate([cuts_of(phi, sd_u), _narrow_cuts(phi, slope, rest, sd_u)]), points
+    )
     u, given = sd_u * z, slope * sd_u * z  # v = given + rest·z'
     return float(w @ (phi(u) * conditional_mean(phi, given, rest, sd_v, points)))
 
@@ -85,7 +89,9 @@ def _regression(K_uu: float, K_uv: float, K_vv: float) -> tuple[float, float]:
 
 
 def _narrow_cuts(phi: Function, slope: float, rest: float, sd_u: float) -> Array:
-    """Where E[φ(v) | u] bends, in z = u/sd_u: around the breaks of φ(slope·u), on the scale of what is added to it."""
+    """Where E[φ(v) | u] bends, in z = u/sd_u: around the breaks of φ(slope·u),
+    on the scale of what is added to it.
+    """
     reach = slope * sd_u
     if abs(reach) < 1e-12 * max(rest, 1e-300) or reach == 0 or phi.everywhere:
         return np.zeros(0)
@@ -93,7 +99,9 @@ def _narrow_cuts(phi: Function, slope: float, rest: float, sd_u: float) -> Array
 
 
 def conditional_mean(phi: Function, given: Array, rest: float, sd: float, points: int) -> Array:
-    """E φ(given + rest·z) for each entry of `given`, cut where φ bends; `sd` is that of the whole argument."""
+    """E φ(given + rest·z) for each entry of `given`, cut where φ bends;
+    `sd` is that of the whole argument.
+    """
     if rest <= 1e-9 * max(sd, 1e-300) and not _jumps(phi):
         return phi(given)
     if rest == 0:
@@ -110,7 +118,9 @@ def conditional_mean(phi: Function, given: Array, rest: float, sd: float, points
     edges = np.sort(np.clip(np.concatenate([cuts, fixed], axis=1), -EDGE, EDGE), axis=1)
     half = np.diff(edges, axis=1)[..., None] / 2
     z = (edges[:, :-1, None] + edges[:, 1:, None]) / 2 + half * x
-    return (half * weight * DENSITY * np.exp(-(z**2) / 2) * phi(given[:, None, None] + rest * z)).sum(axis=(1, 2))
+    return (
+        half * weight * DENSITY * np.exp(-(z**2) / 2) * phi(given[:, None, None] + rest * z)
+    ).sum(axis=(1, 2))
 
 
 def _jumps(phi: Function) -> bool:
@@ -118,7 +128,9 @@ def _jumps(phi: Function) -> bool:
 
 
 def kernel_of(phi: Function, K: Array) -> tuple[Array, Array, Array]:
-    """E φ(h)φ(h)ᵀ and E φ(h) for h ~ N(0, K), and the error of the former: two orders, and one rounding of K."""
+    """E φ(h)φ(h)ᵀ and E φ(h) for h ~ N(0, K), and the error of the former:
+    two orders, and one rounding of K.
+    """
     s = len(K)
     values, errors = np.zeros((s, s)), np.zeros((s, s))
     for i in range(s):

@@ -1,7 +1,8 @@
-"""Laws of one number as the reference knows them: Gaussian mixtures, sums of heads, and their images under φ.
+"""Laws of one number as the reference knows them:
+Gaussian mixtures, sums of heads, and their images under φ.
 
-Every figure is a functional of weighted points (v, w), the law of the variance given the scores; its error comes from
-the same functional of other points (`Points`).
+Every figure is a functional of weighted points (v, w), the law of the variance given the scores;
+its error comes from the same functional of other points (`Points`).
 """
 
 import dataclasses
@@ -27,7 +28,9 @@ class FallsSlowly(Exception):
 
 
 def drawn_mean(f: Array) -> float:
-    """The mean of draws; NaN where fewer than 300 of many carry it: their scatter says nothing about its error."""
+    """The mean of draws; NaN where fewer than 300 of many carry it:
+    their scatter says nothing about its error.
+    """
     squares = float(np.sum(f * f))
     if len(f) > 3000 and squares > 0 and float(np.abs(f).sum()) ** 2 < 300 * squares:
         return math.nan
@@ -70,7 +73,9 @@ class Centred:
 
 @dataclasses.dataclass(frozen=True)
 class Mixture(Centred):
-    """X | v ~ N(0, v), v with weights w; `z` are normals of the draws' own, for what is not a function of v."""
+    """X | v ~ N(0, v), v with weights w; `z` are normals of the draws' own,
+    for what is not a function of v.
+    """
 
     v: Array
     w: Array
@@ -112,7 +117,8 @@ class Mixture(Centred):
     def integral(self, f: Callable[[Array], Array], cuts: Callable[[float], Array]) -> float:
         if self.z is not None:
             values = f(self.sd * self.z)
-            seen = np.ptp(values) > 0 or not self.v.any()  # else what carries it is too rare for these draws
+            # else what carries it is too rare for these draws
+            seen = np.ptp(values) > 0 or not self.v.any()
             return self.mean(values) if seen else math.nan
         total = 0.0
         for sd, weight in zip(self.sd, self.w, strict=True):
@@ -121,14 +127,20 @@ class Mixture(Centred):
         return total
 
     def entropy(self) -> float:
-        """−2 ∫ p log p over x = e^u, by the trapezoidal rule; many draws are first averaged in groups of like size."""
+        """−2 ∫ p log p over x = e^u, by the trapezoidal rule;
+        many draws are first averaged in groups of like size.
+        """
         v, w = grouped(self.v, self.w)
         if (v == 0).any():
-            return -math.inf if not v.any() else math.nan  # NaN: these are too small to be told from 0
+            # NaN: these are too small to be told from 0
+            return -math.inf if not v.any() else math.nan
         low, high = math.log(v.min()) / 2 - 36, math.log(v.max()) / 2 + 2.4
         u, step = np.linspace(low, high, max(400, int(24 * (high - low))), retstep=True)
         p = np.concatenate(
-            [_mixture_density(np.exp(part), v, w) for part in np.array_split(u, 1 + len(u) * len(v) // CHUNK)]
+            [
+                _mixture_density(np.exp(part), v, w)
+                for part in np.array_split(u, 1 + len(u) * len(v) // CHUNK)
+            ]
         )
         return float(-2 * step * np.sum(np.exp(u) * p * np.log(np.maximum(p, 1e-300))))
 
@@ -151,7 +163,9 @@ def grouped(v: Array, w: Array, groups: int = 1500) -> tuple[Array, Array]:
 
 @dataclasses.dataclass(frozen=True)
 class HeadSum(Centred):
-    """H^{−1/2} Σ_a X_a with X_a i.i.d. mixtures over (v, w): φ_H(t) = φ_1(t/√H)^H, inverted by the trapezoidal rule."""
+    """H^{−1/2} Σ_a X_a with X_a i.i.d. mixtures over (v, w):
+    φ_H(t) = φ_1(t/√H)^H, inverted by the trapezoidal rule.
+    """
 
     v: Array
     w: Array
@@ -171,18 +185,24 @@ class HeadSum(Centred):
         """log φ_1(t/√H): near 1 from φ_1 − 1, whose digits the power H would lose in φ_1."""
         exponents = -(t[:, None] ** 2) * self.v / (2 * self.heads)
         one, less = np.exp(exponents) @ self.w, np.expm1(exponents) @ self.w
-        return np.where(less > -0.5, np.log1p(np.maximum(less, -0.5)), np.log(np.maximum(one, 1e-300)))
+        return np.where(
+            less > -0.5, np.log1p(np.maximum(less, -0.5)), np.log(np.maximum(one, 1e-300))
+        )
 
     @functools.cached_property
     def _fourier(self) -> tuple[Array, Array]:
-        """t = h, 2h, … and φ_H there, as far as it is not negligible; the period 2π/h holds the law with room."""
+        """t = h, 2h, … and φ_H there, as far as it is not negligible;
+        the period 2π/h holds the law with room.
+        """
         h = 2 * math.pi / (4 * self.reach)
         t = h * np.arange(1, MOST_TERMS + 1)
         end = t[0]
         while self._cf(np.array([end]))[0] > 1e-18:
             end *= 1.5
             if end > t[-1]:
-                raise FallsSlowly("the characteristic function of this sum of heads needs too many terms")
+                raise FallsSlowly(
+                    "the characteristic function of this sum of heads needs too many terms"
+                )
         t = t[t <= end]
         return t, self._cf(t)
 
@@ -218,7 +238,9 @@ class HeadSum(Centred):
         return float(w @ (f(x) * self._pdfs(x)))
 
     def _rule(self, cuts: Callable[[float], Array]) -> tuple[Array, Array]:
-        """Nodes x and weights of ∫ dx, cut where f bends, and finely near 0, where the density may be peaked."""
+        """Nodes x and weights of ∫ dx, cut where f bends,
+        and finely near 0, where the density may be peaked.
+        """
         peak = 1 / self._fourier[0][-1]
         near = peak * np.concatenate([DEEP[-6:], STEPS])
         edges = np.concatenate([np.linspace(-1, 1, 81) * self.reach, near, -near, cuts(1.0)])
@@ -235,10 +257,14 @@ class HeadSum(Centred):
 
 
 def moments_of_mean(raw: Sequence[float], count: int) -> list[float]:
-    """E v̄^k, v̄ the mean of `count` independent copies of v, E v^k = raw[k]: its cumulants are κ_k/count^{k−1}."""
+    """E v̄^k, v̄ the mean of `count` independent copies of v, E v^k = raw[k]:
+    its cumulants are κ_k/count^{k−1}.
+    """
     kappa = [0.0] * len(raw)
     for k in range(1, len(raw)):
-        kappa[k] = raw[k] - sum(math.comb(k - 1, j - 1) * kappa[j] * raw[k - j] for j in range(1, k))
+        kappa[k] = raw[k] - sum(
+            math.comb(k - 1, j - 1) * kappa[j] * raw[k - j] for j in range(1, k)
+        )
     kappa = [0.0] + [kappa[k] / count ** (k - 1) for k in range(1, len(raw))]
     out = [1.0] + [0.0] * (len(raw) - 1)
     for k in range(1, len(raw)):
@@ -256,6 +282,8 @@ def quantile(cdf: Callable[[float], float], q: float, scale: float) -> float:
     while cdf(high) < q and high < 1e290:
         high *= 4
     try:
-        return float(brentq(lambda x: cdf(x) - q, low, high, xtol=1e-16 * scale, rtol=1e-15, maxiter=400))
+        return float(
+            brentq(lambda x: cdf(x) - q, low, high, xtol=1e-16 * scale, rtol=1e-15, maxiter=400)
+        )
     except ValueError:  # the cdf is not known in between
         return math.nan

@@ -1,4 +1,5 @@
-"""A case as limitlaw says it: the text of the program, its figures and stated errors, eagerly and under jax.jit.
+"""A case as limitlaw says it: the text of the program,
+its figures and stated errors, eagerly and under jax.jit.
 
 The text that is run is the text that a report prints.
 """
@@ -24,7 +25,9 @@ NAMES = {"np": np, "jnp": jnp, "ll": ll, "math": math}
 
 
 class Stated(NamedTuple):
-    """A figure and its stated error, or what was raised instead (in words), and what kind the law calls itself."""
+    """A figure and its stated error, or what was raised instead (in words),
+    and what kind the law calls itself.
+    """
 
     value: float
     error: float
@@ -33,11 +36,15 @@ class Stated(NamedTuple):
 
 
 def raising(error: BaseException, kind: str = "") -> Stated:
-    """No figure but an error. Its words only: the error itself would keep all arrays in reach alive."""
-    return Stated(math.nan, math.nan, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", kind)
+    """No figure but an error. Its words only: the error itself would keep all arrays
+    in reach alive.
+    """
+    return Stated(
+        math.nan, math.nan, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", kind
+    )
 
 
-# --- the text of a program --------------------------------------------------------------------------------------------
+# --- the text of a program -----------------------------------------------------------------------
 
 
 def program(shape: Structure) -> list[str]:
@@ -49,7 +56,11 @@ def program(shape: Structure) -> list[str]:
     lines = [f"x = ll.initial(({shape.tokens},), cov=K)", *_front(shape)]
     for layer in range(shape.depth):
         last = layer == shape.depth - 1
-        lines += _rotary_attention(shape) if shape.rotary else [f"y = ll.attention(x, {_arguments(shape)})"]
+        lines += (
+            _rotary_attention(shape)
+            if shape.rotary
+            else [f"y = ll.attention(x, {_arguments(shape)})"]
+        )
         lines.append("x = x + y" if shape.residual and not (last and shape.front) else "x = y")
         lines += [f"x = ll.{shape.norm}(x)"] if shape.norm else []
     if shape.behind:
@@ -71,21 +82,37 @@ def _written(phi: str) -> str:
 
 
 def _arguments(shape: Structure) -> str:
-    mask = f"np.array({np.array(shape.mask).tolist()})" if isinstance(shape.mask, tuple) else repr(shape.mask)
+    mask = (
+        f"np.array({np.array(shape.mask).tolist()})"
+        if isinstance(shape.mask, tuple)
+        else repr(shape.mask)
+    )
     heads = "math.inf" if shape.heads == math.inf else shape.heads
-    options = {"head_dim": (shape.head_dim, None), "scaling": (repr(shape.scaling), "'sqrt'"), "mask": (mask, "None")}
-    parts = [f"heads={heads}", *(f"{name}={value}" for name, (value, default) in options.items() if value != default)]
+    options = {
+        "head_dim": (shape.head_dim, None),
+        "scaling": (repr(shape.scaling), "'sqrt'"),
+        "mask": (mask, "None"),
+    }
+    parts = [
+        f"heads={heads}",
+        *(f"{name}={value}" for name, (value, default) in options.items() if value != default),
+    ]
     return ", ".join([*parts, "q_std=q, k_std=k, v_std=v, o_std=o"])
 
 
 def _rotary_attention(shape: Structure) -> list[str]:
     """`attention` with rotary queries and keys, written out."""
     d, H = shape.head_dim or "ll.n", shape.heads
-    turned = ", ".join(f"ll.rotary(ll.Matrix({std}, ({H}, 1), rows={d}) @ x[None], positions)" for std in "qk")
+    turned = ", ".join(
+        f"ll.rotary(ll.Matrix({std}, ({H}, 1), rows={d}) @ x[None], positions)" for std in "qk"
+    )
     return [
         f"positions = np.arange({shape.tokens}.0)",
         f"A = ll.softmax(ll.dot({turned}))",
-        f"values = ll.Matrix(o, ({H}, 1), cols={d}) @ (ll.Matrix(v, ({H}, 1), rows={d}) @ x[None])",
+        (
+            f"values = ll.Matrix(o, ({H}, 1), cols={d}) @ (ll.Matrix(v, ({H}, 1), rows={d}) @ "
+            "x[None])"
+        ),
         "y = ll.normalised_sum(A @ values, 0)",
     ]
 
@@ -104,7 +131,7 @@ def _psi(name: str) -> str:
     return PSIS[name].source.replace("z", "(z / scale)")
 
 
-# --- the text of a figure ---------------------------------------------------------------------------------------------
+# --- the text of a figure ------------------------------------------------------------------------
 
 
 def figure_text(figure: Figure, shape: Structure, of: str = "") -> str:
@@ -141,12 +168,19 @@ def _over(c: Any, unit: str) -> str:
     return f"np.array({list(c)}) / {unit}" if isinstance(c, tuple) else f"{c} / {unit}"
 
 
-# --- running it -------------------------------------------------------------------------------------------------------
+# --- running it ----------------------------------------------------------------------------------
 
 
 def bindings(numbers: Numbers, scale: float, unit: float) -> dict[str, Any]:
     """The names that the text refers to."""
-    return {"K": numbers.kernel, **numbers.stds, "w": numbers.weight, "b": numbers.bias, "scale": scale, "unit": unit}
+    return {
+        "K": numbers.kernel,
+        **numbers.stds,
+        "w": numbers.weight,
+        "b": numbers.bias,
+        "scale": scale,
+        "unit": unit,
+    }
 
 
 def made(shape: Structure, names: dict[str, Any]) -> dict[str, Any]:
@@ -154,24 +188,37 @@ def made(shape: Structure, names: dict[str, Any]) -> dict[str, Any]:
     space = NAMES | names | {"_shared": _shared}
     space["_kept"] = functools.cache(lambda source: eval(source, space))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a doubt in words; the stated error has to hold all the same
+        # a doubt in words; the stated error has to hold all the same
+        warnings.simplefilter("ignore")
         exec(_code("\n".join(program(shape)), "exec"), space)
     return space
 
 
 @functools.cache
 def _code(text: str, mode: str) -> Any:
-    """The code, every function in it made once: to the library another function is another program to compile."""
-    return compile(ast.fix_missing_locations(_FunctionsOnce().visit(ast.parse(text, mode=mode))), "<case>", mode)
+    """The code, every function in it made once: to the library another function is
+    another program to compile.
+    """
+    return compile(
+        ast.fix_missing_locations(_FunctionsOnce().visit(ast.parse(text, mode=mode))),
+        "<case>",
+        mode,
+    )
 
 
 class _FunctionsOnce(ast.NodeTransformer):
-    """Looks functions up by their text: once for all cases, or for one where they depend on a number of it."""
+    """Looks functions up by their text: once for all cases,
+    or for one where they depend on a number of it.
+    """
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         names = {each.id for each in ast.walk(node.body) if isinstance(each, ast.Name)}
         known = names <= {*NAMES, *(argument.arg for argument in node.args.args)}
-        return ast.Call(ast.Name("_shared" if known else "_kept", ast.Load()), [ast.Constant(ast.unparse(node))], [])
+        return ast.Call(
+            ast.Name("_shared" if known else "_kept", ast.Load()),
+            [ast.Constant(ast.unparse(node))],
+            [],
+        )
 
 
 @functools.cache
@@ -180,14 +227,23 @@ def _shared(source: str) -> Any:
 
 
 def figure_of(figure: Figure, shape: Structure, space: dict[str, Any]) -> tuple[Any, Any]:
-    """A figure and its stated error: real numbers, traced ones under jit. A kernel in closed form states 0."""
+    """A figure and its stated error: real numbers, traced ones under jit.
+    A kernel in closed form states 0.
+    """
     if shape.asked == "kernel" and isinstance(space["law"], jax.Array | ll.KernelMatrix):
-        error = space["law"].error[shape.entry] if isinstance(space["law"], ll.KernelMatrix) else 0.0
-        value, moved = (_of_constant(figure, space["law"][shape.entry] + e, space["unit"]) for e in (0.0, error))
+        error = (
+            space["law"].error[shape.entry] if isinstance(space["law"], ll.KernelMatrix) else 0.0
+        )
+        value, moved = (
+            _of_constant(figure, space["law"][shape.entry] + e, space["unit"])
+            for e in (0.0, error)
+        )
         return value, jnp.abs(moved - value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        value, error = (eval(_code(figure_text(figure, shape, of), "eval"), space) for of in ("", ".error"))
+        value, error = (
+            eval(_code(figure_text(figure, shape, of), "eval"), space) for of in ("", ".error")
+        )
     if figure.method == "atom":
         at = jnp.abs(value.points - figure.argument) <= 1e-9 * (1 + abs(figure.argument))
         return jnp.where(at, value.masses, 0.0).sum(), jnp.where(at, error, 0.0).sum()
@@ -201,7 +257,9 @@ def _of_constant(figure: Figure, value: Any, unit: Any) -> Any:
     if method == "cdf":
         zeros["cdf"] = jnp.where(value <= c * unit, 1.0, 0.0)
     powers = {"moment": c}
-    return zeros.get(method, jnp.cos(value / unit) if method == "expect" else value ** powers.get(method, 1))
+    return zeros.get(
+        method, jnp.cos(value / unit) if method == "expect" else value ** powers.get(method, 1)
+    )
 
 
 def eager(case: Case, scale: float, unit: float) -> list[Stated]:
@@ -235,7 +293,9 @@ def compiled(shape: Structure, figures: tuple[Figure, ...]) -> Any:
 
 
 def jitted(case: Case, scale: float, unit: float, figures: tuple[Figure, ...]) -> list[Stated]:
-    """Some figures of a case under jax.jit, in one program but for those that are refused there."""
+    """Some figures of a case under jax.jit, in one program but for those that are
+    refused there.
+    """
     names = {name: jnp.asarray(x) for name, x in bindings(case.numbers, scale, unit).items()}
     refusals = _refusals(case.structure)
     together = tuple(figure for figure in figures if figure not in refusals)
@@ -245,14 +305,21 @@ def jitted(case: Case, scale: float, unit: float, figures: tuple[Figure, ...]) -
         if _refuses(case.structure, together, names):
             return jitted(case, scale, unit, figures)
         if len(together) > 1:  # which one raises?
-            return [stated for figure in figures for stated in jitted(case, scale, unit, (figure,))]
+            return [
+                stated for figure in figures for stated in jitted(case, scale, unit, (figure,))
+            ]
         return [refusals.get(figure, raising(raised)) for figure in figures]
-    known = {figure: Stated(float(x), float(e)) for figure, (x, e) in zip(together, numbers, strict=True)}
+    known = {
+        figure: Stated(float(x), float(e))
+        for figure, (x, e) in zip(together, numbers, strict=True)
+    }
     return [known.get(figure) or refusals[figure] for figure in figures]
 
 
 def _refuses(shape: Structure, figures: tuple[Figure, ...], names: dict[str, Any]) -> bool:
-    """Which figures cannot be had inside jax.jit is remembered; they say so while they are traced, uncompiled."""
+    """Which figures cannot be had inside jax.jit is remembered;
+    they say so while they are traced, uncompiled.
+    """
     found = False
     for figure in figures:
         try:

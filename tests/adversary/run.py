@@ -1,4 +1,6 @@
-"""Cases from beginning to end: the reference, limitlaw eagerly and under jax.jit, and the verdicts."""
+"""Cases from beginning to end: the reference,
+limitlaw eagerly and under jax.jit, and the verdicts.
+"""
 
 import contextlib
 import signal
@@ -15,13 +17,17 @@ LIMIT = 120  # seconds of the processor for one case; what takes longer counts a
 
 
 class TooSlow(BaseException):
-    """A case took longer than its limit. Not an Exception: those are answers of a figure, this ends the case."""
+    """A case took longer than its limit. Not an Exception:
+    those are answers of a figure, this ends the case.
+    """
 
 
 def examined(
     case: Case, draws: int, jit: tuple[Figure, ...] = (), seconds: int = LIMIT, again: int = 0
 ) -> list[Verdict]:
-    """The verdicts on all figures of a case, and once more on those that are asked for under jit."""
+    """The verdicts on all figures of a case, and once more on those that are asked
+    for under jit.
+    """
     found = answer(case, draws, again)
     known = dict(zip(case.structure.figures, found.estimates, strict=True))
     figures = case.structure.figures
@@ -29,19 +35,36 @@ def examined(
         stated = _unless_slow(lambda: eager(case, found.scale, found.unit), len(figures))
     verdicts = [judged(case, f, s, known[f], found) for f, s in zip(figures, stated, strict=True)]
     with _within(seconds):
-        stated = _unless_slow(lambda: jitted(case, found.scale, found.unit, jit), len(jit)) if jit else []
-    return verdicts + [judged(case, f, s, known[f], found, jit=True) for f, s in zip(jit, stated, strict=True)]
+        stated = (
+            _unless_slow(lambda: jitted(case, found.scale, found.unit, jit), len(jit))
+            if jit
+            else []
+        )
+    return verdicts + [
+        judged(case, f, s, known[f], found, jit=True) for f, s in zip(jit, stated, strict=True)
+    ]
 
 
 def confirmed(verdicts: list[Verdict], draws: int) -> list[Verdict]:
-    """The same verdicts; where they failed against drawn references, against ten times as many other draws."""
-    suspects = {v.case.seed: v.case for v in verdicts if v.failure == "wrong" and v.answer.how == "drawn"}
+    """The same verdicts; where they failed against drawn references,
+    against ten times as many other draws.
+    """
+    suspects = {
+        v.case.seed: v.case for v in verdicts if v.failure == "wrong" and v.answer.how == "drawn"
+    }
     later = {}
     for seed, case in suspects.items():
         found = answer(case, 10 * draws, again=1)
         later[seed] = found, dict(zip(case.structure.figures, found.estimates, strict=True))
     return [
-        judged(v.case, v.figure, v.stated, later[v.case.seed][1][v.figure], later[v.case.seed][0], v.jit)
+        judged(
+            v.case,
+            v.figure,
+            v.stated,
+            later[v.case.seed][1][v.figure],
+            later[v.case.seed][0],
+            v.jit,
+        )
         if v.failure == "wrong" and v.case.seed in later
         else v
         for v in verdicts

@@ -1,4 +1,6 @@
-"""The reference against mathematics that it does not use: mpmath, closed forms, theory §4 and §7, and itself."""
+"""The reference against mathematics that it does not use:
+mpmath, closed forms, theory §4 and §7, and itself.
+"""
 
 import math
 
@@ -25,7 +27,11 @@ KERNELS = (
 
 
 def layer(
-    tokens: int = 2, heads: int = 1, head_dim: int | None = None, q: float = 1.0, mask: str | None = None
+    tokens: int = 2,
+    heads: int = 1,
+    head_dim: int | None = None,
+    q: float = 1.0,
+    mask: str | None = None,
 ) -> Layer:
     """A plain layer."""
     one = np.ones(heads)
@@ -57,7 +63,9 @@ def by_mpmath(K: np.ndarray, q: float, figure: str, x: float) -> float:
     far = [tau * k for k in (0.5, 1, 2, 3, 4, 6, 8, 10)]
     cuts = sorted({float(c) for c in [*near, *far] if c <= 10 * tau} | {float(10 * tau)})
     with mpmath.workdps(20):
-        return float(mpmath.quad(integrand, cuts) + mpmath.quad(integrand, [-c for c in cuts[::-1]]))
+        return float(
+            mpmath.quad(integrand, cuts) + mpmath.quad(integrand, [-c for c in cuts[::-1]])
+        )
 
 
 @pytest.mark.parametrize("K", KERNELS)
@@ -81,7 +89,8 @@ def test_quadrature_and_draws(K: list[list[float]]) -> None:
     rule = Mixture(*two_token_rule(kernel, 0, layer(q=3.0), FINE))
     scale = math.sqrt(rule.variance())
     drawn = drawn_mixture(
-        np.random.default_rng(0), row_variances(np.random.default_rng(1), DRAWS, kernel, 0, layer(q=3.0), 0)
+        np.random.default_rng(0),
+        row_variances(np.random.default_rng(1), DRAWS, kernel, 0, layer(q=3.0), 0),
     )
     for figure in every_figure():
         value, error = drawn.estimate(lambda law, f=figure: of_law(law, None, f, scale))
@@ -92,13 +101,20 @@ def every_figure() -> list[Figure]:
     """All methods of a law of one number."""
     plain = [Figure(name) for name in ("variance", "kurtosis")]
     points = [Figure(name, c) for name in ("pdf", "logpdf", "cdf", "sf", "cf") for c in (0.4, 2.0)]
-    rest = [Figure("moment", 4), Figure("moment", 3), Figure("ppf", 0.9), *(Figure("expect", name) for name in PSIS)]
+    rest = [
+        Figure("moment", 4),
+        Figure("moment", 3),
+        Figure("ppf", 0.9),
+        *(Figure("expect", name) for name in PSIS),
+    ]
     return plain + points + rest
 
 
 @pytest.mark.parametrize("heads", [2, 5, 40, 1000])
 def test_sums_of_heads(heads: int) -> None:
-    """φ_1(t/√H)^H inverted, against the mean of drawn variances; many heads against the rule of three nodes."""
+    """φ_1(t/√H)^H inverted, against the mean of drawn variances;
+    many heads against the rule of three nodes.
+    """
     kernel = np.array(KERNELS[1])
     v, w = two_token_rule(kernel, 0, layer(q=4.0), FINE)
     law, rng = HeadSum(v, w, heads), np.random.default_rng(heads)
@@ -111,7 +127,9 @@ def test_sums_of_heads(heads: int) -> None:
         truth = of_law(law, None, figure, scale)
         assert abs(value - truth) <= 5 * error + 1e-9, figure
         if heads == 1000:
-            assert of_law(three, None, figure, scale) == pytest.approx(truth, rel=5e-3, abs=5e-3), figure
+            assert of_law(three, None, figure, scale) == pytest.approx(
+                truth, rel=5e-3, abs=5e-3
+            ), figure
 
 
 def test_one_head_is_a_sum_of_one() -> None:
@@ -130,15 +148,25 @@ def test_moments_of_means() -> None:
 
 
 def test_theory_7() -> None:
-    """s = 4, K = I: variance, excess kurtosis, pdf(0), pdf(1), pdf(3), cdf(1) for one and two heads."""
+    """s = 4, K = I: variance, excess kurtosis, pdf(0),
+    pdf(1), pdf(3), cdf(1) for one and two heads.
+    """
     table = {
         1: (0.391971443576, 0.243318425, 0.653488393, 0.169234420, 6.9941071e-05, 0.945808058),
         2: (0.391971443576, 0.121659213, 0.646080127, 0.173194601, 2.9134945e-05, 0.945329196),
     }
-    figures = [Figure("variance"), Figure("kurtosis"), *(Figure("pdf", x) for x in (0.0, 1.0, 3.0)), Figure("cdf", 1.0)]
+    figures = [
+        Figure("variance"),
+        Figure("kurtosis"),
+        *(Figure("pdf", x) for x in (0.0, 1.0, 3.0)),
+        Figure("cdf", 1.0),
+    ]
     for heads, numbers in table.items():
         rng = np.random.default_rng(heads)
-        v = np.mean([row_variances(rng, 4 * DRAWS, np.eye(4), 0, layer(4), 0) for _ in range(heads)], axis=0)
+        v = np.mean(
+            [row_variances(rng, 4 * DRAWS, np.eye(4), 0, layer(4), 0) for _ in range(heads)],
+            axis=0,
+        )
         drawn = drawn_mixture(rng, v)
         for figure, expected in zip(figures, numbers, strict=True):
             value, error = drawn.estimate(lambda law, f=figure: of_law(law, None, f, 1.0))
@@ -146,7 +174,8 @@ def test_theory_7() -> None:
 
 
 @pytest.mark.parametrize(
-    ("d", "variance", "kurtosis"), [(8, 0.385685, 1.1160), (64, 0.391129, 0.35144), (128, 0.391548, 0.29734)]
+    ("d", "variance", "kurtosis"),
+    [(8, 0.385685, 1.1160), (64, 0.391129, 0.35144), (128, 0.391548, 0.29734)],
 )
 def test_theory_4(d: int, variance: float, kurtosis: float) -> None:
     """Heads of fixed dimension, by one row and by whole matrices."""
@@ -160,11 +189,19 @@ def test_theory_4(d: int, variance: float, kurtosis: float) -> None:
 
 
 def test_all_rows_and_one_row() -> None:
-    """The diagonal of C has the law of single rows, also with masks, per-head weights and rotary embeddings."""
+    """The diagonal of C has the law of single rows,
+    also with masks, per-head weights and rotary embeddings.
+    """
     K = np.array([[1.0, 0.3, -0.2], [0.3, 2.0, 0.4], [-0.2, 0.4, 0.7]])
     for turned in (None, np.arange(3.0)):
         one = Layer(
-            2, None, "sqrt", np.tri(3, dtype=bool), np.array([1.0, 3.0]), *[np.array([1.0, 0.5])] * 3, positions=turned
+            2,
+            None,
+            "sqrt",
+            np.tri(3, dtype=bool),
+            np.array([1.0, 3.0]),
+            *[np.array([1.0, 0.5])] * 3,
+            positions=turned,
         )
         rng = np.random.default_rng(5)
         C = covariances(rng, DRAWS, K, one)[:, 2, 2]
@@ -200,27 +237,46 @@ def test_functions(name: str) -> None:
         (Figure("cdf", 0.37), y <= 0.37),
         (Figure("sf", 0.37), y > 0.37),
     ):
-        assert abs(of_law(law, phi, figure, 1.0) - f.mean()) <= 5 * f.std() / math.sqrt(DRAWS) + 1e-12, figure
+        assert (
+            abs(of_law(law, phi, figure, 1.0) - f.mean()) <= 5 * f.std() / math.sqrt(DRAWS) + 1e-12
+        ), figure
     inner = (np.abs(y - 0.37) < 0.02) / 0.04
-    assert abs(of_law(law, phi, Figure("pdf", 0.37), 1.0) - inner.mean()) <= 5 * inner.std() / math.sqrt(DRAWS) + 2e-2
+    assert (
+        abs(of_law(law, phi, Figure("pdf", 0.37), 1.0) - inner.mean())
+        <= 5 * inner.std() / math.sqrt(DRAWS) + 2e-2
+    )
 
 
 def test_kernels_of_functions() -> None:
-    """Closed forms of E φ(u)φ(v): ReLU and sign (Cho and Saul 2009), erf (Williams 1997); scales and correlations."""
-    for a, b, r in ((1.0, 2.0, 0.2), (1e8, 1e-6, -0.9), (3.0, 3.0, 1 - 1e-10), (1e10, 1e10, -1.0), (1e-8, 1e3, 0.0)):
+    """Closed forms of E φ(u)φ(v): ReLU and sign (Cho and Saul 2009),
+    erf (Williams 1997); scales and correlations.
+    """
+    for a, b, r in (
+        (1.0, 2.0, 0.2),
+        (1e8, 1e-6, -0.9),
+        (3.0, 3.0, 1 - 1e-10),
+        (1e10, 1e10, -1.0),
+        (1e-8, 1e3, 0.0),
+    ):
         c = r * math.sqrt(a * b)
         cosine = min(max(c / math.sqrt(a * b), -1.0), 1.0)
         angle = math.acos(cosine)
         relu = math.sqrt(a * b) / (2 * math.pi) * (math.sin(angle) + cosine * (math.pi - angle))
-        assert product_of(FUNCTIONS["relu"], a, c, b) == pytest.approx(relu, rel=1e-9, abs=1e-12 * math.sqrt(a * b))
-        assert product_of(FUNCTIONS["sign"], a, c, b) == pytest.approx(2 / math.pi * math.asin(cosine), abs=1e-7)
+        assert product_of(FUNCTIONS["relu"], a, c, b) == pytest.approx(
+            relu, rel=1e-9, abs=1e-12 * math.sqrt(a * b)
+        )
+        assert product_of(FUNCTIONS["sign"], a, c, b) == pytest.approx(
+            2 / math.pi * math.asin(cosine), abs=1e-7
+        )
         erf = 2 / math.pi * math.asin(2 * c / math.sqrt((1 + 2 * a) * (1 + 2 * b)))
         assert product_of(FUNCTIONS["erf"], a, c, b) == pytest.approx(erf, abs=1e-10)
     assert mean_of(FUNCTIONS["abs"], 1e10) == pytest.approx(math.sqrt(2e10 / math.pi))
 
 
 def test_kernels_by_other_rules() -> None:
-    """E tanh(u)tanh(v) by a tensor Gauss–Hermite rule, and E of jumps by one integral of mpmath."""
+    """E tanh(u)tanh(v) by a tensor Gauss–Hermite rule,
+    and E of jumps by one integral of mpmath.
+    """
     a, c, b = 0.9, 0.5, 0.8
     z, w = np.polynomial.hermite_e.hermegauss(180)
     u, v = math.sqrt(a) * z[:, None], c / math.sqrt(a) * z[:, None] + math.sqrt(b - c**2 / a) * z
@@ -228,7 +284,9 @@ def test_kernels_by_other_rules() -> None:
     assert product_of(FUNCTIONS["tanh"], a, c, b) == pytest.approx(expected, abs=1e-10)
 
     def step(z: mpmath.mpf) -> mpmath.mpf:
-        return mpmath.npdf(z) * mpmath.ncdf((c / mpmath.sqrt(a) * z - 0.5) / mpmath.sqrt(b - c**2 / a))
+        return mpmath.npdf(z) * mpmath.ncdf(
+            (c / mpmath.sqrt(a) * z - 0.5) / mpmath.sqrt(b - c**2 / a)
+        )
 
     expected = float(mpmath.quad(step, [0.5 / mpmath.sqrt(a), 2, 5, 9]))
     assert product_of(FUNCTIONS["step"], a, c, b) == pytest.approx(expected, abs=1e-12)
@@ -263,7 +321,9 @@ def test_a_constant_added() -> None:
 @pytest.mark.parametrize("k", [1e-19, 1e-8, 0.3, 50.0])
 def test_sine(k: float) -> None:
     """E sin(u)² = (1 − e^{−2k})/2."""
-    assert product_of(FUNCTIONS["sin"], k, k, k) == pytest.approx(-math.expm1(-2 * k) / 2, rel=1e-14)
+    assert product_of(FUNCTIONS["sin"], k, k, k) == pytest.approx(
+        -math.expm1(-2 * k) / 2, rel=1e-14
+    )
 
 
 @pytest.mark.parametrize("name", ["relu", "tanh", "stairs", "leap", "gelu"])
@@ -275,16 +335,25 @@ def test_kernel_of_many_scales(name: str) -> None:
     x = FUNCTIONS[name](h)
     products = x[:, :, None] * x[:, None]
     assert (
-        np.abs(products.mean(axis=0) - values) <= 5 * products.std(axis=0) / math.sqrt(DRAWS) + errors + 1e-15
+        np.abs(products.mean(axis=0) - values)
+        <= 5 * products.std(axis=0) / math.sqrt(DRAWS) + errors + 1e-15
     ).all()
     assert (np.abs(x.mean(axis=0) - means) <= 5 * x.std(axis=0) / math.sqrt(DRAWS) + 1e-15).all()
 
 
 def test_two_layers_by_brute_force() -> None:
-    """Two layers with residuals and RMSNorm: the chain of kernels against networks of width 200, scores and all."""
+    """Two layers with residuals and RMSNorm: the chain of kernels against networks of width 200,
+    scores and all.
+    """
     K, n, count = np.array([[1.0, 0.4], [0.4, 2.0]]), 200, 1500
     shape = Structure(
-        "limit", 2, (Figure("variance"), Figure("expect", "bell")), depth=2, residual=True, norm="rmsnorm", front="abs"
+        "limit",
+        2,
+        (Figure("variance"), Figure("expect", "bell")),
+        depth=2,
+        residual=True,
+        norm="rmsnorm",
+        front="abs",
     )
     found = answer(Case(shape, Numbers(K, dict.fromkeys("qkvo", 2.0)), 0), DRAWS)
     rng = np.random.default_rng(1)
@@ -292,11 +361,15 @@ def test_two_layers_by_brute_force() -> None:
     values = (draws**2, np.exp(-((draws / found.scale) ** 2) / 2))
     for sample, (value, error) in zip(values, found.estimates, strict=True):
         mean = sample.mean(axis=1)  # over coordinates, which are dependent
-        assert abs(mean.mean() - value) <= 5 * math.hypot(mean.std() / math.sqrt(count), error) + 3 / n * abs(value)
+        assert abs(mean.mean() - value) <= 5 * math.hypot(
+            mean.std() / math.sqrt(count), error
+        ) + 3 / n * abs(value)
 
 
 def brute_force(rng: np.random.Generator, K: np.ndarray, n: int) -> np.ndarray:
-    """Coordinates of token 0 behind two layers, all weights drawn; the values W^O W^V x as one matrix product each."""
+    """Coordinates of token 0 behind two layers, all weights drawn;
+    the values W^O W^V x as one matrix product each.
+    """
     x = np.abs(np.linalg.cholesky(K) @ rng.normal(size=(2, n)))
     for layer_index in range(2):
         q, k, v = (2.0 * x @ rng.normal(size=(n, n)) / math.sqrt(n) for _ in range(3))

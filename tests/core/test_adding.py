@@ -1,4 +1,6 @@
-"""An instruction, a layer and an engine that are added from outside: how many places that takes."""
+"""An instruction, a layer and an engine that are added from outside:
+how many places that takes.
+"""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -23,7 +25,7 @@ from statistics_of_samples import disagreement
 
 DRAWS = 4000
 
-# --- an instruction, in four places ---------------------------------------------------------------------------------
+# --- an instruction, in four places --------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,9 +43,15 @@ def well_formed(value: Value, op: Largest) -> Iterable[tuple[bool, str]]:
 
 
 def rule(draw: Any, value: Value, op: Largest) -> Labelled:
-    """The third and the fourth: what engines make of it. The limit takes numbers as finite width does."""
+    """The third and the fourth: what engines make of it.
+    The limit takes numbers as finite width does.
+    """
     p = draw[op.p]
-    return p if op.axis not in p.axes else Labelled(p.array.max(axis=p.axes.index(op.axis)), value.axes)
+    return (
+        p
+        if op.axis not in p.axes
+        else Labelled(p.array.max(axis=p.axes.index(op.axis)), value.axes)
+    )
 
 
 class Made(Written):
@@ -77,7 +85,9 @@ def largest(p: ll.Scalars) -> Made:
 
 @pytest.mark.usefixtures("added")
 def test_an_instruction() -> None:
-    """It is drawn by both engines, also behind rewrites, and its law is that of the function it stands for."""
+    """It is drawn by both engines, also behind rewrites,
+    and its law is that of the function it stands for.
+    """
     x = ll.initial(3)
     scores = ll.dot(ll.Matrix() @ x, ll.Matrix() @ x)
     made = largest(scores)
@@ -95,7 +105,7 @@ def test_an_instruction() -> None:
     assert disagreement(draws[0], draws[2]) < 1
 
 
-# --- a layer, in one place ------------------------------------------------------------------------------------------
+# --- a layer, in one place -----------------------------------------------------------------------
 
 
 def gated(x: ll.Wide) -> ll.Wide:
@@ -109,25 +119,30 @@ def test_a_layer() -> None:
     assert ll.check(y).covered
     assert "sigmoid" in str(y)
     draws = [
-        np.asarray(engine(y, 4, 4000, jax.random.key(i))) for i, engine in enumerate((ll.finite_samples, ll.simulate))
+        np.asarray(engine(y, 4, 4000, jax.random.key(i)))
+        for i, engine in enumerate((ll.finite_samples, ll.simulate))
     ]
     assert disagreement(*draws) < 1
     K = np.asarray(ll.kernel(y))
     np.testing.assert_allclose(K, np.diag(np.diagonal(K)), atol=1e-12)
 
 
-# --- an engine: a table, and a draw ---------------------------------------------------------------------------------
+# --- an engine: a table, and a draw --------------------------------------------------------------
 
 
 class Counting(Draw):
-    """An engine that counts the numbers of which a program is made: what its values depend on, at width n."""
+    """An engine that counts the numbers of which a program is made:
+    what its values depend on, at width n.
+    """
 
     width = 8
 
 
 def count(draw: Counting, value: Value, op: Instruction) -> int:
     """Its own numbers and those of what it reads, each as often as it is read."""
-    own = int(np.prod(sizes(value.axes), dtype=int)) * (1 if value.dim is None else value.dim.at(draw.width))
+    own = int(np.prod(sizes(value.axes), dtype=int)) * (
+        1 if value.dim is None else value.dim.at(draw.width)
+    )
     return own + sum(draw[v] for v in op.inputs)
 
 
@@ -144,7 +159,11 @@ def count_nothing(draw: Counting, value: Value, op: core.Rename) -> int:
     return draw[op.x]
 
 
-Counting.rules = {**dict.fromkeys(INSTRUCTIONS, count), core.Rename: count_nothing, core.Repeat: count_turns}
+Counting.rules = {
+    **dict.fromkeys(INSTRUCTIONS, count),
+    core.Rename: count_nothing,
+    core.Repeat: count_turns,
+}
 
 
 def test_an_engine() -> None:

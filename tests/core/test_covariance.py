@@ -14,10 +14,14 @@ LEFT, RIGHT = (HEADS, TOKENS), (OTHER_TOKENS, OTHER_HEADS)
 
 
 def paired() -> tuple[Covariance, np.ndarray]:
-    """Covariances of (heads, tokens) with (tokens, heads), zero unless the heads agree; and the same written out."""
+    """Covariances of (heads, tokens) with (tokens, heads),
+    zero unless the heads agree; and the same written out.
+    """
     array = RNG.normal(size=(3, 4, 4))
     labels = (Pair(HEADS, OTHER_HEADS), Pair(TOKENS, None), Pair(None, OTHER_TOKENS))
-    return Covariance(Labelled(jnp.asarray(array), labels)), np.einsum("hij,hk->hijk", array, np.eye(3))
+    return Covariance(Labelled(jnp.asarray(array), labels)), np.einsum(
+        "hij,hk->hijk", array, np.eye(3)
+    )
 
 
 def full() -> tuple[Covariance, np.ndarray]:
@@ -56,7 +60,9 @@ def test_places_and_stacks() -> None:
     """Entries of a paired axis, and a covariance of zero in a stack."""
     c, dense = paired()
     new = Axis(2)
-    np.testing.assert_allclose(c.take((HEADS,), [np.array([2, 0])], (new,)).whole((new, TOKENS), RIGHT), dense[[2, 0]])
+    np.testing.assert_allclose(
+        c.take((HEADS,), [np.array([2, 0])], (new,)).whole((new, TOKENS), RIGHT), dense[[2, 0]]
+    )
     both = stacked([c, None], ROWS)
     np.testing.assert_allclose(both.whole((ROWS, *LEFT), RIGHT), np.stack([dense, 0 * dense]))
 
@@ -65,5 +71,9 @@ def test_diagonals_and_outer_products() -> None:
     """Var v_i, with and without a pair, and m_i k_j."""
     m = Labelled(jnp.asarray(RNG.normal(size=4)), (TOKENS,))
     K = outer(m, m)
-    np.testing.assert_allclose(K.diagonal((HEADS, TOKENS)).whole(LEFT), np.tile(np.square(m.array), (3, 1)))
-    np.testing.assert_allclose(K.restricted(TOKENS, TOKENS).diagonal((TOKENS,)).array, np.square(m.array))
+    np.testing.assert_allclose(
+        K.diagonal((HEADS, TOKENS)).whole(LEFT), np.tile(np.square(m.array), (3, 1))
+    )
+    np.testing.assert_allclose(
+        K.restricted(TOKENS, TOKENS).diagonal((TOKENS,)).array, np.square(m.array)
+    )

@@ -1,4 +1,6 @@
-"""Many blocks: what is known of a program is found in time that grows as it does, and no depth is too deep."""
+"""Many blocks: what is known of a program is found in time that grows as it does,
+and no depth is too deep.
+"""
 
 import gc
 import time
@@ -28,7 +30,9 @@ def written_out(times: int) -> ll.Wide:
 
 @pytest.mark.usefixtures("as_user")
 def test_check_of_96_blocks() -> None:
-    """Under a second of this process, written out or repeated: at best of three, as a shared machine only adds."""
+    """Under a second of this process, written out or repeated:
+    at best of three, as a shared machine only adds.
+    """
     for y in (written_out(96), ll.repeat(block, ll.initial(4), 96)):
         assert min(time_to_check(y) for _ in range(3)) < 1
 
@@ -43,7 +47,9 @@ def time_to_check(y: ll.Wide) -> float:
 
 @pytest.mark.usefixtures("as_user")
 def test_a_thousand_blocks() -> None:
-    """No recursion follows the depth of a program: not in writing, lowering, checking, printing or rewriting it."""
+    """No recursion follows the depth of a program: not in writing,
+    lowering, checking, printing or rewriting it.
+    """
     x = ll.initial(2)
     for _ in range(1000):
         x = x + ll.Matrix() @ ll.rmsnorm(x)

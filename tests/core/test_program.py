@@ -1,4 +1,6 @@
-"""Core programs: lowering gives well-formed ones, wrong ones are refused, and numbers are no part of the structure."""
+"""Core programs: lowering gives well-formed ones, wrong ones are refused,
+and numbers are no part of the structure.
+"""
 
 import dataclasses
 import math
@@ -25,7 +27,9 @@ def tokens(s: int = 4) -> ll.Wide:
 PROGRAMS = {
     "attention": lambda: ll.attention(tokens(), heads=2, mask="causal"),
     "infinite heads": lambda: ll.attention(tokens(), heads=math.inf),
-    "grouped": lambda: ll.dot(ll.Matrix(shape=(2, 3, 1)) @ tokens(), ll.Matrix(shape=(2, 1, 1)) @ tokens()),
+    "grouped": lambda: ll.dot(
+        ll.Matrix(shape=(2, 3, 1)) @ tokens(), ll.Matrix(shape=(2, 1, 1)) @ tokens()
+    ),
     "norm": lambda: ll.layernorm(tokens()),
     "outer sum": lambda: tokens()[:, None] + tokens()[None, :],
     "transposed": lambda: (w := tokens()[:, None] * np.ones(4)) + w.transpose(1, 0),
@@ -46,10 +50,18 @@ def test_lowering_is_well_formed(name: str) -> None:
 
 
 def test_heads_keep_their_axis() -> None:
-    """The sum over heads is over the axis of the output matrices, whatever other axes have its size."""
+    """The sum over heads is over the axis of the output matrices,
+    whatever other axes have its size.
+    """
     y = ll.attention(tokens(2), heads=2)
-    (total,) = [v for v in ancestors([y.core.value]) if getattr(v.instruction, "normalised", False)]
-    families = {v.instruction.family for v in ancestors([y.core.value]) if isinstance(v.instruction, core.MatMul)}
+    (total,) = [
+        v for v in ancestors([y.core.value]) if getattr(v.instruction, "normalised", False)
+    ]
+    families = {
+        v.instruction.family
+        for v in ancestors([y.core.value])
+        if isinstance(v.instruction, core.MatMul)
+    }
     assert sum(total.instruction.over == family.axes for family in families) == 1
 
 
@@ -58,7 +70,7 @@ def test_every_instruction_has_its_rules() -> None:
     assert set(RULES) == set(DENSE) == set(FRAMES) == set(INSTRUCTIONS)
 
 
-# --- wrong programs ---------------------------------------------------------------------------------------------------
+# --- wrong programs ------------------------------------------------------------------------------
 
 S, T = Axis(4), Axis(4)
 H = Value(core.Initial(Number(np.zeros(())), Number(np.eye(4)), (S,), True, True), (S,), n)
@@ -74,11 +86,15 @@ WRONG: dict[str, Value] = {
     "numbers of another shape": Value(core.Constant(Number(np.ones(3)), (S,)), (S,), None),
     "a sum over nothing": Value(core.Contract(None, H, (T,)), (S,), n),
     "places outside": Value(core.Take(H, (S,), (core.Places((), (4,)),), ()), (), n),
-    "an old axis as new": Value(core.Take(H, (S,), (core.Places((4,), (0, 1, 2, 3)),), (S,)), (S,), n),
+    "an old axis as new": Value(
+        core.Take(H, (S,), (core.Places((4,), (0, 1, 2, 3)),), (S,)), (S,), n
+    ),
     "names of other sizes": Value(core.Rename(H, (S,), (a := Axis(3),)), (a,), n),
     "a stack of one": Value(core.Stack((H,), T), (T, S), n),
     "an unknown scaling": Value(core.Dot(H, H, "cubic", n), (S,), None),
-    "positions without a base": Value(core.Dot(H, H, "sqrt", n, None, (Number(0.0),), ((),)), (S,), None),
+    "positions without a base": Value(
+        core.Dot(H, H, "sqrt", n, None, (Number(0.0),), ((),)), (S,), None
+    ),
     "vectors as numbers": Value(core.Apply(abs, (H,), ((S,),), (S,), 0, "abs"), (S,), None),
     "a block that leads elsewhere": Value(core.Repeat(H, core.Block(H, P), 2), (S,), n),
     "no turns": Value(core.Repeat(H, core.Block(H, H), 0), (S,), n),
@@ -92,14 +108,16 @@ def test_wrong_programs_are_refused(name: str) -> None:
         validate(WRONG[name])
 
 
-# --- structure --------------------------------------------------------------------------------------------------------
+# --- structure -----------------------------------------------------------------------------------
 
 
 def structure(y: Any) -> Any:
     return Program((y.core.value,)).structure
 
 
-def layer(K: Any = None, std: Any = 1.0, heads: int = 2, mask: Any = None, tokens: int = 4) -> ll.Wide:
+def layer(
+    K: Any = None, std: Any = 1.0, heads: int = 2, mask: Any = None, tokens: int = 4
+) -> ll.Wide:
     K = np.eye(tokens) + 0.1 if K is None else K
     return ll.attention(ll.initial(tokens, cov=K), heads, q_std=std, mask=mask)
 
@@ -119,9 +137,21 @@ def test_everything_else_is() -> None:
     x = ll.initial(4)
     M = ll.Matrix()
     programs = [
-        layer(), layer(heads=3), layer(tokens=5), layer(np.eye(4)), layer(mask="causal"), ll.relu(x), ll.tanh(x),
-        x[0], x[1], x[1:], M @ (M @ x), ll.Matrix() @ (ll.Matrix() @ x), x + x, x + ll.initial(4),
-    ]  # fmt: skip
+        layer(),
+        layer(heads=3),
+        layer(tokens=5),
+        layer(np.eye(4)),
+        layer(mask="causal"),
+        ll.relu(x),
+        ll.tanh(x),
+        x[0],
+        x[1],
+        x[1:],
+        M @ (M @ x),
+        ll.Matrix() @ (ll.Matrix() @ x),
+        x + x,
+        x + ll.initial(4),
+    ]
     assert len({structure(y) for y in programs}) == len(programs)
 
 

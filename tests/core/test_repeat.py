@@ -51,11 +51,17 @@ def written_out(block: Block, x: ll.Wide) -> ll.Wide:
 
 @blocks
 def test_finite_width(name: str) -> None:
-    """Draws without matrices; x is read again behind the loop, so that its place in the frame matters."""
+    """Draws without matrices; x is read again behind the loop,
+    so that its place in the frame matters.
+    """
     x = tokens()
     block = BLOCKS[name]
-    loop = np.asarray(ll.finite_samples(x + ll.repeat(block, x, TIMES), WIDTH, DRAWS, jax.random.key(0)))
-    plain = np.asarray(ll.finite_samples(x + written_out(block, x), WIDTH, DRAWS, jax.random.key(1)))
+    loop = np.asarray(
+        ll.finite_samples(x + ll.repeat(block, x, TIMES), WIDTH, DRAWS, jax.random.key(0))
+    )
+    plain = np.asarray(
+        ll.finite_samples(x + written_out(block, x), WIDTH, DRAWS, jax.random.key(1))
+    )
     assert disagreement(loop, plain) < 1
 
 
@@ -83,14 +89,19 @@ def test_unrolled_core(name: str) -> None:
 
 
 def test_what_comes_from_outside() -> None:
-    """A matrix or a vector from outside: no loop, and `check` says so. Numbers may come from anywhere."""
+    """A matrix or a vector from outside: no loop, and `check` says so.
+    Numbers may come from anywhere.
+    """
     W, h, c = ll.Matrix(), ll.initial(), np.arange(2.0)
     tied = ll.repeat(lambda x: x + W @ x, tokens(), 3)
     assert "not one loop" in str(ll.check(tied)["loops"].why)
     assert "from outside" in str(ll.check(ll.repeat(lambda x: x + h, tokens(), 3)))
     with pytest.raises(KeyError):
         ll.check(ll.repeat(lambda x: x + c * (ll.Matrix() @ x), tokens(), 3))["loops"]
-    assert disagreement(*(np.asarray(ll.finite_samples(tied, WIDTH, DRAWS, key)) for key in (0, 1))) < 1
+    assert (
+        disagreement(*(np.asarray(ll.finite_samples(tied, WIDTH, DRAWS, key)) for key in (0, 1)))
+        < 1
+    )
 
 
 def test_check_counts_turns() -> None:

@@ -1,4 +1,6 @@
-"""Transformers in NumPy, every matrix drawn: an independent reference for kernels after each block."""
+"""Transformers in NumPy, every matrix drawn:
+an independent reference for kernels after each block.
+"""
 
 import dataclasses
 import math
@@ -10,7 +12,9 @@ from scipy.special import erf
 
 @dataclasses.dataclass(frozen=True)
 class Brute:
-    """A small Transformer at width n, as `nn.transformer` describes it; x has shape (draws, sequences, tokens, n)."""
+    """A small Transformer at width n, as `nn.transformer` describes it;
+    x has shape (draws, sequences, tokens, n).
+    """
 
     n: int
     heads: int
@@ -27,7 +31,9 @@ class Brute:
     scale: float = 1.0
 
     def kernels(self, x: np.ndarray, depth: int, rng: np.random.Generator) -> np.ndarray:
-        """n⁻¹⟨x_i, x_j⟩ over sequences and tokens, before the first block and after each: (draws, depth + 1, m, m)."""
+        """n⁻¹⟨x_i, x_j⟩ over sequences and tokens, before the first block and after each:
+        (draws, depth + 1, m, m).
+        """
         found = [_kernel(x)]
         weights = self._weights(len(x), rng)
         for _ in range(depth):
@@ -57,8 +63,13 @@ class Brute:
             "up": (hidden, n),
             "down": (n, hidden),
         }
-        weights = {name: rng.normal(size=(draws, *s)) / math.sqrt(s[-1]) for name, s in shapes.items()}
-        biases = {f"{name}_bias": self.bias_std * rng.normal(size=(draws, s[0])) for name, s in shapes.items()}
+        weights = {
+            name: rng.normal(size=(draws, *s)) / math.sqrt(s[-1]) for name, s in shapes.items()
+        }
+        biases = {
+            f"{name}_bias": self.bias_std * rng.normal(size=(draws, s[0]))
+            for name, s in shapes.items()
+        }
         return weights | biases
 
     def _dense(self, x: np.ndarray, weights: dict[str, np.ndarray], name: str) -> np.ndarray:
@@ -69,7 +80,10 @@ class Brute:
         z, s, t, _ = x.shape
         d, groups = self.head_dim, self.heads // self.kv_heads
         q = self._dense(x, weights, "q").reshape(z, s, t, self.heads, d)
-        k, v = (self._dense(x, weights, w).reshape(z, s, t, self.kv_heads, d).repeat(groups, axis=3) for w in "kv")
+        k, v = (
+            self._dense(x, weights, w).reshape(z, s, t, self.kv_heads, d).repeat(groups, axis=3)
+            for w in "kv"
+        )
         if self.rotary:
             q, k = _turned(q), _turned(k)
         p = np.einsum("zsihd,zsjhd->zshij", q, k) / math.sqrt(d)
@@ -103,4 +117,6 @@ def _turned(w: np.ndarray) -> np.ndarray:
     half = w.shape[-1] // 2
     angle = (np.arange(w.shape[2])[:, None] * 10_000.0 ** (-np.arange(half) / half))[:, None, :]
     a, b = w[..., :half], w[..., half:]
-    return np.concatenate([a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], axis=-1)
+    return np.concatenate(
+        [a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], axis=-1
+    )

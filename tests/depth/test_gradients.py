@@ -13,7 +13,9 @@ S, H, N = 3, 2, 16
 
 
 def by_hand(key: jax.Array) -> jax.Array:
-    """Σ_i |√n ∂f/∂x_i|²/(s n) of one causal attention layer, every matrix drawn, f = n^{−1/2} Σ_i u_i·y_i."""
+    """Σ_i |√n ∂f/∂x_i|²/(s n) of one causal attention layer,
+    every matrix drawn, f = n^{−1/2} Σ_i u_i·y_i.
+    """
     keys = jax.random.split(key, 3)
     W = jax.random.normal(keys[0], (4, H, N, N)) / math.sqrt(N)
     mask = jnp.tril(jnp.ones((S, S), bool))
@@ -30,14 +32,18 @@ def by_hand(key: jax.Array) -> jax.Array:
 def test_like_a_network_written_by_hand() -> None:
     draws = np.asarray(jax.jit(jax.vmap(by_hand))(jax.random.split(jax.random.key(3), 4000)))
     x = ll.initial((S,))
-    column = ll.gradients([x, ll.attention(x, heads=H, q_std=1.5, mask="causal")], N, samples=4000)["gradient"]
+    column = ll.gradients(
+        [x, ll.attention(x, heads=H, q_std=1.5, mask="causal")], N, samples=4000
+    )["gradient"]
     error = math.hypot(draws.std() / math.sqrt(len(draws)), column.error[0])
     assert abs(column.value[0] - draws.mean()) < 5 * error
     assert draws.std() == pytest.approx(column.spread[0], rel=0.15)
 
 
 def test_theory() -> None:
-    """§10: tr Γ = 2.893 for four tokens, two heads, K = G = I as n → ∞; 2.891(12) at n = 64 by brute force."""
+    """§10: tr Γ = 2.893 for four tokens, two heads, K = G = I as n → ∞;
+    2.891(12) at n = 64 by brute force.
+    """
     x = ll.initial((4,))
     column = ll.gradients([x, ll.attention(x, heads=2)], 64, samples=2000)["gradient"]
     assert abs(4 * column.value[0] - 2.893) < 5 * 4 * column.error[0]
@@ -46,7 +52,9 @@ def test_theory() -> None:
 
 
 def test_every_turn_of_a_loop() -> None:
-    """Blocks x ↦ 2x: four times the square for each of them, and 1 at the end; a norm behind them counts, too."""
+    """Blocks x ↦ 2x: four times the square for each of them, and 1 at the end;
+    a norm behind them counts, too.
+    """
     loop = ll.repeat(lambda x: 2.0 * x, ll.initial((3,)), times=3)
     value = ll.gradients(loop, 8, samples=5)["gradient"].value
     np.testing.assert_allclose(value[:-1] / value[1:], 4.0, rtol=1e-12)
@@ -62,7 +70,9 @@ def test_every_turn_of_a_loop() -> None:
 def test_one_token() -> None:
     """Without attention nothing comes back to the others."""
     x = ll.initial((4,))
-    all_of_them, last = (ll.gradients([x, ll.dense(x)], 64, samples=200, token=t)["gradient"] for t in (None, -1))
+    all_of_them, last = (
+        ll.gradients([x, ll.dense(x)], 64, samples=200, token=t)["gradient"] for t in (None, -1)
+    )
     assert abs(all_of_them.value[0] - 1) < 5 * all_of_them.error[0]
     assert abs(last.value[0] - 0.25) < 5 * last.error[0]
 

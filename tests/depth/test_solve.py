@@ -17,13 +17,18 @@ def network(c: float) -> ll.Wide:
 
 
 def test_entropy() -> None:
-    """The trace at the solution has the target as its mean, and the slope is that of differences."""
+    """The trace at the solution has the target as its mean,
+    and the slope is that of differences.
+    """
     target = 0.8 * math.log(S)
     found = solve(network, "entropy", target, over=(0.1, 10), samples=128)
     after = ll.trace(network(found.value), ["entropy"], samples=128)["entropy"]
     assert after.value[-1] == pytest.approx(target, abs=1e-9)
     h = 1e-4
-    up, down = (ll.trace(network(found.value + d), ["entropy"], samples=128)["entropy"].value[-1] for d in (h, -h))
+    up, down = (
+        ll.trace(network(found.value + d), ["entropy"], samples=128)["entropy"].value[-1]
+        for d in (h, -h)
+    )
     assert found.slope == pytest.approx((up - down) / (2 * h), rel=1e-5)
     assert found.error == pytest.approx(after.error[-1] / abs(found.slope), rel=1e-6)
     other = solve(network, "entropy", target, over=(0.1, 10), samples=128, key=5)

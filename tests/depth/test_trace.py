@@ -16,7 +16,10 @@ from limitlaw import nn
 DRAWS, DEPTH = 6000, 3
 KERNEL = np.array([[1.0, 0.3, 0.0], [0.3, 1.2, -0.2], [0.0, -0.2, 0.8]])
 ENTRIES = {"K00": (0, 0), "K01": (0, 1), "K12": (1, 2)}
-PAIRS = {name: functools.partial(lambda K, p, place: K[place], place=place) for name, place in ENTRIES.items()}
+PAIRS = {
+    name: functools.partial(lambda K, p, place: K[place], place=place)
+    for name, place in ENTRIES.items()
+}
 
 
 def of_entries(kernels: np.ndarray) -> dict[str, np.ndarray]:
@@ -30,7 +33,11 @@ def compare(trace: ll.depth.Trace, truth: dict[str, np.ndarray], sigmas: float =
         error = np.hypot(draws.std(axis=0) / math.sqrt(len(draws)), found.error)
         assert (np.abs(found.value - draws.mean(axis=0)) <= sigmas * error + 1e-12).all(), name
         squares = (draws - draws.mean(axis=0)) ** 2
-        error_of_spread = squares.std(axis=0) / math.sqrt(len(draws)) / (2 * np.sqrt(squares.mean(axis=0)) + 1e-30)
+        error_of_spread = (
+            squares.std(axis=0)
+            / math.sqrt(len(draws))
+            / (2 * np.sqrt(squares.mean(axis=0)) + 1e-30)
+        )
         allowed = sigmas * error_of_spread * math.sqrt(1 + len(draws) / trace.samples) + 1e-12
         assert (np.abs(found.spread - draws.std(axis=0)) <= allowed).all(), name
 
@@ -42,14 +49,27 @@ CASES: dict[str, tuple[Brute, dict[str, Any]]] = {
     ),
     "post-norm, rotary, gated": (
         Brute(16, 2, 4, 2, norm="post", rms=True, gated=True, rotary=True),
-        {"norm": "post", "normalise": ll.rmsnorm, "gated": True, "phi": ll.silu, "positions": nn.Rotary(),
-         "hidden": 2 * ll.n},
+        {
+            "norm": "post",
+            "normalise": ll.rmsnorm,
+            "gated": True,
+            "phi": ll.silu,
+            "positions": nn.Rotary(),
+            "hidden": 2 * ll.n,
+        },
     ),
     "no norm, shared weights, linear biases, biases": (
         Brute(16, 2, 4, 2, norm="none", shared=True, alibi=True, bias_std=0.3, scale=0.5),
-        {"norm": "none", "shared": True, "positions": nn.Alibi(), "bias_std": 0.3, "scale": 0.5, "hidden": 2 * ll.n},
+        {
+            "norm": "none",
+            "shared": True,
+            "positions": nn.Alibi(),
+            "bias_std": 0.3,
+            "scale": 0.5,
+            "hidden": 2 * ll.n,
+        },
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -60,7 +80,10 @@ def test_against_brute_force(name: str) -> None:
     x = np.linalg.cholesky(KERNEL) @ rng.normal(size=(DRAWS, 1, 3, 16))
     depth = 2 if brute.shared else DEPTH  # which is written out
     y = nn.transformer(ll.initial((3,), cov=KERNEL), depth, brute.heads, 4, **options)
-    compare(ll.trace(y, PAIRS, width=16, samples=DRAWS, key=2), of_entries(brute.kernels(x, depth, rng)))
+    compare(
+        ll.trace(y, PAIRS, width=16, samples=DRAWS, key=2),
+        of_entries(brute.kernels(x, depth, rng)),
+    )
 
 
 def test_two_sequences() -> None:
@@ -69,15 +92,24 @@ def test_two_sequences() -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=(DRAWS, 2, 2, 12))
     y = nn.transformer(ll.initial((2, 2)), 2, 2, 3, normalise=ll.rmsnorm, hidden=2 * ll.n)
-    compare(ll.trace(y, PAIRS, width=12, samples=DRAWS, key=4), of_entries(brute.kernels(x, 2, rng)))
+    compare(
+        ll.trace(y, PAIRS, width=12, samples=DRAWS, key=4), of_entries(brute.kernels(x, 2, rng))
+    )
 
 
 def test_numbers_of_the_theory() -> None:
     """Attention-only residual stack, s = 4, one head, K = I (theory §5)."""
     y = nn.transformer(ll.initial((4,)), 3, 1, norm="none", hidden=None)
-    found = ll.trace(y, {"K01": lambda K, p: K[0, 1], "variance": ll.depth.STATISTICS["variance"].read,
-                         "K00": lambda K, p: K[0, 0], "correlation": ll.depth.STATISTICS["correlation"].read},
-                     samples=2**16)  # fmt: skip
+    found = ll.trace(
+        y,
+        {
+            "K01": lambda K, p: K[0, 1],
+            "variance": ll.depth.STATISTICS["variance"].read,
+            "K00": lambda K, p: K[0, 0],
+            "correlation": ll.depth.STATISTICS["correlation"].read,
+        },
+        samples=2**16,
+    )
     assert found["K00"].value[3] == pytest.approx(3.6833, abs=1e-3)
     assert found["K01"].value[3] == pytest.approx(2.0931, abs=1e-3)
     assert found["K00"].spread[3] == pytest.approx(0.4207, abs=1e-3)
@@ -88,13 +120,17 @@ def test_numbers_of_the_theory() -> None:
 def test_width_approaches_the_limit() -> None:
     """The mean at width n is that of the limit + c/n + d/n²: with 4n beside n, c/n is taken away.
 
-    (4 (c/4n + d/16n²) − (c/n + d/n²))/3 = −d/(4n²) is left. From widths 8, 16 and 32 with 2^18 draws each, the largest
-    |d| of these statistics is that of the variance, −1.7 ± 0.7: 4 is three standard errors beyond it.
+    (4 (c/4n + d/16n²) − (c/n + d/n²))/3 = −d/(4n²) is left.
+    From widths 8, 16 and 32 with 2^18 draws each, the largest
+    |d| of these statistics is that of the variance, −1.7 ± 0.7: 4 is three standard errors beyond
+      it.
     """
     n, most = 64, 4.0
     y = nn.transformer(ll.initial((3,), cov=KERNEL), 2, 2, norm="none", hidden=None)
     limit = ll.trace(y, ["variance", "entropy", "correlation"], samples=2**14)
-    narrow, broad = (ll.trace(y, list(limit), width=width, samples=2**15, key=width) for width in (n, 4 * n))
+    narrow, broad = (
+        ll.trace(y, list(limit), width=width, samples=2**15, key=width) for width in (n, 4 * n)
+    )
     for name in limit:
         value = (4 * broad[name].value - narrow[name].value) / 3
         error = np.sqrt(16 * broad[name].error ** 2 + narrow[name].error ** 2) / 3
@@ -112,13 +148,19 @@ def test_written_out_is_the_loop() -> None:
     loop = ll.trace(ll.repeat(block, x, 2), names, samples=2**13)
     for name in names:
         error = 5 * np.hypot(layers[name].error, loop[name].error)
-        np.testing.assert_array_less(np.abs(layers[name].value - loop[name].value)[1:], error[1:] + 1e-12)
-    bent = ll.trace(ll.repeat(lambda w: ll.relu(w) + nn.attention(w, 1), x, 2), ["variance"], samples=64)
+        np.testing.assert_array_less(
+            np.abs(layers[name].value - loop[name].value)[1:], error[1:] + 1e-12
+        )
+    bent = ll.trace(
+        ll.repeat(lambda w: ll.relu(w) + nn.attention(w, 1), x, 2), ["variance"], samples=64
+    )
     assert len(bent) == 3
 
 
 def test_kurtosis_is_that_of_the_law() -> None:
-    """In the limit and at finite width, where a coordinate is one of a vector in a uniform direction."""
+    """In the limit and at finite width, where a coordinate is one of a vector in a
+    uniform direction.
+    """
     y = nn.transformer(ll.initial((3,), cov=KERNEL), 1, 1, norm="none", hidden=None)
     trace = ll.trace(y, ["kurtosis", "kl"], samples=2**13)
     laws = [ll.limit(y[i], samples=2**13) for i in range(3)]
@@ -126,13 +168,17 @@ def test_kurtosis_is_that_of_the_law() -> None:
     assert trace["kurtosis"].value[1] == pytest.approx(kurtosis, abs=5 * error)
     last = laws[2]
     divergence = ll.divergence.kl(last, ll.Gaussian(0.0, float(last.variance())))
-    assert trace["kl"].value[1] == pytest.approx(divergence.value, abs=5 * trace["kl"].error[1] + divergence.error)
+    assert trace["kl"].value[1] == pytest.approx(
+        divergence.value, abs=5 * trace["kl"].error[1] + divergence.error
+    )
     at_width = ll.trace(y, ["kurtosis"], width=8, samples=2**14, key=0)
     draws = np.asarray(ll.finite_samples(y, 8, 2**17, jax.random.key(1)))
     x = draws / draws.std(axis=0)
     error = (x**4).std(axis=0) / math.sqrt(len(x))
     measured, sigma = (x**4).mean() - 3, float(np.mean(error))
-    assert abs(at_width["kurtosis"].value[1] - measured) < 5 * math.hypot(sigma, at_width["kurtosis"].error[1])
+    assert abs(at_width["kurtosis"].value[1] - measured) < 5 * math.hypot(
+        sigma, at_width["kurtosis"].error[1]
+    )
     assert abs(trace["kurtosis"].value[0]) < 1e-12
 
 
@@ -154,12 +200,16 @@ def test_statistics_of_known_kernels() -> None:
     assert read["effective_rank"](1e200 * ones, None) == pytest.approx(1)
     assert read["effective_rank"](0 * ones, None) == 0
     assert read["correlation"](3 * ones, None) == pytest.approx(1)
-    assert read["correlation_min"](jnp.array([[1.0, -0.5], [-0.5, 1.0]]), None) == pytest.approx(-0.5)
+    assert read["correlation_min"](jnp.array([[1.0, -0.5], [-0.5, 1.0]]), None) == pytest.approx(
+        -0.5
+    )
     assert np.isnan(read["correlation"](jnp.eye(1), None))
 
 
 def test_deep_without_norm() -> None:
-    """200 blocks: variances of 1e60 and correlations of 1 stay numbers, also with one-hot attention."""
+    """200 blocks: variances of 1e60 and correlations of 1 stay numbers,
+    also with one-hot attention.
+    """
     for q_std in (1.0, 1e10):
         y = nn.transformer(ll.initial((3,)), 200, 1, norm="none", hidden=None, q_std=q_std)
         trace = ll.trace(y, ["variance", "correlation", "entropy"], samples=16)
@@ -208,7 +258,9 @@ def test_nothing_random() -> None:
 
 
 def test_kl_in_few_dimensions() -> None:
-    """The density of a coordinate of a uniform direction integrates to one; below four dimensions nothing is said."""
+    """The density of a coordinate of a uniform direction integrates to one;
+    below four dimensions nothing is said.
+    """
     v = 1.3
     for dim in (4, 5, 64):
         x = np.linspace(-1, 1, 200_001) * math.sqrt(dim * v)  # the length of the vector
@@ -222,7 +274,10 @@ def test_errors() -> None:
     """Each says what was expected and what came."""
     x = ll.initial((3,))
     y = nn.transformer(x, 2, 1, norm="none", hidden=None)
-    for mean in (nn.transformer(ll.initial((2,), mean=2.0), 1, 1), ll.repeat(lambda w: ll.dense(w) + 0.5, x, 2)):
+    for mean in (
+        nn.transformer(ll.initial((2,), mean=2.0), 1, 1),
+        ll.repeat(lambda w: ll.dense(w) + 0.5, x, 2),
+    ):
         with pytest.raises(ValueError, match="or vectors have a mean"):
             ll.trace(mean, ["kurtosis"], samples=4)
         assert "kurtosis" not in ll.trace(mean, samples=4).columns
@@ -239,6 +294,12 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="samples must be a positive integer"):
         ll.trace(y, ["entropy"], samples=0)
     with pytest.raises(ValueError, match="kurtosis need layers whose coordinates are Gaussian"):
-        ll.trace(ll.repeat(lambda w: ll.relu(w) + nn.attention(w, 1), x, 2), ["kurtosis"], samples=4)
+        ll.trace(
+            ll.repeat(lambda w: ll.relu(w) + nn.attention(w, 1), x, 2), ["kurtosis"], samples=4
+        )
     with pytest.raises(TypeError, match="trace draws numbers and cannot run inside"):
-        jax.jit(lambda q: ll.trace(nn.transformer(x, 2, 1, q_std=q), ["entropy"], samples=4)["entropy"].value)(1.0)
+        jax.jit(
+            lambda q: (
+                ll.trace(nn.transformer(x, 2, 1, q_std=q), ["entropy"], samples=4)["entropy"].value
+            )
+        )(1.0)

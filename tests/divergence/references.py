@@ -1,4 +1,6 @@
-"""Divergences of Gaussians in closed form, and of small mixtures by a quadrature of its own, for any scales."""
+"""Divergences of Gaussians in closed form, and of small mixtures by a quadrature of its own,
+for any scales.
+"""
 
 import dataclasses
 import itertools
@@ -17,8 +19,9 @@ STEPS = np.arange(-40, 40.25, 0.5)  # standard deviations
 def of_gaussians(m: float, v: float, M: float, V: float) -> dict[str, float]:
     """p = N(m, v) against q = N(M, V), to 60 digits.
 
-    Densities are equal at the roots of a quadratic equation, and F_p − F_q is extremal there. W₁ is E|m − M + (s − S)Z|
-    for a normal Z, since quantiles are m + sZ and M + SZ: the mean of a folded normal.
+    Densities are equal at the roots of a quadratic equation, and F_p − F_q is extremal there. W₁
+    is E|m − M + (s − S)Z| for a normal Z, since quantiles are m + sZ and M + SZ: the mean of a
+    folded normal.
     """
     with mpmath.workdps(60):
         m, v, M, V = map(mpf, (m, v, M, V))
@@ -29,17 +32,28 @@ def of_gaussians(m: float, v: float, M: float, V: float) -> dict[str, float]:
             W1 = spread * mpmath.sqrt(2 / mpmath.pi) * mpmath.exp(-((shift / spread) ** 2) / 2)
             W1 += shift * mpmath.erf(shift / spread / mpmath.sqrt(2))
         a, b, c = 1 / v - 1 / V, m / v - M / V, m * m / v - M * M / V + mpmath.log(v / V)
-        roots = [c / b / 2] if a == 0 else [(b + sign * mpmath.sqrt(b * b - a * c)) / a for sign in (-1, 1)]
+        roots = (
+            [c / b / 2]
+            if a == 0
+            else [(b + sign * mpmath.sqrt(b * b - a * c)) / a for sign in (-1, 1)]
+        )
         d = [mpmath.ncdf((x - m) / s) - mpmath.ncdf((x - M) / S) for x in roots]
         ends = [mpf(0), *d, mpf(0)]
         variation = sum(abs(after - before) for before, after in itertools.pairwise(ends)) / 2
         KL = (v / V - 1 - mpmath.log(v / V) + (m - M) ** 2 / V) / 2
-        return {"kl": float(KL), "tv": float(variation), "w1": float(W1), "ks": float(max(map(abs, d)))}
+        return {
+            "kl": float(KL),
+            "tv": float(variation),
+            "w1": float(W1),
+            "ks": float(max(map(abs, d))),
+        }
 
 
 @dataclasses.dataclass(frozen=True)
 class Mixture:
-    """Σ_k w_k N(m_k, s_k²), at points anchor + offset: floats near a large anchor would be too far apart."""
+    """Σ_k w_k N(m_k, s_k²), at points anchor + offset:
+    floats near a large anchor would be too far apart.
+    """
 
     m: np.ndarray
     s: np.ndarray
@@ -60,7 +74,9 @@ class Mixture:
 
 
 def of_mixtures(p: Mixture, q: Mixture) -> dict[str, float]:
-    """20 Gauss–Legendre nodes in cells of half a standard deviation around every component, cut where signs change."""
+    """20 Gauss–Legendre nodes in cells of half a standard deviation around every component,
+    cut where signs change.
+    """
     anchor, lo, hi = cells(p, q)
     upper = anchor + lo > np.median(np.concatenate([p.m, q.m]))
 
@@ -75,7 +91,9 @@ def of_mixtures(p: Mixture, q: Mixture) -> dict[str, float]:
     lp, lq = (law.log(anchor[every], x) for law in (p, q))
     r = lq - lp
     with np.errstate(over="ignore", invalid="ignore"):
-        f = np.where(r < 1, np.exp(lp) * (np.expm1(np.minimum(r, 1)) - r), np.exp(lq) - np.exp(lp) * (1 + r))
+        f = np.where(
+            r < 1, np.exp(lp) * (np.expm1(np.minimum(r, 1)) - r), np.exp(lq) - np.exp(lp) * (1 + r)
+        )
     KL = (hi - lo) / 2 @ (np.where(np.isfinite(f), f, 0) @ WEIGHTS)
     TV, places = absolute(density, lo, hi)
     W1, _ = absolute(distribution, lo, hi)
@@ -112,8 +130,13 @@ def absolute(f, lo: np.ndarray, hi: np.ndarray) -> tuple[float, list[tuple[int, 
     places = []
     for i in np.flatnonzero((values.min(1) < 0) & (values.max(1) > 0)):
         changes = np.flatnonzero(values[i, :-1] * values[i, 1:] < 0)
-        cuts = [brentq(lambda t, i=i: float(f(i, t)), *x[i, j : j + 2], xtol=1e-300, rtol=1e-15) for j in changes]
+        cuts = [
+            brentq(lambda t, i=i: float(f(i, t)), *x[i, j : j + 2], xtol=1e-300, rtol=1e-15)
+            for j in changes
+        ]
         places += [(i, cut) for cut in cuts]
         ends = np.array([lo[i], *cuts, hi[i]])
-        parts[i] = sum((b - a) / 2 * abs(f(i, nodes(a, b)) @ WEIGHTS) for a, b in itertools.pairwise(ends))
+        parts[i] = sum(
+            (b - a) / 2 * abs(f(i, nodes(a, b)) @ WEIGHTS) for a, b in itertools.pairwise(ends)
+        )
     return float(parts.sum()), places

@@ -42,7 +42,9 @@ def test_kl_of_gaussians(p, q):
 
 @pytest.mark.parametrize("e", [1e-3, 1e-5, 1e-7])
 def test_kl_of_nearly_equal_gaussians(e):
-    """Small divergences keep their digits: ½(1/(1 + e) − 1 + log(1 + e)) = e²/4 − e³/3 + 3e⁴/8 − …"""
+    """Small divergences keep their digits: ½(1/(1 + e)
+    − 1 + log(1 + e)) = e²/4 − e³/3 + 3e⁴/8 − …
+    """
     exact = sum((-1) ** k * e**k * (1 - 1 / k) / 2 for k in range(2, 8))
     d = kl(Gaussian(0.0, 1.0), Gaussian(0.0, 1 + e))
     assert d.value == pytest.approx(exact, rel=1e-8 * max(1, 1e-5 / e))
@@ -104,10 +106,20 @@ def test_mixture_against_scipy():
     p, q, law = mixture(), Gaussian(0.0, 2.0), norm(0, 2**0.5)
     agrees(kl(p, q), integral(lambda x: pdf(x) * (np.log(pdf(x)) - law.logpdf(x))))
     agrees(kl(q, p), integral(lambda x: law.pdf(x) * (law.logpdf(x) - np.log(pdf(x)))))
-    assert total_variation(p, q).value == pytest.approx(integral(lambda x: abs(pdf(x) - law.pdf(x))) / 2, rel=1e-8)
-    assert wasserstein1(p, q).value == pytest.approx(integral(lambda x: abs(cdf(x) - law.cdf(x))), rel=1e-8)
-    crossings = [brentq(lambda x: pdf(x) - law.pdf(x), a, a + 0.1) for a in np.arange(-6, 6, 0.1) if _changes(a, law)]
-    assert kolmogorov(p, q).value == pytest.approx(max(abs(cdf(x) - law.cdf(x)) for x in crossings), rel=1e-12)
+    assert total_variation(p, q).value == pytest.approx(
+        integral(lambda x: abs(pdf(x) - law.pdf(x))) / 2, rel=1e-8
+    )
+    assert wasserstein1(p, q).value == pytest.approx(
+        integral(lambda x: abs(cdf(x) - law.cdf(x))), rel=1e-8
+    )
+    crossings = [
+        brentq(lambda x: pdf(x) - law.pdf(x), a, a + 0.1)
+        for a in np.arange(-6, 6, 0.1)
+        if _changes(a, law)
+    ]
+    assert kolmogorov(p, q).value == pytest.approx(
+        max(abs(cdf(x) - law.cdf(x)) for x in crossings), rel=1e-12
+    )
 
 
 def _changes(a, law):
@@ -124,9 +136,12 @@ def test_narrow_components():
 def test_far_tails_underflow():
     """p log(p/q) is 0 where p underflows, finite where q does, infinite only where q = 0 < p."""
     f = relative(
-        np.array([-800.0, -1.0, -800.0, -1.0, -np.inf, -np.inf]), np.array([-1e4, -1e3, -1.0, -np.inf, -1.0, -np.inf])
+        np.array([-800.0, -1.0, -800.0, -1.0, -np.inf, -np.inf]),
+        np.array([-1e4, -1e3, -1.0, -np.inf, -1.0, -np.inf]),
     )
-    np.testing.assert_allclose(f, [0, math.exp(-1) * 998, math.exp(-1), np.inf, math.exp(-1), 0], rtol=1e-15)
+    np.testing.assert_allclose(
+        f, [0, math.exp(-1) * 998, math.exp(-1), np.inf, math.exp(-1), 0], rtol=1e-15
+    )
 
 
 def test_excess():

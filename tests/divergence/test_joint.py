@@ -14,12 +14,16 @@ M, C = np.array([0.3, -0.2]), np.array([[1.0, 0.4], [0.4, 2.0]])
 def gaussian_kl(m, C, M, D):
     inverse = np.linalg.inv(D)
     quadratic = (M - m) @ inverse @ (M - m)
-    return 0.5 * (np.trace(inverse @ C) - len(m) + quadratic + math.log(np.linalg.det(D) / np.linalg.det(C)))
+    return 0.5 * (
+        np.trace(inverse @ C) - len(m) + quadratic + math.log(np.linalg.det(D) / np.linalg.det(C))
+    )
 
 
 @pytest.mark.parametrize("scale", [1.001, 30.0])
 def test_gaussians(scale):
-    """Within 4 errors of the closed form both ways; the error is small relative to the divergence, however small."""
+    """Within 4 errors of the closed form both ways; the error is small relative to the divergence,
+    however small.
+    """
     p, q = Gaussian(M, C), Gaussian(M + 1 - 1 / scale, C * scale)
     for a, b, exact in (
         (p, q, gaussian_kl(M, C, M + 1 - 1 / scale, C * scale)),
@@ -42,7 +46,9 @@ def test_samples_and_key():
 
 
 def test_sampled():
-    """A sampled joint mixture against its own law: zero within errors, after a bias of about ½ tr/N is taken away."""
+    """A sampled joint mixture against its own law: zero within errors,
+    after a bias of about ½ tr/N is taken away.
+    """
     variances = np.array([0.5, 2.0])
     exact = GaussianMixture(np.zeros((2, 2)), variances[:, None, None] * C, np.full(2, 0.5))
     v = np.random.default_rng(0).choice(variances, 64)[:, None, None]

@@ -26,11 +26,16 @@ def plain(v) -> GaussianMixture:
     return GaussianMixture(np.zeros(N), v, np.full(N, 1 / N))
 
 
-DIRECTIONS = {"kl(sampled, exact)": lambda p, q: kl(p, q), "kl(exact, sampled)": lambda p, q: kl(q, p)}
+DIRECTIONS = {
+    "kl(sampled, exact)": lambda p, q: kl(p, q),
+    "kl(exact, sampled)": lambda p, q: kl(q, p),
+}
 
 
 def test_kl_is_unbiased_at_zero():
-    """A sampled mixture against its own law: zero within errors, while the plain value is significantly positive."""
+    """A sampled mixture against its own law: zero within errors,
+    while the plain value is significantly positive.
+    """
     found = [kl(sampled(v), EXACT) for v in DRAWS]
     naive = np.array([kl(plain(v), EXACT).value for v in DRAWS])
     values, errors = np.array([(d.value, d.error) for d in found]).T
@@ -46,7 +51,10 @@ def test_the_other_direction_at_zero():
     for v in DRAWS[:3]:
         there, back = kl(sampled(v), EXACT), kl(EXACT, sampled(v))
         assert abs(back.value) < 5 * back.error
-        subtracted = kl(plain(v), EXACT).value - there.value, kl(EXACT, plain(v)).value - back.value
+        subtracted = (
+            kl(plain(v), EXACT).value - there.value,
+            kl(EXACT, plain(v)).value - back.value,
+        )
         assert subtracted[0] > 0
         assert subtracted[1] == pytest.approx(subtracted[0], rel=0.3)
 
@@ -71,7 +79,9 @@ def test_both_sampled():
 
 @pytest.mark.parametrize("f", [total_variation, wasserstein1, kolmogorov])
 def test_distances(f):
-    """Within 5 errors of the truth, at zero and away from it; the error is of the size of the spread."""
+    """Within 5 errors of the truth, at zero and away from it;
+    the error is of the size of the spread.
+    """
     exact = f(EXACT, OTHER).value
     near = [f(sampled(v), EXACT) for v in DRAWS[:4]]
     far = [f(sampled(v), OTHER) for v in DRAWS[:4]]
@@ -89,7 +99,9 @@ def test_image_of_sampled():
 
 
 def test_unknown_sampled_law(monkeypatch):
-    """Standard errors point by point take the place of blocks: the bias goes, the error is a bound."""
+    """Standard errors point by point take the place of blocks:
+    the bias goes, the error is a bound.
+    """
     monkeypatch.setattr(GaussianMixture, "blocks", Law.blocks)  # which cuts nothing
     found = [kl(sampled(v), EXACT) for v in DRAWS[:10]]
     assert len(blocks(sampled(DRAWS[0])).parts) == 1
@@ -114,7 +126,9 @@ def test_blocks_average_to_the_law():
     for law, count in zip(laws, (BLOCKS, 5), strict=True):
         cut = blocks(law)
         assert len(cut.parts) == count
-        np.testing.assert_allclose(cut.weights @ cut.rows(lambda part: part.pdf(x)), law.pdf(x), rtol=1e-12)
+        np.testing.assert_allclose(
+            cut.weights @ cut.rows(lambda part: part.pdf(x)), law.pdf(x), rtol=1e-12
+        )
         if law is laws[0]:
             spread = cut.spread(cut.rows(lambda part: part.pdf(x)))
             np.testing.assert_allclose(spread, law.error.pdf(x), rtol=0.6)
@@ -122,18 +136,25 @@ def test_blocks_average_to_the_law():
 
 @pytest.mark.parametrize("f", [kl, total_variation, wasserstein1, kolmogorov])
 def test_the_same_nodes_err_by_as_much(f):
-    """One head's mixing law as a sum over heads and as a mixture: the same draws have the same error."""
+    """One head's mixing law as a sum over heads and as a mixture:
+    the same draws have the same error.
+    """
     v = np.random.default_rng(0).gamma(2.0, 0.5, size=4096)
     heads, mixture = f(HeadSum(v, 1), EXACT), f(GaussianMixture(0 * v, v), EXACT)
     assert heads.value == pytest.approx(mixture.value, rel=1e-5)
-    # The sign of p − q enters errors of distances, and panels see its changes as coarsely as they are themselves.
+    # The sign of p − q enters errors of distances, and panels see its changes as coarsely as they
+    # are themselves.
     assert heads.error == pytest.approx(mixture.error, rel=1e-6 if f is kl else 0.05)
 
 
 def test_error_of_many_heads():
-    """Where the law is no average over its nodes: the stated error is that over independent draws of them."""
+    """Where the law is no average over its nodes: the stated error is that over
+    independent draws of them.
+    """
     draws = [np.random.default_rng(seed).gamma(2.0, 0.5, size=256) for seed in range(12)]
-    exact = kl(HeadSum(np.random.default_rng(99).gamma(2.0, 0.5, size=2**16), 3, kind="quadrature"), OTHER).value
+    exact = kl(
+        HeadSum(np.random.default_rng(99).gamma(2.0, 0.5, size=2**16), 3, kind="quadrature"), OTHER
+    ).value
     found = [kl(HeadSum(v, 3), OTHER) for v in draws]
     spread, stated = np.std([d.value for d in found]), np.mean([d.error for d in found])
     assert 0.5 * spread < stated < 2 * spread

@@ -16,7 +16,9 @@ def draws():
 
 
 def test_samples_and_gaussian(draws):
-    """Kolmogorov is scipy's; W1 = ∫ |F̂ − F|, which is zero within errors for samples of the law itself."""
+    """Kolmogorov is scipy's; W1 = ∫ |F̂ − F|, which is zero within errors for
+    samples of the law itself.
+    """
     p = Empirical(draws[0])
     assert kolmogorov(p, G).value == pytest.approx(kstest(draws[0], "norm").statistic, rel=1e-9)
     assert kolmogorov(G, p).value == kolmogorov(p, G).value
@@ -37,7 +39,9 @@ def test_two_sets_of_samples(draws):
 def test_one_point():
     """W1 of a point c to N(0, 1) is c (2Φ(c) − 1) + 2 φ(c)."""
     p = Empirical([0.3], kind="exact")
-    assert wasserstein1(p, G).value == pytest.approx(0.3 * (2 * norm.cdf(0.3) - 1) + 2 * norm.pdf(0.3), rel=1e-8)
+    assert wasserstein1(p, G).value == pytest.approx(
+        0.3 * (2 * norm.cdf(0.3) - 1) + 2 * norm.pdf(0.3), rel=1e-8
+    )
     assert kolmogorov(p, G).value == pytest.approx(norm.cdf(0.3), rel=1e-12)
 
 
@@ -55,7 +59,9 @@ def test_error_of_samples():
 @pytest.mark.parametrize("f", [kl, total_variation])
 def test_no_density(f, draws):
     """Densities are never smoothed histograms."""
-    with pytest.raises(ValueError, match=f"{f.__name__} needs densities, and p has none: it is Empirical"):
+    with pytest.raises(
+        ValueError, match=f"{f.__name__} needs densities, and p has none: it is Empirical"
+    ):
         f(Empirical(draws[0]), G)
     with pytest.raises(ValueError, match=f"{f.__name__} needs densities, and q has none"):
         f(G, Empirical(draws[0]))
@@ -72,14 +78,18 @@ def test_unnamed_nonlinearity():
 def test_arguments(f):
     """Laws, of one shape, of one number."""
     joint = Gaussian(np.zeros(2), np.eye(2))
-    with pytest.raises(TypeError, match=r"p must be a Law, a frozen distribution of .*, got float"):
+    with pytest.raises(
+        TypeError, match=r"p must be a Law, a frozen distribution of .*, got float"
+    ):
         f(1.0, G)
     with pytest.raises(TypeError, match=r"q must be a Law or a sample: .* must be real numbers"):
         f(G, ["a", "b"])
     with pytest.raises(ValueError, match=r"same shape, got \(\) and \(2,\)"):
         f(G, joint)
     if f is not kl:
-        with pytest.raises(ValueError, match=r"needs laws of one number, p and q are joint of shape \(2,\)"):
+        with pytest.raises(
+            ValueError, match=r"needs laws of one number, p and q are joint of shape \(2,\)"
+        ):
             f(joint, joint)
 
 

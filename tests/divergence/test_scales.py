@@ -1,4 +1,6 @@
-"""Laws of very different scales: values and stated errors against closed forms and a quadrature of its own."""
+"""Laws of very different scales: values and stated errors against closed forms and a
+quadrature of its own.
+"""
 
 import math
 
@@ -18,7 +20,9 @@ ROUNDING = 1e-13
 
 
 def honest(d: Divergence, exact: float, case: object = None) -> None:
-    """Within 5 stated errors, and those not more than 100 times the true one, where that is above rounding."""
+    """Within 5 stated errors, and those not more than 100 times the true one,
+    where that is above rounding.
+    """
     miss, rounding = abs(d.value - exact), ROUNDING * abs(exact)
     assert miss <= 5 * d.error + rounding, (d.value, exact, d.error, case)
     assert miss <= rounding or d.error <= 100 * miss, (d.value, exact, d.error, case)
@@ -39,13 +43,20 @@ def test_the_tail_of_the_narrower_law_is_seen():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_gaussians(seed):
-    """Scales from 1e-8 to 1e8, equal means, and means apart by both scales and by more than both."""
+    """Scales from 1e-8 to 1e8, equal means, and means apart by both scales and by
+    more than both.
+    """
     random = np.random.default_rng(seed)
     for _ in range(15):
         s, S = 10 ** random.uniform(-8, 8, 2)
         S = S if random.random() < 0.7 else s * 10 ** random.uniform(-0.5, 0.5)
         shift = random.choice(
-            [0.0, s * random.normal() * 3, S * random.normal() * 3, max(s, S) * random.uniform(1, 99)]
+            [
+                0.0,
+                s * random.normal() * 3,
+                S * random.normal() * 3,
+                max(s, S) * random.uniform(1, 99),
+            ]
         )
         m, M = random.permutation([0.0, shift])
         case = (float(m), s**2, float(M), S**2)
@@ -90,7 +101,9 @@ def test_many_components():
 
 
 def test_more_components_than_are_looked_at(monkeypatch):
-    """Of hundreds not all narrow ones are seen: the error says so, for KL and TV. W₁ and Kolmogorov see them all."""
+    """Of hundreds not all narrow ones are seen: the error says so, for KL and TV.
+    W₁ and Kolmogorov see them all.
+    """
     m, s, w = many(300)
     p, q = GaussianMixture(m, s**2, w), Gaussian(0.5, 4.0)
     found = {name: f(p, q) for name, f in FIGURES.items()}
@@ -104,15 +117,23 @@ def test_more_components_than_are_looked_at(monkeypatch):
 
 
 def test_atoms():
-    """½ δ(0) + ½ N(0, S²) against N(0, s²), s ≪ S: W₁ by mpmath between decades, the jump at 0 from the left."""
+    """½ δ(0) + ½ N(0, S²) against N(0, s²), s ≪ S: W₁ by mpmath between decades,
+    the jump at 0 from the left.
+    """
     for s, S in ((1e-6, 1e6), (1.0, 1e4)):
         p, q = GaussianMixture([0.0, 0.0], [0.0, S**2], [0.5, 0.5]), Gaussian(0.0, s**2)
         with mpmath.workdps(30):
-            F = lambda x, s=s, S=S: mpmath.ncdf(x / mpmath.mpf(S)) / 2 - mpmath.ncdf(x / mpmath.mpf(s))  # noqa: E731
+            F = lambda x, s=s, S=S: (
+                mpmath.ncdf(x / mpmath.mpf(S)) / 2 - mpmath.ncdf(x / mpmath.mpf(s))
+            )
             root = mpmath.findroot(F, (-s, -0.5 * s), solver="anderson")
             decades = [-S / 10**k for k in range(1, 12) if S / 10**k > 40 * s]
-            exact = 2 * mpmath.quad(lambda x, F=F: abs(F(x)), [-40 * S, -12 * S, -6 * S, -3 * S, -S, *decades, -40 * s])
-            exact += 2 * mpmath.quad(lambda x, F=F: abs(F(x)), [-40 * s, -12 * s, -6 * s, -3 * s, -2 * s, root, 0])
+            exact = 2 * mpmath.quad(
+                lambda x, F=F: abs(F(x)), [-40 * S, -12 * S, -6 * S, -3 * S, -S, *decades, -40 * s]
+            )
+            exact += 2 * mpmath.quad(
+                lambda x, F=F: abs(F(x)), [-40 * s, -12 * s, -6 * s, -3 * s, -2 * s, root, 0]
+            )
         compare(p, q, {"w1": float(exact), "ks": 0.25}, (s, S))
 
 
@@ -132,8 +153,14 @@ def test_images(s, ratio):
     lp, lq = norm.logpdf(y, m, s), norm.logpdf(expit(y), M, S) + log_expit(y) + log_expit(-y)
     r = lq - lp
     with np.errstate(over="ignore", invalid="ignore"):
-        f = np.where(r < 1, np.exp(lp) * (np.expm1(np.minimum(r, 1)) - r), np.exp(lq) - np.exp(lp) * (1 + r))
-    exact = np.diff(edges) / 2 @ (np.where(np.isfinite(f), f, 0) @ w) + norm.cdf(0, M, S) + norm.sf(1, M, S)
+        f = np.where(
+            r < 1, np.exp(lp) * (np.expm1(np.minimum(r, 1)) - r), np.exp(lq) - np.exp(lp) * (1 + r)
+        )
+    exact = (
+        np.diff(edges) / 2 @ (np.where(np.isfinite(f), f, 0) @ w)
+        + norm.cdf(0, M, S)
+        + norm.sf(1, M, S)
+    )
     d = kl(Pushforward(nl.sigmoid, Gaussian(m, s**2)), Gaussian(M, S**2))
     assert abs(d.value - exact) <= 5 * d.error + 1e-12 * exact
     assert d.error < 1e-9 * exact
@@ -149,7 +176,9 @@ def test_saturated_images(phi):
 
 
 def test_mass_that_no_float_sees():
-    """A saturated image against a law with a density everywhere: the error owns up to the mass at the bounds."""
+    """A saturated image against a law with a density everywhere:
+    the error owns up to the mass at the bounds.
+    """
     d = total_variation(Pushforward(nl.tanh, Gaussian(0.0, 1e4)), Gaussian(0.0, 1.0))
     assert d.error > 0.1
     assert d.value + 2 * d.error > 0.95

@@ -1,4 +1,5 @@
-"""Draws of a program by the two engines, evaluated by NumPy, so that hundreds of programs take no compilation.
+"""Draws of a program by the two engines, evaluated by NumPy,
+so that hundreds of programs take no compilation.
 
 What runs are the rules of the engines themselves, traced; only XLA is left out.
 """
@@ -28,7 +29,9 @@ DIGITS = 10  # kept, so that two engines agree on what is zero up to rounding
 
 
 class DrawnBefore:
-    """The protocol `Weights` for arrays: standard normals for each matrix and each initial vector."""
+    """The protocol `Weights` for arrays: standard normals for each matrix and each
+    initial vector.
+    """
 
     def __init__(self, arrays: dict[Any, Any]):
         self.arrays = arrays
@@ -49,10 +52,16 @@ class DrawnBefore:
 
 
 def weights_of(outputs: Sequence[Any], width: int) -> dict[Any, tuple[int, ...]]:
-    """The shapes of the standard normals behind each matrix and each initial vector of a program."""
+    """The shapes of the standard normals behind each matrix and each initial vector
+    of a program.
+    """
     values = ancestors(outputs)
-    shapes = {M: (*map(int, M.shape), M.rows.at(width), M.cols.at(width)) for M in matrices_of(values)}
-    return shapes | {v: (len(v.op.cov), v.dim.at(width)) for v in values if isinstance(v.op, ops.Initial)}
+    shapes = {
+        M: (*map(int, M.shape), M.rows.at(width), M.cols.at(width)) for M in matrices_of(values)
+    }
+    return shapes | {
+        v: (len(v.op.cov), v.dim.at(width)) for v in values if isinstance(v.op, ops.Initial)
+    }
 
 
 def defined(y: ll.Wide | ll.Scalars, width: int, draws: int, seed: int) -> np.ndarray:
@@ -61,7 +70,9 @@ def defined(y: ll.Wide | ll.Scalars, width: int, draws: int, seed: int) -> np.nd
     shapes = weights_of([y], width)
 
     def one(*arrays: Any) -> Any:
-        return evaluate((y,), width, DrawnBefore(dict(zip(shapes, arrays, strict=True))))[0][_first(y)]
+        return evaluate((y,), width, DrawnBefore(dict(zip(shapes, arrays, strict=True))))[0][
+            _first(y)
+        ]
 
     batched = by_numpy(one)
     results = []
@@ -91,7 +102,9 @@ def _first(y: Any) -> tuple[Any, ...]:
 
 
 def _chunks(draws: int, cost: int) -> Iterator[int]:
-    """Sizes of the chunks that are evaluated together: equal ones, which are traced once, and at least `draws`."""
+    """Sizes of the chunks that are evaluated together:
+    equal ones, which are traced once, and at least `draws`.
+    """
     count = -(-draws * cost // HELD)
     return itertools.repeat(-(-draws // count), count)
 
@@ -99,10 +112,14 @@ def _chunks(draws: int, cost: int) -> Iterator[int]:
 def exact_conditions(
     y: ll.Wide, width: int, draws: int, seed: int, coordinates: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means (draws, coordinates, m) and the covariance (draws, m, m) of each coordinate of y by the exact engine."""
+    """Means (draws, coordinates, m) and the covariance (draws,
+    m, m) of each coordinate of y by the exact engine.
+    """
     outputs = demanded_outputs((y.core,))
     arguments = asked.program_of(outputs).arrays
-    batched = by_numpy(lambda key: one_draw(outputs, arguments, width, Conditions(coordinates), key))
+    batched = by_numpy(
+        lambda key: one_draw(outputs, arguments, width, Conditions(coordinates), key)
+    )
     parts = []
     for i, size in enumerate(_chunks(draws, 200 + 20 * width)):
         mean, covariance = batched(keys(seed + 1_000_003 * i, size))
@@ -113,7 +130,9 @@ def exact_conditions(
 
 
 def limit_conditions(y: ll.Wide, draws: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means (draws, 1, m) and covariances at infinite width; one, or a few of different nodes, if nothing is random."""
+    """Means (draws, 1, m) and covariances at infinite width;
+    one, or a few of different nodes, if nothing is random.
+    """
     program = Limit((y.core,), statistics.conditions)
     if not program.random:
         mean, covariance = program.conditions(1, seed).arrays
@@ -128,7 +147,9 @@ def limit_conditions(y: ll.Wide, draws: int, seed: int) -> tuple[np.ndarray, np.
 
 
 def in_the_limit(y: ll.Wide, draws: int, seed: int) -> np.ndarray:
-    """Coordinate 0 of y at infinite width, (draws, *batch): conditions by the engine, normals by NumPy."""
+    """Coordinate 0 of y at infinite width, (draws, *batch):
+    conditions by the engine, normals by NumPy.
+    """
     mean, covariance = limit_conditions(y, draws, seed)
     if len(mean) < draws:
         mean, covariance = mean[:1], covariance[:1]

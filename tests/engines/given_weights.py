@@ -1,4 +1,6 @@
-"""Weights handed in as NumPy arrays, so that a program can be compared with plain NumPy on the same numbers."""
+"""Weights handed in as NumPy arrays, so that a program can be compared with plain
+NumPy on the same numbers.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,9 @@ from limitlaw.language.ops import Initial
 
 
 class GivenWeights:
-    """The protocol `engines.dense.weights.Weights` for given arrays: (*shape, rows, cols) and (*shape, dim)."""
+    """The protocol `engines.dense.weights.Weights` for given arrays:
+    (*shape, rows, cols) and (*shape, dim).
+    """
 
     def __init__(self, arrays):
         self.arrays = dict(arrays)
@@ -23,7 +27,9 @@ class GivenWeights:
 
     def multiply(self, family, x):
         """Σ_c W_rc x_c, with NumPy's own broadcasting of the batch axes."""
-        return jnp.asarray(np.einsum("...rc,...c->...r", self.arrays[family.source], np.asarray(x)))
+        return jnp.asarray(
+            np.einsum("...rc,...c->...r", self.arrays[family.source], np.asarray(x))
+        )
 
 
 def values_of(y):
@@ -42,7 +48,9 @@ def initials(y):
 
 
 def random_weights(y, width, seed=0):
-    """Random arrays for every leaf of a program: matrices of the right variance, initial vectors N(mean, I)."""
+    """Random arrays for every leaf of a program: matrices of the right variance,
+    initial vectors N(mean, I).
+    """
     rng = np.random.default_rng(seed)
     arrays = {}
     for M in matrices(y):
@@ -61,7 +69,9 @@ def run(y, width, weights):
     results = [np.asarray(array) for array in evaluate(values, width, weights)]
     for value, result in zip(values, results, strict=True):
         trailing = (value.dim.at(width),) if hasattr(value, "dim") else ()
-        assert result.shape == (*value.shape, *trailing), f"{value!r} became an array of shape {result.shape}"
+        assert result.shape == (*value.shape, *trailing), (
+            f"{value!r} became an array of shape {result.shape}"
+        )
     return tuple(results) if isinstance(y, tuple | list) else results[0]
 
 
@@ -70,7 +80,9 @@ def assert_close(actual, expected, tolerance=1e-12):
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape
     assert np.isfinite(actual).all()
-    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * max(1.0, np.abs(expected).max()))
+    np.testing.assert_allclose(
+        actual, expected, rtol=tolerance, atol=tolerance * max(1.0, np.abs(expected).max())
+    )
 
 
 def plain_softmax(scores, visible=None):

@@ -43,8 +43,10 @@ def pre_norm_stack() -> ll.Wide:
 
 
 def tied_layers() -> ll.Wide:
-    """The same four matrices in two layers: inputs depend on the matrices' earlier outputs and scores."""
-    Q, K, V, O = (ll.Matrix() for _ in "qkvo")  # noqa: E741
+    """The same four matrices in two layers: inputs depend on the matrices' earlier
+    outputs and scores.
+    """
+    Q, K, V, O = (ll.Matrix() for _ in "qkvo")
 
     def layer(x: ll.Wide) -> ll.Wide:
         return x + ll.softmax(ll.dot(Q @ x, K @ x)) @ (O @ (V @ x))
@@ -57,7 +59,9 @@ def keys_are_values(d: int | None = None) -> ll.Wide:
     rows = ll.n if d is None else d
     k = ll.Matrix(shape=(2, 1), rows=rows) @ x
     q = ll.Matrix(shape=(2, 1), rows=rows) @ x
-    return ll.normalised_sum(ll.softmax(ll.dot(q, k)) @ (ll.Matrix(shape=(2, 1), cols=rows) @ k), 0)
+    return ll.normalised_sum(
+        ll.softmax(ll.dot(q, k)) @ (ll.Matrix(shape=(2, 1), cols=rows) @ k), 0
+    )
 
 
 def tied_queries_and_keys() -> ll.Wide:
@@ -66,7 +70,9 @@ def tied_queries_and_keys() -> ll.Wide:
 
 
 def iterated() -> ll.Wide:
-    """One matrix applied to its own outputs: the rank of what it met is exhausted at small width."""
+    """One matrix applied to its own outputs: the rank of what it met is exhausted at
+    small width.
+    """
     W, h = ll.Matrix(), ll.initial((2,))
     steps = [h]
     for _ in range(4):
@@ -102,11 +108,15 @@ NETWORKS: dict[str, Callable[[], ll.Wide]] = {
     "causal mask": lambda: ll.attention(ll.initial((4,), cov=np.eye(4) + 1.0), 2, mask="causal"),
     "linear scaling": lambda: ll.attention(ll.initial((3,)), 2, scaling="linear", q_std=3.0),
     "grouped queries": grouped_queries,
-    "MLP with biases": lambda: ll.mlp(ll.initial((2,)), (2 * ll.n, ll.n), ll.gelu, 1.5, bias_std=0.3),
+    "MLP with biases": lambda: ll.mlp(
+        ll.initial((2,)), (2 * ll.n, ll.n), ll.gelu, 1.5, bias_std=0.3
+    ),
     "rnn": lambda: ll.rnn(ll.initial((4,)), std=1.5, bias_std=0.2),
     "lstm": lambda: ll.lstm(ll.initial((3,)), std=2.0),
     "gru": lambda: ll.gru(ll.initial((3,)), std=2.0, bias_std=0.2),
-    "conv1d": lambda: ll.conv1d(ll.relu(ll.conv1d(ll.initial((4,)), 3, bias_std=0.5)), 2, padding="valid"),
+    "conv1d": lambda: ll.conv1d(
+        ll.relu(ll.conv1d(ll.initial((4,)), 3, bias_std=0.5)), 2, padding="valid"
+    ),
     "layernorm": lambda: ll.Matrix() @ ll.layernorm(ll.initial((3,), mean=0.5) + ll.initial()),
     "rmsnorm": lambda: ll.rmsnorm(ll.relu(ll.Matrix() @ ll.initial((2,)))),
     "residual stack": residual_stack,

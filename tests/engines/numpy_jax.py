@@ -1,8 +1,10 @@
-"""JAX functions evaluated by NumPy, instruction by instruction: nothing is compiled, so a new program costs its trace.
+"""JAX functions evaluated by NumPy, instruction by instruction:
+nothing is compiled, so a new program costs its trace.
 
-XLA takes seconds for each program, and the tests compare hundreds. A function is traced once for the whole batch and
-its jaxpr interpreted. Keys are 64-bit integers here: splitting them is a hash, and the bits of a batch of keys are a
-stream of Philox that the first of them seeds. The numbers are not JAX's, their law is.
+XLA takes seconds for each program, and the tests compare hundreds. A function is traced once for
+the whole batch and its jaxpr interpreted. Keys are 64-bit integers here: splitting them is a hash,
+and the bits of a batch of keys are a stream of Philox that the first of them seeds. The numbers
+are not JAX's, their law is.
 """
 
 import functools
@@ -16,7 +18,9 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
 
 
 def by_numpy(function: Callable[..., Any]) -> Callable[..., list[np.ndarray]]:
-    """`function` of arrays, vmapped over their first axis; arrays of type uint64 are keys. Traced once for a size."""
+    """`function` of arrays, vmapped over their first axis;
+    arrays of type uint64 are keys. Traced once for a size.
+    """
     batched = jax.vmap(function)
     traces: dict[int, ClosedJaxpr] = {}
 
@@ -38,11 +42,17 @@ def _abstract(array: np.ndarray) -> Any:
 def interpreted(closed: ClosedJaxpr, *arguments: Any) -> list[np.ndarray]:
     """The outputs of a jaxpr. Arrays are dropped after their last use."""
     jaxpr = closed.jaxpr
-    environment: dict[Var, Any] = dict(zip(jaxpr.constvars, map(np.asarray, closed.consts), strict=True))
+    environment: dict[Var, Any] = dict(
+        zip(jaxpr.constvars, map(np.asarray, closed.consts), strict=True)
+    )
     environment.update(zip(jaxpr.invars, arguments, strict=True))
 
     def read(atom: Any) -> Any:
-        return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else environment[atom]
+        return (
+            np.asarray(atom.val, atom.aval.dtype)
+            if isinstance(atom, Literal)
+            else environment[atom]
+        )
 
     for equation, dead in zip(jaxpr.eqns, _dead_after(jaxpr), strict=True):
         results = _run(equation, [read(v) for v in equation.invars])
@@ -72,13 +82,14 @@ def _run(equation: Any, arguments: list[Any]) -> list[Any]:
     inner = [p for p in parameters.values() if isinstance(p, ClosedJaxpr)]
     if name in CALLS and len(inner) == 1:
         return interpreted(inner[0], *arguments)
-    results = equation.primitive.bind(*map(jax.numpy.asarray, arguments), **parameters)  # by JAX itself
+    # by JAX itself
+    results = equation.primitive.bind(*map(jax.numpy.asarray, arguments), **parameters)
     return list(map(np.asarray, results if equation.primitive.multiple_results else [results]))
 
 
 CALLS = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call")
 
-# --- Keys -----------------------------------------------------------------------------------------------------------
+# --- Keys ----------------------------------------------------------------------------------------
 
 
 def _mixed(k: Any) -> Any:
@@ -94,7 +105,9 @@ def _fold_in(parameters: Any, keys: Any, data: Any) -> Any:
 
 
 def _split(parameters: Any, keys: Any) -> Any:
-    count = np.arange(np.prod(parameters["shape"], dtype=int), dtype=np.uint64).reshape(parameters["shape"])
+    count = np.arange(np.prod(parameters["shape"], dtype=int), dtype=np.uint64).reshape(
+        parameters["shape"]
+    )
     ones = (1,) * count.ndim
     return _mixed(_mixed(_mixed(keys)).reshape(*np.shape(keys), *ones) + count)
 
@@ -102,7 +115,11 @@ def _split(parameters: Any, keys: Any) -> Any:
 def _bits(parameters: Any, keys: Any) -> Any:
     shape = (*np.shape(keys), *parameters["shape"])
     words = np.random.Philox(key=int(np.ravel(keys)[0])).random_raw(int(np.prod(shape, dtype=int)))
-    return (words >> np.uint64(64 - parameters["bit_width"])).astype(f"uint{parameters['bit_width']}").reshape(shape)
+    return (
+        (words >> np.uint64(64 - parameters["bit_width"]))
+        .astype(f"uint{parameters['bit_width']}")
+        .reshape(shape)
+    )
 
 
 def keys(seed: int, count: int) -> np.ndarray:
@@ -111,11 +128,15 @@ def keys(seed: int, count: int) -> np.ndarray:
         return _mixed(_mixed(np.uint64(seed)) + np.arange(count, dtype=np.uint64))
 
 
-# --- Gather and scatter: the index of each operand axis, as arrays that broadcast to the result ---------------------
+# --- Gather and scatter: the index of each operand axis, as arrays that broadcast to the result --
 
 
-def _places(window: Any, collapsed: Any, to_operand: Any, batching: Any, where: Any, sizes: Any) -> Any:
-    """Index arrays for the axes of the operand: starts from `where`, plus the offset inside the window."""
+def _places(
+    window: Any, collapsed: Any, to_operand: Any, batching: Any, where: Any, sizes: Any
+) -> Any:
+    """Index arrays for the axes of the operand: starts from `where`,
+    plus the offset inside the window.
+    """
     ndim = where.ndim - 1 + len(window)
     outer = [axis for axis in range(ndim) if axis not in window]
     inside = iter(window)
@@ -135,7 +156,9 @@ def _places(window: Any, collapsed: Any, to_operand: Any, batching: Any, where: 
             place = place + np.arange(shape[position]).reshape(shape)
         elif axis not in collapsed:
             position = next(inside)
-            place = place + np.arange(size).reshape([size if a == position else 1 for a in range(ndim)])
+            place = place + np.arange(size).reshape(
+                [size if a == position else 1 for a in range(ndim)]
+            )
         places.append(place)
     return tuple(places)
 
@@ -144,7 +167,9 @@ def _gather(parameters: Any, operand: Any, where: Any) -> Any:
     n = parameters["dimension_numbers"]
     batching = (n.operand_batching_dims, n.start_indices_batching_dims)
     sizes = parameters["slice_sizes"]
-    return operand[_places(n.offset_dims, n.collapsed_slice_dims, n.start_index_map, batching, where, sizes)]
+    return operand[
+        _places(n.offset_dims, n.collapsed_slice_dims, n.start_index_map, batching, where, sizes)
+    ]
 
 
 def _scatter(parameters: Any, operand: Any, where: Any, updates: Any) -> Any:
@@ -155,7 +180,9 @@ def _scatter(parameters: Any, operand: Any, where: Any, updates: Any) -> Any:
     sizes = [1 if axis in kept else updates.shape[next(window)] for axis in range(operand.ndim)]
     result = np.array(operand)
     to_operand = n.scatter_dims_to_operand_dims
-    result[_places(n.update_window_dims, n.inserted_window_dims, to_operand, batching, where, sizes)] = updates
+    result[
+        _places(n.update_window_dims, n.inserted_window_dims, to_operand, batching, where, sizes)
+    ] = updates
     return result
 
 
@@ -170,11 +197,14 @@ def _dynamic_update_slice(parameters: Any, operand: Any, update: Any, *starts: A
 
 
 def _window(operand: Any, starts: Any, sizes: Any) -> Any:
-    firsts = [min(max(int(s), 0), length - size) for s, length, size in zip(starts, operand.shape, sizes, strict=True)]
+    firsts = [
+        min(max(int(s), 0), length - size)
+        for s, length, size in zip(starts, operand.shape, sizes, strict=True)
+    ]
     return tuple(slice(first, first + size) for first, size in zip(firsts, sizes, strict=True))
 
 
-# --- Control, and shapes --------------------------------------------------------------------------------------------
+# --- Control, and shapes -------------------------------------------------------------------------
 
 
 def _while(parameters: Any, *arguments: Any) -> Any:
@@ -183,7 +213,8 @@ def _while(parameters: Any, *arguments: Any) -> Any:
     while (going := np.asarray(interpreted(parameters["cond_jaxpr"], *test, *state)[0])).any():
         new = interpreted(parameters["body_jaxpr"], *body, *state)
         keep = [going.reshape(going.shape + (1,) * (np.ndim(v) - going.ndim)) for v in new]
-        state = [np.where(*choice) for choice in zip(keep, new, state, strict=True)]  # draws that are done stay
+        # draws that are done stay
+        state = [np.where(*choice) for choice in zip(keep, new, state, strict=True)]
     return state
 
 
@@ -204,7 +235,11 @@ def _cond(parameters: Any, index: Any, *arguments: Any) -> Any:
 
 
 def _platform(parameters: Any) -> Any:
-    return np.int32(next(i for i, names in enumerate(parameters["platforms"]) if names is None or "cpu" in names))
+    return np.int32(
+        next(
+            i for i, names in enumerate(parameters["platforms"]) if names is None or "cpu" in names
+        )
+    )
 
 
 def _broadcast(parameters: Any, x: Any) -> Any:
@@ -223,18 +258,25 @@ def _dot(parameters: Any, a: Any, b: Any) -> Any:
     inner = int(np.prod([a.shape[i] for i in a_sum], dtype=int))
     left = a.transpose(*a_batch, *a_free, *a_sum).reshape(*lead, -1, inner)
     right = b.transpose(*b_batch, *b_sum, *b_free).reshape(*lead, inner, -1)
-    return (left @ right).reshape(*lead, *(a.shape[i] for i in a_free), *(b.shape[i] for i in b_free))
+    return (left @ right).reshape(
+        *lead, *(a.shape[i] for i in a_free), *(b.shape[i] for i in b_free)
+    )
 
 
 def _pad(parameters: Any, x: Any, fill: Any) -> Any:
-    assert all(low >= 0 and high >= 0 and not between for low, high, between in parameters["padding_config"])
+    assert all(
+        low >= 0 and high >= 0 and not between
+        for low, high, between in parameters["padding_config"]
+    )
     return np.pad(x, [p[:2] for p in parameters["padding_config"]], constant_values=fill)
 
 
 def _iota(parameters: Any) -> Any:
     shape, axis = parameters["shape"], parameters["dimension"]
     line = np.arange(shape[axis], dtype=parameters["dtype"])
-    return np.broadcast_to(line.reshape([-1 if a == axis else 1 for a in range(len(shape))]), shape)
+    return np.broadcast_to(
+        line.reshape([-1 if a == axis else 1 for a in range(len(shape))]), shape
+    )
 
 
 def _slice(parameters: Any, x: Any) -> Any:
@@ -243,7 +285,11 @@ def _slice(parameters: Any, x: Any) -> Any:
 
 
 def _divide(parameters: Any, x: Any, y: Any) -> Any:
-    return np.divide(x, y) if np.issubdtype(np.result_type(x), np.floating) else np.fix(np.divide(x, y)).astype(x.dtype)
+    return (
+        np.divide(x, y)
+        if np.issubdtype(np.result_type(x), np.floating)
+        else np.fix(np.divide(x, y)).astype(x.dtype)
+    )
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -255,17 +301,70 @@ def _over_axes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 PLAIN = {
-    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "pow": np.power},
-    **{"neg": np.negative, "sqrt": np.sqrt, "log": np.log, "log1p": np.log1p, "exp": np.exp, "expm1": np.expm1},
-    **{"tanh": np.tanh, "sin": np.sin, "cos": np.cos, "abs": np.abs, "sign": np.sign, "erf": scipy.special.erf},
-    **{"erfc": scipy.special.erfc, "logistic": scipy.special.expit, "rem": np.fmod, "square": np.square},
-    **{"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal},
-    **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "ne": np.not_equal},
-    **{"shift_left": np.left_shift, "shift_right_logical": np.right_shift, "rsqrt": lambda x: 1 / np.sqrt(x)},
+    **{
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "max": np.maximum,
+        "min": np.minimum,
+        "pow": np.power,
+    },
+    **{
+        "neg": np.negative,
+        "sqrt": np.sqrt,
+        "log": np.log,
+        "log1p": np.log1p,
+        "exp": np.exp,
+        "expm1": np.expm1,
+    },
+    **{
+        "tanh": np.tanh,
+        "sin": np.sin,
+        "cos": np.cos,
+        "abs": np.abs,
+        "sign": np.sign,
+        "erf": scipy.special.erf,
+    },
+    **{
+        "erfc": scipy.special.erfc,
+        "logistic": scipy.special.expit,
+        "rem": np.fmod,
+        "square": np.square,
+    },
+    **{
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+        "eq": np.equal,
+    },
+    **{
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+        "not": np.invert,
+        "ne": np.not_equal,
+    },
+    **{
+        "shift_left": np.left_shift,
+        "shift_right_logical": np.right_shift,
+        "rsqrt": lambda x: 1 / np.sqrt(x),
+    },
     **{"stop_gradient": lambda x: x},
-    **{"select_n": lambda which, *cases: np.where(which, cases[1], cases[0]) if len(cases) > 1 else cases[0]},
+    **{
+        "select_n": lambda which, *cases: (
+            np.where(which, cases[1], cases[0]) if len(cases) > 1 else cases[0]
+        )
+    },
 }
-REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "or": np.any, "and": np.all}
+REDUCTIONS = {
+    "sum": np.sum,
+    "max": np.max,
+    "min": np.min,
+    "prod": np.prod,
+    "or": np.any,
+    "and": np.all,
+}
 ONE: dict[str, Callable[..., Any]] = {
     **{name: _plain(function) for name, function in PLAIN.items()},
     **{f"reduce_{name}": _over_axes(function) for name, function in REDUCTIONS.items()},

@@ -44,10 +44,11 @@ class Writer:
         known.append(ll.Matrix(self.choose(0.7, 1.0, 1.5), shape, rows, cols))
         return known[-1]
 
-    # --- steps ------------------------------------------------------------------------------------------------------
+    # --- steps -----------------------------------------------------------------------------------
 
     def initial(self) -> ll.Wide:
-        a = self.rng.normal(size=(TOKENS, self.choose(1, TOKENS)))  # rank 1 is a repeated token, up to scale
+        # rank 1 is a repeated token, up to scale
+        a = self.rng.normal(size=(TOKENS, self.choose(1, TOKENS)))
         return ll.initial((TOKENS,), mean=self.choose(0.0, [0.5, -1.0]), cov=a @ a.T)
 
     def embedded(self) -> ll.Wide:
@@ -73,10 +74,19 @@ class Writer:
         heads = self.choose((), (2, 1))
         q, k = (self.matrix(heads, rows=d) @ self.old() for _ in "qk")
         if self.chance(0.2) and d == 3:
-            q, k = (ll.rotary(self.matrix(heads, rows=4) @ self.old(), [0.0, 1.0], base=10.0) for _ in "qk")
-        A = ll.softmax(ll.dot(q, k, self.choose("sqrt", "sqrt", "linear")), mask=self.choose(None, "causal"))
+            q, k = (
+                ll.rotary(self.matrix(heads, rows=4) @ self.old(), [0.0, 1.0], base=10.0)
+                for _ in "qk"
+            )
+        A = ll.softmax(
+            ll.dot(q, k, self.choose("sqrt", "sqrt", "linear")), mask=self.choose(None, "causal")
+        )
         v = self.matrix(heads, rows=d) @ self.old()
-        out = A @ (self.matrix(heads, cols=d) @ v) if self.chance(0.5) else self.matrix(heads, cols=d) @ (A @ v)
+        out = (
+            A @ (self.matrix(heads, cols=d) @ v)
+            if self.chance(0.5)
+            else self.matrix(heads, cols=d) @ (A @ v)
+        )
         out = ll.normalised_sum(out, 0) if heads else out
         return out + self.old() if self.chance(0.4) else out
 
@@ -84,9 +94,12 @@ class Writer:
         """Queries, keys and values whose matrices differ along different axes."""
         d = self.choose(ll.n, 2)
         q, k, v = (
-            self.matrix(self.choose((2, 1, 1), (1, 2, 1), (2, 2, 1), (3, 1), ()), rows=d) @ self.old() for _ in "qkv"
+            self.matrix(self.choose((2, 1, 1), (1, 2, 1), (2, 2, 1), (3, 1), ()), rows=d)
+            @ self.old()
+            for _ in "qkv"
         )
-        if len({size for w in (q, k, v) for size in w.shape[:-1] if size > 1}) > 1:  # 3 heads and 2 do not broadcast
+        # 3 heads and 2 do not broadcast
+        if len({size for w in (q, k, v) for size in w.shape[:-1] if size > 1}) > 1:
             k = v = self.matrix(rows=d) @ self.old()
         out = ll.softmax(ll.dot(q, k)) @ v
         if out.ndim > 1:

@@ -19,10 +19,14 @@ DRAWS = {1: 4_000, 4: 4_000, 8: 4_000, 16: 2_500, 64: 1_200}
 @pytest.mark.parametrize("width", DRAWS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name: str, width: int) -> None:
-    """Bounded statistics within 5 standard errors and two-sample KS, one coordinate per draw; evaluated by NumPy."""
+    """Bounded statistics within 5 standard errors and two-sample KS,
+    one coordinate per draw; evaluated by NumPy.
+    """
     y = NETWORKS[name]()
     draws = DRAWS[width]
-    assert disagreement(defined(y, width, draws, width), exact(y, width, 2 * draws, 1000 + width)) < 1
+    assert (
+        disagreement(defined(y, width, draws, width), exact(y, width, 2 * draws, 1000 + width)) < 1
+    )
 
 
 COMPILED = [("paper, relu", 16), ("tied layers", 2), ("pre-norm stack", 4)]
@@ -33,11 +37,19 @@ def test_compiled(name: str, width: int) -> None:
     """The same through the public functions."""
     y = NETWORKS[name]()
     simulated = np.asarray(ll.simulate(y, width, 4_000, jax.random.key(width)))
-    assert disagreement(simulated, np.asarray(ll.finite_samples(y, width, 16_000, jax.random.key(1000 + width)))) < 1
+    assert (
+        disagreement(
+            simulated,
+            np.asarray(ll.finite_samples(y, width, 16_000, jax.random.key(1000 + width))),
+        )
+        < 1
+    )
 
 
 def test_numpy_evaluates_as_jax_does() -> None:
-    """Gather, scatter, loops, products and reductions by the interpreter of the tests and by JAX."""
+    """Gather, scatter, loops, products and reductions by the interpreter of the
+    tests and by JAX.
+    """
 
     def function(x: jax.Array, k: jax.Array) -> list[jax.Array]:
         B, L, Q = orthonormalise(x, jnp.eye(2, x.shape[1]))
@@ -45,7 +57,18 @@ def test_numpy_evaluates_as_jax_does() -> None:
         total = jax.lax.fori_loop(0, 3, lambda i, v: v.at[i].add(1.0) @ (x.T @ x), x[1])
         picked = x[k, ::-1][..., jnp.array([[0, 2], [1, 1]])]
         rest = jnp.where(x > 0, jnp.pad(x[:, 1:], [(0, 0), (1, 0)]), x[::-1]) ** 3
-        return [B, L, Q, doubled, total, picked, rest, jax.nn.softmax(x), jnp.einsum("ij,kj->k", x, x), jnp.argmax(x)]
+        return [
+            B,
+            L,
+            Q,
+            doubled,
+            total,
+            picked,
+            rest,
+            jax.nn.softmax(x),
+            jnp.einsum("ij,kj->k", x, x),
+            jnp.argmax(x),
+        ]
 
     rng = np.random.default_rng(0)
     x, k = rng.standard_normal((5, 4, 4)), rng.integers(0, 4, (5, 2))

@@ -1,4 +1,5 @@
-"""Two tokens that cancel: the variance of the output given the scores touches 0, and its density has a peak there.
+"""Two tokens that cancel: the variance of the output given the scores touches 0,
+and its density has a peak there.
 
 For correlation −1 v(δ) = (a√K₀₀ − (1 − a)√K₁₁)², a = sigmoid(δ), vanishes at δ₀ = log(K₁₁/K₀₀)/2.
 """
@@ -14,11 +15,15 @@ Z, W = np.polynomial.legendre.leggauss(60)
 
 
 def tails(first: float, second: float, rest: float, q: float, x: np.ndarray) -> np.ndarray:
-    """P(Y > x) of token 0 under K = (√first, −√second)(…)ᵀ + rest·I, on panels that shrink towards δ₀."""
+    """P(Y > x) of token 0 under K = (√first, −√second)(…)ᵀ + rest·I,
+    on panels that shrink towards δ₀.
+    """
     tau = q * np.sqrt((first + rest) * ((np.sqrt(first) + np.sqrt(second)) ** 2 + 2 * rest))
     zero = np.log(second / first) / 2
     fine = 2.0 ** np.arange(-60, 6)
-    edges = np.unique(np.concatenate([np.linspace(-9.5, 9.5, 400), (zero + np.r_[-fine, 0, fine]) / tau]))
+    edges = np.unique(
+        np.concatenate([np.linspace(-9.5, 9.5, 400), (zero + np.r_[-fine, 0, fine]) / tau])
+    )
     edges = edges[np.abs(edges) <= 9.5]
     half = np.diff(edges)[:, None] / 2
     z = (edges[:-1, None] + half + half * Z).ravel()
@@ -43,7 +48,14 @@ def test_tails(first: float, second: float, rest: float, q: float) -> None:
 
 def test_what_rounding_leaves_is_no_atom() -> None:
     """Nodes so close to the zero of v that rounding decides its sign."""
-    K = np.array([[0.006747619721982818, -0.01002299509519169], [-0.01002299509519169, 0.014888276876503629]])
-    y = ll.attention(ll.initial((2,), cov=K), heads=1, k_std=4.8104835758724676, o_std=1.9427412823205494)
+    K = np.array(
+        [
+            [0.006747619721982818, -0.01002299509519169],
+            [-0.01002299509519169, 0.014888276876503629],
+        ]
+    )
+    y = ll.attention(
+        ll.initial((2,), cov=K), heads=1, k_std=4.8104835758724676, o_std=1.9427412823205494
+    )
     assert len(ll.limit(y[1]).atoms().points) == 0
     assert ll.limit(ll.abs(y)[1]).variance() > 0

@@ -1,4 +1,6 @@
-"""Programs are compiled once for a structure: numbers are arguments of what is compiled, and the cache is bounded."""
+"""Programs are compiled once for a structure: numbers are arguments of what is compiled,
+and the cache is bounded.
+"""
 
 import math
 from collections.abc import Callable
@@ -32,7 +34,9 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 
 def layer(K: Any = None, std: float = 1.0) -> ll.Wide:
-    return ll.attention(ll.initial(2, cov=np.eye(2) + 0.1 if K is None else K), heads=2, q_std=std)[0]
+    return ll.attention(
+        ll.initial(2, cov=np.eye(2) + 0.1 if K is None else K), heads=2, q_std=std
+    )[0]
 
 
 ENGINES = {"finite": ll.finite, "finite_samples": ll.finite_samples, "simulate": ll.simulate}
@@ -45,7 +49,9 @@ def test_kernels_and_scales(name: str, compilations: Callable[[], int]) -> None:
     rng = np.random.default_rng(0)
     kernels = [0.2 + np.diag(rng.uniform(0.5, 2.0, 2)) for _ in range(100)]
     results = [engine(layer(K), 4, 8, jax.random.key(0)) for K in kernels]
-    results += [engine(layer(std=std), 4, 8, jax.random.key(0)) for std in np.linspace(0.5, 2.0, 10)]
+    results += [
+        engine(layer(std=std), 4, 8, jax.random.key(0)) for std in np.linspace(0.5, 2.0, 10)
+    ]
     numbers = [float(np.asarray(r.variance() if isinstance(r, ll.Law) else r[0])) for r in results]
     assert compilations() == 1
     assert len(set(numbers)) == len(numbers)
@@ -56,7 +62,9 @@ WIDTHS = (6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)
 
 @pytest.mark.parametrize("name", ["finite", "finite_samples"])
 def test_widths(name: str, compilations: Callable[[], int]) -> None:
-    """Ten widths of a layer on Gaussian tokens: n is an argument of what is compiled, and other numbers come out."""
+    """Ten widths of a layer on Gaussian tokens: n is an argument of what is compiled,
+    and other numbers come out.
+    """
     results = [ENGINES[name](layer(), width, 8, jax.random.key(0)) for width in WIDTHS]
     numbers = [float(np.asarray(r.variance() if isinstance(r, ll.Law) else r[0])) for r in results]
     assert compilations() == 1
@@ -64,16 +72,22 @@ def test_widths(name: str, compilations: Callable[[], int]) -> None:
 
 
 def test_widths_that_are_part_of_the_program(compilations: Callable[[], int]) -> None:
-    """Fewer dimensions than vectors, and coordinates that are drawn: every width is another program."""
+    """Fewer dimensions than vectors, and coordinates that are drawn:
+    every width is another program.
+    """
     for width in (1, 2):
         ll.finite_samples(layer(), width, 8, jax.random.key(0))
     for width in (64, 128):
-        ll.finite_samples(ll.relu(ll.matrices(2) @ ll.initial()).sum(), width, 8, jax.random.key(0))
+        ll.finite_samples(
+            ll.relu(ll.matrices(2) @ ll.initial()).sum(), width, 8, jax.random.key(0)
+        )
     assert compilations() == 4
 
 
 def test_a_width_that_is_an_argument_gives_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is compiled for all widths gives what is compiled for one: the same words make the same lengths."""
+    """What is compiled for all widths gives what is compiled for one:
+    the same words make the same lengths.
+    """
     y = ll.layernorm(ll.attention(ll.initial(2, mean=0.5), heads=2))
     ll.clear_cache()
     free = ll.finite_samples(y, 64, 50, jax.random.key(3), coordinates=2)
@@ -103,7 +117,9 @@ def test_kernels_and_scales_at_infinite_width(name: str, compilations: Callable[
 
 
 def test_laws_of_heads(compilations: Callable[[], int]) -> None:
-    """A quadrature over the scores of one head: they are read once, and then the variance at its nodes."""
+    """A quadrature over the scores of one head: they are read once,
+    and then the variance at its nodes.
+    """
     laws = [ll.limit(layer(np.diag([1.0, s]) + 0.1)) for s in np.linspace(0.5, 2.0, 5)]
     assert {law.kind for law in laws} == {"quadrature"}
     assert compilations() == 2
@@ -117,7 +133,10 @@ def test_positions(compilations: Callable[[], int]) -> None:
         return ll.softmax(ll.dot(q, k))
 
     x = ll.initial(2, cov=np.eye(2) + 0.1)
-    numbers = [float(np.asarray(ll.limit(scores(step), 8).covariance())[0, 2]) for step in np.linspace(0.5, 5.0, 10)]
+    numbers = [
+        float(np.asarray(ll.limit(scores(step), 8).covariance())[0, 2])
+        for step in np.linspace(0.5, 5.0, 10)
+    ]
     assert compilations() == 1
     assert len(set(numbers)) == len(numbers)
 
@@ -136,7 +155,9 @@ def test_the_numbers_are_those_of_the_program() -> None:
     alone = np.asarray(ll.finite_samples(layer(K), 4, 50, jax.random.key(3)))
     ll.clear_cache()
     ll.finite_samples(layer(), 4, 50, jax.random.key(3))
-    np.testing.assert_array_equal(np.asarray(ll.finite_samples(layer(K), 4, 50, jax.random.key(3))), alone)
+    np.testing.assert_array_equal(
+        np.asarray(ll.finite_samples(layer(K), 4, 50, jax.random.key(3))), alone
+    )
 
 
 def test_a_bounded_cache() -> None:

@@ -1,4 +1,6 @@
-"""Width n and n = ∞ from the same normals: their laws, their difference of order 1/n, and what is refused."""
+"""Width n and n = ∞ from the same normals: their laws,
+their difference of order 1/n, and what is refused.
+"""
 
 import functools
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +24,9 @@ def output(name):
         "narrow heads": lambda: ll.attention(ll.initial((3,), cov=KERNEL), heads=2, head_dim=4),
         "relu": lambda: ll.attention(ll.relu(ll.matrices(3) @ ll.initial()), heads=1),
         "many tokens": lambda: ll.attention(ll.matrices(6) @ ll.initial(), heads=1),
-        "many narrow heads": lambda: ll.attention(ll.matrices(4) @ ll.initial(), heads=64, head_dim=8),
+        "many narrow heads": lambda: ll.attention(
+            ll.matrices(4) @ ll.initial(), heads=64, head_dim=8
+        ),
         "two heads": lambda: ll.attention(ll.matrices(4) @ ll.initial(), heads=2),
     }
     return networks[name]()[0]
@@ -41,7 +45,9 @@ def at_width(name, width):
 
 
 def assert_law(v, law):
-    """E v, E v², Var v and E exp(−2v) are those of a law of N(0, v), within five standard errors of both."""
+    """E v, E v², Var v and E exp(−2v) are those of a law of N(0,
+    v), within five standard errors of both.
+    """
     variance, error = float(law.variance()), law.error
     comparisons = [
         (v, variance, error.variance()),
@@ -51,12 +57,19 @@ def assert_law(v, law):
     ]
     for found, expected, uncertain in comparisons:
         sampled = found.std() / np.sqrt(len(found))
-        assert abs(found.mean() - float(expected)) < SIGMAS * np.hypot(sampled, float(uncertain)) + 1e-12
+        assert (
+            abs(found.mean() - float(expected))
+            < SIGMAS * np.hypot(sampled, float(uncertain)) + 1e-12
+        )
 
 
-@pytest.mark.parametrize(("name", "width"), [("narrow heads", 16), ("relu", 6), ("many tokens", 3)])
+@pytest.mark.parametrize(
+    ("name", "width"), [("narrow heads", 16), ("relu", 6), ("many tokens", 3)]
+)
 def test_finite(name, width):
-    """Variances have the law of `ll.finite`: K ≠ I, narrow heads, nonlinearities, fewer dimensions than tokens."""
+    """Variances have the law of `ll.finite`: K ≠ I, narrow heads,
+    nonlinearities, fewer dimensions than tokens.
+    """
     assert coupled(name).has_coordinates == (name == "relu")
     assert_law(coupled(name).finite(width, DRAWS, 2), at_width(name, width))
 
@@ -71,14 +84,20 @@ def test_mirror_image():
 
 @pytest.mark.parametrize("name", ["two heads", "many narrow heads"])
 def test_limit(name):
-    """v_∞ has the law of `ll.limit`, whatever the width; what is random in a fixed dimension stays random."""
+    """v_∞ has the law of `ll.limit`, whatever the width;
+    what is random in a fixed dimension stays random.
+    """
     found = coupled(name).variances(256, 2**10 if "many" in name else DRAWS, 4)
     assert_law(found.limit, ll.limit(output(name)))
-    np.testing.assert_allclose(found.limit, coupled(name).variances(1024, len(found.limit), 4).limit, rtol=1e-6)
+    np.testing.assert_allclose(
+        found.limit, coupled(name).variances(1024, len(found.limit), 4).limit, rtol=1e-6
+    )
 
 
 def test_order():
-    """From n = 256 to 1024 the noise falls by 4 with the mirror image, by 2 without it; the mean by 4 in both."""
+    """From n = 256 to 1024 the noise falls by 4 with the mirror image, by 2 without it;
+    the mean by 4 in both.
+    """
     spread, single, mean = [], [], []
     for width in (256, 1024):
         plus, minus, limit = (np.exp(-v) for v in coupled("two heads").variances(width, DRAWS, 5))
@@ -96,7 +115,9 @@ def test_seeds_and_counts():
     """A seed gives the same draws, of which fewer are the first; another one gives others."""
     one = coupled("narrow heads")
     np.testing.assert_array_equal(one.finite(16, 5000, 7)[:100], one.finite(16, 100, 7))
-    np.testing.assert_array_equal(one.variances(16, 5000, 7).plus[:100], one.variances(16, 100, 7).plus)
+    np.testing.assert_array_equal(
+        one.variances(16, 5000, 7).plus[:100], one.variances(16, 100, 7).plus
+    )
     assert (one.finite(16, 100, 8) != one.finite(16, 100, 7)).all()
     assert (one.variances(16, 100, 8).limit != one.variances(16, 100, 7).limit).all()
 
@@ -112,7 +133,9 @@ def test_threads():
 
 @pytest.mark.usefixtures("as_user")
 def test_errors():
-    """Several outputs, numbers, a width of 0 and a mirror image of coordinates are refused with the reason."""
+    """Several outputs, numbers, a width of 0 and a mirror image of coordinates are
+    refused with the reason.
+    """
     x = ll.matrices(2) @ ll.initial()
     for wrong in (x, ll.dot(ll.Matrix() @ x[0], x[1]), 1.0):
         with pytest.raises(TypeError, match="Coupled needs one output number"):

@@ -1,4 +1,6 @@
-"""Computing no more than the outputs need: the rewritten program means the same, and is smaller where it can be."""
+"""Computing no more than the outputs need: the rewritten program means the same,
+and is smaller where it can be.
+"""
 
 from typing import Any
 
@@ -36,7 +38,9 @@ def values_of(outputs: tuple[Any, ...]) -> list[Any]:
 def indexed(y: Any, rng: np.random.Generator) -> Any:
     """y with a random basic index: integers, slices, new axes and an ellipsis."""
     while True:
-        parts: list[Any] = [PARTS[rng.integers(len(PARTS))] for _ in range(rng.integers(0, y.ndim + 1))]
+        parts: list[Any] = [
+            PARTS[rng.integers(len(PARTS))] for _ in range(rng.integers(0, y.ndim + 1))
+        ]
         for extra in (None, Ellipsis):
             if rng.random() < 0.3:
                 parts.insert(rng.integers(len(parts) + 1), extra)
@@ -68,7 +72,11 @@ def test_random_programs_mean_the_same(seed: int) -> None:
     y = writer.program()
     outputs = [y[0], indexed(y, rng), indexed(writer.old(), rng)]
     last = outputs[-1]
-    outputs += [indexed(indexed(ll.stack([writer.old(), writer.old()], axis=int(rng.integers(2))), rng), rng)]
+    outputs += [
+        indexed(
+            indexed(ll.stack([writer.old(), writer.old()], axis=int(rng.integers(2))), rng), rng
+        )
+    ]
     outputs += [ll.average(last * last), indexed(ll.dot(writer.old(), writer.old()), rng)]
     kept = [outputs[i] for i in rng.permutation(len(outputs))[: rng.integers(1, len(outputs) + 1)]]
     assert_same(tuple(kept), seed)
@@ -82,7 +90,7 @@ def test_networks_mean_the_same(name: str) -> None:
     assert_same((y[-1:], y[..., None, ::-1]))
 
 
-# --- Each rewrite ---------------------------------------------------------------------------------------------------
+# --- Each rewrite --------------------------------------------------------------------------------
 
 
 def made_by(y: Any, matrix: ll.Matrix) -> list[Any]:
@@ -104,7 +112,11 @@ def sizes(vectors: list[Any]) -> list[tuple[int, ...]]:
 def kinds(y: Any) -> set[Any]:
     """Of instructions; an inner product is a dot product whose second factor is not **1**."""
     instructions = [v.instruction for v in values_of((y,))]
-    inner = {"inner" for op in instructions if isinstance(op, Dot) and not isinstance(op.k.instruction, Ones)}
+    inner = {
+        "inner"
+        for op in instructions
+        if isinstance(op, Dot) and not isinstance(op.k.instruction, Ones)
+    }
     return {type(op) for op in instructions} | inner
 
 
@@ -120,7 +132,9 @@ class Attention:
 
 
 def test_one_token_asks_one_query() -> None:
-    """The query is made from one token; keys and values from all; and the mixing comes before O."""
+    """The query is made from one token; keys and values from all;
+    and the mixing comes before O.
+    """
     layer = Attention(ll.initial((5,)))
     assert sizes(made_by(layer.y[2], layer.Q)) == [()]
     assert sizes(made_by(layer.y[2], layer.K)) == [(5,)]
@@ -148,7 +162,9 @@ def test_mixing_comes_first() -> None:
 
 
 def test_mixing_stays_where_it_is() -> None:
-    """x read elsewhere, the product read elsewhere, x not Gaussian, another matrix for each token, a reused matrix."""
+    """x read elsewhere, the product read elsewhere, x not Gaussian,
+    another matrix for each token, a reused matrix.
+    """
     x = ll.Matrix() @ ll.initial((4,))
     a = np.arange(8.0).reshape(2, 4)
 
@@ -167,7 +183,9 @@ def test_mixing_stays_where_it_is() -> None:
 
 
 def test_the_average_of_a_product_is_an_inner_product() -> None:
-    """So that a norm needs no coordinates; not where the product is read for itself, nor for other functions."""
+    """So that a norm needs no coordinates; not where the product is read for itself,
+    nor for other functions.
+    """
     x = ll.Matrix() @ ll.initial((TOKENS,))
     assert "inner" in kinds(ll.average(x * x))
     assert Map not in kinds(ll.average(x * x))

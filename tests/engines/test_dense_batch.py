@@ -1,4 +1,6 @@
-"""The operations that only move or add up batch entries, under the dense engine, against NumPy on each coordinate."""
+"""The operations that only move or add up batch entries,
+under the dense engine, against NumPy on each coordinate.
+"""
 
 import math
 
@@ -12,21 +14,26 @@ WIDTH = 6
 
 
 def by_coordinate(function, *arrays):
-    """`function` of the batch entries of each coordinate by itself: what "batch axes only" means."""
+    """`function` of the batch entries of each coordinate by itself:
+    what "batch axes only" means.
+    """
     sizes = {array.shape[-1] for array in arrays}
     (D,) = sizes
     return np.stack([function(*(array[..., a] for array in arrays)) for a in range(D)], axis=-1)
 
 
 @pytest.mark.parametrize(
-    ("numbers", "vectors"), [((3,), (3,)), ((3,), (2, 3)), ((4, 3), (3,)), ((2, 4, 3), (2, 3)), ((2, 4, 3), (5, 1, 3))]
+    ("numbers", "vectors"),
+    [((3,), (3,)), ((3,), (2, 3)), ((4, 3), (3,)), ((2, 4, 3), (2, 3)), ((2, 4, 3), (5, 1, 3))],
 )
 def test_mix(numbers, vectors):
     rng = np.random.default_rng(2)
     a, w = rng.standard_normal(numbers), ll.initial(vectors)
     given, drawn = a @ w, ll.apply(lambda p, c: p * 0 + c, ll.average(ll.initial()), a) @ w
     weights = random_weights((given, drawn), WIDTH)
-    expected = by_coordinate(lambda u: np.einsum("...ij,...j->...i" if a.ndim > 1 else "j,...j->...", a, u), weights[w])
+    expected = by_coordinate(
+        lambda u: np.einsum("...ij,...j->...i" if a.ndim > 1 else "j,...j->...", a, u), weights[w]
+    )
     for actual in run((given, drawn), WIDTH, weights):
         assert_close(actual, expected)
 
@@ -34,8 +41,14 @@ def test_mix(numbers, vectors):
 BATCH_OPERATIONS = {
     "scale by a number": (lambda x: 2.5 * x, lambda x: 2.5 * x),
     "scale by an array": (lambda x: np.arange(4.0) * x, lambda x: np.arange(4.0) * x),
-    "scale to more axes": (lambda x: x * np.ones((5, 1, 1, 1)), lambda x: np.broadcast_to(x, (5, 2, 3, 4))),
-    "divide": (lambda x: x / np.array([[1.0], [2.0], [4.0]]), lambda x: x * np.array([[1.0], [0.5], [0.25]])),
+    "scale to more axes": (
+        lambda x: x * np.ones((5, 1, 1, 1)),
+        lambda x: np.broadcast_to(x, (5, 2, 3, 4)),
+    ),
+    "divide": (
+        lambda x: x / np.array([[1.0], [2.0], [4.0]]),
+        lambda x: x * np.array([[1.0], [0.5], [0.25]]),
+    ),
     "add": (lambda x: x + x[0] - x[:, :1], lambda x: x + x[0] - x[:, :1]),
     "negative": (lambda x: -x, lambda x: 0 - x),
     "sum": (lambda x: x.sum(), np.sum),
@@ -95,7 +108,9 @@ def test_index(index, kind):
 
 
 def check_batch_operation(program, formula, kind):
-    """`program` of a batch (2, 3, 4) of vectors or numbers against `formula` of each coordinate's array."""
+    """`program` of a batch (2, 3, 4) of vectors or numbers against `formula` of each
+    coordinate's array.
+    """
     h = ll.initial((2, 3, 4))
     x = h if kind == "vectors" else ll.average(h)
     y = program(x)

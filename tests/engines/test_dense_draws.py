@@ -1,4 +1,6 @@
-"""The law of what the dense engine draws: matrices, initial vectors, and their dependence on the key."""
+"""The law of what the dense engine draws: matrices,
+initial vectors, and their dependence on the key.
+"""
 
 import math
 
@@ -14,19 +16,23 @@ KEY = jax.random.key(42)
 
 
 def drawn_entries(M, samples, key=KEY, stored=False):
-    """Draws of the matrices themselves, (samples, *family, rows, cols), as products with the basis vectors."""
+    """Draws of the matrices themselves, (samples, *family,
+    rows, cols), as products with the basis vectors.
+    """
     rows, cols = M.rows.at(1), M.cols.at(1)
     basis = ll.data(np.eye(cols).reshape(cols, *(1,) * len(M.shape), cols))
-    outputs = [M @ basis] + [M @ ll.data(np.ones(cols))] * stored  # a second use makes the engine keep the matrix
+    # a second use makes the engine keep the matrix
+    outputs = [M @ basis] + [M @ ll.data(np.ones(cols))] * stored
     W = ll.simulate(outputs, width=1, samples=samples, key=key, coordinates=rows)[0]
     return np.moveaxis(np.asarray(W), 1, -1)
 
 
 def assert_standard_normal(z):
-    """Columns of z, (samples, count), are N(0, 1), uncorrelated, and so are their squares and moduli.
+    """Columns of z, (samples, count), are N(0, 1),
+    uncorrelated, and so are their squares and moduli.
 
-    Bounds are 5 standard errors, 6 for the largest of thousands of correlations; all correlations together have mean
-    square 1/samples.
+    Bounds are 5 standard errors, 6 for the largest of thousands of correlations; all correlations
+    together have mean square 1/samples.
     """
     samples, count = z.shape
     unit = 5 / math.sqrt(samples)
@@ -38,13 +44,15 @@ def assert_standard_normal(z):
     for function in (lambda x: x, np.square, np.abs):
         scores = math.sqrt(samples) * np.corrcoef(function(z), rowvar=False)[pairs]
         assert np.abs(scores).max() < 6
-        assert abs((scores**2).mean() - 1) < 5 * math.sqrt(2 / len(scores)) + 0.02  # 0.02: squares have heavy tails
+        # 0.02: squares have heavy tails
+        assert abs((scores**2).mean() - 1) < 5 * math.sqrt(2 / len(scores)) + 0.02
 
 
-# --- Matrices -------------------------------------------------------------------------------------------------------
+# --- Matrices ------------------------------------------------------------------------------------
 
 
-# 5 × 7 entries a matrix: one block; groups of two matrices, the last not full; bands of three rows, the last not full
+# 5 × 7 entries a matrix: one block; groups of two matrices, the last not full; bands of three
+# rows, the last not full
 @pytest.mark.parametrize("block", [2**18, 80, 24])
 @pytest.mark.parametrize("stored", [False, True])
 def test_entries_are_independent_normals_across_blocks(monkeypatch, block, stored):
@@ -64,7 +72,9 @@ def test_each_member_of_a_family_has_its_standard_deviation():
 
 
 def test_distinct_matrices_and_initial_vectors_are_independent():
-    """Two matrices, two families and two initial vectors that are alike in everything but identity."""
+    """Two matrices, two families and two initial vectors that are alike in
+    everything but identity.
+    """
     e = ll.data(np.eye(2))
     values = [ll.Matrix(rows=3, cols=2) @ e for _ in range(3)]
     values += [ll.initial((2,), dim=3) for _ in range(2)]
@@ -78,15 +88,24 @@ def test_distinct_matrices_and_initial_vectors_are_independent():
 
 def test_a_matrix_used_twice_is_the_same_matrix():
     M, x = ll.Matrix(), ll.initial((2,))
-    y = {"first": M @ x, "again": M @ x, "double": M @ (2 * x), "one": M @ x[1], "other": ll.Matrix() @ x}
-    draws = {k: np.asarray(v) for k, v in ll.simulate(y, width=5, samples=10, key=KEY, coordinates=5).items()}
+    y = {
+        "first": M @ x,
+        "again": M @ x,
+        "double": M @ (2 * x),
+        "one": M @ x[1],
+        "other": ll.Matrix() @ x,
+    }
+    draws = {
+        k: np.asarray(v)
+        for k, v in ll.simulate(y, width=5, samples=10, key=KEY, coordinates=5).items()
+    }
     assert_close(draws["again"], draws["first"])
     assert_close(draws["double"], 2 * draws["first"])
     assert_close(draws["one"], draws["first"][:, 1])
     assert np.abs(draws["other"] - draws["first"]).min() > 0
 
 
-# --- Initial vectors ------------------------------------------------------------------------------------------------
+# --- Initial vectors -----------------------------------------------------------------------------
 
 ROOT = np.array([[1.0, 0.0, 0.0], [0.5, 2.0, 0.0], [1.0, -1.0, 0.3]])
 COVARIANCES = {
@@ -104,19 +123,25 @@ def test_initial_vectors_have_their_mean_and_covariance(name):
     """Var of an estimated covariance entry is (C_ii C_jj + C_ij²)/samples."""
     cov, mean, samples = COVARIANCES[name], np.array([1.0, -2.0, 0.5]), 40_000
     h = ll.initial((3,), mean=mean, cov=cov, dim=2)
-    z = np.asarray(ll.simulate(h, width=1, samples=samples, key=KEY, coordinates=2)) - mean[:, None]
+    z = (
+        np.asarray(ll.simulate(h, width=1, samples=samples, key=KEY, coordinates=2))
+        - mean[:, None]
+    )
     C = np.eye(3) * cov if np.ndim(cov) == 0 else cov
     diagonal = np.diag(C)
     for a in range(2):
         assert (np.abs(z[..., a].mean(axis=0)) <= 5 * np.sqrt(diagonal / samples)).all()
         error = np.abs(z[..., a].T @ z[..., a] / samples - C)
-        assert (error <= 5 * np.sqrt((np.outer(diagonal, diagonal) + C**2) / samples) + 1e-12).all()
+        assert (
+            error <= 5 * np.sqrt((np.outer(diagonal, diagonal) + C**2) / samples) + 1e-12
+        ).all()
         kurtosis = (z[..., a] ** 4).mean(axis=0) - 3 * diagonal**2
         assert (np.abs(kurtosis) <= 5 * math.sqrt(96 / samples) * diagonal**2 + 1e-12).all()
     across = np.abs(z[..., 0].T @ z[..., 1] / samples)
     assert (across <= 5 * np.sqrt(np.outer(diagonal, diagonal) / samples)).all()
     if name == "all equal":
-        assert np.abs(z - z[:, :1]).max() < 1e-7  # rounding of the smallest eigenvalues, under the root
+        # rounding of the smallest eigenvalues, under the root
+        assert np.abs(z - z[:, :1]).max() < 1e-7
 
 
 def test_an_initial_covariance_is_over_the_flattened_shape():
@@ -127,7 +152,7 @@ def test_an_initial_covariance_is_over_the_flattened_shape():
     assert np.abs(z.std(axis=0).ravel() - [0, 1, 2, 3]).max() < 5 * 3 / math.sqrt(2 * 20_000)
 
 
-# --- Draws and keys -------------------------------------------------------------------------------------------------
+# --- Draws and keys ------------------------------------------------------------------------------
 
 
 # A small attention network of which several batches make a thousand draws
@@ -147,7 +172,9 @@ def test_draw_i_depends_only_on_the_key_and_i():
     other = np.asarray(ll.simulate(y, width=32, samples=1000, key=jax.random.key(43)))
     assert not (other == draws[1000]).any()
     assert (np.asarray(ll.simulate(y, width=32, samples=7, key=42)) == draws[7]).all()
-    correlation = np.corrcoef(np.tanh(np.concatenate([draws[1000], other], axis=1)), rowvar=False)[:4, 4:]
+    correlation = np.corrcoef(np.tanh(np.concatenate([draws[1000], other], axis=1)), rowvar=False)[
+        :4, 4:
+    ]
     assert np.abs(correlation).max() < 5 / math.sqrt(1000)
 
 

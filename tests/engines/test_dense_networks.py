@@ -1,4 +1,6 @@
-"""Whole networks under the dense engine: an attention layer against brute force, edge cases, and memory."""
+"""Whole networks under the dense engine: an attention layer against brute force,
+edge cases, and memory.
+"""
 
 import functools
 import pathlib
@@ -14,7 +16,7 @@ import limitlaw as ll
 KEY = jax.random.key(8)
 
 
-# --- Against brute force --------------------------------------------------------------------------------------------
+# --- Against brute force -------------------------------------------------------------------------
 
 STATISTICS = {
     "cos y": np.cos,
@@ -27,7 +29,9 @@ STATISTICS = {
 
 
 def brute_force(width, samples, heads, head_dim=None, tokens=4, seed=0):
-    """Coordinate 0 of every token of an attention layer, every weight drawn by NumPy, one network at a time."""
+    """Coordinate 0 of every token of an attention layer,
+    every weight drawn by NumPy, one network at a time.
+    """
     rng = np.random.default_rng(seed)
     d = head_dim or width
 
@@ -47,16 +51,22 @@ def brute_force(width, samples, heads, head_dim=None, tokens=4, seed=0):
     return result
 
 
-@pytest.mark.parametrize(("width", "heads", "head_dim", "samples"), [(64, 2, None, 3000), (16, 3, 2, 10_000)])
+@pytest.mark.parametrize(
+    ("width", "heads", "head_dim", "samples"), [(64, 2, None, 3000), (16, 3, 2, 10_000)]
+)
 def test_attention_has_the_law_of_brute_force(width, heads, head_dim, samples):
-    """Means of bounded functions of one coordinate per draw, within 5 standard errors; token by token and in pairs."""
+    """Means of bounded functions of one coordinate per draw,
+    within 5 standard errors; token by token and in pairs.
+    """
     x = ll.relu(ll.matrices(4) @ ll.initial())
     y = ll.attention(x, heads, head_dim)
     ours = np.asarray(ll.simulate(y, width, samples, KEY))
     theirs = brute_force(width, samples, heads, head_dim)
     for name, statistic in STATISTICS.items():
         for token in range(4):
-            compare(f"{name}, token {token}", statistic(ours[:, token]), statistic(theirs[:, token]))
+            compare(
+                f"{name}, token {token}", statistic(ours[:, token]), statistic(theirs[:, token])
+            )
     for i, j in ((0, 1), (1, 3), (2, 3)):
         compare(f"tokens {i}, {j}", *(np.tanh(y[:, i]) * np.tanh(y[:, j]) for y in (ours, theirs)))
 
@@ -65,17 +75,23 @@ def compare(name, ours, theirs):
     """The means of two samples, in standard errors of their difference."""
     error = np.sqrt(np.var(ours) / len(ours) + np.var(theirs) / len(theirs))
     difference = np.mean(ours) - np.mean(theirs)
-    assert abs(difference) < 5 * error, f"{name}: {np.mean(ours):.5f} against {np.mean(theirs):.5f} ± {error:.5f}"
+    assert abs(difference) < 5 * error, (
+        f"{name}: {np.mean(ours):.5f} against {np.mean(theirs):.5f} ± {error:.5f}"
+    )
 
 
 def test_the_variance_tends_to_its_limit():
-    """Independent tokens, K = I: E y² → 0.39197 (theory §7); at width 64 the distance is below a standard error."""
-    y = np.asarray(ll.simulate(ll.attention(ll.initial((4,)), heads=2), width=64, samples=4000, key=KEY))[:, 0]
+    """Independent tokens, K = I: E y² → 0.39197 (theory §7);
+    at width 64 the distance is below a standard error.
+    """
+    y = np.asarray(
+        ll.simulate(ll.attention(ll.initial((4,)), heads=2), width=64, samples=4000, key=KEY)
+    )[:, 0]
     error = np.std(y**2) / np.sqrt(len(y))
     assert abs(np.mean(y**2) - 0.391971443576) < 5 * error
 
 
-# --- Edge cases -----------------------------------------------------------------------------------------------------
+# --- Edge cases ----------------------------------------------------------------------------------
 
 
 def tokens(s):
@@ -95,9 +111,15 @@ EDGE_CASES = {
     "zero values": (lambda: ll.attention(tokens(3), 2, v_std=0.0), 8),
     "zero inputs": (lambda: ll.layernorm(ll.attention(0.0 * tokens(3), 2)), 8),
     "scores of size 1e4": (lambda: ll.attention(tokens(3), 2, q_std=1e2, k_std=1e2), 8),
-    "one token seen, scores of size 1e8": (lambda: ll.attention(tokens(3), 2, mask=ONE, q_std=1e8), 8),
+    "one token seen, scores of size 1e8": (
+        lambda: ll.attention(tokens(3), 2, mask=ONE, q_std=1e8),
+        8,
+    ),
     "norm of one coordinate": (lambda: ll.layernorm(tokens(3)), 1),
-    "many axes, two layers": (lambda: ll.attention(ll.attention(ll.initial((2, 1, 3, 4)), 2), 1, mask="causal"), 4),
+    "many axes, two layers": (
+        lambda: ll.attention(ll.attention(ll.initial((2, 1, 3, 4)), 2), 1, mask="causal"),
+        4,
+    ),
 }
 ALWAYS_ZERO = ("zero values", "zero inputs", "norm of one coordinate")
 FIRST_TWO_EQUAL = ("repeated tokens", "a kernel of rank one", "zero queries")
@@ -119,11 +141,13 @@ def test_edge_cases_just_work(case):
     assert draws.shape == (20, *y.shape, width)
     assert np.isfinite(draws).all()
     assert not draws.any() if case in ALWAYS_ZERO else len(np.unique(draws)) > 5
-    equal = np.isclose(draws[:, 0], draws[:, -1 if draws.shape[1] == 1 else 1], rtol=1e-6, atol=1e-6)
+    equal = np.isclose(
+        draws[:, 0], draws[:, -1 if draws.shape[1] == 1 else 1], rtol=1e-6, atol=1e-6
+    )
     assert equal.all() == (case in FIRST_TWO_EQUAL + ALWAYS_ZERO or len(y) == 1)
 
 
-# --- Memory ---------------------------------------------------------------------------------------------------------
+# --- Memory --------------------------------------------------------------------------------------
 
 # VmHWM and not getrusage: the latter's peak starts at that of the parent process.
 MEMORY = """
@@ -146,10 +170,16 @@ print(float(abs(y).max()), peak() - before)
 """
 
 
-@pytest.mark.skipif(not pathlib.Path("/proc/self/status").exists(), reason="reads the peak from Linux's /proc")
+@pytest.mark.skipif(
+    not pathlib.Path("/proc/self/status").exists(), reason="reads the peak from Linux's /proc"
+)
 def test_a_family_larger_than_the_cache_is_never_held():
-    """512 matrices of 256 × 256 are 2²⁵ entries, 256 MiB; the peak grows by a few blocks of 2 MiB."""
-    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True, timeout=120)
+    """512 matrices of 256 × 256 are 2²⁵ entries, 256 MiB;
+    the peak grows by a few blocks of 2 MiB.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True, timeout=120
+    )
     largest, growth = map(float, done.stdout.split())
     assert 0 < largest < 10
     assert growth < 80

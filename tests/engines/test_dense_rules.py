@@ -1,4 +1,6 @@
-"""Each instruction under the dense engine, against NumPy written from its definition, with the same numbers."""
+"""Each instruction under the dense engine, against NumPy written from its definition,
+with the same numbers.
+"""
 
 import math
 
@@ -16,7 +18,7 @@ from limitlaw.language.lower import family as family_of
 WIDTH = 6
 
 
-# --- Leaves ---------------------------------------------------------------------------------------------------------
+# --- Leaves --------------------------------------------------------------------------------------
 
 
 def test_initial_vectors_are_taken_as_given():
@@ -26,7 +28,9 @@ def test_initial_vectors_are_taken_as_given():
 
 
 def test_drawn_initial_vectors_are_mean_plus_a_root_of_cov():
-    """With zero covariance the mean is exact; the law for other covariances is tested in test_dense_draws.py."""
+    """With zero covariance the mean is exact; the law for other covariances is tested in
+    test_dense_draws.py.
+    """
     mean = np.array([[1.0], [2.0]])
     h = ll.initial((2, 3), mean=mean, cov=np.zeros((6, 6)))
     weights = DrawnWeights(jax.random.key(0), WIDTH, {h.core.value: 0}, frozenset())
@@ -57,7 +61,7 @@ def test_spaces_have_their_dimensions_at_each_width():
     assert run(h, 6, random_weights(h, 6)).shape == (9,)
 
 
-# --- MatMul ---------------------------------------------------------------------------------------------------------
+# --- MatMul --------------------------------------------------------------------------------------
 
 PATTERNS = [
     ((), ()),
@@ -109,11 +113,14 @@ def test_a_meeting_brings_broadcasting_to_m_matrices_times_k_vectors(family, bat
     assert_close(meeting.scatter(jnp.asarray(y)), products(W, x))
 
 
-# 4 × 5 entries a matrix: one block; groups of several matrices, the last one not full; bands of some rows, of one row
+# 4 × 5 entries a matrix: one block; groups of several matrices, the last one not full; bands of
+# some rows, of one row
 @pytest.mark.parametrize("block", [2**18, 50, 15, 3])
 @pytest.mark.parametrize("pattern", [((5, 1), (2,)), ((3, 1, 2), (3, 4, 1))])
 def test_drawn_matrices_meet_vectors_by_broadcasting(monkeypatch, pattern, block):
-    """Streamed and stored products, in one block, in groups of matrices and in bands of rows, are those of one W."""
+    """Streamed and stored products, in one block, in groups of matrices and in bands of rows,
+    are those of one W.
+    """
     monkeypatch.setattr("limitlaw.engines.dense.weights.BLOCK", block)
     family, batch = pattern
     rng = np.random.default_rng(1)
@@ -127,7 +134,11 @@ def test_drawn_matrices_meet_vectors_by_broadcasting(monkeypatch, pattern, block
     def multiply(key, x):
         stored = DrawnWeights(key, WIDTH, {W: 0}, frozenset({W}))
         streamed = DrawnWeights(key, WIDTH, {W: 0}, frozenset())
-        return stored.multiply(W, jnp.asarray(basis)), stored.multiply(W, x), streamed.multiply(W, x)
+        return (
+            stored.multiply(W, jnp.asarray(basis)),
+            stored.multiply(W, x),
+            streamed.multiply(W, x),
+        )
 
     columns, *results = multiply(jax.random.key(3), jnp.asarray(x))
     drawn = np.moveaxis(np.asarray(columns), 0, -1)
@@ -137,7 +148,7 @@ def test_drawn_matrices_meet_vectors_by_broadcasting(monkeypatch, pattern, block
         assert_close(result, products(drawn, x))
 
 
-# --- Nonlin, averages, dot products ---------------------------------------------------------------------------------
+# --- Nonlin, averages, dot products --------------------------------------------------------------
 
 
 def test_map_of_vectors_and_numbers():
@@ -179,7 +190,9 @@ NAMED = [
 def test_named_nonlinearities(program, formula):
     h = ll.initial((3,))
     weights = random_weights(h, 40)
-    assert_close(run(program(h), 40, weights), np.vectorize(formula, otypes=[float])(weights[h]), 1e-13)
+    assert_close(
+        run(program(h), 40, weights), np.vectorize(formula, otypes=[float])(weights[h]), 1e-13
+    )
 
 
 @pytest.mark.parametrize("scaling", ["sqrt", "linear"])
@@ -215,9 +228,18 @@ def test_dot(left, right, scaling):
 def test_average_and_functions_of_numbers():
     h = ll.initial((2, 3))
     m = ll.average(h * h)
-    programs = (m, ll.apply(jnp.cumsum, m), 1 / (m + 1) - m**2, ll.rsqrt(m), m @ np.eye(3)[:, :2], -abs(3 - m))
+    programs = (
+        m,
+        ll.apply(jnp.cumsum, m),
+        1 / (m + 1) - m**2,
+        ll.rsqrt(m),
+        m @ np.eye(3)[:, :2],
+        -abs(3 - m),
+    )
     weights = random_weights(programs, WIDTH)
-    M = np.array([[sum(v * v for v in weights[h][i, j]) / WIDTH for j in range(3)] for i in range(2)])
+    M = np.array(
+        [[sum(v * v for v in weights[h][i, j]) / WIDTH for j in range(3)] for i in range(2)]
+    )
     expected = (M, np.cumsum(M), 1 / (M + 1) - M**2, 1 / np.sqrt(M), M[:, :2], -np.abs(3 - M))
     for actual, wanted in zip(run(programs, WIDTH, weights), expected, strict=True):
         assert_close(actual, wanted)
@@ -250,7 +272,9 @@ def test_softmax(mask, size):
 def test_rotary_turns_pairs_of_coordinates(positions):
     """As complex numbers: w_m + i w_{m+D/2} is multiplied by exp(i θ_m t)."""
     q, k = ll.initial((2, 3)), ll.initial((2, 3))
-    y = ll.dot(ll.rotary(q, positions, base=100.0), ll.rotary(k, 2 * np.asarray(positions), base=100.0))
+    y = ll.dot(
+        ll.rotary(q, positions, base=100.0), ll.rotary(k, 2 * np.asarray(positions), base=100.0)
+    )
     weights = random_weights(y, WIDTH)
     half = WIDTH // 2
 

@@ -1,4 +1,6 @@
-"""Second moments that nobody reads are not computed: networks of positions against the whole recursion in NumPy."""
+"""Second moments that nobody reads are not computed:
+networks of positions against the whole recursion in NumPy.
+"""
 
 import functools
 
@@ -14,7 +16,9 @@ IMAGES, LENGTH = 2, 4
 
 
 class Whole:
-    """A batch of wide vectors with all of its covariances, beside the program that stands for it."""
+    """A batch of wide vectors with all of its covariances,
+    beside the program that stands for it.
+    """
 
     def __init__(self, x: ll.Wide, K: np.ndarray):
         self.x, self.K = x, K  # K[a, p, b, q]
@@ -104,7 +108,9 @@ def network(seed: int) -> Whole:
 
 def is_right(net: Whole) -> None:
     m = int(np.prod(net.x.shape))
-    np.testing.assert_allclose(np.asarray(ll.kernel(net.x)).reshape(m, m), net.K.reshape(m, m), atol=1e-12)
+    np.testing.assert_allclose(
+        np.asarray(ll.kernel(net.x)).reshape(m, m), net.K.reshape(m, m), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -113,7 +119,9 @@ def test_random_networks_of_positions(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(24, 28))
-def test_what_is_expected_to_be_read_costs_time_at_most(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_expected_to_be_read_costs_time_at_most(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`apart` is a guess: whatever it says, what is read is right."""
 
     def guessed(facts: LimitFacts) -> dict:
@@ -132,7 +140,9 @@ def test_what_is_expected_to_be_read_costs_time_at_most(seed: int, monkeypatch: 
 
 
 def test_pixels_that_never_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A readout with a matrix for each pixel needs covariances at equal pixels, through all layers."""
+    """A readout with a matrix for each pixel needs covariances at equal pixels,
+    through all layers.
+    """
     largest, covariance = [0], Moments.covariance
 
     def recorded(self, *args):
@@ -150,7 +160,9 @@ def test_pixels_that_never_meet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_matrices_that_meet_the_same_data() -> None:
-    """Σ_j W_j x: products of different matrices are independent, also where only equal positions are read."""
+    """Σ_j W_j x: products of different matrices are independent,
+    also where only equal positions are read.
+    """
     X = np.random.default_rng(0).normal(size=(IMAGES, LENGTH, 3))
     K = np.einsum("apc,bqc->apbq", X, X)
     summed = (ll.Matrix(shape=(3, 1, 1), cols=3) @ ll.data(X)[None]).sum(axis=0)

@@ -1,7 +1,8 @@
 """Laws behind attention know the errors of the integrals that its tokens' kernel is made of.
 
-Tokens are φ(h) with a threshold far out: E φ(h)² is an integral over the tail, of which a rule for normal variables
-sees the beginning only. Scores are so small that attention is uniform: the variance of the output is Σ_j E φ(h_j)²/s².
+Tokens are φ(h) with a threshold far out: E φ(h)² is an integral over the tail, of which a rule for
+normal variables sees the beginning only. Scores are so small that attention is uniform: the
+variance of the output is Σ_j E φ(h_j)²/s².
 """
 
 import math
@@ -44,7 +45,9 @@ def assert_error_holds(law, value, error, truth):
     assert abs(value - truth) <= 5 * error
 
 
-@pytest.mark.parametrize("options", [{"heads": 2}, {"heads": math.inf}, {"heads": 3, "scaling": "linear"}])
+@pytest.mark.parametrize(
+    "options", [{"heads": 2}, {"heads": math.inf}, {"heads": 3, "scaling": "linear"}]
+)
 def test_one_number(options):
     y, truth = output(2, **options)
     law = ll.limit(y[0])
@@ -61,7 +64,9 @@ def test_sampled_scores():
 def test_all_tokens(heads):
     y, truth = output(2, heads=heads)
     law = ll.limit(y, samples=256)
-    assert_error_holds(law, float(law.covariance()[0, 0]), float(law.error.covariance()[0, 0]), truth)
+    assert_error_holds(
+        law, float(law.covariance()[0, 0]), float(law.error.covariance()[0, 0]), truth
+    )
 
 
 def test_inside_jit():

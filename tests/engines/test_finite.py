@@ -29,11 +29,13 @@ def layer() -> ll.Wide:
     return ll.attention(ll.initial((3,), cov=np.eye(3) + 0.5), 2)
 
 
-# --- What comes back ------------------------------------------------------------------------------------------------
+# --- What comes back -----------------------------------------------------------------------------
 
 
 def test_a_gaussian_mixture() -> None:
-    """Its samples, plain samples and the definition have one law; its figures are those of the samples."""
+    """Its samples, plain samples and the definition have one law;
+    its figures are those of the samples.
+    """
     y = layer()
     law = ll.finite(y, 4, DRAWS, jax.random.key(0))
     assert isinstance(law, ll.GaussianMixture)
@@ -59,7 +61,9 @@ def test_one_token_has_the_law_of_the_marginal() -> None:
 
 
 def test_a_last_nonlinearity_is_a_pushforward() -> None:
-    """With the atoms of ReLU at 0 and of clip at ±1. All 4 coordinates of a token are 0 with probability 1/16."""
+    """With the atoms of ReLU at 0 and of clip at ±1.
+    All 4 coordinates of a token are 0 with probability 1/16.
+    """
     w = ll.Matrix() @ tokens(1)[0]
     half = ll.finite(ll.relu(w), 4, DRAWS, 0)
     assert isinstance(half, ll.Pushforward)
@@ -71,7 +75,9 @@ def test_a_last_nonlinearity_is_a_pushforward() -> None:
     points, masses = clipped.atoms()
     assert points.tolist() == [-1.0, 0.0, 1.0]
     truth = defined(ll.clip(w, 1.0), 4, DRAWS, 1)
-    assert abs(masses[2] - np.mean(truth == 1)) < 5 * math.hypot(0.5 / math.sqrt(DRAWS), clipped.error.atoms()[2])
+    assert abs(masses[2] - np.mean(truth == 1)) < 5 * math.hypot(
+        0.5 / math.sqrt(DRAWS), clipped.error.atoms()[2]
+    )
     assert disagreement(np.asarray(clipped.sample(2, DRAWS)), truth) < 1
 
 
@@ -82,7 +88,9 @@ def test_a_residual_output_has_component_means() -> None:
     law = ll.finite(y, 2, DRAWS, 0)
     assert isinstance(law, ll.GaussianMixture)
     means = np.asarray(law._given[0])
-    assert np.abs(np.cov(means, rowvar=False) - [[1.0, 0.6], [0.6, 1.0]]).max() < 5 * math.sqrt(2 / DRAWS)
+    assert np.abs(np.cov(means, rowvar=False) - [[1.0, 0.6], [0.6, 1.0]]).max() < 5 * math.sqrt(
+        2 / DRAWS
+    )
     assert disagreement(np.asarray(law.sample(1, DRAWS)), defined(y, 2, DRAWS, 2)) < 1
 
 
@@ -99,14 +107,18 @@ def test_numbers_and_functions_of_several_vectors_are_laws_of_draws() -> None:
 
 
 def test_several_coordinates_are_joint() -> None:
-    """At width 2 the squares of two coordinates are strongly correlated, which a product law would miss."""
+    """At width 2 the squares of two coordinates are strongly correlated,
+    which a product law would miss.
+    """
     y = ll.attention(ll.initial((2,)), 1)
     law = ll.finite(y, 2, DRAWS, 0, coordinates=2)
     assert law.shape == (2, 2)
     sampled = np.asarray(law.sample(1, DRAWS))
     simulated = np.asarray(ll.simulate(y, 2, DRAWS, 2, coordinates=2))
     assert disagreement(sampled, simulated) < 1
-    assert disagreement(np.asarray(ll.finite_samples(y, 2, DRAWS, 3, coordinates=2)), simulated) < 1
+    assert (
+        disagreement(np.asarray(ll.finite_samples(y, 2, DRAWS, 3, coordinates=2)), simulated) < 1
+    )
     bounded = 1 / (1 + sampled[:, 0] ** 2)
     assert np.corrcoef(bounded, rowvar=False)[0, 1] > 0.2
 
@@ -116,17 +128,23 @@ def test_several_outputs_share_their_draws() -> None:
     q, k = ll.Matrix() @ x, ll.Matrix() @ x
     draws = ll.finite_samples({"p": ll.dot(q, k), "vectors": (q, [k])}, 3, 50, 0, coordinates=3)
     Q, (K,) = draws["vectors"]
-    np.testing.assert_allclose(draws["p"], np.einsum("nia,nja->nij", Q, K) / math.sqrt(3), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        draws["p"], np.einsum("nia,nja->nij", Q, K) / math.sqrt(3), rtol=1e-9, atol=1e-12
+    )
 
 
-# --- What it costs --------------------------------------------------------------------------------------------------
+# --- What it costs -------------------------------------------------------------------------------
 
 
 def random_words(y: ll.Wide, width: int) -> int:
-    """Random 64-bit words drawn for one component, not counting the rounds after a first rejection."""
+    """Random 64-bit words drawn for one component,
+    not counting the rounds after a first rejection.
+    """
     outputs = demanded_outputs((y.core,))
     arguments = asked.program_of(outputs).arrays
-    closed = jax.make_jaxpr(functools.partial(one_draw, outputs, arguments, width, Conditions()))(jax.random.key(0))
+    closed = jax.make_jaxpr(functools.partial(one_draw, outputs, arguments, width, Conditions()))(
+        jax.random.key(0)
+    )
 
     def count(jaxpr: jax.extend.core.Jaxpr) -> int:
         total = 0
@@ -149,13 +167,17 @@ def by_hand(x: ll.Wide, heads: int) -> ll.Wide:
 
 
 def test_one_token_needs_few_random_numbers() -> None:
-    """Gaussian tokens: O(s²) for their Gram, O(s) for each head, the same at every width and however it is written."""
+    """Gaussian tokens: O(s²) for their Gram, O(s) for each head,
+    the same at every width and however it is written.
+    """
 
     def cost(s: int, heads: int, width: int = 1000) -> int:
         return random_words(ll.attention(ll.initial((s,)), heads)[0], width)
 
     assert cost(4, 2) == cost(4, 2, 10**6) == random_words(by_hand(ll.initial((4,)), 2)[0], 1000)
-    assert random_words(by_hand(ll.initial((4,)), 2), 10**6) == random_words(ll.attention(ll.initial((4,)), 2), 1000)
+    assert random_words(by_hand(ll.initial((4,)), 2), 10**6) == random_words(
+        ll.attention(ll.initial((4,)), 2), 1000
+    )
     per_head = {s: (cost(s, 34) - cost(s, 2)) / 32 for s in (4, 8, 32)}
     assert per_head[4] <= 4 / 2 + 6  # half a word for each normal, two or three for each χ
     assert per_head[32] - per_head[8] <= (32 - 8) / 2 + 1
@@ -189,9 +211,15 @@ print(int(line.split()[1]) / 2**20)
 
 
 def peak_gib(samples: int) -> float:
-    """Peak resident memory of a process of its own. VmHWM: getrusage's peak starts at that of the parent."""
+    """Peak resident memory of a process of its own.
+    VmHWM: getrusage's peak starts at that of the parent.
+    """
     code = textwrap.dedent(MEMORY.format(samples=samples))
-    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    return float(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 @pytest.mark.long

@@ -28,7 +28,7 @@ def quick_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax, "jit", functools.partial(jax.jit, compiler_options=options))
 
 
-# --- Edge cases -----------------------------------------------------------------------------------------------------
+# --- Edge cases ----------------------------------------------------------------------------------
 
 ONE = np.eye(3, dtype=bool)
 EDGE_CASES: dict[str, tuple[Callable[[], ll.Wide], int]] = {
@@ -41,13 +41,25 @@ EDGE_CASES: dict[str, tuple[Callable[[], ll.Wide], int]] = {
     "zero values": (lambda: ll.attention(tokens(3), 2, v_std=0.0), 4),
     "zero initial vectors": (lambda: ll.layernorm(ll.attention(ll.initial((2,), cov=0.0), 2)), 4),
     "scores of size 1e4": (lambda: ll.attention(tokens(3), 2, q_std=1e2, k_std=1e2), 4),
-    "one token seen, scores of size 1e8": (lambda: ll.attention(tokens(3), 2, mask=ONE, q_std=1e8), 4),
+    "one token seen, scores of size 1e8": (
+        lambda: ll.attention(tokens(3), 2, mask=ONE, q_std=1e8),
+        4,
+    ),
     "rank exhausted": (iterated, 2),
     "norm of one coordinate": (lambda: ll.layernorm(tokens(3)), 1),
-    "many axes, two layers": (lambda: ll.attention(ll.attention(ll.initial((2, 1, 2)), 2), 1, mask="causal"), 2),
+    "many axes, two layers": (
+        lambda: ll.attention(ll.attention(ll.initial((2, 1, 2)), 2), 1, mask="causal"),
+        2,
+    ),
 }
 ALWAYS_ZERO = ("zero values", "zero initial vectors", "norm of one coordinate")
-FIRST_TWO_EQUAL = ("repeated tokens", "a kernel of rank one", "zero queries", "zero values", "zero initial vectors")
+FIRST_TWO_EQUAL = (
+    "repeated tokens",
+    "a kernel of rank one",
+    "zero queries",
+    "zero values",
+    "zero initial vectors",
+)
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -59,12 +71,16 @@ def test_edge_cases_just_work(case: str) -> None:
     assert law.shape == y.shape
     draws = np.asarray(law.sample(1, DRAWS))
     assert np.isfinite(draws).all()
-    assert not draws.any() if case in ALWAYS_ZERO else disagreement(draws, defined(y, width, DRAWS, 2)) < 1
+    assert (
+        not draws.any()
+        if case in ALWAYS_ZERO
+        else disagreement(draws, defined(y, width, DRAWS, 2)) < 1
+    )
     if case in FIRST_TWO_EQUAL:
         np.testing.assert_allclose(draws[:, 0], draws[:, 1], atol=1e-6)
 
 
-# --- Errors ---------------------------------------------------------------------------------------------------------
+# --- Errors --------------------------------------------------------------------------------------
 
 Y = ll.Matrix() @ ll.initial((2,))
 NARROW = ll.Matrix(rows=3) @ ll.initial()
@@ -78,19 +94,37 @@ ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda f: f(Y, 4, 0, 0), ValueError, "samples must be a positive integer, got 0"),
     (lambda f: f(Y, 4, 2.0, 0), ValueError, "samples must be a positive integer, got 2.0"),
     (lambda f: f(Y, 4, 5, None), TypeError, "key must be one JAX key"),
-    (lambda f: f(Y, 4, 5, jax.random.split(jax.random.key(0))), TypeError, "key must be one JAX key"),
-    (lambda f: f(Y, 4, 5, 0, coordinates=5), ValueError, "coordinates must be at most the 4 of the output's space"),
+    (
+        lambda f: f(Y, 4, 5, jax.random.split(jax.random.key(0))),
+        TypeError,
+        "key must be one JAX key",
+    ),
+    (
+        lambda f: f(Y, 4, 5, 0, coordinates=5),
+        ValueError,
+        "coordinates must be at most the 4 of the output's space",
+    ),
     (lambda f: f(NARROW, 4, 5, 0, coordinates=4), ValueError, "coordinates must be at most the 3"),
-    (lambda f: f(Y, 4, 5, 0, coordinates=0), ValueError, "coordinates must be a positive integer, got 0"),
+    (
+        lambda f: f(Y, 4, 5, 0, coordinates=0),
+        ValueError,
+        "coordinates must be a positive integer, got 0",
+    ),
     (lambda f: f(np.ones(3), 4, 5, 0), TypeError, "y must be a value of a program"),
     (lambda f: f((), 4, 5, 0), ValueError, "at least one value"),
-    (lambda f: f(ll.attention(Y, math.inf), 4, 5, 0), ValueError, "heads=math.inf has no meaning at finite width"),
+    (
+        lambda f: f(ll.attention(Y, math.inf), 4, 5, 0),
+        ValueError,
+        "heads=math.inf has no meaning at finite width",
+    ),
     (lambda f: f(ll.rotary(Y, 0.0), 4, 5, 0), TypeError, "may only enter a dot"),
 ]
 
 
 @pytest.mark.usefixtures("as_user")
-@pytest.mark.parametrize("function", [ll.finite, ll.finite_samples, ll.simulate], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "function", [ll.finite, ll.finite_samples, ll.simulate], ids=lambda f: f.__name__
+)
 @pytest.mark.parametrize("index", range(len(ERRORS)), ids=lambda i: ERRORS[i][2])
 def test_errors_are_those_of_the_dense_engine(index: int, function: Callable[..., Any]) -> None:
     call, kind, message = ERRORS[index]
@@ -115,13 +149,15 @@ def test_32_bit_mode_is_refused() -> None:
         jax.config.update("jax_enable_x64", True)
 
 
-# --- The distance to the limit --------------------------------------------------------------------------------------
+# --- The distance to the limit -------------------------------------------------------------------
 
 GRID = np.linspace(-6, 6, 601)
 
 
 def limit_density() -> np.ndarray:
-    """s = 4, H = 2, K = I: φ_2(t) = φ_1(t/√2)², φ_1(t) = E exp(−t²v/2), v = |softmax(p)|², by quadrature."""
+    """s = 4, H = 2, K = I: φ_2(t) = φ_1(t/√2)², φ_1(t)
+    = E exp(−t²v/2), v = |softmax(p)|², by quadrature.
+    """
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     weights = weights / weights.sum()
     g = np.stack(np.meshgrid(nodes, nodes, nodes), axis=-1).reshape(-1, 3)
@@ -138,9 +174,13 @@ def limit_density() -> np.ndarray:
 
 @pytest.mark.long
 def test_the_distance_to_the_limit_is_that_of_the_theory() -> None:
-    """KL(finite ‖ limit) of the paper's main setting, theory §3: 2.217(9)e-2 and 2.12(1)e-3 at n = 16 and 64."""
+    """KL(finite ‖ limit) of the paper's main setting, theory §3:
+    2.217(9)e-2 and 2.12(1)e-3 at n = 16 and 64.
+    """
     q = limit_density()
-    np.testing.assert_allclose(q[[300, 350, 450]], [0.646080127, 0.173194601, 2.9134945e-05], rtol=1e-6)
+    np.testing.assert_allclose(
+        q[[300, 350, 450]], [0.646080127, 0.173194601, 2.9134945e-05], rtol=1e-6
+    )
     y = ll.attention(ll.clip(ll.matrices(4) @ ll.initial(), 100.0), 2)[0]
     for n, expected in ((16, 2.217e-2), (64, 2.12e-3)):
         p = np.asarray(ll.finite(y, n, 100_000, 0).pdf(GRID))

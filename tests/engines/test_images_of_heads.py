@@ -1,4 +1,6 @@
-"""φ of an attention output by quadrature, and what the adversary found about laws of heads inside jax.jit."""
+"""φ of an attention output by quadrature, and what the adversary found about laws of
+heads inside jax.jit.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +40,9 @@ def test_what_is_between_two_large_scores_counts() -> None:
 
 @pytest.mark.parametrize("scale", [0.851017046826302, 0.05])
 def test_averages_of_functions_with_kinks_inside_jit(scale: float) -> None:
-    """Adversary 322: ψ closes over a traced number, so that its kink is not seen: the error must say so."""
+    """Adversary 322: ψ closes over a traced number,
+    so that its kink is not seen: the error must say so.
+    """
     truth = 0.19779655740130603  # E max(z − ½, 0)
 
     @jax.jit
@@ -52,7 +56,9 @@ def test_averages_of_functions_with_kinks_inside_jit(scale: float) -> None:
 
 
 def test_one_head_of_many_scales_inside_jit() -> None:
-    """Adversary 3080: contours of fixed size lost a hundredth of the mass of a law between 10 and 10⁵."""
+    """Adversary 3080: contours of fixed size lost a hundredth of the mass of a law
+    between 10 and 10⁵.
+    """
     v, w = np.array([1e2, 1e4, 1e9]), np.array([0.3, 0.3, 0.4])
     points = jnp.array([0.0, 10.0, 1e3, 1e5])
 

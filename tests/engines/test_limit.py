@@ -1,4 +1,6 @@
-"""The infinite-width engine against closed forms, quadrature, the definition, and itself at another effort."""
+"""The infinite-width engine against closed forms,
+quadrature, the definition, and itself at another effort.
+"""
 
 import math
 
@@ -23,7 +25,11 @@ def hermite(s: int, points: int) -> tuple[np.ndarray, np.ndarray]:
     """Tensor Gauss–Hermite nodes and weights for s independent standard normals."""
     x, w = np.polynomial.hermite_e.hermegauss(points)
     nodes = np.stack(np.meshgrid(*[x] * s, indexing="ij"), axis=-1).reshape(-1, s)
-    weights = np.stack(np.meshgrid(*[w / w.sum()] * s, indexing="ij"), axis=-1).reshape(-1, s).prod(axis=-1)
+    weights = (
+        np.stack(np.meshgrid(*[w / w.sum()] * s, indexing="ij"), axis=-1)
+        .reshape(-1, s)
+        .prod(axis=-1)
+    )
     return nodes, weights
 
 
@@ -32,11 +38,13 @@ def softmax(p: np.ndarray) -> np.ndarray:
     return e / e.sum(axis=-1, keepdims=True)
 
 
-# --- attention ------------------------------------------------------------------------------------------------------
+# --- attention -----------------------------------------------------------------------------------
 
 
 def test_attention() -> None:
-    """The joint mixture: variances and kurtosis of theory §7, to the accuracy of 65,536 Sobol points."""
+    """The joint mixture: variances and kurtosis of theory §7,
+    to the accuracy of 65,536 Sobol points.
+    """
     law = ll.limit(ll.attention(X4, 2))
     np.testing.assert_allclose(law.variance(), 0.391971443576, atol=5e-5)
     np.testing.assert_allclose(law.kurtosis(), 0.121659213, atol=1e-3)
@@ -46,7 +54,9 @@ def test_attention() -> None:
 
 
 def test_correlated_tokens() -> None:
-    """E C(p) for a general kernel: C = (σ_Oσ_V)² A K Aᵀ with rows of p ~ N(0, (σ_Qσ_K)² K_ii K), by quadrature."""
+    """E C(p) for a general kernel: C = (σ_Oσ_V)² A K Aᵀ with rows of p ~ N(0,
+    (σ_Qσ_K)² K_ii K), by quadrature.
+    """
     y = ll.attention(ll.initial((3,), cov=K3), 3, q_std=0.8, k_std=1.1, v_std=1.3, o_std=0.7)
     z, w = hermite(3, 40)
     for i in range(2):
@@ -66,10 +76,14 @@ def test_infinitely_many_heads() -> None:
 
 
 def test_linear_scaling() -> None:
-    """1/n: untied scores vanish and weights are uniform over what is seen; tied ones are softmax(σ_Qσ_K K)."""
+    """1/n: untied scores vanish and weights are uniform over what is seen;
+    tied ones are softmax(σ_Qσ_K K).
+    """
     x = ll.initial((3,), cov=K3)
     A = np.tri(3) / np.arange(1, 4)[:, None]
-    np.testing.assert_allclose(ll.kernel(ll.attention(x, 2, scaling="linear", mask="causal")), A @ K3 @ A.T, atol=1e-14)
+    np.testing.assert_allclose(
+        ll.kernel(ll.attention(x, 2, scaling="linear", mask="causal")), A @ K3 @ A.T, atol=1e-14
+    )
     q = ll.Matrix(1.5) @ x
     A = softmax(1.5**2 * K3)
     y = ll.Matrix() @ (ll.softmax(ll.dot(q, q, scaling="linear")) @ x)
@@ -89,7 +103,9 @@ def test_fixed_head_dimension(d: int, variance: float, kurtosis: float, within: 
 
 
 def test_grouped_queries() -> None:
-    """theory §4, d = 8 and g = 2: φ_H(t) = (E_{k,v} φ_1(t/√H | k, v)^g)^{H/g}, by NumPy from the definition."""
+    """theory §4, d = 8 and g = 2: φ_H(t) = (E_{k,v} φ_1(t/√H | k,
+    v)^g)^{H/g}, by NumPy from the definition.
+    """
     d, g, groups, s = 8, 2, 2, 3
     q = ll.Matrix(shape=(groups, g, 1), rows=d) @ ll.initial((s,))
     x = q.op.x
@@ -105,14 +121,15 @@ def test_grouped_queries() -> None:
     t = np.array([1.0, 3.0])
     one = np.exp(-0.5 * t[:, None, None] ** 2 / (groups * g) * (C**2).sum(axis=-1) / d)
     mean, second = one.mean(axis=-1), (one**2).mean(axis=-1)
-    square = (mean**2 - second / inner) / (1 - 1 / inner)  # unbiased, from pairs of different queries
+    # unbiased, from pairs of different queries
+    square = (mean**2 - second / inner) / (1 - 1 / inner)
     error = square.std(axis=1) / math.sqrt(N)
     expected = square.mean(axis=1) ** groups
     tolerance = 5 * groups * error * square.mean(axis=1) ** (groups - 1) + 1e-4
     assert (np.abs(np.real(law.cf(t)) - expected) < tolerance).all()
 
 
-# --- scores ---------------------------------------------------------------------------------------------------------
+# --- scores --------------------------------------------------------------------------------------
 
 
 def test_law_of_scores() -> None:
@@ -125,7 +142,9 @@ def test_law_of_scores() -> None:
 
 
 def test_scores_that_share_matrices() -> None:
-    """Cov(q·k, q'·k') = E[qq'] E[kk'] where both matrices are shared, jointly over two dot products."""
+    """Cov(q·k, q'·k') = E[qq'] E[kk'] where both matrices are shared,
+    jointly over two dot products.
+    """
     a, b = ll.initial((2,)), ll.initial()
     other = 0.6 * a + 0.8 * b
     Q, K = ll.Matrix(), ll.Matrix()
@@ -133,7 +152,9 @@ def test_scores_that_share_matrices() -> None:
     law = ll.limit(p, samples=2**13)
     C = np.asarray(law.covariance())
     inner = np.eye(2) * 0.6
-    expected = np.block([[np.eye(4), np.kron(inner, inner)], [np.kron(inner, inner), np.kron(*[_gram(0.6)] * 2)]])
+    expected = np.block(
+        [[np.eye(4), np.kron(inner, inner)], [np.kron(inner, inner), np.kron(*[_gram(0.6)] * 2)]]
+    )
     assert np.abs(C - expected).max() < 5 * np.sqrt(2 / 2**13)
 
 
@@ -175,7 +196,9 @@ def test_rotary_scores() -> None:
 
 
 def test_heads_are_drawn_apart() -> None:
-    """Rotary heads: scores of different heads are independent, and of one head have the covariance above."""
+    """Rotary heads: scores of different heads are independent,
+    and of one head have the covariance above.
+    """
     x = ll.initial((2,))
     q, k = (ll.rotary(ll.Matrix(shape=(2, 1)) @ x, [0.0, 2.0], base=10.0) for _ in "qk")
     p = ll.softmax(ll.dot(q, k)) * 1.0
@@ -186,11 +209,13 @@ def test_heads_are_drawn_apart() -> None:
     assert len(static.correlated) == 1
 
 
-# --- Theorem 3.1 ----------------------------------------------------------------------------------------------------
+# --- Theorem 3.1 ---------------------------------------------------------------------------------
 
 
 def test_average_law() -> None:
-    """n^{-1} Σ_α ψ(y_α) converges in law to E[ψ(Z) | scores]: simulated averages at growing n come closer."""
+    """n^{-1} Σ_α ψ(y_α) converges in law to E[ψ(Z) | scores]:
+    simulated averages at growing n come closer.
+    """
 
     def psi(z: jax.Array) -> jax.Array:
         return jnp.tanh(z) ** 2
@@ -198,12 +223,21 @@ def test_average_law() -> None:
     y = ll.attention(ll.initial((3,)), 1)[0]
     law = ll.average_law(y, psi)
     assert law.variance() > 1e-3  # it stays random
-    for engine, width, draws in ((ll.simulate, 16, 20_000), (ll.simulate, 64, 4_000), (ll.finite_samples, 1024, 4_000)):
+    for engine, width, draws in (
+        (ll.simulate, 16, 20_000),
+        (ll.simulate, 64, 4_000),
+        (ll.finite_samples, 1024, 4_000),
+    ):
         coordinates = engine(y, width, draws, jax.random.key(width), coordinates=width)
         averages = np.asarray(psi(coordinates)).mean(axis=-1)
         squares = (averages - averages.mean()) ** 2
-        assert abs(averages.mean() - law.mean()) < 5 * averages.std() / math.sqrt(draws) + 0.5 / width
-        assert abs(squares.mean() - law.variance()) < 5 * squares.std() / math.sqrt(draws) + 0.25 / width
+        assert (
+            abs(averages.mean() - law.mean()) < 5 * averages.std() / math.sqrt(draws) + 0.5 / width
+        )
+        assert (
+            abs(squares.mean() - law.variance())
+            < 5 * squares.std() / math.sqrt(draws) + 0.25 / width
+        )
 
 
 def test_average_law_without_scores() -> None:
@@ -215,11 +249,12 @@ def test_average_law_without_scores() -> None:
     assert law.variance() == 0
 
 
-# --- Gaussian-limit architectures -----------------------------------------------------------------------------------
+# --- Gaussian-limit architectures ----------------------------------------------------------------
 
 
 def test_gated_recurrent() -> None:
-    """E[h_t h_t'] by quasi-Monte Carlo against brute force at width 32, whose own bias is below its error.
+    """E[h_t h_t'] by quasi-Monte Carlo against brute force at width 32,
+    whose own bias is below its error.
 
     `test_limit_rate` has the GRU, too.
     """
@@ -236,20 +271,28 @@ def test_gated_recurrent() -> None:
 
 
 def test_swiglu() -> None:
-    """silu(g) u with different matrices: K_ij E[silu(g_i) silu(g_j)], no node needed (theory §5)."""
+    """silu(g) u with different matrices: K_ij E[silu(g_i)
+    silu(g_j)], no node needed (theory §5).
+    """
     x = ll.initial((3,), cov=K3)
     gate = ll.Matrix(0.9) @ x
     y = ll.silu(gate) * (ll.Matrix(1.3) @ x)
-    np.testing.assert_allclose(ll.kernel(y), 1.3**2 * K3 * np.asarray(ll.kernel(ll.silu(gate))), rtol=1e-13)
+    np.testing.assert_allclose(
+        ll.kernel(y), 1.3**2 * K3 * np.asarray(ll.kernel(ll.silu(gate))), rtol=1e-13
+    )
     assert ll.limit(ll.Matrix() @ y).kind == "quadrature"
 
 
 def test_conv2d() -> None:
-    """The kernel of conv, ReLU and both readouts, from the recursion over positions written in NumPy."""
+    """The kernel of conv, ReLU and both readouts,
+    from the recursion over positions written in NumPy.
+    """
     X = np.random.default_rng(0).normal(size=(2, 4, 3, 2))
     hidden = ll.relu(ll.conv2d(ll.data(X), 3, std=1.3, bias_std=0.2))
     padded = np.pad(X, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    windows = np.stack([padded[:, i : i + 4, j : j + 3] for i in range(3) for j in range(3)], axis=-1)
+    windows = np.stack(
+        [padded[:, i : i + 4, j : j + 3] for i in range(3) for j in range(3)], axis=-1
+    )
     flat = windows.reshape(2 * 12, -1)
     C = 1.3**2 * flat @ flat.T / flat.shape[1] + 0.04
     length = np.sqrt(np.diag(C))
@@ -263,10 +306,14 @@ def test_conv2d() -> None:
 
 
 def test_residual_of_nonlinearities() -> None:
-    """x + φ(W x) with φ = identity is x + W x; the mixture for φ = relu has the variance 1 + E relu² − (E relu)²."""
+    """x + φ(W x) with φ = identity is x + W x; the mixture for φ = relu has the variance 1 + E
+    relu² − (E relu)².
+    """
     x = ll.initial((2,), cov=[[1.0, 0.5], [0.5, 1.0]])
     np.testing.assert_allclose(
-        ll.kernel(x + ll.identity(ll.Matrix(2.0) @ x)), 5 * np.array([[1, 0.5], [0.5, 1]]), atol=1e-13
+        ll.kernel(x + ll.identity(ll.Matrix(2.0) @ x)),
+        5 * np.array([[1, 0.5], [0.5, 1]]),
+        atol=1e-13,
     )
     law = ll.limit(x[0] + ll.relu(ll.Matrix() @ x[0]))
     assert law.variance() == pytest.approx(1.5 - 1 / (2 * math.pi), abs=5e-4)
@@ -282,20 +329,28 @@ def test_stein() -> None:
     z, w = hermite(2, 60)
     u = np.array([0.3, -0.5]) + z @ np.linalg.cholesky([[1.0, 0.6], [0.6, 2.0]]).T
     expected = np.einsum("n,ni,nj->ij", w, np.tanh(u), u)
-    np.testing.assert_allclose(ll.limit(ll.dot(ll.tanh(h), h, scaling="linear")).mean(), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        ll.limit(ll.dot(ll.tanh(h), h, scaling="linear")).mean(), expected, atol=1e-9
+    )
 
 
 def test_nodes_for_pairs_of_unlike_functions() -> None:
-    """Cov(φ(|h + g|), sin h) by nodes, also of vectors that only the second function reads; against the definition."""
+    """Cov(φ(|h + g|), sin h) by nodes, also of vectors that only the second function reads;
+    against the definition.
+    """
     h = ll.initial((2,), cov=np.eye(2) + 0.5)
     x = ll.clip(ll.abs(h + ll.Matrix() @ h), 0.8) + ll.sin(h)
     K = np.asarray(ll.kernel(x))
     v = defined(x, 64, 20_000, 0)
     products = v[:, :, None] * v[:, None, :]
-    assert np.abs((products.mean(axis=0) - K) / (products.std(axis=0) / math.sqrt(len(v)))).max() < 5
+    assert (
+        np.abs((products.mean(axis=0) - K) / (products.std(axis=0) / math.sqrt(len(v)))).max() < 5
+    )
 
 
 def test_families_on_reordered_vectors() -> None:
     """Each matrix meets its own vector, picked by an array of indices."""
     h = ll.initial((2,), cov=[[1.0, 0.5], [0.5, 3.0]])
-    np.testing.assert_allclose(ll.kernel(ll.matrices(2) @ h[np.array([1, 0])]), np.diag([3.0, 1.0]), atol=1e-14)
+    np.testing.assert_allclose(
+        ll.kernel(ll.matrices(2) @ h[np.array([1, 0])]), np.diag([3.0, 1.0]), atol=1e-14
+    )

@@ -1,4 +1,6 @@
-"""What users of `limit`, `kernel` and `average_law` see: the same number twice, errors, labels, gradients."""
+"""What users of `limit`, `kernel` and `average_law` see:
+the same number twice, errors, labels, gradients.
+"""
 
 import dataclasses
 import math
@@ -11,7 +13,16 @@ import pytest
 
 import limitlaw as ll
 from limitlaw import phi as nl
-from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, HeadSum, Pushforward, RandomKernel, Tokens
+from limitlaw.laws import (
+    Combination,
+    Empirical,
+    Gaussian,
+    GaussianMixture,
+    HeadSum,
+    Pushforward,
+    RandomKernel,
+    Tokens,
+)
 
 X = ll.initial((3,), cov=np.eye(3) + 0.3)
 
@@ -28,7 +39,9 @@ def test_deterministic() -> None:
 
 
 def test_kinds_and_labels() -> None:
-    """Exact where closed forms do, quadrature elsewhere, sampled with the scores; the law's kind of object."""
+    """Exact where closed forms do, quadrature elsewhere,
+    sampled with the scores; the law's kind of object.
+    """
     W = ll.Matrix()
     expected = [
         (ll.mlp(X), Gaussian, "exact"),
@@ -62,7 +75,9 @@ def test_random_kernel(tmp_path) -> None:
 
 def test_narrow_outputs() -> None:
     """Vectors of fixed dimension: Gaussian given what made them."""
-    np.testing.assert_allclose(ll.limit(ll.Matrix(2.0, rows=5) @ X).covariance(), 4 * (np.eye(3) + 0.3), atol=1e-13)
+    np.testing.assert_allclose(
+        ll.limit(ll.Matrix(2.0, rows=5) @ X).covariance(), 4 * (np.eye(3) + 0.3), atol=1e-13
+    )
     law = ll.limit(ll.relu(ll.Matrix(rows=5) @ X), samples=64)
     assert isinstance(law, Pushforward)
     assert float(ll.limit(ll.data(np.ones((2, 3)))).mean()[0]) == 1.0
@@ -73,7 +88,9 @@ def test_single_vectors_and_repeated_tokens() -> None:
     assert float(ll.kernel(ll.mlp(ll.initial()))) == pytest.approx(0.5)
     assert float(ll.limit(ll.attention(ll.initial((1,)), 1)).variance()[0]) == pytest.approx(1.0)
     same = ll.initial((2,), cov=np.ones((2, 2)))
-    np.testing.assert_allclose(ll.limit(ll.attention(same, 2), samples=64).covariance(), np.ones((2, 2)), atol=1e-12)
+    np.testing.assert_allclose(
+        ll.limit(ll.attention(same, 2), samples=64).covariance(), np.ones((2, 2)), atol=1e-12
+    )
     assert float(ll.limit(ll.attention(X, 2, v_std=0.0)[0], samples=64).variance()) == 0.0
     huge = ll.limit(ll.attention(X, 1, q_std=1e6)[0], samples=256)
     assert np.isfinite(huge.variance())
@@ -97,7 +114,9 @@ def test_errors() -> None:
     W = ll.Matrix()
     tied = ll.softmax(ll.dot(W @ X, W @ X)) @ X
     for function in (ll.limit, ll.kernel, lambda y: ll.average_law(y, jnp.tanh)):
-        with pytest.raises(ValueError, match=r"both factors are made with W₁.*√n.*use scaling='linear'"):
+        with pytest.raises(
+            ValueError, match=r"both factors are made with W₁.*√n.*use scaling='linear'"
+        ):
             function(tied)
     with pytest.raises(ValueError, match="multiply one of them by a fresh Matrix"):
         ll.limit(ll.dot(X, X))
@@ -118,7 +137,9 @@ def test_errors() -> None:
 
 
 def test_quadrature_that_does_not_converge_warns() -> None:
-    """A function whose jump depends on a number is not looked at; of one vector alone the jump is found."""
+    """A function whose jump depends on a number is not looked at;
+    of one vector alone the jump is found.
+    """
     with pytest.warns(UserWarning, match="has a relative error of about"):
         ll.kernel(ll.Matrix() @ ll.map(lambda x, a: jnp.sign(x - a), X, 0.3))
     with warnings.catch_warnings():
@@ -127,7 +148,7 @@ def test_quadrature_that_does_not_converge_warns() -> None:
         ll.kernel(ll.Matrix() @ ll.map(lambda x: jnp.tanh(x) + 1, X))
 
 
-# --- gradients ------------------------------------------------------------------------------------------------------
+# --- gradients -----------------------------------------------------------------------------------
 
 
 def difference(f, x: np.ndarray, h: float = 1e-5) -> np.ndarray:
@@ -157,7 +178,9 @@ def test_gradient_of_kernel(phi, name: str) -> None:
 
 
 def test_gradient_at_correlation_one() -> None:
-    """Repeated tokens: with K_12 = √(K_11 K_22), E[relu relu] = K_12/2, so that the derivative in K_12 is ½ a layer."""
+    """Repeated tokens: with K_12 = √(K_11 K_22), E[relu relu] = K_12/2,
+    so that the derivative in K_12 is ½ a layer.
+    """
 
     def entry(K):
         return ll.kernel(ll.mlp(ll.initial((2,), cov=(K + K.T) / 2), (ll.n, ll.n)))[0, 1]
@@ -168,14 +191,20 @@ def test_gradient_at_correlation_one() -> None:
 
 @pytest.mark.long
 def test_gradient_of_attention() -> None:
-    """In the kernel, K = I and K singular, and in the scale of the queries, for wide and for narrow heads."""
+    """In the kernel, K = I and K singular, and in the scale of the queries,
+    for wide and for narrow heads.
+    """
 
     def variance(K, q_std=1.0, head_dim=None):
         x = ll.initial((2,), cov=(K + K.T) / 2)
-        return ll.limit(ll.attention(x, 2, q_std=q_std, head_dim=head_dim)[0], samples=256).variance()
+        return ll.limit(
+            ll.attention(x, 2, q_std=q_std, head_dim=head_dim)[0], samples=256
+        ).variance()
 
     K = np.eye(2)
-    np.testing.assert_allclose(jax.grad(variance)(jnp.asarray(K)), difference(variance, K), atol=1e-8)
+    np.testing.assert_allclose(
+        jax.grad(variance)(jnp.asarray(K)), difference(variance, K), atol=1e-8
+    )
     assert np.isfinite(jax.grad(variance)(jnp.ones((2, 2)))).all()
     slope = jax.grad(lambda q: variance(K, q, 3))(1.3)
     expected = difference(lambda q: variance(K, float(q), 3), np.asarray(1.3))

@@ -79,7 +79,9 @@ def test_kernels(block: Block) -> None:
     loop = program(ll.repeat(block, tokens(), TIMES))
     assert loop.plan.has_loops
     np.testing.assert_allclose(
-        ll.kernel(ll.repeat(block, tokens(), TIMES)), ll.kernel(written_out(block, tokens())), rtol=1e-12
+        ll.kernel(ll.repeat(block, tokens(), TIMES)),
+        ll.kernel(written_out(block, tokens())),
+        rtol=1e-12,
     )
 
 
@@ -89,12 +91,17 @@ def test_draws(block: Block) -> None:
     loop, plain = program(ll.repeat(block, tokens(), TIMES)), program(written_out(block, tokens()))
     assert loop.plan.has_loops
     assert loop.recipe == plain.recipe
-    np.testing.assert_allclose(loop.conditions(64, None).arrays, plain.conditions(64, None).arrays, rtol=1e-11)
+    np.testing.assert_allclose(
+        loop.conditions(64, None).arrays, plain.conditions(64, None).arrays, rtol=1e-11
+    )
 
 
 def test_infinitely_many_heads() -> None:
     """Every turn has columns of its own of the table of nodes."""
-    loop, plain = program(ll.repeat(infinite, tokens(), 2)), program(written_out(infinite, tokens(), 2))
+    loop, plain = (
+        program(ll.repeat(infinite, tokens(), 2)),
+        program(written_out(infinite, tokens(), 2)),
+    )
     assert loop.plan.has_loops
     K, L = (np.asarray(p.conditions(1, None).arrays).mean(axis=0) for p in (loop, plain))
     np.testing.assert_allclose(K, L, rtol=1e-9)
@@ -105,7 +112,10 @@ def test_infinitely_many_heads() -> None:
     [
         lambda x: x + ll.repeat(linear, x, TIMES),
         lambda x: ll.repeat(lambda x: ll.tanh(x + ll.relu(ll.Matrix() @ x)), x, TIMES),
-        lambda x: ll.Matrix(cols=2) @ ll.repeat(lambda v: ll.Matrix(rows=2, cols=2) @ v, ll.Matrix(rows=2) @ x, TIMES),
+        lambda x: (
+            ll.Matrix(cols=2)
+            @ ll.repeat(lambda v: ll.Matrix(rows=2, cols=2) @ v, ll.Matrix(rows=2) @ x, TIMES)
+        ),
     ],
     ids=["skip", "function of what is not Gaussian", "fixed dimension"],
 )
@@ -118,7 +128,9 @@ def test_skip_connections_around_a_loop() -> None:
     """x meets what became of it."""
     x, z = tokens(), tokens()
     np.testing.assert_allclose(
-        ll.kernel(x + ll.repeat(linear, x, TIMES)), ll.kernel(z + written_out(linear, z)), rtol=1e-12
+        ll.kernel(x + ll.repeat(linear, x, TIMES)),
+        ll.kernel(z + written_out(linear, z)),
+        rtol=1e-12,
     )
 
 
@@ -130,7 +142,8 @@ def test_more_numbers_than_points_have() -> None:
     assert program(ll.repeat(attention, tokens(), 2)).recipe
     few = ll.repeat(lambda x: x + 0.1 * ll.attention(ll.rmsnorm(x), heads=2), tokens(), 150)
     K = np.asarray(program(few).conditions(512, None).arrays).reshape(512, 2, 2)
-    # E tr K grows by 0.01 E|A|² a turn, A the rows of a softmax of two scores: between 1/2 and 1 for each token.
+    # E tr K grows by 0.01 E|A|² a turn, A the rows of a softmax of two scores: between 1/2 and 1
+    # for each token.
     assert 1.5 < np.trace(K.mean(axis=0)) - np.trace(np.array([[1.0, 0.4], [0.4, 2.0]])) < 3.0
 
 
@@ -154,24 +167,34 @@ def test_a_draw_depends_on_its_number_alone(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_pools_of_more_numbers_than_points_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many heads on 33 tokens, drawn from pools of single ones: each block of draws has its own."""
+    """Many heads on 33 tokens, drawn from pools of single ones:
+    each block of draws has its own.
+    """
     monkeypatch.setattr(laws, "POOL", 64)
     law = ll.limit(ll.attention(ll.initial((33,)), heads=1000), samples=32)
     found, error = (np.diagonal(f()) for f in (law.covariance, law.error.covariance))
-    A = np.exp(np.random.default_rng(0).normal(size=(2**15, 33)))  # scores of orthonormal tokens are N(0, 1)
+    # scores of orthonormal tokens are N(0, 1)
+    A = np.exp(np.random.default_rng(0).normal(size=(2**15, 33)))
     truth = np.sum((A / A.sum(axis=1, keepdims=True)) ** 2, axis=1)
     assert (np.abs(found - truth.mean()) < 5 * np.hypot(error, truth.std() / 2**7.5)).all()
     blocks = np.diagonal(law.joint._given[1], axis1=1, axis2=2).reshape(16, 2, 33).mean(axis=1)
-    expected = truth.var() * (1 / 64 + 1 / 2000)  # of a pool, and of the heads that two draws take from it
-    assert blocks.var(axis=0, ddof=1).mean() == pytest.approx(expected, rel=5 * math.sqrt(2 / (15 * 33)))
+    # of a pool, and of the heads that two draws take from it
+    expected = truth.var() * (1 / 64 + 1 / 2000)
+    assert blocks.var(axis=0, ddof=1).mean() == pytest.approx(
+        expected, rel=5 * math.sqrt(2 / (15 * 33))
+    )
 
 
 def test_law_behind_a_loop() -> None:
     """One coordinate of what comes out, with and without a last function."""
     x = tokens()
     loop, plain = ll.repeat(biased, x, TIMES), written_out(biased, x)
-    np.testing.assert_allclose(ll.limit(loop).covariance(), ll.limit(plain).covariance(), rtol=1e-12)
-    np.testing.assert_allclose(ll.limit(ll.relu(loop)[0]).mean(), ll.limit(ll.relu(plain)[0]).mean(), rtol=1e-12)
+    np.testing.assert_allclose(
+        ll.limit(loop).covariance(), ll.limit(plain).covariance(), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        ll.limit(ll.relu(loop)[0]).mean(), ll.limit(ll.relu(plain)[0]).mean(), rtol=1e-12
+    )
 
 
 def test_depth_costs_no_compilation() -> None:

@@ -1,4 +1,6 @@
-"""The parts of the infinite-width engine: joint placement, infinitely many heads as nodes, what is drawn."""
+"""The parts of the infinite-width engine: joint placement,
+infinitely many heads as nodes, what is drawn.
+"""
 
 import math
 
@@ -20,7 +22,9 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("rank", [2, 5])
 def test_joint(rank: int) -> None:
-    """Rows reproduce the Gram matrix, batch by batch, also where later batches lie in the span of earlier ones."""
+    """Rows reproduce the Gram matrix, batch by batch,
+    also where later batches lie in the span of earlier ones.
+    """
     vectors = RNG.normal(size=(6, rank))
     items = {0: vectors[:2], 1: vectors[2:5], 2: vectors[5:]}
     joint = Joint(lambda i, j: jnp.asarray(items[i] @ items[j].T))
@@ -35,7 +39,9 @@ def test_joint(rank: int) -> None:
 
 
 def test_infinite_axes_become_nodes() -> None:
-    """Every infinite axis of values and matrices, with matrices shared as before; other axes stay what they are."""
+    """Every infinite axis of values and matrices, with matrices shared as before;
+    other axes stay what they are.
+    """
     x = ll.initial((512,))
     (y,), count = with_nodes((ll.attention(x, math.inf).core,), 512)
     assert count == 256
@@ -49,7 +55,9 @@ def test_infinite_axes_become_nodes() -> None:
 
 
 def test_nothing_of_a_wide_vector_is_drawn() -> None:
-    """One token of an attention layer, s = 4 and H = 2, takes 2·4 normals; narrow heads two χ more each."""
+    """One token of an attention layer, s = 4 and H = 2, takes 2·4 normals;
+    narrow heads two χ more each.
+    """
     wide = Limit((ll.attention(ll.initial((4,)), 2)[0].core,), statistics.conditions)
     assert wide.recipe == (math.inf,) * 8
     narrow = Limit((ll.attention(ll.initial((4,)), 2, head_dim=8)[0].core,), statistics.conditions)
@@ -57,18 +65,28 @@ def test_nothing_of_a_wide_vector_is_drawn() -> None:
 
 
 def test_where_joint_densities_are_infinite() -> None:
-    """On the diagonal of all outputs of one head that sees all tokens; not of fewer, of two heads, nor under a mask."""
+    """On the diagonal of all outputs of one head that sees all tokens;
+    not of fewer, of two heads, nor under a mask.
+    """
     x = ll.matrices(4) @ ll.initial()
     one, two = ll.attention(x, heads=1), ll.attention(x, heads=2)
     masked = ll.attention(x, heads=1, mask="causal")
-    for y, infinite in ((one, True), (one[:3], False), (one[:2], False), (two, False), (masked, False)):
+    for y, infinite in (
+        (one, True),
+        (one[:3], False),
+        (one[:2], False),
+        (two, False),
+        (masked, False),
+    ):
         axis = head_axis(y.core)
         assert axis is not None
         assert diverges(axis, math.prod(y.shape)) is infinite
 
 
 def test_density_of_two_tokens_on_the_diagonal() -> None:
-    """Of two tokens of four, with one head, it is finite there: the mean of N(0, A Aᵀ) over softmaxes A of normals."""
+    """Of two tokens of four, with one head, it is finite there:
+    the mean of N(0, A Aᵀ) over softmaxes A of normals.
+    """
     law = ll.limit((ll.attention(ll.matrices(4) @ ll.initial(), heads=1))[:2], samples=2**12)
     y = np.full(2, 0.3)
     A = np.exp(np.random.default_rng(1).standard_normal((40_000, 2, 4)))

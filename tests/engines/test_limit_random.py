@@ -1,10 +1,12 @@
-"""Random programs over all instructions, with shared matrices: the exact engine at growing width against the limit.
+"""Random programs over all instructions, with shared matrices:
+the exact engine at growing width against the limit.
 
-E f(width n) − E f(limit) of bounded f is of order n^{-p}, with p ≥ 1/2: p = 1 for smooth functions of averages, which
-fluctuate by 1/√n, and p = 1/2 where something not smooth acts on a vector that vanishes in the limit. From one width to
-16 times that it shrinks at least by 4; what a wrong law adds to it does not shrink. So the difference at the larger
-width must lie between 0 and 1/4 of that at the smaller one, at 5σ. No constant is chosen, and the limit may be
-degenerate: tanh(average(g)) g is 0 there, and of order 1/√n at width n.
+E f(width n) − E f(limit) of bounded f is of order n^{-p}, with p ≥ 1/2: p = 1 for smooth functions
+of averages, which fluctuate by 1/√n, and p = 1/2 where something not smooth acts on a vector that
+vanishes in the limit. From one width to 16 times that it shrinks at least by 4; what a wrong law
+adds to it does not shrink. So the difference at the larger width must lie between 0 and 1/4 of
+that at the smaller one, at 5σ. No constant is chosen, and the limit may be degenerate:
+tanh(average(g)) g is 0 there, and of order 1/√n at width n.
 """
 
 import functools
@@ -23,11 +25,13 @@ PROGRAMS = 60
 SENSITIVE = (12, 22, 35, 39, 42)  # programs whose limit is known well, from few draws
 WIDTHS = (16, 256)
 SHRINKS = 4  # at least, over these widths: 16^{1/2}
-COORDINATES, POINTS, LIMIT_POINTS = 16, 4, 32  # coordinates of each draw, and points for each of them
+# coordinates of each draw, and points for each of them
+COORDINATES, POINTS, LIMIT_POINTS = 16, 4, 32
 DRAWS, LIMIT_DRAWS = 1000, 4096
 SLOW_DRAWS = 32  # of a program with two-dimensional integrals in each draw
 
-pytestmark = pytest.mark.usefixtures("as_user")  # the exact engine meets runtime type checks in test_random_programs
+# the exact engine meets runtime type checks in test_random_programs
+pytestmark = pytest.mark.usefixtures("as_user")
 Estimate = tuple[np.ndarray, np.ndarray]  # means and their variances
 
 
@@ -44,7 +48,9 @@ def has_limit(seed: int) -> bool:
 
 
 def is_slow(y: ll.Wide) -> bool:
-    """Is a user's function φ(w, w, number) there, whose second moments are integrals, others for each draw?"""
+    """Is a user's function φ(w, w, number) there, whose second moments are integrals,
+    others for each draw?
+    """
     maps = [v.op.args for v in ancestors([y]) if isinstance(v.op, ops.Map)]
     return any(len(set(_vectors(args))) == 1 and len(set(args)) > 1 for args in maps)
 
@@ -77,7 +83,8 @@ def in_limit(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def departure(seed: int, scale: float = 1.0) -> float:
     """How far the difference at the larger width lies outside [0, d/4], d at the smaller; 1 is 5σ.
 
-    Where it is 0 at 5σ already, that is told and the smaller width left out. `scale` multiplies the limit.
+    Where it is 0 at 5σ already, that is told and the smaller width left out.
+    `scale` multiplies the limit.
     """
     mean, covariance = in_limit(seed)
     limit = estimate(conditional_features(scale * mean, scale**2 * covariance, LIMIT_POINTS, seed))
@@ -91,7 +98,9 @@ def departure(seed: int, scale: float = 1.0) -> float:
 
 
 def beyond(r: float, small: Estimate, large: Estimate, limit: Estimate) -> np.ndarray:
-    """large − limit − r (small − limit), in standard errors; constants are equal up to rounding."""
+    """large − limit − r (small − limit), in standard errors;
+    constants are equal up to rounding.
+    """
     variance = large[1] + r**2 * small[1] + (1 - r) ** 2 * limit[1]
     return (large[0] - limit[0] - r * (small[0] - limit[0])) / np.sqrt(variance + 1e-24)
 

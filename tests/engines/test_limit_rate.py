@@ -1,7 +1,8 @@
 """The exact law at width n approaches the limit law at rate 1/n, for the named networks.
 
-Means of bounded functions f of one coordinate are estimated at growing widths and in the limit, and fitted by
-E f(width n) − E f(limit) = a/n + b/n², without a constant. Conditions come from both engines, evaluated by NumPy.
+Means of bounded functions f of one coordinate are estimated at growing widths and in the limit,
+and fitted by E f(width n) − E f(limit) = a/n + b/n², without a constant. Conditions come from both
+engines, evaluated by NumPy.
 """
 
 import functools
@@ -21,11 +22,13 @@ LIMIT_DRAWS = 8000
 POINTS = 8  # for each coordinate
 REFUSED = {"tied queries and keys"}
 DRAWS = 2000
-# Networks whose differences are of order 1/n already at width 8, and large: there the rate is visible.
+# Networks whose differences are of order 1/n already at width 8, and large: there the rate is
+# visible.
 VISIBLE = ("paper, relu", "causal mask", "MLP with biases", "conv1d")
 VISIBLE_DRAWS = 6000
 
-pytestmark = pytest.mark.usefixtures("as_user")  # without runtime type checks, which the random programs meet
+# without runtime type checks, which the random programs meet
+pytestmark = pytest.mark.usefixtures("as_user")
 Estimate = tuple[np.ndarray, np.ndarray]  # means and their standard errors
 
 
@@ -44,25 +47,38 @@ def at_width(name: str, width: int) -> Estimate:
 
 @functools.cache
 def in_limit(name: str, scale: float = 1.0) -> Estimate:
-    """E f of the limit, or of the limit scaled. Where nothing is random, the condition is one, and repeated."""
+    """E f of the limit, or of the limit scaled. Where nothing is random,
+    the condition is one, and repeated.
+    """
     mean, covariance = limit_conditions(NETWORKS[name](), LIMIT_DRAWS, 1)
     repeats = 1 if len(mean) > 8 else DRAWS // len(mean)
-    mean, covariance = (np.repeat(a, repeats, axis=0) for a in (scale * mean, scale**2 * covariance))
+    mean, covariance = (
+        np.repeat(a, repeats, axis=0) for a in (scale * mean, scale**2 * covariance)
+    )
     return estimate(conditional_features(mean, covariance, POINTS, 2))
 
 
 class Differences:
-    """E f(width n) − E f(limit) of a network, (f, n), and their covariances: that of the limit is common to all."""
+    """E f(width n) − E f(limit) of a network, (f, n), and their covariances:
+    that of the limit is common to all.
+    """
 
     def __init__(self, name: str, scale: float = 1.0):
-        means, errors = (np.stack(a, axis=1) for a in zip(*(at_width(name, n) for n in WIDTHS), strict=True))
+        means, errors = (
+            np.stack(a, axis=1) for a in zip(*(at_width(name, n) for n in WIDTHS), strict=True)
+        )
         limit, limit_error = (a[:, None] for a in in_limit(name, scale))
         self.values = means - limit
-        self.covariance = errors[..., None] ** 2 * np.eye(len(WIDTHS)) + limit_error[..., None] ** 2
-        self.covariance = self.covariance + 1e-24 * np.eye(len(WIDTHS))  # constants differ by rounding
+        self.covariance = (
+            errors[..., None] ** 2 * np.eye(len(WIDTHS)) + limit_error[..., None] ** 2
+        )
+        # constants differ by rounding
+        self.covariance = self.covariance + 1e-24 * np.eye(len(WIDTHS))
 
     def fit(self, *powers: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Least squares by Σ c_p n^{-p}: coefficients and their errors (f, p), and χ² over its critical value (f,)."""
+        """Least squares by Σ c_p n^{-p}: coefficients and their errors (f,
+        p), and χ² over its critical value (f,).
+        """
         X = np.array(WIDTHS, float)[:, None] ** -np.array(powers)
         P = np.linalg.inv(self.covariance)
         G = np.linalg.inv(X.T @ P @ X)
@@ -73,7 +89,9 @@ class Differences:
         return c, np.sqrt(np.diagonal(G, axis1=1, axis2=2)), misfit
 
     def extra(self, power: float) -> float:
-        """The largest coefficient of n^{-power}, in standard errors, in a fit by 1/n, 1/n² and this."""
+        """The largest coefficient of n^{-power}, in standard errors,
+        in a fit by 1/n, 1/n² and this.
+        """
         c, errors, _ = self.fit(1, 2, power)
         return float(np.abs(c[:, 2] / errors[:, 2]).max())
 
@@ -85,7 +103,9 @@ def test_which_networks_have_no_limit() -> None:
 
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name not in REFUSED])
 def test_rate(name: str) -> None:
-    """All statistics: a/n + b/n² fits at 5σ, and neither a constant nor a term 1/√n is needed, at 5σ."""
+    """All statistics: a/n + b/n² fits at 5σ, and neither a constant nor a term 1/√n is needed,
+    at 5σ.
+    """
     differences = Differences(name)
     assert differences.fit(1, 2)[2].max() < 1
     assert differences.extra(0) < SIGMAS
@@ -101,5 +121,7 @@ def test_other_rates_are_rejected(name: str) -> None:
 
 @pytest.mark.parametrize("name", VISIBLE)
 def test_another_limit_is_rejected(name: str) -> None:
-    """Against the limit times 1.02, a constant is left over: by 4 % of the covariance `test_rate` would fail."""
+    """Against the limit times 1.02, a constant is left over:
+    by 4 % of the covariance `test_rate` would fail.
+    """
     assert Differences(name, 1.02).extra(0) > SIGMAS

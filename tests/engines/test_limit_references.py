@@ -1,4 +1,6 @@
-"""Kernels computed by other software (tests/reference), each written as a program of the language, to 1e-8."""
+"""Kernels computed by other software (tests/reference),
+each written as a program of the language, to 1e-8.
+"""
 
 import math
 import pathlib
@@ -46,7 +48,9 @@ def attention_of_sequences(scores: str) -> ll.Wide:
 
 @pytest.mark.parametrize("scores", ["softmax_lin", "identity_sqrt"])
 def test_attention(scores: str) -> None:
-    """Tied scores under 1/d, and the identity in place of softmax under 1/√d, which is analytic."""
+    """Tied scores under 1/d, and the identity in place of softmax under 1/√d,
+    which is analytic.
+    """
     expected = NT[f"att_{scores}_nngp"].transpose(0, 2, 1, 3).reshape(12, 12)
     y = attention_of_sequences(scores)
     close(y, expected)
@@ -54,7 +58,9 @@ def test_attention(scores: str) -> None:
 
 
 def test_rnn() -> None:
-    """h_t = erf(W h_{t−1} + U x_t), weights shared by both sentences, the state zero at the start of each."""
+    """h_t = erf(W h_{t−1} + U x_t), weights shared by both sentences,
+    the state zero at the start of each.
+    """
     W, U, x = ll.Matrix(), ll.Matrix(), words()
     states: list[ll.Wide] = []
     for start, stop in SENTENCES:
@@ -65,7 +71,9 @@ def test_rnn() -> None:
 
 
 def test_transformer() -> None:
-    """Two blocks: causal attention with q = k = v under 1/n, LayerNorm, a ReLU MLP with biases, LayerNorm."""
+    """Two blocks: causal attention with q = k = v under 1/n,
+    LayerNorm, a ReLU MLP with biases, LayerNorm.
+    """
     mask = np.zeros((16, 16), bool)
     for start, stop in SENTENCES:
         mask[start:stop, start:stop] = np.tri(stop - start, dtype=bool)

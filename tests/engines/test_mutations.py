@@ -1,4 +1,6 @@
-"""Deliberate mistakes in the core, each of which the comparison with the definition must notice."""
+"""Deliberate mistakes in the core, each of which the comparison with the definition
+must notice.
+"""
 
 import dataclasses
 import functools
@@ -22,7 +24,7 @@ CORRELATED = np.array([[1.0, 0.8], [0.8, 1.0]])
 Patch = pytest.MonkeyPatch
 
 
-# --- Small programs -------------------------------------------------------------------------------------------------
+# --- Small programs ------------------------------------------------------------------------------
 
 
 def twice() -> ll.Wide:
@@ -66,7 +68,7 @@ def centred() -> ll.Wide:
     return h - ll.average(h)
 
 
-# --- Mistakes -------------------------------------------------------------------------------------------------------
+# --- Mistakes ------------------------------------------------------------------------------------
 
 
 def regression_scaled(patch: Patch, factor: float) -> None:
@@ -81,7 +83,11 @@ def regression_scaled(patch: Patch, factor: float) -> None:
 
 def degrees_changed(patch: Patch, change: Callable[[np.ndarray], np.ndarray]) -> None:
     right = bartlett.chi
-    patch.setattr(bartlett, "chi", lambda key, df, *rest, **more: right(key, change(np.asarray(df)), *rest, **more))
+    patch.setattr(
+        bartlett,
+        "chi",
+        lambda key, df, *rest, **more: right(key, change(np.asarray(df)), *rest, **more),
+    )
 
 
 def of_size(D: Dimension, size: float) -> Dimension:
@@ -94,7 +100,11 @@ def cross_terms_forgotten(patch: Patch) -> None:
 
 def lengths_forgotten(patch: Patch) -> None:
     right = scores.bartlett_units
-    patch.setattr(scores, "bartlett_units", lambda key, m, D, *rest: right(key, m, of_size(D, math.inf), *rest))
+    patch.setattr(
+        scores,
+        "bartlett_units",
+        lambda key, m, D, *rest: right(key, m, of_size(D, math.inf), *rest),
+    )
 
 
 def residual_kept(patch: Patch) -> None:

@@ -1,4 +1,6 @@
-"""Random programs over all instructions, with shared matrices: the exact engine against the definition."""
+"""Random programs over all instructions, with shared matrices:
+the exact engine against the definition.
+"""
 
 import functools
 
@@ -27,10 +29,14 @@ def program(seed: int) -> ll.Wide:
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_random_program(seed: int) -> None:
-    """About 20 statistics each, at 5σ: one false alarm in a thousand runs, and the seeds are fixed."""
+    """About 20 statistics each, at 5σ: one false alarm in a thousand runs,
+    and the seeds are fixed.
+    """
     width = WIDTHS[seed % len(WIDTHS)]
     y = program(seed)
-    assert disagreement(defined(y, width, DRAWS, seed), exact(y, width, DRAWS, 10**6 + seed)) < 1, repr(y)
+    assert (
+        disagreement(defined(y, width, DRAWS, seed), exact(y, width, DRAWS, 10**6 + seed)) < 1
+    ), repr(y)
 
 
 def test_the_programs_meet_everything() -> None:

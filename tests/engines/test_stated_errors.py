@@ -1,4 +1,6 @@
-"""What has no closed form states an error that holds: kernels, averages, expectations, laws by quasi-Monte Carlo."""
+"""What has no closed form states an error that holds:
+kernels, averages, expectations, laws by quasi-Monte Carlo.
+"""
 
 import itertools
 import math
@@ -15,13 +17,20 @@ import limitlaw as ll
 def test_kernel_of_infinitely_many_heads() -> None:
     """K_00 = E[σ(ℓ)² + σ(−ℓ)²], ℓ ~ N(0, 2): by quasi-Monte Carlo, with an error."""
     exact = integrate.quad(
-        lambda x: (special.expit(x) ** 2 + special.expit(-x) ** 2) * stats.norm.pdf(x, scale=math.sqrt(2)), -20, 20
+        lambda x: (
+            (special.expit(x) ** 2 + special.expit(-x) ** 2)
+            * stats.norm.pdf(x, scale=math.sqrt(2))
+        ),
+        -20,
+        20,
     )[0]
     K = ll.kernel(ll.attention(ll.initial((2,)), math.inf))
     assert isinstance(K, ll.KernelMatrix)
     assert 0 < K.error[0, 0] < 1e-3
     assert abs(K[0, 0] - exact) < 5 * K.error[0, 0]
-    jitted, error = jax.jit(lambda q: (lambda K: (K.value, K.error))(ll.kernel(attention_inf(q))))(1.0)
+    jitted, error = jax.jit(lambda q: (lambda K: (K.value, K.error))(ll.kernel(attention_inf(q))))(
+        1.0
+    )
     assert abs(jitted[0, 0] - exact) < 5 * error[0, 0]
 
 
@@ -34,7 +43,15 @@ def test_kernel_matrix_is_an_array() -> None:
     K = ll.kernel(ll.map(lambda x: jnp.maximum(x - 0.3, 0), ll.initial((2,))))
     assert isinstance(K, ll.KernelMatrix)
     plain = np.asarray(K)
-    for made in (K + 0, 1 * K, K @ np.eye(2), np.eye(2) @ K, jnp.asarray(K), K[:], jax.tree.map(lambda a: a, K)):
+    for made in (
+        K + 0,
+        1 * K,
+        K @ np.eye(2),
+        np.eye(2) @ K,
+        jnp.asarray(K),
+        K[:],
+        jax.tree.map(lambda a: a, K),
+    ):
         np.testing.assert_array_equal(np.asarray(made), plain)
     assert K.shape == (2, 2)
     assert "error up to" in repr(K)
@@ -54,14 +71,21 @@ LAWS = {
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("c", [0.3, -0.7, 1.0])
 def test_expectation_of_a_step(name: str, c: float) -> None:
-    """E 1[Y > c] is the survival function, E max(Y − c, 0) its integral, both to the stated error and many digits."""
+    """E 1[Y > c] is the survival function, E max(Y − c, 0)
+    its integral, both to the stated error and many digits.
+    """
     law = LAWS[name]()
     value, error = (of.expect(lambda y: (y > c) * 1.0) for of in (law, law.error))
     assert abs(value - law.sf(c)) < 5 * error + 1e-13
     assert error < 1e-10
     value, error = (of.expect(lambda y: jnp.maximum(y - c, 0)) for of in (law, law.error))
-    edges = sorted({c, *(x for x in (0.0, 0.99, 0.999, 0.9999, 1.0, 1.0001, 1.001, 1.01) if x > c), 15.0})
-    parts = [integrate.quad(lambda t: float(law.sf(t)), *ends, epsabs=1e-12) for ends in itertools.pairwise(edges)]
+    edges = sorted(
+        {c, *(x for x in (0.0, 0.99, 0.999, 0.9999, 1.0, 1.0001, 1.001, 1.01) if x > c), 15.0}
+    )
+    parts = [
+        integrate.quad(lambda t: float(law.sf(t)), *ends, epsabs=1e-12)
+        for ends in itertools.pairwise(edges)
+    ]
     assert abs(value - sum(part for part, _ in parts)) < 5 * error + 1e-11
     assert error < 1e-10
 
@@ -79,7 +103,7 @@ def test_expectation_of_several_and_complex() -> None:
 def test_what_lies_beyond_the_rule_is_in_the_error() -> None:
     """E exp(0.4 Y²) = 5^{1/2}, of which a part beyond twelve deviations is not seen."""
     law = ll.Gaussian(0.0, 1.0)
-    psi = lambda y: jnp.exp(0.4 * y**2)  # noqa: E731
+    psi = lambda y: jnp.exp(0.4 * y**2)
     assert abs(law.expect(psi) - math.sqrt(5)) < law.error.expect(psi) < 1e-5
 
 
@@ -126,18 +150,27 @@ def _stated(law, name: str) -> float:
 
 def test_saved_laws_keep_their_errors(tmp_path) -> None:
     """A law by quadrature is saved with the law by the second rule."""
-    for law in (LAWS["heads"](), ll.limit(ll.tanh(ll.attention(ll.initial((2,)), 1)[0]), samples=256)):
+    for law in (
+        LAWS["heads"](),
+        ll.limit(ll.tanh(ll.attention(ll.initial((2,)), 1)[0]), samples=256),
+    ):
         law.save(tmp_path / "law.npz")
         again = ll.load(tmp_path / "law.npz")
-        for figure in (lambda law: law.error.variance(), lambda law: law.error.cdf(0.4), lambda law: law.variance()):
+        for figure in (
+            lambda law: law.error.variance(),
+            lambda law: law.error.cdf(0.4),
+            lambda law: law.variance(),
+        ):
             assert figure(again) == figure(law)
 
 
-# --- heads of dimension one, rotary heads, biases ---------------------------------------------------------------------
+# --- heads of dimension one, rotary heads, biases ------------------------------------------------
 
 
 def test_pole_of_narrow_heads() -> None:
-    """y = W u with one number u: the density is infinite at 0, and nowhere else; two heads have a finite one."""
+    """y = W u with one number u: the density is infinite at 0, and nowhere else;
+    two heads have a finite one.
+    """
     x = ll.initial((2,))
     one = ll.limit(ll.attention(x, 1, head_dim=1)[0])
     assert one.pdf(0.0) == math.inf
@@ -149,7 +182,9 @@ def test_pole_of_narrow_heads() -> None:
 
 
 def test_scores_of_biased_queries() -> None:
-    """q = W x + b, k = V x + c with independent biases: the scores' covariance is the product of both kernels."""
+    """q = W x + b, k = V x + c with independent biases:
+    the scores' covariance is the product of both kernels.
+    """
     x = ll.initial((2,), cov=[[1.0, 0.3], [0.3, 2.0]])
     K = np.array([[1.0, 0.3], [0.3, 2.0]])
     p = ll.dot(ll.dense(x, std=1.3, bias_std=0.7), ll.dense(x, std=0.8, bias_std=0.4))
@@ -158,11 +193,16 @@ def test_scores_of_biased_queries() -> None:
 
 
 def test_errors_of_sampled_heads_inside_jit() -> None:
-    """Five tokens take quasi-random points: their errors are stated inside jit as well, and hold."""
+    """Five tokens take quasi-random points: their errors are stated inside jit as well,
+    and hold.
+    """
 
     def quantities(q_std):
         law = ll.limit(ll.attention(ll.initial((5,)), 2, q_std=q_std)[0])
-        return {name: (getattr(law, name)(), getattr(law.error, name)()) for name in ("variance", "kurtosis")}
+        return {
+            name: (getattr(law, name)(), getattr(law.error, name)())
+            for name in ("variance", "kurtosis")
+        }
 
     eager = quantities(1.0)
     for name, (value, error) in jax.jit(quantities)(1.0).items():

@@ -1,4 +1,6 @@
-"""Functions of the user's own in programs: kinks are found or declared, and errors of integrals are carried on."""
+"""Functions of the user's own in programs: kinks are found or declared,
+and errors of integrals are carried on.
+"""
 
 import warnings
 
@@ -32,12 +34,17 @@ def expected(f, g, i, j):
     """E f(u_i)g(u_j) above the kinks at 0.3, (u_i, u_j) ~ N(0, K)."""
     if i == j:
         s = np.sqrt(K[i, i])
-        return integrate.quad(lambda x: f(x) * g(x) * stats.norm.pdf(x, 0, s), 0.3, 12, epsabs=1e-14, epsrel=1e-13)[0]
+        return integrate.quad(
+            lambda x: f(x) * g(x) * stats.norm.pdf(x, 0, s), 0.3, 12, epsabs=1e-14, epsrel=1e-13
+        )[0]
     beta, s = K[i, j] / K[i, i], np.sqrt(K[j, j] - K[i, j] ** 2 / K[i, i])
 
     def inner(x):
         z = (beta * x - 0.3) / s
-        chance, mean = stats.norm.cdf(z), (beta * x - 0.3) * stats.norm.cdf(z) + s * stats.norm.pdf(z)
+        chance, mean = (
+            stats.norm.cdf(z),
+            (beta * x - 0.3) * stats.norm.cdf(z) + s * stats.norm.pdf(z),
+        )
         return f(x) * (chance if g is one else mean) * stats.norm.pdf(x, 0, np.sqrt(K[i, i]))
 
     return integrate.quad(inner, 0.3, 12, epsabs=1e-14, epsrel=1e-13)[0]
@@ -58,7 +65,9 @@ def test_kernel(phi, f):
     x = ll.initial((2,), cov=K)
     for y in (ll.map(phi, x), ll.map(phi, x, kinks=(0.3,)), ll.map(phi, x, kinks=0.3)):
         np.testing.assert_allclose(ll.kernel(y), truth, rtol=1e-12)
-    np.testing.assert_allclose(jax.jit(lambda c: ll.kernel(ll.map(phi, ll.initial((2,), cov=c))))(K), truth, rtol=1e-12)
+    np.testing.assert_allclose(
+        jax.jit(lambda c: ll.kernel(ll.map(phi, ll.initial((2,), cov=c))))(K), truth, rtol=1e-12
+    )
 
 
 def test_stein():
@@ -80,9 +89,13 @@ def test_last_nonlinearity():
 
 def test_declarations():
     x = ll.initial()
-    with pytest.raises(ValueError, match="kinks are declared for a function of your own, of one vector"):
+    with pytest.raises(
+        ValueError, match="kinks are declared for a function of your own, of one vector"
+    ):
         ll.map(nl.relu, x, kinks=(0.0,))
-    with pytest.raises(ValueError, match="kinks are declared for a function of your own, of one vector"):
+    with pytest.raises(
+        ValueError, match="kinks are declared for a function of your own, of one vector"
+    ):
         ll.map(jnp.maximum, x, x, kinks=(0.0,))
     with pytest.raises(TypeError, match="kinks"):
         ll.map(ramp, x, kinks="0.3")
@@ -98,14 +111,18 @@ def test_pseudo_lipschitz():
 
 @pytest.mark.long
 def test_inflated():
-    """A layer behind a function whose kink depends on a number, so that it is not found: the error holds."""
+    """A layer behind a function whose kink depends on a number,
+    so that it is not found: the error holds.
+    """
     x = ll.initial((2,), cov=K)
     truth = np.asarray(ll.kernel(ll.relu(ll.Matrix() @ ll.map(ramp, x))))
     zero = ll.average(x)[0]  # a number that is 0
     program = prepared(ll.relu(ll.Matrix() @ ll.map(lambda z, a: ramp(z + a), x, zero)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        value, inflated = (np.asarray(p.conditions(1, None).arrays[0]) for p in (program, program.inflated()))
+        value, inflated = (
+            np.asarray(p.conditions(1, None).arrays[0]) for p in (program, program.inflated())
+        )
     off = np.abs(value - truth)
     assert off.max() > 1e-7
     assert (off <= 5 * np.abs(inflated - value)).all()
@@ -116,7 +133,11 @@ def test_inflated_closed_forms():
     """Nothing moves; with a quadrature that is known to be good, almost nothing."""
     x = ll.initial((2,), cov=K)
     program = prepared(ll.Matrix() @ ll.relu(ll.Matrix() @ ll.relu(x)))
-    np.testing.assert_array_equal(program.inflated().conditions(1, None).arrays, program.conditions(1, None).arrays)
+    np.testing.assert_array_equal(
+        program.inflated().conditions(1, None).arrays, program.conditions(1, None).arrays
+    )
     program = prepared(ll.Matrix() @ ll.tanh(x))
-    value, inflated = (np.asarray(p.conditions(1, None).arrays) for p in (program, program.inflated()))
+    value, inflated = (
+        np.asarray(p.conditions(1, None).arrays) for p in (program, program.inflated())
+    )
     assert 0 < np.abs(inflated - value).max() < 1e-12

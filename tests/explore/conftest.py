@@ -1,4 +1,6 @@
-"""One server and one browser for all tests of the explorer; without a browser they are skipped, loudly."""
+"""One server and one browser for all tests of the explorer;
+without a browser they are skipped, loudly.
+"""
 
 import contextlib
 import json
@@ -42,7 +44,11 @@ def get(explorer: Explorer) -> Get:
     def asked(
         path: str, settings: Any = (), headers: Any = (), method: str = "GET"
     ) -> tuple[int, dict[str, str], bytes]:
-        address = explorer.address.rstrip("/") + path + (f"?{urllib.parse.urlencode(settings)}" if settings else "")
+        address = (
+            explorer.address.rstrip("/")
+            + path
+            + (f"?{urllib.parse.urlencode(settings)}" if settings else "")
+        )
         request = urllib.request.Request(address, headers=dict(headers), method=method)
         try:
             with urllib.request.urlopen(request, timeout=120) as response:
@@ -77,7 +83,9 @@ class Page:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until the page has asked for what its settings say, and has been answered or refused."""
+        """Wait until the page has asked for what its settings say,
+        and has been answered or refused.
+        """
         end = time.monotonic() + 120
         while time.monotonic() < end:
             time.sleep(0.08)  # longer than the page waits for the next movement of a slider
@@ -107,12 +115,15 @@ class Page:
 
     def cell(self, key: str, law: str) -> str:
         """A figure of the table."""
-        return self.driver.find_element("css selector", f'[data-key="{key}"] [data-law="{law}"]').text
+        return self.driver.find_element(
+            "css selector", f'[data-key="{key}"] [data-law="{law}"]'
+        ).text
 
     def move(self, name: str, value: str) -> None:
         """A control, as if by hand."""
         self.script(
-            "['status', 'message'].forEach((id) => { document.getElementById(id).textContent = ''; });"
+            "['status', 'message'].forEach((id) => "
+            "{ document.getElementById(id).textContent = ''; });"
             "const c = document.querySelector(`[name=${arguments[0]}]`);"
             "c.value = arguments[1]; c.dispatchEvent(new Event('input', {bubbles: true}));",
             name,
@@ -138,9 +149,15 @@ class Page:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Chromium without a window."""
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("google-chrome")
+    driver, chromium = (
+        shutil.which("chromedriver"),
+        shutil.which("chromium") or shutil.which("google-chrome"),
+    )
     if driver is None or chromium is None:
-        line = "NO CHROMIUM: the explorer's page is NOT TESTED here (apt-get install chromium chromium-driver)"
+        line = (
+            "NO CHROMIUM: the explorer's page is NOT TESTED here (apt-get install chromium "
+            "chromium-driver)"
+        )
         sys.__stderr__.write(f"\n*** {line} ***\n")  # whatever pytest captures
         pytest.skip(line)
     webdriver = pytest.importorskip("selenium.webdriver")

@@ -12,7 +12,16 @@ from limitlaw.explore.choice import Choice
 
 PLAIN = Choice(tokens=2, token=1, samples=1024)
 RICH = Choice(
-    tokens=3, token=2, heads=2, head_dim=2, width=8, scale=0.7, correlation=0.3, mask="causal", phi="relu", samples=1024
+    tokens=3,
+    token=2,
+    heads=2,
+    head_dim=2,
+    width=8,
+    scale=0.7,
+    correlation=0.3,
+    mask="causal",
+    phi="relu",
+    samples=1024,
 )
 
 
@@ -35,11 +44,22 @@ def test_code_of_everything_chosen():
         names: dict[str, Any] = {}
         exec(text[: text.index("\nlimit = " if name == "y" else "\nstatistics = ")], names)
         assert str(names[name]) == str(program(RICH))
-    for word in ("heads=2", "head_dim=2", 'mask="causal"', "q_std=0.7", "ll.relu(", ")[2]", "width=8", "samples=1024"):
+    for word in (
+        "heads=2",
+        "head_dim=2",
+        'mask="causal"',
+        "q_std=0.7",
+        "ll.relu(",
+        ")[2]",
+        "width=8",
+        "samples=1024",
+    ):
         assert word in programs.layer_code(RICH)
 
 
-@pytest.mark.parametrize("choice", [PLAIN, pytest.param(RICH, marks=pytest.mark.long)], ids=["plain", "rich"])
+@pytest.mark.parametrize(
+    "choice", [PLAIN, pytest.param(RICH, marks=pytest.mark.long)], ids=["plain", "rich"]
+)
 def test_code_of_the_law(choice):
     """Variance, kurtosis and divergence, bit by bit."""
     names = executed(programs.layer_code(choice))
@@ -47,7 +67,10 @@ def test_code_of_the_law(choice):
     for name in ("limit", "gaussian", "exact"):
         assert float(names[name].variance()) == shown[name]["numbers"]["variance"]["value"]
         assert float(names[name].kurtosis()) == shown[name]["numbers"]["kurtosis"]["value"]
-    assert names["divergence"].value == answers.more(choice, lambda: False)["exact"]["kl_limit"]["value"]
+    assert (
+        names["divergence"].value
+        == answers.more(choice, lambda: False)["exact"]["kl_limit"]["value"]
+    )
     assert str(names["y"]) == str(programs.layer(choice))
 
 
@@ -66,13 +89,18 @@ def test_code_of_the_simulation():
 
 @pytest.mark.parametrize(
     "choice",
-    [Choice(tokens=2, token=1, depth=2), Choice(tokens=2, token=1, depth=2, width=8, compare="gradients")],
+    [
+        Choice(tokens=2, token=1, depth=2),
+        Choice(tokens=2, token=1, depth=2, width=8, compare="gradients"),
+    ],
     ids=["limit", "gradients"],
 )
 def test_code_of_the_network(choice):
     """Statistics of every block, bit by bit."""
     names = executed(programs.network_code(choice))
-    for trace, shown in zip(names["traces"], answers.depth(choice, lambda: False)["traces"], strict=True):
+    for trace, shown in zip(
+        names["traces"], answers.depth(choice, lambda: False)["traces"], strict=True
+    ):
         for name, column in shown["columns"].items():
             np.testing.assert_array_equal(trace[name].value, np.array(column["value"], float))
     assert str(names["net"]) == str(programs.network(choice))
@@ -81,4 +109,6 @@ def test_code_of_the_network(choice):
 @pytest.mark.long
 def test_code_of_the_network_at_a_width():
     """The same at a width, with everything chosen."""
-    test_code_of_the_network(Choice(3, 2, 2, 2, 8, 0.7, 0.3, "causal", "relu", 1024, 2, "post", "both"))
+    test_code_of_the_network(
+        Choice(3, 2, 2, 2, 8, 0.7, 0.3, "causal", "relu", 1024, 2, "post", "both")
+    )

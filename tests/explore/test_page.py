@@ -1,4 +1,6 @@
-"""The page in a real browser: controls, numbers, addresses, narrow and dark, by keyboard, and what it asks for."""
+"""The page in a real browser: controls, numbers, addresses,
+narrow and dark, by keyboard, and what it asks for.
+"""
 
 import functools
 import json
@@ -18,11 +20,15 @@ ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
 Keys = pytest.importorskip("selenium.webdriver").Keys
 
 
-def layer(tokens=2, token=1, heads=1, head_dim=0, scale=2.0, correlation=0.0, mask="none", phi="identity"):
+def layer(
+    tokens=2, token=1, heads=1, head_dim=0, scale=2.0, correlation=0.0, mask="none", phi="identity"
+):
     """What the page's settings mean, written once more."""
     g = ll.initial((tokens,), cov=(1 - correlation) * np.eye(tokens) + correlation)
     x = g if phi == "identity" else getattr(ll, phi)(g)
-    return ll.attention(x, heads, head_dim or None, "sqrt", None if mask == "none" else mask, scale)[token]
+    return ll.attention(
+        x, heads, head_dim or None, "sqrt", None if mask == "none" else mask, scale
+    )[token]
 
 
 def number(text):
@@ -39,7 +45,11 @@ def check_numbers(page, width=64, samples=1024, **settings):
         for key, value, error in (
             ("variance", law.variance(), law.error.variance()),
             ("kurtosis", law.kurtosis(), law.error.kurtosis()),
-            ("tail_3", 2 * law.sf(3 * math.sqrt(law.variance())), 2 * law.error.sf(3 * math.sqrt(law.variance()))),
+            (
+                "tail_3",
+                2 * law.sf(3 * math.sqrt(law.variance())),
+                2 * law.error.sf(3 * math.sqrt(law.variance())),
+            ),
         ):
             slack = max(0.06 * float(error), 1e-7 * abs(float(value)), 1e-12)
             assert abs(number(page.cell(key, name)) - float(value)) <= slack, (key, name, settings)
@@ -60,7 +70,9 @@ DEPTH = {"depth": "3", "norm": "post", "compare": "both"}
 
 
 def check_moves(page, moves):
-    """One control after the other, each from where the page began: the numbers are the library's."""
+    """One control after the other, each from where the page began:
+    the numbers are the library's.
+    """
     page.open()
     check_numbers(page)
     start = page.driver.current_url
@@ -100,12 +112,31 @@ def echo(page_of, monkeypatch):
 
 def echoed(kind, choice, stopped):
     """An answer in which the text of every number is the choice."""
-    law = {"x": [-1.0, 1.0], "density": [0.1, 0.2], "numbers": {"variance": {"text": choice.query}}, "source": ""}
+    law = {
+        "x": [-1.0, 1.0],
+        "density": [0.1, 0.2],
+        "numbers": {"variance": {"text": choice.query}},
+        "source": "",
+    }
     at_infinity = {"sd": 1.0, "final": True, "limit": law, "gaussian": law}
     column = {"variance": {"label": choice.query, "value": [1.0], "error": [0.0]}}
-    trace = {"label": "", "title": choice.query, "layers": [0], "columns": column, "rows": [["0", "1"]]}
-    answer = {"preview": at_infinity, "limit": at_infinity, "exact": law, "more": {}, "depth": {"traces": [trace]}}
-    return answer.get(kind) or dict.fromkeys(("code", "depth_code", "text", "depth_text"), "") | {"svg": "<svg/>"}
+    trace = {
+        "label": "",
+        "title": choice.query,
+        "layers": [0],
+        "columns": column,
+        "rows": [["0", "1"]],
+    }
+    answer = {
+        "preview": at_infinity,
+        "limit": at_infinity,
+        "exact": law,
+        "more": {},
+        "depth": {"traces": [trace]},
+    }
+    return answer.get(kind) or dict.fromkeys(("code", "depth_code", "text", "depth_text"), "") | {
+        "svg": "<svg/>"
+    }
 
 
 def test_every_control_is_asked_for_and_in_the_address(echo):
@@ -114,13 +145,19 @@ def test_every_control_is_asked_for_and_in_the_address(echo):
     for tab, moves in (("law", NUMBERS | STRUCTURE), ("depth", DEPTH)):
         echo.open(tab=tab)
         for name, value in moves.items():
-            before = echo.script("return document.querySelector(`[name=${arguments[0]}]`).value", name)
+            before = echo.script(
+                "return document.querySelector(`[name=${arguments[0]}]`).value", name
+            )
             echo.choose(name, value)
-            asked = echo.cell("variance", "exact") if tab == "law" else echo.find("depth-title").text
+            asked = (
+                echo.cell("variance", "exact") if tab == "law" else echo.find("depth-title").text
+            )
             changed = start | {name: value} | ({"token": "2"} if name == "tokens" else {})
             expected = {n: v for n, v in changed.items() if v != str(getattr(Choice(), n))}
             assert dict(pair.split("=") for pair in asked.split("&")) == expected
-            shown = dict(pair.split("=") for pair in echo.driver.current_url.partition("?")[2].split("&"))
+            shown = dict(
+                pair.split("=") for pair in echo.driver.current_url.partition("?")[2].split("&")
+            )
             assert {n: v for n, v in shown.items() if n != "tab"} == expected
             echo.choose(name, before)
 
@@ -131,14 +168,25 @@ def test_an_address_can_be_shared(page):
     first = page.cell("variance", "exact")
     page.driver.get("about:blank")
     page.open(scale="0.5")
-    assert (page.find("scale-number").get_attribute("value"), page.cell("variance", "exact")) == ("0.5", first)
+    assert (page.find("scale-number").get_attribute("value"), page.cell("variance", "exact")) == (
+        "0.5",
+        first,
+    )
 
 
 @pytest.mark.parametrize(
     ("settings", "words", "mended"),
     [
-        ({"tokens": "many"}, "tokens must be a whole number from 1 to 32, got 'many'", ("tokens", "2")),
-        ({"correlation": "-1.5"}, "correlation must be a number from -1 to 1, got '-1.5'", ("correlation", "0")),
+        (
+            {"tokens": "many"},
+            "tokens must be a whole number from 1 to 32, got 'many'",
+            ("tokens", "2"),
+        ),
+        (
+            {"correlation": "-1.5"},
+            "correlation must be a number from -1 to 1, got '-1.5'",
+            ("correlation", "0"),
+        ),
         ({"tab": "law", "wdith": "5"}, "'wdith' is no setting", ("width", "64")),
     ],
 )
@@ -172,7 +220,9 @@ def occupied(explorer):
         release.wait(30)
         return b""
 
-    thread = threading.Thread(target=explorer.worker.ask, args=("test", object(), long), daemon=True)
+    thread = threading.Thread(
+        target=explorer.worker.ask, args=("test", object(), long), daemon=True
+    )
     thread.start()
     assert started.wait(10)
     yield release
@@ -210,7 +260,10 @@ def test_a_simulation_is_drawn(page):
     assert abs(exact - simulated) < 5 * math.hypot(error, 0.01 * exact)
     assert page.script("return document.getElementById('plot-linear').data[0].type") == "bar"
     page.choose("scale", "0.5")
-    assert page.script("return document.getElementById('plot-linear').data.map((t) => t.type)") == ["scatter"] * 3
+    assert (
+        page.script("return document.getElementById('plot-linear').data.map((t) => t.type)")
+        == ["scatter"] * 3
+    )
     assert not page.find("legend-simulated").is_displayed()
 
 
@@ -220,8 +273,12 @@ def test_depth_follows_its_controls(page):
     for norm in ("pre", "none"):
         if norm != "pre":
             page.choose("norm", norm)
-        net = ll.transformer(ll.initial((2,)), 2, 1, norm=norm, hidden=4 * ll.n, phi=ll.identity, q_std=2.0)
-        trace = ll.trace(net, ["variance", "correlation", "entropy", "kurtosis"], samples=256, key=0)
+        net = ll.transformer(
+            ll.initial((2,)), 2, 1, norm=norm, hidden=4 * ll.n, phi=ll.identity, q_std=2.0
+        )
+        trace = ll.trace(
+            net, ["variance", "correlation", "entropy", "kurtosis"], samples=256, key=0
+        )
         lines = "[...document.querySelectorAll('#depth-numbers tbody tr')]"
         rows = page.script(f"return {lines}.map((r) => [...r.cells].map((c) => c.textContent))")
         assert rows == list(trace.rows())
@@ -233,7 +290,9 @@ def test_depth_follows_its_controls(page):
     gradients = ll.gradients(net, 8, samples=64, key=0)
     rows = page.script(f"return {lines}.map((r) => [...r.cells].map((c) => c.textContent))")
     assert rows == list(gradients.rows())
-    shown = page.script("return [...document.querySelectorAll('#depth-plots .plot')].map((plot) => plot.id)")
+    shown = page.script(
+        "return [...document.querySelectorAll('#depth-plots .plot')].map((plot) => plot.id)"
+    )
     assert shown == ["plot-depth-gradient", "plot-depth-gradient_correlation"]
 
 
@@ -275,23 +334,34 @@ def test_nothing_is_wider_than_the_window(page, width, tab):
     page.resize(width, 844)
     page.open(tab=tab, scale="0.5")
     assert (
-        page.script("return document.documentElement.scrollWidth") <= page.script("return window.innerWidth") == width
+        page.script("return document.documentElement.scrollWidth")
+        <= page.script("return window.innerWidth")
+        == width
     )
     if tab == "law":
         boxes = page.script(
-            "return [...document.querySelectorAll('#panel-law .plot')].map((p) => p.getBoundingClientRect().toJSON())"
+            "return [...document.querySelectorAll('#panel-law .plot')].map((p) => "
+            "p.getBoundingClientRect().toJSON())"
         )
         assert all(box["width"] > 300 and box["height"] > 200 for box in boxes)
         first, second = boxes
-        assert second["top"] >= first["bottom"] if width == 390 else second["left"] >= first["right"]
+        assert (
+            second["top"] >= first["bottom"] if width == 390 else second["left"] >= first["right"]
+        )
 
 
 def test_dark_and_light(page):
     """As the reader prefers, or as the button says; plots too."""
     page.prefer("dark")
     page.open(scale="0.5")
-    colour = "return getComputedStyle(document.body)[arguments[0]].match(/\\d+/g).slice(0, 3).map(Number)"
-    ink = "return document.getElementById('plot-log').layout.font.color.match(/\\d+/g).slice(0, 3).map(Number)"
+    colour = (
+        "return getComputedStyle(document.body)[arguments[0]].match(/\\d+/g).slice(0, "
+        "3).map(Number)"
+    )
+    ink = (
+        "return document.getElementById('plot-log').layout.font.color.match(/\\d+/g).slice(0, "
+        "3).map(Number)"
+    )
     assert max(page.script(colour, "backgroundColor")) < 40
     assert min(page.script(colour, "color")) > 200
     assert min(page.script(ink)) > 200
@@ -303,7 +373,9 @@ def test_dark_and_light(page):
 def test_files_are_saved(page, tmp_path):
     """A picture, a table and code, by their buttons."""
     page.open(scale="0.5")
-    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page.driver.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
     for selector, name, start in (
         ('#panel-law [data-png="law"]', "limitlaw-law.png", b"\x89PNG"),
         ('#panel-law [data-file="law.csv"]', "limitlaw-law.csv", b"x,exact,"),
@@ -321,13 +393,26 @@ def test_no_request_leaves_the_machine(page):
     """Of all that this browser did in these tests; and the page may not even try."""
     page.open(scale="0.5")
     blocked = page.driver.execute_async_script(
-        "const done = arguments[0]; fetch('http://127.0.0.1:9/').then(() => done('sent'), (e) => done(e.name));"
+        "const done = arguments[0]; fetch('http://127.0.0.1:9/').then(() => done('sent'), (e) => "
+        "done(e.name));"
     )
     assert blocked == "TypeError"
-    events = [json.loads(entry["message"])["message"] for entry in page.driver.get_log("performance")]
-    asked = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
+    events = [
+        json.loads(entry["message"])["message"] for entry in page.driver.get_log("performance")
+    ]
+    asked = {
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    }
     assert len(asked) > 4
-    foreign = [url for url in asked if not url.startswith(("http://127.0.0.1:", "data:", "blob:", "about:"))]
+    foreign = [
+        url
+        for url in asked
+        if not url.startswith(("http://127.0.0.1:", "data:", "blob:", "about:"))
+    ]
     assert foreign == []
-    complaints = [line["message"] for line in page.driver.get_log("browser") if "status of 400" not in line["message"]]
+    complaints = [
+        line["message"]
+        for line in page.driver.get_log("browser")
+        if "status of 400" not in line["message"]
+    ]
     assert all("127.0.0.1:9" in line for line in complaints), complaints

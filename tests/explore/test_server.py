@@ -35,7 +35,9 @@ def test_other_hosts_and_origins_are_refused(get, path, headers):
 
 
 def test_its_own_page_is_served(get, explorer):
-    """By number and by name, also where a link elsewhere was followed; with a policy that allows no other host."""
+    """By number and by name, also where a link elsewhere was followed;
+    with a policy that allows no other host.
+    """
     for headers in (
         {},
         {"Host": f"localhost:{explorer.port}"},
@@ -56,7 +58,11 @@ def test_its_own_page_is_served(get, explorer):
     [
         ("/api/exact?tokens=abc", 400, "tokens must be a whole number"),
         ("/api/exact?tokens=3&token=0&correlation=-1", 400, "correlation must be"),
-        ("/api/exact?tokens=32&token=0&width=4096&phi=relu&samples=65536", 400, "this would take about 7 minutes"),
+        (
+            "/api/exact?tokens=32&token=0&width=4096&phi=relu&samples=65536",
+            400,
+            "this would take about 7 minutes",
+        ),
         ("/api/simulated?width=4096", 400, "a simulation draws all"),
         ("/api/exact?page=<b>", 400, "page must be"),
         ("/api/nothing", 404, "there is no such answer"),
@@ -78,12 +84,17 @@ def test_a_bug_is_a_line_as_well(get, monkeypatch, capsys):
     """On the page; the terminal has the rest."""
     monkeypatch.setattr(answers, "svg", lambda y: 1 / 0)
     status, _, body = get("/api/program?tokens=5")
-    assert (status, "a bug of limitlaw (ZeroDivisionError)" in json.loads(body)["error"]) == (500, True)
+    assert (status, "a bug of limitlaw (ZeroDivisionError)" in json.loads(body)["error"]) == (
+        500,
+        True,
+    )
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_numbers_are_the_librarys(answer):
-    """Densities, variance, kurtosis, tails and divergences of a layer that is written here once more."""
+    """Densities, variance, kurtosis, tails and divergences of a layer that is
+    written here once more.
+    """
     y = ll.attention(ll.initial((2,), cov=[[1.0, 0.25], [0.25, 1.0]]), heads=1, q_std=3.0)[1]
     limit, exact = ll.limit(y), ll.finite(y, 16, 1024, 0)
     gaussian = ll.Gaussian(0.0, limit.variance())
@@ -104,11 +115,19 @@ def test_numbers_are_the_librarys(answer):
             "tail_5": 2 * law.sf(5 * sd),
         }
         for key, value in expected.items():
-            assert {**shown["numbers"], **rest}[key]["value"] == pytest.approx(float(value), rel=1e-9, abs=1e-12)
+            assert {**shown["numbers"], **rest}[key]["value"] == pytest.approx(
+                float(value), rel=1e-9, abs=1e-12
+            )
     assert more["exact"]["kl_limit"]["value"] == pytest.approx(kl(exact, limit).value, rel=1e-9)
-    assert more["limit"]["kl_gaussian"]["value"] == pytest.approx(kl(limit, gaussian).value, rel=1e-6)
-    infinite = ll.attention(ll.initial((2,), cov=[[1.0, 0.25], [0.25, 1.0]]), heads=math.inf, q_std=3.0)[1]
-    assert float(gaussian.variance()) == pytest.approx(float(ll.limit(infinite).variance()), rel=1e-9)
+    assert more["limit"]["kl_gaussian"]["value"] == pytest.approx(
+        kl(limit, gaussian).value, rel=1e-6
+    )
+    infinite = ll.attention(
+        ll.initial((2,), cov=[[1.0, 0.25], [0.25, 1.0]]), heads=math.inf, q_std=3.0
+    )[1]
+    assert float(gaussian.variance()) == pytest.approx(
+        float(ll.limit(infinite).variance()), rel=1e-9
+    )
 
 
 def test_a_preview_agrees_with_what_follows(answer):
@@ -124,7 +143,10 @@ def test_a_preview_agrees_with_what_follows(answer):
 def test_tables_have_all_digits(get, answer):
     """The CSV of the law is what the page draws, with errors."""
     status, headers, body = get("/download/law.csv?tokens=2&token=1&samples=1024")
-    assert (status, headers["Content-Disposition"]) == (200, "attachment; filename=limitlaw-law.csv")
+    assert (status, headers["Content-Disposition"]) == (
+        200,
+        "attachment; filename=limitlaw-law.csv",
+    )
     names, *rows = body.decode().splitlines()
     assert names == "x,exact,exact_error,limit,limit_error,gaussian,gaussian_error"
     table = np.array([[float(cell) for cell in row.split(",")] for row in rows])
@@ -135,13 +157,21 @@ def test_tables_have_all_digits(get, answer):
 
 
 def test_ten_pages_at_once(get, answer):
-    """Equal and different questions from ten threads: every one is answered, or superseded by its own page."""
+    """Equal and different questions from ten threads:
+    every one is answered, or superseded by its own page.
+    """
     answer("exact")  # compiled
     found = []
 
     def one(i):
         for j in range(3):
-            settings = {"tokens": 2, "token": 1, "samples": 1024, "scale": 1 + j / 10, "page": f"page{i}"}
+            settings = {
+                "tokens": 2,
+                "token": 1,
+                "samples": 1024,
+                "scale": 1 + j / 10,
+                "page": f"page{i}",
+            }
             found.append(get("/api/exact", settings)[0])
 
     threads = [threading.Thread(target=one, args=(i,)) for i in range(10)]
@@ -155,7 +185,10 @@ def test_the_graph_has_every_instruction():
     program = answers.program(Choice(mask="causal", phi="relu", heads=2), lambda: False)
     lines = [line for line in program["text"].splitlines() if not line.startswith(("W", "output"))]
     assert program["svg"].count("<rect") == len(lines)
-    boxes = [tuple(map(float, box)) for box in re.findall(r'<rect x="(\S+)" y="(\S+)" width="(\S+)"', program["svg"])]
+    boxes = [
+        tuple(map(float, box))
+        for box in re.findall(r'<rect x="(\S+)" y="(\S+)" width="(\S+)"', program["svg"])
+    ]
     for x, y, width in boxes:
         assert sum(abs(other - x) < width for other, row, _ in boxes if row == y) == 1
     assert "<script" not in program["svg"]

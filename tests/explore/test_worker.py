@@ -56,7 +56,9 @@ def until(condition):
 
 
 def test_a_newer_question_takes_the_place_of_an_older_one(busy):
-    """Waiting ones are never computed, the one under way is told; other pages are not disturbed."""
+    """Waiting ones are never computed, the one under way is told;
+    other pages are not disturbed.
+    """
     one, first, _, stopped = busy
     calls = []
     waiting = Asking(one, ("b", "law"), 1, lambda s: calls.append(1) or b"1")
@@ -114,7 +116,9 @@ def test_a_full_queue_says_so(busy, monkeypatch):
 
 
 def test_the_worker_forgets_the_oldest_answers(monkeypatch):
-    """As many as it may keep, and no more; an error is not kept, and is raised where it was asked for."""
+    """As many as it may keep, and no more; an error is not kept,
+    and is raised where it was asked for.
+    """
     monkeypatch.setattr(worker, "MOST_KEPT", 2)
     calls = []
     one = Worker()

@@ -14,7 +14,9 @@ LAWS = {"two widths": MIXTURE, "Gaussian": ll.Gaussian(0.0, 1.0), "narrow": ll.G
 
 
 def test_axes_lines_and_labels() -> None:
-    """Two panels with one line for each law, the same in both, told apart by colour and by dashes."""
+    """Two panels with one line for each law, the same in both,
+    told apart by colour and by dashes.
+    """
     figure = drawing.density_figure(LAWS, "a title", "z")
     left, right = figure.axes
     assert [line.get_label() for line in left.lines] == list(LAWS)
@@ -30,7 +32,9 @@ def test_axes_lines_and_labels() -> None:
 
 
 def test_curves_and_ranges() -> None:
-    """The curves are the densities; the tails reach seven standard deviations of the first law, all of it visible."""
+    """The curves are the densities; the tails reach seven standard deviations of the first law,
+    all of it visible.
+    """
     left, right = drawing.density_figure(LAWS, "").axes
     for axes in (left, right):
         for line, law in zip(axes.lines, LAWS.values(), strict=True):

@@ -1,4 +1,6 @@
-"""What a notebook shows: laws, programs and checks, escaped and in the reader's colours; pictures and data frames."""
+"""What a notebook shows: laws, programs and checks,
+escaped and in the reader's colours; pictures and data frames.
+"""
 
 import re
 import xml.etree.ElementTree as ET
@@ -27,7 +29,11 @@ def test_laws() -> None:
     """The printed table, a curve where there is a density, and no more."""
     page = parsed(MIXTURE._repr_html_())
     cells = [cell.text for cell in page.iter("td")]
-    printed = [word for line in str(MIXTURE).splitlines()[1:] for word in re.split(r"\s{2,}", line.strip())]
+    printed = [
+        word
+        for line in str(MIXTURE).splitlines()[1:]
+        for word in re.split(r"\s{2,}", line.strip())
+    ]
     assert cells == printed
     assert "GaussianMixture(2 components" in "".join(page.itertext())
     (line,) = page.iter("polyline")
@@ -54,7 +60,9 @@ def test_programs_and_checks() -> None:
 
 
 def test_pictures() -> None:
-    """Any number of laws, told apart; curves are densities; atoms are stems of their mass; samples are steps."""
+    """Any number of laws, told apart; curves are densities;
+    atoms are stems of their mass; samples are steps.
+    """
     many = {f"variance {v}": ll.Gaussian(0.0, v) for v in range(1, 10)}
     axes = ll.plot(many, samples=ll.Empirical(np.random.default_rng(0).normal(size=200)))
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [*many, "samples"]
@@ -75,7 +83,11 @@ def test_pictures() -> None:
 
 
 def test_wrong_pictures(as_user: None) -> None:
-    for laws, message in (((), "one law at least"), ((3.0,), "plot takes laws"), ((JOINT,), r"marginal\(i\)")):
+    for laws, message in (
+        ((), "one law at least"),
+        ((3.0,), "plot takes laws"),
+        ((JOINT,), r"marginal\(i\)"),
+    ):
         with pytest.raises((TypeError, ValueError), match=message):
             ll.plot(*laws)
 

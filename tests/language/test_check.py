@@ -113,7 +113,10 @@ CASES: dict[str, tuple[Callable[[], object], dict[str, Verdict]]] = {
     "narrow heads": (lambda: ll.attention(tokens(), 2, head_dim=8), {NARROW: BEYOND}),
     "LayerNorm": (lambda: ll.layernorm(tokens()), {"no norms": BEYOND}),
     "rotary": (rotated, {"no rotary": BEYOND, NARROW: BEYOND}),
-    "infinitely many heads": (lambda: ll.attention(tokens(), math.inf), {"finitely many heads": BEYOND}),
+    "infinitely many heads": (
+        lambda: ll.attention(tokens(), math.inf),
+        {"finitely many heads": BEYOND},
+    ),
     "an MLP": (lambda: ll.mlp(tokens()), {}),
     "a readout of fixed dimension": (lambda: ll.mlp(ll.data(jnp.eye(3)), dim=10), {}),
 }
@@ -153,7 +156,9 @@ def test_refusals_name_the_node_and_a_way_out() -> None:
 
 
 def test_the_report_prints_a_row_for_each_rule() -> None:
-    """A table: a row for each finding, below a heading and a rule, in lines that fit a terminal."""
+    """A table: a row for each finding, below a heading and a rule,
+    in lines that fit a terminal.
+    """
     report = ll.check(tied_layers())
     lines = str(report).splitlines()
     rows = [line for line in lines[2:] if not line.startswith(" ")]
@@ -162,7 +167,9 @@ def test_the_report_prints_a_row_for_each_rule() -> None:
 
 
 def test_a_repeated_head_family_of_many_members_is_quick() -> None:
-    """256 heads with tied queries and keys: the refusal is found on families, not on 256 graph copies."""
+    """256 heads with tied queries and keys: the refusal is found on families,
+    not on 256 graph copies.
+    """
     x, W = tokens(), ll.Matrix(shape=(256, 1))
     assert ll.check(ll.dot(W @ x, W @ x)).refused
 
@@ -172,7 +179,9 @@ def verdict(y: ll.Wide | ll.Scalars, rule: str) -> Verdict:
 
 
 def test_names_do_not_decide() -> None:
-    """A user's function called softmax or tanh is a user's function, whoever else has that name in the program."""
+    """A user's function called softmax or tanh is a user's function,
+    whoever else has that name in the program.
+    """
 
     def softmax(p):
         return jnp.where(p > 0, 1.0, 0.0)
@@ -189,7 +198,9 @@ def test_names_do_not_decide() -> None:
 
 
 def test_structure_of_functions_of_numbers() -> None:
-    """Said by who writes the instruction: affine and softmax are known to be so, nothing else is."""
+    """Said by who writes the instruction: affine and softmax are known to be so,
+    nothing else is.
+    """
     x = tokens()
     p, q = ll.dot(ll.Matrix() @ x, ll.Matrix() @ x), ll.dot(x, x, "linear")
     a = jnp.ones((4, 4))

@@ -13,7 +13,13 @@ from limitlaw.language import ops
 from limitlaw.language.graph import ancestors, matrices_of
 
 NAME = re.compile(r"[A-Za-z][₀-₉]+")
-KINDS = {ops.MatMul: "MatMul", ops.Map: "Nonlin", ops.Dot: "dot product", ops.Initial: "initial", ops.Data: "data"}
+KINDS = {
+    ops.MatMul: "MatMul",
+    ops.Map: "Nonlin",
+    ops.Dot: "dot product",
+    ops.Initial: "initial",
+    ops.Data: "data",
+}
 
 
 def _tokens():
@@ -36,7 +42,10 @@ PROGRAMS = {
     "rotary": ll.dot(ll.rotary(_tokens(), np.arange(4)), ll.initial(dim=ll.n)),
     "lstm": ll.lstm(_tokens()),
     "lambdas": ll.apply(lambda a: a, ll.average(ll.map(lambda a, b: a * b, _tokens(), 2.0))),
-    "batch": ll.stack([_tokens()[::2], _tokens()[jnp.array([0, 1])]], axis=1).reshape(-1).transpose().mean(),
+    "batch": ll.stack([_tokens()[::2], _tokens()[jnp.array([0, 1])]], axis=1)
+    .reshape(-1)
+    .transpose()
+    .mean(),
 }
 programs = pytest.mark.parametrize("y", PROGRAMS.values(), ids=PROGRAMS.keys())
 
@@ -57,7 +66,9 @@ def shape_text(shape):
 
 @programs
 def test_every_instruction_has_one_line(y):
-    """Matrices, MatMul, Nonlin, dot products and leaves appear once each, and nothing else is called so."""
+    """Matrices, MatMul, Nonlin, dot products and leaves appear once each,
+    and nothing else is called so.
+    """
     everything = ancestors([y])
     kinds = Counter(kind for _, kind, *_ in rows(y))
     assert kinds["Matrix"] == len(matrices_of(everything))
@@ -84,11 +95,17 @@ def test_every_name_is_used(y):
 
 @programs
 def test_shapes_and_spaces(y):
-    """The lines of vectors and numbers carry their batch shape and space, those of matrices rows × cols."""
+    """The lines of vectors and numbers carry their batch shape and space,
+    those of matrices rows × cols.
+    """
     everything = ancestors([y])
-    matrices = Counter((shape_text(m.shape), f"{m.rows} × {m.cols}") for m in matrices_of(everything))
+    matrices = Counter(
+        (shape_text(m.shape), f"{m.rows} × {m.cols}") for m in matrices_of(everything)
+    )
     listed = [v for v in everything if not isinstance(v.op, ops.Constant | ops.Ones)]
-    values = Counter((shape_text(v.shape), f"in R^{v.dim}" if hasattr(v, "dim") else "numbers") for v in listed)
+    values = Counter(
+        (shape_text(v.shape), f"in R^{v.dim}" if hasattr(v, "dim") else "numbers") for v in listed
+    )
     assert Counter((row[3], row[4]) for row in rows(y)) == matrices + values
 
 
@@ -103,7 +120,13 @@ def test_readable(y):
 def test_the_papers_notation():
     """The attention program of Example 3.1, line by line where it matters."""
     written = str(PROGRAMS["attention"])
-    for formula in (r"N\(0, 1\)", r"relu\(g₂\)", r"n\^\{-1/2\} g\S+ᵀ g\S+", r"softmax\(p", r"2\^\{-1/2\} Σ y"):
+    for formula in (
+        r"N\(0, 1\)",
+        r"relu\(g₂\)",
+        r"n\^\{-1/2\} g\S+ᵀ g\S+",
+        r"softmax\(p",
+        r"2\^\{-1/2\} Σ y",
+    ):
         assert re.search(formula, written), formula
     assert re.search(r"64\)?\^\{-1\} g\S+ᵀ g\S+", str(PROGRAMS["narrow heads"]))
     assert "∞^{-1/2} Σ" in str(PROGRAMS["infinite heads"])
@@ -117,7 +140,9 @@ def test_constants_are_written_where_they_are_used():
     assert "2.5 * h" in str(2.5 * h)
     assert "array(2,) * h" in str(np.array([1.0, 2.0]) * h)
     assert "N(0, 0.5²/n)" in str(ll.Matrix(std=0.5) @ h)
-    assert re.search(r"h₁\[…, None, 1:, ::2, 0\]", str(ll.initial((3, 3, 3))[..., None, 1:, ::2, 0]))
+    assert re.search(
+        r"h₁\[…, None, 1:, ::2, 0\]", str(ll.initial((3, 3, 3))[..., None, 1:, ::2, 0])
+    )
 
 
 def test_a_large_mask_is_not_dumped():
@@ -136,7 +161,9 @@ def test_printing_is_a_function_of_the_program():
 
 @programs
 def test_mermaid_nodes_and_edges(y):
-    """One node a listed value, with its name; every edge joins declared nodes; edges are those of the graph."""
+    """One node a listed value, with its name; every edge joins declared nodes;
+    edges are those of the graph.
+    """
     first, *lines = ll.mermaid(y).splitlines()
     assert first.startswith("flowchart")
     nodes, edges = {}, []
@@ -148,7 +175,13 @@ def test_mermaid_nodes_and_edges(y):
             assert node not in nodes
             nodes[node] = name
     assert {end for edge in edges for end in edge} <= nodes.keys()
-    read = {(name, row[0]) for row in rows(y) if row[1] != "Matrix" for name in NAME.findall(row[2]) if name[0] != "W"}
+    read = {
+        (name, row[0])
+        for row in rows(y)
+        if row[1] != "Matrix"
+        for name in NAME.findall(row[2])
+        if name[0] != "W"
+    }
     assert {(nodes[source], nodes[target]) for source, target in edges} == read
     assert sorted(nodes.values()) == sorted(row[0] for row in rows(y) if row[1] != "Matrix")
     assert len(edges) == len(set(edges))
@@ -183,5 +216,8 @@ def test_repr_is_short(y):
 
 def test_repr_of_matrices():
     """repr of a Matrix says all its arguments."""
-    assert repr(ll.Matrix(0.5, (2, 1), rows=8, cols=4 * ll.n)) == "Matrix(std=0.5, shape=(2, 1), rows=8, cols=4n)"
+    assert (
+        repr(ll.Matrix(0.5, (2, 1), rows=8, cols=4 * ll.n))
+        == "Matrix(std=0.5, shape=(2, 1), rows=8, cols=4n)"
+    )
     assert len(repr(ll.Matrix(np.ones((100, 1)), (100, 1)))) < 80

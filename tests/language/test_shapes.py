@@ -129,7 +129,11 @@ EXPRESSIONS = {
 def test_shape_and_space(name):
     """Each expression has the batch shape and the space of design.md's table."""
     value, shape, dim = EXPRESSIONS[name]
-    assert (type(value), value.shape, value.ndim) == (Scalars if dim is None else Wide, shape, len(shape))
+    assert (type(value), value.shape, value.ndim) == (
+        Scalars if dim is None else Wide,
+        shape,
+        len(shape),
+    )
     assert getattr(value, "dim", None) == dim
 
 
@@ -144,7 +148,9 @@ class ZeroWeights:
     def multiply(self, family, vectors):
         """Zeros for W x."""
         matrix = family.source
-        return jnp.zeros((*np.broadcast_shapes(matrix.shape, vectors.shape[:-1]), matrix.rows.at(WIDTH)))
+        return jnp.zeros(
+            (*np.broadcast_shapes(matrix.shape, vectors.shape[:-1]), matrix.rows.at(WIDTH))
+        )
 
 
 def test_arrays_have_the_declared_shapes():
@@ -186,7 +192,9 @@ def test_indexing(index):
     entries = np.arange(24.0).reshape(2, 3, 4)
     w = ll.data(np.stack([entries, -entries], axis=-1))
     assert (w[index].shape, w[index].dim) == (entries[index].shape, w.dim)
-    np.testing.assert_array_equal(evaluate((w[index],), 1, ZeroWeights())[0][..., 0], entries[index])
+    np.testing.assert_array_equal(
+        evaluate((w[index],), 1, ZeroWeights())[0][..., 0], entries[index]
+    )
     assert ll.average(w)[index].shape == entries[index].shape
 
 
@@ -197,7 +205,9 @@ def test_an_empty_ellipsis_between_arrays():
 
 
 def test_index_by_jax_array_and_iteration():
-    """JAX arrays index like NumPy's; a value iterates over its first axis, and one without axes does not."""
+    """JAX arrays index like NumPy's; a value iterates over its first axis,
+    and one without axes does not.
+    """
     assert x[jnp.array([0, 1, 1])].shape == (3,)
     assert [row.shape for row in z] == [(4,), (4,)]
     assert len(z) == 2
@@ -210,7 +220,13 @@ def test_spaces():
     assert 4 * ll.n == ll.n * 4 == ll.n * Fraction(8, 2) != ll.n
     assert ll.n / 2 == ll.n // 2 == ll.n * Fraction(1, 2)
     assert [dim.at(6) for dim in (ll.n, FOUR, HALF, D8)] == [6, 24, 3, 8]
-    assert [repr(dim) for dim in (ll.n, FOUR, HALF, 3 * ll.n / 2, D8)] == ["n", "4n", "n/2", "3n/2", "8"]
+    assert [repr(dim) for dim in (ll.n, FOUR, HALF, 3 * ll.n / 2, D8)] == [
+        "n",
+        "4n",
+        "n/2",
+        "3n/2",
+        "8",
+    ]
 
 
 def test_python_sum_adds_no_zero_vector():
@@ -221,7 +237,13 @@ def test_python_sum_adds_no_zero_vector():
 def test_lists_are_arrays():
     """A list of numbers is an array to every operator."""
     four = [1.0, 2.0, 3.0, 4.0]
-    assert {(x + four).shape, (x - four).shape, (four - x).shape, (four * x).shape, (x / four).shape} == {(4,)}
+    assert {
+        (x + four).shape,
+        (x - four).shape,
+        (four - x).shape,
+        (four * x).shape,
+        (x / four).shape,
+    } == {(4,)}
 
 
 def test_identity_is_the_object():
@@ -231,7 +253,9 @@ def test_identity_is_the_object():
 
 @pytest.mark.parametrize("head_dim", [None, 8])
 def test_infinite_heads(head_dim):
-    """heads=math.inf is an axis that broadcasts like any other, until the normalised sum takes it away."""
+    """heads=math.inf is an axis that broadcasts like any other,
+    until the normalised sum takes it away.
+    """
     y = ll.attention(z, heads=math.inf, head_dim=head_dim, mask="causal")
     assert (y.shape, y.dim) == ((2, 4), ll.n)
     inner = {v.shape for v in ancestors([y])}
@@ -247,7 +271,12 @@ def test_operations_on_an_infinite_axis():
     assert (w[..., :2].shape, w[0].shape, w[None].shape) == ((math.inf, 2), (4,), (1, math.inf, 4))
     assert (w.sum(-1).shape, w.mean(-1).shape) == ((math.inf,), (math.inf,))
     assert ll.normalised_sum(w, axis=0).shape == (4,)
-    for bad in (lambda: w.sum(0), lambda: w.reshape(-1), lambda: w[1:], lambda: ll.apply(jnp.sum, ll.dot(w, w))):
+    for bad in (
+        lambda: w.sum(0),
+        lambda: w.reshape(-1),
+        lambda: w[1:],
+        lambda: ll.apply(jnp.sum, ll.dot(w, w)),
+    ):
         with pytest.raises(ValueError, match="infinite axis"):
             bad()
     with pytest.raises(TypeError, match="infinite axis"):

@@ -13,8 +13,12 @@ COMPONENTS = 64  # one number for all, so that compiled code is shared
 
 
 @functools.cache
-def mixture(seed: int = 0, centred: bool = False, shape: tuple[int, ...] = (), components: int = COMPONENTS) -> Any:
-    """A mixture of random means and variances; as quadrature, since sampled laws take biases from their own figures."""
+def mixture(
+    seed: int = 0, centred: bool = False, shape: tuple[int, ...] = (), components: int = COMPONENTS
+) -> Any:
+    """A mixture of random means and variances; as quadrature,
+    since sampled laws take biases from their own figures.
+    """
     random = np.random.default_rng(seed)
     m = int(np.prod(shape))
     mean = random.normal(size=(components, *shape)) * (not centred)
@@ -58,7 +62,8 @@ def _pushed(phi: nl.Nonlinearity, *kinks: float) -> Case:
     return Case(phi.name, Pushforward(phi, mixture()), kinks)
 
 
-LIGHT = ("centred mixture", "identity", "leaky_relu(0.1)", "sigmoid", "cos", "silu", "erf")  # relatives of others
+# relatives of others
+LIGHT = ("centred mixture", "identity", "leaky_relu(0.1)", "sigmoid", "cos", "silu", "erf")
 
 
 @functools.cache
@@ -72,8 +77,14 @@ def cases() -> list[Case]:
         Case("weighted mixture", weighted()),
         Case("marginal", mixture(shape=(3,)).marginal(1)),
         Case("few heads", HeadSum(0.2 + random.exponential(size=64), 3)),
-        Case("groups of heads", HeadSum(0.2 + random.exponential(size=(3, 64)), 999, random.exponential(size=(3, 64)))),
-        Case("shared heads", HeadSum(0.2 + random.exponential(size=(9, 16)), 64, kind="quadrature", shared=4)),
+        Case(
+            "groups of heads",
+            HeadSum(0.2 + random.exponential(size=(3, 64)), 999, random.exponential(size=(3, 64))),
+        ),
+        Case(
+            "shared heads",
+            HeadSum(0.2 + random.exponential(size=(9, 16)), 64, kind="quadrature", shared=4),
+        ),
         Case("heads with an atom", HeadSum(np.arange(4.0), 2, np.full(4, 0.25)), density=False),
         Case("empirical", Empirical(random.normal(size=500)), density=False),
         _pushed(nl.identity),
@@ -95,17 +106,25 @@ def cases() -> list[Case]:
 
 
 def integral(case: Case, psi: Any, lo: float = -np.inf, hi: float = np.inf) -> Any:
-    """∫ ψ pdf from lo to hi, tanh-sinh on each piece: nodes crowd at the ends, where densities may be infinite."""
+    """∫ ψ pdf from lo to hi, tanh-sinh on each piece:
+    nodes crowd at the ends, where densities may be infinite.
+    """
     far = np.asarray(case.law.ppf(np.array([1e-15, 1 - 1e-15])))
-    edges = np.clip(np.unique([*far, *case.kinks, *case.law.ppf(np.array([0.1, 0.35, 0.65, 0.9]))]), lo, hi)
-    edges = np.unique([*edges, *[end for end in (lo, hi) if np.isfinite(end) and far[0] < end < far[1]]])
+    edges = np.clip(
+        np.unique([*far, *case.kinks, *case.law.ppf(np.array([0.1, 0.35, 0.65, 0.9]))]), lo, hi
+    )
+    edges = np.unique(
+        [*edges, *[end for end in (lo, hi) if np.isfinite(end) and far[0] < end < far[1]]]
+    )
     t = np.linspace(-4, 4, 257)
     u = 0.5 * np.pi * np.sinh(t)
     w = 0.5 * np.pi * np.cosh(t) / np.cosh(u) ** 2 / 2 * (t[1] - t[0])
     share = 1 / (1 + np.exp(-2 * u))  # of the way from the left end
     rest = 1 / (1 + np.exp(2 * u))
     length = np.diff(edges)[:, None]
-    x = np.where(share < 0.5, edges[:-1, None] + length * share, edges[1:, None] - length * rest).reshape(-1)
+    x = np.where(
+        share < 0.5, edges[:-1, None] + length * share, edges[1:, None] - length * rest
+    ).reshape(-1)
     p = np.asarray(case.law.pdf(x))
     poles = np.array([kink for kink in case.kinks if kink] or [np.inf])
     near = np.abs(x[:, None] - poles).min(1) < 1e-14

@@ -1,4 +1,6 @@
-"""What is known of a nonlinearity stands on the object: its name decides nothing, and nothing can be half known."""
+"""What is known of a nonlinearity stands on the object:
+its name decides nothing, and nothing can be half known.
+"""
 
 import dataclasses
 
@@ -11,15 +13,24 @@ from limitlaw.laws import Gaussian, Pushforward, load
 
 EVERY = [
     phi
-    for phi in (*(getattr(nl, name) for name in nl.__all__), nl.leaky_relu(0.1), nl.leaky_relu(-0.3), nl.clip(0.7))
+    for phi in (
+        *(getattr(nl, name) for name in nl.__all__),
+        nl.leaky_relu(0.1),
+        nl.leaky_relu(-0.3),
+        nl.clip(0.7),
+    )
     if isinstance(phi, nl.Nonlinearity) and phi.mean is not None
 ]
 
 
 def mass(law):
-    """All of the law: its density between its kinks, by Gauss–Legendre on panels, and its atoms."""
+    """All of the law: its density between its kinks,
+    by Gauss–Legendre on panels, and its atoms.
+    """
     ends = np.asarray(law.ppf(np.array([0.0, 1.0])))
-    edges = np.unique(np.clip(np.concatenate([np.linspace(-12, 12, 481), ends]), *np.clip(ends, -12, 12)))
+    edges = np.unique(
+        np.clip(np.concatenate([np.linspace(-12, 12, 481), ends]), *np.clip(ends, -12, 12))
+    )
     # near the ends of (−1, 1) the density of sin has a root singularity
     x, w = np.polynomial.legendre.leggauss(20)
     t = (x + 1) / 2
@@ -46,7 +57,9 @@ def test_found_again(phi):
 
 
 def test_a_name_is_no_knowledge(tmp_path):
-    """A function of one's own, named as a named one, has no branches and is not saved as the named one."""
+    """A function of one's own, named as a named one,
+    has no branches and is not saved as the named one.
+    """
     x = jnp.linspace(-1, 1, 5)
     for name in ("relu", "clip(2)", "leaky_relu(0.1)", "gelu"):
         phi = nl.Nonlinearity(name, lambda x: x + jnp.sin(x), True, False, kinks=())
@@ -66,7 +79,9 @@ def test_saved_by_family_and_parameter(tmp_path):
 
 @pytest.mark.parametrize("phi", [nl.sin, nl.cos])
 def test_many_waves(phi):
-    """Thousands of branches: wrapped around the circle so often, Y is uniform there, and φ(Y) has the arcsine law."""
+    """Thousands of branches: wrapped around the circle so often,
+    Y is uniform there, and φ(Y) has the arcsine law.
+    """
     law = Pushforward(phi, Gaussian(0.0, 4e4))
     y = np.array([-0.9, -0.2, 0.3, 0.8])
     np.testing.assert_allclose(law.cdf(y), 0.5 + np.arcsin(y) / np.pi, atol=1e-13)

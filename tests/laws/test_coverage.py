@@ -1,4 +1,6 @@
-"""Coverage: over 100 keys, sampled laws of networks and their divergences stray from the truth as far as they say."""
+"""Coverage: over 100 keys, sampled laws of networks and their divergences stray from the truth as
+far as they say.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +24,8 @@ FIGURES = {
     "expect": lambda law: law.expect(jnp.cos),
 }
 DIVERGENCES = {"kl": kl, "total variation": total_variation}
-# Width 8, two heads; the token itself is the mean of a component, and its square enters the errors.
+# Width 8, two heads; the token itself is the mean of a component, and its square enters the
+# errors.
 PROGRAMS = {
     "residual": lambda x: (ll.attention(x, 2) + x)[0],
     "tanh": lambda x: ll.tanh((ll.attention(x, 2) + x)[0]),
@@ -31,7 +34,9 @@ PROGRAMS = {
 
 def figures(law: Law) -> dict[str, tuple[float, float]]:
     """Values and errors."""
-    found = {name: (float(figure(law)), float(figure(law.error))) for name, figure in FIGURES.items()}
+    found = {
+        name: (float(figure(law)), float(figure(law.error))) for name, figure in FIGURES.items()
+    }
     if isinstance(law, Pushforward):  # whose divergences are those of its base
         return found
     divergences = {name: f(law, Gaussian(0.0, 3.0)) for name, f in DIVERGENCES.items()}
@@ -49,7 +54,9 @@ def runs(program: str) -> tuple[dict[str, tuple[float, float]], dict[str, np.nda
 @pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_errors_hold(program):
-    """z-scores have a standard deviation between 0.8 and 1.25 and are within 5; their mean is that of no bias."""
+    """z-scores have a standard deviation between 0.8 and 1.25 and are within 5;
+    their mean is that of no bias.
+    """
     truth, found = runs(program)
     for name, (value, error) in truth.items():
         values, errors = found[name].T
@@ -60,7 +67,9 @@ def test_errors_hold(program):
 
 
 def test_bias_of_variance_and_kurtosis():
-    """Of 50 normal numbers the plain variance is too small by 1/50, the plain kurtosis by 6/51 (Fisher 1930)."""
+    """Of 50 normal numbers the plain variance is too small by 1/50,
+    the plain kurtosis by 6/51 (Fisher 1930).
+    """
     draws = np.random.default_rng(0).normal(size=(50, 20_000))
     sampled, plain = Empirical(draws), Empirical(draws, kind="quadrature")
     for name, exact, missing in (("variance", 1.0, 1 / 50), ("kurtosis", 0.0, 6 / 51)):
@@ -79,10 +88,15 @@ def test_bias_of_covariance():
     own = np.eye(2) * 0.5
     random = np.random.default_rng(1)
     found = np.mean(
-        [GaussianMixture(random.normal(size=(10, 2)), np.tile(own, (10, 1, 1))).covariance() for _ in range(400)], 0
+        [
+            GaussianMixture(random.normal(size=(10, 2)), np.tile(own, (10, 1, 1))).covariance()
+            for _ in range(400)
+        ],
+        0,
     )
     np.testing.assert_allclose(found, np.eye(2) * 1.5, atol=5 * 2**0.5 / (10 * 400) ** 0.5)
-    assert abs(np.trace(found) - 3) < 5 * 2 / (10 * 400) ** 0.5 < 0.2  # 0.2: what the plain covariance lacks
+    # 0.2: what the plain covariance lacks
+    assert abs(np.trace(found) - 3) < 5 * 2 / (10 * 400) ** 0.5 < 0.2
 
 
 def test_bias_of_entropy():
@@ -90,7 +104,12 @@ def test_bias_of_entropy():
     m, v = MEANS, np.full(MEANS.shape, 0.5)
     exact = float(Gaussian(0.0, 1.5).entropy())
     sampled = np.array([float(GaussianMixture(*law).entropy()) for law in zip(m, v, strict=True)])
-    plain = np.array([float(GaussianMixture(*law, kind="quadrature").entropy()) for law in zip(m, v, strict=True)])
+    plain = np.array(
+        [
+            float(GaussianMixture(*law, kind="quadrature").entropy())
+            for law in zip(m, v, strict=True)
+        ]
+    )
     error = sampled.std() / 100**0.5
     assert plain.mean() < exact - 3 * error
     assert abs(sampled.mean() - exact) < 3 * error
@@ -107,16 +126,19 @@ def test_entropy_of_components_that_do_not_overlap():
 
 
 def test_errors_of_skewed_averages():
-    """E Y⁴ of heavy-tailed components: samples that miss the rare large ones have small values and small errors.
+    """E Y⁴ of heavy-tailed components: samples that miss the rare large ones have
+    small values and small errors.
 
-    v is log-normal: z-scores with plain standard errors have a standard deviation beyond 1.25, and these less.
+    v is log-normal: z-scores with plain standard errors have a standard deviation beyond 1.25,
+    and these less.
     """
     random = np.random.default_rng(2)
     v = np.exp(0.8 * random.normal(size=(200, SAMPLES)))
     exact = 3 * np.exp(0.5 * (2 * 0.8) ** 2)
     laws = [GaussianMixture(np.zeros(SAMPLES), row) for row in v]
     values, errors = (
-        np.array([float(side.moment(4)) for side in sides]) for sides in (laws, [law.error for law in laws])
+        np.array([float(side.moment(4)) for side in sides])
+        for sides in (laws, [law.error for law in laws])
     )
     plain = 3 * (v**2).std(1, ddof=1) / SAMPLES**0.5
     assert np.std((values - exact) / plain) > 1.25

@@ -1,4 +1,6 @@
-"""Entropies: of saturated images, of components of very different scale, and the error that the quadrature states."""
+"""Entropies: of saturated images, of components of very different scale,
+and the error that the quadrature states.
+"""
 
 import itertools
 import math
@@ -39,14 +41,18 @@ def holds(law, exact: float) -> None:
 @pytest.mark.parametrize("phi", SLOPES, ids=lambda phi: phi.name)
 def test_log_slopes(phi):
     """To rounding, also where slopes round to 0."""
-    x = np.array([-300.0, -100, -37, -20, -9, -3, -0.3, -1e-3, 0, 1e-3, 0.4, 1, 3, 9, 19.3, 40, 300])
+    x = np.array(
+        [-300.0, -100, -37, -20, -9, -3, -0.3, -1e-3, 0, 1e-3, 0.4, 1, 3, 9, 19.3, 40, 300]
+    )
     with mpmath.workdps(300):
         exact = [float(SLOPES[phi](mpmath.mpf(a))) for a in x]
     np.testing.assert_allclose(log_slopes(phi, jnp.asarray(x)), exact, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("sd", [1e-3, 1.0, 10.0, 100.0])
-@pytest.mark.parametrize("phi", [nl.tanh, nl.sigmoid, nl.erf, nl.softplus], ids=lambda phi: phi.name)
+@pytest.mark.parametrize(
+    "phi", [nl.tanh, nl.sigmoid, nl.erf, nl.softplus], ids=lambda phi: phi.name
+)
 def test_one_to_one_images(phi, sd):
     """h(φ(Y)) = h(Y) + E log φ'(Y); most of tanh(Y) rounds to ±1 at sd 100."""
     m = 0.3
@@ -62,10 +68,14 @@ def test_waves(phi, sd):
     """The angle folded into one half turn has a smooth density g, and h = −E log(g/|φ'|)."""
     m = 0.3 + (math.pi / 2 if phi is nl.cos else 0)  # cos y = sin(y + π/2)
     turns = 2 * math.pi * np.arange(-80, 81)
-    g = lambda t: norm.pdf(t + turns, m, sd).sum() + norm.pdf(math.pi - t + turns, m, sd).sum()  # noqa: E731
-    smooth = lambda t: -g(t) * (math.log(g(t)) if g(t) > 0 else 0)  # noqa: E731
+    g = lambda t: norm.pdf(t + turns, m, sd).sum() + norm.pdf(math.pi - t + turns, m, sd).sum()
+    smooth = lambda t: -g(t) * (math.log(g(t)) if g(t) > 0 else 0)
     edges = sorted(
-        {-math.pi / 2, *np.clip([m - 2 * sd, m, m + 2 * sd, math.pi - m], -math.pi / 2, math.pi / 2), math.pi / 2}
+        {
+            -math.pi / 2,
+            *np.clip([m - 2 * sd, m, m + 2 * sd, math.pi - m], -math.pi / 2, math.pi / 2),
+            math.pi / 2,
+        }
     )
     exact = sum(
         quad(smooth, a, b, epsabs=1e-13, limit=200)[0]
@@ -78,7 +88,9 @@ def test_waves(phi, sd):
 
 
 def two_branches(phi, slope, at: float, m: float, sd: float) -> float:
-    """−∫ p log p dy over the right branch of a φ that falls, then rises: two preimages of each φ(at) < y < 0."""
+    """−∫ p log p dy over the right branch of a φ that falls, then rises:
+    two preimages of each φ(at) < y < 0.
+    """
 
     def density(x: float) -> float:
         p = norm.pdf(x, m, sd) / slope(x)
@@ -87,8 +99,10 @@ def two_branches(phi, slope, at: float, m: float, sd: float) -> float:
         other = brentq(lambda z: phi(z) - phi(x), -60, at, xtol=1e-14)
         return p - norm.pdf(other, m, sd) / slope(other)
 
-    f = lambda x: -density(x) * math.log(density(x)) * slope(x)  # noqa: E731
-    left = quad(f, at + 1e-7, -1e-9, points=[at + 1e-4, at + 1e-2, -1e-3, -1e-6], epsabs=1e-10, limit=400)[0]
+    f = lambda x: -density(x) * math.log(density(x)) * slope(x)
+    left = quad(
+        f, at + 1e-7, -1e-9, points=[at + 1e-4, at + 1e-2, -1e-3, -1e-6], epsabs=1e-10, limit=400
+    )[0]
     return left + quad(f, 0, m + 12 * sd, points=[m, m + 3 * sd], epsabs=1e-12, limit=400)[0]
 
 
@@ -98,7 +112,10 @@ def test_two_branches(name):
     if name == "gelu":
         phi, slope = (lambda x: x * ndtr(x)), (lambda x: erfc(-x / 2**0.5) / 2 + x * norm.pdf(x))
     else:
-        phi, slope = (lambda x: x / (1 + np.exp(-x))), (lambda x: (1 + x / (1 + np.exp(x))) / (1 + np.exp(-x)))
+        phi, slope = (
+            (lambda x: x / (1 + np.exp(-x))),
+            (lambda x: (1 + x / (1 + np.exp(x))) / (1 + np.exp(-x))),
+        )
     at = brentq(slope, -2.0, -0.5, xtol=1e-15)
     law = Pushforward(getattr(nl, name), Gaussian(0.3, 1.0))
     assert float(law.entropy()) == pytest.approx(two_branches(phi, slope, at, 0.3, 1.0), abs=5e-6)
@@ -106,11 +123,16 @@ def test_two_branches(name):
 
 
 def test_wide_gelu():
-    """Far left φ(x) underflows, with half of the mass: there h is that of Y plus E log |φ'|, right of 0 that of Y."""
+    """Far left φ(x) underflows, with half of the mass:
+    there h is that of Y plus E log |φ'|, right of 0 that of Y.
+    """
     sd = 1e3
     law = Pushforward(nl.gelu, Gaussian(0.0, sd**2))
     left = (
-        -0.5 * (sd**2 + math.log(2 * math.pi)) + math.log(sd) + 0.5 * (math.log(2) - np.euler_gamma) - math.log(2) / 2
+        -0.5 * (sd**2 + math.log(2 * math.pi))
+        + math.log(sd)
+        + 0.5 * (math.log(2) - np.euler_gamma)
+        - math.log(2) / 2
     )
     exact = float(Gaussian(0.0, sd**2).entropy()) + 0.5 * left
     assert float(law.entropy()) == pytest.approx(exact, rel=1e-3)
@@ -131,12 +153,16 @@ def test_saturated_networks():
     for phi, program in ((nl.tanh, ll.tanh), (nl.sigmoid, ll.sigmoid)):
         law = ll.finite(program(y), 8, 400, 0)
         x = np.linspace(-400, 400, 400_001)
-        slopes = float(np.sum(np.asarray(base.pdf(x)) * np.asarray(log_slopes(phi, jnp.asarray(x))))) * (x[1] - x[0])
+        slopes = float(
+            np.sum(np.asarray(base.pdf(x)) * np.asarray(log_slopes(phi, jnp.asarray(x))))
+        ) * (x[1] - x[0])
         assert float(law.entropy()) == pytest.approx(float(base.entropy()) + slopes, abs=1e-6)
         assert 1e-4 < float(law.error.entropy()) < 10
 
 
-@pytest.mark.parametrize("phi", [nl.gelu, nl.silu, nl.sin, nl.abs_, nl.softplus, nl.erf], ids=lambda phi: phi.name)
+@pytest.mark.parametrize(
+    "phi", [nl.gelu, nl.silu, nl.sin, nl.abs_, nl.softplus, nl.erf], ids=lambda phi: phi.name
+)
 def test_images_of_networks_end(phi):
     """Other images of sampled laws, with narrow components among wide ones."""
     random = np.random.default_rng(0)

@@ -1,4 +1,6 @@
-"""Every law of one number, against itself: density, distribution function, quantiles, moments and samples agree."""
+"""Every law of one number, against itself: density,
+distribution function, quantiles, moments and samples agree.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,9 +10,12 @@ from laws.harness import LIGHT, Case, cases, integral
 from limitlaw.laws import Pushforward, load
 
 ALL = pytest.mark.parametrize("case", cases(), ids=str)
-CORE = pytest.mark.parametrize("case", [case for case in cases() if case.name not in LIGHT], ids=str)
+CORE = pytest.mark.parametrize(
+    "case", [case for case in cases() if case.name not in LIGHT], ids=str
+)
 WITH_DENSITY = pytest.mark.parametrize("case", [case for case in cases() if case.density], ids=str)
-POLES = ("sin", "cos", "gelu", "silu")  # densities 1/√(y − end), which double precision resolves to its square root
+# densities 1/√(y − end), which double precision resolves to its square root
+POLES = ("sin", "cos", "gelu", "silu")
 CORE_WITH_DENSITY = pytest.mark.parametrize(
     "case", [case for case in cases() if case.density and case.name not in LIGHT], ids=str
 )
@@ -35,7 +40,9 @@ def test_cdf_is_the_integral(case):
     points, masses = case.law.atoms()
     between = float(masses[(points > a) & (points <= b)].sum())
     increase = float(case.law.cdf(b) - case.law.cdf(a))
-    assert integral(case, np.ones_like, a, b) + between == pytest.approx(increase, abs=tolerance(case))
+    assert integral(case, np.ones_like, a, b) + between == pytest.approx(
+        increase, abs=tolerance(case)
+    )
 
 
 @WITH_DENSITY
@@ -54,7 +61,9 @@ def test_quantiles(case):
     assert (np.asarray(case.law.cdf(x)) >= LEVELS - slack).all()
     points, _ = case.law.atoms()
     smooth = ~np.isin(np.asarray(x), np.asarray(points))
-    np.testing.assert_allclose(case.law.cdf(x)[smooth], LEVELS[smooth], rtol=1e-9, atol=1e-13 + near_pole)
+    np.testing.assert_allclose(
+        case.law.cdf(x)[smooth], LEVELS[smooth], rtol=1e-9, atol=1e-13 + near_pole
+    )
     assert (np.diff(x) >= 0).all()
     assert case.law.ppf(0.0) <= x[0]
     assert case.law.ppf(1.0) >= x[-1]
@@ -85,7 +94,9 @@ def test_samples_follow(case):
 
 @CORE_WITH_DENSITY
 def test_moments(case):
-    """mean, variance, kurtosis, moment(k), cf and expect are integrals against density and atoms."""
+    """mean, variance, kurtosis, moment(k), cf and expect are integrals against
+    density and atoms.
+    """
     law = case.law
     points, masses = (np.asarray(part) for part in law.atoms())
 
@@ -95,7 +106,9 @@ def test_moments(case):
     rtol = 1e-6 if case.name in POLES else 1e-8
     mean = reference(lambda y: y)
     variance = reference(lambda y: (y - mean) ** 2)
-    close = lambda value, expected: np.testing.assert_allclose(value, expected, rtol=rtol, atol=rtol)  # noqa: E731
+    close = lambda value, expected: np.testing.assert_allclose(
+        value, expected, rtol=rtol, atol=rtol
+    )
     close(law.mean(), mean)
     close(law.variance(), variance)
     close(law.covariance(), variance)
@@ -108,7 +121,11 @@ def test_moments(case):
 
 @pytest.mark.parametrize(
     "case",
-    [case for case in cases() if case.density and case.name not in LIGHT and not case.law.atoms().masses.size],
+    [
+        case
+        for case in cases()
+        if case.density and case.name not in LIGHT and not case.law.atoms().masses.size
+    ],
     ids=str,
 )
 def test_entropy(case):

@@ -1,4 +1,6 @@
-"""Sums over heads: reference values, brute force over all combinations of nodes, tails, gradients, errors, messages."""
+"""Sums over heads: reference values, brute force over all combinations of nodes,
+tails, gradients, errors, messages.
+"""
 
 import functools
 import itertools
@@ -29,7 +31,9 @@ WIDE = {  # nodes and weights that a contour finds hard: many scales, atoms almo
 
 @functools.cache
 def attention():
-    """v = AᵀA, A = softmax(p), p ~ N(0, I₄): the trapezoidal rule in the three directions that softmax sees."""
+    """v = AᵀA, A = softmax(p), p ~ N(0, I₄): the trapezoidal rule in the three
+    directions that softmax sees.
+    """
     line = np.arange(-8.4, 8.5, 0.3)
     z = np.stack(np.meshgrid(line, line, line, indexing="ij"), -1).reshape(-1, 3)
     w = np.exp(-(z**2).sum(1) / 2)
@@ -55,7 +59,10 @@ def brute(variances, heads, weights, groups, shared=None):
     sums, chances = np.array(rows).T
     total, weight = sums, chances
     for _ in range(heads // inner - 1):
-        total, weight = (total[:, None] + sums).reshape(-1), (weight[:, None] * chances).reshape(-1)
+        total, weight = (
+            (total[:, None] + sums).reshape(-1),
+            (weight[:, None] * chances).reshape(-1),
+        )
     return GaussianMixture(np.zeros(len(total)), total / heads, weight)
 
 
@@ -105,7 +112,9 @@ def test_one_head_is_the_mixture():
 @pytest.mark.parametrize("heads", [1, 2, 3])
 def test_brute_force(heads):
     """Two groups, against all combinations."""
-    assert_same(HeadSum(*(grouped()[0], heads, *grouped()[1:])), brute(grouped()[0], heads, *grouped()[1:]))
+    assert_same(
+        HeadSum(*(grouped()[0], heads, *grouped()[1:])), brute(grouped()[0], heads, *grouped()[1:])
+    )
 
 
 def test_shared():
@@ -113,7 +122,9 @@ def test_shared():
     v, w, u = grouped(1, 3, 3)
     assert_same(HeadSum(v, 4, w, u, shared=2), brute(v, 4, w, u, shared=2))
     x = np.linspace(-5, 5, 9)
-    np.testing.assert_allclose(HeadSum(v, 4, w, u, shared=4).pdf(x), HeadSum(v, 4, w, u).pdf(x), rtol=1e-13)
+    np.testing.assert_allclose(
+        HeadSum(v, 4, w, u, shared=4).pdf(x), HeadSum(v, 4, w, u).pdf(x), rtol=1e-13
+    )
 
 
 @pytest.mark.parametrize("name", WIDE)
@@ -127,7 +138,9 @@ def test_hard_mixing_laws(name, heads):
 @pytest.mark.parametrize("name", WIDE)
 @pytest.mark.parametrize("heads", [8, 1000, 10**6, 10**9])
 def test_far_tails(name, heads):
-    """Finite and monotone out to 40 standard deviations and beyond, between the Gaussians of Ev and of max v."""
+    """Finite and monotone out to 40 standard deviations and beyond,
+    between the Gaussians of Ev and of max v.
+    """
     v, w = WIDE[name]
     law = HeadSum(v, heads, w)
     sd = float(jnp.sqrt(law.variance()))
@@ -146,7 +159,9 @@ def test_far_tails(name, heads):
 
 @pytest.mark.parametrize("heads", [1, 256, 10**6])
 def test_quantiles(heads):
-    """ppf inverts cdf, from the side on which cdf keeps its digits; cdf and sf are complementary in both tails."""
+    """ppf inverts cdf, from the side on which cdf keeps its digits;
+    cdf and sf are complementary in both tails.
+    """
     law = attention_law(heads)
     sd = float(jnp.sqrt(law.variance()))
     x = sd * np.linspace(-6, 3.5, 97)
@@ -164,7 +179,9 @@ def test_limit_of_many_heads():
     law = attention_law(10**6)
     sd, kurtosis = float(jnp.sqrt(law.variance())), float(law.kurtosis())
     z = np.linspace(-6, 6, 25)
-    expected = scipy.stats.norm.logpdf(z) - np.log(sd) + np.log1p(kurtosis / 24 * (z**4 - 6 * z**2 + 3))
+    expected = (
+        scipy.stats.norm.logpdf(z) - np.log(sd) + np.log1p(kurtosis / 24 * (z**4 - 6 * z**2 + 3))
+    )
     np.testing.assert_allclose(law.logpdf(sd * z), expected, atol=1e-9)
     assert law.entropy() == pytest.approx(0.5 * np.log(2 * np.pi * np.e * sd**2), abs=1e-12)
 
@@ -176,7 +193,9 @@ def test_moments_and_expectations(shared):
     law = HeadSum(v, 40, w, u, shared=shared)
     for k in (2, 4, 8, 12):
         np.testing.assert_allclose(law.expect(lambda y, k=k: y**k), law.moment(k), rtol=1e-11)
-    assert law.kurtosis() == pytest.approx(float(law.moment(4) / law.variance() ** 2 - 3), rel=1e-9)
+    assert law.kurtosis() == pytest.approx(
+        float(law.moment(4) / law.variance() ** 2 - 3), rel=1e-9
+    )
     assert law.expect(lambda y: jnp.abs(y) > 1) == pytest.approx(float(2 * law.sf(1.0)), abs=3e-4)
     assert law.covariance() == law.variance()
     assert law.mean() == law.moment(5) == 0
@@ -189,7 +208,11 @@ def test_draws_of_groups(heads):
     law = HeadSum(v, heads, w, u)
     random = np.random.default_rng(0)
     g = random.choice(2, 20_000, p=u)
-    counts = np.where(g[:, None] == 0, random.multinomial(heads, w[0], 20_000), random.multinomial(heads, w[1], 20_000))
+    counts = np.where(
+        g[:, None] == 0,
+        random.multinomial(heads, w[0], 20_000),
+        random.multinomial(heads, w[1], 20_000),
+    )
     y = np.sqrt((counts * v[g]).sum(1) / heads) * random.normal(size=20_000)
     for draws in (y, np.asarray(law.sample(0, (20_000,)))):
         assert scipy.stats.kstest(draws, lambda x: np.asarray(law.cdf(x))).pvalue > 1e-5
@@ -199,13 +222,17 @@ def test_gradients():
     """In the variances and in x, against differences; inside jit."""
     v, w, u = grouped(6)
     x = jnp.array([0.0, 0.7, 4.0])
-    total = lambda v: HeadSum(v, 5, w, u).logpdf(x).sum()  # noqa: E731
+    total = lambda v: HeadSum(v, 5, w, u).logpdf(x).sum()
     gradient = np.asarray(jax.grad(total)(jnp.asarray(v)))
     for i in [(0, 0), (1, 4)]:
         step = np.zeros_like(v)
         step[i] = 1e-5
-        assert gradient[i] == pytest.approx(float(total(v + step) - total(v - step)) / 2e-5, rel=1e-6)
-    np.testing.assert_allclose(jax.jit(lambda v: HeadSum(v, 5, w, u).sf(x))(v), HeadSum(v, 5, w, u).sf(x), rtol=1e-13)
+        assert gradient[i] == pytest.approx(
+            float(total(v + step) - total(v - step)) / 2e-5, rel=1e-6
+        )
+    np.testing.assert_allclose(
+        jax.jit(lambda v: HeadSum(v, 5, w, u).sf(x))(v), HeadSum(v, 5, w, u).sf(x), rtol=1e-13
+    )
     law = HeadSum(v, 5, w, u)
     for at in (-1.3, 0.0, 0.4, 6.0):
         np.testing.assert_allclose(jax.grad(law.cdf)(at), law.pdf(at), rtol=1e-12)
@@ -236,7 +263,9 @@ def test_atom():
         assert abs(share - mass) < 5 * np.sqrt(mass / 4000) + 1e-3
     two = HeadSum(v, 2, w)
     x = np.array([-3.0, -0.4, 0.2, 1.0])
-    np.testing.assert_allclose(two.cdf(x), brute(v[None], 2, w[None], np.ones(1)).cdf(x), rtol=1e-10)
+    np.testing.assert_allclose(
+        two.cdf(x), brute(v[None], 2, w[None], np.ones(1)).cdf(x), rtol=1e-10
+    )
 
 
 def test_nothing_but_an_atom():
@@ -251,10 +280,14 @@ def test_nothing_but_an_atom():
 
 
 def test_errors():
-    """Sampled nodes: figures stray as far as their errors say, over 20 repeats for moments; each within 5 errors."""
+    """Sampled nodes: figures stray as far as their errors say,
+    over 20 repeats for moments; each within 5 errors.
+    """
     random = np.random.default_rng(0)
     heads = 5
-    truth = HeadSum(scipy.stats.expon.ppf((np.arange(20_000) + 0.5) / 20_000) + 0.2, heads, kind="quadrature")
+    truth = HeadSum(
+        scipy.stats.expon.ppf((np.arange(20_000) + 0.5) / 20_000) + 0.2, heads, kind="quadrature"
+    )
     figures = [
         lambda law: law.variance(),
         lambda law: law.kurtosis(),
@@ -271,12 +304,18 @@ def test_errors():
     laws = [HeadSum(random.exponential(size=800) + 0.2, heads) for _ in range(20)]
     assert laws[0].kind == "sampled"
     for figure in figures[:3]:
-        z = np.array([np.ravel(np.asarray((figure(law) - figure(truth)) / figure(law.error))) for law in laws])
+        z = np.array(
+            [
+                np.ravel(np.asarray((figure(law) - figure(truth)) / figure(law.error)))
+                for law in laws
+            ]
+        )
         assert (np.abs(z) < 5.5).all()
         assert 0.2 < np.mean(z**2) < 3.5
     for law, figure in itertools.product(laws[:2], figures):
         assert (np.abs(figure(law) - figure(truth)) < 5.5 * figure(law.error)).all()
-        np.testing.assert_allclose(figure(truth.error), 0, atol=1e-14)  # the entropy states that of its rule
+        # the entropy states that of its rule
+        np.testing.assert_allclose(figure(truth.error), 0, atol=1e-14)
 
 
 def test_errors_of_groups():
@@ -295,7 +334,10 @@ def test_print_and_file(tmp_path):
     """What repr, str, save and marginal do."""
     v, w, u = grouped()
     law = HeadSum(v, 6, w, u, beyond=("depth",), shared=3)
-    assert repr(law) == "HeadSum(6 heads, 2 × 6 nodes, shape=(), quadrature, beyond Theorem 3.1: depth)"
+    assert (
+        repr(law)
+        == "HeadSum(6 heads, 2 × 6 nodes, shape=(), quadrature, beyond Theorem 3.1: depth)"
+    )
     assert "ppf(0.99)" in str(law)
     assert "±" in str(HeadSum(v[0], 6))
     law.save(tmp_path / "law")
@@ -316,7 +358,11 @@ def test_print_and_file(tmp_path):
         (([1.0, np.nan], 2), {}, "variances must be finite, got 1 NaN"),
         ((1.0, 2), {}, r"variances must have shape \(nodes,\) or \(groups, nodes\)"),
         (([], 2), {}, "variances must have shape"),
-        (([1.0, 2.0], 2, [1.0]), {}, r"weights must have the shape of variances, \(2,\), got shape \(1,\)"),
+        (
+            ([1.0, 2.0], 2, [1.0]),
+            {},
+            r"weights must have the shape of variances, \(2,\), got shape \(1,\)",
+        ),
         (([1.0, 2.0], 2, [0.0, 0.0]), {}, "weights must have a positive sum"),
         (([1.0, 2.0], 2, [1.0, -1.0]), {}, "weights must be ≥ 0"),
         (([[1.0, 2.0]], 2), {"groups": [1.0, 1.0]}, r"groups must have shape \(1,\)"),
@@ -340,7 +386,9 @@ def test_levels():
 
 @pytest.mark.parametrize("heads", [1, 3, 1024])
 def test_with_heads(heads):
-    """Another number of the same heads is what a new law of them would be, and keeps kind and remarks."""
+    """Another number of the same heads is what a new law of them would be,
+    and keeps kind and remarks.
+    """
     v, w = (a[::6] for a in attention())
     law = HeadSum(v, 2, w, beyond=("depth",)).with_heads(heads)
     expected = HeadSum(v, heads, w)
@@ -356,14 +404,18 @@ def test_with_heads_in_groups():
     x = np.linspace(-5, 5, 9)
     expected = HeadSum(v, 4, w, u).pdf(x)
     np.testing.assert_allclose(HeadSum(v, 2, w, u).with_heads(4).pdf(x), expected, rtol=1e-12)
-    with pytest.raises(ValueError, match="with_heads needs heads that share nothing, got sets of 2"):
+    with pytest.raises(
+        ValueError, match="with_heads needs heads that share nothing, got sets of 2"
+    ):
         HeadSum(v, 4, w, u, shared=2).with_heads(8)
     with pytest.raises(ValueError, match="heads must be a positive integer, got 0"):
         HeadSum(v, 4, w, u).with_heads(0)
 
 
 def test_mixing():
-    """The mixing law of a head: weights of sum one, whose mean is the variance and whose spread is the kurtosis."""
+    """The mixing law of a head: weights of sum one, whose mean is the variance and
+    whose spread is the kurtosis.
+    """
     for arguments in (attention(), grouped()):
         law = HeadSum(arguments[0], 1, *arguments[1:])
         v, w = law.mixing

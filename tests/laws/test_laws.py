@@ -32,7 +32,9 @@ def test_normal_distribution_function():
     """Φ against SciPy's, to the far tail; exactly complementary; 0 and 1 at the ends."""
     z = np.linspace(-37, 37, 9973)
     np.testing.assert_allclose(normal_cdf.ndtr(z), scipy.special.ndtr(z), rtol=3e-13)
-    np.testing.assert_allclose(normal_cdf.ndtr(z[np.abs(z) < 6]), scipy.special.ndtr(z[np.abs(z) < 6]), rtol=2e-14)
+    np.testing.assert_allclose(
+        normal_cdf.ndtr(z[np.abs(z) < 6]), scipy.special.ndtr(z[np.abs(z) < 6]), rtol=2e-14
+    )
     np.testing.assert_allclose(normal_cdf.ndtr(z) + normal_cdf.ndtr(-z), 1, rtol=2.3e-16)
     np.testing.assert_array_equal(normal_cdf.ndtr(np.array([-np.inf, 0, np.inf])), [0, 0.5, 1])
 
@@ -42,7 +44,9 @@ def test_derivatives_of_the_normal_distribution_function():
     z = np.linspace(-30, 30, 121)
     once = jax.grad(normal_cdf.ndtr)
     np.testing.assert_allclose(jax.jit(jax.vmap(once))(z), scipy.stats.norm.pdf(z), rtol=1e-13)
-    np.testing.assert_allclose(jax.jit(jax.vmap(jax.grad(once)))(z), -z * scipy.stats.norm.pdf(z), rtol=1e-13)
+    np.testing.assert_allclose(
+        jax.jit(jax.vmap(jax.grad(once)))(z), -z * scipy.stats.norm.pdf(z), rtol=1e-13
+    )
 
 
 def test_far_tails():
@@ -57,12 +61,17 @@ def test_far_tails():
 
 def test_joint_gaussian():
     """Density, cf, covariance and marginals of three numbers."""
-    law, reference = Gaussian([1.0, 0.0, -1.0], JOINT), scipy.stats.multivariate_normal([1.0, 0.0, -1.0], JOINT)
+    law, reference = (
+        Gaussian([1.0, 0.0, -1.0], JOINT),
+        scipy.stats.multivariate_normal([1.0, 0.0, -1.0], JOINT),
+    )
     x = np.random.default_rng(0).normal(size=(2, 4, 3))
     np.testing.assert_allclose(law.logpdf(x), reference.logpdf(x), rtol=1e-12)
     np.testing.assert_allclose(law.covariance(), JOINT, rtol=1e-14)
     assert law.entropy() == pytest.approx(reference.entropy(), rel=1e-12)
-    np.testing.assert_allclose(law.cf(x[0, 0]), np.exp(1j * x[0, 0] @ law.mean() - x[0, 0] @ JOINT @ x[0, 0] / 2))
+    np.testing.assert_allclose(
+        law.cf(x[0, 0]), np.exp(1j * x[0, 0] @ law.mean() - x[0, 0] @ JOINT @ x[0, 0] / 2)
+    )
     part = law.marginal([2, 0])
     np.testing.assert_array_equal(part.covariance(), np.array(JOINT)[[2, 0]][:, [2, 0]])
     assert law.marginal(slice(1, None)).shape == (2,)
@@ -77,18 +86,28 @@ def test_joint_mixture():
     law = mixture(shape=(2, 2), components=16)
     mean, covariance = (np.asarray(a) for a in law._given)
     x = np.random.default_rng(0).normal(size=(3, 2, 2))
-    parts = [scipy.stats.multivariate_normal(m, C).pdf(x.reshape(3, 4)) for m, C in zip(mean, covariance, strict=True)]
+    parts = [
+        scipy.stats.multivariate_normal(m, C).pdf(x.reshape(3, 4))
+        for m, C in zip(mean, covariance, strict=True)
+    ]
     np.testing.assert_allclose(law.pdf(x), np.mean(parts, 0), rtol=1e-10)
     deviations = np.array(parts) - np.mean(parts, 0)
     skewness = np.abs(np.sum(deviations**3, 0)) / np.sum(deviations**2, 0) ** 1.5
     sampled = GaussianMixture(mean.reshape(16, 2, 2), covariance)
-    np.testing.assert_allclose(sampled.error.pdf(x), np.std(parts, 0, ddof=1) / 4 * (1 + 0.75 * skewness), rtol=1e-9)
-    np.testing.assert_allclose(sampled.covariance(), covariance.mean(0) + np.cov(mean.T), rtol=1e-12)
+    np.testing.assert_allclose(
+        sampled.error.pdf(x), np.std(parts, 0, ddof=1) / 4 * (1 + 0.75 * skewness), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        sampled.covariance(), covariance.mean(0) + np.cov(mean.T), rtol=1e-12
+    )
     total = covariance.mean(0) + np.cov(mean.T, bias=True)
     np.testing.assert_allclose(law.covariance(), total, rtol=1e-12)
     np.testing.assert_allclose(law.variance(), np.diag(total).reshape(2, 2), rtol=1e-12)
     costs = -np.asarray(law.logpdf(law.sample(9, (20_000,))))
-    assert abs(law.entropy() - costs.mean()) < 5 * costs.std() / np.sqrt(20_000) + 5 * law.error.entropy()
+    assert (
+        abs(law.entropy() - costs.mean())
+        < 5 * costs.std() / np.sqrt(20_000) + 5 * law.error.entropy()
+    )
     assert law.marginal((0, 1)).shape == ()
 
 
@@ -109,7 +128,9 @@ def test_point_masses():
     points, masses = law.atoms()
     np.testing.assert_allclose(points, [1, 2])
     np.testing.assert_allclose(masses, [0.5, 0.25])
-    np.testing.assert_allclose(law.error.atoms(), np.std([[0, 1, 1, 0], [0, 0, 0, 1]], axis=1, ddof=1) / 2)
+    np.testing.assert_allclose(
+        law.error.atoms(), np.std([[0, 1, 1, 0], [0, 0, 0, 1]], axis=1, ddof=1) / 2
+    )
     with pytest.raises(ValueError, match=r"2 atom\(s\) carry 0\.75"):
         law.pdf(0.0)
     assert law.ppf(0.6) == 1.0
@@ -126,7 +147,9 @@ def test_rectified_moments_in_closed_form():
     for k, expected in ((1, 1 / np.sqrt(2 * np.pi)), (2, 0.5), (4, 1.5), (8, 52.5)):
         assert law.moment(k) == pytest.approx(expected, rel=1e-13)
     assert law.atoms().masses[0] == 0.5
-    assert Pushforward(nl.clip(100.0), Gaussian(0.0, 1.0)).variance() == pytest.approx(1, rel=1e-13)
+    assert Pushforward(nl.clip(100.0), Gaussian(0.0, 1.0)).variance() == pytest.approx(
+        1, rel=1e-13
+    )
 
 
 def test_joint_pushforward():
@@ -134,7 +157,9 @@ def test_joint_pushforward():
     base = mixture(shape=(3,))
     law = Pushforward(nl.tanh, base)
     x = np.array([0.2, -0.3, 0.5])
-    np.testing.assert_allclose(law.pdf(np.tanh(x)), base.pdf(x) * np.prod(np.cosh(x) ** 2), rtol=1e-11)
+    np.testing.assert_allclose(
+        law.pdf(np.tanh(x)), base.pdf(x) * np.prod(np.cosh(x) ** 2), rtol=1e-11
+    )
     one = law.marginal(1)
     assert law.variance()[1] == pytest.approx(float(one.variance()), rel=1e-12)
     assert law.kurtosis()[1] == pytest.approx(float(one.kurtosis()), rel=1e-10)
@@ -158,7 +183,10 @@ def test_several_arguments(tmp_path):
     law = Combination(nl.multiply, mixture(shape=(2, 3)))
     assert law.shape == (3,)
     entry = law.marginal(1)
-    assert abs(entry.mean() - law.base.expect(lambda y: y[..., 0, 1] * y[..., 1, 1])) < 8 * entry.error.mean()
+    assert (
+        abs(entry.mean() - law.base.expect(lambda y: y[..., 0, 1] * y[..., 1, 1]))
+        < 8 * entry.error.mean()
+    )
     with pytest.raises(ValueError, match="multiply of 2 arguments"):
         entry.pdf(0.0)
     law.save(tmp_path / "law.npz")
@@ -168,7 +196,10 @@ def test_several_arguments(tmp_path):
 def test_print():
     """A table with errors; the label of what lies beyond the theorem."""
     law = GaussianMixture(np.zeros(50), np.linspace(0.5, 1.5, 50), beyond=("depth 3",))
-    assert repr(law) == "GaussianMixture(50 components, shape=(), sampled, beyond Theorem 3.1: depth 3)"
+    assert (
+        repr(law)
+        == "GaussianMixture(50 components, shape=(), sampled, beyond Theorem 3.1: depth 3)"
+    )
     assert "variance     1.000 ± 0.042" in str(law)
     assert "ppf(0.99)" in str(law)
     assert "P(Y = 0)" in str(Pushforward(nl.relu, law))
@@ -183,13 +214,22 @@ def test_differentiable():
 
 
 MESSAGES = [
-    (lambda: Gaussian(0.0, 1.0).ppf([0.5, 1.5]), r"q must lie in \[0, 1\], got 1.5 \(1 of 2 outside\)"),
+    (
+        lambda: Gaussian(0.0, 1.0).ppf([0.5, 1.5]),
+        r"q must lie in \[0, 1\], got 1.5 \(1 of 2 outside\)",
+    ),
     (lambda: mixture(shape=(3,)).cdf(0.0), r"law.marginal\(0\).cdf\(x\)"),
     (lambda: mixture(shape=(3,)).pdf(np.zeros(2)), r"x must have shape .*got shape \(2,\)"),
     (lambda: mixture(shape=(3,)).marginal(5), r"i must index a law of shape \(3,\), got 5"),
     (lambda: GaussianMixture(np.zeros(2), [-1.0, 1.0]), "covariance must be ≥ 0, got -1"),
-    (lambda: GaussianMixture(np.zeros(2), np.ones(3)), r"one variance per component, got shape \(3,\)"),
-    (lambda: GaussianMixture(np.zeros((1, 2)), [[[1.0, 2.0], [2.0, 1.0]]]), "component 0 must be positive semi"),
+    (
+        lambda: GaussianMixture(np.zeros(2), np.ones(3)),
+        r"one variance per component, got shape \(3,\)",
+    ),
+    (
+        lambda: GaussianMixture(np.zeros((1, 2)), [[[1.0, 2.0], [2.0, 1.0]]]),
+        "component 0 must be positive semi",
+    ),
     (lambda: GaussianMixture(np.zeros(2), np.ones(2), [1.0]), "weights must have shape"),
     (lambda: GaussianMixture(np.zeros(2), np.ones(2), kind="guess"), "kind must be one of"),
     (lambda: GaussianMixture([], []), "components ≥ 1"),

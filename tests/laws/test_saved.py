@@ -14,15 +14,21 @@ VALUES = json.loads((FILES / "values.json").read_text())
 
 @pytest.mark.parametrize("name", VALUES)
 def test_old_files_load(name, tmp_path):
-    """With the same description and the same numbers, and so does the file that is written anew."""
+    """With the same description and the same numbers,
+    and so does the file that is written anew.
+    """
     law = load(FILES / f"{name}.npz")
     law.save(tmp_path / "again.npz")
     for found in (law, load(tmp_path / "again.npz")):
         assert repr(found) == VALUES[name]["repr"]
         np.testing.assert_allclose(found.variance(), VALUES[name]["variance"], rtol=1e-12)
-        np.testing.assert_allclose(found.error.variance(), VALUES[name]["error"], rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(
+            found.error.variance(), VALUES[name]["error"], rtol=1e-9, atol=1e-15
+        )
         if "cdf" in VALUES[name]:
-            np.testing.assert_allclose(found.cdf(np.array([-1.3, 0.2, 0.9])), VALUES[name]["cdf"], rtol=1e-12)
+            np.testing.assert_allclose(
+                found.cdf(np.array([-1.3, 0.2, 0.9])), VALUES[name]["cdf"], rtol=1e-12
+            )
 
 
 def test_poles_are_kept():
@@ -33,14 +39,18 @@ def test_poles_are_kept():
 
 def test_joint_laws_of_tokens(tmp_path, monkeypatch):
     """The mixture and the laws of single tokens; where those are many, the mixture's."""
-    joint = GaussianMixture(np.zeros((3, 2)), np.eye(2) * np.array([0.5, 1.0, 2.0])[:, None, None], kind="sampled")
+    joint = GaussianMixture(
+        np.zeros((3, 2)), np.eye(2) * np.array([0.5, 1.0, 2.0])[:, None, None], kind="sampled"
+    )
     entry = HeadSum(np.array([0.5, 1.0, 2.0]), 3, np.array([0.2, 0.3, 0.5]))
     law = Tokens((2,), lambda: joint, lambda i: entry, ("depth 2",), diverges=True)
     law.save(tmp_path / "tokens")
     again = load(tmp_path / "tokens")
     assert repr(again) == repr(law)
     assert again.logpdf(np.ones(2)) == np.inf
-    np.testing.assert_array_equal(again.logpdf(np.array([0.3, 1.0])), law.logpdf(np.array([0.3, 1.0])))
+    np.testing.assert_array_equal(
+        again.logpdf(np.array([0.3, 1.0])), law.logpdf(np.array([0.3, 1.0]))
+    )
     np.testing.assert_array_equal(again.sample(3, 4), law.sample(3, 4))
     assert repr(again.marginal(1)) == repr(entry)
     np.testing.assert_array_equal(again.marginal(1).logsf(9.0), entry.logsf(9.0))

@@ -1,4 +1,6 @@
-"""SciPy's names on laws: tails in log space at any depth, quantiles from above, and the rest of what everyone types."""
+"""SciPy's names on laws: tails in log space at any depth,
+quantiles from above, and the rest of what everyone types.
+"""
 
 import functools
 import itertools
@@ -17,7 +19,11 @@ from limitlaw.laws import Empirical, Gaussian, GaussianMixture, HeadSum, Law, Pu
 from limitlaw.numerics.normal_cdf import log_ndtr
 
 DEPTHS = np.array([-1e4, -60.0, -9.0, -1.0, 0.3, 2.0, 8.0, 37.0, 60.0, 1e4])
-MEANS, VARIANCES, WEIGHTS = np.array([-1.0, 0.5, 2.0]), np.array([0.25, 1.0, 4.0]), np.array([0.2, 0.5, 0.3])
+MEANS, VARIANCES, WEIGHTS = (
+    np.array([-1.0, 0.5, 2.0]),
+    np.array([0.25, 1.0, 4.0]),
+    np.array([0.2, 0.5, 0.3]),
+)
 mp = mpmath.mp.clone()
 mp.dps = 40
 
@@ -39,16 +45,25 @@ def reference(x: float, above: bool, parts: list[tuple[float, float, float]]) ->
 def expanded(v: np.ndarray, w: np.ndarray, heads: int) -> list[tuple[float, float, float]]:
     """A sum over heads as a mixture: one part for each way to choose a node for every head."""
     choices = itertools.product(range(len(v)), repeat=heads)
-    return [(mp.fprod(mp.mpf(w[i]) for i in c), mp.mpf(0), mp.fsum(mp.mpf(v[i]) for i in c) / heads) for c in choices]
+    return [
+        (mp.fprod(mp.mpf(w[i]) for i in c), mp.mpf(0), mp.fsum(mp.mpf(v[i]) for i in c) / heads)
+        for c in choices
+    ]
 
 
 def check_tails(law: Law, x: np.ndarray, expected: Callable[[float, bool], float]) -> None:
     """To 3e-14; log(1 − e^t) inherits the rounding of t, which is 1e-15 |t| of its value."""
     for name, above in (("logsf", True), ("logcdf", False)):
         found = np.asarray(getattr(law, name)(x))
-        wanted, other = (np.array([expected(float(a), side) for a in x]) for side in (above, not above))
+        wanted, other = (
+            np.array([expected(float(a), side) for a in x]) for side in (above, not above)
+        )
         inherited = np.where(wanted > -0.5, 1e-15 * np.minimum(np.abs(other), 1e3), 0)
-        assert (np.abs(found - wanted) <= (3e-14 + inherited) * np.abs(wanted)).all(), (name, found, wanted)
+        assert (np.abs(found - wanted) <= (3e-14 + inherited) * np.abs(wanted)).all(), (
+            name,
+            found,
+            wanted,
+        )
         plain = np.asarray(getattr(law, name[3:])(x))
         np.testing.assert_allclose(np.exp(found), plain, rtol=2e-12, atol=1e-320)
 
@@ -75,14 +90,18 @@ def test_tails_of_sums_over_heads(heads: int) -> None:
     x = np.append(DEPTHS, [90.0, 1e7, 1e9, 1e60])
     law = HeadSum(v, heads, w)
     check_tails(law, x, functools.partial(reference, parts=parts))
-    density = [float(mp.log(sum(a * mp.npdf(mp.mpf(y), 0, mp.sqrt(s)) for a, _, s in parts))) for y in x]
+    density = [
+        float(mp.log(sum(a * mp.npdf(mp.mpf(y), 0, mp.sqrt(s)) for a, _, s in parts))) for y in x
+    ]
     np.testing.assert_allclose(law.logpdf(x), density, rtol=3e-14)
     if heads > 1:
         np.testing.assert_allclose(jax.jit(law.logsf)(x[:12]), law.logsf(x[:12]), rtol=1e-12)
 
 
 def test_tails_of_images() -> None:
-    """φ(Y) ≤ y where Y is in an interval, for functions with one branch, with two, and with a flat part."""
+    """φ(Y) ≤ y where Y is in an interval, for functions with one branch,
+    with two, and with a flat part.
+    """
     Y, parts = mixture(), list(zip(WEIGHTS, MEANS, VARIANCES, strict=True))
     log = functools.partial(reference, parts=parts)
     relu, softplus, absolute = (Pushforward(phi, Y) for phi in (nl.relu, nl.softplus, nl.abs_))
@@ -93,7 +112,9 @@ def test_tails_of_images() -> None:
     assert relu.logcdf(-1.0) == -np.inf
     assert relu.logsf(-1.0) == 0
     assert softplus.logcdf(1e-300) == pytest.approx(log(math.log(1e-300), False), rel=1e-13)
-    np.testing.assert_allclose(jax.jit(absolute.logsf)(np.array([2.0, 60.0])), absolute.logsf(np.array([2.0, 60.0])))
+    np.testing.assert_allclose(
+        jax.jit(absolute.logsf)(np.array([2.0, 60.0])), absolute.logsf(np.array([2.0, 60.0]))
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +136,12 @@ def test_quantiles_from_above(law: Law) -> None:
     assert law.median() == law.ppf(0.5)
     assert law.isf(0.0) == law.ppf(1.0)
     assert law.isf(1.0) == law.ppf(0.0)
-    assert law.error.interval(0.9)[1].shape == law.error.isf(0.1).shape == law.error.median().shape == ()
+    assert (
+        law.error.interval(0.9)[1].shape
+        == law.error.isf(0.1).shape
+        == law.error.median().shape
+        == ()
+    )
 
 
 def test_moments() -> None:
@@ -126,7 +152,9 @@ def test_moments() -> None:
     variance, third = WEIGHTS @ (VARIANCES + d**2), WEIGHTS @ (d**3 + 3 * d * VARIANCES)
     assert law.std() == pytest.approx(math.sqrt(variance), rel=1e-14)
     assert law.skewness() == pytest.approx(third / variance**1.5, rel=1e-13)
-    joint = GaussianMixture(np.stack([MEANS, -MEANS], 1), np.eye(2) * VARIANCES[:, None, None], WEIGHTS)
+    joint = GaussianMixture(
+        np.stack([MEANS, -MEANS], 1), np.eye(2) * VARIANCES[:, None, None], WEIGHTS
+    )
     np.testing.assert_allclose(joint.skewness(), [law.skewness(), -law.skewness()], rtol=1e-13)
     assert HeadSum(VARIANCES, 3).skewness() == 0
     samples = np.random.default_rng(0).gamma(4.0, size=4000)
@@ -140,7 +168,9 @@ def test_errors_of_logarithms() -> None:
     """Relative errors of the tail; ∞ where a single draw makes up the tail, or none does."""
     draws = 0.5 + np.random.default_rng(1).exponential(size=512)
     sampled = GaussianMixture(np.zeros(512), draws)
-    assert float(sampled.error.logsf(1.0)) == pytest.approx(float(sampled.error.sf(1.0) / sampled.sf(1.0)), rel=0.02)
+    assert float(sampled.error.logsf(1.0)) == pytest.approx(
+        float(sampled.error.sf(1.0) / sampled.sf(1.0)), rel=0.02
+    )
     assert sampled.error.logsf(100.0) == np.inf
     truth = HeadSum(0.5 + np.random.default_rng(2).exponential(size=2**16), 1)
     for x in (3.0, 6.0):
@@ -148,7 +178,9 @@ def test_errors_of_logarithms() -> None:
     assert (
         0
         < float(sampled.error.isf(1e-3))
-        == pytest.approx(float(sampled.error.sf(sampled.isf(1e-3)) / sampled.pdf(sampled.isf(1e-3))), rel=1e-9)
+        == pytest.approx(
+            float(sampled.error.sf(sampled.isf(1e-3)) / sampled.pdf(sampled.isf(1e-3))), rel=1e-9
+        )
     )
     assert sampled.error.isf(1e-300) == sampled.error.ppf(1e-300) == np.inf
     plain = Empirical(np.random.default_rng(3).normal(size=100))
@@ -158,7 +190,9 @@ def test_errors_of_logarithms() -> None:
 
 
 def test_kolmogorov_smirnov() -> None:
-    """`scipy.stats.kstest(sample, law.cdf)`, for a sample of the law, and for one that is shifted."""
+    """`scipy.stats.kstest(sample, law.cdf)`, for a sample of the law,
+    and for one that is shifted.
+    """
     law = mixture()
     sample = law.rvs(2000, random_state=1)
     assert scipy.stats.kstest(sample, law.cdf).pvalue > 1e-6
@@ -166,7 +200,9 @@ def test_kolmogorov_smirnov() -> None:
 
 
 def test_random_states() -> None:
-    """As in SciPy: a seed gives the same draws, a generator moves on, and so does NumPy's global state."""
+    """As in SciPy: a seed gives the same draws, a generator moves on,
+    and so does NumPy's global state.
+    """
     law = Empirical(np.random.default_rng(0).normal(size=1000))  # nothing is compiled for it
     assert law.rvs().shape == ()
     assert law.rvs((2, 2), 5).shape == (2, 2)
@@ -174,7 +210,9 @@ def test_random_states() -> None:
     np.testing.assert_array_equal(law.rvs(4, jax.random.key(5)), law.sample(5, 4))
     generator = np.random.default_rng(0)
     assert (law.rvs(4, generator) != law.rvs(4, generator)).all()
-    np.testing.assert_array_equal(law.rvs(4, np.random.RandomState(3)), law.rvs(4, np.random.RandomState(3)))
+    np.testing.assert_array_equal(
+        law.rvs(4, np.random.RandomState(3)), law.rvs(4, np.random.RandomState(3))
+    )
     np.random.seed(0)  # noqa: NPY002
     first, second = law.rvs(4), law.rvs(4)
     assert (first != second).any()
@@ -192,7 +230,9 @@ def test_messages(as_user: None) -> None:
     with pytest.raises(ValueError, match=r"confidence must lie in \[0, 1\], got 95"):
         law.interval(95)
     joint = Tokens((2,), lambda: law, lambda i: law)
-    with pytest.raises(ValueError, match=r"logsf needs the law of one number.*marginal\(0\)\.logsf"):
+    with pytest.raises(
+        ValueError, match=r"logsf needs the law of one number.*marginal\(0\)\.logsf"
+    ):
         joint.logsf(1.0)
 
 

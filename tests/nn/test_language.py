@@ -1,4 +1,6 @@
-"""What the language can say: small programs of known networks, against NumPy with the same weights."""
+"""What the language can say: small programs of known networks,
+against NumPy with the same weights.
+"""
 
 import math
 
@@ -47,7 +49,11 @@ def test_256_heads_are_one_family(heads):
 def test_grouped_queries_share_keys_and_values():
     G, R = 2, 3
     x = tokens()
-    Q, K, V = ll.Matrix(shape=(G, R, 1), rows=5), ll.Matrix(shape=(G, 1, 1), rows=5), ll.Matrix(shape=(G, 1, 1), rows=5)
+    Q, K, V = (
+        ll.Matrix(shape=(G, R, 1), rows=5),
+        ll.Matrix(shape=(G, 1, 1), rows=5),
+        ll.Matrix(shape=(G, 1, 1), rows=5),
+    )
     Out = ll.Matrix(shape=(G, R, 1), cols=5)
     k, v = K @ x, V @ x
     A = ll.softmax(ll.dot(Q @ x, k))
@@ -75,9 +81,15 @@ def test_multi_query_attention_has_one_key_for_all_heads():
 
 
 def test_cross_attention_between_spaces():
-    """Queries from one sequence, keys and values from another of another length and another width."""
+    """Queries from one sequence, keys and values from another of another length and
+    another width.
+    """
     x, z = ll.initial((S,)), ll.initial((7,), dim=2 * ll.n)
-    Q, K, V = ll.Matrix(rows=5), ll.Matrix(rows=5, cols=2 * ll.n), ll.Matrix(rows=ll.n, cols=2 * ll.n)
+    Q, K, V = (
+        ll.Matrix(rows=5),
+        ll.Matrix(rows=5, cols=2 * ll.n),
+        ll.Matrix(rows=ll.n, cols=2 * ll.n),
+    )
     y = ll.softmax(ll.dot(Q @ x, K @ z)) @ (V @ z)
     Y, X, Z, weights = evaluated(y, x, z)
     assert_close(Y, attend(X @ weights[Q].T, Z @ weights[K].T, Z @ weights[V].T))
@@ -124,7 +136,12 @@ def test_an_lstm_with_its_gates_as_one_family():
     H, C, weights = evaluated(h, c)
     state = memory = np.zeros(WIDTH)
     for t in range(S):
-        v = np.stack([weights[U][a] @ weights[x][t] + weights[W][a] @ state + weights[b][a] for a in range(4)])
+        v = np.stack(
+            [
+                weights[U][a] @ weights[x][t] + weights[W][a] @ state + weights[b][a]
+                for a in range(4)
+            ]
+        )
         i, f, o = 1 / (1 + np.exp(-v[:3]))
         memory = f * memory + i * np.tanh(v[3])
         state = o * np.tanh(memory)
@@ -133,7 +150,9 @@ def test_an_lstm_with_its_gates_as_one_family():
 
 
 def test_convolution_by_indexing():
-    """A stride-2 convolution of window 3: a family of three matrices meets a gathered array of windows."""
+    """A stride-2 convolution of window 3: a family of three matrices meets a
+    gathered array of windows.
+    """
     x = ll.initial((2, 9))
     W = ll.Matrix(shape=(3,))
     windows = np.arange(4)[:, None] * 2 + np.arange(3)
@@ -155,10 +174,17 @@ def test_swiglu():
 
 
 def test_a_transformer_block_over_a_batch_of_given_data():
-    """Pre-norm block on embedded data, positions by rotary, causal mask, two blocks deep with the same weights."""
+    """Pre-norm block on embedded data, positions by rotary,
+    causal mask, two blocks deep with the same weights.
+    """
     given = np.random.default_rng(0).standard_normal((2, S, 3))
     E = ll.Matrix(cols=3)
-    Q, K, V, Out = ll.Matrix(shape=(2, 1), rows=4), ll.Matrix(shape=(2, 1), rows=4), ll.Matrix(), ll.Matrix()
+    Q, K, V, Out = (
+        ll.Matrix(shape=(2, 1), rows=4),
+        ll.Matrix(shape=(2, 1), rows=4),
+        ll.Matrix(),
+        ll.Matrix(),
+    )
     x = E @ ll.data(given)
     for _ in range(2):
         u = ll.layernorm(x)[:, None]

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from engines.given_weights import assert_close, initials, matrices, plain_softmax, random_weights, run
+from engines.given_weights import (
+    assert_close,
+    initials,
+    matrices,
+    plain_softmax,
+    random_weights,
+    run,
+)
 
 WIDTH = 6
 
@@ -17,7 +24,9 @@ def sigmoid(x):
 
 
 def prepared(layer, batch, dim=ll.n, width=WIDTH):
-    """The result of `layer(x)`, the array of x, the matrices and the other initial vectors (biases), in order."""
+    """The result of `layer(x)`, the array of x, the matrices and the other initial vectors
+    (biases), in order.
+    """
     x = ll.initial(batch, dim=dim)
     y = layer(x)
     weights = random_weights((y, x), width, seed=7)
@@ -25,7 +34,7 @@ def prepared(layer, batch, dim=ll.n, width=WIDTH):
     return run(y, width, weights), weights[x], [weights[M] for M in matrices(y)], biases
 
 
-# --- Feed-forward layers --------------------------------------------------------------------------------------------
+# --- Feed-forward layers -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
@@ -71,17 +80,21 @@ def test_norms(eps):
         assert_close(y, np.apply_along_axis(formula, -1, 3 * x + 1))
 
 
-# --- Attention ------------------------------------------------------------------------------------------------------
+# --- Attention -----------------------------------------------------------------------------------
 
 
 def plain_attention(x, Q, K, V, Out, scaling="sqrt", visible=None):
-    """y_i = H^{-1/2} Σ_a Σ_j A^a_ij W^{O,a} W^{V,a} x_j for one sequence x of shape (s, cols), with loops."""
+    """y_i = H^{-1/2} Σ_a Σ_j A^a_ij W^{O,a} W^{V,a} x_j for one sequence x of shape (s,
+    cols), with loops.
+    """
     s, H, D = len(x), len(Q), Q.shape[-2]
     y = np.zeros((s, Out.shape[-2]))
     for a in range(H):
         q, k, v = x @ Q[a].T, x @ K[a].T, x @ V[a].T
         p = np.array([[np.dot(q[i], k[j]) for j in range(s)] for i in range(s)])
-        A = plain_softmax(p / (np.sqrt(D) if scaling == "sqrt" else D), None if visible is None else visible[a])
+        A = plain_softmax(
+            p / (np.sqrt(D) if scaling == "sqrt" else D), None if visible is None else visible[a]
+        )
         for i in range(s):
             for j in range(s):
                 y[i] += A[i, j] * (Out[a] @ v[j]) / np.sqrt(H)
@@ -112,7 +125,9 @@ MASKS = {
 @pytest.mark.parametrize("setting", ATTENTIONS)
 def test_attention(setting, mask, batch):
     arguments = ATTENTIONS[setting]
-    y, x, (Q, K, V, Out), _ = prepared(lambda x: ll.attention(x, mask=MASKS[mask], **arguments), batch)
+    y, x, (Q, K, V, Out), _ = prepared(
+        lambda x: ll.attention(x, mask=MASKS[mask], **arguments), batch
+    )
     H, d = arguments["heads"], arguments.get("head_dim", WIDTH)
     Q, K, V, Out = (W.reshape(H, *W.shape[-2:]) for W in (Q, K, V, Out))
     assert Q.shape == K.shape == V.shape == (H, d, WIDTH)
@@ -120,7 +135,10 @@ def test_attention(setting, mask, batch):
     visible = {"none": np.ones((S, S)), "causal": np.tri(S)}.get(mask, MASKS[mask])
     visible = np.broadcast_to(visible, (H, S, S))
     scaling = arguments.get("scaling", "sqrt")
-    expected = [plain_attention(sequence, Q, K, V, Out, scaling, visible) for sequence in x.reshape(-1, S, WIDTH)]
+    expected = [
+        plain_attention(sequence, Q, K, V, Out, scaling, visible)
+        for sequence in x.reshape(-1, S, WIDTH)
+    ]
     assert_close(y, np.reshape(expected, y.shape))
 
 
@@ -134,7 +152,9 @@ def test_attention_with_a_mask_for_each_head_and_each_sequence():
     visible = np.random.default_rng(0).random((2, 3, S, S)) < 0.4 + np.eye(S)
     y, x, weights, _ = prepared(lambda x: ll.attention(x, heads=3, mask=visible), (2, S))
     Q, K, V, Out = (W[:, 0] for W in weights)
-    assert_close(y, np.stack([plain_attention(x[b], Q, K, V, Out, visible=visible[b]) for b in range(2)]))
+    assert_close(
+        y, np.stack([plain_attention(x[b], Q, K, V, Out, visible=visible[b]) for b in range(2)])
+    )
 
 
 def test_attention_with_a_mask_for_each_sequence():
@@ -143,7 +163,9 @@ def test_attention_with_a_mask_for_each_sequence():
     y, x, weights, _ = prepared(lambda x: ll.attention(x, heads=2, mask=visible), (2, S))
     Q, K, V, Out = (W[:, 0] for W in weights)
     each = np.broadcast_to(visible[:, None], (2, 2, S, S))
-    assert_close(y, np.stack([plain_attention(x[b], Q, K, V, Out, visible=each[b]) for b in range(2)]))
+    assert_close(
+        y, np.stack([plain_attention(x[b], Q, K, V, Out, visible=each[b]) for b in range(2)])
+    )
 
 
 def test_attention_embeds_given_data_and_keeps_other_wide_spaces():
@@ -153,12 +175,14 @@ def test_attention_embeds_given_data_and_keeps_other_wide_spaces():
         assert y.shape == (S, rows)
 
 
-# --- Recurrent layers -----------------------------------------------------------------------------------------------
+# --- Recurrent layers ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batch", [(1,), (4,), (2, 3)])
 def test_rnn(batch):
-    y, x, (U, *W), (b,) = prepared(lambda x: ll.rnn(x, std=1.5, input_std=0.7, bias_std=0.2), batch)
+    y, x, (U, *W), (b,) = prepared(
+        lambda x: ll.rnn(x, std=1.5, input_std=0.7, bias_std=0.2), batch
+    )
     h = np.zeros(x[..., 0, :].shape)
     for t in range(batch[-1]):
         h = np.tanh((h @ W[0].T if W else 0) + x[..., t, :] @ U.T + 0.2 * b)
@@ -167,8 +191,11 @@ def test_rnn(batch):
 
 @pytest.mark.parametrize("batch", [(4,), (2, 3)])
 def test_lstm(batch):
-    y, x, found, biases = prepared(lambda x: ll.lstm(x, std=1.5, input_std=0.7, bias_std=0.2), batch)
-    Uo, Ui, Ug, Wo, Uf, Wf, Wi, Wg = found  # in order of first use: the first step has no h and forgets nothing
+    y, x, found, biases = prepared(
+        lambda x: ll.lstm(x, std=1.5, input_std=0.7, bias_std=0.2), batch
+    )
+    # in order of first use: the first step has no h and forgets nothing
+    Uo, Ui, Ug, Wo, Uf, Wf, Wi, Wg = found
     bo, bi, bg, bf = (0.2 * b for b in biases)
     h = c = np.zeros(x[..., 0, :].shape)
     for t in range(batch[-1]):
@@ -184,8 +211,11 @@ def test_lstm(batch):
 
 @pytest.mark.parametrize("batch", [(4,), (2, 3)])
 def test_gru(batch):
-    y, x, found, biases = prepared(lambda x: ll.gru(x, std=1.5, input_std=0.7, bias_std=0.2), batch)
-    Uz, Ug, Wz, Ur, Wr, Wg = found  # in order of first use: at the first step the reset gate r meets h = 0
+    y, x, found, biases = prepared(
+        lambda x: ll.gru(x, std=1.5, input_std=0.7, bias_std=0.2), batch
+    )
+    # in order of first use: at the first step the reset gate r meets h = 0
+    Uz, Ug, Wz, Ur, Wr, Wg = found
     bz, bg, br = (0.2 * b for b in biases)
     h = np.zeros(x[..., 0, :].shape)
     for t in range(batch[-1]):
@@ -197,7 +227,7 @@ def test_gru(batch):
         assert_close(y[..., t, :], h)
 
 
-# --- Convolution ----------------------------------------------------------------------------------------------------
+# --- Convolution ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("padding", ["same", "valid", "circular"])
@@ -211,7 +241,9 @@ def test_conv1d(batch, size, padding):
     else:
         before = 0 if padding == "valid" else (size - 1) // 2
         zeros = np.zeros((*batch[:-1], size, WIDTH))
-        padded = np.concatenate([zeros[..., :before, :], x, *([] if padding == "valid" else [zeros])], axis=-2)
+        padded = np.concatenate(
+            [zeros[..., :before, :], x, *([] if padding == "valid" else [zeros])], axis=-2
+        )
     outputs = s - size + 1 if padding == "valid" else s
     assert y.shape == (*batch[:-1], outputs, 4)
     for i in range(outputs):

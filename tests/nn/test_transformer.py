@@ -32,7 +32,9 @@ def test_a_padded_sequence_is_a_shorter_one() -> None:
     x = ll.initial((2, 3), cov=padded.reshape(6, 6))
     y = nn.attention(x, 2, mask=nn.masks.padding([2, 3], 3))
     alone = nn.attention(ll.initial((2,), cov=K), 2)
-    assert ll.limit(y[0, 1]).kurtosis() == pytest.approx(float(ll.limit(alone[1]).kurtosis()), rel=1e-8)
+    assert ll.limit(y[0, 1]).kurtosis() == pytest.approx(
+        float(ll.limit(alone[1]).kurtosis()), rel=1e-8
+    )
 
 
 def test_equal_tokens_share_a_vector() -> None:
@@ -40,7 +42,9 @@ def test_equal_tokens_share_a_vector() -> None:
     x = nn.embedding([[3, 7], [7, 9]], std=2.0)
     assert x.shape == (2, 2)
     K = np.asarray(ll.kernel(x))
-    np.testing.assert_allclose(K, 4 * np.array([[1, 0, 0, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]]), atol=1e-12)
+    np.testing.assert_allclose(
+        K, 4 * np.array([[1, 0, 0, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]]), atol=1e-12
+    )
     with pytest.raises(TypeError, match="ids must be an array of integers"):
         nn.embedding([0.5])
 
@@ -61,7 +65,9 @@ def test_linear_biases() -> None:
     np.testing.assert_allclose(alibi_slopes(8), 2.0 ** -np.arange(1.0, 9.0))
     np.testing.assert_allclose(alibi_slopes(6), [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3])
     steep = nn.attention(ll.initial((3,)), 1, positions=nn.Alibi(slopes=[1e6]))
-    np.testing.assert_allclose(np.asarray(ll.kernel(steep, samples=64).mean()), np.eye(3), atol=1e-9)
+    np.testing.assert_allclose(
+        np.asarray(ll.kernel(steep, samples=64).mean()), np.eye(3), atol=1e-9
+    )
     with pytest.raises(ValueError, match="one entry for each of the 2 heads"):
         nn.attention(ll.initial((3,)), 2, positions=nn.Alibi(slopes=[1.0]))
     with pytest.raises(ValueError, match="heads must be finite"):

@@ -23,7 +23,9 @@ def draws(m, D, dtype=jnp.float64):
     return np.asarray(T, np.float64).reshape(-1, m, min(m, D))
 
 
-@pytest.mark.parametrize(("m", "D", "dtype"), [*((*case, jnp.float64) for case in CASES), (3, 64, jnp.float32)])
+@pytest.mark.parametrize(
+    ("m", "D", "dtype"), [*((*case, jnp.float64) for case in CASES), (3, 64, jnp.float32)]
+)
 def test_entries(m, D, dtype):
     """χ_{D−i} on the diagonal, normals below, zeros above."""
     T = draws(m, D, dtype=dtype)
@@ -38,7 +40,9 @@ def test_entries(m, D, dtype):
 
 @pytest.mark.parametrize(("m", "D"), CASES)
 def test_entries_are_independent(m, D):
-    """Uncorrelated as they are, squared and in modulus, also between the two copies on a `shape` axis."""
+    """Uncorrelated as they are, squared and in modulus,
+    also between the two copies on a `shape` axis.
+    """
     T = draws(m, D).reshape(-1, 2, m, min(m, D))
     lower = np.tril_indices(m, 0, min(m, D))
     entries = T[:, :, *lower].reshape(len(T), -1)
@@ -49,7 +53,9 @@ def test_entries_are_independent(m, D):
 
 @pytest.mark.parametrize(("m", "D"), CASES)
 def test_product_is_wishart(m, D):
-    """Means D·I; variances D(1 + [i = j]); the determinant of the leading r × r block, Π χ²_{D−i}."""
+    """Means D·I; variances D(1 + [i = j]); the determinant of the leading r × r block,
+    Π χ²_{D−i}.
+    """
     T = draws(m, D)
     W = T @ T.swapaxes(1, 2)
     error = 5.5 / math.sqrt(COUNT)
@@ -79,7 +85,11 @@ def test_same_law_as_gaussian_vectors(m, D):
 def test_unit():
     key = jax.random.key(0)
     unit, plain, near = jax.jit(
-        lambda: (bartlett_unit(key, 3, 4, (2,)), bartlett(key, 3, 4, (2,)), bartlett_unit(key, 3, 10**12))
+        lambda: (
+            bartlett_unit(key, 3, 4, (2,)),
+            bartlett(key, 3, 4, (2,)),
+            bartlett_unit(key, 3, 10**12),
+        )
     )()
     np.testing.assert_allclose(unit, plain / 2, rtol=1e-15)
     assert 0 < np.abs(near - np.eye(3)).max() < 1e-5

@@ -15,7 +15,10 @@ from limitlaw.numerics.normals import normal, normal_pairs
 
 COUNT = 2**18
 DTYPES = [jnp.float64, jnp.float32]
-LAWS = [*((df, jnp.float64) for df in (1, 2, 3, 8, 13, 64, 1024)), *((df, jnp.float32) for df in (1, 8, 64, 1024))]
+LAWS = [
+    *((df, jnp.float64) for df in (1, 2, 3, 8, 13, 64, 1024)),
+    *((df, jnp.float32) for df in (1, 8, 64, 1024)),
+]
 
 
 @functools.cache
@@ -30,7 +33,9 @@ def draws(df, dtype=jnp.float64, direct=module.DIRECT):
 
 
 def check_moments(values, df):
-    """The mean of χ, χ² and (χ² − df)² within 5 standard errors; all moments of χ² are exact rationals."""
+    """The mean of χ, χ² and (χ² − df)² within 5 standard errors;
+    all moments of χ² are exact rationals.
+    """
     error = 5 / math.sqrt(values.size)
     square = values**2
     mean = math.sqrt(2) * math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2))
@@ -66,7 +71,9 @@ def test_tails(df, dtype):
 
 @pytest.mark.parametrize("df", [1, 2, 8])
 def test_rejection_for_few_degrees(df):
-    """Rejection meets few degrees of freedom beside many, where it accepts least: 1 and 2 are its worst cases."""
+    """Rejection meets few degrees of freedom beside many,
+    where it accepts least: 1 and 2 are its worst cases.
+    """
     values = draws(df, direct=0)
     check_moments(values, df)
     check_tails(values, df)
@@ -74,12 +81,14 @@ def test_rejection_for_few_degrees(df):
 
 
 @pytest.mark.parametrize(
-    "degrees", [np.array([1, 2, 3, 12]), np.array([1, 2, 64, 1024]), np.array([200, 1024, 999, 300])]
+    "degrees",
+    [np.array([1, 2, 3, 12]), np.array([1, 2, 64, 1024]), np.array([200, 1024, 999, 300])],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_mixed_degrees(degrees, dtype):
     values = np.asarray(
-        jax.jit(lambda key: chi(key, degrees[:, None], (4, 2**15), dtype))(jax.random.key(0)), np.float64
+        jax.jit(lambda key: chi(key, degrees[:, None], (4, 2**15), dtype))(jax.random.key(0)),
+        np.float64,
     )
     for row, df in zip(values, degrees.tolist(), strict=True):
         check_moments(row, df)
@@ -96,14 +105,19 @@ def test_entries_are_independent(df):
         (values[:, ::2], values[:, 1::2]),
     ):
         for f in (lambda x: x, np.square, lambda x: x > stats.chi(df).ppf(0.99)):
-            assert abs(np.corrcoef(f(first).ravel(), f(second).ravel())[0, 1]) < 5 / math.sqrt(first.size)
+            assert abs(np.corrcoef(f(first).ravel(), f(second).ravel())[0, 1]) < 5 / math.sqrt(
+                first.size
+            )
 
 
 @pytest.mark.parametrize("df", [8, 17])
 def test_a_draw_does_not_see_its_neighbours(df):
     """Among 1000 keys some need further rounds at df = 17: bitwise, that changes no other draw."""
     sample = jax.jit(jax.vmap(lambda key: chi(key, df, (256,))))
-    ours, others = jax.random.split(jax.random.key(1), 1000), jax.random.split(jax.random.key(2), 1000)
+    ours, others = (
+        jax.random.split(jax.random.key(1), 1000),
+        jax.random.split(jax.random.key(2), 1000),
+    )
     mixed = jnp.where(np.arange(1000) % 7 == 3, ours, others)
     values, beside = np.asarray(sample(ours)), np.asarray(sample(mixed))
     np.testing.assert_array_equal(beside[3::7], values[3::7])
@@ -112,7 +126,9 @@ def test_a_draw_does_not_see_its_neighbours(df):
 
 
 def test_a_later_round_is_taken(monkeypatch):
-    """With both first candidates refused everywhere, the next round's are taken, and the law is the same."""
+    """With both first candidates refused everywhere,
+    the next round's are taken, and the law is the same.
+    """
     calls = []
     acceptance = module._acceptance
 
@@ -136,7 +152,9 @@ def test_acceptance_by_series_and_by_logarithm(d):
     terms = module._terms(d)
     assert (terms is None) == (d < 51)
     if terms is not None:
-        np.testing.assert_allclose(module._acceptance(t, jnp.asarray(d), terms), exact, atol=2 * module.GRAIN)
+        np.testing.assert_allclose(
+            module._acceptance(t, jnp.asarray(d), terms), exact, atol=2 * module.GRAIN
+        )
 
 
 @pytest.mark.parametrize("shape", [(), (2, 0), (2, 3, 4)])
@@ -154,11 +172,13 @@ def test_refusals():
         chi(jax.random.key(0), np.array([3, 1, 1]), (2,))
 
 
-# --- Normals in float32, on which χ in float32 rests -----------------------------------------------------------------
+# --- Normals in float32, on which χ in float32 rests ---------------------------------------------
 
 
 def test_float32_normals_are_float64_normals_rounded():
-    """Also near 0, where 1 − U has lost its digits in float32, the error is relative to the radius."""
+    """Also near 0, where 1 − U has lost its digits in float32,
+    the error is relative to the radius.
+    """
     key = jax.random.key(0)
     wide, narrow = (
         np.stack(jax.jit(lambda key, dtype=dtype: normal_pairs(key, (2**20,), dtype))(key))

@@ -14,7 +14,9 @@ DEGREES = [1.0, 2.0, 3.0, 13.0, 64.0, 1000.0, 65533.0]
 
 @pytest.mark.parametrize("df", DEGREES)
 def test_both_tails(df):
-    """It is scipy's quantile, by ppf below the median and by isf above it, where each keeps its digits."""
+    """It is scipy's quantile, by ppf below the median and by isf above it,
+    where each keeps its digits.
+    """
     z = np.linspace(-8.9, 8.9, 357)
     law = scipy.stats.chi(df)
     expected = np.where(z < 0, law.ppf(ndtr(-np.abs(z))), law.isf(ndtr(-np.abs(z))))
@@ -23,11 +25,15 @@ def test_both_tails(df):
 
 @pytest.mark.parametrize("df", [65533.0, 2.0**20, 2.0**31])
 def test_many_dimensions(df):
-    """Cornish and Fisher's series, whose error is below 1e-12 there, and not scipy's inverse, which loses digits."""
+    """Cornish and Fisher's series, whose error is below 1e-12 there,
+    and not scipy's inverse, which loses digits.
+    """
     z = np.linspace(-8.9, 8.9, 357)
     s = math.sqrt(2 * df)
     ratio = z / s * 2 + 2 / 3 * (z**2 - 1) / df + (z**3 - 7 * z) / (9 * s * df)
-    ratio += -(6 * z**4 + 14 * z**2 - 32) / (405 * df**2) + (9 * z**5 + 256 * z**3 - 433 * z) / (4860 * s * df**2)
+    ratio += -(6 * z**4 + 14 * z**2 - 32) / (405 * df**2) + (9 * z**5 + 256 * z**3 - 433 * z) / (
+        4860 * s * df**2
+    )
     np.testing.assert_allclose(chi_quantile(df, z), math.sqrt(df) * np.sqrt(1 + ratio), rtol=1e-11)
 
 
@@ -56,4 +62,6 @@ def test_shapes(df, shape):
     found = chi_quantile(df, np.asarray(z))
     assert isinstance(found, np.ndarray)
     assert found.shape == shape
-    np.testing.assert_array_equal(found.reshape(-1), [chi_quantile(df, np.array(each)) for each in np.ravel(z)])
+    np.testing.assert_array_equal(
+        found.reshape(-1), [chi_quantile(df, np.array(each)) for each in np.ravel(z)]
+    )

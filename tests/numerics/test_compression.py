@@ -1,4 +1,6 @@
-"""Discrete laws on fewer nodes: averages of smooth functions at every scale stay what they were."""
+"""Discrete laws on fewer nodes: averages of smooth functions at every scale stay
+what they were.
+"""
 
 import math
 
@@ -26,7 +28,9 @@ def test_transforms_are_kept(decades):
     for k in (1, 2, 3):
         assert p @ u**k == pytest.approx(w @ v**k, rel=1e-12)
     for scale in 10.0 ** np.arange(-decades, 1.5, 0.7):
-        assert p @ np.exp(-v.max() * u / scale) == pytest.approx(w @ np.exp(-v.max() * v / scale), abs=1e-10)
+        assert p @ np.exp(-v.max() * u / scale) == pytest.approx(
+            w @ np.exp(-v.max() * v / scale), abs=1e-10
+        )
     assert np.log(p @ np.exp(70 * u)) == pytest.approx(np.log(w @ np.exp(70 * v)), abs=1e-9)
 
 
@@ -66,10 +70,14 @@ def test_inside_jit_and_its_derivative():
 
 
 def test_means_of_independent_numbers():
-    """Of two values: a binomial law; of many nodes: moments add up, and the Laplace transform is a power."""
+    """Of two values: a binomial law; of many nodes:
+    moments add up, and the Laplace transform is a power.
+    """
     v, w = mean_of(np.array([0.0, 1.0]), np.array([0.3, 0.7]), 5)
     for k in range(6):
-        assert w[np.abs(v - k / 5) < 1e-12].sum() == pytest.approx(math.comb(5, k) * 0.7**k * 0.3 ** (5 - k), rel=1e-12)
+        assert w[np.abs(v - k / 5) < 1e-12].sum() == pytest.approx(
+            math.comb(5, k) * 0.7**k * 0.3 ** (5 - k), rel=1e-12
+        )
     rng = np.random.default_rng(0)
     v, w = rng.gamma(0.5, size=300) ** 2, rng.dirichlet(np.ones(300))
     for count in (1, 2, 5):
@@ -78,7 +86,9 @@ def test_means_of_independent_numbers():
             assert few @ weights == pytest.approx(v @ w, rel=1e-12)
             for t in (1e-6, 1.0, 1e3):
                 truth = (w @ np.exp(-t * v / count)) ** count
-                assert weights @ np.exp(-t * few) == pytest.approx(truth, rel=1e-7 if rough else 1e-8)
+                assert weights @ np.exp(-t * few) == pytest.approx(
+                    truth, rel=1e-7 if rough else 1e-8
+                )
 
 
 def test_nodes_over_very_many_octaves_are_not_summed():

@@ -95,9 +95,11 @@ many = jax.jit(jax.vmap(pivoted_factor))
 
 
 def of_many_rows():
-    """20 rows, more than are written out: two regular matrices, one of rank 3, one with two equal rows, zero.
+    """20 rows, more than are written out: two regular matrices,
+    one of rank 3, one with two equal rows, zero.
 
-    The second of the regular ones has two rows near each other, which pivoting would take in another order.
+    The second of the regular ones has two rows near each other,
+    which pivoting would take in another order.
     """
     x = [rows(20, 30), rows(20, 3), rows(20, 30, 1), rows(20, 30, 2), np.zeros((20, 30))]
     x[2][1] = x[2][0] + 0.1 * x[2][1]
@@ -192,7 +194,7 @@ def test_gradient(method):
     np.testing.assert_allclose(jax.grad(value)(0.0), slope, rtol=1e-7)
 
 
-# --- Gram–Schmidt ----------------------------------------------------------------------------------------------------
+# --- Gram–Schmidt --------------------------------------------------------------------------------
 
 
 def frame(k1, r, seed=0):
@@ -214,7 +216,8 @@ def check_frame(x, basis):
 
 
 @pytest.mark.parametrize(
-    ("k", "k1", "r"), [(1, 0, 3), (1, 3, 4), (4, 4, 8), (3, 0, 3), (4, 2, 4), (20, 5, 40), (5, 5, 5)]
+    ("k", "k1", "r"),
+    [(1, 0, 3), (1, 3, 4), (4, 4, 8), (3, 0, 3), (4, 2, 4), (20, 5, 40), (5, 5, 5)],
 )
 def test_frames(k, k1, r):
     """As many rows are new as there is room for: min(k, r − k1)."""
@@ -260,7 +263,9 @@ def test_gradient_of_orthonormalise_is_finite():
 
     @jax.jit
     def value(x, basis):
-        return sum(jnp.sum(w * part) for w, part in zip(weights, orthonormalise(x, basis), strict=True))
+        return sum(
+            jnp.sum(w * part) for w, part in zip(weights, orthonormalise(x, basis), strict=True)
+        )
 
     gradients = jax.jit(jax.grad(value, (0, 1)))
     repeated, spanned = regular.copy(), regular.copy()
@@ -270,13 +275,20 @@ def test_gradient_of_orthonormalise_is_finite():
         for gradient in gradients(jnp.asarray(x), jnp.asarray(basis)):
             assert np.isfinite(gradient).all()
     move = rows(3, 5, 2)
-    slope = (value(jnp.asarray(regular + 1e-5 * move), basis) - value(jnp.asarray(regular - 1e-5 * move), basis)) / 2e-5
-    np.testing.assert_allclose(jnp.sum(gradients(jnp.asarray(regular), jnp.asarray(basis))[0] * move), slope, rtol=1e-6)
+    slope = (
+        value(jnp.asarray(regular + 1e-5 * move), basis)
+        - value(jnp.asarray(regular - 1e-5 * move), basis)
+    ) / 2e-5
+    np.testing.assert_allclose(
+        jnp.sum(gradients(jnp.asarray(regular), jnp.asarray(basis))[0] * move), slope, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("m", [0, 1, 2, 3, 7])
 def test_gram(m):
     x = np.stack([rows(m, 9, seed) for seed in range(4)]).reshape(2, 2, m, 9)
-    np.testing.assert_allclose(gram(jnp.asarray(x)), np.einsum("...id,...jd->...ij", x, x), atol=1e-14)
+    np.testing.assert_allclose(
+        gram(jnp.asarray(x)), np.einsum("...id,...jd->...ij", x, x), atol=1e-14
+    )
     K = np.asarray(gram(jnp.asarray(x)))
     np.testing.assert_array_equal(K, K.swapaxes(-1, -2))

@@ -1,4 +1,6 @@
-"""The joint density of several tokens at given points, against quadrature, plain Monte Carlo and its own errors."""
+"""The joint density of several tokens at given points,
+against quadrature, plain Monte Carlo and its own errors.
+"""
 
 import math
 
@@ -11,11 +13,15 @@ from limitlaw.numerics.importance import JointDensity, log_mean, log_normal
 from limitlaw.numerics.proposals import Proposal, _tempered, fitted
 
 I4 = np.eye(4)
-K4 = np.array([[1.0, 0.3, -0.2, 0.1], [0.3, 0.8, 0.0, 0.2], [-0.2, 0.0, 1.2, 0.4], [0.1, 0.2, 0.4, 0.9]])
+K4 = np.array(
+    [[1.0, 0.3, -0.2, 0.1], [0.3, 0.8, 0.0, 0.2], [-0.2, 0.0, 1.2, 0.4], [0.1, 0.2, 0.4, 0.9]]
+)
 
 
 def two_causal(z: np.ndarray) -> np.ndarray:
-    """c(z) of a head with two tokens and a causal mask, K = I: rows (1, 0) and (1 − a, a), a = σ(√2 z)."""
+    """c(z) of a head with two tokens and a causal mask, K = I:
+    rows (1, 0) and (1 − a, a), a = σ(√2 z).
+    """
     a = 1 / (1 + np.exp(-math.sqrt(2) * z[:, 0]))
     A = np.stack([np.stack([np.ones_like(a), np.zeros_like(a)], 1), np.stack([1 - a, a], 1)], 1)
     return np.asarray(A @ A.swapaxes(1, 2))
@@ -27,11 +33,15 @@ def by_quadrature(y: np.ndarray, heads: int) -> float:
     z = np.stack(np.meshgrid(*[ticks] * heads, indexing="ij"), -1).reshape(-1, heads)
     C = sum(two_causal(z[:, a : a + 1]) for a in range(heads)) / heads
     w = np.exp(-0.5 * (z**2).sum(axis=1))
-    f = np.exp(-0.5 * np.einsum("i,nij,j->n", y, np.linalg.inv(C), y)) / (2 * math.pi * np.sqrt(np.linalg.det(C)))
+    f = np.exp(-0.5 * np.einsum("i,nij,j->n", y, np.linalg.inv(C), y)) / (
+        2 * math.pi * np.sqrt(np.linalg.det(C))
+    )
     return math.log(w @ f / w.sum())
 
 
-def brute_force(K: np.ndarray, heads: int, causal: bool, y: np.ndarray, draws: int) -> tuple[float, float]:
+def brute_force(
+    K: np.ndarray, heads: int, causal: bool, y: np.ndarray, draws: int
+) -> tuple[float, float]:
     """log E N(y; 0, C) and its error, by scores p = L z Lᵀ drawn with NumPy."""
     s = len(K)
     L = np.linalg.cholesky(K)
@@ -39,7 +49,9 @@ def brute_force(K: np.ndarray, heads: int, causal: bool, y: np.ndarray, draws: i
     A = np.exp(np.where(np.tril(np.ones((s, s))) > 0, p, -np.inf) if causal else p)
     A /= A.sum(axis=-1, keepdims=True)
     C = (A @ K @ A.swapaxes(2, 3)).mean(axis=1)
-    f = np.exp(-0.5 * np.einsum("i,nij,j->n", y, np.linalg.inv(C), y)) / np.sqrt(np.linalg.det(2 * math.pi * C))
+    f = np.exp(-0.5 * np.einsum("i,nij,j->n", y, np.linalg.inv(C), y)) / np.sqrt(
+        np.linalg.det(2 * math.pi * C)
+    )
     return math.log(f.mean()), float(f.std() / f.mean() / math.sqrt(draws))
 
 
@@ -77,7 +89,9 @@ def test_weights_of_a_proposal() -> None:
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_against_quadrature(heads: int) -> None:
-    """Two tokens with a causal mask, a function of one normal a head: near, far, and on the diagonal."""
+    """Two tokens with a causal mask, a function of one normal a head:
+    near, far, and on the diagonal.
+    """
     density = JointDensity(two_causal, 1, heads, 0)
     y = np.array([[0.3, 0.1], [1.0, 1.0], [2.5, -2.0]])
     values, errors = density.log(y)

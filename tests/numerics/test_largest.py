@@ -1,4 +1,6 @@
-"""Gaussian scores sorted by the largest one: against closed forms, one-dimensional integrals and another order."""
+"""Gaussian scores sorted by the largest one: against closed forms,
+one-dimensional integrals and another order.
+"""
 
 import functools
 import itertools
@@ -26,7 +28,9 @@ def average(f, a, B, order, **options):
 
 @pytest.mark.parametrize("scale", [1e-8, 0.1, 1.0, 7.0, 1e2, 1e5, 1e10])
 def test_two_scores_are_one_integral(scale):
-    """E σ(x)² with x ~ N(m, (scale·√2)²): the sigmoid turns at 0, the normal density on the scale of x."""
+    """E σ(x)² with x ~ N(m, (scale·√2)²): the sigmoid turns at 0,
+    the normal density on the scale of x.
+    """
     a, B = np.array([0.4, 0.0]), scale * np.eye(2)
     sd = scale * math.sqrt(2)
 
@@ -35,13 +39,17 @@ def test_two_scores_are_one_integral(scale):
 
     edges = sorted({*((x - 0.4) / sd for x in (-40.0, -5.0, 0.0, 5.0, 40.0)), *range(-9, 10, 3)})
     edges = [t for t in edges if abs(t) <= 9]
-    exact = sum(integrate.quad(integrand, lo, hi, epsabs=1e-14)[0] for lo, hi in itertools.pairwise(edges))
+    exact = sum(
+        integrate.quad(integrand, lo, hi, epsabs=1e-14)[0] for lo, hi in itertools.pairwise(edges)
+    )
     assert average(lambda A: A[:, 0] ** 2, a, B, 16) == pytest.approx(exact, abs=2e-12)
 
 
 @pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.6, 0.999])
 def test_infinite_scores_choose_the_largest(correlation):
-    """P(ℓ_1 is the largest of three) = ¼ + arcsin ρ/(2π), ρ the correlation of its two differences."""
+    """P(ℓ_1 is the largest of three) = ¼ + arcsin ρ/(2π),
+    ρ the correlation of its two differences.
+    """
     G = np.array([[1.0, correlation, 0.0], [correlation, 1.0, 0.0], [0.0, 0.0, 1.0]])
     B = 1e10 * np.linalg.cholesky(G)
     D = B[0] - B[1:]
@@ -52,7 +60,9 @@ def test_infinite_scores_choose_the_largest(correlation):
 
 
 def test_equal_scores_share():
-    """Two equal scores and another: the first two have equal weights, also where scores are huge."""
+    """Two equal scores and another: the first two have equal weights,
+    also where scores are huge.
+    """
     for scale in (1.0, 1e8):
         B = scale * np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
         weights = [average(lambda A, k=k: A[:, k], np.zeros(3), B, 12) for k in range(3)]
@@ -76,7 +86,9 @@ def random_scores(seed, s):
 
 @pytest.mark.parametrize(("s", "order", "bound"), [(3, 12, 1e-8), (4, 7, 2e-4)])
 def test_any_order_of_the_scores(s, order, bound):
-    """Backwards and with fewer nodes the same average, within what that rule leaves: no place is missed."""
+    """Backwards and with fewer nodes the same average,
+    within what that rule leaves: no place is missed.
+    """
     for seed in range(24 if s == 3 else 6):
         a, B = random_scores(seed, s)
         K = np.diag(np.arange(1.0, s + 1))
@@ -96,7 +108,10 @@ def test_against_many_draws():
         K = np.diag(np.arange(1.0, 5.0))
         draws = _quadratic(K, softmax(a + rng.normal(size=(200_000, 4)) @ B.T))
         error = draws.std() / math.sqrt(len(draws))
-        assert abs(average(functools.partial(_quadratic, K), a, B, 6) - draws.mean()) < 5 * error + 1e-6
+        assert (
+            abs(average(functools.partial(_quadratic, K), a, B, 6) - draws.mean())
+            < 5 * error + 1e-6
+        )
 
 
 @pytest.mark.long
@@ -113,7 +128,9 @@ def test_traced_scores_take_the_same_average():
         eager = float(mean_weight(a, B))
         assert float(jitted(a, B)) == pytest.approx(eager, abs=2e-7)
         h = 1e-5 * float(1 + jnp.abs(a[0]))
-        difference = float(mean_weight(a.at[0].add(h), B) - mean_weight(a.at[0].add(-h), B)) / (2 * h)
+        difference = float(mean_weight(a.at[0].add(h), B) - mean_weight(a.at[0].add(-h), B)) / (
+            2 * h
+        )
         assert float(slope(a, B)[0]) == pytest.approx(difference, abs=1e-6)
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 from limitlaw.numerics import normals
 from limitlaw.numerics.normals import normal, normal_pairs
 
-# --- The transform on chosen bits -----------------------------------------------------------------------------------
+# --- The transform on chosen bits ----------------------------------------------------------------
 
 
 def pairs_of(monkeypatch, bits):
@@ -23,7 +23,9 @@ def pairs_of(monkeypatch, bits):
 
 
 def test_every_angle_is_on_the_unit_circle():
-    """All 2²⁴ angles, the first one an eighth of a turn and half a step before 0, against NumPy's cos and sin."""
+    """All 2²⁴ angles, the first one an eighth of a turn and half a step before 0,
+    against NumPy's cos and sin.
+    """
     turns = jax.jit(normals._cos_sin_turns)
     chunk = 2**20
     for start in range(0, 2**24, chunk):
@@ -40,7 +42,10 @@ def test_radius_reaches_seven_and_a_half(monkeypatch):
     radius_of = [2.0**-41, 1.5 * 2.0**-40, 0.5, 1 - 2.0**-41]  # the midpoints (j + ½)/2⁴⁰ of U
     words = [0, 1 << 24, (2**40 - 1) // 2 << 24, (2**40 - 1) << 24]
     z1, z2 = pairs_of(monkeypatch, np.array(words, dtype=np.uint64))
-    expected = [math.sqrt(-2 * math.log(u)) for u in radius_of[:2]] + [math.sqrt(2 * math.log(2)), 2.0**-20]
+    expected = [math.sqrt(-2 * math.log(u)) for u in radius_of[:2]] + [
+        math.sqrt(2 * math.log(2)),
+        2.0**-20,
+    ]
     np.testing.assert_allclose(np.hypot(z1, z2), expected, rtol=1e-11)
     assert 7.5 < np.hypot(z1, z2)[0] < 7.55
 
@@ -77,7 +82,7 @@ def test_the_pair_is_the_transform_of_its_word(monkeypatch):
     np.testing.assert_allclose(z2, R * np.sin(turned), atol=2e-14)
 
 
-# --- The law of what is drawn ---------------------------------------------------------------------------------------
+# --- The law of what is drawn --------------------------------------------------------------------
 
 
 @functools.cache
@@ -110,7 +115,9 @@ def tail_counts():
     levels = jnp.array([3.0, 4.0, 5.0, 6.0, 7.55])
 
     def chunk(key):
-        return jnp.stack([(jnp.abs(z)[:, None] > levels).sum(axis=0) for z in normal_pairs(key, (2**17,))])
+        return jnp.stack(
+            [(jnp.abs(z)[:, None] > levels).sum(axis=0) for z in normal_pairs(key, (2**17,))]
+        )
 
     keys = jax.random.split(jax.random.key(3), 2**10)
     return 2**27, np.asarray(jax.jit(lambda keys: jax.lax.map(chunk, keys).sum(axis=0))(keys))
@@ -118,11 +125,15 @@ def tail_counts():
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_tails(half):
-    """Counts beyond 3, 4, 5 within 5 standard deviations of the binomial; beyond 6 as Poisson(0.26) allows."""
+    """Counts beyond 3, 4, 5 within 5 standard deviations of the binomial;
+    beyond 6 as Poisson(0.26) allows.
+    """
     total, counts = tail_counts()
     for level, count in zip((3, 4, 5), counts[half], strict=False):
         expected = total * 2 * stats.norm.sf(level)
-        assert abs(count - expected) < 5 * math.sqrt(expected), f"beyond {level}: {count} against {expected:.1f}"
+        assert abs(count - expected) < 5 * math.sqrt(expected), (
+            f"beyond {level}: {count} against {expected:.1f}"
+        )
     beyond = total * 2 * stats.norm.sf(6)
     assert stats.poisson.sf(counts[half][3] - 1, beyond) > 1e-6
     assert counts[half][4] == 0  # the radius ends at 7.54
@@ -132,14 +143,21 @@ def test_halves_of_pairs_are_independent():
     z1, z2, z = four_million()
     first, second = z[0::2], z[1::2]
     functions = [lambda x: x, lambda x: x**2, np.abs, np.sign, np.cos, lambda x: x > 2.5]
-    for u, v in ((z1, z2), (first, second), (z[: len(z) // 2], z[len(z) // 2 :]), (z1[1:], z1[:-1])):
+    for u, v in (
+        (z1, z2),
+        (first, second),
+        (z[: len(z) // 2], z[len(z) // 2 :]),
+        (z1[1:], z1[:-1]),
+    ):
         for f in functions:
             for g in functions:
                 assert abs(np.corrcoef(f(u), g(v))[0, 1]) < 5 / math.sqrt(len(u))
 
 
 def test_keys_are_independent():
-    """Different keys, and keys folded from one, give uncorrelated draws; the same key the same draws."""
+    """Different keys, and keys folded from one, give uncorrelated draws;
+    the same key the same draws.
+    """
     key = jax.random.key(5)
     keys = [key, jax.random.key(6), *(jax.random.fold_in(key, i) for i in range(4))]
     draws = np.stack([np.asarray(normal(k, (2**17,))) for k in keys])

@@ -1,4 +1,6 @@
-"""Kinks of functions, found by looking at them: where they are, what jumps, and none where there are none."""
+"""Kinks of functions, found by looking at them: where they are,
+what jumps, and none where there are none.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -18,16 +20,31 @@ KINKED = {
     "step": (lambda z: jnp.where(z > 0.3, 1.0, 0.0), [Kink(0.3, jump=1.0)]),
     "comparison": (lambda z: z >= 1 / 3, [Kink(1 / 3, jump=1.0)]),
     "shifted relu": (lambda z: jnp.maximum(z - 0.3, 0), [Kink(0.3, slope_jump=1.0)]),
-    "abs and sign": (lambda z: jnp.abs(z - 2) + jnp.sign(z), [Kink(0.0, jump=2.0), Kink(2.0, slope_jump=2.0)]),
-    "stairs": (lambda z: jnp.round(jnp.clip(z, -20, 20)), [Kink(k + 0.5, jump=1.0) for k in range(-20, 20)]),
-    "hard sigmoid": (jax.nn.hard_sigmoid, [Kink(-3.0, slope_jump=1 / 6), Kink(3.0, slope_jump=-1 / 6)]),
+    "abs and sign": (
+        lambda z: jnp.abs(z - 2) + jnp.sign(z),
+        [Kink(0.0, jump=2.0), Kink(2.0, slope_jump=2.0)],
+    ),
+    "stairs": (
+        lambda z: jnp.round(jnp.clip(z, -20, 20)),
+        [Kink(k + 0.5, jump=1.0) for k in range(-20, 20)],
+    ),
+    "hard sigmoid": (
+        jax.nn.hard_sigmoid,
+        [Kink(-3.0, slope_jump=1 / 6), Kink(3.0, slope_jump=-1 / 6)],
+    ),
     "hard tanh": (jax.nn.hard_tanh, [Kink(-1.0, slope_jump=1.0), Kink(1.0, slope_jump=-1.0)]),
     "relu6": (jax.nn.relu6, [Kink(0.0, slope_jump=1.0), Kink(6.0, slope_jump=-1.0)]),
     "elu": (jax.nn.elu, [corner(0.0)]),
     "far": (lambda z: jax.nn.relu(z - 1e3), [Kink(1e3, slope_jump=1.0)]),
-    "on a large constant": (lambda z: jnp.maximum(z - 7.77, 0) + 1e4, [Kink(7.77, slope_jump=1.0)]),
+    "on a large constant": (
+        lambda z: jnp.maximum(z - 7.77, 0) + 1e4,
+        [Kink(7.77, slope_jump=1.0)],
+    ),
     "weak": (lambda z: jnp.tanh(z) + 1e-6 * jnp.abs(z - 0.123), [Kink(0.123, slope_jump=2e-6)]),
-    "box": (lambda z: jnp.where(jnp.abs(z - 1.3) < 0.025, 1.0, 0.0), [Kink(1.275, jump=1.0), Kink(1.325, jump=-1.0)]),
+    "box": (
+        lambda z: jnp.where(jnp.abs(z - 1.3) < 0.025, 1.0, 0.0),
+        [Kink(1.275, jump=1.0), Kink(1.325, jump=-1.0)],
+    ),
 }
 SMOOTH = {
     "tanh": jnp.tanh,
@@ -39,7 +56,8 @@ SMOOTH = {
     "large": lambda z: 1e6 * jnp.tanh(z),
     "steep": lambda z: jax.nn.softplus(50 * z),
     "very steep": lambda z: jnp.tanh(1e4 * z),
-    "with cancellation": lambda z: jnp.log(1 + jnp.exp(z)),  # rounded to multiples of 2⁻⁵² where it is small
+    # rounded to multiples of 2⁻⁵² where it is small
+    "with cancellation": lambda z: jnp.log(1 + jnp.exp(z)),
     "exp, which overflows": jnp.exp,
     "constant": lambda z: jnp.full_like(z, 3.0),
     "zero": jnp.zeros_like,
@@ -55,9 +73,13 @@ def test_kinks(name):
     found = pieces(f)
     assert found.confident
     at = np.array([kink.at for kink in expected])
-    np.testing.assert_allclose([kink.at for kink in found.kinks], at, rtol=4 * np.finfo(float).eps, atol=0)
+    np.testing.assert_allclose(
+        [kink.at for kink in found.kinks], at, rtol=4 * np.finfo(float).eps, atol=0
+    )
     for field in ("jump", "slope_jump"):
-        measured, known = ([getattr(kink, field) for kink in kinks] for kinks in (found.kinks, expected))
+        measured, known = (
+            [getattr(kink, field) for kink in kinks] for kinks in (found.kinks, expected)
+        )
         np.testing.assert_allclose(measured, known, rtol=1e-9, atol=1e-14)
     assert {kink.at for kink in found.kinks} <= set(found.cuts)
 
@@ -71,7 +93,9 @@ def test_no_kinks(name):
 
 @pytest.mark.parametrize("name", [*KINKED, *SMOOTH])
 def test_polynomials_between_cuts(name):
-    """Between neighbouring cuts f is a polynomial of degree 16 at other points than those where it was looked at."""
+    """Between neighbouring cuts f is a polynomial of degree 16 at other points than
+    those where it was looked at.
+    """
     f = KINKED[name][0] if name in KINKED else SMOOTH[name]
     found = pieces(f)
     edges = np.unique(np.clip([-15.0, *found.cuts, 15.0], -15, 15))
@@ -92,7 +116,13 @@ def test_polynomials_between_cuts(name):
 def test_random_kinks():
     """Jumps and bends of all sizes at random places on random smooth functions."""
     rng = np.random.default_rng(0)
-    smooth = (jnp.tanh, jnp.sin, lambda z: z, lambda z: jnp.exp(-z * z), lambda z: jax.nn.softplus(3 * z))
+    smooth = (
+        jnp.tanh,
+        jnp.sin,
+        lambda z: z,
+        lambda z: jnp.exp(-z * z),
+        lambda z: jax.nn.softplus(3 * z),
+    )
     for _ in range(25):
         count = rng.integers(1, 4)
         at = np.sort(rng.choice([1, 5, 20, 300], count) * rng.uniform(-1, 1, count))
@@ -100,17 +130,32 @@ def test_random_kinks():
         g = smooth[rng.integers(len(smooth))]
 
         def f(z, g=g, at=at, sizes=sizes, bends=bends):
-            terms = [jnp.maximum(z - a, 0) if b else jnp.where(z > a, 1.0, 0.0) for a, b in zip(at, bends, strict=True)]
+            terms = [
+                jnp.maximum(z - a, 0) if b else jnp.where(z > a, 1.0, 0.0)
+                for a, b in zip(at, bends, strict=True)
+            ]
             return g(z) + sum(s * term for s, term in zip(sizes, terms, strict=True))
 
         found = [kink for kink in pieces(f).kinks if kink.jump or kink.slope_jump]
         np.testing.assert_allclose([kink.at for kink in found], at, rtol=1e-14, atol=1e-20)
-        np.testing.assert_allclose([kink.jump for kink in found], np.where(bends, 0, sizes), rtol=1e-9)
-        np.testing.assert_allclose([kink.slope_jump for kink in found], np.where(bends, sizes, 0), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            [kink.jump for kink in found], np.where(bends, 0, sizes), rtol=1e-9
+        )
+        np.testing.assert_allclose(
+            [kink.slope_jump for kink in found], np.where(bends, sizes, 0), rtol=1e-6, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize(
-    "f", [lambda z: 1 / z, jnp.log, lambda z: jnp.sqrt(jnp.abs(z)), jnp.tan, lambda z: z * jnp.nan, lambda z: 1 / z**2]
+    "f",
+    [
+        lambda z: 1 / z,
+        jnp.log,
+        lambda z: jnp.sqrt(jnp.abs(z)),
+        jnp.tan,
+        lambda z: z * jnp.nan,
+        lambda z: 1 / z**2,
+    ],
 )
 def test_singular(f):
     """Nothing is claimed of a function with a pole, a root or no values at all."""
@@ -136,7 +181,7 @@ def test_derivatives_that_are_none():
 
 def test_declared():
     """Declared kinks are the kinks, and what jumps there is measured."""
-    f = lambda z: jnp.where(z > 0.3, 1.0, 0.0) + jnp.abs(z - 1)  # noqa: E731
+    f = lambda z: jnp.where(z > 0.3, 1.0, 0.0) + jnp.abs(z - 1)
     (kink,) = pieces(f, (0.3,)).kinks
     assert (kink.at, kink.slope_jump) == (0.3, 0.0)
     assert kink.jump == pytest.approx(1, rel=1e-15)
@@ -145,7 +190,9 @@ def test_declared():
 
 
 def test_cannot_be_looked_at():
-    """Functions that close over traced values, fail, mix entries or are rounded to single precision."""
+    """Functions that close over traced values, fail,
+    mix entries or are rounded to single precision.
+    """
 
     def traced(a):
         assert pieces(lambda z: jnp.maximum(z - a, 0)) is None

@@ -1,4 +1,6 @@
-"""Quasi-Monte Carlo sources: the law of the points, exact low moments, and requests answered in order."""
+"""Quasi-Monte Carlo sources: the law of the points,
+exact low moments, and requests answered in order.
+"""
 
 import math
 
@@ -15,7 +17,9 @@ from limitlaw.numerics.quasi import MOST_DIMENSIONS, Points, Quasi, fold_in, nod
 
 
 def test_points() -> None:
-    """Each coordinate has its law, far more evenly than random points, and pairs are uncorrelated."""
+    """Each coordinate has its law, far more evenly than random points,
+    and pairs are uncorrelated.
+    """
     df = [math.inf, 1.0, 8.0, 64.0]
     x = Points(df, 0).take(4096)
     for j, d in enumerate(df):
@@ -42,7 +46,9 @@ def test_nodes_integrate_quadratics_exactly() -> None:
 
 
 def test_requests() -> None:
-    """What is asked for is written down, then answered in the same order, also through Bartlett factors."""
+    """What is asked for is written down, then answered in the same order,
+    also through Bartlett factors.
+    """
 
     def program(source):
         first, second = split(fold_in(source, 3))

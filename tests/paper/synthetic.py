@@ -1,4 +1,6 @@
-"""Tables like those of a full reproduction, made up in a second with NumPy: the shapes of theory.md, not its digits."""
+"""Tables like those of a full reproduction, made up in a second with NumPy:
+the shapes of theory.md, not its digits.
+"""
 
 import functools
 import math
@@ -12,7 +14,9 @@ WIDTHS = (16, 64, 256, 1024)
 
 
 def variances(heads: int, width: float, draws: int = 1500, dim: float | None = None) -> np.ndarray:
-    """Of one token of an attention layer with four tokens and kernel I (theory, sections 2 to 4)."""
+    """Of one token of an attention layer with four tokens and kernel I (theory,
+    sections 2 to 4).
+    """
     d = width if dim is None else dim
     shape = (draws, min(heads, 16))
     chi = [1.0 if math.isinf(d) else GENERATOR.chisquare(d, shape) / d for _ in range(2)]
@@ -45,13 +49,22 @@ def table(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     return {name: np.concatenate(parts) for name, parts in columns.items()}
 
 
-def curves(density: np.ndarray, y: np.ndarray = GRID, name: str = "y", **fixed: Any) -> list[dict[str, Any]]:
+def curves(
+    density: np.ndarray, y: np.ndarray = GRID, name: str = "y", **fixed: Any
+) -> list[dict[str, Any]]:
     """The exact curve and the estimate."""
-    return [{**fixed, "curve": k, name: y, "density": d} for k, d in (("exact", density), ("kde", kde(density, y)))]
+    return [
+        {**fixed, "curve": k, name: y, "density": d}
+        for k, d in (("exact", density), ("kde", kde(density, y)))
+    ]
 
 
-def densities(heads: dict[int, tuple[int, ...]], dim: float | None = None) -> dict[str, np.ndarray]:
-    """Of the widths of each number of heads, and their limits, repeated for each width as experiments do."""
+def densities(
+    heads: dict[int, tuple[int, ...]], dim: float | None = None
+) -> dict[str, np.ndarray]:
+    """Of the widths of each number of heads, and their limits,
+    repeated for each width as experiments do.
+    """
     rows = []
     for h, widths in heads.items():
         for n in widths:
@@ -59,18 +72,31 @@ def densities(heads: dict[int, tuple[int, ...]], dim: float | None = None) -> di
         limits = {"limit": None} if dim is None else {"limit": None, "limit_fixed_d": dim}
         for kind, d in limits.items():
             density = mixture(variances(h, math.inf, dim=d))
-            rows += len(widths) * [{"heads": h, "width": math.inf, "curve": kind, "y": GRID, "density": density}]
+            rows += len(widths) * [
+                {"heads": h, "width": math.inf, "curve": kind, "y": GRID, "density": density}
+            ]
     return table(rows)
 
 
-def divergences(constant: float, last: int, heads: int = 2, samples: int = 50_000) -> dict[str, np.ndarray]:
-    """Exact to the last width, estimated to 1024; the last exact value has an error larger than itself."""
+def divergences(
+    constant: float, last: int, heads: int = 2, samples: int = 50_000
+) -> dict[str, np.ndarray]:
+    """Exact to the last width, estimated to 1024;
+    the last exact value has an error larger than itself.
+    """
     rows = []
     for n in (4**i for i in range(2, 9)):
         kl = constant / n**2 / (1 + 15 / n)
         fixed = {"heads": heads, "width": float(n), "reference": "limit", "samples": samples}
         if n <= last:
-            rows.append({**fixed, "estimator": "exact", "kl": kl, "error": 0.01 * kl if n < 65_536 else 1.1 * kl})
+            rows.append(
+                {
+                    **fixed,
+                    "estimator": "exact",
+                    "kl": kl,
+                    "error": 0.01 * kl if n < 65_536 else 1.1 * kl,
+                }
+            )
         if n <= 1024:
             rows.append({**fixed, "estimator": "kde", "kl": kl + 4e-4, "error": 1e-4 + 0.03 * kl})
     return table(rows)
@@ -79,12 +105,26 @@ def divergences(constant: float, last: int, heads: int = 2, samples: int = 50_00
 def low_rank_divergences() -> dict[str, np.ndarray]:
     """Flat from the n × n limit, falling from the limit at fixed dimension."""
     rows = []
-    for h, n, from_limit, from_fixed in ((1, 64, 1.7e-3, 9e-4), (4, 256, 1.6e-5, 1.1e-5), (16, 1024, 1.4e-6, 1.7e-7)):
+    for h, n, from_limit, from_fixed in (
+        (1, 64, 1.7e-3, 9e-4),
+        (4, 256, 1.6e-5, 1.1e-5),
+        (16, 1024, 1.4e-6, 1.7e-7),
+    ):
         fixed = {"heads": h, "width": float(n), "samples": 50_000}
         exact = {**fixed, "estimator": "exact"}
         rows.append({**exact, "reference": "limit", "kl": from_limit, "error": 0.02 * from_limit})
-        rows.append({**exact, "reference": "fixed_d", "kl": from_fixed, "error": 0.02 * from_fixed})
-        rows.append({**fixed, "estimator": "kde", "reference": "limit", "kl": from_limit + 4e-4, "error": 1e-4})
+        rows.append(
+            {**exact, "reference": "fixed_d", "kl": from_fixed, "error": 0.02 * from_fixed}
+        )
+        rows.append(
+            {
+                **fixed,
+                "estimator": "kde",
+                "reference": "limit",
+                "kl": from_limit + 4e-4,
+                "error": 1e-4,
+            }
+        )
     return table(rows)
 
 
@@ -92,8 +132,12 @@ def scores() -> dict[str, np.ndarray]:
     """Under the two scalings at n = 256."""
     wide, narrow = np.linspace(-4.5, 4.5, 181), np.linspace(-4.5, 4.5, 181) / 16
     rows = curves(mixture(GENERATOR.chisquare(256, 1500) / 256, wide), wide, "p", scaling="sqrt")
-    rows.append({"scaling": "sqrt", "curve": "limit", "p": wide, "density": mixture(np.ones(1), wide)})
-    rows += curves(mixture(GENERATOR.chisquare(256, 1500) / 256**2, narrow), narrow, "p", scaling="linear")
+    rows.append(
+        {"scaling": "sqrt", "curve": "limit", "p": wide, "density": mixture(np.ones(1), wide)}
+    )
+    rows += curves(
+        mixture(GENERATOR.chisquare(256, 1500) / 256**2, narrow), narrow, "p", scaling="linear"
+    )
     return table(rows)
 
 
@@ -102,8 +146,12 @@ def few_and_many_heads() -> dict[str, np.ndarray]:
     rows = []
     for h in (1, 256):
         rows += curves(mixture(variances(h, 256)), heads=h)
-        rows.append({"heads": h, "curve": "limit", "y": GRID, "density": mixture(variances(h, math.inf))})
-        rows.append({"heads": h, "curve": "gaussian", "y": GRID, "density": mixture(np.full(1, 0.392))})
+        rows.append(
+            {"heads": h, "curve": "limit", "y": GRID, "density": mixture(variances(h, math.inf))}
+        )
+        rows.append(
+            {"heads": h, "curve": "gaussian", "y": GRID, "density": mixture(np.full(1, 0.392))}
+        )
     return table(rows)
 
 
@@ -111,10 +159,18 @@ def head_dims() -> dict[str, dict[str, np.ndarray]]:
     """The figures of theory, section 4."""
     d = np.array([8, 64, 128, math.inf])
     kl = np.array([6e-3, 1.1e-4, 2.9e-5, 0.0])
-    rows = [{"head_dim": x, "y": GRID, "density": mixture(variances(1, math.inf, dim=x))} for x in d]
+    rows = [
+        {"head_dim": x, "y": GRID, "density": mixture(variances(1, math.inf, dim=x))} for x in d
+    ]
     variance = np.array([0.385685, 0.391129, 0.391548, 0.391971])
     kurtosis = np.array([1.1160, 0.35144, 0.29734, 0.243318])
-    moments = {"head_dim": d, "variance": variance, "kurtosis": kurtosis, "kl": kl, "error": 0.02 * kl}
+    moments = {
+        "head_dim": d,
+        "variance": variance,
+        "kurtosis": kurtosis,
+        "kl": kl,
+        "error": 0.02 * kl,
+    }
     return {"head_dim": moments, "head_dim_density": table(rows)}
 
 
@@ -150,8 +206,12 @@ def theorem() -> dict[str, np.ndarray]:
         values = np.sort(np.exp(-v / 2) + spread * GENERATOR.normal(size=v.shape))
         pdf = np.full(t.shape, np.nan)
         if math.isinf(n):
-            pdf = np.exp(-0.5 * ((t[:, None] - values) / 0.006) ** 2).mean(1) / (0.006 * math.sqrt(2 * math.pi))
-        rows.append({"width": n, "t": t, "cdf": np.searchsorted(values, t) / len(values), "pdf": pdf})
+            pdf = np.exp(-0.5 * ((t[:, None] - values) / 0.006) ** 2).mean(1) / (
+                0.006 * math.sqrt(2 * math.pi)
+            )
+        rows.append(
+            {"width": n, "t": t, "cdf": np.searchsorted(values, t) / len(values), "pdf": pdf}
+        )
     return table(rows)
 
 
@@ -197,5 +257,8 @@ FACTS: dict[str, Any] = {
     "settings": {"seed": 0, "samples": 50_000, "trials": 10, "jobs": 2},
     "versions": {"limitlaw": "0.1.0", "jax": "0.8", "numpy": "2.4"},
     "elided": "clip at 100 is the identity up to probability e^−5000 and is not drawn.",
-    "timing": [{"experiment": "fig1", "seconds": 61.2, "samples": 2_000_000}, {"experiment": "fig2", "seconds": 33.0}],
+    "timing": [
+        {"experiment": "fig1", "seconds": 61.2, "samples": 2_000_000},
+        {"experiment": "fig2", "seconds": 33.0},
+    ],
 }

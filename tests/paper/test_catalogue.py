@@ -1,4 +1,6 @@
-"""An experiment is a folder: one that nothing else knows of is found, run, claimed, drawn and reported."""
+"""An experiment is a folder: one that nothing else knows of is found,
+run, claimed, drawn and reported.
+"""
 
 import os
 import subprocess
@@ -56,7 +58,8 @@ from limitlaw.runs import Table
 def _fair(tables: Tables) -> Claim:
     count, share = (float(tables["coin"][name][-1]) for name in ("count", "share"))
     error = 0.5 / math.sqrt(count)
-    return Claim("coin", "The coin is fair", "1/2", compact(share, error), agree(share, error, 0.5))
+    measured = compact(share, error)
+    return Claim("coin", "The coin is fair", "1/2", measured, agree(share, error, 0.5))
 
 
 def share_of_heads(table: Table) -> Picture:
@@ -73,7 +76,7 @@ COMMAND = """
 import sys
 import limitlaw.paper
 
-limitlaw.paper.__path__.append(sys.argv[1])  # as if the folder lay there; in the process that draws as well
+limitlaw.paper.__path__.append(sys.argv[1])  # as if the folder lay there
 
 if __name__ == "__main__":
     from limitlaw.cli import app
@@ -82,21 +85,29 @@ if __name__ == "__main__":
 
 
 def test_a_folder_is_enough(tmp_path):
-    """A new folder, and the command knows it: its data, its picture in two formats, its claim and its caption."""
+    """A new folder, and the command knows it: its data,
+    its picture in two formats, its claim and its caption.
+    """
     folder, out, script = tmp_path / "more" / "coin", tmp_path / "out", tmp_path / "command.py"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(COMPUTED)
     (folder / "shown.py").write_text(SHOWN)
     script.write_text(COMMAND)
     command = [sys.executable, str(script), str(tmp_path / "more"), str(out)]
-    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu"})
+    run = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu"}
+    )
     assert (run.returncode, run.stderr) == (0, ""), run.stdout
     assert run.stdout.startswith("1 of 1 claims hold\n")
     assert {path.name for path in (out / "data").iterdir()} == {"claims.csv", "coin.csv"}
     assert {path.name for path in (out / "figures").iterdir()} == {"coin.pdf", "coin.png"}
     assert (out / "data" / "coin.csv").read_text().startswith("count,seed,share\n16,0,")
     report = (out / "report.html").read_text()
-    for text in ("The coin is fair", "The share of heads among <i>n</i> flips.", 'href="figures/coin.pdf"'):
+    for text in (
+        "The coin is fair",
+        "The share of heads among <i>n</i> flips.",
+        'href="figures/coin.pdf"',
+    ):
         assert text in report
 
 
@@ -105,27 +116,40 @@ def test_order():
     names = ["fig1", "fig2", "fig3", "fig4", "fig5", "heads", "head_dim", "joint", "theorem"]
     assert list(EXPERIMENTS) == names
     assert [experiment.name for experiment in chosen([])] == names
-    assert [experiment.name for experiment in chosen(["theorem", "fig5b", "fig1a"])] == ["fig1", "fig5", "theorem"]
+    assert [experiment.name for experiment in chosen(["theorem", "fig5b", "fig1a"])] == [
+        "fig1",
+        "fig5",
+        "theorem",
+    ]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_folders_and_names_agree(name):
     """An experiment is called as its folder, and borrows from experiments that there are."""
     experiment = EXPERIMENTS[name]
-    assert (Path(sys.modules["limitlaw.paper.catalogue"].__file__).parent / name / "shown.py").is_file()
+    assert (
+        Path(sys.modules["limitlaw.paper.catalogue"].__file__).parent / name / "shown.py"
+    ).is_file()
     assert {*experiment.borrows} <= {*EXPERIMENTS}
     assert experiment.figures
     assert experiment.claims
 
 
 def test_what_the_paper_draws():
-    """The networks of its five figures at its counts; those that are too large to time are scaled."""
+    """The networks of its five figures at its counts;
+    those that are too large to time are scaled.
+    """
     cases = [case for experiment in EXPERIMENTS.values() for case in experiment.dense(Settings())]
     assert len(cases) == 4 + 2 + 3 + 4 + 4
-    assert sum(case.samples for case in cases) == 4 * 500_000 + 2 * 50_000 + 3 * 500_000 + 4 * 500_000 + 4 * 1_000_000
+    assert (
+        sum(case.samples for case in cases)
+        == 4 * 500_000 + 2 * 50_000 + 3 * 500_000 + 4 * 500_000 + 4 * 1_000_000
+    )
     assert Case(4, 16, 64, 1024, 500_000) in cases
     assert Case(16, 2, None, 256, 500_000) in cases
     small, large = Case(2, 1, None, 8, 10), Case(2, 1, None, 16, 10)
     found = cost([large, small], most=small.normals)
     assert (found.timed, found.samples) == (1, 20)
-    assert found.seconds == pytest.approx(cost([small], small.normals).seconds * (1 + large.normals / small.normals))
+    assert found.seconds == pytest.approx(
+        cost([small], small.normals).seconds * (1 + large.normals / small.normals)
+    )

@@ -19,22 +19,45 @@ from limitlaw.runs import rows
 
 RULES = [rule for experiment in EXPERIMENTS.values() for rule in experiment.claims]
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+# --- tables --------------------------------------------------------------------------------------
 
 
-def divergences(constant=11.04, power=-2.0, widths=(16, 64, 256, 1024, 65536), reference="limit", least=0.0, kde=4e-4):
-    """A table of exact divergences with one per mille of error, and of the paper's, which end at a floor."""
+def divergences(
+    constant=11.04,
+    power=-2.0,
+    widths=(16, 64, 256, 1024, 65536),
+    reference="limit",
+    least=0.0,
+    kde=4e-4,
+):
+    """A table of exact divergences with one per mille of error,
+    and of the paper's, which end at a floor.
+    """
     exact = {n: constant * n**power + least for n in widths}
     if constant == 11.04:
         exact |= {n: kl for n, (kl, _) in DIVERGENCES.items()}
     common = {"heads": 2, "samples": 1000}
     return rows(
         *(
-            {**common, "width": n, "estimator": "exact", "reference": reference, "kl": kl, "error": 1e-3 * kl}
+            {
+                **common,
+                "width": n,
+                "estimator": "exact",
+                "reference": reference,
+                "kl": kl,
+                "error": 1e-3 * kl,
+            }
             for n, kl in exact.items()
         ),
         *(
-            {**common, "width": n, "estimator": "kde", "reference": "limit", "kl": exact[n] + kde, "error": 1e-5}
+            {
+                **common,
+                "width": n,
+                "estimator": "kde",
+                "reference": "limit",
+                "kl": exact[n] + kde,
+                "error": 1e-5,
+            }
             for n in widths
             if n <= 1024
         ),
@@ -47,7 +70,9 @@ def joined(*tables):
 
 
 def narrow(constant=9.0, least=1.2e-6):
-    """Figure 3: divergences from the n × n limit, which flatten, and from the one at fixed head dimension."""
+    """Figure 3: divergences from the n × n limit, which flatten,
+    and from the one at fixed head dimension.
+    """
     widths = (64, 256, 1024, 4096)
     fixed = divergences(0.3, widths=widths, reference="fixed_d")
     return joined(divergences(constant, widths=widths, least=least), fixed)
@@ -55,9 +80,17 @@ def narrow(constant=9.0, least=1.2e-6):
 
 def few_and_many(own=1e-4, one=1e-2, many=1e-4):
     """Figure 2(b): divergences from the own limit and from the Gaussian."""
-    points = [(1, "limit", own), (1, "gaussian", one), (256, "limit", 1e-5), (256, "gaussian", many)]
+    points = [
+        (1, "limit", own),
+        (1, "gaussian", one),
+        (256, "limit", 1e-5),
+        (256, "gaussian", many),
+    ]
     return rows(
-        *({"heads": h, "reference": r, "estimator": "exact", "kl": kl, "error": 0.01 * kl} for h, r, kl in points)
+        *(
+            {"heads": h, "reference": r, "estimator": "exact", "kl": kl, "error": 0.01 * kl}
+            for h, r, kl in points
+        )
     )
 
 
@@ -72,13 +105,19 @@ def scores(sqrt=1.01, linear=1.01 / 256):
 def heads(variance=VARIANCE, kurtosis=KURTOSIS, rate=KURTOSIS**2 / 48, power=1):
     """Figures of the law with 1, …, 1024 heads."""
     H = 4 ** np.arange(6)
-    figures = {"variance": variance, "kurtosis": kurtosis / H.astype(float) ** power, "kl": rate / H.astype(float) ** 2}
+    figures = {
+        "variance": variance,
+        "kurtosis": kurtosis / H.astype(float) ** power,
+        "kl": rate / H.astype(float) ** 2,
+    }
     return rows({"heads": H, **figures})
 
 
 def head_dim(factor=1.0, kurtosis=1.0):
     """Figures of narrow heads."""
-    figures = {d: {"variance": factor * v, "kurtosis": kurtosis * k} for d, (v, k) in NARROW.items()}
+    figures = {
+        d: {"variance": factor * v, "kurtosis": kurtosis * k} for d, (v, k) in NARROW.items()
+    }
     return rows(*({"head_dim": float(d), **each} for d, each in figures.items()))
 
 
@@ -88,7 +127,9 @@ def joint(correlation=0.3, points=41):
     y1, y2 = (a.reshape(-1) for a in np.meshgrid(axis, axis, indexing="ij"))
 
     def gaussian(c):
-        return np.exp(-(y1**2 - 2 * c * y1 * y2 + y2**2) / (2 * (1 - c**2))) / (2 * math.pi * math.sqrt(1 - c**2))
+        return np.exp(-(y1**2 - 2 * c * y1 * y2 + y2**2) / (2 * (1 - c**2))) / (
+            2 * math.pi * math.sqrt(1 - c**2)
+        )
 
     density = (gaussian(correlation) + gaussian(-correlation)) / 2
     return {"y1": y1, "y2": y2, "density": density, "gaussian": gaussian(0.0)}
@@ -98,13 +139,25 @@ def theorem(distances=(0.3, 0.1, 0.03, 0.01, 0.006), last=0.0101):
     """Distances from the limit at growing width, and variances; the last row is the limit."""
     width = np.append(4.0 ** np.arange(2, 7), math.inf)
     variance = np.array([0.03, 0.02, 0.013, 0.011, last, 0.01])
-    return rows({"width": width, "variance": variance, "distance": np.append(distances, 0.0), "samples": 20_000})
+    return rows(
+        {
+            "width": width,
+            "variance": variance,
+            "distance": np.append(distances, 0.0),
+            "samples": 20_000,
+        }
+    )
 
 
 def coupled(sigmas=1.0):
     """Variances of the limit by coupled draws, the last of them so many standard errors off."""
     points = zip((16, 64, 256), (0.0, -1.0, sigmas), strict=True)
-    return rows(*({"width": n, "variance": 0.4 + 1e-3 * off, "error": 1e-3, "limit": 0.4} for n, off in points))
+    return rows(
+        *(
+            {"width": n, "variance": 0.4 + 1e-3 * off, "error": 1e-3, "limit": 0.4}
+            for n, off in points
+        )
+    )
 
 
 def good():
@@ -184,7 +237,9 @@ WRONG = [  # what is put in the place of a table, and which claims it breaks
 
 @pytest.mark.parametrize(("wrong", "broken"), WRONG)
 def test_wrong_numbers(wrong, broken):
-    """Each wrong table makes exactly the claims that it contradicts read no; every claim is among them somewhere."""
+    """Each wrong table makes exactly the claims that it contradicts read no;
+    every claim is among them somewhere.
+    """
     failed = [claim for claim in read(good() | wrong) if claim[2] == "no"]
     assert len(failed) == len(broken)
     for (_, claim, _), part in zip(failed, broken, strict=True):
@@ -193,12 +248,16 @@ def test_wrong_numbers(wrong, broken):
 
 def test_every_claim_can_fail():
     """No claim is always true."""
-    failed = {claim for wrong, _ in WRONG for _, claim, holds in read(good() | wrong) if holds == "no"}
+    failed = {
+        claim for wrong, _ in WRONG for _, claim, holds in read(good() | wrong) if holds == "no"
+    }
     assert failed == {claim for _, claim, _ in read(good())}
 
 
 def test_missing_tables():
-    """Claims whose figures were not run are left out, and the others stay; without tables there are none."""
+    """Claims whose figures were not run are left out,
+    and the others stay; without tables there are none.
+    """
     everything = good()
     assert read({}) == []
     without = {name: table for name, table in everything.items() if name != "kde_floor"}
@@ -209,7 +268,9 @@ def test_missing_tables():
 
 
 def test_curves_and_rows():
-    """A curve is in the order of widths, of one estimator and reference; a row holds numbers only."""
+    """A curve is in the order of widths, of one estimator and reference;
+    a row holds numbers only.
+    """
     table = {name: column[::-1] for name, column in divergences(20.0).items()}
     found = curve(table)
     assert list(found.width) == [16, 64, 256, 1024, 65536]
@@ -224,7 +285,7 @@ def test_curves_and_rows():
     assert agree(1.0, 0.1, 1.51, 0.1)
 
 
-# --- the engine, broken -----------------------------------------------------------------------------------------------
+# --- the engine, broken --------------------------------------------------------------------------
 
 BREAK = """
 import sys
@@ -247,7 +308,8 @@ def run(name, *figures):
     settings = Settings(seed=1, trials=2, samples=1000, blocks=8, draws=2**12, quick=True)
     listener = Listener(lambda name: None, lambda tables: None, sys.exit)
     with local(2) as executor:
-        reproduce(catalogue.chosen(list(figures)), settings, Path(sys.argv[1]) / name, executor, listener)
+        experiments, folder = catalogue.chosen(list(figures)), Path(sys.argv[1]) / name
+        reproduce(experiments, settings, folder, executor, listener)
 
 
 def forget():
@@ -270,7 +332,7 @@ run("right", "fig1", "heads")
 rule, numbers, limit = coupled._Rule, coupled._Rule.numbers, coupled._Rule.limit
 rule.numbers = lambda self, z: numbers(self, louder(self, z, 1.1))  # at width n and in the limit
 run("both", "fig1")
-rule.numbers = lambda self, z: numbers(self, louder(self, z, 1.03))  # at width n, and in the limit as they were
+rule.numbers = lambda self, z: numbers(self, louder(self, z, 1.03))  # at width n only
 rule.limit = lambda self, z: limit(self, louder(self, z, 1 / 1.03))
 run("scores", "fig1")
 rule.numbers, rule.limit = numbers, limit
@@ -282,7 +344,9 @@ run("limit", "heads")
 
 
 def test_broken_engine(tmp_path):
-    """A real run says yes to all; with scores or the limit a little wrong it says no to what that touches."""
+    """A real run says yes to all; with scores or the limit a little wrong it says no
+    to what that touches.
+    """
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", BREAK, str(tmp_path)]
     subprocess.run(command, check=True, timeout=300, env={**os.environ, "JAX_PLATFORMS": "cpu"})
     broken = {}
@@ -298,4 +362,7 @@ def test_broken_engine(tmp_path):
         "n²·D tends to a constant",
         "D at n = 16, 64, 256, 1024 is that of an independent calculation",
     }
-    assert {claim.split(":")[0] for claim in broken["limit"]} == {"Remark 3.2", "The law is not Gaussian"}
+    assert {claim.split(":")[0] for claim in broken["limit"]} == {
+        "Remark 3.2",
+        "The law is not Gaussian",
+    }

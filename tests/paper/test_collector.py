@@ -24,8 +24,14 @@ def experiment(name, chunks, borrows=()):
 
 @pytest.mark.parametrize("others_first", [False, True])
 def test_borrowed_tables(others_first):
-    """An experiment waits for those from which it borrows, in whatever order they stand, and gets what it may show."""
-    a, b, c = experiment("a", [FIRST, SECOND]), experiment("b", [THIRD], ("a",)), experiment("c", [THIRD], ("z",))
+    """An experiment waits for those from which it borrows,
+    in whatever order they stand, and gets what it may show.
+    """
+    a, b, c = (
+        experiment("a", [FIRST, SECOND]),
+        experiment("b", [THIRD], ("a",)),
+        experiment("c", [THIRD], ("z",)),
+    )
     advanced, ready = [], []
     listener = Listener(advanced.append, lambda tables: ready.append(set(tables)), pytest.fail)
     collector = _Collector([b, c, a] if others_first else [a, b, c], Settings(), listener)

@@ -37,7 +37,10 @@ def test_missing_tables(name: str) -> None:
     tables = synthetic.tables()
     entry = FIGURES[name]
     assert entry.picture({key: t for key, t in tables.items() if key not in entry.tables}) is None
-    assert entry.picture({key: t for key, t in tables.items() if key not in entry.optional}) is not None
+    assert (
+        entry.picture({key: t for key, t in tables.items() if key not in entry.optional})
+        is not None
+    )
     for key in entry.tables:
         found = entry.picture({k: t for k, t in tables.items() if k != key})
         assert (found is not None) == entry.any_of
@@ -50,7 +53,9 @@ def test_panels_are_complete(name: str) -> None:
         assert panel.x.label
         assert panel.y.label
         assert panel.curves or panel.field is not None
-        looks = [(c.style.dash, c.style.marker, c.style.filled, c.style.width) for c in panel.curves]
+        looks = [
+            (c.style.dash, c.style.marker, c.style.filled, c.style.width) for c in panel.curves
+        ]
         wide = [look for look in looks if look[-1] > 3]
         assert len({*looks}) >= len(looks) - max(0, len(wide) - 1)
         for curve in panel.curves:
@@ -60,11 +65,20 @@ def test_panels_are_complete(name: str) -> None:
 
 def test_labels() -> None:
     """In the words of the paper."""
-    assert labels("fig1a")[:3] == ["<i>n</i> = 16, exact", "<i>n</i> = 16, KDE", "<i>n</i> = 64, exact"]
+    assert labels("fig1a")[:3] == [
+        "<i>n</i> = 16, exact",
+        "<i>n</i> = 16, KDE",
+        "<i>n</i> = 64, exact",
+    ]
     assert labels("fig1a")[-1] == "limit <i>n</i> → ∞"
     assert labels("fig1b") == ["exact", "KDE (paper)", "slope −2", "noise floor of the KDE"]
     assert labels("fig2b")[-1] == "Gaussian, <i>H</i> → ∞"
-    assert labels("fig3a") == ["exact", "KDE", "limit, <i>n</i> × <i>n</i> heads", "limit, fixed <i>d</i>"]
+    assert labels("fig3a") == [
+        "exact",
+        "KDE",
+        "limit, <i>n</i> × <i>n</i> heads",
+        "limit, fixed <i>d</i>",
+    ]
     assert "exact, from fixed-<i>d</i> limit" in labels("fig3b")
     assert "slope −1" in labels("heads")
     assert labels("theorem")[-1] == "Gaussian theory: a constant"
@@ -96,7 +110,9 @@ def test_ticks_are_plain() -> None:
 
 
 def test_error_bars_on_a_log_axis() -> None:
-    """They end at the bottom of the panel where they reach zero; values that do become upper bounds."""
+    """They end at the bottom of the panel where they reach zero;
+    values that do become upper bounds.
+    """
     panel = picture("fig1b").rows[0][0]
     exact = panel.curves[0]
     assert exact.low is not None
@@ -134,7 +150,10 @@ def test_joint_grid() -> None:
     table = synthetic.tables()["joint"]
     order = np.random.default_rng(0).permutation(len(table["y1"]))
     mixed = {name: column[order] for name, column in table.items()}
-    first, second = picture("joint").rows[0][0].field, picture("joint", joint=mixed).rows[0][0].field
+    first, second = (
+        picture("joint").rows[0][0].field,
+        picture("joint", joint=mixed).rows[0][0].field,
+    )
     assert first is not None
     assert second is not None
     np.testing.assert_array_equal(first.values, second.values)
@@ -147,21 +166,35 @@ def test_infinite_joint_density() -> None:
     field = picture("joint", joint=table).rows[0][0].field
     assert field is not None
     assert np.isfinite(field.values).all()
-    assert field.values[20, 20] == max(field.values[19, 20], field.values[21, 20], field.values[20, 19])
+    assert field.values[20, 20] == max(
+        field.values[19, 20], field.values[21, 20], field.values[20, 19]
+    )
 
 
 def test_theorem_without_densities() -> None:
     """Where no density is given, the distribution functions alone."""
     table = {**synthetic.tables()["theorem"]}
     assert len(picture("theorem").rows[0]) == 2
-    assert len(picture("theorem", theorem={**table, "pdf": np.full_like(table["pdf"], np.nan)}).rows[0]) == 1
+    assert (
+        len(
+            picture("theorem", theorem={**table, "pdf": np.full_like(table["pdf"], np.nan)}).rows[
+                0
+            ]
+        )
+        == 1
+    )
 
 
 def test_wrong_tables() -> None:
     """A missing column and columns of different lengths are named."""
     table = synthetic.tables()["heads"]
-    with pytest.raises(ValueError, match="heads must have the columns heads, kurtosis, kl; it lacks kl"):
+    with pytest.raises(
+        ValueError, match="heads must have the columns heads, kurtosis, kl; it lacks kl"
+    ):
         checked({"heads": {"heads": table["heads"], "kurtosis": table["kurtosis"]}})
     with pytest.raises(ValueError, match="equally long"):
         checked({"heads": {**table, "kl": table["kl"][1:]}})
-    assert checked({"heads": {name: column[:0] for name, column in table.items()}, "other": table}) == {}
+    assert (
+        checked({"heads": {name: column[:0] for name, column in table.items()}, "other": table})
+        == {}
+    )

@@ -21,7 +21,9 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def test_some_tables(tmp_path: Path) -> None:
-    """PDF and PNG for the figures whose tables are there, with the same bytes each time, settings put back."""
+    """PDF and PNG for the figures whose tables are there,
+    with the same bytes each time, settings put back.
+    """
     before = dict(matplotlib.rcParams)
     tables = {name: synthetic.tables()[name] for name in SOME}
     paths = paper.draw(tables, tmp_path / "a" / "b")
@@ -42,7 +44,9 @@ def test_no_tables(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_fits(name: str) -> None:
-    """Labels are there and inside the frame, legends do not overlap axes, and PNGs are not blank."""
+    """Labels are there and inside the frame, legends do not overlap axes,
+    and PNGs are not blank.
+    """
     picture = FIGURES[name].picture(checked(synthetic.tables()))
     assert picture is not None
     with matplotlib.rc_context(printed._SETTINGS):
@@ -73,4 +77,8 @@ def test_log_axes_and_legend_order() -> None:
     texts = [text.get_text() for text in axes.get_legend().get_texts()]
     assert texts == ["exact", "KDE (paper)", "slope −2", "noise floor of the KDE"]
     for bars in axes.collections:
-        assert all((path.vertices[:, 1] > 0).all() for path in bars.get_paths() if np.isfinite(path.vertices).all())
+        assert all(
+            (path.vertices[:, 1] > 0).all()
+            for path in bars.get_paths()
+            if np.isfinite(path.vertices).all()
+        )

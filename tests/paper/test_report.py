@@ -69,11 +69,22 @@ def test_it_is_a_page(page: str) -> None:
     """Tags are closed, ids are there once, links inside the page lead somewhere."""
     reader = read(page)
     assert len(reader.ids) == len(set(reader.ids))
-    inside = [value[1:] for _, name, value in reader.attributes if name == "href" and value.startswith("#")]
+    inside = [
+        value[1:]
+        for _, name, value in reader.attributes
+        if name == "href" and value.startswith("#")
+    ]
     assert inside
     assert {*inside} <= {*reader.ids}
     assert page.startswith("<!DOCTYPE html>")
-    for part in ('lang="en"', '<meta charset="utf-8">', 'name="viewport"', "<title>", "@media print", "<noscript>"):
+    for part in (
+        'lang="en"',
+        '<meta charset="utf-8">',
+        'name="viewport"',
+        "<title>",
+        "@media print",
+        "<noscript>",
+    ):
         assert part in page
 
 
@@ -83,17 +94,37 @@ def test_nothing_is_fetched(page: str) -> None:
     assert "@import" not in page
     assert "url(" not in page
     assert "default-src 'none'" in page
-    fetching = [(tag, name) for tag, name, _ in read(page).attributes if name in ("src", "srcset", "data")]
+    fetching = [
+        (tag, name) for tag, name, _ in read(page).attributes if name in ("src", "srcset", "data")
+    ]
     assert fetching == []
-    assert not [tag for tag, _, _ in read(page).attributes if tag in ("link", "img", "iframe", "object", "embed")]
+    assert not [
+        tag
+        for tag, _, _ in read(page).attributes
+        if tag in ("link", "img", "iframe", "object", "embed")
+    ]
     assert 'plotlyServerURL: ""' in page
 
 
 def test_order(page: str) -> None:
     """Title, what was done, claims, figures, beyond, how; each figure with its caption."""
-    parts = ["<h1>", "limitlaw reproduce --seed 0", "4 min 12 s", "about 6,300 times", "2 of 3 claims hold"]
+    parts = [
+        "<h1>",
+        "limitlaw reproduce --seed 0",
+        "4 min 12 s",
+        "about 6,300 times",
+        "2 of 3 claims hold",
+    ]
     parts += [f'id="{name}"' for name in FIGURES if name.startswith("fig")]
-    parts += ["Beyond the paper", 'id="heads"', 'id="theorem"', "How this was computed", "e^−5000", "Settings", "Times"]
+    parts += [
+        "Beyond the paper",
+        'id="heads"',
+        'id="theorem"',
+        "How this was computed",
+        "e^−5000",
+        "Settings",
+        "Times",
+    ]
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
     assert page.count("<figcaption>") == len(FIGURES)
@@ -117,8 +148,16 @@ def test_claims_as_truth_values(tmp_path: Path) -> None:
 def test_text_is_escaped(tmp_path: Path) -> None:
     """Wherever it comes from."""
     claims = {name: np.array([EVIL]) for name in synthetic.CLAIMS}
-    facts = {"command": EVIL, "speedup": EVIL, "elided": EVIL, "paragraphs": [EVIL], "settings": {EVIL: EVIL}}
-    text = write(tmp_path, {}, claims, {**facts, "versions": {EVIL: [EVIL]}, "timing": [{EVIL: EVIL}]})
+    facts = {
+        "command": EVIL,
+        "speedup": EVIL,
+        "elided": EVIL,
+        "paragraphs": [EVIL],
+        "settings": {EVIL: EVIL},
+    }
+    text = write(
+        tmp_path, {}, claims, {**facts, "versions": {EVIL: [EVIL]}, "timing": [{EVIL: EVIL}]}
+    )
     assert EVIL not in text
     assert text.count("&lt;script&gt;alert") >= 11
     assert "0 of 1 claims hold" in text
@@ -150,7 +189,9 @@ def test_links_to_files(tmp_path: Path) -> None:
 
 
 def test_plots_are_valid(page: str) -> None:
-    """plotly knows every word of them; each has its place, and each entry of a legend its curves."""
+    """plotly knows every word of them; each has its place,
+    and each entry of a legend its curves.
+    """
     data = re.search(r'<script type="application/json" id="plots">(.*?)</script>', page, re.DOTALL)
     assert data is not None
     plots = json.loads(data.group(1))
@@ -161,7 +202,11 @@ def test_plots_are_valid(page: str) -> None:
         assert figure.layout.xaxis.title.text
         assert len(figure.data) > 0
     names = {trace.get("name") for plot in plots.values() for trace in plot["data"]}
-    labels = {value for _, name, value in read(page).attributes if name == "data-label" and "<i>" in value}
+    labels = {
+        value
+        for _, name, value in read(page).attributes
+        if name == "data-label" and "<i>" in value
+    }
     assert labels
     assert labels <= names
 
@@ -175,4 +220,9 @@ def test_same_bytes_each_time(tmp_path: Path) -> None:
 
 def test_duration() -> None:
     """In words."""
-    assert [duration(s) for s in (0.04, 59.94, 60.0, 252.4)] == ["0.0 s", "59.9 s", "1 min 0 s", "4 min 12 s"]
+    assert [duration(s) for s in (0.04, 59.94, 60.0, 252.4)] == [
+        "0.0 s",
+        "59.9 s",
+        "1 min 0 s",
+        "4 min 12 s",
+    ]

@@ -1,4 +1,6 @@
-"""The command `limitlaw reproduce`, as a process: what it leaves, killed and damaged runs, other seeds, bad input."""
+"""The command `limitlaw reproduce`, as a process: what it leaves,
+killed and damaged runs, other seeds, bad input.
+"""
 
 import csv
 import functools
@@ -37,7 +39,9 @@ def command(out: Path, jobs: int, seed: int = 0) -> list[str]:
 
 
 def environment(out: Path) -> dict[str, str]:
-    """One cache of compiled programs for the processes of these tests: they compute what they would compute without."""
+    """One cache of compiled programs for the processes of these tests:
+    they compute what they would compute without.
+    """
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(out.parent / "cache"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
@@ -47,7 +51,9 @@ def environment(out: Path) -> dict[str, str]:
 
 def finished(out: Path, jobs: int, seed: int = 0) -> subprocess.CompletedProcess:
     """The command, left alone."""
-    return subprocess.run(command(out, jobs, seed), env=environment(out), capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        command(out, jobs, seed), env=environment(out), capture_output=True, text=True, timeout=120
+    )
 
 
 def tables(out: Path) -> dict[str, bytes]:
@@ -68,7 +74,9 @@ def whole(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess, dict[str
 
 
 def test_what_it_leaves(whole):
-    """Exit code 0, a quiet standard error, a summary with all claims and the speed-up; report, tables and pictures."""
+    """Exit code 0, a quiet standard error, a summary with all claims and the speed-up;
+    report, tables and pictures.
+    """
     out, run, found = whole
     assert (run.returncode, run.stderr) == (0, "")
     claims, speed, places = run.stdout.splitlines()
@@ -76,7 +84,9 @@ def test_what_it_leaves(whole):
     assert speed.startswith("speed-up over drawing every matrix: about ")
     assert places.startswith(f"report: {out / 'report.html'}   data: {out / 'data'}   ")
     assert set(found) == TABLES
-    assert [row["holds"] for row in csv.DictReader(found["claims"].decode().splitlines())] == ["yes"] * 6
+    assert [row["holds"] for row in csv.DictReader(found["claims"].decode().splitlines())] == [
+        "yes"
+    ] * 6
     report = (out / "report.html").read_text()
     assert "limitlaw reproduce fig1 --quick --trials 1 --samples 500" in report
     assert str(out) not in report
@@ -89,7 +99,8 @@ def test_what_it_leaves(whole):
 
 
 def test_killed_and_damaged(whole):
-    """SIGKILL midway, then one chunk cut short and a byte of another changed: the same command says so and goes on.
+    """SIGKILL midway, then one chunk cut short and a byte of another changed:
+    the same command says so and goes on.
 
     Its tables are, byte for byte, those of the run on one thread that nobody disturbed.
     """
@@ -106,7 +117,8 @@ def test_killed_and_damaged(whole):
     cut, changed, *_ = sorted(kept)
     cut.write_bytes(cut.read_bytes()[:-100])
     damaged = bytearray(changed.read_bytes())
-    damaged[damaged.index(b"\n") + 11] ^= 1  # a time in the archive, which nothing but the checksum covers
+    # a time in the archive, which nothing but the checksum covers
+    damaged[damaged.index(b"\n") + 11] ^= 1
     changed.write_bytes(damaged)
     before = {path: path.stat().st_mtime_ns for path in kept}
     run = finished(out, jobs=2)
@@ -117,13 +129,17 @@ def test_killed_and_damaged(whole):
         assert [line for line in lines if line.startswith(f"limitlaw: {path} is damaged: ")]
     assert "not measured, as" in run.stdout
     assert tables(out) == whole[2]
-    assert {path.name: path.read_bytes() for path in chunks(out)} == {p.name: p.read_bytes() for p in chunks(whole[0])}
+    assert {path.name: path.read_bytes() for path in chunks(out)} == {
+        p.name: p.read_bytes() for p in chunks(whole[0])
+    }
     assert {path for path in kept if path.stat().st_mtime_ns != before[path]} == {cut, changed}
 
 
 @pytest.mark.long
 def test_another_seed(whole):
-    """Another seed in the same folder draws anew what is drawn; the first one again is all there, in the old bytes."""
+    """Another seed in the same folder draws anew what is drawn;
+    the first one again is all there, in the old bytes.
+    """
     out, _, expected = whole
     first = chunks(out)
     run = finished(out, jobs=2, seed=1)
@@ -135,7 +151,10 @@ def test_another_seed(whole):
     assert len(both) == 2 * len(first) - 1  # the limit is not drawn
     run = finished(out, jobs=2)
     assert (run.returncode, run.stderr) == (0, "")
-    assert f"not measured, as {len(first)} of {len(first)} chunks come from an earlier run" in run.stdout
+    assert (
+        f"not measured, as {len(first)} of {len(first)} chunks come from an earlier run"
+        in run.stdout
+    )
     assert " times;" not in run.stdout
     assert tables(out) == expected
     assert chunks(out) == both
@@ -183,7 +202,7 @@ def alive(process: Path) -> bool:
         return False
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
+# --- bad input -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -196,7 +215,10 @@ def alive(process: Path) -> bool:
         (["--tokens", "1"], "--tokens must be at least 2, got 1"),
         (["--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["--seed", "-1"], "--seed must not be negative, got -1"),
-        (["--jobs", "2", "--cluster", "tcp://127.0.0.1:1"], "--jobs is for this machine, --cluster for another"),
+        (
+            ["--jobs", "2", "--cluster", "tcp://127.0.0.1:1"],
+            "--jobs is for this machine, --cluster for another",
+        ),
         (["heads", "--cluster", "tcp://127.0.0.1:1"], "no Dask scheduler at tcp://127.0.0.1:1: "),
         (["heads", "--cluster", "nonsense"], "no Dask scheduler at nonsense: "),
         (["heads", "--out", "FILE"], "cannot write FILE"),

@@ -1,4 +1,6 @@
-"""Gaussian moments of functions by brute force: NumPy, known features of each function, many graded panels."""
+"""Gaussian moments of functions by brute force: NumPy,
+known features of each function, many graded panels.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,11 @@ LIMIT = 12.5
 FUNCTIONS = {
     "step": (lambda z: jnp.where(z > 0.3, 1.0, 0.0), lambda z: np.where(z > 0.3, 1.0, 0.0), [0.3]),
     "ramp": (lambda z: jnp.maximum(z - 0.3, 0), lambda z: np.maximum(z - 0.3, 0), [0.3]),
-    "abs and sign": (lambda z: jnp.abs(z - 2) + jnp.sign(z), lambda z: np.abs(z - 2) + np.sign(z), [0.0, 2.0]),
+    "abs and sign": (
+        lambda z: jnp.abs(z - 2) + jnp.sign(z),
+        lambda z: np.abs(z - 2) + np.sign(z),
+        [0.0, 2.0],
+    ),
     "stairs": (
         lambda z: jnp.round(jnp.clip(z, -20, 20)),
         lambda z: np.round(np.clip(z, -20, 20)),
@@ -18,7 +24,11 @@ FUNCTIONS = {
     "hard sigmoid": (jax.nn.hard_sigmoid, lambda z: np.clip(z + 3, 0, 6) / 6, [-3.0, 3.0]),
     "hard tanh": (jax.nn.hard_tanh, lambda z: np.clip(z, -1, 1), [-1.0, 1.0]),
     "relu6": (jax.nn.relu6, lambda z: np.clip(z, 0, 6), [0.0, 6.0]),
-    "elu": (jax.nn.elu, lambda z: np.where(z > 0, z, np.expm1(np.minimum(z, 0))), [0.0, -3.0, -10.0]),
+    "elu": (
+        jax.nn.elu,
+        lambda z: np.where(z > 0, z, np.expm1(np.minimum(z, 0))),
+        [0.0, -3.0, -10.0],
+    ),
     "tanh": (lambda z: jnp.tanh(z), np.tanh, [0.0, 2, -2, 6, -6, 12, -12]),
     "bell": (lambda z: jnp.exp(-(z**2)), lambda z: np.exp(-(z**2)), [0.0, 1.5, -1.5, 4, -4]),
     "square": (jnp.square, np.square, []),
@@ -27,7 +37,11 @@ FUNCTIONS = {
         lambda z: np.exp(-(((z - 1.3) / 0.05) ** 2)),
         [1.3, 1.2, 1.4, 1.15, 1.45, 1.0, 1.6],
     ),
-    "large": (lambda z: 1e6 * jnp.tanh(z), lambda z: 1e6 * np.tanh(z), [0.0, 2, -2, 6, -6, 12, -12]),
+    "large": (
+        lambda z: 1e6 * jnp.tanh(z),
+        lambda z: 1e6 * np.tanh(z),
+        [0.0, 2, -2, 6, -6, 12, -12],
+    ),
     "far": (lambda z: jnp.maximum(z - 1e3, 0), lambda z: np.maximum(z - 1e3, 0), [1e3]),
     "steep": (
         lambda z: jax.nn.softplus(50 * z),
@@ -43,7 +57,9 @@ def graded(centres, finest):
     """Nodes and weights for E f(Z), for f with structure around `centres` as fine as `finest`."""
     steps = finest * 2.0 ** np.arange(np.ceil(np.log2(30 / finest)))
     near = [c + np.concatenate([-steps, [0.0], steps]) for c in centres if abs(c) < LIMIT + 1]
-    edges = np.unique(np.clip(np.concatenate([np.linspace(-LIMIT, LIMIT, 51), *near]), -LIMIT, LIMIT))
+    edges = np.unique(
+        np.clip(np.concatenate([np.linspace(-LIMIT, LIMIT, 51), *near]), -LIMIT, LIMIT)
+    )
     x, w = np.polynomial.legendre.leggauss(16)
     half = 0.5 * np.diff(edges)[:, None]
     x = (0.5 * (edges[1:] + edges[:-1])[:, None] + half * x).ravel()
@@ -64,7 +80,9 @@ def second(name, m, k):
     """E f(u)²."""
     _, f, features = FUNCTIONS[name]
     sigma = np.sqrt(k)
-    x, w = graded([(c - m) / max(sigma, 1e-300) for c in features], min(0.1, 0.02 / max(sigma, 1e-8)))
+    x, w = graded(
+        [(c - m) / max(sigma, 1e-300) for c in features], min(0.1, 0.02 / max(sigma, 1e-8))
+    )
     return (w * f(m + sigma * x) ** 2).sum()
 
 
@@ -81,7 +99,9 @@ def product(first, other, m_u, m_v, K_uu, rho, K_vv):
     mu = m_v + rho * sv * x
     if t == 0:
         return (w * f(m_u + su * x) * g(mu)).sum()
-    inner = np.concatenate([_inner(g, of_g, part, t * sv) for part in np.array_split(mu, -(-len(mu) // 400))])
+    inner = np.concatenate(
+        [_inner(g, of_g, part, t * sv) for part in np.array_split(mu, -(-len(mu) // 400))]
+    )
     return (w * f(m_u + su * x) * inner).sum()
 
 

@@ -49,7 +49,9 @@ def added(monkeypatch):
 
 
 def test_moments(added):
-    """Closed forms where they are given, and quadrature that says its error elsewhere: the same numbers."""
+    """Closed forms where they are given, and quadrature that says its error elsewhere:
+    the same numbers.
+    """
     for phi in added:
         value, error = moments.mean_with_error(phi, 0.4, 1.3)
         assert abs(value - (0.4**3 + 3 * 0.4 * 1.3)) <= 1e-12 + error < 1e-6
@@ -65,13 +67,17 @@ def test_moments(added):
 
 
 def test_law_of_its_image(added, tmp_path):
-    """The density is that of the argument over |φ'|; without branches there is a clear error, and moments work."""
+    """The density is that of the argument over |φ'|;
+    without branches there is a clear error, and moments work.
+    """
     law, bare = (Pushforward(phi, BASE) for phi in added)
     x = np.array([-1.1, 0.4, 2.0])
     np.testing.assert_allclose(law.pdf(x**3), BASE.pdf(x) / (3 * x**2), rtol=1e-12)
     np.testing.assert_allclose(law.cdf(x**3), BASE.cdf(x), rtol=1e-12)
     np.testing.assert_allclose(law.variance(), BASE.moment(6) - BASE.moment(3) ** 2, rtol=1e-9)
-    assert float(kl(law, Pushforward(added[0], Gaussian(0.0, 1.0)))) == float(kl(BASE, Gaussian(0.0, 1.0)))
+    assert float(kl(law, Pushforward(added[0], Gaussian(0.0, 1.0)))) == float(
+        kl(BASE, Gaussian(0.0, 1.0))
+    )
     np.testing.assert_allclose(bare.variance(), law.variance(), rtol=1e-9)
     with pytest.raises(ValueError, match="needs the monotone branches of bare"):
         bare.pdf(1.0)
@@ -83,7 +89,9 @@ def test_law_of_its_image(added, tmp_path):
 
 
 def test_in_a_program(added):
-    """A layer takes the object, or a function that stands for it; kinds say where moments come from."""
+    """A layer takes the object, or a function that stands for it;
+    kinds say where moments come from.
+    """
     x = ll.initial(2, cov=np.array([[1.0, 0.6], [0.6, 2.0]]))
     cube, bare = added
     for phi in (cube, cubic):
@@ -95,13 +103,17 @@ def test_in_a_program(added):
 
 
 def test_the_name_decides_nothing():
-    """ReLU's forms under another name are closed; a function of relu's name that says nothing is a quadrature."""
+    """ReLU's forms under another name are closed; a function of relu's name that
+    says nothing is a quadrature.
+    """
     mine = dataclasses.replace(relu, name="mine", saved=None)
     other = Nonlinearity("relu", jnp.tanh, pseudo_lipschitz=None, bounded=None)
     x = ll.initial(2, cov=np.array([[1.0, 0.6], [0.6, 2.0]]))
     assert ll.limit(ll.Matrix() @ ll.map(mine, x)).kind == "exact"
     assert ll.limit(ll.Matrix() @ ll.map(other, x)).kind == "quadrature"
-    np.testing.assert_allclose(moments.mean(other, 0.3, 1.0), moments.mean(ll.phi.tanh, 0.3, 1.0), rtol=1e-9)
+    np.testing.assert_allclose(
+        moments.mean(other, 0.3, 1.0), moments.mean(ll.phi.tanh, 0.3, 1.0), rtol=1e-9
+    )
 
 
 def test_names_are_taken_once(added):

@@ -1,4 +1,6 @@
-"""The errors of Gaussian moments hold: |value − truth| ≤ 5 errors, and errors are not much larger than true ones."""
+"""The errors of Gaussian moments hold: |value − truth| ≤ 5 errors,
+and errors are not much larger than true ones.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +14,18 @@ from phi import brute_force
 from phi.brute_force import FUNCTIONS
 
 ROUNDING = 1e-13  # of root mean squares, not counted
-M, K = (a.ravel() for a in np.meshgrid([0.0, 0.3, -1.7, 25.0], [0, 1e-8, 1e-4, 1e-2, 0.3, 1, 7, 1e2, 1e4, 1e7, 1e10]))
+M, K = (
+    a.ravel()
+    for a in np.meshgrid(
+        [0.0, 0.3, -1.7, 25.0], [0, 1e-8, 1e-4, 1e-2, 0.3, 1, 7, 1e2, 1e4, 1e7, 1e10]
+    )
+)
 
 
 def check(value, error, truth, scale):
-    """Errors hold, and where the true ones are more than rounding they are not overstated by more than 100."""
+    """Errors hold, and where the true ones are more than rounding they are not
+    overstated by more than 100.
+    """
     off = np.abs(np.asarray(value) - truth)
     floor = ROUNDING * scale + 1e-100
     assert (off <= 5 * np.asarray(error) + floor).all(), np.max(off / np.maximum(error, 1e-300))
@@ -35,7 +44,9 @@ def test_means(name):
 
 
 @pytest.mark.filterwarnings("ignore:the Gaussian moment")
-@pytest.mark.parametrize("name", ["step", "ramp", "stairs", "hard sigmoid", "relu6", "bump", "steep"])
+@pytest.mark.parametrize(
+    "name", ["step", "ramp", "stairs", "hard sigmoid", "relu6", "bump", "steep"]
+)
 def test_means_of_which_nothing_is_known(name):
     """An unknown kink costs digits, and the error says how many."""
     truth = np.array([brute_force.mean(name, m, k) for m, k in zip(M, K, strict=True)])
@@ -58,13 +69,23 @@ PAIRS = [
 def cases(seed):
     """Means, variances and correlations; near ±1 such that K_uv has that correlation exactly."""
     rng = np.random.default_rng(seed)
-    rho = rng.permutation([0.0, 0.3, -0.3, 0.9, 1 - 2.0**-30, -(1 - 2.0**-30), 1.0, -1.0, 1.0, 0.3])
+    rho = rng.permutation(
+        [0.0, 0.3, -0.3, 0.9, 1 - 2.0**-30, -(1 - 2.0**-30), 1.0, -1.0, 1.0, 0.3]
+    )
     close = np.abs(rho) > 0.95
-    K_uu = np.where(close, 2.0 ** rng.integers(-27, 33, len(rho)), 10.0 ** rng.uniform(-8, 10, len(rho)))
+    K_uu = np.where(
+        close, 2.0 ** rng.integers(-27, 33, len(rho)), 10.0 ** rng.uniform(-8, 10, len(rho))
+    )
     K_uu[0] = 1.0
-    K_vv = np.where(close, K_uu, np.where(rng.random(len(rho)) < 0.5, K_uu, 10.0 ** rng.uniform(-8, 10, len(rho))))
+    K_vv = np.where(
+        close,
+        K_uu,
+        np.where(rng.random(len(rho)) < 0.5, K_uu, 10.0 ** rng.uniform(-8, 10, len(rho))),
+    )
     K_uv = np.where(close, rho * K_uu, rho * np.sqrt(K_uu) * np.sqrt(K_vv))
-    m_u, m_v = (np.where(rng.random(len(rho)) < 0.5, 0.0, rng.standard_normal(len(rho))) for _ in "uv")
+    m_u, m_v = (
+        np.where(rng.random(len(rho)) < 0.5, 0.0, rng.standard_normal(len(rho))) for _ in "uv"
+    )
     return m_u, m_v, K_uu, K_uv, K_vv, rho
 
 
@@ -74,10 +95,15 @@ def test_products(first, other):
     rows = list(zip(m_u, m_v, K_uu, rho, K_vv, strict=True))
     truth = np.array([brute_force.product(first, other, *row) for row in rows])
     scale = np.sqrt(
-        [brute_force.second(first, m, k) * brute_force.second(other, n, l) for m, n, k, _, l in rows]  # noqa: E741
+        [
+            brute_force.second(first, m, k) * brute_force.second(other, n, l)
+            for m, n, k, _, l in rows
+        ]
     )
     phi, psi = (ll.looked_at(FUNCTIONS[name][0]) for name in (first, other))
-    value, error = moments.product_with_error(phi, phi if first == other else psi, m_u, m_v, K_uu, K_uv, K_vv)
+    value, error = moments.product_with_error(
+        phi, phi if first == other else psi, m_u, m_v, K_uu, K_uv, K_vv
+    )
     relative = check(value, error, truth, scale)
     assert np.median(relative) < 1e-14
     plain = moments.product(phi, phi if first == other else psi, m_u, m_v, K_uu, K_uv, K_vv)
@@ -93,7 +119,10 @@ def test_products_of_which_nothing_is_known(first, other):
     phi, psi = (ll.user_function(FUNCTIONS[name][0]) for name in (first, other))
     value, error = moments.product_with_error(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
     scale = np.sqrt(
-        [brute_force.second(first, m, k) * brute_force.second(other, n, l) for m, n, k, _, l in rows]  # noqa: E741
+        [
+            brute_force.second(first, m, k) * brute_force.second(other, n, l)
+            for m, n, k, _, l in rows
+        ]
     )
     assert (np.abs(value - truth) <= 5 * error + ROUNDING * scale).all()
     assert (np.asarray(error) > 1e-6 * scale).any()
@@ -131,9 +160,21 @@ def test_derivatives_with_jumps():
 
 @pytest.mark.long
 def test_named():
-    """Closed forms have no error; sums that are closed forms but for 3e-13 say so; other pairs have one that holds."""
+    """Closed forms have no error; sums that are closed forms but for 3e-13 say so;
+    other pairs have one that holds.
+    """
     arguments = (None, None, 0.7, 0.2, 1.3)
-    for phi in (ll.relu, ll.abs_, ll.sign, ll.erf, ll.gelu, ll.sin, ll.cos, ll.identity, ll.leaky_relu(0.2)):
+    for phi in (
+        ll.relu,
+        ll.abs_,
+        ll.sign,
+        ll.erf,
+        ll.gelu,
+        ll.sin,
+        ll.cos,
+        ll.identity,
+        ll.leaky_relu(0.2),
+    ):
         assert moments.product_with_error(phi, phi, *arguments)[1] == 0
         assert moments.mean_with_error(phi, 0.3, 0.7)[1] == 0
         assert moments.slope_with_error(phi, 0.3, 0.7)[1] == 0
@@ -157,7 +198,9 @@ def test_named():
 
 @pytest.mark.filterwarnings("ignore:the Gaussian moment")
 def test_growth():
-    """What lies outside of ten deviations is counted where a function grows as fast as the density falls."""
+    """What lies outside of ten deviations is counted where a function grows as fast
+    as the density falls.
+    """
     exp = ll.looked_at(jnp.exp)
     for k in (1.0, 25.0, 64.0, 100.0, 200.0):
         value, error = moments.mean_with_error(exp, 0.0, k)
@@ -168,7 +211,9 @@ def test_growth():
 
 
 def test_poles():
-    """1/z has no second moment: the error is of the order of the value, or infinite, and it is said."""
+    """1/z has no second moment: the error is of the order of the value,
+    or infinite, and it is said.
+    """
     inverse = ll.looked_at(lambda z: 1 / z)
     with pytest.warns(UserWarning, match="relative error of about"):
         value, error = moments.product_with_error(inverse, inverse, None, None, 1.0, 1.0, 1.0)
@@ -183,12 +228,16 @@ def test_errors_under_jit_and_grad():
         return moments.product_with_error(phi, phi, None, None, k, 0.3 * k, k)
 
     np.testing.assert_allclose(jax.jit(both)(0.8)[0], both(0.8)[0], rtol=1e-14)
-    np.testing.assert_allclose(jax.grad(lambda k: sum(both(k)))(0.8), jax.grad(lambda k: both(k)[0])(0.8), rtol=1e-14)
+    np.testing.assert_allclose(
+        jax.grad(lambda k: sum(both(k)))(0.8), jax.grad(lambda k: both(k)[0])(0.8), rtol=1e-14
+    )
 
 
 @pytest.mark.filterwarnings("ignore:the Gaussian moment")
 def test_singular():
-    """Poles of the derivative, or of the function itself if it is integrable; jumps of which most are not known."""
+    """Poles of the derivative, or of the function itself if it is integrable;
+    jumps of which most are not known.
+    """
     m, k = np.array([0.0, 0.0, 0.37, 0.37]), np.array([1e-6, 1.0, 1.0, 1e3])
     log = moments.mean_with_error(ll.looked_at(lambda z: jnp.log(jnp.abs(z))), m, k)
     truth = -0.5 * (np.euler_gamma + np.log(2)) + 0.5 * np.log(k[:2])
@@ -199,5 +248,7 @@ def test_singular():
     np.testing.assert_allclose(root[0][:2], truth, rtol=1e-12)
     k = np.array([1.0, 30.0, 100.0, 1000.0])
     for steps in (1, 10):  # E ⌊nu⌋ = −½ for centred u
-        value, error = moments.mean_with_error(ll.looked_at(lambda z, n=steps: jnp.floor(n * z)), 0.0, k)
+        value, error = moments.mean_with_error(
+            ll.looked_at(lambda z, n=steps: jnp.floor(n * z)), 0.0, k
+        )
         assert (np.abs(value + 0.5) <= 5 * error + 1e-12).all()

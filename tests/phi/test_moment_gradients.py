@@ -1,4 +1,6 @@
-"""Derivatives of Gaussian moments: finite differences inside, closed forms at correlation ±1 and on the diagonal."""
+"""Derivatives of Gaussian moments: finite differences inside,
+closed forms at correlation ±1 and on the diagonal.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +13,20 @@ from limitlaw.phi import moments
 SOFT_RELU = ll.user_function(lambda x: jax.nn.softplus(x) - 0.1 * jnp.cos(x))
 USER_RELU = ll.user_function(lambda x: jnp.maximum(x, 0.0))
 FUNCTIONS = {
-    **{name: getattr(ll, name) for name in ("identity", "relu", "abs_", "sign", "erf", "gelu", "tanh", "sigmoid")},
+    **{
+        name: getattr(ll, name)
+        for name in ("identity", "relu", "abs_", "sign", "erf", "gelu", "tanh", "sigmoid")
+    },
     **{name: getattr(ll, name) for name in ("silu", "softplus", "sin", "cos")},
     "leaky_relu": ll.leaky_relu(0.1),
     "clip": ll.clip(1.0),
     "user": SOFT_RELU,
 }
-PAIRS = [(name, name) for name in FUNCTIONS if name not in ("identity", "cos", "sigmoid", "abs_", "user")] + [
+PAIRS = [
+    (name, name)
+    for name in FUNCTIONS
+    if name not in ("identity", "cos", "sigmoid", "abs_", "user")
+] + [
     ("relu", "tanh"),
     ("sign", "relu"),
     ("user", "relu"),
@@ -31,7 +40,9 @@ WEIGHTS = np.array([1, -8, 8, -1]) / (12 * H)
 
 
 def differences(f, points, directions):
-    """Derivatives of f at points (or one point) along directions, by central differences of order 4 in one call."""
+    """Derivatives of f at points (or one point) along directions,
+    by central differences of order 4 in one call.
+    """
     directions = np.asarray(directions, float)
     points = np.asarray(points, float) + STENCIL[:, None, None] * directions
     return WEIGHTS @ np.asarray(jax.jit(f)(*np.moveaxis(points, -1, 0)))
@@ -48,7 +59,9 @@ REGULAR = (0.9, 0.4, 1.7)
 
 @pytest.mark.parametrize(("phi", "psi"), PAIRS)
 def test_in_the_covariance(phi, psi):
-    """At a regular covariance every derivative; at correlation ±1 the total one along K_uu = ±K_uv = K_vv."""
+    """At a regular covariance every derivative; at correlation ±1 the total one
+    along K_uu = ±K_uv = K_vv.
+    """
     f, g = FUNCTIONS[phi], FUNCTIONS[psi]
 
     def value(*K):
@@ -61,7 +74,9 @@ def test_in_the_covariance(phi, psi):
     np.testing.assert_allclose(computed[0], expected[:3], atol=3e-9)
     if (phi, psi) != ("sign", "sign"):
         assert np.isfinite(computed).all()
-        np.testing.assert_allclose([computed[1].sum(), computed[2] @ [1, -1, 1]], expected[3:], atol=3e-9)
+        np.testing.assert_allclose(
+            [computed[1].sum(), computed[2] @ [1, -1, 1]], expected[3:], atol=3e-9
+        )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +90,9 @@ def test_with_means(phi, psi):
         return moments.product(f, g, *arguments)
 
     point = (0.3, -0.2, *REGULAR)
-    np.testing.assert_allclose(gradients(value, [point])[0], differences(value, point, np.eye(5)), atol=3e-9)
+    np.testing.assert_allclose(
+        gradients(value, [point])[0], differences(value, point, np.eye(5)), atol=3e-9
+    )
 
 
 def test_the_diagonal_as_one_entry():
@@ -96,7 +113,9 @@ def test_relu_at_correlation_one(phi):
     points = [(2.0, 2.0, 2.0), (2.0, -2.0, 2.0), (1.0, 0.0, 1.0)]
     computed = gradients(lambda *K: moments.product(phi, phi, None, None, *K), points)
     quarter = 1 / (4 * np.pi)
-    np.testing.assert_allclose(computed, [[0, 0.5, 0], [0, 0, 0], [quarter, 0.25, quarter]], atol=1e-9)
+    np.testing.assert_allclose(
+        computed, [[0, 0.5, 0], [0, 0, 0], [quarter, 0.25, quarter]], atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", ["erf", "gelu", "tanh", "silu", "softplus", "sin"])
@@ -110,14 +129,24 @@ def test_smooth_at_correlation_one(name):
     expected = []
     for sign in (1, -1):
         u, v = np.sqrt(k) * x, sign * np.sqrt(k) * x
-        expected.append([0.5 * w @ (second(u) * phi(v)), w @ (first(u) * first(v)), 0.5 * w @ (phi(u) * second(v))])
-    computed = gradients(lambda *K: moments.product(phi, phi, None, None, *K), [(k, k, k), (k, -k, k)])
+        expected.append(
+            [
+                0.5 * w @ (second(u) * phi(v)),
+                w @ (first(u) * first(v)),
+                0.5 * w @ (phi(u) * second(v)),
+            ]
+        )
+    computed = gradients(
+        lambda *K: moments.product(phi, phi, None, None, *K), [(k, k, k), (k, -k, k)]
+    )
     np.testing.assert_allclose(computed, expected, atol=1e-12)
 
 
 def test_clip_at_correlation_one():
     """E φ'φ' = P(|u| ≤ 1), ½E φ''φ = −½·2·density at 1."""
-    gradient = jax.grad(lambda *K: moments.product(ll.clip(1.0), ll.clip(1.0), None, None, *K), argnums=(0, 1, 2))
+    gradient = jax.grad(
+        lambda *K: moments.product(ll.clip(1.0), ll.clip(1.0), None, None, *K), argnums=(0, 1, 2)
+    )
     erf, density = jax.scipy.special.erf(1 / np.sqrt(4.0)), np.exp(-1 / 4) / np.sqrt(4 * np.pi)
     np.testing.assert_allclose(gradient(2.0, 2.0, 2.0), [-density, erf, -density], atol=1e-12)
 
@@ -134,5 +163,7 @@ def test_slope_is_the_derivative_of_the_mean(name):
 
 def test_second_derivatives_of_relu():
     """∂²/∂K_uv² E relu relu = 1/(2π√det)."""
-    second = jax.grad(jax.grad(lambda c: moments.product(ll.relu, ll.relu, None, None, 1.0, c, 1.0)))(0.6)
+    second = jax.grad(
+        jax.grad(lambda c: moments.product(ll.relu, ll.relu, None, None, 1.0, c, 1.0))
+    )(0.6)
     np.testing.assert_allclose(second, 1 / (2 * np.pi * 0.8), rtol=1e-12)

@@ -1,4 +1,6 @@
-"""Gaussian moments against reference.json (see make_reference.py), in units of √(E φ(u)² E ψ(v)²)."""
+"""Gaussian moments against reference.json (see make_reference.py),
+in units of √(E φ(u)² E ψ(v)²).
+"""
 
 import json
 import pathlib
@@ -20,13 +22,21 @@ EVERY = (*SINGLE, *MIXTURE, "clip")
 
 
 def named(name):
-    special = {"leaky_relu": lambda: ll.leaky_relu(0.1), "clip": lambda: ll.clip(1.0), "abs": lambda: ll.abs_}
+    special = {
+        "leaky_relu": lambda: ll.leaky_relu(0.1),
+        "clip": lambda: ll.clip(1.0),
+        "abs": lambda: ll.abs_,
+    }
     return special.get(name, lambda: getattr(ll, name))()
 
 
 def cases(phi, psi, zero_mean):
     """Columns m_u, m_v, K_uu, K_uv, K_vv, ρ, value, scale of the rows of one pair."""
-    rows = [r[2:] for r in REFERENCE["product"] if r[:2] == [phi, psi] and (r[2] == r[3] == 0) == zero_mean]
+    rows = [
+        r[2:]
+        for r in REFERENCE["product"]
+        if r[:2] == [phi, psi] and (r[2] == r[3] == 0) == zero_mean
+    ]
     return np.array(rows, float).T
 
 
@@ -40,7 +50,9 @@ def product_errors(phi, psi, zero_mean):
     means = (None, None) if zero_mean else (m_u, m_v)
     f, g = named(phi), named(psi)
     computed = jax.jit(lambda *K: moments.product(f, g, *means, *K))(K_uu, K_uv, K_vv)
-    return np.maximum(np.abs(computed - value) / scale - (4 * conditioning(phi, rho) if phi == psi else 0.0), 0.0)
+    return np.maximum(
+        np.abs(computed - value) / scale - (4 * conditioning(phi, rho) if phi == psi else 0.0), 0.0
+    )
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -56,7 +68,13 @@ def test_same_function_other_means(name):
     assert product_errors(name, name, zero_mean=False).max() < 1e-12
 
 
-PAIRS = [("relu", "tanh"), ("sign", "gelu"), ("clip", "softplus"), ("tanh", "silu"), ("abs", "erf")]
+PAIRS = [
+    ("relu", "tanh"),
+    ("sign", "gelu"),
+    ("clip", "softplus"),
+    ("tanh", "silu"),
+    ("abs", "erf"),
+]
 
 
 @pytest.mark.parametrize(("phi", "psi"), PAIRS)
@@ -93,7 +111,9 @@ def test_waves_with_means(name):
         expected = np.einsum("i,j,ij", w, w, getattr(np, name)(u) * getattr(np, other)(v))
         computed = moments.product(named(name), named(other), m_u, m_v, K_uu, K_uv, K_vv)
         np.testing.assert_allclose(computed, expected, atol=1e-14)
-    np.testing.assert_allclose(moments.mean(named(name), m_u, K_uu), w @ getattr(np, name)(u[:, 0]), atol=1e-14)
+    np.testing.assert_allclose(
+        moments.mean(named(name), m_u, K_uu), w @ getattr(np, name)(u[:, 0]), atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("name", ["identity", "relu", "sign", "gelu", "tanh", "clip", "sin"])
@@ -117,7 +137,9 @@ def test_zero_variance(name):
     np.testing.assert_allclose(shifted, expected, atol=1e-12)
     np.testing.assert_allclose(centred, expected[0], atol=1e-12)
     if name != "sign":
-        assert np.isfinite(jax.jit(jax.grad(lambda K: moments.product(phi, phi, None, None, K, K, K)))(0.0))
+        assert np.isfinite(
+            jax.jit(jax.grad(lambda K: moments.product(phi, phi, None, None, K, K, K)))(0.0)
+        )
 
 
 @pytest.mark.parametrize("name", ["relu", "sign", "gelu", "tanh", "clip", "sin"])
@@ -142,7 +164,9 @@ def test_broadcasting_jit_and_vmap():
         table = kernel(d[:, None], K, d[None])
         assert table.shape == (5, 5)
         np.testing.assert_allclose(jax.jit(kernel)(d[:, None], K, d[None]), table, rtol=1e-13)
-        np.testing.assert_allclose(jax.vmap(lambda k, row: kernel(k, row, d))(d, K)[2], table[2], rtol=1e-13)
+        np.testing.assert_allclose(
+            jax.vmap(lambda k, row: kernel(k, row, d))(d, K)[2], table[2], rtol=1e-13
+        )
         np.testing.assert_allclose(kernel(d[1], K[1, 2], d[2]), table[1, 2], rtol=1e-13)
 
 

@@ -18,12 +18,16 @@ MODERATE = ([1e-6, 1.0, 1e-6], [1e-6, 1.0, 1.0])
 LARGE = ([1e6, 1e-6, 1.0], [1e6, 1e6, 1e6])
 
 
-@pytest.mark.parametrize(("name", "variances"), [("tanh", MODERATE), ("silu", LARGE), ("relu", LARGE)])
+@pytest.mark.parametrize(
+    ("name", "variances"), [("tanh", MODERATE), ("silu", LARGE), ("relu", LARGE)]
+)
 def test_like_the_named(name, variances):
     phi = getattr(ll, name)
     K_uu, K_vv = np.array(variances)[..., None]
     K_uv = CORRELATIONS * np.sqrt(K_uu * K_vv)
-    scale = np.sqrt(np.prod([moments.product(phi, phi, None, None, k, k, k) for k in (K_uu, K_vv)], axis=0))
+    scale = np.sqrt(
+        np.prod([moments.product(phi, phi, None, None, k, k, k) for k in (K_uu, K_vv)], axis=0)
+    )
     computed = moments.product(user(phi), user(phi), None, None, K_uu, K_uv, K_vv)
     expected = moments.product(phi, phi, None, None, K_uu, K_uv, K_vv)
     assert (np.abs(computed - expected) / scale).max() < 1e-10
@@ -44,20 +48,28 @@ def test_with_a_named_one():
     K_uv = np.array([0.3, 1.2, -1.2])
     expected = moments.product(ll.tanh, ll.relu, 0.2, -0.1, 1.2, K_uv, 1.2)
     tanh = user(ll.tanh)
-    np.testing.assert_allclose(moments.product(tanh, ll.relu, 0.2, -0.1, 1.2, K_uv, 1.2), expected, atol=1e-12)
-    np.testing.assert_allclose(moments.product(ll.relu, tanh, -0.1, 0.2, 1.2, K_uv, 1.2), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        moments.product(tanh, ll.relu, 0.2, -0.1, 1.2, K_uv, 1.2), expected, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        moments.product(ll.relu, tanh, -0.1, 0.2, 1.2, K_uv, 1.2), expected, atol=1e-12
+    )
 
 
 def test_exponential():
     """E e^u e^v = e^{(K_uu + K_vv)/2 + K_uv}, though the mass is far out."""
     exp = user(jnp.exp)
-    np.testing.assert_allclose(moments.product(exp, exp, None, None, 1.0, 0.5, 2.0), np.exp(2.0), rtol=1e-10)
+    np.testing.assert_allclose(
+        moments.product(exp, exp, None, None, 1.0, 0.5, 2.0), np.exp(2.0), rtol=1e-10
+    )
     np.testing.assert_allclose(moments.mean(exp, 0.5, 2.0), np.exp(1.5), rtol=1e-12)
 
 
 def test_warnings():
-    """Where an integral fails for lack of knowledge; not where kinks are known, nor for an error that is small."""
-    step = lambda x: jnp.where(x > 0.3, 1.0, 0.0)  # noqa: E731
+    """Where an integral fails for lack of knowledge;
+    not where kinks are known, nor for an error that is small.
+    """
+    step = lambda x: jnp.where(x > 0.3, 1.0, 0.0)
     with pytest.warns(UserWarning, match="relative error of about"):
         moments.mean(user(step), 0.0, 1.0)
     with pytest.warns(UserWarning, match="relative error of about"):
@@ -74,7 +86,9 @@ def test_warnings():
 
 
 def test_looked_at():
-    """Kinks found or declared; a function that jumps is not pseudo-Lipschitz, and whether others are is not known."""
+    """Kinks found or declared; a function that jumps is not pseudo-Lipschitz,
+    and whether others are is not known.
+    """
     step, ramp = (lambda x: jnp.where(x > 0.3, 1.0, 0.0)), (lambda x: jnp.maximum(x - 0.3, 0))
     assert ll.looked_at(step).kinks == (ll.Kink(0.3, jump=1.0),)
     assert ll.looked_at(step).pseudo_lipschitz is False
@@ -106,7 +120,9 @@ def test_looked_at():
 
 
 def test_looked_at_under_jit():
-    """What closes over traced values cannot be looked at: nothing is known, but what is declared is used."""
+    """What closes over traced values cannot be looked at:
+    nothing is known, but what is declared is used.
+    """
     expected = moments.mean(ll.relu, -0.3, 1.0)
 
     @jax.jit
@@ -115,7 +131,9 @@ def test_looked_at_under_jit():
         assert unknown.kinks is unknown.cuts is None
         assert ll.looked_at(lambda x: jnp.tanh(a * x), ()).kinks == ()
         declared = ll.looked_at(lambda x: jnp.maximum(x - a, 0), (0.3,))
-        return moments.mean_with_error(unknown, 0.0, 1.0), moments.mean_with_error(declared, 0.0, 1.0)
+        return moments.mean_with_error(unknown, 0.0, 1.0), moments.mean_with_error(
+            declared, 0.0, 1.0
+        )
 
     (rough, error), (value, small) = traced(0.3)
     assert 1e-9 < abs(rough - expected) < 5 * error < 1e-2
@@ -127,9 +145,15 @@ def test_parameters_broadcast():
     """A function may hold arrays of the elementwise shape: node axes stand in front."""
     a = jnp.asarray([[0.5, 1.0, 2.0]])
     phi = ll.user_function(lambda x: jnp.tanh(a * x))
-    K_uu, K_uv, K_vv = jnp.asarray([[0.4], [0.9]]), jnp.asarray([[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]]), jnp.ones((1, 3))
+    K_uu, K_uv, K_vv = (
+        jnp.asarray([[0.4], [0.9]]),
+        jnp.asarray([[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]]),
+        jnp.ones((1, 3)),
+    )
     expected = moments.product(ll.tanh, ll.tanh, None, None, a**2 * K_uu, a**2 * K_uv, a**2 * K_vv)
-    np.testing.assert_allclose(moments.product(phi, phi, None, None, K_uu, K_uv, K_vv), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        moments.product(phi, phi, None, None, K_uu, K_uv, K_vv), expected, atol=1e-12
+    )
 
     @jax.jit
     def traced(a):
@@ -148,10 +172,14 @@ def test_own_closed_form():
         False,
         kinks=(),
         mean=lambda m, k: m**2 + k,
-        product=lambda m_u, m_v, K_uu, K_uv, K_vv: K_uu * K_vv + 2 * K_uv**2 if m_u is None and m_v is None else None,
+        product=lambda m_u, m_v, K_uu, K_uv, K_vv: (
+            K_uu * K_vv + 2 * K_uv**2 if m_u is None and m_v is None else None
+        ),
     )
     assert moments.product(square, square, None, None, 2.0, 1.0, 3.0) == 8.0
     plain = user(jnp.square)
     for other in (ll.relu, plain):
         computed = moments.product(square, other, 0.3, -0.1, 2.0, 1.0, 3.0)
-        np.testing.assert_allclose(computed, moments.product(plain, other, 0.3, -0.1, 2.0, 1.0, 3.0), rtol=1e-11)
+        np.testing.assert_allclose(
+            computed, moments.product(plain, other, 0.3, -0.1, 2.0, 1.0, 3.0), rtol=1e-11
+        )

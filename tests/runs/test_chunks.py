@@ -1,4 +1,6 @@
-"""Chunks have one identity everywhere, and another wherever anything differs that their arrays depend on."""
+"""Chunks have one identity everywhere, and another wherever anything differs that
+their arrays depend on.
+"""
 
 import itertools
 import math
@@ -18,18 +20,29 @@ OTHER = Chunk.of(toy, index=2, seed=0)
 
 
 def test_name_and_arguments():
-    """A chunk prints itself; the order of its arguments does not matter, NumPy's numbers are numbers."""
+    """A chunk prints itself; the order of its arguments does not matter,
+    NumPy's numbers are numbers.
+    """
     assert CHUNK.name == "toy_chunks.toy(index=1, seed=0)"
     same = Chunk.of(toy, seed=np.int64(0), index=1)
     assert (same, same.name, same.arguments) == (CHUNK, CHUNK.name, CHUNK.arguments)
-    assert Chunk.of(toy, heads=[1, (2, math.inf)], phi=None).name == "toy_chunks.toy(heads=(1, (2, inf)), phi=None)"
+    assert (
+        Chunk.of(toy, heads=[1, (2, math.inf)], phi=None).name
+        == "toy_chunks.toy(heads=(1, (2, inf)), phi=None)"
+    )
     assert len({CHUNK, OTHER, Chunk.of(toy, index=1, seed=0)}) == 2
 
 
 def test_identity_depends_on_all(monkeypatch):
     """Function, each argument, its type, each version."""
-    different = [Chunk.of(toy, index=value, seed=0) for value in (1, 2, 1.0, True, "1", None, (1,))]
-    different += [Chunk.of(toy, index=1, seed=1), Chunk.of(toy, index=1), Chunk.of(toy_chunks.failing, index=1, seed=0)]
+    different = [
+        Chunk.of(toy, index=value, seed=0) for value in (1, 2, 1.0, True, "1", None, (1,))
+    ]
+    different += [
+        Chunk.of(toy, index=1, seed=1),
+        Chunk.of(toy, index=1),
+        Chunk.of(toy_chunks.failing, index=1, seed=0),
+    ]
     assert len({chunk.identity for chunk in different}) == len(different)
     assert all(one != other for one, other in itertools.combinations(different, 2))
     assert set(versions()) == {"limitlaw", "jax", "jaxlib", "numpy", "scipy", "python", "source"}
@@ -40,9 +53,13 @@ def test_identity_depends_on_all(monkeypatch):
 
 
 def test_identity_is_the_same_elsewhere():
-    """Another process has the same identities, with another hash seed; a pickled chunk leaves its own behind."""
+    """Another process has the same identities, with another hash seed;
+    a pickled chunk leaves its own behind.
+    """
     code = "from toy_chunks import *; print(Chunk.of(toy, index=1, seed=0).identity)"
-    found = subprocess.check_output([sys.executable, "-c", code], env=toy_chunks.environment(), text=True)
+    found = subprocess.check_output(
+        [sys.executable, "-c", code], env=toy_chunks.environment(), text=True
+    )
     assert found.strip() == CHUNK.identity
     copy = pickle.loads(pickle.dumps(CHUNK))
     assert "identity" not in vars(copy)
@@ -73,7 +90,9 @@ def test_refused_chunks():
         Chunk.of(lambda: {})
     with pytest.raises(TypeError, match="kernel must be made of"):
         Chunk.of(toy, kernel=np.eye(2))
-    with pytest.raises(TypeError, match="x must be an array of float64, int64 or text, got float32"):
+    with pytest.raises(
+        TypeError, match="x must be an array of float64, int64 or text, got float32"
+    ):
         Chunk.of(_narrow).run()
 
 

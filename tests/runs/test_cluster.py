@@ -1,4 +1,6 @@
-"""A real Dask scheduler and its workers on loopback: the same bits as here, though a worker is killed midway."""
+"""A real Dask scheduler and its workers on loopback:
+the same bits as here, though a worker is killed midway.
+"""
 
 import contextlib
 import json
@@ -56,16 +58,30 @@ def dask(*arguments: object, **more: object) -> Iterator[subprocess.Popen]:
 def scheduler(folder: Path) -> Iterator[tuple[str, subprocess.Popen]]:
     """A scheduler on a port of its choice, and its address."""
     file = folder / "scheduler.json"
-    with dask("scheduler", "--host", "127.0.0.1", "--port", 0, "--scheduler-file", file) as process:
+    with dask(
+        "scheduler", "--host", "127.0.0.1", "--port", 0, "--scheduler-file", file
+    ) as process:
         while not (file.exists() and file.read_text().endswith("}")):
             assert process.poll() is None, "the scheduler did not start"
             time.sleep(0.05)
         yield json.loads(file.read_text())["address"], process
 
 
-def worker(address: str, folder: Path, *options: object, **more: object) -> AbstractContextManager[subprocess.Popen]:
+def worker(
+    address: str, folder: Path, *options: object, **more: object
+) -> AbstractContextManager[subprocess.Popen]:
     """A worker with one thread and nobody to restart it."""
-    simple = "--nthreads", 1, "--no-nanny", "--host", "127.0.0.1", "--local-directory", folder, "--memory-limit", 0
+    simple = (
+        "--nthreads",
+        1,
+        "--no-nanny",
+        "--host",
+        "127.0.0.1",
+        "--local-directory",
+        folder,
+        "--memory-limit",
+        0,
+    )
     return dask("worker", address, *simple, *options, **more)
 
 
@@ -77,7 +93,9 @@ def address(tmp_path_factory) -> Iterator[str]:
 
 
 def test_worker_killed_midway(tmp_path, address):
-    """Two workers, one killed by SIGKILL with chunks in hand: the CSV is that of a local run, bit for bit."""
+    """Two workers, one killed by SIGKILL with chunks in hand:
+    the CSV is that of a local run, bit for bit.
+    """
     log, heard = tmp_path / "log", []
     with (
         worker(address, tmp_path / "one", seconds=0.05, log=log) as one,
@@ -133,11 +151,15 @@ OTHER_VERSIONS = "from limitlaw.runs import versions\nversions()['jax'] = '0.0.1
 
 
 def test_other_versions(tmp_path, address):
-    """Workers that would compute something else are refused by name, or refuse chunks if they come later."""
+    """Workers that would compute something else are refused by name,
+    or refuse chunks if they come later.
+    """
     preload = tmp_path / "preload.py"
     preload.write_text(OTHER_VERSIONS)
     with worker(address, tmp_path, "--preload", preload):
-        with pytest.raises(ClusterError, match=rf"^worker {LOOPBACK}:\d+ has jax 0\.0\.1, but this process \d"):
+        with pytest.raises(
+            ClusterError, match=rf"^worker {LOOPBACK}:\d+ has jax 0\.0\.1, but this process \d"
+        ):
             cluster(address)
         late = executors.ClusterExecutor(distributed.Client(address, set_as_default=False))
         with late as executor, pytest.raises(ChunkError, match="other versions"):

@@ -23,7 +23,9 @@ def expected(tmp_path_factory) -> bytes:
     """The CSV of a run that nobody disturbs."""
     folder = tmp_path_factory.mktemp("undisturbed")
     with local(1) as executor:
-        write_csv(folder / "toys.csv", table_of(run(toys(COUNT, 0), Store(folder / "chunks"), executor)))
+        write_csv(
+            folder / "toys.csv", table_of(run(toys(COUNT, 0), Store(folder / "chunks"), executor))
+        )
     return (folder / "toys.csv").read_bytes()
 
 
@@ -31,7 +33,9 @@ def start(out: Path, jobs: int, **more: object) -> subprocess.Popen:
     """A run in another process."""
     environment = toy_chunks.environment(log=out / "log", **more)
     command = toy_chunks.command(out, jobs, COUNT)
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 @pytest.fixture
@@ -45,13 +49,17 @@ def assert_whole(out: Path, expected: bytes) -> None:
     """The CSV is the expected one, every chunk is good, and nothing else lies around."""
     assert (out / "toys.csv").read_bytes() == expected
     store = Store(out / "chunks", warn=pytest.fail)
-    assert {path.name for path in store.folder.iterdir()} == {store.path(chunk).name for chunk in toys(COUNT, 0)}
+    assert {path.name for path in store.folder.iterdir()} == {
+        store.path(chunk).name for chunk in toys(COUNT, 0)
+    }
     assert all(store.get(chunk) for chunk in toys(COUNT, 0))
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
 def test_killed_at_any_moment(tmp_path, expected, resume, jobs):
-    """SIGKILL at random moments; the run that is left alone computes what is missing and ends with the same bytes."""
+    """SIGKILL at random moments; the run that is left alone computes what is missing and ends with
+    the same bytes.
+    """
     moments = random.Random(jobs)
     for _ in range(KILLS):
         with start(tmp_path, jobs, seconds=SECONDS) as process:
@@ -70,7 +78,9 @@ def test_killed_at_any_moment(tmp_path, expected, resume, jobs):
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_killed_while_writing(tmp_path, expected, resume, call):
-    """SIGKILL at the worst moments: the draft is there, the chunk is not. The next run removes it."""
+    """SIGKILL at the worst moments: the draft is there, the chunk is not.
+    The next run removes it.
+    """
     with start(tmp_path, 1, die=call) as process:
         process.communicate()
     assert process.returncode == -signal.SIGKILL

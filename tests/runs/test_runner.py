@@ -1,4 +1,6 @@
-"""The runner: what it computes and what not, in which order, and what it says when something breaks."""
+"""The runner: what it computes and what not, in which order,
+and what it says when something breaks.
+"""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +20,9 @@ def into(heard: list[Chunk]) -> Callable[[Chunk, dict[str, np.ndarray]], None]:
 
 
 def test_repeated(tmp_path, monkeypatch):
-    """A second run computes nothing, a larger one the rest, other settings everything; `done` hears of each once."""
+    """A second run computes nothing, a larger one the rest,
+    other settings everything; `done` hears of each once.
+    """
     monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
     store = Store(tmp_path / "chunks")
     for count, seed, total in [(3, 0, 3), (3, 0, 3), (5, 0, 5), (5, 1, 10), (5, 0, 10)]:
@@ -27,7 +31,9 @@ def test_repeated(tmp_path, monkeypatch):
             results = run(toys(count, seed), store, executor, into(heard))
         assert sum(computed(tmp_path).values()) == total
         assert list(results) == toys(count, seed)
-        assert sorted(chunk.identity for chunk in heard) == sorted(chunk.identity for chunk in results)
+        assert sorted(chunk.identity for chunk in heard) == sorted(
+            chunk.identity for chunk in results
+        )
 
 
 def test_duplicates(tmp_path, monkeypatch):
@@ -35,14 +41,18 @@ def test_duplicates(tmp_path, monkeypatch):
     monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
     heard = []
     with local(2) as executor:
-        results = run([*toys(2, 0)[::-1], *toys(3, 0)], Store(tmp_path / "chunks"), executor, into(heard))
+        results = run(
+            [*toys(2, 0)[::-1], *toys(3, 0)], Store(tmp_path / "chunks"), executor, into(heard)
+        )
     assert [dict(chunk.arguments)["index"] for chunk in results] == [1, 0, 2]
     assert computed(tmp_path) == {0: 1, 1: 1, 2: 1}
     assert len(heard) == 3
 
 
 class Backwards(Executor):
-    """Two workers that finish last what was given to them first, and the most that ever waited for them."""
+    """Two workers that finish last what was given to them first,
+    and the most that ever waited for them.
+    """
 
     _max_workers = 2
     most = 0
@@ -67,7 +77,9 @@ class Backwards(Executor):
 
 
 def test_order_and_bound(tmp_path):
-    """Results are in the order of the chunks, not of their completion; no more than two a worker are under way."""
+    """Results are in the order of the chunks, not of their completion;
+    no more than two a worker are under way.
+    """
     executor, heard = Backwards(), []
     results = run(toys(12, 0), Store(tmp_path), executor, into(heard))
     assert list(results) == toys(12, 0) != heard
@@ -77,10 +89,15 @@ def test_order_and_bound(tmp_path):
 
 
 def test_failing_chunk(tmp_path):
-    """The error names the chunk and its cause, later chunks are not computed, earlier ones are kept."""
+    """The error names the chunk and its cause, later chunks are not computed,
+    earlier ones are kept.
+    """
     store, heard = Store(tmp_path), []
     chunks = [Chunk.of(failing, index=index) for index in range(2)] + toys(50, 0)
-    message = r"^toy_chunks.failing\(index=1\) failed: ZeroDivisionError: index is 1; what is finished is kept"
+    message = (
+        r"^toy_chunks.failing\(index=1\) failed: ZeroDivisionError: index is 1; what is finished "
+        r"is kept"
+    )
     with local(1) as executor, pytest.raises(ChunkError, match=message) as caught:
         run(chunks, store, executor, into(heard))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -110,7 +127,9 @@ class Stuck(Executor):
 
 @pytest.mark.parametrize("reason", [ChunkError, StoreError, KeyboardInterrupt])
 def test_rest_is_cancelled(tmp_path, reason):
-    """Whatever ends a run, a failed chunk, a full disk or Ctrl-C, nothing that waits is computed afterwards."""
+    """Whatever ends a run, a failed chunk, a full disk or Ctrl-C,
+    nothing that waits is computed afterwards.
+    """
 
     def done(chunk: Chunk, arrays: dict[str, np.ndarray]) -> None:
         raise reason  # as the store would, or a signal
@@ -126,8 +145,12 @@ def test_killed_worker(tmp_path):
     """A pool of processes that loses one says so in one line, and which chunk it may have been."""
     store, good = Store(tmp_path), Chunk.of(toy, index=0, seed=0)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
-        np.testing.assert_array_equal(run([good], store, executor)[good]["mean"], good.run()["mean"])
-        with pytest.raises(ChunkError, match=r"a worker was killed.* may have computed toy_chunks.deadly\(\)"):
+        np.testing.assert_array_equal(
+            run([good], store, executor)[good]["mean"], good.run()["mean"]
+        )
+        with pytest.raises(
+            ChunkError, match=r"a worker was killed.* may have computed toy_chunks.deadly\(\)"
+        ):
             run([good, Chunk.of(deadly)], store, executor)
         with pytest.raises(ChunkError, match="a worker was killed"):
             run(toys(2, 0), store, executor)

@@ -37,7 +37,9 @@ ARRAYS = {
 
 
 def test_round_trip(tmp_path):
-    """Arrays come back, by another store too; the bytes depend on them alone; nothing else is in the folder."""
+    """Arrays come back, by another store too; the bytes depend on them alone;
+    nothing else is in the folder.
+    """
     first = Store(tmp_path)
     assert first.get(CHUNK) is None
     first.put(CHUNK, ARRAYS)
@@ -47,7 +49,8 @@ def test_round_trip(tmp_path):
     assert first.path(CHUNK).read_bytes() == data
     assert [path.name for path in tmp_path.iterdir()] == [f"{CHUNK.identity}.chunk"]
     archive = zipfile.ZipFile(io.BytesIO(data.partition(b"\n")[2]))
-    assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}  # no time of writing
+    # no time of writing
+    assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     header = json.loads(data.partition(b"\n")[0])
     assert header["arguments"] == {"index": 1, "seed": 0}
     assert header["versions"] == versions()
@@ -81,7 +84,10 @@ def pickled() -> bytes:
 
 
 DAMAGE = {
-    **{f"bit flipped at {at:.3f}": lambda data, at=at: flipped(data, at) for at in np.linspace(0, 1, 12)},
+    **{
+        f"bit flipped at {at:.3f}": lambda data, at=at: flipped(data, at)
+        for at in np.linspace(0, 1, 12)
+    },
     "bit of the header flipped": lambda data: flipped(data, 0.5 * data.index(b"\n") / len(data)),
     "empty": lambda data: b"",
     "half": lambda data: data[: len(data) // 2],
@@ -104,7 +110,9 @@ def computed():
 
 
 def assert_computed_again(folder, damaged, computed):
-    """One line names the file, the chunk is computed again, the file is as before, and others are untouched."""
+    """One line names the file, the chunk is computed again,
+    the file is as before, and others are untouched.
+    """
     said = []
     one = Store(folder, said.append)
     path = one.path(CHUNK)
@@ -135,11 +143,15 @@ def test_chunks_are_not_mixed_up(tmp_path, computed):
     foreign = one.path(OTHER).read_bytes()
     assert_computed_again(tmp_path, lambda _: foreign, computed)
     old = versions()["jax"].encode()
-    assert_computed_again(tmp_path, lambda data: data.replace(b'"jax":"' + old, b'"jax":"0.0.1', 1), computed)
+    assert_computed_again(
+        tmp_path, lambda data: data.replace(b'"jax":"' + old, b'"jax":"0.0.1', 1), computed
+    )
 
 
 def test_manifest(tmp_path):
-    """Settings, versions and chunks; checksums of those that are finished, whether computed now or before."""
+    """Settings, versions and chunks; checksums of those that are finished,
+    whether computed now or before.
+    """
     one = Store(tmp_path)
     one.write_manifest({"seed": 0, "figures": ["fig1"], "heads": math.inf}, [CHUNK, OTHER, CHUNK])
     manifest = json.loads((tmp_path / "manifest.json").read_text())
@@ -153,12 +165,18 @@ def test_manifest(tmp_path):
         each.write_manifest({"seed": 0}, [CHUNK, OTHER])
         finished, absent = json.loads((tmp_path / "manifest.json").read_text())["chunks"]
         header = json.loads(one.path(CHUNK).read_bytes().partition(b"\n")[0])
-        assert finished == {"name": CHUNK.name, "identity": CHUNK.identity, "sha256": header["sha256"]}
+        assert finished == {
+            "name": CHUNK.name,
+            "identity": CHUNK.identity,
+            "sha256": header["sha256"],
+        }
         assert absent["sha256"] is None
 
 
 def test_leftovers(tmp_path):
-    """Drafts of dead processes are removed as a store opens; those of live ones and of other machines stay."""
+    """Drafts of dead processes are removed as a store opens;
+    those of live ones and of other machines stay.
+    """
     Store(tmp_path)
     host = files._host()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:

@@ -1,4 +1,6 @@
-"""Tables to CSV and back: every bit of a float, every type, and bytes that depend on nothing else."""
+"""Tables to CSV and back: every bit of a float,
+every type, and bytes that depend on nothing else.
+"""
 
 import math
 
@@ -12,7 +14,10 @@ TABLE = {
     "kl": np.array([0.1, -math.inf, math.nan]),
     "label": np.array(["plain", 'a "quoted", one', "n → ∞\nbelow"]),
 }
-TEXT = 'width,kl,label\n16,0.1,plain\n-256,-inf,"a ""quoted"", one"\n4611686018427387904,nan,"n → ∞\nbelow"\n'
+TEXT = (
+    'width,kl,label\n16,0.1,plain\n-256,-inf,"a ""quoted"", one"\n4611686018427387904,nan,"n → '
+    '∞\nbelow"\n'
+)
 
 
 def assert_same(table, other):
@@ -35,8 +40,12 @@ def test_bytes_and_types(tmp_path):
 
 def test_every_float_comes_back(tmp_path):
     """Random bits, subnormals and both zeros."""
-    bits = np.random.default_rng(0).integers(0, 2**64, size=5_000, dtype=np.uint64).view(np.float64)
-    values = np.concatenate([bits[~np.isnan(bits)], [0.0, -0.0, 5e-324, 1e16, 1e22, 1.0, 123456789.0, math.inf]])
+    bits = (
+        np.random.default_rng(0).integers(0, 2**64, size=5_000, dtype=np.uint64).view(np.float64)
+    )
+    values = np.concatenate(
+        [bits[~np.isnan(bits)], [0.0, -0.0, 5e-324, 1e16, 1e22, 1.0, 123456789.0, math.inf]]
+    )
     write_csv(tmp_path / "floats.csv", {"x": values})
     assert_same(read_csv(tmp_path / "floats.csv"), {"x": values})
 
@@ -56,7 +65,9 @@ TEXTS = [
 def test_texts_stay_texts(tmp_path, texts):
     """What Python would take for a number, but `write_csv` never writes for one."""
     write_csv(tmp_path / "texts.csv", {"label": np.array(texts), "x": np.array([0.0, 1.0])})
-    assert_same(read_csv(tmp_path / "texts.csv"), {"label": np.array(texts), "x": np.array([0.0, 1.0])})
+    assert_same(
+        read_csv(tmp_path / "texts.csv"), {"label": np.array(texts), "x": np.array([0.0, 1.0])}
+    )
 
 
 def test_no_rows(tmp_path):
@@ -91,7 +102,9 @@ def test_refused(tmp_path, table, error, message):
 def test_no_folder(tmp_path):
     """One line says which file cannot be read or written."""
     path = tmp_path / "absent" / "table.csv"
-    with pytest.raises(StoreError, match=rf"^cannot write {path}: No such file or directory \(choose .*--out\)$"):
+    with pytest.raises(
+        StoreError, match=rf"^cannot write {path}: No such file or directory \(choose .*--out\)$"
+    ):
         write_csv(path, TABLE)
     with pytest.raises(StoreError, match=f"^cannot read {path}: No such file"):
         read_csv(path)

@@ -1,7 +1,8 @@
-"""Chunks without physics, and a program that runs them: what the tests kill, fill the disk of, and run twice at once.
+"""Chunks without physics, and a program that runs them:
+what the tests kill, fill the disk of, and run twice at once.
 
-How long a chunk takes and where it notes that it was computed come from the environment, so its arrays and its identity
-depend on its arguments alone.
+How long a chunk takes and where it notes that it was computed come from the environment, so its
+arrays and its identity depend on its arguments alone.
 """
 
 import collections
@@ -29,7 +30,13 @@ def toy(index: int, seed: int) -> Table:
     time.sleep(float(os.environ.get("TOY_SECONDS", "0")))
     draws = np.random.default_rng([seed, index]).normal(size=BULK)
     mean, label = np.asarray(jnp.mean(jnp.asarray(draws))), np.array(f"chunk {index}, “toy”")
-    return {"count": np.array(BULK), "mean": mean, "squares": np.array(draws @ draws), "label": label, "bulk": draws}
+    return {
+        "count": np.array(BULK),
+        "mean": mean,
+        "squares": np.array(draws @ draws),
+        "label": label,
+        "bulk": draws,
+    }
 
 
 def failing(index: int) -> Table:

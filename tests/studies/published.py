@@ -3,7 +3,15 @@
 import numpy as np
 
 from limitlaw.runs import Table, rows
-from limitlaw.studies import cowsik, giorlandino, nait_saada, noci, participation, tails, unit_scaling
+from limitlaw.studies import (
+    cowsik,
+    giorlandino,
+    nait_saada,
+    noci,
+    participation,
+    tails,
+    unit_scaling,
+)
 
 ERROR = 1e-4
 
@@ -24,8 +32,14 @@ def true_tables() -> dict[str, Table]:
 def _giorlandino() -> dict[str, Table]:
     layers = np.arange(giorlandino.DEPTH + 1)
     curve = np.interp(layers, giorlandino.LAYERS, giorlandino.THEORY)
-    known = {"layer": giorlandino.LAYERS, "measured": giorlandino.MEASURED, "theory": giorlandino.THEORY}
-    table = rows({"biased": 1, "layer": layers, "correlation": curve, "error": np.full(len(layers), ERROR)})
+    known = {
+        "layer": giorlandino.LAYERS,
+        "measured": giorlandino.MEASURED,
+        "theory": giorlandino.THEORY,
+    }
+    table = rows(
+        {"biased": 1, "layer": layers, "correlation": curve, "error": np.full(len(layers), ERROR)}
+    )
     return {"giorlandino": table, "giorlandino_published": rows(known)}
 
 
@@ -34,7 +48,10 @@ def _participation() -> Table:
     model = participation.energy_model(betas)
     gaps = {64: 0.1, participation.TOKENS: 0.0}
     return rows(
-        *({"tokens": t, "beta": betas, "participation": model + gap, "error": ERROR} for t, gap in gaps.items())
+        *(
+            {"tokens": t, "beta": betas, "participation": model + gap, "error": ERROR}
+            for t, gap in gaps.items()
+        )
     )
 
 
@@ -53,13 +70,22 @@ def _cowsik() -> dict[str, Table]:
 def _noci() -> Table:
     layers = np.arange(noci.DEPTH + 1)
     curve = noci.correlation((1 + noci.ALPHA**2 / noci.DEPTH) ** layers)
-    return rows(*({"scale": s, "layer": layers, "correlation": curve, "error": ERROR} for s in noci.SCALES))
+    return rows(
+        *({"scale": s, "layer": layers, "correlation": curve, "error": ERROR} for s in noci.SCALES)
+    )
 
 
 def _nait_saada() -> Table:
     counts = np.array([64, 512])
     errors = {"excess_error": ERROR, "second_error": ERROR}
-    return rows({"tokens": counts, "excess": nait_saada.rank_excess(counts), "second": nait_saada.EDGE, **errors})
+    return rows(
+        {
+            "tokens": counts,
+            "excess": nait_saada.rank_excess(counts),
+            "second": nait_saada.EDGE,
+            **errors,
+        }
+    )
 
 
 def _unit_scaling() -> Table:
@@ -70,6 +96,9 @@ def _unit_scaling() -> Table:
 
 def _tails() -> Table:
     layers = np.arange(tails.DEPTH + 1)
-    cases = [*((kind, tails.INFINITE) for kind in tails.NETWORKS), *((kind, tails.WIDTH) for kind in tails.FINITE)]
+    cases = [
+        *((kind, tails.INFINITE) for kind in tails.NETWORKS),
+        *((kind, tails.WIDTH) for kind in tails.FINITE),
+    ]
     curve = {"layer": layers, "kurtosis": 0.1 * layers, "error": ERROR}
     return rows(*({"network": kind, "width": width, **curve} for kind, width in cases))

@@ -1,4 +1,6 @@
-"""The command `limitlaw studies`, as a process: what it leaves, the same bytes on more threads, bad input."""
+"""The command `limitlaw studies`, as a process: what it leaves,
+the same bytes on more threads, bad input.
+"""
 
 import csv
 import os
@@ -17,13 +19,21 @@ def finished(out: Path, *options: str) -> subprocess.CompletedProcess:
     arguments = ["studies", "participation", "--quick", "--out", str(out), *options]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
     return subprocess.run(
-        [sys.executable, "-m", "limitlaw", *arguments], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "limitlaw", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
 def data(out: Path) -> dict[str, bytes]:
     """The bytes of tables and pictures by name."""
-    return {path.name: path.read_bytes() for folder in ("data", "figures") for path in (out / folder).iterdir()}
+    return {
+        path.name: path.read_bytes()
+        for folder in ("data", "figures")
+        for path in (out / folder).iterdir()
+    }
 
 
 def test_what_it_leaves(tmp_path):
@@ -36,7 +46,12 @@ def test_what_it_leaves(tmp_path):
     assert [line[:17] for line in rest] == ["  does not hold: "] * 3
     assert last.startswith(f"report: {out / 'report.html'}   data: {out / 'data'}   ")
     found = data(out)
-    assert set(found) == {"claims.csv", "participation.csv", "participation.pdf", "participation.png"}
+    assert set(found) == {
+        "claims.csv",
+        "participation.csv",
+        "participation.pdf",
+        "participation.png",
+    }
     rows = list(csv.DictReader(found["claims.csv"].decode().splitlines()))
     assert [row["holds"] for row in rows] == ["no", "no", "no", "yes"]
     assert "limitlaw studies participation --quick" in (out / "report.html").read_text()

@@ -1,4 +1,6 @@
-"""Claims of studies hold in a world where what was published is true, and each of them fails in another world."""
+"""Claims of studies hold in a world where what was published is true,
+and each of them fails in another world.
+"""
 
 import numpy as np
 import pytest
@@ -11,7 +13,10 @@ from studies.published import true_tables
 
 # One of these two must be false: they disagree with each other, or a library with its users.
 CONTRARY = {
-    "The limit of infinite width is nearer to the measured correlation than the published theory, at every layer",
+    (
+        "The limit of infinite width is nearer to the measured correlation than the published "
+        "theory, at every layer"
+    ),
     "Unit scaling: the attention output has standard deviation 1 in every layer (to 10 %)",
 }
 
@@ -30,7 +35,12 @@ def test_what_was_published():
 
 CHANGES = [
     ("giorlandino", "correlation", 0.02, "The published theory, "),
-    ("participation", "participation", 0.01, "Participation of 512 tokens is that of the random energy model, β = 3"),
+    (
+        "participation",
+        "participation",
+        0.01,
+        "Participation of 512 tokens is that of the random energy model, β = 3",
+    ),
     ("cowsik", "measured", 0.01, "Nearly parallel tokens "),
     ("cowsik_deep", "growth", 0.01, "Almost orthogonal tokens "),
     ("cowsik_edge", "edge", 0.001, "The edge of chaos σ_w*, where the printed λ is 0, α → 0"),
@@ -52,7 +62,9 @@ def test_each_claim_can_fail(table, column, shift, claim):
 
 
 def test_the_other_claims():
-    """Measured correlations are nearer to themselves than a theory; outputs of unit scale are; tails that fall fail."""
+    """Measured correlations are nearer to themselves than a theory;
+    outputs of unit scale are; tails that fall fail.
+    """
     tables = true_tables()
     table = tables["giorlandino"]
     table["correlation"] = np.interp(
@@ -60,15 +72,23 @@ def test_the_other_claims():
     )
     tables["unit_scaling"]["std"] = np.ones(12)
     tables["tails"]["kurtosis"] = -tables["tails"]["kurtosis"]
-    tables["participation"]["participation"] = tables["participation"]["participation"][::-1].copy()
+    tables["participation"]["participation"] = tables["participation"]["participation"][
+        ::-1
+    ].copy()
     found = verdicts(tables)
     assert all(found[claim] for claim in CONTRARY)
-    assert not any(holds for claim, holds in found.items() if claim.startswith("Depth makes tails heavier"))
-    assert not found["With more tokens participation approaches the random energy model, from above"]
+    assert not any(
+        holds for claim, holds in found.items() if claim.startswith("Depth makes tails heavier")
+    )
+    assert not found[
+        "With more tokens participation approaches the random energy model, from above"
+    ]
 
 
 def test_pictures_and_report(tmp_path):
-    """Every study has a picture with data in every panel; the page says which claims hold, with links to figures."""
+    """Every study has a picture with data in every panel;
+    the page says which claims hold, with links to figures.
+    """
     tables = true_tables()
     drawn = report.shown.drawn(tables, report.FIGURES)
     assert [figure.key for figure, _ in drawn] == list(STUDIES)
@@ -77,7 +97,9 @@ def test_pictures_and_report(tmp_path):
         panels = [panel for row in picture.rows for panel in row]
         assert all(any(np.isfinite(curve.y).any() for curve in panel.curves) for panel in panels)
     rules = (rule for study in STUDIES.values() for rule in study.claims)
-    report.report(tables, claims(rules, tables), {"command": "limitlaw studies"}, tmp_path / "report.html")
+    report.report(
+        tables, claims(rules, tables), {"command": "limitlaw studies"}, tmp_path / "report.html"
+    )
     page = (tmp_path / "report.html").read_text()
     assert f"{report.WHAT}, computed again by <code>limitlaw studies</code>" in page
     assert page.count("✗ does not hold") == len(CONTRARY)
@@ -90,5 +112,7 @@ def test_chosen():
     """By name in the order of the report; a wrong name lists the right ones."""
     assert [study.name for study in chosen(["tails", "noci"])] == ["noci", "tails"]
     assert [study.name for study in chosen([])] == list(STUDIES)
-    with pytest.raises(ValueError, match=r"there is no study 'kedia'; there are giorlandino, participation, "):
+    with pytest.raises(
+        ValueError, match=r"there is no study 'kedia'; there are giorlandino, participation, "
+    ):
         chosen(["kedia"])

@@ -16,12 +16,22 @@ ADDED = torch.zeros(4, 4).masked_fill(CAUSAL, float("-inf"))
 PLAIN = {
     "linear": lambda: (nn.Linear(5, 8), (X,), {}),
     "mlp": lambda: (
-        nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 16), nn.SiLU()),
+        nn.Sequential(
+            nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 16), nn.SiLU()
+        ),
         (X,),
         {},
     ),
-    "layer norm": lambda: (nn.Sequential(nn.Linear(5, 16), nn.LayerNorm(16), nn.Linear(16, 8)), (X,), {}),
-    "RMS norm": lambda: (nn.Sequential(nn.Linear(5, 16), nn.RMSNorm(16), nn.Linear(16, 8)), (X,), {}),
+    "layer norm": lambda: (
+        nn.Sequential(nn.Linear(5, 16), nn.LayerNorm(16), nn.Linear(16, 8)),
+        (X,),
+        {},
+    ),
+    "RMS norm": lambda: (
+        nn.Sequential(nn.Linear(5, 16), nn.RMSNorm(16), nn.Linear(16, 8)),
+        (X,),
+        {},
+    ),
     "GPT, fused": lambda: (GPT(), (TOKENS,), {}),
     "GPT, explicit": lambda: (GPT(attention=Explicit), (TOKENS,), {}),
     "GPT, einsum": lambda: (GPT(attention=Einsum), (TOKENS,), {}),
@@ -49,11 +59,25 @@ def _hf(kind: str, config: str, **settings):
     def make():
         import transformers
 
-        sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4}
-        common = {"vocab_size": 20, "initializer_range": 0.2, "max_position_embeddings": 32, "pad_token_id": 0}
+        sizes = {
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 4,
+        }
+        common = {
+            "vocab_size": 20,
+            "initializer_range": 0.2,
+            "max_position_embeddings": 32,
+            "pad_token_id": 0,
+        }
         inputs = settings.get("inputs", {})
         own = {k: v for k, v in settings.items() if k not in ("inputs", "without")}
-        chosen = {k: v for k, v in {**common, **sizes, **own}.items() if k not in settings.get("without", ())}
+        chosen = {
+            k: v
+            for k, v in {**common, **sizes, **own}.items()
+            if k not in settings.get("without", ())
+        }
         module = getattr(transformers, kind)(getattr(transformers, config)(**chosen))
         given = dict(inputs) if "pixel_values" in inputs else {"input_ids": TOKENS, **inputs}
         return module, (), given
@@ -91,7 +115,12 @@ BARTS = {
     "without": (*NO_SIZES, "initializer_range"),
     "inputs": {"decoder_input_ids": TOKENS.flip(0)[:, :3], **CACHE},
 }
-VITS = {"image_size": 8, "patch_size": 4, "num_channels": 3, "inputs": {"pixel_values": IMAGE(1, 3, 8, 8)}}
+VITS = {
+    "image_size": 8,
+    "patch_size": 4,
+    "num_channels": 3,
+    "inputs": {"pixel_values": IMAGE(1, 3, 8, 8)},
+}
 DISTIL = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 24, "without": NO_SIZES}
 PADDED = {"attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])}
 
@@ -121,7 +150,14 @@ TRANSFORMERS = {
 }
 
 NO_FF = ("intermediate_size",)
-GPTJ = {"n_embd": 16, "n_layer": 1, "n_head": 2, "rotary_dim": 4, "without": NO_SIZES, "inputs": CACHE}
+GPTJ = {
+    "n_embd": 16,
+    "n_layer": 1,
+    "n_head": 2,
+    "rotary_dim": 4,
+    "without": NO_SIZES,
+    "inputs": CACHE,
+}
 BLOOM = {"n_layer": 1, "n_head": 4, "without": NO_SIZES[1:], "inputs": CACHE}
 BOTH = {"decoder_input_ids": TOKENS.flip(0)[:, :3], **CACHE}
 

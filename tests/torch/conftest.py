@@ -1,4 +1,6 @@
-"""PyTorch on one thread: the modules are tiny, and threads that wait for each other take most of the time."""
+"""PyTorch on one thread: the modules are tiny, and threads that wait for each other
+take most of the time.
+"""
 
 import contextlib
 

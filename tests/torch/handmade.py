@@ -8,7 +8,9 @@ from torch.nn import functional as F
 
 
 class Fused(nn.Module):
-    """Causal attention with one matrix for queries, keys and values, by scaled_dot_product_attention."""
+    """Causal attention with one matrix for queries,
+    keys and values, by scaled_dot_product_attention.
+    """
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -17,7 +19,10 @@ class Fused(nn.Module):
 
     def forward(self, x):
         B, T, C = x.shape
-        q, k, v = (t.view(B, T, self.heads, C // self.heads).transpose(1, 2) for t in self.qkv(x).split(C, dim=2))
+        q, k, v = (
+            t.view(B, T, self.heads, C // self.heads).transpose(1, 2)
+            for t in self.qkv(x).split(C, dim=2)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out(y.transpose(1, 2).reshape(B, T, C))
 
@@ -33,7 +38,9 @@ class Explicit(nn.Module):
 
     def forward(self, x):
         B, T, C = x.shape
-        q, k, v = (f(x).view(B, T, self.heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+        q, k, v = (
+            f(x).view(B, T, self.heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v)
+        )
         p = q @ k.transpose(-2, -1) / math.sqrt(C // self.heads)
         p = p.masked_fill(self.mask[:T, :T] == 0, float("-inf"))
         y = F.softmax(p, dim=-1) @ v
@@ -62,7 +69,9 @@ class Block(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = attention(width, heads)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1)
+        )
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
@@ -72,7 +81,9 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Tokens and positions, blocks, and logits; `tied` uses the embedding again."""
 
-    def __init__(self, width: int = 16, heads: int = 2, layers: int = 2, attention=Fused, tied: bool = False):
+    def __init__(
+        self, width: int = 16, heads: int = 2, layers: int = 2, attention=Fused, tied: bool = False
+    ):
         super().__init__()
         self.tokens, self.positions = nn.Embedding(20, width), nn.Embedding(16, width)
         self.blocks = nn.ModuleList(Block(width, heads, attention) for _ in range(layers))
@@ -90,7 +101,9 @@ class GPT(nn.Module):
 class Attend(nn.Module):
     """nn.MultiheadAttention of a stream with itself, or with another; with masks."""
 
-    def __init__(self, cross: bool = False, weights: bool = False, batch_first: bool = True, **kwargs):
+    def __init__(
+        self, cross: bool = False, weights: bool = False, batch_first: bool = True, **kwargs
+    ):
         super().__init__()
         self.embed, self.other = nn.Linear(5, 16), nn.Linear(5, 16)
         self.cross, self.weights = cross, weights
@@ -123,7 +136,10 @@ class Whole(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.embed, self.transformer = nn.Linear(5, 16), nn.Transformer(16, 2, 1, 1, 24, batch_first=True)
+        self.embed, self.transformer = (
+            nn.Linear(5, 16),
+            nn.Transformer(16, 2, 1, 1, 24, batch_first=True),
+        )
 
     def forward(self, x):
         x = self.embed(x)
@@ -143,7 +159,9 @@ class Alibi(nn.Module):
         q, k, v = (f(x).unflatten(-1, (2, 8)).transpose(1, 2) for f in (self.q, self.k, self.v))
         place = torch.arange(x.shape[1])
         bias = -(place[:, None] - place).abs() * torch.tensor([0.5, 0.25])[:, None, None]
-        return self.out((torch.softmax(q @ k.mT / 8**0.5 + bias, -1) @ v).transpose(1, 2).flatten(2))
+        return self.out(
+            (torch.softmax(q @ k.mT / 8**0.5 + bias, -1) @ v).transpose(1, 2).flatten(2)
+        )
 
 
 class Tied(nn.Module):
@@ -161,16 +179,24 @@ class Tied(nn.Module):
 
 
 class Pooled(nn.Module):
-    """A class token and positions as parameters, given positions as a buffer; one token, and a matrix over them all."""
+    """A class token and positions as parameters, given positions as a buffer;
+    one token, and a matrix over them all.
+    """
 
     def __init__(self):
         super().__init__()
         self.tokens, self.positions = nn.Embedding(20, 16), nn.Parameter(torch.randn(1, 8, 16))
-        self.first, self.zero = nn.Parameter(torch.randn(1, 1, 16)), nn.Parameter(torch.zeros(1, 1, 16))
+        self.first, self.zero = (
+            nn.Parameter(torch.randn(1, 1, 16)),
+            nn.Parameter(torch.zeros(1, 1, 16)),
+        )
         self.register_buffer("given", torch.randn(6, 16))
         self.out, self.all = nn.Linear(16, 6), nn.Linear(6 * 16, 6)
 
     def forward(self, tokens):
         x = self.tokens(tokens) * 4 + self.positions[:, : tokens.shape[1]]
-        x = torch.cat([self.first.expand(len(x), -1, -1), self.zero.expand(len(x), -1, -1), x], 1) + self.given
+        x = (
+            torch.cat([self.first.expand(len(x), -1, -1), self.zero.expand(len(x), -1, -1), x], 1)
+            + self.given
+        )
         return self.out(x[:, 0]) + self.out(x.mean(1)) + self.all(x.flatten(1))

@@ -2,7 +2,9 @@
 
 import pytest
 
-pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
+pytest.importorskip(
+    "torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers"
+)
 
 import numpy as np
 import torch
@@ -29,7 +31,9 @@ def stack(seed: int = 0) -> nn.Sequential:
 
 
 def test_the_law_given_the_input():
-    """Mean and spread of the mean square are v tr K / T and v √(2 tr K² / D) / T for the module's own K = X Xᵀ."""
+    """Mean and spread of the mean square are v tr K / T and v √(2 tr K² / D)
+    / T for the module's own K = X Xᵀ.
+    """
     module = stack()
     table = lt.audit(module, X, samples=2000, limit=False)
     assert table.head[2:4] == ("this module", "one step ahead, ± spread")
@@ -50,7 +54,9 @@ def test_the_law_given_the_input():
 
 
 def test_a_layer_that_reads_its_own_weights_is_named():
-    """W_2 = W_1ᵀ: every entry is normal, no other rule sees it, and the variance is off at that layer alone."""
+    """W_2 = W_1ᵀ: every entry is normal, no other rule sees it,
+    and the variance is off at that layer alone.
+    """
     module = stack(1)
     wide = nn.Sequential(*(nn.Linear(64, 64, bias=False) for _ in range(2)))
     with torch.no_grad():
@@ -63,7 +69,9 @@ def test_a_layer_that_reads_its_own_weights_is_named():
 
 
 def test_every_layer_reads_data():
-    """A GPT given its layers: the program is replayed, layers without weights are left out, attentions stay."""
+    """A GPT given its layers: the program is replayed,
+    layers without weights are left out, attentions stay.
+    """
     torch.manual_seed(0)
     done = conversion(GPT(width=8, layers=2), (torch.tensor([[3, 7, 1, 4]]),), {})
     given = given_inputs(subject_of(done, None, False))

@@ -2,7 +2,9 @@
 
 import pytest
 
-pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
+pytest.importorskip(
+    "torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers"
+)
 
 import base64
 import dataclasses
@@ -46,7 +48,9 @@ def audited():
 
 
 def test_every_layer_is_as_predicted(audited):
-    """Every statistic of every layer within 5 standard errors, and small ones: a healthy module."""
+    """Every statistic of every layer within 5 standard errors, and small ones:
+    a healthy module.
+    """
     assert {row.layer for row in audited.rows} == {
         "tokens",
         "positions",
@@ -69,7 +73,9 @@ def test_every_layer_is_as_predicted(audited):
 
 
 def test_a_difference_is_found(audited):
-    """The table can fail: a variance that is twice the predicted one is a finding, and is printed."""
+    """The table can fail: a variance that is twice the predicted one is a finding,
+    and is printed.
+    """
     (first, *rest) = audited["blocks.0"]
     value, error = first.predicted
     wrong = dataclasses.replace(first, measured=(2 * value, error))
@@ -86,18 +92,24 @@ def test_few_seeds_find_nothing_by_chance():
     row = lt.Row("a", "token correlation", (1.5, 0.01), (1.0, 0.01), None, 0.5, 2)
     assert abs(row.z) < 2
     assert dataclasses.replace(row, spread=0.01).z > 20
-    assert dataclasses.replace(row, measured=(1.5, math.inf), seeds=1).z == pytest.approx(1.0, abs=0.01)
+    assert dataclasses.replace(row, measured=(1.5, math.inf), seeds=1).z == pytest.approx(
+        1.0, abs=0.01
+    )
 
 
 @pytest.mark.parametrize("z", [-3.0, 1.0, 4.5])
 @pytest.mark.parametrize("freedom", [12, 200])
 def test_mean_squares_have_the_tails_of_chi_squares(z, freedom):
-    """What χ²_k/k exceeds as often as a normal number exceeds z has that z to 0.1; in deviations it is far off."""
+    """What χ²_k/k exceeds as often as a normal number exceeds z has that z to 0.1;
+    in deviations it is far off.
+    """
     x = stats.chi2.ppf(stats.norm.cdf(z), freedom) / freedom
     row = lt.Row("a", "variance", (x, 0.0), (1.0, 0.0), None, math.sqrt(2 / freedom), 1)
     assert row.z == pytest.approx(z, abs=0.1)
     assert freedom > 12 or z < 4 or dataclasses.replace(row, statistic="other").z > z + 1.5
-    lacking = dataclasses.replace(row, statistic="attention entropy / ln t", measured=(1 - x / 9, 0.0))
+    lacking = dataclasses.replace(
+        row, statistic="attention entropy / ln t", measured=(1 - x / 9, 0.0)
+    )
     lacking = dataclasses.replace(lacking, predicted=(1 - 1 / 9, 0.0), spread=row.spread / 9)
     assert lacking.z == pytest.approx(-row.z)
 
@@ -109,10 +121,15 @@ def test_the_limit_and_given_layers():
     nn.init.normal_(module[2].weight, std=0.25)
     table = lt.audit(module, torch.eye(4), seeds=200, samples=200, layers=["2"], kurtosis=True)
     assert table.head[-3:] == ("predicted, n = 16", "z", "limit")
-    assert [row.statistic for row in table.rows] == ["variance", "token correlation", "excess kurtosis"]
+    assert [row.statistic for row in table.rows] == [
+        "variance",
+        "token correlation",
+        "excess kurtosis",
+    ]
     assert max(abs(row.z) for row in table.rows) < 5
     (variance, _, kurtosis) = table["2"]
-    assert kurtosis.measured[0] == pytest.approx(-6 / 18, abs=0.1)  # of 16 normal numbers, given their mean square
+    # of 16 normal numbers, given their mean square
+    assert kurtosis.measured[0] == pytest.approx(-6 / 18, abs=0.1)
     limit, error = variance.limit
     assert limit == pytest.approx(variance.predicted[0], abs=5 * variance.predicted[1])
     assert error < 1e-6 * limit
@@ -121,21 +138,28 @@ def test_the_limit_and_given_layers():
 
 
 def test_a_stream_that_starts_with_data():
-    """Where the input has the width of the module, a layer's vectors are those of the stream, not of its branch."""
+    """Where the input has the width of the module, a layer's vectors are those of the stream,
+    not of its branch.
+    """
     layer = nn.TransformerEncoderLayer(16, 2, 32, norm_first=True, batch_first=True)
     x = torch.randn(1, 4, 16, generator=torch.Generator().manual_seed(0))
     stack = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
     subject = subject_of(conversion(stack, (x,), {}), None, False)
     item = subject.layers["layers.0"]
     table = lt.Audit((), subject.done.program, subject.width, 8)
-    assert table.head[3:] == ("predicted, n = 16", "z", "limit, 32 → ∞")  # the stream is given, its MLP is wide
+    # the stream is given, its MLP is wide
+    assert table.head[3:] == ("predicted, n = 16", "z", "limit, 32 → ∞")
     with torch.no_grad():
-        assert item.expected.reshape(-1) == pytest.approx(stack.double().eval()(x.double()).numpy().reshape(-1))
+        assert item.expected.reshape(-1) == pytest.approx(
+            stack.double().eval()(x.double()).numpy().reshape(-1)
+        )
 
 
 @pytest.mark.parametrize("kind", [Explicit, Fused])
 def test_attention_is_measured_as_torch_has_it(kind):
-    """Entropy and mean square of visible scores, fused or not, from the matrices of the module; so in the program."""
+    """Entropy and mean square of visible scores, fused or not,
+    from the matrices of the module; so in the program.
+    """
     torch.manual_seed(0)
     written = GPT(layers=1, attention=kind)
     done = conversion(written, (TOKENS,), {})
@@ -163,14 +187,20 @@ def test_attention_is_measured_as_torch_has_it(kind):
 def test_other_seeds():
     """A range of seeds gives other numbers, and those of the first seeds are those of so many."""
     done = conversion(factory, (TOKENS,), {})
-    numbers = [next(iter(runs(done.exported, done.parameters, factory, s)))["linear"] for s in ([0], [1], range(2))]
+    numbers = [
+        next(iter(runs(done.exported, done.parameters, factory, s)))["linear"]
+        for s in ([0], [1], range(2))
+    ]
     assert torch.equal(numbers[0], numbers[2])
     assert not torch.equal(numbers[0], numbers[1])
-    with pytest.raises(TypeError, match="seeds must be a positive integer or a sequence of integers, got str 'all'"):
+    with pytest.raises(
+        TypeError,
+        match="seeds must be a positive integer or a sequence of integers, got str 'all'",
+    ):
         lt.audit(factory, TOKENS, seeds="all")
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
+# --- the table -----------------------------------------------------------------------------------
 
 
 def test_the_page_reads_nothing_else(audited, tmp_path):
@@ -200,7 +230,9 @@ def test_a_data_frame(audited, monkeypatch):
     """One line a row; without pandas a line that says how to get it."""
     first = audited.records()[0]
     assert (first["layer"], first["measured"]) == ("tokens", audited.rows[0].measured[0])
-    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda records: ("frame", records)))
+    monkeypatch.setitem(
+        sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda records: ("frame", records))
+    )
     assert audited.to_pandas() == ("frame", audited.records())
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"limitlaw\[pandas\]"):

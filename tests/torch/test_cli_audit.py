@@ -2,7 +2,9 @@
 
 import pytest
 
-pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
+pytest.importorskip(
+    "torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers"
+)
 
 import json
 import re
@@ -57,7 +59,9 @@ def test_the_command_writes_a_page(file, tmp_path):
     )
     assert code == 0, err
     assert re.search(r"measured, 8 seeds +predicted, n = 16", out)
-    (finding,) = re.findall(r"! (1: its weights are [12](?:\.\d)? times as large as those of its sibling 0, .*)", out)
+    (finding,) = re.findall(
+        r"! (1: its weights are [12](?:\.\d)? times as large as those of its sibling 0, .*)", out
+    )
     assert finding in page.read_text()
     assert "base64," in page.read_text()
 
@@ -76,8 +80,14 @@ def test_the_command_writes_a_page(file, tmp_path):
         (["{file}:make_model", "--input-dim", "5"], "torch.export cannot follow this module"),
         (["{file}:make_model", "--html", "nowhere/out.html"], "there is no folder"),
         (["{file}:make_width", "--width", "8"], "--width must be given twice or more"),
-        (["--hf", "{file}", "--width", "8", "--width", "9"], "--width must be given twice or more"),
-        (["{file}:make_model", "--width", "8", "--width", "9"], "module must be a function of the width"),
+        (
+            ["--hf", "{file}", "--width", "8", "--width", "9"],
+            "--width must be given twice or more",
+        ),
+        (
+            ["{file}:make_model", "--width", "8", "--width", "9"],
+            "module must be a function of the width",
+        ),
     ],
 )
 def test_errors_are_one_line(file, arguments, said):
@@ -91,7 +101,9 @@ def test_errors_are_one_line(file, arguments, said):
 def test_several_widths(file):
     """The function is called with each of them, and what grows is named."""
     widths = ["--width", 32, "--width", 128]
-    code, out, err = limitlaw("audit", f"{file}:make_width", "--tokens", 2, "--seeds", 64, "--samples", 64, *widths)
+    code, out, err = limitlaw(
+        "audit", f"{file}:make_width", "--tokens", 2, "--seeds", 64, "--samples", 64, *widths
+    )
     assert code == 0, err
     assert "measured, width 32" in out
     assert re.search(r"! 1: its scale grows with width as n\^0\.\d+ ± 0\.\d+, expected n\^0", out)
@@ -111,7 +123,9 @@ def request_of(**settings):
 
 
 def test_inputs():
-    """Different tokens for a vocabulary, vectors of the first Linear's width, or of the width that is asked for."""
+    """Different tokens for a vocabulary, vectors of the first Linear's width,
+    or of the width that is asked for.
+    """
     from torch import nn
 
     tokens = _input(nn.Sequential(nn.Embedding(6, 8), nn.Linear(8, 8)), request_of())

@@ -2,7 +2,9 @@
 
 import pytest
 
-pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
+pytest.importorskip(
+    "torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers"
+)
 
 import jax
 import numpy as np
@@ -69,13 +71,17 @@ def repeats(program):
     ],
 )
 def test_equal_blocks_are_a_loop(scales, skip, times):
-    """Where all of them compute the same, numbers included, and what is inside is read by nobody else."""
+    """Where all of them compute the same, numbers included,
+    and what is inside is read by nobody else.
+    """
     program = lt.program(lambda: Stack(scales, skip), torch.eye(5)[:2])
     assert repeats(program) == times
 
 
 def test_attention_blocks_are_a_loop():
-    """Those of a GPT from a factory; those of a module have measured scales, each its own; copies are no loop."""
+    """Those of a GPT from a factory; those of a module have measured scales, each its own;
+    copies are no loop.
+    """
     assert repeats(lt.program(lambda: GPT(layers=3), TOKENS)) == [3]
     assert repeats(lt.program(GPT(layers=3), TOKENS)) == []
     copied = GPT(layers=3)
@@ -85,13 +91,18 @@ def test_attention_blocks_are_a_loop():
 
 
 def test_a_loop_has_the_limit_of_its_blocks():
-    """The kernel of the loop is that of the blocks written out, and so are its statistics turn by turn."""
+    """The kernel of the loop is that of the blocks written out,
+    and so are its statistics turn by turn.
+    """
     done = conversion(lambda: Stack([1, 1, 1]), (torch.eye(5)[:2],), {})
     subject = subject_of(done, None, False)
     written_out = done.program.values[-1].value
     assert repeats(done.program) == [3]
     np.testing.assert_allclose(ll.kernel(done.program.output), ll.kernel(written_out), rtol=1e-9)
-    assert [names for names, _ in subject.stages] == [("first",), ("blocks.0", "blocks.1", "blocks.2")]
+    assert [names for names, _ in subject.stages] == [
+        ("first",),
+        ("blocks.0", "blocks.1", "blocks.2"),
+    ]
     turns = subject.in_the_limit()
     assert list(turns) == ["first", "blocks.0", "blocks.1", "blocks.2"]
     for name, item in subject.layers.items():
@@ -101,7 +112,9 @@ def test_a_loop_has_the_limit_of_its_blocks():
 
 @pytest.mark.long
 def test_a_loop_has_the_law_of_its_blocks():
-    """At finite width: means and spreads of every statistic of a GPT, by turns and written out, 4,000 draws each."""
+    """At finite width: means and spreads of every statistic of a GPT,
+    by turns and written out, 4,000 draws each.
+    """
 
     def factory():
         module = GPT(width=16, heads=2, layers=4)

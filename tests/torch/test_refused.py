@@ -2,7 +2,9 @@
 
 import pytest
 
-pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
+pytest.importorskip(
+    "torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers"
+)
 
 import torch
 from torch import nn
@@ -51,7 +53,10 @@ REFUSED = [
     (scattered, "scatter writes"),
     (lambda x: torch.cumsum(x, -1), r"aten\.cumsum.* has no rule. Write the line with"),
     (lambda x: torch.linalg.inv(x[:, :, :4]), "linalg_inv.* has no rule"),
-    (lambda x: F.linear(x.transpose(1, 2), torch.ones(3, 4).double() + torch.eye(3, 4)), "given numbers"),
+    (
+        lambda x: F.linear(x.transpose(1, 2), torch.ones(3, 4).double() + torch.eye(3, 4)),
+        "given numbers",
+    ),
     (lambda x: torch.cat([x, -x], -1).relu(), "concatenation along coordinates"),
 ]
 
@@ -88,7 +93,9 @@ def test_a_module_that_mixes_tokens_is_refused():
 
 def test_arguments(as_user):
     """What is no module, and a factory that makes none."""
-    with pytest.raises(TypeError, match=r"module must be a torch\.nn\.Module or a function that makes one, got 3"):
+    with pytest.raises(
+        TypeError, match=r"module must be a torch\.nn\.Module or a function that makes one, got 3"
+    ):
         lt.program(3, X)
     with pytest.raises(TypeError, match=r"the factory must return a torch\.nn\.Module, got str"):
         lt.program(lambda: "linear", X)

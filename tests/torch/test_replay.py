@@ -2,7 +2,9 @@
 
 import pytest
 
-pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
+pytest.importorskip(
+    "torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers"
+)
 
 import numpy as np
 import torch
@@ -23,7 +25,9 @@ TURNED = {"Llama", "Qwen2", "Qwen3", "Mistral", "GPT-NeoX", "Phi", "Phi3", "Gemm
 def made(name):
     """A module of the catalogue with its inputs, the same in every run."""
     if name not in PLAIN:
-        pytest.importorskip("transformers", reason="limitlaw.torch is NOT tested on transformers: install them")
+        pytest.importorskip(
+            "transformers", reason="limitlaw.torch is NOT tested on transformers: install them"
+        )
     torch.manual_seed(0)
     return ALL[name]()
 
@@ -34,7 +38,9 @@ def convert(name) -> Converted:
     return lt.program(module, *args, **kwargs)
 
 
-@pytest.mark.parametrize("name", [*PLAIN, *TRANSFORMERS, *(pytest.param(m, marks=pytest.mark.long) for m in MORE)])
+@pytest.mark.parametrize(
+    "name", [*PLAIN, *TRANSFORMERS, *(pytest.param(m, marks=pytest.mark.long) for m in MORE)]
+)
 def test_replay(name):
     """Every value is that of the module, and the outputs have torch's shapes."""
     module, args, kwargs = made(name)
@@ -44,7 +50,9 @@ def test_replay(name):
     replayed = lt.replay(program)
     assert replayed.worst < (1e-7 if name in {*TURNED, *MORE} else 1e-13)
     with torch.no_grad():
-        result = module.double().eval()(*(_double(a) for a in args), **{k: _double(a) for k, a in kwargs.items()})
+        result = module.double().eval()(
+            *(_double(a) for a in args), **{k: _double(a) for k, a in kwargs.items()}
+        )
     first = result if isinstance(result, torch.Tensor) else result[0]
     expected = program.values[-len(program.outputs)].expected
     np.testing.assert_allclose(first.numpy(), expected, rtol=1e-5, atol=1e-6)
@@ -54,7 +62,9 @@ def test_replay(name):
 
 
 def _double(value):
-    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+    return (
+        value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+    )
 
 
 def transposed_mask(monkeypatch):
@@ -97,7 +107,9 @@ def swapped_heads(monkeypatch):
 def lost_bias(monkeypatch):
     """Sums without their last term."""
     right = making.combine
-    wrong = lambda *terms: right(*(terms[:-1] if len(terms) > 1 and isinstance(terms[0][1], Tensor) else terms))  # noqa: E731
+    wrong = lambda *terms: right(
+        *(terms[:-1] if len(terms) > 1 and isinstance(terms[0][1], Tensor) else terms)
+    )
     monkeypatch.setattr(making, "combine", wrong)
 
 
@@ -132,14 +144,18 @@ MUTATIONS += [
 def test_a_wrong_rule_is_seen(monkeypatch, mutation, name):
     """A mutation of one rule: no program is returned, and the first wrong value is named."""
     mutation(monkeypatch)
-    with pytest.raises(lt.ReplayError, match=r"aten\.\w+.* in .*: the program gives other numbers than the module"):
+    with pytest.raises(
+        lt.ReplayError, match=r"aten\.\w+.* in .*: the program gives other numbers than the module"
+    ):
         convert(name)
 
 
 def test_replay_compares_the_weights_it_is_given():
     """A weight changed behind the program's back is seen, and its value is named."""
     program = convert("mlp")
-    matrix = next(m for m in program.weights if isinstance(m, ll.Matrix) and m.cols == as_dim("cols", 5))
+    matrix = next(
+        m for m in program.weights if isinstance(m, ll.Matrix) and m.cols == as_dim("cols", 5)
+    )
     program.weights[matrix] = program.weights[matrix] * (1 + 1e-9)
     with pytest.raises(lt.ReplayError, match=r"linear\.default in 0"):
         lt.replay(program)

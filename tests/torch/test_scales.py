@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-pytest.importorskip("torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers")
+pytest.importorskip(
+    "torch.nn", reason="limitlaw.torch is NOT tested: pip install torch==2.13.0 transformers"
+)
 
 import jax
 import numpy as np
@@ -33,13 +35,17 @@ def test_watched_scales():
     """nn.Linear is uniform with variance × fan-in 1/3; what a factory draws last counts."""
 
     def factory():
-        module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 6, bias=False), nn.Linear(6, 4, bias=False))
+        module = nn.Sequential(
+            nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 6, bias=False), nn.Linear(6, 4, bias=False)
+        )
         nn.init.normal_(module[2].weight, std=0.5)
         nn.init.xavier_uniform_(module[3].weight)
         return module
 
     program = lt.program(factory, X)
-    np.testing.assert_allclose(stds(program), [3**-0.5, 0.5 * 8**0.5, (2 / 10 * 6) ** 0.5], rtol=1e-6)
+    np.testing.assert_allclose(
+        stds(program), [3**-0.5, 0.5 * 8**0.5, (2 / 10 * 6) ** 0.5], rtol=1e-6
+    )
     assert any("uniform" in note for note in program.notes)
 
 
@@ -81,7 +87,9 @@ def test_a_scale_that_was_changed_is_seen():
 
     (std,) = stds(lt.program(lambda: factory(lambda w: w.mul_(3)), X))
     assert std == pytest.approx(3**0.5, rel=1e-6)
-    with pytest.raises(lt.ConversionError, match="weight was drawn from a uniform law of variance"):
+    with pytest.raises(
+        lt.ConversionError, match="weight was drawn from a uniform law of variance"
+    ):
         lt.program(lambda: factory(lambda w: w.data.numpy().__imul__(3)), X)
 
 
@@ -100,7 +108,9 @@ def test_orthogonal_is_refused():
 
 
 def test_identical_layers_are_one_matrix():
-    """nn.TransformerEncoder copies its layer: said in the notes, and the matrices of both layers are the same."""
+    """nn.TransformerEncoder copies its layer: said in the notes,
+    and the matrices of both layers are the same.
+    """
     program = lt.program(Encoder(True, layers=2), X, torch.ones(4, 4, dtype=torch.bool).triu(1))
     assert any("encoder.layers.1.linear1.weight" in n and "one matrix" in n for n in program.notes)
     assert len(stds(program)) == 1 + 6  # the embedding; q, k, v, out, two of the MLP
@@ -112,7 +122,9 @@ def test_separate_layers_are_not():
 
 
 def test_the_law_is_that_of_the_module():
-    """Finite width: variance and token covariance of the logits within 5 standard errors of 1500 modules."""
+    """Finite width: variance and token covariance of the logits within 5 standard
+    errors of 1500 modules.
+    """
     torch.manual_seed(0)
 
     def factory():
@@ -123,7 +135,9 @@ def test_the_law_is_that_of_the_module():
         return module
 
     program = lt.program(factory, TOKENS)
-    draws = np.asarray(ll.finite_samples(program.output, width=8, samples=1000, key=jax.random.key(0)))[:, 0]
+    draws = np.asarray(
+        ll.finite_samples(program.output, width=8, samples=1000, key=jax.random.key(0))
+    )[:, 0]
     with torch.no_grad():
         measured = np.stack([factory().eval()(TOKENS)[0, :, 0].numpy() for _ in range(1500)])
     for i, j in ((0, 0), (2, 2), (0, 2), (1, 2)):
@@ -142,5 +156,8 @@ def test_the_limit_reads_it():
 
 def test_limitlaw_does_not_import_torch():
     """Only limitlaw.torch does."""
-    code = "import sys, limitlaw; assert 'torch' not in sys.modules and 'limitlaw.torch' not in sys.modules"
+    code = (
+        "import sys, limitlaw; assert 'torch' not in sys.modules and 'limitlaw.torch' not in "
+        "sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

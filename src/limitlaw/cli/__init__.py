@@ -55,7 +55,10 @@ def _print_version(wanted: bool) -> bool:
 @app.callback()
 def _group(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Exact laws of neural networks at initialisation, at width n and as n → ∞."""
@@ -65,38 +68,60 @@ def _group(
 def law(
     heads: Annotated[
         list[str] | None,
-        typer.Option(metavar="H", help="Heads: a positive integer, or inf; 2. Again for several laws."),
+        typer.Option(
+            metavar="H", help="Heads: a positive integer, or inf; 2. Again for several laws."
+        ),
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(metavar="S", help=f"Tokens; {TOKENS}, or as many as --kernel has.")
+        int | None,
+        typer.Option(metavar="S", help=f"Tokens; {TOKENS}, or as many as --kernel has."),
     ] = None,
     head_dim: Annotated[
-        int | None, typer.Option(metavar="D", help="Dimension of a head; all matrices are n × n without it.")
+        int | None,
+        typer.Option(metavar="D", help="Dimension of a head; all matrices are n × n without it."),
     ] = None,
-    width: Annotated[int | None, typer.Option(metavar="N", help="Width n; n → ∞ without it.")] = None,
+    width: Annotated[
+        int | None, typer.Option(metavar="N", help="Width n; n → ∞ without it.")
+    ] = None,
     kernel: Annotated[
-        Path | None, typer.Option(metavar="FILE.npy", help="S × S kernel E[x_i x_j] of the tokens; the identity.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.npy", help="S × S kernel E[x_i x_j] of the tokens; the identity."
+        ),
     ] = None,
-    mask: Annotated[str | None, typer.Option(metavar="causal", help="Tokens see themselves and earlier ones.")] = None,
+    mask: Annotated[
+        str | None, typer.Option(metavar="causal", help="Tokens see themselves and earlier ones.")
+    ] = None,
     scaling: Annotated[
-        str, typer.Option(metavar="sqrt|linear", help="Scores are divided by √n or by n (√D or D).")
+        str,
+        typer.Option(metavar="sqrt|linear", help="Scores are divided by √n or by n (√D or D)."),
     ] = "sqrt",
-    token: Annotated[int, typer.Option(metavar="I", help="The token whose output it is, from 0.")] = 0,
+    token: Annotated[
+        int, typer.Option(metavar="I", help="The token whose output it is, from 0.")
+    ] = 0,
     q_std: Annotated[float, typer.Option(metavar="SD", help="Scale of the query matrices.")] = 1.0,
     k_std: Annotated[float, typer.Option(metavar="SD", help="Scale of the key matrices.")] = 1.0,
     v_std: Annotated[float, typer.Option(metavar="SD", help="Scale of the value matrices.")] = 1.0,
-    o_std: Annotated[float, typer.Option(metavar="SD", help="Scale of the output matrices.")] = 1.0,
-    samples: Annotated[int | None, typer.Option(metavar="N", help="Draws, where something has to be sampled.")] = None,
+    o_std: Annotated[
+        float, typer.Option(metavar="SD", help="Scale of the output matrices.")
+    ] = 1.0,
+    samples: Annotated[
+        int | None, typer.Option(metavar="N", help="Draws, where something has to be sampled.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of these draws.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the density into a .png, .pdf or .svg file.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the density into a .png, .pdf or .svg file."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of the table.")
+    ] = False,
 ) -> None:
     """The law of one token's output of a random attention layer.
 
-    Prints its variance, excess kurtosis, quantiles, density at 0, tail beyond three standard deviations and
-    Kullback-Leibler divergence from the Gaussian of equal variance, each with a standard error where it is sampled.
+    Prints its variance, excess kurtosis, quantiles, density at 0, tail beyond three standard
+    deviations and Kullback-Leibler divergence from the Gaussian of equal variance, each with a
+    standard error where it is sampled.
 
     \b
     Examples:
@@ -109,7 +134,10 @@ def law(
     """
     with one_line_errors(), opened("--plot", plot, PICTURES) as picture:
         stds = q_std, k_std, v_std, o_std
-        layers = [Layer(heads_of(h), head_dim, scaling, mask, *stds, samples, seed) for h in heads or ["2"]]
+        layers = [
+            Layer(heads_of(h), head_dim, scaling, mask, *stds, samples, seed)
+            for h in heads or ["2"]
+        ]
         for layer in layers:
             layer.check(width)
         matrix = kernel_of(kernel, tokens)
@@ -125,10 +153,15 @@ def law(
         written = []
         for layer, one in zip(layers, laws, strict=True):
             if not float(one.variance()) > 0:
-                raise ValueError("the output is always 0: --v-std, --o-std and the kernel must leave it a variance")
+                raise ValueError(
+                    "the output is always 0: --v-std, --o-std and the kernel must leave it a "
+                    "variance"
+                )
             quantities = quantities_of(one)
             if as_json:
-                written.append(output.as_object(one, quantities, {**given, **layer.used(one, width)}))
+                written.append(
+                    output.as_object(one, quantities, {**given, **layer.used(one, width)})
+                )
             else:
                 print_table(quantities, layer.title(len(matrix), token, width), remark(one, width))
         if as_json:
@@ -146,31 +179,55 @@ def _remark_on_what_was_ignored(laws: list[Any], samples: int | None, seed: int 
     given = {"--samples": samples, "--seed": seed}
     names = [name for name, value in given.items() if value is not None]
     if names and not any(law.kind == "sampled" for law in laws):
-        typer.echo(f"limitlaw: nothing is sampled here, so {' and '.join(names)} made no difference", err=True)
+        typer.echo(
+            f"limitlaw: nothing is sampled here, so {' and '.join(names)} made no difference",
+            err=True,
+        )
 
 
 @app.command()
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[EXPERIMENT]...", help="Such as fig1, fig5, heads or theorem; all without a name."),
+        typer.Argument(
+            metavar="[EXPERIMENT]...",
+            help="Such as fig1, fig5, heads or theorem; all without a name.",
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A first look, with fewer samples, in half a minute.")] = False,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where report, figures and data go.")] = REPRODUCTION,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look, with fewer samples, in half a minute.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where report, figures and data go.")
+    ] = REPRODUCTION,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of all draws.")] = 0,
-    trials: Annotated[int | None, typer.Option(metavar="N", help="Trials of the paper's estimator; 10.")] = None,
-    samples: Annotated[
-        int | None, typer.Option(metavar="N", help="Samples of a trial; 50,000, and twice as many in figure 5.")
+    trials: Annotated[
+        int | None, typer.Option(metavar="N", help="Trials of the paper's estimator; 10.")
     ] = None,
-    tokens: Annotated[int | None, typer.Option(metavar="S", help="Tokens of figure 4; 16.")] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Samples of a trial; 50,000, and twice as many in figure 5."
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(metavar="S", help="Tokens of figure 4; 16.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")
+    ] = None,
     cluster: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers compute, tcp://host:8786.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="A Dask scheduler whose workers compute, tcp://host:8786."
+        ),
     ] = None,
 ) -> None:
-    """Every experiment of the paper, and some beyond it, at the paper's counts: data, figures and a report.
+    """Every experiment of the paper, and some beyond it,
+    at the paper's counts: data, figures and a report.
 
-    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was, with the same result.
+    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was,
+    with the same result.
 
     \b
     Examples:
@@ -194,16 +251,26 @@ app.command()(depth.phase)
 def studies(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STUDY]...", help="Such as giorlandino, noci or tails; all without a name."),
+        typer.Argument(
+            metavar="[STUDY]...", help="Such as giorlandino, noci or tails; all without a name."
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A first look, with fewer draws, in a minute.")] = False,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where report, figures and data go.")] = STUDIES,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look, with fewer draws, in a minute.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where report, figures and data go.")
+    ] = STUDIES,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of all draws.")] = 0,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")
+    ] = None,
 ) -> None:
-    """What others published about deep Transformers, computed again: data, figures, and which claims hold.
+    """What others published about deep Transformers, computed again:
+    data, figures, and which claims hold.
 
-    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was, with the same result.
+    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was,
+    with the same result.
 
     \b
     Examples:
@@ -220,27 +287,45 @@ def studies(
 @app.command()
 def audit(
     model: Annotated[
-        str | None, typer.Argument(metavar="[FILE.py:FUNCTION]", help="A function that makes a torch.nn.Module.")
+        str | None,
+        typer.Argument(
+            metavar="[FILE.py:FUNCTION]", help="A function that makes a torch.nn.Module."
+        ),
     ] = None,
     hf: Annotated[
-        Path | None, typer.Option(metavar="CONFIG.json", help="A configuration of transformers, instead.")
+        Path | None,
+        typer.Option(metavar="CONFIG.json", help="A configuration of transformers, instead."),
     ] = None,
     tokens: Annotated[int, typer.Option(metavar="S", help="Tokens of the input.")] = 16,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Re-initialisations that are measured.")] = 32,
+    seeds: Annotated[
+        int, typer.Option(metavar="N", help="Re-initialisations that are measured.")
+    ] = 32,
     samples: Annotated[int, typer.Option(metavar="N", help="Draws that are predicted.")] = 256,
     input_dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Width of the input; a vocabulary or the first Linear tells it.")
+        int | None,
+        typer.Option(
+            metavar="N", help="Width of the input; a vocabulary or the first Linear tells it."
+        ),
     ] = None,
-    limit: Annotated[bool, typer.Option("--limit", help="Also as n → ∞, which takes longer.")] = False,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with findings and picture.")] = None,
+    limit: Annotated[
+        bool, typer.Option("--limit", help="Also as n → ∞, which takes longer.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with findings and picture.")
+    ] = None,
     width: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Call FUNCTION(N); twice or more, for growth with the width.")
+        list[int] | None,
+        typer.Option(
+            metavar="N", help="Call FUNCTION(N); twice or more, for growth with the width."
+        ),
     ] = None,
 ) -> None:
-    """What every layer of a PyTorch module does at initialisation, beside what it should do, and what is wrong.
+    """What every layer of a PyTorch module does at initialisation,
+    beside what it should do, and what is wrong.
 
-    Runs FILE.py and calls FUNCTION, once for each seed: the code in it runs as you, so audit files that you trust. A
-    model with a vocabulary is given S different tokens, others one sequence of S normal vectors. Nothing is downloaded.
+    Runs FILE.py and calls FUNCTION, once for each seed: the code in it runs as you, so audit files
+    that you trust. A model with a vocabulary is given S different tokens, others one sequence of S
+    normal vectors. Nothing is downloaded.
 
     \b
     Examples:
@@ -256,13 +341,16 @@ def audit(
         run(Request(model, hf, tokens, seeds, samples, input_dim, limit, html, tuple(width or ())))
 
 
-def _density_figure(layers: list[Layer], kernel: Any, token: int, width: int | None, laws: list[Any]) -> Any:
+def _density_figure(
+    layers: list[Layer], kernel: Any, token: int, width: int | None, laws: list[Any]
+) -> Any:
     """The picture of the laws, the Gaussian of infinitely many heads, and that of 1/n scaling."""
     from limitlaw.figures.law import density_figure
     from limitlaw.laws import Gaussian
 
     layer, law = layers[0], laws[0]
-    few = dataclasses.replace(layer, heads=min(layer.heads, 2))  # the variance is the same for any number of heads
+    # the variance is the same for any number of heads
+    few = dataclasses.replace(layer, heads=min(layer.heads, 2))
     wide = law if width is None else few.law(kernel, token, None)
     at = "n → ∞" if width is None else f"n = {width}"
     shown = {f"{own.described_heads}, {at}": one for own, one in zip(layers, laws, strict=True)}
@@ -272,5 +360,6 @@ def _density_figure(layers: list[Layer], kernel: Any, token: int, width: int | N
     shown["Gaussian: scores scaled by 1/n"] = linear
     title = layer.title(len(kernel), token, width)
     return density_figure(
-        shown, title if len(layers) == 1 else title.replace(layer.described_heads, "several heads", 1)
+        shown,
+        title if len(layers) == 1 else title.replace(layer.described_heads, "several heads", 1),
     )

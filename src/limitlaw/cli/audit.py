@@ -1,4 +1,6 @@
-"""The command `limitlaw audit`: a PyTorch module by file or configuration → table, findings, page."""
+"""The command `limitlaw audit`: a PyTorch module by file or configuration → table,
+findings, page.
+"""
 
 import importlib
 import importlib.util
@@ -32,15 +34,26 @@ def audit(request: Request) -> None:
     for name in ("tokens", "seeds", "samples", "input_dim"):
         number = getattr(request, name)
         if number is not None and number < 1:
-            raise ValueError(f"--{name.replace('_', '-')} must be a positive integer, got {number}")
+            raise ValueError(
+                f"--{name.replace('_', '-')} must be a positive integer, got {number}"
+            )
     if (request.target is None) == (request.hf is None):
         raise ValueError(f"give one of {MODEL} and --hf CONFIG.json")
-    if request.width and (request.target is None or min(request.width) < 1 or len(set(request.width)) < 2):
-        raise ValueError(f"--width must be given twice or more, positive integers, with a {MODEL} that takes a width")
+    if request.width and (
+        request.target is None or min(request.width) < 1 or len(set(request.width)) < 2
+    ):
+        raise ValueError(
+            f"--width must be given twice or more, positive integers, with a {MODEL} that takes a "
+            "width"
+        )
     if request.html is not None and not request.html.resolve().parent.is_dir():
-        raise ValueError(f"--html {request.html}: there is no folder {request.html.resolve().parent}")
+        raise ValueError(
+            f"--html {request.html}: there is no folder {request.html.resolve().parent}"
+        )
     lt = _limitlaw_torch()
-    factory, inputs, kwargs = _named(request) if request.hf is None else _configured(request, request.hf)
+    factory, inputs, kwargs = (
+        _named(request) if request.hf is None else _configured(request, request.hf)
+    )
     settings = {"seeds": request.seeds, "samples": request.samples, "limit": request.limit}
     table = lt.audit(factory, *inputs, widths=request.width or None, **settings, **kwargs)
     typer.echo(str(table))
@@ -52,7 +65,9 @@ def audit(request: Request) -> None:
 
 
 def _limitlaw_torch() -> Any:
-    """limitlaw.torch, in double precision; PyTorch on one thread, as its modules here are small."""
+    """limitlaw.torch, in double precision; PyTorch on one thread,
+    as its modules here are small.
+    """
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -66,11 +81,13 @@ def _limitlaw_torch() -> Any:
     return lt
 
 
-# --- a function of the user's -----------------------------------------------------------------------------------------
+# --- a function of the user's --------------------------------------------------------------------
 
 
 def _named(request: Request) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """A function of a file, and inputs for what it makes; with several widths, both are functions of the width."""
+    """A function of a file, and inputs for what it makes;
+    with several widths, both are functions of the width.
+    """
     assert request.target is not None
     file, _, name = request.target.rpartition(":")
     if not file or not name:
@@ -84,7 +101,9 @@ def _named(request: Request) -> tuple[Callable[..., Any], tuple[Any, ...], dict[
 
 
 def _function(file: Path, name: str) -> Callable[..., Any]:
-    """The function, after running the file; folders beside the file can be imported, as by `python file.py`."""
+    """The function, after running the file; folders beside the file can be imported,
+    as by `python file.py`.
+    """
     if not file.is_file():
         raise ValueError(f"there is no file {file}")
     spec = importlib.util.spec_from_file_location(file.stem, file)
@@ -98,7 +117,10 @@ def _function(file: Path, name: str) -> Callable[..., Any]:
         sys.path.pop(0)
     found = getattr(module, name, None)
     if not callable(found):
-        known = ", ".join(n for n, x in vars(module).items() if callable(x) and not n.startswith("_")) or "none"
+        known = (
+            ", ".join(n for n, x in vars(module).items() if callable(x) and not n.startswith("_"))
+            or "none"
+        )
         raise ValueError(f"{file} has no function {name}; there are {known}")
     return found
 
@@ -122,7 +144,10 @@ def _input(module: object, request: Request) -> Any:
         return _token_numbers(tables[0], request.tokens)
     widths = [m.in_features for m in parts if isinstance(m, torch.nn.Linear)]
     if request.input_dim is None and not widths:
-        raise ValueError("the module has no vocabulary and no Linear: give the width of its input as --input-dim N")
+        raise ValueError(
+            "the module has no vocabulary and no Linear: give the width of its input as "
+            "--input-dim N"
+        )
     return torch.randn(1, request.tokens, request.input_dim or widths[0], generator=generator)
 
 
@@ -132,14 +157,20 @@ def _token_numbers(vocabulary: int, tokens: int) -> Any:
 
     generator = torch.Generator().manual_seed(0)
     times = -(-tokens // vocabulary)
-    return torch.cat([torch.randperm(vocabulary, generator=generator) for _ in range(times)])[None, :tokens]
+    return torch.cat([torch.randperm(vocabulary, generator=generator) for _ in range(times)])[
+        None, :tokens
+    ]
 
 
-# --- a configuration of transformers ----------------------------------------------------------------------------------
+# --- a configuration of transformers -------------------------------------------------------------
 
 
-def _configured(request: Request, path: Path) -> tuple[Callable[[], Any], tuple[Any, ...], dict[str, Any]]:
-    """What makes the model of a configuration, with random weights, and its inputs; nothing is downloaded."""
+def _configured(
+    request: Request, path: Path
+) -> tuple[Callable[[], Any], tuple[Any, ...], dict[str, Any]]:
+    """What makes the model of a configuration, with random weights, and its inputs;
+    nothing is downloaded.
+    """
     try:
         transformers: Any = importlib.import_module("transformers")
     except ModuleNotFoundError:
@@ -147,11 +178,17 @@ def _configured(request: Request, path: Path) -> tuple[Callable[[], Any], tuple[
     settings = _settings(path)
     kind = settings.pop("model_type", None)
     if not isinstance(kind, str):
-        raise ValueError(f"--hf {path}: it has no model_type, so that it is no configuration of transformers")
+        raise ValueError(
+            f"--hf {path}: it has no model_type, so that it is no configuration of transformers"
+        )
     config = _told(f"--hf {path}", lambda: transformers.AutoConfig.for_model(kind, **settings))
     if hasattr(config, "use_cache"):
         config.use_cache = False
-    return (lambda: transformers.AutoModel.from_config(config)), (), _inputs_of(config, request, path)
+    return (
+        (lambda: transformers.AutoModel.from_config(config)),
+        (),
+        _inputs_of(config, request, path),
+    )
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -171,8 +208,18 @@ def _inputs_of(config: Any, request: Request, path: Path) -> dict[str, Any]:
 
     if getattr(config, "vocab_size", None):
         tokens = _token_numbers(config.vocab_size, request.tokens)
-        return {"input_ids": tokens, **({"decoder_input_ids": tokens} if config.is_encoder_decoder else {})}
+        return {
+            "input_ids": tokens,
+            **({"decoder_input_ids": tokens} if config.is_encoder_decoder else {}),
+        }
     if getattr(config, "image_size", None):
         size, channels = config.image_size, getattr(config, "num_channels", 3)
-        return {"pixel_values": torch.randn(1, channels, size, size, generator=torch.Generator().manual_seed(0))}
-    raise ValueError(f"--hf {path}: neither vocab_size nor image_size says what the model reads; write a {MODEL}")
+        return {
+            "pixel_values": torch.randn(
+                1, channels, size, size, generator=torch.Generator().manual_seed(0)
+            )
+        }
+    raise ValueError(
+        f"--hf {path}: neither vocab_size nor image_size says what the model reads; write a "
+        f"{MODEL}"
+    )

@@ -1,4 +1,6 @@
-"""The commands `limitlaw depth` and `limitlaw phase`: a Transformer by options → statistics along depth, or a map."""
+"""The commands `limitlaw depth` and `limitlaw phase`:
+a Transformer by options → statistics along depth, or a map.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -25,26 +27,35 @@ PRINTED = "variance,correlation,effective_rank,entropy,participation,score_varia
 def depth(
     *,
     network: Settings,
-    width: Annotated[list[int] | None, typer.Option(metavar="N", help="Also at this width; may be repeated.")] = None,
-    statistics: Annotated[str | None, typer.Option(metavar="A,B,…", help="Such as variance,entropy, or all.")] = None,
-    samples: Annotated[int | None, typer.Option(metavar="N", help="Draws; as many as 20 seconds allow.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the draws.")] = None,
-    every: Annotated[int, typer.Option(metavar="K", help="Print every K-th layer, and the last.")] = 1,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the curves into a .png, .pdf or .svg.")
+    width: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="Also at this width; may be repeated.")
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the numbers with all their digits.")] = None,
+    statistics: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Such as variance,entropy, or all.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(metavar="N", help="Draws; as many as 20 seconds allow.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the draws.")] = None,
+    every: Annotated[
+        int, typer.Option(metavar="K", help="Print every K-th layer, and the last.")
+    ] = 1,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the curves into a .png, .pdf or .svg."),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the numbers with all their digits.")
+    ] = None,
 ) -> None:
     """Statistics after every block of a random Transformer: as n → ∞, and at widths beside it.
 
-    Variance, correlation of tokens, effective rank, attention entropy and participation, score variance, excess
-    kurtosis and KL from a Gaussian, each with its standard error.
+    Variance, correlation of tokens, effective rank, attention entropy and participation, score
+    variance, excess kurtosis and KL from a Gaussian, each with its standard error.
 
-    \b
-    Examples:
-      limitlaw depth --depth 24 --heads 12 --head-dim 64 --tokens 128 --norm pre --mask causal --samples 64
-      limitlaw depth --norm post --width 64 --width 256 --plot depth.png
-      limitlaw depth --hidden 0 --statistics variance,correlation --every 4
+    \b Examples: limitlaw depth --depth 24 --heads 12 --head-dim 64 --tokens 128 --norm pre --mask
+    causal --samples 64 limitlaw depth --norm post --width 64 --width 256 --plot depth.png limitlaw
+    depth --hidden 0 --statistics variance,correlation --every 4
     """
     with one_line_errors():
         described = _network_of(network)
@@ -68,21 +79,39 @@ def depth(
 @of_a_network
 def phase(
     *,
-    statistic: Annotated[str, typer.Argument(metavar="STATISTIC", help="Such as entropy or correlation.")],
-    x: Annotated[str, typer.Option(metavar="SCALE=FROM:TO:N", help="The horizontal axis, as q_std=0.1:10:16.")],
-    y: Annotated[str, typer.Option(metavar="SCALE=FROM:TO:N", help="The vertical axis, as scale=0.1:2:16.")],
-    at: Annotated[int | None, typer.Option(metavar="L", help="After this block; the last.")] = None,
+    statistic: Annotated[
+        str, typer.Argument(metavar="STATISTIC", help="Such as entropy or correlation.")
+    ],
+    x: Annotated[
+        str,
+        typer.Option(metavar="SCALE=FROM:TO:N", help="The horizontal axis, as q_std=0.1:10:16."),
+    ],
+    y: Annotated[
+        str, typer.Option(metavar="SCALE=FROM:TO:N", help="The vertical axis, as scale=0.1:2:16.")
+    ],
+    at: Annotated[
+        int | None, typer.Option(metavar="L", help="After this block; the last.")
+    ] = None,
     network: Settings,
-    width: Annotated[int | None, typer.Option(metavar="N", help="Width; n → ∞ without it.")] = None,
+    width: Annotated[
+        int | None, typer.Option(metavar="N", help="Width; n → ∞ without it.")
+    ] = None,
     samples: Annotated[int, typer.Option(metavar="N", help="Draws at each point.")] = 256,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed, the same at all points.")] = 0,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where table and picture go.")] = Path("out/phase"),
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")] = None,
-    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786.")] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where table and picture go.")
+    ] = Path("out/phase"),
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786.")
+    ] = None,
 ) -> None:
     """A phase diagram: a statistic over two scales of a random Transformer.
 
-    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was, with the same bytes.
+    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was,
+    with the same bytes.
 
     \b
     Examples:
@@ -104,11 +133,15 @@ def _network_of(settings: Settings) -> "Network":
     return Network(**settings)
 
 
-# --- depth ------------------------------------------------------------------------------------------------------------
+# --- depth ---------------------------------------------------------------------------------------
 
 
 def _traces_of(
-    network: "Network", statistics: str | None, widths: Sequence[int], samples: int | None, seed: int | None
+    network: "Network",
+    statistics: str | None,
+    widths: Sequence[int],
+    samples: int | None,
+    seed: int | None,
 ) -> list["Trace"]:
     """As n → ∞, and at each width."""
     from limitlaw.depth import STATISTICS, trace
@@ -125,7 +158,9 @@ def _print_trace(trace: "Trace", title: str, every: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("layer", *trace.labels.values(), title=title, title_justify="left", title_style="")
+    table = Table(
+        "layer", *trace.labels.values(), title=title, title_justify="left", title_style=""
+    )
     for layer, row in enumerate(trace.rows(compact)):
         if layer % every == 0 or layer == len(trace) - 1:
             table.add_row(*row)
@@ -134,7 +169,7 @@ def _print_trace(trace: "Trace", title: str, every: int) -> None:
     console.print(trace.title, soft_wrap=True, markup=False)
 
 
-# --- phase ------------------------------------------------------------------------------------------------------------
+# --- phase ---------------------------------------------------------------------------------------
 
 
 def _phase_of(
@@ -175,5 +210,7 @@ def _compute(asked: "Phase", out: Path, jobs: int | None, cluster: str | None) -
         table = computed(asked, out, executor, lambda: advance("phase"), running.warn)
     statistic = STATISTICS[asked.statistic]
     with replacing(out / "phase.png") as file:
-        phase_figure(table, asked, statistic.label or statistic.name).savefig(file, format="png", dpi=150)
+        phase_figure(table, asked, statistic.label or statistic.name).savefig(
+            file, format="png", dpi=150
+        )
     typer.echo(f"{points} points: {out / 'phase.csv'}   picture: {out / 'phase.png'}")

@@ -29,14 +29,20 @@ def one_line_errors() -> Iterator[None]:
 
 def _fail(message: str) -> NoReturn:
     line = re.sub(r"\s*\n\s*", " ", message.strip())
-    line = re.sub(rf"^(?:(?:limit|finite): )?({OPTIONS})\b", lambda m: "--" + m[1].replace("_", "-"), line)
+    line = re.sub(
+        rf"^(?:(?:limit|finite): )?({OPTIONS})\b", lambda m: "--" + m[1].replace("_", "-"), line
+    )
     typer.echo(f"limitlaw: {line}", err=True)
     raise typer.Exit(2)
 
 
 @contextlib.contextmanager
-def opened(option: str, path: Path | None, suffixes: tuple[str, ...] = ()) -> Iterator[BinaryIO | None]:
-    """A file to fill, which takes the place of `path` in the end; opened first, to fail before the work."""
+def opened(
+    option: str, path: Path | None, suffixes: tuple[str, ...] = ()
+) -> Iterator[BinaryIO | None]:
+    """A file to fill, which takes the place of `path` in the end;
+    opened first, to fail before the work.
+    """
     if path is None:
         yield None
         return

@@ -9,12 +9,17 @@ if TYPE_CHECKING:
 
 
 def explore(
-    port: Annotated[int, typer.Option(metavar="N", help="Port on 127.0.0.1; a free one without it.", min=0)] = 0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    port: Annotated[
+        int, typer.Option(metavar="N", help="Port on 127.0.0.1; a free one without it.", min=0)
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = True,
 ) -> None:
     """A page to play with: move tokens, heads, width, score scale and see the exact law change.
 
-    Serves this machine alone, on 127.0.0.1, until Ctrl-C; no request leaves it. Needs pip install 'limitlaw[explore]'.
+    Serves this machine alone, on 127.0.0.1, until Ctrl-C;
+    no request leaves it. Needs pip install 'limitlaw[explore]'.
 
     \b
     Examples:
@@ -49,4 +54,6 @@ def _made(port: int) -> "Explorer":
     try:
         return Explorer(port)
     except OSError as error:
-        raise ValueError(f"--port {port}: is not to be had ({error.strerror}); leave it out for a free one") from None
+        raise ValueError(
+            f"--port {port}: is not to be had ({error.strerror}); leave it out for a free one"
+        ) from None

@@ -1,4 +1,6 @@
-"""Ctrl-C ends a command at once, also while JAX compiles or computes and Python cannot be interrupted."""
+"""Ctrl-C ends a command at once, also while JAX compiles or computes and Python
+cannot be interrupted.
+"""
 
 import os
 import signal
@@ -17,7 +19,8 @@ def end_promptly() -> None:
     """From now on; to be called once, in the main thread."""
     read, write = os.pipe()
     os.set_blocking(write, False)
-    signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # filled by the signal itself, whatever Python is doing
+    # filled by the signal itself, whatever Python is doing
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     threading.Thread(target=_wait_for_interrupt, args=(read,), daemon=True).start()
 
 

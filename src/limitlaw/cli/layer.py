@@ -33,7 +33,9 @@ class Layer:
             raise ValueError("--heads inf is a limit of infinite width: leave out --width")
 
     def law(self, kernel: Any, token: int, width: int | None) -> Any:
-        """The law of the output of one token, as `attention_law` has it, without drawing the other tokens' outputs."""
+        """The law of the output of one token, as `attention_law` has it,
+        without drawing the other tokens' outputs.
+        """
         import jax
 
         jax.config.update("jax_enable_x64", True)
@@ -49,7 +51,9 @@ class Layer:
         return law_at_width(y, width, self.samples, self.seed or 0)
 
     def used(self, law: Any, width: int | None) -> dict[str, Any]:
-        """The settings, with the draws and the seed that a sampled law has where the options leave them open."""
+        """The settings, with the draws and the seed that a sampled law has where the
+        options leave them open.
+        """
         from limitlaw.numerics.quasi import SEED
 
         settings = dataclasses.asdict(self)
@@ -61,7 +65,11 @@ class Layer:
     @property
     def described_heads(self) -> str:
         """How many heads, in words."""
-        return "infinitely many heads" if self.heads == math.inf else f"{self.heads} head{'s' * (self.heads != 1)}"
+        return (
+            "infinitely many heads"
+            if self.heads == math.inf
+            else f"{self.heads} head{'s' * (self.heads != 1)}"
+        )
 
     def title(self, tokens: int, token: int, width: int | None) -> str:
         """What the law is of, in one line."""
@@ -71,7 +79,9 @@ class Layer:
             "n → ∞" if width is None else f"n = {width}",
         ]
         parts += [f"head dimension {self.head_dim}"] * (self.head_dim is not None)
-        parts += ["causal mask"] * (self.mask is not None) + ["linear scaling"] * (self.scaling == "linear")
+        parts += ["causal mask"] * (self.mask is not None) + ["linear scaling"] * (
+            self.scaling == "linear"
+        )
         return ", ".join(parts)
 
 
@@ -98,9 +108,14 @@ def kernel_of(path: Path | None, tokens: int | None) -> Any:
         return np.eye(TOKENS if tokens is None else tokens)
     matrix = _loaded(path)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
-        raise ValueError(f"--kernel must hold a square matrix over the tokens, got shape {matrix.shape} in {path}")
+        raise ValueError(
+            f"--kernel must hold a square matrix over the tokens, got shape {matrix.shape} in "
+            f"{path}"
+        )
     if tokens not in (None, len(matrix)):
-        raise ValueError(f"--tokens {tokens} disagrees with --kernel {path}, which is for {len(matrix)} tokens")
+        raise ValueError(
+            f"--tokens {tokens} disagrees with --kernel {path}, which is for {len(matrix)} tokens"
+        )
     return matrix
 
 
@@ -112,8 +127,12 @@ def _loaded(path: Path) -> Any:
     except OSError as error:
         raise ValueError(f"--kernel {path}: {error.strerror or error}") from None
     except (ValueError, EOFError):
-        raise ValueError(f"--kernel {path}: not a .npy file of numbers, as numpy.save writes") from None
+        raise ValueError(
+            f"--kernel {path}: not a .npy file of numbers, as numpy.save writes"
+        ) from None
     if not isinstance(matrix, np.ndarray):
         matrix.close()
-        raise ValueError(f"--kernel {path}: an archive of several arrays; numpy.save the one matrix")
+        raise ValueError(
+            f"--kernel {path}: an archive of several arrays; numpy.save the one matrix"
+        )
     return matrix

@@ -16,7 +16,9 @@ ENTROPY_SUFFICES = 1e-5  # above it a difference of entropies has ten digits of 
 
 @dataclasses.dataclass(frozen=True)
 class Quantity:
-    """A number read from a law, its standard error (0: none), and the same of the Gaussian of equal variance."""
+    """A number read from a law, its standard error (0:
+    none), and the same of the Gaussian of equal variance.
+    """
 
     name: str
     label: str
@@ -35,17 +37,29 @@ def quantities_of(law: Any) -> list[Quantity]:
     found = [
         Quantity("variance", "variance", variance, error, variance),
         Quantity("standard_deviation", "standard deviation (sd)", sd, error / (2 * sd), sd),
-        Quantity("excess_kurtosis", "excess kurtosis", float(law.kurtosis()), float(law.error.kurtosis()), 0.0),
+        Quantity(
+            "excess_kurtosis",
+            "excess kurtosis",
+            float(law.kurtosis()),
+            float(law.error.kurtosis()),
+            0.0,
+        ),
     ]
     q = np.array(LEVELS)
     for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True):
         label = f"quantile {100 * level:g} %"
-        found.append(Quantity(f"quantile_{level:g}", label, float(x), float(e), normal.inv_cdf(level)))
+        found.append(
+            Quantity(f"quantile_{level:g}", label, float(x), float(e), normal.inv_cdf(level))
+        )
     at_0 = float(law.pdf(0.0)), float(law.error.pdf(0.0))
     found.append(Quantity("density_at_0", "density at 0", *at_0, normal.pdf(0.0)))
     tail = 2 * float(law.sf(3 * sd)), 2 * float(law.error.sf(3 * sd))
     found.append(Quantity("tail_beyond_3_sd", "P(|y| > 3 sd)", *tail, math.erfc(3 / math.sqrt(2))))
-    found.append(Quantity("kl_from_gaussian", "KL from the Gaussian", *_kl_from_gaussian(law, variance), 0.0))
+    found.append(
+        Quantity(
+            "kl_from_gaussian", "KL from the Gaussian", *_kl_from_gaussian(law, variance), 0.0
+        )
+    )
     return found
 
 
@@ -58,7 +72,9 @@ def _kl_from_gaussian(law: Any, variance: float) -> tuple[float, float]:
     if law.kind != "sampled":
         difference = 0.5 * math.log(2 * math.pi * math.e * variance) - float(law.entropy())
         if difference > ENTROPY_SUFFICES:
-            return difference, math.hypot(float(law.error.entropy()), float(law.error.variance()) / (2 * variance))
+            return difference, math.hypot(
+                float(law.error.entropy()), float(law.error.variance()) / (2 * variance)
+            )
     from limitlaw.divergence import kl
 
     divergence = kl(law, Gaussian(0.0, variance))
@@ -66,7 +82,9 @@ def _kl_from_gaussian(law: Any, variance: float) -> tuple[float, float]:
 
 
 def _source(law: Any) -> str:
-    """Where the figures come from: exact, quadrature (2 heads, 7732 nodes), sampled (65536 components)."""
+    """Where the figures come from: exact, quadrature (2 heads,
+    7732 nodes), sampled (65536 components).
+    """
     return f"{law.kind} ({law.description})" if law.description else law.kind
 
 
@@ -85,7 +103,14 @@ def print_table(quantities: list[Quantity], title: str, remark: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("figure", "this law", "Gaussian of equal variance", title=title, title_justify="left", title_style="")
+    table = Table(
+        "figure",
+        "this law",
+        "Gaussian of equal variance",
+        title=title,
+        title_justify="left",
+        title_style="",
+    )
     for quantity in quantities:
         shown = plus_minus(quantity.value, quantity.error)
         digits = 6 if "±" in shown else 12
@@ -100,7 +125,9 @@ def as_object(law: Any, quantities: list[Quantity], settings: dict[str, Any]) ->
     if settings["heads"] == math.inf:
         settings = {**settings, "heads": "inf"}
     numbers = {
-        quantity.name: {name: _finite(getattr(quantity, name)) for name in ("value", "error", "gaussian")}
+        quantity.name: {
+            name: _finite(getattr(quantity, name)) for name in ("value", "error", "gaussian")
+        }
         for quantity in quantities
     }
     about = {"kind": law.kind, "source": _source(law), "beyond": list(law.beyond)}

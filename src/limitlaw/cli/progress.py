@@ -9,7 +9,8 @@ Advance = Callable[..., None]
 
 @contextlib.contextmanager
 def bars(totals: Mapping[str, int | float], enabled: bool | None = None) -> Iterator[Advance]:
-    """A bar on standard error for each name, moved by `advance(name, steps=1)`; silent where that is no terminal.
+    """A bar on standard error for each name, moved by `advance(name, steps=1)`;
+    silent where that is no terminal.
 
     What is written to standard output or error meanwhile appears above the bars.
     """
@@ -17,9 +18,20 @@ def bars(totals: Mapping[str, int | float], enabled: bool | None = None) -> Iter
         yield _nothing
         return
     from rich.console import Console  # costs 50 ms to import, so only where a person watches
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True)) as progress:
         tasks = {name: progress.add_task(name, total=total) for name, total in totals.items()}
 

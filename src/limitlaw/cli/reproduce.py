@@ -30,7 +30,12 @@ class Request(NamedTuple):
     @property
     def command(self) -> str:
         """The command line that asks for this, without where and how it runs."""
-        options = {"seed": self.seed or None, "trials": self.trials, "samples": self.samples, "tokens": self.tokens}
+        options = {
+            "seed": self.seed or None,
+            "trials": self.trials,
+            "samples": self.samples,
+            "tokens": self.tokens,
+        }
         given = [f"--{name} {value}" for name, value in options.items() if value is not None]
         return " ".join(["limitlaw reproduce", *self.names, *["--quick"] * self.quick, *given])
 
@@ -50,7 +55,9 @@ def reproduce(request: Request) -> None:
     from limitlaw.runs.executors import workers_of
 
     experiments = catalogue.chosen(request.names)
-    settings = Settings.of(request.quick, request.seed, request.trials, request.samples, request.tokens)
+    settings = Settings.of(
+        request.quick, request.seed, request.trials, request.samples, request.tokens
+    )
     cases = [case for experiment in experiments for case in experiment.dense(settings)]
     timing = time.perf_counter()
     dense = baseline.cost(cases, 1e6 if request.quick else 1e8)
@@ -61,7 +68,9 @@ def reproduce(request: Request) -> None:
         bars(totals(experiments, settings)) as advance,
     ):
         workers = workers_of(executor)
-        outcome = computed(experiments, settings, request.out, executor, Listener(advance, draw, running.warn))
+        outcome = computed(
+            experiments, settings, request.out, executor, Listener(advance, draw, running.warn)
+        )
     clock = Clock(start + timing, workers, dense, outcome.chunks, outcome.reused)
     _present(request, settings.described(), outcome, clock)
 
@@ -79,13 +88,22 @@ class Clock(NamedTuple):
         """In core-seconds, with all that was measured."""
         if not self.dense.samples:
             return ""
-        how = f"{self.dense.timed} of its networks timed in this run, larger ones scaled by their random numbers"
+        how = (
+            f"{self.dense.timed} of its networks timed in this run, larger ones scaled by their "
+            "random numbers"
+        )
         cost = f"NumPy would need {self.dense.seconds / 3600:,.1f} core-hours ({how})"
         if self.reused:
-            return f"not measured, as {self.reused} of {self.chunks} chunks come from an earlier run; {cost}"
+            return (
+                f"not measured, as {self.reused} of {self.chunks} chunks come from an earlier "
+                f"run; {cost}"
+            )
         seconds = time.perf_counter() - self.start
         ratio = self.dense.seconds / (seconds * self.workers)
-        return f"about {ratio:,.0f} times; {cost}, this run took {seconds:,.0f} s on {self.workers} cores"
+        return (
+            f"about {ratio:,.0f} times; {cost}, this run took {seconds:,.0f} s on {self.workers} "
+            "cores"
+        )
 
 
 def _present(request: Request, settings: dict[str, int], outcome: "Outcome", clock: Clock) -> None:
@@ -115,6 +133,9 @@ def _check(request: Request) -> None:
         if value is not None and value < least:
             raise ValueError(f"--{name} must be at least {least}, got {value}")
     if request.tokens is not None and request.names and "fig4" not in request.names:
-        raise ValueError(f"--tokens is the number of tokens of fig4, which is not among {', '.join(request.names)}")
+        raise ValueError(
+            "--tokens is the number of tokens of fig4, which is not among "
+            f"{', '.join(request.names)}"
+        )
     running.check_seed(request.seed)
     running.check_workers(request.jobs, request.cluster)

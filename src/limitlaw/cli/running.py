@@ -1,4 +1,6 @@
-"""What commands that run experiments share: threads that stop, a process that draws, one line for what goes wrong."""
+"""What commands that run experiments share: threads that stop,
+a process that draws, one line for what goes wrong.
+"""
 
 import contextlib
 import multiprocessing
@@ -27,13 +29,17 @@ def check_seed(seed: int) -> None:
 
 
 def summary(out: Path, claims: "Table", facts: Mapping[str, Any]) -> bool:
-    """Say where the report is, which claims hold, and how long it took; whether all of them hold."""
+    """Say where the report is, which claims hold,
+    and how long it took; whether all of them hold.
+    """
     broken = [i for i, holds in enumerate(claims["holds"]) if holds != "yes"]
     total = len(claims["holds"])
     typer.echo(f"{total - len(broken)} of {total} claims hold")
     for i in broken:
         expected, measured = claims["expected"][i], claims["measured"][i]
-        typer.echo(f"  does not hold: {claims['claim'][i]} (expected {expected}; measured {measured})")
+        typer.echo(
+            f"  does not hold: {claims['claim'][i]} (expected {expected}; measured {measured})"
+        )
     if facts.get("speedup"):
         typer.echo(f"speed-up over drawing every matrix: {facts['speedup']}")
     typer.echo(f"report: {out / 'report.html'}   data: {out / 'data'}   {facts['seconds']:.0f} s")
@@ -50,7 +56,9 @@ def check_workers(jobs: int | None, cluster: str | None = None) -> None:
 
 @contextlib.contextmanager
 def workers(jobs: int | None, cluster: str | None = None) -> Iterator[Executor]:
-    """Where chunks are computed. Left at once, however it ends, with one line: what is not finished is cancelled."""
+    """Where chunks are computed. Left at once, however it ends, with one line:
+    what is not finished is cancelled.
+    """
     check_workers(jobs, cluster)
     from limitlaw.runs import executors
 
@@ -80,7 +88,9 @@ def _one_line() -> Iterator[None]:
 
 @contextlib.contextmanager
 def drawing(folder: Path, draw: Draw) -> Iterator[Callable[[dict[str, "Table"]], None]]:
-    """Draw tables as they come, in a process beside the work; all is drawn in the end. `draw` is one of a module."""
+    """Draw tables as they come, in a process beside the work;
+    all is drawn in the end. `draw` is one of a module.
+    """
     from limitlaw.runs.disk import make_folder
 
     make_folder(folder)

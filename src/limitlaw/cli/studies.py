@@ -26,7 +26,9 @@ class Request(NamedTuple):
 
 
 def studies(request: Request) -> None:
-    """Run the studies, draw, and say where everything is. What does not hold is a result as well: the code is 0."""
+    """Run the studies, draw, and say where everything is.
+    What does not hold is a result as well: the code is 0.
+    """
     start = time.perf_counter()
     running.check_seed(request.seed)
     running.check_workers(request.jobs)
@@ -45,7 +47,9 @@ def studies(request: Request) -> None:
         running.drawing(request.out / "figures", report.draw) as draw,
         bars(totals(chosen, settings)) as advance,
     ):
-        outcome = reproduce(chosen, settings, request.out, executor, Listener(advance, draw, running.warn))
+        outcome = reproduce(
+            chosen, settings, request.out, executor, Listener(advance, draw, running.warn)
+        )
     facts = {
         "command": request.command,
         "seconds": time.perf_counter() - start,

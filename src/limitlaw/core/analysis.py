@@ -1,4 +1,6 @@
-"""What is known of a program before any number is: each fact is found once, in one pass, when it is first asked for."""
+"""What is known of a program before any number is: each fact is found once,
+in one pass, when it is first asked for.
+"""
 
 import dataclasses
 import functools
@@ -33,8 +35,8 @@ from limitlaw.core.space import Dim
 class Component:
     """Vectors of one space whose inner products are needed. MatMul cuts a program into components.
 
-    `points`: a coordinatewise function needs their coordinates; otherwise a frame will do. `has_one`: inner products
-    with the vector **1** occur. `observed`: outputs are read from them.
+    `points`: a coordinatewise function needs their coordinates; otherwise a frame will do.
+    `has_one`: inner products with the vector **1** occur. `observed`: outputs are read from them.
     """
 
     dim: Dim
@@ -93,7 +95,7 @@ class Analysis:
         """The families that more than one instruction multiplies by."""
         return frozenset(family for family, made in self.products.items() if len(made) > 1)
 
-    # --- what is random in the limit --------------------------------------------------------------------------------
+    # --- what is random in the limit -------------------------------------------------------------
 
     @functools.cached_property
     def drawn(self) -> frozenset[Value]:
@@ -101,7 +103,9 @@ class Analysis:
         found: set[Value] = set()
         for v in self.values:
             made = isinstance(v.instruction, MatMul | Initial | Map | Argument | Repeat)
-            if v.is_vector and (made or (v.instruction.linear and any(u in found for u in v.vectors))):
+            if v.is_vector and (
+                made or (v.instruction.linear and any(u in found for u in v.vectors))
+            ):
                 found.add(v)
         return frozenset(found)
 
@@ -114,7 +118,9 @@ class Analysis:
 
     @functools.cached_property
     def stay_random(self) -> frozenset[Value]:
-        """The values that are drawn in the limit: scores under 1/√n, vectors of fixed dimension, and loops of those."""
+        """The values that are drawn in the limit: scores under 1/√n,
+        vectors of fixed dimension, and loops of those.
+        """
         return frozenset(v for v in self.values if self._stays_random(v))
 
     def _stays_random(self, v: Value) -> bool:
@@ -144,13 +150,17 @@ class Analysis:
         for v in self.values:
             if v.is_vector:
                 linear = v.instruction.linear
-                found[v] = max((found[u] for u in v.vectors), default=0) if linear else self.depth[v]
+                found[v] = (
+                    max((found[u] for u in v.vectors), default=0) if linear else self.depth[v]
+                )
         return found
 
-    # --- linear combinations ----------------------------------------------------------------------------------------
+    # --- linear combinations ---------------------------------------------------------------------
 
     def terms(self, *vectors: Value) -> list[Value]:
-        """The vectors of which these are linear combinations: outputs of MatMul and Nonlin, and leaves."""
+        """The vectors of which these are linear combinations:
+        outputs of MatMul and Nonlin, and leaves.
+        """
         found: dict[Value, None] = {}
         seen: set[Value] = set()
         for vector in vectors:
@@ -166,7 +176,7 @@ class Analysis:
                     found[v] = None
         return list(found)
 
-    # --- what is drawn, and where it lives --------------------------------------------------------------------------
+    # --- what is drawn, and where it lives -------------------------------------------------------
 
     @functools.cached_property
     def fresh(self) -> frozenset[Value]:
@@ -195,7 +205,7 @@ class Analysis:
         """The component of each vector."""
         return components(self)
 
-    # --- axes -------------------------------------------------------------------------------------------------------
+    # --- axes ------------------------------------------------------------------------------------
 
     @functools.cached_property
     def _singular(self) -> frozenset[Axis]:
@@ -219,7 +229,9 @@ class Analysis:
         return frozenset(axis for axis in everything if root(axis) in roots)
 
     def is_symmetric(self, axis: Axis) -> bool:
-        """Are all entries along an axis treated alike, so that two of them show what holds for any two?"""
+        """Are all entries along an axis treated alike,
+        so that two of them show what holds for any two?
+        """
         return axis not in self._singular
 
 
@@ -246,7 +258,8 @@ def components(facts: Analysis) -> dict[Value, Component]:
         elif isinstance(op, Dot) and (op.base is not None or not facts.fresh & {op.q, op.k}):
             parent[root(op.q)] = root(op.k)
     if facts.argument in parent:
-        parent[root(facts.argument)] = root(facts.program.outputs[0])  # one becomes the other in the next turn
+        # one becomes the other in the next turn
+        parent[root(facts.argument)] = root(facts.program.outputs[0])
     table: dict[Value, Component] = {}
     for v in facts.values:
         op = v.instruction
@@ -254,7 +267,9 @@ def components(facts: Analysis) -> dict[Value, Component]:
             assert v.dim is not None
             component = table.setdefault(root(v), Component(v.dim))
             component.points |= isinstance(op, Map | Data)
-            component.has_one |= isinstance(op, Ones) or (isinstance(op, Initial) and not op.centred)
+            component.has_one |= isinstance(op, Ones) or (
+                isinstance(op, Initial) and not op.centred
+            )
             component.observed |= v in facts.program.outputs
             if isinstance(op, Repeat):
                 inside = Analysis.of_block(op.block).components[op.block.result]

@@ -1,4 +1,6 @@
-"""Axes: which entries of a batch belong together is said by an object, never by a size or a position."""
+"""Axes: which entries of a batch belong together is said by an object,
+never by a size or a position.
+"""
 
 import math
 from collections.abc import Iterable
@@ -7,7 +9,9 @@ Size = int | float  # a positive int, or math.inf
 
 
 class Axis:
-    """An axis of a batch: tokens, heads, time. Two axes of one size are two axes; `math.inf` is a size."""
+    """An axis of a batch: tokens, heads, time. Two axes of one size are two axes;
+    `math.inf` is a size.
+    """
 
     __slots__ = ("size",)
 
@@ -19,13 +23,16 @@ class Axis:
 
 
 class NodeAxis(Axis):
-    """An axis of nodes that stand for infinitely many heads: a quadrature over what is drawn for one."""
+    """An axis of nodes that stand for infinitely many heads:
+    a quadrature over what is drawn for one.
+    """
 
     __slots__ = ()
 
 
 Axes = tuple[Axis, ...]
-Layout = tuple[Axis | None, ...]  # how a user orders the axes of a batch; None has size 1, and no axis here
+# how a user orders the axes of a batch; None has size 1, and no axis here
+Layout = tuple[Axis | None, ...]
 
 
 def union(*groups: Iterable[Axis]) -> Axes:

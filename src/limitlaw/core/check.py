@@ -1,7 +1,9 @@
-"""`check`: which assumptions of Theorem 3.1 a program satisfies, what lies beyond it, what the limit refuses.
+"""`check`: which assumptions of Theorem 3.1 a program satisfies,
+what lies beyond it, what the limit refuses.
 
-A table of rules, each a function from the program to findings. References: Sakai, Karakida and Imaizumi (2025),
-Definition 3.1, Assumption 3.1, Theorem 3.1; Yang (2019) for 1/n scaling; Hron et al. (2020) for infinite heads.
+A table of rules, each a function from the program to findings. References: Sakai, Karakida and
+Imaizumi (2025), Definition 3.1, Assumption 3.1, Theorem 3.1; Yang (2019) for 1/n scaling; Hron et
+al. (2020) for infinite heads.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,11 +21,15 @@ TURNS = 2  # of a loop, which show what any turns have to do with each other
 
 
 def check(y: Written | tuple[Written, ...]) -> Report:
-    """Which assumptions of Theorem 3.1 hold for the program of `y`, what lies beyond it, and what the limit refuses."""
+    """Which assumptions of Theorem 3.1 hold for the program of `y`,
+    what lies beyond it, and what the limit refuses.
+    """
     outputs = y if isinstance(y, tuple) else (y,)
     for value in outputs:
         if not isinstance(value, Written):
-            raise TypeError(f"check needs a value of a program (Wide or Scalars), got {type(value).__name__}")
+            raise TypeError(
+                f"check needs a value of a program (Wide or Scalars), got {type(value).__name__}"
+            )
     written = tuple(value.core.value for value in outputs)
     depth = max(Analysis(Program(written)).depth.values())
     program = Facts(Program(unrolled(written, TURNS)), outputs[0].names(*outputs[1:]), depth)
@@ -36,8 +42,12 @@ def bounded_inputs(program: Facts) -> Iterator[Finding]:
     rule = "bounded inputs of the scores"
     made = program.terms(*(f for _, op in program.scores for f in (op.q, op.k)))
     last = program.terms(*(t.instruction.x for t in made if isinstance(t.instruction, MatMul)))
-    unbounded = [t for t in last if not isinstance(t.instruction, Map) or t.instruction.phi.bounded is False]
-    unknown = [t for t in last if isinstance(t.instruction, Map) and t.instruction.phi.bounded is None]
+    unbounded = [
+        t for t in last if not isinstance(t.instruction, Map) or t.instruction.phi.bounded is False
+    ]
+    unknown = [
+        t for t in last if isinstance(t.instruction, Map) and t.instruction.phi.bounded is None
+    ]
     if unbounded:
         why = "{} unbounded: a convenience of the proof, not essential (paper, after Thm 3.1)"
         yield program.finding(rule, Verdict.NOT_NEEDED, why, unbounded)
@@ -61,7 +71,9 @@ def pseudo_lipschitz(program: Facts) -> Iterator[Finding]:
     unknown = [name for name, fact in facts if fact is None]
     if failing:
         label = "a nonlinearity that is not pseudo-Lipschitz"
-        yield Finding(rule, Verdict.BEYOND, f"{', '.join(failing)} is not pseudo-Lipschitz", label=label)
+        yield Finding(
+            rule, Verdict.BEYOND, f"{', '.join(failing)} is not pseudo-Lipschitz", label=label
+        )
     if unknown:
         yield Finding(rule, Verdict.UNKNOWN, f"{', '.join(unknown)}: not known for this function")
     if not failing and not unknown:
@@ -78,7 +90,9 @@ def one_layer_of_scores(program: Facts) -> Iterator[Finding]:
         why = f"{{}} stands behind {layers} of random scores"
         yield program.finding(rule, Verdict.BEYOND, why, (deepest,), label=f"depth {depth}")
     else:
-        yield Finding(rule, Verdict.HOLDS, "no random scores" if depth == 0 else "one layer of random scores")
+        yield Finding(
+            rule, Verdict.HOLDS, "no random scores" if depth == 0 else "one layer of random scores"
+        )
 
 
 def no_matrix_behind_scores(program: Facts) -> Iterator[Finding]:
@@ -104,12 +118,16 @@ def no_narrow_vectors(program: Facts) -> Iterator[Finding]:
     if narrow:
         dims = ", ".join(map(str, sorted(set(narrow.values()))))
         why = f"{{}} in R^{dims} at every width: exact, with the dimension kept"
-        yield program.finding(rule, Verdict.BEYOND, why, list(narrow), label=f"narrow heads of dimension {dims}")
+        yield program.finding(
+            rule, Verdict.BEYOND, why, list(narrow), label=f"narrow heads of dimension {dims}"
+        )
     else:
         yield Finding(rule, Verdict.HOLDS)
 
 
-def _absent(rule: str, occurs: Callable[[Value], bool], why: str, label: str) -> Callable[[Facts], Iterator[Finding]]:
+def _absent(
+    rule: str, occurs: Callable[[Value], bool], why: str, label: str
+) -> Callable[[Facts], Iterator[Finding]]:
     """A rule that values of this kind take the program beyond the theorem."""
 
     def finding(program: Facts) -> Iterator[Finding]:
@@ -133,7 +151,9 @@ def score_scaling(program: Facts) -> Iterator[Finding]:
         why = "{} under 1/n: deterministic in the limit (Yang 2019)"
         yield program.finding("score scaling", Verdict.HOLDS, why, linear)
     else:
-        yield Finding("score scaling", Verdict.HOLDS, "1/√n" if program.dots else "no dot products")
+        yield Finding(
+            "score scaling", Verdict.HOLDS, "1/√n" if program.dots else "no dot products"
+        )
 
 
 def finitely_many_heads(program: Facts) -> Iterator[Finding]:
@@ -141,7 +161,9 @@ def finitely_many_heads(program: Facts) -> Iterator[Finding]:
     infinite = [v for v in program.values if is_infinite(v.axes)]
     if infinite:
         why = "heads=math.inf: the Gaussian limit of Hron et al. (2020)"
-        yield program.finding("finitely many heads", Verdict.BEYOND, why, infinite[:1], label="infinitely many heads")
+        yield program.finding(
+            "finitely many heads", Verdict.BEYOND, why, infinite[:1], label="infinitely many heads"
+        )
     else:
         yield Finding("finitely many heads", Verdict.HOLDS)
 
@@ -155,7 +177,12 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     one_layer_of_scores,
     no_matrix_behind_scores,
     no_narrow_vectors,
-    _absent("no norms", is_average, "an average over coordinates, deterministic given the scores", "norms"),
+    _absent(
+        "no norms",
+        is_average,
+        "an average over coordinates, deterministic given the scores",
+        "norms",
+    ),
     _absent("no rotary", _rotates, "rotation inside the dot product", "rotary"),
     score_scaling,
     finitely_many_heads,

@@ -1,11 +1,13 @@
 """Covariances of two batches of vectors, and what linear instructions on one of them do.
 
-C is a labelled array whose labels are pairs: `Pair(a, None)` is an axis of the first batch, `Pair(None, b)` one of the
-second, and `Pair(a, b)` both at once: entries with different indices are uncorrelated there (heads, say), so that
-nothing is stored for those that never meet. Along axes that have no label all entries are equal.
+C is a labelled array whose labels are pairs: `Pair(a, None)` is an axis of the first batch,
+`Pair(None, b)` one of the second, and `Pair(a, b)` both at once: entries with different indices
+are uncorrelated there (heads, say), so that nothing is stored for those that never meet. Along
+axes that have no label all entries are equal.
 
-`Equal` are pairs of axes of which only entries with equal indices will be read (the pixels of a convolutional network
-whose readout has a matrix for each pixel). The others are not computed, and may be anything: they count as zero.
+`Equal` are pairs of axes of which only entries with equal indices will be read (the pixels of a
+convolutional network whose readout has a matrix for each pixel). The others are not computed, and
+may be anything: they count as zero.
 """
 
 import dataclasses
@@ -23,7 +25,9 @@ from limitlaw.core.labelled import Labelled, contract, elementwise, multiply
 
 
 class Pair(Axis):
-    """An axis of the first batch, of the second, or of both. There is one object for the same two axes."""
+    """An axis of the first batch, of the second, or of both.
+    There is one object for the same two axes.
+    """
 
     __slots__ = ("__weakref__", "left", "right")
     left: Axis | None
@@ -95,7 +99,9 @@ class Covariance:
         return block
 
     def restricted(self, a: Axis, b: Axis) -> "Covariance":
-        """The entries with equal indices on axis a of v and axis b of w; the others are taken to be zero."""
+        """The entries with equal indices on axis a of v and axis b of w;
+        the others are taken to be zero.
+        """
         both = Pair(a, b)
         if both in self.labels:
             return self
@@ -103,25 +109,39 @@ class Covariance:
         left, right = Pair(a, None), Pair(None, b)
         if left in c.axes and right in c.axes:
             rest = tuple(p for p in c.axes if p not in (left, right))
-            return Covariance(Labelled(jnp.moveaxis(jnp.diagonal(c.laid((left, right, *rest))), -1, 0), (both, *rest)))
+            return Covariance(
+                Labelled(
+                    jnp.moveaxis(jnp.diagonal(c.laid((left, right, *rest))), -1, 0), (both, *rest)
+                )
+            )
         if left in c.axes or right in c.axes:
             return Covariance(c.rename({left: both, right: both}))
         return Covariance(c.with_axes((*c.axes, both)))
 
-    # --- one operation for each linear instruction, applied to v ------------------------------------------------------
+    # --- one operation for each linear instruction, applied to v ---------------------------------
 
     def contract(self, a: Labelled | None, over: Axes, normalised: bool = False) -> "Covariance":
         """Σ a·v over axes: of a pair one term is left, at the index of w."""
-        names: Any = {axis: self.label(axis) or Pair(axis, None) for axis in (*(a.axes if a else ()), *over)}
+        names: Any = {
+            axis: self.label(axis) or Pair(axis, None) for axis in (*(a.axes if a else ()), *over)
+        }
         summed = tuple(names[axis] for axis in over if names[axis].right is None)
         c = contract(None if a is None else a.rename(names), self.c, summed)
-        c = c.rename({names[axis]: Pair(None, names[axis].right) for axis in over if names[axis].right is not None})
+        c = c.rename(
+            {
+                names[axis]: Pair(None, names[axis].right)
+                for axis in over
+                if names[axis].right is not None
+            }
+        )
         if normalised:
             c = c.mapped(lambda x: x / np.sqrt(np.prod([float(axis.size) for axis in over])))
         return Covariance(c)
 
     def paired(self, pairs: Iterable[Pair]) -> "Covariance":
-        """For a v that is the same along new axes: its entry there is the one that meets the same index of w."""
+        """For a v that is the same along new axes: its entry there is the one that
+        meets the same index of w.
+        """
         new: Any = {Pair(None, p.right): p for p in pairs}
         return Covariance(self.c.rename(new))
 
@@ -131,29 +151,38 @@ class Covariance:
 
     def rename(self, names: dict[Axis, Axis]) -> "Covariance":
         """Axes of v called otherwise."""
-        called: Any = {p: Pair(names.get(p.left, p.left), p.right) for p in self.labels if p.left is not None}
+        called: Any = {
+            p: Pair(names.get(p.left, p.left), p.right) for p in self.labels if p.left is not None
+        }
         return Covariance(self.c.rename(called))
 
-    def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes, equal: Equal = EVERYTHING) -> "Covariance":
-        """v at given places. Where its axis is paired with one of w, the covariance with other places of w is zero."""
+    def take(
+        self, axes: Axes, places: Sequence[np.ndarray], new: Axes, equal: Equal = EVERYTHING
+    ) -> "Covariance":
+        """v at given places. Where its axis is paired with one of w,
+        the covariance with other places of w is zero.
+        """
         made: Any = tuple(Pair(axis, None) for axis in new)
         paired = self.label(axes[0]) if len(axes) == 1 else None
         if paired is not None and paired.right is not None:
             right: Any = Pair(None, paired.right)
             chosen = jnp.asarray(places[0][..., None] == np.arange(int(paired.size)), float)
-            return Covariance(multiply(self.c.rename({paired: right}), Labelled(chosen, (*made, right))))
+            return Covariance(
+                multiply(self.c.rename({paired: right}), Labelled(chosen, (*made, right)))
+            )
         block = self.dense(axes)
         labels: Any = [Pair(axis, None) for axis in axes]
         indices, made = list(places), list(made)
         for i, axis in enumerate(new):
             for p in equal:
-                if p.left is axis and Pair(None, p.right) in block.labels:  # w is read at the index of the new axis
+                # w is read at the index of the new axis
+                if p.left is axis and Pair(None, p.right) in block.labels:
                     labels.append(Pair(None, p.right))
                     indices.append(np.indices(places[0].shape)[i])
                     made[i] = p
         return Covariance(block.c.take(tuple(labels), indices, tuple(made)))
 
-    # --- reading ----------------------------------------------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------
 
     def on_left(self, x: Labelled) -> Labelled:
         """Numbers of the entries of v, under the labels of this covariance."""
@@ -204,13 +233,18 @@ class Covariance:
 def total(blocks: Sequence[Covariance]) -> Covariance:
     """Cov(Σ v, w)."""
     parts = _comparable(blocks)
-    return Covariance(functools.reduce(lambda a, b: elementwise(jnp.add, a, b), [p.c for p in parts]))
+    return Covariance(
+        functools.reduce(lambda a, b: elementwise(jnp.add, a, b), [p.c for p in parts])
+    )
 
 
 def _comparable(blocks: Sequence[Covariance]) -> list[Covariance]:
     """With the same pairs."""
     common = set.intersection(*(set(b.pairs) for b in blocks))
-    return [b.dense([p.left for p in b.pairs if p.left is not None and p not in common]) for b in blocks]
+    return [
+        b.dense([p.left for p in b.pairs if p.left is not None and p not in common])
+        for b in blocks
+    ]
 
 
 def stacked(blocks: Sequence[Covariance | None], axis: Axis) -> Covariance:

@@ -1,4 +1,5 @@
-"""Draw only what is asked for: rewrite a program so that it computes no more than its outputs need.
+"""Draw only what is asked for: rewrite a program so that it computes no more than
+its outputs need.
 
 Three rewrites, none of which knows about `attention()`:
 
@@ -64,7 +65,9 @@ class _Mixing(NamedTuple):
 
 
 class _Rewriter:
-    """One pass back, in which every value learns what its only reader wants of it, and one forth, which makes that."""
+    """One pass back, in which every value learns what its only reader wants of it,
+    and one forth, which makes that.
+    """
 
     def __init__(self, outputs: Sequence[Value]):
         self.facts = Analysis(Program(tuple(outputs)))
@@ -80,7 +83,7 @@ class _Rewriter:
             if value not in self.absorbed:
                 self.done[value] = self._made(value)
 
-    # --- back: what is wanted of a value ----------------------------------------------------------------------------
+    # --- back: what is wanted of a value ---------------------------------------------------------
 
     def _ask(self, value: Value) -> None:
         if isinstance(value.instruction, Contract):
@@ -92,12 +95,23 @@ class _Rewriter:
                 self.wanted[v] = selection
 
     def _requests(self, value: Value) -> list[tuple[Value, Selection]]:
-        """What a value reads, and the places of it that it needs, in the order in which `_made` takes them."""
+        """What a value reads, and the places of it that it needs,
+        in the order in which `_made` takes them.
+        """
         op, inside = value.instruction, self._inside(value)
         if isinstance(op, Take) and _is_basic(op):
             return [(op.x, _after(_selection(op), self.wanted.get(value, {})))]
         if isinstance(op, Rename):
-            return [(op.x, {old: inside[op.name_of(old)] for old in op.x.axes if op.name_of(old) in inside})]
+            return [
+                (
+                    op.x,
+                    {
+                        old: inside[op.name_of(old)]
+                        for old in op.x.axes
+                        if op.name_of(old) in inside
+                    },
+                )
+            ]
         if isinstance(op, Stack):
             rest = {axis: part for axis, part in inside.items() if axis is not op.axis}
             return [(term, _of(term, rest)) for term in _chosen(op, inside)]
@@ -106,7 +120,11 @@ class _Rewriter:
             assert op.a is not None
             rename, matmul = self.mixings[value]
             x = matmul.x
-            of_x = {axis: inside[rename.name_of(axis)] for axis in x.axes if rename.name_of(axis) in inside}
+            of_x = {
+                axis: inside[rename.name_of(axis)]
+                for axis in x.axes
+                if rename.name_of(axis) in inside
+            }
             return [(op.a, _of(op.a, inside)), (x, of_x)]
         return [(v, _of(v, inside)) for v in self._inputs(value)]
 
@@ -118,7 +136,9 @@ class _Rewriter:
         return op.inputs
 
     def _inside(self, value: Value) -> Selection:
-        """The part of what is wanted of a value that its instruction can make of parts of what it reads."""
+        """The part of what is wanted of a value that its instruction can make of
+        parts of what it reads.
+        """
         op = value.instruction
         whole: frozenset[Axis] = frozenset()
         if isinstance(op, MatMul):
@@ -127,9 +147,11 @@ class _Rewriter:
             whole = op.mixed
         elif isinstance(op, WHOLE) or (isinstance(op, Take) and not _is_basic(op)):
             whole = frozenset(value.axes)
-        return {axis: part for axis, part in self.wanted.get(value, {}).items() if axis not in whole}
+        return {
+            axis: part for axis, part in self.wanted.get(value, {}).items() if axis not in whole
+        }
 
-    # --- forth: making it -------------------------------------------------------------------------------------------
+    # --- forth: making it ------------------------------------------------------------------------
 
     def _made(self, value: Value) -> Value:
         """What is wanted of a value; the same object where nothing changed."""
@@ -139,7 +161,9 @@ class _Rewriter:
         read = [self._part(v, selection) for v, selection in self._requests(value)]
         if isinstance(op, Take) and _is_basic(op):
             return read[0]
-        outside = {axis: part for axis, part in self.wanted.get(value, {}).items() if axis not in inside}
+        outside = {
+            axis: part for axis, part in self.wanted.get(value, {}).items() if axis not in inside
+        }
         return _taken(self._remade(value, read, inside), outside)
 
     def _part(self, v: Value, selection: Selection) -> Value:
@@ -161,7 +185,11 @@ class _Rewriter:
             if axis is None:  # one term is wanted
                 return read[0]
             stacked = Stack(tuple(read), axis)
-            return value if read == list(op.terms) else dataclasses.replace(value, instruction=stacked, axes=axes)
+            return (
+                value
+                if read == list(op.terms)
+                else dataclasses.replace(value, instruction=stacked, axes=axes)
+            )
         if value in self.mixings:
             assert isinstance(op, Contract)
             return self._mixed_first(value, op, read)
@@ -172,22 +200,38 @@ class _Rewriter:
             op = Dot(read[0], read[1], "linear", op.dim)
         else:
             op = _changed(op, dict(zip(op.inputs, read, strict=True)), inside)
-        return value if op is value.instruction else dataclasses.replace(value, instruction=op, axes=axes)
+        return (
+            value
+            if op is value.instruction
+            else dataclasses.replace(value, instruction=op, axes=axes)
+        )
 
-    # --- Σ a (M x) → M (Σ a x) --------------------------------------------------------------------------------------
+    # --- Σ a (M x) → M (Σ a x) -------------------------------------------------------------------
 
     def _find_mixing(self, value: Value, op: Contract) -> None:
-        """Where M is the same along the axes that are summed over, and x is Gaussian and read only here."""
+        """Where M is the same along the axes that are summed over,
+        and x is Gaussian and read only here.
+        """
         product, rename, between = op.w, Rename(op.w, (), ()), [op.w]
         if isinstance(product.instruction, Rename) and self.uses[product] == 1:
             rename, product = product.instruction, product.instruction.x
             between.append(product)
-        if op.a is None or not op.over or not self._is_fresh_product(product) or self.uses[product] > 1:
+        if (
+            op.a is None
+            or not op.over
+            or not self._is_fresh_product(product)
+            or self.uses[product] > 1
+        ):
             return
         matmul = product.instruction
         assert isinstance(matmul, MatMul)
         x = matmul.x
-        if set(matmul.family.axes) & {*rename.old, *rename.new, *op.over, *self.wanted.get(value, {})}:
+        if set(matmul.family.axes) & {
+            *rename.old,
+            *rename.new,
+            *op.over,
+            *self.wanted.get(value, {}),
+        }:
             return
         if self.uses[x] > 1 or not set(op.over) <= {rename.name_of(axis) for axis in x.axes}:
             return
@@ -225,7 +269,9 @@ def _after(first: Selection, then: Selection) -> Selection:
     both = {axis: part for axis, part in then.items() if axis not in made}
     for axis, part in first.items():
         again = then.get(part.new) if part.new is not None else None
-        both[axis] = part if again is None else Part(np.asarray(part.places[again.places]), again.new)
+        both[axis] = (
+            part if again is None else Part(np.asarray(part.places[again.places]), again.new)
+        )
     return both
 
 
@@ -275,7 +321,9 @@ def _cut_numbers(slot: Number, order: Layout, selection: Selection) -> tuple[Num
     for i, axis in enumerate(order):
         if axis is not None and axis in selection:
             array = array[(slice(None),) * i + (selection[axis].places.reshape(-1),)]
-    return Number(array), tuple(a if a is None or a not in selection else selection[a].new for a in order)
+    return Number(array), tuple(
+        a if a is None or a not in selection else selection[a].new for a in order
+    )
 
 
 def _renamed(x: Value, rename: Rename) -> Value:
@@ -288,9 +336,14 @@ def _renamed(x: Value, rename: Rename) -> Value:
 
 
 def _changed(op: Instruction, inputs: Mapping[Value, Value], selection: Selection) -> Instruction:
-    """The instruction on other inputs, its layouts being those after a selection; itself if nothing changed."""
+    """The instruction on other inputs, its layouts being those after a selection;
+    itself if nothing changed.
+    """
     if isinstance(op, Dot) and op.positions:
-        cut = [_cut_numbers(slot, order, selection) for slot, order in zip(op.positions, op.orders, strict=True)]
+        cut = [
+            _cut_numbers(slot, order, selection)
+            for slot, order in zip(op.positions, op.orders, strict=True)
+        ]
         positions, orders = tuple(slot for slot, _ in cut), tuple(order for _, order in cut)
         if positions != op.positions:
             op = dataclasses.replace(op, positions=positions, orders=orders)

@@ -1,4 +1,6 @@
-"""A program with the facts that the rules of `check` look at, and the names by which they speak of it."""
+"""A program with the facts that the rules of `check` look at,
+and the names by which they speak of it.
+"""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -22,9 +24,16 @@ class Facts(Analysis):
         object.__setattr__(self, "scores_in_a_row", depth)
 
     def finding(
-        self, rule: str, verdict: Verdict, reason: str, *about: Sequence[Value | Family], label: str = ""
+        self,
+        rule: str,
+        verdict: Verdict,
+        reason: str,
+        *about: Sequence[Value | Family],
+        label: str = "",
     ) -> Finding:
-        """What a rule says about groups of values and matrices, for each of which `reason` has a place {}."""
+        """What a rule says about groups of values and matrices,
+        for each of which `reason` has a place {}.
+        """
         groups = tuple(tuple(item.source for item in group) for group in about)
         return Finding(rule, verdict, reason, groups, label, self.names)
 
@@ -35,7 +44,11 @@ class Facts(Analysis):
     @functools.cached_property
     def dots(self) -> list[tuple[Value, Dot]]:
         """The dot products that a user wrote."""
-        return [(v, v.instruction) for v in self.values if isinstance(v.instruction, Dot) and not is_average(v)]
+        return [
+            (v, v.instruction)
+            for v in self.values
+            if isinstance(v.instruction, Dot) and not is_average(v)
+        ]
 
     @functools.cached_property
     def scores(self) -> list[tuple[Value, Dot]]:
@@ -53,7 +66,9 @@ class Facts(Analysis):
         found: dict[Value, bool] = {}
         for v in reversed(self.values):
             if v.is_vector:
-                found[v] = v in self.program.outputs or any(self._leads_outside(r, found) for r in self.readers[v])
+                found[v] = v in self.program.outputs or any(
+                    self._leads_outside(r, found) for r in self.readers[v]
+                )
         return found
 
     def _leads_outside(self, reader: Value, found: dict[Value, bool]) -> bool:

@@ -1,8 +1,9 @@
-"""The instructions of the core language. Each is data; engines give them meaning, by one rule each.
+"""The instructions of the core language. Each is data;
+engines give them meaning, by one rule each.
 
-A `Value` is what an instruction makes: a batch of vectors of one space, or of numbers. Its axes are a set: where two
-values meet in an instruction, entries meet by axis. Given numbers are slots (`Number`), so that programs which differ
-in numbers only have the same structure.
+A `Value` is what an instruction makes: a batch of vectors of one space, or of numbers. Its axes
+are a set: where two values meet in an instruction, entries meet by axis. Given numbers are slots
+(`Number`), so that programs which differ in numbers only have the same structure.
 """
 
 import dataclasses
@@ -26,9 +27,11 @@ class Number:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Family:
-    """Independent random matrices, rows × cols, one for each entry of `layout`: entries i.i.d. N(0, std²/cols).
+    """Independent random matrices, rows × cols, one for each entry of `layout`:
+    entries i.i.d. N(0, std²/cols).
 
-    A vector that has an axis of the family meets, at each entry, a matrix of its own. `std` broadcasts to `layout`.
+    A vector that has an axis of the family meets, at each entry,
+    a matrix of its own. `std` broadcasts to `layout`.
     """
 
     layout: Layout
@@ -45,14 +48,17 @@ class Family:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Value:
-    """A batch of vectors in the space `dim`, or of numbers (`dim` None). `source`: what a user wrote, for names."""
+    """A batch of vectors in the space `dim`, or of numbers (`dim` None).
+    `source`: what a user wrote, for names.
+    """
 
     instruction: "Instruction"
     axes: Axes
     dim: Dim | None
     source: object = None
     is_vector: bool = dataclasses.field(init=False)
-    inputs: tuple["Value", ...] = dataclasses.field(init=False)  # the values that its instruction reads, in order
+    # the values that its instruction reads, in order
+    inputs: tuple["Value", ...] = dataclasses.field(init=False)
     vectors: tuple["Value", ...] = dataclasses.field(init=False)  # those of them that are vectors
 
     def __post_init__(self) -> None:
@@ -64,12 +70,15 @@ class Value:
 
     def __repr__(self) -> str:
         kind = type(self.instruction).__name__
-        return f"{kind}({', '.join(str(a.size) for a in self.axes)}{f' in R^{self.dim}' if self.dim else ''})"
+        sizes = ", ".join(str(a.size) for a in self.axes)
+        return f"{kind}({sizes}{f' in R^{self.dim}' if self.dim else ''})"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Instruction:
-    """`linear`: a vector it makes is a linear combination of the vectors it reads, given the numbers it reads."""
+    """`linear`: a vector it makes is a linear combination of the vectors it reads,
+    given the numbers it reads.
+    """
 
     linear: ClassVar[bool] = False
 
@@ -103,15 +112,16 @@ def _renewed(content: object, new: Callable[[object], object]) -> object:
     return new(content) if isinstance(content, Value | Number | Family | Axis | Block) else content
 
 
-# --- Leaves ---------------------------------------------------------------------------------------------------------
+# --- Leaves --------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Initial(Instruction):
-    """Random initial vectors: coordinates i.i.d. N(mean, cov); cov is over the entries of `order`, flattened.
+    """Random initial vectors: coordinates i.i.d. N(mean, cov);
+    cov is over the entries of `order`, flattened.
 
-    `mean` broadcasts to `order`. `centred`: the mean is 0. `diagonal`: entries are independent, cov is the vector of
-    their variances.
+    `mean` broadcasts to `order`. `centred`: the mean is 0. `diagonal`: entries are independent,
+    cov is the vector of their variances.
     """
 
     mean: Number
@@ -142,7 +152,7 @@ class Constant(Instruction):
     order: Layout
 
 
-# --- Netsor with dot products ---------------------------------------------------------------------------------------
+# --- Netsor with dot products --------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -163,11 +173,11 @@ class Map(Instruction):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dot(Instruction):
-    """D^{-1/2} Σ_α q_α k_α ("sqrt") or D^{-1} Σ_α q_α k_α ("linear"): entry by entry along axes that q and k share,
-    for all pairs along others.
+    """D^{-1/2} Σ_α q_α k_α ("sqrt") or D^{-1} Σ_α q_α k_α ("linear"): entry by entry along axes
+    that q and k share, for all pairs along others.
 
-    With a `base`, coordinates (m, m + D/2) of both are turned by position·base^{-2m/D} first (rotary embeddings); the
-    `positions` of q and of k are laid out by `orders`.
+    With a `base`, coordinates (m, m + D/2) of both are turned by position·base^{-2m/D} first
+    (rotary embeddings); the `positions` of q and of k are laid out by `orders`.
     """
 
     q: Value
@@ -181,11 +191,12 @@ class Dot(Instruction):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Apply(Instruction):
-    """f of whole arrays of numbers, laid out as the user wrote them: one layout for each argument, and one for f's
-    result.
+    """f of whole arrays of numbers, laid out as the user wrote them: one layout for each argument,
+    and one for f's result.
 
-    `core` trailing axes are mixed by f: 0 for elementwise, 1 for rows (softmax), None for all. What is known of f is
-    said by who writes it: `structure` is "affine", "softmax" or None; `pseudo_lipschitz` is None where unknown.
+    `core` trailing axes are mixed by f: 0 for elementwise, 1 for rows (softmax), None for all.
+    What is known of f is said by who writes it: `structure` is "affine", "softmax" or None;
+    `pseudo_lipschitz` is None where unknown.
     """
 
     f: Callable[..., Any]
@@ -203,16 +214,21 @@ class Apply(Instruction):
         if self.core == 0:
             return frozenset()
         lost = {axis for layout in self.layouts for axis in layout if axis not in self.layout}
-        tails = [layout if self.core is None else layout[-self.core :] for layout in (*self.layouts, self.layout)]
+        tails = [
+            layout if self.core is None else layout[-self.core :]
+            for layout in (*self.layouts, self.layout)
+        ]
         return frozenset(axis for tail in (*tails, lost) for axis in tail if axis is not None)
 
 
-# --- Linear in vectors; the same for numbers ------------------------------------------------------------------------
+# --- Linear in vectors; the same for numbers -----------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contract(Instruction):
-    """Σ a·w over the axes `over`; without a, Σ w. `normalised` divides by the root of their size: ∞ has a meaning."""
+    """Σ a·w over the axes `over`; without a, Σ w. `normalised` divides by the root of their size:
+    ∞ has a meaning.
+    """
 
     linear: ClassVar[bool] = True
     a: Value | None
@@ -231,7 +247,9 @@ class Add(Instruction):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Take(Instruction):
-    """x at given places: result[…, new] = x[…, axes[k] = places[k][new]]. Slices, entries and reshapes of axes."""
+    """x at given places: result[…, new] = x[…, axes[k] = places[k][new]].
+    Slices, entries and reshapes of axes.
+    """
 
     linear: ClassVar[bool] = True
     x: Value
@@ -281,7 +299,7 @@ class Stack(Instruction):
     axis: Axis
 
 
-# --- Loops ----------------------------------------------------------------------------------------------------------
+# --- Loops ---------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -291,7 +309,9 @@ class Argument(Instruction):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Block:
-    """`result`, as a function of `argument`: both have the same axes and live in the same space."""
+    """`result`, as a function of `argument`: both have the same axes and live in the
+    same space.
+    """
 
     argument: Value
     result: Value

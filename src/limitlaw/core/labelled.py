@@ -1,7 +1,8 @@
-"""Arrays whose axes are known by name: they meet, broadcast and contract by axis, whatever the order of their axes.
+"""Arrays whose axes are known by name: they meet, broadcast and contract by axis,
+whatever the order of their axes.
 
-An axis that an array does not have is one along which it is constant. Behind the labelled axes there may be hidden ones
-(coordinates, the axes of a frame, roots), which only their owner knows.
+An axis that an array does not have is one along which it is constant. Behind the labelled axes
+there may be hidden ones (coordinates, the axes of a frame, roots), which only their owner knows.
 """
 
 import dataclasses
@@ -30,14 +31,18 @@ class Labelled:
         """The number of hidden axes."""
         return self.array.ndim - len(self.axes)
 
-    # --- reading --------------------------------------------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------
 
     def laid(self, layout: Layout) -> Any:
         """The array in a layout that has all of its axes; size 1 where it is constant."""
         places = {axis: i for i, axis in enumerate(self.axes)}
         order = [places[axis] for axis in layout if axis in places]
         assert len(order) == len(self.axes), f"{self.axes} do not fit into {layout}"
-        array = self.array.transpose(*order, *range(len(self.axes), self.array.ndim)) if order else self.array
+        array = (
+            self.array.transpose(*order, *range(len(self.axes), self.array.ndim))
+            if order
+            else self.array
+        )
         shape = [int(axis.size) if axis is not None and axis in places else 1 for axis in layout]
         return array.reshape(*shape, *self.array.shape[len(self.axes) :])
 
@@ -50,7 +55,7 @@ class Labelled:
         """With all of `axes`, at their full size, in that order."""
         return self if axes == self.axes else Labelled(self.whole(axes), axes)
 
-    # --- one operation for each linear instruction ------------------------------------------------------------------
+    # --- one operation for each linear instruction -----------------------------------------------
 
     def mapped(self, f: Callable[[Any], Any]) -> "Labelled":
         """f of the array, which leaves the labelled axes alone."""
@@ -61,7 +66,9 @@ class Labelled:
         return Labelled(self.array, tuple(names.get(axis, axis) for axis in self.axes))
 
     def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes) -> "Labelled":
-        """At given places along `axes`, for each entry of `new`; an axis that is missing has equal entries."""
+        """At given places along `axes`, for each entry of `new`;
+        an axis that is missing has equal entries.
+        """
         have = [(axis, p) for axis, p in zip(axes, places, strict=True) if axis in self.axes]
         if not have:
             return self
@@ -76,7 +83,9 @@ class Labelled:
         found = tuple(i for i, axis in enumerate(self.axes) if axis in over)
         array = self.array.sum(axis=found) if found else self.array
         count = math.prod(int(axis.size) for axis in over if axis not in self.axes)
-        return Labelled(array * count if count != 1 else array, tuple(a for a in self.axes if a not in over))
+        return Labelled(
+            array * count if count != 1 else array, tuple(a for a in self.axes if a not in over)
+        )
 
 
 def _as_slice(places: np.ndarray) -> Any:
@@ -96,7 +105,9 @@ def _as_slice(places: np.ndarray) -> Any:
 
 
 def elementwise(f: Callable[..., Any], *operands: Labelled) -> Labelled:
-    """f of arrays that meet by axis; those without hidden axes are numbers beside the vectors of others."""
+    """f of arrays that meet by axis; those without hidden axes are numbers beside
+    the vectors of others.
+    """
     axes = union(*(x.axes for x in operands))
     hidden = max(x.hidden for x in operands)
     arrays = [_padded(x.laid(axes), hidden - x.hidden) for x in operands]
@@ -154,9 +165,15 @@ def _product(a: Labelled, w: Labelled, over: Axes) -> Labelled:
 
 
 def labelled(array: object, order: Layout, hidden: int = 0) -> Labelled:
-    """An array that broadcasts to `order`, with hidden axes behind; it is constant where its size is 1."""
+    """An array that broadcasts to `order`, with hidden axes behind;
+    it is constant where its size is 1.
+    """
     array = jnp.asarray(array)
     shape = array.shape[: array.ndim - hidden]
     tail = order[len(order) - len(shape) :]
-    axes = tuple(axis for axis, size in zip(tail, shape, strict=True) if axis is not None and size == axis.size)
+    axes = tuple(
+        axis
+        for axis, size in zip(tail, shape, strict=True)
+        if axis is not None and size == axis.size
+    )
     return Labelled(array.reshape(*sizes(axes), *array.shape[len(shape) :]), axes)

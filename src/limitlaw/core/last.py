@@ -1,4 +1,6 @@
-"""The last step of a program: what an output is a function of, and where its density has a pole."""
+"""The last step of a program: what an output is a function of,
+and where its density has a pole.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,21 +13,27 @@ from limitlaw.phi import Nonlinearity
 
 
 def last_step(output: Output) -> tuple[Nonlinearity | None, tuple[Output, ...]]:
-    """A last nonlinearity of vectors and what it acts on, each once; else None and the output itself."""
+    """A last nonlinearity of vectors and what it acts on, each once;
+    else None and the output itself.
+    """
     behind: list[Value] = []  # what rearranges the result of the nonlinearity
     value = output.value
     while isinstance(value.instruction, Take | Rename):
         behind.append(value)
         value = value.instruction.x
     op = value.instruction
-    if not isinstance(op, Map) or not all(v.is_vector and set(v.axes) == set(value.axes) for v in op.args):
+    if not isinstance(op, Map) or not all(
+        v.is_vector and set(v.axes) == set(value.axes) for v in op.args
+    ):
         return None, (output,)
     parts = tuple(dict.fromkeys(op.args))
     arranged = tuple(Output(_arranged(part, behind), output.layout) for part in parts)
     if len(parts) == len(op.args):
         return op.phi, arranged
     places = [parts.index(v) for v in op.args]
-    return dataclasses.replace(op.phi, function=lambda *u: op.phi(*(u[i] for i in places))), arranged
+    return dataclasses.replace(
+        op.phi, function=lambda *u: op.phi(*(u[i] for i in places))
+    ), arranged
 
 
 def _arranged(part: Value, behind: list[Value]) -> Value:
@@ -42,12 +50,16 @@ def terms_of(value: Value) -> list[Value]:
 
 
 def has_pole(y: Value, dimension: Callable[[Dim], int | float]) -> bool:
-    """Is the density of one number y = W u infinite at 0: is u, Gaussian given what comes before, a single number?
+    """Is the density of one number y = W u infinite at 0:
+    is u, Gaussian given what comes before, a single number?
 
-    Given u it is N(0, u²), and E |u|^{−1} = ∞; two numbers, or two heads, are enough for it to be finite.
+    Given u it is N(0, u²), and E |u|^{−1} = ∞; two numbers,
+    or two heads, are enough for it to be finite.
     """
     terms = terms_of(y)
     if len(terms) != 1 or terms[0].axes or not isinstance(terms[0].instruction, MatMul):
         return False
     op = terms[0].instruction
-    return dimension(op.family.cols) == 1 and all(isinstance(t.instruction, MatMul | Ones) for t in terms_of(op.x))
+    return dimension(op.family.cols) == 1 and all(
+        isinstance(t.instruction, MatMul | Ones) for t in terms_of(op.x)
+    )

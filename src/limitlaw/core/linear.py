@@ -1,4 +1,6 @@
-"""What linear instructions do to labelled arrays, and to covariances: one case each, for all engines."""
+"""What linear instructions do to labelled arrays, and to covariances:
+one case each, for all engines.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,12 +11,16 @@ from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take, Value
 from limitlaw.core.labelled import Labelled, add, contract, stack
 
 
-def applied(v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]) -> Labelled:
+def applied(
+    v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
+) -> Labelled:
     """A linear instruction applied to arrays of what it reads."""
     op = v.instruction
     match op:
         case Contract():
-            return contract(None if op.a is None else numbers[op.a], vectors(op.w), op.over, op.normalised)
+            return contract(
+                None if op.a is None else numbers[op.a], vectors(op.w), op.over, op.normalised
+            )
         case Add():
             return add([vectors(t) for t in op.terms])
         case Take():
@@ -27,25 +33,37 @@ def applied(v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Val
 
 
 def expanded(
-    v: Value, of: Callable[[Value, Equal], Covariance | None], numbers: Mapping[Value, Any], equal: Equal = EVERYTHING
+    v: Value,
+    of: Callable[[Value, Equal], Covariance | None],
+    numbers: Mapping[Value, Any],
+    equal: Equal = EVERYTHING,
 ) -> Covariance | None:
-    """Cov(v, w) from the covariances of what v reads, of which no more than needed is asked for; None is zero."""
+    """Cov(v, w) from the covariances of what v reads,
+    of which no more than needed is asked for; None is zero.
+    """
     op = v.instruction
     if isinstance(op, Add):
-        blocks = [block.at(equal) for t in op.terms if (block := of(t, _left_in(equal, t))) is not None]
+        blocks = [
+            block.at(equal) for t in op.terms if (block := of(t, _left_in(equal, t))) is not None
+        ]
         return total(blocks) if blocks else None
     if isinstance(op, Stack):
         inside = frozenset(p for p in equal if p.left is not op.axis)
-        terms = [block and block.at(inside) for block in (of(t, _left_in(equal, t)) for t in op.terms)]
+        terms = [
+            block and block.at(inside) for block in (of(t, _left_in(equal, t)) for t in op.terms)
+        ]
         return stacked(terms, op.axis) if any(t is not None for t in terms) else None
     if isinstance(op, Contract):
         block = of(op.w, _left_in(equal, op.w))
         if block is None:
             return None
-        block = block.paired(equal - _left_in(equal, op.w))  # before Σ: pairs of different indices never arise
+        # before Σ: pairs of different indices never arise
+        block = block.paired(equal - _left_in(equal, op.w))
         return block.contract(None if op.a is None else numbers[op.a], op.over, op.normalised)
     if isinstance(op, Take):
-        block = of(op.x, frozenset(p for p in _left_in(equal, op.x) if p.left not in (*op.axes, *op.new)))
+        block = of(
+            op.x, frozenset(p for p in _left_in(equal, op.x) if p.left not in (*op.axes, *op.new))
+        )
         return block and block.take(op.axes, [p.array for p in op.places], op.new, equal)
     if isinstance(op, Rename):
         called: dict[Any, Axis] = dict(zip(op.new, op.old, strict=True))

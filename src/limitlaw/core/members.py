@@ -1,9 +1,10 @@
-"""Which members of a family of matrices, or of a batch of initial vectors, the entries of a value depend on.
+"""Which members of a family of matrices, or of a batch of initial vectors,
+the entries of a value depend on.
 
-A fused family makes queries, keys and values from one object: what counts for the theory is which *members* meet. So
-dependence is an array of booleans over the axes of a value and, last, the members. An axis that is missing makes no
-difference; None stands for no dependence at all. Along axes whose entries are all treated alike, two entries stand for
-all of them.
+A fused family makes queries, keys and values from one object: what counts for the theory is which
+*members* meet. So dependence is an array of booleans over the axes of a value and, last, the
+members. An axis that is missing makes no difference; None stands for no dependence at all. Along
+axes whose entries are all treated alike, two entries stand for all of them.
 """
 
 import functools
@@ -15,7 +16,18 @@ import numpy as np
 
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.axes import Axes, Axis, union
-from limitlaw.core.instructions import Apply, Constant, Contract, Family, Initial, MatMul, Rename, Stack, Take, Value
+from limitlaw.core.instructions import (
+    Apply,
+    Constant,
+    Contract,
+    Family,
+    Initial,
+    MatMul,
+    Rename,
+    Stack,
+    Take,
+    Value,
+)
 
 
 class Members(NamedTuple):
@@ -28,16 +40,22 @@ class Members(NamedTuple):
         """Laid out along axes, of size 1 where it makes no difference."""
         order = [self.axes.index(axis) for axis in axes if axis in self.axes]
         array = self.array.transpose(*order, len(self.axes))
-        full = [array.shape[order.index(self.axes.index(a))] if a in self.axes else 1 for a in axes]
+        full = [
+            array.shape[order.index(self.axes.index(a))] if a in self.axes else 1 for a in axes
+        ]
         return array.reshape(*full, array.shape[-1])
 
     def any_over(self, axes: Collection[Axis]) -> "Members":
         """Whatever the entry along some axes."""
         found = tuple(i for i, axis in enumerate(self.axes) if axis in axes)
-        return Members(np.asarray(self.array.any(axis=found)), tuple(a for a in self.axes if a not in axes))
+        return Members(
+            np.asarray(self.array.any(axis=found)), tuple(a for a in self.axes if a not in axes)
+        )
 
     def meets(self, other: "Members | None", apart: Collection[Axis] = ()) -> bool:
-        """Do entries that stand at the same place, but for axes that are `apart`, have a member in common?"""
+        """Do entries that stand at the same place, but for axes that are `apart`,
+        have a member in common?
+        """
         if other is None:
             return False
         first, second = self.any_over(apart), other.any_over(apart)
@@ -67,9 +85,13 @@ class Dependence:
         return Members(np.eye(count, dtype=bool).reshape(*shape, count), axes)
 
     def on(self, value: Value, source: Family | Value, through_numbers: bool) -> Found:
-        """The members of `source` that each entry of a value depends on, counting numbers if so asked."""
+        """The members of `source` that each entry of a value depends on,
+        counting numbers if so asked.
+        """
         sources = self.facts.products.get(source, []) if isinstance(source, Family) else [source]
-        leaves = {v: self.own(v) for v in sources if self.facts.position[v] <= self.facts.position[value]}
+        leaves = {
+            v: self.own(v) for v in sources if self.facts.position[v] <= self.facts.position[value]
+        }
         if not leaves:
             return None
         return self._carried(value, leaves, through_numbers, everything=True)
@@ -78,19 +100,25 @@ class Dependence:
         """The dependence of some terms of `value`, carried to its entries by linear operations."""
         return self._carried(value, leaves, through_numbers=False, everything=False)
 
-    def _carried(self, value: Value, leaves: Mapping[Value, Found], through_numbers: bool, everything: bool) -> Found:
+    def _carried(
+        self, value: Value, leaves: Mapping[Value, Found], through_numbers: bool, everything: bool
+    ) -> Found:
         """From leaves to `value`: through all instructions, or through linear ones only."""
         first = min(self.facts.position[v] for v in leaves)
         found: dict[Value, Found] = {}
         for v in self._between(value, first, everything, leaves):
             op = v.instruction
             below = None
-            if (v.is_vector or through_numbers) and (everything or (op.linear and v not in leaves)):
+            if (v.is_vector or through_numbers) and (
+                everything or (op.linear and v not in leaves)
+            ):
                 below = self._inherited(v, found)
             found[v] = _either([below, leaves.get(v)])
         return found[value]
 
-    def _between(self, value: Value, first: int, everything: bool, leaves: Mapping[Value, Found]) -> list[Value]:
+    def _between(
+        self, value: Value, first: int, everything: bool, leaves: Mapping[Value, Found]
+    ) -> list[Value]:
         """What `value` depends on, from position `first` on, in order."""
         position = self.facts.position
         seen: set[Value] = set()
@@ -109,7 +137,12 @@ class Dependence:
         op = v.instruction
         match op:
             case Contract():
-                return _either([_weighed(op, found.get(op.w)), _over(found.get(op.a) if op.a else None, op.over)])
+                return _either(
+                    [
+                        _weighed(op, found.get(op.w)),
+                        _over(found.get(op.a) if op.a else None, op.over),
+                    ]
+                )
             case Take():
                 return _taken(op, found.get(op.x))
             case Rename():
@@ -160,7 +193,11 @@ def _weighed(op: Contract, w: Found) -> Found:
 
 
 def _taken(op: Take, x: Found) -> Found:
-    have = [] if x is None else [(a, p) for a, p in zip(op.axes, op.places, strict=True) if a in x.axes]
+    have = (
+        []
+        if x is None
+        else [(a, p) for a, p in zip(op.axes, op.places, strict=True) if a in x.axes]
+    )
     if x is None or not have:
         return x
     rest = tuple(axis for axis in x.axes if axis not in op.axes)

@@ -1,4 +1,6 @@
-"""A core program: its values in order, its slots for numbers, and its structure, which does not know the numbers."""
+"""A core program: its values in order, its slots for numbers,
+and its structure, which does not know the numbers.
+"""
 
 import abc
 import dataclasses
@@ -38,7 +40,9 @@ class Written(abc.ABC):
 
 
 def ancestors(outputs: Iterable[Value]) -> list[Value]:
-    """Every value the outputs depend on, themselves included, each after what it reads (any depth)."""
+    """Every value the outputs depend on, themselves included,
+    each after what it reads (any depth).
+    """
     order: dict[Value, None] = {}
     stack = [(value, False) for value in reversed(list(outputs))]
     while stack:
@@ -65,7 +69,11 @@ class Program:
     @functools.cached_property
     def families(self) -> list[Family]:
         """In order of first use."""
-        return list(dict.fromkeys(v.instruction.family for v in self.values if isinstance(v.instruction, MatMul)))
+        return list(
+            dict.fromkeys(
+                v.instruction.family for v in self.values if isinstance(v.instruction, MatMul)
+            )
+        )
 
     @functools.cached_property
     def blocks(self) -> dict[Block, "Program"]:
@@ -116,7 +124,9 @@ class _Encoder:
         """The structure of a program, or of the block of a loop."""
         rows: list[Hashable] = []
         for value in program.values:
-            rows.append((self._instruction(value.instruction), self._content(value.axes), value.dim))
+            rows.append(
+                (self._instruction(value.instruction), self._content(value.axes), value.dim)
+            )
             self._name("value", value)
         return (tuple(rows), self._content(program.outputs))
 

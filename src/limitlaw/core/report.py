@@ -26,8 +26,8 @@ class Verdict(enum.StrEnum):
 class Finding:
     """The verdict of one rule, why, and a short label for results that it concerns.
 
-    The reason has a place {} for each group of values or matrices that it is `about`: what a user wrote. They are
-    named only when somebody reads it, since names need the printed program.
+    The reason has a place {} for each group of values or matrices that it is `about`: what a user
+    wrote. They are named only when somebody reads it, since names need the printed program.
     """
 
     rule: str
@@ -60,7 +60,9 @@ class Report:
 
     @property
     def covered(self) -> bool:
-        """Does Theorem 3.1 cover the program, with every rule known to hold (or known not to be needed)?"""
+        """Does Theorem 3.1 cover the program, with every rule known to hold (or
+        known not to be needed)?
+        """
         return all(f.verdict in (Verdict.HOLDS, Verdict.NOT_NEEDED) for f in self.findings)
 
     @property
@@ -74,15 +76,22 @@ class Report:
         return tuple(dict.fromkeys(f.label for f in self.findings if f.verdict is Verdict.BEYOND))
 
     def __getitem__(self, rule: str) -> Finding:
-        """The finding of the rule whose name starts with `rule`; the gravest if there are several."""
+        """The finding of the rule whose name starts with `rule`;
+        the gravest if there are several.
+        """
         found = [f for f in self.findings if f.rule.startswith(rule)]
         if not found:
-            raise KeyError(f"no rule {rule!r}; the rules are {', '.join(dict.fromkeys(f.rule for f in self.findings))}")
+            raise KeyError(
+                f"no rule {rule!r}; the rules are "
+                f"{', '.join(dict.fromkeys(f.rule for f in self.findings))}"
+            )
         return max(found, key=lambda f: list(Verdict).index(f.verdict))
 
     def to_pandas(self) -> Any:
         """A data frame with one line for each rule (needs pandas)."""
-        return notebook.frame([{"rule": f.rule, "verdict": str(f.verdict), "why": f.why} for f in self.findings])
+        return notebook.frame(
+            [{"rule": f.rule, "verdict": str(f.verdict), "why": f.why} for f in self.findings]
+        )
 
     def _repr_html_(self) -> str:
         rows = [(f.rule, str(f.verdict), f.why) for f in self.findings]
@@ -97,5 +106,8 @@ class Report:
             first, *rest = textwrap.wrap(f.why, 60) or [""]
             rows += [(f.rule, str(f.verdict), first), *(("", "", line) for line in rest)]
         widths = [max(len(row[i]) for row in rows) for i in range(2)]
-        lines = [f"{rule:<{widths[0]}}  {verdict:<{widths[1]}}  {why}".rstrip() for rule, verdict, why in rows]
+        lines = [
+            f"{rule:<{widths[0]}}  {verdict:<{widths[1]}}  {why}".rstrip()
+            for rule, verdict, why in rows
+        ]
         return "\n".join([lines[0], "─" * max(map(len, lines)), *lines[1:]])

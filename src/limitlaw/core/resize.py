@@ -14,7 +14,9 @@ FEWEST = 2**8  # nodes
 
 
 def resized(outputs: Sequence[Output], axes: Mapping[Axis, Axis]) -> tuple[Output, ...]:
-    """The same outputs with other axes in place of some; what had no axis of these stays the same object."""
+    """The same outputs with other axes in place of some;
+    what had no axis of these stays the same object.
+    """
     return _Writer(lambda axis: axes.get(axis, axis), lambda number: number).outputs(outputs)
 
 
@@ -34,15 +36,20 @@ def renumbered(outputs: Sequence[Output], array: Callable[[Any], Any]) -> tuple[
 def with_nodes(outputs: Sequence[Output], most: int) -> tuple[tuple[Output, ...], int]:
     """The same program with N ≤ `most` nodes on every infinite axis, and N; 0 where there is none.
 
-    A normalised sum over infinitely many independent heads is Gaussian, with the mean of one head's covariance (Hron
-    et al. 2020). N heads whose scores are the points of a quasi-random sequence average just that.
+    A normalised sum over infinitely many independent heads is Gaussian, with the mean of one
+    head's covariance (Hron et al. 2020). N heads whose scores are the points of a quasi-random
+    sequence average just that.
     """
     program = Program(tuple(output.value for output in outputs))
     values = [v for part in (program, *program.every_block) for v in part.values]
     infinite = dict.fromkeys(axis for v in values for axis in v.axes if axis.size == math.inf)
     if not infinite:
         return tuple(outputs), 0
-    largest = max(math.prod(int(a.size) for a in v.axes if a.size != math.inf) for v in values if is_infinite(v.axes))
+    largest = max(
+        math.prod(int(a.size) for a in v.axes if a.size != math.inf)
+        for v in values
+        if is_infinite(v.axes)
+    )
     count = most
     while count > FEWEST and count * largest > HELD:
         count //= 2

@@ -1,4 +1,6 @@
-"""Rules of `check` about dot products: have the scores a limit, and is it the one of Theorem 3.1?"""
+"""Rules of `check` about dot products: have the scores a limit,
+and is it the one of Theorem 3.1?
+"""
 
 from collections.abc import Iterator
 
@@ -14,8 +16,8 @@ LIMIT = "scores have a limit"
 
 
 def scores_have_a_limit(program: Facts) -> Iterator[Finding]:
-    """Every pair of terms of a dot product in a wide space needs a matrix, or a centred initial vector, that is fresh
-    to the other factor."""
+    """Every pair of terms of a dot product in a wide space needs a matrix, or a centred initial
+    vector, that is fresh to the other factor."""
     clean = True
     for dot, op in program.dots:
         if op.scaling == "linear" or not op.dim.wide:
@@ -31,13 +33,16 @@ def scores_have_a_limit(program: Facts) -> Iterator[Finding]:
 
 
 def _pair(program: Facts, dot: Value, op: Dot, left: Value, right: Value) -> Finding | None:
-    """The verdict for two terms: None where one is W x with W in no ancestor of x or of the other factor.
+    """The verdict for two terms: None where one is W x with W in no ancestor of x or
+    of the other factor.
 
-    A centred initial vector b that is independent of the other factor will do as well: given that factor g, a score
-    n^{-1/2} bᵀg is N(0, σ_b² |g|²/n), as it is for W x. So biases of queries and keys have scores with a limit.
+    A centred initial vector b that is independent of the other factor will do as well: given that
+    factor g, a score n^{-1/2} bᵀg is N(0, σ_b² |g|²/n), as it is for W x. So biases of queries and
+    keys have scores with a limit.
     """
     sides = [(op.q, left, op.k, right), (op.k, right, op.q, left)]
-    sides.sort(key=lambda side: -program.position[side[1]])  # the later one is fresh to what came before it
+    # the later one is fresh to what came before it
+    sides.sort(key=lambda side: -program.position[side[1]])
     if any(_fresh(program, op, *side, through_numbers=True) for side in sides):
         return None
     if any(_fresh(program, op, *side, through_numbers=False) for side in sides):
@@ -48,15 +53,24 @@ def _pair(program: Facts, dot: Value, op: Dot, left: Value, right: Value) -> Fin
     about: tuple[Value | Family, ...] = (left, right)
     if shared:
         about = tuple(shared)
-        why = "{}: both factors are made with {}, so that its mean grows like √n·E[Z Z']; use scaling='linear'"
+        why = (
+            "{}: both factors are made with {}, so that its mean grows like √n·E[Z Z']; use "
+            "scaling='linear'"
+        )
     elif not isinstance(left.instruction, MatMul) and not isinstance(right.instruction, MatMul):
         why = (
-            "{}: {} are Nonlin outputs or initial vectors, neither of them an initial vector of mean 0 that is "
+            "{}: {} are Nonlin outputs or initial vectors, neither of them an initial vector of "
+            "mean 0 that is "
             "independent of the other; multiply one of them by a fresh Matrix"
         )
     else:
-        why = "{}: the matrices of {} also made the vectors that they meet; use a fresh Matrix or scaling='linear'"
-    return program.finding(LIMIT, Verdict.REFUSED, why, (dot,), about, label="scores without a limit")
+        why = (
+            "{}: the matrices of {} also made the vectors that they meet; use a fresh Matrix or "
+            "scaling='linear'"
+        )
+    return program.finding(
+        LIMIT, Verdict.REFUSED, why, (dot,), about, label="scores without a limit"
+    )
 
 
 def _own(term: Value) -> list[Family]:
@@ -64,9 +78,17 @@ def _own(term: Value) -> list[Family]:
 
 
 def _fresh(
-    program: Facts, dot: Dot, factor: Value, term: Value, other: Value, other_term: Value, through_numbers: bool
+    program: Facts,
+    dot: Dot,
+    factor: Value,
+    term: Value,
+    other: Value,
+    other_term: Value,
+    through_numbers: bool,
 ) -> bool:
-    """Is `term` W x with no member of W that made it among the ancestors of x or of the other term?"""
+    """Is `term` W x with no member of W that made it among the ancestors of x or of
+    the other term?
+    """
     op = term.instruction
     if isinstance(op, Initial):
         return op.centred and _independent_vector(program, dot, factor, term, other, other_term)
@@ -81,7 +103,9 @@ def _fresh(
     if own.meets(below):
         return False
     mine = members.spread(factor, {term: own})
-    theirs = members.spread(other, {other_term: members.on(other_term, op.family, through_numbers)})
+    theirs = members.spread(
+        other, {other_term: members.on(other_term, op.family, through_numbers)}
+    )
     return not _meet(dot, mine, theirs)
 
 
@@ -91,8 +115,12 @@ def _meet(dot: Dot, mine: Found, theirs: Found) -> bool:
     return mine is not None and mine.meets(theirs, apart)
 
 
-def _independent_vector(program: Facts, dot: Dot, factor: Value, term: Value, other: Value, other_term: Value) -> bool:
-    """Are the initial vectors `term` that enter one factor uncorrelated with all that the other depends on?"""
+def _independent_vector(
+    program: Facts, dot: Dot, factor: Value, term: Value, other: Value, other_term: Value
+) -> bool:
+    """Are the initial vectors `term` that enter one factor uncorrelated with all
+    that the other depends on?
+    """
     members = program.members
     depends = members.on(other_term, term, through_numbers=True)
     if depends is None:
@@ -113,10 +141,17 @@ def assumption_a(program: Facts) -> Iterator[Finding]:
     factors = [f for _, op in program.scores for f in (op.q, op.k)]
     both = [W for W in _families(program, factors) if _used_elsewhere(program, W)]
     if both:
-        why = "{} is also used outside dot products; the n × n limit is unchanged, other widths need a joint draw"
-        yield program.finding(rule, Verdict.BEYOND, why, both, label="score matrices used elsewhere")
+        why = (
+            "{} is also used outside dot products; the n × n limit is unchanged, other widths "
+            "need a joint draw"
+        )
+        yield program.finding(
+            rule, Verdict.BEYOND, why, both, label="score matrices used elsewhere"
+        )
     else:
-        yield Finding(rule, Verdict.HOLDS, "the matrices of dot products are used for nothing else")
+        yield Finding(
+            rule, Verdict.HOLDS, "the matrices of dot products are used for nothing else"
+        )
 
 
 def _families(program: Facts, factors: list[Value]) -> list[Family]:
@@ -136,9 +171,17 @@ def _used_elsewhere(program: Facts, W: Family) -> bool:
                 continue
             reached = reached.any_over(reached.axes)
             if is_score:
-                inside = reached if inside is None else reached._replace(array=reached.array | inside.array)
+                inside = (
+                    reached
+                    if inside is None
+                    else reached._replace(array=reached.array | inside.array)
+                )
             else:
-                outside = reached if outside is None else reached._replace(array=reached.array | outside.array)
+                outside = (
+                    reached
+                    if outside is None
+                    else reached._replace(array=reached.array | outside.array)
+                )
     return inside is not None and inside.meets(outside)
 
 
@@ -152,8 +195,13 @@ def assumption_b(program: Facts) -> Iterator[Finding]:
                 W = _own(left)
                 if not (W and _own(right)):
                     clean = False
-                    why, label = "{}: {} are not both MatMul outputs", "scores of vectors that no matrix made"
-                    yield program.finding(rule, Verdict.BEYOND, why, (dot,), (left, right), label=label)
+                    why, label = (
+                        "{}: {} are not both MatMul outputs",
+                        "scores of vectors that no matrix made",
+                    )
+                    yield program.finding(
+                        rule, Verdict.BEYOND, why, (dot,), (left, right), label=label
+                    )
                 elif _own(right) == W and _same_member(program, op, left, right):
                     clean = False
                     why, label = "{}: both factors are made with {}", "tied query and key matrices"
@@ -164,5 +212,7 @@ def assumption_b(program: Facts) -> Iterator[Finding]:
 
 def _same_member(program: Facts, op: Dot, left: Value, right: Value) -> bool:
     members = program.members
-    mine, theirs = (members.spread(f, {t: members.own(t)}) for f, t in ((op.q, left), (op.k, right)))
+    mine, theirs = (
+        members.spread(f, {t: members.own(t)}) for f, t in ((op.q, left), (op.k, right))
+    )
     return _meet(op, mine, theirs)

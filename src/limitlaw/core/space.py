@@ -29,14 +29,18 @@ class Dim:
 
     def __mul__(self, factor: int | Fraction) -> "Dim":
         if not isinstance(factor, Rational) or factor <= 0:
-            raise TypeError(f"a space is {self} times a positive integer or Fraction, got {factor!r}")
+            raise TypeError(
+                f"a space is {self} times a positive integer or Fraction, got {factor!r}"
+            )
         return Dim(self.factor * Fraction(factor), self.wide)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: int | Fraction) -> "Dim":
         if not isinstance(divisor, Rational) or divisor <= 0:
-            raise TypeError(f"a space is {self} divided by a positive integer or Fraction, got {divisor!r}")
+            raise TypeError(
+                f"a space is {self} divided by a positive integer or Fraction, got {divisor!r}"
+            )
         return Dim(self.factor / Fraction(divisor), self.wide)
 
     __floordiv__ = __truediv__
@@ -45,7 +49,9 @@ class Dim:
         if not self.wide:
             return str(self.factor)
         numerator = "n" if self.factor.numerator == 1 else f"{self.factor.numerator}n"
-        return numerator if self.factor.denominator == 1 else f"{numerator}/{self.factor.denominator}"
+        return (
+            numerator if self.factor.denominator == 1 else f"{numerator}/{self.factor.denominator}"
+        )
 
 
 n = Dim(Fraction(1), wide=True)
@@ -59,4 +65,6 @@ def as_dim(name: str, value: object) -> Dim:
     try:
         return Dim(Fraction(positive_int(name, value)), wide=False)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a multiple of limitlaw.n or a positive integer, got {value!r}") from None
+        raise ValueError(
+            f"{name} must be a multiple of limitlaw.n or a positive integer, got {value!r}"
+        ) from None

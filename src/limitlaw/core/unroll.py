@@ -1,4 +1,6 @@
-"""Loops written out: every turn a copy of the block, with matrices and initial vectors of its own."""
+"""Loops written out: every turn a copy of the block,
+with matrices and initial vectors of its own.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -23,9 +25,14 @@ def every_turn(outputs: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def _copied(
-    outputs: Sequence[Value], known: dict[Value, Value], most: int | None, anew: bool, turns: Turns | None = None
+    outputs: Sequence[Value],
+    known: dict[Value, Value],
+    most: int | None,
+    anew: bool,
+    turns: Turns | None = None,
 ) -> tuple[Value, ...]:
-    """Outputs on other values in place of those that are known; `anew` with other matrices and initial vectors.
+    """Outputs on other values in place of those that are known;
+    `anew` with other matrices and initial vectors.
 
     `turns` is filled with what each turn of a loop gives.
     """
@@ -49,7 +56,9 @@ def _copied(
                 if turns is not None:
                     turns.setdefault(v, []).append(x)
             known[v] = x
-        elif all(known[u] is u for u in op.inputs) and not (anew and isinstance(op, Initial | MatMul)):
+        elif all(known[u] is u for u in op.inputs) and not (
+            anew and isinstance(op, Initial | MatMul)
+        ):
             known[v] = v
         else:
             known[v] = dataclasses.replace(v, instruction=op.replaced(renewed))

@@ -1,4 +1,6 @@
-"""When is a core program well-formed? A table: for each instruction, what must hold of the value it makes."""
+"""When is a core program well-formed? A table: for each instruction,
+what must hold of the value it makes.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,7 +19,10 @@ Rule = Callable[[Value, Any], Iterable[Claim]]
 def validate(*outputs: Value) -> None:
     """Raise where a value breaks a rule of its instruction."""
     for value in ancestors(outputs):
-        for holds, claim in (*_every(value), *RULES[type(value.instruction)](value, value.instruction)):
+        for holds, claim in (
+            *_every(value),
+            *RULES[type(value.instruction)](value, value.instruction),
+        ):
             if not holds:
                 raise ValueError(f"{value!r}: {claim}")
 
@@ -53,7 +58,10 @@ def _initial(value: Value, op: core.Initial) -> Iterable[Claim]:
     yield _has(value, present(op.order))
     yield _broadcasts(op.mean, op.order)
     count = int(np.prod([a.size for a in present(op.order)], dtype=int))
-    yield np.shape(op.cov.array) == (count,) * (1 if op.diagonal else 2), "cov is over the flattened batch"
+    yield (
+        np.shape(op.cov.array) == (count,) * (1 if op.diagonal else 2),
+        "cov is over the flattened batch",
+    )
 
 
 def _data(value: Value, op: core.Data) -> Iterable[Claim]:
@@ -122,8 +130,14 @@ def _take(value: Value, op: core.Take) -> Iterable[Claim]:
     yield not set(op.new) & set(op.x.axes), "its new axes are new"
     yield _has(value, tuple(a for a in op.x.axes if a not in op.axes), op.new)
     sizes = tuple(a.size for a in op.new)
-    yield all(p.shape == sizes for p in op.places), "there is a place for each entry of the new axes"
-    inside = (0 <= min(p.entries) and max(p.entries) < a.size for a, p in zip(op.axes, op.places, strict=True))
+    yield (
+        all(p.shape == sizes for p in op.places),
+        "there is a place for each entry of the new axes",
+    )
+    inside = (
+        0 <= min(p.entries) and max(p.entries) < a.size
+        for a, p in zip(op.axes, op.places, strict=True)
+    )
     yield all(inside), "places are inside their axis"
 
 

@@ -25,15 +25,21 @@ STATISTICS = (
 
 @watching
 def gradients(
-    network: Wide | Sequence[Wide], width: int, samples: int | None = None, key: object = None, token: int | None = None
+    network: Wide | Sequence[Wide],
+    width: int,
+    samples: int | None = None,
+    key: object = None,
+    token: int | None = None,
 ) -> Trace:
-    """The gradient at every block of a network at width n, with standard errors and its spread over draws.
+    """The gradient at every block of a network at width n,
+    with standard errors and its spread over draws.
 
-    f = n^{−1/2} Σ_i u_i·y_i for the vectors y of `network` and standard normal u; dx_i = √n ∂f/∂x_i behind each block,
-    row 0 being what the first is given. Statistics: `gradient`, s⁻¹ Σ_i |dx_i|²/n, which is 1 at y itself, and
-    `gradient_correlation`, the mean cosine between dx_i and dx_j. `token`: read out this one alone. `network` is what
-    `trace` takes. Every matrix is drawn, and the program differentiated: of the limit n → ∞ this is an approximation
-    with an error of O(1/n) beside the standard errors.
+    f = n^{−1/2} Σ_i u_i·y_i for the vectors y of `network` and standard normal u; dx_i = √n
+    ∂f/∂x_i behind each block, row 0 being what the first is given. Statistics: `gradient`, s⁻¹ Σ_i
+    |dx_i|²/n, which is 1 at y itself, and `gradient_correlation`, the mean cosine between dx_i and
+    dx_j. `token`: read out this one alone. `network` is what `trace` takes. Every matrix is drawn,
+    and the program differentiated: of the limit n → ∞ this is an approximation with an error of
+    O(1/n) beside the standard errors.
 
     Without `samples` there are up to 1,024 draws: as many as take 20 seconds.
     """
@@ -46,8 +52,12 @@ def gradients(
     key = 0 if key is None else key
     asked.check_drawable("gradients", program, key)
     asked.check_width(program, width, None)
-    pace = Pace(SAMPLES if samples is None else positive_int("samples", samples), at_most=samples is None)
-    grams = np.concatenate(backward_grams(y.core, outputs, _place(token, y), width, pace, as_key(key)), axis=1)
+    pace = Pace(
+        SAMPLES if samples is None else positive_int("samples", samples), at_most=samples is None
+    )
+    grams = np.concatenate(
+        backward_grams(y.core, outputs, _place(token, y), width, pace, as_key(key)), axis=1
+    )
     columns = {s.name: s.summary(_read(s, grams), layers[-1].dim.at(width)) for s in STATISTICS}
     return Trace(columns, {s.name: s.label for s in STATISTICS}, width, len(grams), pace.effort)
 
@@ -63,4 +73,6 @@ def _place(token: int | None, y: Wide) -> int | None:
 
 
 def _read(statistic: Statistic, grams: np.ndarray) -> np.ndarray:
-    return np.asarray(jax.vmap(jax.vmap(lambda gram: statistic.read(gram, None)))(jnp.asarray(grams)))
+    return np.asarray(
+        jax.vmap(jax.vmap(lambda gram: statistic.read(gram, None)))(jnp.asarray(grams))
+    )

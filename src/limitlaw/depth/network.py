@@ -22,7 +22,8 @@ SCALES = ("scale", "q_std", "k_std", "v_std", "o_std", "mlp_std", "bias_std", "c
 class Network:
     """Blocks on tokens whose kernel is (1 − correlation) I + correlation.
 
-    `hidden` is the MLP's multiple of n, 0 for none. Everything else is what `nn.transformer` calls so.
+    `hidden` is the MLP's multiple of n, 0 for none.
+    Everything else is what `nn.transformer` calls so.
     """
 
     depth: int = 12
@@ -52,9 +53,14 @@ class Network:
         """The vectors behind the last block."""
         s = positive_int("tokens", self.tokens)
         if not -1 / max(1, s - 1) <= self.correlation <= 1:
-            raise ValueError(f"correlation must be between −1/(tokens − 1) and 1, got {self.correlation:g}")
+            raise ValueError(
+                f"correlation must be between −1/(tokens − 1) and 1, got {self.correlation:g}"
+            )
         kernel = (1 - self.correlation) * np.eye(s) + self.correlation
-        options = {name: getattr(self, name) for name in (*SCALES[:-1], "gated", "parallel", "shared", "kv_heads")}
+        options = {
+            name: getattr(self, name)
+            for name in (*SCALES[:-1], "gated", "parallel", "shared", "kv_heads")
+        }
         return nn.transformer(
             initial((s,), cov=kernel),
             self.depth,
@@ -78,6 +84,11 @@ class Network:
         """In one line."""
         parts = [f"{self.depth} blocks", f"{self.heads} head{'s' * (self.heads != 1)}"]
         parts += [f"of dimension {self.head_dim}"] * (self.head_dim is not None)
-        parts += [f"{self.tokens} tokens", {"pre": "pre-norm", "post": "post-norm", "none": "no norm"}[self.norm]]
-        parts += ["causal"] * (self.mask == "causal") + [self.phi if self.hidden else "attention alone"]
+        parts += [
+            f"{self.tokens} tokens",
+            {"pre": "pre-norm", "post": "post-norm", "none": "no norm"}[self.norm],
+        ]
+        parts += ["causal"] * (self.mask == "causal") + [
+            self.phi if self.hidden else "attention alone"
+        ]
         return ", ".join(parts)

@@ -22,18 +22,30 @@ class Grid(NamedTuple):
 
     @staticmethod
     def of(text: str, option: str) -> "Grid":
-        """From `q_std=0.1:10:8`, eight values spaced evenly in logarithms; `correlation` is spaced evenly."""
+        """From `q_std=0.1:10:8`, eight values spaced evenly in logarithms;
+        `correlation` is spaced evenly.
+        """
         name, _, span = text.partition("=")
         name = name.strip().replace("-", "_")
         try:
-            low, high, count = (kind(part) for kind, part in zip((float, float, int), span.split(":"), strict=True))
+            low, high, count = (
+                kind(part) for kind, part in zip((float, float, int), span.split(":"), strict=True)
+            )
         except ValueError:
-            raise ValueError(f"{option} must look like q_std=0.1:10:8 (from:to:values), got {text}") from None
+            raise ValueError(
+                f"{option} must look like q_std=0.1:10:8 (from:to:values), got {text}"
+            ) from None
         if name not in SCALES:
             raise ValueError(f"{option} must be one of {', '.join(SCALES)}, got {name}")
         if count < 2 or low >= high or (name != "correlation" and low <= 0):
-            raise ValueError(f"{option} must go from a lower to a higher value in two or more steps, got {text}")
-        values = np.linspace(low, high, count) if name == "correlation" else np.geomspace(low, high, count)
+            raise ValueError(
+                f"{option} must go from a lower to a higher value in two or more steps, got {text}"
+            )
+        values = (
+            np.linspace(low, high, count)
+            if name == "correlation"
+            else np.geomspace(low, high, count)
+        )
         return Grid(name, tuple(float(f"{value:.12g}") for value in values))
 
 
@@ -62,7 +74,9 @@ class Phase:
         ]
 
 
-def point(statistic: str, at: int, width: int | None, samples: int, seed: int, **network: Any) -> dict[str, np.ndarray]:
+def point(
+    statistic: str, at: int, width: int | None, samples: int, seed: int, **network: Any
+) -> dict[str, np.ndarray]:
     """The statistic at one point of the grid, its standard error and its spread."""
     found = trace(Network(**network).program(), [statistic], width, samples, seed)[statistic]
     return {name: np.asarray(array[at], float) for name, array in found._asdict().items()}
@@ -75,7 +89,9 @@ def phase(
     done: Callable[[], None] = lambda: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> Table:
-    """The table of all points, also written to `out`/phase.csv; points that `out`/chunks has are not computed again."""
+    """The table of all points, also written to `out`/phase.csv;
+    points that `out`/chunks has are not computed again.
+    """
     make_folder(out)
     store = Store(out / "chunks", warn)
     chunks = asked.chunks()
@@ -90,5 +106,8 @@ def phase(
 
 def _table(asked: Phase, points: Sequence[Any]) -> Table:
     x, y = np.meshgrid(asked.x.values, asked.y.values)
-    numbers = {name: np.array([float(point[name]) for point in points]) for name in ("value", "error", "spread")}
+    numbers = {
+        name: np.array([float(point[name]) for point in points])
+        for name in ("value", "error", "spread")
+    }
     return {asked.x.name: x.reshape(-1), asked.y.name: y.reshape(-1), **numbers}

@@ -23,7 +23,9 @@ PRECISION = 1e-10  # of the root of the function that is drawn
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The scale at which the statistic is `target`, its standard error, and the slope d statistic / d scale there."""
+    """The scale at which the statistic is `target`, its standard error,
+    and the slope d statistic / d scale there.
+    """
 
     value: float
     error: float
@@ -47,18 +49,24 @@ def solve(
     samples: int = 256,
     key: object = None,
 ) -> Solution:
-    """The scale c in `over` for which the mean of a statistic of `network(c)` is `target` after block `at`, as n → ∞.
+    """The scale c in `over` for which the mean of a statistic of `network(c)` is `target` after
+    block `at`, as n → ∞.
 
-        solve(lambda c: transformer(x, 24, 12, 64, q_std=c), "entropy", 0.8 * math.log(s), over=(0.1, 10))
+        solve(lambda c: transformer(x, 24, 12, 64, q_std=c),
+        "entropy", 0.8 * math.log(s), over=(0.1, 10))
 
-    `network` is a function of a scale, `statistic` a name or a function as in `trace`, `at` the last block without one.
-    All scales have the same draws, so that their mean is a smooth function of c; its root is found by Newton's method,
-    with pathwise derivatives, inside a bracket. Its error is that of the mean divided by the slope.
+    `network` is a function of a scale, `statistic` a name or a function as in `trace`, `at` the
+    last block without one. All scales have the same draws, so that their mean is a smooth function
+    of c; its root is found by Newton's method, with pathwise derivatives, inside a bracket. Its
+    error is that of the mean divided by the slope.
     """
     require_float64("solve")
     (chosen,) = chosen_statistics([statistic])
     if chosen.summary is not averaged:
-        raise ValueError(f"solve needs a statistic of each draw, as 'entropy' or 'correlation', got {chosen.name!r}")
+        raise ValueError(
+            "solve needs a statistic of each draw, as 'entropy' or 'correlation', got "
+            f"{chosen.name!r}"
+        )
     if not callable(network):
         raise TypeError(f"network must be a function of a scale, got {shown(network)}")
     low, high = sorted(real_number("over", bound) for bound in over)
@@ -72,7 +80,9 @@ def solve(
 Read = Callable[[float], tuple[Float[np.ndarray, " draws"], Float[np.ndarray, " draws"]]]
 
 
-def _read(network: Callable[[Any], Wide], statistic: Statistic, at: int | None, samples: int, key: Any) -> Read:
+def _read(
+    network: Callable[[Any], Wide], statistic: Statistic, at: int | None, samples: int, key: Any
+) -> Read:
     """The statistic of every draw and its derivative, as functions of ln c."""
     functions = Turns((statistic.read,))
 
@@ -101,7 +111,8 @@ def _root(read: Read, target: float, low: float, high: float, samples: int, name
     ends = [float(np.mean(read(x)[0])) - target for x in (a, b)]
     if not ends[0] * ends[1] <= 0:
         raise ValueError(
-            f"target {target:g} is not reached in over=({low:g}, {high:g}): {name} is {ends[0] + target:.6g} at one "
+            f"target {target:g} is not reached in over=({low:g}, {high:g}): {name} is "
+            f"{ends[0] + target:.6g} at one "
             f"end and {ends[1] + target:.6g} at the other"
         )
     x = 0.5 * (a + b)
@@ -116,5 +127,11 @@ def _root(read: Read, target: float, low: float, high: float, samples: int, name
         x = new
     c = math.exp(x)
     draws = len(values)  # one where nothing is random
-    error = float(np.std(values, ddof=1)) / math.sqrt(draws) if draws > 1 else math.nan if samples == 1 else 0.0
+    error = (
+        float(np.std(values, ddof=1)) / math.sqrt(draws)
+        if draws > 1
+        else math.nan
+        if samples == 1
+        else 0.0
+    )
     return Solution(c, c * error / abs(slope) if slope else math.inf, slope / c, target, draws)

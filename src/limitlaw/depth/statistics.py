@@ -1,6 +1,8 @@
-"""Statistics of a layer: what is read off a draw, f(kernel, scores), and what many draws say of it.
+"""Statistics of a layer: what is read off a draw,
+f(kernel, scores), and what many draws say of it.
 
-K is the kernel n⁻¹⟨x_i, x_j⟩ behind the layer, p the scores of its attention (−∞ where masked), A = softmax(p).
+K is the kernel n⁻¹⟨x_i, x_j⟩ behind the layer, p the scores of its attention (−∞ where masked),
+A = softmax(p).
 """
 
 import dataclasses
@@ -20,14 +22,17 @@ Number = Float[Array, ""]
 
 
 class Column(NamedTuple):
-    """A statistic after each layer: its mean over draws, the standard error of that, and its spread over draws."""
+    """A statistic after each layer: its mean over draws,
+    the standard error of that, and its spread over draws.
+    """
 
     value: Float[np.ndarray, "layers *rest"]
     error: Float[np.ndarray, "layers *rest"]
     spread: Float[np.ndarray, "layers *rest"]
 
 
-Summary = Callable[[Float[np.ndarray, "draws layers *rest"], int | float], Column]  # (what was read, D of the space)
+# (what was read, D of the space)
+Summary = Callable[[Float[np.ndarray, "draws layers *rest"], int | float], Column]
 
 
 def averaged(read: Float[np.ndarray, "draws layers *rest"], dim: int | float) -> Column:
@@ -52,7 +57,7 @@ class Statistic:
         return self.summary in (excess_kurtosis, kl_from_gaussian)
 
 
-# --- of the kernel ----------------------------------------------------------------------------------------------------
+# --- of the kernel -------------------------------------------------------------------------------
 
 
 def variance(K: Kernel, scores: Scores) -> Number:
@@ -74,18 +79,22 @@ def _over_pairs(reduce: Callable[[Array], Array]) -> Function:
     return read
 
 
-mean_correlation, least_correlation, largest_correlation = (_over_pairs(f) for f in (jnp.mean, jnp.min, jnp.max))
+mean_correlation, least_correlation, largest_correlation = (
+    _over_pairs(f) for f in (jnp.mean, jnp.min, jnp.max)
+)
 
 
 def effective_rank(K: Kernel, scores: Scores) -> Number:
-    """(tr K)² / tr K²: how many directions the tokens fill, from 1 (all parallel) to their number."""
+    """(tr K)² / tr K²: how many directions the tokens fill,
+    from 1 (all parallel) to their number.
+    """
     trace = jnp.trace(K)
     K = K / jnp.where(trace > 0, trace, 1.0)
     square = jnp.sum(K * K)
     return jnp.where(trace > 0, 1.0 / jnp.where(square > 0, square, 1.0), 0.0)
 
 
-# --- of the attention -------------------------------------------------------------------------------------------------
+# --- of the attention ----------------------------------------------------------------------------
 
 
 def _over_attention(read: Callable[[Array], Array]) -> Function:
@@ -101,7 +110,9 @@ def _over_attention(read: Callable[[Array], Array]) -> Function:
 
 
 def _entropy(p: Float[Array, "... t"]) -> Number:
-    """−Σ_j A_ij ln A_ij in nats, averaged over rows and heads; ln t for uniform attention, 0 for one-hot."""
+    """−Σ_j A_ij ln A_ij in nats, averaged over rows and heads;
+    ln t for uniform attention, 0 for one-hot.
+    """
     log_A = jax.nn.log_softmax(p, axis=-1)
     A = jnp.exp(log_A)
     return jnp.mean(-jnp.sum(jnp.where(A > 0, A * jnp.where(A > 0, log_A, 0.0), 0.0), axis=-1))
@@ -118,13 +129,16 @@ def _score_variance(p: Float[Array, "... t"]) -> Number:
     return jnp.sum(jnp.where(seen, p, 0.0) ** 2) / jnp.sum(seen)
 
 
-entropy, participation, score_variance = (_over_attention(f) for f in (_entropy, _participation, _score_variance))
+entropy, participation, score_variance = (
+    _over_attention(f) for f in (_entropy, _participation, _score_variance)
+)
 
 
-# --- of the law of one coordinate -------------------------------------------------------------------------------------
-# Given K_ii a coordinate of x_i is N(0, K_ii) as n → ∞. At dimension D it is a coordinate of a vector of that length in
-# a uniform direction: exactly so where the law of x does not change under rotations, as with RMSNorm or no norm; with
-# LayerNorm, which singles out the direction **1**, up to O(1/D).
+# --- of the law of one coordinate ----------------------------------------------------------------
+# Given K_ii a coordinate of x_i is N(0, K_ii) as n → ∞. At dimension D it is a coordinate of a
+# vector of that length in a uniform direction: exactly so where the law of x does not change under
+# rotations, as with RMSNorm or no norm; with LayerNorm, which singles out the direction **1**, up
+# to O(1/D).
 
 
 def token_variances(K: Kernel, scores: Scores) -> Float[Array, " tokens"]:
@@ -139,17 +153,20 @@ def excess_kurtosis(v: Float[np.ndarray, "draws layers tokens"], dim: int | floa
     mean, square = np.mean(v, axis=0), np.mean(v * v, axis=0)
     influence = factor * ((v * v - square) / mean**2 - 2 * square * (v - mean) / mean**3)
     error = averaged(influence.mean(axis=-1), dim).error
-    return Column((factor * square / mean**2 - 3.0).mean(axis=-1), error, np.full(v.shape[1], math.nan))
+    return Column(
+        (factor * square / mean**2 - 3.0).mean(axis=-1), error, np.full(v.shape[1], math.nan)
+    )
 
 
 MOST_DRAWS, POINTS, BLOCKS = 4096, 400, 16
 
 
 def kl_from_gaussian(v: Float[np.ndarray, "draws layers tokens"], dim: int | float) -> Column:
-    """KL(law of a coordinate of the last token ‖ Gaussian of equal variance), by quadrature over a mixture.
+    """KL(law of a coordinate of the last token ‖ Gaussian of equal variance),
+    by quadrature over a mixture.
 
-    Bias and error of a mixture over draws: a jackknife over blocks of them. NaN in fewer than four dimensions, where
-    the density of a coordinate of a uniform direction jumps.
+    Bias and error of a mixture over draws: a jackknife over blocks of them. NaN in fewer than four
+    dimensions, where the density of a coordinate of a uniform direction jumps.
     """
     if dim < 4:
         return Column(*(np.full(v.shape[1], math.nan) for _ in range(3)))
@@ -159,7 +176,9 @@ def kl_from_gaussian(v: Float[np.ndarray, "draws layers tokens"], dim: int | flo
     return Column(value, error, np.full(len(value), math.nan))
 
 
-def _scaled(v: Float[np.ndarray, "draws layers tokens"]) -> Float[np.ndarray, "draws layers tokens"]:
+def _scaled(
+    v: Float[np.ndarray, "draws layers tokens"],
+) -> Float[np.ndarray, "draws layers tokens"]:
     """In units of their mean, so that no square overflows; 1 where all are 0."""
     mean = np.mean(v, axis=0)
     return np.where(mean > 0, v / np.where(mean > 0, mean, 1.0), 1.0)
@@ -179,10 +198,14 @@ def _jackknife(v: Float[np.ndarray, " draws"], dim: int | float) -> tuple[float,
 
 
 def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
-    """∫ p ln(p/q), p the mean density over v, q = N(0, mean v); x = e^t makes the integrand smooth at every scale."""
+    """∫ p ln(p/q), p the mean density over v, q = N(0, mean v);
+    x = e^t makes the integrand smooth at every scale.
+    """
     mean = float(np.mean(v))
     least = max(float(np.min(v)), 1e-12 * mean)
-    t = np.linspace(0.5 * math.log(least) - 16.0, 0.5 * math.log(float(np.max(v))) + math.log(14.0), POINTS)
+    t = np.linspace(
+        0.5 * math.log(least) - 16.0, 0.5 * math.log(float(np.max(v))) + math.log(14.0), POINTS
+    )
     x = np.exp(t)
     p = np.mean(np.exp(log_density(x[:, None], np.maximum(v, least), dim)), axis=1)
     log_q = -0.5 * x * x / mean - 0.5 * math.log(2 * math.pi * mean)
@@ -196,7 +219,9 @@ def log_density(x: Any, v: Any, dim: int | float) -> Any:
         return -0.5 * x * x / v - 0.5 * np.log(2 * math.pi * v)
     left = 1.0 - x * x / (dim * v)
     constant = math.lgamma(dim / 2) - math.lgamma((dim - 1) / 2) - 0.5 * np.log(math.pi * dim * v)
-    return np.where(left > 0, constant + (dim - 3) / 2 * np.log(np.where(left > 0, left, 1.0)), -np.inf)
+    return np.where(
+        left > 0, constant + (dim - 3) / 2 * np.log(np.where(left > 0, left, 1.0)), -np.inf
+    )
 
 
 STATISTICS = {

@@ -27,10 +27,12 @@ def _written(value: float, error: float) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """Statistics after each layer, row 0 being what the first is given: `trace["entropy"].value`, `.error`, `.spread`.
+    """Statistics after each layer, row 0 being what the first is given:
+    `trace["entropy"].value`, `.error`, `.spread`.
 
-    `error`: the standard error of the mean over draws. `spread`: the standard deviation over draws, as n → ∞ what stays
-    random; NaN for statistics of the law over all draws. `width` is None as n → ∞.
+    `error`: the standard error of the mean over draws. `spread`: the standard deviation over
+    draws, as n → ∞ what stays random; NaN for statistics of the law over all draws. `width` is
+    None as n → ∞.
     """
 
     columns: dict[str, Column]
@@ -65,10 +67,18 @@ class Trace:
         return f"{where}, {draws}, ± one standard error{beyond}"
 
     def rows(self, written: Callable[[float, float], str] = _written) -> Iterator[list[str]]:
-        """The cells of the table, layer after layer; `written` is how a value and its error are."""
+        """The cells of the table, layer after layer;
+        `written` is how a value and its error are.
+        """
         for layer in range(len(self)):
-            found = [(float(column.value[layer]), float(column.error[layer])) for column in self.columns.values()]
-            yield [str(layer), *("–" if np.isnan(value) else written(value, error) for value, error in found)]
+            found = [
+                (float(column.value[layer]), float(column.error[layer]))
+                for column in self.columns.values()
+            ]
+            yield [
+                str(layer),
+                *("–" if np.isnan(value) else written(value, error) for value, error in found),
+            ]
 
     def to_pandas(self) -> Any:
         """A data frame with one line for each layer and statistic (needs pandas)."""
@@ -77,9 +87,18 @@ class Trace:
     def records(self) -> list[dict[str, Any]]:
         """Layer, statistic, value, error, spread and width of every number."""
         return [
-            {"layer": i, "statistic": name, "value": value, "error": error, "spread": spread, "width": self.width}
+            {
+                "layer": i,
+                "statistic": name,
+                "value": value,
+                "error": error,
+                "spread": spread,
+                "width": self.width,
+            }
             for name, column in self.columns.items()
-            for i, (value, error, spread) in enumerate(zip(*(array.tolist() for array in column), strict=True))
+            for i, (value, error, spread) in enumerate(
+                zip(*(array.tolist() for array in column), strict=True)
+            )
         ]
 
     def to_csv(self) -> str:
@@ -93,7 +112,9 @@ class Trace:
         return lines.getvalue()
 
     def plot(self, *others: "Trace", title: str = "") -> Any:
-        """A matplotlib figure with a panel for each statistic; `others` are drawn on the same axes."""
+        """A matplotlib figure with a panel for each statistic;
+        `others` are drawn on the same axes.
+        """
         from limitlaw.figures.depth import depth_figure
 
         return depth_figure([self, *others], title)
@@ -102,15 +123,24 @@ class Trace:
         head = ["layer", *self.labels.values()]
         cells = [head, *self.rows()]
         widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in cells]
+        lines = [
+            "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in cells
+        ]
         return "\n".join([self.title, *lines])
 
     def __repr__(self) -> str:
         where = "n → ∞" if self.width is None else f"n = {self.width}"
-        return f"Trace({len(self) - 1} layers, {where}, {self.samples} draws: {', '.join(self.columns)})"
+        return (
+            f"Trace({len(self) - 1} layers, {where}, {self.samples} draws: "
+            f"{', '.join(self.columns)})"
+        )
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in ("layer", *self.labels.values()))
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in self.rows())
+        head = "".join(
+            f"<th>{html.escape(cell)}</th>" for cell in ("layer", *self.labels.values())
+        )
+        body = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in self.rows()
+        )
         caption = f"<caption>{html.escape(self.title)}</caption>"
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

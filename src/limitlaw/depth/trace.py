@@ -41,11 +41,13 @@ def trace(
 ) -> Trace:
     """Statistics after every block of a network, with standard errors and their spread over draws.
 
-    `network`: vectors behind blocks that were written with `repeat`, as those of `nn.transformer`; or a sequence of
-    vectors, one for each layer. Row 0 is what the first block is given. `statistics`: names from `depth.STATISTICS`
-    (all of them without), or functions f(kernel, scores) of your own, also as a dict {name: f}: `kernel` is
-    n⁻¹⟨x_i, x_j⟩ over the tokens, `scores` what the softmax of the block reads (…, heads, s, t), −∞ where a mask hides
-    (None in row 0 and without attention, a tuple where a block has several). `width=None` is the limit n → ∞.
+    `network`: vectors behind blocks that were written with `repeat`, as those of `nn.transformer`;
+    or a sequence of vectors, one for each layer. Row 0 is what the first block is given.
+    `statistics`: names from `depth.STATISTICS` (all of them without), or functions f(kernel,
+    scores) of your own, also as a dict {name: f}: `kernel` is n⁻¹⟨x_i, x_j⟩ over the tokens,
+    `scores` what the softmax of the block reads (…, heads, s, t), −∞ where a mask hides (None in
+    row 0 and without attention, a tuple where a block has several). `width=None` is the limit n →
+    ∞.
 
     Without `samples` there are up to 4,096 draws: as many as take 20 seconds.
     """
@@ -61,11 +63,19 @@ def trace(
         dim = math.inf
     else:
         pace = Pace(samples or SAMPLES, at_most=samples is None)
-        arrays, beyond = drawn_statistic("trace", outputs, width, pace, 0 if key is None else key, functions), ()
+        arrays, beyond = (
+            drawn_statistic("trace", outputs, width, pace, 0 if key is None else key, functions),
+            (),
+        )
         effort, dim = pace.effort, layers[-1].dim.at(width)
-    draws = [np.concatenate([np.asarray(part[i]) for part in arrays], axis=1) for i in range(len(chosen))]
+    draws = [
+        np.concatenate([np.asarray(part[i]) for part in arrays], axis=1)
+        for i in range(len(chosen))
+    ]
     columns = {s.name: s.summary(read, dim) for s, read in zip(chosen, draws, strict=True)}
-    return Trace(columns, {s.name: s.label or s.name for s in chosen}, width, len(draws[0]), effort, beyond)
+    return Trace(
+        columns, {s.name: s.label or s.name for s in chosen}, width, len(draws[0]), effort, beyond
+    )
 
 
 def _at_infinity(
@@ -76,12 +86,18 @@ def _at_infinity(
     if program.traced:
         raise asked.untraceable("trace")
     found = program.conditions(samples or SAMPLES, key, at_most=samples is None)
-    arrays = found.arrays if program.random else jax.tree.map(lambda a: np.repeat(a[:1], 2, axis=0), found.arrays)
+    arrays = (
+        found.arrays
+        if program.random
+        else jax.tree.map(lambda a: np.repeat(a[:1], 2, axis=0), found.arrays)
+    )
     return arrays, found.effort if program.random else "nothing is random", beyond
 
 
 def program_at_infinity(first: Wide, layers: Sequence[Wide], functions: Turns) -> Limit:
-    """The layers of a network as n → ∞, and what is read off them; written out where a loop cannot be followed."""
+    """The layers of a network as n → ∞, and what is read off them;
+    written out where a loop cannot be followed.
+    """
     outputs = [value.core for value in (first, *layers)]
     program = Limit(outputs, functions)
     if not program.plan.unrolls:
@@ -105,7 +121,9 @@ def chosen_statistics(given: object) -> list[Statistic]:
 
 
 def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) -> list[Statistic]:
-    """Those that are known of these layers: the law of a coordinate is where it is N(0, K_ii) given the kernel."""
+    """Those that are known of these layers: the law of a coordinate is where it is N(0,
+    K_ii) given the kernel.
+    """
     program = asked.program_of(outputs)
     gaussian = LimitFacts(Analysis(program)).gaussian
     if all(gaussian.get(output.value, False) for output in outputs) and _is_centred(program):
@@ -113,8 +131,10 @@ def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) ->
     unknown = [statistic.name for statistic in chosen if statistic.of_the_law]
     if unknown and named:
         raise ValueError(
-            f"statistics: {' and '.join(unknown)} need layers whose coordinates are Gaussian given the kernel and "
-            "centred, and in network a layer ends in a nonlinearity, or vectors have a mean; leave them out, or take "
+            f"statistics: {' and '.join(unknown)} need layers whose coordinates are Gaussian "
+            "given the kernel and "
+            "centred, and in network a layer ends in a nonlinearity, or vectors have a mean; "
+            "leave them out, or take "
             "limit(x[i]) of a layer"
         )
     return [statistic for statistic in chosen if not statistic.of_the_law]
@@ -123,7 +143,9 @@ def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) ->
 def _is_centred(program: Program) -> bool:
     """Is no vector given a mean: by an initial one, or by a constant that is added?"""
     values = [v for part in (program, *program.every_block) for v in part.values]
-    means = any(isinstance(v.instruction, core.Initial) and not v.instruction.centred for v in values)
+    means = any(
+        isinstance(v.instruction, core.Initial) and not v.instruction.centred for v in values
+    )
     return not means and not any(_adds_a_constant(v.instruction) for v in values)
 
 
@@ -131,7 +153,11 @@ def _adds_a_constant(op: core.Instruction) -> bool:
     """c·**1** with a given c; LayerNorm has a random one, which vanishes for centred vectors."""
     if isinstance(op, core.Add):
         return any(isinstance(t.instruction, core.Ones) for t in op.terms)
-    weighs = isinstance(op, core.Contract) and op.a is not None and isinstance(op.a.instruction, core.Constant)
+    weighs = (
+        isinstance(op, core.Contract)
+        and op.a is not None
+        and isinstance(op.a.instruction, core.Constant)
+    )
     return weighs and isinstance(op.w.instruction, core.Ones)  # type: ignore[attr-defined]
 
 
@@ -140,24 +166,34 @@ def _statistic(item: object, name: str | None = None) -> Statistic:
         return item
     if isinstance(item, str):
         if item not in STATISTICS:
-            raise ValueError(f"statistics must be functions or among {', '.join(STATISTICS)}, got {item!r}")
+            raise ValueError(
+                f"statistics must be functions or among {', '.join(STATISTICS)}, got {item!r}"
+            )
         return STATISTICS[item]
     if not callable(item):
-        raise TypeError(f"statistics must be names or functions of (kernel, scores), got {shown(item)}")
+        raise TypeError(
+            f"statistics must be names or functions of (kernel, scores), got {shown(item)}"
+        )
     return Statistic(name or str(getattr(item, "__name__", "statistic")), item)
 
 
 def stages(network: object) -> tuple[Wide, list[Wide]]:
-    """What the first layer is given, and what each layer gives; a loop is one of them, for all of its turns."""
+    """What the first layer is given, and what each layer gives;
+    a loop is one of them, for all of its turns.
+    """
     if isinstance(network, Sequence):
         given = [wide(f"network[{i}]", x) for i, x in enumerate(network)]
         if len(given) < 2:
-            raise ValueError("network must be two or more vectors, the first of which is what the first layer is given")
+            raise ValueError(
+                "network must be two or more vectors, the first of which is what the first layer "
+                "is given"
+            )
         return given[0], given[1:]
     loops = _loops(wide("network", network))
     if not loops:
         raise ValueError(
-            "network must have blocks that were written with repeat, as nn.transformer has; of other networks hand in "
+            "network must have blocks that were written with repeat, as nn.transformer has; of "
+            "other networks hand in "
             "a sequence of vectors, one for each layer"
         )
     layers: list[Any] = []
@@ -165,14 +201,21 @@ def stages(network: object) -> tuple[Wide, list[Wide]]:
         layers += op.turns if isinstance(op, ops.Unrolled) else [value]
     shapes = {x.shape for x in layers}
     if len(shapes) > 1:
-        raise ValueError(f"all blocks of network must have the same batch shape, got {', '.join(map(str, shapes))}")
+        raise ValueError(
+            "all blocks of network must have the same batch shape, got "
+            f"{', '.join(map(str, shapes))}"
+        )
     return wide("network", loops[0][1].x), layers
 
 
 def _loops(network: Wide) -> list[tuple[Value, ops.Repeat | ops.Unrolled]]:
     """The loops of a program in order, without those inside their blocks."""
-    found = [(v, v.op) for v in ancestors([network]) if isinstance(v.op, ops.Repeat | ops.Unrolled)]
+    found = [
+        (v, v.op) for v in ancestors([network]) if isinstance(v.op, ops.Repeat | ops.Unrolled)
+    ]
     inside: set[Value] = set()
     for _, op in found:
-        inside |= set(ancestors([op.result] if isinstance(op, ops.Repeat) else op.turns)) - set(ancestors([op.x]))
+        inside |= set(ancestors([op.result] if isinstance(op, ops.Repeat) else op.turns)) - set(
+            ancestors([op.x])
+        )
     return [(v, op) for v, op in found if v not in inside]

@@ -1,4 +1,6 @@
-"""∫ |d| and max |d| for a d that is a polynomial on each panel: its roots and extrema are found, nothing is sampled."""
+"""∫ |d| and max |d| for a d that is a polynomial on each panel:
+its roots and extrema are found, nothing is sampled.
+"""
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +12,9 @@ ENDS = np.array([-1.0, 1.0])
 
 
 def integral(panels: Panels, d: Float[np.ndarray, " x"]) -> float:
-    """∫ |d|: on a panel where d changes sign, the antiderivative of the polynomial d dx/du between the roots."""
+    """∫ |d|: on a panel where d changes sign, the antiderivative of the polynomial d
+    dx/du between the roots.
+    """
     c = panels.coefficients(d * panels.slopes)
     ends = legendre.legval(ENDS, c.T)
     signs = np.sign(np.concatenate([d.reshape(-1, ORDER), ends], 1))
@@ -27,7 +31,9 @@ def _between_roots(d: Legendre) -> float:
 
 
 def maximum(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[float, float]:
-    """max |d|, and what the last coefficients contribute there; ends of panels count from inside, so jumps are seen."""
+    """max |d|, and what the last coefficients contribute there;
+    ends of panels count from inside, so jumps are seen.
+    """
     c = panels.coefficients(d)
     rough, left = _heights(panels, d)
     best, error = 0.0, 0.0
@@ -39,9 +45,13 @@ def maximum(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[float, float]:
 
 
 def of_maximum(relative: float) -> Resolution:
-    """What a panel's polynomial leaves out of max |d|, and the most that it may; only panels that may hold it count."""
+    """What a panel's polynomial leaves out of max |d|, and the most that it may;
+    only panels that may hold it count.
+    """
 
-    def tails(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[Float[np.ndarray, " panels"], float]:
+    def tails(
+        panels: Panels, d: Float[np.ndarray, " x"]
+    ) -> tuple[Float[np.ndarray, " panels"], float]:
         rough, left = _heights(panels, d)
         return np.where(rough + 10 * left >= rough.max(), left, 0), relative * float(rough.max())
 

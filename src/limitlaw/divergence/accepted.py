@@ -8,12 +8,15 @@ from limitlaw.laws.from_scipy import from_scipy
 
 
 def as_law(name: str, value: object) -> Law:
-    """A law as it is, a frozen distribution of scipy.stats, or a sample: an array (draws, *shape)."""
+    """A law as it is, a frozen distribution of scipy.stats, or a sample:
+    an array (draws, *shape).
+    """
     if isinstance(value, Law):
         return value
     if isinstance(value, np.ndarray | jax.Array | list | tuple):
         try:
-            return Empirical(np.random.default_rng(0).permutation(np.asarray(value)))  # sorted ones would show no noise
+            # sorted ones would show no noise
+            return Empirical(np.random.default_rng(0).permutation(np.asarray(value)))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name} must be a Law or a sample: {error}") from None
     try:

@@ -21,14 +21,18 @@ def check_numbers(what: str, p: Law, q: Law) -> None:
     """Raise unless both are laws of one number."""
     check_laws(p, q)
     if p.shape:
-        raise ValueError(f"{what} needs laws of one number, p and q are joint of shape {p.shape}: take p.marginal(i)")
+        raise ValueError(
+            f"{what} needs laws of one number, p and q are joint of shape {p.shape}: take "
+            "p.marginal(i)"
+        )
 
 
 def check_density(what: str, name: str, law: Law) -> None:
     """Raise unless the law has a density and no atoms."""
     if law.discrete:
         raise ValueError(
-            f"{what} needs densities, and {name} has none: it is {law!r}, plain samples, and a density is never a "
+            f"{what} needs densities, and {name} has none: it is {law!r}, plain samples, and a "
+            "density is never a "
             "smoothed histogram here. wasserstein1 and kolmogorov compare samples"
         )
     try:
@@ -40,6 +44,7 @@ def check_density(what: str, name: str, law: Law) -> None:
     points, masses = law.atoms()
     if (np.asarray(masses) > 0).any():
         raise ValueError(
-            f"{what} needs densities, and {name} has atoms: {math.prod(points.shape)} point(s) carry "
+            f"{what} needs densities, and {name} has atoms: {math.prod(points.shape)} point(s) "
+            "carry "
             f"{float(masses.sum()):.6g} of its mass. wasserstein1 and kolmogorov compare such laws"
         )

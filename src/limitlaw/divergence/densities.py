@@ -27,33 +27,41 @@ NEGLIGIBLE = 1e-20  # mass at a node
 def kl(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
     """D(p‖q) = ∫ p log(p/q) of laws with densities; infinite where q = 0 and p > 0.
 
-    One number: by quadrature of p log(p/q) − p + q ≥ 0, which has the same integral and no cancellation, so that small
-    divergences keep their digits. Joint laws: from `samples` points with `key`, half from p and half from q.
+    One number: by quadrature of p log(p/q) − p + q ≥ 0, which has the same integral and no
+    cancellation, so that small divergences keep their digits. Joint laws: from `samples` points
+    with `key`, half from p and half from q.
 
-    The noise of a sampled law enters squared, D(p̂‖q) ≈ D + ½∫ (p̂ − p)²/q, so that the plain value is too large. Blocks
-    of draws of the law, taken as independent of the other law's, give this bias, which is subtracted, and the
-    standard error (see `jackknife`). The value can therefore be negative where the divergence is below the noise.
+    The noise of a sampled law enters squared, D(p̂‖q) ≈ D + ½∫ (p̂ − p)²/q, so that the plain
+    value is too large. Blocks of draws of the law, taken as independent of the other law's, give
+    this bias, which is subtracted, and the standard error (see `jackknife`). The value can
+    therefore be negative where the divergence is below the noise.
     """
     return _of_densities("kl", p, q, samples, key, relative)
 
 
 @compared
 def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
-    """½ D(p‖m) + ½ D(q‖m) with m = (p + q)/2 (Lin 1991), in nats: at most log 2, also where supports differ.
+    """½ D(p‖m) + ½ D(q‖m) with m = (p + q)/2 (Lin 1991), in nats:
+    at most log 2, also where supports differ.
 
-    The divergence itself: scipy.spatial.distance.jensenshannon is its square root. About noise see `kl`.
+    The divergence itself: scipy.spatial.distance.jensenshannon is its square root.
+    About noise see `kl`.
     """
     return _of_densities("jensen_shannon", p, q, samples, key, integrand.jensen_shannon)
 
 
 @compared
 def hellinger(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
-    """H = √(½∫ (√p − √q)²), the Hellinger distance: between 0 and 1. About noise, which enters H², see `kl`."""
+    """H = √(½∫ (√p − √q)²), the Hellinger distance:
+    between 0 and 1. About noise, which enters H², see `kl`.
+    """
     squared = _of_densities("hellinger", p, q, samples, key, integrand.hellinger)
     return root(squared)
 
 
-def _of_densities(what: str, p: Law, q: Law, samples: int, key: object, function: Integrand) -> Divergence:
+def _of_densities(
+    what: str, p: Law, q: Law, samples: int, key: object, function: Integrand
+) -> Divergence:
     check_laws(p, q)
     count = positive_int("samples", samples)
     check_density(what, "p", p)
@@ -67,8 +75,13 @@ def _of_densities(what: str, p: Law, q: Law, samples: int, key: object, function
 
 
 def root(squared: Divergence) -> Divergence:
-    """The root of a square ≥ 0 that is known up to an error: that of the root is e/2√s, and at most √e."""
-    value, most = math.sqrt(max(squared.value, 0.0)), math.sqrt(squared.error + max(-squared.value, 0.0))
+    """The root of a square ≥ 0 that is known up to an error:
+    that of the root is e/2√s, and at most √e.
+    """
+    value, most = (
+        math.sqrt(max(squared.value, 0.0)),
+        math.sqrt(squared.error + max(-squared.value, 0.0)),
+    )
     return Divergence(value, min(squared.error / (2 * value), most) if value > 0 else most)
 
 
@@ -85,22 +98,31 @@ def _of_numbers(pair: TwoLaws) -> Divergence:
     if value == math.inf:
         return Divergence(math.inf, 0.0)
     f = pair.integrand(rows)
-    quadrature = float(panels.tails(f).sum()) + rounding(float(panels.weights @ f)) + _unseen(pair, panels, rows)
+    quadrature = (
+        float(panels.tails(f).sum())
+        + rounding(float(panels.weights @ f))
+        + _unseen(pair, panels, rows)
+    )
     return Divergence(value, math.hypot(quadrature, math.sqrt(variance)))
 
 
 def _unseen(pair: TwoLaws, panels: Panels, rows: Float[np.ndarray, "b x"]) -> float:
-    """What mass that the nodes do not see could add: that of q as it is, that of p by the largest |log p − log q|.
+    """What mass that the nodes do not see could add: that of q as it is,
+    that of p by the largest |log p − log q|.
 
     Jensen–Shannon and Hellinger integrands are at most (p + q)/2.
     """
     lp, lq = pair.logs(rows)
     p, q = np.exp(lp), np.exp(lq)
     counts = (panels.weights * p > NEGLIGIBLE) & np.isfinite(lq)
-    ratio = np.abs(np.where(counts, lp - lq, 0)).max(initial=0) if pair.function is relative else 0.0
+    ratio = (
+        np.abs(np.where(counts, lp - lq, 0)).max(initial=0) if pair.function is relative else 0.0
+    )
     return unseen(panels, q) + (1 + float(ratio)) * unseen(panels, p)
 
 
 def rounding(D: float) -> float:
-    """What a rounding of 1e-15 in log p − log q = r does: ∫ p |r| 1e-15 ≤ √(2 D) 1e-15 where r is small, else D."""
+    """What a rounding of 1e-15 in log p − log q = r does:
+    ∫ p |r| 1e-15 ≤ √(2 D) 1e-15 where r is small, else D.
+    """
     return 1e-15 * (math.sqrt(2 * D) + D)

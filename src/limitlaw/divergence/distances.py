@@ -1,4 +1,6 @@
-"""Distances that are integrals or maxima of an absolute difference: of densities, or of distribution functions."""
+"""Distances that are integrals or maxima of an absolute difference:
+of densities, or of distribution functions.
+"""
 
 import math
 from collections.abc import Callable
@@ -26,8 +28,9 @@ ROUNDING = 1e-16
 def total_variation(p: Law, q: Law) -> Divergence:
     """½∫ |p − q| = sup_A |P(A) − Q(A)|, of laws of one number with densities.
 
-    The noise of a sampled law makes the value too large where p − q is below it. An absolute value has no unbiased
-    estimate, so the value is the plain one, and the error has the expected excess in it (see `noise`).
+    The noise of a sampled law makes the value too large where p − q is below it. An absolute value
+    has no unbiased estimate, so the value is the plain one, and the error has the expected excess
+    in it (see `noise`).
     """
     check_numbers("total_variation", p, q)
     check_density("total_variation", "p", p)
@@ -36,23 +39,29 @@ def total_variation(p: Law, q: Law) -> Divergence:
         return Divergence(0.0, 0.0)
     p, q = arguments(p, q)
     laws = in_blocks(p), in_blocks(q)
-    rows = lambda x: np.concatenate([law.rows(lambda part: part.pdf(x)) for law in laws])  # noqa: E731
-    panels, d, values = _difference(laws, rows, of_integral(_tolerance(laws), lambda _: ROUNDING), POLE)
+    rows = lambda x: np.concatenate([law.rows(lambda part: part.pdf(x)) for law in laws])
+    panels, d, values = _difference(
+        laws, rows, of_integral(_tolerance(laws), lambda _: ROUNDING), POLE
+    )
     found = noise(laws, values, d, panels.weights, lambda law: law.error.pdf(panels.nodes))
     missed = sum(unseen(panels, density) for density in _whole(laws, values))
-    return Divergence(integral(panels, d) / 2, math.hypot(panels.tails(d).sum() + missed, found.of_integral) / 2)
+    return Divergence(
+        integral(panels, d) / 2, math.hypot(panels.tails(d).sum() + missed, found.of_integral) / 2
+    )
 
 
 @compared
 def wasserstein1(p: Law, q: Law) -> Divergence:
     """W₁ = ∫ |F_p − F_q| dx, of laws of one number; samples and atoms are fine.
 
-    Right of the middle the difference is taken between the upper tails, so that it is as accurate in both. About the
-    noise of sampled laws see `total_variation`.
+    Right of the middle the difference is taken between the upper tails, so that it is as accurate
+    in both. About the noise of sampled laws see `total_variation`.
     """
     check_numbers("wasserstein1", p, q)
     jumps = np.concatenate([atoms(p), atoms(q)])
-    panels, d, found, steps = _distribution_functions(p, q, lambda tolerance: of_integral(tolerance, jumps=jumps))
+    panels, d, found, steps = _distribution_functions(
+        p, q, lambda tolerance: of_integral(tolerance, jumps=jumps)
+    )
     if steps is not None:
         value, rough = steps.integral()
         return Divergence(value, math.hypot(rough, found.of_integral))
@@ -77,10 +86,14 @@ def kolmogorov(p: Law, q: Law) -> Divergence:
 def _distribution_functions(
     p: Law, q: Law, tails: Callable[[float], Resolution]
 ) -> tuple[Panels, Float[np.ndarray, " x"], Noise, Steps | None]:
-    """F_p − F_q at the nodes of panels that resolve it, its noise, and a stepped form where samples are involved."""
+    """F_p − F_q at the nodes of panels that resolve it,
+    its noise, and a stepped form where samples are involved.
+    """
     laws = in_blocks(p), in_blocks(q)
     stepped = p.discrete or q.discrete
-    panels, d, values = _difference(laws, Tails.of(laws).rows, tails(math.inf if stepped else _tolerance(laws)), NARROW)
+    panels, d, values = _difference(
+        laws, Tails.of(laws).rows, tails(math.inf if stepped else _tolerance(laws)), NARROW
+    )
     if p is q:
         return panels, 0 * d, Noise(0.0, 0.0), None
     found = noise(laws, values, d, panels.weights, lambda law: law.error.cdf(panels.nodes))
@@ -88,7 +101,9 @@ def _distribution_functions(
 
 
 def _tolerance(laws: tuple[InBlocks, InBlocks]) -> float:
-    return TOLERANCE_SAMPLED if "sampled" in (laws[0].whole.kind, laws[1].whole.kind) else TOLERANCE
+    return (
+        TOLERANCE_SAMPLED if "sampled" in (laws[0].whole.kind, laws[1].whole.kind) else TOLERANCE
+    )
 
 
 def _difference(
@@ -97,13 +112,17 @@ def _difference(
     tails: Resolution,
     closest: float,
 ) -> tuple[Panels, Float[np.ndarray, " x"], Float[np.ndarray, "b x"]]:
-    """Panels that resolve p − q, the difference at their nodes, and the values of all blocks there."""
+    """Panels that resolve p − q, the difference at their nodes,
+    and the values of all blocks there.
+    """
 
     def difference(values: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
         first, second = _whole(laws, values)
         return first - second
 
-    panels, values = resolve(rows, difference, first_panels(laws[0].whole, laws[1].whole), tails, closest)
+    panels, values = resolve(
+        rows, difference, first_panels(laws[0].whole, laws[1].whole), tails, closest
+    )
     return panels, difference(values), values
 
 

@@ -9,9 +9,11 @@ from limitlaw.numerics.panels import Panels
 
 
 def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:
-    """Panels on which each law can be seen: fine where one of its components is narrow, and growing away from there.
+    """Panels on which each law can be seen: fine where one of its components is narrow,
+    and growing away from there.
 
-    They reach to where both laws are negligible, or bounded; atoms, ends of branches and `also` are edges.
+    They reach to where both laws are negligible, or bounded;
+    atoms, ends of branches and `also` are edges.
     """
     poles = np.concatenate([p.breaks(), q.breaks()])
     hard = np.concatenate([poles, atoms(p), atoms(q), np.array(also)])
@@ -28,10 +30,11 @@ def atoms(law: Law) -> Float[np.ndarray, " a"]:
 
 
 def arguments(p: Law, q: Law) -> tuple[Law, Law]:
-    """The laws of X and Z for p and q of φ(X) and φ(Z), φ rising and one to one; else p and q themselves.
+    """The laws of X and Z for p and q of φ(X) and φ(Z),
+    φ rising and one to one; else p and q themselves.
 
-    KL, total variation and Kolmogorov distance are the same for both pairs, and where φ saturates, only the arguments
-    can be told apart in floating point.
+    KL, total variation and Kolmogorov distance are the same for both pairs, and where φ saturates,
+    only the arguments can be told apart in floating point.
     """
     first, second = p.argument(), q.argument()
     if first is None or second is None or first[0] != second[0]:

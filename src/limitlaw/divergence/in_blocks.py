@@ -1,4 +1,6 @@
-"""A sampled law as the average of laws of independent blocks of its draws: what errors and biases come from."""
+"""A sampled law as the average of laws of independent blocks of its draws:
+what errors and biases come from.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,10 +14,11 @@ from limitlaw.laws import Law
 
 @dataclasses.dataclass(frozen=True)
 class InBlocks:
-    """p = Σ_b a_b p_b with a_b = `weights`. One block where the law is not sampled, or cannot be cut: `whole`.
+    """p = Σ_b a_b p_b with a_b = `weights`. One block where the law is not sampled,
+    or cannot be cut: `whole`.
 
-    Where this holds to first order in the noise only (not `exact`), rows of the blocks are moved until it does, by as
-    much for each: what they differ by is the noise.
+    Where this holds to first order in the noise only (not `exact`), rows of the blocks are moved
+    until it does, by as much for each: what they differ by is the noise.
     """
 
     whole: Law
@@ -36,7 +39,9 @@ class InBlocks:
     def rows(self, quantity: Callable[[Law], object]) -> Float[np.ndarray, "b x"]:
         """A quantity of each block that is linear in p."""
         rows = np.stack([np.asarray(quantity(part)) for part in self.parts])
-        return rows if self.exact else rows + (np.asarray(quantity(self.whole)) - self.weights @ rows)
+        return (
+            rows if self.exact else rows + (np.asarray(quantity(self.whole)) - self.weights @ rows)
+        )
 
     def log_rows(self, quantity: Callable[[Law], object]) -> Float[np.ndarray, "b x"]:
         """The logarithm of such a quantity, of each block."""
@@ -44,14 +49,22 @@ class InBlocks:
         if self.exact:
             return logs
         whole, average = np.asarray(quantity(self.whole)), self.log_average(logs)
-        return logs + np.where(np.isfinite(average), whole - np.where(np.isfinite(average), average, 0), 0)
+        return logs + np.where(
+            np.isfinite(average), whole - np.where(np.isfinite(average), average, 0), 0
+        )
 
     def log_average(self, logs: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
         """The log density of the law from those of its blocks."""
-        return log_mixture(logs, self.weights, np.ones((1, len(logs))))[0] if self.several else logs[0]
+        return (
+            log_mixture(logs, self.weights, np.ones((1, len(logs))))[0]
+            if self.several
+            else logs[0]
+        )
 
     def spread(self, rows: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
-        """The standard error of Σ_b a_b rows_b: √(Σ a_b² (rows_b − mean)²/(1 − Σ a_b²)); 0 for one block."""
+        """The standard error of Σ_b a_b rows_b: √(Σ a_b² (rows_b − mean)²/(1 − Σ a_b²));
+        0 for one block.
+        """
         if not self.several:
             return np.zeros(rows.shape[1:])
         a = self.weights[:, None]

@@ -1,4 +1,6 @@
-"""Integrands of divergences between densities, from their logarithms: nothing cancels where p and q are close."""
+"""Integrands of divergences between densities, from their logarithms:
+nothing cancels where p and q are close.
+"""
 
 import math
 
@@ -6,8 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 
-def relative(lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]) -> Float[np.ndarray, "*t x"]:
-    """p log(p/q) − p + q ≥ 0 from log densities: p (e^s − 1 − s) with s = log q − log p, and q where p ≪ q.
+def relative(
+    lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]
+) -> Float[np.ndarray, "*t x"]:
+    """p log(p/q) − p + q ≥ 0 from log densities: p (e^s − 1 − s)
+    with s = log q − log p, and q where p ≪ q.
 
     0 where p and q underflow, ∞ where q = 0 < p.
     """
@@ -31,13 +36,17 @@ def excess(s: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     return np.where(np.abs(s) < 0.5, series, np.expm1(s) - s)
 
 
-def jensen_shannon(lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]) -> Float[np.ndarray, "*t x"]:
+def jensen_shannon(
+    lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]
+) -> Float[np.ndarray, "*t x"]:
     """½ p log(p/m) + ½ q log(q/m) with m = (p + q)/2, both ≥ 0 as `relative` has them."""
     lm = np.logaddexp(lp, lq) - math.log(2)
     return 0.5 * (relative(lp, lm) + relative(lq, lm))
 
 
-def hellinger(lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]) -> Float[np.ndarray, "*t x"]:
+def hellinger(
+    lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]
+) -> Float[np.ndarray, "*t x"]:
     """½(√p − √q)² = ½ max(p, q) (1 − e^{−|log p − log q|/2})²."""
     lp, lq = np.broadcast_arrays(lp, lq)
     top, bottom = np.maximum(lp, lq), np.minimum(lp, lq)

@@ -18,13 +18,17 @@ def subsets(B: int) -> np.ndarray:
 
 
 def log_mixture(
-    logs: Float[np.ndarray, "b x"], weights: Float[np.ndarray, " b"], keep: Float[np.ndarray, "r b"]
+    logs: Float[np.ndarray, "b x"],
+    weights: Float[np.ndarray, " b"],
+    keep: Float[np.ndarray, "r b"],
 ) -> Float[np.ndarray, "r x"]:
     """log Σ_b a_b p_b / Σ_b a_b over the blocks that each row keeps."""
     top = np.max(logs, 0)
     top = np.where(np.isfinite(top), top, 0)
     with np.errstate(divide="ignore"):
-        return np.log((keep * weights) @ np.exp(logs - top)) + top - np.log(keep @ weights)[:, None]
+        return (
+            np.log((keep * weights) @ np.exp(logs - top)) + top - np.log(keep @ weights)[:, None]
+        )
 
 
 def jackknife(
@@ -32,7 +36,9 @@ def jackknife(
     logs: Float[np.ndarray, "b x"],
     weights: Float[np.ndarray, " b"],
 ) -> tuple[float, float]:
-    """Bias and variance of D(p̂), p̂ = Σ_b a_b p_b, for a functional D of rows of log densities."""
+    """Bias and variance of D(p̂), p̂ = Σ_b a_b p_b,
+    for a functional D of rows of log densities.
+    """
     B = len(weights)
     return bias_and_variance(B, functional(log_mixture(logs, weights, subsets(B))))
 
@@ -40,15 +46,16 @@ def jackknife(
 def bias_and_variance(B: int, values: Float[np.ndarray, " r"]) -> tuple[float, float]:
     """Bias and variance of D from its values for the `subsets` of B blocks.
 
-    With D₋b the value without block b, the bias is (B − 1)(mean_b D₋b − D) (Quenouille 1956), which takes away all of
-    it where D is quadratic in p̂, and the variance is V₁ = (B − 1)/B Σ_b (D₋b − mean)² (Tukey 1958). V₁ sees only the
-    part of D that is linear in the noise. Where p̂ is near a minimum of D that part vanishes, and what is left is
-    quadratic: its variance is V₂ = Σ_{b<c} S_bc²/(B(B − 1))² with the interaction of two blocks
+    With D₋b the value without block b, the bias is (B − 1)(mean_b D₋b − D) (Quenouille 1956),
+    which takes away all of it where D is quadratic in p̂, and the variance is V₁ = (B − 1)/B Σ_b
+    (D₋b − mean)² (Tukey 1958). V₁ sees only the part of D that is linear in the noise. Where p̂ is
+    near a minimum of D that part vanishes, and what is left is quadratic: its variance is V₂ =
+    Σ_{b<c} S_bc²/(B(B − 1))² with the interaction of two blocks
 
         S_bc = (B − 2)(B D − (B − 1)(D₋b + D₋c) + (B − 2) D₋bc),
 
-    in which constant and linear parts cancel (second-order Hoeffding term; Efron and Stein 1981). The mean of V₁ has
-    2 V₂ of it, so the variance is V₁ − 2 V₂ + V₂, and V₂ at least.
+    in which constant and linear parts cancel (second-order Hoeffding term; Efron and Stein 1981).
+    The mean of V₁ has 2 V₂ of it, so the variance is V₁ − 2 V₂ + V₂, and V₂ at least.
     """
     D, one, two = values[0], values[1 : B + 1], values[B + 1 :]
     if not np.isfinite(values).all():

@@ -7,7 +7,8 @@ from limitlaw.digits import exponential
 
 @dataclasses.dataclass(frozen=True)
 class Divergence:
-    """`value`, and `error`: the standard error from sampled laws and the error of the quadrature, in quadrature.
+    """`value`, and `error`: the standard error from sampled laws and the error of the quadrature,
+    in quadrature.
 
     `float(d)` is the value; `print(d)` shows the digits that the error leaves: 2.217e-02 ± 9e-05.
     """

@@ -1,4 +1,6 @@
-"""Distribution functions with steps, those of samples, against each other or against a smooth one."""
+"""Distribution functions with steps, those of samples,
+against each other or against a smooth one.
+"""
 
 import dataclasses
 from typing import Any
@@ -19,9 +21,11 @@ TOLERANCE = 1e-10
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """d = F_p − F_q on cells between neighbouring points, at both ends and in the middle, and continuous inside.
+    """d = F_p − F_q on cells between neighbouring points,
+    at both ends and in the middle, and continuous inside.
 
-    Cells are much smaller than the panels of a smooth F: there Simpson's rule, and straight lines where d changes sign.
+    Cells are much smaller than the panels of a smooth F:
+    there Simpson's rule, and straight lines where d changes sign.
     """
 
     points: Float[np.ndarray, " points"]
@@ -39,7 +43,9 @@ class Steps:
             return cls(points, d, d, d)
         stepped, smooth = (p, q) if p.discrete else (q, p)
         function = Smooth.of(smooth)
-        return dataclasses.replace(_cells(stepped, function, FINE), coarse=_cells(stepped, function, FINE // 2))
+        return dataclasses.replace(
+            _cells(stepped, function, FINE), coarse=_cells(stepped, function, FINE // 2)
+        )
 
     def integral(self) -> tuple[float, float]:
         """∫ |d|, and its error from cells twice as large."""
@@ -57,7 +63,9 @@ class Steps:
 
 @dataclasses.dataclass(frozen=True)
 class Smooth:
-    """A distribution function as polynomials on panels: F left of the middle, F − 1 right of it."""
+    """A distribution function as polynomials on panels:
+    F left of the middle, F − 1 right of it.
+    """
 
     panels: Panels
     coefficients: Float[np.ndarray, "panels order"]
@@ -68,17 +76,28 @@ class Smooth:
         tails = Tails.of((one_block(law),))
         panels = first_panels(law, law, (tails.middle,))
         panels, rows = resolve(
-            tails.rows, lambda rows: rows[0], panels, of_integral(TOLERANCE, jumps=np.append(atoms(law), tails.middle))
+            tails.rows,
+            lambda rows: rows[0],
+            panels,
+            of_integral(TOLERANCE, jumps=np.append(atoms(law), tails.middle)),
         )
         values = rows[0] + np.where(panels.nodes > tails.middle, 1.0, 0.0)
         return cls(panels, panels.coefficients(values))
 
-    def at(self, x: Float[np.ndarray, " x"], inside: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-        """F at x by the polynomial of the panel that `inside` lies in: at a jump, the limit from that side."""
-        i = np.clip(np.searchsorted(self.panels.lo, inside, side="right") - 1, 0, len(self.panels.lo) - 1)
+    def at(
+        self, x: Float[np.ndarray, " x"], inside: Float[np.ndarray, " x"]
+    ) -> Float[np.ndarray, " x"]:
+        """F at x by the polynomial of the panel that `inside` lies in:
+        at a jump, the limit from that side.
+        """
+        i = np.clip(
+            np.searchsorted(self.panels.lo, inside, side="right") - 1, 0, len(self.panels.lo) - 1
+        )
         u = self.panels.coordinate(x, i)
         F = np.clip(legendre.legval(u, self.coefficients[i].T, tensor=False), 0, 1)
-        return np.where(inside < self.panels.lo[0], 0.0, np.where(inside > self.panels.hi[-1], 1.0, F))
+        return np.where(
+            inside < self.panels.lo[0], 0.0, np.where(inside > self.panels.hi[-1], 1.0, F)
+        )
 
 
 def _cells(stepped: Law, smooth: Smooth, fine: int) -> Steps:

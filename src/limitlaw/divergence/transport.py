@@ -1,7 +1,9 @@
-"""The Wasserstein distance of order 2, from quantiles: W₂² = ∫₀¹ (Q_p(u) − Q_q(u))² du = ∫ (Q_p − Q_q)²(Φ(z)) n(z) dz.
+"""The Wasserstein distance of order 2, from quantiles:
+W₂² = ∫₀¹ (Q_p(u) − Q_q(u))² du = ∫ (Q_p − Q_q)²(Φ(z)) n(z) dz.
 
-Quantiles at hundreds of normal scores z come from polynomials through the distribution function, or from the order of
-samples; for the noise of sampled laws also those of all but one and all but two of the blocks of their draws.
+Quantiles at hundreds of normal scores z come from polynomials through the distribution function,
+or from the order of samples; for the noise of sampled laws also those of all but one and all but
+two of the blocks of their draws.
 """
 
 import dataclasses
@@ -25,8 +27,10 @@ from limitlaw.numerics.panels import Panels, of_integral, resolve
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of ∫ |F| over panels
 FARTHEST, CELL = 9.0, 0.25  # normal scores: 1e-19 lies beyond
-NODES, FEWER, MANY = 8, 4, 4096  # of a cell, of the rule to compare with, and samples of which cells get fewer still
-FINE, STEPS = 8, 6  # cells of a panel in which a quantile is looked for, and steps of Newton's method inside
+# of a cell, of the rule to compare with, and samples of which cells get fewer still
+NODES, FEWER, MANY = 8, 4, 4096
+# cells of a panel in which a quantile is looked for, and steps of Newton's method inside
+FINE, STEPS = 8, 6
 LEAST = 4  # blocks that show the noise
 
 Levels = Float[np.ndarray, " z"]
@@ -34,14 +38,18 @@ Levels = Float[np.ndarray, " z"]
 
 @compared
 def wasserstein2(p: Law, q: Law) -> Divergence:
-    """W₂ = min √E (X − Z)² over all pairs X ~ p, Z ~ q, of laws of one number; samples and atoms are fine.
+    """W₂ = min √E (X − Z)² over all pairs X ~ p, Z ~ q,
+    of laws of one number; samples and atoms are fine.
 
-    The noise of a sampled law enters squared, and is subtracted as for `kl`: where W₂ is below the noise it is 0.
+    The noise of a sampled law enters squared, and is subtracted as for `kl`:
+    where W₂ is below the noise it is 0.
     """
     check_numbers("wasserstein2", p, q)
     if p is q:
         return Divergence(0.0, 0.0)
-    if not all(math.isfinite(float(law.variance())) for law in (p, q) if isinstance(law, ScipyLaw)):
+    if not all(
+        math.isfinite(float(law.variance())) for law in (p, q) if isinstance(law, ScipyLaw)
+    ):
         return Divergence(math.inf, 0.0)
     first, second = _quantiles(p), _quantiles(q)
     jumps = np.concatenate([first.jumps(), second.jumps()])
@@ -59,7 +67,9 @@ def wasserstein2(p: Law, q: Law) -> Divergence:
 
 
 def _rule(jumps: Float[np.ndarray, " jumps"], nodes: int) -> tuple[Levels, Levels]:
-    """Gauss–Legendre nodes in z between the jumps of either quantile, and weights with the normal density."""
+    """Gauss–Legendre nodes in z between the jumps of either quantile,
+    and weights with the normal density.
+    """
     regular = np.linspace(-FARTHEST, FARTHEST, 1 + round(2 * FARTHEST / CELL))
     edges = np.unique(np.concatenate([regular, jumps[np.abs(jumps) < FARTHEST]]))
     u, w = legendre.leggauss(nodes)
@@ -97,7 +107,9 @@ class _OfSamples:
         shares = np.ones(1) if cut is None else cut.weights
         found = [part.atoms() for part in parts]
         points = np.concatenate([np.asarray(a.points) for a in found])
-        weights = np.concatenate([share * np.asarray(a.masses) for a, share in zip(found, shares, strict=True)])
+        weights = np.concatenate(
+            [share * np.asarray(a.masses) for a, share in zip(found, shares, strict=True)]
+        )
         block = np.repeat(np.arange(len(found)), [len(a.points) for a in found])
         order = np.argsort(points, kind="stable")
         return cls(points[order], weights[order], block[order], len(parts))
@@ -116,12 +128,16 @@ class _OfSamples:
         """Quantiles of the law, or of some of its blocks."""
         from scipy.special import ndtr
 
-        return self.points[np.minimum(np.searchsorted(self._ends(keep), ndtr(z)), len(self.points) - 1)]
+        return self.points[
+            np.minimum(np.searchsorted(self._ends(keep), ndtr(z)), len(self.points) - 1)
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Smooth:
-    """F left of the middle and F − 1 right of it, at the nodes of panels, for every block: rows."""
+    """F left of the middle and F − 1 right of it,
+    at the nodes of panels, for every block: rows.
+    """
 
     law: InBlocks
     panels: Panels
@@ -159,7 +175,11 @@ class _Smooth:
         if not len(points):
             return np.zeros(0)
         above = np.asarray(self.law.whole.cdf(points))
-        return ndtri(np.concatenate([above, np.maximum(above - np.asarray(self.law.whole.atoms().masses), 0)]))
+        return ndtri(
+            np.concatenate(
+                [above, np.maximum(above - np.asarray(self.law.whole.atoms().masses), 0)]
+            )
+        )
 
     def at(self, z: Levels, keep: Float[np.ndarray, " b"] | None) -> Levels:
         """Quantiles of the law, or of some of its blocks."""
@@ -168,7 +188,9 @@ class _Smooth:
 
 
 def _solved(panels: Panels, G: Float[np.ndarray, " x"], z: Levels, middle: float) -> Levels:
-    """x with F(x) = Φ(z): the cell of a panel in which F crosses that level, and Newton's method on its polynomial."""
+    """x with F(x) = Φ(z): the cell of a panel in which F crosses that level,
+    and Newton's method on its polynomial.
+    """
     from scipy.special import ndtr
 
     c = panels.coefficients(G)
@@ -178,7 +200,9 @@ def _solved(panels: Panels, G: Float[np.ndarray, " x"], z: Levels, middle: float
     low, high = ndtr(z), ndtr(-z)
     F = np.maximum.accumulate(np.where(right, 1 + grid, grid))
     S = np.maximum.accumulate(np.where(right, -grid, 1 - grid)[::-1])[::-1]
-    cell = np.where(low < 0.5, np.searchsorted(F, low), len(S) - np.searchsorted(S[::-1], high, side="right"))
+    cell = np.where(
+        low < 0.5, np.searchsorted(F, low), len(S) - np.searchsorted(S[::-1], high, side="right")
+    )
     cell = np.clip(cell, 1, len(F) - 1)
     panel, k = divmod(cell, len(u))
     between = k == 0  # a jump of F from one panel to the next

@@ -1,4 +1,6 @@
-"""Two laws with densities, in blocks, and their divergence from log densities at the nodes of a rule."""
+"""Two laws with densities, in blocks, and their divergence from log densities at the
+nodes of a rule.
+"""
 
 import dataclasses
 import math
@@ -19,7 +21,8 @@ MOST = 0.9  # relative error of a density at most, in what its noise does
 
 @dataclasses.dataclass(frozen=True)
 class TwoLaws:
-    """Both laws in blocks, and what is integrated, a function of log p and log q that is ≥ 0 and grows as p and q do.
+    """Both laws in blocks, and what is integrated, a function of log p and log q that is ≥ 0 and
+    grows as p and q do.
 
     Rows are the log densities of the blocks of p, then those of q.
     """
@@ -30,13 +33,19 @@ class TwoLaws:
 
     def rows(self, x: object) -> Float[np.ndarray, "b x"]:
         """Log densities at x of all blocks."""
-        return np.concatenate([law.log_rows(lambda part: part.logpdf(x)) for law in (self.p, self.q)])
+        return np.concatenate(
+            [law.log_rows(lambda part: part.logpdf(x)) for law in (self.p, self.q)]
+        )
 
-    def parts(self, rows: Float[np.ndarray, "b x"]) -> tuple[Float[np.ndarray, "bp x"], Float[np.ndarray, "bq x"]]:
+    def parts(
+        self, rows: Float[np.ndarray, "b x"]
+    ) -> tuple[Float[np.ndarray, "bp x"], Float[np.ndarray, "bq x"]]:
         """The rows of p and of q."""
         return rows[: len(self.p.parts)], rows[len(self.p.parts) :]
 
-    def logs(self, rows: Float[np.ndarray, "b x"]) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, " x"]]:
+    def logs(
+        self, rows: Float[np.ndarray, "b x"]
+    ) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, " x"]]:
         """log p and log q from the rows of the blocks."""
         first, second = self.parts(rows)
         return self.p.log_average(first), self.q.log_average(second)
@@ -54,7 +63,9 @@ class TwoLaws:
 def estimate(
     pair: TwoLaws, x: object, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]
 ) -> tuple[float, float]:
-    """Σ_i w_i f(log p, log q) less the bias of the sampled laws, and its variance from their noise."""
+    """Σ_i w_i f(log p, log q) less the bias of the sampled laws,
+    and its variance from their noise.
+    """
     lp, lq = pair.logs(rows)
     value = float(weights @ pair.function(lp, lq))
     if not math.isfinite(value):
@@ -88,8 +99,8 @@ def _pointwise(
 ) -> tuple[float, float]:
     """Bias and variance where only the standard error σ of the law's own log density is known.
 
-    With p̂ = p(1 ± σ), f grows by ½σ² p² f'' on average: the bias. The linear part takes all errors as correlated, a
-    bound; the bias bounds the quadratic one.
+    With p̂ = p(1 ± σ), f grows by ½σ² p² f'' on average: the bias. The linear part takes all
+    errors as correlated, a bound; the bias bounds the quadratic one.
     """
     sigma = np.asarray(law.error.logpdf(x))
     sigma = np.where(np.isfinite(own) & np.isfinite(sigma), np.clip(sigma, 0, MOST), 0)

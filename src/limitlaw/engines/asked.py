@@ -20,7 +20,9 @@ def outputs(y: object) -> tuple[tuple[Output, ...], Any]:
     for value in leaves:
         if not isinstance(value, Written):
             kind = type(value).__name__
-            raise TypeError(f"y must be a value of a program (Wide or Scalars) or a tuple of such, got {kind}")
+            raise TypeError(
+                f"y must be a value of a program (Wide or Scalars) or a tuple of such, got {kind}"
+            )
     return tuple(value.core for value in leaves), structure
 
 
@@ -36,19 +38,28 @@ def check_drawable(name: str, program: Program, key: object) -> None:
 
 
 def check_width(program: Program, width: int, coordinates: int | None) -> None:
-    """Raise where the program has no meaning at this width, or an output has fewer coordinates than asked for."""
+    """Raise where the program has no meaning at this width,
+    or an output has fewer coordinates than asked for.
+    """
     for value in (v for part in (program, *program.every_block) for v in part.values):
         if is_infinite(value.axes):
-            raise ValueError("heads=math.inf has no meaning at finite width: give a number of heads, or take the limit")
+            raise ValueError(
+                "heads=math.inf has no meaning at finite width: give a number of heads, or take "
+                "the limit"
+            )
         D = 0 if value.dim is None else value.dim.at(width)
         if isinstance(value.instruction, Dot) and value.instruction.base is not None:
             D = value.instruction.dim.at(width)
             if D % 2:
-                raise ValueError(f"width={width}: rotary turns pairs of coordinates, got a space of odd dimension {D}")
+                raise ValueError(
+                    f"width={width}: rotary turns pairs of coordinates, got a space of odd "
+                    f"dimension {D}"
+                )
     for value in program.outputs:
         if value.dim is not None and coordinates is not None and coordinates > value.dim.at(width):
             raise ValueError(
-                f"coordinates must be at most the {value.dim.at(width)} of the output's space at width={width}, "
+                f"coordinates must be at most the {value.dim.at(width)} of the output's space at "
+                f"width={width}, "
                 f"got {coordinates}"
             )
 
@@ -59,7 +70,9 @@ def entries(output: Output) -> int:
 
 
 def structure(program: Program, asked: tuple[Output, ...]) -> Hashable:
-    """What a compiled function depends on: the structure of the program, and how its outputs are laid out."""
+    """What a compiled function depends on: the structure of the program,
+    and how its outputs are laid out.
+    """
     orders = []
     for output in asked:
         places = {axis: i for i, axis in enumerate(output.value.axes)}
@@ -70,6 +83,7 @@ def structure(program: Program, asked: tuple[Output, ...]) -> Hashable:
 def untraceable(name: str) -> TypeError:
     """The error of a function that draws numbers, inside a transformation of JAX."""
     return TypeError(
-        f"{name} draws numbers and cannot run inside jax.jit, jax.grad or jax.vmap: call it outside. "
+        f"{name} draws numbers and cannot run inside jax.jit, jax.grad or jax.vmap: call it "
+        "outside. "
         "limit, kernel and average_law can be differentiated"
     )

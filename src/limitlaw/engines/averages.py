@@ -25,18 +25,28 @@ from limitlaw.progress import watching
 
 
 @watching
-def average_law(y: object, psi: Callable[[Any], Any], samples: int | None = None, key: object = None) -> Empirical:
+def average_law(
+    y: object, psi: Callable[[Any], Any], samples: int | None = None, key: object = None
+) -> Empirical:
     """The law of lim n^{-1} Σ_α ψ(y_α) = E[ψ(Z^y) | scores]: Theorem 3.1.
 
-    `psi` is a jnp function of arrays (…, *shape) of coordinates of y; what it returns starts with the same … axes.
+    `psi` is a jnp function of arrays (…, *shape) of coordinates of y;
+    what it returns starts with the same … axes.
     """
     output, beyond = checked("average_law", y)
     if not statistics.is_wide(output):
-        raise TypeError("average_law needs vectors (Wide) in a space that grows with n: averages over it converge")
+        raise TypeError(
+            "average_law needs vectors (Wide) in a space that grows with n: averages over it "
+            "converge"
+        )
 
     def calculated() -> tuple[Limit, Conditions]:
         mapped = _mapped(output, psi)
-        program = Limit((output,), statistics.Average(psi)) if mapped is None else Limit((mapped,), statistics.mean)
+        program = (
+            Limit((output,), statistics.Average(psi))
+            if mapped is None
+            else Limit((mapped,), statistics.mean)
+        )
         return program, Effort(samples, key, beyond).conditions(program, ())
 
     program, conditions = average_of(psi, finite_shape(output.layout), calculated, real=True)
@@ -66,7 +76,9 @@ def average_law(y: object, psi: Callable[[Any], Any], samples: int | None = None
 
 
 def _mapped(output: Output, psi: Callable[[Any], Any]) -> Output | None:
-    """ψ(y) as a vector of a program, for a function ψ of one number: so its integrals are those of nonlinearities."""
+    """ψ(y) as a vector of a program, for a function ψ of one number:
+    so its integrals are those of nonlinearities.
+    """
     y, op = output.value, output.value.instruction
     if output.layout:
         return None
@@ -86,7 +98,9 @@ def _mapped(output: Output, psi: Callable[[Any], Any]) -> Output | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Real:
-    """ψ(φ(x)) as a real number; the same function for the same ψ and φ, so that it is compiled once."""
+    """ψ(φ(x)) as a real number; the same function for the same ψ and φ,
+    so that it is compiled once.
+    """
 
     psi: Callable[[Any], Any]
     inner: Callable[[Any], Any]
@@ -102,4 +116,6 @@ def _coordinatewise(phi: Nonlinearity, x: Value) -> Output:
 def _check_averages(averages: Any) -> None:
     bad = 0 if is_traced(averages) else int((~jnp.isfinite(averages)).sum())
     if bad:
-        raise ValueError(f"psi must have finite averages, got {bad} NaN or infinite of {averages.size}")
+        raise ValueError(
+            f"psi must have finite averages, got {bad} NaN or infinite of {averages.size}"
+        )

@@ -1,5 +1,5 @@
-"""Functions compiled once for a structure, kept in a bounded cache, and in another thread: the one that waits hears
-Ctrl-C, which a compiler does not.
+"""Functions compiled once for a structure, kept in a bounded cache, and in another thread: the one
+that waits hears Ctrl-C, which a compiler does not.
 """
 
 import collections
@@ -47,7 +47,9 @@ def _waited_for(function: Callable[[], Any]) -> Any:
 
 
 class Cache(Generic[Kept]):
-    """At most `most` results; the one that was not asked for the longest goes first. Safe to use from threads."""
+    """At most `most` results; the one that was not asked for the longest goes first.
+    Safe to use from threads.
+    """
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -73,7 +75,8 @@ class Cache(Generic[Kept]):
         return len(self._kept)
 
 
-PROGRAMS: Cache[Any] = Cache(64)  # compiled programs, by engine, structure and what is read off them
+# compiled programs, by engine, structure and what is read off them
+PROGRAMS: Cache[Any] = Cache(64)
 
 
 def clear_cache() -> None:

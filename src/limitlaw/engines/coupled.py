@@ -1,12 +1,15 @@
-"""Width n and n = ∞ from the same normals, for differences of laws far below the noise of independent draws.
+"""Width n and n = ∞ from the same normals, for differences of laws far below the noise of
+independent draws.
 
-At width n the variance of an output given all but its last matrix is a function v of normals z, which still matter as
-n → ∞ (scores, and whatever lives in a fixed dimension), and of numbers that enter over √n: normals ζ and lengths
-χ_D = F_D^{-1}(Φ(ζ)) (theory of frames; Bartlett factors). As ζ and −ζ have the same law,
+At width n the variance of an output given all but its last matrix is a function v of normals z,
+which still matter as n → ∞ (scores, and whatever lives in a fixed dimension), and of numbers that
+enter over √n: normals ζ and lengths χ_D = F_D^{-1}(Φ(ζ)) (theory of frames; Bartlett factors). As
+ζ and −ζ have the same law,
 
     ½ (f(v_n(z, ζ)) + f(v_n(z, −ζ))) − f(v_∞(z)),    v_∞(z): ζ = 0, χ_D = √D
 
-has mean E f(v_n) − E f(v_∞); it is of order 1/n, and so is its noise: relative errors do not grow with n.
+has mean E f(v_n) − E f(v_∞); it is of order 1/n, and so is its noise:
+relative errors do not grow with n.
 """
 
 import functools
@@ -32,8 +35,10 @@ from limitlaw.numerics.quasi import Points, Quasi
 FAR = 2**50  # a width at which ζ has an effect of 3e-8
 MATTERS = 1e-6  # relative change of v at that width; a score of one head among thousands has more
 PROBES = 4  # points at which that is tried
-SOBOL = 256  # dimensions beyond which Sobol points take longer to make and are no better than random ones
-BATCH, HELD = 1024, 2**19  # draws computed together, and numbers they hold: about what the cache of a CPU has
+# dimensions beyond which Sobol points take longer to make and are no better than random ones
+SOBOL = 256
+# draws computed together, and numbers they hold: about what the cache of a CPU has
+BATCH, HELD = 1024, 2**19
 
 
 class CoupledVariances(NamedTuple):
@@ -45,10 +50,11 @@ class CoupledVariances(NamedTuple):
 
 
 class Coupled:
-    """One output number y, Gaussian with mean 0 given its conditions, at any width n and in the limit.
+    """One output number y, Gaussian with mean 0 given its conditions,
+    at any width n and in the limit.
 
-    Fixed dimensions stay what they are, so that the limit is the one at fixed head dimension where there is one.
-    Safe to use from several threads, which share what is compiled.
+    Fixed dimensions stay what they are, so that the limit is the one at fixed head dimension where
+    there is one. Safe to use from several threads, which share what is compiled.
     """
 
     def __init__(self, y: Written) -> None:
@@ -62,24 +68,37 @@ class Coupled:
 
     @property
     def has_coordinates(self) -> bool:
-        """Are there nonlinearities, whose n coordinates are drawn, so that there is no mirror image?"""
+        """Are there nonlinearities, whose n coordinates are drawn,
+        so that there is no mirror image?
+        """
         program = asked.program_of((self._output,))
         parts = (program, *program.every_block)
-        return any(component.points for part in parts for component in Analysis(part).components.values())
+        return any(
+            component.points for part in parts for component in Analysis(part).components.values()
+        )
 
     def variances(self, width: int, draws: int, seed: int) -> CoupledVariances:
-        """v_n and v_∞ at scrambled Sobol points, random ones in high dimensions: independent for different seeds."""
+        """v_n and v_∞ at scrambled Sobol points, random ones in high dimensions:
+        independent for different seeds.
+        """
         if self.has_coordinates:
-            raise ValueError("variances needs a program without nonlinearities: n coordinates have no mirror image")
+            raise ValueError(
+                "variances needs a program without nonlinearities: n coordinates have no mirror "
+                "image"
+            )
         rule = self._rule(width)
         if rule.program is not self._program(FAR):
-            raise ValueError(f"variances needs a width that is not below the number of vectors, got {width}")
+            raise ValueError(
+                f"variances needs a width that is not below the number of vectors, got {width}"
+            )
         take = _normals(len(rule.df), seed)
 
         def draw(count: int) -> CoupledVariances:
             z = take(count)
             mirrored = np.where(rule.stays, z, -z)
-            return CoupledVariances(*map(rule.variances, (rule.numbers(z), rule.numbers(mirrored), rule.limit(z))))
+            return CoupledVariances(
+                *map(rule.variances, (rule.numbers(z), rule.numbers(mirrored), rule.limit(z)))
+            )
 
         return CoupledVariances(*_batched(draw, rule.program.batch, draws))
 
@@ -93,7 +112,9 @@ class Coupled:
         return _batched(draw, rule.program.batch, draws)[0]
 
     def _rule(self, width: int) -> "_Rule":
-        """How draws at this width are computed: far out, where one compiled program serves all widths, if they fit."""
+        """How draws at this width are computed: far out,
+        where one compiled program serves all widths, if they fit.
+        """
         with self._lock:
             if width not in self._rules:
                 self._rules[width] = self._new_rule(positive_int("width", width))
@@ -127,7 +148,9 @@ class Coupled:
 
 
 class _Rule(NamedTuple):
-    """Draws at width n by a program at another one, where numbers that enter over √n are `stretch` times as large."""
+    """Draws at width n by a program at another one, where numbers that enter over √n are `stretch`
+    times as large.
+    """
 
     program: "_Program"
     df: Float[np.ndarray, " r"]

@@ -1,11 +1,14 @@
-"""How many draws, where the user does not say: as many as a law is worth, unless they take longer than one waits."""
+"""How many draws, where the user does not say: as many as a law is worth,
+unless they take longer than one waits.
+"""
 
 import math
 import time
 
 SAMPLES = 2**16  # draws at most
 MOST_NUMBERS = 2**27  # that they hold: 1 GiB
-SECONDS = 20.0  # of drawing: standard errors fall as draws^{−1/2}, so that one digit more would take half an hour
+# of drawing: standard errors fall as draws^{−1/2}, so that one digit more would take half an hour
+SECONDS = 20.0
 SURE = 1.0  # seconds of drawing after which its pace is known
 LEAST = 2**8  # draws: a standard error known to 1/√512 of itself
 
@@ -16,10 +19,11 @@ def default_draws(entries: int) -> int:
 
 
 class Pace:
-    """The number of draws of one calculation: `samples`, or fewer where `at_most` and time is short.
+    """The number of draws of one calculation: `samples`,
+    or fewer where `at_most` and time is short.
 
-    Fewer are a power of two, `LEAST` or more. Only how many there are depends on the clock: the draws are the first
-    ones that any larger number would give.
+    Fewer are a power of two, `LEAST` or more. Only how many there are depends on the clock: the
+    draws are the first ones that any larger number would give.
     """
 
     def __init__(self, samples: int, at_most: bool) -> None:
@@ -42,7 +46,9 @@ class Pace:
         self._open = False
         affordable = SECONDS * (drawn - first) / (now - start)
         least = 2 ** math.ceil(math.log2(max(LEAST, drawn)))
-        return self.lower(max(least, 2 ** math.floor(math.log2(affordable))), f"in a budget of {SECONDS:g} s")
+        return self.lower(
+            max(least, 2 ** math.floor(math.log2(affordable))), f"in a budget of {SECONDS:g} s"
+        )
 
     def lower(self, samples: int, reason: str) -> bool:
         """Draw no more than `samples`; says whether that is fewer than before."""

@@ -1,4 +1,6 @@
-"""What an engine is: a table of one rule for each instruction, all of one signature, and a draw that they work on."""
+"""What an engine is: a table of one rule for each instruction,
+all of one signature, and a draw that they work on.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
@@ -6,13 +8,17 @@ from typing import Any, ClassVar
 from limitlaw.core.instructions import Instruction, Number, Value
 from limitlaw.core.program import Program
 
-Rule = Callable[[Any, Value, Any], Any]  # (draw, value, its instruction) → what the engine knows of the value
+# (draw, value, its instruction) → what the engine knows of the value
+Rule = Callable[[Any, Value, Any], Any]
 Rules = Mapping[type[Instruction], Rule]
-Reader = Callable[["Draw", Value, Iterable[Value]], Any]  # (draw, what a layer gives, its values) → a tree of arrays
+# (draw, what a layer gives, its values) → a tree of arrays
+Reader = Callable[["Draw", Value, Iterable[Value]], Any]
 
 
 class Draw:
-    """One draw of a program in progress: the numbers it is given, and what is known of its values so far."""
+    """One draw of a program in progress: the numbers it is given,
+    and what is known of its values so far.
+    """
 
     rules: ClassVar[Rules]
 
@@ -41,5 +47,7 @@ class Draw:
 
 
 def slots(program: Program, arrays: list[Any]) -> dict[Number, Any]:
-    """What the slots of a program hold: the arguments of a function that is compiled once for its structure."""
+    """What the slots of a program hold: the arguments of a function that is compiled
+    once for its structure.
+    """
     return dict(zip(program.numbers, arrays, strict=True))

@@ -1,4 +1,6 @@
-"""The infinite-width engine: Definition 3.1, Theorem 3.1 and Corollary 3.2 of Sakai, Karakida and Imaizumi (2025)."""
+"""The infinite-width engine: Definition 3.1, Theorem 3.1 and Corollary 3.2 of Sakai,
+Karakida and Imaizumi (2025).
+"""
 
 import dataclasses
 import math
@@ -40,15 +42,16 @@ LEAST_JOINT = 2**10  # draws for it, unless time is short
 def limit(y: object, samples: int | None = None, key: object = None) -> Law:
     """The law of one coordinate of y as n → ∞ (Corollary 3.2).
 
-    Without random scores it is a Gaussian with closed-form or quadrature covariance, or the image of one. A sum of
-    heads that are i.i.d. given the incoming kernel is a `HeadSum`, to many digits for few tokens; φ of a sum of few
-    heads is as precise. Otherwise it is a Gaussian mixture over `samples` draws of the scores, which are the points of
-    a scrambled Sobol sequence: the same at every call, or another scrambling for each `key`. Standard errors of
-    mixtures come from 16 blocks of the sequence.
-    What `check` refuses is refused here, for the same reason.
+    Without random scores it is a Gaussian with closed-form or quadrature covariance, or the image
+    of one. A sum of heads that are i.i.d. given the incoming kernel is a `HeadSum`, to many digits
+    for few tokens; φ of a sum of few heads is as precise. Otherwise it is a Gaussian mixture over
+    `samples` draws of the scores, which are the points of a scrambled Sobol sequence: the same at
+    every call, or another scrambling for each `key`. Standard errors of mixtures come from 16
+    blocks of the sequence. What `check` refuses is refused here, for the same reason.
 
-    Without `samples` there are up to 2^16 draws: as many as take 20 seconds on this machine, which the law's repr
-    says where it made a difference. The same `samples` give the same law on every machine.
+    Without `samples` there are up to 2^16 draws: as many as take 20 seconds on this machine, which
+    the law's repr says where it made a difference. The same `samples` give the same law on every
+    machine.
     """
     output, beyond = checked("limit", y)
     if samples is not None:
@@ -65,22 +68,28 @@ def limit(y: object, samples: int | None = None, key: object = None) -> Law:
         image = head_laws.image_of_one_number(phi, parts[0], samples, beyond)
         if image is not None:
             return image
-    law = _law_of_draws(parts, statistics.conditions, Last(phi, len(parts), finite_shape(output.layout)), effort)
+    law = _law_of_draws(
+        parts, statistics.conditions, Last(phi, len(parts), finite_shape(output.layout)), effort
+    )
     narrow = phi is None and has_pole(demanded((parts[0].value,))[0], dimension)
     return law.with_pole() if narrow else law
 
 
 @watching
 def kernel(y: object, samples: int | None = None, key: object = None) -> Any:
-    """K = E[Z^y (Z^y)ᵀ | scores] over the flattened entries of y: the limiting covariance, for outputs of mean zero.
+    """K = E[Z^y (Z^y)ᵀ | scores] over the flattened entries of y:
+    the limiting covariance, for outputs of mean zero.
 
-    A matrix where it is deterministic, differentiable in everything it depends on: a plain array where it is a closed
-    form, else a `KernelMatrix`, an array with an `error`. Where it is random, its law, a `RandomKernel`, of which
-    `mean()` is the mean. `samples` and `key` are those of `limit`.
+    A matrix where it is deterministic, differentiable in everything it depends on: a plain array
+    where it is a closed form, else a `KernelMatrix`, an array with an `error`. Where it is random,
+    its law, a `RandomKernel`, of which `mean()` is the mean. `samples` and `key` are those of
+    `limit`.
     """
     output, beyond = checked("kernel", y)
     if not output.value.is_vector:
-        raise TypeError("kernel needs vectors (Wide), got Scalars: ask limit for the law of numbers")
+        raise TypeError(
+            "kernel needs vectors (Wide), got Scalars: ask limit for the law of numbers"
+        )
     program = Limit((output,), statistics.second_moment)
     conditions = Effort(samples, key, beyond).conditions(program, (output,))
     shape = (asked.entries(output),) * 2 if output.layout else ()
@@ -95,15 +104,20 @@ def kernel(y: object, samples: int | None = None, key: object = None) -> Any:
 
     def error() -> Any:
         if conditions.kind == "sampled":
-            unseen = jnp.max(jnp.abs(K)) / (REPLICATES * NODES)  # what is rarer than one node in all is in none
+            # what is rarer than one node in all is in none
+            unseen = jnp.max(jnp.abs(K)) / (REPLICATES * NODES)
             return jnp.hypot(jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1), unseen)
-        return jax.lax.stop_gradient(jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K))
+        return jax.lax.stop_gradient(
+            jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K)
+        )
 
     return KernelMatrix(K, error, conditions.kind, beyond)
 
 
 def checked(name: str, y: object) -> tuple[Output, tuple[str, ...]]:
-    """The one value asked for, and what takes it beyond the theorem; raises where there is no limit."""
+    """The one value asked for, and what takes it beyond the theorem;
+    raises where there is no limit.
+    """
     require_float64(name)
     outputs, _ = asked.outputs(y)
     if len(outputs) > 1:
@@ -112,7 +126,9 @@ def checked(name: str, y: object) -> tuple[Output, tuple[str, ...]]:
     report = check(leaf)
     if report.refused:
         reasons = "\n".join(f"- {finding.why}" for finding in report.refused)
-        raise ValueError(f"{name}: the program has no infinite-width limit (finite widths are fine)\n{reasons}")
+        raise ValueError(
+            f"{name}: the program has no infinite-width limit (finite widths are fine)\n{reasons}"
+        )
     if outputs[0].value.is_vector and not is_infinite(present(outputs[0].layout)):
         check_covariance(asked.entries(outputs[0]))
     return outputs[0], report.beyond
@@ -126,18 +142,24 @@ class Effort:
     key: Any
     beyond: tuple[str, ...]
 
-    def conditions(self, program: Limit, outputs: tuple[Output, ...], default: int | None = None) -> Conditions:
-        """As many conditions as asked for, or else up to those that a joint law of these values is worth."""
+    def conditions(
+        self, program: Limit, outputs: tuple[Output, ...], default: int | None = None
+    ) -> Conditions:
+        """As many conditions as asked for, or else up to those that a joint law of
+        these values is worth.
+        """
         most = default_draws(sum(map(asked.entries, outputs))) if default is None else default
         samples = most if self.samples is None else positive_int("samples", self.samples)
         return program.conditions(samples, self.key, at_most=self.samples is None)
 
 
-# --- laws -------------------------------------------------------------------------------------------------------------
+# --- laws ----------------------------------------------------------------------------------------
 
 
 def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
-    """Where heads are i.i.d. given the kernel: of one number by inversion, of several a mixture with such marginals."""
+    """Where heads are i.i.d. given the kernel: of one number by inversion,
+    of several a mixture with such marginals.
+    """
     samples, key, beyond = effort.samples, effort.key, effort.beyond
     if not output.layout:
         return head_laws.law_of_one_number(output, samples, key, beyond)
@@ -165,16 +187,24 @@ def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
 
 
 def _law_of_draws(
-    parts: tuple[Output, ...], statistic: statistics.Statistic, last: Last, effort: Effort, default: int | None = None
+    parts: tuple[Output, ...],
+    statistic: statistics.Statistic,
+    last: Last,
+    effort: Effort,
+    default: int | None = None,
 ) -> Any:
-    """The law of what is read off draws, with the error of Gaussian integrals where that may matter."""
+    """The law of what is read off draws, with the error of Gaussian integrals where
+    that may matter.
+    """
     program = Limit(parts, statistic)
     conditions = effort.conditions(program, parts, default)
     law = _law(last, conditions, effort.beyond)
     if conditions.kind == "exact" or (conditions.kind == "sampled" and not program.is_unsure):
         return law
     draws = len(conditions.arrays[0])
-    return law.compared_with(lambda: _law(last, program.inflated().conditions(draws, effort.key), effort.beyond))
+    return law.compared_with(
+        lambda: _law(last, program.inflated().conditions(draws, effort.key), effort.beyond)
+    )
 
 
 def _law(last: Last, conditions: Conditions, beyond: tuple[str, ...]) -> Any:
@@ -183,7 +213,9 @@ def _law(last: Last, conditions: Conditions, beyond: tuple[str, ...]) -> Any:
 
 
 def _law_of_numbers(output: Output, effort: Effort) -> Law:
-    """Scores that no others are correlated with are Gaussian given what comes before them; the rest is drawn."""
+    """Scores that no others are correlated with are Gaussian given what comes before them;
+    the rest is drawn.
+    """
     (p,) = demanded((output.value,))
     if is_score(p) and not is_infinite(p.axes) and _is_alone(p):
         last = Last(None, 1, finite_shape(output.layout))

@@ -1,4 +1,6 @@
-"""From conditions to a law: what is Gaussian given conditions is a mixture over them, perhaps under a last function."""
+"""From conditions to a law: what is Gaussian given conditions is a mixture over them,
+perhaps under a last function.
+"""
 
 import dataclasses
 from typing import Any
@@ -12,7 +14,9 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True)
 class Last:
-    """The last step of an output: φ, if there is one, of parts that have the shape `event` each."""
+    """The last step of an output: φ, if there is one,
+    of parts that have the shape `event` each.
+    """
 
     phi: Nonlinearity | None
     parts: int
@@ -38,7 +42,9 @@ def law_given(
     blocks: int = 0,
     effort: str = "",
 ) -> Law:
-    """The law of outputs that are N(mean, covariance) given each condition, conditions in front."""
+    """The law of outputs that are N(mean, covariance)
+    given each condition, conditions in front.
+    """
     count = len(mean)
     points = jnp.asarray(mean).reshape(count, *last.shape)
     law: Law
@@ -47,7 +53,9 @@ def law_given(
         law.effort = effort
         return law
     if count == 1 and kind != "sampled":
-        law = Gaussian(points[0], covariance[0] if last.shape else covariance.reshape(()), kind, beyond)
+        law = Gaussian(
+            points[0], covariance[0] if last.shape else covariance.reshape(()), kind, beyond
+        )
     else:
         second = jnp.asarray(covariance) if last.shape else jnp.asarray(covariance).reshape(count)
         law = GaussianMixture(points, second, kind=kind, beyond=beyond, blocks=blocks)

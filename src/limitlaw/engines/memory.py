@@ -7,7 +7,9 @@ MOST_GIB = 16.0  # that the draws of a result may take, on a large machine
 
 
 def check_memory(samples: int, numbers: int, advice: str) -> None:
-    """Refuse draws of so many numbers each that they do not fit into memory, before anything is drawn."""
+    """Refuse draws of so many numbers each that they do not fit into memory,
+    before anything is drawn.
+    """
     size, most = 8 * samples * numbers / 2**30, most_gib()
     if size > most:
         plural = "" if numbers == 1 else "s"
@@ -22,7 +24,8 @@ def check_covariance(entries: int) -> None:
     size = 8 * entries**2 / 2**30
     if size > most_gib():
         raise ValueError(
-            f"y has {entries} entries, whose covariance would take {size:,.0f} GiB, of {most_gib():.3g} GiB on this "
+            f"y has {entries} entries, whose covariance would take {size:,.0f} GiB, of "
+            f"{most_gib():.3g} GiB on this "
             "machine: ask for fewer of them, as y[0]"
         )
 
@@ -32,7 +35,8 @@ def check_draw(width: int, numbers: int, advice: str) -> None:
     size = 8 * numbers / 2**30
     if size > most_gib():
         raise ValueError(
-            f"width={width} would take {size:,.0f} GiB for one draw, of {most_gib():.3g} GiB on this machine: {advice}"
+            f"width={width} would take {size:,.0f} GiB for one draw, of {most_gib():.3g} GiB on "
+            f"this machine: {advice}"
         )
 
 
@@ -40,6 +44,8 @@ def check_draw(width: int, numbers: int, advice: str) -> None:
 def most_gib() -> float:
     """That a result may take: half of this machine's memory, where known."""
     try:
-        return min(MOST_GIB, 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30)
+        return min(
+            MOST_GIB, 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+        )
     except (AttributeError, OSError, ValueError):  # not on every system
         return MOST_GIB

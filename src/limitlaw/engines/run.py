@@ -1,4 +1,6 @@
-"""Many draws of one program: compiled in batches of a fixed size, so that draw i depends only on (key, i), bitwise."""
+"""Many draws of one program: compiled in batches of a fixed size,
+so that draw i depends only on (key, i), bitwise.
+"""
 
 import collections
 import functools
@@ -21,8 +23,12 @@ One = Callable[..., Any]  # (arguments, key of a draw) → a tree of arrays
 
 
 @functools.partial(jax.jit, static_argnames="count")
-def keys_of_draws(key: Key[Array, ""], start: Int[Array, ""] | int, count: int) -> Key[Array, " count"]:
-    """Those of draws start, start + 1, …: fold_in(key, i) for draw i, whatever it is computed together with."""
+def keys_of_draws(
+    key: Key[Array, ""], start: Int[Array, ""] | int, count: int
+) -> Key[Array, " count"]:
+    """Those of draws start, start + 1, …: fold_in(key,
+    i) for draw i, whatever it is computed together with.
+    """
     return jax.vmap(functools.partial(jax.random.fold_in, key))(start + jnp.arange(count))
 
 
@@ -35,8 +41,17 @@ def batched(one: One, batch: int) -> Callable[..., Any]:
     return draws
 
 
-def drawn(name: str, draws: Callable[..., Any], batch: int, arguments: object, pace: Pace, key: Key[Array, ""]) -> Any:
-    """Draws 0, 1, … as many as `pace` says, by a function of `batched`: arrays with the draws in front."""
+def drawn(
+    name: str,
+    draws: Callable[..., Any],
+    batch: int,
+    arguments: object,
+    pace: Pace,
+    key: Key[Array, ""],
+) -> Any:
+    """Draws 0, 1, … as many as `pace` says, by a function of `batched`:
+    arrays with the draws in front.
+    """
     results: list[np.ndarray] = []
     structure, asked, stop = None, 0, 0
     under_way: collections.deque[Any] = collections.deque()
@@ -50,7 +65,9 @@ def drawn(name: str, draws: Callable[..., Any], batch: int, arguments: object, p
                 asked += batch
             leaves, start = under_way.popleft(), stop
             if not results:
-                results = [np.empty((pace.samples, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+                results = [
+                    np.empty((pace.samples, *leaf.shape[1:]), leaf.dtype) for leaf in leaves
+                ]
             stop = min(start + batch, pace.samples)
             for result, leaf in zip(results, leaves, strict=True):
                 result[start:stop] = leaf[: stop - start]

@@ -1,4 +1,6 @@
-"""Statistics of layers: functions of the kernel behind a layer and of its attention scores, read off each draw."""
+"""Statistics of layers: functions of the kernel behind a layer and of its attention scores,
+read off each draw.
+"""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -17,10 +19,12 @@ Function = Callable[[Float[Array, "m m"], Scores], Any]  # (kernel, scores) → 
 
 @dataclasses.dataclass(frozen=True)
 class Turns:
-    """f(kernel, scores) of every output with an axis of turns in front: one, or as many as a loop has.
+    """f(kernel, scores) of every output with an axis of turns in front:
+    one, or as many as a loop has.
 
-    `kernel` is n⁻¹⟨x_i, x_j⟩ over the flattened entries of what the layer gives, its limit as n → ∞. `scores`: what
-    the softmax of the layer reads, −∞ where a mask hides; of several a tuple, None without attention.
+    `kernel` is n⁻¹⟨x_i, x_j⟩ over the flattened entries of what the layer gives, its limit as n →
+    ∞. `scores`: what the softmax of the layer reads, −∞ where a mask hides; of several a tuple,
+    None without attention.
     """
 
     functions: tuple[Function, ...]
@@ -32,12 +36,15 @@ class Turns:
         return [jnp.asarray(f(kernel, scores), float) for f in self.functions]
 
     def __call__(self, draw: FramesDraw, outputs: tuple[Output, ...]) -> list[Any]:
-        before = set(ancestors([outputs[0].value]))  # what the first layer is given has no scores of its own
+        # what the first layer is given has no scores of its own
+        before = set(ancestors([outputs[0].value]))
         read = []
         for value, _ in outputs:
             layer = [v for v in ancestors([value]) if v not in before]
             before.update(layer)
-            one = None if value in draw.turns else [a[None] for a in self.reader(draw, value, layer)]
+            one = (
+                None if value in draw.turns else [a[None] for a in self.reader(draw, value, layer)]
+            )
             read.append(draw.turns[value] if one is None else one)
         return read
 

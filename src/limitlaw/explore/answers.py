@@ -1,4 +1,6 @@
-"""What the page is told: curves and numbers with their errors, read off laws and traces, as JSON has it."""
+"""What the page is told: curves and numbers with their errors,
+read off laws and traces, as JSON has it.
+"""
 
 import csv
 import io
@@ -28,14 +30,18 @@ _LAWS: Cache[Law] = Cache(24)  # what the law of one answer was computed for, th
 def limit_of(choice: Choice) -> Law:
     """The law as n → ∞."""
     y = programs.layer(choice)
-    return _LAWS.get(("limit", *_layer(choice)), lambda: ll.limit(y, programs.LIMIT_SAMPLES, programs.SEED))
+    return _LAWS.get(
+        ("limit", *_layer(choice)), lambda: ll.limit(y, programs.LIMIT_SAMPLES, programs.SEED)
+    )
 
 
 def exact_of(choice: Choice) -> Law:
     """The law at this width."""
     budget.check_law(choice)
     key = "exact", *_layer(choice), choice.width, choice.samples
-    return _LAWS.get(key, lambda: ll.finite(programs.layer(choice), choice.width, choice.samples, programs.SEED))
+    return _LAWS.get(
+        key, lambda: ll.finite(programs.layer(choice), choice.width, choice.samples, programs.SEED)
+    )
 
 
 def _layer(choice: Choice) -> tuple[Any, ...]:
@@ -46,7 +52,9 @@ def _layer(choice: Choice) -> tuple[Any, ...]:
 
 
 def gaussian_of(choice: Choice) -> Law:
-    """Infinitely many heads: the variance does not depend on their number, and their sum over √H is Gaussian."""
+    """Infinitely many heads: the variance does not depend on their number,
+    and their sum over √H is Gaussian.
+    """
     return Gaussian(0.0, limit_of(choice).variance())
 
 
@@ -57,7 +65,9 @@ def limit(choice: Choice, stopped: Stopped) -> Answer:
 
 def preview(choice: Choice, stopped: Stopped) -> Answer:
     """The same by a few draws, for the one case where `limit` takes longer than a slider moves."""
-    return _at_infinity(*(preview_of(choice), False) if programs.takes_long(choice) else (limit_of(choice), True))
+    return _at_infinity(
+        *(preview_of(choice), False) if programs.takes_long(choice) else (limit_of(choice), True)
+    )
 
 
 def preview_of(choice: Choice) -> Law:
@@ -67,7 +77,9 @@ def preview_of(choice: Choice) -> Law:
 
 def _at_infinity(law: Law, final: bool) -> Answer:
     gaussian = Gaussian(0.0, law.variance())
-    source = _source(law) if final else f"a preview by {programs.PREVIEW:,} draws, more digits follow"
+    source = (
+        _source(law) if final else f"a preview by {programs.PREVIEW:,} draws, more digits follow"
+    )
     return {
         "sd": _sd(law),
         "limit": {**_shown(law), "source": source},
@@ -88,10 +100,16 @@ def _shown(law: Law) -> Answer:
 
 
 def more(choice: Choice, stopped: Stopped) -> Answer:
-    """Tails, and Kullback–Leibler divergences in nats: what takes longer than curves, variance and kurtosis."""
+    """Tails, and Kullback–Leibler divergences in nats:
+    what takes longer than curves, variance and kurtosis.
+    """
     law, infinite = exact_of(choice), limit_of(choice)
     return {
-        "exact": {**_tails(law), "kl_gaussian": _kl_from_gaussian(law), "kl_limit": _number(*_kl(law, infinite))},
+        "exact": {
+            **_tails(law),
+            "kl_gaussian": _kl_from_gaussian(law),
+            "kl_limit": _number(*_kl(law, infinite)),
+        },
         "limit": {**_tails(infinite), "kl_gaussian": _kl_from_gaussian(infinite)},
         "gaussian": {**_tails(gaussian_of(choice)), "kl_gaussian": _number(0.0, 0.0)},
     }
@@ -104,11 +122,15 @@ def _kl(p: Law, q: Law) -> tuple[float, float]:
 
 def _kl_from_gaussian(law: Law) -> Answer:
     """From the Gaussian of equal variance."""
-    return _number(*((0.0, 0.0) if isinstance(law, Gaussian) else _kl(law, Gaussian(0.0, law.variance()))))
+    return _number(
+        *((0.0, 0.0) if isinstance(law, Gaussian) else _kl(law, Gaussian(0.0, law.variance())))
+    )
 
 
 def simulated(choice: Choice, stopped: Stopped) -> Answer:
-    """A histogram of networks with every matrix drawn; some at a time, so that it can be stopped."""
+    """A histogram of networks with every matrix drawn;
+    some at a time, so that it can be stopped.
+    """
     y, chunks = programs.layer(choice), max(1, budget.simulated_networks(choice) // programs.CHUNK)
     parts = []
     for key in range(chunks):
@@ -151,11 +173,17 @@ def _followed(trace: ll.depth.Trace) -> Answer:
 def _traces(choice: Choice) -> list[Any]:
     if choice.compare == "gradients":
         budget.check_gradients(choice)
-        return [ll.gradients(programs.network(choice), choice.width, budget.DIFFERENTIATED, programs.SEED)]
+        return [
+            ll.gradients(
+                programs.network(choice), choice.width, budget.DIFFERENTIATED, programs.SEED
+            )
+        ]
     budget.check_depth(choice)
     widths = (None, choice.width) if choice.compare == "both" else (None,)
     net = programs.network(choice)
-    return [ll.trace(net, list(programs.STATISTICS), n, budget.TRACED, programs.SEED) for n in widths]
+    return [
+        ll.trace(net, list(programs.STATISTICS), n, budget.TRACED, programs.SEED) for n in widths
+    ]
 
 
 def program(choice: Choice, stopped: Stopped) -> Answer:
@@ -171,7 +199,7 @@ def program(choice: Choice, stopped: Stopped) -> Answer:
     }
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files ---------------------------------------------------------------------------------------
 
 
 def law_csv(choice: Choice, stopped: Stopped) -> str:
@@ -181,11 +209,16 @@ def law_csv(choice: Choice, stopped: Stopped) -> str:
     laws = {"exact": exact_of(choice), "limit": infinite, "gaussian": gaussian_of(choice)}
     columns = {"x": x}
     for name, law in laws.items():
-        columns |= {name: np.asarray(law.pdf(x)), f"{name}_error": np.asarray(law.error.pdf(x)) * np.ones(len(x))}
+        columns |= {
+            name: np.asarray(law.pdf(x)),
+            f"{name}_error": np.asarray(law.error.pdf(x)) * np.ones(len(x)),
+        }
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([[f"{value:.17g}" for value in row] for row in zip(*columns.values(), strict=True)])
+    writer.writerows(
+        [[f"{value:.17g}" for value in row] for row in zip(*columns.values(), strict=True)]
+    )
     return lines.getvalue()
 
 
@@ -195,13 +228,15 @@ def depth_csv(choice: Choice, stopped: Stopped) -> str:
     return first + "".join(text.split("\n", 1)[1] for text in others)
 
 
-# --- numbers as JSON has them -----------------------------------------------------------------------------------------
+# --- numbers as JSON has them --------------------------------------------------------------------
 
 
 def _sd(law: Law) -> float:
     variance = float(law.variance())
     if not variance > 0:
-        raise ValueError("the output is always 0: these tokens and this nonlinearity leave it no variance")
+        raise ValueError(
+            "the output is always 0: these tokens and this nonlinearity leave it no variance"
+        )
     return math.sqrt(variance)
 
 
@@ -223,8 +258,13 @@ def _tails(law: Law) -> Answer:
 
 
 def _tails_of(values: np.ndarray, errors: np.ndarray) -> Answer:
-    found = {f"tail_{t:g}": _number(p, error) for t, p, error in zip(TAILS, values, errors, strict=True)}
-    return {key: number if number["value"] else {**number, "text": "none"} for key, number in found.items()}
+    found = {
+        f"tail_{t:g}": _number(p, error) for t, p, error in zip(TAILS, values, errors, strict=True)
+    }
+    return {
+        key: number if number["value"] else {**number, "text": "none"}
+        for key, number in found.items()
+    }
 
 
 def _number(value: Any, error: Any) -> Answer:
@@ -233,7 +273,9 @@ def _number(value: Any, error: Any) -> Answer:
 
 
 def _text(v: float, e: float) -> str:
-    """Right digits where they say it as well as an error does; all of them are in the downloads."""
+    """Right digits where they say it as well as an error does;
+    all of them are in the downloads.
+    """
     if not math.isfinite(v):
         return "–"
     if not 0 < e <= CERTAIN * abs(v):

@@ -1,4 +1,6 @@
-"""What an answer would cost, from its sizes alone: what takes minutes is refused before it starts."""
+"""What an answer would cost, from its sizes alone:
+what takes minutes is refused before it starts.
+"""
 
 from limitlaw.explore.choice import Choice
 
@@ -12,12 +14,16 @@ DIFFERENTIATED = 64  # networks that gradients are taken of, every matrix drawn
 
 
 def check_law(choice: Choice) -> None:
-    """Raise where the exact law would take too long: coordinates are drawn where tokens are not Gaussian."""
+    """Raise where the exact law would take too long:
+    coordinates are drawn where tokens are not Gaussian.
+    """
     numbers = choice.heads * (choice.tokens + 4) + choice.tokens**2
     if choice.phi != "identity":
         numbers += choice.tokens * choice.width
     _check(
-        choice.samples * numbers, f"{choice.samples:,} draws of {numbers:,} numbers", "draws or tokens, or less width"
+        choice.samples * numbers,
+        f"{choice.samples:,} draws of {numbers:,} numbers",
+        "draws or tokens, or less width",
     )
 
 
@@ -27,7 +33,8 @@ def simulated_networks(choice: Choice) -> int:
     affordable = int(SIMULATING * NORMALS / weights)
     if affordable < LEAST:
         raise ValueError(
-            f"a simulation draws all {weights:,} weights of each network, and fewer than {LEAST} networks fit into "
+            f"a simulation draws all {weights:,} weights of each network, and fewer than {LEAST} "
+            "networks fit into "
             f"{SIMULATING:g} s: choose a smaller width, or fewer heads"
         )
     return min(SIMULATED, affordable)
@@ -42,7 +49,11 @@ def check_depth(choice: Choice) -> None:
     """Raise where the statistics of all layers would take too long."""
     s, wide = choice.tokens, (1 + HIDDEN) * choice.width if choice.compare == "both" else 0
     numbers = choice.depth * s * (choice.heads * s + s + wide)
-    _check(8 * TRACED * numbers, f"{TRACED} draws of {numbers:,} numbers", "blocks or tokens, or less width")
+    _check(
+        8 * TRACED * numbers,
+        f"{TRACED} draws of {numbers:,} numbers",
+        "blocks or tokens, or less width",
+    )
 
 
 def check_gradients(choice: Choice) -> None:
@@ -55,7 +66,9 @@ def check_gradients(choice: Choice) -> None:
 def _check(cost: int, what: str, fewer: str) -> None:
     seconds = cost / NORMALS
     if seconds > SECONDS:
-        raise ValueError(f"this would take about {_duration(seconds)} ({what}): choose fewer {fewer}")
+        raise ValueError(
+            f"this would take about {_duration(seconds)} ({what}): choose fewer {fewer}"
+        )
 
 
 def _duration(seconds: float) -> str:

@@ -13,7 +13,9 @@ SAMPLES = (1024, 4096, 16384, 65536)
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """One setting: its label, what it means, and its range or its choices. `log`: of its slider, after 0."""
+    """One setting: its label, what it means, and its range or its choices.
+    `log`: of its slider, after 0.
+    """
 
     label: str
     help: str
@@ -26,13 +28,22 @@ class Field:
 
     @property
     def ticks(self) -> Sequence[float | int]:
-        """Where a slider stops: few places, so that a program is seldom compiled for a size that is only passed by."""
+        """Where a slider stops: few places, so that a program is seldom compiled for a size that
+        is only passed by.
+        """
         if not self.log:
             step = 1.0 if self.whole else 0.02
-            return [round(self.low + i * step, 6) for i in range(round((self.high - self.low) / step) + 1)]
+            return [
+                round(self.low + i * step, 6)
+                for i in range(round((self.high - self.low) / step) + 1)
+            ]
         if self.whole:
-            powers = [round(2 ** (k / 2) if k % 2 == 0 else 1.5 * 2 ** ((k - 1) / 2)) for k in range(26)]
-            return [0] * (self.low == 0) + [p for p in dict.fromkeys(powers) if self.low <= p <= self.high]
+            powers = [
+                round(2 ** (k / 2) if k % 2 == 0 else 1.5 * 2 ** ((k - 1) / 2)) for k in range(26)
+            ]
+            return [0] * (self.low == 0) + [
+                p for p in dict.fromkeys(powers) if self.low <= p <= self.high
+            ]
         fine = [float(f"{10 ** (k / 20):.2g}") for k in range(-40, 61)]
         return [x for x in fine if self.low <= x <= self.high]
 
@@ -43,14 +54,20 @@ def _setting(default: object, *field: Any, **more: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """An attention layer on tokens φ(g), g ~ N(0, (1 − c) I + c); and a Transformer of such layers."""
+    """An attention layer on tokens φ(g), g ~ N(0, (1 − c) I + c);
+    and a Transformer of such layers.
+    """
 
     tokens: int = _setting(4, "Tokens s", "how many vectors attend to each other", 1, 32)
     token: int = _setting(3, "Token i", "whose output is looked at, from 0", 0, 31)
     heads: int = _setting(1, "Heads H", "summed with 1/√H", 1, 64, True)
-    head_dim: int = _setting(0, "Head dimension d", "0: as wide as the network, n × n matrices", 0, 128, True)
+    head_dim: int = _setting(
+        0, "Head dimension d", "0: as wide as the network, n × n matrices", 0, 128, True
+    )
     width: int = _setting(64, "Width n", "of the exact law and of the simulation", 4, 4096, True)
-    scale: float = _setting(2.0, "Score scale", "multiplies all attention scores", 0.05, 20, True, whole=False)
+    scale: float = _setting(
+        2.0, "Score scale", "multiplies all attention scores", 0.05, 20, True, whole=False
+    )
     correlation: float = _setting(
         0.0, "Kernel correlation c", "of the tokens, before the nonlinearity", -1, 1, whole=False
     )
@@ -61,7 +78,10 @@ class Choice:
         choices=(("none", "none: all tokens"), ("causal", "causal: earlier ones")),
     )
     phi: str = _setting(
-        "identity", "Nonlinearity φ", "of the tokens; of the MLP in depth", choices=tuple((phi, phi) for phi in PHIS)
+        "identity",
+        "Nonlinearity φ",
+        "of the tokens; of the MLP in depth",
+        choices=tuple((phi, phi) for phi in PHIS),
     )
     samples: int = _setting(
         4096,
@@ -69,15 +89,25 @@ class Choice:
         "of the exact law",
         choices=tuple((str(n), f"{n:,}") for n in SAMPLES),
     )
-    depth: int = _setting(12, "Blocks L", "attention and an MLP of 4n units each", 1, 48, group="depth")
+    depth: int = _setting(
+        12, "Blocks L", "attention and an MLP of 4n units each", 1, 48, group="depth"
+    )
     norm: str = _setting(
-        "pre", "Norm", "where LayerNorm stands", choices=tuple((n, n) for n in ("pre", "post", "none")), group="depth"
+        "pre",
+        "Norm",
+        "where LayerNorm stands",
+        choices=tuple((n, n) for n in ("pre", "post", "none")),
+        group="depth",
     )
     compare: str = _setting(
         "limit",
         "Curves",
         "a width takes longer than the limit",
-        choices=(("limit", "n → ∞"), ("both", "n → ∞ and width n"), ("gradients", "gradients at width n")),
+        choices=(
+            ("limit", "n → ∞"),
+            ("both", "n → ∞ and width n"),
+            ("gradients", "gradients at width n"),
+        ),
         group="depth",
     )
 
@@ -116,7 +146,9 @@ def _value(name: str, text: str) -> Any:
     value = _integer(text) if isinstance(default, int) else _real(text)
     if value is None or not field.low <= value <= field.high:
         kind = "a whole number" if isinstance(default, int) else "a number"
-        raise ValueError(f"{name} must be {kind} from {field.low:g} to {field.high:g}, got {_quoted(text)}")
+        raise ValueError(
+            f"{name} must be {kind} from {field.low:g} to {field.high:g}, got {_quoted(text)}"
+        )
     return value
 
 
@@ -143,5 +175,6 @@ def _check_together(choice: Choice) -> None:
         raise ValueError(f"token must be one of 0 … {s - 1} of the {s} tokens, got {choice.token}")
     if c < -1 / max(1, s - 1):
         raise ValueError(
-            f"correlation must be −1/(s − 1) = −{1 / (s - 1):.4g} or more: {s} tokens have no correlation −{-c:g}"
+            f"correlation must be −1/(s − 1) = −{1 / (s - 1):.4g} or more: {s} tokens have no "
+            f"correlation −{-c:g}"
         )

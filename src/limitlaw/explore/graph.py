@@ -1,7 +1,8 @@
-"""The graph of a program as SVG: a box for each instruction, from what is given at the top to the output below.
+"""The graph of a program as SVG: a box for each instruction,
+from what is given at the top to the output below.
 
-Rows are longest paths to the output; an edge that crosses rows has a bend in each; boxes of a row stand in the order of
-the mean place of their neighbours (Sugiyama, Tagawa & Toda 1981).
+Rows are longest paths to the output; an edge that crosses rows has a bend in each; boxes of a row
+stand in the order of the mean place of their neighbours (Sugiyama, Tagawa & Toda 1981).
 """
 
 import dataclasses
@@ -39,15 +40,21 @@ class Node:
 
 
 def svg(output: object) -> str:
-    """Of the program of one value. Colours are those of the page: classes `vector`, `numbers` and `edge`."""
+    """Of the program of one value. Colours are those of the page:
+    classes `vector`, `numbers` and `edge`.
+    """
     rows = _placed(_rows(output))
     width = max(sum(n.width + ACROSS for n in row) for row in rows) + ACROSS
     height = len(rows) * (HEIGHT + DOWN) - DOWN + 2
     boxes = [node for row in rows for node in row]
-    drawn = "".join(_edge(a, b) for a in boxes for b in a.below) + "".join(_box(n) for n in boxes if n.lines)
+    drawn = "".join(_edge(a, b) for a in boxes for b in a.below) + "".join(
+        _box(n) for n in boxes if n.lines
+    )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-width / 2:g} -1 {width:g} {height}" width="{width:g}" '
-        f'height="{height}" role="img" aria-label="Graph of the program, which is listed below">{drawn}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-width / 2:g} -1 {width:g} {height}" '
+        f'width="{width:g}" '
+        f'height="{height}" role="img" aria-label="Graph of the program, which is listed '
+        f'below">{drawn}</svg>'
     )
 
 
@@ -96,7 +103,11 @@ def _placed(rows: list[list[Node]]) -> list[list[Node]]:
         _spread(row)
     for sweep in range(SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            row.sort(key=lambda node: _mean((n.x for n in (node.above if sweep % 2 == 0 else node.below)), node.x))
+            row.sort(
+                key=lambda node: _mean(
+                    (n.x for n in (node.above if sweep % 2 == 0 else node.below)), node.x
+                )
+            )
             _spread(row)
     return rows
 
@@ -118,7 +129,10 @@ def _edge(a: Node, b: Node) -> str:
     start, end = a.top + HEIGHT, b.top
     middle = (start + end) / 2
     straight = "" if a.lines else f"M{a.x:g} {a.top}V{start}"
-    return f'<path class="edge" d="{straight}M{a.x:g} {start}C{a.x:g} {middle:g} {b.x:g} {middle:g} {b.x:g} {end}"/>'
+    return (
+        f'<path class="edge" d="{straight}M{a.x:g} {start}C{a.x:g} {middle:g} {b.x:g} {middle:g} '
+        f'{b.x:g} {end}"/>'
+    )
 
 
 def _box(node: Node) -> str:
@@ -128,7 +142,10 @@ def _box(node: Node) -> str:
         for i, line in enumerate(node.lines)
     )
     kind = "vector" if node.vector else "numbers"
-    box = f'<rect x="{left:g}" y="{node.top}" width="{WIDTH}" height="{HEIGHT}" rx="{4 if node.vector else 16}"/>'
+    box = (
+        f'<rect x="{left:g}" y="{node.top}" width="{WIDTH}" height="{HEIGHT}" '
+        f'rx="{4 if node.vector else 16}"/>'
+    )
     return f'<g class="{kind}">{box}{texts}</g>'
 
 

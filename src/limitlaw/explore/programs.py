@@ -1,6 +1,7 @@
 """What a choice stands for: a program of limitlaw, and the Python code that writes it.
 
-The two are written side by side; tests/explore/test_code.py runs the code and compares its numbers with the page's.
+The two are written side by side; tests/explore/test_code.py runs the code and compares its numbers
+with the page's.
 """
 
 import dataclasses
@@ -32,7 +33,9 @@ def layer(choice: Choice) -> Any:
     """The output of the chosen token of an attention layer."""
     g = _tokens(choice)
     x = g if choice.phi == "identity" else getattr(ll, choice.phi)(g)
-    y = ll.attention(x, choice.heads, choice.head_dim or None, mask=_mask(choice), q_std=choice.scale)
+    y = ll.attention(
+        x, choice.heads, choice.head_dim or None, mask=_mask(choice), q_std=choice.scale
+    )
     return y[choice.token]
 
 
@@ -56,7 +59,9 @@ def _mask(choice: Choice) -> str | None:
 
 
 def takes_long(choice: Choice) -> bool:
-    """Is the limit an integral over three scores, which takes up to a second? Two are quick, more are sampled."""
+    """Is the limit an integral over three scores, which takes up to a second?
+    Two are quick, more are sampled.
+    """
     seen = choice.token + 1 if choice.mask == "causal" else choice.tokens
     return seen == 4 and not choice.head_dim
 
@@ -68,7 +73,7 @@ def sampled_limit(choice: Choice) -> Law:
     return ll.HeadSum(variances, choice.heads, kind="sampled")
 
 
-# --- as code ----------------------------------------------------------------------------------------------------------
+# --- as code -------------------------------------------------------------------------------------
 
 _HEAD = """\
 import jax
@@ -94,7 +99,9 @@ def _heads_code(choice: Choice, separator: str = ", ") -> str:
 
 
 def layer_code(choice: Choice) -> str:
-    """A script that prints the numbers of the first tab; it defines y, limit, gaussian, exact and divergence."""
+    """A script that prints the numbers of the first tab;
+    it defines y, limit, gaussian, exact and divergence.
+    """
     g = f"ll.initial(({choice.tokens},), cov=kernel)"
     x = g if choice.phi == "identity" else f"ll.{choice.phi}({g})"
     return f"""{_HEAD}
@@ -103,7 +110,7 @@ y = ll.attention(x, {_heads_code(choice)})[{choice.token}]  # the output of one 
 
 limit = ll.limit(y, samples={LIMIT_SAMPLES}, key={SEED})  # n → ∞; draws only where it has to
 gaussian = ll.Gaussian(0.0, limit.variance())  # infinitely many heads
-exact = ll.finite(y, width={choice.width}, samples={choice.samples}, key={SEED})  # the law at this width
+exact = ll.finite(y, width={choice.width}, samples={choice.samples}, key={SEED})
 divergence = ll.divergence.kl(exact, limit)
 for name, law in (("width {choice.width}", exact), ("limit", limit), ("infinite heads", gaussian)):
     print(name, law.variance(), law.kurtosis(), 2 * law.sf(3 * law.variance() ** 0.5))
@@ -142,7 +149,11 @@ for trace in traces:
 
 def _traces_code(choice: Choice) -> str:
     if choice.compare == "gradients":
-        return f"traces = [ll.gradients(net, {choice.width}, samples={DIFFERENTIATED}, key={SEED})]  # matrices drawn"
+        return (
+            f"traces = [ll.gradients(net, {choice.width}, samples={DIFFERENTIATED}, key={SEED})]  "
+            "# matrices drawn"
+        )
     widths = f"(None, {choice.width})" if choice.compare == "both" else "(None,)"
     return f"""statistics = {json.dumps(STATISTICS)}
-traces = [ll.trace(net, statistics, width, samples={TRACED}, key={SEED}) for width in {widths}]  # None: n → ∞"""
+widths = {widths}  # None: n → ∞
+traces = [ll.trace(net, statistics, width, samples={TRACED}, key={SEED}) for width in widths]"""

@@ -1,4 +1,6 @@
-"""Who may ask and what they are told: Flask on loopback, for the page that it serves itself and for nobody else."""
+"""Who may ask and what they are told: Flask on loopback,
+for the page that it serves itself and for nobody else.
+"""
 
 import contextlib
 import json
@@ -23,7 +25,8 @@ from limitlaw.explore.worker import Busy, Superseded, Worker
 
 HOST = "127.0.0.1"
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' "
+    "data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )  # plotly.js writes styles into its elements
 HEADERS = {
@@ -42,14 +45,19 @@ ASKED: dict[str, Callable[..., Any]] = {
     "depth": answers.depth,
     "program": answers.program,
 }
-RANKS = {"limit": 1, "more": 2, "simulated": 3, "depth": 3}  # what takes long comes after what does not
+# what takes long comes after what does not
+RANKS = {"limit": 1, "more": 2, "simulated": 3, "depth": 3}
 FILES: dict[str, Callable[[Choice, Callable[[], bool]], str]] = {
     "law.csv": answers.law_csv,
     "depth.csv": answers.depth_csv,
     "law.py": lambda choice, stopped: programs.layer_code(choice),
     "depth.py": lambda choice, stopped: programs.network_code(choice),
 }
-ASSETS = {"explore.css": "text/css", "explore.js": "text/javascript", "plots.js": "text/javascript"}
+ASSETS = {
+    "explore.css": "text/css",
+    "explore.js": "text/javascript",
+    "plots.js": "text/javascript",
+}
 
 
 class Explorer:
@@ -70,7 +78,9 @@ class Explorer:
         return f"http://{HOST}:{self.port}/"
 
     def warm_up(self) -> None:
-        """Compile what the page shows first, and the same of correlated tokens, which are another program."""
+        """Compile what the page shows first, and the same of correlated tokens,
+        which are another program.
+        """
         for choice in (Choice(), Choice(correlation=0.1)):
             for kind in ("preview", "exact", "limit", "more"):
                 threading.Thread(target=self._compile, args=(kind, choice), daemon=True).start()
@@ -78,7 +88,9 @@ class Explorer:
     def _compile(self, kind: str, choice: Choice) -> None:
         with contextlib.suppress(Superseded):  # the server was closed before
             who, rank = ("warm-up", kind, choice), RANKS.get(kind, 0)
-            self.worker.ask(who, (kind, choice), lambda stopped: _json(ASKED[kind](choice, stopped)), rank)
+            self.worker.ask(
+                who, (kind, choice), lambda stopped: _json(ASKED[kind](choice, stopped)), rank
+            )
 
     def open(self) -> None:
         """Show the page in the browser, if there is one."""
@@ -89,7 +101,9 @@ class Explorer:
         self._server.serve_forever()
 
     def leave(self) -> None:
-        """End the process at once: a compiler that is at work hears nothing, and there is nothing to save."""
+        """End the process at once: a compiler that is at work hears nothing,
+        and there is nothing to save.
+        """
         sys.stdout.flush()
         os._exit(0)
 
@@ -119,19 +133,25 @@ def _app(worker: Worker, own: set[str]) -> Flask:
     app.before_request(lambda: _foreign(own))
     app.after_request(_with_headers)
     app.register_error_handler(Exception, _failed)
-    app.add_url_rule("/", "page", lambda: render_template("index.html", fields=FIELDS, defaults=DEFAULTS))
+    app.add_url_rule(
+        "/", "page", lambda: render_template("index.html", fields=FIELDS, defaults=DEFAULTS)
+    )
     app.add_url_rule("/<name>", "asset", _asset)
     app.add_url_rule("/api/<kind>", "answer", lambda kind: _answer(worker, kind))
-    app.add_url_rule("/api/stop/<kind>", "stop", lambda kind: _stop(worker, kind), methods=["POST"])
+    app.add_url_rule(
+        "/api/stop/<kind>", "stop", lambda kind: _stop(worker, kind), methods=["POST"]
+    )
     app.add_url_rule("/download/<name>", "download", lambda name: _download(worker, name))
     return app
 
 
-# --- who may ask ------------------------------------------------------------------------------------------------------
+# --- who may ask ---------------------------------------------------------------------------------
 
 
 def _foreign(own: set[str]) -> Response | None:
-    """A refusal of other hosts (names that were made to point here), origins, and pages that embed this one."""
+    """A refusal of other hosts (names that were made to point here),
+    origins, and pages that embed this one.
+    """
     origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
     followed = request.path == "/" and request.headers.get("Sec-Fetch-Mode") == "navigate"
     if request.host not in own:
@@ -149,16 +169,20 @@ def _with_headers(response: Response) -> Response:
     return response
 
 
-# --- what they are told -----------------------------------------------------------------------------------------------
+# --- what they are told --------------------------------------------------------------------------
 
 
 def _asset(name: str) -> Response:
     if name == "plotly.min.js":
         text = (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
-        return Response(text, mimetype="text/javascript", headers={"Cache-Control": "max-age=86400"})
+        return Response(
+            text, mimetype="text/javascript", headers={"Cache-Control": "max-age=86400"}
+        )
     if name not in ASSETS:
         return _error(404, "there is no such page")
-    return Response((resources.files(__package__) / "page" / name).read_bytes(), mimetype=ASSETS[name])
+    return Response(
+        (resources.files(__package__) / "page" / name).read_bytes(), mimetype=ASSETS[name]
+    )
 
 
 def _answer(worker: Worker, kind: str) -> Response:
@@ -166,7 +190,9 @@ def _answer(worker: Worker, kind: str) -> Response:
         return _error(404, f"there is no such answer; there are {', '.join(ASKED)}")
     choice, who = _asked(kind)
     compute = ASKED[kind]
-    text = worker.ask(who, (kind, choice), lambda stopped: _json(compute(choice, stopped)), RANKS.get(kind, 0))
+    text = worker.ask(
+        who, (kind, choice), lambda stopped: _json(compute(choice, stopped)), RANKS.get(kind, 0)
+    )
     return Response(text, mimetype="application/json")
 
 
@@ -176,16 +202,26 @@ def _download(worker: Worker, name: str) -> Response:
     choice, who = _asked(name)
     text = worker.ask(who, (name, choice), lambda stopped: FILES[name](choice, stopped).encode())
     kind = "text/csv" if name.endswith("csv") else "text/x-python"
-    return Response(text, mimetype=kind, headers={"Content-Disposition": f"attachment; filename=limitlaw-{name}"})
+    return Response(
+        text,
+        mimetype=kind,
+        headers={"Content-Disposition": f"attachment; filename=limitlaw-{name}"},
+    )
 
 
 def _stop(worker: Worker, kind: str) -> Response:
-    return Response(_json({"stopped": worker.forget((_page(), kind))}), mimetype="application/json")
+    return Response(
+        _json({"stopped": worker.forget((_page(), kind))}), mimetype="application/json"
+    )
 
 
 def _asked(kind: str) -> tuple[Choice, Any]:
-    """What is chosen, and for whom: a page waits for one answer of a kind, others for as many as they like."""
-    choice = choice_of([(name, text) for name, text in request.args.items(multi=True) if name != "page"])
+    """What is chosen, and for whom: a page waits for one answer of a kind,
+    others for as many as they like.
+    """
+    choice = choice_of(
+        [(name, text) for name, text in request.args.items(multi=True) if name != "page"]
+    )
     page = _page()
     return choice, (page, kind) if page else object()
 
@@ -208,11 +244,17 @@ def _failed(error: Exception) -> Response:
     if isinstance(error, ValueError):
         return _error(400, str(error))
     traceback.print_exception(error)
-    return _error(500, f"this failed, which is a bug of limitlaw ({type(error).__name__}); the terminal says more")
+    return _error(
+        500,
+        f"this failed, which is a bug of limitlaw ({type(error).__name__}); the terminal says "
+        "more",
+    )
 
 
 def _error(status: int, message: str) -> Response:
-    return Response(_json({"error": re.sub(r"\s*\n\s*", " ", message)}), status, mimetype="application/json")
+    return Response(
+        _json({"error": re.sub(r"\s*\n\s*", " ", message)}), status, mimetype="application/json"
+    )
 
 
 def _json(answer: object) -> bytes:

@@ -1,7 +1,9 @@
-"""One thread computes, what is quick first, and else in the order of asking; the others wait for its answers.
+"""One thread computes, what is quick first, and else in the order of asking;
+the others wait for its answers.
 
-One, because two threads of LAPACK inside JAX have been seen to wait for each other for ever. What a page asked for is
-dropped when it asks for something newer; equal questions of several pages are computed once; the last answers are kept.
+One, because two threads of LAPACK inside JAX have been seen to wait for each other for ever. What
+a page asked for is dropped when it asks for something newer; equal questions of several pages are
+computed once; the last answers are kept.
 """
 
 import collections
@@ -12,9 +14,11 @@ from pathlib import Path
 MOST_WAITING = 100  # questions in the queue
 MOST_KEPT = 256  # answers, some tens of kilobytes each
 PATIENCE = 180.0  # seconds that a page waits for an answer
-MOST_MAPPINGS = 45_000  # areas of memory of 65,530 that a process may map: compiled programs take some each
+# areas of memory of 65,530 that a process may map: compiled programs take some each
+MOST_MAPPINGS = 45_000
 
-Compute = Callable[[Callable[[], bool]], bytes]  # of a function that says whether the answer is still wanted
+# of a function that says whether the answer is still wanted
+Compute = Callable[[Callable[[], bool]], bytes]
 
 
 class Busy(Exception):
@@ -49,7 +53,8 @@ class Worker:
         self._thread.start()
 
     def ask(self, who: Hashable, key: Hashable, compute: Compute, rank: int = 0) -> bytes:
-        """The answer under `key`, computed if it is not kept. `who` waits for one answer at a time: the newest.
+        """The answer under `key`, computed if it is not kept.
+        `who` waits for one answer at a time: the newest.
 
         `rank` is 0 for what is quick; a higher one waits until no lower one does.
         """
@@ -61,7 +66,9 @@ class Worker:
             job = self._jobs.get(key) or self._queued(key, compute, rank)
             job.wanted_by.add(who)
             self._asked[who] = job
-            in_time = self._changed.wait_for(lambda: job.done or who not in job.wanted_by or self._over, PATIENCE)
+            in_time = self._changed.wait_for(
+                lambda: job.done or who not in job.wanted_by or self._over, PATIENCE
+            )
             if not in_time:
                 self._forget(who)
                 raise Busy(f"no answer within {PATIENCE:g} s")

@@ -13,7 +13,9 @@ PANEL = (3.4, 2.5)  # inches
 
 
 def depth_figure(traces: Sequence[Any], title: str = "") -> Any:
-    """A panel for each statistic: its mean with error bars, and a band of one standard deviation over draws."""
+    """A panel for each statistic: its mean with error bars,
+    and a band of one standard deviation over draws.
+    """
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(name for trace in traces for name in trace))
@@ -42,7 +44,9 @@ def _draw(panel: Any, trace: Any, name: str, colour: str) -> None:
     if trace.width is None:
         panel.errorbar(trace.layers, column.value, yerr=column.error, **style)
     else:
-        panel.errorbar(trace.layers, column.value, yerr=column.error, marker="o", markersize=3, **style)
+        panel.errorbar(
+            trace.layers, column.value, yerr=column.error, marker="o", markersize=3, **style
+        )
     low, high = column.value - column.spread, column.value + column.spread
     if np.isfinite(low).any():
         panel.fill_between(trace.layers, low, high, color=colour, alpha=0.15, linewidth=0)
@@ -85,7 +89,9 @@ def phase_figure(table: Any, asked: Any, label: str) -> Any:
 
 
 def _edges(grid: Any) -> np.ndarray:
-    """The borders of cells around the values of a grid, which are spaced evenly or evenly in logarithms."""
+    """The borders of cells around the values of a grid,
+    which are spaced evenly or evenly in logarithms.
+    """
     linear = grid.name == "correlation"
     values = np.asarray(grid.values) if linear else np.log(grid.values)
     step = values[1] - values[0]

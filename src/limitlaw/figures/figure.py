@@ -15,8 +15,9 @@ Columns = Mapping[str, tuple[str, ...]]  # of each table, those that are read
 class Figure:
     """`build` makes a picture of its tables in order, None for one that is not there.
 
-    `key` is the name of its files and its place in a page, `name` that in the paper, "" for a figure of our own. `text`
-    says what is seen and how it was computed, with the markup of labels (`<i>`, `<sub>`, `<sup>`).
+    `key` is the name of its files and its place in a page, `name` that in the paper, "" for a
+    figure of our own. `text` says what is seen and how it was computed, with the markup of labels
+    (`<i>`, `<sub>`, `<sup>`).
     """
 
     key: str
@@ -45,6 +46,8 @@ class Figure:
         columns = self.columns[name]
         missing = [column for column in columns if column not in table]
         if missing:
-            raise ValueError(f"table {name} must have the columns {', '.join(columns)}; it lacks {missing[0]}")
+            raise ValueError(
+                f"table {name} must have the columns {', '.join(columns)}; it lacks {missing[0]}"
+            )
         if len({len(column) for column in table.values()}) > 1:
             raise ValueError(f"the columns of table {name} must be equally long")

@@ -1,4 +1,6 @@
-"""Pictures by plotly.js, for the report: plain data for `Plotly.newPlot`, one plot a panel so that they can wrap."""
+"""Pictures by plotly.js, for the report: plain data for `Plotly.newPlot`,
+one plot a panel so that they can wrap.
+"""
 
 import math
 from typing import Any
@@ -15,7 +17,13 @@ _FONT = {
     "size": 13,
     "color": "#222",
 }
-_GRID = {"gridcolor": "#e6e6e6", "linecolor": "#555", "ticks": "outside", "tickcolor": "#555", "mirror": True}
+_GRID = {
+    "gridcolor": "#e6e6e6",
+    "linecolor": "#555",
+    "ticks": "outside",
+    "tickcolor": "#555",
+    "mirror": True,
+}
 
 
 def plot(panel: Panel) -> dict[str, Any]:
@@ -29,11 +37,19 @@ def plot(panel: Panel) -> dict[str, Any]:
 def _layout(panel: Panel) -> dict[str, Any]:
     return {
         "font": _FONT,
-        "title": {"text": panel.title, "font": {"size": 14}, "x": 0, "xref": "paper", "y": 0.98, "yanchor": "top"},
+        "title": {
+            "text": panel.title,
+            "font": {"size": 14},
+            "x": 0,
+            "xref": "paper",
+            "y": 0.98,
+            "yanchor": "top",
+        },
         "margin": {"l": 64, "r": 12, "t": 32, "b": 40},
         "showlegend": False,
         "xaxis": _axis(panel.x) | ({"constrain": "domain"} if panel.field else {}),
-        "yaxis": _axis(panel.y) | ({"scaleanchor": "x", "constrain": "domain"} if panel.field else {}),
+        "yaxis": _axis(panel.y)
+        | ({"scaleanchor": "x", "constrain": "domain"} if panel.field else {}),
         "shapes": [_band(band) for band in panel.bands],
         "paper_bgcolor": "#fff",
         "plot_bgcolor": "#fff",
@@ -51,7 +67,12 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "automargin": True,
     }
     if axis.log:
-        spec |= {"type": "log", "exponentformat": "power", "dtick": _step(axis), "minor": {"ticks": ""}}
+        spec |= {
+            "type": "log",
+            "exponentformat": "power",
+            "dtick": _step(axis),
+            "minor": {"ticks": ""},
+        }
     if axis.ticks:
         spec |= {
             "tickangle": 0,
@@ -90,7 +111,9 @@ def _curve(curve: Curve) -> dict[str, Any]:
         spec["marker"] = _marker(look)
     if curve.low is not None and curve.high is not None:
         spec["error_y"] = _bars(curve)
-        spec["hovertemplate"] = "%{x:.4~g}: %{y:.4~g} ± %{error_y.array:.2~g}<extra>%{fullData.name}</extra>"
+        spec["hovertemplate"] = (
+            "%{x:.4~g}: %{y:.4~g} ± %{error_y.array:.2~g}<extra>%{fullData.name}</extra>"
+        )
     return spec
 
 
@@ -100,7 +123,12 @@ def _dash(look: Style) -> str:
 
 def _marker(look: Style) -> dict[str, Any]:
     name = MARKERS[look.marker][1] + ("" if look.filled else "-open")
-    return {"symbol": name, "size": 1.75 * look.size, "color": look.color, "line": {"width": 1.5, "color": look.color}}
+    return {
+        "symbol": name,
+        "size": 1.75 * look.size,
+        "color": look.color,
+        "line": {"width": 1.5, "color": look.color},
+    }
 
 
 def _bars(curve: Curve) -> dict[str, Any]:
@@ -158,4 +186,7 @@ def _field(field: Field) -> dict[str, Any]:
 
 def _numbers(values: np.ndarray) -> list[float | None]:
     """Rounded to a few digits; none where not finite, which JSON cannot say."""
-    return [float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float).tolist()]
+    return [
+        float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None
+        for v in np.asarray(values, dtype=float).tolist()
+    ]

@@ -16,7 +16,9 @@ MOST = 4  # labels in a line of the legend
 
 
 def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> Figure:
-    """Densities of laws of one number by label, in linear and in log scale; the first law sets the ranges."""
+    """Densities of laws of one number by label, in linear and in log scale;
+    the first law sets the ranges.
+    """
     if not laws:
         raise ValueError("laws must be one law at least, by label, got none")
     centre, sd, x = standard_range(next(iter(laws.values())), FAR, POINTS)
@@ -39,7 +41,9 @@ def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> 
 
 
 def _density(law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-    """Of one law; not a number where it is infinite or underflows, so that no line is drawn there."""
+    """Of one law; not a number where it is infinite or underflows,
+    so that no line is drawn there.
+    """
     p = np.exp(np.asarray(law.logpdf(x)))
     return np.where(np.isfinite(p) & (p > 0), p, np.nan)
 
@@ -57,7 +61,10 @@ def _tails(axes: Any, x: Any, curves: Mapping[str, Any]) -> None:
     for i, (label, p) in enumerate(curves.items()):
         axes.semilogy(x, p, label=label, **look(i))
     axes.set_ylabel("density, log scale")
-    axes.set_ylim(np.nanmin(next(iter(curves.values()))) / 100, 3 * max(float(np.nanmax(p)) for p in curves.values()))
+    axes.set_ylim(
+        np.nanmin(next(iter(curves.values()))) / 100,
+        3 * max(float(np.nanmax(p)) for p in curves.values()),
+    )
 
 
 def _abscissa(axes: Any, centre: float, sd: float, reach: float, variable: str) -> None:
@@ -65,5 +72,7 @@ def _abscissa(axes: Any, centre: float, sd: float, reach: float, variable: str) 
     axes.set_xlim(centre - reach * sd, centre + reach * sd)
     axes.set_xlabel(f"${variable}$")
     axes.grid(alpha=0.25, linewidth=0.5)
-    top = axes.secondary_xaxis("top", functions=(lambda y: (y - centre) / sd, lambda t: centre + sd * t))
+    top = axes.secondary_xaxis(
+        "top", functions=(lambda y: (y - centre) / sd, lambda t: centre + sd * t)
+    )
     top.set_xlabel(f"${variable}$ in standard deviations")

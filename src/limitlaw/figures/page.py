@@ -11,9 +11,15 @@ from limitlaw.figures.swatches import legend
 
 # The browser itself refuses whatever would have to be fetched.
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:"
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: "
+    "blob:; font-src data:"
 )
-_COLUMNS = {"claim": "Claim", "figure": "Where", "expected": "Theory or paper", "measured": "Measured now"}
+_COLUMNS = {
+    "claim": "Claim",
+    "figure": "Where",
+    "expected": "Theory or paper",
+    "measured": "Measured now",
+}
 
 
 def document(title: str, body: str, style: str, scripts: str) -> str:
@@ -29,7 +35,8 @@ def document(title: str, body: str, style: str, scripts: str) -> str:
 {style}</style>
 </head>
 <body>
-{body}<noscript><p>The figures need JavaScript; without it, see the PDF files beside this page.</p></noscript>
+{body}<noscript>
+<p>The figures need JavaScript; without it, see the PDF files beside this page.</p></noscript>
 {scripts}
 </body>
 </html>
@@ -51,14 +58,20 @@ def head(title: str, what: str, facts: Mapping[str, Any]) -> str:
     if "seconds" in facts:
         lead += f" in {duration(float(facts['seconds']))}"
     if facts.get("speedup"):
-        lead += f". Speed-up over drawing every weight matrix: {escape(str(facts['speedup']).rstrip('.'))}"
+        lead += (
+            ". Speed-up over drawing every weight matrix: "
+            f"{escape(str(facts['speedup']).rstrip('.'))}"
+        )
     more = "".join(f"<p>{escape(str(text))}</p>\n" for text in facts.get("paragraphs", ()))
     return f"<header>\n<h1>{title}</h1>\n<p>{lead}.</p>\n{more}</header>\n"
 
 
 def contents(figures: Sequence[Figure]) -> str:
     """Links to the claims and to every figure."""
-    links = [("claims", "The claims"), *((f.key, f"{f.name}: {f.title}" if f.name else f.title) for f in figures)]
+    links = [
+        ("claims", "The claims"),
+        *((f.key, f"{f.name}: {f.title}" if f.name else f.title) for f in figures),
+    ]
     items = "".join(f'<li><a href="#{key}">{title}</a></li>' for key, title in links)
     return f'<nav aria-label="Contents">\n<ul>{items}</ul>\n</nav>\n'
 
@@ -72,12 +85,17 @@ def duration(seconds: float) -> str:
 
 
 def claims(rows: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str:
-    """The table of claims, each with a word, a colour and a sign for whether it holds, and links to these figures."""
+    """The table of claims, each with a word, a colour and a sign for whether it holds,
+    and links to these figures.
+    """
     good = sum(_holds(row) for row in rows)
     header = "".join(f'<th scope="col">{name}</th>' for name in (*_COLUMNS.values(), "Holds?"))
     body = "".join(_claim(row, figures) for row in rows)
     count = f'<p class="count"><strong>{good} of {len(rows)} claims hold.</strong></p>'
-    lines = f'<table class="claims">\n<thead><tr>{header}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
+    lines = (
+        "<table "
+        f'class="claims">\n<thead><tr>{header}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
+    )
     return section("claims", "The claims", f"{count}\n{_scrolling('Claims', lines)}")
 
 
@@ -89,12 +107,18 @@ def _claim(row: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     """One row; the cells name their columns for narrow windows."""
     cells = {name: _unbroken(escape(str(row[name]))) for name in _COLUMNS}
     cells["figure"] = _place(str(row["figure"]), figures)
-    labels = {"claim": "", **{name: f' data-label="{_COLUMNS[name]}"' for name in _COLUMNS if name != "claim"}}
+    labels = {
+        "claim": "",
+        **{name: f' data-label="{_COLUMNS[name]}"' for name in _COLUMNS if name != "claim"},
+    }
     tds = "".join(
-        f"<td{labels[name]}{' class=place' if name == 'figure' else ''}>{text}</td>" for name, text in cells.items()
+        f"<td{labels[name]}{' class=place' if name == 'figure' else ''}>{text}</td>"
+        for name, text in cells.items()
     )
     good = _holds(row)
-    verdict = '<span class="yes">✓ holds</span>' if good else '<span class="no">✗ does not hold</span>'
+    verdict = (
+        '<span class="yes">✓ holds</span>' if good else '<span class="no">✗ does not hold</span>'
+    )
     return f'<tr{"" if good else " class=failed"}>{tds}<td class="verdict">{verdict}</td></tr>\n'
 
 
@@ -115,7 +139,8 @@ def _place(text: str, figures: Sequence[Figure]) -> str:
 def section(key: str, title: str, content: str) -> str:
     """A part of the page with a heading."""
     return (
-        f'<section id="{key}" aria-labelledby="{key}-title">\n<h2 id="{key}-title">{title}</h2>\n{content}</section>\n'
+        f'<section id="{key}" aria-labelledby="{key}-title">\n<h2 '
+        f'id="{key}-title">{title}</h2>\n{content}</section>\n'
     )
 
 
@@ -132,14 +157,18 @@ def figure(shown: Figure, picture: Picture, files: Mapping[str, str]) -> str:
     places = "".join(_plot(panel_id(shown.key, i), title, panel) for i, panel in enumerate(panels))
     links = f'<p class="files">{_links(files)}</p>\n' if files else ""
     return (
-        f'<figure id="{shown.key}">\n<h3>{title}</h3>\n<div class="panels {kind}">\n{places}</div>\n{legend(picture)}'
+        f'<figure id="{shown.key}">\n<h3>{title}</h3>\n<div class="panels '
+        f'{kind}">\n{places}</div>\n{legend(picture)}'
         f"<figcaption>{shown.text}</figcaption>\n{links}</figure>\n"
     )
 
 
 def _plot(key: str, title: str, panel: Panel) -> str:
     """The place of one panel."""
-    words = _plain(f"{title}: {panel.y.label} against {panel.x.label}" + (f", {panel.title}" if panel.title else ""))
+    words = _plain(
+        f"{title}: {panel.y.label} against {panel.x.label}"
+        + (f", {panel.title}" if panel.title else "")
+    )
     kind = "plot square" if panel.field else "plot"
     return f'<div class="{kind}" id="{key}" role="img" aria-label="{escape(words)}"></div>\n'
 
@@ -152,7 +181,9 @@ def _plain(label: str) -> str:
 
 
 def _links(files: Mapping[str, str]) -> str:
-    return " · ".join(f'<a href="{escape(place)}">{escape(name)}</a>' for name, place in files.items())
+    return " · ".join(
+        f'<a href="{escape(place)}">{escape(name)}</a>' for name, place in files.items()
+    )
 
 
 def computed(facts: Mapping[str, Any]) -> str:
@@ -164,16 +195,28 @@ def computed(facts: Mapping[str, Any]) -> str:
     timing = [dict(row) for row in facts.get("timing", ())]
     if timing:
         columns = list(dict.fromkeys(column for row in timing for column in row))
-        parts.append(_table("Times", columns, ([row.get(column, "") for column in columns] for row in timing)))
+        parts.append(
+            _table(
+                "Times", columns, ([row.get(column, "") for column in columns] for row in timing)
+            )
+        )
     return section("computed", "How this was computed", "".join(parts)) if parts else ""
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]], header: bool = True) -> str:
+def _table(
+    title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]], header: bool = True
+) -> str:
     """A small table of facts."""
     top = "".join(f'<th scope="col">{escape(str(column))}</th>' for column in columns)
-    body = "".join("<tr>" + "".join(f"<td>{escape(_text(value))}</td>" for value in row) + "</tr>\n" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(_text(value))}</td>" for value in row) + "</tr>\n"
+        for row in rows
+    )
     head_row = f"<thead><tr>{top}</tr></thead>\n" if header else ""
-    lines = f'<table class="facts">\n<caption>{title}</caption>\n{head_row}<tbody>\n{body}</tbody>\n</table>\n'
+    lines = (
+        "<table "
+        f'class="facts">\n<caption>{title}</caption>\n{head_row}<tbody>\n{body}</tbody>\n</table>\n'
+    )
     return _scrolling(title, lines)
 
 
@@ -183,7 +226,9 @@ def _text(value: object) -> str:
         return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
-    return ", ".join(_text(part) for part in value) if isinstance(value, list | tuple) else str(value)
+    return (
+        ", ".join(_text(part) for part in value) if isinstance(value, list | tuple) else str(value)
+    )
 
 
 def _scrolling(label: str, table: str) -> str:
@@ -194,6 +239,11 @@ def _scrolling(label: str, table: str) -> str:
 def downloads(files: Mapping[str, str]) -> str:
     """Links to everything beside the page."""
     kinds = (("Pictures", ("pdf", "png")), ("Tables", ("csv",)))
-    chosen = {title: {n: p for n, p in sorted(files.items()) if n.rpartition(".")[2] in ends} for title, ends in kinds}
-    lines = "".join(f'<p class="files">{title}: {_links(some)}</p>\n' for title, some in chosen.items() if some)
+    chosen = {
+        title: {n: p for n, p in sorted(files.items()) if n.rpartition(".")[2] in ends}
+        for title, ends in kinds
+    }
+    lines = "".join(
+        f'<p class="files">{title}: {_links(some)}</p>\n' for title, some in chosen.items() if some
+    )
     return section("files", "Files", lines) if lines else ""

@@ -1,4 +1,5 @@
-"""What a picture shows, without a word about the library that draws it: panels of curves with axes and labels.
+"""What a picture shows, without a word about the library that draws it:
+panels of curves with axes and labels.
 
 Labels are text with `<i>`, `<sub>` and `<sup>`: `<i>D</i><sub>KL</sub>`.
 """
@@ -10,7 +11,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Style:
-    """A line (`width` 0 for none) with dashes in multiples of its width, and a marker (a name, or "" for none)."""
+    """A line (`width` 0 for none) with dashes in multiples of its width,
+    and a marker (a name, or "" for none).
+    """
 
     color: str
     width: float = 1.5
@@ -21,7 +24,9 @@ class Style:
 
     @property
     def layer(self) -> int:
-        """From below: wide lines, solid ones, dashed ones (which let those below be seen), markers."""
+        """From below: wide lines, solid ones, dashed ones (which let those below be seen),
+        markers.
+        """
         if not self.width:
             return 3
         return 0 if self.width > 3 else 2 if self.dash else 1
@@ -29,7 +34,9 @@ class Style:
 
 @dataclass(frozen=True)
 class Curve:
-    """Points in order; `low` and `high` are the ends of error bars. Without a label it has no entry in a legend."""
+    """Points in order; `low` and `high` are the ends of error bars.
+    Without a label it has no entry in a legend.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -61,7 +68,9 @@ class Field:
 
 @dataclass(frozen=True)
 class Axis:
-    """`ticks` are (value, text); none leaves them to the library. `limits` are (low, high), None where free."""
+    """`ticks` are (value, text); none leaves them to the library.
+    `limits` are (low, high), None where free.
+    """
 
     label: str
     log: bool = False
@@ -79,7 +88,8 @@ class Panel:
     bands: tuple[Band, ...] = ()
     field: Field | None = None
     title: str = ""
-    legend: str = ""  # a corner for a legend of its own; else its curves are in that of the picture
+    # a corner for a legend of its own; else its curves are in that of the picture
+    legend: str = ""
 
 
 @dataclass(frozen=True)

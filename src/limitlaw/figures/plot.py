@@ -1,4 +1,6 @@
-"""Laws of one number in one picture, as many as there are: densities, atoms as stems, samples as steps."""
+"""Laws of one number in one picture, as many as there are:
+densities, atoms as stems, samples as steps.
+"""
 
 import itertools
 import math
@@ -12,24 +14,34 @@ from limitlaw.figures import style
 from limitlaw.laws import Law
 
 POINTS = 401  # of each curve
-MIDDLE, FAR = 5e-4, 1e-9  # of the mass lies beyond the picture on either side, in linear and in log scale
+# of the mass lies beyond the picture on either side, in linear and in log scale
+MIDDLE, FAR = 5e-4, 1e-9
 BINS = 60  # of samples
 COLOURS = (style.BLUE, style.VERMILLION, style.GREEN, style.ORANGE, style.PURPLE, style.SKY)
 DASHES = ("-", (0, style.DASHED), (0, style.DOTTED), (0, style.DASH_DOT))
 
 
 def look(i: int) -> dict[str, Any]:
-    """Colour and dashes of the curve number i: all different, for any number of them that can be told apart."""
+    """Colour and dashes of the curve number i: all different,
+    for any number of them that can be told apart.
+    """
     dashes = DASHES[(i + i // len(COLOURS)) % len(DASHES)]
-    return {"color": COLOURS[i % len(COLOURS)], "linestyle": dashes, "linewidth": 2.0 if dashes == "-" else 1.6}
+    return {
+        "color": COLOURS[i % len(COLOURS)],
+        "linestyle": dashes,
+        "linewidth": 2.0 if dashes == "-" else 1.6,
+    }
 
 
-def plot(*laws: Law | Mapping[str, Law], ax: Any = None, log: bool = False, **labelled: Law) -> Any:
+def plot(
+    *laws: Law | Mapping[str, Law], ax: Any = None, log: bool = False, **labelled: Law
+) -> Any:
     """Draw laws of one number in one picture and return its matplotlib Axes.
 
-    `plot(p, q)`, `plot({"n = 64": p, "limit": q})` or `plot(limit=q)`; `ax`: where to, a new picture without; `log`: in
-    log scale, out to 1e-9 of the mass. Densities are lines and atoms stems of their mass; samples, which have no
-    density, are drawn as a histogram. Colours of text and axes are those of the reader's matplotlib style.
+    `plot(p, q)`, `plot({"n = 64": p, "limit": q})` or `plot(limit=q)`; `ax`: where to, a new
+    picture without; `log`: in log scale, out to 1e-9 of the mass. Densities are lines and atoms
+    stems of their mass; samples, which have no density, are drawn as a histogram. Colours of text
+    and axes are those of the reader's matplotlib style.
     """
     named = _named(laws, labelled)
     axes = _axes() if ax is None else ax
@@ -51,13 +63,22 @@ def plot(*laws: Law | Mapping[str, Law], ax: Any = None, log: bool = False, **la
 
 def _named(laws: tuple[Any, ...], labelled: Mapping[str, Any]) -> dict[str, Law]:
     """All laws by label, checked."""
-    pairs = [pair for law in laws for pair in (law.items() if isinstance(law, Mapping) else [(None, law)])]
+    pairs = [
+        pair
+        for law in laws
+        for pair in (law.items() if isinstance(law, Mapping) else [(None, law)])
+    ]
     named: dict[str, Law] = {}
     for label, law in [*pairs, *labelled.items()]:
         if not isinstance(law, Law):
-            raise TypeError(f"plot takes laws, or a dict of laws by label, got {type(law).__name__}")
+            raise TypeError(
+                f"plot takes laws, or a dict of laws by label, got {type(law).__name__}"
+            )
         if law.shape:
-            raise ValueError(f"plot draws laws of one number, got one of shape {law.shape}: take law.marginal(i)")
+            raise ValueError(
+                f"plot draws laws of one number, got one of shape {law.shape}: take "
+                "law.marginal(i)"
+            )
         name = repr(law).split(", shape")[0] + ")" if label is None else str(label)
         free = itertools.chain([name], (f"{name}, {k}" for k in itertools.count(2)))
         named[next(each for each in free if each not in named)] = law
@@ -80,18 +101,34 @@ def _range(laws: list[Law], beyond: float) -> Float[np.ndarray, " x"]:
     return np.linspace(low - margin, high + margin, POINTS)
 
 
-def _draw(axes: Any, law: Law, label: str, x: Float[np.ndarray, " x"], looks: dict[str, Any]) -> Any:
+def _draw(
+    axes: Any, law: Law, label: str, x: Float[np.ndarray, " x"], looks: dict[str, Any]
+) -> Any:
     """One law; the heights of its curve."""
     if law.discrete:
         points, masses = (np.asarray(a) for a in law.atoms())
-        heights, edges = np.histogram(points, min(BINS, max(5, len(points) // 20)), weights=masses, density=True)
+        heights, edges = np.histogram(
+            points, min(BINS, max(5, len(points) // 20)), weights=masses, density=True
+        )
         axes.stairs(heights, edges, label=label, color=looks["color"], linewidth=1.2)
         return heights
     p = _density(law, x)
     axes.plot(x, p, label=label, **looks)
     for point, mass in zip(*law.atoms(), strict=True):
-        axes.plot([point, point], [0, mass], color=looks["color"], marker="o", markevery=[1], linewidth=1.2)
-        axes.annotate(f"P = {float(mass):.3g}", (float(point), float(mass)), xytext=(5, 3), textcoords="offset points")
+        axes.plot(
+            [point, point],
+            [0, mass],
+            color=looks["color"],
+            marker="o",
+            markevery=[1],
+            linewidth=1.2,
+        )
+        axes.annotate(
+            f"P = {float(mass):.3g}",
+            (float(point), float(mass)),
+            xytext=(5, 3),
+            textcoords="offset points",
+        )
     return p
 
 
@@ -109,9 +146,13 @@ def _decades(drawn: list[Any]) -> tuple[float, float]:
     return max(max(ends) / 100, 1e-14 * top), 3 * top
 
 
-def standard_range(law: Law, reach: float, points: int) -> tuple[float, float, Float[np.ndarray, " x"]]:
+def standard_range(
+    law: Law, reach: float, points: int
+) -> tuple[float, float, Float[np.ndarray, " x"]]:
     """The mean, the standard deviation, and points that reach so many of it to either side."""
     centre, sd = float(law.mean()), math.sqrt(float(law.variance()))
     if not sd > 0:
-        raise ValueError("the first of laws must have a positive variance to set the ranges, got 0")
+        raise ValueError(
+            "the first of laws must have a positive variance to set the ranges, got 0"
+        )
     return centre, sd, centre + sd * np.linspace(-reach, reach, points)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 200
-# Settings that matplotlib has for the whole process only; the lock keeps threads from seeing each other's.
+# Settings that matplotlib has for the whole process only; the lock keeps threads from seeing each
+# other's.
 _SETTINGS: dict[Any, Any] = {
     "font.family": "STIXGeneral",
     "mathtext.fontset": "stix",
@@ -56,9 +57,13 @@ def draw(picture: Picture) -> "Figure":
 
     figure = Figure(figsize=picture.size, dpi=DPI, layout="constrained")
     grid = figure.subplots(len(picture.rows), len(picture.rows[0]), squeeze=False)
-    for axes, panel in zip(grid.flat, (panel for row in picture.rows for panel in row), strict=True):
+    for axes, panel in zip(
+        grid.flat, (panel for row in picture.rows for panel in row), strict=True
+    ):
         _panel(axes, panel)
-    fields = [axes.collections[0] for axes in grid.flat if axes.collections and axes.get_aspect() == 1]
+    fields = [
+        axes.collections[0] for axes in grid.flat if axes.collections and axes.get_aspect() == 1
+    ]
     if fields:
         _colour_bar(figure, fields[0], grid, picture.rows[0][0].field)
     _legend(figure, picture, grid)
@@ -66,13 +71,19 @@ def draw(picture: Picture) -> "Figure":
 
 
 def _legend(figure: "Figure", picture: Picture, grid: np.ndarray) -> None:
-    """Below, each label once in the order of the panels, but for panels with a legend of their own."""
+    """Below, each label once in the order of the panels,
+    but for panels with a legend of their own.
+    """
     look: dict[str, Any] = {"handlelength": 3.0, "columnspacing": 1.4}
     entries: dict[str, Any] = {}
-    for axes, panel in zip(grid.flat, (panel for row in picture.rows for panel in row), strict=True):
+    for axes, panel in zip(
+        grid.flat, (panel for row in picture.rows for panel in row), strict=True
+    ):
         found = _entries(axes, panel)
         if panel.legend:
-            axes.legend(found.values(), found, loc=panel.legend, framealpha=0.9, edgecolor="none", **look)
+            axes.legend(
+                found.values(), found, loc=panel.legend, framealpha=0.9, edgecolor="none", **look
+            )
         else:
             entries |= {label: handle for label, handle in found.items() if label not in entries}
     if entries:
@@ -83,8 +94,11 @@ def _legend(figure: "Figure", picture: Picture, grid: np.ndarray) -> None:
 def _entries(axes: Any, panel: Panel) -> dict[str, Any]:
     """What stands for each label, in the order of the curves (matplotlib puts error bars last)."""
     handles, labels = axes.get_legend_handles_labels()
-    found = dict(zip(reversed(labels), reversed(handles), strict=True))  # the first of a label counts
-    return {label: found[label] for label in (mathtext(curve.label) for curve in panel.curves) if label}
+    # the first of a label counts
+    found = dict(zip(reversed(labels), reversed(handles), strict=True))
+    return {
+        label: found[label] for label in (mathtext(curve.label) for curve in panel.curves) if label
+    }
 
 
 def _panel(axes: Any, panel: Panel) -> None:

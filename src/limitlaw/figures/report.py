@@ -17,9 +17,11 @@ _KINDS = ("pdf", "png", "csv")
 
 @dataclass(frozen=True)
 class Report:
-    """What a page says about a paper, which it cites in HTML: claims, figures, and facts about their making.
+    """What a page says about a paper, which it cites in HTML:
+    claims, figures, and facts about their making.
 
-    A page about several papers says in `what` what it holds, in HTML, and gives its figures a `heading`.
+    A page about several papers says in `what` what it holds,
+    in HTML, and gives its figures a `heading`.
     """
 
     title: str
@@ -31,7 +33,9 @@ class Report:
     heading: str = "The figures of the paper"
 
     def write(self, path: Path) -> None:
-        """Write the page; it links to the pictures and tables that already lie beside it or one folder below."""
+        """Write the page; it links to the pictures and tables that already lie
+        beside it or one folder below.
+        """
         beside = _files(path.parent)
         figures = [figure for figure, _ in self.drawn]
         body = [
@@ -48,7 +52,9 @@ class Report:
 
     def _section(self, key: str, title: str, beside: dict[str, str], paper: bool) -> str:
         """The figures of the paper or those beyond it; nothing if there are none."""
-        chosen = [(figure, picture) for figure, picture in self.drawn if bool(figure.name) == paper]
+        chosen = [
+            (figure, picture) for figure, picture in self.drawn if bool(figure.name) == paper
+        ]
         parts = [page.figure(figure, picture, _own(figure, beside)) for figure, picture in chosen]
         return page.section(key, title, "".join(parts)) if parts else ""
 
@@ -56,13 +62,19 @@ class Report:
 def _files(folder: Path) -> dict[str, str]:
     """Pictures and tables beside the report or one folder below, by name."""
     places = [*sorted(folder.glob("*.*")), *sorted(folder.glob("*/*.*"))]
-    kept = [place for place in places if place.suffix[1:] in _KINDS and not place.name.startswith(".")]
+    kept = [
+        place for place in places if place.suffix[1:] in _KINDS and not place.name.startswith(".")
+    ]
     return {place.name: place.relative_to(folder).as_posix() for place in reversed(kept)}
 
 
 def _own(figure: Figure, beside: dict[str, str]) -> dict[str, str]:
     """The files of one figure."""
-    wanted = [f"{figure.key}.pdf", f"{figure.key}.png", *(f"{table}.csv" for table in figure.columns)]
+    wanted = [
+        f"{figure.key}.pdf",
+        f"{figure.key}.png",
+        *(f"{table}.csv" for table in figure.columns),
+    ]
     return {file: beside[file] for file in wanted if file in beside}
 
 
@@ -75,7 +87,9 @@ def _scripts(drawn: Iterable[tuple[Figure, Picture]]) -> str:
         for figure, picture in drawn
         for i, panel in enumerate(panel for row in picture.rows for panel in row)
     }
-    data = json.dumps(panels, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(panels, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace(
+        "<", "\\u003c"
+    )
     return (
         f"<script>{get_plotlyjs()}</script>\n"
         f'<script type="application/json" id="plots">{data}</script>\n'

@@ -1,4 +1,6 @@
-"""Logarithmic axes with plain tick labels, guides of a given slope, error bars, and data that may not be positive."""
+"""Logarithmic axes with plain tick labels, guides of a given slope,
+error bars, and data that may not be positive.
+"""
 
 import itertools
 import math
@@ -16,12 +18,19 @@ def power_axis(label: str, values: list[float]) -> Axis:
     low, high = min(values), max(values)
     room = max(1.25, (high / low) ** 0.06)
     ticks = values if len(values) <= _MOST_TICKS and _apart(values) else _powers(low, high)
-    return Axis(label, True, tuple((t, style.number(t)) for t in ticks or values), (low / room, high * room))
+    return Axis(
+        label,
+        True,
+        tuple((t, style.number(t)) for t in ticks or values),
+        (low / room, high * room),
+    )
 
 
 def _apart(values: list[float]) -> bool:
     """Whether the labels of these ticks leave each other room."""
-    return all(b / a > 1.05 * (max(values) / min(values)) ** 0.1 for a, b in itertools.pairwise(values))
+    return all(
+        b / a > 1.05 * (max(values) / min(values)) ** 0.1 for a, b in itertools.pairwise(values)
+    )
 
 
 def _powers(low: float, high: float) -> list[float]:
@@ -55,15 +64,21 @@ def positive(values: np.ndarray) -> np.ndarray:
 
 
 def guide(x: np.ndarray, y: np.ndarray, slope: int, shift: float = 0.25) -> Curve:
-    """A straight line of the given slope through the later half of a curve, `shift` times its last point."""
+    """A straight line of the given slope through the later half of a curve,
+    `shift` times its last point.
+    """
     good = np.isfinite(y) & (y > 0)
     x, y = np.asarray(x, dtype=float)[good], y[good]
     ends = np.array([math.sqrt(x[0] * x[-1]), x[-1]])
     return Curve(ends, shift * y[-1] * (ends / x[-1]) ** slope, style.GUIDE, f"slope −{-slope}")
 
 
-def measured(x: np.ndarray, y: np.ndarray, error: np.ndarray, bottom: float, look: Style, label: str) -> list[Curve]:
-    """A curve with error bars on a log axis: bars that reach zero end at `bottom`, values that do are upper bounds."""
+def measured(
+    x: np.ndarray, y: np.ndarray, error: np.ndarray, bottom: float, look: Style, label: str
+) -> list[Curve]:
+    """A curve with error bars on a log axis: bars that reach zero end at `bottom`,
+    values that do are upper bounds.
+    """
     value, error = np.asarray(y, dtype=float), np.nan_to_num(np.asarray(error, dtype=float))
     good = positive(value)
     low = np.where(good - error > bottom, good - error, np.minimum(bottom, good))

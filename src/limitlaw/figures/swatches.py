@@ -1,4 +1,6 @@
-"""Legends of the report: one for all panels of a figure, whose entries show and hide their curves."""
+"""Legends of the report: one for all panels of a figure,
+whose entries show and hide their curves.
+"""
 
 from html import escape
 
@@ -16,15 +18,24 @@ _OUTLINES = {
 
 
 def legend(picture: Picture) -> str:
-    """A list of buttons, each label once in the order of the panels; nothing for a picture without curves."""
-    curves = [curve for row in picture.rows for panel in row for curve in panel.curves if curve.label]
+    """A list of buttons, each label once in the order of the panels;
+    nothing for a picture without curves.
+    """
+    curves = [
+        curve for row in picture.rows for panel in row for curve in panel.curves if curve.label
+    ]
     styles = {curve.label: curve.style for curve in reversed(curves)}
-    items = "".join(_item(label, styles[label]) for label in dict.fromkeys(curve.label for curve in curves))
+    items = "".join(
+        _item(label, styles[label]) for label in dict.fromkeys(curve.label for curve in curves)
+    )
     return f'<ul class="legend">\n{items}</ul>\n' if items else ""
 
 
 def _item(label: str, style: Style) -> str:
-    button = f'<button type="button" aria-pressed="true" data-label="{escape(label)}">{_swatch(style)} {label}</button>'
+    button = (
+        f'<button type="button" aria-pressed="true" data-label="{escape(label)}">{_swatch(style)} '
+        f"{label}</button>"
+    )
     return f"<li>{button}</li>\n"
 
 
@@ -39,7 +50,9 @@ def _line(style: Style) -> str:
         return ""
     width = SCALE * style.width
     dashes = ",".join(f"{width * part:.1f}" for part in style.dash)
-    look = f'stroke="{style.color}" stroke-width="{width:.2f}" stroke-dasharray="{dashes or "none"}"'
+    look = (
+        f'stroke="{style.color}" stroke-width="{width:.2f}" stroke-dasharray="{dashes or "none"}"'
+    )
     return f'<line x1="1" x2="{WIDTH - 1}" y1="{HEIGHT / 2}" y2="{HEIGHT / 2}" {look}/>'
 
 
@@ -47,7 +60,10 @@ def _marker(style: Style) -> str:
     if not style.marker:
         return ""
     place = f'transform="translate({WIDTH / 2} {HEIGHT / 2}) scale(4)"'
-    look = f'{place} fill="{style.color if style.filled else "#fff"}" stroke="{style.color}" stroke-width=".35"'
+    look = (
+        f'{place} fill="{style.color if style.filled else "#fff"}" stroke="{style.color}" '
+        'stroke-width=".35"'
+    )
     if style.marker == "circle":
         return f'<circle r=".95" {look}/>'
     return f'<polygon points="{_OUTLINES[style.marker]}" {look}/>'

@@ -1,1 +1,3 @@
-"""What a network is: nodes, shapes, operators, checking, printing. No arithmetic and no randomness."""
+"""What a network is: nodes, shapes, operators, checking, printing.
+No arithmetic and no randomness.
+"""

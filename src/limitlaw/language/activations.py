@@ -7,12 +7,14 @@ from limitlaw.language.functions import map
 from limitlaw.language.values import Wide, coordinatewise, wide
 from limitlaw.phi import Nonlinearity, catalogue
 
-EXPECTED = "phi must be a function of vectors, as limitlaw.tanh, or of jax.numpy arrays, as jnp.tanh"
+EXPECTED = (
+    "phi must be a function of vectors, as limitlaw.tanh, or of jax.numpy arrays, as jnp.tanh"
+)
 
 
 def activated(phi: object, w: Wide) -> Wide:
-    """φ(w) for a function of vectors, for a `Nonlinearity`, and for a function of arrays: of one known here by its
-    moments and branches, of others by `map`.
+    """φ(w) for a function of vectors, for a `Nonlinearity`, and for a function of arrays: of one
+    known here by its moments and branches, of others by `map`.
     """
     if isinstance(phi, Nonlinearity):
         return coordinatewise(phi, w)
@@ -33,4 +35,6 @@ def _mapped(phi: Any, w: Wide) -> Wide:
         return map(phi, w)
     except (TypeError, ValueError) as error:
         name = getattr(phi, "__name__", type(phi).__name__)
-        raise TypeError(f"{EXPECTED}, got {name}, which is neither: {first_line(error)}") from error
+        raise TypeError(
+            f"{EXPECTED}, got {name}, which is neither: {first_line(error)}"
+        ) from error

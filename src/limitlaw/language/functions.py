@@ -11,7 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from limitlaw.arguments import integer, is_traced, one_of, positive_int, real_array, real_number, shown, variances
+from limitlaw.arguments import (
+    integer,
+    is_traced,
+    one_of,
+    positive_int,
+    real_array,
+    real_number,
+    shown,
+    variances,
+)
 from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language import ops, shapes
 from limitlaw.language.ops import Matrix, Value
@@ -32,11 +41,13 @@ SCALINGS = ("sqrt", "linear")
 Kind = TypeVar("Kind", Wide, Scalars)
 
 
-def initial(shape: int | Shape = (), mean: object = 0.0, cov: object = 1.0, dim: Dim | int = n) -> Wide:
+def initial(
+    shape: int | Shape = (), mean: object = 0.0, cov: object = 1.0, dim: Dim | int = n
+) -> Wide:
     """Random initial vectors: for each coordinate α independently, (h_α) ~ N(mean, cov).
 
-    `mean` broadcasts to `shape`; `cov` is over the flattened shape (a number c means c·I, the default I). Distinct
-    calls are independent. A bias is `+ initial()`.
+    `mean` broadcasts to `shape`; `cov` is over the flattened shape (a number c means c·I, the
+    default I). Distinct calls are independent. A bias is `+ initial()`.
     """
     sizes = shape if isinstance(shape, tuple | list) else (shape,)
     batch: Shape = tuple(positive_int("shape", size) for size in sizes)
@@ -48,13 +59,16 @@ def initial(shape: int | Shape = (), mean: object = 0.0, cov: object = 1.0, dim:
 
 
 def data(X: object) -> Wide:
-    """Given vectors with coordinates X[…, α]: batch shape `X.shape[:-1]`, in the fixed space `X.shape[-1]`.
+    """Given vectors with coordinates X[…, α]: batch shape `X.shape[:-1]`,
+    in the fixed space `X.shape[-1]`.
 
     They are not random; a first `Matrix(cols=X.shape[-1])` embeds them in width n.
     """
     given = real_array("X", X)
     if given.ndim == 0 or 0 in given.shape:
-        raise ValueError(f"X must have a coordinate axis and no empty axis, got shape {given.shape}")
+        raise ValueError(
+            f"X must have a coordinate axis and no empty axis, got shape {given.shape}"
+        )
     return Wide(ops.Data(given), given.shape[:-1], as_dim("X.shape[-1]", given.shape[-1]))
 
 
@@ -64,9 +78,11 @@ def matrices(m: int, std: object = 1.0, rows: Dim | int = n, cols: Dim | int = n
 
 
 def dot(q: Wide, k: Wide, scaling: str = "sqrt") -> Scalars:
-    """Dot products of all pairs: (…,s), (…,t) → (…,s,t); an operand without batch axes adds no axis.
+    """Dot products of all pairs: (…,s), (…,t) → (…,s,t);
+    an operand without batch axes adds no axis.
 
-    "sqrt": D^{-1/2} Σ_α q_α k_α, "linear": D^{-1} Σ_α q_α k_α, with D the dimension of the operands' space.
+    "sqrt": D^{-1/2} Σ_α q_α k_α, "linear": D^{-1} Σ_α q_α k_α,
+    with D the dimension of the operands' space.
     """
     one_of("scaling", scaling, SCALINGS)
     for name, value in (("q", q), ("k", k)):
@@ -74,7 +90,9 @@ def dot(q: Wide, k: Wide, scaling: str = "sqrt") -> Scalars:
             wide(name, value)
     bases = sorted({factor.op.base for factor in (q, k) if isinstance(factor.op, ops.Rotary)})
     if len(bases) > 1:
-        raise ValueError(f"dot(q, k): q and k must be rotated with one base, got {bases[0]:g} and {bases[1]:g}")
+        raise ValueError(
+            f"dot(q, k): q and k must be rotated with one base, got {bases[0]:g} and {bases[1]:g}"
+        )
     dim = same_dim("dot(q, k)", q, k)
     shape = shapes.broadcast("dot(q, k)", q.shape[:-1], k.shape[:-1]) + q.shape[-1:] + k.shape[-1:]
     return Scalars(ops.Dot(q, k, scaling, dim), shape)
@@ -89,8 +107,8 @@ def average(w: Wide) -> Scalars:
 def map(phi: Callable[..., Any], *args: object, kinks: object = None) -> Wide:
     """φ applied coordinate by coordinate to vectors and numbers, with broadcasting of batch axes.
 
-    Where a function of one vector of your own jumps or bends is found by looking at it; `kinks=(0.3,)` declares it,
-    and `kinks=()` that φ is smooth.
+    Where a function of one vector of your own jumps or bends is found by looking at it;
+    `kinks=(0.3,)` declares it, and `kinks=()` that φ is smooth.
     """
     function = user_function(phi)
     if kinks is not None and (function is phi or len(args) != 1):
@@ -110,16 +128,21 @@ def _check_coordinatewise(phi: Nonlinearity, w: Wide) -> None:
     shape = tuple(2 if size == math.inf else int(size) for size in w.shape)
     size = 3 * math.prod(shape)
     with jax.ensure_compile_time_eval():
-        arrays = [jnp.cos(1.0 + i + jnp.arange(size)).reshape(*shape, 3) for i in range(len(op.args))]
+        arrays = [
+            jnp.cos(1.0 + i + jnp.arange(size)).reshape(*shape, 3) for i in range(len(op.args))
+        ]
         whole = phi(*arrays)
         for corner in (slice(0, 1), slice(-1, None)):
             entry = (corner,) * (len(shape) + 1)
             part = phi(*(array[entry] for array in arrays))
             if is_traced(whole) or is_traced(part):
                 return
-            if part.shape != whole[entry].shape or not np.allclose(part, whole[entry], rtol=1e-4, equal_nan=True):
+            if part.shape != whole[entry].shape or not np.allclose(
+                part, whole[entry], rtol=1e-4, equal_nan=True
+            ):
                 raise ValueError(
-                    f"{phi.name} must act coordinate by coordinate: φ of one entry differs from that entry of φ; "
+                    f"{phi.name} must act coordinate by coordinate: φ of one entry differs from "
+                    "that entry of φ; "
                     "hand arrays to map as arguments"
                 )
 
@@ -137,7 +160,8 @@ def apply(f: Callable[..., Any], *args: object) -> Scalars:
 def softmax(p: Scalars, mask: object = None) -> Scalars:
     """exp(p_j) / Σ_k exp(p_k) along the last axis, over the tokens that `mask` shows.
 
-    `mask` is None, "causal", or an array of booleans that broadcasts to p's shape: True where the token is seen.
+    `mask` is None, "causal", or an array of booleans that broadcasts to p's shape:
+    True where the token is seen.
     """
     p = scalars(p, "p")
     if not p.ndim:
@@ -148,11 +172,15 @@ def softmax(p: Scalars, mask: object = None) -> Scalars:
 
 
 def _rows_of_weights(f: Callable[..., Any], p: Scalars, *mask: Scalars) -> Scalars:
-    return Scalars(ops.Apply(f, (p, *mask), 1, "softmax", structure="softmax", pseudo_lipschitz=True), p.shape)
+    return Scalars(
+        ops.Apply(f, (p, *mask), 1, "softmax", structure="softmax", pseudo_lipschitz=True), p.shape
+    )
 
 
 def _softmax(p: jax.Array) -> jax.Array:
-    """jax.nn.softmax; for few tokens with the tokens in front, which on a CPU is several times faster."""
+    """jax.nn.softmax; for few tokens with the tokens in front,
+    which on a CPU is several times faster.
+    """
     if p.shape[-1] > 16:
         return jax.nn.softmax(p, axis=-1)
     tokens = lax.optimization_barrier(jnp.moveaxis(p, -1, 0))
@@ -166,26 +194,38 @@ def _masked_softmax(p: jax.Array, visible: jax.Array) -> jax.Array:
 
 
 def visible(mask: object, shape: Shape) -> Any:
-    """The mask as an array of booleans that broadcasts to `shape`, with a token to see in every row."""
+    """The mask as an array of booleans that broadcasts to `shape`,
+    with a token to see in every row.
+    """
     if isinstance(mask, str):
         if mask != "causal":
-            raise ValueError(f"mask must be None, 'causal' or an array of booleans (True: seen), got {mask!r}")
+            raise ValueError(
+                f"mask must be None, 'causal' or an array of booleans (True: seen), got {mask!r}"
+            )
         if len(shape) < 2 or shape[-1] != shape[-2]:
             raise ValueError(f"mask='causal' needs scores of shape (…, s, s), got {shape}")
         return np.tri(int(shape[-1]), dtype=bool)
     array = np.asarray(mask)
     if array.dtype.kind != "b":
-        raise TypeError(f"mask must be None, 'causal' or an array of booleans (True: seen), got {array.dtype} entries")
+        raise TypeError(
+            f"mask must be None, 'causal' or an array of booleans (True: seen), got {array.dtype} "
+            "entries"
+        )
     if shapes.broadcast("softmax(p, mask)", array.shape, shape) != shape:
         raise ValueError(f"mask must broadcast to the scores' shape {shape}, got {array.shape}")
     blind = np.argwhere(~array.any(axis=-1)) if array.ndim else np.argwhere(~array)
     if len(blind):
-        raise ValueError(f"mask leaves no token to see in {len(blind)} rows, the first at {tuple(blind[0].tolist())}")
+        raise ValueError(
+            f"mask leaves no token to see in {len(blind)} rows, the first at "
+            f"{tuple(blind[0].tolist())}"
+        )
     return array
 
 
 def normalised_sum(w: Wide, axis: int | tuple[int, ...]) -> Wide:
-    """m^{-1/2} Σ over `axis` with m entries: how heads are added up. m = ∞ is allowed: the sum is then Gaussian."""
+    """m^{-1/2} Σ over `axis` with m entries: how heads are added up.
+    m = ∞ is allowed: the sum is then Gaussian.
+    """
     w = wide("w", w)
     axes, shape = shapes.reduced("normalised_sum", w.shape, axis)
     return Wide(ops.Sum(w, axes, normalised=True), shape, w.dim)
@@ -201,11 +241,15 @@ def stack(values: Sequence[Kind], axis: int = 0) -> Kind:
     if isinstance(first, Wide):
         same_dim("stack", *(wide("an element of stack", v) for v in terms))
     if len({v.shape for v in terms}) > 1:
-        raise ValueError(f"stack needs one batch shape, got {', '.join(str(v.shape) for v in terms)}")
+        raise ValueError(
+            f"stack needs one batch shape, got {', '.join(str(v.shape) for v in terms)}"
+        )
     if integer(axis) is None:
         raise TypeError(f"stack: axis must be an integer, got {shown(axis)}")
     if not -first.ndim - 1 <= axis <= first.ndim:
-        raise ValueError(f"stack: axis must be between {-first.ndim - 1} and {first.ndim}, got {axis}")
+        raise ValueError(
+            f"stack: axis must be between {-first.ndim - 1} and {first.ndim}, got {axis}"
+        )
     axis %= first.ndim + 1
     shape = (*first.shape[:axis], len(terms), *first.shape[axis:])
     return dataclasses.replace(first, op=ops.Stack(terms, axis), shape=shape)
@@ -219,9 +263,13 @@ def rotary(w: Wide, positions: object, base: float = 10_000.0) -> Wide:
     w = wide("w", w)
     places = real_array("positions", positions)
     if shapes.broadcast("rotary(w, positions)", places.shape, w.shape) != w.shape:
-        raise ValueError(f"positions must broadcast to w's batch shape {w.shape}, got {places.shape}")
+        raise ValueError(
+            f"positions must broadcast to w's batch shape {w.shape}, got {places.shape}"
+        )
     if not w.dim.wide and w.dim.at(1) % 2:
-        raise ValueError(f"rotary turns pairs of coordinates: w needs an even dimension, got {w.dim}")
+        raise ValueError(
+            f"rotary turns pairs of coordinates: w needs an even dimension, got {w.dim}"
+        )
     base = real_number("base", base)
     if base <= 0:
         raise ValueError(f"base must be positive, got {base:g}")

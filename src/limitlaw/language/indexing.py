@@ -9,7 +9,8 @@ import numpy as np
 from limitlaw.core.axes import Axes, Axis, Layout, Size
 from limitlaw.language.shapes import Shape, batch_index
 
-Taken = tuple[Axes, list[np.ndarray], Axes]  # axes that are read, their places over new axes, the new axes
+# axes that are read, their places over new axes, the new axes
+Taken = tuple[Axes, list[np.ndarray], Axes]
 
 
 def parts_of(index: tuple[Any, ...], layout: Layout, shape: Shape) -> tuple[Layout, list[Taken]]:
@@ -47,9 +48,13 @@ def parts_of(index: tuple[Any, ...], layout: Layout, shape: Shape) -> tuple[Layo
 
 
 def _expanded(index: tuple[Any, ...], ndim: int) -> list[Any]:
-    """One part for each axis, and None for new ones; boolean arrays as the places where they are true."""
+    """One part for each axis, and None for new ones;
+    boolean arrays as the places where they are true.
+    """
     parts: list[Any] = []
-    for part in batch_index(index if any(p is Ellipsis for p in index) else (*index, Ellipsis), ndim):
+    for part in batch_index(
+        index if any(p is Ellipsis for p in index) else (*index, Ellipsis), ndim
+    ):
         if isinstance(part, np.ndarray) and part.dtype.kind == "b":
             parts.extend(part.nonzero())
         else:
@@ -73,7 +78,9 @@ def _sliced(axis: Axis | None, size: Size, part: slice, taken: list[Taken]) -> A
     return new
 
 
-def _gathered(arrays: list[tuple[Axis | None, np.ndarray]], taken: list[Taken]) -> list[Axis | None]:
+def _gathered(
+    arrays: list[tuple[Axis | None, np.ndarray]], taken: list[Taken]
+) -> list[Axis | None]:
     """The axes that index arrays make together; axes of size 1 have nothing to be read."""
     shape = np.broadcast_shapes(*(a.shape for _, a in arrays))
     new = tuple(None if size == 1 else Axis(size) for size in shape)
@@ -98,14 +105,18 @@ def _adjacent(parts: Sequence[object]) -> bool:
 
 
 def regrouped(layout: Layout, shape: Shape) -> tuple[Layout, list[Taken]]:
-    """Entries in order in another shape: axes that stay whole stay themselves, others are merged and split."""
+    """Entries in order in another shape: axes that stay whole stay themselves,
+    others are merged and split.
+    """
     new: list[Axis | None] = [None] * len(shape)
     taken: list[Taken] = []
     old = [a for a in layout if a is not None]
     wanted = [i for i, size in enumerate(shape) if size != 1]
     while old or wanted:
         before, after = [old.pop(0)], [wanted.pop(0)]
-        while (left := math.prod(int(a.size) for a in before)) != (right := math.prod(int(shape[i]) for i in after)):
+        while (left := math.prod(int(a.size) for a in before)) != (
+            right := math.prod(int(shape[i]) for i in after)
+        ):
             if left < right:
                 before.append(old.pop(0))
             else:
@@ -114,7 +125,9 @@ def regrouped(layout: Layout, shape: Shape) -> tuple[Layout, list[Taken]]:
             new[after[0]] = before[0]
             continue
         sizes = [int(shape[i]) for i in after]
-        places = np.unravel_index(np.arange(math.prod(sizes)).reshape(sizes), [int(a.size) for a in before])
+        places = np.unravel_index(
+            np.arange(math.prod(sizes)).reshape(sizes), [int(a.size) for a in before]
+        )
         axes = [Axis(size) for size in sizes]
         for i, axis in zip(after, axes, strict=True):
             new[i] = axis

@@ -1,8 +1,9 @@
 """From what a user writes to what engines read: one function for each instruction of the language.
 
-Order of axes, newaxis, transposes and axes of size 1 are here only: a value is lowered to a core value and the layout
-of its axes. Broadcasting aligns positions from the right; the first operand that has an axis at a position names it,
-and others are renamed. No axis names two positions, so that w + wᵀ and x[:, None] + x[None, :] come out right.
+Order of axes, newaxis, transposes and axes of size 1 are here only: a value is lowered to a core
+value and the layout of its axes. Broadcasting aligns positions from the right; the first operand
+that has an axis at a position names it, and others are renamed. No axis names two positions, so
+that w + wᵀ and x[:, None] + x[None, :] come out right.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +25,9 @@ Names = dict[Axis, Axis]
 
 
 def written(value: Value) -> Output:
-    """A value that has just been written, in the core language; what it reads was lowered before."""
+    """A value that has just been written, in the core language;
+    what it reads was lowered before.
+    """
     return RULES[type(value.op)](value, value.op)
 
 
@@ -52,7 +55,7 @@ def _aligned(layout: Layout, shape: tuple[int, ...]) -> Layout:
     return tuple(None if size == 1 else axis for axis, size in zip(tail, shape, strict=True))
 
 
-# --- meeting --------------------------------------------------------------------------------------------------------
+# --- meeting -------------------------------------------------------------------------------------
 
 
 def met(*layouts: Layout, taken: Iterable[Axis] = ()) -> tuple[Layout, list[Names]]:
@@ -68,7 +71,8 @@ def met(*layouts: Layout, taken: Iterable[Axis] = ()) -> tuple[Layout, list[Name
                 common[i] = name
                 used.add(name)
     names = [
-        {a: c for a, c in zip(layout, common, strict=True) if a is not None and c is not None} for layout in padded
+        {a: c for a, c in zip(layout, common, strict=True) if a is not None and c is not None}
+        for layout in padded
     ]
     return tuple(common), names
 
@@ -97,13 +101,15 @@ def _value(source: Value, instruction: core.Instruction, axes: Axes) -> core.Val
     return core.Value(instruction, axes, getattr(source, "dim", None), source)
 
 
-# --- leaves ---------------------------------------------------------------------------------------------------------
+# --- leaves --------------------------------------------------------------------------------------
 
 
 def _initial(v: Value, op: ops.Initial) -> Output:
     layout = new_axes(v.shape)
     centred = not is_traced(op.mean) and not np.any(op.mean)
-    instruction = core.Initial(Number(op.mean), Number(op.cov), layout, centred, diagonal=op.cov.ndim == 1)
+    instruction = core.Initial(
+        Number(op.mean), Number(op.cov), layout, centred, diagonal=op.cov.ndim == 1
+    )
     return Output(_value(v, instruction, present(layout)), layout)
 
 
@@ -121,7 +127,7 @@ def _constant(v: Value, op: ops.Constant) -> Output:
     return Output(_value(v, core.Constant(Number(op.value), layout), present(layout)), layout)
 
 
-# --- Netsor with dot products ---------------------------------------------------------------------------------------
+# --- Netsor with dot products --------------------------------------------------------------------
 
 
 def _matmul(v: Value, op: ops.MatMul) -> Output:
@@ -138,7 +144,9 @@ def _map(v: Value, op: ops.Map) -> Output:
 
 def _dot(v: Value, op: ops.Dot) -> Output:
     (q, q_positions), (k, k_positions) = (_unrotated(f) for f in (op.q, op.k))
-    lead, names = met(q.layout[:-1], k.layout[:-1], taken=present((*q.layout[-1:], *k.layout[-1:])))
+    lead, names = met(
+        q.layout[:-1], k.layout[:-1], taken=present((*q.layout[-1:], *k.layout[-1:]))
+    )
     last: list[Axis | None] = list(q.layout[-1:])
     names[0] |= {a: a for a in present(q.layout[-1:])}
     for axis in k.layout[-1:]:
@@ -165,7 +173,9 @@ def _unrotated(factor: Value) -> tuple[Output, Any]:
     return lowered(factor), None
 
 
-def _rotation(base: float, factors: Sequence[Output], positions: Sequence[Any], names: Sequence[Names]) -> Any:
+def _rotation(
+    base: float, factors: Sequence[Output], positions: Sequence[Any], names: Sequence[Names]
+) -> Any:
     numbers, orders = [], []
     for x, given, called in zip(factors, positions, names, strict=True):
         array = np.zeros(()) if given is None else given
@@ -189,7 +199,10 @@ def _apply(v: Value, op: ops.Apply) -> Output:
     else:
         layout, names = met(*(a.layout for a in args))
         values = [renamed(a.value, n) for a, n in zip(args, names, strict=True)]
-        layouts = [tuple(None if x is None else n[x] for x in a.layout) for a, n in zip(args, names, strict=True)]
+        layouts = [
+            tuple(None if x is None else n[x] for x in a.layout)
+            for a, n in zip(args, names, strict=True)
+        ]
     known = (op.core, op.name, op.structure, op.pseudo_lipschitz)
     instruction = core.Apply(op.f, tuple(values), tuple(layouts), layout, *known)
     return Output(_value(v, instruction, present(layout)), layout)
@@ -199,7 +212,7 @@ def _rotary(v: Value, op: ops.Rotary) -> Output:
     return lowered(op.w)  # the rotation belongs to the dot product
 
 
-# --- linear ---------------------------------------------------------------------------------------------------------
+# --- linear --------------------------------------------------------------------------------------
 
 
 def _mix(v: Value, op: ops.Mix) -> Output:
@@ -232,7 +245,8 @@ def _sum(v: Value, op: ops.Sum) -> Output:
     layout = tuple(axis for a, axis in enumerate(x.layout) if a not in op.axes)
     if not over and not op.normalised:
         return Output(x.value, layout)
-    instruction = core.Contract(None, x.value, over, op.normalised)  # of one head, too: it says that there are heads
+    # of one head, too: it says that there are heads
+    instruction = core.Contract(None, x.value, over, op.normalised)
     return Output(_value(v, instruction, present(layout)), layout)
 
 
@@ -257,7 +271,9 @@ def _reshape(v: Value, op: ops.Reshape) -> Output:
     return Output(_taken(v, x.value, taken), layout)
 
 
-def _taken(v: Value, value: core.Value, taken: Iterable[tuple[Axes, list[np.ndarray], Axes]]) -> core.Value:
+def _taken(
+    v: Value, value: core.Value, taken: Iterable[tuple[Axes, list[np.ndarray], Axes]]
+) -> core.Value:
     """The value at given places, one Take after the other."""
     for axes, places, new in taken:
         left = union((a for a in value.axes if a not in axes), new)

@@ -1,4 +1,6 @@
-"""The named nonlinearities as functions of vectors (coordinate by coordinate) and of numbers (entry by entry)."""
+"""The named nonlinearities as functions of vectors (coordinate by coordinate)
+and of numbers (entry by entry).
+"""
 
 from typing import TypeVar
 
@@ -16,7 +18,9 @@ def _write(function: Nonlinearity, w: Kind) -> Kind:
         return coordinatewise(function, w)
     if isinstance(w, Scalars):
         return elementwise(function.name, function, w, pseudo_lipschitz=function.pseudo_lipschitz)
-    raise TypeError(f"{function.name} acts on a Wide or on Scalars of a program, got {type(w).__name__}")
+    raise TypeError(
+        f"{function.name} acts on a Wide or on Scalars of a program, got {type(w).__name__}"
+    )
 
 
 def identity(w: Kind) -> Kind:
@@ -93,4 +97,5 @@ def rsqrt(p: Scalars) -> Scalars:
     """p^{-1/2} of numbers, for norms: `c * rsqrt(average(c * c) + eps)`."""
     if not isinstance(p, Scalars):
         raise TypeError(f"rsqrt acts on Scalars, got {type(p).__name__}")
-    return elementwise("rsqrt", lax.rsqrt, p, pseudo_lipschitz=True)  # on numbers that stay away from 0
+    # on numbers that stay away from 0
+    return elementwise("rsqrt", lax.rsqrt, p, pseudo_lipschitz=True)

@@ -1,8 +1,9 @@
-"""The instructions of the language. Each is data: what it reads, and its constants. Engines give them meaning.
+"""The instructions of the language. Each is data:
+what it reads, and its constants. Engines give them meaning.
 
-A `Value` is what an instruction makes: a batch of vectors (`Wide`) or of numbers (`Scalars`), see `values.py`. Its
-coordinate axis is hidden, so every axis mentioned here is a batch axis. Identity is the object: two equal
-instructions are two random variables.
+A `Value` is what an instruction makes: a batch of vectors (`Wide`) or of numbers (`Scalars`), see
+`values.py`. Its coordinate axis is hidden, so every axis mentioned here is a batch axis. Identity
+is the object: two equal instructions are two random variables.
 """
 
 import dataclasses
@@ -21,7 +22,9 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Value:
-    """What an instruction makes: its instruction, its batch shape, and what it is in the core language."""
+    """What an instruction makes: its instruction,
+    its batch shape, and what it is in the core language.
+    """
 
     op: "Op"
     shape: Shape
@@ -53,20 +56,28 @@ class Op:
 
 
 class Matrix:
-    """A family of independent random matrices, batch shape `shape`, entries i.i.d. N(0, std²/cols).
+    """A family of independent random matrices, batch shape `shape`, entries i.i.d.
+    N(0, std²/cols).
 
-    `M @ w` multiplies, with NumPy broadcasting: a size-1 or missing axis of `shape` means the same matrix along that
-    axis. `std` is a number or an array that broadcasts to `shape`. Using the same object twice is weight sharing.
+    `M @ w` multiplies, with NumPy broadcasting: a size-1 or missing axis of `shape` means the same
+    matrix along that axis. `std` is a number or an array that broadcasts to `shape`. Using the
+    same object twice is weight sharing.
     """
 
     __array_ufunc__ = None  # so that `array @ M` is refused here and not looped over by NumPy
 
-    def __init__(self, std: object = 1.0, shape: int | Shape = (), rows: Dim | int = n, cols: Dim | int = n):
+    def __init__(
+        self, std: object = 1.0, shape: int | Shape = (), rows: Dim | int = n, cols: Dim | int = n
+    ):
         sizes = shape if isinstance(shape, tuple | list) else (shape,)
-        self.shape: Shape = tuple(s if s == float("inf") else positive_int("shape", s) for s in sizes)
+        self.shape: Shape = tuple(
+            s if s == float("inf") else positive_int("shape", s) for s in sizes
+        )
         self.std = non_negative("std", std)
         if shapes.broadcast("Matrix(std, shape)", self.std.shape, self.shape) != self.shape:
-            raise ValueError(f"std must broadcast to shape {self.shape}, got shape {self.std.shape}")
+            raise ValueError(
+                f"std must broadcast to shape {self.shape}, got shape {self.std.shape}"
+            )
         self.rows = as_dim("rows", rows)
         self.cols = as_dim("cols", cols)
 
@@ -76,12 +87,14 @@ class Matrix:
         if isinstance(other, Matrix):
             raise TypeError("a product of matrices is not an instruction: write A @ (B @ x)")
         raise TypeError(
-            f"a Matrix multiplies vectors of a program, got {type(other).__name__}; wrap given coordinates as data(X)"
+            f"a Matrix multiplies vectors of a program, got {type(other).__name__}; wrap given "
+            "coordinates as data(X)"
         )
 
     def __rmatmul__(self, other: object) -> Any:
         raise TypeError(
-            f"{type(other).__name__} @ Matrix would use the transpose of the matrix, which is outside the theory: "
+            f"{type(other).__name__} @ Matrix would use the transpose of the matrix, which is "
+            "outside the theory: "
             "a program that uses both W and its transpose has other limits. Write M @ x"
         )
 
@@ -89,24 +102,32 @@ class Matrix:
     def T(self) -> Any:
         """Refused: programs with transposes have other limits."""
         raise TypeError(
-            "the transpose of a Matrix is outside the theory: with both W and its transpose the outputs are no longer "
+            "the transpose of a Matrix is outside the theory: with both W and its transpose the "
+            "outputs are no longer "
             "Gaussian given the inputs. Use a second, independent Matrix"
         )
 
     def __getitem__(self, index: object) -> Any:
-        raise TypeError("a Matrix family cannot be indexed: index the product, (M @ x)[i], or make separate matrices")
+        raise TypeError(
+            "a Matrix family cannot be indexed: index the product, (M @ x)[i], or make separate "
+            "matrices"
+        )
 
     def __repr__(self) -> str:
-        std = f"{self.std:g}" if np.ndim(self.std) == 0 and isinstance(self.std, np.ndarray) else "…"
+        std = (
+            f"{self.std:g}" if np.ndim(self.std) == 0 and isinstance(self.std, np.ndarray) else "…"
+        )
         return f"Matrix(std={std}, shape={self.shape}, rows={self.rows}, cols={self.cols})"
 
 
-# --- Leaves ---------------------------------------------------------------------------------------------------------
+# --- Leaves --------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Initial(Op):
-    """Random initial vectors: coordinates i.i.d. N(mean, cov), cov over the flattened batch; a vector is a diagonal."""
+    """Random initial vectors: coordinates i.i.d. N(mean,
+    cov), cov over the flattened batch; a vector is a diagonal.
+    """
 
     mean: Any
     cov: Any
@@ -131,7 +152,7 @@ class Constant(Op):
     value: Any
 
 
-# --- Instructions of Netsor with dot products -----------------------------------------------------------------------
+# --- Instructions of Netsor with dot products ----------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -152,7 +173,9 @@ class Map(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dot(Op):
-    """Dot products D^{-1/2} Σ_α q_α k_α ("sqrt") or D^{-1} Σ_α q_α k_α ("linear"); (…,s), (…,t) → (…,s,t)."""
+    """Dot products D^{-1/2} Σ_α q_α k_α ("sqrt") or D^{-1} Σ_α q_α k_α ("linear");
+    (…,s), (…,t) → (…,s,t).
+    """
 
     q: Value
     k: Value
@@ -172,10 +195,11 @@ class Average(Op):
 class Apply(Op):
     """f(p₁, …), a function of whole arrays of numbers.
 
-    `core` says how many trailing axes f mixes: 0 for elementwise, 1 for rows (softmax), None for all. What is known of
-    f is said by whoever writes the instruction, never read off its name. `structure`: "affine" in all arguments that
-    are not constants, "softmax" over the last axis (of the tokens where a second argument, the mask, is positive), or
-    None. `pseudo_lipschitz`: as for a nonlinearity, None for unknown.
+    `core` says how many trailing axes f mixes: 0 for elementwise, 1 for rows (softmax), None for
+    all. What is known of f is said by whoever writes the instruction, never read off its name.
+    `structure`: "affine" in all arguments that are not constants, "softmax" over the last axis (of
+    the tokens where a second argument, the mask, is positive), or None. `pseudo_lipschitz`: as for
+    a nonlinearity, None for unknown.
     """
 
     f: Callable[..., Any]
@@ -188,14 +212,16 @@ class Apply(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rotary(Op):
-    """Coordinates m and m + D/2 turned by the angle position·base^{-2m/D}, m < D/2; may only enter a `Dot`."""
+    """Coordinates m and m + D/2 turned by the angle position·base^{-2m/D}, m < D/2;
+    may only enter a `Dot`.
+    """
 
     w: Value
     positions: Any
     base: float
 
 
-# --- Loops ----------------------------------------------------------------------------------------------------------
+# --- Loops ---------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -205,7 +231,9 @@ class Argument(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Repeat(Op):
-    """A block, `result` as a function of `argument`, applied `times` times with new matrices in each turn."""
+    """A block, `result` as a function of `argument`,
+    applied `times` times with new matrices in each turn.
+    """
 
     x: Value
     argument: Value
@@ -215,14 +243,16 @@ class Repeat(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Unrolled(Op):
-    """The last of some blocks on x that were written one after the other: what each of them gave, and why."""
+    """The last of some blocks on x that were written one after the other:
+    what each of them gave, and why.
+    """
 
     x: Value
     turns: tuple[Value, ...]
     why: str
 
 
-# --- Linear operations on batch axes --------------------------------------------------------------------------------
+# --- Linear operations on batch axes -------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -250,7 +280,9 @@ class Add(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sum(Op):
-    """Σ over `axes`; `normalised` divides by the square root of their size, which gives infinite axes a meaning."""
+    """Σ over `axes`; `normalised` divides by the square root of their size,
+    which gives infinite axes a meaning.
+    """
 
     x: Value
     axes: tuple[int, ...]

@@ -29,10 +29,15 @@ _DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def text(*outputs: Value) -> str:
-    """The program of `outputs`: its matrices, then its instructions with batch shapes and spaces."""
+    """The program of `outputs`: its matrices, then its instructions with batch
+    shapes and spaces.
+    """
     rows, output = _rows(outputs)
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, [*widths, 0], strict=True)).rstrip()
+        for row in rows
+    ]
     return "\n".join([*lines, output])
 
 
@@ -40,14 +45,19 @@ def in_notebook(*outputs: Value) -> str:
     """The same as a table; long programs scroll."""
     rows, output = _rows(outputs)
     listed = notebook.table(("", "instruction", "formula", "shape", "space"), rows)
-    return notebook.block("", f'<div style="max-height:30em;overflow:auto">{listed}</div>', html.escape(output))
+    return notebook.block(
+        "", f'<div style="max-height:30em;overflow:auto">{listed}</div>', html.escape(output)
+    )
 
 
 def _rows(outputs: tuple[Value, ...]) -> tuple[list[tuple[str, ...]], str]:
-    """Name, kind, formula, shape and space of each matrix and instruction; and what the output is."""
+    """Name, kind, formula, shape and space of each matrix and instruction;
+    and what the output is.
+    """
     names = Names(outputs)
     rows: list[tuple[str, ...]] = [
-        (name, "Matrix", _matrix(m), _shape(m.shape), f"{m.rows} × {m.cols}") for m, name in names.matrices.items()
+        (name, "Matrix", _matrix(m), _shape(m.shape), f"{m.rows} × {m.cols}")
+        for m, name in names.matrices.items()
     ]
     for value in names.listed:
         kind, formula = instruction(value, names)
@@ -56,15 +66,21 @@ def _rows(outputs: tuple[Value, ...]) -> tuple[list[tuple[str, ...]], str]:
 
 
 def mermaid(*outputs: Value) -> str:
-    """The graph of the program in Mermaid's language: paste it into any Markdown viewer that draws Mermaid."""
+    """The graph of the program in Mermaid's language:
+    paste it into any Markdown viewer that draws Mermaid.
+    """
     for value in outputs:
         if not isinstance(value, Value):
-            raise TypeError(f"mermaid takes values of a program (Wide or Scalars), got {type(value).__name__}")
+            raise TypeError(
+                f"mermaid takes values of a program (Wide or Scalars), got {type(value).__name__}"
+            )
     names = Names(outputs)
     lines = ["flowchart TD"]
     for value in names.listed:
         kind, formula = instruction(value, names)
-        label = f"{names[value]}: {kind}<br/>{formula}<br/>{_shape(value.shape)} {_space(value)}".replace('"', "'")
+        label = (
+            f"{names[value]}: {kind}<br/>{formula}<br/>{_shape(value.shape)} {_space(value)}"
+        ).replace('"', "'")
         left, right = ("[", "]") if isinstance(value, Wide) else ("([", "])")
         lines.append(f'    v{names.number[value]}{left}"{label}"{right}')
     for value in names.listed:
@@ -75,20 +91,28 @@ def mermaid(*outputs: Value) -> str:
 
 
 class Names:
-    """Names for the values and matrices of a program; constants are written out where they are used."""
+    """Names for the values and matrices of a program;
+    constants are written out where they are used.
+    """
 
     def __init__(self, outputs: tuple[Value, ...]):
         everything = ancestors(outputs)
-        self.listed = [v for v in everything if v in outputs or not isinstance(v.op, ops.Constant | ops.Ones)]
+        self.listed = [
+            v for v in everything if v in outputs or not isinstance(v.op, ops.Constant | ops.Ones)
+        ]
         self.number = {value: i for i, value in enumerate(self.listed, start=1)}
         used = matrices_of(everything)
-        self.matrices = {matrix: "W" + str(i).translate(_DIGITS) for i, matrix in enumerate(used, start=1)}
+        self.matrices = {
+            matrix: "W" + str(i).translate(_DIGITS) for i, matrix in enumerate(used, start=1)
+        }
 
     def __getitem__(self, value: Value | Matrix) -> str:
         if isinstance(value, Matrix):
             return self.matrices[value]
         if value in self.number:
-            return _LETTERS.get(type(value.op), _LINEAR) + str(self.number[value]).translate(_DIGITS)
+            return _LETTERS.get(type(value.op), _LINEAR) + str(self.number[value]).translate(
+                _DIGITS
+            )
         return "𝟏" if isinstance(value.op, ops.Ones) else _numbers(value.op.value)  # type: ignore[attr-defined]
 
 
@@ -133,18 +157,30 @@ _FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
     ops.Dot: ("dot product", _dot),
     ops.Average: ("average", lambda op, names: f"{_power(op.dim, '-1')} Σ_α {names[op.w]}"),
     ops.Apply: ("scalars", lambda op, names: f"{op.name}({_arguments(op.args, names)})"),
-    ops.Rotary: ("rotary", lambda op, names: f"rotate {names[op.w]} by position, base {op.base:g}"),
+    ops.Rotary: (
+        "rotary",
+        lambda op, names: f"rotate {names[op.w]} by position, base {op.base:g}",
+    ),
     ops.Mix: ("linear", lambda op, names: f"{names[op.a]} @ {names[op.w]}"),
     ops.Scale: ("linear", lambda op, names: f"{names[op.a]} * {names[op.w]}"),
     ops.Add: ("linear", lambda op, names: " + ".join(names[term] for term in op.terms)),
     ops.Sum: ("linear", _sum),
-    ops.Stack: ("linear", lambda op, names: f"stack({_arguments(op.terms, names)}; axis {op.axis})"),
+    ops.Stack: (
+        "linear",
+        lambda op, names: f"stack({_arguments(op.terms, names)}; axis {op.axis})",
+    ),
     ops.Index: ("linear", lambda op, names: f"{names[op.x]}[{', '.join(map(_index, op.index))}]"),
     ops.Reshape: ("linear", lambda op, names: f"reshape({names[op.x]})"),
     ops.Argument: ("argument", lambda op, names: "of a block"),
     ops.Repeat: ("repeat", _repeat),
-    ops.Unrolled: ("unrolled", lambda op, names: f"{names[op.turns[-1]]}, {len(op.turns)} blocks: {op.why}"),
-    ops.Transpose: ("linear", lambda op, names: f"transpose({names[op.x]}; {', '.join(map(str, op.axes))})"),
+    ops.Unrolled: (
+        "unrolled",
+        lambda op, names: f"{names[op.turns[-1]]}, {len(op.turns)} blocks: {op.why}",
+    ),
+    ops.Transpose: (
+        "linear",
+        lambda op, names: f"transpose({names[op.x]}; {', '.join(map(str, op.axes))})",
+    ),
 }
 
 

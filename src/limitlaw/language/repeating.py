@@ -17,10 +17,11 @@ Written = TypeVar("Written", bound=Value)
 def repeat(block: Block, x: Wide, times: int, shared: bool = False) -> Wide:
     """block(… block(x)), `times` times: every turn has matrices and initial vectors of its own.
 
-    `block` is a function of vectors that gives vectors of the same batch shape and space, as a residual block does. It
-    is written once and runs as one compiled loop. With `shared=True` all turns have the same matrices and initial
-    vectors (as ALBERT has). Then, and where a block uses a matrix, a vector or a random number from outside, there is
-    no loop: the blocks are written one after the other, and `check` says so.
+    `block` is a function of vectors that gives vectors of the same batch shape and space, as a
+    residual block does. It is written once and runs as one compiled loop. With `shared=True` all
+    turns have the same matrices and initial vectors (as ALBERT has). Then, and where a block uses
+    a matrix, a vector or a random number from outside, there is no loop: the blocks are written
+    one after the other, and `check` says so.
     """
     x, times = wide("x", x), positive_int("times", times)
     if not callable(block):
@@ -29,9 +30,12 @@ def repeat(block: Block, x: Wide, times: int, shared: bool = False) -> Wide:
     if shared:
         if any(isinstance(v.op, ops.Repeat) for v in ancestors([result])):
             raise ValueError(
-                "shared=True needs a block without a repeat inside, which would have new weights: write it out"
+                "shared=True needs a block without a repeat inside, which would have new weights: "
+                "write it out"
             )
-        return _unrolled(lambda w: substituted(result, {argument: w}), x, times, "its weights are shared")
+        return _unrolled(
+            lambda w: substituted(result, {argument: w}), x, times, "its weights are shared"
+        )
     _, other = _written(block, x)
     why = _from_outside(result, other)
     if why:
@@ -47,11 +51,17 @@ def _unrolled(block: Block, x: Wide, times: int, why: str) -> Wide:
 
 
 def substituted(y: Written, known: dict[Value, Value]) -> Written:
-    """y with other values in place of those that are `known`, on the same matrices and initial vectors."""
+    """y with other values in place of those that are `known`,
+    on the same matrices and initial vectors.
+    """
     new = dict(known)
     for v in ancestors([y]):
         if v not in new:
-            new[v] = v if all(new[u] is u for u in v.op.inputs) else dataclasses.replace(v, op=_reading(v.op, new))
+            new[v] = (
+                v
+                if all(new[u] is u for u in v.op.inputs)
+                else dataclasses.replace(v, op=_reading(v.op, new))
+            )
     return cast(Written, new[y])
 
 
@@ -63,7 +73,9 @@ def _reading(op: ops.Op, new: dict[Value, Value]) -> ops.Op:
             return tuple(renewed(item) for item in content)
         return new[content] if isinstance(content, Value) and content in new else content
 
-    return dataclasses.replace(op, **{f.name: renewed(getattr(op, f.name)) for f in dataclasses.fields(op)})
+    return dataclasses.replace(
+        op, **{f.name: renewed(getattr(op, f.name)) for f in dataclasses.fields(op)}
+    )
 
 
 def _written(block: Block, x: Wide) -> tuple[Wide, Wide]:
@@ -76,14 +88,17 @@ def _checked(y: object, x: Wide) -> Wide:
     y = wide("what block returns", y)
     if y.shape != x.shape or y.dim != x.dim:
         raise ValueError(
-            f"block must give vectors of the batch shape and space that it is given, {x.shape} in R^{x.dim}, "
+            f"block must give vectors of the batch shape and space that it is given, {x.shape} in "
+            f"R^{x.dim}, "
             f"got {y.shape} in R^{y.dim}"
         )
     return y
 
 
 def _from_outside(first: Wide, second: Wide) -> str:
-    """What two writings of a block have in common, so that it comes from outside; given numbers may."""
+    """What two writings of a block have in common,
+    so that it comes from outside; given numbers may.
+    """
     one, two = ancestors([first]), ancestors([second])
     if set(matrices_of(one)) & set(matrices_of(two)):
         return "it uses a matrix from outside"

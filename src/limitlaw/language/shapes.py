@@ -1,4 +1,6 @@
-"""Batch shapes, by NumPy's rules. A size may be `math.inf` (infinitely many heads), which broadcasts like any other."""
+"""Batch shapes, by NumPy's rules. A size may be `math.inf` (infinitely many heads),
+which broadcasts like any other.
+"""
 
 import math
 from collections.abc import Callable
@@ -24,29 +26,54 @@ def broadcast(name: str, *shapes: Shape) -> Shape:
     except ValueError:
         largest = max((size for shape in shapes for size in shape if size != math.inf), default=0)
         if largest >= 2**62:
-            raise ValueError(f"{name}: an axis must have fewer than 2^62 entries, got {largest}") from None
-        raise ValueError(f"{name}: batch shapes {' and '.join(map(str, shapes))} do not broadcast") from None
+            raise ValueError(
+                f"{name}: an axis must have fewer than 2^62 entries, got {largest}"
+            ) from None
+        raise ValueError(
+            f"{name}: batch shapes {' and '.join(map(str, shapes))} do not broadcast"
+        ) from None
 
 
 def indexed(name: str, shape: Shape, index: Any) -> Shape:
     """The shape of `w[index]` for w of shape `shape`; nothing is allocated for basic indices."""
     index = batch_index(index, len(shape))
     try:
-        first, second = (np.broadcast_to(0.0, _finite(shape, size))[index].shape for size in (_INFINITE, _INFINITE + 1))
+        first, second = (
+            np.broadcast_to(0.0, _finite(shape, size))[index].shape
+            for size in (_INFINITE, _INFINITE + 1)
+        )
     except IndexError as error:
-        raise IndexError(f"{name} of batch shape {shape} cannot be indexed by {index!r}: {error}") from None
+        raise IndexError(
+            f"{name} of batch shape {shape} cannot be indexed by {index!r}: {error}"
+        ) from None
     result = _restored(first)
     if any(a != b and size != math.inf for a, b, size in zip(first, second, result, strict=True)):
-        raise ValueError(f"{name} of batch shape {shape}: take an infinite axis whole, or finitely many of its entries")
+        raise ValueError(
+            f"{name} of batch shape {shape}: take an infinite axis whole, or finitely many of its "
+            "entries"
+        )
     return result
 
 
-def reduced(name: str, shape: Shape, axis: int | tuple[int, ...] | None) -> tuple[tuple[int, ...], Shape]:
-    """The axes named by `axis` (counted from the front, None for all) and the shape without them."""
-    axes = tuple(range(len(shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+def reduced(
+    name: str, shape: Shape, axis: int | tuple[int, ...] | None
+) -> tuple[tuple[int, ...], Shape]:
+    """The axes named by `axis` (counted from the front,
+    None for all) and the shape without them.
+    """
+    axes = (
+        tuple(range(len(shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    )
     for a in axes:
-        if isinstance(a, bool) or not isinstance(a, int | np.integer) or not -len(shape) <= a < len(shape):
-            raise ValueError(f"{name}: axis must be among the {len(shape)} axes of batch shape {shape}, got {a!r}")
+        if (
+            isinstance(a, bool)
+            or not isinstance(a, int | np.integer)
+            or not -len(shape) <= a < len(shape)
+        ):
+            raise ValueError(
+                f"{name}: axis must be among the {len(shape)} axes of batch shape {shape}, got "
+                f"{a!r}"
+            )
     axes = tuple(sorted(int(a) % len(shape) for a in axes))
     if len(set(axes)) < len(axes):
         raise ValueError(f"{name}: axis names an axis of batch shape {shape} twice, got {axis!r}")
@@ -54,14 +81,17 @@ def reduced(name: str, shape: Shape, axis: int | tuple[int, ...] | None) -> tupl
 
 
 def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shape:
-    """The shape of `function` of arrays of these shapes, by abstract evaluation: no number is computed."""
+    """The shape of `function` of arrays of these shapes,
+    by abstract evaluation: no number is computed.
+    """
     arguments = [jax.ShapeDtypeStruct(_finite(shape), float) for shape in shapes]
     try:
         result = jax.eval_shape(function, *arguments)
     except Exception as error:
         given = ", ".join(map(str, shapes))
         raise ValueError(
-            f"{name}: the function fails on arrays of shape {given}: {first_line(error)} (it must be written with "
+            f"{name}: the function fails on arrays of shape {given}: {first_line(error)} (it must "
+            "be written with "
             "jax.numpy: jnp.tanh for np.tanh or math.tanh, jnp.where for `if`)"
         ) from error
     if not hasattr(result, "shape"):

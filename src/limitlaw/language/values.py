@@ -28,7 +28,9 @@ This = TypeVar("This", bound="Indexable")
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Indexable(Value, Written):
-    """What vectors and numbers have in common: NumPy's operations that only move or add up batch entries."""
+    """What vectors and numbers have in common: NumPy's operations that only move or
+    add up batch entries.
+    """
 
     __array_ufunc__ = None  # `array * w` is ours, not NumPy's loop over the entries of the array
 
@@ -39,29 +41,38 @@ class Indexable(Value, Written):
     def core(self) -> Output:
         """The value as engines read it."""
         if isinstance(self.op, ops.Rotary):
-            raise TypeError("y is rotary(w), which may only enter a dot: ask for w, or for the dot product")
+            raise TypeError(
+                "y is rotary(w), which may only enter a dot: ask for w, or for the dot product"
+            )
         return self.lowered
 
     def notes(self) -> list[str]:
         """What `check` says of the way the program was written."""
         unrolled = [v.op for v in ancestors([self]) if isinstance(v.op, ops.Unrolled)]
-        return [f"{len(op.turns)} blocks are not one loop but written out: {op.why}" for op in unrolled]
+        return [
+            f"{len(op.turns)} blocks are not one loop but written out: {op.why}" for op in unrolled
+        ]
 
     def names(self, *others: Any) -> Callable[[Any], str]:
         """What the printed program of these values calls its values and matrices."""
-        from limitlaw.language.printing import Names  # printing reads values, so it is imported late
+        # printing reads values, so it is imported late
+        from limitlaw.language.printing import Names
 
         made = functools.cache(lambda: Names((self, *others)))
         return lambda item: made()[item]
 
     def _made(self: This, op: ops.Op, shape: Shape) -> This:
         if isinstance(self.op, ops.Rotary):
-            raise TypeError("rotary(w) may only enter a dot: index, reshape and add up w before you rotate it")
+            raise TypeError(
+                "rotary(w) may only enter a dot: index, reshape and add up w before you rotate it"
+            )
         return dataclasses.replace(self, op=op, shape=shape)
 
     def __getitem__(self: This, index: object) -> This:
         index = tuple(map(_constant_index, index if isinstance(index, tuple) else (index,)))
-        return self._made(ops.Index(self, index), shapes.indexed(type(self).__name__, self.shape, index))
+        return self._made(
+            ops.Index(self, index), shapes.indexed(type(self).__name__, self.shape, index)
+        )
 
     def sum(self: This, axis: int | tuple[int, ...] | None = None) -> This:
         """Σ over batch axes."""
@@ -79,7 +90,9 @@ class Indexable(Value, Written):
         """The same entries in another batch shape, as `numpy.reshape`."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         if shapes.is_infinite(self.shape):
-            raise ValueError(f"reshape: an infinite axis cannot be reshaped, got batch shape {self.shape}")
+            raise ValueError(
+                f"reshape: an infinite axis cannot be reshaped, got batch shape {self.shape}"
+            )
         new = shapes.of_function("reshape", lambda a: jnp.reshape(a, tuple(wanted)), self.shape)
         return self._made(ops.Reshape(self, new), new)
 
@@ -89,7 +102,9 @@ class Indexable(Value, Written):
         order = tuple(wanted) or tuple(reversed(range(self.ndim)))
         counted = tuple(a + self.ndim if a < 0 else a for a in order)
         if sorted(counted) != list(range(self.ndim)):
-            raise ValueError(f"transpose: axes must be an order of the {self.ndim} batch axes, got {order}")
+            raise ValueError(
+                f"transpose: axes must be an order of the {self.ndim} batch axes, got {order}"
+            )
         order = counted
         return self._made(ops.Transpose(self, order), tuple(self.shape[a] for a in order))
 
@@ -110,7 +125,8 @@ class Indexable(Value, Written):
         return f"{type(self).__name__}(shape={self.shape})"
 
     def __str__(self) -> str:
-        from limitlaw.language.printing import text  # printing reads values, so it is imported late
+        # printing reads values, so it is imported late
+        from limitlaw.language.printing import text
 
         return text(self)
 
@@ -128,18 +144,26 @@ class Scalars(Indexable):
         return NotImplemented if isinstance(other, Wide) else _affine("add", jnp.add, self, other)
 
     def __sub__(self, other: object) -> Any:
-        return NotImplemented if isinstance(other, Wide) else _affine("subtract", jnp.subtract, self, other)
+        return (
+            NotImplemented
+            if isinstance(other, Wide)
+            else _affine("subtract", jnp.subtract, self, other)
+        )
 
     def __mul__(self, other: object) -> Any:
         return (
-            NotImplemented if isinstance(other, Wide) else _bilinear(elementwise, "multiply", jnp.multiply, self, other)
+            NotImplemented
+            if isinstance(other, Wide)
+            else _bilinear(elementwise, "multiply", jnp.multiply, self, other)
         )
 
     def __truediv__(self, other: object) -> Any:
         if isinstance(other, Wide):
             return NotImplemented
         divisor = scalars(other, "an argument of divide")
-        return (_affine if is_constant(divisor) else elementwise)("divide", jnp.divide, self, divisor)
+        return (_affine if is_constant(divisor) else elementwise)(
+            "divide", jnp.divide, self, divisor
+        )
 
     def __pow__(self, other: object) -> "Scalars":
         return elementwise("power", jnp.power, self, other)
@@ -213,7 +237,9 @@ class Wide(Indexable):
 
     def __pow__(self, k: int) -> "Wide":
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
-            raise TypeError(f"a vector has integer powers ≥ 0, got {k!r}; write map(lambda w: …, w) for others")
+            raise TypeError(
+                f"a vector has integer powers ≥ 0, got {k!r}; write map(lambda w: …, w) for others"
+            )
         power = Nonlinearity(f"power({k})", functools.partial(_power, k=int(k)), True, k == 0)
         return coordinatewise(power, self)
 
@@ -224,7 +250,8 @@ class Wide(Indexable):
         if isinstance(other, Matrix):
             other.__rmatmul__(self)
         raise TypeError(
-            f"{self!r} @ {type(other).__name__} is not an instruction: write a @ w to mix vectors by numbers, "
+            f"{self!r} @ {type(other).__name__} is not an instruction: write a @ w to mix vectors "
+            "by numbers, "
             "dot(q, k) for dot products"
         )
 
@@ -237,25 +264,35 @@ def _power(x: Any, k: int) -> Any:
 
 
 def _constant_index(part: object) -> object:
-    """One part of an index: basic ones as they are, lists and arrays as NumPy arrays of integers or booleans."""
+    """One part of an index: basic ones as they are,
+    lists and arrays as NumPy arrays of integers or booleans.
+    """
     if part is None or part is Ellipsis or isinstance(part, int | np.integer | slice):
         return part
     array = np.asarray(part)
     if array.dtype.kind not in "iub":
-        raise IndexError(f"an index is made of integers, slices, None, … and integer or boolean arrays, got {part!r}")
+        raise IndexError(
+            "an index is made of integers, slices, None, … and integer or boolean arrays, got "
+            f"{part!r}"
+        )
     return array
 
 
-# --- Writing instructions -------------------------------------------------------------------------------------------
+# --- Writing instructions ------------------------------------------------------------------------
 
 
 def wide(name: str, value: object) -> Wide:
     """`value`, which must be a vector that is not rotated."""
     if not isinstance(value, Wide):
         hint = "; wrap given coordinates as data(X)" if hasattr(value, "__array__") else ""
-        raise TypeError(f"{name} must be a Wide (a vector of a program), got {type(value).__name__}{hint}")
+        raise TypeError(
+            f"{name} must be a Wide (a vector of a program), got {type(value).__name__}{hint}"
+        )
     if isinstance(value.op, ops.Rotary):
-        raise TypeError(f"{name} is rotary(w), which may only enter a dot: the rotation belongs to the dot product")
+        raise TypeError(
+            f"{name} is rotary(w), which may only enter a dot: the rotation belongs to the dot "
+            "product"
+        )
     return value
 
 
@@ -277,7 +314,10 @@ def ones(dim: Dim) -> Wide:
 def same_dim(name: str, *values: Wide) -> Dim:
     """The space of the values, which must be one."""
     if len({w.dim for w in values}) > 1:
-        raise ValueError(f"{name}: the vectors live in different spaces, {', '.join(repr(w.dim) for w in values)}")
+        raise ValueError(
+            f"{name}: the vectors live in different spaces, "
+            f"{', '.join(repr(w.dim) for w in values)}"
+        )
     return values[0].dim
 
 
@@ -286,14 +326,18 @@ def matmul(matrix: Matrix, x: object) -> Wide:
     x = wide("the right-hand side of Matrix @", x)
     if matrix.cols != x.dim:
         raise ValueError(f"{matrix!r} multiplies vectors in the space {matrix.cols}, got {x!r}")
-    return Wide(ops.MatMul(matrix, x), shapes.broadcast("Matrix @ w", matrix.shape, x.shape), matrix.rows)
+    return Wide(
+        ops.MatMul(matrix, x), shapes.broadcast("Matrix @ w", matrix.shape, x.shape), matrix.rows
+    )
 
 
 def mix(a: Scalars, w: object) -> Wide:
     """a @ w: (…,i,j), (…,j) → (…,i)."""
     w = wide("the right-hand side of @", w)
     if not a.ndim or not w.ndim or a.shape[-1] != w.shape[-1]:
-        raise ValueError(f"a @ w needs shapes (…, i, j) and (…, j) with the same j, got {a.shape} and {w.shape}")
+        raise ValueError(
+            f"a @ w needs shapes (…, i, j) and (…, j) with the same j, got {a.shape} and {w.shape}"
+        )
     shape = shapes.broadcast("a @ w", a.shape[:-2], w.shape[:-1]) + a.shape[-2:-1]
     return Wide(ops.Mix(a, w), shape, w.dim)
 
@@ -316,18 +360,26 @@ def coordinatewise(phi: Nonlinearity, *args: Value) -> Wide:
     """φ of vectors and numbers, for each coordinate."""
     wides = [wide(f"an argument of {phi.name}", a) for a in args if not isinstance(a, Scalars)]
     if not wides:
-        raise TypeError(f"{phi.name}: map needs at least one vector among its arguments; for numbers write apply")
+        raise TypeError(
+            f"{phi.name}: map needs at least one vector among its arguments; for numbers write "
+            "apply"
+        )
     dim = same_dim(phi.name, *wides)
     shape = shapes.broadcast(phi.name, *(a.shape for a in args))
-    probe = [(*a.shape, 1 if isinstance(a, Scalars) else 3) for a in args]  # as engines call it, 3 coordinates
+    # as engines call it, 3 coordinates
+    probe = [(*a.shape, 1 if isinstance(a, Scalars) else 3) for a in args]
     result = shapes.of_function(phi.name, phi, *probe)
     if result != (*shape, 3):
-        raise ValueError(f"{phi.name} must act coordinate by coordinate: shape {(*shape, 3)} became {result}")
+        raise ValueError(
+            f"{phi.name} must act coordinate by coordinate: shape {(*shape, 3)} became {result}"
+        )
     return Wide(ops.Map(phi, args), shape, dim)
 
 
 def elementwise(name: str, f: Callable[..., Any], *args: object, **known: Any) -> Scalars:
-    """f of numbers, entry by entry with broadcasting. `known`: fields of `ops.Apply` that say what is known of f."""
+    """f of numbers, entry by entry with broadcasting.
+    `known`: fields of `ops.Apply` that say what is known of f.
+    """
     values = tuple(scalars(a, f"an argument of {name}") for a in args)
     shape = shapes.broadcast(name, *(v.shape for v in values))
     if shapes.of_function(name, f, *(v.shape for v in values)) != shape:
@@ -339,7 +391,9 @@ def whole(name: str, f: Callable[..., Any], *args: object, **known: Any) -> Scal
     """f of whole arrays of numbers. `known`: as for `elementwise`."""
     values = tuple(scalars(a, f"an argument of {name}") for a in args)
     if any(shapes.is_infinite(v.shape) for v in values):
-        raise ValueError(f"{name} cannot mix an infinite axis; softmax and elementwise functions can have one")
+        raise ValueError(
+            f"{name} cannot mix an infinite axis; softmax and elementwise functions can have one"
+        )
     shape = shapes.of_function(name, f, *(v.shape for v in values))
     return Scalars(ops.Apply(f, values, None, name, **known), shape)
 
@@ -353,9 +407,15 @@ def _affine(name: str, f: Callable[..., Any], *args: object) -> Scalars:
     return elementwise(name, f, *args, structure="affine", pseudo_lipschitz=True)
 
 
-def _bilinear(write: Callable[..., Scalars], name: str, f: Callable[..., Any], *args: object) -> Scalars:
+def _bilinear(
+    write: Callable[..., Scalars], name: str, f: Callable[..., Any], *args: object
+) -> Scalars:
     """A product of numbers: affine where one factor is given."""
     factors = [scalars(a, f"an argument of {name}") for a in args]
     return write(
-        name, f, *factors, structure="affine" if any(map(is_constant, factors)) else None, pseudo_lipschitz=True
+        name,
+        f,
+        *factors,
+        structure="affine" if any(map(is_constant, factors)) else None,
+        pseudo_lipschitz=True,
     )

@@ -1,4 +1,6 @@
-"""Laws: distributions with a density, a distribution function, quantiles, moments, samples and error bars."""
+"""Laws: distributions with a density, a distribution function,
+quantiles, moments, samples and error bars.
+"""
 
 from limitlaw.laws.base import Law
 from limitlaw.laws.combination import Combination

@@ -1,4 +1,6 @@
-"""Laws that are averages over components: moments and their errors are the same for all of them."""
+"""Laws that are averages over components: moments and their errors are the same for
+all of them.
+"""
 
 import abc
 import dataclasses
@@ -20,7 +22,9 @@ MANY = 1024  # components of a law that is only looked at
 
 
 class Averaged(Law):
-    """A law whose quantities are averages of quantities given a component: a Gaussian, its image, or one sample."""
+    """A law whose quantities are averages of quantities given a component:
+    a Gaussian, its image, or one sample.
+    """
 
     _components: Components
 
@@ -34,10 +38,11 @@ class Averaged(Law):
         """The law of some of the components."""
 
     def blocks(self) -> Blocks | None:
-        """Runs of neighbouring components, or fewer where there are fewer; None for less than four.
+        """Runs of neighbouring components, or fewer where there are fewer;
+        None for less than four.
 
-        Runs, not every 16th: where components come in antithetic pairs, or as points of a Sobol sequence, that keeps
-        together what belongs together.
+        Runs, not every 16th: where components come in antithetic pairs, or as points of a Sobol
+        sequence, that keeps together what belongs together.
         """
         if self.kind != "sampled":
             return super().blocks()
@@ -58,7 +63,9 @@ class Averaged(Law):
     @property
     @abc.abstractmethod
     def _central(self) -> Quantity:
-        """Of a component and a centre c: E (Y − c)^j for j = 1, 2, 3, 4, in front of the law's shape."""
+        """Of a component and a centre c: E (Y − c)^j for j = 1,
+        2, 3, 4, in front of the law's shape.
+        """
 
     @property
     @abc.abstractmethod
@@ -74,7 +81,9 @@ class Averaged(Law):
         return Estimate(moments.value[0], lambda: moments.error()[0])
 
     def _variance(self) -> Estimate:
-        """Σ_k w_k E_k (Y − m)² about the estimated mean m, which is too small by the variance of m (Bessel 1818)."""
+        """Σ_k w_k E_k (Y − m)² about the estimated mean m,
+        which is too small by the variance of m (Bessel 1818).
+        """
         mean = self.mean()
         c, C = self._components.covariance(self._central, mean, self._size)
         return Estimate(c[1] + C[0, 0], lambda: self._moments(mean).error()[1])
@@ -87,11 +96,15 @@ class Averaged(Law):
         return Estimate(value, lambda: estimate.error().reshape(shape))
 
     def _moved(self, x: Array, level: Array, lower: Array) -> Array:
-        """How far the error of the tail moves its quantile x: error/density, by logarithms where the level is small."""
+        """How far the error of the tail moves its quantile x:
+        error/density, by logarithms where the level is small.
+        """
         if is_traced(level) or not bool((level < SMALL).any()):
             return self._cdf(x).error() / self._pdf(x).value
         below, above = self._log_tail(x, False), self._log_tail(x, True)
-        log, relative = (jnp.where(lower, a, b) for a, b in zip(_pair(below), _pair(above), strict=True))
+        log, relative = (
+            jnp.where(lower, a, b) for a, b in zip(_pair(below), _pair(above), strict=True)
+        )
         return jnp.where(relative > 0, relative * jnp.exp(log - self._logpdf(x).value), 0.0)
 
     def _skewness(self) -> Estimate:
@@ -101,7 +114,9 @@ class Averaged(Law):
         return self._shape(kurtosis)
 
     def _shape(self, figure: Callable[[Array], Array]) -> Estimate:
-        """A figure of the central moments, without its bias where components are independent draws."""
+        """A figure of the central moments, without its bias where components are
+        independent draws.
+        """
         mean = self.mean()
         c = self._moments(mean).value
         value = figure(c)
@@ -110,10 +125,17 @@ class Averaged(Law):
         if len(self._components) == 1:  # no error is known from one draw
             return Estimate(value, lambda: jnp.full(value.shape, jnp.nan))
         if self._components.parts:
-            blocks = [part.average(self._central, mean[None], self._size).value[0] for part in self._components.parts]
-            return Estimate(value, lambda: spread_of_blocks(jnp.stack(list(map(figure, blocks))) - value))
+            blocks = [
+                part.average(self._central, mean[None], self._size).value[0]
+                for part in self._components.parts
+            ]
+            return Estimate(
+                value, lambda: spread_of_blocks(jnp.stack(list(map(figure, blocks))) - value)
+            )
         point = jax.tree.map(lambda a: a[None], (mean, c))
-        bias = self._components.with_weights().average(Without(self._central, figure), point, self._size)
+        bias = self._components.with_weights().average(
+            Without(self._central, figure), point, self._size
+        )
         return Estimate(value - bias.value[0], lambda: jnp.hypot(bias.error()[0], bias.value[0]))
 
 
@@ -123,13 +145,17 @@ def _pair(estimate: Estimate) -> tuple[Array, Array]:
 
 
 def skewness(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
-    """μ₃/μ₂^{3/2} from moments c_1, c_2, c_3 about any centre: μ₂ = c₂ − c₁², μ₃ = c₃ − 3 c₁c₂ + 2 c₁³."""
+    """μ₃/μ₂^{3/2} from moments c_1, c_2, c_3 about any centre:
+    μ₂ = c₂ − c₁², μ₃ = c₃ − 3 c₁c₂ + 2 c₁³.
+    """
     c1, c2, c3 = c[:3]
     return (c3 - 3 * c1 * c2 + 2 * c1**3) / (c2 - c1**2) ** 1.5
 
 
 def kurtosis(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
-    """μ₄/μ₂² − 3 from moments c_1, …, c_4 about any centre: μ₂ = c₂ − c₁², μ₄ = c₄ − 4 c₁c₃ + 6 c₁²c₂ − 3 c₁⁴."""
+    """μ₄/μ₂² − 3 from moments c_1, …, c_4 about any centre:
+    μ₂ = c₂ − c₁², μ₄ = c₄ − 4 c₁c₃ + 6 c₁²c₂ − 3 c₁⁴.
+    """
     c1, c2, c3, c4 = c
     return (c4 - 4 * c1 * c3 + 6 * c1**2 * c2 - 3 * c1**4) / (c2 - c1**2) ** 2 - 3
 
@@ -146,10 +172,12 @@ class Means:
 
 @dataclasses.dataclass(frozen=True)
 class Without:
-    """(1 − w)(κ₋ − κ)/w for a `figure` κ₋, the kurtosis say, without a component of weight w (Quenouille 1956).
+    """(1 − w)(κ₋ − κ)/w for a `figure` κ₋, the kurtosis say,
+    without a component of weight w (Quenouille 1956).
 
-    The average over components is the bias of κ, its standard error that of κ (Tukey 1958). Unlike second derivatives,
-    which would need moments of order 8, this takes away the bias also where components are few.
+    The average over components is the bias of κ, its standard error that of κ (Tukey 1958). Unlike
+    second derivatives, which would need moments of order 8, this takes away the bias also where
+    components are few.
     """
 
     central: Quantity

@@ -1,4 +1,6 @@
-"""Averages of a quantity over the components of a law, in blocks: memory stays bounded for any number of components."""
+"""Averages of a quantity over the components of a law, in blocks:
+memory stays bounded for any number of components.
+"""
 
 import dataclasses
 import functools
@@ -10,11 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Inexact
 
-BLOCK = 2**17  # numbers held at a time: (components × points × numbers per quantity) fits the cache
+# numbers held at a time: (components × points × numbers per quantity) fits the cache
+BLOCK = 2**17
 SIZES = (1, 16, 128, 1024)  # points at a time
 BLOCKS = 16  # that a sampled law, or a quasi-random sequence, is cut into
 LEAST = 2  # components of a block
-AT = 2.0  # standard errors out, where a stated error holds to first order in the skewness of what is averaged
+# standard errors out, where a stated error holds to first order in the skewness of what is
+# averaged
+AT = 2.0
 
 Quantity = Callable[[Any, Any], Any]  # of one component at one point
 
@@ -34,11 +39,13 @@ def exact(value: Inexact[Array, "..."]) -> Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Components:
-    """What a law averages over: `parameters` (arrays, components in front) with weights of sum one.
+    """What a law averages over: `parameters` (arrays,
+    components in front) with weights of sum one.
 
-    `sampled`: the components are independent draws, so that their spread is a standard error. Those of a quasi-random
-    sequence are not: with `blocks` the error is the spread of so many consecutive blocks, which are about as good as
-    independent ones (Owen 1997), and that of the whole is smaller still.
+    `sampled`: the components are independent draws, so that their spread is a standard error.
+    Those of a quasi-random sequence are not: with `blocks` the error is the spread of so many
+    consecutive blocks, which are about as good as independent ones (Owen 1997), and that of the
+    whole is smaller still.
     """
 
     parameters: Any
@@ -55,7 +62,9 @@ class Components:
 
     @functools.cached_property
     def parts(self) -> list["Components"]:
-        """The blocks, none where components are independent or too few; a remainder belongs to none."""
+        """The blocks, none where components are independent or too few;
+        a remainder belongs to none.
+        """
         size = len(self) // self.blocks if self.blocks else 0
         if not self.sampled or size < LEAST:
             return []
@@ -65,15 +74,23 @@ class Components:
     def part(self, rows: slice) -> "Components":
         """Some of them, taken as independent of each other."""
         weights = self.weights[rows]
-        return Components(jax.tree.map(lambda a: a[rows], self.parameters), weights / jnp.sum(weights), self.sampled)
+        return Components(
+            jax.tree.map(lambda a: a[rows], self.parameters),
+            weights / jnp.sum(weights),
+            self.sampled,
+        )
 
     def average(self, quantity: Quantity, points: object = None, size: int = 1) -> Estimate:
-        """Σ_k w_k quantity(component k, point) for each point; `size`: how many numbers one quantity passes through."""
+        """Σ_k w_k quantity(component k, point) for each point;
+        `size`: how many numbers one quantity passes through.
+        """
         value = self._reduce(quantity, "mean", points, size)
         return Estimate(value, lambda: self._error(quantity, points, size, value))
 
     def log_average(self, quantity: Quantity, points: object) -> Estimate:
-        """log Σ_k w_k exp(quantity), safe where every term underflows. The error is that of the logarithm."""
+        """log Σ_k w_k exp(quantity), safe where every term underflows.
+        The error is that of the logarithm.
+        """
         value = self._reduce(quantity, "log", points, 1)
         return Estimate(value, lambda: self._error(quantity, points, 1, value, "log spread"))
 
@@ -85,9 +102,11 @@ class Components:
         integral: Inexact[Array, "..."],
         points: Callable[[Array], Any] = lambda x: x,
     ) -> Float[Array, "..."]:
-        """The standard error of ∫ f p: of what each component, of density `share`, contributes to it.
+        """The standard error of ∫ f p: of what each component,
+        of density `share`, contributes to it.
 
-        `weighted`: f at the nodes of a rule times its weights. `points`: what `share` takes, of the nodes.
+        `weighted`: f at the nodes of a rule times its weights.
+        `points`: what `share` takes, of the nodes.
         """
         count = padded_size(len(nodes))  # few sizes, to compile for
         weighted = np.concatenate([weighted, np.zeros((count - len(nodes), *weighted.shape[1:]))])
@@ -96,10 +115,14 @@ class Components:
         point = jax.tree.map(lambda a: jnp.asarray(a)[None], (at, weighted, integral))
         return self._error(Influence(share), point, size, jnp.zeros((1, *integral.shape)))[0]
 
-    def covariance(self, quantity: Quantity, point: object, size: int = 1) -> tuple[Inexact[Array, "i ..."], Any]:
-        """c_i = Σ_k w_k f_i of an f with several entries, and the covariance of these averages; 0 unless sampled.
+    def covariance(
+        self, quantity: Quantity, point: object, size: int = 1
+    ) -> tuple[Inexact[Array, "i ..."], Any]:
+        """c_i = Σ_k w_k f_i of an f with several entries,
+        and the covariance of these averages; 0 unless sampled.
 
-        Cov(c_i, c_j) = Σ_k w_k² (f_i − c_i)(f_j − c_j)/(1 − Σ_k w_k²), entry by entry of what follows i in f.
+        Cov(c_i, c_j) = Σ_k w_k² (f_i − c_i)(f_j − c_j)/(1 − Σ_k w_k²),
+        entry by entry of what follows i in f.
         """
         points = jax.tree.map(lambda a: jnp.asarray(a)[None], point)
         if not self.sampled or len(self) == 1:
@@ -107,40 +130,58 @@ class Components:
             return c, jnp.zeros((c.shape[0], *c.shape))
         if self.parts:
             c = self._reduce(quantity, "mean", points, size)[0]
-            d = jnp.stack([part._reduce(quantity, "mean", points, size)[0] for part in self.parts]) - c
+            d = (
+                jnp.stack([part._reduce(quantity, "mean", points, size)[0] for part in self.parts])
+                - c
+            )
             spread = jnp.einsum("bi...,bj...->ij...", d, d) / (len(d) * (len(d) - 1))
             unseen = jnp.einsum("ij,i...->ij...", jnp.eye(len(c)), never_drawn(c, len(self)) ** 2)
             return c, spread + unseen
         return _centred(*self._reduce(quantity, "products", points, size), self.weights)
 
     def _error(
-        self, quantity: Quantity, points: Any, size: int, value: Any, how: Literal["spread", "log spread"] = "spread"
+        self,
+        quantity: Quantity,
+        points: Any,
+        size: int,
+        value: Any,
+        how: Literal["spread", "log spread"] = "spread",
     ) -> Float[Array, "..."]:
-        """√(Σ w² d²), d = f − value, of a self-normalised average, with 1 − Σ w² for the degree of freedom it took.
+        """√(Σ w² d²), d = f − value, of a self-normalised average,
+        with 1 − Σ w² for the degree of freedom it took.
 
-        Where the average is skewed, its error is small just when it is too small itself, having missed the rare large
-        terms. By the Edgeworth expansion of a Studentised average (Hall, "The bootstrap and Edgeworth expansion", 1992,
-        section 2.6), P(T ≤ −t) = Φ(−t) + γ(2t² + 1)φ(t)/6 with its skewness γ = Σ w³ d³/(Σ w² d²)^{3/2}, which moves
-        the quantile at t by the factor 1 + |γ|(2t² + 1)/6t: so large an error holds at t = 2 standard errors.
+        Where the average is skewed, its error is small just when it is too small itself, having
+        missed the rare large terms. By the Edgeworth expansion of a Studentised average (Hall,
+        "The bootstrap and Edgeworth expansion", 1992, section 2.6), P(T ≤ −t) = Φ(−t) + γ(2t² +
+        1)φ(t)/6 with its skewness γ = Σ w³ d³/(Σ w² d²)^{3/2}, which moves the quantile at t by
+        the factor 1 + |γ|(2t² + 1)/6t: so large an error holds at t = 2 standard errors.
         """
         if not self.sampled:
             return jnp.zeros(jnp.shape(value))
         log = how == "log spread"
         if not self.parts:
             return _standard_error(*self._reduce(quantity, how, points, size, value), self.weights)
-        found = jnp.stack([part._reduce(quantity, "log" if log else "mean", points, size) for part in self.parts])
+        found = jnp.stack(
+            [part._reduce(quantity, "log" if log else "mean", points, size) for part in self.parts]
+        )
         away = jnp.where(found == value, 0.0, found - value)  # both may be −∞
         error = spread_of_blocks(jnp.expm1(away) if log else away)
         return jnp.hypot(error, never_drawn(1.0 if log else value, len(self)))
 
-    def _reduce(self, quantity: Quantity, how: str, points: Any, size: int, centre: Any = None) -> Any:
+    def _reduce(
+        self, quantity: Quantity, how: str, points: Any, size: int, centre: Any = None
+    ) -> Any:
         if points is None:
-            one = self._reduce(quantity, how, jnp.zeros(1), size, None if centre is None else centre[None])
+            one = self._reduce(
+                quantity, how, jnp.zeros(1), size, None if centre is None else centre[None]
+            )
             return jax.tree.map(lambda a: a[0], one)
         count = jax.tree.leaves(points)[0].shape[0]
         centre = jnp.zeros(count) if centre is None else centre
         starts = range(0, max(count, 1), SIZES[-1])
-        parts = [self._part(quantity, how, _rows((points, centre), start), size) for start in starts]
+        parts = [
+            self._part(quantity, how, _rows((points, centre), start), size) for start in starts
+        ]
         return parts[0] if len(parts) == 1 else jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
 
     def _part(self, quantity: Quantity, how: str, points: tuple[Any, Any], size: int) -> Any:
@@ -161,7 +202,10 @@ class Influence:
 
     def __call__(self, component: Any, point: Any) -> Any:
         points, weighted, average = point
-        return jnp.tensordot(jax.vmap(lambda x: self.share(component, x))(points), weighted, 1) - average
+        return (
+            jnp.tensordot(jax.vmap(lambda x: self.share(component, x))(points), weighted, 1)
+            - average
+        )
 
 
 @jax.jit
@@ -178,16 +222,22 @@ def _standard_error(squares: Any, cubes: Any, weights: Any) -> Any:
     """From the sums of w² d² and w³ d³."""
     safe = jnp.where(squares > 0, squares, 1)
     skewness = jnp.where(squares > 0, jnp.abs(cubes) / safe**1.5, 0)
-    return jnp.sqrt(squares / (1 - jnp.sum(weights**2))) * (1 + skewness * (2 * AT**2 + 1) / (6 * AT))
+    return jnp.sqrt(squares / (1 - jnp.sum(weights**2))) * (
+        1 + skewness * (2 * AT**2 + 1) / (6 * AT)
+    )
 
 
 def spread_of_blocks(d: Inexact[Array, "blocks ..."]) -> Float[Array, "..."]:
-    """The standard error of an average, from what its blocks differ from it: √(Σ_b |d_b|²/B(B − 1))."""
+    """The standard error of an average, from what its blocks differ from it:
+    √(Σ_b |d_b|²/B(B − 1)).
+    """
     return jnp.sqrt(jnp.sum(jnp.abs(d) ** 2, axis=0) / (len(d) * (len(d) - 1)))
 
 
 def never_drawn(value: Any, count: int) -> Any:
-    """What is rarer than one draw in all may be in none of them: its share of a quantity, where draws are all alike."""
+    """What is rarer than one draw in all may be in none of them:
+    its share of a quantity, where draws are all alike.
+    """
     return jnp.abs(value) / count
 
 
@@ -208,17 +258,29 @@ def pad(a: Any, count: int) -> Any:
         return jnp.concatenate([a, jnp.broadcast_to(a[-1:], (count - a.shape[0], *a.shape[1:]))])
     a = np.asarray(a)  # not compiled for each shape
     last = a[-1:] if len(a) else np.zeros((1, *a.shape[1:]), a.dtype)
-    return jnp.asarray(np.concatenate([a, np.broadcast_to(last, (count - a.shape[0], *a.shape[1:]))]))
+    return jnp.asarray(
+        np.concatenate([a, np.broadcast_to(last, (count - a.shape[0], *a.shape[1:]))])
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("quantity", "how", "sizes"))
 def _blocks(
-    parameters: Any, weights: Any, points: Any, centre: Any, quantity: Quantity, how: str, sizes: tuple[int, int]
+    parameters: Any,
+    weights: Any,
+    points: Any,
+    centre: Any,
+    quantity: Quantity,
+    how: str,
+    sizes: tuple[int, int],
 ) -> Any:
-    """The reduction `how` over components of the quantity at each point, `sizes` = (components, points) at a time."""
+    """The reduction `how` over components of the quantity at each point,
+    `sizes` = (components, points) at a time.
+    """
     down, across = sizes
     rows = -(-weights.shape[0] // down)
-    parameters = jax.tree.map(lambda a: pad(a, rows * down).reshape(rows, down, *a.shape[1:]), parameters)
+    parameters = jax.tree.map(
+        lambda a: pad(a, rows * down).reshape(rows, down, *a.shape[1:]), parameters
+    )
     weights = jnp.pad(weights, (0, rows * down - weights.shape[0])).reshape(rows, down)
 
     def at_points(block: tuple[Any, Any]) -> Any:
@@ -230,7 +292,9 @@ def _blocks(
                 return jax.nn.logsumexp(f + jnp.log(w), axis=0)
             if how == "products":
                 g = jnp.concatenate([jnp.ones_like(f[:, :, :1]), f], axis=2)
-                return jnp.sum(w * f, axis=0), jnp.sum(w[..., None] ** 2 * g[:, :, :, None] * g[:, :, None], axis=0)
+                return jnp.sum(w * f, axis=0), jnp.sum(
+                    w[..., None] ** 2 * g[:, :, :, None] * g[:, :, None], axis=0
+                )
             if how in ("spread", "log spread"):
                 d = jnp.exp(f - block[1]) - 1 if how == "log spread" else f - block[1]
                 squares = w**2 * jnp.abs(d) ** 2
@@ -238,7 +302,11 @@ def _blocks(
             return jnp.sum(w * f, axis=0)
 
         parts = jax.lax.map(of_components, (parameters, weights))
-        return jax.nn.logsumexp(parts, axis=0) if how == "log" else jax.tree.map(lambda a: jnp.sum(a, axis=0), parts)
+        return (
+            jax.nn.logsumexp(parts, axis=0)
+            if how == "log"
+            else jax.tree.map(lambda a: jnp.sum(a, axis=0), parts)
+        )
 
     split = jax.tree.map(lambda a: a.reshape(-1, across, *a.shape[1:]), (points, centre))
     out = jax.lax.map(at_points, split)

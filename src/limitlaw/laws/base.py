@@ -1,4 +1,6 @@
-"""What every law can say: density, distribution function, quantiles, moments, samples, and the error of each."""
+"""What every law can say: density, distribution function,
+quantiles, moments, samples, and the error of each.
+"""
 
 import abc
 import functools
@@ -25,13 +27,16 @@ from limitlaw.numerics.places import Places
 Derived = TypeVar("Derived", bound="Law")
 
 KINDS = ("exact", "quadrature", "sampled")
-LEVELS = (1e-16, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-16)  # of quantiles that show where a law lives
+# of quantiles that show where a law lives
+LEVELS = (1e-16, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-16)
 
 
 class Blocks(NamedTuple):
-    """Laws p_b of independent blocks of a law's draws, with weights a_b of sum one: p = Σ_b a_b p_b.
+    """Laws p_b of independent blocks of a law's draws,
+    with weights a_b of sum one: p = Σ_b a_b p_b.
 
-    Exactly so where `exact`; else to first order in the noise, as for a sum over heads whose mixing law is drawn.
+    Exactly so where `exact`; else to first order in the noise,
+    as for a sum over heads whose mixing law is drawn.
     """
 
     laws: tuple["Law", ...]
@@ -40,11 +45,13 @@ class Blocks(NamedTuple):
 
 
 class Law(ScipyNames):
-    """The distribution of a random array Y of `shape`: () for one number, (s,) for s tokens jointly.
+    """The distribution of a random array Y of `shape`:
+    () for one number, (s,) for s tokens jointly.
 
-    `kind` says where its quantities come from: "exact" (closed forms), "quadrature", or "sampled". `law.error` has the
-    error of each one, under the same name: `law.error.pdf(x)`. `beyond` lists what lies beyond Theorem 3.1. `effort`
-    says so where time decided how many draws there are: "2048 of 65536 draws in a budget of 20 s".
+    `kind` says where its quantities come from: "exact" (closed forms), "quadrature", or "sampled".
+    `law.error` has the error of each one, under the same name: `law.error.pdf(x)`. `beyond` lists
+    what lies beyond Theorem 3.1. `effort` says so where time decided how many draws there are:
+    "2048 of 65536 draws in a budget of 20 s".
     """
 
     discrete = False  # does all mass lie in points, as that of samples?
@@ -64,7 +71,9 @@ class Law(ScipyNames):
 
     @property
     def error(self) -> Errors:
-        """The error of each quantity, under its name: one standard error, and that of quadratures; 0 if exact."""
+        """The error of each quantity, under its name: one standard error,
+        and that of quadratures; 0 if exact.
+        """
         return Errors(self)
 
     def compared_with(self: Derived, other: Callable[[], "Law"]) -> Derived:
@@ -78,13 +87,17 @@ class Law(ScipyNames):
         return None if self._other is None else self._other()
 
     def _alike(self, law: Derived, derive: Callable[[Any], "Law"]) -> Derived:
-        """`law`, made from this one: of as many draws, and compared with what `derive` makes from the other law."""
+        """`law`, made from this one: of as many draws, and compared with what
+        `derive` makes from the other law.
+        """
         law.effort, other = self.effort, self._other
         return law if other is None else law.compared_with(lambda: derive(other()))
 
     @quantity
     def pdf(self, x: object) -> Float[Array, "..."]:
-        """Density at x, of shape (…, *shape) → (…). Where the law has atoms: of the part without them."""
+        """Density at x, of shape (…, *shape) → (…).
+        Where the law has atoms: of the part without them.
+        """
         x = self._points("x", x)
         return self._at_poles(x, jnp.inf, self._pdf(x).value)
 
@@ -102,7 +115,8 @@ class Law(ScipyNames):
     @quantity
     def cdf(self, x: object) -> Float[Array, "..."]:
         """P(Y ≤ x)."""
-        return jnp.minimum(self._cdf(self._numbers("cdf", "x", x)).value, 1.0)  # sums of weights round
+        # sums of weights round
+        return jnp.minimum(self._cdf(self._numbers("cdf", "x", x)).value, 1.0)
 
     @quantity
     def sf(self, x: object) -> Float[Array, "..."]:
@@ -140,7 +154,9 @@ class Law(ScipyNames):
         return self._moment(order(k)).value
 
     def expect(self, psi: Callable[[Any], Any]) -> Any:
-        """E ψ(Y). `psi` is a jnp function of arrays (…, *shape); what it returns starts with the same … axes."""
+        """E ψ(Y). `psi` is a jnp function of arrays (…, *shape);
+        what it returns starts with the same … axes.
+        """
         return average_of(psi, self.shape, lambda: self._expect(psi).value)
 
     @quantity
@@ -153,10 +169,11 @@ class Law(ScipyNames):
         return self._atoms()[0]
 
     def blocks(self) -> Blocks | None:
-        """This law as the average of the laws of independent blocks of its draws, whose spread shows its noise.
+        """This law as the average of the laws of independent blocks of its draws,
+        whose spread shows its noise.
 
-        One block, the law itself, where it is not sampled. None where it is, and cannot be cut: its errors are then
-        known point by point only.
+        One block, the law itself, where it is not sampled. None where it is, and cannot be cut:
+        its errors are then known point by point only.
         """
         return None if self.kind == "sampled" else Blocks((self,), np.ones(1))
 
@@ -165,11 +182,15 @@ class Law(ScipyNames):
         return self
 
     def middle(self) -> float:
-        """For one number: a point with much of the mass on either side, at no cost: about the median."""
+        """For one number: a point with much of the mass on either side, at no cost:
+        about the median.
+        """
         return float(self.thinned().ppf(0.5))
 
     def places(self) -> Places:
-        """For one number: points at which the law varies, and the scale on which it does, to choose panels by."""
+        """For one number: points at which the law varies,
+        and the scale on which it does, to choose panels by.
+        """
         x = np.asarray(self.thinned().ppf(np.array(LEVELS)))
         return x, np.full(len(x), (x[-2] - x[1]) / 16)
 
@@ -178,7 +199,9 @@ class Law(ScipyNames):
         return np.array(self._poles)
 
     def argument(self) -> "tuple[Callable[[Any], Any], Law] | None":
-        """φ and the law of X, where this is the law of φ(X) and φ is known to rise and to be one to one."""
+        """φ and the law of X, where this is the law of φ(X)
+        and φ is known to rise and to be one to one.
+        """
         return None
 
     def in_bulk(self) -> "Law":
@@ -205,18 +228,29 @@ class Law(ScipyNames):
     def _stored(self) -> storage.Content:
         """Header and arrays of a file, the other law that errors come from included."""
         header, arrays = self._content()
-        header = {"law": type(self).__name__, "kind": self.kind, "beyond": self.beyond, "poles": self._poles, **header}
+        header = {
+            "law": type(self).__name__,
+            "kind": self.kind,
+            "beyond": self.beyond,
+            "poles": self._poles,
+            **header,
+        }
         if self.effort:
             header["effort"] = self.effort
-        if self._other is None or "base" in header:  # images make their other law from that of their base
+        # images make their other law from that of their base
+        if self._other is None or "base" in header:
             return header, arrays
         other, more = self._other()._stored()
-        return {**header, "other": other}, {**arrays, **{f"other.{name}": array for name, array in more.items()}}
+        return {**header, "other": other}, {
+            **arrays,
+            **{f"other.{name}": array for name, array in more.items()},
+        }
 
     def sample(self, key: object, shape: int | tuple[int, ...] = UNSAID) -> Float[Array, "..."]:
         """Independent draws, of shape (*shape, *event). `key`: a JAX key or an integer seed.
 
-        One draw without `shape`, which an integer seed needs: sample(10) would be taken for ten draws.
+        One draw without `shape`, which an integer seed needs:
+        sample(10) would be taken for ten draws.
         """
         source = as_key(key)
         return self._sample(source, sample_shape(one_meaning(key, shape)))
@@ -257,7 +291,9 @@ class Law(ScipyNames):
         return frame(records(self))
 
     def plot(self, ax: object = None, log: bool = False, label: str | None = None) -> Any:
-        """Draw the density of one number and return the matplotlib Axes; limitlaw.plot(p, q, …) draws several laws."""
+        """Draw the density of one number and return the matplotlib Axes;
+        limitlaw.plot(p, q, …) draws several laws.
+        """
         from limitlaw.figures.plot import plot
 
         return plot(self if label is None else {label: self}, ax=ax, log=log)

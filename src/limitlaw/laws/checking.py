@@ -9,7 +9,8 @@ from jaxtyping import Array, Float
 
 from limitlaw.arguments import check_psd, integer, is_traced, non_negative, real_array, shown
 
-LOOKED_AT = 4096  # covariances whose eigenvalues are checked: rounding errors in an engine would show in any of them
+# covariances whose eigenvalues are checked: rounding errors in an engine would show in any of them
+LOOKED_AT = 4096
 MOST_GIB = 16.0  # of draws at a time
 
 
@@ -21,8 +22,14 @@ def mixture_arrays(mean: Any, covariance: Any) -> tuple[Array, Array]:
     covariance = real_array("covariance", covariance)
     expected = (N, m, m) if shape else (N,)
     if covariance.shape != expected:
-        what = "one matrix per component over the flattened entries" if shape else "one variance per component"
-        raise ValueError(f"covariance must have shape {expected}, {what}, got shape {covariance.shape}")
+        what = (
+            "one matrix per component over the flattened entries"
+            if shape
+            else "one variance per component"
+        )
+        raise ValueError(
+            f"covariance must have shape {expected}, {what}, got shape {covariance.shape}"
+        )
     if not is_traced(covariance):
         if not shape:
             non_negative("covariance", covariance)
@@ -34,7 +41,9 @@ def mixture_arrays(mean: Any, covariance: Any) -> tuple[Array, Array]:
 
 
 def check_base(base: object, kind: type) -> None:
-    """Raise unless `base`, whose image is asked for, is a Gaussian mixture, the law of this `kind`."""
+    """Raise unless `base`, whose image is asked for,
+    is a Gaussian mixture, the law of this `kind`.
+    """
     if not isinstance(base, kind):
         raise TypeError(f"base must be a Gaussian or a GaussianMixture, got {type(base).__name__}")
 
@@ -45,7 +54,9 @@ def mixture_weights(weights: object, N: int) -> Float[Array, " N"]:
         return jnp.full(N, 1 / N)
     array = non_negative("weights", weights)
     if array.shape != (N,):
-        raise ValueError(f"weights must have shape {(N,)}, one per component, got shape {array.shape}")
+        raise ValueError(
+            f"weights must have shape {(N,)}, one per component, got shape {array.shape}"
+        )
     if is_traced(array):
         return array / jnp.sum(array)
     total = array.sum()
@@ -56,7 +67,9 @@ def mixture_weights(weights: object, N: int) -> Float[Array, " N"]:
 
 
 def entries(shape: tuple[int, ...], i: Any) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Positions in the flattened array of the entries that index `i` picks, and the shape they come in."""
+    """Positions in the flattened array of the entries that index `i` picks,
+    and the shape they come in.
+    """
     try:
         picked = np.arange(math.prod(shape)).reshape(shape)[i]
     except (IndexError, TypeError) as error:

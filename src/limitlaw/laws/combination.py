@@ -15,9 +15,11 @@ from limitlaw.phi import Nonlinearity, user_function
 
 
 class Combination(OfDraws):
-    """φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape): the arguments of φ along the first axis.
+    """φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape):
+    the arguments of φ along the first axis.
 
-    Its quantities are sampled: each component of Y gives a group of draws, whose spread is the error.
+    Its quantities are sampled: each component of Y gives a group of draws,
+    whose spread is the error.
     """
 
     def __init__(
@@ -29,7 +31,9 @@ class Combination(OfDraws):
     ) -> None:
         check_base(base, GaussianMixture)
         if not base.shape:
-            raise ValueError("base must have shape (arguments of phi, *shape), got the law of one number")
+            raise ValueError(
+                "base must have shape (arguments of phi, *shape), got the law of one number"
+            )
         self.phi: Nonlinearity = user_function(phi)
         self.base = base
         draws = base.drawn()._components
@@ -46,7 +50,8 @@ class Combination(OfDraws):
 
     def _no_density(self, what: str) -> ValueError:
         return ValueError(
-            f"{what} of {self.phi.name} of {self.base.shape[0]} arguments is not known in closed form; "
+            f"{what} of {self.phi.name} of {self.base.shape[0]} arguments is not known in closed "
+            "form; "
             "cdf, ppf, moments, expect, cf and sample are possible, with errors"
         )
 

@@ -1,4 +1,6 @@
-"""Laws of draws: distribution function, quantiles and moments with errors, and never a smoothed density."""
+"""Laws of draws: distribution function, quantiles and moments with errors,
+and never a smoothed density.
+"""
 
 import abc
 import dataclasses
@@ -24,7 +26,9 @@ from limitlaw.laws.scipy_names import as_logarithm
 
 
 class OfDraws(Averaged):
-    """Draws (groups, M, *shape): groups are independent and have weights, draws within one share a component."""
+    """Draws (groups, M, *shape): groups are independent and have weights,
+    draws within one share a component.
+    """
 
     discrete = True
 
@@ -88,10 +92,12 @@ class OfDraws(Averaged):
     def _cdf(self, x: Array) -> Estimate:
         points, ends = self._sorted
         xp = jnp if is_traced(x) else self._xp
-        value = xp.concatenate([xp.zeros(1), xp.asarray(ends)])[xp.searchsorted(points, xp.asarray(x), side="right")]
+        value = xp.concatenate([xp.zeros(1), xp.asarray(ends)])[
+            xp.searchsorted(points, xp.asarray(x), side="right")
+        ]
         value = xp.where(xp.isnan(x), xp.nan, value)
         flat = x.reshape(-1)
-        error = lambda: self._components.average(below, flat, self._size).error().reshape(x.shape)  # noqa: E731
+        error = lambda: self._components.average(below, flat, self._size).error().reshape(x.shape)
         return Estimate(jnp.asarray(value), error)
 
     def _sf(self, x: Array) -> Estimate:
@@ -99,11 +105,15 @@ class OfDraws(Averaged):
         return Estimate(1 - below.value, below.error)
 
     def _log_tail(self, x: Array, above: bool) -> Estimate:
-        """Where no draw lies beyond x, a finite number of them says nothing about the logarithm: its error is ∞."""
+        """Where no draw lies beyond x, a finite number of them says nothing about the logarithm:
+        its error is ∞.
+        """
         tail = self._sf(x) if above else self._cdf(x)
         none = jnp.inf if self._components.sampled else 0.0
         some = tail.value > 0
-        error = lambda: jnp.where(some, as_logarithm(tail.error() / jnp.where(some, tail.value, 1)), none)  # noqa: E731
+        error = lambda: jnp.where(
+            some, as_logarithm(tail.error() / jnp.where(some, tail.value, 1)), none
+        )
         return Estimate(jnp.log(tail.value), error)
 
     def _place(self, level: Array, lower: Array) -> Estimate:
@@ -119,7 +129,9 @@ class OfDraws(Averaged):
         return xp.where(xp.isnan(q), xp.nan, x)
 
     def _quantile_error(self, q: Array, x: object) -> Array:
-        """Half the distance between the quantiles one standard error of the cdf above and below."""
+        """Half the distance between the quantiles one standard error of the cdf
+        above and below.
+        """
         spread = self.error.cdf(x)
         high, low = (self._quantile(jnp.clip(q + s * spread, 0, 1)) for s in (1, -1))
         return jnp.asarray((high - low) / 2)
@@ -131,7 +143,9 @@ class OfDraws(Averaged):
 
     def _moment(self, k: int) -> Estimate:
         s = high_moments.unit(jnp.max(jnp.abs(self._draws), axis=(0, 1)))
-        raw = high_moments.in_units(self._components.average(DrawsMoment(k), s[None], self._size), s, k)
+        raw = high_moments.in_units(
+            self._components.average(DrawsMoment(k), s[None], self._size), s, k
+        )
         return Estimate(raw.value[0], lambda: raw.error()[0])
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
@@ -140,14 +154,19 @@ class OfDraws(Averaged):
     def _atoms(self) -> tuple[Atoms, Array]:
         groups, M = self._draws.shape[:2]
         values = np.asarray(self._draws).reshape(-1, *self.shape)
-        return merged(values, np.repeat(np.arange(groups), M), np.full(groups * M, 1 / M), self._components)
+        return merged(
+            values, np.repeat(np.arange(groups), M), np.full(groups * M, 1 / M), self._components
+        )
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Draws with replacement."""
         group, member = jax.random.split(key)
         ends = jnp.cumsum(self._components.weights)
         g = jnp.searchsorted(ends, jax.random.uniform(group, shape) * ends[-1], side="right")
-        return self._draws[jnp.minimum(g, len(self._components) - 1), jax.random.randint(member, shape, 0, self._size)]
+        return self._draws[
+            jnp.minimum(g, len(self._components) - 1),
+            jax.random.randint(member, shape, 0, self._size),
+        ]
 
     @property
     def description(self) -> str:
@@ -159,7 +178,9 @@ class OfDraws(Averaged):
 
 
 class Grouped(OfDraws):
-    """Draws in groups, for quantities of other laws that must be sampled, and for parts of them."""
+    """Draws in groups, for quantities of other laws that must be sampled,
+    and for parts of them.
+    """
 
     def _no_density(self, what: str) -> ValueError:
         return ValueError(f"draws have no {what}")
@@ -169,7 +190,9 @@ class Grouped(OfDraws):
         positions, shape = entries(self.shape, i)
         front = self._draws.shape[:2]
         picked = self._draws.reshape(*front, -1)[:, :, positions].reshape(*front, *shape)
-        return Grouped(dataclasses.replace(self._components, parameters=picked), self.kind, self.beyond)
+        return Grouped(
+            dataclasses.replace(self._components, parameters=picked), self.kind, self.beyond
+        )
 
     def _content(self) -> storage.Content:
         raise TypeError("draws in groups are part of another law: save that one")

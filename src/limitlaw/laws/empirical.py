@@ -16,16 +16,24 @@ from limitlaw.laws.draws import OfDraws
 class Empirical(OfDraws):
     """Samples (N, *shape), each with probability 1/N, independent along the first axis.
 
-    `blocks`: they come from a quasi-random sequence, and errors from the spread of so many consecutive blocks of it.
+    `blocks`: they come from a quasi-random sequence, and errors from the spread of so many
+    consecutive blocks of it.
     """
 
-    def __init__(self, samples: Any, kind: str = "sampled", beyond: tuple[str, ...] = (), blocks: Any = 0) -> None:
+    def __init__(
+        self, samples: Any, kind: str = "sampled", beyond: tuple[str, ...] = (), blocks: Any = 0
+    ) -> None:
         samples = real_array("samples", samples)
         if samples.ndim == 0 or samples.shape[0] == 0:
-            raise ValueError(f"samples must have shape (draws, *shape) with draws ≥ 1, got shape {samples.shape}")
+            raise ValueError(
+                "samples must have shape (draws, *shape) with draws ≥ 1, got shape "
+                f"{samples.shape}"
+            )
         N = samples.shape[0]
         draws = jnp.asarray(samples)[:, None]
-        super().__init__(Components(draws, jnp.full(N, 1 / N), kind == "sampled", int(blocks)), kind, beyond)
+        super().__init__(
+            Components(draws, jnp.full(N, 1 / N), kind == "sampled", int(blocks)), kind, beyond
+        )
 
     @property
     def _is_point_mass(self) -> bool:
@@ -38,9 +46,12 @@ class Empirical(OfDraws):
 
     def _no_density(self, what: str) -> ValueError:
         if self._is_point_mass:
-            return ValueError(f"a point mass has no {what}: Y is certain. Use cdf, ppf, moments or expect")
+            return ValueError(
+                f"a point mass has no {what}: Y is certain. Use cdf, ppf, moments or expect"
+            )
         return ValueError(
-            f"samples have no {what}: a density is never a smoothed histogram here. Use cdf, ppf, moments or expect, "
+            f"samples have no {what}: a density is never a smoothed histogram here. Use cdf, ppf, "
+            "moments or expect, "
             "or the Gaussian mixture that finite and limit give"
         )
 
@@ -56,4 +67,7 @@ class Empirical(OfDraws):
         return self._alike(law, lambda other: other.marginal(i))
 
     def _content(self) -> storage.Content:
-        return {}, {"samples": np.asarray(self._samples), "blocks": np.asarray(self._components.blocks)}
+        return {}, {
+            "samples": np.asarray(self._samples),
+            "blocks": np.asarray(self._components.blocks),
+        }

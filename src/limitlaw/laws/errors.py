@@ -13,19 +13,25 @@ from limitlaw.laws.psi import average_of
 
 
 class Errors:
-    """Errors of a law's quantities: each method is named as the quantity and takes the same arguments."""
+    """Errors of a law's quantities: each method is named as the quantity and takes
+    the same arguments.
+    """
 
     def __init__(self, law: Estimates) -> None:
         self._law = law
 
     def _of(self, quantity: Callable[[Estimates], Estimate]) -> Any:
-        """The error that the quantity states itself, and the difference to the law by another rule."""
+        """The error that the quantity states itself,
+        and the difference to the law by another rule.
+        """
         estimate = quantity(self._law)
         error = estimate.error()
         if self._law._other is None:
             return error
         value, other = estimate.value, quantity(self._law._other()).value
-        difference = jnp.where(value == other, 0.0, jnp.abs(value - jnp.where(value == other, 0.0, other)))
+        difference = jnp.where(
+            value == other, 0.0, jnp.abs(value - jnp.where(value == other, 0.0, other))
+        )
         return jnp.hypot(error, difference)
 
     def pdf(self, x: object) -> Float[Array, "..."]:
@@ -49,7 +55,9 @@ class Errors:
         return self._of(lambda law: law._sf(x))
 
     def ppf(self, q: object) -> Float[Array, "..."]:
-        """Of the quantile: the error of the cdf there over the density; 0 inside an atom's jump."""
+        """Of the quantile: the error of the cdf there over the density;
+        0 inside an atom's jump.
+        """
         q = self._law._levels("ppf", q)
         return self._of(lambda law: law._ppf(q))
 
@@ -62,10 +70,14 @@ class Errors:
         """Of the median."""
         return self.ppf(0.5)
 
-    def interval(self, confidence: object = 0.95) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    def interval(
+        self, confidence: object = 0.95
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         """Of the two ends."""
         level = self._law._levels("interval", confidence, "confidence")
-        return self._of(lambda law: law._interval(level)[0]), self._of(lambda law: law._interval(level)[1])
+        return self._of(lambda law: law._interval(level)[0]), self._of(
+            lambda law: law._interval(level)[1]
+        )
 
     def logcdf(self, x: object) -> Float[Array, "..."]:
         """Of log P(Y ≤ x): the relative error of P(Y ≤ x)."""
@@ -105,8 +117,8 @@ class Errors:
     def kurtosis(self) -> Float[Array, "..."]:
         """Of the excess kurtosis κ = E(Y − m)⁴/v² − 3.
 
-        Where two rules are compared, both differ from the truth in v and in the fourth moment, and may do so alike:
-        what the difference of v alone makes of κ counts, too.
+        Where two rules are compared, both differ from the truth in v and in the fourth moment, and
+        may do so alike: what the difference of v alone makes of κ counts, too.
         """
         error = self._of(lambda law: law._kurtosis())
         if self._law._other is None:

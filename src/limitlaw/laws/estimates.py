@@ -36,11 +36,15 @@ class Estimates(abc.ABC):
     def _sf(self, x: Array) -> Estimate: ...
     @abc.abstractmethod
     def _log_tail(self, x: Array, above: bool) -> Estimate:
-        """log P(Y > x) if `above`, else log P(Y ≤ x): to all digits where it is the smaller of the two."""
+        """log P(Y > x) if `above`, else log P(Y ≤ x):
+        to all digits where it is the smaller of the two.
+        """
 
     @abc.abstractmethod
     def _place(self, level: Array, lower: Array) -> Estimate:
-        """The smallest x with P(Y ≤ x) ≥ level where `lower`, with P(Y > x) ≤ level elsewhere; levels ≤ ½."""
+        """The smallest x with P(Y ≤ x) ≥ level where `lower`,
+        with P(Y > x) ≤ level elsewhere; levels ≤ ½.
+        """
 
     @abc.abstractmethod
     def _cf(self, t: Array) -> Estimate: ...
@@ -71,7 +75,9 @@ class Estimates(abc.ABC):
         return self._on_side(x, True)
 
     def _on_side(self, x: Array, above: bool) -> Estimate:
-        """log P from the smaller tail: its logarithm t, or log(1 − e^t) = log1p(−e^t) for the larger one."""
+        """log P from the smaller tail: its logarithm t,
+        or log(1 − e^t) = log1p(−e^t) for the larger one.
+        """
         own, other = self._log_tail(x, above), self._log_tail(x, not above)
         smaller = own.value <= other.value
         t = jnp.where(smaller, -1.0, other.value)
@@ -94,13 +100,17 @@ class Estimates(abc.ABC):
         return self._place(level, every), self._place(level, ~every)
 
     def _std(self) -> Estimate:
-        """√v, with the error of v over 2√v; where that is as large as v itself, no more than its root."""
+        """√v, with the error of v over 2√v; where that is as large as v itself,
+        no more than its root.
+        """
         v = self._variance()
         std = jnp.sqrt(v.value)
 
         def error() -> Array:
             e = v.error()
-            return jnp.where(std > 0, jnp.minimum(e / jnp.where(std > 0, 2 * std, 1), jnp.sqrt(e)), jnp.sqrt(e))
+            return jnp.where(
+                std > 0, jnp.minimum(e / jnp.where(std > 0, 2 * std, 1), jnp.sqrt(e)), jnp.sqrt(e)
+            )
 
         return Estimate(std, error)
 
@@ -108,7 +118,10 @@ class Estimates(abc.ABC):
         """`x` as an array that ends with the law's shape."""
         x = real_points(name, x)
         if self.shape and x.shape[x.ndim - len(self.shape) :] != self.shape:
-            raise ValueError(f"{name} must have shape (…, *{self.shape}), the law's shape last, got shape {x.shape}")
+            raise ValueError(
+                f"{name} must have shape (…, *{self.shape}), the law's shape last, got shape "
+                f"{x.shape}"
+            )
         return x
 
     def _numbers(self, method: str, name: str, x: object) -> Float[Array, "..."]:
@@ -126,8 +139,15 @@ class Estimates(abc.ABC):
         outside = np.zeros(()) if is_traced(q) else np.asarray((q < 0) | (q > 1))
         if outside.any():
             worst = np.asarray(q)[outside].flat[0]
-            raise ValueError(f"{name} must lie in [0, 1], got {worst:g} ({outside.sum()} of {outside.size} outside)")
+            raise ValueError(
+                f"{name} must lie in [0, 1], got {worst:g} ({outside.sum()} of {outside.size} "
+                "outside)"
+            )
         return q
 
     def _at_poles(self, x: Array, there: float, elsewhere: Any) -> Any:
-        return jnp.where(jnp.isin(x, jnp.array(self._poles)), there, elsewhere) if self._poles else elsewhere
+        return (
+            jnp.where(jnp.isin(x, jnp.array(self._poles)), there, elsewhere)
+            if self._poles
+            else elsewhere
+        )

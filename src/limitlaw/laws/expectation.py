@@ -1,8 +1,9 @@
-"""E ψ(Y) of a function of the user's own, for a law of one number with a density: with the error of the quadrature.
+"""E ψ(Y) of a function of the user's own, for a law of one number with a density:
+with the error of the quadrature.
 
-A trapezoidal rule is best where ψ is smooth, and tells so: its even and its odd points are two rules, which then agree.
-Where they do not, ψ is looked at for its kinks, and ∫ ψ p is computed over panels between them, which are halved until
-they resolve it.
+A trapezoidal rule is best where ψ is smooth, and tells so: its even and its odd points are two
+rules, which then agree. Where they do not, ψ is looked at for its kinks, and ∫ ψ p is computed
+over panels between them, which are halved until they resolve it.
 """
 
 import dataclasses
@@ -27,13 +28,18 @@ from limitlaw.numerics.places import Places
 Psi = Callable[[Any], Any]
 AGREE = 1e-13  # of E |ψ|: two rules that differ by no more
 TOLERANCE = 1e-14  # of ∫ |ψ| p, for each panel
-FEW = 2**10  # sampled components: the rules of more differ enough for their spread to show the error
-UNEVEN = 0.25  # shift of the rule, whose even points would else mirror its odd ones: both would agree for every even ψ
+# sampled components: the rules of more differ enough for their spread to show the error
+FEW = 2**10
+# shift of the rule, whose even points would else mirror its odd ones: both would agree for every
+# even ψ
+UNEVEN = 0.25
 RARE = 1e-8  # of the largest density: mass that is missed is not looked for where less is
 
 
 def is_enough(between: Any, size: Any, psi: Psi) -> bool:
-    """Do two rules for E ψ agree, `size` being E |ψ|, or can ψ not be looked at, inside `jax.jit` or `jax.grad`?"""
+    """Do two rules for E ψ agree, `size` being E |ψ|,
+    or can ψ not be looked at, inside `jax.jit` or `jax.grad`?
+    """
     if is_traced(between) or inside_jit() or is_traced(psi(jnp.zeros(1))):
         return True
     return bool(jnp.all(between <= AGREE * size))
@@ -46,7 +52,9 @@ def on_panels(
     breaks: tuple[float, ...] = (),
     mass: float = 1.0,
 ) -> "OnPanels":
-    """∫ ψ p over panels that resolve it; `places`: where p, of that `mass`, varies; `breaks`: where ψ is known to."""
+    """∫ ψ p over panels that resolve it; `places`: where p,
+    of that `mass`, varies; `breaks`: where ψ is known to.
+    """
     values = _Values(psi)
     x, scales = places
     low, high = x.min(), x.max()
@@ -63,13 +71,17 @@ def on_panels(
 
 
 def _cuts(values: "_Values") -> tuple[float, ...]:
-    """Where ψ jumps or bends, and where it changes so fast that it has to be looked at closely; none if unknown."""
+    """Where ψ jumps or bends, and where it changes so fast that it has to be looked at closely;
+    none if unknown.
+    """
     found = pieces(values.joined_as_traced)
     return () if found is None else (*found.cuts, *(kink.at for kink in found.kinks))
 
 
 class _Values:
-    """ψ, as real numbers (x, m), and one combination of them that is resolved only where each of them is."""
+    """ψ, as real numbers (x, m), and one combination of them that is resolved only
+    where each of them is.
+    """
 
     def __init__(self, psi: Psi):
         self.psi = psi
@@ -127,7 +139,9 @@ class OnPanels:
 
     @functools.cached_property
     def error(self) -> Array:
-        """What polynomials leave out on the panels and at their edges, what lies beyond them, and rounding."""
+        """What polynomials leave out on the panels and at their edges,
+        what lies beyond them, and rounding.
+        """
         flat = _flat(self.psi)
         error = np.array([self._of(flat[:, j]) for j in range(flat.shape[1])])
         if np.iscomplexobj(self.psi):
@@ -140,18 +154,22 @@ class OnPanels:
         ends = (abs(f[0]) + abs(f[-1])) * (panels.hi[-1] - panels.lo[0]) / 24
         left = panels.tails(f).sum() + panels.hidden(f, self.cuts).sum()
         rounding = 1e-15 * (panels.weights @ np.abs(f))
-        return float(left + ends + rounding + common * self.mass * unseen(panels, self.p / self.mass))
+        return float(
+            left + ends + rounding + common * self.mass * unseen(panels, self.p / self.mass)
+        )
 
     def spread(self, components: Components, share: Quantity) -> Array:
-        """The standard error of sampled components: of what each of them, of density `share`, contributes."""
+        """The standard error of sampled components: of what each of them,
+        of density `share`, contributes.
+        """
         weighted = self.panels.weights.reshape(-1, *[1] * (self.psi.ndim - 1)) * self.psi
         return components.spread_of_integral(share, self.panels.nodes, weighted, self.value)
 
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
-    """E ψ(Y) for one Gaussian component of one number; how far the rule's even and odd points disagree, and what may
-    lie beyond them; E |ψ(Y)|.
+    """E ψ(Y) for one Gaussian component of one number; how far the rule's even and odd points
+    disagree, and what may lie beyond them; E |ψ(Y)|.
     """
 
     psi: Psi
@@ -161,11 +179,14 @@ class Expectation:
         x, w = self.rule(*component)
         values = psi_values(self.psi, x, x.shape[0])
         between, size = disagreement(w, values, self.rule.nodes / (2 * REACH))
-        return jnp.stack([jnp.tensordot(w, values, 1), 0 * between if self.rule.breaks else between, size])
+        return jnp.stack(
+            [jnp.tensordot(w, values, 1), 0 * between if self.rule.breaks else between, size]
+        )
 
 
 def disagreement(w: Any, values: Any, steps: float = 1.0) -> tuple[Any, Any]:
-    """How far the even and the odd points of a trapezoidal rule disagree, with the ends of the rule; and E |ψ|.
+    """How far the even and the odd points of a trapezoidal rule disagree,
+    with the ends of the rule; and E |ψ|.
 
     `steps`: how many of them make a length over which what lies beyond the ends may fade.
     """
@@ -176,7 +197,9 @@ def disagreement(w: Any, values: Any, steps: float = 1.0) -> tuple[Any, Any]:
 
 
 def parted(estimate: Estimate) -> tuple[Estimate, Any, Any]:
-    """What `Expectation` gives, averaged: the value with its error over components, the disagreement, the size."""
+    """What `Expectation` gives, averaged: the value with its error over components,
+    the disagreement, the size.
+    """
     value, between, size = estimate.value
     return Estimate(value, lambda: estimate.error()[0]), jnp.abs(between), jnp.abs(size)
 

@@ -17,9 +17,13 @@ from limitlaw.laws.gaussian import Gaussian
 
 
 class ScipyLaw(Law):
-    """A frozen continuous distribution of one number, scipy.stats.norm(0, 2) say: its figures are SciPy's own."""
+    """A frozen continuous distribution of one number,
+    scipy.stats.norm(0, 2) say: its figures are SciPy's own.
+    """
 
-    def __init__(self, distribution: Any, kind: str = "exact", beyond: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, distribution: Any, kind: str = "exact", beyond: tuple[str, ...] = ()
+    ) -> None:
         super().__init__((), kind, beyond)
         self.distribution = distribution
 
@@ -45,7 +49,9 @@ class ScipyLaw(Law):
         return exact(jnp.where(lower, self._of("ppf", level).value, self._of("isf", level).value))
 
     def _cf(self, t: Array) -> Estimate:
-        raise ValueError("SciPy's distributions know no characteristic function; law.expect gives any average")
+        raise ValueError(
+            "SciPy's distributions know no characteristic function; law.expect gives any average"
+        )
 
     def _stat(self, which: str) -> Estimate:
         return exact(jnp.asarray(float(self.distribution.stats(moments=which))))
@@ -69,7 +75,9 @@ class ScipyLaw(Law):
         return exact(jnp.asarray(float(self.distribution.moment(k))))
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
-        return exact(jnp.asarray(self.distribution.expect(lambda y: float(psi(jnp.asarray([y]))[0]))))
+        return exact(
+            jnp.asarray(self.distribution.expect(lambda y: float(psi(jnp.asarray([y]))[0])))
+        )
 
     def _entropy(self) -> Estimate:
         return exact(jnp.asarray(float(self.distribution.entropy())))
@@ -79,7 +87,9 @@ class ScipyLaw(Law):
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         seed = np.asarray(jax.random.key_data(key)).tolist()
-        return jnp.asarray(self.distribution.rvs(size=shape, random_state=np.random.default_rng(seed)))
+        return jnp.asarray(
+            self.distribution.rvs(size=shape, random_state=np.random.default_rng(seed))
+        )
 
     def marginal(self, i: Any) -> "ScipyLaw":
         """The law itself: Y is one number."""
@@ -94,7 +104,9 @@ class ScipyLaw(Law):
         return ends[np.isfinite(ends)]
 
     def _content(self) -> storage.Content:
-        raise TypeError("a distribution of scipy.stats is saved by its name and parameters, not as a law")
+        raise TypeError(
+            "a distribution of scipy.stats is saved by its name and parameters, not as a law"
+        )
 
     @property
     def description(self) -> str:
@@ -103,16 +115,21 @@ class ScipyLaw(Law):
 
 
 def from_scipy(distribution: Any) -> Law | None:
-    """A frozen distribution of scipy.stats as a law; None for anything else. Discrete ones are refused."""
+    """A frozen distribution of scipy.stats as a law;
+    None for anything else. Discrete ones are refused.
+    """
     if not type(distribution).__module__.startswith("scipy.stats"):
         return None
     if hasattr(distribution, "cov_object") and hasattr(distribution, "mean"):
         return Gaussian(distribution.mean, distribution.cov)
     if hasattr(distribution, "pmf"):
-        raise TypeError("discrete distributions of scipy.stats have no density: give a sample of it instead")
+        raise TypeError(
+            "discrete distributions of scipy.stats have no density: give a sample of it instead"
+        )
     if not all(hasattr(distribution, name) for name in ("dist", "logpdf", "logsf", "support")):
         raise TypeError(
-            f"{type(distribution).__name__} of scipy.stats is no frozen distribution of one number: "
+            f"{type(distribution).__name__} of scipy.stats is no frozen distribution of one "
+            "number: "
             "write scipy.stats.norm(0, 1), with its parameters"
         )
     return ScipyLaw(distribution)

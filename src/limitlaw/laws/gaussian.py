@@ -16,13 +16,19 @@ from limitlaw.numerics.normal_cdf import ndtri
 
 
 class Gaussian(GaussianMixture):
-    """N(mean, covariance): a mixture of one. `covariance` is over the flattened entries of `mean`."""
+    """N(mean, covariance): a mixture of one. `covariance` is over the flattened
+    entries of `mean`.
+    """
 
-    def __init__(self, mean: Any, covariance: Any, kind: str = "exact", beyond: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, mean: Any, covariance: Any, kind: str = "exact", beyond: tuple[str, ...] = ()
+    ) -> None:
         mean = real_array("mean", mean)
         size = math.prod(mean.shape)
         matrix = as_covariance("covariance", covariance, size)
-        super().__init__(mean[None], matrix[None] if mean.shape else matrix.reshape(1), kind=kind, beyond=beyond)
+        super().__init__(
+            mean[None], matrix[None] if mean.shape else matrix.reshape(1), kind=kind, beyond=beyond
+        )
 
     def _entropy(self) -> Estimate:
         self._require_density()

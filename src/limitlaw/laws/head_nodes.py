@@ -1,4 +1,6 @@
-"""What a sum over heads is built from: nodes of the mixing law, their weights, and draws of them."""
+"""What a sum over heads is built from: nodes of the mixing law,
+their weights, and draws of them.
+"""
 
 import dataclasses
 import functools
@@ -16,7 +18,8 @@ from limitlaw.numerics.laplace import on_few_nodes, topmost
 from limitlaw.numerics.series import power
 from limitlaw.numerics.transform import Transform
 
-FLOOR = 1e-60  # variances below are not told from this part of the largest: 1e-30 of a standard deviation
+# variances below are not told from this part of the largest: 1e-30 of a standard deviation
+FLOOR = 1e-60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,31 +70,44 @@ class Nodes:
         return self.inner * self.outer
 
     def transform(self, reach: float | None = None, start: float = 0.0) -> Transform:
-        """φ; with `reach`, on few nodes, for contours through the saddle points of start ≤ |x| ≤ reach."""
+        """φ; with `reach`, on few nodes, for contours through the saddle points of
+        start ≤ |x| ≤ reach.
+        """
         centre = self.variance()
         if reach is None:
-            return Transform(self.variances, self.weights, self.groups, self.inner, self.outer, centre, self.xp)
+            return Transform(
+                self.variances, self.weights, self.groups, self.inner, self.outer, centre, self.xp
+            )
         heads, high = self.heads, self.ends()[1]
-        least, most = (start / high) ** 2 / (2 * heads), (reach / centre) ** 2 / (2 * heads)  # x/max v ≤ θ ≤ x/E v
+        # x/max v ≤ θ ≤ x/E v
+        least, most = (start / high) ** 2 / (2 * heads), (reach / centre) ** 2 / (2 * heads)
         top = topmost(self.variances, self.weights, least)
         if top is not None:
-            return Transform(*top, self.groups, self.inner, self.outer, 0.0)  # their weights do not sum to one
+            # their weights do not sum to one
+            return Transform(*top, self.groups, self.inner, self.outer, 0.0)
         nodes, weights = on_few_nodes(self.variances, self.weights, most)
         return Transform(nodes, weights, self.groups, self.inner, self.outer, centre)
 
     def blocks(self, count: int) -> tuple[list["Nodes"], Float[np.ndarray, " b"], bool]:
-        """Consecutive parts, of rows where those are many and else of each row: independent, where the nodes are.
+        """Consecutive parts, of rows where those are many and else of each row:
+        independent, where the nodes are.
 
-        With their weights, and whether φ is linear in what is cut, and so exactly the average over the parts.
+        With their weights, and whether φ is linear in what is cut,
+        and so exactly the average over the parts.
         """
         G, N = self.variances.shape
         axis = 0 if G >= count or G > N else 1
-        parts = np.array_split(np.arange(self.variances.shape[axis]), min(count, self.variances.shape[axis]))
+        parts = np.array_split(
+            np.arange(self.variances.shape[axis]), min(count, self.variances.shape[axis])
+        )
         linear = self.outer == 1 if axis == 0 else G == self.inner == self.outer == 1
         carried = self.groups if axis == 0 else self.groups @ self.weights
         total = self.xp.stack([carried[part].sum() for part in parts])
         if not is_traced(total):
-            parts, total = [part for part, a in zip(parts, total, strict=True) if a > 0], total[total > 0]
+            parts, total = (
+                [part for part, a in zip(parts, total, strict=True) if a > 0],
+                total[total > 0],
+            )
         laws = []
         for part in parts:
             if axis == 0:
@@ -102,35 +118,48 @@ class Nodes:
         return laws, total / total.sum(), linear
 
     def draw(self, key: Array, count: int) -> Array:
-        """The average of v over the heads, drawn `count` times: a row for every p heads, and a node for each."""
+        """The average of v over the heads, drawn `count` times:
+        a row for every p heads, and a node for each.
+        """
         arrays = (jnp.asarray(a) for a in (self.variances, self.weights, self.groups))
         return _drawn(key, *arrays, count, self.inner, self.outer)
 
 
 @functools.partial(jax.jit, static_argnums=(4, 5, 6))
-def _drawn(key: Array, variances: Array, weights: Array, groups: Array, count: int, inner: int, outer: int) -> Array:
+def _drawn(
+    key: Array, variances: Array, weights: Array, groups: Array, count: int, inner: int, outer: int
+) -> Array:
     rows, nodes = jnp.cumsum(groups), jnp.cumsum(weights, axis=1)
     G, N = variances.shape
     ends = (nodes / nodes[:, -1:] + jnp.arange(G)[:, None]).reshape(-1)
     first, second = jax.random.split(key)
-    g = jnp.searchsorted(rows, jax.random.uniform(first, (outer, 1, count)) * rows[-1], side="right")
+    g = jnp.searchsorted(
+        rows, jax.random.uniform(first, (outer, 1, count)) * rows[-1], side="right"
+    )
     g = jnp.minimum(g, G - 1)
-    index = jnp.searchsorted(ends, g + jax.random.uniform(second, (outer, inner, count)), side="right")
+    index = jnp.searchsorted(
+        ends, g + jax.random.uniform(second, (outer, inner, count)), side="right"
+    )
     return variances.reshape(-1)[jnp.clip(index, g * N, g * N + N - 1)].mean(axis=(0, 1))
 
 
 def even_moment(n: int, nodes: Nodes) -> Any:
-    """E Y^{2n} for E e^{θY} = (Σ_g u_g (Σ_k w_gk e^{λ v_gk})^p)^q, λ = θ²/(2pq), of `nodes` u, w, v, p and q.
+    """E Y^{2n} for E e^{θY} = (Σ_g u_g (Σ_k w_gk e^{λ v_gk})^p)^q,
+    λ = θ²/(2pq), of `nodes` u, w, v, p and q.
 
-    = (2n)!/(2pq)^n times the coefficient of λ^n. That is of order one in the variable λ/s, s ≈ n/(e V), where V is the
-    larger of pq E v, which many heads make up together, and of the largest v, which a single one may.
+    = (2n)!/(2pq)^n times the coefficient of λ^n. That is of order one in the variable λ/s, s ≈
+    n/(e V), where V is the larger of pq E v, which many heads make up together, and of the largest
+    v, which a single one may.
     """
     if not n:
         return nodes.xp.ones(())
     pq = nodes.inner * nodes.outer
     V = nodes.xp.maximum(pq * nodes.variance(), nodes.ends()[1])
     s = nodes.xp.asarray(unit(n / math.e / nodes.xp.where(V > 0, V, 1.0)))
-    a = [(nodes.weights * (s * nodes.variances) ** j).sum(1) / math.factorial(j) for j in range(1, n + 1)]
+    a = [
+        (nodes.weights * (s * nodes.variances) ** j).sum(1) / math.factorial(j)
+        for j in range(1, n + 1)
+    ]
     within = power(nodes.xp.stack([nodes.xp.ones_like(a[0]), *a]), nodes.inner, nodes.xp)
     rows = (nodes.groups * within[1:]).sum(1)
     moment = power(nodes.xp.concatenate([nodes.xp.ones(1), rows]), nodes.outer, nodes.xp)[n]
@@ -140,14 +169,19 @@ def even_moment(n: int, nodes: Nodes) -> Any:
     return moment
 
 
-def head_nodes(variances: object, heads: object, weights: object, groups: object, shared: object) -> Nodes:
+def head_nodes(
+    variances: object, heads: object, weights: object, groups: object, shared: object
+) -> Nodes:
     """The arguments of a sum over heads, checked."""
     heads, shared = positive_int("heads", heads), positive_int("shared", shared)
     if heads % shared:
         raise ValueError(f"shared must divide heads, got shared={shared} for {heads} heads")
     v = non_negative("variances", variances)
     if v.ndim not in (1, 2) or 0 in v.shape:
-        raise ValueError(f"variances must have shape (nodes,) or (groups, nodes), not empty, got shape {v.shape}")
+        raise ValueError(
+            "variances must have shape (nodes,) or (groups, nodes), not empty, got shape "
+            f"{v.shape}"
+        )
     shape = v.shape
     w = np.ones(shape) if weights is None else non_negative("weights", weights)
     if w.shape != shape:
@@ -155,9 +189,14 @@ def head_nodes(variances: object, heads: object, weights: object, groups: object
     v, w = v.reshape(-1, shape[-1]), w.reshape(-1, shape[-1])
     u = np.ones(len(v)) if groups is None else non_negative("groups", groups)
     if u.shape != (len(v),):
-        raise ValueError(f"groups must have shape {(len(v),)}, one weight per row of variances, got shape {u.shape}")
+        raise ValueError(
+            f"groups must have shape {(len(v),)}, one weight per row of variances, got shape "
+            f"{u.shape}"
+        )
     inner, outer = (shared, heads // shared) if shared > 1 else (heads, 1)
-    return Nodes(_above_floor(v), _normalised("weights", w), _normalised("groups", u), inner, outer)
+    return Nodes(
+        _above_floor(v), _normalised("weights", w), _normalised("groups", u), inner, outer
+    )
 
 
 def _above_floor(v: Any) -> Any:

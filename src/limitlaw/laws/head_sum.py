@@ -28,21 +28,26 @@ FEW = 16  # heads that are drawn one by one
 
 
 class HeadSum(Law):
-    """Y = H^{−1/2} Σ_{a=1}^H Y_a, Y_a | v ~ N(0, v), v with the discrete mixing law Σ_k w_gk δ(v_gk) given a group g.
+    """Y = H^{−1/2} Σ_{a=1}^H Y_a, Y_a | v ~ N(0, v), v with the discrete mixing law Σ_k w_gk
+    δ(v_gk) given a group g.
 
-    φ_H(t) = Σ_g u_g (Σ_k w_gk exp(−t² v_gk/(2H)))^H: heads are independent given the incoming kernel, the group.
-    `variances`: v (N,) or (G, N); `weights`: w of that shape; `groups`: u (G,). Sums are made one; equal by default.
-    Without `weights` the nodes are independent draws and the kind is "sampled". Standard errors come from the spread
-    of each quantity over 16 consecutive blocks of nodes, of groups where there are at least 16, so that independent
-    replicates may be handed one after the other.
+    φ_H(t) = Σ_g u_g (Σ_k w_gk exp(−t² v_gk/(2H)))^H: heads are independent given the incoming
+    kernel, the group. `variances`: v (N,) or (G, N); `weights`: w of that shape; `groups`: u (G,).
+    Sums are made one; equal by default. Without `weights` the nodes are independent draws and the
+    kind is "sampled". Standard errors come from the spread of each quantity over 16 consecutive
+    blocks of nodes, of groups where there are at least 16, so that independent replicates may be
+    handed one after the other.
 
-    `shared` = g > 1: heads share keys and values in H/g sets of g. A row of `variances` is then one draw of those and
-    `groups` its weight: φ_H(t) = (Σ_r u_r (Σ_k w_rk exp(−t² v_rk/(2H)))^g)^{H/g}.
+    `shared` = g > 1: heads share keys and values in H/g sets of g. A row of `variances` is then
+    one draw of those and `groups` its weight: φ_H(t) = (Σ_r u_r (Σ_k w_rk exp(−t²
+    v_rk/(2H)))^g)^{H/g}.
 
-    `narrow`: v has a density like v^{−1/2} at 0, as for heads of dimension 1: the density of a single one is ∞ at 0.
+    `narrow`: v has a density like v^{−1/2} at 0, as for heads of dimension 1:
+    the density of a single one is ∞ at 0.
 
-    Densities and tails are contour integrals, see `limitlaw.numerics.contours`: 14 digits relative to the largest
-    integrand, which is also that of the quantity unless the mixing law has a rare part very much wider than the rest.
+    Densities and tails are contour integrals, see `limitlaw.numerics.contours`: 14 digits relative
+    to the largest integrand, which is also that of the quantity unless the mixing law has a rare
+    part very much wider than the rest.
     """
 
     def __init__(
@@ -59,7 +64,13 @@ class HeadSum(Law):
         nodes = head_nodes(variances, heads, weights, groups, shared)
         self.heads, self.shared, self.narrow = int(heads), int(shared), bool(narrow)
         self._poles = (0.0,) if self.narrow and self.heads == 1 else ()
-        default = "quadrature" if weights is not None else "sampled" if nodes.variances.size > 1 else "exact"
+        default = (
+            "quadrature"
+            if weights is not None
+            else "sampled"
+            if nodes.variances.size > 1
+            else "exact"
+        )
         super().__init__((), kind or default, beyond)
         self._inversion = Inversion(nodes)
 
@@ -67,26 +78,48 @@ class HeadSum(Law):
     def mixing(self) -> tuple[Float[Array, "groups nodes"], Float[Array, "groups nodes"]]:
         """The mixing law of one head: variances v_gk, and their weights, u_g w_gk, of sum one."""
         nodes = self._inversion.nodes
-        return jnp.asarray(nodes.variances), jnp.asarray(nodes.groups)[:, None] * jnp.asarray(nodes.weights)
+        return jnp.asarray(nodes.variances), jnp.asarray(nodes.groups)[:, None] * jnp.asarray(
+            nodes.weights
+        )
 
     def with_heads(self, heads: object) -> "HeadSum":
-        """The law with another number of the same heads, at no new quadrature or sampling of their mixing law."""
+        """The law with another number of the same heads,
+        at no new quadrature or sampling of their mixing law.
+        """
         if self.shared > 1:
-            raise ValueError(f"with_heads needs heads that share nothing, got sets of {self.shared}")
+            raise ValueError(
+                f"with_heads needs heads that share nothing, got sets of {self.shared}"
+            )
         nodes = self._inversion.nodes
-        law = HeadSum(nodes.variances, heads, nodes.weights, nodes.groups, self.kind, self.beyond, narrow=self.narrow)
+        law = HeadSum(
+            nodes.variances,
+            heads,
+            nodes.weights,
+            nodes.groups,
+            self.kind,
+            self.beyond,
+            narrow=self.narrow,
+        )
         return self._alike(law, lambda other: other.with_heads(heads))
 
     def _estimate(self, quantity: Callable[[Inversion], Any]) -> Estimate:
-        """A quantity with the error that blocks of nodes show: their standard deviation over √blocks."""
+        """A quantity with the error that blocks of nodes show:
+        their standard deviation over √blocks.
+        """
         value = jnp.asarray(quantity(self._inversion))
         rougher = self._inversion.rougher
         if self.kind != "sampled":
-            return exact(value) if rougher is None else Estimate(value, lambda: _apart(value, quantity(rougher)))
+            return (
+                exact(value)
+                if rougher is None
+                else Estimate(value, lambda: _apart(value, quantity(rougher)))
+            )
 
         def error() -> Array:
             xp = jnp if is_traced(value) else np
-            parts = xp.stack([xp.asarray(quantity(block._inversion)) for block in self._in_blocks[0]])
+            parts = xp.stack(
+                [xp.asarray(quantity(block._inversion)) for block in self._in_blocks[0]]
+            )
             if len(parts) == 1:
                 return jnp.full(value.shape, jnp.nan)
             parts = xp.where(xp.isinf(parts), 0, parts)  # quantiles at 0 and 1
@@ -163,14 +196,16 @@ class HeadSum(Law):
         between, size = expectation.disagreement(weight, psi_values(psi, y, len(y)))
         if expectation.is_enough(between, size, psi):
             return expectation.hypot(estimate, between)
-        found = expectation.on_panels(psi, lambda x: np.exp(law.log_density(x)), self.places(), (), 1 - law.atom)
+        found = expectation.on_panels(
+            psi, lambda x: np.exp(law.log_density(x)), self.places(), (), 1 - law.atom
+        )
         value = found.value + law.atom * at_zero
         return Estimate(value, lambda: jnp.hypot(found.error, estimate.error()))
 
     def _entropy(self) -> Estimate:
         self._require_density()
         estimate = self._estimate(entropy)
-        error = lambda: jnp.hypot(estimate.error(), estimate.value - entropy(self._inversion, 2))  # noqa: E731
+        error = lambda: jnp.hypot(estimate.error(), estimate.value - entropy(self._inversion, 2))
         return Estimate(estimate.value, error)
 
     def _atoms(self) -> tuple[Atoms, Array]:
@@ -187,7 +222,9 @@ class HeadSum(Law):
         if self.heads <= FEW:
             y = jnp.sqrt(law.nodes.draw(first, count)) * normal(second, (count,))
         elif law.atom > 0:
-            y = jnp.asarray(law.quantile(np.asarray(jax.random.uniform(first, (count,), minval=1e-300))))
+            y = jnp.asarray(
+                law.quantile(np.asarray(jax.random.uniform(first, (count,), minval=1e-300)))
+            )
         else:
             y = hermite(*law.scores, normal(second, (count,)))
         return y.reshape(shape)
@@ -206,7 +243,9 @@ class HeadSum(Law):
         return {}, {name: np.asarray(a) for name, a in {**content, **numbers}.items()}
 
     def blocks(self) -> Blocks | None:
-        """Consecutive nodes, or groups of them, whose average the law is where it is linear in what is cut."""
+        """Consecutive nodes, or groups of them, whose average the law is where it is
+        linear in what is cut.
+        """
         if self.kind != "sampled":
             return super().blocks()
         return Blocks(*self._in_blocks) if len(self._in_blocks[0]) >= FEWEST else None
@@ -215,7 +254,16 @@ class HeadSum(Law):
     def _in_blocks(self) -> tuple[tuple["HeadSum", ...], Float[np.ndarray, " b"], bool]:
         parts, weights, exact = self._inversion.nodes.blocks(BLOCKS)
         sums = (
-            HeadSum(part.variances, self.heads, part.weights, part.groups, self.kind, (), self.shared, self.narrow)
+            HeadSum(
+                part.variances,
+                self.heads,
+                part.weights,
+                part.groups,
+                self.kind,
+                (),
+                self.shared,
+                self.narrow,
+            )
             for part in parts
         )
         return tuple(sums), weights, exact
@@ -231,7 +279,9 @@ class HeadSum(Law):
 
     @property
     def description(self) -> str:
-        """How many heads are summed, if they are known to be alike, and how many nodes their mixing law has."""
+        """How many heads are summed, if they are known to be alike,
+        and how many nodes their mixing law has.
+        """
         G, N = self._inversion.nodes.variances.shape
         heads = f"{self.heads} heads, " if self.heads > 1 else ""
         return f"{heads}{f'{G} × ' if G > 1 else ''}{counted(N, 'node')}"
@@ -246,7 +296,9 @@ def _apart(value: Array, other: Array) -> Array:
 
 
 def kurtosis(nodes: Nodes) -> Any:
-    """3/(q V²) (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v in group g, V = E v."""
+    """3/(q V²) (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v in group g,
+    V = E v.
+    """
     mean, V = nodes.moments(1), nodes.variance()
     within = (nodes.weights * (nodes.variances - mean[:, None]) ** 2).sum(1)
     between = (nodes.groups * (mean - V) ** 2).sum()
@@ -254,6 +306,10 @@ def kurtosis(nodes: Nodes) -> Any:
 
 
 def entropy(law: Inversion, every: int = 1) -> Any:
-    """−∫ p log p, by the trapezoidal rule, or by `every` second of its points; −∞ for what turns out to be certain."""
+    """−∫ p log p, by the trapezoidal rule, or by `every` second of its points;
+    −∞ for what turns out to be certain.
+    """
     _, weight, log = (a[::every] for a in law.rule)
-    return jnp.where(law.sd > 0, -every * jnp.sum(jnp.where(weight > 0, weight * log, 0)), -jnp.inf)
+    return jnp.where(
+        law.sd > 0, -every * jnp.sum(jnp.where(weight > 0, weight * log, 0)), -jnp.inf
+    )

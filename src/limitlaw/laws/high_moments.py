@@ -1,4 +1,6 @@
-"""Moments of high order: E Y^k = s^k E (Y/s)^k, with a unit s in which nothing overflows that the result does not."""
+"""Moments of high order: E Y^k = s^k E (Y/s)^k, with a unit s in which nothing overflows that the
+result does not.
+"""
 
 import math
 from typing import Any
@@ -18,7 +20,10 @@ def order(k: object) -> int:
     if number is None or number < 0:
         raise ValueError(f"k must be an integer ≥ 0, got {shown(k)}")
     if number > MOST:
-        raise ValueError(f"k must be at most {MOST}, beyond which a standard normal's moments overflow, got {number}")
+        raise ValueError(
+            f"k must be at most {MOST}, beyond which a standard normal's moments overflow, got "
+            f"{number}"
+        )
     return number
 
 

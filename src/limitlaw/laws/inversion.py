@@ -1,4 +1,6 @@
-"""Quantities of a sum over heads from its transform: density, tails, quantiles, and a rule for expectations."""
+"""Quantities of a sum over heads from its transform:
+density, tails, quantiles, and a rule for expectations.
+"""
 
 import functools
 import math
@@ -33,7 +35,8 @@ class Inversion:
     """
 
     def __init__(self, nodes: Nodes, share: float = 1.0) -> None:
-        self.nodes, self._share = nodes, share  # of the nodes of contours, where their number is fixed
+        # of the nodes of contours, where their number is fixed
+        self.nodes, self._share = nodes, share
         self.atom = nodes.atom()  # P(Y = 0)
         self.sd = nodes.xp.sqrt(nodes.variance())
         self.point_mass = not nodes.traced and not self.sd > 0
@@ -47,12 +50,16 @@ class Inversion:
     @functools.cached_property
     def rougher(self) -> "Inversion | None":
         """The same with fewer nodes of contours, where it cannot be seen how many are needed."""
-        return Inversion(self.nodes, ROUGHER) if self.nodes.traced and self.nodes.heads > 1 else None
+        return (
+            Inversion(self.nodes, ROUGHER) if self.nodes.traced and self.nodes.heads > 1 else None
+        )
 
     @functools.cached_property
     def transform(self) -> Transform:
         """φ, for real t and for traced nodes."""
-        return self.nodes.transform(None if self.nodes.traced or self.point_mass else REACH[0] * self.sd)
+        return self.nodes.transform(
+            None if self.nodes.traced or self.point_mass else REACH[0] * self.sd
+        )
 
     @property
     def _powers(self) -> tuple[int, int]:
@@ -109,10 +116,13 @@ class Inversion:
         flat = x.reshape(-1)
         if self.nodes.traced:
             found = self._inside_jit(quantity, flat).reshape(x.shape)
-            return jnp.where(self.sd > 0, found, -jnp.inf)  # all of it may be at 0, as it turns out
+            # all of it may be at 0, as it turns out
+            return jnp.where(self.sd > 0, found, -jnp.inf)
         if is_traced(x):
             near = self.table.evaluate(quantity, flat)
-            return _beyond(self._far, near, self.table.reach, self.atom, flat, quantity, self._powers).reshape(x.shape)
+            return _beyond(
+                self._far, near, self.table.reach, self.atom, flat, quantity, self._powers
+            ).reshape(x.shape)
         out = np.where(np.isinf(flat), -np.inf, np.nan)
         near = flat <= self.table.reach
         out[near] = self.table.evaluate(quantity, flat[near])
@@ -138,12 +148,16 @@ class Inversion:
         inside = (lower > 0) & (lower < (1 - self.atom) / 2)
         x = np.zeros(lower.shape)
         if inside.any():
-            x = np.where(inside, self._lower_quantile(np.where(inside, lower, (1 - self.atom) / 4)), 0.0)
+            x = np.where(
+                inside, self._lower_quantile(np.where(inside, lower, (1 - self.atom) / 4)), 0.0
+            )
         x = (np.where(lower <= 0, -np.inf, x) + 0 * lower).reshape(q.shape)
         return np.where(q <= 0.5, x, -x)
 
     def _lower_quantile(self, p: np.ndarray) -> np.ndarray:
-        """For levels below ½: between √v z of the widest and of the narrowest node, z the normal quantile."""
+        """For levels below ½: between √v z of the widest and of the narrowest node,
+        z the normal quantile.
+        """
         level = jnp.asarray(pad(p, padded_size(len(p))))
         z = jax.scipy.special.ndtri(level)
         narrow, wide = (math.sqrt(v) for v in self.nodes.ends())
@@ -159,7 +173,9 @@ class Inversion:
 
     @kept
     def rule(self) -> tuple[Array, Array, Array]:
-        """Points y, weights of an expectation at them, and log pdf there: the trapezoidal rule in w, y = a sinh w."""
+        """Points y, weights of an expectation at them, and log pdf there:
+        the trapezoidal rule in w, y = a sinh w.
+        """
         xp = self.nodes.xp
         low, high = self.nodes.ends()
         a = xp.sqrt(xp.maximum(low, 1e-12 * high))
@@ -170,12 +186,15 @@ class Inversion:
         log = self.log_density(y)
         weight = xp.exp(log) * a * xp.cosh(w) * end / half
         return tuple(  # type: ignore[return-value]
-            jnp.asarray(xp.concatenate([sign * side[:0:-1], side])) for sign, side in ((-1, y), (1, weight), (1, log))
+            jnp.asarray(xp.concatenate([sign * side[:0:-1], side]))
+            for sign, side in ((-1, y), (1, weight), (1, log))
         )
 
     @kept
     def scores(self) -> tuple[Array, Array]:
-        """Quantiles x(z) at normal scores z ≥ 0, and dx/dz, which is the normal density over that at x."""
+        """Quantiles x(z) at normal scores z ≥ 0, and dx/dz,
+        which is the normal density over that at x.
+        """
         x = -self.quantile(np.asarray(ndtr(-SCORES)))
         slope = np.exp(-(SCORES**2) / 2 - self.log_density(x)) / math.sqrt(2 * math.pi)
         return jnp.asarray(x), jnp.asarray(slope)
@@ -183,13 +202,19 @@ class Inversion:
 
 @functools.partial(jax.jit, static_argnames="quantity")
 def _of_one_head(v: Any, w: Any, x: Any, quantity: str) -> Any:
-    """log Σ w N(x; 0, v), or log Σ w P(√v Z > x): one head is a mixture. Nodes at 0 are the atom."""
+    """log Σ w N(x; 0, v), or log Σ w P(√v Z > x):
+    one head is a mixture. Nodes at 0 are the atom.
+    """
     safe = jnp.where(v > 0, v, 1.0)
     log_w = jnp.where((v > 0) & (w > 0), jnp.log(jnp.where(w > 0, w, 1.0)), -jnp.inf)
 
     def one(x: Any) -> Any:
         z = x / jnp.sqrt(safe)
-        log = jax.scipy.stats.norm.logpdf(z) - 0.5 * jnp.log(safe) if quantity == "pdf" else log_ndtr(-z)
+        log = (
+            jax.scipy.stats.norm.logpdf(z) - 0.5 * jnp.log(safe)
+            if quantity == "pdf"
+            else log_ndtr(-z)
+        )
         return jax.scipy.special.logsumexp(log_w + log)
 
     return jax.lax.map(jax.checkpoint(one), x)
@@ -199,22 +224,30 @@ def _of_one_head(v: Any, w: Any, x: Any, quantity: str) -> Any:
 def _compiled(arrays: Any, x: Any, quantity: str, powers: tuple[int, int], count: int) -> Any:
     v, w, u, centre = arrays
     transform = Transform(v, w, u, *powers, centre, jnp)
-    return jax.lax.map(jax.checkpoint(lambda a: contours.direct(transform, quantity, a[None], 0.0, count)[0]), x)
+    return jax.lax.map(
+        jax.checkpoint(lambda a: contours.direct(transform, quantity, a[None], 0.0, count)[0]), x
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("quantity", "powers"))
-def _beyond(arrays: Any, near: Any, reach: Any, atom: Any, x: Any, quantity: str, powers: tuple[int, int]) -> Any:
-    """`near` up to `reach`, and beyond it the integral along a contour of each point's own; NaN where none is known."""
+def _beyond(
+    arrays: Any, near: Any, reach: Any, atom: Any, x: Any, quantity: str, powers: tuple[int, int]
+) -> Any:
+    """`near` up to `reach`, and beyond it the integral along a contour of each point's own;
+    NaN where none is known.
+    """
     v, w, u, centre = map(jnp.asarray, arrays)
     transform = Transform(v, w, u, *powers, centre, jnp)
 
     def one(point: Any) -> Any:
         a, at = point
-        own = lambda: contours.direct(transform, quantity, a[None], atom)[0]  # noqa: E731
+        own = lambda: contours.direct(transform, quantity, a[None], atom)[0]
         return jax.lax.cond((a > reach) & (a <= FARTHEST * reach), own, lambda: at)
 
     unknown = (x > FARTHEST * reach) & jnp.isfinite(x)
-    return jnp.where(unknown, jnp.nan, jnp.where(jnp.isposinf(x), -jnp.inf, jax.lax.map(one, (x, near))))
+    return jnp.where(
+        unknown, jnp.nan, jnp.where(jnp.isposinf(x), -jnp.inf, jax.lax.map(one, (x, near)))
+    )
 
 
 @jax.jit

@@ -1,4 +1,6 @@
-"""A deterministic matrix that is known up to an error: what `kernel` gives where there is no closed form."""
+"""A deterministic matrix that is known up to an error:
+what `kernel` gives where there is no closed form.
+"""
 
 import functools
 import operator
@@ -13,15 +15,18 @@ from jaxtyping import Array, Float
 
 @jax.tree_util.register_pytree_node_class
 class KernelMatrix:
-    """An array in all respects (arithmetic, indexing, NumPy and JAX functions), with an error for each entry.
+    """An array in all respects (arithmetic, indexing,
+    NumPy and JAX functions), with an error for each entry.
 
-    `error`: of a quadrature, or one standard error where the `kind` is "sampled"; computed once it is asked for. What
-    is computed from the matrix is a plain array.
+    `error`: of a quadrature, or one standard error where the `kind` is "sampled"; computed once it
+    is asked for. What is computed from the matrix is a plain array.
     """
 
     __array_priority__ = 100  # so that NumPy arrays leave operators to this class
 
-    def __init__(self, value: Any, error: Callable[[], Any], kind: str, beyond: tuple[str, ...] = ()):
+    def __init__(
+        self, value: Any, error: Callable[[], Any], kind: str, beyond: tuple[str, ...] = ()
+    ):
         self.value, self._error = value, functools.cache(error)
         self.kind, self.beyond = kind, beyond
 
@@ -35,7 +40,9 @@ class KernelMatrix:
         return (self.value, self.error), (self.kind, self.beyond)
 
     @classmethod
-    def tree_unflatten(cls, static: tuple[str, tuple[str, ...]], arrays: tuple[Any, Any]) -> "KernelMatrix":
+    def tree_unflatten(
+        cls, static: tuple[str, tuple[str, ...]], arrays: tuple[Any, Any]
+    ) -> "KernelMatrix":
         """The inverse of `tree_flatten`."""
         value, error = arrays
         return cls(value, lambda: error, *static)
@@ -66,7 +73,10 @@ class KernelMatrix:
     def __repr__(self) -> str:
         beyond = f", beyond Theorem 3.1: {', '.join(self.beyond)}" if self.beyond else ""
         largest = float(np.max(np.asarray(self.error), initial=0.0))
-        return f"KernelMatrix(shape={self.value.shape}, {self.kind}, error up to {largest:.1g}{beyond})\n{self.value}"
+        return (
+            f"KernelMatrix(shape={self.value.shape}, {self.kind}, error up to "
+            f"{largest:.1g}{beyond})\n{self.value}"
+        )
 
 
 def _delegated(function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:

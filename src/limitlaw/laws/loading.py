@@ -28,12 +28,17 @@ def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     if "base" in header:
         return law(rebuild(*header["phi"]), rebuilt(header["base"], arrays), **provenance)
     if "parts" in header:
-        parts = {name: rebuilt(each, storage.part(name, arrays)) for name, each in header["parts"].items()}
+        parts = {
+            name: rebuilt(each, storage.part(name, arrays))
+            for name, each in header["parts"].items()
+        }
         return law.rebuilt(header, parts, provenance["beyond"])
     own = {name: array for name, array in arrays.items() if not name.startswith(OTHER)}
     found = law(**own, **provenance)
     found._poles, found.effort = tuple(header.get("poles", ())), str(header.get("effort", ""))
     if "other" not in header:
         return found
-    rest = {name.removeprefix(OTHER): array for name, array in arrays.items() if name.startswith(OTHER)}
+    rest = {
+        name.removeprefix(OTHER): array for name, array in arrays.items() if name.startswith(OTHER)
+    }
     return found.compared_with(lambda: rebuilt(header["other"], rest))

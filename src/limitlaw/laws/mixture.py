@@ -1,4 +1,6 @@
-"""Gaussian mixtures: what a wide network's output is, given the conditions its last matrix meets."""
+"""Gaussian mixtures: what a wide network's output is,
+given the conditions its last matrix meets.
+"""
 
 import dataclasses
 import functools
@@ -35,12 +37,14 @@ DRAWS = 2**17  # where a quantity of a joint law has to be sampled
 
 
 class GaussianMixture(Averaged):
-    """Σ_k w_k N(mean_k, covariance_k): every quantity is the average of the Gaussian quantity over components.
+    """Σ_k w_k N(mean_k, covariance_k): every quantity is the average of the Gaussian
+    quantity over components.
 
-    `mean`: (N, *shape). `covariance`: variances (N,) where Y is one number, else (N, m, m) of the flattened Y; zero
-    and singular ones are legitimate. Without `weights` the components are N independent draws of equal weight, and
-    the kind is "sampled"; with weights the default kind is "quadrature". `blocks`: components come from a quasi-random
-    sequence, and errors from the spread of so many consecutive blocks of it.
+    `mean`: (N, *shape). `covariance`: variances (N,) where Y is one number, else (N, m, m) of the
+    flattened Y; zero and singular ones are legitimate. Without `weights` the components are N
+    independent draws of equal weight, and the kind is "sampled"; with weights the default kind is
+    "quadrature". `blocks`: components come from a quasi-random sequence, and errors from the
+    spread of so many consecutive blocks of it.
     """
 
     def __init__(
@@ -54,14 +58,23 @@ class GaussianMixture(Averaged):
     ) -> None:
         mean = jnp.asarray(real_array("mean", mean))
         if mean.ndim == 0 or mean.shape[0] == 0:
-            raise ValueError(f"mean must have shape (components, *shape) with components ≥ 1, got shape {mean.shape}")
+            raise ValueError(
+                "mean must have shape (components, *shape) with components ≥ 1, got shape "
+                f"{mean.shape}"
+            )
         N, shape = mean.shape[0], mean.shape[1:]
         default = "quadrature" if weights is not None else "sampled" if N > 1 else "exact"
         super().__init__(shape, kind or default, beyond)
         self._given = mixture_arrays(mean, covariance)
         first, second = self._given
-        spread = second if shape else jnp.where(second > 0, jnp.sqrt(jnp.where(second > 0, second, 1)), 0)
-        self._components = Components((first, spread), mixture_weights(weights, N), self.kind == "sampled", int(blocks))
+        spread = (
+            second
+            if shape
+            else jnp.where(second > 0, jnp.sqrt(jnp.where(second > 0, second, 1)), 0)
+        )
+        self._components = Components(
+            (first, spread), mixture_weights(weights, N), self.kind == "sampled", int(blocks)
+        )
 
     @functools.cached_property
     def _degenerate(self) -> np.ndarray:
@@ -97,7 +110,9 @@ class GaussianMixture(Averaged):
         self._require_density()
         if self.shape:
             lead = x.shape[: x.ndim - len(self.shape)]
-            components = dataclasses.replace(self._components, parameters=(self._given[0], *self._whitening[:2]))
+            components = dataclasses.replace(
+                self._components, parameters=(self._given[0], *self._whitening[:2])
+            )
             log = components.log_average(one_gaussian.joint_logpdf, x.reshape(-1, *self.shape))
             return Estimate(log.value.reshape(lead), lambda: log.error().reshape(lead))
         return self._log_at(one_gaussian.logpdf, x)
@@ -111,14 +126,17 @@ class GaussianMixture(Averaged):
         if self._degenerate.any():
             points, masses = self.atoms()
             raise ValueError(
-                f"the law has no density: {len(points)} atom(s) carry {float(masses.sum()):.6g} of its mass "
+                f"the law has no density: {len(points)} atom(s) carry {float(masses.sum()):.6g} "
+                "of its mass "
                 "(components of zero variance); law.atoms() lists them"
             )
         if self.shape and self._whitening[2].any():
             bad = np.flatnonzero(self._whitening[2])
             raise ValueError(
-                f"the joint law has no density in floating point: {bad.size} of {len(self._components)} components "
-                f"have a covariance that is singular to rounding (the first is component {bad[0]}); law.marginal(i) of "
+                f"the joint law has no density in floating point: {bad.size} of "
+                f"{len(self._components)} components "
+                "have a covariance that is singular to rounding (the first is component "
+                f"{bad[0]}); law.marginal(i) of "
                 "fewer entries may have one"
             )
 
@@ -142,7 +160,8 @@ class GaussianMixture(Averaged):
         mean, sd = self._components.parameters
         inside = jnp.where(p > 0, p, 0.5)
         z = jnp.where(lower, 1.0, -1.0) * ndtri(inside)
-        # The mixture's quantile lies between the smallest and the largest of its components' quantiles mean + sd·z.
+        # The mixture's quantile lies between the smallest and the largest of its components'
+        # quantiles mean + sd·z.
         narrow, wide = jnp.min(sd), jnp.max(sd)
         low = jnp.min(mean) + z * jnp.where(z < 0, wide, narrow)
         high = jnp.max(mean) + z * jnp.where(z < 0, narrow, wide)
@@ -160,10 +179,14 @@ class GaussianMixture(Averaged):
         if not smooth:
             x = _snap(x, self.atoms().points)
         x = jnp.where(p <= 0, jnp.where(lower, -jnp.inf, jnp.inf), x) + 0 * p
-        return Estimate(x.reshape(level.shape), lambda: self._quantile_error(x, p, lower).reshape(level.shape))
+        return Estimate(
+            x.reshape(level.shape), lambda: self._quantile_error(x, p, lower).reshape(level.shape)
+        )
 
     def _quantile_error(self, x: Array, level: Array, lower: Array) -> Array:
-        """The error of the cdf over the density; 0 where the cdf jumps over the level, and at its ends."""
+        """The error of the cdf over the density; 0 where the cdf jumps over the level,
+        and at its ends.
+        """
         if not self._degenerate.any():
             return jnp.where(jnp.isinf(x), 0.0, self._moved(x, level, lower))
         error = self._cdf(x).error() / self._at(one_gaussian.pdf, x).value
@@ -178,7 +201,9 @@ class GaussianMixture(Averaged):
         mean, spread = self._components.parameters
         sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
         s = high_moments.unit(jnp.max(jnp.hypot(mean, high_moments.growth(k) * sd), axis=0))
-        raw = high_moments.in_units(self._components.average(one_gaussian.Moment(k, bool(self.shape)), s[None]), s, k)
+        raw = high_moments.in_units(
+            self._components.average(one_gaussian.Moment(k, bool(self.shape)), s[None]), s, k
+        )
         return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
 
     def _expect(self, psi: Callable[[Any], Any], breaks: tuple[float, ...] = ()) -> Estimate:
@@ -188,7 +213,8 @@ class GaussianMixture(Averaged):
         many = self._components.sampled and count > expectation.FEW
         rule = Rule(self._nodes())  # shifted for each component: unbiased, wherever ψ jumps
         components = dataclasses.replace(
-            self._components, parameters=(*self._components.parameters, (shifts(count) + expectation.UNEVEN) % 1)
+            self._components,
+            parameters=(*self._components.parameters, (shifts(count) + expectation.UNEVEN) % 1),
         )
         average = components.average(expectation.Expectation(psi, rule), size=rule.nodes)
         found, between, scale = expectation.parted(average)
@@ -208,9 +234,11 @@ class GaussianMixture(Averaged):
         mass = float(self._components.weights[~bad].sum())
         if bad.any():
             atoms = jnp.tensordot(
-                self._components.weights[bad], psi_values(psi, jnp.asarray(mean[bad]), int(bad.sum())), 1
+                self._components.weights[bad],
+                psi_values(psi, jnp.asarray(mean[bad]), int(bad.sum())),
+                1,
             )
-        density = lambda x: np.asarray(self._at(one_gaussian.pdf, jnp.asarray(x)).value)  # noqa: E731
+        density = lambda x: np.asarray(self._at(one_gaussian.pdf, jnp.asarray(x)).value)
         found = expectation.on_panels(psi, density, of_components(mean, sd), breaks, mass)
 
         def error() -> Array:
@@ -220,7 +248,9 @@ class GaussianMixture(Averaged):
 
     def _nodes(self) -> int:
         """Nodes a component for a ψ of which nothing is known: many where components are few."""
-        return max(smooth_nodes(min(16.0, self._largest_sd()), 0.1), 2**16 // len(self._components))
+        return max(
+            smooth_nodes(min(16.0, self._largest_sd()), 0.1), 2**16 // len(self._components)
+        )
 
     def _largest_sd(self) -> float:
         """Over components and entries, to choose numbers of nodes by."""
@@ -228,7 +258,9 @@ class GaussianMixture(Averaged):
         if is_traced(second):
             return 1.0
         known = np.asarray(second)
-        return math.sqrt(np.max(np.diagonal(known, axis1=1, axis2=2) if self.shape else known, initial=0))
+        return math.sqrt(
+            np.max(np.diagonal(known, axis1=1, axis2=2) if self.shape else known, initial=0)
+        )
 
     def _entropy(self) -> Estimate:
         self._require_density()
@@ -267,7 +299,9 @@ class GaussianMixture(Averaged):
         which, noise = jax.random.split(key)
         count = math.prod(shape)
         ends = jnp.cumsum(self._components.weights)
-        chosen = jnp.searchsorted(ends, jax.random.uniform(which, (count,)) * ends[-1], side="right")
+        chosen = jnp.searchsorted(
+            ends, jax.random.uniform(which, (count,)) * ends[-1], side="right"
+        )
         chosen = jnp.minimum(chosen, len(self._components) - 1)
         return self._draw(noise, chosen).reshape(*shape, *self.shape)
 
@@ -275,16 +309,24 @@ class GaussianMixture(Averaged):
         """One draw from each chosen component, (count, *event)."""
         mean, spread = (a[chosen] for a in self._components.parameters)
         z = normal(key, mean.shape)
-        y = jnp.einsum("kij,kj->ki", eigen_factor(spread), z) + mean if self.shape else mean + spread * z
+        y = (
+            jnp.einsum("kij,kj->ki", eigen_factor(spread), z) + mean
+            if self.shape
+            else mean + spread * z
+        )
         return y.reshape(-1, *self.shape)
 
     def drawn(self) -> Grouped:
-        """Draws for what must be sampled: a group for each component where those are draws themselves."""
+        """Draws for what must be sampled: a group for each component where those are
+        draws themselves.
+        """
         components = self._components
         key = jax.random.key(0)
         if not components.sampled:
             draws = self.sample(key, (DRAWS, 1))
-            return Grouped(Components(draws, jnp.full(DRAWS, 1 / DRAWS), True), "sampled", self.beyond)
+            return Grouped(
+                Components(draws, jnp.full(DRAWS, 1 / DRAWS), True), "sampled", self.beyond
+            )
         N = len(components)
         M = max(1, DRAWS // N)
         draws = self._draw(key, jnp.repeat(jnp.arange(N), M)).reshape(N, M, *self.shape)
@@ -299,7 +341,9 @@ class GaussianMixture(Averaged):
             covariance = covariance[:, positions[:, None], positions]
             covariance = covariance if shape else covariance[:, 0, 0]
         components = self._components
-        law = GaussianMixture(mean, covariance, components.weights, self.kind, self.beyond, components.blocks)
+        law = GaussianMixture(
+            mean, covariance, components.weights, self.kind, self.beyond, components.blocks
+        )
         return self._alike(law, lambda other: other.marginal(i))
 
     def _content(self) -> storage.Content:
@@ -316,12 +360,18 @@ class GaussianMixture(Averaged):
         mean, covariance = (np.asarray(a)[rows] for a in self._given)
         weights = np.asarray(self._components.weights)[rows]
         return GaussianMixture(
-            mean.reshape(-1, *self.shape), covariance, weights / weights.sum(), self.kind, self.beyond
+            mean.reshape(-1, *self.shape),
+            covariance,
+            weights / weights.sum(),
+            self.kind,
+            self.beyond,
         )
 
     def middle(self) -> float:
         """The mean."""
-        return float(np.asarray(self._components.weights) @ np.asarray(self._components.parameters[0]))
+        return float(
+            np.asarray(self._components.weights) @ np.asarray(self._components.parameters[0])
+        )
 
     def places(self) -> Places:
         """Those of its components."""

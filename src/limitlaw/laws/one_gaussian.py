@@ -1,6 +1,7 @@
 """Quantities of one Gaussian component, written for one component and one point.
 
-A component of one number is (mean, sd), sd = 0 for a point mass; of a joint law (mean, covariance), flattened.
+A component of one number is (mean, sd), sd = 0 for a point mass;
+of a joint law (mean, covariance), flattened.
 """
 
 import dataclasses
@@ -134,7 +135,9 @@ def joint_outer(component: Any, centre: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Moment:
-    """E (Y/s)^k = M_k, entry by entry: M_{j+1} = m M_j + j v M_{j−1} for the mean m and the variance v of Y/s."""
+    """E (Y/s)^k = M_k, entry by entry: M_{j+1} = m M_j + j v M_{j−1} for the mean m and the
+    variance v of Y/s.
+    """
 
     k: int
     joint: bool
@@ -143,5 +146,9 @@ class Moment:
         mean, spread = component[:2]
         m = mean / s
         v = jnp.diagonal(spread) / s / s if self.joint else (spread / s) ** 2
-        step = lambda j, M: (M[1], m * M[1] + j * v * M[0])  # noqa: E731
-        return jax.lax.fori_loop(1, self.k, step, (jnp.ones_like(m), m))[1] if self.k else jnp.ones_like(m)
+        step = lambda j, M: (M[1], m * M[1] + j * v * M[0])
+        return (
+            jax.lax.fori_loop(1, self.k, step, (jnp.ones_like(m), m))[1]
+            if self.k
+            else jnp.ones_like(m)
+        )

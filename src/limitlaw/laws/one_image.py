@@ -1,4 +1,6 @@
-"""Quantities of φ(Y) for one Gaussian component Y = (mean, sd, shift of the quadrature), written for one point."""
+"""Quantities of φ(Y) for one Gaussian component Y = (mean,
+sd, shift of the quadrature), written for one point.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -34,7 +36,9 @@ class Central:
 
 @dataclasses.dataclass(frozen=True)
 class ImageMoment:
-    """E (φ(Y)/s)^k, for each entry: by the rule of a normal `wider` than Y, since far tails matter to high powers."""
+    """E (φ(Y)/s)^k, for each entry: by the rule of a normal `wider` than Y,
+    since far tails matter to high powers.
+    """
 
     phi: Nonlinearity
     rule: Rule
@@ -50,7 +54,11 @@ class ImageMoment:
             return jnp.sum(w * (self.phi(x) / s) ** self.k)
 
         mean, sd, shift = component
-        return entry(mean, sd, shift, s) if jnp.ndim(mean) == 0 else jax.vmap(entry)(mean, sd, shift, s)
+        return (
+            entry(mean, sd, shift, s)
+            if jnp.ndim(mean) == 0
+            else jax.vmap(entry)(mean, sd, shift, s)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +95,9 @@ class OnBranches:
         y, ends = point
         inside = jnp.sum(one_gaussian.between((mean, sd), (ends[:, 0], ends[:, 1])))
         holds = image > y if self.above else image <= y
-        return jnp.where(sd > 0, inside, jnp.where(holds, 1.0, 0.0)) + 0 * jnp.where(jnp.isnan(y), y, 0)
+        return jnp.where(sd > 0, inside, jnp.where(holds, 1.0, 0.0)) + 0 * jnp.where(
+            jnp.isnan(y), y, 0
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +111,9 @@ class LogOnBranches:
         y, ends = point
         inside = jax.nn.logsumexp(one_gaussian.log_between((mean, sd), (ends[:, 0], ends[:, 1])))
         holds = image > y if self.above else image <= y
-        return jnp.where(sd > 0, inside, jnp.where(holds, 0.0, -jnp.inf)) + 0 * jnp.where(jnp.isnan(y), y, 0)
+        return jnp.where(sd > 0, inside, jnp.where(holds, 0.0, -jnp.inf)) + 0 * jnp.where(
+            jnp.isnan(y), y, 0
+        )
 
 
 def density(component: Any, point: Any) -> Any:

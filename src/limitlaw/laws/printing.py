@@ -27,24 +27,37 @@ class Row(NamedTuple):
 
 
 def table(law: Law) -> str:
-    """Mean, variance, kurtosis, atoms and quantiles, each with its standard error where it has one."""
-    return "\n".join([repr(law), *(f"  {name:<12} {'  '.join(cells)}" for name, *cells in _cells(law))])
+    """Mean, variance, kurtosis, atoms and quantiles,
+    each with its standard error where it has one.
+    """
+    return "\n".join(
+        [repr(law), *(f"  {name:<12} {'  '.join(cells)}" for name, *cells in _cells(law))]
+    )
 
 
 def in_notebook(law: Law) -> str:
     """The table, and the density of one number."""
     title = html.escape(repr(law))
-    return notebook.block("", f"<div><strong>{title}</strong></div>", _curve(law), notebook.table((), _cells(law)))
+    return notebook.block(
+        "", f"<div><strong>{title}</strong></div>", _curve(law), notebook.table((), _cells(law))
+    )
 
 
 def records(law: Law) -> list[dict[str, Any]]:
     """Quantity, entry (of a joint law), value and error."""
     found = rows(law)
     if not law.shape:
-        return [{"quantity": r.name, "value": float(r.value), "error": float(r.error)} for r in found]
+        return [
+            {"quantity": r.name, "value": float(r.value), "error": float(r.error)} for r in found
+        ]
     places = list(itertools.product(*map(range, law.shape)))
     return [
-        {"quantity": row.name, "entry": at[0] if len(at) == 1 else at, "value": float(x), "error": float(e)}
+        {
+            "quantity": row.name,
+            "entry": at[0] if len(at) == 1 else at,
+            "value": float(x),
+            "error": float(e),
+        }
         for row in found
         for at, x, e in zip(places, np.ravel(row.value), np.ravel(row.error), strict=True)
     ]
@@ -52,9 +65,13 @@ def records(law: Law) -> list[dict[str, Any]]:
 
 def rows(law: Law) -> list[Row]:
     """What the table shows."""
-    found = [Row(name, getattr(law, name)(), getattr(law.error, name)()) for name in ("mean", "variance", "kurtosis")]
+    found = [
+        Row(name, getattr(law, name)(), getattr(law.error, name)())
+        for name in ("mean", "variance", "kurtosis")
+    ]
     if not law.shape:
-        with contextlib.suppress(ValueError):  # the branches of a function of the user's own are not known
+        # the branches of a function of the user's own are not known
+        with contextlib.suppress(ValueError):
             found += _places(law)
     return found
 
@@ -62,12 +79,17 @@ def rows(law: Law) -> list[Row]:
 def _places(law: Law) -> list[Row]:
     """Quantiles and atoms."""
     q = np.array(LEVELS)
-    found = [Row(f"ppf({level:g})", x, e) for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True)]
+    found = [
+        Row(f"ppf({level:g})", x, e)
+        for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True)
+    ]
     points, masses = law.atoms()
     if len(points) > ENTRIES:
         return [*found, Row(f"{len(points)} atoms", masses.sum(), np.zeros(()))]
     errors = law.error.atoms()
-    return found + [Row(f"P(Y = {float(x):g})", m, e) for x, m, e in zip(points, masses, errors, strict=True)]
+    return found + [
+        Row(f"P(Y = {float(x):g})", m, e) for x, m, e in zip(points, masses, errors, strict=True)
+    ]
 
 
 def _cells(law: Law) -> list[list[str]]:

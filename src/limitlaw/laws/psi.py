@@ -1,4 +1,6 @@
-"""Functions ψ of a user's own, whose averages are asked for: what they must be, and what is said where they are not."""
+"""Functions ψ of a user's own, whose averages are asked for:
+what they must be, and what is said where they are not.
+"""
 
 import math
 from collections.abc import Callable
@@ -18,10 +20,13 @@ HINT = "write jnp.tanh for np.tanh or math.tanh, and jnp.where for `if`"
 DRAWS = 7  # in the array on which ψ is tried
 
 
-def average_of(psi: object, shape: tuple[int, ...], calculation: Callable[[], T], real: bool = False) -> T:
+def average_of(
+    psi: object, shape: tuple[int, ...], calculation: Callable[[], T], real: bool = False
+) -> T:
     """calculation(), which averages ψ over arrays (…, *shape); `real`: ψ must not be complex.
 
-    Most calculations are compiled, and need a ψ of jax.numpy; those that are not may do with NumPy.
+    Most calculations are compiled, and need a ψ of jax.numpy;
+    those that are not may do with NumPy.
     """
     traceable = _check(psi, (DRAWS, *shape), real)
     try:
@@ -33,7 +38,9 @@ def average_of(psi: object, shape: tuple[int, ...], calculation: Callable[[], T]
 
 
 def _check(psi: object, given: tuple[int, ...], real: bool) -> bool:
-    """Raise unless ψ keeps the first axis of arrays of the shape `given`; says whether it can be compiled."""
+    """Raise unless ψ keeps the first axis of arrays of the shape `given`;
+    says whether it can be compiled.
+    """
     if not callable(psi):
         raise TypeError(f"{EXPECTED}, got {shown(psi)}")
     traceable = True
@@ -48,9 +55,13 @@ def _check(psi: object, given: tuple[int, ...], real: bool) -> bool:
     if not hasattr(result, "shape"):
         raise TypeError(f"{EXPECTED}; given an array of shape {given} it returns {shown(result)}")
     if result.shape[:1] != given[:1]:
-        raise ValueError(f"{EXPECTED}; given an array of shape {given} it returns one of shape {result.shape}")
+        raise ValueError(
+            f"{EXPECTED}; given an array of shape {given} it returns one of shape {result.shape}"
+        )
     if real and jnp.issubdtype(result.dtype, jnp.complexfloating):
-        raise TypeError("psi must return real numbers, got complex ones: take jnp.real and jnp.imag one by one")
+        raise TypeError(
+            "psi must return real numbers, got complex ones: take jnp.real and jnp.imag one by one"
+        )
     return traceable
 
 
@@ -70,5 +81,8 @@ def psi_values(psi: Callable[[Any], Any], y: Array, count: int) -> Any:
     """ψ(y) for y with `count` draws in front, checked for its shape."""
     values = jnp.asarray(psi(y))
     if values.shape[:1] != (count,):
-        raise ValueError(f"psi must map arrays (…, *shape) to arrays (…): it got {y.shape} and returned {values.shape}")
+        raise ValueError(
+            f"psi must map arrays (…, *shape) to arrays (…): it got {y.shape} and returned "
+            f"{values.shape}"
+        )
     return values.astype(jax.dtypes.canonicalize_dtype(jnp.result_type(values, jnp.float64)))

@@ -23,7 +23,16 @@ from limitlaw.laws.entropy import joint_entropy
 from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.image_entropy import image_entropy
 from limitlaw.laws.mixture import GaussianMixture
-from limitlaw.laws.one_image import Central, Cf, Composed, ImageMoment, LogOnBranches, OnBranches, density, log_density
+from limitlaw.laws.one_image import (
+    Central,
+    Cf,
+    Composed,
+    ImageMoment,
+    LogOnBranches,
+    OnBranches,
+    density,
+    log_density,
+)
 from limitlaw.laws.scipy_names import as_logarithm
 from limitlaw.laws.straight import StraightCf, straight_beyond, straight_pieces
 from limitlaw.laws.tracing import kept
@@ -35,8 +44,10 @@ from limitlaw.phi import Nonlinearity, user_function
 from limitlaw.phi.branches import Branch
 from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes
 
-NARROW = 4.0  # standard deviations of Y up to which a trapezoidal rule of a few hundred nodes is the best
-OCTAVES = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))  # named ones: linear beyond
+# standard deviations of Y up to which a trapezoidal rule of a few hundred nodes is the best
+NARROW = 4.0
+# named ones: linear beyond
+OCTAVES = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))
 FEWER = 0.9  # of the nodes, in the rule to compare with
 MOST_BRANCHES = 3  # of functions that are linear in the large
 MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
@@ -44,9 +55,10 @@ FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest 
 
 
 class Pushforward(Averaged):
-    """φ(Y), entry by entry. For a named φ the density is a sum over the monotone branches of φ, and the flat parts of
-    φ are atoms; `pdf` is the density of what is left. For a function of the user's own: moments, `expect`, `sample`.
-    `share`: of the nodes that moments are computed with, for another rule to compare with.
+    """φ(Y), entry by entry. For a named φ the density is a sum over the monotone branches of φ,
+    and the flat parts of φ are atoms; `pdf` is the density of what is left. For a function of the
+    user's own: moments, `expect`, `sample`. `share`: of the nodes that moments are computed with,
+    for another rule to compare with.
     """
 
     def __init__(
@@ -115,7 +127,9 @@ class Pushforward(Averaged):
 
     @property
     def _size(self) -> int:
-        return self._rule.nodes * self._rule.pieces * max(1, self._components.parameters[0][0].size)
+        return (
+            self._rule.nodes * self._rule.pieces * max(1, self._components.parameters[0][0].size)
+        )
 
     @property
     def _central(self) -> Quantity:
@@ -139,12 +153,14 @@ class Pushforward(Averaged):
         """The branches of φ, or an error that says what can be done without."""
         if self._branched is None and self._traced and self.phi.branches is not None:
             raise ValueError(
-                f"{what} of {self.phi.name}(Y) needs the branches of {self.phi.name} that Y reaches, which are "
+                f"{what} of {self.phi.name}(Y) needs the branches of {self.phi.name} that Y "
+                "reaches, which are "
                 "not known inside jax.jit; moments, expect, cf and sample work there"
             )
         if self._branched is None:
             raise ValueError(
-                f"{what} of {self.phi.name}(Y) needs the monotone branches of {self.phi.name}, which are known for the "
+                f"{what} of {self.phi.name}(Y) needs the monotone branches of {self.phi.name}, "
+                "which are known for the "
                 "named nonlinearities only; moments, expect, cf and sample work for every function"
             )
         return self._branched
@@ -165,11 +181,14 @@ class Pushforward(Averaged):
     def _on_branches(self, y: Array, above: bool) -> Estimate:
         points = self._intervals(y, above)
         average = self._with_images.average(OnBranches(above), points, points[1].shape[1])
-        return Estimate(average.value[: y.size].reshape(y.shape), lambda: average.error()[: y.size].reshape(y.shape))
+        return Estimate(
+            average.value[: y.size].reshape(y.shape),
+            lambda: average.error()[: y.size].reshape(y.shape),
+        )
 
     def _log_tail(self, y: Array, above: bool) -> Estimate:
         log = self._with_images.log_average(LogOnBranches(above), self._intervals(y, above))
-        error = lambda: as_logarithm(log.error()[: y.size].reshape(y.shape))  # noqa: E731
+        error = lambda: as_logarithm(log.error()[: y.size].reshape(y.shape))
         return Estimate(log.value[: y.size].reshape(y.shape), error)
 
     def _cdf(self, y: Array) -> Estimate:
@@ -192,7 +211,8 @@ class Pushforward(Averaged):
     def _logpdf(self, y: Array) -> Estimate:
         if self.shape and not self._known("the joint density").injective:
             raise ValueError(
-                f"the joint density of {self.phi.name}(Y) is given only where {self.phi.name} is one to one; "
+                f"the joint density of {self.phi.name}(Y) is given only where {self.phi.name} is "
+                "one to one; "
                 "law.marginal(i) has one entry's density"
             )
         lead = y.shape[: y.ndim - len(self.shape)]
@@ -201,7 +221,9 @@ class Pushforward(Averaged):
         x, jacobian = preimages(pad(flat, padded_size(count)), self._known("the density"))
         if not self.shape:
             log = self._components.log_average(log_density, (x, jnp.log(jacobian)))
-            return Estimate(log.value[:count].reshape(lead), lambda: log.error()[:count].reshape(lead))
+            return Estimate(
+                log.value[:count].reshape(lead), lambda: log.error()[:count].reshape(lead)
+            )
         owner = jnp.argmax(jacobian > 0, axis=-1, keepdims=True)
         x, jacobian = (jnp.take_along_axis(a, owner, -1)[:count, ..., 0] for a in (x, jacobian))
         log = self.base._logpdf(x)
@@ -214,7 +236,7 @@ class Pushforward(Averaged):
         inside = jnp.where(level <= 0, 0.5, level)
         if known.monotone:
             x = self.base._place(inside, lower)
-            stretch = lambda: slopes(self.phi, x.value) * x.error()  # noqa: E731
+            stretch = lambda: slopes(self.phi, x.value) * x.error()
             inner = Estimate(self.phi(x.value), stretch)
         else:
             y = self._invert(inside.reshape(-1), lower.reshape(-1), known).reshape(level.shape)
@@ -245,15 +267,21 @@ class Pushforward(Averaged):
         return Estimate(average.value.reshape(t.shape), lambda: average.error().reshape(t.shape))
 
     def _wave(self, t: Array) -> tuple[Quantity, int]:
-        """E e^{itφ(Y)}, and through how many numbers it passes: closed where φ is straight, else by nodes."""
+        """E e^{itφ(Y)}, and through how many numbers it passes:
+        closed where φ is straight, else by nodes.
+        """
         pieces = straight_pieces(self.phi)
         if pieces:
             return StraightCf(self.phi, pieces), 32
         breaks = self._rule.breaks
         far = straight_beyond(self.phi, OCTAVES[0], OCTAVES[-1]) if breaks == OCTAVES else None
-        nodes = max(self._rule.nodes, math.ceil(self._share * self._nodes_of_waves(t, far is not None)))
+        nodes = max(
+            self._rule.nodes, math.ceil(self._share * self._nodes_of_waves(t, far is not None))
+        )
         rule = Rule(-(-nodes // 96) * 96 if nodes > 96 and breaks else nodes, breaks)
-        return (StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule)), nodes * (len(breaks) + 1)
+        return (StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule)), nodes * (
+            len(breaks) + 1
+        )
 
     def _nodes_of_waves(self, t: Array, straight_far_out: bool) -> int:
         """For the fastest turns of e^{itφ} that are not integrated in closed form."""
@@ -271,7 +299,9 @@ class Pushforward(Averaged):
         wider = max(1.0, far / REACH)
         finer = math.ceil(math.sqrt(k) / 2) if k else 1  # φ^k varies faster than φ
         rule = dataclasses.replace(self._rule, nodes=math.ceil(self._rule.nodes * wider) * finer)
-        reached = jnp.linspace(jnp.min(mean - far * sd, axis=0), jnp.max(mean + far * sd, axis=0), 4097)
+        reached = jnp.linspace(
+            jnp.min(mean - far * sd, axis=0), jnp.max(mean + far * sd, axis=0), 4097
+        )
         s = high_moments.unit(jnp.max(jnp.abs(self.phi(reached)), axis=0))
         size = rule.nodes * self._size // self._rule.nodes
         raw = high_moments.in_units(
@@ -290,14 +320,18 @@ class Pushforward(Averaged):
         points, masses = self.atoms()
         if len(points):
             raise ValueError(
-                f"the law has no entropy: {len(points)} atom(s) carry {float(masses.sum()):.6g} of its mass; "
+                f"the law has no entropy: {len(points)} atom(s) carry {float(masses.sum()):.6g} "
+                "of its mass; "
                 "law.atoms() lists them"
             )
         return image_entropy(self, known)
 
     def _atoms(self) -> tuple[Atoms, Array]:
         if self.shape:
-            raise ValueError(f"atoms are listed for one number: take law.marginal(i) of this joint law of {self.shape}")
+            raise ValueError(
+                "atoms are listed for one number: take law.marginal(i) of this joint law of "
+                f"{self.shape}"
+            )
         flats = [b for b in self._known("the atoms").branches if b.inverse is None]
         if self._traced:
             return self._atoms_of_flats(flats)
@@ -308,13 +342,24 @@ class Pushforward(Averaged):
         owners = [np.flatnonzero(bad)]
         for branch in flats:
             ends = (jnp.asarray(branch.lo), jnp.asarray(branch.hi))
-            chances.append(np.asarray(jax.vmap(lambda m, s, e=ends: one_gaussian.between((m, s), e))(mean, sd))[~bad])
+            chances.append(
+                np.asarray(
+                    jax.vmap(lambda m, s, e=ends: one_gaussian.between((m, s), e))(mean, sd)
+                )[~bad]
+            )
             owners.append(np.flatnonzero(~bad))
             values.append(np.full((~bad).sum(), branch.bottom))
-        return merged(np.concatenate(values), np.concatenate(owners), np.concatenate(chances), self._components)
+        return merged(
+            np.concatenate(values),
+            np.concatenate(owners),
+            np.concatenate(chances),
+            self._components,
+        )
 
     def _atoms_of_flats(self, flats: list[Branch]) -> tuple[Atoms, Array]:
-        """Where numbers cannot be looked at: the values that φ has on intervals, and the masses of these."""
+        """Where numbers cannot be looked at: the values that φ has on intervals,
+        and the masses of these.
+        """
         if not flats:
             return Atoms(jnp.zeros(0), jnp.zeros(0)), jnp.zeros(0)
         points = np.unique([branch.bottom for branch in flats])
@@ -352,15 +397,26 @@ class Pushforward(Averaged):
         return np.asarray(self.phi(at)), scale * np.asarray(slopes(self.phi, at))
 
     def breaks(self) -> Float[np.ndarray, " breaks"]:
-        """Where a branch of φ ends or bends: there the density may jump, or grow like |x − end|^{−1/2}."""
+        """Where a branch of φ ends or bends: there the density may jump,
+        or grow like |x − end|^{−1/2}.
+        """
         if self._branched is None:
             return super().breaks()
         ends = np.array([end for b in self._branched.branches for end in (b.bottom, b.top)])
-        return np.concatenate([ends[np.isfinite(ends)], np.asarray(self.phi(jnp.asarray(self._branched.kinks, float)))])
+        return np.concatenate(
+            [
+                ends[np.isfinite(ends)],
+                np.asarray(self.phi(jnp.asarray(self._branched.kinks, float))),
+            ]
+        )
 
     def argument(self) -> tuple[Nonlinearity, GaussianMixture] | None:
         """φ and the law of Y."""
-        return (self.phi, self.base) if self._branched is not None and self._branched.injective else None
+        return (
+            (self.phi, self.base)
+            if self._branched is not None and self._branched.injective
+            else None
+        )
 
     @property
     def description(self) -> str:

@@ -8,7 +8,8 @@ from limitlaw.laws.empirical import Empirical
 
 
 class RandomKernel(Empirical):
-    """Draws (N, m, m) of a kernel matrix K given the scores: `mean()` is E K; `marginal((i, j))` is the law of K_ij.
+    """Draws (N, m, m) of a kernel matrix K given the scores:
+    `mean()` is E K; `marginal((i, j))` is the law of K_ij.
 
     As an array, `np.asarray(kernel)`, it is its mean.
     """

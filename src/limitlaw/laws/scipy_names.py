@@ -1,4 +1,6 @@
-"""What everyone types who knows scipy.stats: more names for what a law knows, with SciPy's meaning."""
+"""What everyone types who knows scipy.stats:
+more names for what a law knows, with SciPy's meaning.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,12 +22,16 @@ class ScipyNames(Estimates):
 
     @quantity
     def logcdf(self, x: object) -> Float[Array, "..."]:
-        """log P(Y ≤ x), accurate in relative terms at any depth: also where cdf(x) underflows, or rounds to 1."""
+        """log P(Y ≤ x), accurate in relative terms at any depth:
+        also where cdf(x) underflows, or rounds to 1.
+        """
         return self._logcdf(self._numbers("logcdf", "x", x)).value
 
     @quantity
     def logsf(self, x: object) -> Float[Array, "..."]:
-        """log P(Y > x), accurate in relative terms at any depth: also where sf(x) underflows, or rounds to 1."""
+        """log P(Y > x), accurate in relative terms at any depth:
+        also where sf(x) underflows, or rounds to 1.
+        """
         return self._logsf(self._numbers("logsf", "x", x)).value
 
     @quantity
@@ -39,8 +45,12 @@ class ScipyNames(Estimates):
         return self._ppf(self._levels("median", 0.5)).value
 
     @quantity
-    def interval(self, confidence: object = 0.95) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        """The two ends between which Y lies with this probability, with as much outside on either side."""
+    def interval(
+        self, confidence: object = 0.95
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """The two ends between which Y lies with this probability,
+        with as much outside on either side.
+        """
         low, high = self._interval(self._levels("interval", confidence, "confidence"))
         return low.value, high.value
 
@@ -52,11 +62,14 @@ class ScipyNames(Estimates):
         """E (Y − m)³/Var(Y)^{3/2}, entry by entry: 0 for what is symmetric."""
         return self._skewness().value
 
-    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: object = None) -> Float[Array, "..."]:
+    def rvs(
+        self, size: int | tuple[int, ...] | None = None, random_state: object = None
+    ) -> Float[Array, "..."]:
         """Independent draws of shape (*size, *event), one without `size`.
 
-        `random_state`: an integer seed, a NumPy Generator or RandomState (which moves on), or a JAX key; None takes
-        NumPy's global state, as SciPy does. `sample(key, shape)` is the same with a key that must be named.
+        `random_state`: an integer seed, a NumPy Generator or RandomState (which moves on), or a
+        JAX key; None takes NumPy's global state, as SciPy does. `sample(key, shape)` is the same
+        with a key that must be named.
         """
         return self.sample(_key(random_state), () if size is None else size)
 
@@ -72,7 +85,8 @@ def _key(random_state: object) -> Any:
     if integer(random_state) is not None or isinstance(random_state, jax.Array):
         return as_key(random_state)
     raise TypeError(
-        "random_state must be an integer seed, a NumPy Generator or RandomState, a JAX key or None, "
+        "random_state must be an integer seed, a NumPy Generator or RandomState, a JAX key or "
+        "None, "
         f"got {shown(random_state)}"
     )
 
@@ -85,15 +99,21 @@ UNSAID = _Unsaid()
 
 
 def one_meaning(key: object, shape: object) -> Any:
-    """`shape` of draws. sample(10) could mean the seed 10 or ten draws, so it is refused; sample(10, ()) says it."""
+    """`shape` of draws. sample(10) could mean the seed 10 or ten draws, so it is refused;
+    sample(10, ()) says it.
+    """
     if shape is UNSAID and integer(key) is not None:
         raise TypeError(
-            f"sample({key}) may mean the seed {key} or {key} draws: write sample({key}, ()) for one draw with this "
-            f"seed, sample(key, {key}) for {key} draws with a key or seed of your choice, or rvs({key}) as in SciPy"
+            f"sample({key}) may mean the seed {key} or {key} draws: write sample({key}, ()) for "
+            "one draw with this "
+            f"seed, sample(key, {key}) for {key} draws with a key or seed of your choice, or "
+            f"rvs({key}) as in SciPy"
         )
     return shape
 
 
 def as_logarithm(relative: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The error of log p from the relative error r of p: −log(1 − r), ∞ from r = 1 on, where nothing is known."""
+    """The error of log p from the relative error r of p:
+    −log(1 − r), ∞ from r = 1 on, where nothing is known.
+    """
     return jnp.where(relative < 1, -jnp.log1p(-jnp.where(relative < 1, relative, 0.0)), jnp.inf)

@@ -17,7 +17,9 @@ FORMAT = 1
 HEADER = "limitlaw"
 
 
-def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write(
+    path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> None:
     """Write one law, all of it or nothing."""
     text = json.dumps({"format": FORMAT, **header})
     with replacing(path) as file:  # a file, not a name, to which NumPy would add ".npz"
@@ -30,10 +32,19 @@ def read(path: str | os.PathLike[str]) -> Content:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
         header = json.loads(str(arrays.pop(HEADER)[()]))
-    except (ValueError, KeyError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+    except (
+        ValueError,
+        KeyError,
+        EOFError,
+        AttributeError,
+        TypeError,
+        zipfile.BadZipFile,
+    ) as error:
         raise ValueError(f"{os.fspath(path)} is not a law that limitlaw saved ({error})") from None
     if header.get("format") != FORMAT:
-        raise ValueError(f"{os.fspath(path)} has format {header.get('format')!r}, this limitlaw reads {FORMAT}")
+        raise ValueError(
+            f"{os.fspath(path)} has format {header.get('format')!r}, this limitlaw reads {FORMAT}"
+        )
     return header, arrays
 
 
@@ -41,7 +52,8 @@ def image(phi: Nonlinearity, base: Content) -> Content:
     """What a file holds of φ(Y): the name of φ beside what it holds of Y."""
     if phi.saved is None:
         raise ValueError(
-            f"{phi.name} is a function of your own and cannot be saved without pickle: save law.base, the law of its "
+            f"{phi.name} is a function of your own and cannot be saved without pickle: save "
+            "law.base, the law of its "
             "argument, and apply the function after loading"
         )
     header, arrays = base
@@ -51,10 +63,16 @@ def image(phi: Nonlinearity, base: Content) -> Content:
 def joined(parts: Mapping[str, Any]) -> Content:
     """What a file holds of several laws by name: their headers, and their arrays under name/."""
     contents = {name: law._stored() for name, law in parts.items()}
-    arrays = {f"{name}/{key}": array for name, (_, own) in contents.items() for key, array in own.items()}
+    arrays = {
+        f"{name}/{key}": array for name, (_, own) in contents.items() for key, array in own.items()
+    }
     return {"parts": {name: header for name, (header, _) in contents.items()}}, arrays
 
 
 def part(name: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays of one of several laws."""
-    return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}
+    return {
+        key.removeprefix(f"{name}/"): array
+        for key, array in arrays.items()
+        if key.startswith(f"{name}/")
+    }

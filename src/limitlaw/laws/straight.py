@@ -1,5 +1,5 @@
-"""The characteristic function of φ(Y) in closed form where φ is straight: relu, leaky_relu, abs, clip and sign between
-their kinks, gelu, tanh and their kin far out."""
+"""The characteristic function of φ(Y) in closed form where φ is straight: relu, leaky_relu, abs,
+clip and sign between their kinks, gelu, tanh and their kin far out."""
 
 import dataclasses
 import functools
@@ -15,8 +15,10 @@ from limitlaw.numerics.normal_rule import Rule
 from limitlaw.phi import Nonlinearity
 
 INSIDE = np.array([0.25, 0.5, 0.75, 0.9])  # of a piece, where φ is looked at
-BEYOND = np.array([0.5, 1.0, 2.0, 500.0])  # of the distance of the kinks, in the pieces beyond them
-ROUNDING, SMALL = 1e-14, 1e-20  # relative and absolute deviations from a straight line that are none
+# of the distance of the kinks, in the pieces beyond them
+BEYOND = np.array([0.5, 1.0, 2.0, 500.0])
+# relative and absolute deviations from a straight line that are none
+ROUNDING, SMALL = 1e-14, 1e-20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +39,8 @@ class Piece:
 def straight_pieces(phi: Nonlinearity) -> tuple[Piece, ...] | None:
     """The pieces of φ between its kinks if it is a straight line on each of them, else None.
 
-    Known of named functions from their branches, of users' functions if all their kinks are known, between which they
-    are polynomials.
+    Known of named functions from their branches, of users' functions if all their kinks are known,
+    between which they are polynomials.
     """
     kinks = sorted(kink.at for kink in phi.kinks or ())
     known = phi.branches is not None or (phi.cuts is not None and set(phi.cuts) <= set(kinks))
@@ -56,12 +58,18 @@ def _lines(phi: Nonlinearity, los: list[float], his: list[float]) -> tuple[Piece
     pieces = []
     for lo, hi in zip(los, his, strict=True):
         at = hi if math.isinf(lo) else lo
-        x = lo + INSIDE * (hi - lo) if math.isfinite(hi - lo) else at + math.copysign(unit, lo + hi) * BEYOND
+        x = (
+            lo + INSIDE * (hi - lo)
+            if math.isfinite(hi - lo)
+            else at + math.copysign(unit, lo + hi) * BEYOND
+        )
         with jax.ensure_compile_time_eval():
             y = np.asarray(phi(jnp.asarray(x)), float)
         slope = (y[-1] - y[0]) / (x[-1] - x[0])
         piece = Piece(lo, hi, at, float(y[0] - slope * (x[0] - at)), float(slope))
-        if not np.abs(y - piece(x)).max() <= SMALL + ROUNDING * (np.abs(y).max() + abs(slope) * np.abs(x).max()):
+        if not np.abs(y - piece(x)).max() <= SMALL + ROUNDING * (
+            np.abs(y).max() + abs(slope) * np.abs(x).max()
+        ):
             return None
         pieces.append(piece)
     return tuple(pieces)
@@ -69,11 +77,13 @@ def _lines(phi: Nonlinearity, los: list[float], his: list[float]) -> tuple[Piece
 
 @dataclasses.dataclass(frozen=True)
 class StraightCf:
-    """E exp(i t φ(Y)) for one number, Y ~ N(mean, sd²): over each piece a difference of two half lines.
+    """E exp(i t φ(Y)) for one number, Y ~ N(mean, sd²):
+    over each piece a difference of two half lines.
 
-    ∫_a^∞ e^{itφ} dP = e^{itφ(a)} h(u, τ) for straight φ, where u = (a − mean)/sd ≥ 0, τ = t slope sd and h is
-    `half_line`; a piece around the mean is the whole line, e^{itφ(mean) − τ²/2}, less what lies right and left of it.
-    `rule`: what lies between the first and the last of its breaks, if φ is not straight there.
+    ∫_a^∞ e^{itφ} dP = e^{itφ(a)} h(u, τ) for straight φ, where u = (a − mean)/sd ≥ 0, τ = t slope
+    sd and h is `half_line`; a piece around the mean is the whole line, e^{itφ(mean) − τ²/2}, less
+    what lies right and left of it. `rule`: what lies between the first and the last of its breaks,
+    if φ is not straight there.
     """
 
     phi: Nonlinearity
@@ -101,4 +111,8 @@ class StraightCf:
                 continue
             outward = jnp.where(around, side, jnp.sign(left + right))  # away from the mean
             ends.append(jnp.exp(1j * t * piece(end)) * half_line(jnp.abs(u), outward * tau))
-        return jnp.where(around, whole - ends[0] - ends[1], jnp.where(left >= 0, ends[0] - ends[1], ends[1] - ends[0]))
+        return jnp.where(
+            around,
+            whole - ends[0] - ends[1],
+            jnp.where(left >= 0, ends[0] - ends[1], ends[1] - ends[0]),
+        )

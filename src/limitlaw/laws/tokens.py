@@ -1,4 +1,6 @@
-"""The joint law of several outputs whose single ones have laws of their own, often to many digits."""
+"""The joint law of several outputs whose single ones have laws of their own,
+often to many digits.
+"""
 
 import functools
 import math
@@ -22,13 +24,15 @@ FEW = 16  # points whose densities get a calculation of their own
 
 
 class Tokens(Law):
-    """Outputs Y of `shape`: single entries have laws of their own, `marginal(i)`, and the joint law is a mixture.
+    """Outputs Y of `shape`: single entries have laws of their own,
+    `marginal(i)`, and the joint law is a mixture.
 
-    The mixture is drawn when a joint quantity is first asked for, with standard errors. Where `density` gives
-    one, densities at up to 16 points at a time come from importance sampling instead, to about 1e-3 of the
-    logarithm: seconds a point. Larger arrays, derivatives and `law.joint.logpdf` are of the mixture, whose error is a
-    few times larger in the tails. `diverges` says that the joint density is infinite where all entries are equal, as
-    for one head without a mask: there the log density is ∞, and near it no average over draws is reliable.
+    The mixture is drawn when a joint quantity is first asked for, with standard errors. Where
+    `density` gives one, densities at up to 16 points at a time come from importance sampling
+    instead, to about 1e-3 of the logarithm: seconds a point. Larger arrays, derivatives and
+    `law.joint.logpdf` are of the mixture, whose error is a few times larger in the tails.
+    `diverges` says that the joint density is infinite where all entries are equal, as for one head
+    without a mask: there the log density is ∞, and near it no average over draws is reliable.
     """
 
     def __init__(
@@ -72,13 +76,18 @@ class Tokens(Law):
         lead = x.shape[: x.ndim - len(self.shape)]
         if not is_traced(x) and math.prod(lead) <= FEW and self._density is not None:
             value, error = self._density.log(np.asarray(x).reshape(-1, math.prod(self.shape)))
-            return Estimate(jnp.asarray(value).reshape(lead), lambda: jnp.asarray(error).reshape(lead))
+            return Estimate(
+                jnp.asarray(value).reshape(lead), lambda: jnp.asarray(error).reshape(lead)
+            )
         log = self.joint._logpdf(x)
         if not self._diverges:
             return log
         axes = tuple(range(-len(self.shape), 0))
         on_diagonal = jnp.max(x, axis=axes) == jnp.min(x, axis=axes)
-        return Estimate(jnp.where(on_diagonal, jnp.inf, log.value), lambda: jnp.where(on_diagonal, 0.0, log.error()))
+        return Estimate(
+            jnp.where(on_diagonal, jnp.inf, log.value),
+            lambda: jnp.where(on_diagonal, 0.0, log.error()),
+        )
 
     def _pdf(self, x: Array) -> Estimate:
         log = self._logpdf(x)
@@ -127,9 +136,11 @@ class Tokens(Law):
         return self.joint._atoms()
 
     def _content(self) -> storage.Content:
-        """The mixture, and the laws of single entries where those are few: what was drawn is saved, not the engine.
+        """The mixture, and the laws of single entries where those are few:
+        what was drawn is saved, not the engine.
 
-        Of a loaded law all joint densities are the mixture's; so are the marginals where entries are many.
+        Of a loaded law all joint densities are the mixture's;
+        so are the marginals where entries are many.
         """
         count = math.prod(self.shape)
         names = [str(i) for i in range(count)] if count <= SAVED else []
@@ -138,7 +149,9 @@ class Tokens(Law):
         return {**header, "shape": self.shape, "diverges": self._diverges}, arrays
 
     @classmethod
-    def rebuilt(cls, header: dict[str, Any], parts: dict[str, Law], beyond: tuple[str, ...]) -> "Tokens":
+    def rebuilt(
+        cls, header: dict[str, Any], parts: dict[str, Law], beyond: tuple[str, ...]
+    ) -> "Tokens":
         """From what a file holds."""
         joint, shape = parts["joint"], tuple(header["shape"])
 

@@ -17,7 +17,9 @@ NEEDS_NUMBERS = (
 
 
 def kept(method: Callable[[Any], T]) -> "functools.cached_property[T]":
-    """A property computed once, with numbers also inside jax.jit: what is kept must not hold what is traced there."""
+    """A property computed once, with numbers also inside jax.jit:
+    what is kept must not hold what is traced there.
+    """
 
     @functools.wraps(method)
     def computed(self: Any) -> T:
@@ -36,7 +38,8 @@ def quantity(method: Callable[P, T]) -> Callable[P, T]:
             return method(*args, **kwargs)
         except NEEDS_NUMBERS as error:
             raise TypeError(
-                f"{type(args[0]).__name__}.{method.__name__} looks at numbers that are not known inside jax.jit, "
+                f"{type(args[0]).__name__}.{method.__name__} looks at numbers that are not known "
+                "inside jax.jit, "
                 "jax.grad or jax.vmap: call it outside"
             ) from error
 

@@ -35,24 +35,32 @@ def attention(
 ) -> Wide:
     """Attention over the last batch axis of x, (…, s) → (…, s); per head a, with A = softmax:
 
-        p_ij = D^{-1/2} (W^Q x_i)ᵀ (W^K x_j),    y_i = H^{-1/2} Σ_a Σ_j A(p^a)_ij W^{O,a} W^{V,a} x_j
+        p_ij = D^{-1/2} (W^Q x_i)ᵀ (W^K x_j),    y_i = H^{-1/2} Σ_a Σ_j A(p^a)_ij
+        W^{O,a} W^{V,a} x_j
 
-    `head_dim=None`: all matrices n × n, D = n (Example 3.1 of the paper). `head_dim=d`: W^Q, W^K, W^V are d × n, W^O is
-    n × d, D = d, as in real Transformers. `heads=math.inf` is the infinite-head limit; only `limit` understands it.
-    `scaling="linear"` replaces D^{-1/2} by D^{-1}. `mask`: None, "causal", or booleans (True: seen) over
-    (*batch, s, s), the batch being what x has before its tokens, or over (*batch, heads, s, s); `nn.masks` has more.
+    `head_dim=None`: all matrices n × n, D = n (Example 3.1 of the paper). `head_dim=d`: W^Q, W^K,
+    W^V are d × n, W^O is n × d, D = d, as in real Transformers. `heads=math.inf` is the
+    infinite-head limit; only `limit` understands it. `scaling="linear"` replaces D^{-1/2} by
+    D^{-1}. `mask`: None, "causal", or booleans (True: seen) over (*batch, s, s), the batch being
+    what x has before its tokens, or over (*batch, heads, s, s); `nn.masks` has more.
 
-    `kv_heads`: keys and values are shared by groups of heads (grouped queries; 1: multi-query). `context`: vectors
-    (…, t) that keys and values are made of, instead of x (cross-attention). `positions`: `nn.Rotary()` or
-    `nn.Alibi()`. `qk_norm`: a norm of queries and keys, as `rmsnorm`. `bias_std`: queries, keys, values and
-    outputs have biases N(0, bias_std²).
+    `kv_heads`: keys and values are shared by groups of heads (grouped queries; 1: multi-query).
+    `context`: vectors (…, t) that keys and values are made of, instead of x (cross-attention).
+    `positions`: `nn.Rotary()` or `nn.Alibi()`. `qk_norm`: a norm of queries and keys, as
+    `rmsnorm`. `bias_std`: queries, keys, values and outputs have biases N(0, bias_std²).
     """
     x = wide("x", x)
     if not x.ndim:
-        raise ValueError("x must have a last batch axis of tokens, got a single vector; stack([x]) makes it one token")
+        raise ValueError(
+            "x must have a last batch axis of tokens, got a single vector; stack([x]) makes it "
+            "one token"
+        )
     seen = x if context is None else wide("context", context)
     if seen.shape[:-1] != x.shape[:-1]:
-        raise ValueError(f"context must have the batch axes {x.shape[:-1]} of x before its own, got {seen.shape}")
+        raise ValueError(
+            f"context must have the batch axes {x.shape[:-1]} of x before its own, got "
+            f"{seen.shape}"
+        )
     if heads != math.inf:
         heads = positive_int("heads", heads)
     query, key = _families(heads, kv_heads)
@@ -62,12 +70,17 @@ def attention(
     q_std, k_std, v_std, o_std = (non_negative(name, std) for name, std in stds.items())
     tokens, others = (w[(..., *[None] * (len(query) - 1), slice(None))] for w in (x, seen))
     q = _projected(Matrix(q_std, query, rows=head, cols=x.dim), tokens, bias_std)
-    k, v = (_projected(Matrix(std, key, rows=head, cols=seen.dim), others, bias_std) for std in (k_std, v_std))
+    k, v = (
+        _projected(Matrix(std, key, rows=head, cols=seen.dim), others, bias_std)
+        for std in (k_std, v_std)
+    )
     if qk_norm is not None:
         q, k = qk_norm(q), qk_norm(k)
     p = _scores(q, k, scaling, positions, heads)
     A = softmax(p, _over_heads(mask, x.ndim, query))
-    y = normalised_sum(A @ (Matrix(o_std, query, rows=model, cols=head) @ v), tuple(range(-len(query), -1)))
+    y = normalised_sum(
+        A @ (Matrix(o_std, query, rows=model, cols=head) @ v), tuple(range(-len(query), -1))
+    )
     return with_bias(y, bias_std)
 
 
@@ -85,16 +98,21 @@ def _projected(W: Matrix, tokens: Wide, bias_std: float) -> Wide:
     return with_bias(W @ tokens, bias_std, W.shape)
 
 
-def _scores(q: Wide, k: Wide, scaling: str, positions: Positions | None, heads: int | float) -> Any:
+def _scores(
+    q: Wide, k: Wide, scaling: str, positions: Positions | None, heads: int | float
+) -> Any:
     if positions is None:
         return dot(q, k, scaling)
     if isinstance(positions, type) or not isinstance(positions, Positions):
-        raise TypeError(f"positions must be nn.Rotary(), nn.Alibi() or None, got {shown(positions)}")
+        raise TypeError(
+            f"positions must be nn.Rotary(), nn.Alibi() or None, got {shown(positions)}"
+        )
     return positions.scored(dot(positions.turned(q), positions.turned(k), scaling), heads)
 
 
 def _over_heads(mask: object, ndim: int, family: Shape) -> Any:
-    """A mask over (*batch, s, s), the same for all heads, as one over (*batch, 1, s, s); x has `ndim` axes.
+    """A mask over (*batch, s, s), the same for all heads,
+    as one over (*batch, 1, s, s); x has `ndim` axes.
 
     Where heads come in groups, one over (*batch, heads, s, s) is laid out as they are.
     """
@@ -107,7 +125,10 @@ def _over_heads(mask: object, ndim: int, family: Shape) -> Any:
     if len(lead) > 1 and array.ndim == ndim + 2:
         heads = math.prod(int(size) for size in lead)
         if array.shape[-3] not in (1, heads):
-            raise ValueError(f"mask must be over (*batch, {heads}, s, s), one for each head, got shape {array.shape}")
+            raise ValueError(
+                f"mask must be over (*batch, {heads}, s, s), one for each head, got shape "
+                f"{array.shape}"
+            )
         groups = lead if array.shape[-3] != 1 else (1,) * len(lead)
         return array.reshape(*array.shape[:-3], *groups, *array.shape[-2:])
     return mask

@@ -15,18 +15,24 @@ from limitlaw.language.values import Wide, wide
 
 
 def dense(x: Wide, std: object = 1.0, bias_std: float = 0.0, dim: Dim | int = n) -> Wide:
-    """W x + b into the space `dim`: W_αβ ~ N(0, std²/cols), b_α ~ N(0, bias_std²), both shared by the whole batch."""
+    """W x + b into the space `dim`: W_αβ ~ N(0, std²/cols),
+    b_α ~ N(0, bias_std²), both shared by the whole batch.
+    """
     x = wide("x", x)
     return with_bias(Matrix(std, rows=dim, cols=x.dim) @ x, bias_std)
 
 
 def with_bias(x: Wide, bias_std: float, shape: Shape = ()) -> Wide:
-    """x + b with independent bias vectors b_α ~ N(0, bias_std²) of batch shape `shape`; none where bias_std is 0."""
+    """x + b with independent bias vectors b_α ~ N(0, bias_std²)
+    of batch shape `shape`; none where bias_std is 0.
+    """
     scale = non_negative_number("bias_std", bias_std)
     if not is_traced(scale) and not scale.any():
         return x
     if math.inf in shape:
-        raise ValueError("bias_std must be 0 for infinitely many heads, got a bias for each of them")
+        raise ValueError(
+            "bias_std must be 0 for infinitely many heads, got a bias for each of them"
+        )
     return x + scale * initial(shape, dim=x.dim)
 
 
@@ -38,9 +44,11 @@ def mlp(
     bias_std: float = 0.0,
     dim: Dim | int = n,
 ) -> Wide:
-    """(dense, φ) for each space in `hidden`, then dense into `dim`; every layer has its own W and b.
+    """(dense, φ) for each space in `hidden`, then dense into `dim`;
+    every layer has its own W and b.
 
-    A single space is one hidden layer. `phi` is a function of vectors, as `tanh`, or of arrays, as jnp.tanh.
+    A single space is one hidden layer. `phi` is a function of vectors,
+    as `tanh`, or of arrays, as jnp.tanh.
     """
     for space in _spaces(hidden):
         x = activated(phi, dense(x, std, bias_std, space))
@@ -67,7 +75,8 @@ def _spaces(hidden: object) -> list[Dim]:
         return [as_dim("hidden", hidden)]
     if not isinstance(hidden, Iterable) or isinstance(hidden, str | Mapping | Set | Value):
         raise TypeError(
-            "hidden must be a multiple of limitlaw.n or a positive integer, or a sequence of such with one for each "
+            "hidden must be a multiple of limitlaw.n or a positive integer, or a sequence of such "
+            "with one for each "
             f"hidden layer, got {shown(hidden)}"
         )
     return [as_dim(f"hidden[{i}]", space) for i, space in enumerate(hidden)]

@@ -16,18 +16,26 @@ def causal(tokens: int) -> Mask:
 
 
 def sliding_window(tokens: int, window: int) -> Mask:
-    """Token i sees itself and the window − 1 tokens before it, i − window < j ≤ i (as in Mistral)."""
+    """Token i sees itself and the window − 1 tokens before it,
+    i − window < j ≤ i (as in Mistral).
+    """
     s = positive_int("tokens", tokens)
     return np.tri(s, dtype=bool) & ~np.tri(s, k=-positive_int("window", window), dtype=bool)
 
 
 def padding(lengths: Sequence[int], tokens: int) -> Bool[np.ndarray, "sequences tokens tokens"]:
-    """Sequence b sees its first lengths[b] tokens; places behind them see those as well, and nobody sees them."""
+    """Sequence b sees its first lengths[b] tokens; places behind them see those as well,
+    and nobody sees them.
+    """
     s = positive_int("tokens", tokens)
-    counts = np.asarray([positive_int(f"lengths[{b}]", length) for b, length in enumerate(lengths)])
+    counts = np.asarray(
+        [positive_int(f"lengths[{b}]", length) for b, length in enumerate(lengths)]
+    )
     if not len(counts):
         raise ValueError("lengths must have an entry for each sequence, got none")
     if (counts > s).any():
-        raise ValueError(f"lengths must be at most the {s} tokens of a sequence, got {int(counts.max())}")
+        raise ValueError(
+            f"lengths must be at most the {s} tokens of a sequence, got {int(counts.max())}"
+        )
     seen = np.arange(s) < counts[:, None]
     return np.broadcast_to(seen[:, None, :], (len(counts), s, s))

@@ -1,4 +1,6 @@
-"""What tells a layer where a token stands: turned queries and keys, biases of scores, vectors that are added."""
+"""What tells a layer where a token stands: turned queries and keys,
+biases of scores, vectors that are added.
+"""
 
 import dataclasses
 import math
@@ -16,7 +18,9 @@ from limitlaw.language.values import Scalars, Wide
 
 @runtime_checkable
 class Positions(Protocol):
-    """How an attention layer sees positions: what it does to queries and keys, and to scores (…, heads, s, t)."""
+    """How an attention layer sees positions: what it does to queries and keys,
+    and to scores (…, heads, s, t).
+    """
 
     def turned(self, w: Wide) -> Wide:
         """Queries or keys (…, tokens)."""
@@ -27,7 +31,8 @@ class Positions(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Rotary:
-    """Rotary embeddings (Su et al. 2021): coordinates (m, m + d/2) turned by position·base^{−2m/d}.
+    """Rotary embeddings (Su et al. 2021): coordinates (m,
+    m + d/2) turned by position·base^{−2m/d}.
 
     `positions` of the tokens; 0, 1, … where none are given.
     """
@@ -37,7 +42,11 @@ class Rotary:
 
     def turned(self, w: Wide) -> Wide:
         """Each token by its angle."""
-        places = np.arange(float(w.shape[-1])) if self.positions is None else real_array("positions", self.positions)
+        places = (
+            np.arange(float(w.shape[-1]))
+            if self.positions is None
+            else real_array("positions", self.positions)
+        )
         return rotary(w, places, self.base)
 
     def scored(self, p: Scalars, heads: int | float) -> Scalars:
@@ -49,8 +58,8 @@ class Rotary:
 class Alibi:
     """Linear biases (Press, Smith & Lewis 2022): p_ij − m_h |i − j|, with a slope for each head.
 
-    Without `slopes`: m_h = 2^{−8h/H} for a power of two H; else those of the next lower power, and every other one of
-    the next higher.
+    Without `slopes`: m_h = 2^{−8h/H} for a power of two H; else those of the next lower power, and
+    every other one of the next higher.
     """
 
     slopes: Sequence[float] | None = None
@@ -62,19 +71,26 @@ class Alibi:
     def scored(self, p: Scalars, heads: int | float) -> Scalars:
         """With the bias of each head."""
         if heads == math.inf:
-            raise ValueError("Alibi has a slope for each head: heads must be finite, got heads=math.inf")
+            raise ValueError(
+                "Alibi has a slope for each head: heads must be finite, got heads=math.inf"
+            )
         m = alibi_slopes(int(heads)) if self.slopes is None else real_array("slopes", self.slopes)
         if m.shape != (heads,):
-            raise ValueError(f"slopes must have one entry for each of the {heads} heads, got shape {m.shape}")
+            raise ValueError(
+                f"slopes must have one entry for each of the {heads} heads, got shape {m.shape}"
+            )
         s, t = (int(size) for size in p.shape[-2:])
-        distance = np.abs(np.arange(t - s, t)[:, None] - np.arange(t))  # the last query stands at the last key
+        # the last query stands at the last key
+        distance = np.abs(np.arange(t - s, t)[:, None] - np.arange(t))
         grouped = p.shape[-3:-2] != (heads,)
         lead = tuple(int(size) for size in (p.shape[-4:-2] if grouped else p.shape[-3:-2]))
         return p - m.reshape(*lead, 1, 1) * distance
 
 
 def alibi_slopes(heads: int) -> Float[np.ndarray, " heads"]:
-    """2^{−8h/H}, h = 1 … H, with the interpolation of the authors' code where H is no power of two."""
+    """2^{−8h/H}, h = 1 … H, with the interpolation of the authors' code where H is
+    no power of two.
+    """
     power = 2 ** int(math.log2(heads))
     first = 2.0 ** (-8.0 * np.arange(1, power + 1) / power)
     between = 2.0 ** (-4.0 * np.arange(1, 2 * (heads - power), 2) / power)
@@ -91,10 +107,11 @@ def sinusoidal_positions(tokens: int, base: float = 10_000.0, scale: float = 1.0
 
     Vectors enter what follows by their means and inner products, which are
 
-        m_i = ½ ∫₀¹ (sin θ + cos θ)(i base^{−u}) du,    n⁻¹⟨e_i, e_j⟩ = ½ ∫₀¹ cos((i − j) base^{−u}) du.
+        m_i = ½ ∫₀¹ (sin θ + cos θ)(i base^{−u}) du,
+           n⁻¹⟨e_i, e_j⟩ = ½ ∫₀¹ cos((i − j) base^{−u}) du.
 
-    They are written as Gaussian vectors that have these in the limit. At width n theirs fluctuate, as those of random
-    vectors do, and do not for true sinusoids.
+    They are written as Gaussian vectors that have these in the limit. At width n theirs fluctuate,
+    as those of random vectors do, and do not for true sinusoids.
     """
     s, base = positive_int("tokens", tokens), real_number("base", base)
     if base <= 1:

@@ -1,4 +1,6 @@
-"""Recurrent networks over the last batch axis (time), weights shared by all steps, state 0 before the first."""
+"""Recurrent networks over the last batch axis (time),
+weights shared by all steps, state 0 before the first.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,9 +14,15 @@ from limitlaw.nn.feedforward import dense
 
 
 def rnn(
-    x: Wide, phi: Callable[[Any], Any] = tanh, std: object = 1.0, input_std: object = 1.0, bias_std: float = 0.0
+    x: Wide,
+    phi: Callable[[Any], Any] = tanh,
+    std: object = 1.0,
+    input_std: object = 1.0,
+    bias_std: float = 0.0,
 ) -> Wide:
-    """h_t = φ(W h_{t−1} + U x_t + b): (…, T) → (…, T). `phi`: of vectors, as `tanh`, or of arrays, as jnp.tanh."""
+    """h_t = φ(W h_{t−1} + U x_t + b): (…, T) → (…, T).
+    `phi`: of vectors, as `tanh`, or of arrays, as jnp.tanh.
+    """
     W = Matrix(std)
     states: list[Wide] = []
     for (u,) in _steps(x, 1, input_std, bias_std):
@@ -25,7 +33,8 @@ def rnn(
 def lstm(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 0.0) -> Wide:
     """The states h_t = o ⊙ tanh(c_t), c_t = f ⊙ c_{t−1} + i ⊙ g: (…, T) → (…, T).
 
-    Gates i, f, o = sigmoid(·) and g = tanh(·) of W h_{t−1} + U x_t + b, each with its own W, U and b.
+    Gates i, f, o = sigmoid(·) and g = tanh(·) of W h_{t−1} + U x_t + b,
+    each with its own W, U and b.
     """
     Wi, Wf, Wg, Wo = (Matrix(std) for _ in range(4))
     states: list[Wide] = []
@@ -44,7 +53,8 @@ def lstm(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 
 def gru(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 0.0) -> Wide:
     """h_t = (1 − z) ⊙ g + z ⊙ h_{t−1}: (…, T) → (…, T), as in PyTorch.
 
-    z, r = sigmoid(W h_{t−1} + U x_t + b), g = tanh(U x_t + b + r ⊙ (W h_{t−1})), each with its own W, U and b.
+    z, r = sigmoid(W h_{t−1} + U x_t + b), g = tanh(U x_t + b + r ⊙ (W h_{t−1})),
+    each with its own W, U and b.
     """
     Wz, Wr, Wg = (Matrix(std) for _ in range(3))
     states: list[Wide] = []
@@ -64,7 +74,8 @@ def _steps(x: Wide, gates: int, input_std: object, bias_std: float) -> Iterator[
     x = wide("x", x)
     if not x.ndim:
         raise ValueError(
-            "x must have a last batch axis of time steps, got a single vector; stack([x]) makes it one step"
+            "x must have a last batch axis of time steps, got a single vector; stack([x]) makes "
+            "it one step"
         )
     inputs = [dense(x, input_std, bias_std) for _ in range(gates)]
     for t in range(int(x.shape[-1])):

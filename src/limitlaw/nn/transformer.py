@@ -41,15 +41,16 @@ def block(
     bias_std: float = 0.0,
     **options: Any,
 ) -> Wide:
-    """Attention and an MLP on a residual stream, with fresh weights: (…, s) → (…, s); N is `normalise`, c is `scale`.
+    """Attention and an MLP on a residual stream, with fresh weights:
+    (…, s) → (…, s); N is `normalise`, c is `scale`.
 
         "pre":   x ← x + c·attention(N(x)),   x ← x + c·mlp(N(x))
         "post":  x ← N(x + c·attention(x)),   x ← N(x + c·mlp(x))
         "none":  x ← x + c·attention(x),      x ← x + c·mlp(x)
 
-    `parallel`: both read the same vectors, x ← x + c·(attention(N(x)) + mlp(N(x))). `hidden` is the space inside the
-    MLP, None for attention alone; `gated`: W_down(φ(W_gate x) ⊙ W_up x), with φ = `silu` a SwiGLU. `bias_std` holds
-    for all biases; other `options` are those of `attention`.
+    `parallel`: both read the same vectors, x ← x + c·(attention(N(x)) + mlp(N(x))). `hidden` is
+    the space inside the MLP, None for attention alone; `gated`: W_down(φ(W_gate x) ⊙ W_up x), with
+    φ = `silu` a SwiGLU. `bias_std` holds for all biases; other `options` are those of `attention`.
     """
     x, where = wide("x", x), one_of("norm", norm, NORMS)
     before: Layer = normalise if where == "pre" else lambda w: w
@@ -83,11 +84,13 @@ def transformer(
     shared: bool = False,
     **options: Any,
 ) -> Wide:
-    """`depth` blocks on the vectors x of tokens: (…, s) → (…, s), the residual stream behind the last of them.
+    """`depth` blocks on the vectors x of tokens: (…, s)
+    → (…, s), the residual stream behind the last of them.
 
-    x are embedded ids (`nn.embedding`), random vectors with a kernel (`initial((s,), cov=K)`), or given `data`, which a
-    first matrix embeds; batch axes before the tokens are sequences. `shared`: all blocks have the same weights. Other
-    `options` are those of `nn.block` and of `attention`.
+    x are embedded ids (`nn.embedding`), random vectors with a kernel (`initial((s,), cov=K)`), or
+    given `data`, which a first matrix embeds; batch axes before the tokens are sequences.
+    `shared`: all blocks have the same weights. Other `options` are those of `nn.block` and of
+    `attention`.
     """
     x = wide("x", x)
     if not x.dim.wide:

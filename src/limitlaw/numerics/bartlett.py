@@ -1,4 +1,6 @@
-"""Standard Gaussian vectors in their own Gram–Schmidt frame: the Bartlett factor of a Wishart matrix."""
+"""Standard Gaussian vectors in their own Gram–Schmidt frame:
+the Bartlett factor of a Wishart matrix.
+"""
 
 import math
 
@@ -18,11 +20,13 @@ Dimension = int | Float[Array, ""]  # known, or an argument of a compiled functi
 def bartlett(
     key: Source, m: int, D: Dimension, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
 ) -> Float[Array, "*shape m r"]:
-    """T, whose rows are m standard Gaussian vectors of R^D in the frame that they span one after the other.
+    """T, whose rows are m standard Gaussian vectors of R^D in the frame that they
+    span one after the other.
 
-    T is lower trapezoidal with r = min(m, D) columns: T_ii ~ χ_{D−i} (i = 0, 1, …) on the diagonal and standard
-    normals below it, all independent, so that T Tᵀ ~ Wishart_m(D, I) (Bartlett 1933). `shape` is for independent
-    copies, in front. A D that is an argument of a compiled function must be larger than m.
+    T is lower trapezoidal with r = min(m, D) columns: T_ii ~ χ_{D−i} (i = 0, 1, …) on the diagonal
+    and standard normals below it, all independent, so that T Tᵀ ~ Wishart_m(D, I) (Bartlett 1933).
+    `shape` is for independent copies, in front. A D that is an argument of a compiled function
+    must be larger than m.
     """
     m = positive_int("m", m)
     r = m if isinstance(D, jax.Array) else min(m, positive_int("D", D))
@@ -40,9 +44,15 @@ def bartlett(
 
 
 def bartlett_unit(
-    key: Source, m: int, D: Dimension | float, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
+    key: Source,
+    m: int,
+    D: Dimension | float,
+    shape: tuple[int, ...] = (),
+    dtype: DTypeLike = jnp.float64,
 ) -> Float[Array, "*shape m r"]:
-    """T/√D, the vectors divided by √D: at D = ∞ they are orthonormal, T/√D = I, and nothing is drawn."""
+    """T/√D, the vectors divided by √D: at D = ∞ they are orthonormal,
+    T/√D = I, and nothing is drawn.
+    """
     if isinstance(D, jax.Array):
         return bartlett(key, m, D, shape, dtype) / jnp.sqrt(D)
     if D == math.inf:

@@ -1,4 +1,6 @@
-"""The χ distribution: lengths of standard Gaussian vectors, exact in law and without drawing the vectors."""
+"""The χ distribution: lengths of standard Gaussian vectors,
+exact in law and without drawing the vectors.
+"""
 
 import math
 from typing import Any
@@ -9,7 +11,14 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Float, Int, Key, UInt64
 
 from limitlaw.arguments import positive_int
-from limitlaw.numerics.normals import ANGLE_BITS, LARGEST, RADIUS_BITS, log_uniform, pairs_from_bits, series
+from limitlaw.numerics.normals import (
+    ANGLE_BITS,
+    LARGEST,
+    RADIUS_BITS,
+    log_uniform,
+    pairs_from_bits,
+    series,
+)
 from limitlaw.numerics.quasi import Quasi, Source
 
 DIRECT = 12  # up to so many degrees of freedom the definition is faster than rejection
@@ -20,12 +29,15 @@ Degrees = int | Int[np.ndarray, "..."] | Float[Array, "..."]
 State = tuple[Int[Array, ""], Float[Array, "..."], Any]
 
 
-def chi(key: Source, df: Degrees, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64) -> Float[Array, "..."]:
-    """Independent χ_df variables: the length of a standard Gaussian vector in R^df, for each entry of `shape`.
+def chi(
+    key: Source, df: Degrees, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
+) -> Float[Array, "..."]:
+    """Independent χ_df variables: the length of a standard Gaussian vector in R^df,
+    for each entry of `shape`.
 
-    `df` broadcasts to `shape`. It is ≥ 1 if it is known, ≥ 2 if it is an argument of a compiled function. An entry
-    depends on `key` and on its place in `shape` alone, so that a draw is the same whatever other draws are vmapped
-    beside it.
+    `df` broadcasts to `shape`. It is ≥ 1 if it is known, ≥ 2 if it is an argument of a compiled
+    function. An entry depends on `key` and on its place in `shape` alone, so that a draw is the
+    same whatever other draws are vmapped beside it.
     """
     if math.prod(shape) == 0:
         return jnp.zeros(shape, dtype)
@@ -49,8 +61,12 @@ def _degrees(df: Degrees, shape: tuple[int, ...]) -> Int[np.ndarray, "..."]:
     return degrees.flat[:1].reshape(()) if (degrees == degrees.flat[0]).all() else degrees
 
 
-def _words(key: Key[Array, ""], i: Int[Array, ""] | int, shape: tuple[int, ...]) -> UInt64[Array, "..."]:
-    """The i-th array of random words. Slices of one larger array would be slower: they do not vectorise."""
+def _words(
+    key: Key[Array, ""], i: Int[Array, ""] | int, shape: tuple[int, ...]
+) -> UInt64[Array, "..."]:
+    """The i-th array of random words. Slices of one larger array would be slower:
+    they do not vectorise.
+    """
     return jax.random.bits(jax.random.fold_in(key, i), shape, jnp.uint64)
 
 
@@ -61,16 +77,22 @@ def _direct(
     k, odd = np.asarray(df // 2), df % 2 == 1
     square = jnp.zeros(shape, dtype)
     if k.max():
-        square -= 2.0 * _log_product([_words(key, i, shape) for i in range(1, k.max() + 1)], k, dtype)
+        square -= 2.0 * _log_product(
+            [_words(key, i, shape) for i in range(1, k.max() + 1)], k, dtype
+        )
     if odd.any():
         square += pairs_from_bits(_words(key, 0, shape), dtype)[0] ** 2 * odd
     return jnp.sqrt(square)
 
 
-def _log_product(words: list[UInt64[Array, "..."]], k: Int[np.ndarray, "..."], dtype: DTypeLike) -> Float[Array, "..."]:
+def _log_product(
+    words: list[UInt64[Array, "..."]], k: Int[np.ndarray, "..."], dtype: DTypeLike
+) -> Float[Array, "..."]:
     """log(U_1 ⋯ U_k); in float64 one logarithm does, where float32 would underflow."""
     if jnp.dtype(dtype) != jnp.float64:
-        logarithms = [log_uniform(word >> ANGLE_BITS, dtype) * (i < k) for i, word in enumerate(words)]
+        logarithms = [
+            log_uniform(word >> ANGLE_BITS, dtype) * (i < k) for i, word in enumerate(words)
+        ]
         return jnp.stack(logarithms).sum(axis=0)
     product = jnp.ones((), dtype)
     for i, word in enumerate(words):
@@ -82,7 +104,9 @@ def _log_product(words: list[UInt64[Array, "..."]], k: Int[np.ndarray, "..."], d
 def _rejection(
     key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...], dtype: DTypeLike
 ) -> Float[Array, "..."]:
-    """One degree of freedom is a coordinate of a vector in R³, a uniform part of its length: χ_1 = U χ_3."""
+    """One degree of freedom is a coordinate of a vector in R³,
+    a uniform part of its length: χ_1 = U χ_3.
+    """
     one = df == 1
     d = np.where(one, 3, df) / 2 - 1 / 3
     length = _accepted(key, jnp.asarray(d, dtype), _terms(d.min()), shape)
@@ -95,10 +119,12 @@ def _rejection(
 def _accepted(
     key: Key[Array, ""], d: Float[Array, "..."], terms: int | None, shape: tuple[int, ...]
 ) -> Float[Array, "..."]:
-    """χ_df = √(2d w³), where w = 1 + x/√(9d), d = df/2 − ⅓ and x is normal, accepted with the probability below.
+    """χ_df = √(2d w³), where w = 1 + x/√(9d), d = df/2 − ⅓ and x is normal,
+    accepted with the probability below.
 
-    Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000). Each round makes two
-    candidates from two words; the rounds go on, under `vmap` for the whole batch, while an entry has accepted none.
+    Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000). Each
+    round makes two candidates from two words; the rounds go on, under `vmap` for the whole batch,
+    while an entry has accepted none.
     """
 
     def candidate(i: Int[Array, ""] | int) -> tuple[Float[Array, "..."], Any]:
@@ -109,12 +135,15 @@ def _accepted(
         new, now = candidate(i)
         return i + 2, jnp.where(accepted, w, new), accepted | now
 
-    _, w, _ = jax.lax.while_loop(lambda state: ~state[2].all(), again, (jnp.asarray(3), *candidate(1)))
+    _, w, _ = jax.lax.while_loop(
+        lambda state: ~state[2].all(), again, (jnp.asarray(3), *candidate(1))
+    )
     return jnp.sqrt(2 * d) * w * jnp.sqrt(w)
 
 
 def _terms(d: float) -> int | None:
-    """The order of the series of log(1 + t) that leaves less than GRAIN of log p, or None when that is too many.
+    """The order of the series of log(1 + t) that leaves less than GRAIN of log p,
+    or None when that is too many.
 
     p is `_acceptance` for this d or a larger one, and |t| ≤ LARGEST/√(9d).
     """
@@ -124,22 +153,28 @@ def _terms(d: float) -> int | None:
 
 
 def _candidate(
-    normals: UInt64[Array, "..."], uniforms: UInt64[Array, "..."], d: Float[Array, "..."], terms: int | None
+    normals: UInt64[Array, "..."],
+    uniforms: UInt64[Array, "..."],
+    d: Float[Array, "..."],
+    terms: int | None,
 ) -> tuple[Float[Array, "..."], Any]:
     """w from the first of two candidates that is accepted, and whether one is."""
     scale = 1 / jnp.sqrt(9 * d)
     first, second = (x * scale for x in pairs_from_bits(normals, d.dtype))
     accept, retry = (
-        _uniform(uniforms >> shift, d.dtype) < _acceptance(t, d, terms) for t, shift in ((first, 0), (second, 32))
+        _uniform(uniforms >> shift, d.dtype) < _acceptance(t, d, terms)
+        for t, shift in ((first, 0), (second, 32))
     )
     return 1 + jnp.where(accept, first, second), accept | retry
 
 
-def _acceptance(t: Float[Array, "..."], d: Float[Array, "..."], terms: int | None) -> Float[Array, "..."]:
+def _acceptance(
+    t: Float[Array, "..."], d: Float[Array, "..."], terms: int | None
+) -> Float[Array, "..."]:
     """p = exp(x²/2 + d − dw³ + d log w³), w = 1 + t, t = x/√(9d); 0 if w ≤ 0.
 
-    With 9dt² = x² the exponent is 3d (log(1 + t) − t + t²/2 − t³/3) = −3d (t⁴/4 − t⁵/5 + …), which is used when d is
-    large: it needs no logarithm, and float32 does not cancel.
+    With 9dt² = x² the exponent is 3d (log(1 + t) − t + t²/2 − t³/3) = −3d (t⁴/4 − t⁵/5 + …), which
+    is used when d is large: it needs no logarithm, and float32 does not cancel.
     """
     if terms is None:
         w = jnp.maximum(1 + t, np.finfo(t.dtype).tiny)

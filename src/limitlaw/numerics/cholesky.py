@@ -1,7 +1,8 @@
 """Cholesky factors of many matrices.
 
-On a CPU JAX calls LAPACK, whose threads wait for each other: beside other work a factor of 128 rows was seen to take
-160 ms instead of 0.2. Panels and matrix products take 0.3, whatever else runs.
+On a CPU JAX calls LAPACK, whose threads wait for each other: beside other work a factor of 128
+rows was seen to take 160 ms instead of 0.2. Panels and matrix products take 0.3, whatever else
+runs.
 """
 
 import math
@@ -20,7 +21,9 @@ def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _by_panels(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """S is what is left of C; panel by panel, S[:, J] L_J^{-T} are columns J of L, and S loses their products."""
+    """S is what is left of C; panel by panel, S[:, J] L_J^{-T} are columns J of L,
+    and S loses their products.
+    """
     m = C.shape[-1]
     size = PANEL * math.ceil(m / PANEL)
     pad = [(0, 0)] * (C.ndim - 2) + [(0, size - m)] * 2
@@ -41,7 +44,9 @@ def _by_panels(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _inverse_factor(D: Float[Array, "*batch b b"]) -> Float[Array, "*batch b b"]:
-    """L^{-1} for L Lᵀ = D: each step of Gauss's elimination divides by the root of its pivot, and acts on I as well."""
+    """L^{-1} for L Lᵀ = D: each step of Gauss's elimination divides by the root of its pivot,
+    and acts on I as well.
+    """
     b = D.shape[-1]
     both = jnp.concatenate([D, jnp.broadcast_to(jnp.eye(b, dtype=D.dtype), D.shape)], axis=-1)
     row = jnp.arange(b)
@@ -49,5 +54,9 @@ def _inverse_factor(D: Float[Array, "*batch b b"]) -> Float[Array, "*batch b b"]
         root = lax.rsqrt(both[..., j, j])[..., None]
         pivot = both[..., j, :] * root
         below = jnp.where(row > j, both[..., :, j] * root, 0.0)
-        both = jnp.where((row == j)[:, None], pivot[..., None, :], both - below[..., :, None] * pivot[..., None, :])
+        both = jnp.where(
+            (row == j)[:, None],
+            pivot[..., None, :],
+            both - below[..., :, None] * pivot[..., None, :],
+        )
     return both[..., b:]

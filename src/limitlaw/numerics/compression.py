@@ -1,4 +1,6 @@
-"""A discrete law with many nodes replaced by one with few, on which smooth functions have the same mean."""
+"""A discrete law with many nodes replaced by one with few,
+on which smooth functions have the same mean.
+"""
 
 from typing import Any, NamedTuple
 
@@ -10,8 +12,8 @@ from limitlaw.arguments import frozen, is_traced
 
 
 class Bins(NamedTuple):
-    """Intervals between 0 and the largest node: equal ones within an octave, `top` in the highest, then half as many
-    in each lower one, `least` at least, for so many `octaves`."""
+    """Intervals between 0 and the largest node: equal ones within an octave, `top` in the highest,
+    then half as many in each lower one, `least` at least, for so many `octaves`."""
 
     top: int
     least: int
@@ -49,10 +51,12 @@ SUMMED_ROUGHLY = Bins(384, 24, 1100), Bins(192, 12, 40)
 
 
 def compressed(v: Any, w: Any, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -> tuple[Any, Any]:
-    """Nodes v ≥ 0 and weights, as two nodes for each of some thousand intervals: its two-point Gauss rule.
+    """Nodes v ≥ 0 and weights, as two nodes for each of some thousand intervals:
+    its two-point Gauss rule.
 
-    It keeps mass, mean, variance and third moment of every interval, so that E f errs by E |f⁗| width⁴/4320: exp(λ v)
-    keeps ten digits up to λ·max v = 80, and since intervals shrink towards 0, f(v) = e^{−λv} keeps them for every λ.
+    It keeps mass, mean, variance and third moment of every interval, so that E f errs by E |f⁗|
+    width⁴/4320: exp(λ v) keeps ten digits up to λ·max v = 80, and since intervals shrink towards
+    0, f(v) = e^{−λv} keeps them for every λ.
     """
     still = frozen(v)
     traced = is_traced(still)
@@ -73,23 +77,27 @@ def compressed(v: Any, w: Any, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -
     mass = total(w)
     safe = xp.where(mass > 0, mass, 1.0)
     mean = total(w * v) / safe
-    relative = v / xp.where(mean > 0, mean, 1.0)[place] - 1  # to the mean of the interval, which may be 1e-200
+    # to the mean of the interval, which may be 1e-200
+    relative = v / xp.where(mean > 0, mean, 1.0)[place] - 1
     squares = w * relative * relative
     second, third = total(squares) / safe, total(squares * relative) / safe
     real = (second > EQUAL**2) & (mean > 0)
     spread = xp.sqrt(xp.where(real, second, 1.0))
     skew = xp.where(real, third / spread**3, 0.0)
     root = xp.sqrt(1 + 0.25 * skew**2)
-    up, down = 0.5 * skew + root, 0.5 * skew - root  # nodes of the Gauss rule for mean 0, variance 1 and this skewness
+    # nodes of the Gauss rule for mean 0, variance 1 and this skewness
+    up, down = 0.5 * skew + root, 0.5 * skew - root
     width = xp.where(real, mean * spread, 0.0)
     nodes = xp.concatenate([mean + width * up, mean + width * down])
     weights = xp.concatenate([mass * -down, mass * up]) / xp.concatenate([up - down] * 2)
-    # Inside `jit` 10⁵ numbers are added one by one; those of `mean` and of `mass` are rounded alike.
+    # Inside `jit` 10⁵ numbers are added one by one; those of `mean` and of `mass` are rounded
+    # alike.
     return xp.maximum(nodes, 0.0), weights / mass.sum() if traced else weights
 
 
 def mean_of(v: object, w: object, count: int, rough: bool = False) -> tuple[Any, Any]:
-    """The law of the mean of `count` independent numbers with the law of nodes v and weights w, on few nodes.
+    """The law of the mean of `count` independent numbers with the law of nodes v and weights w,
+    on few nodes.
 
     `rough`: with wider intervals, so that the difference shows the error.
     """
@@ -105,11 +113,15 @@ def mean_of(v: object, w: object, count: int, rough: bool = False) -> tuple[Any,
 
 
 def are_summable(v: object, w: object) -> bool:
-    """Are so few nodes enough that `mean_of` takes a second? Not where they spread over very many octaves."""
+    """Are so few nodes enough that `mean_of` takes a second?
+    Not where they spread over very many octaves.
+    """
     return len(compressed(v, w, SUMMED)[0]) <= MOST_SUMMED
 
 
-def _sum_of(first: tuple[Any, Any], second: tuple[Any, Any], resolution: tuple[Bins, Bins]) -> tuple[Any, Any]:
+def _sum_of(
+    first: tuple[Any, Any], second: tuple[Any, Any], resolution: tuple[Bins, Bins]
+) -> tuple[Any, Any]:
     (v, p), (w, q) = first, second
     if first is second and not is_traced(v):  # each pair of different nodes occurs twice
         i, j = np.triu_indices(len(v))

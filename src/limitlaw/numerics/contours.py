@@ -1,13 +1,16 @@
-"""Densities and tails from a transform: the inversion integral along contours through saddle points.
+"""Densities and tails from a transform: the inversion integral along contours
+through saddle points.
 
-pdf(x) = (1/2π) ∫ φ(t) e^{−itx} dt and P(Y > x) = (1/2π) ∫ φ(t) e^{−itx}/(it) dt on a line below the real axis. Through
-t = −iθ with K'(θ) = x, the saddle point (Daniels 1954; for tails Lugannani and Rice 1980), nothing cancels. The
-trapezoidal rule then converges exponentially (Trefethen and Weideman 2014). The contour is
+pdf(x) = (1/2π) ∫ φ(t) e^{−itx} dt and P(Y > x) = (1/2π) ∫ φ(t) e^{−itx}/(it) dt on a line below
+the real axis. Through t = −iθ with K'(θ) = x, the saddle point (Daniels 1954; for tails Lugannani
+and Rice 1980), nothing cancels. The trapezoidal rule then converges exponentially (Trefethen and
+Weideman 2014). The contour is
 
     t(u) = c sinh u − i (θ + b (cosh u − 1)),    b ≤ c tan(π/8),
 
-straight where a Gaussian's integrand lives, and a hyperbola beyond: it reaches scales far below the standard deviation
-in a number of nodes that grows as the logarithm. There e^{−itx} decays for x > 0 and φ as well, |arg t²| being < π/2.
+straight where a Gaussian's integrand lives, and a hyperbola beyond: it reaches scales far below
+the standard deviation in a number of nodes that grows as the logarithm. There e^{−itx} decays for
+x > 0 and φ as well, |arg t²| being < π/2.
 """
 
 import dataclasses
@@ -32,7 +35,9 @@ CELLS = 2**21  # numbers held at a time
 
 @dataclasses.dataclass(frozen=True)
 class Lines:
-    """Contours: a shift θ and K(θ), nodes τ = t + iθ (J, n), and G = φ(t) e^{−K} t'(u) h/π (J, n), halved at u = 0."""
+    """Contours: a shift θ and K(θ), nodes τ = t + iθ (J, n),
+    and G = φ(t) e^{−K} t'(u) h/π (J, n), halved at u = 0.
+    """
 
     theta: Any
     K: Any
@@ -55,7 +60,9 @@ class Lines:
         return self.K - self.theta * x + xp.log(_positive(xp, terms))
 
     def log_sf(self, x: Any, half: Any) -> Any:
-        """log P(Y > x) at one x ≥ 0 a contour: where θ = 0 from `half` = P(Y > 0), with (1 − e^{−iτx})/(iτ) instead."""
+        """log P(Y > x) at one x ≥ 0 a contour: where θ = 0 from `half` = P(Y > 0),
+        with (1 − e^{−iτx})/(iτ) instead.
+        """
         xp = jnp if not isinstance(x, np.ndarray) else np
         central = (self.theta == 0)[..., None]
         t = self.tau - 1j * self.theta[..., None]
@@ -90,7 +97,9 @@ class Path:
     h: Any
 
     def lines(self, transform: Transform, atom: object, steps: np.ndarray) -> Lines:
-        """The nodes number `steps`, and the integrand there; `atom`: the limit of φ, which has no density."""
+        """The nodes number `steps`, and the integrand there;
+        `atom`: the limit of φ, which has no density.
+        """
         xp = transform.xp
         u = self.h[:, None] * steps
         tau = self.c[:, None] * xp.sinh(u) - 1j * self.b[:, None] * (xp.cosh(u) - 1)
@@ -98,14 +107,19 @@ class Path:
         log = transform.log((tau - 1j * self.theta[:, None]).reshape(-1)).reshape(tau.shape)
         phi, limit = xp.exp(log - self.K[:, None]), atom * xp.exp(-self.K[:, None])
         phi = xp.where(abs(phi - limit) > 1e-15 * (1 + transform.heads) * limit, phi - limit, 0)
-        return Lines(self.theta, self.K, tau, phi * slope * (self.h[:, None] / np.pi) * np.where(steps == 0, 0.5, 1))
+        return Lines(
+            self.theta,
+            self.K,
+            tau,
+            phi * slope * (self.h[:, None] / np.pi) * np.where(steps == 0, 0.5, 1),
+        )
 
 
 def path(transform: Transform, theta: Any, low: Any, high: Any) -> Path:
     """Contours through −iθ for x between `low` and `high`.
 
-    The rule's error is e^{−2πΔ/h} times the integrand on the contour moved by ±Δ, so the step in t is the largest
-    2πΔ/(DIGITS + log of that growth), over Δ; for tails Δ < θ, where the pole is.
+    The rule's error is e^{−2πΔ/h} times the integrand on the contour moved by ±Δ, so the step in t
+    is the largest 2πΔ/(DIGITS + log of that growth), over Δ; for tails Δ < θ, where the pole is.
     """
     xp = transform.xp
     K, _, K2 = transform.cumulant(theta)
@@ -125,7 +139,9 @@ def path(transform: Transform, theta: Any, low: Any, high: Any) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Contours for all |x| up to `reach`: `ends[j]` is where contour j + 1 takes over from contour j."""
+    """Contours for all |x| up to `reach`: `ends[j]` is where contour j + 1 takes
+    over from contour j.
+    """
 
     lines: Lines
     sizes: np.ndarray
@@ -142,7 +158,9 @@ class Table:
         which = np.where(np.isnan(x), -1, np.searchsorted(self.ends, x))
         for j in np.unique(which[which >= 0]):
             n = self.sizes[j]
-            line = Lines(self.lines.theta[j], self.lines.K[j], self.lines.tau[j, :n], self.lines.G[j, :n])
+            line = Lines(
+                self.lines.theta[j], self.lines.K[j], self.lines.tau[j, :n], self.lines.G[j, :n]
+            )
             at = np.flatnonzero(which == j)
             for part in np.array_split(at, -(-at.size * n // CELLS)):
                 out[part] = line.at(quantity, x[part], self.half)
@@ -167,7 +185,9 @@ def table(transform: Transform, reach: float, atom: float) -> Table:
     active = np.arange(len(theta))
     while active.size and len(blocks) * BLOCK < LIMIT:
         steps = np.arange(BLOCK) + BLOCK * len(blocks)
-        part = Path(*(getattr(shape, f.name)[active] for f in dataclasses.fields(Path))).lines(transform, atom, steps)
+        part = Path(*(getattr(shape, f.name)[active] for f in dataclasses.fields(Path))).lines(
+            transform, atom, steps
+        )
         whole = Lines(theta, K, *(np.zeros((len(theta), BLOCK), complex) for _ in range(2)))
         whole.tau[active], whole.G[active] = part.tau, part.G
         blocks.append(whole)
@@ -175,7 +195,9 @@ def table(transform: Transform, reach: float, atom: float) -> Table:
         size = np.log(np.maximum(abs(part.G), TINY)) + part.tau.imag * low[active, None]
         first = np.log(abs(blocks[0].G[active, :1]))
         active = active[(size[:, -2:] > first - DIGITS).any(1)]
-    tau, G = (np.concatenate([getattr(block, name) for block in blocks], 1) for name in ("tau", "G"))
+    tau, G = (
+        np.concatenate([getattr(block, name) for block in blocks], 1) for name in ("tau", "G")
+    )
     return Table(Lines(theta, K, tau, G), sizes, ends, reach, (1 - atom) / 2)
 
 
@@ -188,7 +210,9 @@ def _saddles(transform: Transform, reach: float) -> np.ndarray:
             return np.array(theta)
         step = STEP / np.sqrt(K2)
         for _ in range(3):
-            step = STEP / np.sqrt(max(K2, float(transform.cumulant(np.array([theta[-1] + step]))[2][0])))
+            step = STEP / np.sqrt(
+                max(K2, float(transform.cumulant(np.array([theta[-1] + step]))[2][0]))
+            )
         theta.append(theta[-1] + step)
 
 
@@ -199,7 +223,9 @@ def direct(transform: Transform, quantity: str, x: Any, atom: Any, nodes: int = 
 
 
 def far(transform: Transform, quantity: str, x: np.ndarray, atom: float) -> np.ndarray:
-    """The same in NumPy, some points at a time, with as many nodes as it takes until the integrand has ended."""
+    """The same in NumPy, some points at a time, with as many nodes as it takes until
+    the integrand has ended.
+    """
     parts = []
     for part in np.array_split(x, -(-x.size * NODES * transform.nodes.size // (8 * CELLS))):
         nodes = NODES

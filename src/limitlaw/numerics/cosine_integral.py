@@ -1,7 +1,7 @@
 """The cosine integral Ci(x) = γ + log x + ∫₀ˣ (cos t − 1)/t dt, x > 0, for traced arguments.
 
-Abramowitz and Stegun (1964), 5.2.16 (series) and 5.1.22 with 5.2.23 (continued fraction of E₁(ix) = −Ci x + i(Si x −
-π/2)), from the last of a fixed number of terms on.
+Abramowitz and Stegun (1964), 5.2.16 (series) and 5.1.22 with 5.2.23 (continued fraction of E₁(ix)
+= −Ci x + i(Si x − π/2)), from the last of a fixed number of terms on.
 """
 
 import math
@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-SPLIT = 4.0  # below, the series loses less than a digit to cancellation; above, the fraction converges fast
+# below, the series loses less than a digit to cancellation; above, the fraction converges fast
+SPLIT = 4.0
 SERIES, FRACTION = 20, 60  # terms that reach full precision at SPLIT
 
 

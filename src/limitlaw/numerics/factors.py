@@ -1,7 +1,8 @@
-"""Factors of Gram matrices that may be singular: repeated tokens, more vectors than dimensions, zero vectors.
+"""Factors of Gram matrices that may be singular: repeated tokens,
+more vectors than dimensions, zero vectors.
 
-Everything here is differentiable, and no gradient is NaN at a singular point: a direction that is not there
-contributes nothing. Leading axes are batch axes.
+Everything here is differentiable, and no gradient is NaN at a singular point: a direction that is
+not there contributes nothing. Leading axes are batch axes.
 """
 
 from typing import Any
@@ -14,8 +15,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from limitlaw.numerics.cholesky import cholesky
 
-UNROLLED = 16  # rows up to which Python writes out the loop: two to three times faster on a CPU, compiled in seconds
-REGULAR = 1e-6  # squared pivots of correlations above which rounding stays below 1e-9, and Cholesky's factor will do
+# rows up to which Python writes out the loop: two to three times faster on a CPU, compiled in
+# seconds
+UNROLLED = 16
+# squared pivots of correlations above which rounding stays below 1e-9, and Cholesky's factor will
+# do
+REGULAR = 1e-6
 SUMMED = 2  # rows up to which multiply-and-sum beats `@`
 
 
@@ -29,13 +34,15 @@ def gram(x: Float[Array, "*batch m D"]) -> Float[Array, "*batch m m"]:
 def factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     """Lower triangular L with L Lᵀ = K, for K positive semi-definite up to rounding.
 
-    Cholesky's algorithm on the correlations C_ij = K_ij/√(K_ii K_jj), whose entries carry a rounding error of
-    tol = 32 m ε. What is left of column j when its turn comes is S_ij, i ≥ j. If all |S_ij| ≤ tol, vector j lies in
-    the span of those before it, and column j of L is zero; otherwise the pivot is max(S_jj, tol).
+    Cholesky's algorithm on the correlations C_ij = K_ij/√(K_ii K_jj), whose entries carry a
+    rounding error of tol = 32 m ε. What is left of column j when its turn comes is S_ij, i ≥ j. If
+    all |S_ij| ≤ tol, vector j lies in the span of those before it, and column j of L is zero;
+    otherwise the pivot is max(S_jj, tol).
 
-    L Lᵀ is K to rounding when each vector lies in the span of those before it or well outside. One at relative
-    distance δ from that span has the pivot δ², known to ε only, and then C may err by ε/δ² in the directions that
-    follow: where tokens may nearly coincide use `pivoted_factor`, or factor the vectors (`orthonormalise`).
+    L Lᵀ is K to rounding when each vector lies in the span of those before it or well outside. One
+    at relative distance δ from that span has the pivot δ², known to ε only, and then C may err by
+    ε/δ² in the directions that follow: where tokens may nearly coincide use `pivoted_factor`, or
+    factor the vectors (`orthonormalise`).
     """
     m = K.shape[-1]
     scale, C = _correlations(K)
@@ -51,20 +58,24 @@ def factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def pivoted_factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """F with F Fᵀ = K to rounding, for every K positive semi-definite up to rounding; F is not triangular.
+    """F with F Fᵀ = K to rounding, for every K positive semi-definite up to rounding;
+    F is not triangular.
 
-    Cholesky's algorithm with diagonal pivoting: each step takes the first vector of which at least an eighth of the
-    most is left, so that rounding is never divided by a small pivot, and does not decide between equals. While
-    nothing is nearly singular the order is the natural one and F the triangular factor. Zero columns come last.
+    Cholesky's algorithm with diagonal pivoting: each step takes the first vector of which at least
+    an eighth of the most is left, so that rounding is never divided by a small pivot, and does not
+    decide between equals. While nothing is nearly singular the order is the natural one and F the
+    triangular factor. Zero columns come last.
     """
     return _pivoted(K) if K.shape[-1] <= UNROLLED else _mostly_triangular(K)
 
 
 @jax.custom_jvp
 def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """Cholesky's factor of those that have one with pivots above `REGULAR`; the others are pivoted.
+    """Cholesky's factor of those that have one with pivots above `REGULAR`;
+    the others are pivoted.
 
-    Where none has to be of all that are vmapped together, none is: for 128 rows on a CPU three to six times as fast.
+    Where none has to be of all that are vmapped together, none is:
+    for 128 rows on a CPU three to six times as fast.
     """
     return _by_batch(K)
 
@@ -75,7 +86,9 @@ def _derivative(primals: object, tangents: object) -> Any:
 
 
 def _either(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """The same by both methods, each of which has a derivative: Cholesky's that of I where it is not taken."""
+    """The same by both methods, each of which has a derivative:
+    Cholesky's that of I where it is not taken.
+    """
     scale, C = _correlations(K)
     regular = _is_regular(cholesky(lax.stop_gradient(C)))
     L = cholesky(jnp.where(regular, C, jnp.eye(K.shape[-1], dtype=K.dtype)))
@@ -87,7 +100,9 @@ def _by_batch(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     scale, C = _correlations(K)
     L = cholesky(C)
     regular, triangular = _is_regular(L), scale[..., :, None] * L
-    return lax.cond(jnp.all(regular), lambda: triangular, lambda: jnp.where(regular, triangular, _pivoted(K)))
+    return lax.cond(
+        jnp.all(regular), lambda: triangular, lambda: jnp.where(regular, triangular, _pivoted(K))
+    )
 
 
 @_by_batch.def_vmap
@@ -109,10 +124,15 @@ def _pivoted(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     def step(j: Int[Array, ""] | int, state: Any) -> Any:
         S, F = state
         left = jnp.diagonal(S, axis1=-2, axis2=-1)
-        chosen = jnp.arange(m) == jnp.argmax(8 * left >= jnp.max(left, axis=-1, keepdims=True), axis=-1)[..., None]
+        chosen = (
+            jnp.arange(m)
+            == jnp.argmax(8 * left >= jnp.max(left, axis=-1, keepdims=True), axis=-1)[..., None]
+        )
         pivot = jnp.sum(jnp.where(chosen, left, 0.0), axis=-1, keepdims=True)
         exists = pivot > tolerance
-        column = jnp.sum(jnp.where(chosen[..., None, :], S, 0.0), axis=-1) / jnp.sqrt(jnp.where(exists, pivot, 1.0))
+        column = jnp.sum(jnp.where(chosen[..., None, :], S, 0.0), axis=-1) / jnp.sqrt(
+            jnp.where(exists, pivot, 1.0)
+        )
         column = jnp.where(exists, column, 0.0)
         return S - column[..., :, None] * column[..., None, :], F.at[..., :, j].set(column)
 
@@ -120,7 +140,9 @@ def _pivoted(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     return scale[..., :, None] * F
 
 
-def _correlations(K: Float[Array, "*batch m m"]) -> tuple[Float[Array, "*batch m"], Float[Array, "*batch m m"]]:
+def _correlations(
+    K: Float[Array, "*batch m m"],
+) -> tuple[Float[Array, "*batch m"], Float[Array, "*batch m m"]]:
     """(√K_ii)_i and K_ij/√(K_ii K_jj), zero where K_ii or K_jj is."""
     variance = jnp.diagonal(K, axis1=-2, axis2=-1)
     positive = variance > 0
@@ -144,15 +166,18 @@ def _column(
 def orthonormalise(
     x: Float[Array, "k r"], basis: Float[Array, "k1 r"]
 ) -> tuple[Float[Array, "k k1"], Float[Array, "k k"], Float[Array, "k r"]]:
-    """(B, L, Q) with x = B basis + L Q: the rows of x in the frame `basis`, extended by orthonormal rows Q.
+    """(B, L, Q) with x = B basis + L Q: the rows of x in the frame `basis`,
+    extended by orthonormal rows Q.
 
-    The rows of `basis` are orthonormal or zero. L is lower triangular; row i of Q, and L_ii, are exactly zero where
-    row i of x is spanned by `basis` and the rows before it. Gram–Schmidt is applied twice to each row, which leaves
-    Q orthogonal to working precision (Giraud, Langou, Rozložník and van den Eshof 2005).
+    The rows of `basis` are orthonormal or zero. L is lower triangular; row i of Q, and L_ii, are
+    exactly zero where row i of x is spanned by `basis` and the rows before it. Gram–Schmidt is
+    applied twice to each row, which leaves Q orthogonal to working precision (Giraud, Langou,
+    Rozložník and van den Eshof 2005).
 
-    What a spanned row leaves is rounding: about (k + k1) ε of its length from the subtractions, and what x itself
-    carried. Spanned means less than 1024 ε of its length (2e-13 in float64), some orders above that and below any
-    residual that means something: at the threshold a residual still has three digits.
+    What a spanned row leaves is rounding: about (k + k1) ε of its length from the subtractions,
+    and what x itself carried. Spanned means less than 1024 ε of its length (2e-13 in float64),
+    some orders above that and below any residual that means something: at the threshold a residual
+    still has three digits.
     """
     k, k1 = x.shape[0], basis.shape[0]
     threshold = (1024 * float(np.finfo(x.dtype).eps)) ** 2
@@ -171,7 +196,9 @@ def orthonormalise(
     return coefficients[:, :k1], coefficients[:, k1:], frame[k1:]
 
 
-def _project(v: Float[Array, " r"], frame: Float[Array, "f r"]) -> tuple[Float[Array, " f"], Float[Array, " r"]]:
+def _project(
+    v: Float[Array, " r"], frame: Float[Array, "f r"]
+) -> tuple[Float[Array, " f"], Float[Array, " r"]]:
     """The coefficients of v in the frame, and what they leave of it."""
     c = jnp.sum(frame * v, axis=-1)
     return c, v - jnp.sum(c[:, None] * frame, axis=0)
@@ -201,13 +228,18 @@ def eigen_factor(covariance: Float[Array, "... m m"]) -> Float[Array, "... m m"]
 
 
 def whitening(covariance: Float[Array, "N m m"]) -> tuple[Array, Array, np.ndarray]:
-    """L⁻¹ and log det L for each Cholesky factor L, and which covariances are singular to rounding."""
+    """L⁻¹ and log det L for each Cholesky factor L,
+    and which covariances are singular to rounding.
+    """
     m = covariance.shape[-1]
     sd = jnp.sqrt(jnp.diagonal(covariance, axis1=-2, axis2=-1))
     scale = jnp.where(sd > 0, sd, 1)
     L = jnp.linalg.cholesky(covariance / (scale[:, :, None] * scale[:, None, :]))
-    pivots = jnp.diagonal(L, axis1=-2, axis2=-1)  # squares: the part of each entry that earlier ones do not explain
+    # squares: the part of each entry that earlier ones do not explain
+    pivots = jnp.diagonal(L, axis1=-2, axis2=-1)
     singular = ~(jnp.min(pivots, axis=-1, initial=1.0) ** 2 > 1e-13 * m)  # NaN counts as singular
-    inverse = jax.scipy.linalg.solve_triangular(L, jnp.broadcast_to(jnp.eye(m), L.shape), lower=True)
+    inverse = jax.scipy.linalg.solve_triangular(
+        L, jnp.broadcast_to(jnp.eye(m), L.shape), lower=True
+    )
     logdet = jnp.sum(jnp.log(pivots) + jnp.log(scale), axis=-1)
     return inverse / scale[:, None, :], logdet, np.asarray(singular)

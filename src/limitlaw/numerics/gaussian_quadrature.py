@@ -1,6 +1,8 @@
-"""Integrals against the standard normal density in one and two dimensions, elementwise over arrays.
+"""Integrals against the standard normal density in one and two dimensions,
+elementwise over arrays.
 
-Node axes stand in front of the elementwise axes everywhere. Sums run in loops over nodes, so that memory is bounded.
+Node axes stand in front of the elementwise axes everywhere.
+Sums run in loops over nodes, so that memory is bounded.
 """
 
 import dataclasses
@@ -26,10 +28,11 @@ CHUNK = 2**17  # numbers held at a time by `rotated`
 
 @dataclasses.dataclass(frozen=True)
 class Graded:
-    """Places c with structure of width w around them: panels end at c and at c ± w 2^j, j < levels.
+    """Places c with structure of width w around them:
+    panels end at c and at c ± w 2^j, j < levels.
 
-    `c` has an axis of places in front. No panel edge lies further from c than `left` and `right`, where another place
-    takes over.
+    `c` has an axis of places in front. No panel edge lies further from c than `left` and `right`,
+    where another place takes over.
     """
 
     c: Float[Array, "places ..."]
@@ -42,7 +45,9 @@ class Graded:
         """All of them, in no order."""
         steps = [self.w * 2.0**j for j in range(self.levels)]
         sides = [
-            self.c + sign * jnp.minimum(s, most) for s in steps for sign, most in ((-1, self.left), (1, self.right))
+            self.c + sign * jnp.minimum(s, most)
+            for s in steps
+            for sign, most in ((-1, self.left), (1, self.right))
         ]
         return jnp.concatenate([self.c, *sides])
 
@@ -54,11 +59,14 @@ def panel_edges(shape: tuple[int, ...], structure: Sequence[Graded]) -> Float[Ar
     """
     edges = [jnp.linspace(-LIMIT, LIMIT, BASE_PANELS + 1)[(slice(None),) + (None,) * len(shape)]]
     edges += [jnp.clip(graded.edges(), -LIMIT, LIMIT) for graded in structure]
-    return jnp.sort(jnp.concatenate([jnp.broadcast_to(e, (len(e), *shape)) for e in edges]), axis=0)
+    return jnp.sort(
+        jnp.concatenate([jnp.broadcast_to(e, (len(e), *shape)) for e in edges]), axis=0
+    )
 
 
 def integrate(f: Function, edges: Float[Array, "edges ..."]) -> Reals:
-    """∫ f(x) n(x) dx, n the standard normal density, by a Gauss–Legendre rule on each panel; empty panels cost nothing.
+    """∫ f(x) n(x) dx, n the standard normal density, by a Gauss–Legendre rule on each panel;
+    empty panels cost nothing.
 
     `f` takes nodes of shape (count, *shape).
     """
@@ -73,10 +81,11 @@ def integrate_with_error(
     doubt: Function | None = None,
     rules: tuple[int, ...] = RULES,
 ) -> tuple[Reals, Reals]:
-    """`integrate`, with an estimate of its error for each element, from rules with fewer nodes on the same panels.
+    """`integrate`, with an estimate of its error for each element,
+    from rules with fewer nodes on the same panels.
 
-    `analytic`: is f known to be smooth inside the panels? `doubt`: what f itself may be wrong by. Two `rules` give a
-    rough estimate.
+    `analytic`: is f known to be smooth inside the panels? `doubt`: what f itself may be wrong by.
+    Two `rules` give a rough estimate.
     """
 
     def panel(a: Reals, b: Reals) -> tuple[Reals, Reals]:
@@ -89,26 +98,39 @@ def integrate_with_error(
     return value, jnp.where(jnp.isfinite(value) & ~jnp.isnan(error), error, jnp.inf)
 
 
-def _on_panel(f: Function, a: Reals, b: Reals, rules: tuple[int, ...]) -> tuple[list[Reals], Reals]:
-    """∫ f(x) n(x) dx over [a, b] by each rule, and ∫ |f(x)| n(x) dx by the first; f is called once."""
+def _on_panel(
+    f: Function, a: Reals, b: Reals, rules: tuple[int, ...]
+) -> tuple[list[Reals], Reals]:
+    """∫ f(x) n(x) dx over [a, b] by each rule, and ∫ |f(x)| n(x) dx by the first;
+    f is called once.
+    """
     nodes, weights = zip(*map(np.polynomial.legendre.leggauss, rules), strict=True)
     axes = (slice(None),) + (None,) * a.ndim
     half = 0.5 * (b - a)
     x = 0.5 * (a + b) + half * np.concatenate(nodes)[axes]
-    terms = half * np.concatenate(weights)[axes] * (jnp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) * f(x))
-    terms = jnp.where(half > 0, terms, 0.0)  # also if f is infinite at the one point of an empty panel
+    terms = (
+        half
+        * np.concatenate(weights)[axes]
+        * (jnp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) * f(x))
+    )
+    # also if f is infinite at the one point of an empty panel
+    terms = jnp.where(half > 0, terms, 0.0)
     parts = jnp.split(terms, np.cumsum(rules)[:-1])
     return [jnp.sum(part, axis=0) for part in parts], jnp.sum(jnp.abs(parts[0]), axis=0)
 
 
-def _over_panels(panel: Callable[[Reals, Reals], tuple[Reals, ...]], edges: Float[Array, "edges ..."]) -> Any:
+def _over_panels(
+    panel: Callable[[Reals, Reals], tuple[Reals, ...]], edges: Float[Array, "edges ..."]
+) -> Any:
     """The sums of what `panel(a, b)` gives, over all panels that are not empty."""
     empty = jax.eval_shape(panel, edges[0], edges[1])
 
     def nothing(a: Reals, b: Reals) -> tuple[Reals, ...]:
         return tuple(jnp.zeros_like(a) for _ in empty)
 
-    def add(totals: tuple[Reals, ...], ends: tuple[Reals, Reals]) -> tuple[tuple[Reals, ...], None]:
+    def add(
+        totals: tuple[Reals, ...], ends: tuple[Reals, Reals]
+    ) -> tuple[tuple[Reals, ...], None]:
         terms = jax.lax.cond(jnp.any(ends[1] > ends[0]), panel, nothing, *ends)
         return tuple(total + term for total, term in zip(totals, terms, strict=True)), None
 
@@ -117,11 +139,13 @@ def _over_panels(panel: Callable[[Reals, Reals], tuple[Reals, ...]], edges: Floa
 
 
 def _error_of_the_finest(size: Reals, differences: list[Reals], analytic: bool) -> Reals:
-    """The error of ten Gauss nodes on a panel, from their differences to seven and to five, ∫|f| being `size`.
+    """The error of ten Gauss nodes on a panel, from their differences to seven and to five,
+    ∫|f| being `size`.
 
-    For an analytic f the error of n nodes is A r^{2n} or less, so that e_10 ≤ A (e_7/A)^{10/7} ≤ A (e_5/A)². Where five
-    nodes see nothing yet, e_10 = e_7 (e_7/e_5)^{3/2}, which holds for e_n ~ n^{-2} too. A difference may be small by
-    chance: a part of the other one is taken into account. If f may have kinks inside nothing better is known than e_7.
+    For an analytic f the error of n nodes is A r^{2n} or less, so that e_10 ≤ A (e_7/A)^{10/7} ≤ A
+    (e_5/A)². Where five nodes see nothing yet, e_10 = e_7 (e_7/e_5)^{3/2}, which holds for e_n ~
+    n^{-2} too. A difference may be small by chance: a part of the other one is taken into account.
+    If f may have kinks inside nothing better is known than e_7.
     """
     A = jnp.maximum(size, TINY)
     d_7, d_5 = differences[0] / A, differences[-1] / A
@@ -133,8 +157,12 @@ def _error_of_the_finest(size: Reals, differences: list[Reals], analytic: bool) 
 
 
 def tail(f: Function, ndim: int, limit: float = LIMIT) -> Reals:
-    """About ∫ |f(x)| n(x) dx over |x| > limit, infinite if f overflows; where f is not defined it is not counted."""
-    x = limit * np.array([1.0, 1.01, 1.03, 1.07, 1.15, 1.3, 1.5, 1.7, 2.0, 2.3, 2.6, 3.0, 3.5, 4.0])
+    """About ∫ |f(x)| n(x) dx over |x| > limit, infinite if f overflows;
+    where f is not defined it is not counted.
+    """
+    x = limit * np.array(
+        [1.0, 1.01, 1.03, 1.07, 1.15, 1.3, 1.5, 1.7, 2.0, 2.3, 2.6, 3.0, 3.5, 4.0]
+    )
     w = np.gradient(x) * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
     axes = (slice(None),) + (None,) * ndim
     values = jnp.abs(f(jnp.asarray(np.concatenate([-x, x])[axes])))
@@ -142,8 +170,12 @@ def tail(f: Function, ndim: int, limit: float = LIMIT) -> Reals:
     return jnp.sum(jnp.where(jnp.isnan(terms), 0.0, terms), axis=0)
 
 
-def disc(step: float, radius: float) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-    """The trapezoidal rule for the standard normal density in the plane: nodes (x, y) of a square grid in a disc."""
+def disc(
+    step: float, radius: float
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    """The trapezoidal rule for the standard normal density in the plane:
+    nodes (x, y) of a square grid in a disc.
+    """
     grid = step * np.arange(-math.floor(radius / step), math.floor(radius / step) + 1)
     x, y = (a.ravel() for a in np.meshgrid(grid, grid))
     inside = x * x + y * y <= radius**2
@@ -160,17 +192,20 @@ def rotated(
     step: float,
     radius: float,
 ) -> Reals:
-    """E f(u)g(v) for u and v linear in two independent standard normals (x, y), of that elementwise shape.
+    """E f(u)g(v) for u and v linear in two independent standard normals (x,
+    y), of that elementwise shape.
 
-    Exponentially convergent, for every correlation alike, as long as f and g are smooth on a scale above `step` times
-    the deviation. `f` and `g` take arrays of shape (nodes, *shape).
+    Exponentially convergent, for every correlation alike, as long as f and g are smooth on a scale
+    above `step` times the deviation. `f` and `g` take arrays of shape (nodes, *shape).
     """
     nodes = disc(step, radius)
     count = len(nodes[0])
     chunk = max(1, min(count, CHUNK // max(1, math.prod(shape))))
     rows = -(-count // chunk)
     axes = (slice(None), slice(None)) + (None,) * len(shape)
-    padded = tuple(jnp.asarray(np.pad(a, (0, rows * chunk - count)).reshape(rows, chunk)[axes]) for a in nodes)
+    padded = tuple(
+        jnp.asarray(np.pad(a, (0, rows * chunk - count)).reshape(rows, chunk)[axes]) for a in nodes
+    )
 
     def add(total: Reals, nodes: tuple[Reals, ...]) -> tuple[Reals, None]:
         x, y, w = nodes
@@ -179,7 +214,9 @@ def rotated(
     return jax.lax.scan(add, jnp.zeros(shape), padded)[0]
 
 
-def on_a_grid(f: Function, u: Function, shape: tuple[int, ...], step: float, radius: float) -> Float[Array, "2 ..."]:
+def on_a_grid(
+    f: Function, u: Function, shape: tuple[int, ...], step: float, radius: float
+) -> Float[Array, "2 ..."]:
     """E f(u(x)) and E x f(u(x)) by the trapezoidal rule of one dimension."""
     grid = step * np.arange(-math.floor(radius / step), math.floor(radius / step) + 1)
     x = jnp.asarray(grid[(slice(None),) + (None,) * len(shape)])
@@ -188,10 +225,14 @@ def on_a_grid(f: Function, u: Function, shape: tuple[int, ...], step: float, rad
 
 
 def tail_of_plane(f: Callable[[Reals, Reals], Reals], ndim: int, radius: float = 9.5) -> Reals:
-    """About E |f(x, y)| of two independent standard normals outside a disc, infinite if f overflows."""
+    """About E |f(x, y)| of two independent standard normals outside a disc,
+    infinite if f overflows.
+    """
     r = radius * np.array([1.0, 1.2, 1.5, 2.0, 3.0, 4.0])[:, None]
     angle = 2 * np.pi * np.arange(16) / 16
-    x, y = ((r * a).ravel()[(slice(None),) + (None,) * ndim] for a in (np.cos(angle), np.sin(angle)))
+    x, y = (
+        (r * a).ravel()[(slice(None),) + (None,) * ndim] for a in (np.cos(angle), np.sin(angle))
+    )
     w = np.repeat(np.gradient(r[:, 0]) * r[:, 0] * np.exp(-0.5 * r[:, 0] ** 2) / 16, 16)[
         (slice(None),) + (None,) * ndim
     ]
@@ -207,5 +248,7 @@ def largest(error: Reals) -> Float[Array, ""]:
 
 
 def otherwise(good: Bool[Array, ""], value: object, better: Callable[[], Any]) -> Any:
-    """`value` where `good`, else what `better()` gives; only one of the two is computed, except under `jax.vmap`."""
+    """`value` where `good`, else what `better()` gives;
+    only one of the two is computed, except under `jax.vmap`.
+    """
     return jax.lax.cond(good, lambda: value, better)

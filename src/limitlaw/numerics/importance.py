@@ -1,11 +1,14 @@
-"""The joint density of sums of i.i.d. heads at given points, by importance sampling with scrambled Sobol points.
+"""The joint density of sums of i.i.d. heads at given points,
+by importance sampling with scrambled Sobol points.
 
-    Y | z ~ N(0, C),   C = H^{-1} Σ_a c(z_a),   z_1, …, z_H independent N(0, I):    f(y) = E N(y; 0, C)
+    Y | z ~ N(0, C),   C = H^{-1} Σ_a c(z_a),   z_1,
+    …, z_H independent N(0, I):    f(y) = E N(y; 0, C)
 
-Three things make it precise. For each y the z_a are drawn where N(y; 0, C) is large, from a `Proposal` fitted to the
-posterior law of one head. One covariance c(z_a) serves in many sums: draws of different heads are combined in several
-ways (an incomplete U-statistic; Blom 1976). And the draws are Sobol points: coordinates of different heads are
-scrambled independently, so that every combination is unbiased. The error is the spread of independent scramblings.
+Three things make it precise. For each y the z_a are drawn where N(y; 0, C) is large, from a
+`Proposal` fitted to the posterior law of one head. One covariance c(z_a) serves in many sums:
+draws of different heads are combined in several ways (an incomplete U-statistic; Blom 1976). And
+the draws are Sobol points: coordinates of different heads are scrambled independently, so that
+every combination is unbiased. The error is the spread of independent scramblings.
 """
 
 import dataclasses
@@ -22,7 +25,8 @@ from limitlaw.numerics.quasi import Points
 
 TARGET = 9e-4  # standard error of the log density that is aimed at
 REPLICATES = 16  # independent scramblings
-STUDENT = math.sqrt((REPLICATES - 1) / (REPLICATES - 3))  # the standard deviation of Student's t of so many
+# the standard deviation of Student's t of so many
+STUDENT = math.sqrt((REPLICATES - 1) / (REPLICATES - 3))
 DRAWS, LEAST = 2**13, 2**7  # of all heads in one block of one replicate, and of each head at least
 BLOCKS, BUDGET = 256, 40.0  # at most, and seconds for a point
 COMBINATIONS = 16  # of the draws of different heads
@@ -34,7 +38,9 @@ Covariance = Callable[[Float[np.ndarray, "N d"]], Float[np.ndarray, "N m m"]]
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """M draws of each of H heads: points, logarithms of their weights, and lower triangles of their covariances."""
+    """M draws of each of H heads: points, logarithms of their weights,
+    and lower triangles of their covariances.
+    """
 
     z: Float[np.ndarray, "H M d"]
     logs: Float[np.ndarray, "H M"]
@@ -47,23 +53,32 @@ class Draws:
             total += np.take(triangle, place, axis=1)
         return total / len(places)
 
-    def log_terms(self, y: Float[np.ndarray, " m"], places: Int[np.ndarray, "H M"]) -> Float[np.ndarray, " M"]:
+    def log_terms(
+        self, y: Float[np.ndarray, " m"], places: Int[np.ndarray, "H M"]
+    ) -> Float[np.ndarray, " M"]:
         """log(weight · N(y; 0, C)) for the heads at these places."""
-        return log_normal(self.covariance(places), y) + np.take_along_axis(self.logs, places, 1).sum(axis=0)
+        return log_normal(self.covariance(places), y) + np.take_along_axis(
+            self.logs, places, 1
+        ).sum(axis=0)
 
     def combinations(self) -> list[Int[np.ndarray, "H M"]]:
-        """Places that combine the heads: draw by draw, then in random order; one way for one head."""
+        """Places that combine the heads: draw by draw,
+        then in random order; one way for one head.
+        """
         heads, count = self.logs.shape
         first = np.broadcast_to(np.arange(count), (heads, count))
         rng = np.random.default_rng(0)
-        return [first, *(rng.permuted(first, axis=1) for _ in range(COMBINATIONS - 1 if heads > 1 else 0))]
+        return [
+            first,
+            *(rng.permuted(first, axis=1) for _ in range(COMBINATIONS - 1 if heads > 1 else 0)),
+        ]
 
 
 class JointDensity:
     """f(y) for a function c of `dimensions` normals, with the standard error of log f.
 
-    Blocks of draws are added until the stated error of the logarithm is at most `TARGET`, or until `BLOCKS` are used or
-    twice as many would take longer than `BUDGET`; it says what was reached.
+    Blocks of draws are added until the stated error of the logarithm is at most `TARGET`, or until
+    `BLOCKS` are used or twice as many would take longer than `BUDGET`; it says what was reached.
     """
 
     def __init__(self, covariance: Covariance, dimensions: int, heads: int, seed: int):
@@ -75,9 +90,13 @@ class JointDensity:
         self._kept: dict[int, list[Float[np.ndarray, "M n"]]] = {}
         self._known: dict[bytes, tuple[float, float]] = {}
 
-    def log(self, y: Float[np.ndarray, "N m"]) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    def log(
+        self, y: Float[np.ndarray, "N m"]
+    ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
         """log f(y) and its standard error, at each of N points."""
-        rows = np.array([self._at(np.ascontiguousarray(point)) for point in y], float).reshape(-1, 2)
+        rows = np.array([self._at(np.ascontiguousarray(point)) for point in y], float).reshape(
+            -1, 2
+        )
         return rows[:, 0], rows[:, 1]
 
     @functools.cached_property
@@ -85,7 +104,10 @@ class JointDensity:
         """Are the covariances of full rank, so that there is a density?"""
         C = np.moveaxis(_square(self._pilot.covariance(self._pilot.combinations()[0])), -1, 0)
         sd = np.sqrt(np.diagonal(C, axis1=1, axis2=2))
-        return bool((sd > 0).all() and (np.linalg.eigvalsh(C / (sd[:, :, None] * sd[:, None])) > 1e-13).all())
+        return bool(
+            (sd > 0).all()
+            and (np.linalg.eigvalsh(C / (sd[:, :, None] * sd[:, None])) > 1e-13).all()
+        )
 
     def _at(self, y: Float[np.ndarray, " m"]) -> tuple[float, float]:
         if not np.isfinite(y).all():
@@ -109,7 +131,9 @@ class JointDensity:
                     break
         return log_mean(logs) - math.log(block + 1), error
 
-    def _block(self, y: Float[np.ndarray, " m"], q: Proposal, block: int) -> Float[np.ndarray, " R"]:
+    def _block(
+        self, y: Float[np.ndarray, " m"], q: Proposal, block: int
+    ) -> Float[np.ndarray, " R"]:
         """log f(y) by the draws of one block, for each replicate."""
         replicates = self._drawn(q, self._numbers(block))
         ways = replicates[0].combinations()
@@ -117,7 +141,9 @@ class JointDensity:
         return np.array([log_mean(terms) for terms in logs])
 
     def _numbers(self, block: int) -> list[Float[np.ndarray, "M n"]]:
-        """Sobol numbers of one block, for each replicate: the sequences continue from block to block."""
+        """Sobol numbers of one block, for each replicate:
+        the sequences continue from block to block.
+        """
         if block in self._kept:
             return self._kept[block]
         for points in self._points:
@@ -138,7 +164,12 @@ class JointDensity:
         C = self._covariance(z)
         m = C.shape[-1]
         triangles = C.reshape(R, H, M, m * m)[..., _lower(m)].swapaxes(2, 3)
-        parts = zip(z.reshape(R, H, M, n - 1), logs.reshape(R, H, M), np.ascontiguousarray(triangles), strict=True)
+        parts = zip(
+            z.reshape(R, H, M, n - 1),
+            logs.reshape(R, H, M),
+            np.ascontiguousarray(triangles),
+            strict=True,
+        )
         return [Draws(*part) for part in parts]
 
     @functools.cached_property
@@ -177,10 +208,12 @@ def _posterior(draws: Draws, y: Float[np.ndarray, " m"]) -> tuple[Float[np.ndarr
 
 
 def log_normal(C: Float[np.ndarray, "p M"], y: Float[np.ndarray, " m"]) -> Float[np.ndarray, " M"]:
-    """log N(y; 0, C) for M covariances, given by their lower triangles; −∞ where one is singular to rounding.
+    """log N(y; 0, C) for M covariances, given by their lower triangles;
+    −∞ where one is singular to rounding.
 
-    Gaussian elimination of C with y as one more row: the pivots multiply to det C, and what it takes from the last
-    row adds up to yᵀ C⁻¹ y. Vectorised over the covariances, since they are small and many.
+    Gaussian elimination of C with y as one more row: the pivots multiply to det C, and what it
+    takes from the last row adds up to yᵀ C⁻¹ y. Vectorised over the covariances, since they are
+    small and many.
     """
     m = len(y)
     rows = np.concatenate([_square(C), np.broadcast_to(y[None, :, None], (1, m, C.shape[1]))])

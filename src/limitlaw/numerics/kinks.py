@@ -1,6 +1,8 @@
-"""Where a function of one number, or its derivative, jumps: found to the last bits by looking at the function.
+"""Where a function of one number, or its derivative, jumps:
+found to the last bits by looking at the function.
 
-The function is called eagerly, always on as many points, so that nothing is compiled a second time.
+The function is called eagerly, always on as many points,
+so that nothing is compiled a second time.
 """
 
 import dataclasses
@@ -21,16 +23,21 @@ Numbers = Float[np.ndarray, "..."]
 POINTS = 4096  # a function is called on
 SECTIONS = 64  # parts of an interval among which the one with the jump is looked for
 LEVELS = 14  # 64^14 = 2^84 parts
-PERSISTS = 0.2  # a jump keeps its size as the interval shrinks; what is continuous shrinks by 1/64, a root by 1/8
+# a jump keeps its size as the interval shrinks; what is continuous shrinks by 1/64, a root by 1/8
+PERSISTS = 0.2
 
 
 class CannotLook(Exception):
-    """The function closes over traced values, fails, or does not act on each number by itself in double precision."""
+    """The function closes over traced values, fails, or does not act on each number by itself in
+    double precision.
+    """
 
 
 @dataclasses.dataclass(frozen=True)
 class Kink:
-    """A point where φ is not smooth: φ(at+) − φ(at−) = `jump`, φ'(at+) − φ'(at−) = `slope_jump`."""
+    """A point where φ is not smooth: φ(at+) − φ(at−)
+    = `jump`, φ'(at+) − φ'(at−) = `slope_jump`.
+    """
 
     at: float
     jump: float = 0.0
@@ -55,7 +62,9 @@ class Sampled:
 
 
 def _in_double(f: Function, x: Any) -> Any:
-    """f(x), of which truth values and integers are numbers; what was rounded to single precision looks like stairs."""
+    """f(x), of which truth values and integers are numbers;
+    what was rounded to single precision looks like stairs.
+    """
     y = jnp.asarray(f(x))
     if y.dtype != x.dtype and y.dtype.kind not in "biu":
         raise CannotLook
@@ -89,14 +98,17 @@ def located(
 ) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
     """Where in each interval the derivative of that order jumps, and whether it does.
 
-    Of 64 parts the one across which it changes most is kept, again and again: a jump keeps its size.
+    Of 64 parts the one across which it changes most is kept, again and again:
+    a jump keeps its size.
     """
-    l, r = lo.copy(), hi.copy()  # noqa: E741
+    l, r = lo.copy(), hi.copy()
     found = np.ones(len(lo), bool)
     before = np.zeros(len(lo))
     steps = np.arange(SECTIONS) / (SECTIONS - 1)
     for level in range(LEVELS):
-        open_ = np.flatnonzero(found & (r - l > 2 * np.spacing(np.maximum(np.abs(l), np.abs(r)))) & (r - l > 2.0**-80))
+        open_ = np.flatnonzero(
+            found & (r - l > 2 * np.spacing(np.maximum(np.abs(l), np.abs(r)))) & (r - l > 2.0**-80)
+        )
         if not len(open_):
             break
         x = l[open_, None] + (r - l)[open_, None] * steps
@@ -113,12 +125,16 @@ def located(
     return _roundest(l, r), found & inside
 
 
-def _roundest(l: Numbers, r: Numbers) -> Numbers:  # noqa: E741
-    """Of the numbers within rounding of each interval the one that is shortest to write: there a function was cut."""
+def _roundest(l: Numbers, r: Numbers) -> Numbers:
+    """Of the numbers within rounding of each interval the one that is shortest to write:
+    there a function was cut.
+    """
     ulps = np.arange(-4, 5)
     near = r[:, None] + ulps * np.spacing(r)[:, None]
     near[(l <= 0) & (r >= 0)] = 0.0
-    return np.array([min(row, key=lambda x: (len(repr(x)), abs(x - row[4]))) for row in near.tolist()])
+    return np.array(
+        [min(row, key=lambda x: (len(repr(x)), abs(x - row[4]))) for row in near.tolist()]
+    )
 
 
 def measured(f: Sampled, at: Iterable[float]) -> tuple[Kink, ...]:
@@ -131,6 +147,7 @@ def measured(f: Sampled, at: Iterable[float]) -> tuple[Kink, ...]:
     jumps = np.diff(values, axis=0)[0] - beside(c) * slopes.sum(0)
     slope_jumps = np.diff(slopes, axis=0)[0]
     size, steepest = np.abs(values).max(0), np.abs(slopes).max(0)
-    jumps[np.abs(jumps) <= 8 * beside(c) * steepest + 1e-13 * size] = 0.0  # rounding, of f and of what f reads
+    # rounding, of f and of what f reads
+    jumps[np.abs(jumps) <= 8 * beside(c) * steepest + 1e-13 * size] = 0.0
     slope_jumps[np.abs(slope_jumps) <= 1e-10 * steepest] = 0.0
     return tuple(Kink(*map(float, kink)) for kink in zip(c, jumps, slope_jumps, strict=True))

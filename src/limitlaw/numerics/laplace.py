@@ -1,12 +1,18 @@
-"""A discrete mixing law on few nodes: its Laplace transform, to rounding, at a cost that no longer depends on N."""
+"""A discrete mixing law on few nodes: its Laplace transform,
+to rounding, at a cost that no longer depends on N.
+"""
 
 import numpy as np
 from jaxtyping import Float
 
 DEGREE = 24  # nodes a panel
-TURN = 12.0  # λ times the width of a panel: the interpolation error of e^{λv} is then 1e-15 of its largest value
+# λ times the width of a panel: the interpolation error of e^{λv} is then 1e-15 of its largest
+# value
+TURN = 12.0
 SHARES = 64
-FAR = 1e-6  # of the largest v, below which panels are wider: an error of 1e-13, for few nodes over many decades
+# of the largest v, below which panels are wider: an error of 1e-13, for few nodes over many
+# decades
+FAR = 1e-6
 ROUNDED = 1e-14  # of the largest v: no panel is narrower
 NEGLIGIBLE = 60.0  # e^{λv} counts as nothing once it is e^{−60} of the largest
 
@@ -14,12 +20,14 @@ NEGLIGIBLE = 60.0  # e^{λv} counts as nothing once it is e^{−60} of the large
 def on_few_nodes(
     variances: Float[np.ndarray, "G N"], weights: Float[np.ndarray, "G N"], growth: float
 ) -> tuple[Float[np.ndarray, " P"], Float[np.ndarray, "G P"]]:
-    """Nodes v_j, the same for all groups, and weights W_gj: Σ_j W_gj e^{−z v_j} = Σ_k w_gk e^{−z v_gk} to rounding.
+    """Nodes v_j, the same for all groups, and weights W_gj:
+    Σ_j W_gj e^{−z v_j} = Σ_k w_gk e^{−z v_gk} to rounding.
 
-    For z of real part ≥ −growth that lie within π/4 of the positive axis where they are large. On each panel e^{−zv}
-    is interpolated at Chebyshev points y_j, so that W_gj = Σ_k w_gk ℓ_j(v_gk), ℓ_j(y) = Σ_i c_i T_i(y_j) T_i(y);
-    moments up to order DEGREE − 1 stay exact. Panels shrink towards 0, where e^{−zv} ends for large z > 0, and towards
-    the largest v, which alone counts for large λ = −z.
+    For z of real part ≥ −growth that lie within π/4 of the positive axis where they are large. On
+    each panel e^{−zv} is interpolated at Chebyshev points y_j, so that W_gj = Σ_k w_gk ℓ_j(v_gk),
+    ℓ_j(y) = Σ_i c_i T_i(y_j) T_i(y); moments up to order DEGREE − 1 stay exact. Panels shrink
+    towards 0, where e^{−zv} ends for large z > 0, and towards the largest v, which alone counts
+    for large λ = −z.
     """
     zero = np.where(variances == 0, weights, 0).sum(1)
     present = (weights > 0) & (variances > 0)
@@ -38,7 +46,11 @@ def on_few_nodes(
     kept = (W != 0).any((0, 2))
     nodes = (middle[:, None] + half[:, None] * points)[kept].reshape(-1)
     flat = W[:, kept].reshape(G, -1)
-    return (nodes, flat) if not zero.any() else (np.append(nodes, 0.0), np.append(flat, zero[:, None], axis=1))
+    return (
+        (nodes, flat)
+        if not zero.any()
+        else (np.append(nodes, 0.0), np.append(flat, zero[:, None], axis=1))
+    )
 
 
 def _edges(low: float, high: float, growth: float) -> np.ndarray:
@@ -54,8 +66,12 @@ def _edges(low: float, high: float, growth: float) -> np.ndarray:
     return np.array(edges[::-1])
 
 
-def _interpolated(y: np.ndarray, w: np.ndarray, index: np.ndarray, bins: int, points: np.ndarray) -> np.ndarray:
-    """Σ_k w_k ℓ_j(y_k) over the nodes k of each bin, (bins, DEGREE); Chebyshev polynomials by their recursion."""
+def _interpolated(
+    y: np.ndarray, w: np.ndarray, index: np.ndarray, bins: int, points: np.ndarray
+) -> np.ndarray:
+    """Σ_k w_k ℓ_j(y_k) over the nodes k of each bin, (bins, DEGREE);
+    Chebyshev polynomials by their recursion.
+    """
     before, now = np.ones_like(points), points
     last, this = w, w * y
     index = index * SHARES + np.arange(index.size) % SHARES  # sums of sums: fewer roundings
@@ -74,7 +90,9 @@ def _interpolated(y: np.ndarray, w: np.ndarray, index: np.ndarray, bins: int, po
 def topmost(
     variances: Float[np.ndarray, "G N"], weights: Float[np.ndarray, "G N"], least: float
 ) -> tuple[Float[np.ndarray, "G P"], Float[np.ndarray, "G P"]] | None:
-    """The nodes that count for λ ≥ `least` > 0, where that is so large that no panel resolves e^{λv}; else None."""
+    """The nodes that count for λ ≥ `least` > 0, where that is so large that no panel resolves
+    e^{λv}; else None.
+    """
     high = variances[weights > 0].max()
     if least * ROUNDED * high < 1:
         return None

@@ -1,15 +1,17 @@
-"""Gaussian scores sorted by the largest one: a rule for functions of softmax that is right at every scale.
+"""Gaussian scores sorted by the largest one: a rule for functions of softmax that is
+right at every scale.
 
-softmax(ℓ) depends on the distances u_k = ℓ_j − ℓ_k ≥ 0 from the largest score j, through e^{−u_k}: it turns on the
-scale of 1 near u_k = 0 and is constant beyond 40, however large the scores are. An average over ℓ ~ N(a, B Bᵀ) is
-therefore the sum over j of integrals over the orthant u ≥ 0, taken one u_i after the other given the earlier ones
-(Genz 1992):
+softmax(ℓ) depends on the distances u_k = ℓ_j − ℓ_k ≥ 0 from the largest score j, through e^{−u_k}:
+it turns on the scale of 1 near u_k = 0 and is constant beyond 40, however large the scores are. An
+average over ℓ ~ N(a, B Bᵀ) is therefore the sum over j of integrals over the orthant u ≥ 0, taken
+one u_i after the other given the earlier ones (Genz 1992):
 
-    u_i | u_1, …, u_{i−1} ~ N(m_i, c_i²),    m_i = μ_i + Σ_{l<i} C_il ε_l,    ε_l = (u_l − m_l)/c_l,    c_i = C_ii,
+    u_i | u_1, …, u_{i−1} ~ N(m_i, c_i²),    m_i = μ_i + Σ_{l<i} C_il ε_l,
+       ε_l = (u_l − m_l)/c_l,    c_i = C_ii,
 
-where C Q, with orthonormal rows Q, are the differences of the rows of B. Gauss–Legendre panels are cut where softmax
-turns, where the normal density does, and where the mean of a later u_k changes sign. At infinite scale only the
-probabilities that j is the largest are left.
+where C Q, with orthonormal rows Q, are the differences of the rows of B. Gauss–Legendre panels are
+cut where softmax turns, where the normal density does, and where the mean of a later u_k changes
+sign. At infinite scale only the probabilities that j is the largest are left.
 """
 
 from collections.abc import Callable
@@ -23,11 +25,16 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import frozen, is_traced
 from limitlaw.numerics.factors import orthonormalise
 
-SOFTMAX = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)  # where e^{−u} turns: a ten-digit polynomial between neighbours
-FINE = tuple(2.0 * k for k in range(41))  # the same for one distance, where the logarithm of e^{−u} may matter
-NORMAL = 2.2  # standard deviations between neighbouring cuts of a normal density, for the same reason
-SHRINKING = 2.0 ** np.arange(-16, 2)  # distances from a special point: of its square five digits are left
-CROSSING = (-8.0, -4.0, -1.5, 0.0, 1.5, 4.0, 8.0)  # widths around the place where a later mean changes sign
+# where e^{−u} turns: a ten-digit polynomial between neighbours
+SOFTMAX = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)
+# the same for one distance, where the logarithm of e^{−u} may matter
+FINE = tuple(2.0 * k for k in range(41))
+# standard deviations between neighbouring cuts of a normal density, for the same reason
+NORMAL = 2.2
+# distances from a special point: of its square five digits are left
+SHRINKING = 2.0 ** np.arange(-16, 2)
+# widths around the place where a later mean changes sign
+CROSSING = (-8.0, -4.0, -1.5, 0.0, 1.5, 4.0, 8.0)
 TRACED_PANELS = 16  # at most, where their number must be fixed
 NEGLIGIBLE, LONG = 1e-17, 10.0  # weights that are left out, and the reach from which on none are
 
@@ -37,12 +44,14 @@ Reals = Float[np.ndarray, "..."] | Float[Array, "..."]
 def sorted_scores(
     a: Any, B: Any, order: int, reach: float, backwards: bool = False, special: float | None = None
 ) -> tuple[Any, Any]:
-    """Nodes z (N, r) and weights (N,) of sum one for averages over scores ℓ = a + B z, z standard normal in R^r.
+    """Nodes z (N, r) and weights (N,) of sum one for averages over scores ℓ = a + B z,
+    z standard normal in R^r.
 
-    `order` nodes a panel, normal densities out to `reach` standard deviations, a multiple of 2.2. `backwards` takes the
-    distances in the opposite order: another rule, with errors of its own. Where a and B are traced by `jit` or `vmap`
-    the number of nodes is fixed, and panels are fewer. Nodes and weights have no derivative: with a + B z for given z,
-    none is needed. Of two scores one distance may be `special`: panels shrink towards it.
+    `order` nodes a panel, normal densities out to `reach` standard deviations, a multiple of 2.2.
+    `backwards` takes the distances in the opposite order: another rule, with errors of its own.
+    Where a and B are traced by `jit` or `vmap` the number of nodes is fixed, and panels are fewer.
+    Nodes and weights have no derivative: with a + B z for given z, none is needed. Of two scores
+    one distance may be `special`: panels shrink towards it.
     """
     a, B = frozen(a), frozen(B)
     s = len(a)
@@ -61,8 +70,12 @@ def sorted_scores(
     return z, w / w.sum()
 
 
-def _part(mu: Any, rows: Any, ties: Any, order: int, reach: float, special: float | None) -> tuple[Any, Any]:
-    """Nodes z where all distances u = μ + rows·z from one score are positive, and weights of that probability."""
+def _part(
+    mu: Any, rows: Any, ties: Any, order: int, reach: float, special: float | None
+) -> tuple[Any, Any]:
+    """Nodes z where all distances u = μ + rows·z from one score are positive,
+    and weights of that probability.
+    """
     _, *factors = orthonormalise(jnp.asarray(rows), jnp.zeros((0, rows.shape[-1])))
     C, Q = factors if is_traced(rows) else map(np.asarray, factors)
     eps, w = _Orthant(mu, C, ties, order, reach, special).nodes()
@@ -70,9 +83,13 @@ def _part(mu: Any, rows: Any, ties: Any, order: int, reach: float, special: floa
 
 
 class _Orthant:
-    """u ≥ 0 for u = μ + C ε, ε standard normal, C lower triangular; `ties`: where u_i ≡ 0 belongs to the orthant."""
+    """u ≥ 0 for u = μ + C ε, ε standard normal, C lower triangular;
+    `ties`: where u_i ≡ 0 belongs to the orthant.
+    """
 
-    def __init__(self, mu: Any, C: Any, ties: Any, order: int, reach: float, special: float | None = None):
+    def __init__(
+        self, mu: Any, C: Any, ties: Any, order: int, reach: float, special: float | None = None
+    ):
         self.mu, self.C, self.ties, self.reach, self.special = mu, C, ties, reach, special
         self.traced = is_traced(mu) or is_traced(C)
         self.xp: Any = jnp if self.traced else np
@@ -107,7 +124,9 @@ class _Orthant:
         return u, xp.where(c > 0, w, first * certain[:, None])
 
     def _edges(self, i: int, m: Any, c: Any, eps: Any) -> Any:
-        """Where panels end, (N, edges), all of them between max(0, m − reach·c) and m + reach·c."""
+        """Where panels end, (N, edges), all of them between max(0,
+        m − reach·c) and m + reach·c.
+        """
         xp = self.xp
         count = round(self.reach / NORMAL)
         normal = NORMAL * np.arange(-count, count + 1)
@@ -123,9 +142,11 @@ class _Orthant:
         return _first_panels(edges, high) if self.traced and len(self.mu) > 1 else edges
 
     def _crossing(self, k: int, i: int, m: Any, c: Any, eps: Any) -> Any:
-        """Cuts of u_i where the mean of u_k given u_1, …, u_i is 0, and where softmax turns if u_k is near its mean.
+        """Cuts of u_i where the mean of u_k given u_1, …,
+        u_i is 0, and where softmax turns if u_k is near its mean.
 
-        That mean is slope·(u_i − centre); what else u_k varies by is its standard deviation times a normal variable.
+        That mean is slope·(u_i − centre); what else u_k varies by is its standard deviation times
+        a normal variable.
         """
         xp = self.xp
         deviation = xp.sqrt((self.C[k, i + 1 : k + 1] ** 2).sum())
@@ -137,13 +158,17 @@ class _Orthant:
         return xp.where(flat, 0.0, centre[:, None] + xp.concatenate([crossing, near]) / slope)
 
     def _panels(self, edges: Any, m: Any, c: Any) -> tuple[Any, Any]:
-        """Gauss–Legendre nodes on each panel; weights follow the normal density and have its mass on the panel."""
+        """Gauss–Legendre nodes on each panel; weights follow the normal density and
+        have its mass on the panel.
+        """
         xp = self.xp
         a, b = edges[:, :-1], edges[:, 1:]
         u = ((a + b) / 2)[..., None] + ((b - a) / 2)[..., None] * self.points
         low, high = (a - m[:, None]) / c, (b - m[:, None]) / c
         mirrored = low + high > 0
-        mass = _ndtr(xp)(xp.where(mirrored, -low, high)) - _ndtr(xp)(xp.where(mirrored, -high, low))
+        mass = _ndtr(xp)(xp.where(mirrored, -low, high)) - _ndtr(xp)(
+            xp.where(mirrored, -high, low)
+        )
         nearest = xp.minimum(low**2, high**2)
         w = self.weights * xp.exp((nearest[..., None] - ((u - m[:, None, None]) / c) ** 2) / 2)
         w = w * (mass / w.sum(axis=-1))[..., None]
@@ -152,10 +177,14 @@ class _Orthant:
 
 
 def _first_panels(edges: Any, high: Any) -> Any:
-    """The first panels that are not empty; the last one goes on to the end, where little is left."""
+    """The first panels that are not empty; the last one goes on to the end,
+    where little is left.
+    """
     later = jnp.diff(edges, axis=1) > 0
     kept = jnp.concatenate([jnp.ones_like(later[:, :1]), later], axis=1)
-    return jnp.append(jnp.sort(jnp.where(kept, edges, high), axis=1)[:, :TRACED_PANELS], high, axis=1)
+    return jnp.append(
+        jnp.sort(jnp.where(kept, edges, high), axis=1)[:, :TRACED_PANELS], high, axis=1
+    )
 
 
 def _ndtr(xp: Any) -> Callable[[Any], Any]:

@@ -1,4 +1,6 @@
-"""Where a line is cut for quadrature: finely where something is narrow, and ever more coarsely away from it."""
+"""Where a line is cut for quadrature: finely where something is narrow,
+and ever more coarsely away from it.
+"""
 
 import numpy as np
 from jaxtyping import Float
@@ -8,13 +10,21 @@ NEAR = 0.5  # scales: a point with another one so near says nothing new
 ROUNDING = 1e-13  # of |x|: points nearer than this are one
 
 
-def mesh(points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]) -> Float[np.ndarray, " e"]:
-    """Edges of cells, in order, from points at each of which something varies on a scale; scale 0 keeps a point."""
+def mesh(
+    points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]
+) -> Float[np.ndarray, " e"]:
+    """Edges of cells, in order, from points at each of which something varies on a scale;
+    scale 0 keeps a point.
+    """
     return graded(spaced(points, scales))
 
 
-def spaced(points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]) -> Float[np.ndarray, " e"]:
-    """The points in order, without those that lie within half their own scale of one with a finer scale."""
+def spaced(
+    points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]
+) -> Float[np.ndarray, " e"]:
+    """The points in order, without those that lie within half their own scale of one
+    with a finer scale.
+    """
     reach = np.maximum(NEAR * scales, ROUNDING * np.abs(points))
     reach, points = reach[np.isfinite(points)], points[np.isfinite(points)]
     kept = np.zeros(0)
@@ -27,8 +37,8 @@ def spaced(points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]) -> 
 def graded(edges: Float[np.ndarray, " e"]) -> Float[np.ndarray, " g"]:
     """The edges, and more of them, until no cell is longer than `RATIO` times a neighbour.
 
-    A rule with few nodes a cell sees of a long one only what varies on its own scale: what a short neighbour resolves
-    may reach over the edge between them, and would be missed there.
+    A rule with few nodes a cell sees of a long one only what varies on its own scale: what a short
+    neighbour resolves may reach over the edge between them, and would be missed there.
     """
     while True:
         length = np.diff(edges)

@@ -9,19 +9,48 @@ import numpy as np
 
 from limitlaw.arguments import is_traced
 
-# erfcx(z)/t = 1 + (u − 1) Σ_j c_j u^j with t = 2/(2 + z), u = 2t − 1, z ≥ 0: fitted to scipy.special.erfcx.
+# erfcx(z)/t = 1 + (u − 1) Σ_j c_j u^j with t = 2/(2 + z), u = 2t − 1, z ≥ 0: fitted to
+# scipy.special.erfcx.
 ERFCX = (
-    *(0.4892086473789877, 0.14562830517207362, 0.005892258894191883, -0.012328856858206316, -0.0015735259200503051),
-    *(0.001666066581585568, 0.00012076067223174694, -0.00029788691607140344, 3.364869247810228e-05),
-    *(5.083112418528844e-05, -2.139780171154822e-05, -4.308727779812249e-06, 6.516226668992865e-06),
-    *(-1.5855514454021914e-06, -9.674964490872238e-07, 9.303074009670629e-07, -1.6029454567429658e-07),
-    *(-2.494646610559247e-07, 1.3529435941344597e-07, 3.929215591531864e-08, -3.2629772011936026e-08),
+    *(
+        0.4892086473789877,
+        0.14562830517207362,
+        0.005892258894191883,
+        -0.012328856858206316,
+        -0.0015735259200503051,
+    ),
+    *(
+        0.001666066581585568,
+        0.00012076067223174694,
+        -0.00029788691607140344,
+        3.364869247810228e-05,
+    ),
+    *(
+        5.083112418528844e-05,
+        -2.139780171154822e-05,
+        -4.308727779812249e-06,
+        6.516226668992865e-06,
+    ),
+    *(
+        -1.5855514454021914e-06,
+        -9.674964490872238e-07,
+        9.303074009670629e-07,
+        -1.6029454567429658e-07,
+    ),
+    *(
+        -2.494646610559247e-07,
+        1.3529435941344597e-07,
+        3.929215591531864e-08,
+        -3.2629772011936026e-08,
+    ),
     *(-3.4686907440218997e-09, 2.5872183876286698e-09),
 )
 
 
 def ndtri(q: Any) -> Any:
-    """The quantile of N(0, 1): SciPy's on the host, JAX's where q is traced, which takes seconds to compile."""
+    """The quantile of N(0, 1): SciPy's on the host,
+    JAX's where q is traced, which takes seconds to compile.
+    """
     if is_traced(q):
         return jax.scipy.special.ndtri(q)
     from scipy.special import ndtri as on_host
@@ -41,7 +70,9 @@ def _scaled(a: Any) -> Any:
 
 @jax.custom_jvp
 def ndtr(z: Any) -> Any:
-    """Φ(z), to 1e-14 in relative terms (2e-13 at z = −37); on a CPU some ten times as fast as jax.scipy's."""
+    """Φ(z), to 1e-14 in relative terms (2e-13 at z = −37);
+    on a CPU some ten times as fast as jax.scipy's.
+    """
     a = jnp.abs(z)
     tail = _scaled(a) * jnp.exp(-0.5 * a * a)
     return jnp.where(z > 0, 1 - tail, tail)
@@ -56,10 +87,14 @@ def _derivative(primals: Any, tangents: Any) -> Any:
 
 @jax.custom_jvp
 def log_ndtr(z: Any) -> Any:
-    """log Φ(z) to 1e-14 in relative terms, at any depth: Φ(−10⁴) underflows, its logarithm −5·10⁷ does not."""
+    """log Φ(z) to 1e-14 in relative terms, at any depth:
+    Φ(−10⁴) underflows, its logarithm −5·10⁷ does not.
+    """
     a = jnp.abs(z)
     scaled = _scaled(a)
-    return jnp.where(z > 0, jnp.log1p(-scaled * jnp.exp(-0.5 * a * a)), jnp.log(scaled) - 0.5 * a * a)
+    return jnp.where(
+        z > 0, jnp.log1p(-scaled * jnp.exp(-0.5 * a * a)), jnp.log(scaled) - 0.5 * a * a
+    )
 
 
 @log_ndtr.defjvp

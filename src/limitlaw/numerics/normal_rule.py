@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 REACH = 12.0  # standard deviations: what lies beyond has probability 4e-33
-STEP = 0.3  # of the trapezoidal rule, in units of min(1, 1/sd): 1e-11 for the poles of tanh, 1.6 off the axis
+# of the trapezoidal rule, in units of min(1, 1/sd): 1e-11 for the poles of tanh, 1.6 off the axis
+STEP = 0.3
 GOLDEN = 0.6180339887498949
 
 
@@ -17,16 +18,19 @@ GOLDEN = 0.6180339887498949
 class Rule:
     """Nodes and weights for E ψ(Y), Y ~ N(mean, sd²), written for one component.
 
-    Without `breaks` the trapezoidal rule, best for smooth ψ. A shift in [0, 1) that differs between components makes
-    it unbiased for every ψ. With `breaks`, points where ψ may jump or bend, Gauss–Legendre between them: all must
-    resolve the normal density over up to 2 `REACH`, which takes 64 nodes, or 24 if they are also cut at the mean.
+    Without `breaks` the trapezoidal rule, best for smooth ψ. A shift in [0, 1) that differs
+    between components makes it unbiased for every ψ. With `breaks`, points where ψ may jump or
+    bend, Gauss–Legendre between them: all must resolve the normal density over up to 2 `REACH`,
+    which takes 64 nodes, or 24 if they are also cut at the mean.
     """
 
     nodes: int
     breaks: tuple[float, ...] = ()
     cut_at_mean: bool = False
 
-    def __call__(self, mean: Any, sd: Any, shift: Any = 0.5) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
+    def __call__(
+        self, mean: Any, sd: Any, shift: Any = 0.5
+    ) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
         if self.breaks:
             z, w = self._pieces(mean, sd)
         else:
@@ -46,7 +50,8 @@ class Rule:
         u = ((u + 1) / 2 + np.arange(panels)[:, None]).reshape(-1) / panels
         w = np.tile(w / 2 / panels, panels)
         z = (jnp.array(self.breaks) - mean) / jnp.where(sd > 0, sd, 1)
-        z = jnp.where(sd > 0, jnp.clip(z, -REACH, REACH), REACH)  # a point mass: everything in the first piece
+        # a point mass: everything in the first piece
+        z = jnp.where(sd > 0, jnp.clip(z, -REACH, REACH), REACH)
         if self.cut_at_mean:
             z = jnp.sort(jnp.append(z, 0.0))
         edges = jnp.concatenate([jnp.array([-REACH]), z, jnp.array([REACH])])
@@ -55,7 +60,9 @@ class Rule:
 
 
 def smooth_nodes(sd: float, step: float = STEP) -> int:
-    """How many nodes the trapezoidal rule takes for a ψ that varies on the scale of 1; few numbers, to compile for."""
+    """How many nodes the trapezoidal rule takes for a ψ that varies on the scale of 1;
+    few numbers, to compile for.
+    """
     return math.ceil(2 * REACH / step) * 2 ** math.ceil(math.log2(max(1.0, sd)))
 
 

@@ -1,4 +1,6 @@
-"""Composite Gauss–Legendre quadrature whose panels are halved until polynomials represent the integrand on each."""
+"""Composite Gauss–Legendre quadrature whose panels are halved until polynomials represent the
+integrand on each.
+"""
 
 import dataclasses
 import functools
@@ -27,8 +29,9 @@ Rows = Float[np.ndarray, "rows _"]
 class Panels:
     """Intervals [lo, hi] in order, without gaps, each the image of −1 ≤ u ≤ 1.
 
-    With t = (u + 1)/2: x = lo + (hi − lo) t. Where `pole` is −1, x = lo + (hi − lo) t², and where it is 1,
-    x = hi − (hi − lo)(1 − t)²: then a density like |x − end|^{−1/2} is smooth in u, times dx/du.
+    With t = (u + 1)/2: x = lo + (hi − lo) t. Where `pole` is −1, x = lo + (hi − lo) t², and where
+    it is 1, x = hi − (hi − lo)(1 − t)²: then a density like |x − end|^{−1/2} is smooth in u, times
+    dx/du.
     """
 
     lo: Float[np.ndarray, " panels"]
@@ -52,23 +55,30 @@ class Panels:
 
     @functools.cached_property
     def _steps(self) -> tuple[Float[np.ndarray, "panels 1"], Float[np.ndarray, "panels order"]]:
-        """The end from which nodes are measured, hi at a pole there and else lo, and how far they lie from it."""
+        """The end from which nodes are measured, hi at a pole there and else lo,
+        and how far they lie from it.
+        """
         t, length, pole = (U + 1) / 2, (self.hi - self.lo)[:, None], self.pole[:, None]
         step = np.where(pole > 0, -((1 - t) ** 2), np.where(pole < 0, t**2, t))
         return np.where(pole > 0, self.hi[:, None], self.lo[:, None]), length * step
 
     @functools.cached_property
     def _places(self) -> Float[np.ndarray, "panels order"]:
-        """u at the floats that the nodes are rounded to, which is not U where |x| is much larger than the panel."""
+        """u at the floats that the nodes are rounded to,
+        which is not U where |x| is much larger than the panel.
+        """
         start, step = self._steps
         x = start + step
         moved = x - start
-        rounded = (start - (x - moved)) + (step - moved)  # start + step = x + rounded, exactly (Knuth's two-sum)
+        # start + step = x + rounded, exactly (Knuth's two-sum)
+        rounded = (start - (x - moved)) + (step - moved)
         return U - rounded / self._slopes(np.broadcast_to(U, step.shape))
 
     @functools.cached_property
     def _transforms(self) -> Float[np.ndarray, "panels order order"]:
-        """For each panel the matrix that takes values at the floats to Legendre coefficients in u."""
+        """For each panel the matrix that takes values at the floats to Legendre
+        coefficients in u.
+        """
         transforms = np.broadcast_to(TRANSFORM, (len(self.lo), ORDER, ORDER)).copy()
         moved = np.abs(self._places - U).max(1, initial=0)
         some = (moved > 1e-13) & (moved < 1e-3)
@@ -90,10 +100,14 @@ class Panels:
         """∫ f ≈ weights @ f: twice the first coefficient of f dx/du, panel by panel."""
         return 2 * self._transforms[:, 0].reshape(-1) * self.slopes
 
-    def coordinate(self, x: Float[np.ndarray, " x"], i: Int[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
+    def coordinate(
+        self, x: Float[np.ndarray, " x"], i: Int[np.ndarray, " x"]
+    ) -> Float[np.ndarray, " x"]:
         """u of points x of panels i, or the nearest in [−1, 1]."""
         t = np.clip((x - self.lo[i]) / (self.hi - self.lo)[i], 0, 1)
-        t = np.where(self.pole[i] < 0, np.sqrt(t), np.where(self.pole[i] > 0, 1 - np.sqrt(1 - t), t))
+        t = np.where(
+            self.pole[i] < 0, np.sqrt(t), np.where(self.pole[i] > 0, 1 - np.sqrt(1 - t), t)
+        )
         return 2 * t - 1
 
     def at(self, u: Float[np.ndarray, " x"], i: Int[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
@@ -103,27 +117,37 @@ class Panels:
         return self.lo[i] + (self.hi - self.lo)[i] * t
 
     def coefficients(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, "panels order"]:
-        """Legendre coefficients in u of the polynomial through f, given at the nodes, on each panel."""
+        """Legendre coefficients in u of the polynomial through f,
+        given at the nodes, on each panel.
+        """
         return np.einsum("pkj,pj->pk", self._transforms, f.reshape(-1, ORDER))
 
     def tails(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, " panels"]:
-        """What the last two coefficients of f dx/du carry on each panel, over which they are integrated.
+        """What the last two coefficients of f dx/du carry on each panel,
+        over which they are integrated.
 
-        It bounds the error of the polynomial where coefficients fall off; that of ∫ f is smaller still.
+        It bounds the error of the polynomial where coefficients fall off;
+        that of ∫ f is smaller still.
         """
         c = self.coefficients(f * self.slopes)
         return 2 * (np.abs(c[:, -1]) + np.abs(c[:, -2]))
 
-    def hidden(self, f: Float[np.ndarray, " x"], jumps: Float[np.ndarray, " j"]) -> Float[np.ndarray, " panels"]:
-        """What a step of f at the edges of a panel, between the last nodes around them, adds to ∫ f; none at `jumps`.
+    def hidden(
+        self, f: Float[np.ndarray, " x"], jumps: Float[np.ndarray, " j"]
+    ) -> Float[np.ndarray, " panels"]:
+        """What a step of f at the edges of a panel, between the last nodes around them,
+        adds to ∫ f; none at `jumps`.
 
-        A step shows as the difference of the polynomials on both sides; the distance of the nodes bounds where it is.
+        A step shows as the difference of the polynomials on both sides;
+        the distance of the nodes bounds where it is.
         """
         if len(self.lo) < 2:
             return np.zeros(len(self.lo))
         c, x = self.coefficients(f), self.nodes.reshape(-1, ORDER)
         left, right = c.sum(1)[:-1], (c * (-1.0) ** np.arange(ORDER)).sum(1)[1:]
-        step = np.where(np.isin(self.lo[1:], jumps), 0, np.abs(right - left) * (x[1:, 0] - x[:-1, -1]))
+        step = np.where(
+            np.isin(self.lo[1:], jumps), 0, np.abs(right - left) * (x[1:, 0] - x[:-1, -1])
+        )
         return np.maximum(np.append(step, 0), np.append(0, step))
 
     def halves(self, which: np.ndarray) -> "Panels":
@@ -134,7 +158,9 @@ class Panels:
         return Panels(*(np.stack(pair, 1).reshape(-1) for pair in ends))
 
 
-Resolution = Callable[[Panels, Float[np.ndarray, " x"]], tuple[Float[np.ndarray, " panels"], float]]
+Resolution = Callable[
+    [Panels, Float[np.ndarray, " x"]], tuple[Float[np.ndarray, " panels"], float]
+]
 
 
 def of_integral(
@@ -142,12 +168,15 @@ def of_integral(
     absolute: Callable[[float], float] = lambda _: 0.0,
     jumps: Float[np.ndarray, " j"] | None = None,
 ) -> Resolution:
-    """What a panel's polynomial leaves out of ∫ f, and the most that it may: a part of ∫ |f|, and `absolute` of it.
+    """What a panel's polynomial leaves out of ∫ f, and the most that it may:
+    a part of ∫ |f|, and `absolute` of it.
 
     With `jumps`, f is continuous elsewhere, and what is hidden at edges counts too.
     """
 
-    def tails(panels: Panels, f: Float[np.ndarray, " x"]) -> tuple[Float[np.ndarray, " panels"], float]:
+    def tails(
+        panels: Panels, f: Float[np.ndarray, " x"]
+    ) -> tuple[Float[np.ndarray, " panels"], float]:
         scale = float(panels.weights @ np.abs(f))
         left = panels.tails(f) + (0 if jumps is None else panels.hidden(f, jumps))
         return left, relative * scale + absolute(scale)
@@ -162,10 +191,12 @@ def resolve(
     tails: Resolution,
     closest: float = NARROW,
 ) -> tuple[Panels, Rows]:
-    """Panels that resolve f = integrand(evaluate(x)), from the first `panels`, and the rows at their nodes.
+    """Panels that resolve f = integrand(evaluate(x)),
+    from the first `panels`, and the rows at their nodes.
 
-    A panel is halved while what `tails` says of it is too much. What is evaluated is evaluated once. No panel gets
-    narrower than 1e-13 of its place, or than `closest` at a pole, where densities round.
+    A panel is halved while what `tails` says of it is too much. What is evaluated is evaluated
+    once. No panel gets narrower than 1e-13 of its place, or than `closest` at a pole, where
+    densities round.
     """
     rows = evaluated(evaluate, panels.nodes)
     for _ in range(LEVELS):
@@ -182,8 +213,12 @@ def resolve(
     return panels, rows
 
 
-def evaluated(evaluate: Callable[[Float[np.ndarray, " x"]], Rows], x: Float[np.ndarray, " x"]) -> Rows:
-    """The rows at x, always so many points at a time: laws compile for each number, and pad it further where larger."""
+def evaluated(
+    evaluate: Callable[[Float[np.ndarray, " x"]], Rows], x: Float[np.ndarray, " x"]
+) -> Rows:
+    """The rows at x, always so many points at a time: laws compile for each number,
+    and pad it further where larger.
+    """
     starts = range(0, x.size, TOGETHER)
     padded = np.append(x, np.full(-x.size % TOGETHER, x[-1]))
     rows = [evaluate(padded[start : start + TOGETHER]) for start in starts]
@@ -191,7 +226,10 @@ def evaluated(evaluate: Callable[[Float[np.ndarray, " x"]], Rows], x: Float[np.n
 
 
 def refined(
-    evaluate: Callable[[Float[np.ndarray, " x"]], Rows], panels: Panels, rows: Rows, which: np.ndarray
+    evaluate: Callable[[Float[np.ndarray, " x"]], Rows],
+    panels: Panels,
+    rows: Rows,
+    which: np.ndarray,
 ) -> tuple[Panels, Rows]:
     """The chosen panels halved, the others kept."""
     new = panels.halves(which)
@@ -205,5 +243,7 @@ def refined(
 
 
 def unseen(panels: Panels, density: Float[np.ndarray, " x"]) -> float:
-    """The mass of a density that its values at the nodes leave out, or count twice, beyond rounding."""
+    """The mass of a density that its values at the nodes leave out,
+    or count twice, beyond rounding.
+    """
     return max(abs(1 - float(panels.weights @ density)) - SUMMED, 0.0)

@@ -1,8 +1,10 @@
-"""A function of one number cut into pieces on which it is a polynomial to rounding, and its kinks between them.
+"""A function of one number cut into pieces on which it is a polynomial to rounding,
+and its kinks between them.
 
-As in Chebfun (Pachón, Platte & Trefethen, 2010): a cell is resolved where the last Chebyshev coefficients of the
-function vanish; a cell that is not has a jump of f, f' or f'' inside, at which it is cut, or else is cut into eight.
-What is resolved is merged again as far as one polynomial does for both neighbours.
+As in Chebfun (Pachón, Platte & Trefethen, 2010): a cell is resolved where the last Chebyshev
+coefficients of the function vanish; a cell that is not has a jump of f, f' or f'' inside, at which
+it is cut, or else is cut into eight. What is resolved is merged again as far as one polynomial
+does for both neighbours.
 """
 
 import dataclasses
@@ -22,7 +24,8 @@ DEGREE = 16
 RESOLVED = 1e-13  # of the last coefficients, relative to the function on the cell
 NOISE = 3e-15  # relative to the function closer to 0: what cancellation may leave of it
 NEGLIGIBLE = 1e-30  # relative to the function on |x| < 20
-INNER, OUTER = 20.0, 1e7  # structure of length 0.05 is seen on |x| < 20, kinks of a function in the large beyond
+# structure of length 0.05 is seen on |x| < 20, kinks of a function in the large beyond
+INNER, OUTER = 20.0, 1e7
 WIDTH, SMALLEST, GROWTH = 0.1, 1e-6, 2 ** (1 / 8)
 ALIKE = 8.0  # ratio of sizes at which the smaller one is still resolved with the larger
 CONTINUED = 1e3  # in units of `RESOLVED`: a polynomial continued to where the function is larger
@@ -35,12 +38,19 @@ _angles = np.pi * np.arange(DEGREE + 1) / DEGREE
 NODES = -np.cos(_angles)
 _halved = np.where(np.arange(DEGREE + 1) % DEGREE == 0, 0.5, 1.0)
 # Coefficients c_k of Σ_k c_k T_k from values at NODES: a discrete cosine transform.
-COEFFICIENTS = 2 / DEGREE * _halved[:, None] * np.cos(np.arange(DEGREE + 1)[:, None] * (np.pi - _angles)) * _halved
+COEFFICIENTS = (
+    2
+    / DEGREE
+    * _halved[:, None]
+    * np.cos(np.arange(DEGREE + 1)[:, None] * (np.pi - _angles))
+    * _halved
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-    """`kinks`, where f, f' or f'' jumps, all those with |x| < `reach`; `cuts`: f is a polynomial between neighbours.
+    """`kinks`, where f, f' or f'' jumps, all those with |x| < `reach`;
+    `cuts`: f is a polynomial between neighbours.
 
     `smooth`: is jax's derivative of f its derivative?
     """
@@ -57,7 +67,9 @@ class Pieces:
 
 
 def pieces(f: Function, kinks: Iterable[float] | None = None) -> Pieces | None:
-    """The pieces of f, or None if f cannot be looked at. With `kinks`, these are its kinks, and no others."""
+    """The pieces of f, or None if f cannot be looked at.
+    With `kinks`, these are its kinks, and no others.
+    """
     try:
         with np.errstate(all="ignore"):
             return _Search(Sampled(f), kinks).pieces()
@@ -75,7 +87,9 @@ def first_edges() -> Float[np.ndarray, " edges"]:
 
 
 class _Search:
-    """Cells in the making: those that are resolved, with their coefficients, and where f is cut."""
+    """Cells in the making: those that are resolved,
+    with their coefficients, and where f is cut.
+    """
 
     def __init__(self, f: Sampled, declared: Iterable[float] | None):
         self.f = f
@@ -92,7 +106,8 @@ class _Search:
         self._note_sizes(lo, hi, values)
         for _ in range(ROUNDS):
             coefficients = COEFFICIENTS @ values
-            good = np.abs(coefficients[-2:]).max(0) <= self._tolerance(lo, hi, values)  # false where not finite
+            # false where not finite
+            good = np.abs(coefficients[-2:]).max(0) <= self._tolerance(lo, hi, values)
             self.resolved.append((lo[good], hi[good], coefficients[:, good]))
             lo, hi = self._nearest(lo[~good], hi[~good], values[:, ~good])
             if not len(lo):
@@ -108,20 +123,31 @@ class _Search:
         x = np.abs(_nodes(lo, hi)).ravel()
         order = np.argsort(x)
         sizes = np.abs(values).ravel()[order]
-        self._places, self._sizes = x[order], np.maximum.accumulate(np.where(np.isfinite(sizes), sizes, 0.0))
+        self._places, self._sizes = (
+            x[order],
+            np.maximum.accumulate(np.where(np.isfinite(sizes), sizes, 0.0)),
+        )
         self._negligible = NEGLIGIBLE * self._sizes[np.searchsorted(self._places, INNER)]
 
     def _tolerance(self, lo: Cells, hi: Cells, values: Values) -> Cells:
-        """How large the last coefficients of a smooth function may be: as its rounding, or as that of what it reads."""
+        """How large the last coefficients of a smooth function may be:
+        as its rounding, or as that of what it reads.
+        """
         largest = np.abs(values).max(0)
         far = np.maximum(np.abs(lo), np.abs(hi))
         steepness = (values.max(0) - values.min(0)) / (hi - lo)
-        closer = self._sizes[np.minimum(np.searchsorted(self._places, _distance(lo, hi)), len(self._sizes) - 1)]
+        closer = self._sizes[
+            np.minimum(np.searchsorted(self._places, _distance(lo, hi)), len(self._sizes) - 1)
+        ]
         rounding = 8 * np.finfo(float).eps * (largest + far * steepness)
-        return np.maximum.reduce([RESOLVED * largest, NOISE * closer, rounding, 0 * largest + self._negligible])
+        return np.maximum.reduce(
+            [RESOLVED * largest, NOISE * closer, rounding, 0 * largest + self._negligible]
+        )
 
     def _nearest(self, lo: Cells, hi: Cells, values: Values) -> tuple[Others, Others]:
-        """The cells closest to 0, first ones first, on which f is finite somewhere; the others are given up."""
+        """The cells closest to 0, first ones first, on which f is finite somewhere;
+        the others are given up.
+        """
         distance = _distance(lo, hi)
         enough = sorted(map(abs, self.jumps))[MOST_KINKS : MOST_KINKS + 1] or [np.inf]
         alive = np.flatnonzero(np.isfinite(values).any(0) & (distance < enough[0]))
@@ -157,10 +183,17 @@ class _Search:
         kinks, cuts = self._kinks(lo, hi), self.cuts | set(hi[:-1][hi[:-1] == lo[1:]].tolist())
         places = {kink.at for kink in kinks}
         others = sorted(cuts - places, key=abs)[: MOST_CUTS - len(places)]
-        return Pieces(kinks, tuple(sorted(places.union(others))), float(self.reach), self._is_smooth(lo, hi, c))
+        return Pieces(
+            kinks,
+            tuple(sorted(places.union(others))),
+            float(self.reach),
+            self._is_smooth(lo, hi, c),
+        )
 
     def _kinks(self, lo: Cells, hi: Cells) -> tuple[Kink, ...]:
-        """Where f, f' or f'' jumps between two resolved cells; the nearest to 0 if there are many."""
+        """Where f, f' or f'' jumps between two resolved cells;
+        the nearest to 0 if there are many.
+        """
         if self.declared is not None:
             return measured(self.f, self.declared)
         ends, starts = set(hi.tolist()), set(lo.tolist())
@@ -170,8 +203,12 @@ class _Search:
         self.reach = min([self.reach, *map(abs, nearest[MOST_KINKS:])])
         return measured(self.f, nearest[:MOST_KINKS])
 
-    def _merged(self, lo: Cells, hi: Cells, c: Values) -> tuple[Others, Others, Float[np.ndarray, "degree others"]]:
-        """Neighbours joined where one polynomial does for both, the even pairs and the odd ones in turn."""
+    def _merged(
+        self, lo: Cells, hi: Cells, c: Values
+    ) -> tuple[Others, Others, Float[np.ndarray, "degree others"]]:
+        """Neighbours joined where one polynomial does for both,
+        the even pairs and the odd ones in turn.
+        """
         first, idle = 0, 0
         while idle < 2:
             i = np.arange(first, len(lo) - 1, 2)
@@ -186,7 +223,9 @@ class _Search:
     def _joined(
         self, lo: Cells, mid: Cells, hi: Cells, left: Values, right: Values
     ) -> tuple[Values, Bool[np.ndarray, " cells"]]:
-        """The polynomial on [lo, hi] from those on both halves, and whether it is as good, also where f is smaller."""
+        """The polynomial on [lo, hi] from those on both halves,
+        and whether it is as good, also where f is smaller.
+        """
         x = _nodes(lo, hi)
         values = np.where(x < mid, _polynomial(left, lo, mid, x), _polynomial(right, mid, hi, x))
         joined = COEFFICIENTS @ values
@@ -198,12 +237,15 @@ class _Search:
         alike = np.maximum(*sizes) <= ALIKE * np.minimum(*sizes)
         # Else the polynomial where f is smaller must go on where f is larger.
         goes_on = [
-            half.difference(*other.essential()) <= CONTINUED * half.tolerance for half, other in (halves, halves[::-1])
+            half.difference(*other.essential()) <= CONTINUED * half.tolerance
+            for half, other in (halves, halves[::-1])
         ]
         return joined, fits & (alike | np.where(sizes[0] > sizes[1], *goes_on))
 
     def _is_smooth(self, lo: Cells, hi: Cells, c: Values) -> bool:
-        """Are the slopes of the polynomials those that jax finds? They are not for a straight-through estimator."""
+        """Are the slopes of the polynomials those that jax finds?
+        They are not for a straight-through estimator.
+        """
         middle = 0.5 * (lo + hi)
         step = 1e-3 * (hi - lo)
         ends = [_polynomial(c, lo, hi, (middle + side * step)[None])[0] for side in (-1, 1)]
@@ -217,7 +259,9 @@ class _Search:
 class _Half:
     """A polynomial on cells that may be joined with their neighbours."""
 
-    def __init__(self, c: Values, lo: Cells, hi: Cells, tolerance: Callable[[Cells, Cells, Values], Cells]):
+    def __init__(
+        self, c: Values, lo: Cells, hi: Cells, tolerance: Callable[[Cells, Cells, Values], Cells]
+    ):
         self.c, self.lo, self.hi = c, lo, hi
         self.x = _nodes(lo, hi)
         self.values = _polynomial(c, lo, hi, self.x)

@@ -1,9 +1,12 @@
-"""Where a law of one number lives: points at which its density varies, and on which scale, to choose panels by."""
+"""Where a law of one number lives: points at which its density varies,
+and on which scale, to choose panels by.
+"""
 
 import numpy as np
 from jaxtyping import Float
 
-STEPS = np.array([-12.0, -6.0, -2.0, 0.0, 2.0, 6.0, 12.0])  # standard deviations; 1e-32 lies beyond
+# standard deviations; 1e-32 lies beyond
+STEPS = np.array([-12.0, -6.0, -2.0, 0.0, 2.0, 6.0, 12.0])
 FEW = 256  # components that are all looked at
 OCTAVE = 4.0  # scales nearer than this count as one, where components are more
 
@@ -11,7 +14,9 @@ Places = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
 
 
 def of_components(mean: object, sd: object) -> Places:
-    """Of N(mean_k, sd_k²): the steps of each component, its scale; of many components for some of every scale."""
+    """Of N(mean_k, sd_k²): the steps of each component, its scale;
+    of many components for some of every scale.
+    """
     mean, sd = np.asarray(mean, float), np.asarray(sd, float)
     mean, sd = mean[sd > 0], sd[sd > 0]
     if len(sd) > FEW:
@@ -20,7 +25,9 @@ def of_components(mean: object, sd: object) -> Places:
 
 
 def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
-    """For every scale the first, the middle and the last component in order of the means; and the ends of them all."""
+    """For every scale the first, the middle and the last component in order of the means;
+    and the ends of them all.
+    """
     scale = np.floor(np.log(sd / sd.min()) / np.log(OCTAVE))
     order = np.lexsort((mean, scale))
     starts = np.flatnonzero(np.diff(scale[order], prepend=-1))

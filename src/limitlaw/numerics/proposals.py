@@ -1,8 +1,10 @@
-"""Proposals for importance sampling of standard normals: Gaussian mixtures that keep a share of the prior.
+"""Proposals for importance sampling of standard normals:
+Gaussian mixtures that keep a share of the prior.
 
-The prior's share bounds the weights (Hesterberg, "Weighted average importance sampling and defensive mixture
-distributions", 1995); the other components are fitted to weighted draws by a few steps of the EM algorithm (Cappé,
-Douc, Guillin, Marin and Robert, "Adaptive importance sampling in general mixture classes", 2008).
+The prior's share bounds the weights (Hesterberg, "Weighted average importance sampling and
+defensive mixture distributions", 1995); the other components are fitted to weighted draws by a few
+steps of the EM algorithm (Cappé, Douc, Guillin, Marin and Robert, "Adaptive importance sampling in
+general mixture classes", 2008).
 """
 
 import math
@@ -12,8 +14,10 @@ from jaxtyping import Float
 
 from limitlaw.numerics.tall import inner, times
 
-PRIOR, WIDER = 1 / 8, 0.3  # the share of the prior, and how much wider than the fit proposals are: for one head
-COMPONENTS, STEPS = 12, 5  # at most so many are fitted, shared out among the heads, in so many steps
+# the share of the prior, and how much wider than the fit proposals are: for one head
+PRIOR, WIDER = 1 / 8, 0.3
+# at most so many are fitted, shared out among the heads, in so many steps
+COMPONENTS, STEPS = 12, 5
 SMALLEST = 1e-3  # share of a component
 SEED = 1  # for the first centres
 
@@ -22,11 +26,15 @@ class Proposal:
     """q = Σ_k a_k N(m_k, S_k) in R^d, to draw from in place of the prior N(0, I)."""
 
     def __init__(
-        self, shares: Float[np.ndarray, " k"], means: Float[np.ndarray, "k d"], covariances: Float[np.ndarray, "k d d"]
+        self,
+        shares: Float[np.ndarray, " k"],
+        means: Float[np.ndarray, "k d"],
+        covariances: Float[np.ndarray, "k d d"],
     ):
         self.shares, self.means = shares, means
         scale, axes = np.linalg.eigh(covariances)
-        scale, axes = np.sqrt(scale[:, ::-1]), axes[:, :, ::-1]  # the first Sobol coordinates for the longest axes
+        # the first Sobol coordinates for the longest axes
+        scale, axes = np.sqrt(scale[:, ::-1]), axes[:, :, ::-1]
         self._factors = axes * scale[:, None]
         self._whitening = axes / scale[:, None]
         self._offsets = np.log(shares) - np.log(scale).sum(axis=1)
@@ -39,7 +47,9 @@ class Proposal:
     def draw(
         self, choice: Float[np.ndarray, " N"], e: Float[np.ndarray, "N d"]
     ) -> tuple[Float[np.ndarray, "N d"], Float[np.ndarray, " N"]]:
-        """Points z of q from uniform and normal numbers, and the logarithms of their weights N(z; 0, I)/q(z)."""
+        """Points z of q from uniform and normal numbers,
+        and the logarithms of their weights N(z; 0, I)/q(z).
+        """
         if len(self.shares) == 1 and not self.means.any():
             return e, np.zeros(len(e))
         k = np.searchsorted(np.cumsum(self.shares)[:-1], choice, side="right")
@@ -55,10 +65,12 @@ class Proposal:
 
 
 def fitted(z: Float[np.ndarray, "N d"], weights: Float[np.ndarray, " N"], heads: int) -> Proposal:
-    """A share of the prior, and components fitted to weighted draws: fewer components for fewer effective draws.
+    """A share of the prior, and components fitted to weighted draws:
+    fewer components for fewer effective draws.
 
-    Covariances are shrunk, by as much as 2d draws would: that of all draws towards I, those of components towards it.
-    Then they are taken `wider` by a factor: too narrow a proposal is worse than too wide a one.
+    Covariances are shrunk, by as much as 2d draws would: that of all draws towards I, those of
+    components towards it. Then they are taken `wider` by a factor: too narrow a proposal is worse
+    than too wide a one.
     """
     d = z.shape[1]
     w, effective = _tempered(weights, 4 * d)
@@ -90,7 +102,9 @@ def _step(
     effective: float,
     common: Float[np.ndarray, "d d"],
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k d"], Float[np.ndarray, "k d d"]]:
-    """One step of EM: shares, means and covariances from the probabilities that a draw belongs to a component."""
+    """One step of EM: shares, means and covariances from the probabilities that a
+    draw belongs to a component.
+    """
     logs = q.logs(z)
     belongs = np.exp(logs - _log_sum(logs)) * w
     shares = np.maximum(belongs.sum(axis=1), SMALLEST)
@@ -103,8 +117,12 @@ def _step(
     return shares / shares.sum(), means, np.stack(covariances)
 
 
-def _tempered(weights: Float[np.ndarray, " N"], least: int) -> tuple[Float[np.ndarray, " N"], float]:
-    """Weights of sum one and their effective number 1/Σw²; roots are taken until that is `least`, or nearly all."""
+def _tempered(
+    weights: Float[np.ndarray, " N"], least: int
+) -> tuple[Float[np.ndarray, " N"], float]:
+    """Weights of sum one and their effective number 1/Σw²;
+    roots are taken until that is `least`, or nearly all.
+    """
     w = weights / weights.max()
     enough = min(least, 0.9 * np.count_nonzero(w))
     while (effective := w.sum() ** 2 / (w @ w)) < enough and len(w) > least:

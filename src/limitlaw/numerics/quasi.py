@@ -1,7 +1,9 @@
-"""Quasi-Monte Carlo: scrambled Sobol points in place of random draws (Sobol 1967; Owen 1995; Joe and Kuo 2008).
+"""Quasi-Monte Carlo: scrambled Sobol points in place of random draws (Sobol 1967;
+Owen 1995; Joe and Kuo 2008).
 
-A program does not know in advance how many normals and χ variables it draws. It runs once with a `Quasi` that writes
-down what is asked for; points of that dimension are then made on the host, and handed out in the same order.
+A program does not know in advance how many normals and χ variables it draws. It runs once with a
+`Quasi` that writes down what is asked for; points of that dimension are then made on the host, and
+handed out in the same order.
 """
 
 import copy
@@ -16,20 +18,28 @@ from jaxtyping import Array, DTypeLike, Float, Key
 
 from limitlaw.numerics.chi_quantiles import chi_quantile
 
-MOST_DIMENSIONS = 1024  # of Sobol points for each draw; beyond, they are no better than random ones
+# of Sobol points for each draw; beyond, they are no better than random ones
+MOST_DIMENSIONS = 1024
 SEED = 20251115  # of the scrambling, where no key is given
 
 
 class Quasi:
     """A source of draws in place of a JAX key: hands out the numbers of one point, in order.
 
-    `row` holds the numbers of one draw. Along an axis of nodes (`along`) a request is answered by points that fill it
-    evenly, from the columns of `table` (nodes, …): so an infinite axis of heads becomes a quadrature. What goes beyond
-    the given numbers is drawn from `key`. Without `row` and `table` the requests are only written down, in `recipe`
-    and `table_recipe`: the degrees of freedom of each number, ∞ for a normal. At most `most` are handed out.
+    `row` holds the numbers of one draw. Along an axis of nodes (`along`) a request is answered by
+    points that fill it evenly, from the columns of `table` (nodes, …): so an infinite axis of
+    heads becomes a quadrature. What goes beyond the given numbers is drawn from `key`. Without
+    `row` and `table` the requests are only written down, in `recipe` and `table_recipe`: the
+    degrees of freedom of each number, ∞ for a normal. At most `most` are handed out.
     """
 
-    def __init__(self, key: Key[Array, ""], row: Any = None, table: Any = None, most: int | float = MOST_DIMENSIONS):
+    def __init__(
+        self,
+        key: Key[Array, ""],
+        row: Any = None,
+        table: Any = None,
+        most: int | float = MOST_DIMENSIONS,
+    ):
         self.row, self.table, self.most = row, table, most
         self.recipe: list[float] = []
         self.table_recipe: list[float] = []
@@ -47,8 +57,12 @@ class Quasi:
         """Was anything asked for beyond the given numbers?"""
         return len(self._keys) > 1
 
-    def take(self, shape: tuple[int, ...], df: Any, dtype: DTypeLike) -> Float[Array, "..."] | None:
-        """Standard normals (df = ∞) or χ_df variables of `shape`; None where the given numbers are used up."""
+    def take(
+        self, shape: tuple[int, ...], df: Any, dtype: DTypeLike
+    ) -> Float[Array, "..."] | None:
+        """Standard normals (df = ∞) or χ_df variables of `shape`;
+        None where the given numbers are used up.
+        """
         df = np.broadcast_to(np.asarray(df, float), shape)
         if self._nodes is not None:
             return self._take_nodes(self._nodes, shape, df).astype(dtype)
@@ -60,16 +74,24 @@ class Quasi:
             return jnp.ones(shape, dtype)
         return self.row[start : start + count].reshape(shape).astype(dtype)
 
-    def _take_nodes(self, axis: int, shape: tuple[int, ...], df: Float[np.ndarray, "..."]) -> Float[Array, "..."]:
+    def _take_nodes(
+        self, axis: int, shape: tuple[int, ...], df: Float[np.ndarray, "..."]
+    ) -> Float[Array, "..."]:
         rest = (*shape[:axis], *shape[axis + 1 :])
         start, count = len(self.table_recipe), math.prod(rest)
         self.table_recipe += np.take(df, 0, axis=axis).reshape(-1).tolist()
         if self.table is None:
             return jnp.ones(shape)
-        return jnp.moveaxis(self.table[:, start : start + count].reshape(shape[axis], *rest), 0, axis)
+        return jnp.moveaxis(
+            self.table[:, start : start + count].reshape(shape[axis], *rest), 0, axis
+        )
 
-    def columns(self, one: Sequence[float], times: int) -> Float[Array, "times nodes columns"] | None:
-        """For each turn of a loop, the columns of `table` that one turn asks for; None where there are none."""
+    def columns(
+        self, one: Sequence[float], times: int
+    ) -> Float[Array, "times nodes columns"] | None:
+        """For each turn of a loop, the columns of `table` that one turn asks for;
+        None where there are none.
+        """
         start, count = len(self.table_recipe), len(one)
         self.table_recipe += [*one] * times
         if not count or self.table is None:
@@ -101,17 +123,25 @@ def fold_in(source: Source, number: int) -> Source:
 
 
 class Points:
-    """Scrambled Sobol points, as normals (df = ∞) and χ_df variables, made as they are asked for."""
+    """Scrambled Sobol points, as normals (df = ∞)
+    and χ_df variables, made as they are asked for.
+    """
 
     def __init__(self, recipe: Sequence[float], seed: int):
         from scipy.stats import qmc  # a second to import: only where it is used
 
         self.df = np.asarray(recipe, float)
         self.rng = np.random.default_rng(seed)
-        self.sobol = qmc.Sobol(min(len(recipe), MOST_DIMENSIONS), scramble=True, rng=self.rng) if len(recipe) else None
+        self.sobol = (
+            qmc.Sobol(min(len(recipe), MOST_DIMENSIONS), scramble=True, rng=self.rng)
+            if len(recipe)
+            else None
+        )
 
     def move_to(self, start: int) -> None:
-        """Let the next point be that of number `start`, of the same scrambling: for up to `MOST_DIMENSIONS` numbers."""
+        """Let the next point be that of number `start`, of the same scrambling:
+        for up to `MOST_DIMENSIONS` numbers.
+        """
         if self.sobol is not None:
             self.sobol.reset()
             if start:
@@ -124,19 +154,24 @@ class Points:
         import warnings
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a number that is not a power of two loses little
+            # a number that is not a power of two loses little
+            warnings.simplefilter("ignore", UserWarning)
             u = self.sobol.random(count)
         rest = self.rng.random((count, len(self.df) - u.shape[1]))
         return _transformed(np.clip(np.hstack([u, rest]), 2.0**-60, 1 - 2.0**-53), self.df)
 
 
 def nodes(count: int, dimensions: int, seed: int) -> Float[np.ndarray, "count dimensions"]:
-    """`count` normal points whose mean is 0 and whose covariance is I up to rounding, so that quadratics are exact."""
+    """`count` normal points whose mean is 0 and whose covariance is I up to rounding,
+    so that quadratics are exact.
+    """
     return matched(Points([math.inf] * dimensions, seed).take(count))
 
 
 def matched(z: Float[np.ndarray, "count dimensions"]) -> Float[np.ndarray, "count dimensions"]:
-    """The points with mean 0 and covariance I, by the linear map nearest to the identity; too few stay as they are."""
+    """The points with mean 0 and covariance I, by the linear map nearest to the identity;
+    too few stay as they are.
+    """
     count, dimensions = z.shape
     if count < 8 * dimensions or not dimensions:
         return z
@@ -145,7 +180,9 @@ def matched(z: Float[np.ndarray, "count dimensions"]) -> Float[np.ndarray, "coun
     return np.asarray(z @ ((vectors / np.sqrt(eigenvalues)) @ vectors.T))
 
 
-def _transformed(u: Float[np.ndarray, "count d"], df: Float[np.ndarray, " d"]) -> Float[np.ndarray, "count d"]:
+def _transformed(
+    u: Float[np.ndarray, "count d"], df: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, "count d"]:
     """Quantiles of the standard normal where df = ∞, and of χ_df elsewhere."""
     from scipy.special import ndtri
 

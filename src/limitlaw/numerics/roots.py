@@ -20,11 +20,12 @@ def invert(
     scale: float,
     newton: bool = True,
 ) -> Float[Array, " q"]:
-    """The smallest x in the bracket with P(Y ≤ x) ≥ level where `lower`, with P(Y > x) ≤ level elsewhere.
+    """The smallest x in the bracket with P(Y ≤ x)
+    ≥ level where `lower`, with P(Y > x) ≤ level elsewhere.
 
-    `tail` gives that tail and the density at x. Newton's method runs on the logarithm of the tail, in which
-    Gaussian-like tails are nearly straight; where it leaves the bracket, or where the cdf may jump (newton=False), the
-    bracket is halved. Stops at 1e-14 of x and of `scale`.
+    `tail` gives that tail and the density at x. Newton's method runs on the logarithm of the tail,
+    in which Gaussian-like tails are nearly straight; where it leaves the bracket, or where the cdf
+    may jump (newton=False), the bracket is halved. Stops at 1e-14 of x and of `scale`.
     """
     lo, hi = bracket
     x = jnp.clip(start, lo, hi) if newton else (lo + hi) / 2
@@ -48,6 +49,7 @@ def _step(
     good = newton & jnp.isfinite(step) & (x + step >= lo) & (x + step <= hi)
     new = jnp.where(good, x + step, lo + (hi - lo) / 2)
     size = jnp.abs(new) + scale
-    final = (jnp.abs(step) <= 1e-8 * size) & (jnp.abs(miss) <= 1e-7)  # Newton's next step would be of their squares
+    # Newton's next step would be of their squares
+    final = (jnp.abs(step) <= 1e-8 * size) & (jnp.abs(miss) <= 1e-7)
     close = jnp.where(good, final, hi - lo <= 1e-14 * size)
     return new, lo, hi, jnp.all(close | (hi <= lo) | jnp.isnan(level))

@@ -1,4 +1,5 @@
-"""Products of tall arrays, in pieces too small for BLAS to start threads: on a busy machine those wait for each other.
+"""Products of tall arrays, in pieces too small for BLAS to start threads:
+on a busy machine those wait for each other.
 
 Measured with two cores and a load of four: 49 seconds for what takes one in pieces.
 """

@@ -18,9 +18,9 @@ CELLS = 2**22  # numbers held at a time
 class Transform:
     """φ(t) = (Σ_g u_g M_g(z)^p)^q, M_g(z) = Σ_k w_gk e^{−z v_gk}, z = t²/(2pq).
 
-    `nodes`: v (N,), shared by the groups, or (G, N); `weights`: w (G, N); `groups`: u (G,); `inner`: p; `outer`: q;
-    `centre`: a value among the nodes, of which e^{−zv} is a small relative change where p·q is large. NumPy arrays, or
-    JAX arrays where something is traced.
+    `nodes`: v (N,), shared by the groups, or (G, N); `weights`: w (G, N); `groups`: u (G,);
+    `inner`: p; `outer`: q; `centre`: a value among the nodes, of which e^{−zv} is a small relative
+    change where p·q is large. NumPy arrays, or JAX arrays where something is traced.
     """
 
     nodes: Any
@@ -40,15 +40,22 @@ class Transform:
         """log φ(t) for t (n,); 14 digits also where p·q is 10⁶, by expm1 and log1p."""
         parts = -(-t.size * max(self.nodes.size, len(self.groups)) // CELLS)
         if self.xp is np and parts > 1 and t.size > 1:
-            return np.concatenate([self.log(part) for part in np.array_split(t, min(parts, t.size))])
+            return np.concatenate(
+                [self.log(part) for part in np.array_split(t, min(parts, t.size))]
+            )
         z = t**2 / (2 * self.heads)
         tall = z.reshape(-1, *[1] * self.nodes.ndim)
         shift = z * self.centre
         M = self._log_average(
-            -tall * (self.nodes - self.centre), shift, lambda i: -tall[i] * self.nodes, self._over_nodes
+            -tall * (self.nodes - self.centre),
+            shift,
+            lambda i: -tall[i] * self.nodes,
+            self._over_nodes,
         )
         a, shift = self.inner * M, self.inner * shift
-        return self.outer * self._log_average(a + shift[:, None], shift, lambda i: a[i], lambda f: f @ self.groups)
+        return self.outer * self._log_average(
+            a + shift[:, None], shift, lambda i: a[i], lambda f: f @ self.groups
+        )
 
     def _over_nodes(self, f: object) -> Any:
         """Σ_k w_gk f_k, (n, …) → (n, G)."""
@@ -56,11 +63,15 @@ class Transform:
             return f @ self.weights.T
         return (f * self.weights).sum(-1, keepdims=self.nodes.ndim == 1)
 
-    def _log_average(self, e: Any, shift: Any, raw: Callable[[Any], Any], average: Callable[[Any], Any]) -> Any:
-        """log Σ w exp(e − shift), e (n, …), shift (n,): log1p Σ w expm1(e) − shift where that average is near 1.
+    def _log_average(
+        self, e: Any, shift: Any, raw: Callable[[Any], Any], average: Callable[[Any], Any]
+    ) -> Any:
+        """log Σ w exp(e − shift), e (n, …), shift (n,):
+        log1p Σ w expm1(e) − shift where that average is near 1.
 
-        Elsewhere the exponents e − shift, which raw(rows) gives without cancellation, are taken relative to the
-        largest. So the average keeps its relative accuracy where it is near 1, where it is large and where it is small.
+        Elsewhere the exponents e − shift, which raw(rows) gives without cancellation, are taken
+        relative to the largest. So the average keeps its relative accuracy where it is near 1,
+        where it is large and where it is small.
         """
         xp = self.xp
 
@@ -87,16 +98,22 @@ class Transform:
             return np.expm1(e)
         a, b = e.real, e.imag
         grown = jnp.expm1(a)
-        return jax.lax.complex(grown * jnp.cos(b) - 2 * jnp.sin(b / 2) ** 2, (grown + 1) * jnp.sin(b))
+        return jax.lax.complex(
+            grown * jnp.cos(b) - 2 * jnp.sin(b / 2) ** 2, (grown + 1) * jnp.sin(b)
+        )
 
     def _log1p(self, f: Any) -> Any:
-        """log(1 + f): with modulus ½ log1p(2 Re f + |f|²) for small complex f, which libraries round."""
+        """log(1 + f): with modulus ½ log1p(2 Re f + |f|²)
+        for small complex f, which libraries round.
+        """
         if not self.xp.iscomplexobj(f):
             return self.xp.log1p(self.xp.maximum(f, -1 + 1e-16))
         small = abs(f) < 0.5
         near = self.xp.where(small, f, 0)
         modulus = self.xp.log1p(2 * near.real + near.real**2 + near.imag**2) / 2
-        return self.xp.where(small, modulus + 1j * self.xp.arctan2(near.imag, 1 + near.real), self._log(1 + f))
+        return self.xp.where(
+            small, modulus + 1j * self.xp.arctan2(near.imag, 1 + near.real), self._log(1 + f)
+        )
 
     def _log(self, f: Any) -> Any:
         gone = abs(f) < TINY
@@ -105,8 +122,8 @@ class Transform:
     def cumulant(self, theta: Any) -> tuple[Any, Any, Any]:
         """K(θ) = log E e^{θY}, K' and K'', for θ (n,).
 
-        With λ = θ²/(2pq), L_g = log M_g(−λ) and J = log Σ_g u_g e^{p L_g}: K = q J, K' = J' θ/p and
-        K'' = J''θ²/(p² q) + J'/p, derivatives of J and L in λ.
+        With λ = θ²/(2pq), L_g = log M_g(−λ) and J = log Σ_g u_g e^{p L_g}: K = q J, K' = J' θ/p
+        and K'' = J''θ²/(p² q) + J'/p, derivatives of J and L in λ.
         """
         xp = self.xp
         lam = theta**2 / (2 * self.heads)
@@ -125,13 +142,21 @@ class Transform:
         share = share / total[:, None]
         J = top + xp.log(total) + self.inner * lam * self.centre
         J1 = self.inner * (share * L1).sum(1)
-        J2 = self.inner * (share * L2).sum(1) + (share * (self.inner * L1 - J1[:, None]) ** 2).sum(1)
+        J2 = self.inner * (share * L2).sum(1) + (share * (self.inner * L1 - J1[:, None]) ** 2).sum(
+            1
+        )
         J1 = J1 + self.inner * self.centre
         heads = self.heads
-        return self.outer * J, J1 * theta / self.inner, J2 * theta**2 / (self.inner * heads) + J1 / self.inner
+        return (
+            self.outer * J,
+            J1 * theta / self.inner,
+            J2 * theta**2 / (self.inner * heads) + J1 / self.inner,
+        )
 
     def saddle(self, x: object) -> Any:
-        """θ with K'(θ) = x, for x (n,) ≥ 0, by bisection: K'(θ)/θ lies between K''(0) and the largest variance."""
+        """θ with K'(θ) = x, for x (n,) ≥ 0, by bisection:
+        K'(θ)/θ lies between K''(0) and the largest variance.
+        """
         xp = self.xp
 
         def halve(_: object, ends: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -141,7 +166,8 @@ class Transform:
             return xp.where(above, low, middle), xp.where(above, middle, high)
 
         ends = (
-            x / (1.01 * xp.max(self.nodes)),  # interpolation nodes end just below the largest variance
+            # interpolation nodes end just below the largest variance
+            x / (1.01 * xp.max(self.nodes)),
             x / self.cumulant(xp.zeros(1))[2],
         )
         if xp is np:
@@ -156,7 +182,10 @@ class Transform:
 
     def frozen(self) -> "Transform":
         """The same without derivatives: where contours run does not matter to the integral."""
-        arrays = {name: self.stop(getattr(self, name)) for name in ("nodes", "weights", "groups", "centre")}
+        arrays = {
+            name: self.stop(getattr(self, name))
+            for name in ("nodes", "weights", "groups", "centre")
+        }
         return dataclasses.replace(self, **arrays)
 
     @property

@@ -1,4 +1,6 @@
-"""What an experiment is: chunks to be computed, tables made of their arrays, claims about these and pictures."""
+"""What an experiment is: chunks to be computed, tables made of their arrays,
+claims about these and pictures.
+"""
 
 import math
 from collections.abc import Callable
@@ -17,8 +19,9 @@ def _nothing(settings: object) -> list[Case]:
 class Experiment(NamedTuple):
     """One figure, or two that share their data; settings are those of its report.
 
-    `place` is where it stands in the report: the paper's own before those beyond it, and without one at the end.
-    `borrows` names experiments whose tables its figures show as well, `dense` the networks that the paper draws for it.
+    `place` is where it stands in the report: the paper's own before those beyond it, and without
+    one at the end. `borrows` names experiments whose tables its figures show as well, `dense` the
+    networks that the paper draws for it.
     """
 
     name: str

@@ -14,7 +14,8 @@ from limitlaw.runs import Table
 
 TITLE = "The infinite-width limit of an attention layer, reproduced"
 PAPER = (
-    "M. Sakai, R. Karakida and M. Imaizumi (2025), <cite>Infinite-Width Limit of a Single Attention Layer: "
+    "M. Sakai, R. Karakida and M. Imaizumi (2025), <cite>Infinite-Width Limit of a Single "
+    "Attention Layer: "
     "Analysis via Tensor Programs</cite>"
 )
 Figures = Mapping[str, Figure]  # by key
@@ -22,7 +23,9 @@ FIGURES: Figures = {figure.key: figure for each in EXPERIMENTS.values() for figu
 
 
 def checked(tables: Tables, figures: Figures = FIGURES) -> dict[str, Table]:
-    """The tables that figures show and that have rows; a missing column or columns of different lengths raise."""
+    """The tables that figures show and that have rows;
+    a missing column or columns of different lengths raise.
+    """
     found = {}
     for figure in figures.values():
         for name in figure.columns:
@@ -39,7 +42,9 @@ def pictures(tables: Tables, figures: Figures = FIGURES) -> dict[str, Picture]:
 
 
 def draw(tables: Tables, folder: Path, figures: Figures = FIGURES) -> list[Path]:
-    """Write the figures whose tables are there as PDF and PNG into the folder, which is made; their paths, in order."""
+    """Write the figures whose tables are there as PDF and PNG into the folder, which is made;
+    their paths, in order.
+    """
     found = pictures(checked(tables, figures), figures)
     folder.mkdir(parents=True, exist_ok=True)
     return [path for key, picture in found.items() for path in printed.write(picture, folder, key)]
@@ -47,7 +52,10 @@ def draw(tables: Tables, folder: Path, figures: Figures = FIGURES) -> list[Path]
 
 def drawn(tables: Tables, figures: Figures = FIGURES) -> list[tuple[Figure, Picture]]:
     """The figures whose tables are there, with their pictures."""
-    return [(figures[key], picture) for key, picture in pictures(checked(tables, figures), figures).items()]
+    return [
+        (figures[key], picture)
+        for key, picture in pictures(checked(tables, figures), figures).items()
+    ]
 
 
 def lines(claims: Table) -> list[dict[str, Any]]:
@@ -56,5 +64,7 @@ def lines(claims: Table) -> list[dict[str, Any]]:
 
 
 def report(tables: Tables, claims: Table, facts: Mapping[str, Any], path: Path) -> None:
-    """Write the report; it links to the pictures and tables that already lie beside it or one folder below."""
+    """Write the report; it links to the pictures and tables that already lie beside
+    it or one folder below.
+    """
     Report(TITLE, PAPER, drawn(tables), lines(claims), facts).write(path)

@@ -14,7 +14,9 @@ from limitlaw.runs.disk import make_folder
 
 
 class Outcome(NamedTuple):
-    """Tables by name, the table of claims, and how many chunks there were and came from an earlier run."""
+    """Tables by name, the table of claims, and how many chunks there were and came
+    from an earlier run.
+    """
 
     tables: dict[str, Table]
     claims: Table
@@ -25,8 +27,8 @@ class Outcome(NamedTuple):
 class Listener(NamedTuple):
     """Who hears how the work goes on.
 
-    `advance`: the name of an experiment for each of its chunks. `ready`: the tables that its figures show, as soon as
-    they are there. `warn`: one line about files that are damaged.
+    `advance`: the name of an experiment for each of its chunks. `ready`: the tables that its
+    figures show, as soon as they are there. `warn`: one line about files that are damaged.
     """
 
     advance: Callable[[str], None]
@@ -36,13 +38,21 @@ class Listener(NamedTuple):
 
 def totals(experiments: Sequence[Experiment], settings: object) -> dict[str, int]:
     """How many chunks each experiment has."""
-    return {experiment.name: len(dict.fromkeys(experiment.chunks(settings))) for experiment in experiments}
+    return {
+        experiment.name: len(dict.fromkeys(experiment.chunks(settings)))
+        for experiment in experiments
+    }
 
 
 def reproduce(
-    experiments: Sequence[Experiment], settings: Any, out: Path, executor: Executor, listener: Listener
+    experiments: Sequence[Experiment],
+    settings: Any,
+    out: Path,
+    executor: Executor,
+    listener: Listener,
 ) -> Outcome:
-    """Compute what is missing in `out`/chunks, and write `out`/data/*.csv: the tables, and the claims about them.
+    """Compute what is missing in `out`/chunks, and write `out`/data/*.csv:
+    the tables, and the claims about them.
 
     `settings` are those of the experiments, a dataclass.
     """
@@ -53,7 +63,9 @@ def reproduce(
     store.write_manifest(dataclasses.asdict(settings), chunks)
     reused = sum(store.path(chunk).exists() for chunk in chunks)
     run(chunks, store, executor, collector.done)
-    tables = {name: table for each in experiments for name, table in collector.tables[each.name].items()}
+    tables = {
+        name: table for each in experiments for name, table in collector.tables[each.name].items()
+    }
     found = claims((rule for each in experiments for rule in each.claims), tables)
     for name, table in {**tables, "claims": found}.items():
         write_csv(out / "data" / f"{name}.csv", table)
@@ -64,10 +76,15 @@ def reproduce(
 class _Collector:
     """Makes the tables of an experiment when its last chunk is there."""
 
-    def __init__(self, experiments: Sequence[Experiment], settings: object, listener: Listener) -> None:
+    def __init__(
+        self, experiments: Sequence[Experiment], settings: object, listener: Listener
+    ) -> None:
         self.settings, self.listener = settings, listener
         self.waiting = {experiment.name: experiment for experiment in experiments}
-        self.wanted = {experiment.name: dict.fromkeys(experiment.chunks(settings)) for experiment in experiments}
+        self.wanted = {
+            experiment.name: dict.fromkeys(experiment.chunks(settings))
+            for experiment in experiments
+        }
         self.results: dict[Chunk, Arrays] = {}
         self.tables: dict[str, dict[str, Table]] = {}
 
@@ -91,12 +108,16 @@ class _Collector:
         """Its own tables, and what its figures may show of the others."""
         others = [self.tables.get(name, {}) for name in experiment.borrows]
         extra = {name for figure in experiment.figures for name in figure.optional}
-        borrowed = {name: table for tables in others for name, table in tables.items() if name in extra}
+        borrowed = {
+            name: table for tables in others for name, table in tables.items() if name in extra
+        }
         return {**borrowed, **self.tables[experiment.name]}
 
 
 def _from_both_ends(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The first, the last, the second, …: threads that compile find different networks to compile."""
+    """The first, the last, the second, …: threads that compile find different
+    networks to compile.
+    """
     chunks = list(dict.fromkeys(chunks))
     half = (len(chunks) + 1) // 2
     pairs = zip_longest(chunks[:half], reversed(chunks[half:]))

@@ -1,6 +1,7 @@
 """Monotone branches of functions: what the density of φ(Y) needs of φ.
 
-A nonlinearity has a function (lo, hi) ↦ the branches that meet (lo, hi), which answers None if those are too many.
+A nonlinearity has a function (lo, hi) ↦ the branches that meet (lo,
+hi), which answers None if those are too many.
 """
 
 import dataclasses
@@ -19,7 +20,8 @@ INF = math.inf
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """φ on (lo, hi): monotone onto (bottom, top), rising or falling; or flat, with no inverse and bottom = top.
+    """φ on (lo, hi): monotone onto (bottom, top), rising or falling;
+    or flat, with no inverse and bottom = top.
 
     `together` makes one of many, with arrays for lo, hi and rising.
     """
@@ -32,18 +34,27 @@ class Branch:
     rising: Any = True
 
     def solve(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Where the branch crosses y; an end of (lo, hi) where it does not. For a flat branch, lo if y < value."""
-        low, high = np.where(self.rising, self.lo, self.hi), np.where(self.rising, self.hi, self.lo)
+        """Where the branch crosses y; an end of (lo, hi) where it does not.
+        For a flat branch, lo if y < value.
+        """
+        low, high = (
+            np.where(self.rising, self.lo, self.hi),
+            np.where(self.rising, self.hi, self.lo),
+        )
         if self.inverse is None:
             return jnp.where(y < self.bottom, self.lo, self.hi)
         inside = (y > self.bottom) & (y < self.top)
         middle = 0.0 if math.isinf(self.bottom) and math.isinf(self.top) else None
         safe = self._inner() if middle is None else middle
         x = jnp.clip(self.inverse(jnp.where(inside, y, safe)), self.lo, self.hi)
-        return jnp.where(y <= self.bottom, low, jnp.where(y >= self.top, high, x)) + 0 * jnp.where(jnp.isnan(y), y, 0)
+        return jnp.where(y <= self.bottom, low, jnp.where(y >= self.top, high, x)) + 0 * jnp.where(
+            jnp.isnan(y), y, 0
+        )
 
     def _inner(self) -> float:
-        """Some value strictly between bottom and top, in the place of y where the branch has no inverse."""
+        """Some value strictly between bottom and top,
+        in the place of y where the branch has no inverse.
+        """
         if math.isinf(self.top):
             return self.bottom + 1
         return self.top - 1 if math.isinf(self.bottom) else (self.bottom + self.top) / 2
@@ -81,8 +92,12 @@ def together(branches: Sequence[Branch]) -> Branch | None:
         return None
     if len({copy.inverse for copy in copies}) > 1:
         return None
-    lo, hi, rising = (np.array([getattr(b, name) for b in branches]) for name in ("lo", "hi", "rising"))
-    inverse = Turned(copies[0].inverse, np.array([c.centre for c in copies]), np.array([c.sign for c in copies]))
+    lo, hi, rising = (
+        np.array([getattr(b, name) for b in branches]) for name in ("lo", "hi", "rising")
+    )
+    inverse = Turned(
+        copies[0].inverse, np.array([c.centre for c in copies]), np.array([c.sign for c in copies])
+    )
     return Branch(lo, hi, branches[0].bottom, branches[0].top, inverse, rising)
 
 
@@ -105,7 +120,9 @@ def same(y: object) -> Any:
 
 
 def one_minimum(phi: Callable[[Any], Any]) -> Branches:
-    """The two branches of GELU and SiLU: from 0 down to a minimum left of 0, then up; inverted numerically."""
+    """The two branches of GELU and SiLU: from 0 down to a minimum left of 0, then up;
+    inverted numerically.
+    """
 
     @functools.cache
     def found() -> tuple[Branch, ...]:
@@ -131,7 +148,9 @@ def one_minimum(phi: Callable[[Any], Any]) -> Branches:
 
 
 def _bisect(f: Callable[[Any], Any], y: Array, lo: Array, hi: Array, rising: bool) -> Array:
-    """The x between lo and hi with f(x) = y, to the last bits: also of small x, by a last step of Newton's."""
+    """The x between lo and hi with f(x) = y, to the last bits:
+    also of small x, by a last step of Newton's.
+    """
     reach = (hi - lo) * 2.0**-62
 
     def halve(_: object, ends: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -1,4 +1,6 @@
-"""The nonlinearities that files know by name, and the functions of NumPy and JAX that are the same."""
+"""The nonlinearities that files know by name,
+and the functions of NumPy and JAX that are the same.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,7 +15,9 @@ _same: list[tuple[Callable[..., Any], Nonlinearity]] = []
 
 
 def add(phi: Nonlinearity, *same: Callable[..., Any]) -> Nonlinearity:
-    """φ, which files know by its name from now on; `same`: functions of arrays that are φ to all digits."""
+    """φ, which files know by its name from now on;
+    `same`: functions of arrays that are φ to all digits.
+    """
     phi = dataclasses.replace(phi, saved=(phi.name, None))
     add_family(phi.name, lambda _: phi)
     _same.extend((function, phi) for function in same)

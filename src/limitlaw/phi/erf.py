@@ -1,4 +1,6 @@
-"""The error function and GELU: a step and a ramp with Gaussian noise, erf(x) = E sign(x + Z/√2)."""
+"""The error function and GELU: a step and a ramp with Gaussian noise,
+erf(x) = E sign(x + Z/√2).
+"""
 
 import math
 from typing import Any
@@ -62,12 +64,16 @@ def _gelu_product(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
 
 
 def _gelu_log_slope(x: Any) -> Any:
-    """φ' = Φ(x) + x n(x), n the normal density: n (x + Φ/n) left of 0, where Φ/n is Mills' ratio and Φ underflows."""
+    """φ' = Φ(x) + x n(x), n the normal density: n (x + Φ/n)
+    left of 0, where Φ/n is Mills' ratio and Φ underflows.
+    """
     log_n = -0.5 * x**2 - 0.5 * math.log(2 * math.pi)
     left = jnp.minimum(x, 0)
     mills = jnp.exp(jax.scipy.special.log_ndtr(left) + 0.5 * left**2 + 0.5 * math.log(2 * math.pi))
     right = jax.scipy.special.ndtr(x) + x * jnp.exp(log_n)
-    return jnp.where(x < 0, log_n + jnp.log(jnp.abs(x + mills)), jnp.log(jnp.where(x < 0, 1, right)))
+    return jnp.where(
+        x < 0, log_n + jnp.log(jnp.abs(x + mills)), jnp.log(jnp.where(x < 0, 1, right))
+    )
 
 
 gelu = add(  # jax.nn.gelu is not the same: unless told, it approximates

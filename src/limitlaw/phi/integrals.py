@@ -1,9 +1,11 @@
-"""E φ⁽ᵈ⁾(u) ψ⁽ᵉ⁾(v) by quadrature: an outer integral over u, and the mean of ψ under the law of v given u inside.
+"""E φ⁽ᵈ⁾(u) ψ⁽ᵉ⁾(v) by quadrature: an outer integral over u,
+and the mean of ψ under the law of v given u inside.
 
-v | u ~ N(m_v + ρσ_v x, s²), x = (u − m_u)/σ_u, s² = (1 − ρ²)K_vv. As a function of x, φ has structure of width ℓ/σ_u at
-its kinks or near 0, and the inner mean has structure of width √(s² + ℓ²)/(|ρ|σ_v) where its argument passes those of ψ;
-the panels are graded around both, so that no correlation and no variance is special. Values come with an estimate of
-their error, elementwise and absolute, in which rounding is not counted.
+v | u ~ N(m_v + ρσ_v x, s²), x = (u − m_u)/σ_u, s² = (1 − ρ²)K_vv. As a function of x, φ has
+structure of width ℓ/σ_u at its kinks or near 0, and the inner mean has structure of width √(s² +
+ℓ²)/(|ρ|σ_v) where its argument passes those of ψ; the panels are graded around both, so that no
+correlation and no variance is special. Values come with an estimate of their error, elementwise
+and absolute, in which rounding is not counted.
 """
 
 import dataclasses
@@ -38,13 +40,16 @@ SMALL = 1e-150
 KINK_LEVELS = 4  # a normal law has faded at 8 deviations
 SMOOTH_LEVELS = 6  # tanh, silu, … are linear beyond 32 to all digits
 UNKNOWN_LEVELS = 13
-ACCEPT = 1e-6  # two steps that agree to this: halving the step squares the error, so that the finer has 1e-12
+# two steps that agree to this: halving the step squares the error, so that the finer has 1e-12
+ACCEPT = 1e-6
 ROUNDING = 1e-13  # of sums over the nodes of the plane, in units of the roots of second moments
 
 
 @dataclasses.dataclass(frozen=True)
 class JointNormal:
-    """The joint law of (u, v): means, deviations, correlation ρ and s² = Var(v | u), all of one shape."""
+    """The joint law of (u, v): means, deviations,
+    correlation ρ and s² = Var(v | u), all of one shape.
+    """
 
     m_u: Reals
     m_v: Reals
@@ -88,9 +93,11 @@ def _derivative(f: Function) -> Function:
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """Points where φ is not smooth, or not on long scales: structure of that width, graded over `levels` octaves.
+    """Points where φ is not smooth, or not on long scales:
+    structure of that width, graded over `levels` octaves.
 
-    `layers`: octaves of grading for means of φ under normal laws, which end half-way to the neighbours on both sides.
+    `layers`: octaves of grading for means of φ under normal laws,
+    which end half-way to the neighbours on both sides.
     """
 
     at: Float[np.ndarray, " places"]
@@ -125,12 +132,20 @@ def structure(phi: Nonlinearity) -> list[Features]:
     if not len(at):
         levels = UNKNOWN_LEVELS if phi.kinks is None else SMOOTH_LEVELS
         alone = np.array([np.inf])
-        return [] if phi.cuts is not None else [Features(np.zeros(1), 1.0, levels, levels, alone, alone)]
+        return (
+            []
+            if phi.cuts is not None
+            else [Features(np.zeros(1), 1.0, levels, levels, alone, alone)]
+        )
     gaps = np.concatenate([[np.inf], 0.5 * np.diff(at), [np.inf]])
     # A mean of φ has structure on its own scale at kinks, and around φ's structure as a whole.
     layered = np.isin(at, kinks) | np.isinf(gaps[:-1]) | np.isinf(gaps[1:])
     groups = ((layered, KINK_LEVELS), (~layered, 0))
-    return [Features(at[i], 0.0, 0, layers, gaps[:-1][i], gaps[1:][i]) for i, layers in groups if i.any()]
+    return [
+        Features(at[i], 0.0, 0, layers, gaps[:-1][i], gaps[1:][i])
+        for i, layers in groups
+        if i.any()
+    ]
 
 
 def is_analytic(phi: Nonlinearity) -> bool:
@@ -151,11 +166,15 @@ def mean_by_quadrature(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Re
 def mean_with_error(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> ValueAndError:
     """The same, with its error."""
     m, sigma = jnp.broadcast_arrays(m, jnp.sqrt(jnp.maximum(k, 0.0)))
-    return integrate_with_error(lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma), is_analytic(phi))
+    return integrate_with_error(
+        lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma), is_analytic(phi)
+    )
 
 
 def deltas(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
-    """What the jumps of φ add to E φ⁽ᵈ⁾(u), u ~ N(m, k) with density p: Σ φ⁽ᵈ⁻¹⁾-jump p(b) − φ⁽ᵈ⁻²⁾-jump p'(b)."""
+    """What the jumps of φ add to E φ⁽ᵈ⁾(u), u ~ N(m, k) with density p:
+    Σ φ⁽ᵈ⁻¹⁾-jump p(b) − φ⁽ᵈ⁻²⁾-jump p'(b).
+    """
 
     def term(at: Reals, jump: Reals, slope_jump: Reals) -> Reals:
         p = density(at - m, k)
@@ -167,7 +186,9 @@ def deltas(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
     return _over_kinks(phi, d, term, jnp.broadcast_shapes(jnp.shape(m), jnp.shape(k)))
 
 
-def _over_kinks(phi: Nonlinearity, d: int, term: Callable[..., Reals], shape: tuple[int, ...]) -> Reals:
+def _over_kinks(
+    phi: Nonlinearity, d: int, term: Callable[..., Reals], shape: tuple[int, ...]
+) -> Reals:
     """Σ of term(at, jump, slope_jump) over the kinks that matter for φ⁽ᵈ⁾."""
     kinks = [k for k in phi.kinks or () if (d > 0 and k.jump) or (d > 1 and k.slope_jump)]
     if not kinks:
@@ -177,11 +198,15 @@ def _over_kinks(phi: Nonlinearity, d: int, term: Callable[..., Reals], shape: tu
 
 
 def inner_mean(psi: Nonlinearity, e: int) -> Callable[[Reals, Reals], Reals]:
-    """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²): the closed form of ψ, differentiated in μ, or else a quadrature."""
+    """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²): the closed form of ψ,
+    differentiated in μ, or else a quadrature.
+    """
     closed = psi.mean
     if closed is None:
         f = derivative(psi.function, e)
-        return lambda mu, s2: mean_by_quadrature(psi, f, mu, s2) + (deltas(psi, e, mu, s2) if e else 0.0)
+        return lambda mu, s2: (
+            mean_by_quadrature(psi, f, mu, s2) + (deltas(psi, e, mu, s2) if e else 0.0)
+        )
     return lambda mu, s2: derivative(lambda mu: closed(mu, s2), e)(mu)
 
 
@@ -189,12 +214,19 @@ def inner_error(psi: Nonlinearity, e: int) -> Callable[[Reals, Reals], Reals] | 
     """The error of `inner_mean`, or None if there is none."""
     if psi.mean is None:
         return lambda mu, s2: mean_with_error(psi, derivative(psi.function, e), mu, s2)[1]
-    return (lambda mu, s2: psi.accuracy * jnp.abs(inner_mean(psi, e)(mu, s2))) if psi.accuracy else None
+    return (
+        (lambda mu, s2: psi.accuracy * jnp.abs(inner_mean(psi, e)(mu, s2)))
+        if psi.accuracy
+        else None
+    )
 
 
 def _edges(phi: Nonlinearity, psi: Nonlinearity, law: JointNormal) -> Float[Array, "edges ..."]:
     own = [places.own(law.m_u, law.sigma_u) for places in structure(phi)]
-    return panel_edges(law.shape, own + [p.of_means(law.m_v, law.rho * law.sigma_v, law.s2) for p in structure(psi)])
+    return panel_edges(
+        law.shape,
+        own + [p.of_means(law.m_v, law.rho * law.sigma_v, law.s2) for p in structure(psi)],
+    )
 
 
 def nested(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal) -> Reals:
@@ -204,9 +236,16 @@ def nested(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: Joint
 
 
 def nested_with_error(
-    phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal, rough: bool = False
+    phi: Nonlinearity,
+    f: Function,
+    psi: Nonlinearity,
+    e: int,
+    law: JointNormal,
+    rough: bool = False,
 ) -> ValueAndError:
-    """The same, with its error: that of the outer integral and, unless `rough`, the mean of those of the inner ones."""
+    """The same, with its error: that of the outer integral and,
+    unless `rough`, the mean of those of the inner ones.
+    """
     G, wrong_by = inner_mean(psi, e), None if rough else inner_error(psi, e)
 
     def integrand(x: Reals) -> Reals:
@@ -218,13 +257,17 @@ def nested_with_error(
 
     analytic = is_analytic(phi) and is_analytic(psi)
     rules = ROUGH if rough else RULES
-    return integrate_with_error(integrand, _edges(phi, psi, law), analytic, doubt if wrong_by else None, rules)
+    return integrate_with_error(
+        integrand, _edges(phi, psi, law), analytic, doubt if wrong_by else None, rules
+    )
 
 
 def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: JointNormal) -> Reals:
-    """What the jumps of φ add to E φ⁽ᵈ⁾(u) ψ⁽ᵉ⁾(v): one of φ⁽ᵈ⁻¹⁾ is a delta function in φ⁽ᵈ⁾, one of φ⁽ᵈ⁻²⁾ its slope.
+    """What the jumps of φ add to E φ⁽ᵈ⁾(u) ψ⁽ᵉ⁾(v): one of φ⁽ᵈ⁻¹⁾ is a delta function in φ⁽ᵈ⁾,
+    one of φ⁽ᵈ⁻²⁾ its slope.
 
-    With p the density of u and G(u) = E(ψ⁽ᵉ⁾(v) | u): ∫ δ(u − b) p G du = p(b)G(b), ∫ δ'(u − b) p G du = −(pG)'(b).
+    With p the density of u and G(u) = E(ψ⁽ᵉ⁾(v) | u): ∫ δ(u − b)
+    p G du = p(b)G(b), ∫ δ'(u − b) p G du = −(pG)'(b).
     """
     K_uu = jnp.maximum(law.sigma_u**2, TINY)
     beta = law.rho * law.sigma_v / jnp.maximum(law.sigma_u, SMALL)
@@ -238,7 +281,9 @@ def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: JointNor
             return jump * p * G
         total = slope_jump * p * G
         if jumps:
-            total = total - jump * p * (beta * inner_mean(psi, e + 1)(mu, law.s2) - x / jnp.sqrt(K_uu) * G)
+            total = total - jump * p * (
+                beta * inner_mean(psi, e + 1)(mu, law.s2) - x / jnp.sqrt(K_uu) * G
+            )
         return total
 
     return _over_kinks(phi, d, term, law.shape)
@@ -252,12 +297,14 @@ def rms(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Reals:
 def smooth_pair(
     phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal, rough: bool
 ) -> ValueAndError:
-    """E f(u) ψ⁽ᵉ⁾(v) where no closed form helps, and its error, for f and ψ⁽ᵉ⁾ that seem to be smooth.
+    """E f(u) ψ⁽ᵉ⁾(v) where no closed form helps,
+    and its error, for f and ψ⁽ᵉ⁾ that seem to be smooth.
 
-    First the trapezoidal rule in the coordinates u = σ_u(ax + by), v = σ_v(ax − by), in which a smooth integrand stays
-    smooth for every ρ: halving the step squares the error. If two steps disagree, as at large variance, on this
-    integral or on those of f and ψ⁽ᵉ⁾ alone, then nested graded panels. If φ and ψ are not known to be smooth, a third
-    step has to show that errors are squared.
+    First the trapezoidal rule in the coordinates u = σ_u(ax + by), v = σ_v(ax − by), in which a
+    smooth integrand stays smooth for every ρ: halving the step squares the error. If two steps
+    disagree, as at large variance, on this integral or on those of f and ψ⁽ᵉ⁾ alone, then nested
+    graded panels. If φ and ψ are not known to be smooth, a third step has to show that errors are
+    squared.
     """
     g = derivative(psi.function, e)
     a, b = jnp.sqrt(0.5 * (1 + law.rho)), jnp.sqrt(0.5 * (1 - law.rho))
@@ -294,7 +341,9 @@ def smooth_pair(
         last = jnp.abs(third - second)
         squared = known | jnp.all(last <= 10 * change**2 + ROUNDING)
         return otherwise(
-            squared & (largest(last) < ACCEPT) & (largest(outside) < ACCEPT), accepted(value, last), panels
+            squared & (largest(last) < ACCEPT) & (largest(outside) < ACCEPT),
+            accepted(value, last),
+            panels,
         )
 
     return otherwise(good, accepted(value, change), finer) if known else finer()

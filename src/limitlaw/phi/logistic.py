@@ -1,6 +1,8 @@
-"""The logistic function and its kin: steps and ramps with logistic noise L, a mixture of normals s_j Z.
+"""The logistic function and its kin: steps and ramps with logistic noise L,
+a mixture of normals s_j Z.
 
-sigmoid(x) = P(L < x), tanh(x/2) = E sign(x + L), softplus(x) = E max(x + L, 0), silu(x) = x P(L < x).
+sigmoid(x) = P(L < x), tanh(x/2) = E sign(x + L),
+softplus(x) = E max(x + L, 0), silu(x) = x P(L < x).
 """
 
 import math

@@ -1,8 +1,9 @@
 """The logistic law as a mixture of 20 centred normals: σ(x) = Σ_j w_j Φ(x/s_j).
 
-If K has Kolmogorov's law and Z is normal, 2KZ is logistic (Andrews & Mallows, 1974; Stefanski, 1991), so that
-σ(x) = ∫ p(κ) Φ(x/2κ) dκ. A Gauss rule for p in the variable log κ (Lanczos on a fine grid; Golub & Welsch, 1969) makes
-the integral a sum. The relative error of tanh(x/2) = Σ_j w_j erf(x/(s_j √2)) is at most 3e-13 for all x.
+If K has Kolmogorov's law and Z is normal, 2KZ is logistic (Andrews & Mallows, 1974; Stefanski,
+1991), so that σ(x) = ∫ p(κ) Φ(x/2κ) dκ. A Gauss rule for p in the variable log κ (Lanczos on a
+fine grid; Golub & Welsch, 1969) makes the integral a sum. The relative error of tanh(x/2) = Σ_j
+w_j erf(x/(s_j √2)) is at most 3e-13 for all x.
 """
 
 from collections.abc import Callable
@@ -27,14 +28,18 @@ def kolmogorov_density(kappa: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
     j = np.arange(1, 30)[:, None]
     large = 8 * kappa * np.sum((-1.0) ** (j + 1) * j**2 * np.exp(-2 * (j * kappa) ** 2), axis=0)
     c = (2 * j - 1) ** 2 * np.pi**2 / 8
-    small = np.sqrt(2 * np.pi) * np.sum(np.exp(-c / kappa**2) * (2 * c / kappa**4 - 1 / kappa**2), axis=0)
+    small = np.sqrt(2 * np.pi) * np.sum(
+        np.exp(-c / kappa**2) * (2 * c / kappa**4 - 1 / kappa**2), axis=0
+    )
     return np.where(kappa < 0.8, small, large)
 
 
 def gauss_rule(
     x: Float[np.ndarray, "n"], w: Float[np.ndarray, "n"], terms: int
 ) -> tuple[Float[np.ndarray, "terms"], Float[np.ndarray, "terms"]]:
-    """Nodes and weights of the Gauss rule of the discrete measure Σ_i w_i δ(x_i), normalised to total weight 1."""
+    """Nodes and weights of the Gauss rule of the discrete measure Σ_i w_i δ(x_i),
+    normalised to total weight 1.
+    """
     Q = [np.sqrt(w / w.sum())]
     a, b = np.zeros(terms), np.zeros(terms)
     for j in range(terms):
@@ -50,7 +55,9 @@ def gauss_rule(
 
 
 def _mixture() -> tuple[Float[np.ndarray, "terms"], Float[np.ndarray, "terms"]]:
-    """(w_j, s_j²): the trapezoidal rule in log κ, which converges exponentially here, made a Gauss rule."""
+    """(w_j, s_j²): the trapezoidal rule in log κ,
+    which converges exponentially here, made a Gauss rule.
+    """
     t = np.linspace(np.log(0.15), np.log(5.0), 400)
     kappa = np.exp(t)
     nodes, w = gauss_rule(t, kolmogorov_density(kappa) * kappa, TERMS)

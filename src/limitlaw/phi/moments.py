@@ -1,12 +1,14 @@
-"""Gaussian moments of nonlinearities: E φ(u), E φ'(u) and E φ(u)ψ(v), elementwise over arrays that broadcast.
+"""Gaussian moments of nonlinearities: E φ(u), E φ'(u)
+and E φ(u)ψ(v), elementwise over arrays that broadcast.
 
-Means given as None or as the Python number 0 are known to be zero, and closed forms apply. Otherwise, and for pairs
-without a closed form, the integral is over panels cut at the places where φ and ψ are not smooth. The functions
-`…_with_error` give a value and its error, elementwise and absolute, 0 for closed forms: rounding is not counted. Where
-a function of which nothing is known is not integrated at all, as for lack of a second moment, there is a warning.
-A function is called with node axes in front of the elementwise shape, must be pure, and may close over arrays that
-`jax.jit` or `jax.vmap` trace; derivatives in such arrays are not supported. Everything may be traced and differentiated
-in the means and covariances; errors are not differentiated.
+Means given as None or as the Python number 0 are known to be zero, and closed forms apply.
+Otherwise, and for pairs without a closed form, the integral is over panels cut at the places where
+φ and ψ are not smooth. The functions `…_with_error` give a value and its error, elementwise and
+absolute, 0 for closed forms: rounding is not counted. Where a function of which nothing is known
+is not integrated at all, as for lack of a second moment, there is a warning. A function is called
+with node axes in front of the elementwise shape, must be pure, and may close over arrays that
+`jax.jit` or `jax.vmap` trace; derivatives in such arrays are not supported. Everything may be
+traced and differentiated in the means and covariances; errors are not differentiated.
 """
 
 import dataclasses
@@ -34,7 +36,9 @@ def mean(phi: Nonlinearity, m: object, k: object) -> Reals:
 
 
 def slope(phi: Nonlinearity, m: object, k: object) -> Reals:
-    """E φ'(u) = E φ(u)(u − m)/k, u ~ N(m, k) (Stein's lemma); a jump of φ counts as a delta function in φ'."""
+    """E φ'(u) = E φ(u)(u − m)/k, u ~ N(m, k) (Stein's lemma);
+    a jump of φ counts as a delta function in φ'.
+    """
     m, k = jnp.broadcast_arrays(jnp.asarray(0.0 if m is None else m, float), jnp.asarray(k, float))
     closed = phi.mean
     if closed is not None:
@@ -42,8 +46,11 @@ def slope(phi: Nonlinearity, m: object, k: object) -> Reals:
     return numeric.mean(_hashable(phi), 1, m, k)
 
 
-def product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any, K_uv: Any, K_vv: Any) -> Reals:
-    """E φ(u)ψ(v), (u, v) Gaussian with means (m_u, m_v) and covariance [[K_uu, K_uv], [K_uv, K_vv]].
+def product(
+    phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any, K_uv: Any, K_vv: Any
+) -> Reals:
+    """E φ(u)ψ(v), (u, v) Gaussian with means (m_u,
+    m_v) and covariance [[K_uu, K_uv], [K_uv, K_vv]].
 
     Zero variances and correlations ±1 are allowed, and |K_uv| may exceed √(K_uu K_vv) by rounding.
     """
@@ -54,7 +61,9 @@ def product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any,
     closed = _closed_product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
     m_u, m_v = (jnp.zeros(()) if m is None else m for m in (m_u, m_v))
     if closed is not None:
-        return jnp.broadcast_to(closed, jnp.broadcast_shapes(*(a.shape for a in (m_u, m_v, K_uu, K_uv, K_vv))))
+        return jnp.broadcast_to(
+            closed, jnp.broadcast_shapes(*(a.shape for a in (m_u, m_v, K_uu, K_uv, K_vv)))
+        )
     return numeric.product(_hashable(phi), _hashable(psi), m_u, m_v, K_uu, K_uv, K_vv)
 
 
@@ -68,7 +77,9 @@ def slope_with_error(phi: Nonlinearity, m: object, k: object) -> ValueAndError:
     return _first_with_error(slope, phi, 1, m, k)
 
 
-def _first_with_error(moment: Callable[..., Reals], phi: Nonlinearity, d: int, m: object, k: object) -> ValueAndError:
+def _first_with_error(
+    moment: Callable[..., Reals], phi: Nonlinearity, d: int, m: object, k: object
+) -> ValueAndError:
     value = moment(phi, m, k)
     if phi.mean is not None:
         return value, (1 + 2 * d) * phi.accuracy * jnp.abs(jax.lax.stop_gradient(value))
@@ -77,7 +88,13 @@ def _first_with_error(moment: Callable[..., Reals], phi: Nonlinearity, d: int, m
 
 
 def product_with_error(
-    phi: Nonlinearity, psi: Nonlinearity, m_u: object, m_v: object, K_uu: object, K_uv: object, K_vv: object
+    phi: Nonlinearity,
+    psi: Nonlinearity,
+    m_u: object,
+    m_v: object,
+    K_uu: object,
+    K_uv: object,
+    K_vv: object,
 ) -> ValueAndError:
     """`product` and its error."""
     value = product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
@@ -91,8 +108,15 @@ def product_with_error(
     K_uu, K_uv, K_vv = _fixed(K_uu, K_uv, K_vv)
     if _closed_product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv) is not None:
         return value, (phi.accuracy + psi.accuracy) * jnp.abs(jax.lax.stop_gradient(value))
-    arguments = (*_fixed(*(0.0 if m is None else m for m in (m_u, m_v))), K_uu, _within(K_uu, K_uv, K_vv), K_vv)
-    return value, numeric.moment_and_error(_hashable(phi), 0, _hashable(psi), 0, numeric.FULL, *arguments)[1]
+    arguments = (
+        *_fixed(*(0.0 if m is None else m for m in (m_u, m_v))),
+        K_uu,
+        _within(K_uu, K_uv, K_vv),
+        K_vv,
+    )
+    return value, numeric.moment_and_error(
+        _hashable(phi), 0, _hashable(psi), 0, numeric.FULL, *arguments
+    )[1]
 
 
 def _fixed(*arguments: Any) -> list[Reals]:
@@ -111,8 +135,12 @@ def product_is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: object, m_v: ob
         return False
     if phi != psi:
         linear = phi.linear or psi.linear
-        return _cross_product(phi, psi) is not None or (linear and all(map(mean_is_closed, (phi, psi))))
-    return phi.product is not None and _has_product(_hashable(phi), *(_known_zero(m) is None for m in (m_u, m_v)))
+        return _cross_product(phi, psi) is not None or (
+            linear and all(map(mean_is_closed, (phi, psi)))
+        )
+    return phi.product is not None and _has_product(
+        _hashable(phi), *(_known_zero(m) is None for m in (m_u, m_v))
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -124,7 +152,9 @@ def _has_product(phi: Nonlinearity, u_is_centred: bool, v_is_centred: bool) -> b
 
 
 def _within(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """K_uv, or ±√(K_uu K_vv) where it is larger than that by more than rounding, as in a kernel of single precision."""
+    """K_uv, or ±√(K_uu K_vv) where it is larger than that by more than rounding,
+    as in a kernel of single precision.
+    """
     bound = jax.lax.stop_gradient(jnp.sqrt(K_uu) * jnp.sqrt(K_vv))
     return jnp.where(jnp.abs(K_uv) > bound * (1 + 1e-12), jnp.sign(K_uv) * bound, K_uv)
 

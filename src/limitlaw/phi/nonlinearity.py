@@ -20,18 +20,22 @@ OCTAVES = (0.0, *(sign * 2.0**j for j in range(13) for sign in (-1, 1)))
 class Nonlinearity:
     """φ, applied coordinate by coordinate, to one argument or several.
 
-    All that is known of φ stands here, and what is unknown is None; the name decides nothing. `pseudo_lipschitz`: is
+    All that is known of φ stands here, and what is unknown is None;
+    the name decides nothing. `pseudo_lipschitz`: is
     |φ(x) − φ(y)| ≤ C (1 + |x|^k + |y|^k) |x − y| for some C and k? `bounded`: is |φ| ≤ C?
 
-    For Gaussian moments: `kinks`, where φ is not smooth, () for nowhere. `cuts`: points between which φ is a polynomial
-    to rounding; without them φ is smooth on a length scale of order 1 away from its kinks. `mean(m, k)`: a closed form
-    of E φ(u), u ~ N(m, k), elementwise and differentiable, also at k = 0. `product(m_u, m_v, K_uu, K_uv, K_vv)`: one of
-    E φ(u)φ(v); its means are None where they are zero, and it may answer None where it has no closed form.
-    `accuracy`: the relative error of these two, 0 for closed forms in earnest. `products`: pairs of another ψ and a
-    closed form of E φ(u)ψ(v). `linear`: is φ(x) = x? `oscillates`: does φ turn on a scale of order 1 however far out?
+    For Gaussian moments: `kinks`, where φ is not smooth, () for nowhere. `cuts`: points between
+    which φ is a polynomial to rounding; without them φ is smooth on a length scale of order 1 away
+    from its kinks. `mean(m, k)`: a closed form of E φ(u), u ~ N(m, k), elementwise and
+    differentiable, also at k = 0. `product(m_u, m_v, K_uu, K_uv, K_vv)`: one of E φ(u)φ(v); its
+    means are None where they are zero, and it may answer None where it has no closed form.
+    `accuracy`: the relative error of these two, 0 for closed forms in earnest. `products`: pairs
+    of another ψ and a closed form of E φ(u)ψ(v). `linear`: is φ(x) = x? `oscillates`: does φ turn
+    on a scale of order 1 however far out?
 
-    For the density of φ(Y): `branches(lo, hi)`, the monotone branches that meet (lo, hi), and `log_slope(x)`, log |φ'|
-    where differentiating φ would lose it. `saved`: the family and the parameter by which the catalogue finds φ again.
+    For the density of φ(Y): `branches(lo, hi)`, the monotone branches that meet (lo, hi), and
+    `log_slope(x)`, log |φ'| where differentiating φ would lose it. `saved`: the family and the
+    parameter by which the catalogue finds φ again.
     """
 
     name: str = dataclasses.field(compare=False)
@@ -61,11 +65,16 @@ def user_function(function: Callable[..., Any]) -> Nonlinearity:
     if not callable(function):
         raise TypeError(f"phi must be a function of arrays, as jnp.tanh, got {shown(function)}")
     name = getattr(function, "__name__", type(function).__name__)
-    return Nonlinearity("φ" if name == "<lambda>" else name, function, pseudo_lipschitz=None, bounded=None)
+    return Nonlinearity(
+        "φ" if name == "<lambda>" else name, function, pseudo_lipschitz=None, bounded=None
+    )
 
 
-def looked_at(function: Callable[[Any], Any], kinks: Iterable[float] | None = None) -> Nonlinearity:
-    """A user's function of one number, with what is found by looking at it, or declared: kinks, and where to cut it.
+def looked_at(
+    function: Callable[[Any], Any], kinks: Iterable[float] | None = None
+) -> Nonlinearity:
+    """A user's function of one number, with what is found by looking at it, or declared:
+    kinks, and where to cut it.
 
     A function that jumps is not pseudo-Lipschitz; that others are is not known.
     """
@@ -77,7 +86,9 @@ def looked_at(function: Callable[[Any], Any], kinks: Iterable[float] | None = No
     if found is None:
         cuts = None if declared is None else tuple(sorted({*OCTAVES, *declared}))
         return dataclasses.replace(phi, kinks=() if declared == () else None, cuts=cuts)
-    finite = all(math.isfinite(kink.jump) and math.isfinite(kink.slope_jump) for kink in found.kinks)
+    finite = all(
+        math.isfinite(kink.jump) and math.isfinite(kink.slope_jump) for kink in found.kinks
+    )
     complete = finite and (declared is not None or found.confident)
     jumps = finite and any(kink.jump for kink in found.kinks)
     lipschitz = False if jumps else None

@@ -1,7 +1,7 @@
 """E φ⁽ᵈ⁾(u) and E φ(u)ψ(v) by quadrature, differentiable in means and covariances.
 
-Derivatives are Gaussian moments themselves (Price, 1958): ∂/∂K_uv E φ(u)ψ(v) = E φ'(u)ψ'(v), ∂/∂K_uu = ½ E φ''(u)ψ(v).
-A jump of φ is a delta function in φ'.
+Derivatives are Gaussian moments themselves (Price, 1958): ∂/∂K_uv E φ(u)ψ(v) = E φ'(u)ψ'(v),
+∂/∂K_uu = ½ E φ''(u)ψ(v). A jump of φ is a delta function in φ'.
 """
 
 import functools
@@ -37,7 +37,9 @@ def mean(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def mean_and_error(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> ValueAndError:
-    """E φ⁽ᵈ⁾(u) with its error; if kinks are unknown, E φ⁽ᵈ⁾ = E (φ⁽ᵈ⁻¹⁾(u) − φ⁽ᵈ⁻¹⁾(m))(u − m)/k for k not small."""
+    """E φ⁽ᵈ⁾(u) with its error; if kinks are unknown,
+    E φ⁽ᵈ⁾ = E (φ⁽ᵈ⁻¹⁾(u) − φ⁽ᵈ⁻¹⁾(m))(u − m)/k for k not small.
+    """
     value, error = integrals.mean_with_error(phi, derivative(phi.function, d), m, k)
     if d == 0:
         return value, error
@@ -60,19 +62,36 @@ def _mean_jvp(phi: Nonlinearity, d: int, primals: Any, tangents: Any) -> tuple[A
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def product(
-    phi: Nonlinearity, psi: Nonlinearity, m_u: Reals, m_v: Reals, K_uu: Reals, K_uv: Reals, K_vv: Reals
+    phi: Nonlinearity,
+    psi: Nonlinearity,
+    m_u: Reals,
+    m_v: Reals,
+    K_uu: Reals,
+    K_uv: Reals,
+    K_vv: Reals,
 ) -> Reals:
     """E φ(u)ψ(v)."""
     watched = any(p.kinks is None or p.cuts is not None or p.oscillates for p in (phi, psi))
-    value, error = moment_and_error(phi, 0, psi, 0, ROUGH if watched else NONE, m_u, m_v, K_uu, K_uv, K_vv)
+    value, error = moment_and_error(
+        phi, 0, psi, 0, ROUGH if watched else NONE, m_u, m_v, K_uu, K_uv, K_vv
+    )
     if watched:
-        _warn(f"{phi.name}·{psi.name}", value, error, lambda: _size(phi, m_u, K_uu) * _size(psi, m_v, K_vv))
+        _warn(
+            f"{phi.name}·{psi.name}",
+            value,
+            error,
+            lambda: _size(phi, m_u, K_uu) * _size(psi, m_v, K_vv),
+        )
     return value
 
 
 @functools.partial(product.defjvp, symbolic_zeros=True)
-def _product_jvp(phi: Nonlinearity, psi: Nonlinearity, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """∂/∂m_u = E φ'ψ, ∂/∂K_uv = E φ'ψ', ∂/∂K_uu = ½ E φ''ψ, and the same with u and v exchanged."""
+def _product_jvp(
+    phi: Nonlinearity, psi: Nonlinearity, primals: Any, tangents: Any
+) -> tuple[Any, Any]:
+    """∂/∂m_u = E φ'ψ, ∂/∂K_uv = E φ'ψ', ∂/∂K_uu = ½ E φ''ψ,
+    and the same with u and v exchanged.
+    """
     orders = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2))
     value = product(phi, psi, *primals)
     total = jnp.zeros_like(value)
@@ -88,9 +107,10 @@ def moment_and_error(
 ) -> ValueAndError:
     """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v) with delta functions, and its error, with that much `care`.
 
-    `arguments` are m_u, m_v, K_uu, K_uv, K_vv. The function outside is the one with no closed mean, or the one whose
-    derivative has delta functions. Of a φ of which nothing is known, E φ''ψ = E φ'(u)x ψ(v)/σ_u − (K_uv/K_uu) E φ'ψ'
-    (Stein's lemma), which is right also where φ' jumps; for small σ_u it comes from φ'' itself.
+    `arguments` are m_u, m_v, K_uu, K_uv, K_vv. The function outside is the one with no closed
+    mean, or the one whose derivative has delta functions. Of a φ of which nothing is known, E φ''ψ
+    = E φ'(u)x ψ(v)/σ_u − (K_uv/K_uu) E φ'ψ' (Stein's lemma), which is right also where φ' jumps;
+    for small σ_u it comes from φ'' itself.
     """
     m_u, m_v, K_uu, K_uv, K_vv = arguments
     if _outer_is_second(phi, d, psi, e):
@@ -144,7 +164,9 @@ def _outer_is_second(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int) -> bo
 
 @functools.partial(jax.jit, static_argnums=0)
 def _size(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
-    """√E φ(u)², by which errors are judged; infinite where φ is practically 0 and errors do not matter."""
+    """√E φ(u)², by which errors are judged; infinite where φ is practically 0 and
+    errors do not matter.
+    """
     m, k = jnp.broadcast_arrays(m, k)
     rms = integrals.rms(phi, phi.function, m, k)
     x = jnp.linspace(-LIMIT, LIMIT, 41)[(slice(None),) + (None,) * m.ndim]
@@ -161,7 +183,8 @@ def _warn(name: str, value: Any, error: Any, scale: Callable[[], Reals]) -> None
     if relative > FAILED:
         warnings.warn(
             f"the Gaussian moment of {name} has a relative error of about {relative:.1g}: "
-            "is it smooth on a length scale of order 1 between its kinks (of a function of one vector they can be "
+            "is it smooth on a length scale of order 1 between its kinks (of a function of one "
+            "vector they can be "
             "declared, map(…, kinks=…)), and does it grow slower than exp(x²/4σ²)?",
             stacklevel=3,
         )

@@ -1,4 +1,6 @@
-"""Nonlinearities of straight pieces: the ramps relu, leaky_relu, abs and clip, and the step sign."""
+"""Nonlinearities of straight pieces: the ramps relu,
+leaky_relu, abs and clip, and the step sign.
+"""
 
 import functools
 import math
@@ -136,7 +138,9 @@ def _clip(bound: float) -> Nonlinearity:
 
 
 def _clip_mean(bound: float) -> Callable[[Reals, Reals], Reals]:
-    """clip(x) = x − (x − C)₊ + (−x − C)₊ = C − (C − x)₊ + (−C − x)₊: that whose ramps are small, seen from m."""
+    """clip(x) = x − (x − C)₊ + (−x − C)₊ = C − (C − x)₊ + (−C − x)₊:
+    that whose ramps are small, seen from m.
+    """
 
     def mean(m: Reals, k: Reals) -> Reals:
         far = jnp.abs(m)

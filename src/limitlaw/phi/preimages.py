@@ -43,14 +43,18 @@ class Branched:
 
 
 def branched(phi: Nonlinearity, reach: tuple[float, float]) -> Branched | None:
-    """φ with its branches on `reach`, or None for a function whose branches are unknown, or too many."""
+    """φ with its branches on `reach`, or None for a function whose branches are unknown,
+    or too many.
+    """
     if phi.branches is None:
         return None
-    low, high = np.floor(reach[0] / np.pi), np.ceil(reach[1] / np.pi)  # so that few different reaches are asked for
+    # so that few different reaches are asked for
+    low, high = np.floor(reach[0] / np.pi), np.ceil(reach[1] / np.pi)
     return _branched(phi, float(low * np.pi), float(high * np.pi))
 
 
-@functools.lru_cache(maxsize=256)  # so that what is compiled for a nonlinearity serves all its laws
+# so that what is compiled for a nonlinearity serves all its laws
+@functools.lru_cache(maxsize=256)
 def _branched(phi: Nonlinearity, lo: float, hi: float) -> Branched | None:
     found = phi.branches(lo, hi) if phi.branches else None
     return None if found is None else Branched(phi, found)
@@ -64,11 +68,15 @@ def intervals(y: Float[Array, " p"], known: Branched) -> tuple[Any, Any]:
         return jnp.stack(branch.below(y), -1), jnp.stack(branch.above(y), -1)
 
     below, above = _of_each(known, parts, y)
-    empty = jnp.broadcast_to(y[:, None, None], (len(y), padded_branches(len(known.branches)) - below.shape[1], 2))
+    empty = jnp.broadcast_to(
+        y[:, None, None], (len(y), padded_branches(len(known.branches)) - below.shape[1], 2)
+    )
     return jnp.concatenate([below, empty], 1), jnp.concatenate([above, empty], 1)
 
 
-def _of_each(known: Branched, parts: Callable[[Branch, Any], tuple[Any, Any]], y: Any) -> tuple[Any, Any]:
+def _of_each(
+    known: Branched, parts: Callable[[Branch, Any], tuple[Any, Any]], y: Any
+) -> tuple[Any, Any]:
     """Two arrays of every branch, branches on the axis behind those of y."""
     many = together(known.branches)
     if many is not None:
@@ -83,17 +91,30 @@ def padded_branches(count: int) -> int:
 
 
 @functools.partial(jax.jit, static_argnames="known")
-def preimages(y: Float[Array, "*p"], known: Branched) -> tuple[Float[Array, "*p b"], Float[Array, "*p b"]]:
-    """The x with φ(x) = y, one a branch, and 1/|φ'(x)| there, 0 where the branch does not reach y."""
+def preimages(
+    y: Float[Array, "*p"], known: Branched
+) -> tuple[Float[Array, "*p b"], Float[Array, "*p b"]]:
+    """The x with φ(x) = y, one a branch, and 1/|φ'(x)| there,
+    0 where the branch does not reach y.
+    """
 
     def parts(branch: Branch, y: Any) -> tuple[Any, Any]:
         root = branch.solve(y)
-        inside = (y >= branch.bottom) & (y < branch.top) & jnp.isfinite(root) & (branch.inverse is not None)
-        root = jnp.where(inside, root, 0.5 * (np.maximum(branch.lo, -1e3) + np.minimum(branch.hi, 1e3)))
+        inside = (
+            (y >= branch.bottom)
+            & (y < branch.top)
+            & jnp.isfinite(root)
+            & (branch.inverse is not None)
+        )
+        root = jnp.where(
+            inside, root, 0.5 * (np.maximum(branch.lo, -1e3) + np.minimum(branch.hi, 1e3))
+        )
         return root, jnp.where(inside, jnp.exp(-log_slopes(known.phi, root)), 0.0)
 
     x, jacobian = _of_each(known, parts, y)
-    empty = jnp.broadcast_to(y[..., None], (*y.shape, padded_branches(len(known.branches)) - x.shape[-1]))
+    empty = jnp.broadcast_to(
+        y[..., None], (*y.shape, padded_branches(len(known.branches)) - x.shape[-1])
+    )
     return jnp.concatenate([x, empty], -1), jnp.concatenate([jacobian, 0 * empty], -1)
 
 

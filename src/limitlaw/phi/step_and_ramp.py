@@ -1,6 +1,7 @@
 """Gaussian moments of the step and of the ramp, from which those of most nonlinearities are made.
 
-Each has its derivatives by formula, so that they are exact and finite at zero variance and at correlation ±1.
+Each has its derivatives by formula, so that they are exact and finite at zero variance and at
+correlation ±1.
 """
 
 import math
@@ -11,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-TINY = 1e-200  # stands in for a variance or a determinant of zero: its inverse and its square root are finite
+# stands in for a variance or a determinant of zero: its inverse and its square root are finite
+TINY = 1e-200
 
 Reals = Float[Array, "..."]
 Product = Callable[..., Any]
@@ -66,8 +68,12 @@ def _abs_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
 
 @jax.custom_jvp
 def ramp_mean(m: Reals, k: Reals) -> Reals:
-    """E max(u, 0) = m Φ(m/√k) + k D(m, k), u ~ N(m, k): small where m is far below 0, without cancelling."""
-    return 0.5 * m * jax.scipy.special.erfc(-m / jnp.sqrt(2 * jnp.maximum(k, TINY))) + k * density(m, k)
+    """E max(u, 0) = m Φ(m/√k) + k D(m, k), u ~ N(m, k):
+    small where m is far below 0, without cancelling.
+    """
+    return 0.5 * m * jax.scipy.special.erfc(-m / jnp.sqrt(2 * jnp.maximum(k, TINY))) + k * density(
+        m, k
+    )
 
 
 @ramp_mean.defjvp
@@ -79,9 +85,11 @@ def _ramp_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple
 
 @jax.custom_jvp
 def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, and 0 where rounding makes it negative.
+    """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv,
+    and 0 where rounding makes it negative.
 
-    The root of a rounded square is exact, so that no fused multiplication leaves a remainder on the diagonal.
+    The root of a rounded square is exact, so that no fused multiplication leaves a
+    remainder on the diagonal.
     """
     g = jnp.sqrt(K_uu * K_vv)
     return jnp.maximum(g - K_uv, 0.0) * jnp.maximum(g + K_uv, 0.0)
@@ -95,22 +103,30 @@ def _spread_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[An
 
 
 def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 0.0) -> Reals:
-    """(K_uu + s²)(K_vv + t²) − K_uv², never below `TINY`: K itself is taken to be positive semi-definite."""
+    """(K_uu + s²)(K_vv + t²) − K_uv², never below `TINY`:
+    K itself is taken to be positive semi-definite.
+    """
     return jnp.maximum(spread(K_uu, K_uv, K_vv) + (s2 * K_vv + t2 * (K_uu + s2)), TINY)
 
 
 @jax.custom_jvp
-def sign_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: object = 0.0, t2: object = 0.0) -> Reals:
-    """E sign(p) sign(q) = (2/π) arcsin ρ, p and q being u and v with independent noise of variances s² and t².
+def sign_product(
+    K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: object = 0.0, t2: object = 0.0
+) -> Reals:
+    """E sign(p) sign(q) = (2/π) arcsin ρ, p and q being u and v with independent noise of
+    variances s² and t².
 
-    arcsin ρ = arctan(K_uv/√det) keeps its digits for small and for large ρ. In the noise it is not differentiated.
+    arcsin ρ = arctan(K_uv/√det) keeps its digits for small and for large ρ.
+    In the noise it is not differentiated.
     """
     return (2 / math.pi) * jnp.arctan(K_uv / jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2)))
 
 
 @sign_product.defjvp
 def _sign_product_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    """∂/∂K_uv = 4 times the density of (p, q) at 0 = 2/(π√det); ∂/∂K_uu = −½ (K_uv/K_pp) ∂/∂K_uv."""
+    """∂/∂K_uv = 4 times the density of (p, q) at 0 = 2/(π√det);
+    ∂/∂K_uu = −½ (K_uv/K_pp) ∂/∂K_uv.
+    """
     K_uu, K_uv, K_vv, s2, t2 = primals
     slope = 2 / (math.pi * jnp.sqrt(determinant(*primals)))
     half = 0.5 * K_uv
@@ -120,8 +136,12 @@ def _sign_product_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tu
 
 
 @jax.custom_jvp
-def abs_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: object = 0.0, t2: object = 0.0) -> Reals:
-    """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul, 2009), with noise as in `sign_product`."""
+def abs_product(
+    K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: object = 0.0, t2: object = 0.0
+) -> Reals:
+    """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul,
+    2009), with noise as in `sign_product`.
+    """
     root = jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2))
     return (2 / math.pi) * (root + K_uv * jnp.arctan(K_uv / root))
 
@@ -142,10 +162,12 @@ def smooth_ramp_mean(m: Reals, k: Reals, s2: Any) -> Reals:
 
 
 def smooth_ramp_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any, t2: Any) -> Reals:
-    """E u Φ(u/s) v Φ(v/t), by Stein's lemma in u and then in v (Tsuchida et al., 2021, for s = t = 1).
+    """E u Φ(u/s) v Φ(v/t), by Stein's lemma in u and then in v (Tsuchida et al.,
+    2021, for s = t = 1).
 
-    With p = u + s Z, q = v + t Z', Θ = P(p > 0, q > 0) and d = 1/(2π√det) the density of (p, q) at 0, it is
-    K_uv Θ + d (K_uu K_vv + K_uv² − K_uv² K_uu/K_pp − K_uv² K_vv/K_qq); the bracket is written without cancellation.
+    With p = u + s Z, q = v + t Z', Θ = P(p > 0, q > 0) and d = 1/(2π√det) the density of (p, q) at
+    0, it is K_uv Θ + d (K_uu K_vv + K_uv² − K_uv² K_uu/K_pp − K_uv² K_vv/K_qq); the bracket is
+    written without cancellation.
     """
     theta = 0.25 * (1 + sign_product(K_uu, K_uv, K_vv, s2, t2))
     d = 0.5 / (jnp.pi * jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2)))

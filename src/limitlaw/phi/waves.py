@@ -54,7 +54,9 @@ def _cos_sin(m_u: Any, m_v: Any, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals
 
 
 def _waves(phase: float) -> Branches:
-    """sin(x + phase): falls and rises in turn; the branches that meet (lo, hi), outer ones cut off there."""
+    """sin(x + phase): falls and rises in turn; the branches that meet (lo,
+    hi), outer ones cut off there.
+    """
 
     def meeting(lo: float, hi: float) -> tuple[Branch, ...] | None:
         if not hi - lo < MOST_WAVES * math.pi:
@@ -64,7 +66,11 @@ def _waves(phase: float) -> Branches:
         found = []
         for k, left, right in zip(range(first, last + 1), edges[:-1], edges[1:], strict=True):
             sign = -1.0 if k % 2 else 1.0
-            found.append(Branch(left, right, -1.0, 1.0, Turned(jnp.arcsin, math.pi * k - phase, sign), sign > 0))
+            found.append(
+                Branch(
+                    left, right, -1.0, 1.0, Turned(jnp.arcsin, math.pi * k - phase, sign), sign > 0
+                )
+            )
         return tuple(found)
 
     return meeting

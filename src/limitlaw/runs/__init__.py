@@ -1,9 +1,9 @@
 """Runs: resumable work of any kind, on this machine or on a Dask cluster.
 
-A chunk is a function and its arguments (`Chunk`); finished ones are kept in a folder (`Store`); `run` computes those
-that are missing, on the threads of this machine (`local`) or on a cluster (`cluster`); tables of results go to CSV
-files (`write_csv`). Nothing here knows of networks, laws, pictures or the paper: beside `limitlaw.files` it imports
-nothing of limitlaw.
+A chunk is a function and its arguments (`Chunk`); finished ones are kept in a folder (`Store`);
+`run` computes those that are missing, on the threads of this machine (`local`) or on a cluster
+(`cluster`); tables of results go to CSV files (`write_csv`). Nothing here knows of networks, laws,
+pictures or the paper: beside `limitlaw.files` it imports nothing of limitlaw.
 """
 
 from limitlaw.runs.chunks import Chunk, versions

@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 
 PACKAGES = ("limitlaw", "jax", "jaxlib", "numpy", "scipy")
-SHOWING = {"cli", "explore", "figures", "report", "shown", "torch"}  # folders and files on which no number depends
+# folders and files on which no number depends
+SHOWING = {"cli", "explore", "figures", "report", "shown", "torch"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Chunk:
-    """A deterministic function of a module and its arguments, whose arrays are small: sufficient statistics.
+    """A deterministic function of a module and its arguments,
+    whose arrays are small: sufficient statistics.
 
-    Chunks are equal where function, arguments and versions are: 1, 1.0 and True are different arguments.
+    Chunks are equal where function, arguments and versions are:
+    1, 1.0 and True are different arguments.
     """
 
     function: Callable[..., dict[str, np.ndarray]]
@@ -28,12 +31,17 @@ class Chunk:
 
     @staticmethod
     def of(function: Callable[..., dict[str, np.ndarray]], /, **arguments: Any) -> "Chunk":
-        """The chunk `function(**arguments)`; arguments are texts, numbers, booleans, None, and tuples of these."""
+        """The chunk `function(**arguments)`; arguments are texts,
+        numbers, booleans, None, and tuples of these.
+        """
         if "<" in getattr(function, "__qualname__", "<partial>"):
             raise ValueError(
-                f"a chunk needs a function of a module, which other processes find by name, got {function}"
+                "a chunk needs a function of a module, which other processes find by name, got "
+                f"{function}"
             )
-        return Chunk(function, tuple((name, _frozen(name, arguments[name])) for name in sorted(arguments)))
+        return Chunk(
+            function, tuple((name, _frozen(name, arguments[name])) for name in sorted(arguments))
+        )
 
     @property
     def function_name(self) -> str:
@@ -43,23 +51,33 @@ class Chunk:
     @property
     def name(self) -> str:
         """Readable: module.function(trial=0, width=16)."""
-        return f"{self.function_name}({', '.join(f'{name}={value!r}' for name, value in self.arguments)})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments)
+        return f"{self.function_name}({arguments})"
 
     @functools.cached_property
     def identity(self) -> str:
-        """A hash of function, arguments and versions: where any of them changes, nothing old is found."""
+        """A hash of function, arguments and versions:
+        where any of them changes, nothing old is found.
+        """
         return hashlib.sha256(canonical_json(self.description())).hexdigest()
 
     def description(self) -> dict[str, Any]:
         """All that the arrays depend on, as JSON has it."""
-        return {"function": self.function_name, "arguments": dict(self.arguments), "versions": versions()}
+        return {
+            "function": self.function_name,
+            "arguments": dict(self.arguments),
+            "versions": versions(),
+        }
 
     def run(self) -> dict[str, np.ndarray]:
         """Compute the arrays, in 64 bits wherever this happens."""
         import jax
 
         jax.config.update("jax_enable_x64", True)
-        return {name: plain(name, values) for name, values in self.function(**dict(self.arguments)).items()}
+        return {
+            name: plain(name, values)
+            for name, values in self.function(**dict(self.arguments)).items()
+        }
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Chunk) and self.identity == other.identity
@@ -68,18 +86,27 @@ class Chunk:
         return hash(self.identity)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Chunk, (self.function, self.arguments)  # without the identity: another machine finds its own
+        # without the identity: another machine finds its own
+        return Chunk, (self.function, self.arguments)
 
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """What the numbers depend on besides settings: versions of packages and Python, a hash of limitlaw's source."""
+    """What the numbers depend on besides settings: versions of packages and Python,
+    a hash of limitlaw's source.
+    """
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {**found, "python": f"{sys.version_info.major}.{sys.version_info.minor}", "source": _source_hash()}
+    return {
+        **found,
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "source": _source_hash(),
+    }
 
 
 def plain(name: str, values: object) -> np.ndarray:
-    """`values` as a NumPy array of float64, int64 or text, without conversion: a float32 is a mistake somewhere."""
+    """`values` as a NumPy array of float64, int64 or text,
+    without conversion: a float32 is a mistake somewhere.
+    """
     array = np.asarray(values)
     if array.dtype not in (np.float64, np.int64) and array.dtype.kind != "U":
         raise TypeError(f"{name} must be an array of float64, int64 or text, got {array.dtype}")
@@ -92,10 +119,14 @@ def canonical_json(value: object) -> bytes:
 
 
 def _source_hash() -> str:
-    """Changes with any line that numbers may depend on: chunks of an engine corrected since are not used."""
+    """Changes with any line that numbers may depend on:
+    chunks of an engine corrected since are not used.
+    """
     root = pathlib.Path(__file__).parents[1]
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
-    computing = [name for name in files if SHOWING.isdisjoint(pathlib.PurePath(name).with_suffix("").parts)]
+    computing = [
+        name for name in files if SHOWING.isdisjoint(pathlib.PurePath(name).with_suffix("").parts)
+    ]
     text = [[name, (root / name).read_text(encoding="utf-8")] for name in computing]
     return hashlib.sha256(canonical_json(text)).hexdigest()[:16]
 
@@ -108,4 +139,6 @@ def _frozen(name: str, value: object) -> Any:
         value = value.item()
     if value is None or isinstance(value, str | int | float):
         return value
-    raise TypeError(f"{name} must be made of texts, numbers, booleans, None and tuples, got {value!r}")
+    raise TypeError(
+        f"{name} must be made of texts, numbers, booleans, None and tuples, got {value!r}"
+    )

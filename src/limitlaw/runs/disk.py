@@ -16,14 +16,22 @@ class StoreError(OSError):
 
 @contextlib.contextmanager
 def one_line_errors(action: str, path: Path) -> Iterator[None]:
-    """Whatever the operating system refuses becomes a StoreError: "cannot write /path: No space left on device"."""
+    """Whatever the operating system refuses becomes a StoreError:
+    "cannot write /path: No space left on device".
+    """
     try:
         yield
     except StoreError:
         raise
     except OSError as error:
-        advice = "free some, or choose another folder" if error.errno in FULL else "choose another folder"
-        raise StoreError(f"cannot {action} {path}: {error.strerror or error} ({advice} with --out)") from error
+        advice = (
+            "free some, or choose another folder"
+            if error.errno in FULL
+            else "choose another folder"
+        )
+        raise StoreError(
+            f"cannot {action} {path}: {error.strerror or error} ({advice} with --out)"
+        ) from error
 
 
 def write(path: Path, data: bytes) -> None:

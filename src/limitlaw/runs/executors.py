@@ -16,7 +16,9 @@ class ClusterError(ConnectionError):
 
 
 def local(jobs: int | None = None) -> Executor:
-    """Threads, as many as cores by default: NumPy and XLA release Python's lock, and share compiled programs."""
+    """Threads, as many as cores by default: NumPy and XLA release Python's lock,
+    and share compiled programs.
+    """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be a positive integer, got {jobs}")
     return ThreadPoolExecutor(cores() if jobs is None else jobs, thread_name_prefix="chunk")
@@ -33,21 +35,27 @@ def workers_of(executor: Executor) -> int:
     """How many chunks an executor computes at once."""
     if isinstance(executor, ClusterExecutor):
         return executor.workers
-    return getattr(executor, "_max_workers", None) or cores()  # what pools of threads and processes call it
+    # what pools of threads and processes call it
+    return getattr(executor, "_max_workers", None) or cores()
 
 
 def cluster(address: str, timeout: int | float = CONNECT_SECONDS) -> Executor:
-    """The workers of the Dask scheduler at `address`, once they are seen to run the same code as this process."""
+    """The workers of the Dask scheduler at `address`,
+    once they are seen to run the same code as this process.
+    """
     try:
         from distributed import Client
     except ImportError:
         raise ClusterError("--cluster needs Dask: pip install 'limitlaw[cluster]'") from None
     try:
-        with ThreadPoolExecutor(1) as thread:  # a loop of its own, whether or not the caller is inside one
+        # a loop of its own, whether or not the caller is inside one
+        with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, _reach(address, timeout)).result()
         client = Client(address, timeout=timeout, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise ClusterError(f"no Dask scheduler at {address}: {str(error) or type(error).__name__}") from error
+        raise ClusterError(
+            f"no Dask scheduler at {address}: {str(error) or type(error).__name__}"
+        ) from error
     try:
         _check_workers(client, address, timeout)
     except BaseException:
@@ -57,7 +65,9 @@ def cluster(address: str, timeout: int | float = CONNECT_SECONDS) -> Executor:
 
 
 async def _reach(address: str, timeout: int | float) -> None:
-    """Greet the scheduler. A client that fails to do so itself complains again as the program ends."""
+    """Greet the scheduler. A client that fails to do so itself complains again as
+    the program ends.
+    """
     from distributed import Security
     from distributed.comm.core import connect
 
@@ -78,11 +88,15 @@ def _check_workers(client: Any, address: str, timeout: int | float) -> None:
     for worker, theirs in found.items():
         for name, version in versions().items():
             if theirs.get(name) != version:
-                raise ClusterError(f"worker {worker} has {name} {theirs.get(name)}, but this process {version}")
+                raise ClusterError(
+                    f"worker {worker} has {name} {theirs.get(name)}, but this process {version}"
+                )
 
 
 class ClusterExecutor(Executor):
-    """A Dask client as an executor. What a dying worker was computing, the scheduler gives to another."""
+    """A Dask client as an executor. What a dying worker was computing,
+    the scheduler gives to another.
+    """
 
     def __init__(self, client: Any):
         self._client = client
@@ -92,7 +106,9 @@ class ClusterExecutor(Executor):
         """The threads of all workers now."""
         return max(1, sum(self._client.nthreads().values()))
 
-    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+    def submit(
+        self, function: Callable[..., Any], /, *arguments: Any, **named: Any
+    ) -> Future[Any]:
         """`function(*arguments, **named)` on some worker."""
         remote = self._client.submit(function, *arguments, pure=False, **named)
         future: Future[Any] = Future()

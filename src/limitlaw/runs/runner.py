@@ -1,4 +1,6 @@
-"""Chunks → arrays: what is stored is read, the rest is computed, stored at once, and found by the next run."""
+"""Chunks → arrays: what is stored is read, the rest is computed,
+stored at once, and found by the next run.
+"""
 
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -24,9 +26,13 @@ def _nothing(chunk: Chunk, arrays: Arrays) -> None:
 
 
 def run(
-    chunks: Sequence[Chunk], store: Store, executor: Executor, done: Callable[[Chunk, Arrays], None] = _nothing
+    chunks: Sequence[Chunk],
+    store: Store,
+    executor: Executor,
+    done: Callable[[Chunk, Arrays], None] = _nothing,
 ) -> dict[Chunk, Arrays]:
-    """The arrays of all chunks, in their order, which does not depend on the order in which they are finished.
+    """The arrays of all chunks, in their order, which does not depend on the order
+    in which they are finished.
 
     `done` gets each different chunk once, in this thread, when its arrays are in the store.
     """
@@ -47,8 +53,12 @@ def run(
     return {chunk: results[chunk] for chunk in dict.fromkeys(chunks)}
 
 
-def _computed(chunks: list[Chunk], executor: Executor) -> Generator[tuple[Chunk, Arrays], None, None]:
-    """Chunks as they are finished, a bounded number under way; whatever ends this early cancels the rest."""
+def _computed(
+    chunks: list[Chunk], executor: Executor
+) -> Generator[tuple[Chunk, Arrays], None, None]:
+    """Chunks as they are finished, a bounded number under way;
+    whatever ends this early cancels the rest.
+    """
     limit = AHEAD * workers_of(executor)
     running: dict[Future[Arrays], Chunk] = {}
     try:
@@ -71,7 +81,9 @@ def _submitted(chunk: Chunk, executor: Executor) -> "Future[Arrays]":
 
 
 def _finished(running: "dict[Future[Arrays], Chunk]") -> Iterator[tuple[Chunk, Arrays]]:
-    """Wait, then take what is finished: first what is good and can be kept, then the first failure is raised."""
+    """Wait, then take what is finished: first what is good and can be kept,
+    then the first failure is raised.
+    """
     ended, _ = wait(running, return_when=FIRST_COMPLETED)
     failed = [future for future in running if future in ended and future.exception() is not None]
     for future in [future for future in running if future in ended and future not in failed]:
@@ -91,7 +103,10 @@ def run_if_same(chunk: Chunk, identity: str) -> Arrays:
 def _failure(chunk: Chunk, error: BaseException | None) -> ChunkError:
     """Which chunk it was, and what remains."""
     if isinstance(error, BrokenExecutor):
-        message = f"a worker was killed, perhaps for lack of memory, while it may have computed {chunk.name}"
+        message = (
+            "a worker was killed, perhaps for lack of memory, while it may have computed "
+            f"{chunk.name}"
+        )
     else:
         message = f"{chunk.name} failed: {type(error).__name__}: {error}"
     return ChunkError(f"{message}; what is finished is kept, the same command goes on from there")

@@ -22,8 +22,9 @@ def _warn(message: str) -> None:
 class Store:
     """A folder of finished chunks.
 
-    A file `<identity>.chunk` is a line of JSON, which says what the chunk is and the length and hash of what follows,
-    and an .npz archive. Both follow from chunk and arrays alone, so any byte that differs shows.
+    A file `<identity>.chunk` is a line of JSON, which says what the chunk is and the length and
+    hash of what follows, and an .npz archive. Both follow from chunk and arrays alone, so any byte
+    that differs shows.
     """
 
     def __init__(self, folder: str | Path, warn: Callable[[str], None] = _warn):
@@ -37,7 +38,9 @@ class Store:
         return self.folder / f"{chunk.identity}.chunk"
 
     def get(self, chunk: Chunk) -> dict[str, np.ndarray] | None:
-        """The arrays of a chunk; None where it is not there or, after one line of warning, where it is damaged."""
+        """The arrays of a chunk; None where it is not there or,
+        after one line of warning, where it is damaged.
+        """
         path = self.path(chunk)
         with one_line_errors("read", path):
             try:
@@ -59,12 +62,17 @@ class Store:
         self._checksums[chunk.identity] = _checksum(payload)
 
     def write_manifest(self, settings: Mapping[str, Any], chunks: Iterable[Chunk]) -> None:
-        """manifest.json: settings (the seed among them), versions and chunks, with a checksum where one is finished.
+        """manifest.json: settings (the seed among them), versions and chunks,
+        with a checksum where one is finished.
 
         Written before the work, which also shows whether the folder can be written, and after it.
         """
         listed = [
-            {"name": chunk.name, "identity": chunk.identity, "sha256": self._checksums.get(chunk.identity)}
+            {
+                "name": chunk.name,
+                "identity": chunk.identity,
+                "sha256": self._checksums.get(chunk.identity),
+            }
             for chunk in dict.fromkeys(chunks)
         ]
         manifest = {"settings": dict(settings), "versions": versions(), "chunks": listed}
@@ -82,7 +90,9 @@ def _checksum(payload: bytes) -> str:
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An .npz archive whose bytes depend on the arrays only: `numpy.savez` writes the time as well."""
+    """An .npz archive whose bytes depend on the arrays only:
+    `numpy.savez` writes the time as well.
+    """
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         for name, array in arrays.items():
@@ -93,7 +103,9 @@ def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _unpacked(payload: bytes) -> dict[str, np.ndarray] | None:
-    """The arrays of an archive; None where it is something else, forged with its checksum. Never runs code in it."""
+    """The arrays of an archive; None where it is something else,
+    forged with its checksum. Never runs code in it.
+    """
     try:
         with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
             return {name: plain(name, array) for name, array in archive.items()}

@@ -19,10 +19,14 @@ FLOAT = re.compile(r"-?(\d+\.\d+|\d+(\.\d+)?e[+-]\d+|inf)|nan", re.ASCII)  # wha
 
 
 def write_csv(path: str | Path, table: Table) -> None:
-    """Write a table atomically: UTF-8, floats with the fewest digits that give them back, inf and nan by name."""
+    """Write a table atomically: UTF-8, floats with the fewest digits that give them back,
+    inf and nan by name.
+    """
     columns = [_cells(name, column) for name, column in table.items()]
     if len({len(cells) for cells in columns}) != 1:
-        raise ValueError(f"columns must have one length, got {dict(zip(table, map(len, columns), strict=True))}")
+        raise ValueError(
+            f"columns must have one length, got {dict(zip(table, map(len, columns), strict=True))}"
+        )
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table)
@@ -31,7 +35,9 @@ def write_csv(path: str | Path, table: Table) -> None:
 
 
 def read_csv(path: str | Path) -> Table:
-    """The table that `write_csv` wrote, with its types; a column without rows comes back as float64."""
+    """The table that `write_csv` wrote, with its types;
+    a column without rows comes back as float64.
+    """
     with one_line_errors("read", Path(path)):
         text = Path(path).read_bytes().decode()
     names, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -56,9 +62,14 @@ def _cells(name: str, column: np.ndarray) -> list[str]:
         raise ValueError(f"column {name} must have one axis, got shape {column.shape}")
     cells = [item if isinstance(item, str) else repr(item) for item in column.tolist()]
     if any("\r" in cell for cell in cells):
-        raise ValueError(f"column {name} holds a carriage return, which versions of Python write differently")
+        raise ValueError(
+            f"column {name} holds a carriage return, which versions of Python write differently"
+        )
     if cells and _column(cells).dtype.kind != column.dtype.kind:
-        raise ValueError(f"column {name} holds numbers as text and would be read as numbers: {', '.join(cells[:3])}")
+        raise ValueError(
+            f"column {name} holds numbers as text and would be read as numbers: "
+            f"{', '.join(cells[:3])}"
+        )
     return cells
 
 

@@ -2,10 +2,19 @@
 
 from limitlaw.paper import catalogue
 from limitlaw.paper.experiment import Experiment
-from limitlaw.studies import cowsik, giorlandino, nait_saada, noci, participation, tails, unit_scaling
+from limitlaw.studies import (
+    cowsik,
+    giorlandino,
+    nait_saada,
+    noci,
+    participation,
+    tails,
+    unit_scaling,
+)
 
 STUDIES: dict[str, Experiment] = {
-    each.STUDY.name: each.STUDY for each in (giorlandino, participation, cowsik, noci, nait_saada, unit_scaling, tails)
+    each.STUDY.name: each.STUDY
+    for each in (giorlandino, participation, cowsik, noci, nait_saada, unit_scaling, tails)
 }
 
 

@@ -1,9 +1,11 @@
-"""Cowsik et al. (2024): the edge of chaos of x + α f, a tanh MLP behind attention with scores of variance 1.
+"""Cowsik et al. (2024): the edge of chaos of x + α f,
+a tanh MLP behind attention with scores of variance 1.
 
     x ← N(u + α W' tanh(W N(u))),   u = x + α attention(x),   N an RMSNorm
 
-Nearly parallel tokens: 1 − correlation is multiplied by e^λ in every block, v = σ_w² E tanh²(σ_w z),
-χ = σ_w⁴ E sech⁴(σ_w z), λ = ln[(1 + α² + α²χ) / ((1 + α²)(1 + α² + α²v))]; λ = 0 where χ = (1 + α²)(1 + v).
+Nearly parallel tokens: 1 − correlation is multiplied by e^λ in every block, v = σ_w² E tanh²(σ_w
+z), χ = σ_w⁴ E sech⁴(σ_w z), λ = ln[(1 + α² + α²χ) / ((1 + α²)(1 + α² + α²v))]; λ = 0 where χ = (1
++ α²)(1 + v).
 """
 
 import functools
@@ -30,18 +32,21 @@ EDGES = {0.0: 1.796, 0.25: 1.876, 0.5: 2.128, 1.0: 3.333}  # α: σ_w*, publishe
 HALF_A_DIGIT = 0.0005
 SCALES = {0.5: (1.0, 1.5, 2.0, 2.128, 2.5, 3.0), 1.0: (1.0, 2.0, 2.5, 3.333, 4.0, 5.0)}  # α: σ_w
 APART = 0.99  # 1 − correlation of almost orthogonal tokens
-PARALLEL, EARLY = 1e-4, 2  # 1 − correlation of nearly parallel tokens, and the block they are looked at in
+# 1 − correlation of nearly parallel tokens, and the block they are looked at in
+PARALLEL, EARLY = 1e-4, 2
 DEEP = {"alpha": 1.0, "sigma": 2.0}
 NODES = 400
 SMALL = {"count": 48, "depth": 24, "draws": 4}  # one program for both in a first look
 
 
-# --- what was published -----------------------------------------------------------------------------------------------
+# --- what was published --------------------------------------------------------------------------
 
 
 @functools.cache
 def _normal() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of a normal: Gauss-Legendre, since sech⁴ is too narrow for Gauss-Hermite."""
+    """Nodes and weights of a normal: Gauss-Legendre,
+    since sech⁴ is too narrow for Gauss-Hermite.
+    """
     z, weights = np.polynomial.legendre.leggauss(NODES)
     weights = weights * np.exp(-50.0 * z * z)
     return 10.0 * z, weights / weights.sum()
@@ -71,7 +76,7 @@ def edge(alpha: float) -> float:
     return float(brentq(gap, 0.5, 20.0, xtol=1e-12))
 
 
-# --- the chain of kernels ---------------------------------------------------------------------------------------------
+# --- the chain of kernels ------------------------------------------------------------------------
 
 
 @functools.cache
@@ -80,7 +85,9 @@ def network(alpha: float, sigma: float, count: int, start: float, depth: int) ->
 
     def block(x: ll.Wide) -> ll.Wide:
         u = x + alpha * ll.nn.attention(x, 1)
-        return ll.nn.rmsnorm(u + alpha * ll.nn.mlp(ll.nn.rmsnorm(u, 0.0), ll.n, ll.tanh, sigma), 0.0)
+        return ll.nn.rmsnorm(
+            u + alpha * ll.nn.mlp(ll.nn.rmsnorm(u, 0.0), ll.n, ll.tanh, sigma), 0.0
+        )
 
     return ll.repeat(block, tokens(count, 1.0 - start), depth)
 
@@ -95,7 +102,9 @@ def growth(read: np.ndarray, dim: float) -> Column:
     return averaged(np.diff(read, axis=1), dim)
 
 
-def angles(*, alpha: float, sigma: float, count: int, start: float, depth: int, draws: int, seed: int) -> Arrays:
+def angles(
+    *, alpha: float, sigma: float, count: int, start: float, depth: int, draws: int, seed: int
+) -> Arrays:
     """The exponent of 1 − correlation in each block."""
     statistics = [Statistic("growth", log_angle, summary=growth)]
     return traced(network(alpha, sigma, count, start, depth), statistics, draws, seed)
@@ -113,11 +122,16 @@ def _deep(settings: Settings) -> list[Chunk]:
 
 def _cases(settings: Settings) -> list[tuple[float, float]]:
     quick = [(1.0, 2.0), (1.0, 3.333), (1.0, 5.0)]
-    return settings.either([(alpha, sigma) for alpha, scales in SCALES.items() for sigma in scales], quick)
+    return settings.either(
+        [(alpha, sigma) for alpha, scales in SCALES.items() for sigma in scales], quick
+    )
 
 
 def _chunks(settings: Settings) -> list[Chunk]:
-    return [*(chunk for case in _cases(settings) for chunk in _parallel(settings, *case)), *_deep(settings)]
+    return [
+        *(chunk for case in _cases(settings) for chunk in _parallel(settings, *case)),
+        *_deep(settings),
+    ]
 
 
 def _tables(settings: Settings, results: Results) -> dict[str, Table]:
@@ -125,15 +139,22 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     for alpha, sigma in _cases(settings):
         found = pooled(_parallel(settings, alpha, sigma), results)
         early = {"measured": found["growth"][EARLY], "error": found["growth_error"][EARLY]}
-        records.append({"alpha": alpha, "sigma": sigma, "formula": exponent(alpha, sigma), **early})
+        records.append(
+            {"alpha": alpha, "sigma": sigma, "formula": exponent(alpha, sigma), **early}
+        )
     deep = pooled(_deep(settings), results)
     layers = np.arange(1, len(deep["growth"]) + 1)
     along = rows({"layer": layers, "growth": deep["growth"], "error": deep["growth_error"]})
-    edges = rows(*({"alpha": alpha, "published": value, "edge": edge(alpha)} for alpha, value in EDGES.items()))
+    edges = rows(
+        *(
+            {"alpha": alpha, "published": value, "edge": edge(alpha)}
+            for alpha, value in EDGES.items()
+        )
+    )
     return {"cowsik": rows(*records), "cowsik_deep": along, "cowsik_edge": edges}
 
 
-# --- claims and picture -----------------------------------------------------------------------------------------------
+# --- claims and picture --------------------------------------------------------------------------
 
 
 def _edge(alpha: float, published: float) -> Rule:
@@ -141,8 +162,17 @@ def _edge(alpha: float, published: float) -> Rule:
 
     def rule(tables: Tables) -> Claim:
         found = row(tables["cowsik_edge"], alpha=alpha)["edge"]
-        claim = f"The edge of chaos σ_w*, where the printed λ is 0, {f'α = {alpha:g}' if alpha else 'α → 0'}"
-        return Claim("cowsik", claim, f"{published:.3f}", f"{found:.5f}", abs(found - published) <= HALF_A_DIGIT)
+        claim = (
+            "The edge of chaos σ_w*, where the printed λ is 0, "
+            f"{f'α = {alpha:g}' if alpha else 'α → 0'}"
+        )
+        return Claim(
+            "cowsik",
+            claim,
+            f"{published:.3f}",
+            f"{found:.5f}",
+            abs(found - published) <= HALF_A_DIGIT,
+        )
 
     return Rule(("cowsik_edge",), rule)
 
@@ -152,7 +182,10 @@ def _formula(tables: Tables) -> Claim:
     table, one = tables["cowsik"], row(tables["cowsik"], **DEEP)
     gaps = np.abs(table["measured"] - table["formula"])
     holds = bool((gaps < 0.005 + 5 * table["error"]).all())
-    claim = "Nearly parallel tokens part or meet with the exponent λ (to 0.005), on both sides of the edge"
+    claim = (
+        "Nearly parallel tokens part or meet with the exponent λ (to 0.005), on both sides of the "
+        "edge"
+    )
     measured = f"{one['measured']:.4f} there; elsewhere off by {gaps.max():.1e} at most"
     return Claim("cowsik", claim, f"λ = {one['formula']:.4f} at α = 1, σ_w = 2", measured, holds)
 
@@ -163,7 +196,8 @@ def _from_afar(tables: Tables) -> Claim:
     found = float(table["growth"][-1])
     expected = exponent(*DEEP.values())
     claim = (
-        f"Almost orthogonal tokens come to meet with it too (α = 1, σ_w = 2, block {int(table['layer'][-1])}; to 1 %)"
+        "Almost orthogonal tokens come to meet with it too (α = 1, σ_w = 2, block "
+        f"{int(table['layer'][-1])}; to 1 %)"
     )
     return Claim("cowsik", claim, f"{expected:.4f}", f"{found:.4f}", near(found, expected, 0.01))
 
@@ -175,15 +209,24 @@ def picture(table: Table, deep: Table, edges: Table) -> Picture:
         part = ordered(where(table, alpha=alpha), "sigma")
         grid = np.linspace(part["sigma"][0], part["sigma"][-1], 60)
         label = "formula <i>λ</i>" if place == 0 else ""
-        curves.append(Curve(grid, np.array([exponent(alpha, sigma) for sigma in grid]), look.FORMULA, label))
-        curves.append(look.dots(place, part["sigma"], part["measured"], f"chain, <i>α</i> = {alpha:g}"))
+        curves.append(
+            Curve(grid, np.array([exponent(alpha, sigma) for sigma in grid]), look.FORMULA, label)
+        )
+        curves.append(
+            look.dots(place, part["sigma"], part["measured"], f"chain, <i>α</i> = {alpha:g}")
+        )
     curves.append(look.level((min(table["sigma"]), max(table["sigma"])), 0.0, "edge of chaos"))
     left = Panel(Axis("<i>σ</i><sub>w</sub>"), Axis("exponent of 1 − correlation"), tuple(curves))
-    run = look.line(2, deep["layer"], deep["growth"], deep["error"], "from almost orthogonal tokens")
+    run = look.line(
+        2, deep["layer"], deep["growth"], deep["error"], "from almost orthogonal tokens"
+    )
     ends = float(deep["layer"][0]), float(deep["layer"][-1])
     flat = Curve(np.array(ends), np.full(2, exponent(*DEEP.values())), look.FORMULA)
     right = Panel(
-        Axis("block"), Axis("exponent of 1 − correlation"), (flat, run), title="<i>α</i> = 1, <i>σ</i><sub>w</sub> = 2"
+        Axis("block"),
+        Axis("exponent of 1 − correlation"),
+        (flat, run),
+        title="<i>α</i> = 1, <i>σ</i><sub>w</sub> = 2",
     )
     return Picture(((left, right),), (7.4, 3.6), 3)
 
@@ -202,8 +245,10 @@ STUDY = Experiment(
             "cowsik",
             "Cowsik et al. 2024",
             "the edge of chaos of a Transformer",
-            "Exponent by which 1 − correlation changes in a block. Left: nearly parallel tokens (1 − correlation "
-            "10<sup>−4</sup>) against the scale of a tanh MLP; below 0 tokens collapse, above they part. Right: tokens "
+            "Exponent by which 1 − correlation changes in a block. Left: nearly parallel tokens "
+            "(1 − correlation "
+            "10<sup>−4</sup>) against the scale of a tanh MLP; below 0 tokens collapse, above "
+            "they part. Right: tokens "
             "that start almost orthogonal, along depth. Wide grey lines: the published formula.",
             picture,
             {

@@ -1,8 +1,9 @@
-"""Giorlandino and Goldt (2025, arXiv 2505.24333), figure 1 at β = 3: token correlation through 50 post-norm blocks.
+"""Giorlandino and Goldt (2025, arXiv 2505.24333), figure 1 at β = 3:
+token correlation through 50 post-norm blocks.
 
-One head without W^O (in the limit a matrix of scale 1 changes nothing), a ReLU MLP, residual branches; scores of
-standard deviation β √(ln 512). How many tokens they had is not known; 300 here. Nor is it known whether values had
-biases, as the MLP has: both are computed.
+One head without W^O (in the limit a matrix of scale 1 changes nothing), a ReLU MLP, residual
+branches; scores of standard deviation β √(ln 512). How many tokens they had is not known; 300
+here. Nor is it known whether values had biases, as the MLP has: both are computed.
 """
 
 import functools
@@ -81,9 +82,13 @@ def _nearer(tables: Tables) -> Claim:
     found, error = _at(tables, 1)
     holds = bool((np.abs(found - MEASURED) < np.abs(THEORY - MEASURED)).all())
     claim = (
-        "The limit of infinite width is nearer to the measured correlation than the published theory, at every layer"
+        "The limit of infinite width is nearer to the measured correlation than the published "
+        "theory, at every layer"
     )
-    expected = f"measured {listed(MEASURED, 0 * MEASURED)} at layers 20, 25, …, 40; theory {listed(THEORY, 0 * THEORY)}"
+    expected = (
+        f"measured {listed(MEASURED, 0 * MEASURED)} at layers 20, 25, …, 40; theory "
+        f"{listed(THEORY, 0 * THEORY)}"
+    )
     return Claim("giorlandino", claim, expected, listed(found, error), holds)
 
 
@@ -91,19 +96,26 @@ def _theory(tables: Tables) -> Claim:
     """Their theory lets the number of tokens grow without bound."""
     found, error = _at(tables, 1)
     holds = all(agree(*numbers, 0.0005) for numbers in zip(found, error, THEORY, strict=True))
-    claim = "The published theory, of infinitely many tokens, is the limit of infinite width at 300 tokens"
+    claim = (
+        "The published theory, of infinitely many tokens, is the limit of infinite width at 300 "
+        "tokens"
+    )
     return Claim("giorlandino", claim, listed(THEORY, 0 * THEORY), listed(found, error), holds)
 
 
 def picture(table: Table, published: Table) -> Picture:
     """Correlation along depth beside what was published."""
     curves: list[Curve] = []
-    for place, (biased, words) in enumerate(((1, "biases of values and MLP"), (0, "biases of the MLP only"))):
+    for place, (biased, words) in enumerate(
+        ((1, "biases of values and MLP"), (0, "biases of the MLP only"))
+    ):
         part = where(table, biased=biased)
         label = f"{look.LIMIT}, {words}"
         if len(part["layer"]):
             curves.append(look.bare(place, part["layer"], part["correlation"], label))
-    curves.append(Curve(published["layer"], published["measured"], look.PUBLISHED, "published: measured"))
+    curves.append(
+        Curve(published["layer"], published["measured"], look.PUBLISHED, "published: measured")
+    )
     curves.append(Curve(published["layer"], published["theory"], look.SECOND, "published: theory"))
     x, y = Axis("layer", limits=(0.0, float(DEPTH))), Axis("token correlation", limits=(0.0, 1.0))
     return Picture(((Panel(x, y, tuple(curves)),),), (5.2, 3.8), 2)
@@ -120,9 +132,12 @@ STUDY = Experiment(
             "giorlandino",
             "Giorlandino and Goldt 2025, figure 1",
             "rank collapse of 50 post-norm blocks",
-            "Mean correlation between 300 tokens after each block, β = 3. Lines: the chain of kernels as <i>n</i> → ∞, "
-            "with and without biases of the values, which the publication leaves open. Diamonds: what was measured at "
-            "width 720, with a number of tokens that is not known; triangles: the published theory.",
+            "Mean correlation between 300 tokens after each block, β = 3. Lines: the chain of "
+            "kernels as <i>n</i> → ∞, "
+            "with and without biases of the values, which the publication leaves open. Diamonds: "
+            "what was measured at "
+            "width 720, with a number of tokens that is not known; triangles: the published "
+            "theory.",
             picture,
             {
                 "giorlandino": ("biased", "layer", "correlation"),

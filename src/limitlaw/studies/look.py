@@ -1,4 +1,6 @@
-"""The look of the curves of studies: a colour, a dash and a marker for each of several, and what was published."""
+"""The look of the curves of studies: a colour, a dash and a marker for each of several,
+and what was published.
+"""
 
 import dataclasses
 
@@ -19,10 +21,16 @@ FORMULA = Style(style.LIGHT_GREY, 3.6)
 LIMIT = "<i>n</i> → ∞"
 
 
-def line(place: int, x: np.ndarray, y: np.ndarray, error: np.ndarray | None = None, label: str = "") -> Curve:
+def line(
+    place: int, x: np.ndarray, y: np.ndarray, error: np.ndarray | None = None, label: str = ""
+) -> Curve:
     """The curve of this place, with error bars of one standard error."""
     look = _LINES[place % len(_LINES)]
-    return Curve(x, y, look, label) if error is None else Curve(x, y, look, label, y - error, y + error)
+    return (
+        Curve(x, y, look, label)
+        if error is None
+        else Curve(x, y, look, label, y - error, y + error)
+    )
 
 
 def level(ends: tuple[float, float], y: float, label: str = "") -> Curve:

@@ -1,6 +1,8 @@
-"""Nait Saada et al. (2025): the spectrum of softmax matrices of T tokens, scores independent N(0, 1).
+"""Nait Saada et al. (2025): the spectrum of softmax matrices of T tokens,
+scores independent N(0, 1).
 
-Stable rank of A Aᵀ, ‖A Aᵀ‖²_F / ‖A Aᵀ‖² − 1 ≈ 2 (e − 1)²/T, and the second singular value: s₂ √T → 2 √(e − 1).
+Stable rank of A Aᵀ, ‖A Aᵀ‖²_F / ‖A Aᵀ‖² − 1 ≈ 2 (e − 1)²/T,
+and the second singular value: s₂ √T → 2 √(e − 1).
 """
 
 import functools
@@ -50,7 +52,8 @@ def attended(scores: jax.Array) -> jax.Array:
 def largest(B: jax.Array, below: jax.Array, steps: int) -> jax.Array:
     """The direction of the largest eigenvalue among those orthogonal to `below`, by iteration.
 
-    Not by LAPACK: jaxlib's batched decompositions wait for each other for ever where two threads call them.
+    Not by LAPACK: jaxlib's batched decompositions wait for each other for ever where
+    two threads call them.
     """
 
     def step(_: object, v: jax.Array) -> jax.Array:
@@ -111,7 +114,9 @@ def _rank(tables: Tables) -> Claim:
     found, error = float(table["excess"][at]), float(table["excess_error"][at])
     expected = float(rank_excess(float(table["tokens"][at])))
     claim = f"Stable rank of A Aᵀ − 1 is 2 (e − 1)²/T (T = {table['tokens'][at]}, to {SHARE:.0%})"
-    return Claim("nait_saada", claim, short(expected), compact(found, error), near(found, expected, SHARE))
+    return Claim(
+        "nait_saada", claim, short(expected), compact(found, error), near(found, expected, SHARE)
+    )
 
 
 def _edge(tables: Tables) -> Claim:
@@ -119,7 +124,9 @@ def _edge(tables: Tables) -> Claim:
     found, error = float(table["second"][-1]), float(table["second_error"][-1])
     where = f"(T = {table['tokens'][-1]}, to {SHARE:.0%})"
     claim = f"The second singular value has reached its edge, s₂ √T = 2 √(e − 1) {where}"
-    values = ", ".join(f"{v:.2f} (T = {t})" for v, t in zip(table["second"], table["tokens"], strict=True))
+    values = ", ".join(
+        f"{v:.2f} (T = {t})" for v, t in zip(table["second"], table["tokens"], strict=True)
+    )
     holds = near(found, EDGE, SHARE)
     return Claim("nait_saada", claim, f"{EDGE:.3f}", f"{compact(found, error)}; {values}", holds)
 
@@ -129,7 +136,9 @@ def picture(table: Table) -> Picture:
     count = table["tokens"].astype(float)
     x = power_axis("tokens <i>T</i>", list(count))
     formula = Curve(count, rank_excess(count) * count, look.FORMULA, "published")
-    chain = look.line(0, count, table["excess"] * count, table["excess_error"] * count, "chain of kernels")
+    chain = look.line(
+        0, count, table["excess"] * count, table["excess_error"] * count, "chain of kernels"
+    )
     left = Panel(x, Axis("<i>T</i> · (stable rank − 1)"), (formula, chain))
     edge = Curve(count, np.full(len(count), EDGE), look.FORMULA, "published")
     chain = look.line(0, count, table["second"], table["second_error"], "chain of kernels")
@@ -147,8 +156,10 @@ STUDY = Experiment(
             "nait_saada",
             "Nait Saada et al. 2025",
             "the spectrum of softmax matrices",
-            "Left: stable rank of <i>A A</i><sup>T</sup>, whose excess over 1 falls as 1/<i>T</i>. Right: the second "
-            "singular value. Entries of e<sup>score</sup> have heavy tails: single large ones lie beyond the edge "
+            "Left: stable rank of <i>A A</i><sup>T</sup>, whose excess over 1 falls as "
+            "1/<i>T</i>. Right: the second "
+            "singular value. Entries of e<sup>score</sup> have heavy tails: single large ones lie "
+            "beyond the edge "
             "2 √(e − 1) at any number of tokens in use. Bars: one standard error.",
             picture,
             {"nait_saada": ("tokens", "excess", "excess_error", "second", "second_error")},

@@ -1,7 +1,8 @@
 """Noci et al. (2022): residual branches scaled by α/√L keep tokens apart, however deep.
 
-Attention alone, uniform over s tokens of correlation ρ₀, as L → ∞: after a share t of the layers, with
-m₀ = (1 + (s − 1) ρ₀)/s, variance q = 1 + m₀ (e^{α²t} − 1) and covariance p = ρ₀ + m₀ (e^{α²t} − 1).
+Attention alone, uniform over s tokens of correlation ρ₀, as L → ∞: after a share t of the layers,
+with m₀ = (1 + (s − 1) ρ₀)/s, variance q = 1 + m₀ (e^{α²t} − 1) and covariance p = ρ₀ + m₀ (e^{α²t}
+− 1).
 """
 
 import functools
@@ -36,7 +37,9 @@ def correlation(grown: np.ndarray) -> np.ndarray:
 def network(scale: float) -> ll.Wide:
     """L residual attention layers."""
     branch = ALPHA / math.sqrt(DEPTH)
-    return ll.nn.transformer(tokens(TOKENS, START), DEPTH, 1, norm="none", hidden=None, scale=branch, q_std=scale)
+    return ll.nn.transformer(
+        tokens(TOKENS, START), DEPTH, 1, norm="none", hidden=None, scale=branch, q_std=scale
+    )
 
 
 def chain(*, scale: float, draws: int, seed: int) -> Arrays:
@@ -64,8 +67,13 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
 def _uniform(tables: Tables) -> Claim:
     """No draw is random there: the chain against the same recursion by hand."""
     part = where(tables["noci"], scale=0.0)
-    gap = float(np.abs(part["correlation"] - correlation((1 + ALPHA**2 / DEPTH) ** part["layer"])).max())
-    claim = f"Uniform attention: the formula with (1 + α²/L)^l for e^{{α²l/L}}, after every one of {DEPTH} layers"
+    gap = float(
+        np.abs(part["correlation"] - correlation((1 + ALPHA**2 / DEPTH) ** part["layer"])).max()
+    )
+    claim = (
+        f"Uniform attention: the formula with (1 + α²/L)^l for e^{{α²l/L}}, after every one of "
+        f"{DEPTH} layers"
+    )
     return Claim("noci", claim, "the same", f"differs by {gap:.0e} at most", gap < 1e-9)
 
 
@@ -74,9 +82,14 @@ def _formula(scale: float) -> Rule:
         part = where(tables["noci"], scale=scale)
         found, error = float(part["correlation"][-1]), float(part["error"][-1])
         expected = float(correlation(np.exp([ALPHA**2]))[0])
-        claim = f"Uniform attention describes scores of standard deviation {scale:g} (L = {DEPTH}, to {SHARE:.0%})"
+        claim = (
+            f"Uniform attention describes scores of standard deviation {scale:g} (L = {DEPTH}, to "
+            f"{SHARE:.0%})"
+        )
         holds = near(found, expected, SHARE)
-        return Claim("noci", claim, f"correlation {expected:.3f}", compact(found, max(error, 1e-6)), holds)
+        return Claim(
+            "noci", claim, f"correlation {expected:.3f}", compact(found, max(error, 1e-6)), holds
+        )
 
     return Rule(("noci",), rule)
 
@@ -84,12 +97,23 @@ def _formula(scale: float) -> Rule:
 def picture(table: Table) -> Picture:
     """Correlation along depth for several scales of scores."""
     layers = np.arange(DEPTH + 1)
-    curves = [Curve(layers, correlation(np.exp(ALPHA**2 * layers / DEPTH)), look.FORMULA, "formula, <i>L</i> → ∞")]
+    curves = [
+        Curve(
+            layers,
+            correlation(np.exp(ALPHA**2 * layers / DEPTH)),
+            look.FORMULA,
+            "formula, <i>L</i> → ∞",
+        )
+    ]
     for place, scale in enumerate(distinct(table, "scale")):
         part = where(table, scale=scale)
-        label = f"<i>σ</i><sub>Q</sub><i>σ</i><sub>K</sub> = {scale:g}" + (" (uniform)" if scale == 0 else "")
+        label = f"<i>σ</i><sub>Q</sub><i>σ</i><sub>K</sub> = {scale:g}" + (
+            " (uniform)" if scale == 0 else ""
+        )
         curves.append(look.bare(place, part["layer"], part["correlation"], label))
-    panel = Panel(Axis("layer", limits=(0.0, float(DEPTH))), Axis("token correlation"), tuple(curves))
+    panel = Panel(
+        Axis("layer", limits=(0.0, float(DEPTH))), Axis("token correlation"), tuple(curves)
+    )
     return Picture(((panel,),), (5.2, 3.6), 2)
 
 
@@ -103,8 +127,10 @@ STUDY = Experiment(
             "noci",
             "Noci et al. 2022",
             "branches scaled by 1/√L",
-            "Correlation between 32 tokens through 50 layers of attention whose residual branches are scaled by "
-            "1/√<i>L</i>. The formula (wide grey line) has uniform attention; random scores of standard deviation "
+            "Correlation between 32 tokens through 50 layers of attention whose residual branches "
+            "are scaled by "
+            "1/√<i>L</i>. The formula (wide grey line) has uniform attention; random scores of "
+            "standard deviation "
             "<i>σ</i><sub>Q</sub><i>σ</i><sub>K</sub> keep tokens further apart.",
             picture,
             {"noci": ("scale", "layer", "correlation")},

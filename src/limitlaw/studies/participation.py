@@ -1,7 +1,8 @@
-"""Participation E Σ_j A_ij² of a row of attention against the random energy model, max(0, 1 − √2/β).
+"""Participation E Σ_j A_ij² of a row of attention against the random energy model,
+max(0, 1 − √2/β).
 
-Scores of T tokens with K = I are independent normals of standard deviation β √(ln T), as the energies of that model
-are. One token asks here, all T answer: rows of A have one law.
+Scores of T tokens with K = I are independent normals of standard deviation β √(ln T), as the
+energies of that model are. One token asks here, all T answer: rows of A have one law.
 """
 
 import functools
@@ -52,7 +53,11 @@ def _parts(settings: Settings, count: int, beta: float) -> list[Chunk]:
 
 def _cases(settings: Settings) -> list[tuple[int, float]]:
     betas = settings.either(BETAS, tuple(beta for beta, _ in COMPARED))
-    return [(count, beta) for count in settings.either((64, TOKENS, 2048), (64, TOKENS)) for beta in betas]
+    return [
+        (count, beta)
+        for count in settings.either((64, TOKENS, 2048), (64, TOKENS))
+        for beta in betas
+    ]
 
 
 def _chunks(settings: Settings) -> list[Chunk]:
@@ -63,7 +68,10 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     records = []
     for count, beta in _cases(settings):
         found = pooled(_parts(settings, count, beta), results)
-        numbers = {"participation": found["participation"][-1], "error": found["participation_error"][-1]}
+        numbers = {
+            "participation": found["participation"][-1],
+            "error": found["participation_error"][-1],
+        }
         records.append({"tokens": count, "beta": beta, **numbers})
     return {"participation": rows(*records)}
 
@@ -90,10 +98,17 @@ def _approaches(tables: Tables) -> Claim:
     gaps = [part["participation"] - energy_model(part["beta"]) for part in compared]
     errors = [part["error"] for part in compared]
     pairs = zip(gaps, gaps[1:], errors, errors[1:], strict=False)
-    holds = all(bool((b - a < 5 * np.hypot(e, f)).all()) and b.mean() < a.mean() for a, b, e, f in pairs)
+    holds = all(
+        bool((b - a < 5 * np.hypot(e, f)).all()) and b.mean() < a.mean() for a, b, e, f in pairs
+    )
     claim = "With more tokens participation approaches the random energy model, from above"
-    measured = ", ".join(f"{short(float(gap.mean()))} (T = {count})" for gap, count in zip(gaps, counts, strict=True))
-    return Claim("participation", claim, "differences, averaged over β, that fall", measured, holds)
+    measured = ", ".join(
+        f"{short(float(gap.mean()))} (T = {count})"
+        for gap, count in zip(gaps, counts, strict=True)
+    )
+    return Claim(
+        "participation", claim, "differences, averaged over β, that fall", measured, holds
+    )
 
 
 def picture(table: Table) -> Picture:
@@ -104,7 +119,10 @@ def picture(table: Table) -> Picture:
         part = where(table, tokens=count)
         label = f"<i>T</i> = {count}"
         curves.append(look.line(place, part["beta"], part["participation"], part["error"], label))
-    x, y = Axis("<i>β</i>: scores have sd <i>β</i> √(ln <i>T</i>)"), Axis("participation Σ <i>A</i><sup>2</sup>")
+    x, y = (
+        Axis("<i>β</i>: scores have sd <i>β</i> √(ln <i>T</i>)"),
+        Axis("participation Σ <i>A</i><sup>2</sup>"),
+    )
     return Picture(((Panel(x, y, tuple(curves)),),), (5.2, 3.6), 4)
 
 
@@ -118,8 +136,10 @@ STUDY = Experiment(
             "participation",
             "Random energy model",
             "participation of a row of attention",
-            "Mean of Σ<sub>j</sub> <i>A</i><sub>ij</sub><sup>2</sup> with tokens of kernel <i>I</i>, whose scores have "
-            "the standard deviation <i>β</i> √(ln <i>T</i>). The wide grey line is infinitely many tokens, "
+            "Mean of Σ<sub>j</sub> <i>A</i><sub>ij</sub><sup>2</sup> with tokens of kernel "
+            "<i>I</i>, whose scores have "
+            "the standard deviation <i>β</i> √(ln <i>T</i>). The wide grey line is infinitely "
+            "many tokens, "
             "max(0, 1 − √2/<i>β</i>). Bars: one standard error.",
             picture,
             {"participation": ("tokens", "beta", "participation", "error")},

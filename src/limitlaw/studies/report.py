@@ -17,10 +17,16 @@ FIGURES = {figure.key: figure for each in STUDIES.values() for figure in each.fi
 
 
 def draw(tables: Tables, folder: Path) -> list[Path]:
-    """Write the figures whose tables are there as PDF and PNG into the folder, which is made; their paths, in order."""
+    """Write the figures whose tables are there as PDF and PNG into the folder, which is made;
+    their paths, in order.
+    """
     return shown.draw(tables, folder, FIGURES)
 
 
 def report(tables: Tables, claims: Table, facts: Mapping[str, Any], path: Path) -> None:
-    """Write the report; it links to the pictures and tables that already lie beside it or one folder below."""
-    Report(TITLE, "", shown.drawn(tables, FIGURES), shown.lines(claims), facts, WHAT, HEADING).write(path)
+    """Write the report; it links to the pictures and tables that already lie beside
+    it or one folder below.
+    """
+    Report(
+        TITLE, "", shown.drawn(tables, FIGURES), shown.lines(claims), facts, WHAT, HEADING
+    ).write(path)

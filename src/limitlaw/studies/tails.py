@@ -1,6 +1,8 @@
-"""Sakai, Karakida and Imaizumi (2025) predict that stacked layers yield even heavier tails. Do they?
+"""Sakai, Karakida and Imaizumi (2025) predict that stacked layers yield even heavier tails.
+Do they?
 
-Excess kurtosis of a coordinate after each of eight layers, four tokens with K = I, one head, as n → ∞ and at width 64.
+Excess kurtosis of a coordinate after each of eight layers,
+four tokens with K = I, one head, as n → ∞ and at width 64.
 """
 
 import functools
@@ -75,11 +77,16 @@ def _heavier(kind: str, width: int) -> Rule:
 
     def rule(tables: Tables) -> Claim:
         part = where(tables["tails"], network=kind, width=width)
-        claim = f"Depth makes tails heavier: {NETWORKS[kind]}, {f'n = {width}' if width else 'n → ∞'}"
+        claim = (
+            f"Depth makes tails heavier: {NETWORKS[kind]}, {f'n = {width}' if width else 'n → ∞'}"
+        )
         expected = "excess kurtosis grows with depth"
         value, error = part["kurtosis"], part["error"]
         top = 1 + int(np.argmax(value[1:]))
-        shown = [f"{compact(float(value[i]), float(error[i]))} after layer {i}" for i in sorted({1, top, DEPTH})]
+        shown = [
+            f"{compact(float(value[i]), float(error[i]))} after layer {i}"
+            for i in sorted({1, top, DEPTH})
+        ]
         holds = value[-1] - value[1] > SIGMAS * np.hypot(error[-1], error[1])
         return Claim("tails", claim, expected, ", ".join(shown), bool(holds))
 
@@ -98,7 +105,10 @@ def _panel(table: Table, width: int, title: str) -> Panel:
 
 def picture(table: Table) -> Picture:
     """Excess kurtosis along depth, in the limit and at a finite width."""
-    panels = _panel(table, INFINITE, look.LIMIT), _panel(table, WIDTH, f"<i>n</i> = {style.number(WIDTH)}")
+    panels = (
+        _panel(table, INFINITE, look.LIMIT),
+        _panel(table, WIDTH, f"<i>n</i> = {style.number(WIDTH)}"),
+    )
     return Picture((panels,), (7.2, 3.5), 3)
 
 
@@ -106,15 +116,21 @@ STUDY = Experiment(
     "tails",
     _chunks,
     _tables,
-    (*(_heavier(kind, INFINITE) for kind in NETWORKS), *(_heavier(kind, WIDTH) for kind in FINITE)),
+    (
+        *(_heavier(kind, INFINITE) for kind in NETWORKS),
+        *(_heavier(kind, WIDTH) for kind in FINITE),
+    ),
     (
         Figure(
             "tails",
             "Sakai, Karakida and Imaizumi 2025",
             "do stacked layers have heavier tails?",
-            "Excess kurtosis of a coordinate after each of eight layers, one head, four tokens. As <i>n</i> → ∞ (left) "
-            "tokens become parallel, after which attention adds nothing random: tails stop growing or become lighter. "
-            "At width 64 (right) products of random matrices make them heavier. Bars: one standard error.",
+            "Excess kurtosis of a coordinate after each of eight layers, one head, four tokens. "
+            "As <i>n</i> → ∞ (left) "
+            "tokens become parallel, after which attention adds nothing random: tails stop "
+            "growing or become lighter. "
+            "At width 64 (right) products of random matrices make them heavier. Bars: one "
+            "standard error.",
             picture,
             {"tails": ("network", "width", "layer", "kurtosis", "error")},
         ),

@@ -1,4 +1,6 @@
-"""What several studies compute with: traces in chunks, tokens of one correlation, and numbers beside published ones."""
+"""What several studies compute with: traces in chunks,
+tokens of one correlation, and numbers beside published ones.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -18,9 +20,15 @@ def tokens(count: int, correlation: float = 0.0) -> ll.Wide:
 
 
 def traced(
-    network: ll.Wide | Sequence[ll.Wide], statistics: Iterable[Any], draws: int, seed: int, width: int | None = None
+    network: ll.Wide | Sequence[ll.Wide],
+    statistics: Iterable[Any],
+    draws: int,
+    seed: int,
+    width: int | None = None,
 ) -> Arrays:
-    """`trace` as arrays: of each statistic the value after each layer, and its error under "…_error"."""
+    """`trace` as arrays: of each statistic the value after each layer,
+    and its error under "…_error".
+    """
     trace = ll.trace(network, list(statistics), width, draws, seed)
     found = {}
     for name in trace:
@@ -29,7 +37,9 @@ def traced(
     return found
 
 
-def parts(number: int, seed: int, function: Callable[..., Arrays], /, **arguments: object) -> list[Chunk]:
+def parts(
+    number: int, seed: int, function: Callable[..., Arrays], /, **arguments: object
+) -> list[Chunk]:
     """So many chunks with the same arguments, each of which draws its own."""
     labels = [(function.__name__, *sorted(arguments.items()), part) for part in range(number)]
     return [Chunk.of(function, seed=stream(seed, *label), **arguments) for label in labels]
@@ -53,5 +63,7 @@ def listed(values: Iterable[float], errors: Iterable[float]) -> str:
 
 
 def near(value: float, published: float, share: float) -> bool:
-    """Whether a number is the published one up to a share of it. Its error does not count: noise proves nothing."""
+    """Whether a number is the published one up to a share of it.
+    Its error does not count: noise proves nothing.
+    """
     return math.isfinite(value) and abs(value - published) <= share * abs(published)

@@ -1,9 +1,11 @@
-"""unit-scaling, issue 84: the attention output of a u-μP Transformer grows from layer to layer, which it should not.
+"""unit-scaling, issue 84: the attention output of a u-μP Transformer grows from layer to layer,
+which it should not.
 
-12 layers of width 768, 16 heads of 48, causal, scores divided by the head dimension, RMSNorm, a gated SiLU MLP. Branch
-i = 0, 1, … is added with the weight τ_i, x ← (x + τ_i f)/√(1 + τ_i²), τ_i² = 1/(12 + i): up to a factor that the norms
-take away, the plain sum u ← u + f that starts with variance 12. The attention output is multiplied by a factor that
-makes it 1 for tokens that are not correlated.
+12 layers of width 768, 16 heads of 48, causal, scores divided by the head dimension, RMSNorm, a
+gated SiLU MLP. Branch i = 0, 1, … is added with the weight τ_i, x ← (x + τ_i f)/√(1 + τ_i²), τ_i²
+= 1/(12 + i): up to a factor that the norms take away, the plain sum u ← u + f that starts with
+variance 12. The attention output is multiplied by a factor that makes it 1 for tokens that are not
+correlated.
 """
 
 import functools
@@ -31,7 +33,9 @@ SHARE = 0.05
 
 
 def attention_factor(count: int) -> float:
-    """1/σ of the library: between √(ln T / T), uniform causal attention, and 1, one-hot, on a logarithmic scale."""
+    """1/σ of the library: between √(ln T / T), uniform causal attention,
+    and 1, one-hot, on a logarithmic scale.
+    """
     uniform = math.sqrt(math.log(count) / count)
     return uniform ** -(1.0 - 1.0 / (1.0 + 4.0 * HEAD_DIM))
 
@@ -56,26 +60,35 @@ def network(count: int) -> ll.Wide:
 
 
 def output_std(read: np.ndarray, dim: float) -> Column:
-    """Of the attention in each block: as n → ∞ branches are orthogonal to the stream, and the MLP adds 1."""
+    """Of the attention in each block: as n → ∞ branches are orthogonal to the stream,
+    and the MLP adds 1.
+    """
     square = averaged(np.diff(read, axis=1) - 1.0, dim)
     std = np.sqrt(square.value)
     return Column(std, square.error / (2 * std), square.spread / (2 * std))
 
 
 def chain(*, count: int, draws: int, seed: int) -> Arrays:
-    """Standard deviation of the attention output in each layer, and correlation between tokens behind it."""
+    """Standard deviation of the attention output in each layer,
+    and correlation between tokens behind it.
+    """
     statistics = [Statistic("std", variance, summary=output_std), "correlation"]
     return traced(network(count), statistics, draws, seed)
 
 
 def _parts(settings: Settings) -> list[Chunk]:
-    return parts(settings.either(4, 1), settings.seed, chain, count=TOKENS, draws=settings.either(4, 2))
+    return parts(
+        settings.either(4, 1), settings.seed, chain, count=TOKENS, draws=settings.either(4, 2)
+    )
 
 
 def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     found = pooled(_parts(settings), results)
     table = {"layer": np.arange(DEPTH), "std": found["std"], "error": found["std_error"]}
-    behind = {"correlation": found["correlation"][1:], "correlation_error": found["correlation_error"][1:]}
+    behind = {
+        "correlation": found["correlation"][1:],
+        "correlation_error": found["correlation_error"][1:],
+    }
     return {"unit_scaling": rows({**table, **behind})}
 
 
@@ -83,9 +96,14 @@ def _logged(layer: int, expected: float) -> Rule:
     def rule(tables: Tables) -> Claim:
         table = tables["unit_scaling"]
         found, error = float(table["std"][layer]), float(table["error"][layer])
-        claim = f"Standard deviation of the attention output in layer {layer} ({TOKENS} tokens, to {SHARE:.0%})"
+        claim = (
+            f"Standard deviation of the attention output in layer {layer} ({TOKENS} tokens, to "
+            f"{SHARE:.0%})"
+        )
         holds = near(found, expected, SHARE)
-        return Claim("unit_scaling", claim, f"{expected} in the user's log", compact(found, error), holds)
+        return Claim(
+            "unit_scaling", claim, f"{expected} in the user's log", compact(found, error), holds
+        )
 
     return Rule(("unit_scaling",), rule)
 
@@ -104,7 +122,9 @@ def _unit(tables: Tables) -> Claim:
 def picture(table: Table) -> Picture:
     """Attention output and correlation along depth."""
     layers = table["layer"]
-    chain = look.line(0, layers, table["std"], table["error"], f"chain of kernels, {TOKENS} tokens")
+    chain = look.line(
+        0, layers, table["std"], table["error"], f"chain of kernels, {TOKENS} tokens"
+    )
     at, logged = np.array(LOGGED).T
     log = Curve(at, logged, look.PUBLISHED, "user's log")
     one = look.level((0.0, DEPTH - 1.0), 1.0, "intended")
@@ -124,8 +144,10 @@ STUDY = Experiment(
             "unit_scaling",
             "unit-scaling, issue 84",
             "growth of the attention output",
-            "Left: standard deviation of the attention output in each of 12 layers, beside a user's log. Right: mean "
-            "correlation between tokens behind each layer. The factor behind attention is made for tokens that are not "
+            "Left: standard deviation of the attention output in each of 12 layers, beside a "
+            "user's log. Right: mean "
+            "correlation between tokens behind each layer. The factor behind attention is made "
+            "for tokens that are not "
             "correlated; averaging correlated ones takes less away.",
             picture,
             {"unit_scaling": ("layer", "std", "error", "correlation", "correlation_error")},

@@ -1,13 +1,16 @@
-"""PyTorch modules as programs: `program` converts and replays, `audit` measures, `check` only looks (limitlaw[torch]).
+"""PyTorch modules as programs: `program` converts and replays,
+`audit` measures, `check` only looks (limitlaw[torch]).
 
-Nothing else in limitlaw imports this folder, but for the command `limitlaw audit`. Data flows one way: exporting →
-tracing (rules, making) → layouts → writing → replay → audit.
+Nothing else in limitlaw imports this folder, but for the command `limitlaw audit`. Data flows one
+way: exporting → tracing (rules, making) → layouts → writing → replay → audit.
 """
 
 import importlib.util
 
 if importlib.util.find_spec("torch") is None:
-    raise ModuleNotFoundError("limitlaw.torch needs PyTorch: pip install 'limitlaw[torch]'", name="torch")
+    raise ModuleNotFoundError(
+        "limitlaw.torch needs PyTorch: pip install 'limitlaw[torch]'", name="torch"
+    )
 
 from limitlaw.torch.auditing import audit
 from limitlaw.torch.converted import Converted, Labelled, Replayed, replay

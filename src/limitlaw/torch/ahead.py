@@ -1,9 +1,11 @@
-"""One module as it is, one step ahead: every layer given the numbers that the layers before it have computed.
+"""One module as it is, one step ahead: every layer given the numbers that the layers
+before it have computed.
 
-Given what it reads, the output of a layer with independent weights has a known law, whatever made its input: that of
-the program in which the input is data. For one weight matrix with entries N(0, v) and given inputs X (tokens × n) the
-coordinates of the output are independent N(0, v X Xᵀ), so that the mean square of one token over D of them is
-v |x|² χ²_D / D. A layer that reads its own weights, as copied and trained ones do, does not keep that law.
+Given what it reads, the output of a layer with independent weights has a known law, whatever made
+its input: that of the program in which the input is data. For one weight matrix with entries N(0,
+v) and given inputs X (tokens × n) the coordinates of the output are independent N(0, v X Xᵀ), so
+that the mean square of one token over D of them is v |x|² χ²_D / D. A layer that reads its own
+weights, as copied and trained ones do, does not keep that law.
 """
 
 from collections.abc import Mapping
@@ -20,7 +22,8 @@ from limitlaw.torch.tracing import computed, traced
 
 
 def ahead(subject: Subject, samples: int) -> tuple[dict[str, Draws], dict[str, Draws]]:
-    """What the module's own numbers give in every layer, and what so many draws given the layers before it give.
+    """What the module's own numbers give in every layer,
+    and what so many draws given the layers before it give.
 
     Layers that nothing random is left in, as norms of given vectors, are left out.
     """
@@ -35,7 +38,9 @@ def ahead(subject: Subject, samples: int) -> tuple[dict[str, Draws], dict[str, D
 
 
 def given_inputs(subject: Subject) -> Subject:
-    """The same layers and attentions in a program whose layers read numbers: those of the layers before them."""
+    """The same layers and attentions in a program whose layers read numbers:
+    those of the layers before them.
+    """
     done = subject.done
     names = {item.label.name for item in subject.layers.values()}
     program = written(traced(done.exported, done.parameters, names), done.parameters.notes)
@@ -44,20 +49,33 @@ def given_inputs(subject: Subject) -> Subject:
     attentions = {a.label.name: a for a in program.attentions}
     return Subject(
         Conversion(program, done.exported, done.parameters),
-        {name: values[i.label.name] for name, i in subject.layers.items() if i.label.name in values},
-        {name: attentions[a.label.name] for name, a in subject.attentions.items() if a.label.name in attentions},
+        {
+            name: values[i.label.name]
+            for name, i in subject.layers.items()
+            if i.label.name in values
+        },
+        {
+            name: attentions[a.label.name]
+            for name, a in subject.attentions.items()
+            if a.label.name in attentions
+        },
         subject.kurtosis,
     )
 
 
 def _parts(subject: Subject) -> list[Subject]:
-    """Layer by layer, each with the attentions inside of it: layers of one structure are compiled once."""
+    """Layer by layer, each with the attentions inside of it:
+    layers of one structure are compiled once.
+    """
     parts, left = [], dict(subject.attentions)
     for name, item in subject.layers.items():
         own = {n: a for n, a in left.items() if within(a.label.module, name)}
         left = {n: a for n, a in left.items() if n not in own}
         parts.append(Subject(subject.done, {name: item}, own, subject.kurtosis))
-    return [*parts, *(Subject(subject.done, {}, {name: a}, subject.kurtosis) for name, a in left.items())]
+    return [
+        *parts,
+        *(Subject(subject.done, {}, {name: a}, subject.kurtosis) for name, a in left.items()),
+    ]
 
 
 def _one(found: Mapping[Key, np.ndarray]) -> dict[Key, np.ndarray]:

@@ -1,4 +1,6 @@
-"""Where a module attends: the scores of every softmax that mixes tokens, and what multiplies q·k."""
+"""Where a module attends: the scores of every softmax that mixes tokens,
+and what multiplies q·k.
+"""
 
 import dataclasses
 import math
@@ -18,8 +20,8 @@ from limitlaw.torch.writer import Writer
 class Attention:
     """One softmax over keys: its scores as numbers of the program, and which are seen (None: all).
 
-    `scale` multiplies q·k, sums over `dim` coordinates (0: there is no such product); `balance` ≤ 1 is the ratio of the
-    scales of the query and key matrices, the smaller over the larger.
+    `scale` multiplies q·k, sums over `dim` coordinates (0: there is no such product); `balance` ≤
+    1 is the ratio of the scales of the query and key matrices, the smaller over the larger.
     """
 
     label: Label
@@ -37,13 +39,18 @@ class Attention:
 
 def attentions(order: Sequence[Node], writer: Writer) -> Iterator[Attention]:
     """The softmaxes whose weights mix vectors, in the order of the module."""
-    mixing = {t.node for node in order if isinstance(node, nodes.Contraction) for t in node.operands}
+    mixing = {
+        t.node for node in order if isinstance(node, nodes.Contraction) for t in node.operands
+    }
     for node in order:
         if isinstance(node, nodes.Softmax) and node in mixing:
             applied = _softmax_of(writer.values[node])
             if applied is not None:
-                visible = np.asarray(applied.args[1].op.value) > 0 if len(applied.args) > 1 else None  # type: ignore[attr-defined]
-                yield Attention(node.label, applied.args[0], visible, *_scale(node))
+                scores, *mask = applied.args
+                seen = None
+                if mask:
+                    seen = np.asarray(mask[0].op.value) > 0  # type: ignore[attr-defined]
+                yield Attention(node.label, scores, seen, *_scale(node))
 
 
 def _softmax_of(value: Any) -> ops.Apply | None:
@@ -55,7 +62,9 @@ def _softmax_of(value: Any) -> ops.Apply | None:
 
 
 def _scale(node: nodes.Softmax) -> tuple[float, int, float]:
-    """What multiplies q·k, over how many coordinates it sums, and how the scales of q and k compare."""
+    """What multiplies q·k, over how many coordinates it sums,
+    and how the scales of q and k compare.
+    """
     found = list(_products(node.x, 1.0))
     if not found:
         return 0.0, 0, 1.0
@@ -80,7 +89,9 @@ def _products(tensor: Tensor, factor: float) -> Iterable[tuple[float, nodes.Cont
 
 
 def _size(tensor: Tensor) -> float | None:
-    """Variance × fan-in of the matrix that makes queries or keys; None behind a norm, which takes it away."""
+    """Variance × fan-in of the matrix that makes queries or keys;
+    None behind a norm, which takes it away.
+    """
     node = tensor.node
     if isinstance(node, nodes.Linear):
         return node.parameter.variance * node.weight.shape[-1]

@@ -29,7 +29,9 @@ SEEDS = 32  # re-initialisations, where the user does not say
 @overload
 def audit(module: Module, *inputs: Any, widths: None = None, **settings: Any) -> Audit: ...
 @overload
-def audit(module: Callable[[int], torch.nn.Module], *inputs: Any, widths: Sequence[int], **settings: Any) -> Widths: ...
+def audit(
+    module: Callable[[int], torch.nn.Module], *inputs: Any, widths: Sequence[int], **settings: Any
+) -> Widths: ...
 def audit(
     module: Any,
     *inputs: Any,
@@ -42,21 +44,24 @@ def audit(
     expected: Expected | None = None,
     **kwargs: Any,
 ) -> Audit | Widths:
-    """What every layer does: measured, predicted at the module's width, and in the limit; and what is wrong, in words.
+    """What every layer does: measured, predicted at the module's width, and in the limit;
+    and what is wrong, in words.
 
-    Variance and token correlation of layers, entropy and score variance of attention, with `kurtosis` also that of
-    coordinates. Predicted from `samples` draws of `finite_samples` at the module's own width. What is measured:
+    Variance and token correlation of layers, entropy and score variance of attention, with
+    `kurtosis` also that of coordinates. Predicted from `samples` draws of `finite_samples` at the
+    module's own width. What is measured:
 
-    - a function that makes the module: over `seeds` calls of it (32, or those of a range), in the graph that was
-      exported once;
-    - a module: its own numbers, *one step ahead*: each layer is predicted given what the layers before it have
-      computed. With `seeds` re-initialisations by normal numbers of the measured scales, instead;
-    - `widths=[64, 128, 256]`: the module is a function of the width, and so may be every input; a `Widths` has an
-      audit of each, and a growth exponent of each layer.
+    - a function that makes the module: over `seeds` calls of it (32, or those of a range), in the
+      graph that was exported once;
+    - a module: its own numbers, *one step ahead*: each layer is predicted given what the layers
+      before it have computed. With `seeds` re-initialisations by normal numbers of the measured
+      scales, instead;
+    - `widths=[64, 128, 256]`: the module is a function of the width, and so may be every input; a
+      `Widths` has an audit of each, and a growth exponent of each layer.
 
-    `layers`: the paths of submodules; the default is that of children and of the members of lists of blocks.
-    `limit=False` leaves the last column out, which takes a compilation: one a layer where equal blocks are no loop.
-    `expected`: see `check`.
+    `layers`: the paths of submodules; the default is that of children and of the members of lists
+    of blocks. `limit=False` leaves the last column out, which takes a compilation: one a layer
+    where equal blocks are no loop. `expected`: see `check`.
     """
     positive_int("samples", samples)
     settings = _Settings(_seeds(seeds), samples, layers, limit, kurtosis, expected)
@@ -83,13 +88,16 @@ class _Settings:
     expected: Expected | None
 
 
-def _at_one_width(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any], settings: _Settings) -> Audit:
+def _at_one_width(
+    module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any], settings: _Settings
+) -> Audit:
     done = conversion(module, inputs, kwargs)
     references = referred(done, settings.expected)
     subject = subject_of(done, settings.layers, settings.kurtosis)
     seeds = settings.seeds or range(0 if isinstance(module, torch.nn.Module) else SEEDS)
     if seeds:
-        with concurrent.futures.ThreadPoolExecutor(1) as beside:  # PyTorch measures while XLA compiles
+        # PyTorch measures while XLA compiles
+        with concurrent.futures.ThreadPoolExecutor(1) as beside:
             drawing = beside.submit(subject.predicted, settings.samples)
             measured = over_seeds(subject, module, seeds)
             predicted = drawing.result()
@@ -97,7 +105,9 @@ def _at_one_width(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any
         measured, predicted = ahead(subject, settings.samples)
     beyond = subject.in_the_limit() if settings.limit else {}
     rows = [
-        _row(name, statistic, draws, predicted[name][statistic], beyond.get(name, {}).get(statistic))
+        _row(
+            name, statistic, draws, predicted[name][statistic], beyond.get(name, {}).get(statistic)
+        )
         for name, found in measured.items()
         for statistic, draws in found.items()
     ]
@@ -110,7 +120,9 @@ def _seeds(seeds: object) -> Sequence[int]:
         return range(0 if seeds is None else positive_int("seeds", seeds))
     found = list(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else []
     if not found or not all(isinstance(seed, int) for seed in found):
-        raise TypeError(f"seeds must be a positive integer or a sequence of integers, got {shown(seeds)}")
+        raise TypeError(
+            f"seeds must be a positive integer or a sequence of integers, got {shown(seeds)}"
+        )
     return found
 
 
@@ -124,12 +136,20 @@ def _runs(subject: Subject, module: Module, seeds: Sequence[int]) -> Iterator[Nu
     """The re-initialisations, with a line of progress."""
     factory = None if isinstance(module, torch.nn.Module) else module
     with watched("measuring") as watch:
-        for i, run in enumerate(runs(subject.done.exported, subject.done.parameters, factory, seeds)):
+        for i, run in enumerate(
+            runs(subject.done.exported, subject.done.parameters, factory, seeds)
+        ):
             yield run
             watch.reached(i + 1, len(seeds))
 
 
-def _row(name: str, statistic: str, here: np.ndarray, there: np.ndarray, limit: tuple[float, float] | None) -> Row:
+def _row(
+    name: str,
+    statistic: str,
+    here: np.ndarray,
+    there: np.ndarray,
+    limit: tuple[float, float] | None,
+) -> Row:
     spread = float(there.std(ddof=1)) if len(there) > 1 else math.nan
     predicted = mean(there) if len(there) > 1 else (float(there[0]), math.inf)
     return Row(name, statistic, mean(here), predicted, limit, spread, len(here))

@@ -17,7 +17,10 @@ CLOSE = 1e-12
 
 
 def contraction(writer: Writer, node: nodes.Contraction) -> Any:
-    a, b = (_side(writer, t, *found) for t, found in zip((node.a, node.b), writer.layouts.meeting[node], strict=True))
+    a, b = (
+        _side(writer, t, *found)
+        for t, found in zip((node.a, node.b), writer.layouts.meeting[node], strict=True)
+    )
     if a.inside:
         return _scores(writer, node, a, b)
     if b.vectors:
@@ -33,7 +36,9 @@ def contraction(writer: Writer, node: nodes.Contraction) -> Any:
 class _Side:
     """One factor of a contraction: its value with axes (lead…, row…, k…) less the coordinate."""
 
-    def __init__(self, value: object, shape: Sequence[int], roles: Sequence[str], axis: int | None):
+    def __init__(
+        self, value: object, shape: Sequence[int], roles: Sequence[str], axis: int | None
+    ):
         self.value = value
         self.rotated: Any = None  # the value with axes (lead…, rows), turned
         self.vectors = axis is not None
@@ -51,20 +56,28 @@ class _Side:
         return merged(self.value, [*(1,) * lead, row, k], self.sizes)
 
 
-def _side(writer: Writer, tensor: Tensor, shape: Sequence[int], roles: Sequence[str], axis: int | None) -> _Side:
+def _side(
+    writer: Writer, tensor: Tensor, shape: Sequence[int], roles: Sequence[str], axis: int | None
+) -> _Side:
     if isinstance(tensor.node, nodes.Rotation):
         return _rotated(writer, tensor, tensor.node, shape, roles, axis)
     return _Side(writer.read(tensor, shape), shape, roles, axis)
 
 
-def _rotated(writer: Writer, tensor: Tensor, node: nodes.Rotation, shape: Any, roles: Any, axis: Any) -> _Side:
-    """What is turned, read as its rotation is; the rotation follows, when the axes have their places."""
+def _rotated(
+    writer: Writer, tensor: Tensor, node: nodes.Rotation, shape: Any, roles: Any, axis: Any
+) -> _Side:
+    """What is turned, read as its rotation is; the rotation follows,
+    when the axes have their places.
+    """
     side = _Side(writer.read(pulled(tensor, node.x), shape), shape, roles, axis)
     every = np.broadcast_to(node.positions[..., None], node.shape).reshape(-1)
     positions = every[tensor.ids.numpy().reshape(shape)].take(0, axis=axis)
     lead, row = len(side.of("lead")), len(side.of("row"))
     if len(side.of("k")):
-        raise ConversionError(f"{node.label}: a rotary embedding over several pieces of a head has no rule")
+        raise ConversionError(
+            f"{node.label}: a rotary embedding over several pieces of a head has no rule"
+        )
     value = merged(side.value, [*(1,) * lead, row], side.sizes)
     places = positions.reshape(*side.sizes[:lead], math.prod(side.sizes[lead:]))
     for a in range(places.ndim):
@@ -75,7 +88,9 @@ def _rotated(writer: Writer, tensor: Tensor, node: nodes.Rotation, shape: Any, r
 
 
 def _scores(writer: Writer, node: nodes.Contraction, a: _Side, b: _Side) -> Any:
-    """D^{1/2}·scale times the dot products of a model's own scaling, summed over the pieces of k."""
+    """D^{1/2}·scale times the dot products of a model's own scaling,
+    summed over the pieces of k.
+    """
     factors = []
     for side in (a, b):
         if side.rotated is not None:

@@ -1,4 +1,6 @@
-"""What a conversion gives: a program, its labelled values, and the weights of the module to replay it with."""
+"""What a conversion gives: a program, its labelled values,
+and the weights of the module to replay it with.
+"""
 
 import dataclasses
 import math
@@ -17,7 +19,9 @@ EXACT, OF_TABLES = 1e-10, 1e-5  # relative errors in float64, and behind float32
 
 @dataclasses.dataclass(frozen=True)
 class Labelled:
-    """A value of the program, where in the module it was written, and the numbers that the module has there."""
+    """A value of the program, where in the module it was written,
+    and the numbers that the module has there.
+    """
 
     label: Label
     value: Any
@@ -28,7 +32,9 @@ class Labelled:
 
 @dataclasses.dataclass(frozen=True)
 class Replayed:
-    """The relative error of every labelled value, in the order in which the module computes them."""
+    """The relative error of every labelled value,
+    in the order in which the module computes them.
+    """
 
     errors: tuple[tuple[Label, float], ...]
 
@@ -45,9 +51,10 @@ class Replayed:
 class Converted:
     """A module as a program.
 
-    `outputs` are values of limitlaw, one for each tensor that the module returns; `output` is the first. `width` is
-    the n at which the program is the module; `weights` are the module's own numbers by matrix and initial vector;
-    `notes` say what was found on the way; `attentions` are its softmaxes over keys.
+    `outputs` are values of limitlaw, one for each tensor that the module returns; `output` is the
+    first. `width` is the n at which the program is the module; `weights` are the module's own
+    numbers by matrix and initial vector; `notes` say what was found on the way; `attentions` are
+    its softmaxes over keys.
     """
 
     outputs: tuple[Any, ...]
@@ -67,7 +74,10 @@ class Converted:
         found = [v.value for v in self.values if v.label.module == name]
         if not found:
             known = sorted({v.label.module for v in self.values})
-            raise KeyError(f"no value of the program was written in module {name!r}; there are {', '.join(known)}")
+            raise KeyError(
+                f"no value of the program was written in module {name!r}; there are "
+                f"{', '.join(known)}"
+            )
         return found[-1]
 
     def __str__(self) -> str:
@@ -76,10 +86,11 @@ class Converted:
 
 
 def replay(converted: Converted) -> Replayed:
-    """Run a program with the weights of its module and compare every value with what the module computes there.
+    """Run a program with the weights of its module and compare every value with what the module
+    computes there.
 
-    Raises a `ReplayError` that names the first value that differs by more than 1e-10 of its largest entry in float64
-    (1e-5 behind tables that the module keeps in float32).
+    Raises a `ReplayError` that names the first value that differs by more than 1e-10 of its
+    largest entry in float64 (1e-5 behind tables that the module keeps in float32).
     """
     evaluation = Evaluation(converted.weights, converted.width)
     errors = []
@@ -88,8 +99,10 @@ def replay(converted: Converted) -> Replayed:
         error = _difference(_laid(array, item.layout), item.expected)
         if not error <= item.tolerance:
             raise ReplayError(
-                f"{item.label}: the program gives other numbers than the module, relative error {error:.1e}, "
-                f"expected at most {item.tolerance:.0e} (node {item.label.name} of the exported graph)"
+                f"{item.label}: the program gives other numbers than the module, relative error "
+                f"{error:.1e}, "
+                f"expected at most {item.tolerance:.0e} (node {item.label.name} of the exported "
+                "graph)"
             )
         errors.append((item.label, error))
     return Replayed(tuple(errors))

@@ -32,16 +32,21 @@ from limitlaw.torch.writer import Writer
 Module: TypeAlias = torch.nn.Module | Callable[[], torch.nn.Module]
 
 
-def program(module: Any, *inputs: Any, widths: Sequence[int] | None = None, **kwargs: Any) -> Converted:
-    """The program that `module(*inputs, **kwargs)` is at initialisation, replayed with the module's own weights.
+def program(
+    module: Any, *inputs: Any, widths: Sequence[int] | None = None, **kwargs: Any
+) -> Converted:
+    """The program that `module(*inputs, **kwargs)` is at initialisation,
+    replayed with the module's own weights.
 
-    `module` is a `torch.nn.Module`, whose scales are measured, or a function that makes one, which is watched as it
-    draws its parameters. Inputs are given: token numbers, masks, images. The module is exported in eval mode and in
-    float64, and is left as it was. Nothing is returned that does not give the module's own numbers at every value.
+    `module` is a `torch.nn.Module`, whose scales are measured, or a function that makes one, which
+    is watched as it draws its parameters. Inputs are given: token numbers, masks, images. The
+    module is exported in eval mode and in float64, and is left as it was. Nothing is returned that
+    does not give the module's own numbers at every value.
 
-    As n → ∞ the dimension of heads is fixed, and so are those of given data; others grow in proportion to n. Another
-    limit follows from `widths`, two or more: `module` is then a function of the width, inputs may be, and what grows
-    is what differs between these. The program is that of the widest.
+    As n → ∞ the dimension of heads is fixed, and so are those of given data; others grow in
+    proportion to n. Another limit follows from `widths`, two or more: `module` is then a function
+    of the width, inputs may be, and what grows is what differs between these. The program is that
+    of the widest.
     """
     if widths is None:
         return conversion(module, inputs, kwargs).program
@@ -73,10 +78,15 @@ def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _followed(
     module: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any], width: int | None = None
 ) -> tuple[Exported, Parameters, Traced]:
-    """The graph of a module, of one of a family where a width is given, its parameters, and what each tensor is."""
+    """The graph of a module, of one of a family where a width is given,
+    its parameters, and what each tensor is.
+    """
     require_float64("program")
     if width is not None:
-        module, (inputs, kwargs) = functools.partial(module, width), inputs_at(inputs, kwargs, width)
+        module, (inputs, kwargs) = (
+            functools.partial(module, width),
+            inputs_at(inputs, kwargs, width),
+        )
     made_module, drawn = made(module)
     graph = exported(made_module, inputs, kwargs)
     parameters = Parameters({name: array.numpy() for name, array in graph.arrays.items()}, drawn)
@@ -96,8 +106,12 @@ def laid(trace: Traced) -> Laid:
     return Laid(order, Layouts(order, laying.RULES), known)
 
 
-def written(trace: Traced, notes: Iterable[str], family: Mapping[int, Laid] | None = None) -> Converted:
-    """The program of a graph that was followed, the widest of a family if there is one; not replayed yet."""
+def written(
+    trace: Traced, notes: Iterable[str], family: Mapping[int, Laid] | None = None
+) -> Converted:
+    """The program of a graph that was followed, the widest of a family if there is one;
+    not replayed yet.
+    """
     order, layouts, known = laid(trace) if family is None else family[max(family)]
     fixed = _fixed(order, layouts, family)
     asked = [x for x in trace.outputs if isinstance(x, Tensor)]
@@ -111,7 +125,8 @@ def written(trace: Traced, notes: Iterable[str], family: Mapping[int, Laid] | No
     values = (*_labelled(known, writer, behind), *last)
     outputs = _rolled(values, tuple(v.value for v in last))
     said = [
-        f"{node.label}: its rows are numbers, not a vector: each is read by itself" for node in layouts.coordinatewise()
+        f"{node.label}: its rows are numbers, not a vector: each is read by itself"
+        for node in layouts.coordinatewise()
     ]
     said += growing_axes(family) if family else []
     attending = tuple(attentions(order, writer))
@@ -124,8 +139,12 @@ def _rolled(values: tuple[Labelled, ...], outputs: tuple[Any, ...]) -> tuple[Any
     return tuple(rolled(y, found) for y in outputs)
 
 
-def _read(writer: Writer, label: Label, x: Tensor, numbers: torch.Tensor, tolerance: float) -> Labelled:
-    """An output, or an embedding, in the shape that torch gives it, refined only where vectors are cut."""
+def _read(
+    writer: Writer, label: Label, x: Tensor, numbers: torch.Tensor, tolerance: float
+) -> Labelled:
+    """An output, or an embedding, in the shape that torch gives it,
+    refined only where vectors are cut.
+    """
     layouts = writer.layouts
     shape = [size for size in x.shape if size > 1]
     vectors = layouts.of[x.node].coordinate is not None
@@ -151,7 +170,9 @@ def compact(tensors: Iterable[Tensor]) -> None:
     for node, found in readers.items():
         assert isinstance(node, nodes.Random)
         columns = node.shape[-1]
-        rows = np.unique(np.concatenate([t.ids.numpy().reshape(-1) // columns for t in found.values()]))
+        rows = np.unique(
+            np.concatenate([t.ids.numpy().reshape(-1) // columns for t in found.values()])
+        )
         if len(rows) == node.array.size // columns or len(rows) == 0:
             continue
         place = np.zeros(node.array.size // columns, int)
@@ -163,19 +184,45 @@ def compact(tensors: Iterable[Tensor]) -> None:
             t.ids = torch.from_numpy(place[ids // columns] * columns + ids % columns)
 
 
-def _width(order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts, fixed: frozenset[Node]) -> int:
-    """The dimension that most weight matrices and outputs have to do with, fixed ones apart where others are there."""
+def _width(
+    order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts, fixed: frozenset[Node]
+) -> int:
+    """The dimension that most weight matrices and outputs have to do with,
+    fixed ones apart where others are there.
+    """
     read = [node.x.node for node in order if isinstance(node, nodes.Linear)]
-    found = [node for node in (*read, *(x.node for x in asked)) if layouts.of[node].coordinate is not None]
-    sizes = Counter(layouts.of[node].dimension for node in found if not layouts.of[node].narrow or node not in fixed)
+    found = [
+        node
+        for node in (*read, *(x.node for x in asked))
+        if layouts.of[node].coordinate is not None
+    ]
+    sizes = Counter(
+        layouts.of[node].dimension
+        for node in found
+        if not layouts.of[node].narrow or node not in fixed
+    )
     return max(sizes, key=lambda size: (sizes[size], -size)) if sizes else 1
 
 
-def _fixed(order: Sequence[Node], layouts: Layouts, family: Mapping[int, Laid] | None) -> frozenset[Node]:
-    """The nodes of heads, or those that are fixed in a family, and all in dimensions in which given vectors stand."""
-    given = {layouts.of[n].dimension for n in order if isinstance(n, nodes.Given) and _has_vectors(layouts, n)}
-    fixed = fixed_sizes(family) if family else frozenset(node for node in order if layouts.of[node].narrow)
-    return fixed | {n for n in order if _has_vectors(layouts, n) and layouts.of[n].dimension in given}
+def _fixed(
+    order: Sequence[Node], layouts: Layouts, family: Mapping[int, Laid] | None
+) -> frozenset[Node]:
+    """The nodes of heads, or those that are fixed in a family,
+    and all in dimensions in which given vectors stand.
+    """
+    given = {
+        layouts.of[n].dimension
+        for n in order
+        if isinstance(n, nodes.Given) and _has_vectors(layouts, n)
+    }
+    fixed = (
+        fixed_sizes(family)
+        if family
+        else frozenset(node for node in order if layouts.of[node].narrow)
+    )
+    return fixed | {
+        n for n in order if _has_vectors(layouts, n) and layouts.of[n].dimension in given
+    }
 
 
 def _has_vectors(layouts: Layouts, node: Node) -> bool:
@@ -196,7 +243,11 @@ def _labelled(known: Known, writer: Writer, behind: set[Node]) -> Iterable[Label
     seen: set[Node] = set()
     for label, tensor, numbers in known:
         node = tensor.node
-        if isinstance(node, nodes.Random) and node in writer.values and "embedding" in label.operation:
+        if (
+            isinstance(node, nodes.Random)
+            and node in writer.values
+            and "embedding" in label.operation
+        ):
             yield _read(writer, label, tensor, numbers, EXACT)
             continue
         if node in seen or node not in writer.values or tensor.ids.numel() != numbers.numel():

@@ -23,15 +23,20 @@ def convolution(
     """Every patch of a given image, as a vector, times the weights."""
     if not make.is_constant(x) or not isinstance(weight, Tensor) or groups != 1:
         raise ConversionError(
-            "only convolutions of given images, as those of patches, have a rule; see limitlaw.conv2d"
+            "only convolutions of given images, as those of patches, have a rule; see "
+            "limitlaw.conv2d"
         )
     flat = len(weight.shape) == 3
     image = x[:, :, None, :] if flat else x
     kernel = (1, weight.shape[2]) if flat else weight.shape[2:]
-    steps, margins, gaps = ((s[-1] if isinstance(s, list) else s) if flat else s for s in (stride, padding, dilation))
+    steps, margins, gaps = (
+        (s[-1] if isinstance(s, list) else s) if flat else s for s in (stride, padding, dilation)
+    )
     if flat:
         steps, margins, gaps = (1, steps), (0, margins), (1, gaps)
-    patches = torch.nn.functional.unfold(image, kernel, dilation=gaps, padding=margins, stride=steps)
+    patches = torch.nn.functional.unfold(
+        image, kernel, dilation=gaps, padding=margins, stride=steps
+    )
     matrix = weight.moved(lambda ids: ids.reshape(weight.shape[0], -1))
     embedded = linear(op, patches.transpose(1, 2), matrix, bias)
     result = torch.nn.functional.conv2d(

@@ -1,8 +1,8 @@
 """Which entries of a node a tensor reads, as digits.
 
-The entries of a node are numbered by digits, as a clock numbers seconds: a row-major refinement of its torch shape, in
-which heads and head coordinates are two digits of one feature axis. A tensor reads them through its `ids`; each axis
-of its shape is cut until every piece moves one digit.
+The entries of a node are numbered by digits, as a clock numbers seconds: a row-major refinement of
+its torch shape, in which heads and head coordinates are two digits of one feature axis. A tensor
+reads them through its `ids`; each axis of its shape is cut until every piece moves one digit.
 """
 
 import dataclasses
@@ -15,13 +15,15 @@ import numpy as np
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor
 
-Cuts = tuple[frozenset[int], ...]  # for each axis, the sizes of its inner parts: {d} cuts H·d into (H, d)
+# for each axis, the sizes of its inner parts: {d} cuts H·d into (H, d)
+Cuts = tuple[frozenset[int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The digits of a node, none of size 1; `coordinate` is the digit that is the hidden axis of vectors, None for
-    numbers. `narrow`: the dimension is that of heads and stays fixed as the width grows.
+    """The digits of a node, none of size 1; `coordinate` is the digit that is the hidden axis of
+    vectors, None for numbers. `narrow`: the dimension is that of heads and stays fixed as the
+    width grows.
     """
 
     sizes: tuple[int, ...]
@@ -45,17 +47,26 @@ def divisors(number: int) -> list[int]:
     return [d for d in range(number, 0, -1) if number % d == 0]
 
 
-def places(tensor: Tensor, sizes: Sequence[int], shape: Sequence[int] | None = None) -> list[np.ndarray]:
+def places(
+    tensor: Tensor, sizes: Sequence[int], shape: Sequence[int] | None = None
+) -> list[np.ndarray]:
     """For each digit, which place of it stands where; `shape` is a refinement of the tensor's."""
     ids = tensor.ids.numpy().reshape(tensor.shape if shape is None else tuple(shape))
     return list(np.unravel_index(ids, tuple(sizes))) if sizes else []
 
 
 def profile(place: np.ndarray) -> list[np.ndarray] | None:
-    """How a digit moves along each axis, f_a(j), where it is f_1(j_1) + f_2(j_2) + …; None where it is not."""
+    """How a digit moves along each axis, f_a(j), where it is f_1(j_1) + f_2(j_2) + …;
+    None where it is not.
+    """
     origin = place[(0,) * place.ndim]
-    along = [place[(0,) * a + (slice(None),) + (0,) * (place.ndim - a - 1)] - origin for a in range(place.ndim)]
-    total = origin + sum(f.reshape((1,) * a + (-1,) + (1,) * (place.ndim - a - 1)) for a, f in enumerate(along))
+    along = [
+        place[(0,) * a + (slice(None),) + (0,) * (place.ndim - a - 1)] - origin
+        for a in range(place.ndim)
+    ]
+    total = origin + sum(
+        f.reshape((1,) * a + (-1,) + (1,) * (place.ndim - a - 1)) for a, f in enumerate(along)
+    )
     return along if np.array_equal(total, place) else None
 
 
@@ -64,7 +75,8 @@ def cuts(tensor: Tensor, sizes: Sequence[int]) -> Cuts:
     found = [profile(place) for place in places(tensor, sizes)]
     moves = [f for f in found if f is not None]
     return tuple(
-        frozenset(_cut(np.stack([f[a] for f in moves]))) if moves else frozenset() for a in range(len(tensor.shape))
+        frozenset(_cut(np.stack([f[a] for f in moves]))) if moves else frozenset()
+        for a in range(len(tensor.shape))
     )
 
 
@@ -76,7 +88,9 @@ def _cut(f: np.ndarray) -> list[int]:
         return []
     for p in divisors(size)[1:]:
         inner, outer = moving[:, :p], moving[:, ::p]
-        additive = np.array_equal((outer[:, :, None] + inner[:, None, :]).reshape(moving.shape), moving)
+        additive = np.array_equal(
+            (outer[:, :, None] + inner[:, None, :]).reshape(moving.shape), moving
+        )
         if p == 1 or not additive:
             continue
         still, shared = not inner.any(), inner.any(axis=1).sum() == 1 and len(moving) > 1
@@ -85,15 +99,21 @@ def _cut(f: np.ndarray) -> list[int]:
     return []
 
 
-def refined(shape: Sequence[int], cut: Iterable[Cuts], what: object) -> tuple[list[int], list[int]]:
-    """The sizes of all pieces of all axes, those of size 1 left out, and for each the axis that it is a piece of."""
+def refined(
+    shape: Sequence[int], cut: Iterable[Cuts], what: object
+) -> tuple[list[int], list[int]]:
+    """The sizes of all pieces of all axes, those of size 1 left out,
+    and for each the axis that it is a piece of.
+    """
     pieces: list[int] = []
     axes: list[int] = []
     for a, size in enumerate(shape):
         inner = sorted({1, size}.union(*(c[a] for c in cut)))
         for small, large in itertools.pairwise(inner):
             if large % small:
-                raise ConversionError(f"{what}: an axis of {size} is cut into pieces of {small} and of {large}")
+                raise ConversionError(
+                    f"{what}: an axis of {size} is cut into pieces of {small} and of {large}"
+                )
         factors = [large // small for small, large in itertools.pairwise(inner)]
         pieces += reversed(factors)
         axes += [a] * len(factors)
@@ -101,7 +121,9 @@ def refined(shape: Sequence[int], cut: Iterable[Cuts], what: object) -> tuple[li
 
 
 def coordinate_axis(tensor: Tensor, layout: Layout, shape: Sequence[int]) -> int | None:
-    """The axis of the refined tensor along which the coordinate runs once and whole; None where there is none."""
+    """The axis of the refined tensor along which the coordinate runs once and whole;
+    None where there is none.
+    """
     if layout.coordinate is None:
         return None
     found = places(tensor, layout.sizes, shape)
@@ -114,14 +136,16 @@ def coordinate_axis(tensor: Tensor, layout: Layout, shape: Sequence[int]) -> int
     (axis,) = moving
     for k, place in enumerate(found):
         first = np.take(place, [0], axis=axis)
-        if k != layout.coordinate and not np.array_equal(np.broadcast_to(first, place.shape), place):
+        if k != layout.coordinate and not np.array_equal(
+            np.broadcast_to(first, place.shape), place
+        ):
             return None
     return axis
 
 
 def piece_of_coordinate(tensor: Tensor, layout: Layout, shape: Sequence[int]) -> tuple[int, bool]:
-    """The largest p < D so that the tensor reads the coordinate in whole runs of p; and whether several axes move it,
-    so that it is a reshaped one, as that of heads is.
+    """The largest p < D so that the tensor reads the coordinate in whole runs of p; and whether
+    several axes move it, so that it is a reshaped one, as that of heads is.
     """
     assert layout.coordinate is not None
     place = places(tensor, layout.sizes, shape)[layout.coordinate]
@@ -141,7 +165,9 @@ def _in_runs(place: np.ndarray, p: int) -> bool:
 
 
 def axis_of(layout: Layout, shape: Sequence[int], digit: int) -> tuple[int, int]:
-    """The axis of `shape` that a digit is a piece of, and the size of what lies inside of it in that axis."""
+    """The axis of `shape` that a digit is a piece of,
+    and the size of what lies inside of it in that axis.
+    """
     inside = math.prod(layout.sizes[digit + 1 :])
     for a in range(len(shape)):
         below = math.prod(shape[a + 1 :])

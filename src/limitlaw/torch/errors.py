@@ -2,8 +2,12 @@
 
 
 class ConversionError(ValueError):
-    """A module that has no program: the message names the operation, the module, the line and what could be done."""
+    """A module that has no program: the message names the operation,
+    the module, the line and what could be done.
+    """
 
 
 class ReplayError(ConversionError):
-    """A program that does not compute what its module computes: the message names the first wrong value."""
+    """A program that does not compute what its module computes:
+    the message names the first wrong value.
+    """

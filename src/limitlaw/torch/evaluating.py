@@ -1,6 +1,8 @@
-"""A program evaluated with given weights: plain NumPy, one rule for each instruction of the language.
+"""A program evaluated with given weights: plain NumPy,
+one rule for each instruction of the language.
 
-Every value is an array with its batch axes and, for vectors, a last axis of coordinates. Independent of the engines.
+Every value is an array with its batch axes and, for vectors,
+a last axis of coordinates. Independent of the engines.
 """
 
 import math
@@ -19,7 +21,9 @@ Arrays = dict[Value, np.ndarray]
 
 
 class Evaluation:
-    """The arrays of values at width n = `width`, for `weights` by matrix (*shape, rows, cols) and initial vector."""
+    """The arrays of values at width n = `width`, for `weights` by matrix (*shape,
+    rows, cols) and initial vector.
+    """
 
     def __init__(self, weights: Mapping[Matrix | Value, np.ndarray], width: int):
         self.weights, self.width = weights, width
@@ -32,7 +36,8 @@ class Evaluation:
             if value not in self.arrays:
                 if type(value.op) not in RULES:
                     raise TypeError(
-                        f"a program with {type(value.op).__name__} cannot be replayed: write its blocks out"
+                        f"a program with {type(value.op).__name__} cannot be replayed: write its "
+                        "blocks out"
                     )
                 self.arrays[value] = np.asarray(RULES[type(value.op)](self, value, value.op))
         return [self.arrays[value] for value in wanted]
@@ -82,7 +87,9 @@ def _dot(e: Evaluation, value: Value, op: ops.Dot) -> Any:
     letters = ("s" if op.q.ndim else "") + ("t" if op.k.ndim else "")
     left, right = ("...sa" if op.q.ndim else "a"), ("...ta" if op.k.ndim else "a")
     lead = "..." if op.q.ndim or op.k.ndim else ""
-    return np.einsum(f"{left},{right}->{lead}{letters}", q, k) / (math.sqrt(D) if op.scaling == "sqrt" else D)
+    return np.einsum(f"{left},{right}->{lead}{letters}", q, k) / (
+        math.sqrt(D) if op.scaling == "sqrt" else D
+    )
 
 
 def _average(e: Evaluation, value: Value, op: ops.Average) -> Any:

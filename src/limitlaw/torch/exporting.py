@@ -1,4 +1,6 @@
-"""A module as a graph of ATen operations, with the numbers of its parameters, buffers and inputs."""
+"""A module as a graph of ATen operations, with the numbers of its parameters,
+buffers and inputs.
+"""
 
 import copy
 import dataclasses
@@ -27,7 +29,9 @@ class Exported:
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exported:
     """The graph of `module` in eval mode and float64; the module itself stays as it is."""
     if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"module must be a torch.nn.Module or a function that makes one, got {shown(module)}")
+        raise TypeError(
+            f"module must be a torch.nn.Module or a function that makes one, got {shown(module)}"
+        )
     twin = copy.deepcopy(module).double().eval()
     args, kwargs = pytree.tree_map(_double, (args, kwargs))
     try:
@@ -40,17 +44,27 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _double(value: object) -> Any:
-    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+    return (
+        value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+    )
 
 
 def _why(error: Exception) -> str:
     text = f"{type(error).__name__}: {first_line(error)}"
-    if any(word in str(error) for word in ("data-dependent", "data dependent", "DataDependent", "Data-dependent")):
-        return f"data-dependent control flow has no rule: an `if` of the module depends on random values ({text})"
+    if any(
+        word in str(error)
+        for word in ("data-dependent", "data dependent", "DataDependent", "Data-dependent")
+    ):
+        return (
+            "data-dependent control flow has no rule: an `if` of the module depends on random "
+            f"values ({text})"
+        )
     return f"torch.export cannot follow this module: {text}"
 
 
-def _read(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any], module: torch.nn.Module) -> Exported:
+def _read(
+    program: Any, args: tuple[Any, ...], kwargs: dict[str, Any], module: torch.nn.Module
+) -> Exported:
     parameters: dict[str, str] = {}
     constants: dict[str, Any] = {}
     flat = iter(pytree.tree_flatten((args, kwargs))[0])
@@ -67,7 +81,13 @@ def _read(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any], module: t
         if name in constants and isinstance(value, torch.Tensor):
             constants[name] = value
     arrays = {name: program.state_dict[name].detach() for name in parameters.values()}
-    return Exported(program.graph, parameters, arrays, constants, {name: kind_of(module, name) for name in arrays})
+    return Exported(
+        program.graph,
+        parameters,
+        arrays,
+        constants,
+        {name: kind_of(module, name) for name in arrays},
+    )
 
 
 def kind_of(module: torch.nn.Module, parameter: str) -> str:

@@ -31,11 +31,14 @@ def product(writer: Writer, node: nodes.Linear) -> Any:
     return product if layout.coordinate is not None else ll.average(product)
 
 
-def _matrix(writer: Writer, node: nodes.Linear, rows: Sequence[int], columns: Sequence[int], place: int) -> Any:
-    """The family of matrices that the pieces of a weight matrix are; the same weights cut alike are the same family.
+def _matrix(
+    writer: Writer, node: nodes.Linear, rows: Sequence[int], columns: Sequence[int], place: int
+) -> Any:
+    """The family of matrices that the pieces of a weight matrix are;
+    the same weights cut alike are the same family.
 
-    Entries have variance v; the family has m pieces of columns, whose sum is divided by √m, and D columns each, so that
-    std² = v·m·D and the weights are √m times those of the module.
+    Entries have variance v; the family has m pieces of columns, whose sum is divided by √m, and D
+    columns each, so that std² = v·m·D and the weights are √m times those of the module.
     """
     layout = writer.layout(node)
     shape, _, _ = writer.layouts.meeting[node]

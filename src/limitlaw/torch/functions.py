@@ -1,4 +1,6 @@
-"""Functions of numbers: how torch's operations are written in JAX, and which of them limitlaw knows."""
+"""Functions of numbers: how torch's operations are written in JAX,
+and which of them limitlaw knows.
+"""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +19,9 @@ from limitlaw.torch.nodes import Tensor, pulled
 Numbers = Callable[[Any], Any]
 
 # Far out as well: relu6 is relu up to 6.
-_GRID = np.concatenate([np.linspace(-6, 6, 97), [-0.3137, 0.7713, 2.2361, -1e3, -37.5, -9.0, 9.0, 37.5, 1e3]])
+_GRID = np.concatenate(
+    [np.linspace(-6, 6, 97), [-0.3137, 0.7713, 2.2361, -1e3, -37.5, -9.0, 9.0, 37.5, 1e3]]
+)
 
 
 def gelu_tanh(x: Any) -> Any:
@@ -60,7 +64,11 @@ def power(x: Any, exponent: float) -> Any:
 def recognised(f: Numbers) -> str | None:
     """The name of the function of limitlaw that f is, by its values on a grid."""
     values = np.asarray(f(jnp.asarray(_GRID)))
-    found = (name for name, known in _on_grid().items() if np.allclose(values, known, rtol=1e-12, atol=1e-14))
+    found = (
+        name
+        for name, known in _on_grid().items()
+        if np.allclose(values, known, rtol=1e-12, atol=1e-14)
+    )
     return next(found, None)
 
 
@@ -73,13 +81,20 @@ def affine(f: Numbers) -> bool:
     """Is f a straight line?"""
     values = np.asarray(f(jnp.asarray(_GRID)))
     slope = (values[96] - values[0]) / (_GRID[96] - _GRID[0])
-    return bool(np.allclose(values, values[0] + slope * (_GRID - _GRID[0]), rtol=1e-12, atol=1e-12))
+    return bool(
+        np.allclose(values, values[0] + slope * (_GRID - _GRID[0]), rtol=1e-12, atol=1e-12)
+    )
 
 
 def chain(tensor: Tensor) -> tuple[Tensor, Numbers]:
-    """The tensor as a function of one other: the longest chain of entrywise nodes that reads one tensor only."""
+    """The tensor as a function of one other: the longest chain of entrywise nodes
+    that reads one tensor only.
+    """
     node = tensor.node
-    if not isinstance(node, nodes.Combination | nodes.Product | nodes.Function) or not node.operands:
+    if (
+        not isinstance(node, nodes.Combination | nodes.Product | nodes.Function)
+        or not node.operands
+    ):
         return tensor, lambda x: x
     inner = [chain(pulled(tensor, t)) for t in node.operands]
     leaf = inner[0][0]

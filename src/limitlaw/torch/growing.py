@@ -16,10 +16,11 @@ from limitlaw.torch.table import Audit, Row
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-    """How a statistic of a layer changes with the width: a row for each width, the narrowest first.
+    """How a statistic of a layer changes with the width:
+    a row for each width, the narrowest first.
 
-    `measured` and `predicted` are exponents with their standard errors: the scale, √(mean square), goes as n^exponent.
-    None where the statistic is no mean square.
+    `measured` and `predicted` are exponents with their standard errors: the scale, √(mean square),
+    goes as n^exponent. None where the statistic is no mean square.
     """
 
     rows: tuple[Row, ...]
@@ -39,16 +40,20 @@ class Growth:
 
 def growth_of(widths: Sequence[int], rows: Sequence[Row]) -> Growth:
     """The exponents of one statistic of one layer."""
-    if rows[0].statistic not in SQUARES or any(min(r.measured[0], r.predicted[0]) <= 0 for r in rows):
+    if rows[0].statistic not in SQUARES or any(
+        min(r.measured[0], r.predicted[0]) <= 0 for r in rows
+    ):
         return Growth(tuple(rows), None, None)
     here = _exponent(widths, [r.measured[0] for r in rows], [r.error for r in rows])
     there = _exponent(widths, [r.predicted[0] for r in rows], [r.predicted[1] for r in rows])
     return Growth(tuple(rows), here, there)
 
 
-def _exponent(widths: Sequence[int], squares: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
-    """Half the slope of log mean square against log n by least squares, and what the errors of the squares make of it:
-    Σ d_i y_i / Σ d_i² with d_i = log n_i less their mean.
+def _exponent(
+    widths: Sequence[int], squares: Sequence[float], errors: Sequence[float]
+) -> tuple[float, float]:
+    """Half the slope of log mean square against log n by least squares, and what the errors of the
+    squares make of it: Σ d_i y_i / Σ d_i² with d_i = log n_i less their mean.
     """
     d = np.log(widths) - np.log(widths).mean()
     y = np.log(squares) / 2
@@ -78,7 +83,9 @@ class Widths(Table):
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What grows with the width; what is wrong at the largest width; and differences at any."""
+        """What grows with the width; what is wrong at the largest width;
+        and differences at any.
+        """
         last = self.audits[-1]
         others = [
             f"at width {n}: {said}"
@@ -96,7 +103,14 @@ class Widths(Table):
     def head(self) -> tuple[str, ...]:
         """The names of the columns."""
         pairs = [(f"measured, width {n}", "predicted", "z") for n in self.widths]
-        return ("layer", "statistic", *(name for pair in pairs for name in pair), "limit", "scale ∝ n^", "predicted")
+        return (
+            "layer",
+            "statistic",
+            *(name for pair in pairs for name in pair),
+            "limit",
+            "scale ∝ n^",
+            "predicted",
+        )
 
     @property
     def lines(self) -> list[tuple[tuple[str, ...], bool]]:
@@ -104,14 +118,18 @@ class Widths(Table):
         found = []
         for growth in self.growth:
             cells = [cell for row in growth.rows for cell in row.cells[2:5]]
-            exponents = ["" if e is None else plus_minus(*e) for e in (growth.measured, growth.predicted)]
+            exponents = [
+                "" if e is None else plus_minus(*e) for e in (growth.measured, growth.predicted)
+            ]
             line = (growth.layer, growth.statistic, *cells, growth.rows[-1].cells[5], *exponents)
             found.append((line, any(row.differs for row in growth.rows)))
         return found
 
     def __getitem__(self, width: int) -> Audit:
         if width not in self.widths:
-            raise KeyError(f"no width {width!r} in the audit; there are {', '.join(map(str, self.widths))}")
+            raise KeyError(
+                f"no width {width!r} in the audit; there are {', '.join(map(str, self.widths))}"
+            )
         return self.audits[self.widths.index(width)]
 
     def records(self) -> list[dict[str, Any]]:
@@ -126,10 +144,14 @@ class Widths(Table):
         return found
 
     def plot(self, title: str = "") -> Any:
-        """A matplotlib figure: one panel for each statistic; at every width a curve and points, and their limit."""
+        """A matplotlib figure: one panel for each statistic;
+        at every width a curve and points, and their limit.
+        """
         from limitlaw.figures.audit import audit_figure
 
-        return audit_figure({f"width {n}": a.rows for n, a in zip(self.widths, self.audits, strict=True)}, title)
+        return audit_figure(
+            {f"width {n}": a.rows for n, a in zip(self.widths, self.audits, strict=True)}, title
+        )
 
 
 def _key(row: Row) -> tuple[str, str]:

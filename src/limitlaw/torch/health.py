@@ -1,10 +1,12 @@
 """Rules that a healthy network keeps at initialisation, whatever was predicted.
 
-The bounds are choices, wide enough for what published Transformers start with: no theorem has them. A correlation of
-0.95 leaves a tenth of the variance of a difference of tokens; an entropy of 0.05 ln t is 1.15 tokens of 16; 10⁻⁶ below
-ln t the scores have a standard deviation of about 10⁻³; residual branches as large as what they are added to first give
-a variance that grows as the number of blocks, and 4 times that is out of line; exponents come in halves, and 1/4 is
-half way to the first. A bound is broken where 5 standard errors do not bring a measurement back.
+The bounds are choices, wide enough for what published Transformers start with:
+no theorem has them. A correlation of
+0.95 leaves a tenth of the variance of a difference of tokens; an entropy of 0.05 ln t is 1.15
+tokens of 16; 10⁻⁶ below ln t the scores have a standard deviation of about 10⁻³; residual branches
+as large as what they are added to first give a variance that grows as the number of blocks, and 4
+times that is out of line; exponents come in halves, and 1/4 is half way to the first. A bound is
+broken where 5 standard errors do not bring a measurement back.
 """
 
 import math
@@ -35,7 +37,9 @@ def ailments(rows: Iterable["Row"]) -> tuple[str, ...]:
 
 
 def _blocks(rows: Iterable["Row"], statistic: str) -> list["Row"]:
-    """The rows of a statistic in layers that are members of lists; all of them where there are none."""
+    """The rows of a statistic in layers that are members of lists;
+    all of them where there are none.
+    """
     found = [row for row in rows if row.statistic == statistic]
     return [row for row in found if row.layer.rpartition(".")[2].isdigit()] or found
 
@@ -48,8 +52,10 @@ def _collapse(rows: tuple["Row", ...]) -> Iterator[str]:
     first, last = given.measured[0], found[-1].measured[0]
     if last - SURE * found[-1].error > COLLAPSED and first < COLLAPSED:
         yield (
-            f"{found[-1].layer}: the token correlation is {last:.3g}, that of {given.layer} {first:.3g}, expected "
-            f"below {COLLAPSED}: tokens collapse onto one direction, and what follows cannot tell them apart"
+            f"{found[-1].layer}: the token correlation is {last:.3g}, that of {given.layer} "
+            f"{first:.3g}, expected "
+            f"below {COLLAPSED}: tokens collapse onto one direction, and what follows cannot tell "
+            "them apart"
         )
 
 
@@ -60,41 +66,54 @@ def _attention(rows: tuple["Row", ...]) -> Iterator[str]:
         value, chance = row.measured[0], SURE * row.error
         if value + chance < ONE_HOT:
             yield (
-                f"{row.layer}: attention is one-hot, its entropy {value:.2g} of ln t, expected above {ONE_HOT}: each "
+                f"{row.layer}: attention is one-hot, its entropy {value:.2g} of ln t, expected "
+                f"above {ONE_HOT}: each "
                 "token copies one other, and gradients through the softmax vanish"
             )
         if 1 - value + chance < UNIFORM:
             yield (
-                f"{row.layer}: attention is uniform, its entropy 1 − {max(0.0, 1 - value):.1g} of ln t, expected at "
+                f"{row.layer}: attention is uniform, its entropy 1 − {max(0.0, 1 - value):.1g} of "
+                "ln t, expected at "
                 f"most 1 − {UNIFORM:g}: queries and keys are too small to matter"
             )
 
 
 def _growth(rows: tuple["Row", ...]) -> Iterator[str]:
     found = [row for row in _blocks(rows, VARIANCE) if row.layer.rpartition(".")[2].isdigit()]
-    if len(found) < FEWEST or found[0].layer.rpartition(".")[0] != found[-1].layer.rpartition(".")[0]:
+    if (
+        len(found) < FEWEST
+        or found[0].layer.rpartition(".")[0] != found[-1].layer.rpartition(".")[0]
+    ):
         return
     first, last, most = found[0].measured[0], found[-1].measured[0], GROWTH * len(found)
-    chance = SURE * math.hypot(*(row.error / row.measured[0] for row in (found[0], found[-1]) if row.measured[0] > 0))
+    chance = SURE * math.hypot(
+        *(row.error / row.measured[0] for row in (found[0], found[-1]) if row.measured[0] > 0)
+    )
     if first > 0 and last / first > most * math.exp(chance):
         each = math.exp(math.log(last / first) / (len(found) - 1))
         yield (
-            f"{found[-1].layer}: the variance is {last / first:.3g} times that of {found[0].layer}, a factor of "
-            f"{each:.2g} a block, expected at most {most:g} ({GROWTH:g} times the blocks): it grows faster than "
+            f"{found[-1].layer}: the variance is {last / first:.3g} times that of "
+            f"{found[0].layer}, a factor of "
+            f"{each:.2g} a block, expected at most {most:g} ({GROWTH:g} times the blocks): it "
+            "grows faster than "
             "residual branches of equal size add up, and explodes with depth"
         )
 
 
-# --- of several widths ------------------------------------------------------------------------------------------------
+# --- of several widths ---------------------------------------------------------------------------
 
 
 def growing(growth: Sequence["Growth"]) -> tuple[str, ...]:
-    """Layers whose scale grows with the width, each where the growth begins; and scores that do."""
+    """Layers whose scale grows with the width,
+    each where the growth begins; and scores that do.
+    """
     return (*_layers_that_grow(growth), *_scores_that_grow(growth))
 
 
 def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
-    """Those that grow by more than the layer before them: what follows grows with them, until a norm ends it."""
+    """Those that grow by more than the layer before them:
+    what follows grows with them, until a norm ends it.
+    """
     before, error = 0.0, 0.0
     for one in growth:
         if one.statistic != VARIANCE or one.measured is None:
@@ -103,7 +122,8 @@ def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
         step = exponent - max(before, 0.0)
         if step > EXPONENT and step > SURE * math.hypot(own, error):
             yield (
-                f"{one.layer}: its scale grows with width as n^{plus_minus(*one.measured)}, expected n^0 as before it: "
+                f"{one.layer}: its scale grows with width as n^{plus_minus(*one.measured)}, "
+                "expected n^0 as before it: "
                 f"here {_nearest(step)} is missing"
             )
         if abs(exponent - before) > SURE * math.hypot(own, error):
@@ -122,7 +142,8 @@ def _scores_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
         names = ", ".join(name for name, _ in found[:MOST_NAMES])
         names += f", … ({len(found)} in all)" if len(found) > MOST_NAMES else ""
         yield (
-            f"{names}: the scores grow with width as n^{plus_minus(*found[0][1])}, expected n^0: attention becomes "
+            f"{names}: the scores grow with width as n^{plus_minus(*found[0][1])}, expected n^0: "
+            "attention becomes "
             "one-hot as the module gets wider"
         )
 

@@ -25,6 +25,9 @@ def concatenate(op: Any, tensors: Any, dim: int = 0) -> Tensor:
 
 def stacked(op: Any, tensors: Any, dim: int = 0) -> Tensor:
     """torch.stack."""
-    lifted = [t.unsqueeze(dim) if make.is_constant(t) else t.moved(lambda ids: ids.unsqueeze(dim)) for t in tensors]
+    lifted = [
+        t.unsqueeze(dim) if make.is_constant(t) else t.moved(lambda ids: ids.unsqueeze(dim))
+        for t in tensors
+    ]
     rank = len(lifted[0].shape)
     return concatenate(op, lifted, dim % rank)

@@ -9,7 +9,9 @@ _PLACE = re.compile(r'File "([^"]+)", line (\d+), in \S+\n\s*(.*)')
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-    """The path of a module, the line of its `forward`, the operation, and the name of its node in the graph."""
+    """The path of a module, the line of its `forward`,
+    the operation, and the name of its node in the graph.
+    """
 
     module: str
     line: str

@@ -14,7 +14,10 @@ def chosen_layers(values: Sequence[Labelled], layers: Sequence[str] | None) -> d
     missing = [path for path in layers or () if path not in found]
     if missing or not found:
         known = ", ".join(dict.fromkeys(v.label.module for v in _wide(values))) or "none"
-        raise ValueError(f"layers must be paths of submodules that give vectors ({known}), got {missing or layers}")
+        raise ValueError(
+            f"layers must be paths of submodules that give vectors ({known}), got "
+            f"{missing or layers}"
+        )
     return found
 
 
@@ -23,10 +26,13 @@ def _wide(values: Sequence[Labelled]) -> list[Labelled]:
     everything = ancestors([v.value for v in values])
     given = {v.op.X.shape[-1] for v in everything if isinstance(v.op, ops.Data)}
     vectors = [v for v in values if isinstance(v.value, Wide) and v.label.name != "output"]
-    return [v for v in vectors if not v.layout.narrow or v.layout.dimension in given]  # streams that start with data
+    # streams that start with data
+    return [v for v in vectors if not v.layout.narrow or v.layout.dimension in given]
 
 
-def layers_of(values: Sequence[Labelled], layers: Sequence[str] | None = None) -> dict[str, Labelled]:
+def layers_of(
+    values: Sequence[Labelled], layers: Sequence[str] | None = None
+) -> dict[str, Labelled]:
     """`chosen_layers`, as far as there are any."""
     found: dict[str, Labelled] = {}
     for item in _wide(values):
@@ -37,7 +43,9 @@ def layers_of(values: Sequence[Labelled], layers: Sequence[str] | None = None) -
 
 
 def layer_of(module: str) -> list[str]:
-    """The layer that a submodule is in: the member of a list of blocks, else the child of the module."""
+    """The layer that a submodule is in: the member of a list of blocks,
+    else the child of the module.
+    """
     parts = module.split(".")
     block = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
     return [".".join(parts[: block + 1])] if module else []

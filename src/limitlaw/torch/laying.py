@@ -39,7 +39,8 @@ def _linear(layouts: Layouts, node: nodes.Linear) -> Layout:
         layouts.as_data(node.x.node, len(layouts.of[node.x.node].sizes) - 1)
     if axis not in contracted:
         raise ConversionError(
-            f"{node.label}: a weight matrix that mixes tokens or numbers, not the coordinates of vectors, has no rule "
+            f"{node.label}: a weight matrix that mixes tokens or numbers, not the coordinates of "
+            "vectors, has no rule "
             "yet; replace the layer by one over the feature axis"
         )
     layouts.meeting[node] = (shape, contracted, axis)
@@ -62,7 +63,9 @@ def _reduction(layouts: Layouts, node: nodes.Reduction) -> Layout:
     layouts.meeting[node] = (shape, kept, axis)
     if axis in kept and layouts.wants_numbers(node):
         layouts.cut(node.x.node, 1, False)
-    return layouts.laid(node, [shape[i] for i in kept], kept.index(axis) if axis in kept else None, narrow)
+    return layouts.laid(
+        node, [shape[i] for i in kept], kept.index(axis) if axis in kept else None, narrow
+    )
 
 
 def _numbers_only(layouts: Layouts, node: Node) -> Layout:
@@ -85,13 +88,17 @@ def _contraction(layouts: Layouts, node: nodes.Contraction) -> Layout:
     shape_b, axes_b = refined(node.b.shape, [(*common, of_b[-2] | own[-1], k)], node.label)
     at_a, at_b = layouts.coordinate(node.a, shape_a), layouts.coordinate(node.b, shape_b)
     roles = [[_role(a, rank) for a in found] for found in (axes, axes_b)]
-    inside = [at is not None and role[at] == "k" for at, role in zip((at_a, at_b), roles, strict=True)]
+    inside = [
+        at is not None and role[at] == "k" for at, role in zip((at_a, at_b), roles, strict=True)
+    ]
     for tensor, at, role in zip((node.a, node.b), (at_a, at_b), roles, strict=True):
         kept = at is not None and (role[at] == "row" if not all(inside) else True)
         if at is not None and (not kept or (layouts.wants_numbers(node) and not all(inside))):
             layouts.cut(tensor.node, 1, False)  # what is a number for the other factor is one here
     if at_a is not None and at_b is not None and not all(inside):
-        raise ConversionError(f"{node.label}: a product of vectors with vectors over an axis of tokens has no rule")
+        raise ConversionError(
+            f"{node.label}: a product of vectors with vectors over an axis of tokens has no rule"
+        )
     if all(inside):
         _one_dimension(layouts, (node.a, node.b))
     layouts.meeting[node] = ((shape_a, roles[0], at_a), (shape_b, roles[1], at_b))
@@ -119,7 +126,9 @@ def _one_dimension(layouts: Layouts, tensors: Sequence[Tensor]) -> None:
 
 
 def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Layout:
-    """Parts side by side along a batch axis; one along coordinates may only enter a contraction over them."""
+    """Parts side by side along a batch axis; one along coordinates may only enter a
+    contraction over them.
+    """
     own = list(layouts.cuts_of(node))
     found = [list(cuts(t, layouts.of[t.node].sizes)) for t in node.parts]
     if any(f[node.axis] for f in [*found, own]):
@@ -133,24 +142,35 @@ def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Layout:
             shifted = part.shape[node.axis] == 1 and inner >= sum(a < node.axis for a in axes)
             found_at.add(inner + shifted)
     if len(found_at) > 1 or any(axes[at] == node.axis for at in found_at):
-        raise ConversionError(f"{node.label}: a concatenation along coordinates has no rule, but for rotary embeddings")
+        raise ConversionError(
+            f"{node.label}: a concatenation along coordinates has no rule, but for rotary "
+            "embeddings"
+        )
     coordinate = next(iter(found_at), None)
     _numbers_stay_still(layouts, node, coordinate, axes)
     narrow = any(layouts.of[t.node].narrow for t in node.parts)
     if narrow:
-        _one_dimension(layouts, [t for t in node.parts if layouts.of[t.node].coordinate is not None])
+        _one_dimension(
+            layouts, [t for t in node.parts if layouts.of[t.node].coordinate is not None]
+        )
     layouts.meeting[node] = (axes.index(node.axis), whole)
     return layouts.laid(node, whole, coordinate, narrow)
 
 
-def _numbers_stay_still(layouts: Layouts, node: nodes.Concatenation, coordinate: int | None, axes: list[int]) -> None:
-    """Numbers beside vectors must be the same for all coordinates; else, or on demand, the vectors become numbers."""
+def _numbers_stay_still(
+    layouts: Layouts, node: nodes.Concatenation, coordinate: int | None, axes: list[int]
+) -> None:
+    """Numbers beside vectors must be the same for all coordinates;
+    else, or on demand, the vectors become numbers.
+    """
     if coordinate is None:
         return
     vectors = [t for t in node.parts if layouts.of[t.node].coordinate is not None]
     numbers = [t for t in node.parts if layouts.of[t.node].coordinate is None]
     axis = axes[coordinate]
-    if layouts.wants_numbers(node) or any((t.ids != t.ids.narrow(axis, 0, 1)).any() for t in numbers):
+    if layouts.wants_numbers(node) or any(
+        (t.ids != t.ids.narrow(axis, 0, 1)).any() for t in numbers
+    ):
         layouts.cut(vectors[0].node, 1, False)
 
 

@@ -1,8 +1,9 @@
 """Which digit of every node is the coordinate axis.
 
-A feature axis starts whole: the rows of a weight matrix, the columns of an embedding are the coordinates of one vector.
-A consumer that reads it in pieces (heads, fused queries, keys and values, halves of a gate) cuts it, and the cut passes
-to what the consumer reads, until nothing changes. Norms and residuals before a cut so are cut with it.
+A feature axis starts whole: the rows of a weight matrix, the columns of an embedding are the
+coordinates of one vector. A consumer that reads it in pieces (heads, fused queries, keys and
+values, halves of a gate) cuts it, and the cut passes to what the consumer reads, until nothing
+changes. Norms and residuals before a cut so are cut with it.
 """
 
 from collections import defaultdict
@@ -57,7 +58,7 @@ class Layouts:
                 i = number[again.node]
         self.done = True
 
-    # --- demands ----------------------------------------------------------------------------------------------------
+    # --- demands ---------------------------------------------------------------------------------
 
     def cut(self, node: Node, p: int, narrow: bool) -> None:
         """Let the coordinate of a node have p entries; p = 1: let the node be numbers."""
@@ -65,7 +66,9 @@ class Layouts:
         assert layout.coordinate is not None
         axis, inside = axis_of(layout, node.shape, layout.coordinate)
         if node in self._numbers or p * inside in self._cuts[node][axis]:
-            raise ConversionError(f"{node.label}: its coordinates are read in pieces, for which it has no rule")
+            raise ConversionError(
+                f"{node.label}: its coordinates are read in pieces, for which it has no rule"
+            )
         if p == 1:
             self._numbers.add(node)
         else:
@@ -84,9 +87,13 @@ class Layouts:
         wanted = self._cuts[node]
         return tuple(frozenset(wanted[a]) for a in range(len(node.shape)))
 
-    def laid(self, node: Node, sizes: Sequence[int], coordinate: int | None, narrow: bool = False) -> Layout:
+    def laid(
+        self, node: Node, sizes: Sequence[int], coordinate: int | None, narrow: bool = False
+    ) -> Layout:
         """The layout, narrow where a consumer says so."""
-        return Layout(tuple(sizes), coordinate, coordinate is not None and (narrow or node in self._narrow))
+        return Layout(
+            tuple(sizes), coordinate, coordinate is not None and (narrow or node in self._narrow)
+        )
 
     def source(self, node: Node) -> Layout:
         """Vectors along the last axis, unless consumers want numbers."""
@@ -94,10 +101,12 @@ class Layouts:
         vectors = node not in self._numbers and bool(node.shape) and node.shape[-1] > 1
         return self.laid(node, sizes, len(sizes) - 1 if vectors else None)
 
-    # --- meeting ----------------------------------------------------------------------------------------------------
+    # --- meeting ---------------------------------------------------------------------------------
 
     def coordinate(self, tensor: Tensor, shape: Sequence[int]) -> int | None:
-        """The axis of the refined tensor that is the coordinate; the node is cut where it is read in pieces."""
+        """The axis of the refined tensor that is the coordinate;
+        the node is cut where it is read in pieces.
+        """
         self._refine(tensor, shape)
         layout = self.of[tensor.node]
         if layout.coordinate is None:
@@ -108,7 +117,9 @@ class Layouts:
         return axis
 
     def _refine(self, tensor: Tensor, shape: Sequence[int]) -> None:
-        """Cut a batch digit that several axes move, as those of groups and of queries in a group move heads."""
+        """Cut a batch digit that several axes move, as those of groups and of
+        queries in a group move heads.
+        """
         layout, node = self.of[tensor.node], tensor.node
         for digit, place in enumerate([] if self.done else places(tensor, layout.sizes, shape)):
             moves = profile(place)
@@ -127,23 +138,39 @@ class Layouts:
         """Does the coordinate run once and whole along one axis of the tensor, without a cut?"""
         return coordinate_axis(tensor, self.of[tensor.node], shape) is not None
 
-    def met(self, node: Node, tensors: Sequence[Tensor], extra: Sequence[Cuts] = ()) -> tuple[list[int], list[int]]:
-        """Tensors of one shape refined together: the sizes of all pieces and the axes they are of."""
+    def met(
+        self, node: Node, tensors: Sequence[Tensor], extra: Sequence[Cuts] = ()
+    ) -> tuple[list[int], list[int]]:
+        """Tensors of one shape refined together:
+        the sizes of all pieces and the axes they are of.
+        """
         found = [cuts(t, self.of[t.node].sizes) for t in tensors]
         return refined(tensors[0].shape, [*found, *extra], node.label)
 
-    def common(self, node: Node, tensors: Sequence[Tensor], shape: Sequence[int]) -> tuple[int | None, bool]:
-        """The one axis that is the coordinate of all vectors among tensors that meet entry by entry."""
+    def common(
+        self, node: Node, tensors: Sequence[Tensor], shape: Sequence[int]
+    ) -> tuple[int | None, bool]:
+        """The one axis that is the coordinate of all vectors among tensors that meet
+        entry by entry.
+        """
         axes = [self.coordinate(t, shape) for t in tensors]
         found = sorted({a for a in axes if a is not None})
         if not found:
             return None, False
         if len(found) > 1:
-            raise ConversionError(f"{node.label}: vectors meet along different axes: no rule makes their product")
+            raise ConversionError(
+                f"{node.label}: vectors meet along different axes: no rule makes their product"
+            )
         (axis,) = found
         for tensor, own in zip(tensors, axes, strict=True):
             if own is None and self._moves(tensor, shape, axis):
-                self._clash(node, tensor, [t for t, a in zip(tensors, axes, strict=True) if a is not None], shape, axis)
+                self._clash(
+                    node,
+                    tensor,
+                    [t for t, a in zip(tensors, axes, strict=True) if a is not None],
+                    shape,
+                    axis,
+                )
         vectors = [t.node for t, a in zip(tensors, axes, strict=True) if a is not None]
         narrow = any(self.of[v].narrow for v in vectors) or node in self._narrow
         for v in vectors:
@@ -152,10 +179,17 @@ class Layouts:
         return axis, narrow
 
     def _moves(self, tensor: Tensor, shape: Sequence[int], axis: int) -> bool:
-        return any((p != p.take([0], axis=axis)).any() for p in places(tensor, self.of[tensor.node].sizes, shape))
+        return any(
+            (p != p.take([0], axis=axis)).any()
+            for p in places(tensor, self.of[tensor.node].sizes, shape)
+        )
 
-    def _clash(self, node: Node, numbers: Tensor, vectors: list[Tensor], shape: Sequence[int], axis: int) -> None:
-        """Numbers that differ along a coordinate: given ones are data, others make numbers of the vectors."""
+    def _clash(
+        self, node: Node, numbers: Tensor, vectors: list[Tensor], shape: Sequence[int], axis: int
+    ) -> None:
+        """Numbers that differ along a coordinate: given ones are data,
+        others make numbers of the vectors.
+        """
         if isinstance(numbers.node, nodes.Given):
             found = places(numbers, self.of[numbers.node].sizes, shape)
             moving = [k for k, p in enumerate(found) if (p != p.take([0], axis=axis)).any()]
@@ -175,7 +209,9 @@ class Layouts:
 
     def coordinatewise(self) -> list[Node]:
         """The products with weights whose rows are read one by one."""
-        return [node for node in self.of if isinstance(node, nodes.Linear) and node in self._numbers]
+        return [
+            node for node in self.of if isinstance(node, nodes.Linear) and node in self._numbers
+        ]
 
     def wants_numbers(self, node: Node) -> bool:
         """Does a consumer need numbers?"""

@@ -1,7 +1,9 @@
-"""Repeated layers of a converted program as one `repeat`: found by comparing what consecutive blocks write.
+"""Repeated layers of a converted program as one `repeat`:
+found by comparing what consecutive blocks write.
 
-Two blocks are the same where their programs are, as functions of what they read, numbers included, each with matrices
-and initial vectors of its own. A loop is compiled once, however deep the module is.
+Two blocks are the same where their programs are, as functions of what they read, numbers included,
+each with matrices and initial vectors of its own. A loop is compiled once, however deep the module
+is.
 """
 
 import dataclasses
@@ -27,7 +29,9 @@ FEWEST = 3  # blocks that are worth a loop
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """Layers by their names, and the `repeat` whose turns they are; `last` is what the last of them wrote before."""
+    """Layers by their names, and the `repeat` whose turns they are;
+    `last` is what the last of them wrote before.
+    """
 
     names: tuple[str, ...]
     value: Wide
@@ -58,7 +62,9 @@ class _Block:
         return one == two and all(map(np.array_equal, numbers, others))
 
 
-def loops(values: Sequence[Labelled], layers: Mapping[str, Labelled], asked_for: Iterable[Value]) -> list[Loop]:
+def loops(
+    values: Sequence[Labelled], layers: Mapping[str, Labelled], asked_for: Iterable[Value]
+) -> list[Loop]:
     """The loops among layers, in order; those whose inner values are read elsewhere are none."""
     found: list[Loop] = []
     known: dict[Value, Value] = {}
@@ -86,8 +92,14 @@ def rolled(y: Any, found: Iterable[Loop]) -> Any:
 
 def _lists(layers: Mapping[str, Labelled]) -> list[tuple[str, ...]]:
     """Consecutive layers that are members of one list."""
-    groups = itertools.groupby(layers, key=lambda name: name.rpartition(".")[0] if _member(name) else name)
-    return [names for names in (tuple(group) for _, group in groups) if len(names) >= FEWEST and _member(names[0])]
+    groups = itertools.groupby(
+        layers, key=lambda name: name.rpartition(".")[0] if _member(name) else name
+    )
+    return [
+        names
+        for names in (tuple(group) for _, group in groups)
+        if len(names) >= FEWEST and _member(names[0])
+    ]
 
 
 def _member(name: str) -> bool:
@@ -95,9 +107,14 @@ def _member(name: str) -> bool:
 
 
 def _loop(
-    values: Sequence[Labelled], layers: Mapping[str, Labelled], names: tuple[str, ...], known: dict[Value, Value]
+    values: Sequence[Labelled],
+    layers: Mapping[str, Labelled],
+    names: tuple[str, ...],
+    known: dict[Value, Value],
 ) -> Loop | None:
-    """The loop of all these layers, or of all but the first, where that differs from the others."""
+    """The loop of all these layers, or of all but the first,
+    where that differs from the others.
+    """
     outputs = [layers[name].value for name in names]
     blocks = [_block(x, y) for x, y in itertools.pairwise(outputs)]
     first = blocks[0]
@@ -115,7 +132,9 @@ def _loop(
 
 
 def _before(values: Sequence[Labelled], name: str, output: Wide) -> list[Wide]:
-    """What the first block may have read: vectors like its own from before it, the latest first."""
+    """What the first block may have read: vectors like its own from before it,
+    the latest first.
+    """
     earlier = itertools.takewhile(lambda item: not within(item.label.module, name), values)
     found = [v.value for v in earlier if isinstance(v.value, Wide)]
     return [v for v in reversed(found) if v.shape == output.shape and v.dim == output.dim][:2]

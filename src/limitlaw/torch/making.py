@@ -1,7 +1,7 @@
 """Nodes from tensors and constants: sums, products, contractions, norms, masks.
 
-A rule of the table (`rules`) is written with these. An operand is a `Tensor` of the program, or a constant: a torch
-tensor or a number, which depends on no random parameter.
+A rule of the table (`rules`) is written with these. An operand is a `Tensor` of the program, or a
+constant: a torch tensor or a number, which depends on no random parameter.
 """
 
 import math
@@ -48,7 +48,9 @@ def single(value: Operand) -> float | None:
 
 def shape_of(*operands: Operand) -> tuple[int, ...]:
     """The common shape."""
-    return tuple(torch.broadcast_shapes(*(tuple(x.shape) for x in operands if hasattr(x, "shape"))))
+    return tuple(
+        torch.broadcast_shapes(*(tuple(x.shape) for x in operands if hasattr(x, "shape")))
+    )
 
 
 def combine(*terms: tuple[float, Operand]) -> Tensor:
@@ -104,7 +106,9 @@ def multiply(a: Operand, b: Operand) -> Operand:
         return nodes.Product(shape, a.expanded(shape), b.expanded(shape)).whole()
     number = single(b)
     if number is None:
-        return nodes.Product(shape, a.expanded(shape), given(torch.as_tensor(b)).expanded(shape)).whole()
+        return nodes.Product(
+            shape, a.expanded(shape), given(torch.as_tensor(b)).expanded(shape)
+        ).whole()
     return scale(a.expanded(shape), number)
 
 
@@ -118,7 +122,9 @@ def scale(a: Tensor, number: float) -> Operand:
     if isinstance(node, nodes.Contraction):
         return at(nodes.Contraction(node.shape, node.a, node.b, node.scale * number), a.ids)
     if isinstance(node, nodes.Rotation):
-        return at(nodes.Rotation(node.shape, scale(node.x, number), node.positions, node.base), a.ids)
+        return at(
+            nodes.Rotation(node.shape, scale(node.x, number), node.positions, node.base), a.ids
+        )
     return nodes.Combination(a.shape, ((number, a),)).whole()
 
 
@@ -165,7 +171,11 @@ def contract(a: Operand, b: Operand, factor: float = 1.0) -> Operand:
     right = right.expanded((*lead, *right.shape[-2:])).moved(lambda ids: ids.transpose(-1, -2))
     result = _product(left, right, factor)
     result = result.moved(lambda ids: ids[..., 0]) if flat[1] else result
-    return result.moved(lambda ids: ids[..., 0, :] if not flat[1] else ids[..., 0]) if flat[0] else result
+    return (
+        result.moved(lambda ids: ids[..., 0, :] if not flat[1] else ids[..., 0])
+        if flat[0]
+        else result
+    )
 
 
 def _product(a: Tensor, b: Tensor, factor: float) -> Tensor:
@@ -212,14 +222,21 @@ def softmax(x: Tensor, axis: int) -> Tensor:
         visible = x.node.visible.reshape(-1)[x.ids.numpy()]
         x = pulled(x, x.node.x)
         if not visible.any(axis=-1).all():
-            raise ConversionError("a row of scores is masked everywhere: its weights are no softmax; pad on the right")
+            raise ConversionError(
+                "a row of scores is masked everywhere: its weights are no softmax; pad on the "
+                "right"
+            )
     return nodes.Softmax(x.shape, x, visible).whole().moved(lambda ids: ids.movedim(-1, axis))
 
 
-def attention_weights(q: Operand, k: Operand, mask: Operand | None, causal: bool, factor: float | None) -> Tensor:
+def attention_weights(
+    q: Operand, k: Operand, mask: Operand | None, causal: bool, factor: float | None
+) -> Tensor:
     """softmax(q kᵀ·factor + mask), as scaled_dot_product_attention defines it."""
     factor = 1 / math.sqrt(q.shape[-1]) if factor is None else factor
-    transposed = k.transpose(-1, -2) if is_constant(k) else k.moved(lambda ids: ids.transpose(-1, -2))
+    transposed = (
+        k.transpose(-1, -2) if is_constant(k) else k.moved(lambda ids: ids.transpose(-1, -2))
+    )
     scores = contract(q, transposed, factor)
     if causal:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()

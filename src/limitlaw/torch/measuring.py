@@ -24,7 +24,7 @@ SQUARES = (VARIANCE, SCORES)  # means of squares, of which there is a scale
 Draws = dict[str, np.ndarray]  # by statistic, one number for each draw
 
 
-# --- of vectors -------------------------------------------------------------------------------------------------------
+# --- of vectors ----------------------------------------------------------------------------------
 
 
 def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
@@ -36,7 +36,9 @@ def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
 
 
 def of_grams(grams: Any, xp: Any = np) -> dict[str, Any]:
-    """For each draw of n^{-1} X Xᵀ the mean variance of tokens, and the mean correlation of pairs."""
+    """For each draw of n^{-1} X Xᵀ the mean variance of tokens,
+    and the mean correlation of pairs.
+    """
     diagonal = xp.einsum("...ii->...i", grams)
     result = {VARIANCE: xp.asarray(diagonal.mean(axis=-1))}
     tokens = grams.shape[-1]
@@ -59,11 +61,13 @@ def fourth_powers(x: object) -> Any:
     return ll.average(ll.map(lambda v: v**4, x, kinks=()))
 
 
-# --- of attention -----------------------------------------------------------------------------------------------------
+# --- of attention --------------------------------------------------------------------------------
 
 
 def of_scores(p: Any, seen: Any, xp: Any = np) -> list[Any]:
-    """The mean over rows of entropy / ln(tokens seen), and the mean square of the scores that are seen."""
+    """The mean over rows of entropy / ln(tokens seen),
+    and the mean square of the scores that are seen.
+    """
     p = xp.where(seen, p, 0.0)
     shifted = xp.where(seen, p - xp.max(xp.where(seen, p, -xp.inf), axis=-1, keepdims=True), 0.0)
     weights = xp.where(seen, xp.exp(shifted), 0.0)
@@ -71,7 +75,10 @@ def of_scores(p: Any, seen: Any, xp: Any = np) -> list[Any]:
     entropy = xp.log(total) - (weights * shifted).sum(axis=-1) / total
     tokens = seen.sum(axis=-1)
     several = tokens > 1  # a token that sees itself alone has no choice
-    relative = xp.where(several, entropy / xp.log(xp.where(several, tokens, 2)), 0.0).sum() / several.sum()
+    relative = (
+        xp.where(several, entropy / xp.log(xp.where(several, tokens, 2)), 0.0).sum()
+        / several.sum()
+    )
     return [relative, (p * p).sum() / seen.sum()]
 
 
@@ -84,8 +91,14 @@ def attention_statistics(attention: Attention) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[Any], Any]:
-    """One function for all attentions with the same mask: programs are the same where their functions are."""
-    seen = np.unpackbits(np.frombuffer(bits, np.uint8), count=math.prod(shape)).astype(bool).reshape(shape)
+    """One function for all attentions with the same mask:
+    programs are the same where their functions are.
+    """
+    seen = (
+        np.unpackbits(np.frombuffer(bits, np.uint8), count=math.prod(shape))
+        .astype(bool)
+        .reshape(shape)
+    )
     return lambda p: jnp.stack(of_scores(p, seen, jnp))
 
 

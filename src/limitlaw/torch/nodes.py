@@ -1,9 +1,9 @@
 """Tensors of an exported graph as symbols.
 
-A `Tensor` is a node and `ids`, an integer tensor of the torch shape that says which entry of the node stands where.
-Operations that only move entries (view, transpose, split, expand, …) are run by torch itself on `ids`. A `Node` is
-what computes: a parameter, a product with a weight matrix, a sum, a contraction. Nodes know no coordinate axis yet;
-`layouts` finds it.
+A `Tensor` is a node and `ids`, an integer tensor of the torch shape that says which entry of the
+node stands where. Operations that only move entries (view, transpose, split, expand, …) are run by
+torch itself on `ids`. A `Node` is what computes: a parameter, a product with a weight matrix, a
+sum, a contraction. Nodes know no coordinate axis yet; `layouts` finds it.
 """
 
 import dataclasses
@@ -22,7 +22,9 @@ Shape = tuple[int, ...]
 
 @dataclasses.dataclass(eq=False)
 class Node:
-    """Something that computes a tensor of `shape`; `label` says where in the module it was written."""
+    """Something that computes a tensor of `shape`;
+    `label` says where in the module it was written.
+    """
 
     shape: Shape
     label: Label = dataclasses.field(default=NOWHERE, kw_only=True)
@@ -73,7 +75,9 @@ def at(node: Node, ids: torch.Tensor) -> Tensor:
 
 @dataclasses.dataclass(eq=False)
 class Random(Node):
-    """A random parameter that is read as vectors: embeddings, positions, biases. Rows that never occur are left out."""
+    """A random parameter that is read as vectors: embeddings, positions, biases.
+    Rows that never occur are left out.
+    """
 
     parameter: Parameter
     array: np.ndarray
@@ -198,7 +202,9 @@ class Softmax(Node):
 
 @dataclasses.dataclass(eq=False)
 class Rotation(Node):
-    """Coordinates (m, m + D/2) of the last axis turned by positions·base^{-2m/D}; only a dot product may read it."""
+    """Coordinates (m, m + D/2) of the last axis turned by positions·base^{-2m/D};
+    only a dot product may read it.
+    """
 
     x: Tensor
     positions: np.ndarray  # of the shape without the last axis

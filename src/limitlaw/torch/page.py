@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from limitlaw.torch.showing import Table
 
-STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
+STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.15rem .8rem;border-bottom:1px solid #ddd}
 tr.differs td{background:#fbe3d6}img{max-width:100%}.wide{overflow-x:auto}"""
@@ -19,14 +20,20 @@ def page(table: "Table", title: str) -> str:
     picture = io.BytesIO()
     table.plot().savefig(picture, format="png", dpi=110)
     image = base64.b64encode(picture.getvalue()).decode()
-    summary = f"{len(table.findings)} findings" if table.findings else "Nothing was found that is not as it should be."
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    summary = (
+        f"{len(table.findings)} findings"
+        if table.findings
+        else "Nothing was found that is not as it should be."
+    )
+    items = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    notes = f"<h2>Notes</h2><ul>{items}</ul>" if items else ""
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html.escape(title)}</title>"
         f"<style>{STYLE}</style></head><body><h1>{html.escape(title)}</h1>"
         f"<p>{summary}</p>{_list(table)}"
         f'<img alt="prediction and measurement by layer" src="data:image/png;base64,{image}">'
-        f'<div class="wide">{table.html_table()}</div>{f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""}'
+        f'<div class="wide">{table.html_table()}</div>{notes}'
         "</body></html>\n"
     )
 

@@ -11,10 +11,16 @@ from limitlaw.torch.digits import Layout, places
 from limitlaw.torch.nodes import Tensor
 
 
-def read(value: Indexable, layout: Layout, tensor: Tensor, shape: Sequence[int], coordinate: int | None) -> Any:
-    """The value with one batch axis for each axis of the refined `shape` but the coordinate; size 1 is a broadcast."""
+def read(
+    value: Indexable, layout: Layout, tensor: Tensor, shape: Sequence[int], coordinate: int | None
+) -> Any:
+    """The value with one batch axis for each axis of the refined `shape` but the coordinate;
+    size 1 is a broadcast.
+    """
     found = [
-        _without(p, coordinate) for k, p in enumerate(places(tensor, layout.sizes, shape)) if k != layout.coordinate
+        _without(p, coordinate)
+        for k, p in enumerate(places(tensor, layout.sizes, shape))
+        if k != layout.coordinate
     ]
     rank = len(shape) - (coordinate is not None)
     moved = [[a for a in range(rank) if (p != p.take([0], axis=a)).any()] for p in found]
@@ -74,7 +80,9 @@ def filled(value: Any, sizes: Sequence[int]) -> Any:
 
 
 def merged(value: Any, groups: Sequence[int], sizes: Sequence[int]) -> Any:
-    """The value with its batch axes merged in groups of so many; an empty group is an axis of size 1."""
+    """The value with its batch axes merged in groups of so many;
+    an empty group is an axis of size 1.
+    """
     shape, start = [], 0
     for count in groups:
         inside = list(range(start, start + count))

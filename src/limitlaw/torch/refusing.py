@@ -6,17 +6,26 @@ from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.labels import Label
 
 REFUSED = {
-    "batch_norm": "batch norm mixes the samples of a batch: use LayerNorm, or fold the norm in its weights",
-    "_native_batch_norm_legit_no_training": "batch norm mixes the samples of a batch: use LayerNorm",
+    "batch_norm": (
+        "batch norm mixes the samples of a batch: use LayerNorm, or fold the norm in its weights"
+    ),
+    "_native_batch_norm_legit_no_training": (
+        "batch norm mixes the samples of a batch: use LayerNorm"
+    ),
     "_native_batch_norm_legit": "batch norm mixes the samples of a batch: use LayerNorm",
-    "topk": "top-k routing (mixtures of experts) chooses by random values: convert one expert by itself",
+    "topk": (
+        "top-k routing (mixtures of experts) chooses by random values: convert one expert by "
+        "itself"
+    ),
     "sort": "sorting random values has no rule",
     "nonzero": "data-dependent control flow has no rule: shapes depend on random values",
     "scatter": "scatter writes have no rule: write the result with torch.where or torch.cat",
     "scatter_add": "scatter writes have no rule: write the result with torch.where or torch.cat",
     "index_add": "scatter writes have no rule: write the result with torch.where or torch.cat",
     "index_put": "scatter writes have no rule: write the result with torch.where or torch.cat",
-    "select_scatter": "scatter writes have no rule: write the result with torch.where or torch.cat",
+    "select_scatter": (
+        "scatter writes have no rule: write the result with torch.where or torch.cat"
+    ),
     "slice_scatter": "scatter writes have no rule: write the result with torch.where or torch.cat",
     "bernoulli": "dropout in train mode draws at random: call it with training=False",
     "native_dropout": "dropout in train mode draws at random: call it with training=False",

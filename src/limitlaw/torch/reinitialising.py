@@ -13,9 +13,14 @@ Numbers = dict[str, torch.Tensor]  # by name of the parameter, or of the node of
 
 
 def runs(
-    exported: Exported, parameters: Parameters, factory: Callable[[], torch.nn.Module] | None, seeds: Iterable[int]
+    exported: Exported,
+    parameters: Parameters,
+    factory: Callable[[], torch.nn.Module] | None,
+    seeds: Iterable[int],
 ) -> Iterator[Numbers]:
-    """What the graph computes with new parameters, for each seed; the state of torch's generator stays."""
+    """What the graph computes with new parameters, for each seed;
+    the state of torch's generator stays.
+    """
     for seed in seeds:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
@@ -24,14 +29,23 @@ def runs(
 
 
 def _drawn(exported: Exported, parameters: Parameters) -> Numbers:
-    """Normal numbers of the measured variances; zeros, as of padding, stay, and what was the same stays the same."""
+    """Normal numbers of the measured variances; zeros,
+    as of padding, stay, and what was the same stays the same.
+    """
     fresh: Numbers = {}
     for name, array in exported.arrays.items():
         if name in parameters.random:
             own = parameters.random[name]
             if own.key not in fresh:
-                fresh[own.key] = own.variance**0.5 * torch.randn(array.shape, dtype=torch.float64) * (array != 0)
-    return {n: fresh[parameters.random[n].key] if n in parameters.random else a for n, a in exported.arrays.items()}
+                fresh[own.key] = (
+                    own.variance**0.5
+                    * torch.randn(array.shape, dtype=torch.float64)
+                    * (array != 0)
+                )
+    return {
+        n: fresh[parameters.random[n].key] if n in parameters.random else a
+        for n, a in exported.arrays.items()
+    }
 
 
 def _made(exported: Exported, factory: Callable[[], torch.nn.Module]) -> Numbers:

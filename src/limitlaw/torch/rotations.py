@@ -1,4 +1,6 @@
-"""Rotary embeddings, recognised where they are written out: x·cos + cat(−x₂, x₁)·sin with given tables."""
+"""Rotary embeddings, recognised where they are written out:
+x·cos + cat(−x₂, x₁)·sin with given tables.
+"""
 
 import numpy as np
 import torch
@@ -25,7 +27,9 @@ def rotation(a: Tensor, b: Tensor) -> Tensor | None:
 
 
 def _whole(tensor: Tensor) -> bool:
-    return torch.equal(tensor.ids.reshape(-1), torch.arange(tensor.ids.numel())) and (tensor.shape == tensor.node.shape)
+    return torch.equal(tensor.ids.reshape(-1), torch.arange(tensor.ids.numel())) and (
+        tensor.shape == tensor.node.shape
+    )
 
 
 def _times_table(tensor: Tensor) -> tuple[Tensor, np.ndarray] | None:
@@ -50,11 +54,15 @@ def _is_turned(turned: Tensor, x: Tensor) -> bool:
     if [c for c, _ in minus.node.terms] != [-1.0] or node.axis != len(x.shape) - 1:
         return False
     second = minus.node.terms[0][1]
-    return first.same(x.moved(lambda ids: ids[..., :half])) and second.same(x.moved(lambda ids: ids[..., half:]))
+    return first.same(x.moved(lambda ids: ids[..., :half])) and second.same(
+        x.moved(lambda ids: ids[..., half:])
+    )
 
 
 def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float]:
-    """The positions and the base of which the tables are cos and sin of position·base^{-2m/D}, for m and m + D/2."""
+    """The positions and the base of which the tables are cos and sin of position·base^{-2m/D},
+    for m and m + D/2.
+    """
     half = D // 2
     turns = (cos + 1j * sin)[..., :half]
     positions = _positions(turns[..., 0])
@@ -64,7 +72,8 @@ def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float
     size = np.maximum(1.0, np.abs(positions))[..., None]
     if (np.abs(table - (cos + 1j * sin)) > TABLE * size).any():
         raise ConversionError(
-            "a rotary table is not that of the angles position·base^(-2m/D): scaled or interpolated rotary embeddings "
+            "a rotary table is not that of the angles position·base^(-2m/D): scaled or "
+            "interpolated rotary embeddings "
             "have no rule; set rope_scaling to its default"
         )
     return positions, base
@@ -85,7 +94,9 @@ def _base(turns: np.ndarray, positions: np.ndarray, D: int) -> float:
     order = np.argsort(positions, kind="stable")
     steps = np.flatnonzero(np.diff(positions[order]) == 1)
     if not len(steps):
-        raise ConversionError("a rotary table has no two neighbouring positions, from which its base could be read")
+        raise ConversionError(
+            "a rotary table has no two neighbouring positions, from which its base could be read"
+        )
     first, second = order[steps[0]], order[steps[0] + 1]
     last = D // 2 - 1
     angle = np.angle(turns[second, last] / turns[first, last])

@@ -1,6 +1,7 @@
 """One rule for each operation of ATen: from tensors and constants to a tensor.
 
-A rule is called with the operation itself and its arguments, of which at least one is a `Tensor` of the program.
+A rule is called with the operation itself and its arguments,
+of which at least one is a `Tensor` of the program.
 """
 
 from collections.abc import Callable
@@ -120,11 +121,15 @@ def _rsqrt(op: object, a: Tensor) -> Any:
     return make.rsqrt(a)
 
 
-def _mean(op: object, x: Tensor, dim: object = None, keepdim: bool = False, dtype: object = None) -> Any:
+def _mean(
+    op: object, x: Tensor, dim: object = None, keepdim: bool = False, dtype: object = None
+) -> Any:
     return make.reduce(x, _axes(dim), keepdim, mean=True)
 
 
-def _sum(op: object, x: Tensor, dim: object = None, keepdim: bool = False, dtype: object = None) -> Any:
+def _sum(
+    op: object, x: Tensor, dim: object = None, keepdim: bool = False, dtype: object = None
+) -> Any:
     return make.reduce(x, _axes(dim), keepdim, mean=False)
 
 
@@ -132,11 +137,17 @@ def _axes(dim: Any) -> list[int]:
     return [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
 
 
-def _var(op: object, x: Tensor, dim: object = None, correction: float = 1, keepdim: bool = False) -> Any:
+def _var(
+    op: object, x: Tensor, dim: object = None, correction: float = 1, keepdim: bool = False
+) -> Any:
     axes = _axes(dim)
     c = make.combine((1.0, x), (-1.0, make.reduce(x, axes, True, True)))
-    count = torch.empty(x.shape, device="meta").numel() // max(1, make.reduce(x, axes, False, True).ids.numel())
-    return make.multiply(make.reduce(make.multiply(c, c), axes, keepdim, True), count / (count - correction))
+    count = torch.empty(x.shape, device="meta").numel() // max(
+        1, make.reduce(x, axes, False, True).ids.numel()
+    )
+    return make.multiply(
+        make.reduce(make.multiply(c, c), axes, keepdim, True), count / (count - correction)
+    )
 
 
 def _softmax(op: object, x: Tensor, dim: int, *rest: Any, **kwargs: Any) -> Any:
@@ -148,7 +159,11 @@ def _where(op: Any, condition: Any, a: Any, b: Any) -> Any:
     if not make.is_constant(condition):
         raise ConversionError("a condition on random values has no rule")
     for x, other, seen in ((a, b, condition), (b, a, ~condition)):
-        if make.is_constant(other) and (hidden := make.single(other)) is not None and hidden < make.MASKED:
+        if (
+            make.is_constant(other)
+            and (hidden := make.single(other)) is not None
+            and hidden < make.MASKED
+        ):
             shape = make.shape_of(condition, x)
             return make.masked(x.expanded(shape), seen.expand(shape).numpy())
     parts = [make.multiply(x, c.double()) for x, c in ((a, condition), (b, ~condition))]
@@ -160,7 +175,13 @@ def _masked_fill(op: object, x: object, mask: object, value: object) -> Any:
 
 
 def _layer_norm(
-    op: Any, x: Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
+    op: Any,
+    x: Tensor,
+    shape: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *_: Any,
 ) -> Any:
     axes = list(range(-len(shape), 0))
     return _affine(make.normalised(x, axes, eps, centred=True), weight, bias)
@@ -168,7 +189,9 @@ def _layer_norm(
 
 def _rms_norm(op: Any, x: Tensor, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     eps = torch.finfo(torch.float64).eps if eps is None else eps
-    return _affine(make.normalised(x, list(range(-len(shape), 0)), eps, centred=False), weight, None)
+    return _affine(
+        make.normalised(x, list(range(-len(shape), 0)), eps, centred=False), weight, None
+    )
 
 
 def _affine(x: Tensor, weight: object, bias: object) -> Any:
@@ -199,7 +222,9 @@ def _clamp(op: Any, x: Tensor, low: Any = None, high: Any = None) -> Any:
 def _elu(op: object, x: Tensor, alpha: float = 1.0, *rest: Any) -> Any:
     if any(r != 1 for r in rest):
         raise ConversionError("elu with scales has no rule")
-    return make.function("elu", lambda v: jnp.where(v > 0, v, alpha * jnp.expm1(jnp.minimum(v, 0))), x)
+    return make.function(
+        "elu", lambda v: jnp.where(v > 0, v, alpha * jnp.expm1(jnp.minimum(v, 0))), x
+    )
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -223,7 +248,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 ADVICE = (
-    f"Write the line with operations that have one (sums, products, matmul, softmax, norms, {', '.join(FUNCTIONS)}), "
+    "Write the line with operations that have one (sums, products, matmul, softmax, norms, "
+    f"{', '.join(FUNCTIONS)}), "
     "or convert the submodules around it"
 )
 
@@ -234,7 +260,9 @@ def _function(name: str) -> Rule:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(MOVES, _moved),
-    **dict.fromkeys(("_to_copy", "to", "type_as", "dropout", "feature_dropout", "alpha_dropout"), _same),
+    **dict.fromkeys(
+        ("_to_copy", "to", "type_as", "dropout", "feature_dropout", "alpha_dropout"), _same
+    ),
     **{name: _function(name) for name in FUNCTIONS},
     "add": _add,
     "sub": _sub,

@@ -1,4 +1,6 @@
-"""How parameters start: the variance of their entries, from the way they were drawn or from measured moments."""
+"""How parameters start: the variance of their entries,
+from the way they were drawn or from measured moments.
+"""
 
 import dataclasses
 import math
@@ -16,7 +18,9 @@ TOO_FAR = 6.0  # standard errors between a declared and a measured variance
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Parameter:
-    """A random parameter: entries of mean 0 and `variance`; `key` is one for all parameters with the same numbers."""
+    """A random parameter: entries of mean 0 and `variance`;
+    `key` is one for all parameters with the same numbers.
+    """
 
     name: str
     key: str
@@ -26,18 +30,24 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
-    """What a watched factory did last to a parameter: the law, and the variance of an entry (None: unknown)."""
+    """What a watched factory did last to a parameter:
+    the law, and the variance of an entry (None: unknown).
+    """
 
     law: str
     variance: float | None
 
 
 class Parameters:
-    """The parameters of a module: which are constants, which are the same, and how the others start."""
+    """The parameters of a module: which are constants,
+    which are the same, and how the others start.
+    """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], drawn: Mapping[str, Drawn] | None = None):
         self.notes: list[str] = []
-        self.constants = {name for name, a in arrays.items() if a.size == 0 or (a == a.flat[0]).all()}
+        self.constants = {
+            name for name, a in arrays.items() if a.size == 0 or (a == a.flat[0]).all()
+        }
         self.random: dict[str, Parameter] = {}
         self._uniform: list[str] = []
         for names in _same({name: a for name, a in arrays.items() if name not in self.constants}):
@@ -45,14 +55,18 @@ class Parameters:
         if self._uniform:
             some = ", ".join(self._uniform[:3]) + (", …" if len(self._uniform) > 3 else "")
             self.notes.append(
-                f"{some} ({len(self._uniform)} in all) are uniform, and normal in the program: exact as the width "
-                "grows, an approximation of order 1/n before; what |b|² of a bias spreads, n^-1/2, is overstated"
+                f"{some} ({len(self._uniform)} in all) are uniform, and normal in the program: "
+                "exact as the width "
+                "grows, an approximation of order 1/n before; what |b|² of a bias spreads, "
+                "n^-1/2, is overstated"
             )
 
     def _add(self, names: list[str], array: np.ndarray, drawn: Mapping[str, Drawn]) -> None:
         first = names[0]
         if len(names) > 1:
-            self.notes.append(f"{', '.join(names)} start with the same numbers: they are one matrix")
+            self.notes.append(
+                f"{', '.join(names)} start with the same numbers: they are one matrix"
+            )
         _check_not_orthogonal(first, array)
         known = next((drawn[name] for name in names if name in drawn), None)
         measured = float(np.mean(array[array != 0] ** 2))
@@ -84,8 +98,10 @@ def _cross_check(name: str, array: np.ndarray, known: Drawn) -> None:
     error = math.sqrt(2 / len(squares)) * known.variance
     if abs(squares.mean() - known.variance) > TOO_FAR * error:
         raise ConversionError(
-            f"{name} was drawn from a {known.law} law of variance {known.variance:g}, but its entries have "
-            f"{plus_minus(float(squares.mean()), error)}: it was changed afterwards; hand the module, not its factory"
+            f"{name} was drawn from a {known.law} law of variance {known.variance:g}, but its "
+            "entries have "
+            f"{plus_minus(float(squares.mean()), error)}: it was changed afterwards; hand the "
+            "module, not its factory"
         )
 
 
@@ -97,6 +113,7 @@ def _check_not_orthogonal(name: str, array: np.ndarray) -> None:
     gram = short @ short.T / np.mean((short**2).sum(axis=1))
     if np.allclose(gram, np.eye(len(gram)), atol=1e-4):
         raise ConversionError(
-            f"{name} is orthogonal: its entries are not independent, and limitlaw has no rule for such matrices; "
+            f"{name} is orthogonal: its entries are not independent, and limitlaw has no rule for "
+            "such matrices; "
             "initialise it by normal_ or uniform_"
         )

@@ -44,7 +44,10 @@ class Table(abc.ABC):
     def __str__(self) -> str:
         lines = [self.head, *(cells for cells, _ in self.lines)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
-        table = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        table = [
+            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
         return "\n".join([*table, *(f"! {finding}" for finding in self.findings)])
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,6 @@
-"""Weights against a reference: those of the same role in other blocks, and what the user expects."""
+"""Weights against a reference: those of the same role in other blocks,
+and what the user expects.
+"""
 
 import dataclasses
 import fnmatch
@@ -59,31 +61,40 @@ def module_of(name: str) -> str:
     return path if last == "weight" and path else name
 
 
-# --- copies -----------------------------------------------------------------------------------------------------------
+# --- copies --------------------------------------------------------------------------------------
 
 
 def copies(parameters: Parameters) -> Iterator[str]:
     """Blocks that start with the numbers of an earlier one."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, parameter in parameters.random.items():
-        if parameter.key != name and role(parameter.key) == role(name) and block(name) != block(parameter.key):
+        if (
+            parameter.key != name
+            and role(parameter.key) == role(name)
+            and block(name) != block(parameter.key)
+        ):
             found.setdefault((block(name), block(parameter.key)), []).append(name)
     for (here, there), names in found.items():
         own = [name for name in parameters.random if block(name) == here]
         what = "all its weights" if len(names) == len(own) else ", ".join(map(module_of, names))
         yield (
-            f"{here}: {what} equal those of {there}, expected independent draws: what identical layers add is "
+            f"{here}: {what} equal those of {there}, expected independent draws: what identical "
+            "layers add is "
             "correlated, so that the variance grows as the square of their number"
         )
 
 
-# --- siblings ---------------------------------------------------------------------------------------------------------
+# --- siblings ------------------------------------------------------------------------------------
 
 
 def misfits(
-    arrays: Mapping[str, np.ndarray], parameters: Parameters, kinds: Mapping[str, str] | None = None
+    arrays: Mapping[str, np.ndarray],
+    parameters: Parameters,
+    kinds: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Parameters whose scale is not that of the same role in other blocks, in modules of the same classes."""
+    """Parameters whose scale is not that of the same role in other blocks,
+    in modules of the same classes.
+    """
     families: dict[tuple[str, str, tuple[int, ...]], list[str]] = {}
     for name, array in arrays.items():
         if array.size and block(name):
@@ -95,7 +106,9 @@ def misfits(
 
 
 def _outliers(sizes: list[Size]) -> Iterator[str]:
-    """Those beyond chance from the median; of two, the larger. A scale that changes steadily with depth is meant."""
+    """Those beyond chance from the median; of two, the larger.
+    A scale that changes steadily with depth is meant.
+    """
     if len(sizes) < 2 or _steady(sizes):
         return
     if len(sizes) == 2:
@@ -113,7 +126,9 @@ def _outliers(sizes: list[Size]) -> Iterator[str]:
 def _differ(a: Size, b: Size) -> bool:
     if not a.square or not b.square:
         return a.square != b.square
-    return abs(math.log(a.square / b.square)) > max(CHANCE * math.hypot(a.error, b.error), 2 * NEGLIGIBLE)
+    return abs(math.log(a.square / b.square)) > max(
+        CHANCE * math.hypot(a.error, b.error), 2 * NEGLIGIBLE
+    )
 
 
 def _steady(sizes: list[Size]) -> bool:
@@ -126,23 +141,36 @@ def _steady(sizes: list[Size]) -> bool:
 def _said(size: Size, reference: float, whose: str) -> str:
     weights = "weights" if module_of(size.name) != size.name else "entries"
     ratio = math.sqrt(size.square / reference) if reference else math.inf
-    siblings = "those of its siblings" if whose.startswith("the median") else whose.replace("that", "those", 1)
+    siblings = (
+        "those of its siblings"
+        if whose.startswith("the median")
+        else whose.replace("that", "those", 1)
+    )
     return (
-        f"{module_of(size.name)}: its {weights} are {ratio:.2g} times as large as {siblings}, standard deviation "
-        f"{math.sqrt(size.square):.3g}, expected {math.sqrt(reference):.3g} ({whose}): this layer alone was "
+        f"{module_of(size.name)}: its {weights} are {ratio:.2g} times as large as {siblings}, "
+        "standard deviation "
+        f"{math.sqrt(size.square):.3g}, expected {math.sqrt(reference):.3g} ({whose}): this layer "
+        "alone was "
         "initialised at another scale"
     )
 
 
-# --- what the user expects --------------------------------------------------------------------------------------------
+# --- what the user expects -----------------------------------------------------------------------
 
 
 def unexpected(exported: Exported, expected: Expected) -> Iterator[str]:
-    """Parameters whose scale is not what the user says; patterns are those of fnmatch, with or without ".weight"."""
+    """Parameters whose scale is not what the user says;
+    patterns are those of fnmatch, with or without ".weight".
+    """
     for pattern, wanted in expected.items():
-        names = [name for name, array in exported.arrays.items() if _meant(name, pattern, array.ndim)]
+        names = [
+            name for name, array in exported.arrays.items() if _meant(name, pattern, array.ndim)
+        ]
         if not names:
-            raise ValueError(f"expected: no parameter is named {pattern!r}; there are {', '.join(exported.arrays)}")
+            raise ValueError(
+                f"expected: no parameter is named {pattern!r}; there are "
+                f"{', '.join(exported.arrays)}"
+            )
         for name in names:
             yield from _compared(name, exported, pattern, wanted)
 
@@ -159,11 +187,17 @@ def _compared(name: str, exported: Exported, pattern: str, wanted: float | str) 
     size = size_of(name, exported.arrays[name].numpy())
     if _differ(size, Size("", variance, 0.0)):
         yield (
-            f"{module_of(name)}: its standard deviation is {math.sqrt(size.square):.3g}, variance × fan-in "
-            f"{size.square * fan:.3g}, expected {math.sqrt(variance):.3g} and {variance * fan:.3g} "
-            f"({pattern!r}: {wanted}): what it gives is {math.sqrt(size.square / variance):.2g} times as large"
+            f"{module_of(name)}: its standard deviation is {math.sqrt(size.square):.3g}, variance "
+            "× fan-in "
+            f"{size.square * fan:.3g}, expected {math.sqrt(variance):.3g} and "
+            f"{variance * fan:.3g} "
+            f"({pattern!r}: {wanted}): what it gives is {math.sqrt(size.square / variance):.2g} "
+            "times as large"
             if variance
-            else f"{module_of(name)}: its standard deviation is {math.sqrt(size.square):.3g}, expected 0 ({pattern!r})"
+            else (
+                f"{module_of(name)}: its standard deviation is {math.sqrt(size.square):.3g}, "
+                f"expected 0 ({pattern!r})"
+            )
         )
 
 
@@ -173,21 +207,31 @@ def _variance(pattern: str, wanted: float | str, fan: int) -> float:
         match = _OF_FAN_IN.fullmatch(wanted)
         if match:
             return float(match[1]) / fan
-    elif isinstance(wanted, int | float) and not isinstance(wanted, bool) and 0 <= wanted < math.inf:
+    elif (
+        isinstance(wanted, int | float) and not isinstance(wanted, bool) and 0 <= wanted < math.inf
+    ):
         return float(wanted) ** 2
     raise ValueError(
-        f'expected[{pattern!r}] must be a standard deviation, or a variance as "2/fan_in", got {shown(wanted)}'
+        f'expected[{pattern!r}] must be a standard deviation, or a variance as "2/fan_in", got '
+        f"{shown(wanted)}"
     )
 
 
 def fan_in(exported: Exported, name: str) -> int:
-    """How many entries meet in one output: the first axis of what stands on the right of a product, as in Conv1D."""
+    """How many entries meet in one output: the first axis of what stands on the right of a
+    product, as in Conv1D.
+    """
     array = exported.arrays[name]
     if array.ndim < 2:
         return 1
-    places = {node.name for node in exported.graph.nodes if exported.parameters.get(node.name) == name}
+    places = {
+        node.name for node in exported.graph.nodes if exported.parameters.get(node.name) == name
+    }
     for node in exported.graph.nodes:
         right = node.args[-1] if node.op == "call_function" and node.args else None
-        if name_of(node.target) in ("addmm", "mm", "matmul") and getattr(right, "name", None) in places:
+        if (
+            name_of(node.target) in ("addmm", "mm", "matmul")
+            and getattr(right, "name", None) in places
+        ):
             return int(array.shape[0])
     return math.prod(array.shape[1:])

@@ -1,7 +1,7 @@
 """Fused weights taken apart: rows that different consumers read are different matrices.
 
-One matrix for queries, keys and values, or for a gate and what it gates, is several independent ones. Its rows are
-divided by who reads them, and so are biases and entrywise nodes on the way.
+One matrix for queries, keys and values, or for a gate and what it gates, is several independent
+ones. Its rows are divided by who reads them, and so are biases and entrywise nodes on the way.
 """
 
 import dataclasses
@@ -21,7 +21,9 @@ def split(outputs: Sequence[Tensor], known: Known) -> Known:
     """Take fused nodes apart, in place; what is known of them is known of their parts."""
     kept = list(outputs)
     for node in reversed(ancestors([t.node for t in kept])):
-        if isinstance(node, nodes.Linear | nodes.Combination | nodes.Product | nodes.Function) or _is_bias(node):
+        if isinstance(
+            node, nodes.Linear | nodes.Combination | nodes.Product | nodes.Function
+        ) or _is_bias(node):
             known = _divided(node, _readers(node, kept), known)
     return known
 
@@ -76,7 +78,9 @@ def _part(node: Node, places: torch.Tensor) -> Node:
         return dataclasses.replace(node, shape=shape, array=node.array[places.numpy()])
     if isinstance(node, nodes.Linear):
         part = f"{node.part}[{','.join(map(str, places.tolist()))}]"
-        return dataclasses.replace(node, shape=shape, weight=node.weight[places.numpy()], part=part)
+        return dataclasses.replace(
+            node, shape=shape, weight=node.weight[places.numpy()], part=part
+        )
 
     def taken(t: Tensor) -> Tensor:
         return t.moved(lambda ids: ids[..., places])
@@ -91,7 +95,10 @@ def _part(node: Node, places: torch.Tensor) -> Node:
 
 
 def _known(
-    entry: tuple[Label, Tensor, torch.Tensor], node: Node, parts: list[Node], places: list[torch.Tensor]
+    entry: tuple[Label, Tensor, torch.Tensor],
+    node: Node,
+    parts: list[Node],
+    places: list[torch.Tensor],
 ) -> Known:
     """What is known of a whole node, part by part."""
     label, tensor, numbers = entry

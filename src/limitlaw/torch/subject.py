@@ -1,4 +1,6 @@
-"""What is audited: the vectors of layers and the scores of attentions, in the program and in a run of the module."""
+"""What is audited: the vectors of layers and the scores of attentions,
+in the program and in a run of the module.
+"""
 
 import dataclasses
 import functools
@@ -28,7 +30,9 @@ Estimate = tuple[float, float]  # a value and its standard error
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """The layers and the attentions of a converted module by their names; `kurtosis`: also that of coordinates."""
+    """The layers and the attentions of a converted module by their names;
+    `kurtosis`: also that of coordinates.
+    """
 
     done: Conversion
     layers: Mapping[str, Labelled]
@@ -48,7 +52,10 @@ class Subject:
         asked = {("gram", name): ll.dot(x, x, "linear") for name, x in values.items()}
         if self.kurtosis:
             asked |= {("fourth", name): measure.fourth_powers(x) for name, x in values.items()}
-        return asked | {("scores", name): measure.attention_statistics(a) for name, a in self.attentions.items()}
+        return asked | {
+            ("scores", name): measure.attention_statistics(a)
+            for name, a in self.attentions.items()
+        }
 
     def predicted(self, samples: int) -> dict[str, Draws]:
         """The statistics of so many draws at the module's own width."""
@@ -61,8 +68,14 @@ class Subject:
 
     @functools.cached_property
     def stages(self) -> list[turning.Stage] | None:
-        """The layers with repeated ones as loops; None where there are none, or kurtosis is asked for."""
-        return None if self.kurtosis else turning.stages(self.done.program.values, self.layers, self.attentions)
+        """The layers with repeated ones as loops; None where there are none,
+        or kurtosis is asked for.
+        """
+        return (
+            None
+            if self.kurtosis
+            else turning.stages(self.done.program.values, self.layers, self.attentions)
+        )
 
     def measured(self, run: Numbers) -> dict[Key, np.ndarray]:
         """What is asked, of one run of the module's graph."""
@@ -73,7 +86,9 @@ class Subject:
             if self.kurtosis:
                 found["fourth", name] = (x**4).mean(axis=-1)
         for name, a in self.attentions.items():
-            found["scores", name] = measure.measured_attention(self.done.exported, a.label.name, run)
+            found["scores", name] = measure.measured_attention(
+                self.done.exported, a.label.name, run
+            )
         return found
 
     def in_the_limit(self) -> dict[str, dict[str, Estimate]]:
@@ -85,16 +100,23 @@ class Subject:
 
 def subject_of(done: Conversion, layers: Sequence[str] | None, kurtosis: bool) -> Subject:
     """The layers that were asked for, or all, and the attentions in them."""
-    return Subject(done, chosen_layers(done.program.values, layers), _attentions(done, layers), kurtosis)
+    return Subject(
+        done, chosen_layers(done.program.values, layers), _attentions(done, layers), kurtosis
+    )
 
 
 def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Attention]:
-    """Every attention by the path of its module, and by its node where there are several in one."""
+    """Every attention by the path of its module,
+    and by its node where there are several in one.
+    """
     found = [a for a in done.program.attentions if measure.has_choice(a)]
     if layers is not None:
         found = [a for a in found if any(within(a.label.module, path) for path in layers)]
     count = Counter(a.label.module for a in found)
-    return {(a.label.module or "module") + (f":{a.label.name}" if count[a.label.module] > 1 else ""): a for a in found}
+    return {
+        (a.label.module or "module") + (f":{a.label.name}" if count[a.label.module] > 1 else ""): a
+        for a in found
+    }
 
 
 def statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, Draws]:
@@ -117,22 +139,31 @@ def flat(x: Any) -> Any:
 
 def mean(draws: np.ndarray) -> Estimate:
     """The mean, and its standard error; 0 where there is one number only."""
-    return float(draws.mean()), float(draws.std(ddof=1) / math.sqrt(len(draws))) if len(draws) > 1 else 0.0
+    return float(draws.mean()), float(draws.std(ddof=1) / math.sqrt(len(draws))) if len(
+        draws
+    ) > 1 else 0.0
 
 
-def _limits(stages: list[turning.Stage], attentions: Mapping[str, Attention]) -> dict[str, dict[str, Estimate]]:
-    """Means over draws of what stays random; of a quasi-random sequence the errors are upper bounds."""
+def _limits(
+    stages: list[turning.Stage], attentions: Mapping[str, Attention]
+) -> dict[str, dict[str, Estimate]]:
+    """Means over draws of what stays random; of a quasi-random sequence the errors
+    are upper bounds.
+    """
     try:
         found = turning.at_infinity(stages, attentions, OF_LIMIT)
     except (ValueError, TypeError, NotImplementedError):
         return {}
     return {
-        name: {s: mean(d) if len(d) > 1 else (float(d[0]), 0.0) for s, d in of.items()} for name, of in found.items()
+        name: {s: mean(d) if len(d) > 1 else (float(d[0]), 0.0) for s, d in of.items()}
+        for name, of in found.items()
     }
 
 
 def _limit(x: Any) -> dict[str, Estimate]:
-    """The means over the random kernel, or those of the kernel, with the errors that limitlaw states."""
+    """The means over the random kernel, or those of the kernel,
+    with the errors that limitlaw states.
+    """
     try:
         kernel = ll.kernel(x, samples=OF_LIMIT)
     except (ValueError, TypeError, NotImplementedError):
@@ -144,7 +175,12 @@ def _limit(x: Any) -> dict[str, Estimate]:
             return jnp.stack([measure.of_grams(K, jnp)[name] for name in names], axis=-1)
 
         values, errors = np.asarray(kernel.expect(read)), np.asarray(kernel.error.expect(read))
-        return {name: (float(v), float(e)) for name, v, e in zip(names, values, errors, strict=True)}
+        return {
+            name: (float(v), float(e)) for name, v, e in zip(names, values, errors, strict=True)
+        }
     K, error = np.asarray(kernel), np.asarray(getattr(kernel, "error", 0.0))
     value, *moved = (measure.of_grams(K + s * error) for s in (0, 1, -1))
-    return {name: (float(value[name]), max(abs(float(m[name] - value[name])) for m in moved)) for name in names}
+    return {
+        name: (float(value[name]), max(abs(float(m[name] - value[name])) for m in moved))
+        for name in names
+    }

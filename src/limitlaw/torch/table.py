@@ -15,7 +15,8 @@ CHANCE = 5.0  # standard errors
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One statistic of a layer: (value, standard error) as measured, predicted at the module's width, in the limit.
+    """One statistic of a layer: (value, standard error)
+    as measured, predicted at the module's width, in the limit.
 
     `spread` is the predicted standard deviation over draws, and `seeds` how many were measured.
     """
@@ -31,7 +32,11 @@ class Row:
     @property
     def error(self) -> float:
         """The standard error of what is measured: few seeds do not know their own."""
-        known = self.spread / math.sqrt(self.seeds) if self.seeds and math.isfinite(self.spread) else 0.0
+        known = (
+            self.spread / math.sqrt(self.seeds)
+            if self.seeds and math.isfinite(self.spread)
+            else 0.0
+        )
         own = self.measured[1] if math.isfinite(self.measured[1]) or not known else known
         return max(own, known)
 
@@ -39,8 +44,9 @@ class Row:
     def z(self) -> float:
         """The difference of measurement and prediction, in standard errors.
 
-        A mean square has the tails of a χ² of its mean and error, which Wilson and Hilferty's cube root (1931) makes
-        normal: z = ((x/m)^{1/3} − 1 + c)/√c with c = (error/3m)². So has what attention lacks of the largest entropy.
+        A mean square has the tails of a χ² of its mean and error, which Wilson and Hilferty's cube
+        root (1931) makes normal: z = ((x/m)^{1/3} − 1 + c)/√c with c = (error/3m)². So has what
+        attention lacks of the largest entropy.
         """
         error = math.hypot(self.error, self.predicted[1])
         x, m = self.measured[0], self.predicted[0]
@@ -58,10 +64,14 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row as text; where one module is measured, the prediction is what one module gives."""
+        """The row as text; where one module is measured,
+        the prediction is what one module gives.
+        """
         limit = "" if self.limit is None else plus_minus(*self.limit)
         here = plus_minus(*self.measured) if self.measured[1] else f"{self.measured[0]:.4g}"
-        there = plus_minus(self.predicted[0], self.spread if self.seeds == 1 else self.predicted[1])
+        there = plus_minus(
+            self.predicted[0], self.spread if self.seeds == 1 else self.predicted[1]
+        )
         return (self.layer, self.statistic, here, there, f"{self.z:+.1f}", limit)
 
     @property
@@ -94,9 +104,10 @@ def _cube_root(x: float, m: float, error: float) -> float:
 class Audit(Table):
     """A table: one row for each layer and statistic. `program` is the module as a program.
 
-    `width`: how many coordinates most layers have. `seeds`: the re-initialisations that were measured; 0 where the
-    module itself was, one step ahead: every layer given what the layers before it have computed. `references` are
-    findings about the weights alone: against siblings, against `expected`, copies, scores.
+    `width`: how many coordinates most layers have. `seeds`: the re-initialisations that were
+    measured; 0 where the module itself was, one step ahead: every layer given what the layers
+    before it have computed. `references` are findings about the weights alone: against siblings,
+    against `expected`, copies, scores.
     """
 
     rows: tuple[Row, ...]
@@ -107,11 +118,12 @@ class Audit(Table):
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """In words: what is wrong with the weights, what is unhealthy, and where measurement and prediction differ by
-        more than 5 standard errors.
+        """In words: what is wrong with the weights, what is unhealthy, and where measurement and
+        prediction differ by more than 5 standard errors.
 
-        A row so differs by chance once in 1.7 million where statistics are normal, or of squares of normals; where
-        few seeds of few coordinates have heavier tails (scores of narrow heads), more often: seldom, not never.
+        A row so differs by chance once in 1.7 million where statistics are normal, or of squares
+        of normals; where few seeds of few coordinates have heavier tails (scores of narrow heads),
+        more often: seldom, not never.
         """
         return (*self.references, *ailments(self.rows), *self.differing)
 
@@ -119,7 +131,8 @@ class Audit(Table):
     def differing(self) -> tuple[str, ...]:
         """Where measurement and prediction differ beyond chance, in words."""
         return tuple(
-            f"{row.layer}: {row.statistic} is {row.cells[2]}, predicted {row.cells[3]}{self._meaning}"
+            f"{row.layer}: {row.statistic} is {row.cells[2]}, predicted "
+            f"{row.cells[3]}{self._meaning}"
             for row in self.rows
             if row.differs
         )
@@ -128,11 +141,13 @@ class Audit(Table):
     def _meaning(self) -> str:
         if self.seeds:
             return (
-                ": the module does not compute what its program says, or its parameters are not as independent as "
+                ": the module does not compute what its program says, or its parameters are not "
+                "as independent as "
                 "assumed"
             )
         return (
-            " given what it reads: its weights are not independent numbers of their scale, or not independent of its "
+            " given what it reads: its weights are not independent numbers of their scale, or not "
+            "independent of its "
             "input, as those of trained, tied and copied layers are not"
         )
 
@@ -158,7 +173,8 @@ class Audit(Table):
         found = tuple(row for row in self.rows if row.layer == layer)
         if not found:
             raise KeyError(
-                f"no layer {layer!r} in the audit; there are {', '.join(dict.fromkeys(r.layer for r in self.rows))}"
+                f"no layer {layer!r} in the audit; there are "
+                f"{', '.join(dict.fromkeys(r.layer for r in self.rows))}"
             )
         return found
 
@@ -167,7 +183,11 @@ class Audit(Table):
         return [row.record for row in self.rows]
 
     def plot(self, title: str = "") -> Any:
-        """A matplotlib figure: one panel for each statistic, the prediction as a curve, what is measured as points."""
+        """A matplotlib figure: one panel for each statistic,
+        the prediction as a curve, what is measured as points.
+        """
         from limitlaw.figures.audit import audit_figure
 
-        return audit_figure({f"n = {self.width}" if self.seeds else "one step ahead": self.rows}, title)
+        return audit_figure(
+            {f"n = {self.width}" if self.seeds else "one step ahead": self.rows}, title
+        )

@@ -22,14 +22,15 @@ from limitlaw.torch.layers import within
 from limitlaw.torch.looping import loops, rolled
 from limitlaw.torch.measuring import ENTROPY, SCORES, Draws
 
-Stage = tuple[tuple[str, ...], Wide]  # the names of layers, and what gives them: one each, or a loop for several
+# the names of layers, and what gives them: one each, or a loop for several
+Stage = tuple[tuple[str, ...], Wide]
 
 
 def stages(
     values: Sequence[Labelled], layers: Mapping[str, Labelled], attentions: Mapping[str, Attention]
 ) -> list[Stage] | None:
-    """The layers in their order, repeated ones as one loop; None where there is no loop, or attentions in a layer
-    cannot be told apart.
+    """The layers in their order, repeated ones as one loop; None where there is no loop, or
+    attentions in a layer cannot be told apart.
     """
     outputs = [item.value for item in layers.values()]
     found = loops(values, layers, [outputs[-1]])
@@ -68,7 +69,9 @@ def _read(kernel: Any, scores: Any) -> Any:
     return jnp.stack(found)
 
 
-def at_width(parts: Sequence[Stage], attentions: Mapping[str, Attention], width: int, samples: int) -> dict[str, Draws]:
+def at_width(
+    parts: Sequence[Stage], attentions: Mapping[str, Attention], width: int, samples: int
+) -> dict[str, Draws]:
     """The statistics of so many draws at this width."""
     outputs = tuple(value.core for _, value in parts)
     pace = Pace(samples, at_most=False)
@@ -76,11 +79,15 @@ def at_width(parts: Sequence[Stage], attentions: Mapping[str, Attention], width:
     return _named(parts, attentions, [np.asarray(found[0]) for found in arrays])
 
 
-def at_infinity(parts: Sequence[Stage], attentions: Mapping[str, Attention], samples: int) -> dict[str, Draws]:
+def at_infinity(
+    parts: Sequence[Stage], attentions: Mapping[str, Attention], samples: int
+) -> dict[str, Draws]:
     """The same as n → ∞; raises where there is no limit."""
     first, *others = [value for _, value in parts]
     checked("audit", others[-1])
-    found = program_at_infinity(first, others, Turns((_read,))).conditions(samples, None, at_most=False)
+    found = program_at_infinity(first, others, Turns((_read,))).conditions(
+        samples, None, at_most=False
+    )
     read = [np.asarray(array[0]) for array in found.arrays]
     return _named(_written_out(parts, read), attentions, read)
 
@@ -92,7 +99,9 @@ def _written_out(parts: Sequence[Stage], read: Sequence[np.ndarray]) -> Sequence
     return [((name,), value) for names, value in parts for name in names]
 
 
-def _named(parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Sequence[np.ndarray]) -> dict[str, Draws]:
+def _named(
+    parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Sequence[np.ndarray]
+) -> dict[str, Draws]:
     """By layer and attention, from arrays (draws, turns, statistics)."""
     of_layers: dict[str, Draws] = {}
     of_attentions: dict[str, Draws] = {}
@@ -103,5 +112,7 @@ def _named(parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Se
             of_layers[name] = dict(zip(own, at.T, strict=False))
             for other, a in attentions.items():
                 if within(a.label.module, name):
-                    of_attentions[other] = dict(zip((ENTROPY, SCORES), at.T[len(own) :], strict=True))
+                    of_attentions[other] = dict(
+                        zip((ENTROPY, SCORES), at.T[len(own) :], strict=True)
+                    )
     return {**of_layers, **{name: of_attentions[name] for name in attentions}}

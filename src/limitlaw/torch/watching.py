@@ -27,8 +27,11 @@ class _Watch(TorchDispatchMode):
             whole = args[0].numel() * args[0].element_size() == args[0].untyped_storage().nbytes()
             self.drawn[place] = _after(name, args[1:], kwargs or {}, self.drawn.get(place), whole)
             self.kept.append(args[0].detach())
-        elif name == "clone" and args[0].untyped_storage().data_ptr() in self.drawn:  # as deepcopy does
-            self.drawn[result.untyped_storage().data_ptr()] = self.drawn[args[0].untyped_storage().data_ptr()]
+        elif name == "clone" and args[0].untyped_storage().data_ptr() in self.drawn:
+            # as deepcopy does
+            self.drawn[result.untyped_storage().data_ptr()] = self.drawn[
+                args[0].untyped_storage().data_ptr()
+            ]
             self.kept.append(result.detach())
         return result
 
@@ -45,7 +48,9 @@ def _after(name: str, args: Any, kwargs: Any, before: Drawn | None, whole: bool)
     if name in ("mul_", "div_") and before is not None and before.variance is not None:
         factor = args[0] if isinstance(args[0], int | float) else None
         if factor is not None:
-            return Drawn(before.law, before.variance * (factor**2 if name == "mul_" else factor**-2))
+            return Drawn(
+                before.law, before.variance * (factor**2 if name == "mul_" else factor**-2)
+            )
     if name in ("zero_", "fill_") and before is not None and not whole:
         return before  # a row of padding
     return Drawn("unknown", None)
@@ -56,7 +61,9 @@ def made(module: object) -> tuple[torch.nn.Module, dict[str, Drawn] | None]:
     if isinstance(module, torch.nn.Module):
         return module, None
     if not callable(module):
-        raise TypeError(f"module must be a torch.nn.Module or a function that makes one, got {shown(module)}")
+        raise TypeError(
+            f"module must be a torch.nn.Module or a function that makes one, got {shown(module)}"
+        )
     with _without_orthogonal(), _Watch() as watch:
         result = module()
     if not isinstance(result, torch.nn.Module):
@@ -81,4 +88,6 @@ class _without_orthogonal:
 
 
 def _refused(*_: Any, **__: Any) -> Any:
-    raise ConversionError("orthogonal_: entries of orthogonal matrices are not independent, and limitlaw has no rule")
+    raise ConversionError(
+        "orthogonal_: entries of orthogonal matrices are not independent, and limitlaw has no rule"
+    )

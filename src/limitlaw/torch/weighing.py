@@ -18,7 +18,9 @@ def linear(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
     elif make.single(weight) == 0:
         product = torch.zeros((*x.shape[:-1], weight.shape[0]), dtype=torch.float64)
     else:
-        raise ConversionError("a weight matrix of given numbers that are not all zero has no rule; initialise it")
+        raise ConversionError(
+            "a weight matrix of given numbers that are not all zero has no rule; initialise it"
+        )
     if bias is None:
         return product
     if make.is_constant(product) and make.is_constant(bias):
@@ -37,7 +39,9 @@ def matmul(op: Any, a: Any, b: Any) -> Any:
 
 
 def _weighed(x: Any, weight: Tensor) -> Tensor:
-    """Σ_c W_rc x_c; a table that is read as vectors, too (tied logits), meets x in dot products."""
+    """Σ_c W_rc x_c; a table that is read as vectors,
+    too (tied logits), meets x in dot products.
+    """
     if not isinstance(weight.node, nodes.Random):
         return make.contract(x, weight.moved(lambda ids: ids.t()))
     if weight.node.tied:
@@ -98,7 +102,9 @@ def einsum(op: Any, equation: str, operands: Any, path: Any = None) -> Any:
     left, right = ([i for i in one if i not in other] for one, other in ((a, b), (b, a)))
     size = dict(zip(a + b, (*operands[0].shape, *operands[1].shape), strict=True))
     if any(i not in output for i in (*left, *right)):
-        raise ConversionError(f"einsum {equation!r} sums over an index of one operand: sum it before")
+        raise ConversionError(
+            f"einsum {equation!r} sums over an index of one operand: sum it before"
+        )
 
     def arranged(x: object, letters: str, groups: list[list[str]]) -> Any:
         order = [letters.index(i) for g in groups for i in g]
@@ -106,10 +112,17 @@ def einsum(op: Any, equation: str, operands: Any, path: Any = None) -> Any:
         return _moved(x, lambda t: t.permute(order).reshape(*[size[i] for i in batch], *shape[1:]))
 
     product = matmul(
-        op, arranged(operands[0], a, [batch, left, summed]), arranged(operands[1], b, [batch, summed, right])
+        op,
+        arranged(operands[0], a, [batch, left, summed]),
+        arranged(operands[1], b, [batch, summed, right]),
     )
     letters = [*batch, *left, *right]
-    return _moved(product, lambda t: t.reshape([size[i] for i in letters]).permute([letters.index(i) for i in output]))
+    return _moved(
+        product,
+        lambda t: t.reshape([size[i] for i in letters]).permute(
+            [letters.index(i) for i in output]
+        ),
+    )
 
 
 def _product(numbers: Any) -> int:

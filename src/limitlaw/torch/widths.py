@@ -1,7 +1,8 @@
 """Several widths of one family of modules: which sizes grow with the width, and which are fixed.
 
-The same graph is laid out at every width. A dimension that is the same in all of them is fixed as n → ∞, as that of
-heads of 64; one that grows in proportion is a multiple of n. Heads of dimension n/H, for one, are wide then.
+The same graph is laid out at every width. A dimension that is the same in all of them is fixed as
+n → ∞, as that of heads of 64; one that grows in proportion is a multiple of n. Heads of dimension
+n/H, for one, are wide then.
 """
 
 import inspect
@@ -35,7 +36,9 @@ def checked_widths(module: object, widths: object) -> list[int]:
     if len(found) < 2:
         raise ValueError(f"widths must be two or more different integers, got {shown(widths)}")
     if isinstance(module, torch.nn.Module) or not callable(module) or not _takes_one(module):
-        raise TypeError(f"module must be a function of the width where widths are given, got {shown(module)}")
+        raise TypeError(
+            f"module must be a function of the width where widths are given, got {shown(module)}"
+        )
     return found
 
 
@@ -51,7 +54,9 @@ def _takes_one(function: Callable[..., Any]) -> bool:
 
 def inputs_at(inputs: Sequence[Any], kwargs: Mapping[str, Any], width: int) -> Inputs:
     """The inputs at this width: some may be functions of it."""
-    return tuple(_at(x, width) for x in inputs), {name: _at(x, width) for name, x in kwargs.items()}
+    return tuple(_at(x, width) for x in inputs), {
+        name: _at(x, width) for name, x in kwargs.items()
+    }
 
 
 def _at(x: object, width: int) -> Any:
@@ -59,19 +64,24 @@ def _at(x: object, width: int) -> Any:
 
 
 def fixed_sizes(found: Mapping[int, Laid]) -> frozenset[Node]:
-    """The nodes of the widest graph whose dimension is the same at every width; the others grow in proportion."""
+    """The nodes of the widest graph whose dimension is the same at every width;
+    the others grow in proportion.
+    """
     (width, widest), *others = sorted(found.items(), reverse=True)
     growing: set[Node] = set()
     for other, laid in others:
         if [type(node) for node in laid.order] != [type(node) for node in widest.order]:
-            raise ConversionError(f"widths: the graphs at widths {other} and {width} are not the same")
+            raise ConversionError(
+                f"widths: the graphs at widths {other} and {width} are not the same"
+            )
         for small, large in zip(laid.order, widest.order, strict=True):
             d, D = _dimension(laid, small), _dimension(widest, large)
             if d != D:
                 growing.add(large)
                 if d * width != D * other:
                     raise ConversionError(
-                        f"{large.label}: its dimension is {d} at width {other} and {D} at width {width}, "
+                        f"{large.label}: its dimension is {d} at width {other} and {D} at width "
+                        f"{width}, "
                         "neither fixed nor a multiple of the width"
                     )
     return frozenset(widest.order) - growing
@@ -84,9 +94,8 @@ def growing_axes(found: Mapping[int, Laid]) -> list[str]:
         few, many = laid.layouts.of[small].batch, widest.layouts.of[large].batch
         if tuple(few) != tuple(many):
             sizes = f"{tuple(few)} at width {other}, {tuple(many)} at width {width}"
-            return [
-                f"{large.label}: the number of its vectors grows with the width ({sizes}); the program keeps the last"
-            ]
+            grows = f"the number of its vectors grows with the width ({sizes})"
+            return [f"{large.label}: {grows}; the program keeps the last"]
     return []
 
 

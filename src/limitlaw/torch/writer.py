@@ -16,7 +16,9 @@ Rules = Mapping[type[Node], Callable[["Writer", Any], Any]]
 
 
 class Writer:
-    """Writes each node once. `weights`: the module's own numbers, by matrix and by initial vector."""
+    """Writes each node once. `weights`: the module's own numbers,
+    by matrix and by initial vector.
+    """
 
     def __init__(self, layouts: Layouts, rules: "Rules", width: int, fixed: frozenset[Node]):
         self.layouts, self.rules, self.width, self.fixed = layouts, rules, width, fixed
@@ -41,14 +43,16 @@ class Writer:
         return self.values[node]
 
     def read(self, tensor: Tensor, shape: Sequence[int], meeting: int | None = None) -> Any:
-        """The tensor with one batch axis for each axis of the refined shape but the coordinate, its own or that of the
-        vectors that it meets.
+        """The tensor with one batch axis for each axis of the refined shape but the coordinate,
+        its own or that of the vectors that it meets.
         """
         axis = self.layouts.coordinate(tensor, shape)
         axis = meeting if axis is None else axis
         key = (tensor.node, tensor.ids.numpy().tobytes(), tuple(shape), axis)
         if key not in self._read:
-            self._read[key] = read(self.value(tensor.node), self.layout(tensor.node), tensor, shape, axis)
+            self._read[key] = read(
+                self.value(tensor.node), self.layout(tensor.node), tensor, shape, axis
+            )
         return self._read[key]
 
     def operand(self, tensor: Tensor, layout: Layout) -> Any:

@@ -36,7 +36,11 @@ def _random(writer: Writer, node: nodes.Random) -> Any:
 def _given(writer: Writer, node: nodes.Given) -> Any:
     layout = writer.layout(node)
     array = node.array.reshape(layout.sizes)
-    return scalars(array) if layout.coordinate is None else ll.data(np.moveaxis(array, layout.coordinate, -1))
+    return (
+        scalars(array)
+        if layout.coordinate is None
+        else ll.data(np.moveaxis(array, layout.coordinate, -1))
+    )
 
 
 def _combination(writer: Writer, node: nodes.Combination) -> Any:
@@ -116,9 +120,12 @@ def _softmax(writer: Writer, node: nodes.Softmax) -> Any:
 
 
 def _concatenation(writer: Writer, node: nodes.Concatenation) -> Any:
-    """Σ over parts of one-hot numbers @ part: what stands side by side. Numbers c beside vectors are c·**1**."""
+    """Σ over parts of one-hot numbers @ part: what stands side by side.
+    Numbers c beside vectors are c·**1**.
+    """
     vectors = [t for t in node.parts if writer.layout(t.node).coordinate is not None]
-    ordered_parts = [*vectors, *(t for t in node.parts if t not in vectors)]  # a vector first, to which numbers add
+    # a vector first, to which numbers add
+    ordered_parts = [*vectors, *(t for t in node.parts if t not in vectors)]
     starts = np.cumsum([0, *(t.shape[node.axis] for t in node.parts)])
     begin = {id(t): int(start) for t, start in zip(node.parts, starts, strict=False)}
     terms = [_placed(writer, node, part, begin[id(part)]) for part in ordered_parts]
@@ -145,7 +152,9 @@ def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int)
     moved = ordered(filled(value, batch), order)
     places = np.zeros((whole[axis], size))
     places[start + np.arange(size), np.arange(size)] = 1.0
-    moved = places @ moved if isinstance(moved, ll.Wide) else (moved[..., None, :] * places).sum(-1)
+    moved = (
+        places @ moved if isinstance(moved, ll.Wide) else (moved[..., None, :] * places).sum(-1)
+    )
     return ordered(moved, np.argsort(order).tolist())
 
 

@@ -1,4 +1,6 @@
-"""Backward vectors of a network by automatic differentiation of the dense engine, every matrix being drawn."""
+"""Backward vectors of a network by automatic differentiation of the dense engine,
+every matrix being drawn.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,9 +27,15 @@ READOUT = 2**31 - 1  # the number of the readout's key, which no leaf of a progr
 
 
 def backward_grams(
-    y: Output, stages: Sequence[Output], token: int | None, width: int, pace: Pace, key: Key[Array, ""]
+    y: Output,
+    stages: Sequence[Output],
+    token: int | None,
+    width: int,
+    pace: Pace,
+    key: Key[Array, ""],
 ) -> list[Float[Any, "draws layers tokens tokens"]]:
-    """n⁻¹⟨dx_i, dx_j⟩ at each stage, for loops after each turn: dx = √n ∂f/∂x, f = n^{−1/2} Σ_i u_i·y_i, u normal.
+    """n⁻¹⟨dx_i, dx_j⟩ at each stage, for loops after each turn:
+    dx = √n ∂f/∂x, f = n^{−1/2} Σ_i u_i·y_i, u normal.
 
     `token`: the only i that is read out; all of them without.
     """
@@ -35,7 +43,9 @@ def backward_grams(
     program = asked.program_of(outputs)
     values = [stage.value for stage in stages]
 
-    def draw(arguments: list[Any], key: Key[Array, ""]) -> list[Float[Array, "layers tokens tokens"]]:
+    def draw(
+        arguments: list[Any], key: Key[Array, ""]
+    ) -> list[Float[Array, "layers tokens tokens"]]:
         given = slots(program, arguments)
 
         def forward(probes: list[Float[Array, "..."]]) -> Float[Array, "*tokens dim"]:
@@ -61,7 +71,9 @@ def _shape(value: Value, width: int) -> tuple[int, ...]:
     return (*turns, *sizes(value.axes), value.dim.at(width))
 
 
-def _readout(key: Key[Array, ""], shape: tuple[int, ...], token: int | None) -> Float[Array, "*tokens dim"]:
+def _readout(
+    key: Key[Array, ""], shape: tuple[int, ...], token: int | None
+) -> Float[Array, "*tokens dim"]:
     u = normal(jax.random.fold_in(key, READOUT), shape)
     return u if token is None else jnp.zeros(shape).at[..., token, :].set(u[..., token, :])
 

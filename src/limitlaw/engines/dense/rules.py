@@ -20,9 +20,11 @@ from limitlaw.engines.engine import Draw, Rules
 
 
 class DenseDraw(Draw):
-    """One draw at width n = `width`: an array for each value, by these weights and initial vectors.
+    """One draw at width n = `width`: an array for each value,
+    by these weights and initial vectors.
 
-    `probes`: what is added to some values, for a loop after each of its turns; zeros, to differentiate in.
+    `probes`: what is added to some values, for a loop after each of its turns;
+    zeros, to differentiate in.
     """
 
     def __init__(
@@ -39,7 +41,9 @@ class DenseDraw(Draw):
         """By its rule, and what is added to it."""
         super().evaluate(value)
         if value in self.probes and not isinstance(value.instruction, core.Repeat):
-            self.results[value] = Labelled(self[value].with_axes(value.axes).array + self.probes[value], value.axes)
+            self.results[value] = Labelled(
+                self[value].with_axes(value.axes).array + self.probes[value], value.axes
+            )
 
     def at(self, output: Output) -> Float[Array, "..."]:
         """The array of an output, laid out as the user wrote it."""
@@ -89,7 +93,9 @@ def _dot(draw: DenseDraw, value: Value, op: core.Dot) -> Labelled:
 
 
 def inner(q: Labelled, k: Labelled) -> Labelled:
-    """Σ_α q_α k_α over the hidden axis: entry by entry along common axes, for all pairs along others."""
+    """Σ_α q_α k_α over the hidden axis: entry by entry along common axes,
+    for all pairs along others.
+    """
     axes = union(q.axes, k.axes)
     if set(q.axes) == set(k.axes):
         return Labelled((q.laid(axes) * k.laid(axes)).sum(axis=-1), axes)
@@ -123,12 +129,18 @@ def _argument(draw: DenseDraw, value: Value, op: core.Argument) -> Labelled:
 
 
 def _repeat(draw: DenseDraw, value: Value, op: core.Repeat) -> Labelled:
-    """One compiled loop: the coordinates of x pass from turn to turn, the weights are those of the turn."""
+    """One compiled loop: the coordinates of x pass from turn to turn,
+    the weights are those of the turn.
+    """
     body, weights = Program((op.block.result,)), draw.weights
     if not isinstance(weights, DrawnWeights):
-        raise TypeError("a loop draws its weights in every turn: write its blocks out where weights are given")
+        raise TypeError(
+            "a loop draws its weights in every turn: write its blocks out where weights are given"
+        )
 
-    def turn(x: Float[Array, "..."], at: tuple[Int[Array, ""], Any]) -> tuple[Float[Array, "..."], None]:
+    def turn(
+        x: Float[Array, "..."], at: tuple[Int[Array, ""], Any]
+    ) -> tuple[Float[Array, "..."], None]:
         i, probe = at
         inside = DenseDraw(draw.numbers, draw.width, weights.of_turn(value, i))
         inside.results[op.block.argument] = Labelled(x, value.axes)
@@ -137,7 +149,8 @@ def _repeat(draw: DenseDraw, value: Value, op: core.Repeat) -> Labelled:
         return result if probe is None else result + probe, None
 
     probes = draw.probes.get(value)
-    one = turn if probes is None else jax.checkpoint(turn)  # matrices are drawn again rather than kept for derivatives
+    # matrices are drawn again rather than kept for derivatives
+    one = turn if probes is None else jax.checkpoint(turn)
     last, _ = lax.scan(one, draw[op.x].with_axes(value.axes).array, (jnp.arange(op.times), probes))
     return Labelled(last, value.axes)
 

@@ -23,12 +23,15 @@ from limitlaw.engines.run import batched, drawn
 MAX_BATCH = 2048  # draws compiled together; results do not depend on how many are asked for
 
 
-def simulate(y: object, width: int, samples: int, key: object, coordinates: int | None = None) -> Any:
+def simulate(
+    y: object, width: int, samples: int, key: object, coordinates: int | None = None
+) -> Any:
     """Draw the network `samples` times at width n = `width`, every matrix as the definition says.
 
-    Returns coordinate 0 of y in each draw, shape (samples, *batch); with `coordinates=k` the first k, shape
-    (samples, *batch, k). Numbers (scores, weights, averages) come whole. `y` may be a tuple, list or dict of values of
-    one program: the same draws serve them all. Draw i depends only on (key, i).
+    Returns coordinate 0 of y in each draw, shape (samples, *batch); with `coordinates=k` the first
+    k, shape (samples, *batch, k). Numbers (scores, weights, averages) come whole. `y` may be a
+    tuple, list or dict of values of one program: the same draws serve them all. Draw i depends
+    only on (key, i).
     """
     require_float64("simulate")
     width, samples = positive_int("width", width), positive_int("samples", samples)
@@ -47,11 +50,18 @@ def simulate(y: object, width: int, samples: int, key: object, coordinates: int 
 
 
 def _shape(output: Output, count: int | None) -> tuple[int, ...]:
-    return (*finite_shape(output.layout), *((count,) if output.value.is_vector and count is not None else ()))
+    return (
+        *finite_shape(output.layout),
+        *((count,) if output.value.is_vector and count is not None else ()),
+    )
 
 
-def compiled(outputs: tuple[Output, ...], width: int, count: int | None) -> tuple[int, Callable[..., Any]]:
-    """The number of draws computed together, and the compiled function of slots, key and first draw."""
+def compiled(
+    outputs: tuple[Output, ...], width: int, count: int | None
+) -> tuple[int, Callable[..., Any]]:
+    """The number of draws computed together, and the compiled function of slots,
+    key and first draw.
+    """
     program = asked.program_of(outputs)
     batch = batch_size(program, width)
 
@@ -66,7 +76,9 @@ def compiled(outputs: tuple[Output, ...], width: int, count: int | None) -> tupl
     return batch, PROGRAMS.get(key, lambda: Compiled(batched(draw, batch)))
 
 
-def _observed(output: Output, array: Float[Array, "..."], count: int | None) -> Float[Array, "..."]:
+def _observed(
+    output: Output, array: Float[Array, "..."], count: int | None
+) -> Float[Array, "..."]:
     if not output.value.is_vector:
         return array
     return array[..., 0] if count is None else array[..., :count]
@@ -78,11 +90,15 @@ def batch_size(program: Program, width: int) -> int:
     for part in (program, *program.every_block):
         kept = Analysis(part).reused
         for value in part.values:
-            cost += math.prod(sizes(value.axes)) * (1 if value.dim is None else value.dim.at(width))
+            cost += math.prod(sizes(value.axes)) * (
+                1 if value.dim is None else value.dim.at(width)
+            )
         for family in part.families:
             entries = math.prod(sizes(family.axes)) * family.rows.at(width) * family.cols.at(width)
             cost += entries if family in kept else min(entries, BLOCK)
-    memory.check_draw(width, cost, "ask for a smaller one, or take finite, which draws no wide matrix")
+    memory.check_draw(
+        width, cost, "ask for a smaller one, or take finite, which draws no wide matrix"
+    )
     return max(1, min(MAX_BATCH, 2 * BLOCK // cost))
 
 
@@ -91,7 +107,9 @@ def evaluate(values: Sequence[Written], width: int, weights: Weights) -> list[Fl
     return evaluated(tuple(value.core for value in values), width, weights)
 
 
-def evaluated(outputs: tuple[Output, ...], width: int, weights: Weights) -> list[Float[Array, "..."]]:
+def evaluated(
+    outputs: tuple[Output, ...], width: int, weights: Weights
+) -> list[Float[Array, "..."]]:
     """The same for outputs of a core program."""
     program = asked.program_of(outputs)
     draw = DenseDraw(slots(program, program.arrays), width, weights)

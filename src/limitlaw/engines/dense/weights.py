@@ -20,7 +20,8 @@ from limitlaw.numerics.normals import normal, normal_pairs
 
 BLOCK = 2**18  # matrix entries drawn at a time, 2 MiB: they stay in the cache until they are used
 
-# A matrix of standard normals as its left and right half: Box–Muller makes two arrays, joining them would cost a copy.
+# A matrix of standard normals as its left and right half: Box–Muller makes two arrays, joining
+# them would cost a copy.
 Halves = tuple[Float[Array, "m rows left"], Float[Array, "m rows right"]]
 
 
@@ -34,12 +35,16 @@ class Weights(Protocol):
     def initial(self, value: Value) -> Float[Array, "*batch dim"]:
         """The coordinates of initial vectors, laid out by the order of their instruction."""
 
-    def multiply(self, family: Family, x: Float[Array, "*vectors cols"]) -> Float[Array, "*batch rows"]:
+    def multiply(
+        self, family: Family, x: Float[Array, "*vectors cols"]
+    ) -> Float[Array, "*batch rows"]:
         """W x, for vectors whose last batch axes broadcast to the layout of the family."""
 
 
 def numbered(program: Program) -> dict[Leaf, int]:
-    """Only what is drawn has a number, so that asking for an intermediate value changes no draw."""
+    """Only what is drawn has a number, so that asking for an intermediate value
+    changes no draw.
+    """
     leaves: list[Leaf] = [v for v in program.values if isinstance(v.instruction, Initial)]
     leaves += program.families
     leaves += [v for v in program.values if isinstance(v.instruction, Repeat)]
@@ -47,7 +52,8 @@ def numbered(program: Program) -> dict[Leaf, int]:
 
 
 class DrawnWeights:
-    """Random weights, a function of the key alone. Matrices used once are drawn block by block and not kept.
+    """Random weights, a function of the key alone. Matrices used once are drawn
+    block by block and not kept.
 
     `given`: what the slots of the program hold; those of covariances a root of it (`roots`).
     """
@@ -73,7 +79,9 @@ class DrawnWeights:
         h = L[:, None] * z if op.diagonal else L @ z
         return self._numbers(op.mean)[..., None] + h.reshape(*finite_shape(op.order), -1)
 
-    def multiply(self, family: Family, x: Float[Array, "*vectors cols"]) -> Float[Array, "*batch rows"]:
+    def multiply(
+        self, family: Family, x: Float[Array, "*vectors cols"]
+    ) -> Float[Array, "*batch rows"]:
         """W x, entries of W i.i.d. N(0, std²/cols)."""
         meeting = Meeting.of(finite_shape(family.layout), x.shape[:-1])
         vectors = meeting.gather(x)
@@ -103,14 +111,18 @@ class DrawnWeights:
 
     def _blocks(self, family: Family) -> "Blocks":
         count = math.prod(finite_shape(family.layout))
-        return Blocks(self._key_of(family), count, family.rows.at(self._width), family.cols.at(self._width))
+        return Blocks(
+            self._key_of(family), count, family.rows.at(self._width), family.cols.at(self._width)
+        )
 
     def _key_of(self, leaf: Leaf) -> Key[Array, ""]:
         return jax.random.fold_in(self._key, self._number[leaf])
 
 
 class Blocks:
-    """m matrices of standard normals, rows × cols, drawn in blocks of several whole matrices or of some rows of one."""
+    """m matrices of standard normals, rows × cols, drawn in blocks of several whole matrices or of
+    some rows of one.
+    """
 
     def __init__(self, key: Key[Array, ""], m: int, rows: int, cols: int):
         self.key, self.m, self.rows, self.cols = key, m, rows, cols
@@ -130,7 +142,9 @@ class Blocks:
             return _product(self.block(0), x)
         if len(x) > 1:
             missing = self.groups * self.group - self.m
-            x = jnp.concatenate([x, jnp.zeros((missing, *x.shape[1:]))]).reshape(self.groups, self.group, *x.shape[1:])
+            x = jnp.concatenate([x, jnp.zeros((missing, *x.shape[1:]))]).reshape(
+                self.groups, self.group, *x.shape[1:]
+            )
         else:
             x = x[None]
 
@@ -139,7 +153,9 @@ class Blocks:
 
         y = lax.map(one, jnp.arange(self.groups * self.bands))
         y = y.reshape(self.groups, self.bands, self.group, -1, self.height)
-        y = y.transpose(0, 2, 3, 1, 4).reshape(self.groups * self.group, -1, self.bands * self.height)
+        y = y.transpose(0, 2, 3, 1, 4).reshape(
+            self.groups * self.group, -1, self.bands * self.height
+        )
         return y[: self.m, :, : self.rows]
 
     def whole(self) -> Halves:
@@ -149,7 +165,9 @@ class Blocks:
         halves = lax.map(self.block, jnp.arange(self.groups * self.bands))
 
         def joined(part: Float[Array, "blocks group height half"]) -> Float[Array, "m rows half"]:
-            part = part.reshape(self.groups, self.bands, self.group, self.height, -1).transpose(0, 2, 1, 3, 4)
+            part = part.reshape(self.groups, self.bands, self.group, self.height, -1).transpose(
+                0, 2, 1, 3, 4
+            )
             part = part.reshape(self.groups * self.group, self.bands * self.height, part.shape[-1])
             return part[: self.m, : self.rows]
 
@@ -158,9 +176,12 @@ class Blocks:
 
 def _product(W: Halves, x: Float[Array, "m_or_1 k cols"]) -> Float[Array, "m k rows"]:
     left, right = W
-    x = jnp.broadcast_to(x, (len(left), *x.shape[1:]))  # XLA is twice as fast with the batch axis in both
+    # XLA is twice as fast with the batch axis in both
+    x = jnp.broadcast_to(x, (len(left), *x.shape[1:]))
     columns = left.shape[-1]
-    return jnp.einsum("mrc,mkc->mkr", left, x[..., :columns]) + jnp.einsum("mrc,mkc->mkr", right, x[..., columns:])
+    return jnp.einsum("mrc,mkc->mkr", left, x[..., :columns]) + jnp.einsum(
+        "mrc,mkc->mkr", right, x[..., columns:]
+    )
 
 
 def roots(program: Program) -> dict[Number, Any]:
@@ -176,7 +197,9 @@ def roots(program: Program) -> dict[Number, Any]:
 def root(cov: Any) -> Any:
     """L with L Lᵀ = cov, singular ones included; of a diagonal, the vector of its roots."""
     if is_traced(cov):
-        raise TypeError("simulate draws numbers: cov must be an array, not a value inside jax.grad or jax.jit")
+        raise TypeError(
+            "simulate draws numbers: cov must be an array, not a value inside jax.grad or jax.jit"
+        )
     if np.ndim(cov) == 1:
         return np.sqrt(cov)
     eigenvalues, vectors = np.linalg.eigh(cov)

@@ -9,15 +9,17 @@ from jaxtyping import Array, Float
 
 from limitlaw.core.space import Dim
 
-Size = int | float | Float[Array, ""]  # a number that is known, ∞, or an argument of a compiled function
+# a number that is known, ∞, or an argument of a compiled function
+Size = int | float | Float[Array, ""]
 
 
 @dataclasses.dataclass(frozen=True)
 class Dimension:
     """D of a space.
 
-    A D that is an argument of a compiled function is taken to be larger than any number of axes that is asked for;
-    `ask` is told each such number, so that the caller learns how large D must be.
+    A D that is an argument of a compiled function is taken to be larger than any number of axes
+    that is asked for; `ask` is told each such number, so that the caller learns how large D must
+    be.
     """
 
     size: Size

@@ -1,4 +1,6 @@
-"""One draw of a program, without its matrices: a drawn and a fresh part of each vector. Written for one, vmapped."""
+"""One draw of a program, without its matrices: a drawn and a fresh part of each vector.
+Written for one, vmapped.
+"""
 
 import dataclasses
 import math
@@ -29,18 +31,21 @@ class Form:
     drawn: Labelled | None
     fresh: Fresh | None
 
-    def mapped(self, on_drawn: Callable[[Labelled], Labelled], on_fresh: Callable[[Fresh], Fresh]) -> "Form":
+    def mapped(
+        self, on_drawn: Callable[[Labelled], Labelled], on_fresh: Callable[[Fresh], Fresh]
+    ) -> "Form":
         """A linear operation, applied to both parts."""
         return Form(
-            None if self.drawn is None else on_drawn(self.drawn), None if self.fresh is None else on_fresh(self.fresh)
+            None if self.drawn is None else on_drawn(self.drawn),
+            None if self.fresh is None else on_fresh(self.fresh),
         )
 
 
 class FramesDraw(Draw):
     """One draw in progress: a `Form` for vectors, labelled arrays for numbers.
 
-    `size` gives D of a space: n, or a fixed d; ∞ where only the limit draws. `asked`: for spaces whose D is an argument
-    of what is compiled, the number of axes that D must exceed.
+    `size` gives D of a space: n, or a fixed d; ∞ where only the limit draws. `asked`: for spaces
+    whose D is an argument of what is compiled, the number of axes that D must exceed.
     """
 
     def __init__(
@@ -60,7 +65,9 @@ class FramesDraw(Draw):
         self.asked: dict[Dim, int] = {}
 
     def evaluate(self, value: Value) -> None:
-        """Numbers, or vectors, by the rule of the instruction. Vectors that are read more than once are settled."""
+        """Numbers, or vectors, by the rule of the instruction.
+        Vectors that are read more than once are settled.
+        """
         super().evaluate(value)
         if value.is_vector and self.facts.uses[value] > 1:
             self.settled(value)
@@ -127,6 +134,8 @@ def equal_length(arrays: list[Labelled]) -> list[Labelled]:
     r = max(a.array.shape[-1] for a in arrays)
 
     def padded(a: Float[Array, "*batch r0"]) -> Float[Array, "*batch r"]:
-        return jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, r - a.shape[-1])]) if a.shape[-1] < r else a
+        return (
+            jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, r - a.shape[-1])]) if a.shape[-1] < r else a
+        )
 
     return [a.mapped(padded) for a in arrays]

@@ -36,21 +36,30 @@ MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**29  # a GPU wants all of its thr
 assert FramesDraw.rules is RULES
 
 
-def finite(y: object, width: int, samples: int, key: object, coordinates: int | None = None) -> Law:
-    """The exact law of one coordinate of y at width n = `width`, as a Gaussian mixture over `samples` conditions.
+def finite(
+    y: object, width: int, samples: int, key: object, coordinates: int | None = None
+) -> Law:
+    """The exact law of one coordinate of y at width n = `width`,
+    as a Gaussian mixture over `samples` conditions.
 
-    Given everything but the last matrix y is Gaussian: each draw gives a component, with a mean and a covariance, and
-    nothing is smoothed. Where the last step is a nonlinearity, it is the pushforward of that. `coordinates=k` gives
-    the joint law of k coordinates, event shape (*batch, k). One token, y[0], costs less than all.
+    Given everything but the last matrix y is Gaussian: each draw gives a component, with a mean
+    and a covariance, and nothing is smoothed. Where the last step is a nonlinearity, it is the
+    pushforward of that. `coordinates=k` gives the joint law of k coordinates, event shape (*batch,
+    k). One token, y[0], costs less than all.
     """
     return law_at_width(y, width, positive_int("samples", samples), key, coordinates)
 
 
-def law_at_width(y: object, width: int, samples: int | None, key: object, coordinates: int | None = None) -> Law:
+def law_at_width(
+    y: object, width: int, samples: int | None, key: object, coordinates: int | None = None
+) -> Law:
     """`finite`; without `samples` as many draws as memory and time allow."""
     outputs, _, k = _checked("finite", y, width, key, coordinates)
     if len(outputs) > 1:
-        raise TypeError("finite gives the law of one value: stack several, or take finite_samples for plain draws")
+        raise TypeError(
+            "finite gives the law of one value: stack several, or take finite_samples for plain "
+            "draws"
+        )
     most = default_draws((k or 1) * asked.entries(outputs[0])) if samples is None else samples
     pace = Pace(positive_int("samples", most), at_most=samples is None)
     law = _law(outputs[0], width, pace, key, k)
@@ -63,23 +72,33 @@ def _law(output: Output, width: int, pace: Pace, key: object, k: int | None) -> 
         return Empirical(_drawn_samples("finite", (output,), width, pace, key, k)[0])
     phi, parts = last_step(output)
     numbers = (k or 1) * sum(map(asked.entries, parts))
-    memory.check_memory(pace.samples, numbers * (numbers + 1), "ask for fewer samples, or entries, as in y[0]")
+    memory.check_memory(
+        pace.samples, numbers * (numbers + 1), "ask for fewer samples, or entries, as in y[0]"
+    )
     mean, covariance = _draws("finite", parts, width, pace, key, Conditions(k or 1))
     observed = () if k is None else (k,)
-    law = law_given(Last(phi, len(parts), (*finite_shape(output.layout), *observed)), mean, covariance)
+    law = law_given(
+        Last(phi, len(parts), (*finite_shape(output.layout), *observed)), mean, covariance
+    )
     (value,) = demanded((output.value,))
     narrow = phi is None and has_pole(value, lambda dim: dim.at(width))
     return law.with_pole() if narrow and not law.discrete else law
 
 
-def finite_samples(y: object, width: int, samples: int, key: object, coordinates: int | None = None) -> Any:
-    """Plain draws from the exact law at width n, in the form of `simulate`: shape (samples, *batch) or (…, k).
+def finite_samples(
+    y: object, width: int, samples: int, key: object, coordinates: int | None = None
+) -> Any:
+    """Plain draws from the exact law at width n, in the form of `simulate`:
+    shape (samples, *batch) or (…, k).
 
-    `y` may be a tuple, list or dict of values of one program; the same draws serve them all. Numbers come whole.
+    `y` may be a tuple, list or dict of values of one program;
+    the same draws serve them all. Numbers come whole.
     """
     pace = Pace(positive_int("samples", samples), at_most=False)
     outputs, structure, k = _checked("finite_samples", y, width, key, coordinates)
-    return jax.tree.unflatten(structure, _drawn_samples("finite_samples", outputs, width, pace, key, k))
+    return jax.tree.unflatten(
+        structure, _drawn_samples("finite_samples", outputs, width, pace, key, k)
+    )
 
 
 def _drawn_samples(
@@ -88,12 +107,20 @@ def _drawn_samples(
     numbers = sum(asked.entries(o) * (k or 1 if o.value.is_vector else 1) for o in outputs)
     memory.check_memory(pace.samples, numbers, "ask for fewer samples at a time")
     arrays = _draws(name, outputs, width, pace, key, Samples(k or 1))
-    arrays = [a[..., 0] if o.value.is_vector and k is None else a for o, a in zip(outputs, arrays, strict=True)]
+    arrays = [
+        a[..., 0] if o.value.is_vector and k is None else a
+        for o, a in zip(outputs, arrays, strict=True)
+    ]
     return [jnp.asarray(a) for a in arrays]
 
 
 def drawn_statistic(
-    name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: object, statistic: Statistic
+    name: str,
+    outputs: tuple[Output, ...],
+    width: int,
+    pace: Pace,
+    key: object,
+    statistic: Statistic,
 ) -> Any:
     """What a statistic reads off draws at this width: arrays with the draws in front."""
     _check(name, outputs, width, key, None)
@@ -117,10 +144,17 @@ def _check(name: str, outputs: tuple[Output, ...], width: int, key: object, k: i
     asked.check_width(program, width, k)
 
 
-# --- draws ------------------------------------------------------------------------------------------------------------
+# --- draws ---------------------------------------------------------------------------------------
 
 
-def _draws(name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: object, statistic: Statistic) -> Any:
+def _draws(
+    name: str,
+    outputs: tuple[Output, ...],
+    width: int,
+    pace: Pace,
+    key: object,
+    statistic: Statistic,
+) -> Any:
     rewritten = demanded_outputs(outputs)
     batch, draws = compiled(rewritten, width, statistic)
     arguments = asked.program_of(rewritten).arrays, float(width)
@@ -130,15 +164,23 @@ def _draws(name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: 
 def demanded_outputs(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     """The same outputs, by a program that computes no more than they need."""
     values = demanded([output.value for output in outputs])
-    return tuple(Output(value, output.layout) for value, output in zip(values, outputs, strict=True))
+    return tuple(
+        Output(value, output.layout) for value, output in zip(values, outputs, strict=True)
+    )
 
 
-def compiled(outputs: tuple[Output, ...], width: int, statistic: Statistic) -> tuple[int, Callable[..., Any]]:
-    """The number of draws computed together, and the compiled function of (slots, width), key and first draw."""
+def compiled(
+    outputs: tuple[Output, ...], width: int, statistic: Statistic
+) -> tuple[int, Callable[..., Any]]:
+    """The number of draws computed together, and the compiled function of (slots,
+    width), key and first draw.
+    """
     program = asked.program_of(outputs)
     structure = asked.structure(program, outputs)
     batch = _batch_size(program, width)
-    least = PROGRAMS.get(("least width", structure, statistic), lambda: least_width(outputs, statistic))
+    least = PROGRAMS.get(
+        ("least width", structure, statistic), lambda: least_width(outputs, statistic)
+    )
     fixed = None if width >= least else width  # else one compiled function serves all widths
 
     def draw(arguments: tuple[list[Any], Float[Array, ""]], key: Key[Array, ""]) -> Any:
@@ -150,13 +192,17 @@ def compiled(outputs: tuple[Output, ...], width: int, statistic: Statistic) -> t
 
 
 def least_width(outputs: tuple[Output, ...], statistic: Statistic) -> int | float:
-    """The width from which on n may be an argument of a compiled function: all axes of frames find room.
+    """The width from which on n may be an argument of a compiled function:
+    all axes of frames find room.
 
     ∞ where vectors have all their n coordinates.
     """
     program = asked.program_of(outputs)
     for part in (program, *program.every_block):
-        if any(component.points and component.dim.wide for component in Analysis(part).components.values()):
+        if any(
+            component.points and component.dim.wide
+            for component in Analysis(part).components.values()
+        ):
             return math.inf
     found: dict[Dim, int] = {}
 
@@ -170,34 +216,52 @@ def least_width(outputs: tuple[Output, ...], statistic: Statistic) -> int | floa
 
 
 def one_draw(
-    outputs: tuple[Output, ...], arguments: list[Any], width: int | Float[Array, ""], statistic: Statistic, key: Source
+    outputs: tuple[Output, ...],
+    arguments: list[Any],
+    width: int | Float[Array, ""],
+    statistic: Statistic,
+    key: Source,
 ) -> Any:
     """What `statistic` reads off one draw."""
     return statistic(followed(outputs, arguments, width, statistic, key), outputs)
 
 
 def followed(
-    outputs: tuple[Output, ...], arguments: list[Any], width: int | Float[Array, ""], statistic: Statistic, key: Source
+    outputs: tuple[Output, ...],
+    arguments: list[Any],
+    width: int | Float[Array, ""],
+    statistic: Statistic,
+    key: Source,
 ) -> FramesDraw:
     """One draw of the program of the outputs."""
     program = asked.program_of(outputs)
     given = slots(program, arguments)
-    draw = FramesDraw(Analysis(program), given, lambda dim: at_width(dim, width), key, statistic.coordinates)
+    draw = FramesDraw(
+        Analysis(program), given, lambda dim: at_width(dim, width), key, statistic.coordinates
+    )
     draw.reader = getattr(statistic, "reader", None)
     draw.run(program)
     return draw
 
 
 def _batch_size(program: Program, width: int) -> int:
-    """As many draws as keep the numbers held at a time near `HELD`; frames count as a few numbers a vector."""
+    """As many draws as keep the numbers held at a time near `HELD`;
+    frames count as a few numbers a vector.
+    """
     cost = 16
     for part in (program, *program.every_block):
         components = Analysis(part).components
         for value in part.values:
             if not isinstance(value.instruction, Rename):
                 points = value.dim is not None and components[value].points
-                cost += math.prod(sizes(value.axes)) * (value.dim.at(width) if points and value.dim else 8)
-    memory.check_draw(width, cost, "ask for a smaller one; this program needs every coordinate of its vectors")
+                cost += math.prod(sizes(value.axes)) * (
+                    value.dim.at(width) if points and value.dim else 8
+                )
+    memory.check_draw(
+        width, cost, "ask for a smaller one; this program needs every coordinate of its vectors"
+    )
     backend = jax.default_backend()
-    ceiling, held = (MAX_BATCH, HELD) if backend == "cpu" else (MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE)
+    ceiling, held = (
+        (MAX_BATCH, HELD) if backend == "cpu" else (MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE)
+    )
     return max(1, min(ceiling, held // cost))

@@ -1,11 +1,12 @@
 """Gaussian vectors that are not drawn yet: coefficients on roots.
 
-Given what has been drawn so far, outputs of a fresh matrix are linear combinations c Ξ of *roots*: independent
-standard Gaussian vectors Ξ of R^D. Linear operations change the coefficients only. The roots are drawn when something
-asks for more than that: an inner product, a nonlinearity, the Gram of the next MatMul.
+Given what has been drawn so far, outputs of a fresh matrix are linear combinations c Ξ of *roots*:
+independent standard Gaussian vectors Ξ of R^D. Linear operations change the coefficients only. The
+roots are drawn when something asks for more than that: an inner product, a nonlinearity, the Gram
+of the next MatMul.
 
-Along some axes (heads, say) every entry has roots of its own, so that nothing is stored or drawn for pairs of heads
-that never meet.
+Along some axes (heads, say) every entry has roots of its own, so that nothing is stored or drawn
+for pairs of heads that never meet.
 """
 
 import dataclasses
@@ -26,7 +27,8 @@ from limitlaw.numerics.quasi import Quasi, Source
 
 @dataclasses.dataclass(frozen=True)
 class Fresh:
-    """Vectors Σ_r c[…, r] Ξ_r with the axes `axes`; along those in `own` every entry has its own roots.
+    """Vectors Σ_r c[…, r] Ξ_r with the axes `axes`;
+    along those in `own` every entry has its own roots.
 
     c has one hidden axis, the roots; where it lacks an axis, coefficients are the same along it.
     """
@@ -54,7 +56,7 @@ class Fresh:
         """Where its roots are drawn from: it is told which of the axes in front are nodes."""
         return at_nodes(key, self.own_axes)
 
-    # --- changing the coefficients ----------------------------------------------------------------------------------
+    # --- changing the coefficients ---------------------------------------------------------------
 
     def shared(self, axes: Iterable[Axis]) -> "Fresh":
         """The same vectors with the roots of the own axes among `axes` thrown together."""
@@ -64,7 +66,9 @@ class Fresh:
                 size, c = int(axis.size), fresh.c.with_axes(union(fresh.c.axes, (axis,)))
                 eye = Labelled(jnp.eye(size, dtype=c.array.dtype)[..., None], (axis,))
                 spread = multiply(eye, c.mapped(lambda a: a[..., None, :]))
-                spread = spread.mapped(lambda a: a.reshape(*a.shape[:-2], a.shape[-2] * a.shape[-1]))
+                spread = spread.mapped(
+                    lambda a: a.reshape(*a.shape[:-2], a.shape[-2] * a.shape[-1])
+                )
                 fresh = Fresh(spread, fresh.axes, fresh.own - {axis})
         return fresh
 
@@ -76,10 +80,15 @@ class Fresh:
         if self.roots <= count:
             return self
         c = self.c.laid((*owns, *others)).reshape(*sizes(owns), count, self.roots)
-        L = lax.optimization_barrier(pivoted_factor(gram(c)))  # small, and read by every head: computed once
-        return Fresh(Labelled(L.reshape(*sizes((*owns, *others)), count), (*owns, *others)), self.axes, self.own)
+        # small, and read by every head: computed once
+        L = lax.optimization_barrier(pivoted_factor(gram(c)))
+        return Fresh(
+            Labelled(L.reshape(*sizes((*owns, *others)), count), (*owns, *others)),
+            self.axes,
+            self.own,
+        )
 
-    # --- one operation for each linear instruction ------------------------------------------------------------------
+    # --- one operation for each linear instruction -----------------------------------------------
 
     def contract(self, a: Labelled | None, over: Axes, normalised: bool, axes: Axes) -> "Fresh":
         """Σ a·w over axes: own roots stay apart as so many roots more, shared ones add up."""
@@ -96,18 +105,28 @@ class Fresh:
     def rename(self, names: dict[Axis, Axis]) -> "Fresh":
         """Axes called otherwise."""
         called = [names.get(axis, axis) for axis in self.axes]
-        return Fresh(self.c.rename(names), tuple(called), frozenset(names.get(axis, axis) for axis in self.own))
+        return Fresh(
+            self.c.rename(names),
+            tuple(called),
+            frozenset(names.get(axis, axis) for axis in self.own),
+        )
 
     def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes, left: Axes) -> "Fresh":
-        """At given places: different ones of one axis keep their own roots, others throw roots together first."""
-        apart = len(axes) == 1 and len(set(places[0].reshape(-1).tolist())) == places[0].size and len(new) < 2
+        """At given places: different ones of one axis keep their own roots,
+        others throw roots together first.
+        """
+        apart = (
+            len(axes) == 1
+            and len(set(places[0].reshape(-1).tolist())) == places[0].size
+            and len(new) < 2
+        )
         fresh = self if apart else self.shared(axes)
         own = {axis for axis in fresh.own if axis not in axes}
         if apart and axes[0] in fresh.own:
             own |= set(new)
         return Fresh(fresh.c.take(axes, places, new), left, frozenset(own))
 
-    # --- what is needed in the end ----------------------------------------------------------------------------------
+    # --- what is needed in the end ---------------------------------------------------------------
 
     def covariance(self, layout: Layout) -> Float[Array, "m m"]:
         """The covariance of one coordinate of all vectors of the batch, flattened."""
@@ -152,12 +171,15 @@ def apply_roots(c: Labelled, Z: Labelled) -> Labelled:
     if c.array.shape[-1] <= 8:  # written out: XLA fuses this with the drawing of Z
         total: Any = None
         for r in range(c.array.shape[-1]):
-            part = multiply(Labelled(c.array[..., r, None], c.axes), Labelled(Z.array[..., r, :], Z.axes))
+            part = multiply(
+                Labelled(c.array[..., r, None], c.axes), Labelled(Z.array[..., r, :], Z.axes)
+            )
             total = part if total is None else Labelled(total.array + part.array, part.axes)
         return total
     axes = union(c.axes, Z.axes)
     letter = {axis: i for i, axis in enumerate(axes)}
     r, k = len(axes), len(axes) + 1
-    array = jnp.einsum(c.array, [*(letter[a] for a in c.axes), r], Z.array, [*(letter[a] for a in Z.axes), r, k],
-                       [*range(len(axes)), k])  # fmt: skip
+    of_c = [*(letter[a] for a in c.axes), r]
+    of_Z = [*(letter[a] for a in Z.axes), r, k]
+    array = jnp.einsum(c.array, of_c, Z.array, of_Z, [*range(len(axes)), k])
     return Labelled(array, axes)

@@ -1,8 +1,9 @@
 """The ledger of a reused matrix: which vectors it met, and what came out.
 
-The inputs are kept as an orthonormal basis Q, the outputs as W Q, independent standard Gaussian vectors. A new input
-x = B Q + L Q' has the output B (W Q) + L (W Q'), where W Q' is fresh: exact, also when x depends on earlier outputs.
-Rows of Q' are zero where x was spanned already, so that after n inputs nothing fresh is left.
+The inputs are kept as an orthonormal basis Q, the outputs as W Q, independent standard Gaussian
+vectors. A new input x = B Q + L Q' has the output B (W Q) + L (W Q'), where W Q' is fresh: exact,
+also when x depends on earlier outputs. Rows of Q' are zero where x was spanned already, so that
+after n inputs nothing fresh is left.
 """
 
 from typing import Any
@@ -30,13 +31,19 @@ class Ledger:
         self.outputs: Any = None  # (m, k, r of the outputs' space)
 
     def regressed(self, x: Labelled) -> tuple[Labelled | None, Fresh]:
-        """W x as its regression on the ledger and its fresh residual. Keeps what `extended` will need."""
+        """W x as its regression on the ledger and its fresh residual.
+        Keeps what `extended` will need.
+        """
         own = self.family.axes
         self.layout = (*(axis for axis in x.axes if axis not in own), *self.family.layout)
         array = x.laid(self.layout)
         self.meeting = Meeting.of(finite_shape(self.family.layout), array.shape[:-1])
         vectors = self.meeting.gather(array)
-        basis = jnp.zeros((1, 0, vectors.shape[-1]), vectors.dtype) if self.basis is None else self.basis
+        basis = (
+            jnp.zeros((1, 0, vectors.shape[-1]), vectors.dtype)
+            if self.basis is None
+            else self.basis
+        )
         r = max(vectors.shape[-1], basis.shape[-1])
         vectors, self.basis = _same_count(_wider(vectors, r), _wider(basis, r))
         self.B, self.L, self.new = jax.vmap(orthonormalise)(vectors, self.basis)
@@ -45,7 +52,9 @@ class Ledger:
         if self.outputs is None:
             return None, fresh
         m = self.meeting.size(self.meeting.own)
-        return self._scattered(jnp.broadcast_to(self.B, (m, *self.B.shape[1:])) @ self.outputs), fresh
+        return self._scattered(
+            jnp.broadcast_to(self.B, (m, *self.B.shape[1:])) @ self.outputs
+        ), fresh
 
     def _scattered(self, y: Float[Array, "m_or_1 k r"]) -> Labelled:
         """Products back on their axes, times std."""
@@ -65,8 +74,12 @@ class Ledger:
         if self.outputs is None:
             self.outputs = outputs
         else:
-            self.outputs = jnp.concatenate([_wider(self.outputs, outputs.shape[-1]), outputs], axis=1)
-        return y if drawn is None else add([drawn.mapped(lambda a: _wider(a, y.array.shape[-1])), y])
+            self.outputs = jnp.concatenate(
+                [_wider(self.outputs, outputs.shape[-1]), outputs], axis=1
+            )
+        return (
+            y if drawn is None else add([drawn.mapped(lambda a: _wider(a, y.array.shape[-1])), y])
+        )
 
 
 def _wider(array: Float[Array, "*batch r"], r: int) -> Float[Array, "*batch r2"]:
@@ -78,4 +91,6 @@ def _same_count(
     first: Float[Array, "m1 k1 r"], second: Float[Array, "m2 k2 r2"]
 ) -> tuple[Float[Array, "m k1 r"], Float[Array, "m k2 r2"]]:
     m = max(len(first), len(second))
-    return jnp.broadcast_to(first, (m, *first.shape[1:])), jnp.broadcast_to(second, (m, *second.shape[1:]))
+    return jnp.broadcast_to(first, (m, *first.shape[1:])), jnp.broadcast_to(
+        second, (m, *second.shape[1:])
+    )

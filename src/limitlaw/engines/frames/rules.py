@@ -1,4 +1,6 @@
-"""One rule for each instruction: what it makes of drawn and of fresh vectors (theory of frames)."""
+"""One rule for each instruction: what it makes of drawn and of fresh vectors (theory
+of frames).
+"""
 
 import math
 from typing import Any
@@ -26,7 +28,7 @@ from limitlaw.numerics.quasi import Quasi
 Vectors = Float[Array, "..."]  # a batch, its place in a frame or its coordinates last
 Turn = int | Int[Array, ""]
 
-# --- Leaves and MatMul ----------------------------------------------------------------------------------------------
+# --- Leaves and MatMul ---------------------------------------------------------------------------
 
 
 def _initial(draw: FramesDraw, value: Value, op: core.Initial) -> Form:
@@ -61,7 +63,9 @@ def _constant(draw: FramesDraw, value: Value, op: core.Constant) -> Labelled:
 
 
 def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
-    """W x given the x's: coordinates i.i.d. N(0, std² G) with G the Gram of the x's, for each matrix of the family."""
+    """W x given the x's: coordinates i.i.d. N(0, std² G)
+    with G the Gram of the x's, for each matrix of the family.
+    """
     if op.family in draw.facts.reused:
         return _again(draw, value, op)
     own = frozenset(op.family.axes)
@@ -70,12 +74,15 @@ def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     D = draw.dimension(op.family.cols)
     if waiting is None:
         c = draw.units(op.x)
-    elif isinstance(D.size, float):  # ∞: roots are orthonormal, so that what they make keeps roots of its own
+    elif isinstance(D.size, float):
+        # ∞: roots are orthonormal, so that what they make keeps roots of its own
         own |= waiting.own
         c = waiting.c
     else:
         waiting = waiting.shared([axis for axis in waiting.axes if axis not in own]).compressed()
-        T = bartlett_units(waiting.source(draw.key(value)), waiting.roots, D, waiting.own_sizes, draw.dtype)
+        T = bartlett_units(
+            waiting.source(draw.key(value)), waiting.roots, D, waiting.own_sizes, draw.dtype
+        )
         c = apply_roots(waiting.c, Labelled(T, waiting.own_axes))
     return Form(None, scaled(Fresh(c, value.axes, own).compressed(), std, value.axes))
 
@@ -92,15 +99,19 @@ def _again(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     return Form(ledger.extended(draw.space(value), draw.key(value), drawn), None)
 
 
-# --- Nonlin and dot products ----------------------------------------------------------------------------------------
+# --- Nonlin and dot products ---------------------------------------------------------------------
 
 
 def _map(draw: FramesDraw, value: Value, op: core.Map) -> Form:
-    return Form(elementwise(op.phi, *(draw.settled(v) if v.is_vector else draw[v] for v in op.args)), None)
+    return Form(
+        elementwise(op.phi, *(draw.settled(v) if v.is_vector else draw[v] for v in op.args)), None
+    )
 
 
 def _dot(draw: FramesDraw, value: Value, op: core.Dot) -> Labelled:
-    """√D ⟨q, k⟩/D under "sqrt"; scores of fresh vectors need no more of them than their components along the others."""
+    """√D ⟨q, k⟩/D under "sqrt"; scores of fresh vectors need no more of them than their components
+    along the others.
+    """
     D = draw.dimension(op.dim)
     q, k = (None if op.base is not None else draw.only_fresh(v) for v in (op.q, op.k))
     if q is not None and k is not None:
@@ -138,7 +149,7 @@ def _apply(draw: FramesDraw, value: Value, op: core.Apply) -> Labelled:
     return labelled(jnp.asarray(op.f(*arrays)), op.layout)
 
 
-# --- Linear operations ----------------------------------------------------------------------------------------------
+# --- Linear operations ---------------------------------------------------------------------------
 
 
 def _of_numbers(draw: FramesDraw, value: Value) -> Labelled:
@@ -150,7 +161,8 @@ def _contract(draw: FramesDraw, value: Value, op: core.Contract) -> Form | Label
         return _of_numbers(draw, value)
     a = None if op.a is None else draw[op.a]
     return draw[op.w].mapped(
-        lambda w: contract(a, w, op.over, op.normalised), lambda f: f.contract(a, op.over, op.normalised, value.axes)
+        lambda w: contract(a, w, op.over, op.normalised),
+        lambda f: f.contract(a, op.over, op.normalised, value.axes),
     )
 
 
@@ -160,7 +172,9 @@ def _add(draw: FramesDraw, value: Value, op: core.Add) -> Form | Labelled:
     forms = [draw[t] for t in op.terms]
     drawn = [f.drawn for f in forms if f.drawn is not None]
     fresh = [f.fresh for f in forms if f.fresh is not None]
-    return Form(total(drawn, value.axes) if drawn else None, added(fresh, value.axes) if fresh else None)
+    return Form(
+        total(drawn, value.axes) if drawn else None, added(fresh, value.axes) if fresh else None
+    )
 
 
 def _take(draw: FramesDraw, value: Value, op: core.Take) -> Form | Labelled:
@@ -168,7 +182,8 @@ def _take(draw: FramesDraw, value: Value, op: core.Take) -> Form | Labelled:
         return _of_numbers(draw, value)
     places = [p.array for p in op.places]
     return draw[op.x].mapped(
-        lambda w: w.take(op.axes, places, op.new), lambda f: f.take(op.axes, places, op.new, value.axes)
+        lambda w: w.take(op.axes, places, op.new),
+        lambda f: f.take(op.axes, places, op.new, value.axes),
     )
 
 
@@ -188,7 +203,7 @@ def _stack(draw: FramesDraw, value: Value, op: core.Stack) -> Form | Labelled:
     return Form(stack(equal_length([draw.settled(t) for t in op.terms]), op.axis), None)
 
 
-# --- Loops ----------------------------------------------------------------------------------------------------------
+# --- Loops ---------------------------------------------------------------------------------------
 
 
 def _argument(draw: FramesDraw, value: Value, op: core.Argument) -> Form:
@@ -196,10 +211,12 @@ def _argument(draw: FramesDraw, value: Value, op: core.Argument) -> Form:
 
 
 def _repeat(draw: FramesDraw, value: Value, op: core.Repeat) -> Form:
-    """One compiled loop for all turns but the last, of which a fresh part may be left; for all, if each is read.
+    """One compiled loop for all turns but the last, of which a fresh part may be left;
+    for all, if each is read.
 
-    What passes from turn to turn is x: its coordinates, or its place in a frame. The axes of the frame before the loop
-    stay; of the rest only inner products matter, so that it may be turned to as many axes as there are vectors.
+    What passes from turn to turn is x: its coordinates, or its place in a frame. The axes of the
+    frame before the loop stay; of the rest only inner products matter, so that it may be turned to
+    as many axes as there are vectors.
     """
     loop = _Loop(draw, value, op)
     x = draw.settled(op.x).with_axes(value.axes).array

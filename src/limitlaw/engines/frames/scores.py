@@ -14,10 +14,12 @@ from limitlaw.numerics.quasi import Source, split
 
 
 def fresh_scores(key: Source, q: Fresh, k: Fresh, D: Dimension) -> Labelled:
-    """Scores D^{-1/2} ⟨q, k⟩ of two fresh families, S = L_q T N L_kᵀ/√D: entry by entry along the axes they share.
+    """Scores D^{-1/2} ⟨q, k⟩ of two fresh families, S = L_q T N L_kᵀ/√D:
+    entry by entry along the axes they share.
 
-    One of the two is placed in a frame of its own (T, Bartlett); of the other only the components along that frame
-    are drawn (N, normals). The first must have no own roots where the second shares them.
+    One of the two is placed in a frame of its own (T, Bartlett); of the other only the components
+    along that frame are drawn (N, normals). The first must have no own roots where the second
+    shares them.
     """
     lead = frozenset(q.axes) & frozenset(k.axes)
     if q.own & lead - k.own and k.own & lead - q.own:
@@ -33,10 +35,14 @@ def _vectors(fresh: Fresh, lead: frozenset[Axis]) -> int:
     tokens = [axis for axis in fresh.axes if axis not in lead]
     stored = [axis for axis in fresh.c.axes if axis in lead and axis not in fresh.own]
     count = math.prod(sizes((*stored, *tokens)))
-    return min(count, fresh.roots * math.prod(int(axis.size) for axis in tokens if axis in fresh.own))
+    return min(
+        count, fresh.roots * math.prod(int(axis.size) for axis in tokens if axis in fresh.own)
+    )
 
 
-def _placed_first(key: Source, first: Fresh, second: Fresh, D: Dimension, lead: frozenset[Axis]) -> Labelled:
+def _placed_first(
+    key: Source, first: Fresh, second: Fresh, D: Dimension, lead: frozenset[Axis]
+) -> Labelled:
     placing, meeting = split(key)
     first = first.shared([axis for axis in first.axes if axis not in lead]).compressed()
     T = bartlett_units(first.source(placing), first.roots, D, first.own_sizes, first.c.array.dtype)
@@ -45,7 +51,9 @@ def _placed_first(key: Source, first: Fresh, second: Fresh, D: Dimension, lead: 
 
 
 def scores_with_drawn(key: Source, units: Labelled, k: Fresh) -> Labelled:
-    """Scores of drawn vectors, in units, with fresh ones: N(0, Gram of the drawn ones) for each root."""
+    """Scores of drawn vectors, in units, with fresh ones:
+    N(0, Gram of the drawn ones) for each root.
+    """
     drawn = Fresh(units, units.axes, k.own & frozenset(units.axes)).compressed()
     return _scores(key, drawn.c, k).with_axes(union(units.axes, k.axes))
 
@@ -53,12 +61,18 @@ def scores_with_drawn(key: Source, units: Labelled, k: Fresh) -> Labelled:
 def _scores(key: Source, units: Labelled, second: Fresh) -> Labelled:
     """⟨units, c N⟩, N the components of the second's roots along the axes of the first."""
     second = second.compressed()
-    N = normal(second.source(key), (*second.own_sizes, second.roots, units.array.shape[-1]), units.array.dtype)
+    N = normal(
+        second.source(key),
+        (*second.own_sizes, second.roots, units.array.shape[-1]),
+        units.array.dtype,
+    )
     return inner(units, apply_roots(second.c, Labelled(N, second.own_axes)))
 
 
 def inner(u: Labelled, v: Labelled) -> Labelled:
-    """⟨u, v⟩ over the hidden axis, of which the shorter one ends in zeros: entry by entry along common axes."""
+    """⟨u, v⟩ over the hidden axis, of which the shorter one ends in zeros:
+    entry by entry along common axes.
+    """
     r = min(u.array.shape[-1], v.array.shape[-1])
     u, v = u.mapped(lambda a: a[..., :r]), v.mapped(lambda a: a[..., :r])
     axes = union(u.axes, v.axes)

@@ -1,7 +1,8 @@
-"""Where drawn vectors live: in a frame that grows with them, or as points with all their coordinates.
+"""Where drawn vectors live: in a frame that grows with them,
+or as points with all their coordinates.
 
-Both hold arrays with the batch axes in front and one more axis. `units` are coordinates divided by √D, whose products
-are the entries of Gram matrices.
+Both hold arrays with the batch axes in front and one more axis. `units` are coordinates divided by
+√D, whose products are the entries of Gram matrices.
 """
 
 import copy
@@ -20,9 +21,11 @@ from limitlaw.numerics.quasi import Source, split
 
 
 class Frame:
-    """Coordinates/√D in an orthonormal frame of r ≤ D axes; arrays may be shorter, with zeros understood.
+    """Coordinates/√D in an orthonormal frame of r ≤ D axes;
+    arrays may be shorter, with zeros understood.
 
-    The first axes are reserved for the vector **1** and for the observed coordinates e_1, …, e_k, where needed.
+    The first axes are reserved for the vector **1** and for the observed coordinates e_1,
+    …, e_k, where needed.
     """
 
     def __init__(self, D: Dimension, has_one: bool, observed: int, dtype: DTypeLike = jnp.float64):
@@ -48,12 +51,16 @@ class Frame:
         return frame
 
     def turned(self, w: Float[Array, "vectors r"], old: int, r: int) -> Float[Array, "vectors r2"]:
-        """Vectors in a frame of r axes, of which the first `old` stay: given their Gram, the others may be turned."""
+        """Vectors in a frame of r axes, of which the first `old` stay:
+        given their Gram, the others may be turned.
+        """
         w = jnp.pad(w, [(0, 0), (0, max(0, old - w.shape[-1]))])
         rest = w[:, old:]
         if rest.shape[-1] > r - old:
             rest = pivoted_factor(gram(rest))[:, : r - old]
-        return jnp.concatenate([w[:, :old], jnp.pad(rest, [(0, 0), (0, r - old - rest.shape[-1])])], axis=-1)
+        return jnp.concatenate(
+            [w[:, :old], jnp.pad(rest, [(0, 0), (0, r - old - rest.shape[-1])])], axis=-1
+        )
 
     def ones(self) -> Float[Array, " r"]:
         """The vector **1**, of unit length after division by √D."""
@@ -111,7 +118,9 @@ class Points:
 Space = Frame | Points
 
 
-def projections(key: Source, shape: tuple[int, ...], D: Dimension, dtype: DTypeLike) -> Float[Array, "..."]:
+def projections(
+    key: Source, shape: tuple[int, ...], D: Dimension, dtype: DTypeLike
+) -> Float[Array, "..."]:
     """Coordinates/√D of standard Gaussian vectors on given axes: N/√D."""
     return normal(key, shape, dtype) / D.root
 
@@ -124,7 +133,9 @@ def bartlett_units(
     return bartlett_unit(key, m, D.size, shape, dtype)
 
 
-def bartlett_below(key: Source, m: int, r: int, D: Dimension, dtype: DTypeLike) -> Float[Array, "m new"]:
+def bartlett_below(
+    key: Source, m: int, r: int, D: Dimension, dtype: DTypeLike
+) -> Float[Array, "m new"]:
     """The components of m such vectors in the complement of r axes, in a frame of its own."""
     assert not isinstance(D.size, float)  # in infinitely many dimensions there are no frames
     if D.axes(r + m) <= r:
@@ -132,11 +143,15 @@ def bartlett_below(key: Source, m: int, r: int, D: Dimension, dtype: DTypeLike) 
     return bartlett(key, m, D.size - r, dtype=dtype) / D.root
 
 
-def _reserved(D: Dimension, has_one: bool, observed: int) -> Float[Array | np.ndarray, "vectors axes"]:
-    """Coordinates of **1**/√D and e_1, …, e_k in an orthonormal frame of their span: Cholesky of their Gram.
+def _reserved(
+    D: Dimension, has_one: bool, observed: int
+) -> Float[Array | np.ndarray, "vectors axes"]:
+    """Coordinates of **1**/√D and e_1, …, e_k in an orthonormal frame of their span:
+    Cholesky of their Gram.
 
-    The e_j have the component c = 1/√D along **1**/√D. What is left of them has the Gram I − c² 11ᵀ, whose pivots are
-    L_jj² = (1 − (j+1)c²)/(1 − jc²), and L_ij = −c²/((1 − jc²) L_jj) below them, j = 0, 1, …; at D = k the last is zero.
+    The e_j have the component c = 1/√D along **1**/√D. What is left of them has the Gram I − c²
+    11ᵀ, whose pivots are L_jj² = (1 − (j+1)c²)/(1 − jc²), and L_ij = −c²/((1 − jc²) L_jj) below
+    them, j = 0, 1, …; at D = k the last is zero.
     """
     if not has_one:
         return np.eye(observed)
@@ -149,4 +164,6 @@ def _reserved(D: Dimension, has_one: bool, observed: int) -> Float[Array | np.nd
     rest = jnp.diag(pivots) - below * c**2 / (before * safe)
     along = jnp.full((observed, 1), c)
     first = jnp.zeros((1, observed + 1)).at[0, 0].set(1.0)
-    return jnp.concatenate([first, jnp.concatenate([along, rest], axis=1)])[:, : D.axes(observed + 1)]
+    return jnp.concatenate([first, jnp.concatenate([along, rest], axis=1)])[
+        :, : D.axes(observed + 1)
+    ]

@@ -1,7 +1,9 @@
-"""Which sums are over heads that are i.i.d. given the incoming kernel: found from the program, not from a layer's name.
+"""Which sums are over heads that are i.i.d. given the incoming kernel:
+found from the program, not from a layer's name.
 
-An output H^{-1/2} Σ_a y_a qualifies where its axis of H entries can be followed back from the sum to matrices that have
-it, every entry along it being made in the same way from matrices of its own. It can then be given any other size.
+An output H^{-1/2} Σ_a y_a qualifies where its axis of H entries can be followed back from the sum
+to matrices that have it, every entry along it being made in the same way from matrices of its own.
+It can then be given any other size.
 """
 
 import dataclasses
@@ -22,7 +24,9 @@ Names = dict[Value | Family, Axis]  # what the axis of heads is called there
 
 @dataclasses.dataclass(frozen=True)
 class HeadAxis:
-    """`term`, of one entry for each head, of which the output is the normalised sum over `heads`."""
+    """`term`, of one entry for each head, of which the output is the normalised sum
+    over `heads`.
+    """
 
     term: Output
     heads: Size  # math.inf is one, too
@@ -49,10 +53,17 @@ class HeadAxis:
 
 
 def head_axis(output: Output) -> HeadAxis | None:
-    """The axis of heads of outputs, or None where their heads are not known to be i.i.d.; a single head is one, too."""
+    """The axis of heads of outputs, or None where their heads are not known to be i.i.d.;
+    a single head is one, too.
+    """
     (y,) = demanded((output.value,))
     op = y.instruction
-    if not isinstance(op, core.Contract) or op.a is not None or not op.normalised or len(op.over) > 1:
+    if (
+        not isinstance(op, core.Contract)
+        or op.a is not None
+        or not op.normalised
+        or len(op.over) > 1
+    ):
         return None
     if not op.over:
         return HeadAxis(Output(op.w, output.layout), 1, {})
@@ -64,7 +75,9 @@ def head_axis(output: Output) -> HeadAxis | None:
 
 
 def _apart(term: Value, names: Names) -> bool:
-    """Does nothing that is common to all heads depend on single ones, or have an axis of theirs?"""
+    """Does nothing that is common to all heads depend on single ones,
+    or have an axis of theirs?
+    """
     axes = set(names.values())
     others = [v for v in Program((term,)).values if v not in names]
     return not any(axes.intersection(v.axes) or any(u in names for u in v.inputs) for v in others)
@@ -73,8 +86,9 @@ def _apart(term: Value, names: Names) -> bool:
 class _Places:
     """Follows an axis from a value to what it reads.
 
-    An `exposed` vector must be independent of those of other heads: every vector it is made of has the axis, down to a
-    matrix of its own for each head. Behind such a matrix vectors may be common to all heads.
+    An `exposed` vector must be independent of those of other heads: every vector it is made of has
+    the axis, down to a matrix of its own for each head. Behind such a matrix vectors may be common
+    to all heads.
     """
 
     def __init__(self) -> None:
@@ -97,13 +111,21 @@ class _Places:
             return False
         if isinstance(op, core.MatMul):
             return self._has_own(op.family, axis) and self.follow(op.x, axis, exposed=False)
-        if isinstance(op, core.Dot):  # scores of different heads are independent if one of their factors is
-            return any(self._follow_factors(op, axis, exposed) for exposed in ((True, False), (False, True)))
-        name = op.old[op.new.index(axis)] if isinstance(op, core.Rename) and axis in op.new else axis
+        # scores of different heads are independent if one of their factors is
+        if isinstance(op, core.Dot):
+            return any(
+                self._follow_factors(op, axis, exposed)
+                for exposed in ((True, False), (False, True))
+            )
+        name = (
+            op.old[op.new.index(axis)] if isinstance(op, core.Rename) and axis in op.new else axis
+        )
         return all(self.follow(u, name, exposed) for u in v.inputs)
 
     def _follow_factors(self, op: core.Dot, axis: Axis, exposed: tuple[bool, bool]) -> bool:
-        """Can both factors of a dot product be followed? If not, nothing of the attempt is kept."""
+        """Can both factors of a dot product be followed?
+        If not, nothing of the attempt is kept.
+        """
         before = dict(self.found), set(self._exposed)
         if all(self.follow(v, axis, side) for v, side in zip((op.q, op.k), exposed, strict=True)):
             return True
@@ -141,12 +163,17 @@ def _varies(slot: core.Number, order: tuple[Axis | None, ...], axis: Axis) -> bo
 
 
 def diverges(axis: HeadAxis, outputs: int) -> bool:
-    """Is the joint density infinite where all outputs are equal: one head, as many outputs as tokens that all may see?
+    """Is the joint density infinite where all outputs are equal:
+    one head, as many outputs as tokens that all may see?
 
-    There the rows of A differ by a square matrix B, |B Bᵀ|^{−1/2} = 1/|det B|, whose mean is infinite; fewer rows are
-    enough apart from each other.
+    There the rows of A differ by a square matrix B, |B Bᵀ|^{−1/2} = 1/|det B|, whose mean is
+    infinite; fewer rows are enough apart from each other.
     """
     instructions = [v.instruction for v in Program((axis.term.value,)).values]
-    softmax = [op for op in instructions if isinstance(op, core.Apply) and op.structure == "softmax"]
+    softmax = [
+        op for op in instructions if isinstance(op, core.Apply) and op.structure == "softmax"
+    ]
     seen = [op.layouts[0][-1] for op in softmax if len(op.args) == 1]
-    return axis.heads == 1 and any(outputs >= (1 if tokens is None else tokens.size) for tokens in seen)
+    return axis.heads == 1 and any(
+        outputs >= (1 if tokens is None else tokens.size) for tokens in seen
+    )

@@ -1,4 +1,6 @@
-"""The joint density of heads that are i.i.d. given the kernel, from the program of one head at infinite width."""
+"""The joint density of heads that are i.i.d. given the kernel,
+from the program of one head at infinite width.
+"""
 
 import numpy as np
 from jaxtyping import Float
@@ -14,7 +16,9 @@ from limitlaw.numerics.tall import times
 
 
 def joint_density(axis: HeadAxis, key: object) -> JointDensity | None:
-    """Of the sum over heads; None where there is no density, or the covariance of a head is no function of normals."""
+    """Of the sum over heads; None where there is no density,
+    or the covariance of a head is no function of normals.
+    """
     program = Limit((axis.resized(1),), covariance)
     if program.traced or not program.is_function_of_recipe:
         return None
@@ -22,12 +26,16 @@ def joint_density(axis: HeadAxis, key: object) -> JointDensity | None:
     heads = int(axis.heads)
     if not len(basis) or heads * (len(basis) + 1) > MOST_DIMENSIONS:
         return None
-    density = JointDensity(lambda z: _covariance(program, times(z, basis)), len(basis), heads, seed_of(key))
+    density = JointDensity(
+        lambda z: _covariance(program, times(z, basis)), len(basis), heads, seed_of(key)
+    )
     return density if density.exists else None
 
 
 def _covariance(program: Limit, z: Float[np.ndarray, "N r"]) -> Float[np.ndarray, "N m m"]:
-    """The covariance of one head at given normals, some of which become χ variables with the same quantiles."""
+    """The covariance of one head at given normals, some of which become χ variables
+    with the same quantiles.
+    """
     x = z.copy()
     for j in np.flatnonzero(np.isfinite(program.recipe)):
         x[:, j] = chi_quantile(program.recipe[j], z[:, j])
@@ -36,7 +44,8 @@ def _covariance(program: Limit, z: Float[np.ndarray, "N r"]) -> Float[np.ndarray
 
 
 def _active(program: Limit) -> Float[np.ndarray, "active r"]:
-    """An orthonormal basis of the directions on which the covariance may depend; steepest first, where that is known.
+    """An orthonormal basis of the directions on which the covariance may depend;
+    steepest first, where that is known.
 
     Softmax ignores a common shift, and masked scores do nothing. Of χ variables all are kept.
     """

@@ -1,4 +1,6 @@
-"""Laws of outputs that are sums over i.i.d. heads: φ_H(t) = φ_1(t/√H)^H for one number, mixtures for several."""
+"""Laws of outputs that are sums over i.i.d. heads:
+φ_H(t) = φ_1(t/√H)^H for one number, mixtures for several.
+"""
 
 import math
 from collections.abc import Callable
@@ -23,12 +25,17 @@ from limitlaw.phi import Nonlinearity
 
 MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
 POOL, DRAWS = 2**11, 2**13
-FEW, FEW_TRACED = 16, 2  # heads whose variances are convolved, or drawn one by one where the kernel is random
+# heads whose variances are convolved, or drawn one by one where the kernel is random
+FEW, FEW_TRACED = 16, 2
 GROUPS = 2**10  # draws of a random kernel of more heads
 
 
-def law_of_one_number(y: Output, samples: int | None, key: object, beyond: tuple[str, ...]) -> Law | None:
-    """The law of an output y without batch axes, where its heads are i.i.d. given a deterministic kernel."""
+def law_of_one_number(
+    y: Output, samples: int | None, key: object, beyond: tuple[str, ...]
+) -> Law | None:
+    """The law of an output y without batch axes, where its heads are i.i.d.
+    given a deterministic kernel.
+    """
     mixing = mixing_law(y, samples, key)
     if mixing is None:
         return _given_random_kernels(y, samples, key, beyond)
@@ -44,12 +51,21 @@ def _given_mixing(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
         return _gaussian(mixing, beyond)
 
     def head_sum(variances: object, weights: object) -> HeadSum:
-        return HeadSum(variances, int(mixing.heads), weights, kind=mixing.kind, beyond=beyond, narrow=mixing.narrow)
+        return HeadSum(
+            variances,
+            int(mixing.heads),
+            weights,
+            kind=mixing.kind,
+            beyond=beyond,
+            narrow=mixing.narrow,
+        )
 
     return _compared(head_sum, mixing)
 
 
-def image_of_one_number(phi: Nonlinearity, y: Output, samples: int | None, beyond: tuple[str, ...]) -> Law | None:
+def image_of_one_number(
+    phi: Nonlinearity, y: Output, samples: int | None, beyond: tuple[str, ...]
+) -> Law | None:
     """The law of φ(y), where that of y is a mixture over few nodes."""
     mixing = mixing_law(y, samples, None, by_quadrature=True)
     if mixing is None:
@@ -77,11 +93,15 @@ def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | No
     return law if rough is None else law.compared_with(lambda: mixture(*rough(), rough=True))
 
 
-def _given_random_kernels(y: Output, samples: int | None, key: object, beyond: tuple[str, ...]) -> Law | None:
-    """Many heads that are i.i.d. given a kernel that is random itself: φ_H(t) = E_K[φ_1(t/√H | K)^H].
+def _given_random_kernels(
+    y: Output, samples: int | None, key: object, beyond: tuple[str, ...]
+) -> Law | None:
+    """Many heads that are i.i.d. given a kernel that is random itself:
+    φ_H(t) = E_K[φ_1(t/√H | K)^H].
 
-    A group is a draw of the kernel; its nodes are the variances of one head at quasi-random scores, the same program
-    with infinitely many heads. Few heads are drawn one by one, in a plain mixture.
+    A group is a draw of the kernel; its nodes are the variances of one head at quasi-random
+    scores, the same program with infinitely many heads. Few heads are drawn one by one, in a plain
+    mixture.
     """
     axis = head_axis(y)
     if axis is None or not FEW < axis.heads < math.inf or not axis.kernel_is_random:
@@ -89,7 +109,9 @@ def _given_random_kernels(y: Output, samples: int | None, key: object, beyond: t
     program = Limit((axis.resized(math.inf),), statistics.variances)
     if not program.random or not program.plan.requests.head_recipe or program.plan.uses_nodes:
         return None
-    groups = program.conditions(GROUPS if samples is None else samples, key, at_most=samples is None)
+    groups = program.conditions(
+        GROUPS if samples is None else samples, key, at_most=samples is None
+    )
 
     def head_sum(variances: Any) -> HeadSum:
         return HeadSum(variances, int(axis.heads), kind="sampled", beyond=beyond)
@@ -97,7 +119,9 @@ def _given_random_kernels(y: Output, samples: int | None, key: object, beyond: t
     law = head_sum(groups.arrays)
     law.effort = groups.effort
     if program.is_unsure:
-        law.compared_with(lambda: head_sum(program.inflated().conditions(len(groups.arrays), key).arrays))
+        law.compared_with(
+            lambda: head_sum(program.inflated().conditions(len(groups.arrays), key).arrays)
+        )
     return law
 
 
@@ -107,7 +131,9 @@ def _is_point(mixing: Mixing) -> bool:
 
 
 def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
-    """N(0, E v) (Hron et al. 2020); where v is sampled, one component for the mean of each block of points."""
+    """N(0, E v) (Hron et al. 2020); where v is sampled,
+    one component for the mean of each block of points.
+    """
     if mixing.weights is not None:
         return _gaussian(mixing, beyond)
 
@@ -128,18 +154,27 @@ def _gaussian(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
 
 
 def _compared(made: Callable[..., Law], mixing: Mixing) -> Law:
-    """The law made of nodes and weights, compared with that by the second rule, if there is one."""
+    """The law made of nodes and weights, compared with that by the second rule,
+    if there is one.
+    """
     law, rough = made(mixing.variances, mixing.weights), mixing.rough
     return law if rough is None else law.compared_with(lambda: made(*rough()))
 
 
 def pooled(
-    y: Output, axis: HeadAxis, samples: int | None, key: object, beyond: tuple[str, ...], inflated: bool = False
+    y: Output,
+    axis: HeadAxis,
+    samples: int | None,
+    key: object,
+    beyond: tuple[str, ...],
+    inflated: bool = False,
 ) -> GaussianMixture:
-    """The joint law of y given pools of draws of one head: H heads are a multinomial number of each.
+    """The joint law of y given pools of draws of one head:
+    H heads are a multinomial number of each.
 
-    The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances. Every block of draws has a
-    pool of its own, so that their spread shows what is missing in the pools, too.
+    The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances. Every
+    block of draws has a pool of its own, so that their spread shows what is missing in the pools,
+    too.
     """
     draws = DRAWS if samples is None else samples
     m = math.prod(finite_shape(y.layout))

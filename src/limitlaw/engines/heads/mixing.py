@@ -1,9 +1,10 @@
-"""The mixing law of one head: the law of the variance v of its output given its scores, as nodes and weights.
+"""The mixing law of one head: the law of the variance v of its output given its scores,
+as nodes and weights.
 
-v is a function of r normals z. Where these enter through softmax of scores ℓ = a + B z only, which is read off the
-program, a few tokens take a quadrature: the trapezoidal rule where v is smooth (the error falls exponentially with its
-step), and at every scale of the scores the rule of `limitlaw.numerics.largest`. For more tokens, and where χ variables
-occur, scrambled Sobol points.
+v is a function of r normals z. Where these enter through softmax of scores ℓ = a + B z only, which
+is read off the program, a few tokens take a quadrature: the trapezoidal rule where v is smooth
+(the error falls exponentially with its step), and at every scale of the scores the rule of
+`limitlaw.numerics.largest`. For more tokens, and where χ variables occur, scrambled Sobol points.
 """
 
 import dataclasses
@@ -32,26 +33,33 @@ from limitlaw.numerics.lattice import lattice, lattice_size
 from limitlaw.numerics.quasi import Points
 
 MOST_DIMENSIONS = 3  # for a quadrature
-REACHES = 8.8, 13.2  # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
+# standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
+REACHES = 8.8, 13.2
 EDGE = 7.6  # beyond the first reach lies 5e-5 of what lies beyond this
-FIXED_REACHES = (8.8, 13.2, 8.8, 6.6)  # inside `jit`, for 0, 1, 2, 3 dimensions: 4e-11 lies beyond 6.6
+# inside `jit`, for 0, 1, 2, 3 dimensions: 4e-11 lies beyond 6.6
+FIXED_REACHES = (8.8, 13.2, 8.8, 6.6)
 ORDERS = (1, 16, 12, 7)  # Gauss nodes of a panel for 0, 1, 2, 3 dimensions
 TRACED_ORDERS, FIXED_ORDERS = (1, 12, 8, 5), (1, 12, 8, 6)  # with derivatives, and inside `jit`
-OFFSETS = 0.5 / math.sqrt(2), 0.85  # of the lattice, so that no node is a special point, where v may be 0
+# of the lattice, so that no node is a special point, where v may be 0
+OFFSETS = 0.5 / math.sqrt(2), 0.85
 COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.64, 1.25, 2**18, 0.3
-CANCELLED, ZOOMS = 0.02, 4  # share of the mean of v that is next to nothing, and how often its place is refined
+# share of the mean of v that is next to nothing, and how often its place is refined
+CANCELLED, ZOOMS = 0.02, 4
 STEEP = 3.0  # standard deviation of a difference of scores from which on no lattice is tried
 SETTLED = 1e-8  # change of the checked figures; the error left is about its power 5/4
-NODES, NODES_OF_MANY, MANY = 2**16, 2**15, 32  # points in each, fewer where a point has more numbers than MANY
+# points in each, fewer where a point has more numbers than MANY
+NODES, NODES_OF_MANY, MANY = 2**16, 2**15, 32
 NODES_TRACED = 2**10  # where derivatives are taken
 
 Nodes = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
 
 
 class Mixing(NamedTuple):
-    """Nodes v and weights (None: equal), how many heads are summed, the kind, and the same by a second rule.
+    """Nodes v and weights (None: equal), how many heads are summed,
+    the kind, and the same by a second rule.
 
-    `narrow`: v has a density like v^{−1/2} at 0. `effort`: why there are so few sampled nodes, if so.
+    `narrow`: v has a density like v^{−1/2} at 0.
+    `effort`: why there are so few sampled nodes, if so.
     """
 
     variances: Any
@@ -63,8 +71,11 @@ class Mixing(NamedTuple):
     effort: str = ""
 
 
-def mixing_law(y: Output, samples: int | None, key: object, by_quadrature: bool = False) -> Mixing | None:
-    """Of one output number; None where it is no sum of heads that are i.i.d. given a deterministic kernel.
+def mixing_law(
+    y: Output, samples: int | None, key: object, by_quadrature: bool = False
+) -> Mixing | None:
+    """Of one output number; None where it is no sum of heads that are i.i.d.
+    given a deterministic kernel.
 
     `by_quadrature`: None also where there is no quadrature for it.
     """
@@ -81,16 +92,29 @@ def mixing_law(y: Output, samples: int | None, key: object, by_quadrature: bool 
     rule = _quadrature(program, samples)
     if rule is not None:
         exact = rule.is_point and not program.has_integrals
-        return Mixing(*rule.mixing(), heads, "exact" if exact else "quadrature", _second_rule(program, rule, samples))
+        return Mixing(
+            *rule.mixing(),
+            heads,
+            "exact" if exact else "quadrature",
+            _second_rule(program, rule, samples),
+        )
     if by_quadrature or (heads == 1 and len(program.recipe) > MANY):
         return None  # a plain mixture says the same
     nodes = _sobol(program, samples, key)
-    rough = (lambda: (_sobol(program.inflated(), samples, key).arrays, None)) if program.is_unsure else None
+    rough = (
+        (lambda: (_sobol(program.inflated(), samples, key).arrays, None))
+        if program.is_unsure
+        else None
+    )
     return Mixing(nodes.arrays, None, heads, "sampled", rough, narrow, nodes.effort)
 
 
-def _second_rule(program: Limit, rule: "_Rule | _Either", samples: int | None) -> Callable[[], Nodes] | None:
-    """Other nodes, and integrals that are larger by their errors; None where there is nothing to compare with."""
+def _second_rule(
+    program: Limit, rule: "_Rule | _Either", samples: int | None
+) -> Callable[[], Nodes] | None:
+    """Other nodes, and integrals that are larger by their errors;
+    None where there is nothing to compare with.
+    """
     if program.has_integrals:
         return lambda: (_quadrature(program.inflated(), samples) or rule).rough()
     return None if rule.is_point else rule.rough
@@ -103,21 +127,26 @@ def dimension(dim: Dim) -> int | float:
 
 def _sobol(program: Limit, samples: int | None, key: object) -> Conditions:
     """v at the points of one scrambled Sobol sequence, block after block."""
-    default = NODES_TRACED if program.traced else NODES if len(program.recipe) <= MANY else NODES_OF_MANY
+    default = (
+        NODES_TRACED if program.traced else NODES if len(program.recipe) <= MANY else NODES_OF_MANY
+    )
     each = default if samples is None else max(1, samples // BLOCKS)
     if not program.traced:
         return program.conditions(BLOCKS * each, key, at_most=samples is None)
     points = Points(program.recipe, seed_of(key))
-    return Conditions(program.at(np.concatenate([points.take(each) for _ in range(BLOCKS)])), "sampled")
+    return Conditions(
+        program.at(np.concatenate([points.take(each) for _ in range(BLOCKS)])), "sampled"
+    )
 
 
-# --- quadrature -------------------------------------------------------------------------------------------------------
+# --- quadrature ----------------------------------------------------------------------------------
 
 
 def _quadrature(program: Limit, samples: int | None) -> "_Rule | _Either | None":
     """A rule for the normals of a program of few tokens; None where there is none.
 
-    `samples` is for rules that cannot look at numbers: they take so many nodes, if that is more than by default.
+    `samples` is for rules that cannot look at numbers:
+    they take so many nodes, if that is more than by default.
     """
     if not np.isinf(program.recipe).all():
         return None
@@ -128,7 +157,11 @@ def _quadrature(program: Limit, samples: int | None) -> "_Rule | _Either | None"
     if is_traced(directions):
         return _fixed(program, scores, row, directions, samples or 0)
     if len(directions) == 0:
-        return _Rule(program, lambda reach, rough: (np.zeros((1, len(program.recipe))), np.ones(1)), is_point=True)
+        return _Rule(
+            program,
+            lambda reach, rough: (np.zeros((1, len(program.recipe))), np.ones(1)),
+            is_point=True,
+        )
     orders = TRACED_ORDERS if program.traced else ORDERS
     if scores and row and (len(directions) < MOST_DIMENSIONS or scores.steepness > STEEP):
         return _sorted(program, row, orders, REACHES)
@@ -140,7 +173,9 @@ def _quadrature(program: Limit, samples: int | None) -> "_Rule | _Either | None"
 
 @dataclasses.dataclass(frozen=True)
 class _Rule:
-    """`nodes(reach, rough)`: z and weights; `rough` asks for a second rule, whose difference shows the error."""
+    """`nodes(reach, rough)`: z and weights; `rough` asks for a second rule,
+    whose difference shows the error.
+    """
 
     program: Limit
     nodes: Callable[[float, bool], Nodes]
@@ -161,8 +196,12 @@ class _Rule:
         return self.mixing(rough=True)
 
 
-def _sorted(program: Limit, row: Nodes, orders: tuple[int, ...], reaches: tuple[float, ...]) -> _Rule:
-    """By the largest score; the second rule has one node less and takes the scores in another order."""
+def _sorted(
+    program: Limit, row: Nodes, orders: tuple[int, ...], reaches: tuple[float, ...]
+) -> _Rule:
+    """By the largest score; the second rule has one node less and takes the scores
+    in another order.
+    """
     a, B = row
     order = orders[len(a) - 1]
     special = _where_output_vanishes(program, row, order)
@@ -175,10 +214,11 @@ def _sorted(program: Limit, row: Nodes, orders: tuple[int, ...], reaches: tuple[
 
 
 def _where_output_vanishes(program: Limit, row: Nodes, order: int) -> float | None:
-    """The distance of two scores at which v is smallest, where it is so small that two tokens cancel; else None.
+    """The distance of two scores at which v is smallest,
+    where it is so small that two tokens cancel; else None.
 
-    There N(0, v) has a peak, which panels of the width of softmax do not see. As many points as the rule has nodes are
-    laid between the neighbours of the lowest one, again and again.
+    There N(0, v) has a peak, which panels of the width of softmax do not see. As many points as
+    the rule has nodes are laid between the neighbours of the lowest one, again and again.
     """
     a, B = map(frozen, row)
     if len(a) != 2 or is_traced(a) or is_traced(B):
@@ -199,7 +239,9 @@ def _where_output_vanishes(program: Limit, row: Nodes, order: int) -> float | No
 
 
 def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float | None:
-    """The step at which the trapezoidal rule on the span of `directions` has settled; None where that takes long."""
+    """The step at which the trapezoidal rule on the span of `directions` has settled;
+    None where that takes long.
+    """
     d = len(directions)
     if d > MOST_DIMENSIONS:
         return None
@@ -214,7 +256,9 @@ def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float
     return None
 
 
-def _lattice_rule(program: Limit, directions: Any, step: float, reaches: tuple[float, ...]) -> _Rule:
+def _lattice_rule(
+    program: Limit, directions: Any, step: float, reaches: tuple[float, ...]
+) -> _Rule:
     """The trapezoidal rule; the second rule has another offset."""
 
     def nodes(reach: float, rough: bool) -> Nodes:
@@ -229,14 +273,22 @@ def _fixed(
 ) -> "_Rule | _Either | None":
     """A rule of fixed size, inside `jit` and `vmap`, where numbers cannot be looked at."""
     d = len(directions)
-    smooth = _lattice_rule(program, directions, TRACED_STEP, REACHES[:1]) if d <= MOST_DIMENSIONS else None
+    smooth = (
+        _lattice_rule(program, directions, TRACED_STEP, REACHES[:1])
+        if d <= MOST_DIMENSIONS
+        else None
+    )
     if scores is None or row is None:
         return smooth
     order = math.ceil((samples / (d + 1)) ** (1 / d) / TRACED_PANELS)
     orders = tuple(max(order, default) for default in FIXED_ORDERS)
     reach = FIXED_REACHES[d] if order <= FIXED_ORDERS[d] else max(FIXED_REACHES[d], REACHES[0])
     steep = _sorted(program, row, orders, (reach,))
-    return steep if smooth is None or d < MOST_DIMENSIONS else _Either(scores.steepness <= STEEP, smooth, steep)
+    return (
+        steep
+        if smooth is None or d < MOST_DIMENSIONS
+        else _Either(scores.steepness <= STEEP, smooth, steep)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,14 +302,18 @@ class _Either:
 
     def mixing(self, rough: bool = False) -> Nodes:
         """v and weights, on fewer nodes."""
-        return jax.lax.cond(self.condition, lambda: self.first.mixing(rough), lambda: self.second.mixing(rough))
+        return jax.lax.cond(
+            self.condition, lambda: self.first.mixing(rough), lambda: self.second.mixing(rough)
+        )
 
     def rough(self) -> Nodes:
         """The same by the second rules of both."""
         return self.mixing(rough=True)
 
 
-def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Float[np.ndarray, "N r"]) -> bool:
+def _far_matters(
+    v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Float[np.ndarray, "N r"]
+) -> bool:
     """Do nodes near the edge of the ball contribute to the tail at 12 standard deviations?"""
     top = v.max()
     if top == 0:
@@ -267,11 +323,23 @@ def _far_matters(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"], z: Floa
 
 
 def _figures(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"]) -> Float[np.ndarray, " k"]:
-    """What must have settled: moments of v, its Laplace transform, and the exponent of the far tail."""
+    """What must have settled: moments of v, its Laplace transform,
+    and the exponent of the far tail.
+    """
     mean = w @ v
     if mean == 0:
         return np.zeros(1)
     u = v / mean
     e = np.exp(-2.0 * u)
     density = w @ (u + 1e-3) ** -0.5  # at 0, or nearly so
-    return np.array([np.log(mean), w @ u**2, w @ u**4, w @ e, w @ e**4, density, 1e-2 * np.log(w @ np.exp(12.0 * u))])
+    return np.array(
+        [
+            np.log(mean),
+            w @ u**2,
+            w @ u**4,
+            w @ e,
+            w @ e**4,
+            density,
+            1e-2 * np.log(w @ np.exp(12.0 * u)),
+        ]
+    )

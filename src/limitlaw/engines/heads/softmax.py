@@ -1,4 +1,6 @@
-"""Random scores that matter through softmax only: which they are is read off the program, their law off the kernels."""
+"""Random scores that matter through softmax only: which they are is read off the program,
+their law off the kernels.
+"""
 
 import dataclasses
 import functools
@@ -28,7 +30,8 @@ EQUAL = 1e-13  # of the largest score, below which a difference is rounding
 class SoftmaxScores:
     """Scores ℓ = a + B z, z standard normal, and the places in ℓ of those that each softmax sees.
 
-    softmax ignores a common shift, so that only differences within a row matter; masked scores do not.
+    softmax ignores a common shift, so that only differences within a row matter;
+    masked scores do not.
     """
 
     a: Any
@@ -46,7 +49,9 @@ class SoftmaxScores:
 
     @functools.cached_property
     def directions(self) -> Any:
-        """Orthonormal rows that span the directions of z on which differences of scores depend, steepest first."""
+        """Orthonormal rows that span the directions of z on which differences of scores depend,
+        steepest first.
+        """
         B = frozen(self.B)
         steps = [B[row[1:]] - B[row[0]] for row in self.distinct]
         if not steps:
@@ -63,7 +68,11 @@ class SoftmaxScores:
         """The largest standard deviation of a difference of two scores of a row."""
         B = frozen(self.B)
         xp: Any = jnp if is_traced(B) else np
-        return xp.sqrt(xp.stack([((B[row][:, None] - B[row]) ** 2).sum(-1).max() for row in self.distinct]).max())
+        return xp.sqrt(
+            xp.stack(
+                [((B[row][:, None] - B[row]) ** 2).sum(-1).max() for row in self.distinct]
+            ).max()
+        )
 
     def one_row(self, most: int) -> tuple[Any, Any] | None:
         """a and B of the different scores, where they are of one row and at most so many."""
@@ -73,7 +82,9 @@ class SoftmaxScores:
         return self.a[row], self.B[row]
 
 
-def _different(a: Float[np.ndarray, " m"], B: Float[np.ndarray, "m r"], row: np.ndarray) -> np.ndarray:
+def _different(
+    a: Float[np.ndarray, " m"], B: Float[np.ndarray, "m r"], row: np.ndarray
+) -> np.ndarray:
     """The places of a row whose score is not that of an earlier place."""
     scores = np.concatenate([a[row, None], B[row]], axis=1)
     tolerance = EQUAL * np.abs(scores).max(initial=0)
@@ -85,7 +96,9 @@ def _different(a: Float[np.ndarray, " m"], B: Float[np.ndarray, "m r"], row: np.
 
 
 def softmax_scores(program: Limit) -> SoftmaxScores | None:
-    """The scores of a program in which all that is random is normal; None where they matter not only by softmax."""
+    """The scores of a program in which all that is random is normal;
+    None where they matter not only by softmax.
+    """
     arguments = _arguments(program.outputs)
     if arguments is None:
         return None
@@ -93,7 +106,11 @@ def softmax_scores(program: Limit) -> SoftmaxScores | None:
     points = np.concatenate([np.zeros((1, r)), np.eye(r)])
     scores = program.read(_numbers, points)
     starts = np.cumsum([0, *(math.prod(finite_shape(op.layouts[0])) for op in arguments[:-1])])
-    rows = [place for op, start in zip(arguments, starts, strict=True) for place in _seen(op, int(start))]
+    rows = [
+        place
+        for op, start in zip(arguments, starts, strict=True)
+        for place in _seen(op, int(start))
+    ]
     return SoftmaxScores(scores[0], (scores[1:] - scores[0]).T, tuple(rows))
 
 
@@ -150,14 +167,18 @@ def _is_affine(argument: Value, random: set[Value]) -> bool:
                 return False  # scores behind scores
             continue
         affine = isinstance(op, Apply) and op.structure == "affine"
-        if (not affine and not (op.linear and getattr(op, "a", None) is None)) or any(u.is_vector for u in v.inputs):
+        if (not affine and not (op.linear and getattr(op, "a", None) is None)) or any(
+            u.is_vector for u in v.inputs
+        ):
             return False
         stack.extend(v.inputs)
     return True
 
 
 def _seen(op: Apply, start: int) -> list[np.ndarray]:
-    """The places of the scores that each row of a softmax sees, its argument starting at `start`."""
+    """The places of the scores that each row of a softmax sees,
+    its argument starting at `start`.
+    """
     layout, *masks = op.layouts
     shape = finite_shape(layout)
     places = start + np.arange(math.prod(shape)).reshape(-1, shape[-1])

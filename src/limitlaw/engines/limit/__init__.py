@@ -1,1 +1,3 @@
-"""n → ∞: moments of wide vectors given the numbers of a program, scores, loops, and many draws of them."""
+"""n → ∞: moments of wide vectors given the numbers of a program,
+scores, loops, and many draws of them.
+"""

@@ -1,4 +1,6 @@
-"""Many draws of a program at infinite width: what is random is a scrambled Sobol sequence, the same at every call."""
+"""Many draws of a program at infinite width: what is random is a scrambled Sobol sequence,
+the same at every call.
+"""
 
 import dataclasses
 import itertools
@@ -23,13 +25,15 @@ from limitlaw.engines.run import keys_of_draws
 from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.progress import watched
 
-REPLICATES = 8  # independent scramblings, from whose spread comes the error of a quasi-Monte Carlo kernel
+# independent scramblings, from whose spread comes the error of a quasi-Monte Carlo kernel
+REPLICATES = 8
 TRACED_BATCHES = 64  # at most by default, where nothing can be timed
 
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
-    """A statistic of each draw, draws in front. `kind`: "exact" and "quadrature" are one draw, with nothing random.
+    """A statistic of each draw, draws in front. `kind`:
+    "exact" and "quadrature" are one draw, with nothing random.
 
     `effort` says what decided the number of draws where that was not the number asked for.
     """
@@ -42,8 +46,9 @@ class Conditions:
 class Limit:
     """A program at infinite width, and the statistic to be read off its draws.
 
-    `inflated`: with every Gaussian integral that has an error larger by that error. The difference to what is read
-    otherwise is what errors of integrals, in the worst case all of one sign, make of it; 0 where all are closed forms.
+    `inflated`: with every Gaussian integral that has an error larger by that error. The difference
+    to what is read otherwise is what errors of integrals, in the worst case all of one sign, make
+    of it; 0 where all are closed forms.
     """
 
     def __init__(self, outputs: Sequence[Output], statistic: Statistic, inflated: bool = False):
@@ -69,7 +74,9 @@ class Limit:
     def is_function_of_recipe(self) -> bool:
         """Is a draw a function of those numbers, of which there are some, and of nothing else?"""
         requests = self.plan.requests
-        return self.random and not (self.plan.uses_nodes or requests.head_recipe or requests.overflows)
+        return self.random and not (
+            self.plan.uses_nodes or requests.head_recipe or requests.overflows
+        )
 
     @property
     def is_unsure(self) -> bool:
@@ -92,7 +99,7 @@ class Limit:
         plain = renumbered(self._asked, lambda x: frozen(x) if is_traced(x) else x)
         return Limit(plain, self.statistic, self._inflated)
 
-    # --- draws ------------------------------------------------------------------------------------------------------
+    # --- draws -----------------------------------------------------------------------------------
 
     def conditions(self, samples: int, key: object, at_most: bool = False) -> Conditions:
         """The statistic for `samples` draws; for one if nothing is random.
@@ -101,7 +108,9 @@ class Limit:
         """
         seed, requests = seed_of(key), self.plan.requests
         if self.random:
-            check_memory(samples, requests.size, "ask for fewer samples, or for fewer entries, as in y[0]")
+            check_memory(
+                samples, requests.size, "ask for fewer samples, or for fewer entries, as in y[0]"
+            )
             arrays, effort = self._sampled(samples, seed, at_most)
             return Conditions(arrays, "sampled", effort)
         if self.plan.uses_nodes or requests.head_recipe:
@@ -114,7 +123,9 @@ class Limit:
     def _deterministic(self) -> tuple[Any, bool]:
         key = jax.random.key(0)
         if self.plan.has_loops:
-            return self._function(self.plan.single)(self.arrays, None, key, None, None), self.plan.requests.quadrature
+            return self._function(self.plan.single)(
+                self.arrays, None, key, None, None
+            ), self.plan.requests.quadrature
         draw = self.plan.followed(self.arrays, Quasi(key), None)
         return self.statistic(draw, self.plan.outputs), draw.moments.integrals.quadrature
 
@@ -147,40 +158,58 @@ class Limit:
                 numbers = self._numbers(points, seed, start, size)
                 results.append(self.plan.draws(self.arrays, *numbers))
                 if start:
-                    jax.block_until_ready(results[-2])  # the last but one, so that points are made meanwhile
+                    # the last but one, so that points are made meanwhile
+                    jax.block_until_ready(results[-2])
                     if pace.reached(start) and self.plan.batch(pace.samples) != size:
-                        # Smaller batches have other nodes: begin again, as if that number had been asked for.
+                        # Smaller batches have other nodes: begin again, as if that number had been
+                        # asked for.
                         return self._sampled(pace.samples, seed, at_most=False)[0], pace.effort
                     watch.reached(start, pace.samples)
         joined = jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
         return jax.tree.map(lambda a: a[: pace.samples], joined), pace.effort
 
     def _numbers(self, points: Points, seed: int, start: int, size: int) -> tuple[Any, ...]:
-        """What the draws from `start` on are made of. New nodes for each batch: their errors average out."""
+        """What the draws from `start` on are made of.
+        New nodes for each batch: their errors average out.
+        """
         extra = self.table(NODES_EACH, seed + start), self.heads(seed + start)
         return jnp.asarray(points.take(size)), self._keys(seed, start, size), *extra
 
     def _keys(self, seed: int, start: int, size: int) -> Any:
         """Of the draws from `start` on, where a draw asks for more numbers than points have."""
         key = jax.random.key(seed)
-        return keys_of_draws(key, start, size) if self.plan.requests.overflows else jnp.broadcast_to(key, size)
+        return (
+            keys_of_draws(key, start, size)
+            if self.plan.requests.overflows
+            else jnp.broadcast_to(key, size)
+        )
 
     def _sampled_in_a_loop(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
-        """The same where nothing can be timed: one loop over all batches, of which one is compiled."""
+        """The same where nothing can be timed: one loop over all batches,
+        of which one is compiled.
+        """
         points, size = Points(self.recipe, seed), self.plan.batch(samples)
         pace = Pace(samples, at_most=False)
         if at_most:
             pace.lower(2 ** int(math.log2(TRACED_BATCHES * size)), "under jax.jit or jax.grad")
-        batches = [self._numbers(points, seed, start, size) for start in range(0, pace.samples, size)]
+        batches = [
+            self._numbers(points, seed, start, size) for start in range(0, pace.samples, size)
+        ]
         stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *batches)
         # derivatives in bounded memory
         one = jax.checkpoint(lambda numbers: self.plan.draws.function(self.arrays, *numbers))
         found = jax.lax.map(one, stacked)
-        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[: pace.samples], found), pace.effort
+        return jax.tree.map(
+            lambda a: a.reshape(-1, *a.shape[2:])[: pace.samples], found
+        ), pace.effort
 
     def table(self, count: int, seed: int) -> Any:
         """Nodes for nonlinearities, if any are needed."""
-        return jnp.asarray(nodes(count, self.plan.requests.dimensions, seed)) if self.plan.uses_nodes else None
+        return (
+            jnp.asarray(nodes(count, self.plan.requests.dimensions, seed))
+            if self.plan.uses_nodes
+            else None
+        )
 
     def heads(self, seed: int) -> Any:
         """Nodes for infinitely many heads, if there are such."""
@@ -192,18 +221,22 @@ class Limit:
         table[:, normal] = matched(table[:, normal])
         return jnp.asarray(table)
 
-    # --- at given points --------------------------------------------------------------------------------------------
+    # --- at given points -------------------------------------------------------------------------
 
     def at(self, rows: Any, seed: int = 0, start: int = 0) -> Any:
-        """The statistic at given points instead of drawn ones: numbers in the order of `recipe`, one row for each.
+        """The statistic at given points instead of drawn ones:
+        numbers in the order of `recipe`, one row for each.
 
-        What a draw asks for beyond them is random by `seed`, these being the draws from `start` on.
+        What a draw asks for beyond them is random by `seed`,
+        these being the draws from `start` on.
         """
         if is_traced(rows) or self.traced:
             # derivatives in bounded memory
             one = jax.checkpoint(lambda numbers: self.plan.draw(self.arrays, *numbers, None, None))
             keys = self._keys(seed, start, len(rows))
-            return jax.lax.map(one, (jnp.asarray(rows), keys), batch_size=min(len(rows), MOST_DRAWS))
+            return jax.lax.map(
+                one, (jnp.asarray(rows), keys), batch_size=min(len(rows), MOST_DRAWS)
+            )
         size = self.plan.batch(MOST_DRAWS)
         count = -(-len(rows) // size)
         batches = np.zeros((count * size, rows.shape[1]))
@@ -221,7 +254,9 @@ class Limit:
         plan = self.plan
 
         def one(arrays: list[Any], row: object) -> Any:
-            return statistic(plan.followed(arrays, Quasi(jax.random.key(0), row), None), plan.outputs)
+            return statistic(
+                plan.followed(arrays, Quasi(jax.random.key(0), row), None), plan.outputs
+            )
 
         many = jax.vmap(one, in_axes=(None, 0))
         if self.traced:
@@ -231,7 +266,11 @@ class Limit:
 
 
 def _joined(arrays: tuple[Any, ...]) -> Any:
-    return jnp.concatenate(arrays) if is_traced(arrays[0]) else np.concatenate([np.asarray(a) for a in arrays])
+    return (
+        jnp.concatenate(arrays)
+        if is_traced(arrays[0])
+        else np.concatenate([np.asarray(a) for a in arrays])
+    )
 
 
 def seed_of(key: object) -> int:
@@ -239,6 +278,9 @@ def seed_of(key: object) -> int:
     if key is None:
         return SEED
     if is_traced(key):
-        raise TypeError("key must be known, and inside jax.jit or jax.vmap it is not: make it outside, or leave it out")
+        raise TypeError(
+            "key must be known, and inside jax.jit or jax.vmap it is not: make it outside, or "
+            "leave it out"
+        )
     with jax.ensure_compile_time_eval():
         return int(jax.random.bits(as_key(key), (), jnp.uint32))

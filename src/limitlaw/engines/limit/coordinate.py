@@ -30,10 +30,11 @@ def gaussian(draw: LimitDraw, outputs: tuple[Output, ...]) -> MeanAndCovariance:
 
 
 def mixed(draw: LimitDraw, outputs: tuple[Output, ...]) -> MeanAndCovariance:
-    """Mean and covariance of vectors y given one coordinate of the vectors on which their nonlinear terms depend.
+    """Mean and covariance of vectors y given one coordinate of the vectors on which their
+    nonlinear terms depend.
 
-    y = G + F with G Gaussian and F made of nonlinear terms. Those are functions of Gaussian vectors S, which are drawn;
-    then y is F(S) + E[G | S], and Cov(G | S) is left.
+    y = G + F with G Gaussian and F made of nonlinear terms. Those are functions of Gaussian
+    vectors S, which are drawn; then y is F(S) + E[G | S], and Cov(G | S) is left.
     """
     part = _GaussianPart(draw)
     maps = [t for y, _ in outputs for t in draw.facts.terms(y) if isinstance(t.instruction, Map)]
@@ -46,7 +47,9 @@ def mixed(draw: LimitDraw, outputs: tuple[Output, ...]) -> MeanAndCovariance:
     joint = nodes.joint(first.dim)
     r = joint.L.shape[-1]
     rows = [joint.regression(output, part.on_placed) for output in outputs]
-    B = jnp.concatenate([jnp.broadcast_to(b, (v.size, r)) for b, v in zip(rows, values, strict=True)])
+    B = jnp.concatenate(
+        [jnp.broadcast_to(b, (v.size, r)) for b, v in zip(rows, values, strict=True)]
+    )
     covariance = _joined(outputs, part.covariance)
     left = covariance - B @ B.T if r else covariance
     real = jnp.diagonal(left) > SPANNED * jnp.diagonal(covariance)
@@ -63,7 +66,9 @@ def _joined(
     for (v, left), m in zip(outputs, counts, strict=True):
         blocks = [(covariance(v, w), right) for w, right in outputs]
         row = [None if block is None else block.flat(left, right) for block, right in blocks]
-        rows.append([jnp.zeros((m, k)) if b is None else b for b, k in zip(row, counts, strict=True)])
+        rows.append(
+            [jnp.zeros((m, k)) if b is None else b for b, k in zip(row, counts, strict=True)]
+        )
     return jnp.block(rows)
 
 

@@ -1,7 +1,9 @@
-"""One draw of the scores of a program at infinite width, and the moments of its wide vectors given them.
+"""One draw of the scores of a program at infinite width,
+and the moments of its wide vectors given them.
 
-Vectors of fixed dimension follow the rules of frames. Of wide vectors only moments are ever needed: a MatMul into a
-fixed dimension, a dot product and an average read them, and nothing of a wide vector is drawn.
+Vectors of fixed dimension follow the rules of frames. Of wide vectors only moments are ever
+needed: a MatMul into a fixed dimension, a dot product and an average read them, and nothing of a
+wide vector is drawn.
 """
 
 import dataclasses
@@ -40,11 +42,16 @@ class Static:
     facts: LimitFacts
     correlated: frozenset[Value]  # dot products that need a joint draw
     inflated: bool = False  # are Gaussian integrals taken to be larger by their errors?
-    turns: dict[Value, Turn] = dataclasses.field(default_factory=dict, compare=False)  # of its loops, once known
+    # of its loops, once known
+    turns: dict[Value, Turn] = dataclasses.field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
-        cls, analysis: Analysis, coarse: bool = False, inflated: bool = False, asked: frozenset[Value] = frozenset()
+        cls,
+        analysis: Analysis,
+        coarse: bool = False,
+        inflated: bool = False,
+        asked: frozenset[Value] = frozenset(),
     ) -> "Static":
         """The facts of a program; the scores `asked` for are not drawn."""
         jointly = correlated(LimitFacts(analysis)) - asked
@@ -58,14 +65,25 @@ class Static:
         found = facts_of_block(op, self.facts.gaussian[op.x])
         jointly = correlated(found)
         undrawn = undrawn_scores(found.analysis) - jointly
-        facts = LimitFacts(found.analysis, undrawn, self.facts.coarse, found.gaussian[op.block.argument])
+        facts = LimitFacts(
+            found.analysis, undrawn, self.facts.coarse, found.gaussian[op.block.argument]
+        )
         return Static(facts, jointly, self.inflated)
 
 
 class LimitDraw(FramesDraw):
-    """One draw at infinite width. `table`: normal nodes for nonlinearities that need quasi-Monte Carlo."""
+    """One draw at infinite width. `table`: normal nodes for nonlinearities that need
+    quasi-Monte Carlo.
+    """
 
-    def __init__(self, static: Static, numbers: Mapping[Number, Any], source: Source, table: object, observed: int = 1):
+    def __init__(
+        self,
+        static: Static,
+        numbers: Mapping[Number, Any],
+        source: Source,
+        table: object,
+        observed: int = 1,
+    ):
         super().__init__(static.facts.analysis, numbers, _dimension, source, observed)
         self.static, self._table = static, table
         self._frames: dict[Dim, Joint] = {}
@@ -81,7 +99,9 @@ class LimitDraw(FramesDraw):
         return scores.JointScores(self.moments, self.static.correlated)
 
     def evaluate(self, value: Value) -> None:
-        """Numbers and vectors of fixed dimension; of wide vectors, the products with matrices that met narrow ones."""
+        """Numbers and vectors of fixed dimension; of wide vectors,
+        the products with matrices that met narrow ones.
+        """
         op = value.instruction
         if value.dim is not None and value.dim.wide:
             if isinstance(op, core.MatMul):
@@ -116,7 +136,9 @@ class LimitDraw(FramesDraw):
         return form.fresh if isinstance(form, Form) else None
 
     def only_fresh(self, value: Value) -> Fresh | None:
-        """A wide vector as its coefficients on Gaussian roots, which have the same inner products."""
+        """A wide vector as its coefficients on Gaussian roots,
+        which have the same inner products.
+        """
         assert value.dim is not None
         if not value.dim.wide:
             return super().only_fresh(value)
@@ -169,14 +191,23 @@ LimitDraw.rules = {**FRAMES, core.Dot: _dot, core.Repeat: _repeat}
 
 
 def fresh_of(block: Covariance, value: Value) -> Fresh:
-    """Vectors with these inner products, as coefficients on roots; pairs of equal axes have their own."""
-    block = block.dense([p.left for p in block.pairs if p.left is not p.right and p.left is not None])
+    """Vectors with these inner products, as coefficients on roots;
+    pairs of equal axes have their own.
+    """
+    block = block.dense(
+        [p.left for p in block.pairs if p.left is not p.right and p.left is not None]
+    )
     own = tuple(p.left for p in block.pairs if p.left is not None)
     found = {a for p in block.labels for a in (p.left, p.right) if a is not None}
     others = tuple(axis for axis in value.axes if axis in found and axis not in own)
-    labels = (*(Pair(a, a) for a in own), *(Pair(a, None) for a in others), *(Pair(None, a) for a in others))
+    labels = (
+        *(Pair(a, a) for a in own),
+        *(Pair(a, None) for a in others),
+        *(Pair(None, a) for a in others),
+    )
     m = math.prod(sizes(others))
     K = block.c.whole(labels).reshape(*sizes(own), m, m)
-    L = lax.optimization_barrier(pivoted_factor(K))  # read by every head: computed once, not inside their loops
+    # read by every head: computed once, not inside their loops
+    L = lax.optimization_barrier(pivoted_factor(K))
     c = Labelled(L.reshape(*sizes(own), *sizes(others), m), (*own, *others))
     return Fresh(c, value.axes, frozenset(own))

@@ -1,4 +1,6 @@
-"""What is known of the limit of a program before any number is: which vectors are Gaussian, and on what they depend."""
+"""What is known of the limit of a program before any number is:
+which vectors are Gaussian, and on what they depend.
+"""
 
 import functools
 from collections.abc import Iterable
@@ -25,16 +27,18 @@ from limitlaw.core.instructions import (
 class LimitFacts:
     """Facts about the vectors of wide spaces, given all numbers.
 
-    `roots`: the matrices and initial vectors a vector is made from, as bits; with none in common two are independent.
-    `gaussian`: is it a linear combination of Gaussian vectors and of **1**? `random`: depends on what is drawn.
-    `undrawn`: scores of infinitely many heads that only weigh vectors of which a normalised sum is taken: their second
-    moments are all that matters. `bilinear`: Σ p w with such scores p. `argument`: the u of φ(u), where φ acts on one
-    Gaussian vector, and perhaps on numbers. `integrable`: φ(u) whose products are integrated, not averaged over nodes.
-    `apart`: the axes of a vector along which, as far as can be seen, only second moments at equal indices are read.
+    `roots`: the matrices and initial vectors a vector is made from, as bits; with none in common
+    two are independent. `gaussian`: is it a linear combination of Gaussian vectors and of **1**?
+    `random`: depends on what is drawn. `undrawn`: scores of infinitely many heads that only weigh
+    vectors of which a normalised sum is taken: their second moments are all that matters.
+    `bilinear`: Σ p w with such scores p. `argument`: the u of φ(u), where φ acts on one Gaussian
+    vector, and perhaps on numbers. `integrable`: φ(u) whose products are integrated, not averaged
+    over nodes. `apart`: the axes of a vector along which, as far as can be seen, only second
+    moments at equal indices are read.
 
-    `coarse`: use quasi-Monte Carlo, not quadrature, for products of functions of which nothing is known, where they
-    depend on what is drawn; there will be many draws. `argument_is_gaussian`: of a block, is what it is given in every
-    turn?
+    `coarse`: use quasi-Monte Carlo, not quadrature, for products of functions of which nothing is
+    known, where they depend on what is drawn; there will be many draws. `argument_is_gaussian`: of
+    a block, is what it is given in every turn?
     """
 
     def __init__(
@@ -59,7 +63,9 @@ class LimitFacts:
                 self._add(v)
             if v in facts.stay_random or not self.random.isdisjoint(v.inputs):
                 self.random.add(v)
-            if v in self.argument and not (coarse and v in self.random and _is_unknown(v.instruction)):
+            if v in self.argument and not (
+                coarse and v in self.random and _is_unknown(v.instruction)
+            ):
                 self.integrable.add(v)
 
     @functools.cached_property
@@ -69,11 +75,15 @@ class LimitFacts:
         for v in reversed(self.analysis.values):
             if v in self.roots:
                 all_axes = frozenset(() if v in self.analysis.program.outputs else v.axes)
-                readers = (self._apart_for(reader, v, found) for reader in self.analysis.readers[v])
+                readers = (
+                    self._apart_for(reader, v, found) for reader in self.analysis.readers[v]
+                )
                 found[v] = functools.reduce(frozenset.intersection, readers, all_axes)
         return found
 
-    def _apart_for(self, reader: Value, v: Value, found: dict[Value, frozenset[Axis]]) -> frozenset[Axis]:
+    def _apart_for(
+        self, reader: Value, v: Value, found: dict[Value, frozenset[Axis]]
+    ) -> frozenset[Axis]:
         """The axes of v of which a reader of it needs equal indices only."""
         op, own = reader.instruction, found.get(reader, frozenset())
         if isinstance(op, MatMul):
@@ -82,12 +92,19 @@ class LimitFacts:
             return frozenset(axis for axis in v.axes if op.name_of(axis) in own)
         if isinstance(op, Take):
             return own.union(op.axes) if own.issuperset(op.new) else own
-        return own if reader in self.integrable or (op.linear and reader not in self.bilinear) else frozenset()
+        return (
+            own
+            if reader in self.integrable or (op.linear and reader not in self.bilinear)
+            else frozenset()
+        )
 
     def _add(self, v: Value) -> None:
         op = v.instruction
         if isinstance(op, MatMul | Initial):
-            self.roots[v], self.gaussian[v] = self._bit(op.family if isinstance(op, MatMul) else v), True
+            self.roots[v], self.gaussian[v] = (
+                self._bit(op.family if isinstance(op, MatMul) else v),
+                True,
+            )
         elif isinstance(op, Ones):
             self.roots[v], self.gaussian[v] = 0, True
         elif isinstance(op, Argument):
@@ -104,7 +121,11 @@ class LimitFacts:
                 self.bilinear.add(v)
                 self.roots[v] |= self._bit(unnamed(op.a))
             vectors = set(v.vectors)
-            if isinstance(op, Map) and len(vectors) == 1 and all(self.gaussian[u] for u in vectors):
+            if (
+                isinstance(op, Map)
+                and len(vectors) == 1
+                and all(self.gaussian[u] for u in vectors)
+            ):
                 (self.argument[v],) = vectors
 
     def _bit(self, source: Value | Family) -> int:
@@ -137,7 +158,9 @@ def _is_unknown(op: Instruction) -> bool:
 
 
 def facts_of_block(op: Repeat, gaussian: bool) -> LimitFacts:
-    """The facts of the block of a loop, to which Gaussian vectors are given if they are so in every turn."""
+    """The facts of the block of a loop, to which Gaussian vectors are given if they
+    are so in every turn.
+    """
     analysis = Analysis.of_block(op.block)
     facts = LimitFacts(analysis, argument_is_gaussian=gaussian)
     return facts if not gaussian or facts.gaussian[op.block.result] else LimitFacts(analysis)
@@ -151,7 +174,9 @@ def unnamed(p: Value) -> Value:
 
 
 def undrawn_scores(facts: Analysis) -> frozenset[Value]:
-    """Scores on an axis of nodes that only weigh vectors, of which only a normalised sum over that axis is read."""
+    """Scores on an axis of nodes that only weigh vectors,
+    of which only a normalised sum over that axis is read.
+    """
 
     def summed(v: Value, axis: Axis) -> bool:
         """Is v read only by the sum over `axis`, perhaps behind matrices and under other names?"""
@@ -171,7 +196,12 @@ def undrawn_scores(facts: Analysis) -> frozenset[Value]:
             if isinstance(op, Rename):
                 if not only_weighs(reader, op.name_of(axis)):
                     return False
-            elif not (isinstance(op, Contract) and op.a is p and reader.is_vector and summed(reader, axis)):
+            elif not (
+                isinstance(op, Contract)
+                and op.a is p
+                and reader.is_vector
+                and summed(reader, axis)
+            ):
                 return False
         return bool(facts.readers[p]) and p not in facts.program.outputs
 
@@ -196,7 +226,9 @@ def is_score(v: Value) -> bool:
 
 
 def correlated(facts: LimitFacts) -> frozenset[Value]:
-    """The random scores that are not known to be independent of all others, and those with rotary factors."""
+    """The random scores that are not known to be independent of all others,
+    and those with rotary factors.
+    """
     met = scores(facts.analysis.values)
     found = {v for v in met if v.instruction.base is not None}  # type: ignore[attr-defined]
     by_root: dict[int, list[Value]] = {}
@@ -208,7 +240,9 @@ def correlated(facts: LimitFacts) -> frozenset[Value]:
 
 
 def _near(p: Value, facts: LimitFacts, by_root: dict[int, list[Value]]) -> list[Value]:
-    """Earlier scores of which a factor shares a root with a factor of p; p is written down for later ones."""
+    """Earlier scores of which a factor shares a root with a factor of p;
+    p is written down for later ones.
+    """
     near: dict[Value, None] = {}
     mask = facts.roots[p.inputs[0]] | facts.roots[p.inputs[1]]
     while mask:
@@ -220,9 +254,13 @@ def _near(p: Value, facts: LimitFacts, by_root: dict[int, list[Value]]) -> list[
 
 
 def are_correlated(p: Value, other: Value, facts: LimitFacts) -> bool:
-    """May two arrays of scores be correlated: do their factors have matrices in common, pair by pair?"""
+    """May two arrays of scores be correlated: do their factors have matrices in common,
+    pair by pair?
+    """
     if not (is_score(p) and is_score(other)):
         return False
     (q, k), (r, t) = p.inputs, other.inputs
     straight, crossed = ((q, r), (k, t)), ((q, t), (k, r))
-    return any(not any(facts.independent(*pair) for pair in pairs) for pairs in (straight, crossed))
+    return any(
+        not any(facts.independent(*pair) for pair in pairs) for pairs in (straight, crossed)
+    )

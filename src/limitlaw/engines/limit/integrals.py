@@ -11,8 +11,8 @@ from limitlaw.phi import Nonlinearity, moments
 class Integrals:
     """E φ(u), E φ'(u) and E[φ(u) ψ(t)] of Gaussian vectors.
 
-    `inflated`: every integral that has an error is taken to be its value + its error, so that the difference to what
-    comes out otherwise shows how far the errors of all integrals move a result.
+    `inflated`: every integral that has an error is taken to be its value + its error, so that the
+    difference to what comes out otherwise shows how far the errors of all integrals move a result.
     """
 
     def __init__(self, inflated: bool):
@@ -20,14 +20,21 @@ class Integrals:
         self.quadrature = False  # was an integral computed that has no closed form?
         self.unsure = False  # and one of a function of which it is not known where it is smooth?
 
-    def moment(self, name: str, ops: list[Any], numbers: list[dict[Value, Labelled]], arguments: list[Any]) -> Labelled:
-        """A Gaussian moment of that name, entry by entry, with its error added where moments are inflated."""
+    def moment(
+        self, name: str, ops: list[Any], numbers: list[dict[Value, Labelled]], arguments: list[Any]
+    ) -> Labelled:
+        """A Gaussian moment of that name, entry by entry,
+        with its error added where moments are inflated.
+        """
         given = [x for part in numbers for x in part.values()]
         known = [x for x in arguments if x is not None]
 
         def value(*arrays: Any) -> Any:
             rest = iter(arrays)
-            functions = [_function(op, {p: next(rest) for p in part}) for op, part in zip(ops, numbers, strict=True)]
+            functions = [
+                _function(op, {p: next(rest) for p in part})
+                for op, part in zip(ops, numbers, strict=True)
+            ]
             means_and_kernels = [0.0 if x is None else next(rest) for x in arguments]
             return self._integral(name, functions, means_and_kernels)
 

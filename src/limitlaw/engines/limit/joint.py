@@ -1,4 +1,6 @@
-"""Vectors of a Hilbert space placed in one frame, one batch after another, given their inner products only."""
+"""Vectors of a Hilbert space placed in one frame,
+one batch after another, given their inner products only.
+"""
 
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -14,10 +16,11 @@ SPANNED = 1e-13  # of its variance, below which what is left of a vector is roun
 
 
 class Joint:
-    """Rows L of the Cholesky factor of a growing Gram matrix: new batches leave the rows of earlier ones as they are.
+    """Rows L of the Cholesky factor of a growing Gram matrix:
+    new batches leave the rows of earlier ones as they are.
 
-    Gaussian variables with this covariance are L ξ; vectors with this Gram matrix have the coordinates L. Leading axes
-    of the inner products are for independent copies (heads).
+    Gaussian variables with this covariance are L ξ; vectors with this Gram matrix have the
+    coordinates L. Leading axes of the inner products are for independent copies (heads).
     """
 
     def __init__(self, inner: Callable[[Any, Any], Float[Array, "*copies m k"] | None]):
@@ -32,25 +35,37 @@ class Joint:
         start, stop = self._places[item]
         return self.L[..., start:stop, :stop]
 
-    def regression(self, item: object, inner: Callable[[Any, Any], Any] | None = None) -> Float[Array, "*copies m r"]:
-        """Coordinates of a batch on the axes so far, from its inner products with what is placed."""
+    def regression(
+        self, item: object, inner: Callable[[Any, Any], Any] | None = None
+    ) -> Float[Array, "*copies m r"]:
+        """Coordinates of a batch on the axes so far,
+        from its inner products with what is placed.
+        """
         on_placed = self._on_placed(item, inner or self._inner)
         if not self.L.shape[-1] or on_placed.shape[-2] == 0:
             return on_placed
         exists = jnp.diagonal(self.L, axis1=-2, axis2=-1)[..., None, :] > 0
-        L = self.L + jnp.where(exists, 0.0, 1.0) * jnp.eye(self.L.shape[-1])  # columns without a pivot are zero
+        # columns without a pivot are zero
+        L = self.L + jnp.where(exists, 0.0, 1.0) * jnp.eye(self.L.shape[-1])
         L, right = _same_copies(L, jnp.swapaxes(on_placed, -1, -2))
         solution = jax.scipy.linalg.solve_triangular(L, right, lower=True)
         return jnp.where(exists, jnp.swapaxes(solution, -1, -2), 0.0)
 
-    def _on_placed(self, item: object, inner: Callable[[Any, Any], Any]) -> Float[Array, "*copies m r"]:
-        blocks = [(stop - start, inner(item, placed)) for placed, (start, stop) in self._places.items()]
+    def _on_placed(
+        self, item: object, inner: Callable[[Any, Any], Any]
+    ) -> Float[Array, "*copies m r"]:
+        blocks = [
+            (stop - start, inner(item, placed)) for placed, (start, stop) in self._places.items()
+        ]
         known = [block for _, block in blocks if block is not None]
         if not known:
             return jnp.zeros((1, self.L.shape[-1]))
         lead = np.broadcast_shapes(*(block.shape[:-2] for block in known))
         m = known[0].shape[-2]
-        arrays = [jnp.zeros((*lead, m, k)) if b is None else jnp.broadcast_to(b, (*lead, m, k)) for k, b in blocks]
+        arrays = [
+            jnp.zeros((*lead, m, k)) if b is None else jnp.broadcast_to(b, (*lead, m, k))
+            for k, b in blocks
+        ]
         return jnp.concatenate(arrays, axis=-1)
 
     def _place(self, item: object) -> None:
@@ -60,10 +75,14 @@ class Joint:
         B = self.regression(item)
         B = jnp.broadcast_to(B, (*B.shape[:-2], m, r))
         left = own - B @ jnp.swapaxes(B, -1, -2) if r else own
-        real = jnp.diagonal(left, axis1=-2, axis2=-1) > SPANNED * jnp.diagonal(own, axis1=-2, axis2=-1)
+        real = jnp.diagonal(left, axis1=-2, axis2=-1) > SPANNED * jnp.diagonal(
+            own, axis1=-2, axis2=-1
+        )
         left = jnp.where(real[..., :, None] & real[..., None, :], left, 0.0)
         B, new = _same_copies(B, factor(left))
-        L, below = _same_copies(jnp.pad(self.L, [(0, 0)] * (self.L.ndim - 1) + [(0, m)]), jnp.concatenate([B, new], -1))
+        L, below = _same_copies(
+            jnp.pad(self.L, [(0, 0)] * (self.L.ndim - 1) + [(0, m)]), jnp.concatenate([B, new], -1)
+        )
         self.L = jnp.concatenate([L, below], axis=-2)
         self._places[item] = (r, r + m)
 

@@ -1,7 +1,8 @@
-"""A loop at infinite width: what passes from turn to turn is the law of x, by its mean and covariance.
+"""A loop at infinite width: what passes from turn to turn is the law of x,
+by its mean and covariance.
 
-These are all that the next turn needs where x is Gaussian given the numbers so far, and where it meets matrices before
-nonlinearities. Where it does not (`CannotCarry`), the turns are written out.
+These are all that the next turn needs where x is Gaussian given the numbers so far, and where it
+meets matrices before nonlinearities. Where it does not (`CannotCarry`), the turns are written out.
 """
 
 import dataclasses
@@ -36,7 +37,9 @@ class Carried:
 
 
 class Turn(NamedTuple):
-    """What one turn asks for: numbers, those of each node, more than are handed out; and does it make a mean?"""
+    """What one turn asks for: numbers, those of each node,
+    more than are handed out; and does it make a mean?
+    """
 
     recipe: tuple[float, ...]
     table_recipe: tuple[float, ...]
@@ -57,7 +60,9 @@ class Loop:
 
     def passed(self) -> Carried:
         """The law of x after all turns."""
-        start = Carried(self.draw.moments.mean(self.op.x), self.draw.moments.covariance(self.op.x, self.op.x))
+        start = Carried(
+            self.draw.moments.mean(self.op.x), self.draw.moments.covariance(self.op.x, self.op.x)
+        )
         known = self.draw.static.turns
         if self.value not in known:
             known[self.value] = self._recorded(start)
@@ -72,11 +77,15 @@ class Loop:
             read = self.draw.read(inside, self.op.block.result, self.static.facts.analysis.program)
             return self._packed(self._result(inside)), read
 
-        end, self.draw.turns[self.value] = lax.scan(turn, self._packed(start), (rows, tables, keys))
+        end, self.draw.turns[self.value] = lax.scan(
+            turn, self._packed(start), (rows, tables, keys)
+        )
         return self._opened(end)
 
     def _recorded(self, start: Carried) -> Turn:
-        """What one turn asks for. A mean that a turn makes is there from the start, perhaps as zero."""
+        """What one turn asks for. A mean that a turn makes is there from the start,
+        perhaps as zero.
+        """
         source = Quasi(jax.random.key(0), most=self._most)
 
         def recorded(carry: object) -> Any:
@@ -88,7 +97,9 @@ class Loop:
         jax.eval_shape(recorded, self._packed(start))
         if self.has_mean != before:
             return self._recorded(start)
-        return Turn(tuple(source.recipe), tuple(source.table_recipe), source.overflows, self.has_mean)
+        return Turn(
+            tuple(source.recipe), tuple(source.table_recipe), source.overflows, self.has_mean
+        )
 
     def _followed(self, x: Carried, source: Quasi) -> "LimitDraw":
         """One turn."""

@@ -1,7 +1,8 @@
-"""First and second moments of the limits Z^v of wide vectors, given all numbers: Definition 3.1 as a recursion.
+"""First and second moments of the limits Z^v of wide vectors, given all numbers:
+Definition 3.1 as a recursion.
 
-Cov(v, w) is found by expanding the later of the two by its instruction. Linear instructions act on the covariance;
-what is left are pairs of MatMul outputs, initial vectors and Nonlin outputs.
+Cov(v, w) is found by expanding the later of the two by its instruction. Linear instructions act on
+the covariance; what is left are pairs of MatMul outputs, initial vectors and Nonlin outputs.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,17 @@ import jax.numpy as jnp
 from limitlaw import phi as nonlinearities
 from limitlaw.core import instructions as core
 from limitlaw.core.axes import Axis, Layout, finite_shape, sizes, union
-from limitlaw.core.covariance import EVERYTHING, Covariance, Equal, Pair, between, outer, sides, swapped, total
+from limitlaw.core.covariance import (
+    EVERYTHING,
+    Covariance,
+    Equal,
+    Pair,
+    between,
+    outer,
+    sides,
+    swapped,
+    total,
+)
 from limitlaw.core.instructions import Number, Value
 from limitlaw.core.labelled import Labelled, labelled, multiply
 from limitlaw.core.linear import applied, expanded
@@ -27,7 +38,9 @@ from limitlaw.numerics.factors import gram
 
 @runtime_checkable
 class Given(Protocol):
-    """What has been drawn: numbers, vectors of fixed dimension, and their products with matrices into wide spaces."""
+    """What has been drawn: numbers, vectors of fixed dimension,
+    and their products with matrices into wide spaces.
+    """
 
     results: dict[Value, Any]
 
@@ -41,7 +54,9 @@ class Given(Protocol):
         """What is known of vectors that pass through a loop."""
 
     def product(self, value: Value) -> Fresh | None:
-        """W x for x of fixed dimension, as a Gaussian vector on its own roots, where W meets nothing else."""
+        """W x for x of fixed dimension, as a Gaussian vector on its own roots,
+        where W meets nothing else.
+        """
 
 
 class Moments:
@@ -59,7 +74,7 @@ class Moments:
         """What is known of the numbers of the program."""
         return self.given.results
 
-    # --- means ------------------------------------------------------------------------------------------------------
+    # --- means -----------------------------------------------------------------------------------
 
     def mean(self, v: Value) -> Labelled | None:
         """E Z^v."""
@@ -104,7 +119,7 @@ class Moments:
         """Cov(Z^v, Z^v), of which as much as later vectors are likely to read."""
         return self.covariance(v, v, frozenset(Pair(axis, axis) for axis in self.facts.apart[v]))
 
-    # --- covariances ------------------------------------------------------------------------------------------------
+    # --- covariances -----------------------------------------------------------------------------
 
     def second(self, v: Value, w: Value, equal: Equal = EVERYTHING) -> Covariance | None:
         """E[Z^v Z^w]."""
@@ -135,11 +150,15 @@ class Moments:
     def _expanded(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         if self._is_linear(v):
             first, second = v.instruction, w.instruction
-            if isinstance(first, core.Take) and isinstance(second, core.Take) and _are_alike(first, second, equal):
+            if (
+                isinstance(first, core.Take)
+                and isinstance(second, core.Take)
+                and _are_alike(first, second, equal)
+            ):
                 return self._taken(first, second, equal)
             return expanded(v, lambda u, asked: self.covariance(u, w, asked), self.numbers, equal)
         if self._is_linear(w):
-            of = lambda u, asked: self.covariance(u, v, asked)  # noqa: E731
+            of = lambda u, asked: self.covariance(u, v, asked)
             return _swapped(expanded(w, of, self.numbers, swapped(equal)))
         if v in self.facts.bilinear or w in self.facts.bilinear:
             return self._bilinear(v, w)
@@ -147,28 +166,45 @@ class Moments:
             return self._of_loop(v, w)
         if isinstance(v.instruction, core.Map):
             is_map = isinstance(w.instruction, core.Map)
-            return self._map_with_map(v, w, equal) if is_map else self._map_with_gaussian(v, w, equal)
+            return (
+                self._map_with_map(v, w, equal) if is_map else self._map_with_gaussian(v, w, equal)
+            )
         if isinstance(w.instruction, core.Map):
             return _swapped(self._map_with_gaussian(w, v, swapped(equal)))
         if isinstance(v.instruction, core.Argument):
             return self.given.carried(v).covariance
-        return self._initial(v) if isinstance(v.instruction, core.Initial) else self._matmuls(v, w, equal)
+        return (
+            self._initial(v)
+            if isinstance(v.instruction, core.Initial)
+            else self._matmuls(v, w, equal)
+        )
 
     def _taken(self, first: core.Take, second: core.Take, equal: Equal) -> Covariance | None:
         """Cov(x[places], x'[places]) = Cov(x, x')[places], where only equal indices are read."""
-        old, new = (tuple(map(Pair, *axes)) for axes in ((first.axes, second.axes), (first.new, second.new)))
+        old, new = (
+            tuple(map(Pair, *axes))
+            for axes in ((first.axes, second.axes), (first.new, second.new))
+        )
         rest = between(equal - set(new), first.x.axes, second.x.axes)
         block = self.covariance(first.x, second.x, rest | set(old))
-        return None if block is None else Covariance(block.c.take(old, [p.array for p in first.places], new))
+        return (
+            None
+            if block is None
+            else Covariance(block.c.take(old, [p.array for p in first.places], new))
+        )
 
     def _of_loop(self, v: Value, w: Value) -> Covariance | None:
-        """What comes out of a loop is known by itself only: what it has in common with x is not carried through it."""
+        """What comes out of a loop is known by itself only:
+        what it has in common with x is not carried through it.
+        """
         if v is not w:
             raise CannotCarry("what comes out of a loop meets what went in")
         return self.given.carried(v).covariance
 
     def take_note_of(self, inside: "Moments") -> None:
-        """Of the integrals of a turn of a loop: whether they are closed forms, and what nodes they need."""
+        """Of the integrals of a turn of a loop: whether they are closed forms,
+        and what nodes they need.
+        """
         self.integrals.take_note_of(inside.integrals)
         self.nodes.dimensions = max(self.nodes.dimensions, inside.nodes.dimensions)
 
@@ -177,7 +213,9 @@ class Moments:
         return v.instruction.linear and v not in self.facts.bilinear
 
     def _bilinear(self, v: Any, w: Any) -> Covariance | None:
-        """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l], for scores p = n^{-1/2} qᵀk."""
+        """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l],
+        for scores p = n^{-1/2} qᵀk.
+        """
         both = v in self.facts.bilinear and w in self.facts.bilinear
         if not both or unnamed(v.instruction.a) is not unnamed(w.instruction.a):
             return None  # E p = 0
@@ -188,7 +226,11 @@ class Moments:
         if queries is None or keys is None or vectors is None:
             return None
         product = queries.times(keys).times(vectors)
-        return product.contract(None, v.instruction.over).swapped.contract(None, w.instruction.over).swapped
+        return (
+            product.contract(None, v.instruction.over)
+            .swapped.contract(None, w.instruction.over)
+            .swapped
+        )
 
     def _renamed(self, block: Covariance | None, left: Any, right: Any) -> Covariance | None:
         return None if block is None else block.rename(left).swapped.rename(right).swapped
@@ -200,7 +242,10 @@ class Moments:
         if op.diagonal:
             variances = labelled(cov.reshape(shape), op.order)
             return Covariance(variances.rename({a: Pair(a, a) for a in variances.axes}))
-        layout = (*(a and Pair(a, None) for a in op.order), *(a and Pair(None, a) for a in op.order))
+        layout = (
+            *(a and Pair(a, None) for a in op.order),
+            *(a and Pair(None, a) for a in op.order),
+        )
         return Covariance(labelled(cov.reshape(*shape, *shape), layout))
 
     def _slot(self, slot: Number) -> Any:
@@ -224,12 +269,14 @@ class Moments:
         return self._of_family(Covariance(inner(x.rename(left), y.rename(right))), W)
 
     def _of_family(self, block: Covariance, W: core.Family) -> Covariance:
-        """std² E[x x'] for each matrix of a family: entries made by different matrices are independent."""
+        """std² E[x x'] for each matrix of a family:
+        entries made by different matrices are independent.
+        """
         for axis in W.axes:
             block = block.restricted(axis, axis)
         return block.scaled(self.given.given(W.std, W.layout).mapped(jnp.square))
 
-    # --- Nonlin -----------------------------------------------------------------------------------------------------
+    # --- Nonlin ----------------------------------------------------------------------------------
 
     def _map_with_map(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
@@ -241,10 +288,14 @@ class Moments:
         first, second = self.mean(v), self.mean(w)
         if first is None or second is None:
             return block
-        return block.mapped(lambda p, m, k: p - m * k, block.on_left(first), block.on_right(second))
+        return block.mapped(
+            lambda p, m, k: p - m * k, block.on_left(first), block.on_right(second)
+        )
 
     def _product(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
-        """E[φ(u) ψ(t)] of functions of one Gaussian vector each; None where they are not, or are independent."""
+        """E[φ(u) ψ(t)] of functions of one Gaussian vector each;
+        None where they are not, or are independent.
+        """
         if (v, w, equal) not in self._products:
             self._products[v, w, equal] = self._integrated(v, w, equal)
         return self._products[v, w, equal]
@@ -256,16 +307,23 @@ class Moments:
         block = self.covariance(u, t, between(equal, u.axes, t.axes))
         if block is None:
             return None
-        numbers = [self._numbers(v.instruction, block.on_left), self._numbers(w.instruction, block.on_right)]
+        numbers = [
+            self._numbers(v.instruction, block.on_left),
+            self._numbers(w.instruction, block.on_right),
+        ]
         means = self.mean(u), self.mean(t)
         m_u = None if means[0] is None else block.on_left(means[0])
         m_t = None if means[1] is None else block.on_right(means[1])
         K_uu, K_tt = block.on_left(self.variance(u)), block.on_right(self.variance(t))
         functions = [v.instruction, w.instruction]
-        return Covariance(self.integrals.moment("product", functions, numbers, [m_u, m_t, K_uu, block.c, K_tt]))
+        return Covariance(
+            self.integrals.moment("product", functions, numbers, [m_u, m_t, K_uu, block.c, K_tt])
+        )
 
     def _map_with_gaussian(self, v: Value, g: Value, equal: Equal) -> Covariance | None:
-        """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g) for φ = a b with b independent of a and g."""
+        """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a,
+        g) for φ = a b with b independent of a and g.
+        """
         u = self.facts.argument.get(v)
         if u is None:
             return self._factored(v, g, equal)
@@ -274,14 +332,20 @@ class Moments:
             return None
         numbers = self._numbers(v.instruction, lambda a: a)
         return block.scaled(
-            self.integrals.moment("slope", [v.instruction], [numbers], [self.mean(u), self.variance(u)])
+            self.integrals.moment(
+                "slope", [v.instruction], [numbers], [self.mean(u), self.variance(u)]
+            )
         )
 
     def _factored(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
-        """Cov(a b, c d) of products whose factors are independent; by quasi-Monte Carlo where that does not apply."""
+        """Cov(a b, c d) of products whose factors are independent;
+        by quasi-Monte Carlo where that does not apply.
+        """
         factors, others = (self._independent_factors(x.instruction) or (x, None) for x in (v, w))
         for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):
-            apart = all(x is None or y is None or self.facts.independent(x, y) for x, y in ((a, d), (b, c)))
+            apart = all(
+                x is None or y is None or self.facts.independent(x, y) for x, y in ((a, d), (b, c))
+            )
             if apart and (b is not None or d is not None):
                 return self._product_of_independent((a, c), (b, d), equal)
         return self.nodes.covariance(v, w)
@@ -295,16 +359,24 @@ class Moments:
         products: list[Covariance | None] = []
         for x, y in (ac, bd):
             known = x is not None and y is not None
-            covariances.append(self.covariance(x, y, between(equal, x.axes, y.axes)) if known else None)
+            covariances.append(
+                self.covariance(x, y, between(equal, x.axes, y.axes)) if known else None
+            )
             m, k = (Labelled(jnp.ones(()), ()) if z is None else self.mean(z) for z in (x, y))
             products.append(None if m is None or k is None else outer(m, k))
         (A, B), (M, N) = covariances, products
-        terms = [x.times(y) for x, y in ((A, B), (M, B), (A, N)) if x is not None and y is not None]
+        terms = [
+            x.times(y) for x, y in ((A, B), (M, B), (A, N)) if x is not None and y is not None
+        ]
         return total(terms) if terms else None
 
     def _independent_factors(self, op: object) -> tuple[Value, Value] | None:
         """a and b of a product a b of two independent vectors."""
-        if not isinstance(op, core.Map) or op.phi is not nonlinearities.multiply or len(op.args) != 2:
+        if (
+            not isinstance(op, core.Map)
+            or op.phi is not nonlinearities.multiply
+            or len(op.args) != 2
+        ):
             return None
         a, b = op.args
         return (a, b) if a.is_vector and b.is_vector and self.facts.independent(a, b) else None
@@ -315,7 +387,9 @@ class Moments:
 
 
 def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:
-    """Are both taken at the same places, of which only equal ones are read: windows of a convolution?"""
+    """Are both taken at the same places, of which only equal ones are read:
+    windows of a convolution?
+    """
     return first.places == second.places and equal.issuperset(map(Pair, first.new, second.new))
 
 
@@ -350,5 +424,9 @@ def covariance_of(fresh: Fresh, equal: Equal = EVERYTHING) -> Covariance:
     others = tuple(axis for axis in fresh.c.axes if axis not in fresh.own)
     c = fresh.c.whole((*owns, *others)).reshape(*sizes(owns), -1, fresh.roots)
     K = gram(c).reshape(*sizes(owns), *sizes(others), *sizes(others))
-    labels = (*(Pair(a, a) for a in owns), *(Pair(a, None) for a in others), *(Pair(None, a) for a in others))
+    labels = (
+        *(Pair(a, a) for a in owns),
+        *(Pair(a, None) for a in others),
+        *(Pair(None, a) for a in others),
+    )
     return Covariance(Labelled(K, labels))

@@ -1,4 +1,6 @@
-"""Functions of several vectors, or of vectors that are not Gaussian: quasi-Monte Carlo over their Gaussian roots."""
+"""Functions of several vectors, or of vectors that are not Gaussian:
+quasi-Monte Carlo over their Gaussian roots.
+"""
 
 from typing import Any
 
@@ -16,9 +18,11 @@ from limitlaw.engines.limit.loop import CannotCarry
 
 
 class Nodes:
-    """The limits Z^v at the nodes of a table of normals: Gaussian vectors are L ξ, jointly, the rest follows.
+    """The limits Z^v at the nodes of a table of normals:
+    Gaussian vectors are L ξ, jointly, the rest follows.
 
-    Without a table it only finds out how many dimensions the table needs. Arrays have one hidden axis, the nodes.
+    Without a table it only finds out how many dimensions the table needs.
+    Arrays have one hidden axis, the nodes.
     """
 
     def __init__(self, moments: Any, table: Float[Array, "nodes dimensions"] | None):
@@ -51,9 +55,13 @@ class Nodes:
             return self._gaussian(v)
         op = v.instruction
         if isinstance(op, Map):
-            return elementwise(op.phi, *(self.at(u) if u.is_vector else numbers[u] for u in op.args))
+            return elementwise(
+                op.phi, *(self.at(u) if u.is_vector else numbers[u] for u in op.args)
+            )
         if isinstance(op, Argument | Repeat):
-            raise CannotCarry("a nonlinearity acts on what passes through a loop, which is not Gaussian")
+            raise CannotCarry(
+                "a nonlinearity acts on what passes through a loop, which is not Gaussian"
+            )
         return applied(v, self.at, numbers)
 
     def _gaussian(self, v: Value) -> Labelled:
@@ -67,7 +75,10 @@ class Nodes:
         self.dimensions = max(self.dimensions, L.shape[1])
         if self._table is None:
             return Labelled(jnp.zeros((*shift.shape, count)), v.axes)
-        return Labelled(shift[..., None] + (L @ self._table[:, : L.shape[1]].T).reshape(*shift.shape, -1), v.axes)
+        return Labelled(
+            shift[..., None] + (L @ self._table[:, : L.shape[1]].T).reshape(*shift.shape, -1),
+            v.axes,
+        )
 
     def joint(self, dim: Dim) -> Joint:
         """The Gaussian vectors of a space, in the order in which they were needed."""

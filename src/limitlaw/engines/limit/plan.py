@@ -1,6 +1,8 @@
-"""What a program at infinite width needs, whatever its numbers: facts, requests for draws, compiled functions.
+"""What a program at infinite width needs, whatever its numbers:
+facts, requests for draws, compiled functions.
 
-It is made once for a structure and a statistic. The program it keeps has no numbers in its slots: they are arguments.
+It is made once for a structure and a statistic. The program it keeps has no numbers in its slots:
+they are arguments.
 """
 
 import dataclasses
@@ -27,30 +29,40 @@ from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.limit.statistics import Outputs, Statistic
 from limitlaw.numerics.quasi import MOST_DIMENSIONS, Quasi
 
-NODES, NODES_EACH = 2**14, 2**10  # for nonlinearities: of a deterministic program, and for each draw of a random one
+# for nonlinearities: of a deterministic program, and for each draw of a random one
+NODES, NODES_EACH = 2**14, 2**10
 HEADS, HEADS_EACH = 2**14, 2**10  # the same for infinitely many heads
-MOST_DRAWS, HELD = 4096, 2**20  # draws computed together, and numbers they hold: about what the cache of a CPU has
+# draws computed together, and numbers they hold: about what the cache of a CPU has
+MOST_DRAWS, HELD = 4096, 2**20
 MOST_DRAWS_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**27  # a GPU wants all of its threads busy: 1 GiB
 BATCHES = 32  # at least, where each has new nodes
 
 
 def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[Outputs, int]:
-    """The outputs by a program that computes no more than they need; how many nodes an infinite axis has in it."""
+    """The outputs by a program that computes no more than they need;
+    how many nodes an infinite axis has in it.
+    """
     if unrolls:
         turns = unrolled([output.value for output in outputs])
-        outputs = [Output(value, output.layout) for value, output in zip(turns, outputs, strict=True)]
+        outputs = [
+            Output(value, output.layout) for value, output in zip(turns, outputs, strict=True)
+        ]
     finite, heads = with_nodes(outputs, most_heads)
     values = demanded([output.value for output in finite])
-    return tuple(Output(value, output.layout) for value, output in zip(values, finite, strict=True)), heads
+    return tuple(
+        Output(value, output.layout) for value, output in zip(values, finite, strict=True)
+    ), heads
 
 
 @dataclasses.dataclass(frozen=True)
 class Requests:
-    """What one draw asks for: the degrees of freedom of each number, ∞ for a normal, and of each one for every node.
+    """What one draw asks for: the degrees of freedom of each number,
+    ∞ for a normal, and of each one for every node.
 
-    `overflows`: it asks for more than are handed out. `dimensions`: of the nodes for nonlinearities. `size`: numbers in
-    what is read off a draw. `quadrature`: there are integrals without a closed form; `unsure`: of functions of which it
-    is not known where they are smooth, so that the errors of their integrals may matter.
+    `overflows`: it asks for more than are handed out. `dimensions`: of the nodes for
+    nonlinearities. `size`: numbers in what is read off a draw. `quadrature`: there are integrals
+    without a closed form; `unsure`: of functions of which it is not known where they are smooth,
+    so that the errors of their integrals may matter.
     """
 
     recipe: tuple[float, ...] = ()
@@ -76,7 +88,9 @@ class Plan:
         self.single = Compiled(self.draw)
 
     def _prepare(self, outputs: Sequence[Output]) -> None:
-        """With few nodes for each draw, where there will be many: if something is drawn, as it is likely to be."""
+        """With few nodes for each draw, where there will be many:
+        if something is drawn, as it is likely to be.
+        """
         facts = Analysis(asked.program_of(tuple(outputs)))
         likely = bool(facts.stay_random)
         self._prepare_with(outputs, coarse=likely)
@@ -88,7 +102,11 @@ class Plan:
         given, self.heads = written(outputs, self.most_heads, self.unrolls)
         self.outputs = renumbered(given, _shape)
         self.facts = Analysis(asked.program_of(self.outputs))
-        scores = frozenset(v for v, _ in self.outputs) if getattr(self.statistic, "undrawn", False) else frozenset()
+        scores = (
+            frozenset(v for v, _ in self.outputs)
+            if getattr(self.statistic, "undrawn", False)
+            else frozenset()
+        )
         self.static = Static.of(self.facts, coarse, self.inflated, scores)
         self.most: float = MOST_DIMENSIONS
         self.requests = self._recorded() if self._may_draw() else Requests()
@@ -99,12 +117,22 @@ class Plan:
                 self.static.turns[loop] = turn._replace(recipe=(), overflows=True)
 
     def _may_draw(self) -> bool:
-        """May something be drawn, or averaged over nodes? If not, nothing needs to be written down."""
+        """May something be drawn, or averaged over nodes?
+        If not, nothing needs to be written down.
+        """
         static = self.static.facts
-        rough = any(isinstance(v.instruction, Map) and v not in static.integrable for v in static.gaussian)
+        rough = any(
+            isinstance(v.instruction, Map) and v not in static.integrable for v in static.gaussian
+        )
         of_coordinates = any(not static.gaussian.get(v, True) for v, _ in self.outputs)
         random = bool(self.facts.stay_random)
-        return rough or of_coordinates or random or self.has_loops or getattr(self.statistic, "at_nodes", False)
+        return (
+            rough
+            or of_coordinates
+            or random
+            or self.has_loops
+            or getattr(self.statistic, "at_nodes", False)
+        )
 
     @property
     def has_loops(self) -> bool:
@@ -136,7 +164,9 @@ class Plan:
 
         arrays = asked.program_of(self.outputs).arrays
         size = sum(math.prod(a.shape) for a in jax.tree.leaves(jax.eval_shape(recorded, arrays)))
-        return Requests(tuple(source.recipe), tuple(source.table_recipe), source.overflows, size=size, **found)
+        return Requests(
+            tuple(source.recipe), tuple(source.table_recipe), source.overflows, size=size, **found
+        )
 
     def followed(self, arrays: list[Any], source: Quasi, table: object) -> LimitDraw:
         """One draw of the program with these numbers in its slots."""
@@ -147,13 +177,23 @@ class Plan:
         return draw
 
     def draw(self, arrays: list[Any], row: Any, key: Any, table: Any, heads: Any) -> Any:
-        """What is read off the draw with the numbers in `row`, and those of each node of infinitely many heads."""
-        return self.statistic(self.followed(arrays, Quasi(key, row, heads, self.most), table), self.outputs)
+        """What is read off the draw with the numbers in `row`,
+        and those of each node of infinitely many heads.
+        """
+        return self.statistic(
+            self.followed(arrays, Quasi(key, row, heads, self.most), table), self.outputs
+        )
 
     def batch(self, samples: int) -> int:
-        """As many draws as keep the numbers held at a time near `HELD`, and some batches where those have new nodes."""
+        """As many draws as keep the numbers held at a time near `HELD`,
+        and some batches where those have new nodes.
+        """
         several = self.uses_nodes or self.requests.head_recipe
-        most, held = (MOST_DRAWS, HELD) if jax.default_backend() == "cpu" else (MOST_DRAWS_ELSEWHERE, HELD_ELSEWHERE)
+        most, held = (
+            (MOST_DRAWS, HELD)
+            if jax.default_backend() == "cpu"
+            else (MOST_DRAWS_ELSEWHERE, HELD_ELSEWHERE)
+        )
         most = max(1, min(most, samples // BATCHES)) if several else most
         return min(samples, max(1, min(most, held // self._cost)))
 

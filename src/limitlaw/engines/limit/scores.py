@@ -1,9 +1,11 @@
-"""Scores of wide vectors in the limit (Definition 3.1 (iv)): Gaussian under 1/√n, deterministic under 1/n.
+"""Scores of wide vectors in the limit (Definition 3.1 (iv)):
+Gaussian under 1/√n, deterministic under 1/n.
 
     Cov(p_k, p_l) = E[Z^{q_k} Z^{q_l}] E[Z^{k_k} Z^{k_l}] + E[Z^{q_k} Z^{k_l}] E[Z^{k_k} Z^{q_l}]
 
-Most scores are independent of all others given the kernels, and drawn as L N Lᵀ. Those that may be correlated with
-others (matrices shared by several dot products, tied layers, rotary) are drawn jointly: each given the earlier ones.
+Most scores are independent of all others given the kernels, and drawn as L N Lᵀ. Those that may be
+correlated with others (matrices shared by several dot products, tied layers, rotary) are drawn
+jointly: each given the earlier ones.
 """
 
 import math
@@ -44,13 +46,17 @@ def _dot(p: Value) -> Dot:
     return p.instruction
 
 
-def _product(moments: Moments, qs: tuple[Value, Value], ks: tuple[Value, Value]) -> Covariance | None:
+def _product(
+    moments: Moments, qs: tuple[Value, Value], ks: tuple[Value, Value]
+) -> Covariance | None:
     """E[q q'] E[k k'], entries meeting by axis."""
     queries, keys = moments.second(*qs), moments.second(*ks)
     return None if queries is None or keys is None else queries.times(keys)
 
 
-def _turned(moments: Moments, block: Covariance, first: Dot, second: Dot, sign: float) -> Covariance:
+def _turned(
+    moments: Moments, block: Covariance, first: Dot, second: Dot, sign: float
+) -> Covariance:
     """Times c(Δ), Δ the difference of the two phases (their sum where queries meet keys)."""
     base = first.base if first.base is not None else second.base
     assert base is not None
@@ -68,7 +74,9 @@ def _phase(moments: Moments, dot: Dot) -> Labelled:
 
 
 def rotation_factor(delta: object, base: float) -> Float[Array, "..."]:
-    """c(Δ) = lim (2/D) Σ_m cos(θ_m Δ) = ∫₀¹ cos(Δ base^{−u}) du = (Ci |Δ| − Ci(|Δ|/base))/log base."""
+    """c(Δ) = lim (2/D) Σ_m cos(θ_m Δ) = ∫₀¹ cos(Δ base^{−u})
+    du = (Ci |Δ| − Ci(|Δ|/base))/log base.
+    """
     delta = jnp.abs(jnp.asarray(delta, float))
     if base == 1.0:
         return jnp.cos(delta)
@@ -90,14 +98,18 @@ def deterministic(moments: Moments, p: Value) -> Labelled:
     found = block.c.rename(called)
     if dot.base is None:
         return found
-    return multiply(found, _phase(moments, dot).mapped(lambda delta: rotation_factor(delta, dot.base or 1.0)))
+    return multiply(
+        found, _phase(moments, dot).mapped(lambda delta: rotation_factor(delta, dot.base or 1.0))
+    )
 
 
-# --- joint draws ------------------------------------------------------------------------------------------------------
+# --- joint draws ---------------------------------------------------------------------------------
 
 
 def heads_of(p: Value) -> Axes:
-    """The axes along which entries of scores are independent: each has a query matrix of its own."""
+    """The axes along which entries of scores are independent:
+    each has a query matrix of its own.
+    """
     dot = _dot(p)
     q, called = dot.q, {axis: axis for axis in dot.q.axes}
     while isinstance(q.instruction, Rename):
@@ -126,7 +138,9 @@ class JointScores:
         lead = self._heads[p]
         rows = self._joint.rows(p)
         noise = normal(at_nodes(source, lead), (*sizes(lead), rows.shape[-2]))
-        self._noise = noise if self._noise is None else jnp.concatenate([self._noise, noise], axis=-1)
+        self._noise = (
+            noise if self._noise is None else jnp.concatenate([self._noise, noise], axis=-1)
+        )
         layout = (*lead, *self._rest(p))
         return Labelled((rows @ self._noise[..., None])[..., 0].reshape(sizes(layout)), layout)
 
@@ -145,6 +159,8 @@ class JointScores:
         for a, b in zip(lead, self._heads[other], strict=True):
             block = block.restricted(a, b)
             pairs.append(Pair(a, b))
-        block = block.dense([pair.left for pair in block.pairs if pair not in pairs and pair.left is not None])
+        block = block.dense(
+            [pair.left for pair in block.pairs if pair not in pairs and pair.left is not None]
+        )
         layout = (*pairs, *(Pair(a, None) for a in left), *(Pair(None, b) for b in right))
         return block.c.whole(layout).reshape(*sizes(pairs), m, k)

@@ -1,4 +1,6 @@
-"""What is read off a draw at infinite width. Each is a function of the draw and of the outputs that were asked for."""
+"""What is read off a draw at infinite width. Each is a function of the draw and of the outputs
+that were asked for.
+"""
 
 import dataclasses
 import math
@@ -20,7 +22,9 @@ Outputs = tuple[Output, ...]
 Statistic = Callable[[LimitDraw, Outputs], Any]  # gives a tree of arrays
 
 
-def conditions(draw: LimitDraw, outputs: Outputs) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+def conditions(
+    draw: LimitDraw, outputs: Outputs
+) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
     """Mean and covariance of the outputs given what is drawn."""
     if not is_wide(outputs[0]):
         return Conditions(1)(draw, outputs)
@@ -96,7 +100,9 @@ class Scores:
 
     undrawn = True
 
-    def __call__(self, draw: LimitDraw, outputs: Outputs) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+    def __call__(
+        self, draw: LimitDraw, outputs: Outputs
+    ) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
         ((p, _),) = outputs
         C = _flat(scores.covariance(draw.moments, p, p), outputs[0])
         return jnp.zeros(len(C)), C

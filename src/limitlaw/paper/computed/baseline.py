@@ -9,7 +9,9 @@ import numpy as np
 
 
 class Case(NamedTuple):
-    """A network, and how often the paper draws it. Its nonlinearity costs nothing beside its matrices."""
+    """A network, and how often the paper draws it.
+    Its nonlinearity costs nothing beside its matrices.
+    """
 
     tokens: int
     heads: int
@@ -27,12 +29,14 @@ class Case(NamedTuple):
         """One sample of y¹_1, from all its matrices."""
         n, d = self.width, self.width if self.head_dim is None else self.head_dim
         h = rng.standard_normal(n)
-        x = np.stack([rng.standard_normal((n, n)) @ h for _ in range(self.tokens)], axis=1) / np.sqrt(n)
+        x = np.stack(
+            [rng.standard_normal((n, n)) @ h for _ in range(self.tokens)], axis=1
+        ) / np.sqrt(n)
         x = np.clip(x, -100, 100)
         y = np.zeros(n)
         for _ in range(self.heads):
             Q, K, V = (rng.standard_normal((d, n)) / np.sqrt(n) for _ in range(3))
-            O = rng.standard_normal((n, d)) / np.sqrt(d)  # noqa: E741
+            O = rng.standard_normal((n, d)) / np.sqrt(d)
             p = (K @ x).T @ (Q @ x[:, 0]) / np.sqrt(d)
             A = np.exp(p - p.max())
             y += O @ (V @ x @ (A / A.sum()))

@@ -1,4 +1,6 @@
-"""Figures 1, 3, 4 and 5 of the paper: the law of y¹ for growing width against its limit, and their divergence."""
+"""Figures 1, 3, 4 and 5 of the paper: the law of y¹ for growing width against its limit,
+and their divergence.
+"""
 
 from itertools import zip_longest
 from typing import NamedTuple
@@ -23,8 +25,9 @@ class Point(NamedTuple):
 class Convergence(NamedTuple):
     """A row of the paper's table of experiments.
 
-    `paper` are its widths, `beyond` those to which only the exact divergence goes (a first look takes the first of
-    them). `samples` multiplies those of the settings; `tokens` and `trials`, if None, are those of the settings.
+    `paper` are its widths, `beyond` those to which only the exact divergence goes (a first look
+    takes the first of them). `samples` multiplies those of the settings; `tokens` and `trials`, if
+    None, are those of the settings.
     """
 
     name: str
@@ -37,11 +40,19 @@ class Convergence(NamedTuple):
     trials: int | None = None
 
     def chunks(self, settings: Settings) -> list[Chunk]:
-        """Limits first, then the first trial of each width, which are compiled at the same time, and so on."""
+        """Limits first, then the first trial of each width,
+        which are compiled at the same time, and so on.
+        """
         points = self._points(settings)
-        limits = [self.limit(settings, point, d) for point in points for d in (self.head_dim, None)]
+        limits = [
+            self.limit(settings, point, d) for point in points for d in (self.head_dim, None)
+        ]
         trials = _in_turn([self._trials(settings, point) for point in self.paper])
-        return [*limits, *trials, *_in_turn([self._differences(settings, point) for point in points])]
+        return [
+            *limits,
+            *trials,
+            *_in_turn([self._differences(settings, point) for point in points]),
+        ]
 
     def _points(self, settings: Settings) -> tuple[Point, ...]:
         return self.paper + (self.beyond[:1] if settings.quick else self.beyond)
@@ -64,20 +75,35 @@ class Convergence(NamedTuple):
         )
 
     def _trials(self, settings: Settings, point: Point) -> list[Chunk]:
-        network = {"tokens": self._tokens(settings), "heads": point.heads, "head_dim": self.head_dim, "phi": self.phi}
+        network = {
+            "tokens": self._tokens(settings),
+            "heads": point.heads,
+            "head_dim": self.head_dim,
+            "phi": self.phi,
+        }
         counts = {"samples": self.samples * settings.samples, "seed": settings.seed}
         return [
-            Chunk.of(tasks.trial, **network, width=point.width, trial=i, **counts) for i in range(self._count(settings))
+            Chunk.of(tasks.trial, **network, width=point.width, trial=i, **counts)
+            for i in range(self._count(settings))
         ]
 
     def _differences(self, settings: Settings, point: Point) -> list[Chunk]:
-        """Where draws can be coupled: no nonlinearity, no more tokens than n; elsewhere those of the trials serve."""
+        """Where draws can be coupled: no nonlinearity, no more tokens than n;
+        elsewhere those of the trials serve.
+        """
         if self.phi != "clip" or self._tokens(settings) > point.width:
             return []
         draws = max(2**8, settings.draws // max(1, point.heads // 2))
-        network = {"tokens": self._tokens(settings), "heads": point.heads, "head_dim": self.head_dim}
+        network = {
+            "tokens": self._tokens(settings),
+            "heads": point.heads,
+            "head_dim": self.head_dim,
+        }
         counts = {"width": point.width, "draws": draws, "seed": settings.seed}
-        return [Chunk.of(tasks.difference, **network, **counts, block=b) for b in range(settings.blocks)]
+        return [
+            Chunk.of(tasks.difference, **network, **counts, block=b)
+            for b in range(settings.blocks)
+        ]
 
     def dense(self, settings: Settings) -> list[Case]:
         """The networks that the paper draws, and how often."""
@@ -87,46 +113,82 @@ class Convergence(NamedTuple):
 
     def tables(self, settings: Settings, results: Results) -> dict[str, Table]:
         """Densities at the paper's widths, and divergences at all."""
-        densities = [row for point in self.paper for row in self._densities(settings, results, point)]
+        densities = [
+            row for point in self.paper for row in self._densities(settings, results, point)
+        ]
         paper = [self._paper_kl(settings, results, point) for point in self.paper]
-        exact = [row for point in self._points(settings) for row in self.exact_kls(settings, results, point)]
-        tables = {f"{self.name}_density": rows(*densities), f"{self.name}_kl": rows(*paper, *exact)}
+        exact = [
+            row
+            for point in self._points(settings)
+            for row in self.exact_kls(settings, results, point)
+        ]
+        tables = {
+            f"{self.name}_density": rows(*densities),
+            f"{self.name}_kl": rows(*paper, *exact),
+        }
         coupled = [point for point in self._points(settings) if self._differences(settings, point)]
         if coupled:
-            tables[f"{self.name}_coupled"] = rows(*(self._coupled(settings, results, point) for point in coupled))
+            tables[f"{self.name}_coupled"] = rows(
+                *(self._coupled(settings, results, point) for point in coupled)
+            )
         return tables
 
     def _coupled(self, settings: Settings, results: Results, point: Point) -> dict[str, object]:
         """The variance of the limit by the draws that are coupled to it, and by its law."""
-        found = np.concatenate([results[chunk]["variance"] for chunk in self._differences(settings, point)])
+        found = np.concatenate(
+            [results[chunk]["variance"] for chunk in self._differences(settings, point)]
+        )
         error = float(found.std(ddof=1) / np.sqrt(len(found)))
         law = float(results[self.limit(settings, point, self.head_dim)]["variance"])
         variance = {"variance": float(found.mean()), "error": error, "limit": law}
         return {"heads": point.heads, "width": point.width, **variance}
 
-    def _densities(self, settings: Settings, results: Results, point: Point) -> list[dict[str, object]]:
+    def _densities(
+        self, settings: Settings, results: Results, point: Point
+    ) -> list[dict[str, object]]:
         trials = [results[chunk] for chunk in self._trials(settings, point)]
         law = results[self.limit(settings, point, None)]
         at = {"heads": point.heads, "y": law["y"]}
         found = [
             {**at, "width": float(point.width), "curve": "kde", "density": trials[0]["kde"]},
-            {**at, "width": float(point.width), "curve": "exact", "density": np.mean([t["exact"] for t in trials], 0)},
+            {
+                **at,
+                "width": float(point.width),
+                "curve": "exact",
+                "density": np.mean([t["exact"] for t in trials], 0),
+            },
             {**at, "width": np.inf, "curve": "limit", "density": law["density"]},
         ]
         if self.head_dim is not None:
             fixed = results[self.limit(settings, point, self.head_dim)]
-            found.append({**at, "width": np.inf, "curve": "limit_fixed_d", "density": fixed["density"]})
+            found.append(
+                {**at, "width": np.inf, "curve": "limit_fixed_d", "density": fixed["density"]}
+            )
         return found
 
     def _paper_kl(self, settings: Settings, results: Results, point: Point) -> dict[str, object]:
         values = [float(results[chunk]["kl"]) for chunk in self._trials(settings, point)]
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else np.nan
-        return kl_row(point, "kde", "limit", Estimate(float(np.mean(values)), spread), self.samples * settings.samples)
+        return kl_row(
+            point,
+            "kde",
+            "limit",
+            Estimate(float(np.mean(values)), spread),
+            self.samples * settings.samples,
+        )
 
-    def exact_kls(self, settings: Settings, results: Results, point: Point) -> list[dict[str, object]]:
-        """Divergences from the n × n limit, and from that at fixed head dimension where there is one."""
+    def exact_kls(
+        self, settings: Settings, results: Results, point: Point
+    ) -> list[dict[str, object]]:
+        """Divergences from the n × n limit, and from that at fixed head dimension
+        where there is one.
+        """
         deltas, draws, near = self.differences(settings, results, point)
-        found = [kl_row(point, "exact", "limit", kl_of_blocks(deltas, near["q"], near["weights"]), draws)]
+        found = [
+            kl_row(
+                point, "exact", "limit", kl_of_blocks(deltas, near["q"], near["weights"]), draws
+            )
+        ]
         if self.head_dim is None:
             return found
         reference = results[self.limit(settings, point, None)]
@@ -138,13 +200,17 @@ class Convergence(NamedTuple):
     def differences(
         self, settings: Settings, results: Results, point: Point
     ) -> tuple[Float[np.ndarray, "blocks nodes"], int, dict[str, np.ndarray]]:
-        """Blocks of p_n − p_∞, the number of draws in all, and the limit with the nodes and p_∞ there."""
+        """Blocks of p_n − p_∞, the number of draws in all,
+        and the limit with the nodes and p_∞ there.
+        """
         near = results[self.limit(settings, point, self.head_dim)]
         chunks = self._differences(settings, point)
         if chunks:
             draws = sum(dict(chunk.arguments)["draws"] for chunk in chunks)
             return np.concatenate([results[chunk]["delta"] for chunk in chunks]), draws, near
-        blocks = np.concatenate([results[chunk]["blocks"] for chunk in self._trials(settings, point)])
+        blocks = np.concatenate(
+            [results[chunk]["blocks"] for chunk in self._trials(settings, point)]
+        )
         return blocks - near["q"], self.samples * settings.samples * self._count(settings), near
 
 
@@ -153,7 +219,9 @@ def _in_turn(lists: list[list[Chunk]]) -> list[Chunk]:
     return [chunk for group in zip_longest(*lists) for chunk in group if chunk is not None]
 
 
-def kl_row(point: Point, estimator: str, reference: str, kl: Estimate, samples: int) -> dict[str, object]:
+def kl_row(
+    point: Point, estimator: str, reference: str, kl: Estimate, samples: int
+) -> dict[str, object]:
     """A row of a table of divergences; `samples` are those of one estimate."""
     return {
         "heads": point.heads,

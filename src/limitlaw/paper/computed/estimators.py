@@ -1,4 +1,6 @@
-"""Divergences from samples, as the paper estimates them, and from conditional densities, without smoothing."""
+"""Divergences from samples, as the paper estimates them,
+and from conditional densities, without smoothing.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -24,20 +26,28 @@ class Estimate(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Points and weights of the trapezoidal rule on a half line, for integrals of even functions over the whole."""
+    """Points and weights of the trapezoidal rule on a half line,
+    for integrals of even functions over the whole.
+    """
 
     y: Float[np.ndarray, " nodes"]
     weights: Float[np.ndarray, " nodes"]
 
 
-def kde(samples: Float[np.ndarray, " N"], y: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:
-    """The paper's estimate of a density: (N b)^{-1} Σ_i φ((y − y_i)/b), b = N^{-1/5} sd (Scott's rule)."""
+def kde(
+    samples: Float[np.ndarray, " N"], y: Float[np.ndarray, " points"]
+) -> Float[np.ndarray, " points"]:
+    """The paper's estimate of a density: (N b)^{-1} Σ_i φ((y − y_i)/b),
+    b = N^{-1/5} sd (Scott's rule).
+    """
     bandwidth = len(samples) ** -0.2 * samples.std(ddof=1)
     return np.asarray(_smoothed(jnp.asarray(samples), jnp.asarray(y), bandwidth))
 
 
 @jax.jit
-def _smoothed(samples: Float[Array, " N"], y: Float[Array, " points"], b: Any) -> Float[Array, " points"]:
+def _smoothed(
+    samples: Float[Array, " N"], y: Float[Array, " points"], b: Any
+) -> Float[Array, " points"]:
     def density(point: Float[Array, ""]) -> Float[Array, ""]:
         z = (point - samples) / b
         return jnp.exp(-0.5 * z * z).mean() / (b * math.sqrt(2 * math.pi))
@@ -46,7 +56,9 @@ def _smoothed(samples: Float[Array, " N"], y: Float[Array, " points"], b: Any) -
 
 
 def kl_of_samples(p: Float[np.ndarray, " N"], q: Float[np.ndarray, " M"]) -> float:
-    """The paper's estimate of D(p‖q) from samples: two kernel density estimates on a common grid of 500 points."""
+    """The paper's estimate of D(p‖q) from samples: two kernel density estimates on a
+    common grid of 500 points.
+    """
     grid = np.linspace(min(p.min(), q.min()), max(p.max(), q.max()), GRID)
     first, second = (kde(samples, grid) + FLOOR for samples in (p, q))
     first, second = first / first.sum(), second / second.sum()
@@ -79,9 +91,13 @@ def _averaged(v: Float[Array, " N"], y: Float[Array, " points"]) -> Float[Array,
 
 
 def kl_of_difference(
-    delta: Float[np.ndarray, " nodes"], q: Float[np.ndarray, " nodes"], weights: Float[np.ndarray, " nodes"]
+    delta: Float[np.ndarray, " nodes"],
+    q: Float[np.ndarray, " nodes"],
+    weights: Float[np.ndarray, " nodes"],
 ) -> float:
-    """D(q + δ ‖ q) = ∫ q h(δ/q), h(u) = (1 + u) log(1 + u) − u = u²/2 − u³/6 + …: small ones keep their digits."""
+    """D(q + δ ‖ q) = ∫ q h(δ/q), h(u) = (1 + u) log(1 + u)
+    − u = u²/2 − u³/6 + …: small ones keep their digits.
+    """
     u = np.maximum(delta / q, -1.0)
     series = u**2 * (1 / 2 - u * (1 / 6 - u * (1 / 12 - u / 20)))
     large = np.where(np.abs(u) < SMALL, 1.0, u)
@@ -90,12 +106,15 @@ def kl_of_difference(
 
 
 def kl_of_blocks(
-    deltas: Float[np.ndarray, "blocks nodes"], q: Float[np.ndarray, " nodes"], weights: Float[np.ndarray, " nodes"]
+    deltas: Float[np.ndarray, "blocks nodes"],
+    q: Float[np.ndarray, " nodes"],
+    weights: Float[np.ndarray, " nodes"],
 ) -> Estimate:
     """D(q + δ ‖ q) from independent estimates of δ, with its standard error.
 
-    D is nearly quadratic in δ, so that squared noise would bias it upward. The jackknife removes this: of a square it
-    leaves the products of different blocks only, a split-sample estimate over all pairs of blocks.
+    D is nearly quadratic in δ, so that squared noise would bias it upward. The jackknife removes
+    this: of a square it leaves the products of different blocks only, a split-sample estimate over
+    all pairs of blocks.
     """
     B = len(deltas)
     keep = subsets(B)
@@ -106,7 +125,9 @@ def kl_of_blocks(
 
 
 def slope(x: object, y: object, error: object) -> Estimate:
-    """The slope of log y against log x by least squares, weighted by the errors of y, with its standard error."""
+    """The slope of log y against log x by least squares,
+    weighted by the errors of y, with its standard error.
+    """
     x, y, error = (np.asarray(a, float) for a in (x, y, error))
     weight = (y / error) ** 2
     centred = np.log(x) - np.average(np.log(x), weights=weight)

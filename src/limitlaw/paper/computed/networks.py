@@ -1,4 +1,6 @@
-"""The networks of the paper: s tokens x^i = φ(W^i h) and one attention layer on them (theory of Example 3.1)."""
+"""The networks of the paper: s tokens x^i = φ(W^i h)
+and one attention layer on them (theory of Example 3.1).
+"""
 
 import functools
 import threading
@@ -17,15 +19,19 @@ from limitlaw.laws import HeadSum
 
 T = TypeVar("T")
 
-# A coordinate of W^i h is N(0, |h|²/n) given h, and |h|² ~ χ²_n: at n = 16, E exp(−5000 n/|h|²) is about 1e-161.
+# A coordinate of W^i h is N(0, |h|²/n) given h, and |h|² ~ χ²_n: at n = 16, E exp(−5000 n/|h|²) is
+# about 1e-161.
 ELIDED = (
-    "Clipping at ±100 is not computed: the probability that any of the s·n coordinates of a draw is clipped is at most "
+    "Clipping at ±100 is not computed: the probability that any of the s·n coordinates of a draw "
+    "is clipped is at most "
     "2·s·n·E exp(−5000 n/|h|²), which is below 1e-150 for all widths n ≥ 16 used here."
 )
 
 
 def once(function: Callable[..., T]) -> Callable[..., T]:
-    """Keep what the function returns for each choice of arguments; threads that need the same wait for the first."""
+    """Keep what the function returns for each choice of arguments;
+    threads that need the same wait for the first.
+    """
     locks: dict[tuple[object, ...], threading.Lock] = {}
     found: dict[tuple[object, ...], T] = {}
 
@@ -69,7 +75,12 @@ def limit_law(tokens: int, heads: int, head_dim: int | None = None, phi: str = "
 
 
 def limit_samples(
-    seed: int, samples: int, tokens: int, heads: int, head_dim: int | None = None, phi: str = "clip"
+    seed: int,
+    samples: int,
+    tokens: int,
+    heads: int,
+    head_dim: int | None = None,
+    phi: str = "clip",
 ) -> Float[np.ndarray, " samples"]:
     """Independent draws from that law, head by head."""
     v, ends = _mixing(tokens, head_dim, phi)
@@ -95,9 +106,11 @@ def coupled(tokens: int, heads: int, head_dim: int | None = None, phi: str = "cl
 
 @once
 def score(tokens: int) -> Coupled:
-    """The score p_11 = n^{-1/2} qᵀ W^K x as a coordinate: given q and x both are N(0, v), v = |q|² |x|²/n².
+    """The score p_11 = n^{-1/2} qᵀ W^K x as a coordinate:
+    given q and x both are N(0, v), v = |q|² |x|²/n².
 
-    A coordinate of (|q|/√n) W^K x is N(0, v) as well, and that is a program with one output vector.
+    A coordinate of (|q|/√n) W^K x is N(0, v) as well,
+    and that is a program with one output vector.
     """
     x = tokens_of(tokens, "clip")[0]
     q = ll.Matrix() @ x

@@ -7,9 +7,9 @@ import dataclasses
 class Settings:
     """Counts of one reproduction of the paper.
 
-    `trials` and `samples` are those of the paper's estimator; figure 5 takes twice as many samples. `blocks` of
-    `draws` each, in four independent parts, are what exact divergences are averaged over; `averages` are the draws
-    for Theorem 3.1.
+    `trials` and `samples` are those of the paper's estimator; figure 5 takes twice as many
+    samples. `blocks` of `draws` each, in four independent parts, are what exact divergences are
+    averaged over; `averages` are the draws for Theorem 3.1.
     """
 
     seed: int = 0
@@ -23,7 +23,11 @@ class Settings:
 
     @staticmethod
     def of(
-        quick: bool, seed: int = 0, trials: int | None = None, samples: int | None = None, tokens: int | None = None
+        quick: bool,
+        seed: int = 0,
+        trials: int | None = None,
+        samples: int | None = None,
+        tokens: int | None = None,
     ) -> "Settings":
         """The paper's counts, or those for a first look; what is given goes before both."""
         base = Settings(seed=seed)

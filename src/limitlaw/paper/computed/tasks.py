@@ -1,4 +1,6 @@
-"""The functions that chunks of several experiments call: the law of y¹ as n → ∞, and at width n beside it."""
+"""The functions that chunks of several experiments call:
+the law of y¹ as n → ∞, and at width n beside it.
+"""
 
 import numpy as np
 
@@ -16,12 +18,17 @@ def drawn_at(variance: float) -> np.ndarray:
     return np.sqrt(variance) * np.linspace(-WIDEST, WIDEST, DRAWN)
 
 
-def limit(*, tokens: int, heads: int, head_dim: int | None, nodes_of: int | None, phi: str) -> Arrays:
+def limit(
+    *, tokens: int, heads: int, head_dim: int | None, nodes_of: int | None, phi: str
+) -> Arrays:
     """The law of y¹ as n → ∞: moments, density where it is drawn, and at the nodes of divergences.
 
     Those are the nodes of the law with head dimension `nodes_of`.
     """
-    law, reference = limit_law(tokens, heads, head_dim, phi), limit_law(tokens, heads, nodes_of, phi)
+    law, reference = (
+        limit_law(tokens, heads, head_dim, phi),
+        limit_law(tokens, heads, nodes_of, phi),
+    )
     variance = float(reference.variance())
     at, y = nodes(variance), drawn_at(variance)
     return {
@@ -36,15 +43,28 @@ def limit(*, tokens: int, heads: int, head_dim: int | None, nodes_of: int | None
 
 
 def trial(
-    *, tokens: int, heads: int, head_dim: int | None, phi: str, width: int, trial: int, samples: int, seed: int
+    *,
+    tokens: int,
+    heads: int,
+    head_dim: int | None,
+    phi: str,
+    width: int,
+    trial: int,
+    samples: int,
+    seed: int,
 ) -> Arrays:
-    """One trial of the paper: samples of y¹ at width n and in the n × n limit, two KDEs, and their divergence.
+    """One trial of the paper: samples of y¹ at width n and in the n × n limit,
+    two KDEs, and their divergence.
 
-    Beside it the exact density of the same draws, E φ(y; v), in blocks, at the nodes of the limit with these heads.
+    Beside it the exact density of the same draws, E φ(y;
+    v), in blocks, at the nodes of the limit with these heads.
     """
     network = tokens, heads, head_dim, phi
     law = limit_law(*network)
-    seeds = [stream(seed, purpose, *network, width, trial) for purpose in ("conditions", "finite", "infinite")]
+    seeds = [
+        stream(seed, purpose, *network, width, trial)
+        for purpose in ("conditions", "finite", "infinite")
+    ]
     v = coupled(*network).finite(width, samples, seeds[0])
     finite = np.sqrt(v) * np.random.default_rng(seeds[1]).standard_normal(samples)
     infinite = limit_samples(seeds[2], samples, tokens, heads, None, phi)
@@ -61,13 +81,17 @@ def trial(
 def difference(
     *, tokens: int, heads: int, head_dim: int | None, width: int, block: int, draws: int, seed: int
 ) -> Arrays:
-    """p_n − p_∞ at the nodes of divergences, from draws at width n and in the limit that share their normals.
+    """p_n − p_∞ at the nodes of divergences, from draws at width n and in the limit
+    that share their normals.
 
-    The limit has the same head dimension; nodes are those of its law. `variance` is that of the limit by these draws.
+    The limit has the same head dimension; nodes are those of its law.
+    `variance` is that of the limit by these draws.
     """
     network = tokens, heads, head_dim
     y = nodes(float(limit_law(*network).variance())).y
-    return differences(coupled(*network), width, y, draws, stream(seed, "difference", *network, width, block))
+    return differences(
+        coupled(*network), width, y, draws, stream(seed, "difference", *network, width, block)
+    )
 
 
 def differences(program: Coupled, width: int, y: np.ndarray, draws: int, seed: int) -> Arrays:

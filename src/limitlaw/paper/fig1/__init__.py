@@ -18,9 +18,13 @@ WIDTHS = Convergence(
 
 
 def floor(*, tokens: int, heads: int, trial: int, samples: int, seed: int) -> Arrays:
-    """The paper's estimator between two samples of the same law, whose divergence is 0: its noise floor."""
+    """The paper's estimator between two samples of the same law,
+    whose divergence is 0: its noise floor.
+    """
     seeds = [stream(seed, purpose, tokens, heads, trial) for purpose in ("floor", "floor again")]
-    return {"kl": np.asarray(kl_of_samples(*(limit_samples(s, samples, tokens, heads) for s in seeds)))}
+    return {
+        "kl": np.asarray(kl_of_samples(*(limit_samples(s, samples, tokens, heads) for s in seeds)))
+    }
 
 
 def _floors(settings: Settings, samples: int) -> list[Chunk]:
@@ -46,4 +50,6 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     return {**WIDTHS.tables(settings, results), "kde_floor": rows(*floors)}
 
 
-EXPERIMENT = Experiment("fig1", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=1, dense=WIDTHS.dense)
+EXPERIMENT = Experiment(
+    "fig1", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=1, dense=WIDTHS.dense
+)

@@ -8,7 +8,12 @@ from limitlaw.paper.shown.claims import Claim, Rule, converges, limits_agree, ra
 from limitlaw.paper.shown.reading import Tables, agree, curve, row
 
 # D(finite ‖ limit) by an independent calculation, and n² D at n = 65,536 (theory §3).
-DIVERGENCES = {16: (2.217e-2, 9e-5), 64: (2.12e-3, 1e-5), 256: (1.576e-4, 5e-7), 1024: (1.035e-5, 4e-8)}
+DIVERGENCES = {
+    16: (2.217e-2, 9e-5),
+    64: (2.12e-3, 1e-5),
+    256: (1.576e-4, 5e-7),
+    1024: (1.035e-5, 4e-8),
+}
 RATE_CONSTANT = Estimate(11.04, 0.03)
 
 
@@ -34,11 +39,18 @@ def _known_divergences(tables: Tables) -> Claim:
 
 def _noise_floor(tables: Tables) -> Claim:
     floor = row(tables["kde_floor"])["kl"]
-    kde, exact = (curve(tables["fig1_kl"], estimator).since(1024) for estimator in ("kde", "exact"))
+    kde, exact = (
+        curve(tables["fig1_kl"], estimator).since(1024) for estimator in ("kde", "exact")
+    )
     at, true = float(kde.kl[0]), float(exact.kl[0])
     holds = floor / 3 < at < 3 * floor and at > 10 * true
-    claim = "The paper's estimator stops at its noise floor at n = 1024, where the exact D is far below"
-    return Claim("fig1b", claim, f"floor {short(floor)}", f"KDE {short(at)}, exact {short(true)}", holds)
+    claim = (
+        "The paper's estimator stops at its noise floor at n = 1024, where the exact D is far "
+        "below"
+    )
+    return Claim(
+        "fig1b", claim, f"floor {short(floor)}", f"KDE {short(at)}, exact {short(true)}", holds
+    )
 
 
 CLAIMS = (
@@ -54,7 +66,8 @@ FIGURES = (
         "fig1a",
         "Figure 1(a)",
         "the law of one output as the width grows",
-        "Density of one coordinate of one token, in linear and in log scale. The wider the layer, the closer to a "
+        "Density of one coordinate of one token, in linear and in log scale. The wider the layer, "
+        "the closer to a "
         f"limit whose tails are heavier than a Gaussian's. {densities.WORDS}",
         densities.widths,
         {"fig1_density": densities.COLUMNS},
@@ -63,8 +76,10 @@ FIGURES = (
         "fig1b",
         "Figure 1(b)",
         "how fast the limit is reached",
-        f"Divergence of the law at width <i>n</i> from its limit. {divergences.WORDS} Dotted: what that estimator "
-        "gives between two samples of one law. There the paper's curve ends; the exact one goes on as "
+        f"Divergence of the law at width <i>n</i> from its limit. {divergences.WORDS} Dotted: "
+        "what that estimator "
+        "gives between two samples of one law. There the paper's curve ends; the exact one goes "
+        "on as "
         "<i>n</i><sup>−2</sup>.",
         divergences.divergences,
         {"fig1_kl": divergences.COLUMNS},

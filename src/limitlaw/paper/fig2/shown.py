@@ -18,7 +18,10 @@ POINT_MASS_HEAD = Style(LIGHT_GREY, 0.0, SOLID, "triangle", size=9.0)
 def _random_score(tables: Tables) -> Claim:
     variance, kl = row(tables["fig2a_variance"], scaling="sqrt"), row(tables["fig2a_kl"])
     holds = abs(variance["variance"] - 1) < 0.05 and kl["kl"] < 3e-3
-    first, second = compact(variance["variance"], variance["error"]), compact(kl["kl"], kl["error"])
+    first, second = (
+        compact(variance["variance"], variance["error"]),
+        compact(kl["kl"], kl["error"]),
+    )
     measured = f"variance {first}, D = {second} from N(0, 1)"
     claim = "Under 1/√n the score p₁₁ stays random: N(0, 1) (n = 256)"
     return Claim("fig2a", claim, "variance 1, D → 0", measured, holds)
@@ -27,13 +30,18 @@ def _random_score(tables: Tables) -> Claim:
 def _vanishing_score(tables: Tables) -> Claim:
     found = row(tables["fig2a_variance"], scaling="linear")
     scaled, error = 256 * found["variance"], 256 * found["error"]
-    claim, measured = "Under 1/n the score p₁₁ tends to 0", f"n · variance = {compact(scaled, error)}"
+    claim, measured = (
+        "Under 1/n the score p₁₁ tends to 0",
+        f"n · variance = {compact(scaled, error)}",
+    )
     return Claim("fig2a", claim, "n · variance → 1", measured, abs(scaled - 1) < 0.05)
 
 
 def _few_heads(tables: Tables) -> Claim:
     table = tables["fig2b_kl"]
-    own, gaussian = (row(table, heads=1, reference=r, estimator="exact") for r in ("limit", "gaussian"))
+    own, gaussian = (
+        row(table, heads=1, reference=r, estimator="exact") for r in ("limit", "gaussian")
+    )
     holds = own["kl"] + SIGMAS * own["error"] < gaussian["kl"] / 4
     claim = "One head at n = 256 follows its own limit, not the infinite-head Gaussian"
     first, second = (compact(found["kl"], found["error"]) for found in (own, gaussian))
@@ -47,13 +55,23 @@ def _many_heads(tables: Tables) -> Claim:
     holds = many["kl"] + SIGMAS * many["error"] < one["kl"] / 4
     claim = "With 256 heads the law is near the infinite-head Gaussian"
     first, second = (compact(found["kl"], found["error"]) for found in (many, one))
-    return Claim("fig2b", claim, "D far below that of one head", f"D = {first}, against {second} with one head", holds)
+    return Claim(
+        "fig2b",
+        claim,
+        "D far below that of one head",
+        f"D = {first}, against {second} with one head",
+        holds,
+    )
 
 
 def scores(table: Table) -> Picture:
     """A score under the two scalings; the limit of the second is a point mass."""
     names = {"sqrt": "scaling 1/√<i>n</i>", "linear": "scaling 1/<i>n</i>"}
-    panels = [_score_panel(where(table, scaling=key), names[key]) for key in names if key in table["scaling"]]
+    panels = [
+        _score_panel(where(table, scaling=key), names[key])
+        for key in names
+        if key in table["scaling"]
+    ]
     return Picture((tuple(panels),), (7.0, 3.2), 4)
 
 
@@ -84,8 +102,10 @@ FIGURES = (
         "fig2a",
         "Figure 2(a)",
         "an attention score under two scalings",
-        "Under 1/√<i>n</i> a score stays random in the limit; under 1/<i>n</i> it shrinks to 0, drawn as an arrow. "
-        "Lines are exact (width <i>n</i> = 256), the wide grey one is the limit, markers are the paper's KDE of "
+        "Under 1/√<i>n</i> a score stays random in the limit; under 1/<i>n</i> it shrinks to 0, "
+        "drawn as an arrow. "
+        "Lines are exact (width <i>n</i> = 256), the wide grey one is the limit, markers are the "
+        "paper's KDE of "
         "the drawn scores.",
         scores,
         {"fig2a": ("scaling", "curve", "p", "density")},
@@ -94,8 +114,10 @@ FIGURES = (
         "fig2b",
         "Figure 2(b)",
         "few heads and many",
-        "With one head the law is not Gaussian, as its tails show best; with 256 heads it lies on the Gaussian of "
-        "infinitely many. Wide pale lines are limits, by quadrature; thin lines are exact at width 256; markers "
+        "With one head the law is not Gaussian, as its tails show best; with 256 heads it lies on "
+        "the Gaussian of "
+        "infinitely many. Wide pale lines are limits, by quadrature; thin lines are exact at "
+        "width 256; markers "
         "are the paper's KDE.",
         heads,
         {"fig2b": ("heads", "curve", "y", "density")},

@@ -11,5 +11,12 @@ WIDTHS = Convergence(
     head_dim=64,
 )
 EXPERIMENT = Experiment(
-    "fig3", WIDTHS.chunks, WIDTHS.tables, shown.CLAIMS, shown.FIGURES, place=3, borrows=("fig1",), dense=WIDTHS.dense
+    "fig3",
+    WIDTHS.chunks,
+    WIDTHS.tables,
+    shown.CLAIMS,
+    shown.FIGURES,
+    place=3,
+    borrows=("fig1",),
+    dense=WIDTHS.dense,
 )

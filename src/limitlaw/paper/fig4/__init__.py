@@ -1,4 +1,6 @@
-"""Figure 4: figure 1 with more tokens; how many is lost in the paper's text, 16 unless the settings say otherwise."""
+"""Figure 4: figure 1 with more tokens; how many is lost in the paper's text,
+16 unless the settings say otherwise.
+"""
 
 from limitlaw.paper.computed.convergence import Convergence, Point
 from limitlaw.paper.experiment import Experiment
@@ -11,5 +13,12 @@ WIDTHS = Convergence(
     tokens=None,
 )
 EXPERIMENT = Experiment(
-    "fig4", WIDTHS.chunks, WIDTHS.tables, shown.CLAIMS, shown.FIGURES, place=4, borrows=("fig1",), dense=WIDTHS.dense
+    "fig4",
+    WIDTHS.chunks,
+    WIDTHS.tables,
+    shown.CLAIMS,
+    shown.FIGURES,
+    place=4,
+    borrows=("fig1",),
+    dense=WIDTHS.dense,
 )

@@ -9,7 +9,9 @@ from limitlaw.runs import Table
 
 def side_by_side(density: Table | None, kl: Table | None, floor: Table | None) -> Picture:
     """Density and divergence."""
-    panels = [] if density is None else [densities.linear_panel(densities.curves_by(density, "width"))]
+    panels = (
+        [] if density is None else [densities.linear_panel(densities.curves_by(density, "width"))]
+    )
     panels += [] if kl is None else [divergences.divergence_panel(kl, floor)]
     return Picture((tuple(panels),), (7.2 if len(panels) == 2 else 4.6, 3.6), 5)
 
@@ -25,7 +27,8 @@ FIGURES = (
         "fig4",
         "Figure 4",
         "more tokens",
-        "As figure 1 with a longer sequence: the density of one output, and its divergence from the limit. "
+        "As figure 1 with a longer sequence: the density of one output, and its divergence from "
+        "the limit. "
         f"{densities.WORDS} {divergences.WORDS}",
         side_by_side,
         TABLES,

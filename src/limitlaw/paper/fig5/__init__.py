@@ -11,5 +11,12 @@ WIDTHS = Convergence(
     samples=2,
 )
 EXPERIMENT = Experiment(
-    "fig5", WIDTHS.chunks, WIDTHS.tables, shown.CLAIMS, shown.FIGURES, place=5, borrows=("fig1",), dense=WIDTHS.dense
+    "fig5",
+    WIDTHS.chunks,
+    WIDTHS.tables,
+    shown.CLAIMS,
+    shown.FIGURES,
+    place=5,
+    borrows=("fig1",),
+    dense=WIDTHS.dense,
 )

@@ -10,7 +10,8 @@ FIGURES = (
         "fig5a",
         "Figure 5(a)",
         "ReLU inputs, the law of one output",
-        f"As figure 1(a), with tokens that have passed a ReLU and so are correlated. {densities.WORDS}",
+        "As figure 1(a), with tokens that have passed a ReLU and so are correlated. "
+        f"{densities.WORDS}",
         densities.widths,
         {"fig5_density": densities.COLUMNS},
     ),

@@ -1,4 +1,6 @@
-"""Beyond the paper: heads of fixed dimension, as real Transformers have them, against the n × n limit."""
+"""Beyond the paper: heads of fixed dimension, as real Transformers have them,
+against the n × n limit.
+"""
 
 import math
 
@@ -19,8 +21,8 @@ WIDE = Chunk.of(tasks.limit, tokens=4, heads=1, head_dim=None, nodes_of=None, ph
 def head_dimension(*, tokens: int, head_dim: int) -> Arrays:
     """One head at fixed head dimension as n → ∞, against the n × n limit.
 
-    The law is sampled by quasi-Monte Carlo. An error ε(y) of its density p changes D by ∫ ε log(p/q), at most
-    ∫ |ε log(p/q)|, which is the error stated.
+    The law is sampled by quasi-Monte Carlo. An error ε(y) of its density p changes D by ∫ ε
+    log(p/q), at most ∫ |ε log(p/q)|, which is the error stated.
     """
     law, reference = limit_law(tokens, 1, head_dim), limit_law(tokens, 1)
     variance = float(reference.variance())
@@ -44,8 +46,12 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     laws = {float(d): results[_narrow(d)] for d in DIMENSIONS}
     laws[math.inf] = {**results[WIDE], "kl": np.zeros(()), "error": np.zeros(())}
     names = ("variance", "kurtosis", "kl", "error")
-    numbers = [{"head_dim": d, **{name: float(law[name]) for name in names}} for d, law in laws.items()]
-    densities = [{"head_dim": d, "y": law["y"], "density": law["density"]} for d, law in laws.items()]
+    numbers = [
+        {"head_dim": d, **{name: float(law[name]) for name in names}} for d, law in laws.items()
+    ]
+    densities = [
+        {"head_dim": d, "y": law["y"], "density": law["density"]} for d, law in laws.items()
+    ]
     return {"head_dim": rows(*numbers), "head_dim_density": rows(*densities)}
 
 

@@ -14,16 +14,28 @@ from limitlaw.paper.shown.densities import tail_panel
 from limitlaw.paper.shown.reading import Tables, distinct, finite, ordered, row, where
 from limitlaw.runs import Table
 
-NARROW = {8: (0.385685, 1.1160), 64: (0.391129, 0.35144), 128: (0.391548, 0.29734)}  # variance, kurtosis (theory §4)
+# variance, kurtosis (theory §4)
+NARROW = {8: (0.385685, 1.1160), 64: (0.391129, 0.35144), 128: (0.391548, 0.29734)}
 FIXED_HEADS = "heads of dimension <i>d</i>"
 
 
 def _moments(tables: Tables) -> Claim:
     found = {d: row(tables["head_dim"], head_dim=float(d)) for d in NARROW}
     pairs = {d: (moments["variance"], moments["kurtosis"]) for d, moments in found.items()}
-    holds = all(abs(pairs[d][0] / v - 1) < 1e-5 and abs(pairs[d][1] / k - 1) < 1e-3 for d, (v, k) in NARROW.items())
-    expected, measured = (", ".join(f"{v:.6f} / {k:.4f}" for v, k in each.values()) for each in (NARROW, pairs))
-    return Claim("head_dim", "Variance / excess kurtosis at head dimension 8, 64, 128", expected, measured, holds)
+    holds = all(
+        abs(pairs[d][0] / v - 1) < 1e-5 and abs(pairs[d][1] / k - 1) < 1e-3
+        for d, (v, k) in NARROW.items()
+    )
+    expected, measured = (
+        ", ".join(f"{v:.6f} / {k:.4f}" for v, k in each.values()) for each in (NARROW, pairs)
+    )
+    return Claim(
+        "head_dim",
+        "Variance / excess kurtosis at head dimension 8, 64, 128",
+        expected,
+        measured,
+        holds,
+    )
 
 
 def narrow_heads(table: Table | None, density: Table | None) -> Picture:
@@ -31,7 +43,11 @@ def narrow_heads(table: Table | None, density: Table | None) -> Picture:
     panels = [] if density is None else [_densities(density)]
     if table is not None:
         table = ordered(table, "head_dim")
-        panels += [_level(table, "variance", "variance"), _level(table, "kurtosis", look.KURTOSIS), _divergence(table)]
+        panels += [
+            _level(table, "variance", "variance"),
+            _level(table, "kurtosis", look.KURTOSIS),
+            _divergence(table),
+        ]
     if len(panels) == 4:
         return Picture((tuple(panels[:2]), tuple(panels[2:])), (7.0, 5.6), 4)
     return Picture((tuple(panels),), (7.0, 3.3), 4)
@@ -40,11 +56,17 @@ def narrow_heads(table: Table | None, density: Table | None) -> Picture:
 def _densities(table: Table) -> Panel:
     dims = finite(distinct(table, "head_dim"))
     curves = [
-        _density(where(table, head_dim=d), look.curve_style("exact", place), look.group_label("head_dim", d))
+        _density(
+            where(table, head_dim=d),
+            look.curve_style("exact", place),
+            look.group_label("head_dim", d),
+        )
         for d, place in zip(dims, look.places(len(dims)), strict=True)
     ]
     if math.inf in table["head_dim"]:
-        curves.append(_density(where(table, head_dim=math.inf), look.curve_style("limit"), look.WIDE_HEADS))
+        curves.append(
+            _density(where(table, head_dim=math.inf), look.curve_style("limit"), look.WIDE_HEADS)
+        )
     return tail_panel(tuple(curves))
 
 
@@ -99,8 +121,10 @@ FIGURES = (
         "head_dim",
         "",
         "Heads of fixed dimension",
-        "As in practice, the head dimension <i>d</i> stays fixed while <i>n</i> → ∞. Narrow heads have heavier tails "
-        "and a smaller variance, and approach the <i>n</i> × <i>n</i> limit of the paper as <i>d</i> grows. The laws "
+        "As in practice, the head dimension <i>d</i> stays fixed while <i>n</i> → ∞. Narrow heads "
+        "have heavier tails "
+        "and a smaller variance, and approach the <i>n</i> × <i>n</i> limit of the paper as "
+        "<i>d</i> grows. The laws "
         "are exact Gaussian mixtures; error bars are those of sampling their components.",
         narrow_heads,
         TABLES,

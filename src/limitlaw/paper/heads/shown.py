@@ -18,7 +18,13 @@ VARIANCE, KURTOSIS = 0.391971443576, 0.243318425  # of one head, s = 4, K = I (t
 def _same_variance(tables: Tables) -> Claim:
     worst = float(np.abs(tables["heads"]["variance"] / VARIANCE - 1).max())
     claim = "Remark 3.2: the variance does not depend on the number of heads"
-    return Claim("heads", claim, f"variance {VARIANCE}", f"largest relative difference {short(worst)}", worst < 1e-9)
+    return Claim(
+        "heads",
+        claim,
+        f"variance {VARIANCE}",
+        f"largest relative difference {short(worst)}",
+        worst < 1e-9,
+    )
 
 
 def _kurtosis(tables: Tables) -> Claim:
@@ -35,8 +41,12 @@ def _rate(tables: Tables) -> Claim:
     expected = KURTOSIS**2 / 48
     scaled = float(table["heads"][-1] ** 2 * table["kl"][-1])
     holds = abs(scaled / expected - 1) < 0.01
-    claim = f"D from the infinite-head Gaussian falls as H⁻²: H²·D → κ₁²/48 (H = {table['heads'][-1]})"
-    return Claim("heads", claim, f"κ₁²/48 = {1e3 * expected:.4f}e-3", f"H²·D = {1e3 * scaled:.4f}e-3", holds)
+    claim = (
+        f"D from the infinite-head Gaussian falls as H⁻²: H²·D → κ₁²/48 (H = {table['heads'][-1]})"
+    )
+    return Claim(
+        "heads", claim, f"κ₁²/48 = {1e3 * expected:.4f}e-3", f"H²·D = {1e3 * scaled:.4f}e-3", holds
+    )
 
 
 def powers(table: Table) -> Picture:
@@ -60,8 +70,10 @@ FIGURES = (
         "heads",
         "",
         "Towards infinitely many heads",
-        "Excess kurtosis falls as 1/<i>H</i>, the divergence from the Gaussian of infinitely many heads as "
-        "1/<i>H</i><sup>2</sup>. Computed without sampling: heads are added by their characteristic function.",
+        "Excess kurtosis falls as 1/<i>H</i>, the divergence from the Gaussian of infinitely many "
+        "heads as "
+        "1/<i>H</i><sup>2</sup>. Computed without sampling: heads are added by their "
+        "characteristic function.",
         powers,
         {"heads": ("heads", "kurtosis", "kl")},
     ),

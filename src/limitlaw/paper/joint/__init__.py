@@ -1,4 +1,6 @@
-"""Beyond the paper: the joint density of two tokens with one head, beside the Gaussian of equal covariance."""
+"""Beyond the paper: the joint density of two tokens with one head,
+beside the Gaussian of equal covariance.
+"""
 
 import numpy as np
 
@@ -11,7 +13,9 @@ from limitlaw.runs import Arrays, Chunk, Results, Table
 
 
 def joint(*, tokens: int, heads: int, points: int, samples: int) -> Arrays:
-    """The joint density of y¹ and y² as n → ∞ on a square grid, and the Gaussian of equal covariance."""
+    """The joint density of y¹ and y² as n → ∞ on a square grid,
+    and the Gaussian of equal covariance.
+    """
     law = ll.limit(outputs(tokens, heads)[:2], samples=samples)
     covariance = np.asarray(law.covariance())
     axis = np.sqrt(covariance[0, 0]) * np.linspace(-3.5, 3.5, points)
@@ -31,7 +35,9 @@ def _chunks(settings: Settings) -> list[Chunk]:
 def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     (found,) = (results[chunk] for chunk in _chunks(settings))
     y1, y2 = found["y"].T
-    return {"joint": {"y1": y1, "y2": y2, "density": found["density"], "gaussian": found["gaussian"]}}
+    return {
+        "joint": {"y1": y1, "y2": y2, "density": found["density"], "gaussian": found["gaussian"]}
+    }
 
 
 EXPERIMENT = Experiment("joint", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=8)

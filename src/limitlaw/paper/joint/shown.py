@@ -23,7 +23,9 @@ def _not_gaussian(tables: Tables) -> Claim:
     mass, kl = area * p.sum(), area * (p * np.log(p / g)).sum()
     holds = abs(mass - 1) < 0.01 and kl > 1e-3
     measured = f"D = {short(kl)}, with {100 * mass:.2f} % of the mass in the picture"
-    return Claim("joint", "Two tokens of one head are not jointly Gaussian", "D > 0", measured, holds)
+    return Claim(
+        "joint", "Two tokens of one head are not jointly Gaussian", "D > 0", measured, holds
+    )
 
 
 def contours(table: Table) -> Picture:
@@ -43,10 +45,14 @@ def contours(table: Table) -> Picture:
 
 
 def _settled(grid: np.ndarray) -> np.ndarray:
-    """A density that may be infinite on a line: such points are drawn as high as the highest of their neighbours."""
+    """A density that may be infinite on a line: such points are drawn as high as the highest of
+    their neighbours.
+    """
     finite_part = np.where(np.isfinite(grid), grid, 0.0)
     around = np.pad(finite_part, 1)
-    highest = np.maximum.reduce([around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, :-2], around[1:-1, 2:]])
+    highest = np.maximum.reduce(
+        [around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, :-2], around[1:-1, 2:]]
+    )
     return np.where(np.isfinite(grid), grid, highest)
 
 
@@ -60,8 +66,10 @@ FIGURES = (
         "joint",
         "",
         "Two tokens together",
-        "Joint density of one coordinate of two tokens with one head, and of the Gaussian with the same covariance, "
-        "at the same levels in log scale. An average of Gaussian densities over the scores; nothing is smoothed.",
+        "Joint density of one coordinate of two tokens with one head, and of the Gaussian with "
+        "the same covariance, "
+        "at the same levels in log scale. An average of Gaussian densities over the scores; "
+        "nothing is smoothed.",
         contours,
         {"joint": ("y1", "y2", "density", "gaussian")},
     ),

@@ -33,11 +33,14 @@ class Rule(NamedTuple):
 def claims(rules: Iterable[Rule], tables: Tables) -> Table:
     """The claims whose tables are there, as a table; `holds` is "yes" or "no"."""
     found = [rule.claim(tables) for rule in rules if all(name in tables for name in rule.needed)]
-    columns = {name: np.array([str(getattr(claim, name)) for claim in found]) for name in Claim._fields[:-1]}
+    columns = {
+        name: np.array([str(getattr(claim, name)) for claim in found])
+        for name in Claim._fields[:-1]
+    }
     return {**columns, "holds": np.array(["yes" if claim.holds else "no" for claim in found])}
 
 
-# --- claims that several experiments make -----------------------------------------------------------------------------
+# --- claims that several experiments make --------------------------------------------------------
 
 
 def converges(name: str, figure: str, what: str) -> Rule:
@@ -52,7 +55,9 @@ def converges(name: str, figure: str, what: str) -> Rule:
     return Rule((f"{name}_kl",), rule)
 
 
-def rate(name: str, figure: str, what: str, start: int, margin: float, reference: str = "limit") -> Rule:
+def rate(
+    name: str, figure: str, what: str, start: int, margin: float, reference: str = "limit"
+) -> Rule:
     """From the width `start` on they fall as n⁻², up to `margin` in the exponent."""
 
     def rule(tables: Tables) -> Claim:
@@ -71,7 +76,9 @@ def limits_agree(name: str, figure: str, what: str) -> Rule:
     def rule(tables: Tables) -> Claim:
         table = tables[f"{name}_coupled"]
         sigmas = np.abs(table["variance"] - table["limit"]) / table["error"]
-        claim = f"{what}: the limit of the finite-width engine is that of the infinite-width engine"
+        claim = (
+            f"{what}: the limit of the finite-width engine is that of the infinite-width engine"
+        )
         measured = f"variances differ by at most {short(float(sigmas.max()))} standard errors"
         return Claim(figure, claim, "the same variance", measured, bool((sigmas < SIGMAS).all()))
 

@@ -12,7 +12,8 @@ from limitlaw.runs import Table
 COLUMNS = ("heads", "width", "estimator", "reference", "kl", "error", "samples")
 NOISE_FLOOR = {"kde_floor": ("samples", "kl", "error")}
 WORDS = (
-    "Squares: the paper's estimator, from two KDEs on a common grid, mean ± standard deviation over the trials. "
+    "Squares: the paper's estimator, from two KDEs on a common grid, mean ± standard deviation "
+    "over the trials. "
     "Circles: the same divergence between the exact laws, ± its standard error."
 )
 
@@ -23,20 +24,34 @@ def divergences(table: Table, floor: Table | None = None) -> Picture:
 
 
 def divergence_panel(table: Table, floor: Table | None = None) -> Panel:
-    """KL by each estimator from each reference, with the noise floor of the kernel density estimates."""
+    """KL by each estimator from each reference, with the noise floor of the kernel
+    density estimates.
+    """
     groups = [(e, r) for r in ("limit", "fixed_d") for e in ("exact", "kde")]
     several = len(distinct(table, "reference")) > 1
-    parts = {group: ordered(where(table, estimator=group[0], reference=group[1]), "width") for group in groups}
+    parts = {
+        group: ordered(where(table, estimator=group[0], reference=group[1]), "width")
+        for group in groups
+    }
     parts = {group: rows for group, rows in parts.items() if length(rows)}
-    limits = positive_limits(table["kl"], np.add(table["kl"], table["error"]), _level(table, floor)[:1], room=3.0)
+    limits = positive_limits(
+        table["kl"], np.add(table["kl"], table["error"]), _level(table, floor)[:1], room=3.0
+    )
     curves = [
         c
         for group, rows in parts.items()
-        for c in measured(rows["width"], rows["kl"], rows["error"], limits[0], *_look(group, several))
+        for c in measured(
+            rows["width"], rows["kl"], rows["error"], limits[0], *_look(group, several)
+        )
     ]
     one_law = len(distinct(table, "heads")) == 1
-    if one_law and np.sum(positive(parts.get(("exact", "limit"), {"kl": np.zeros(0)})["kl"]) > 0) > 1:
-        curves.append(guide(parts["exact", "limit"]["width"], positive(parts["exact", "limit"]["kl"]), -2))
+    if (
+        one_law
+        and np.sum(positive(parts.get(("exact", "limit"), {"kl": np.zeros(0)})["kl"]) > 0) > 1
+    ):
+        curves.append(
+            guide(parts["exact", "limit"]["width"], positive(parts["exact", "limit"]["kl"]), -2)
+        )
         limits = (min(limits[0], float(curves[-1].y.min()) / 2), limits[1])
     x = power_axis(_abscissa(table), [float(w) for w in distinct(table, "width")])
     line, bands = _floor(x, _level(table, floor))
@@ -56,12 +71,18 @@ def _abscissa(table: Table) -> str:
 
 
 def _level(table: Table, floor: Table | None) -> np.ndarray:
-    """The floor (value, error) at the sample count of the estimates; empty where it was not measured."""
+    """The floor (value, error) at the sample count of the estimates;
+    empty where it was not measured.
+    """
     estimates = where(table, estimator="kde")
     if floor is None or not length(estimates):
         return np.zeros(0)
     rows = where(floor, samples=np.max(estimates["samples"]))
-    return np.nan_to_num(np.array([rows["kl"][0], rows["error"][0]], dtype=float)) if length(rows) else np.zeros(0)
+    return (
+        np.nan_to_num(np.array([rows["kl"][0], rows["error"][0]], dtype=float))
+        if length(rows)
+        else np.zeros(0)
+    )
 
 
 def _floor(x: Axis, level: np.ndarray) -> tuple[tuple[Curve, ...], tuple[Band, ...]]:

@@ -1,9 +1,12 @@
-"""The look and the words of the paper's curves: limits, exact laws and estimates, of widths, heads and dimensions."""
+"""The look and the words of the paper's curves: limits,
+exact laws and estimates, of widths, heads and dimensions.
+"""
 
 from limitlaw.figures import style
 from limitlaw.figures.picture import Style
 
-# Groups (widths, numbers of heads, head dimensions) in order; tints are for wide lines that lie below others.
+# Groups (widths, numbers of heads, head dimensions) in order; tints are for wide lines that lie
+# below others.
 _GROUPS = (
     (style.ORANGE, "#F6D999", style.DOTTED, "circle"),
     (style.VERMILLION, "#F0BE98", style.DASH_DOT, "square"),
@@ -44,7 +47,9 @@ def places(count: int) -> tuple[int, ...]:
 
 
 def curve_style(kind: str, group: int | None = None) -> Style:
-    """Of a density: limits wide and pale, exact laws as lines, kernel density estimates as markers."""
+    """Of a density: limits wide and pale, exact laws as lines,
+    kernel density estimates as markers.
+    """
     if kind == "gaussian":
         return style.REFERENCE
     if kind == "limit_fixed_d":
@@ -53,7 +58,9 @@ def curve_style(kind: str, group: int | None = None) -> Style:
     if kind == "limit":
         return Style(style.LIGHT_GREY if group is None else tint, 3.6)
     if kind == "kde":
-        return Style(style.VERMILLION if group is None else color, 0.0, style.SOLID, marker, filled=False)
+        return Style(
+            style.VERMILLION if group is None else color, 0.0, style.SOLID, marker, filled=False
+        )
     return Style(color, 1.4, dash)
 
 

@@ -1,4 +1,6 @@
-"""Beyond the paper's figures, its Theorem 3.1 itself: averages over coordinates converge to a random variable."""
+"""Beyond the paper's figures, its Theorem 3.1 itself:
+averages over coordinates converge to a random variable.
+"""
 
 import math
 
@@ -21,16 +23,22 @@ def averages(*, tokens: int, heads: int, width: int, samples: int, seed: int) ->
 
     Given all but W^O they are independent, N(0, v).
     """
-    first, second = (stream(seed, purpose, tokens, heads, width) for purpose in ("conditions", "coordinates"))
+    first, second = (
+        stream(seed, purpose, tokens, heads, width) for purpose in ("conditions", "coordinates")
+    )
     v = coupled(tokens, heads).finite(width, samples, first)
     rng = np.random.default_rng(second)
     parts = np.array_split(v, max(1, samples * width // 2**22))
-    draws = [np.cos(np.sqrt(part)[:, None] * rng.standard_normal((len(part), width))).mean(axis=1) for part in parts]
+    draws = [
+        np.cos(np.sqrt(part)[:, None] * rng.standard_normal((len(part), width))).mean(axis=1)
+        for part in parts
+    ]
     return _distribution(ll.Empirical(np.concatenate(draws)))
 
 
 def average_limit(*, tokens: int, heads: int, samples: int) -> Arrays:
-    """The predicted random limit, E[cos Z | scores] (Theorem 3.1), and the constant that a Gaussian theory predicts.
+    """The predicted random limit, E[cos Z | scores] (Theorem 3.1),
+    and the constant that a Gaussian theory predicts.
 
     With infinitely many heads Z is Gaussian: E cos Z = exp(−σ²/2).
     """
@@ -46,7 +54,9 @@ def _distribution(law: ll.Law) -> Arrays:
 
 
 def _finite(settings: Settings, width: int) -> Chunk:
-    return Chunk.of(averages, **NETWORK, width=width, samples=settings.averages, seed=settings.seed)
+    return Chunk.of(
+        averages, **NETWORK, width=width, samples=settings.averages, seed=settings.seed
+    )
 
 
 def _limit(settings: Settings) -> Chunk:
@@ -60,7 +70,9 @@ def _chunks(settings: Settings) -> list[Chunk]:
 def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     laws = {float(width): results[_finite(settings, width)] for width in WIDTHS}
     limit = laws[math.inf] = results[_limit(settings)]
-    curves = [{"width": n, "t": law["t"], "cdf": law["cdf"], "pdf": math.nan} for n, law in laws.items()]
+    curves = [
+        {"width": n, "t": law["t"], "cdf": law["cdf"], "pdf": math.nan} for n, law in laws.items()
+    ]
     numbers = [
         {
             "width": n,
@@ -72,7 +84,11 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
         for n, law in laws.items()
     ]
     constant = {"value": float(limit["constant"])}
-    return {"theorem": rows(*curves), "theorem_figures": rows(*numbers), "theorem_constant": rows(constant)}
+    return {
+        "theorem": rows(*curves),
+        "theorem_figures": rows(*numbers),
+        "theorem_constant": rows(constant),
+    }
 
 
 EXPERIMENT = Experiment("theorem", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=9)
