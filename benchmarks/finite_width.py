@@ -172,8 +172,8 @@ def _one(outputs: Any, width: int, dtype: Any, arrays: Any, key: Any) -> Any:
     from limitlaw.core.analysis import Analysis
     from limitlaw.engines import asked
     from limitlaw.engines.engine import slots
-    from limitlaw.engines.frames.dimension import at_width
     from limitlaw.engines.frames.draw import FramesDraw
+    from limitlaw.engines.frames.spaces import at_width
     from limitlaw.engines.frames.statistics import Conditions
 
     program = asked.program_of(outputs)

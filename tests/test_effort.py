@@ -17,8 +17,7 @@ import pytest
 import limitlaw as ll
 from limitlaw import progress
 from limitlaw.engines import effort
-from limitlaw.engines.effort import LEAST, SAMPLES, SECONDS, Pace, default_draws
-from limitlaw.engines.memory import most_gib
+from limitlaw.engines.effort import LEAST, SAMPLES, SECONDS, Pace, default_draws, most_gib
 
 
 def deep(tokens: int = 2, q_std: float = 1.0) -> ll.Wide:

@@ -445,7 +445,7 @@ VIOLATIONS = [
     ("limitlaw.engines.limit", "from limitlaw.runs import run"),
     ("limitlaw.laws.base", "from limitlaw.figures.law import density_figure"),
     ("limitlaw.files", "from limitlaw.digits import short"),
-    ("limitlaw.core.axes", "from limitlaw.core.program import Program"),
+    ("limitlaw.core.labelled", "from limitlaw.core.program import Program"),
     ("limitlaw.core.analysis", "from limitlaw.core.check import check"),
     ("limitlaw.core.labelled", "from limitlaw.engines.engine import Draw"),
     ("limitlaw.language.shapes", "from limitlaw.language.values import Wide"),
@@ -530,7 +530,7 @@ def test_the_checker_sees_cycles_and_private_names():
     ops, values = "limitlaw.language.ops", "limitlaw.language.values"
     late = imports(values, f"def f():\n    import {ops}")
     there = imports("limitlaw.core.demand", "from limitlaw.language.lower import lowered")
-    back = imports("limitlaw.language.shapes", "from limitlaw.core.axes import Axis")
+    back = imports("limitlaw.language.shapes", "from limitlaw.core.labelled import Axis")
     assert cycle([*there, *back], of_folders)
     assert not cycle([*there, *back])
     assert cycle([*imports(ops, f"import {values}"), *imports(values, f"from {ops} import Op")])

@@ -13,9 +13,8 @@ import pytest
 import limitlaw as ll
 from limitlaw.core import instructions as core
 from limitlaw.core import validity
-from limitlaw.core.axes import Axis, sizes
 from limitlaw.core.instructions import INSTRUCTIONS, Instruction, Value
-from limitlaw.core.labelled import Labelled
+from limitlaw.core.labelled import Axis, Labelled, sizes
 from limitlaw.core.program import Output, Program, Written
 from limitlaw.core.validity import validate
 from limitlaw.engines.dense.rules import RULES as DENSE

@@ -4,9 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw.core.axes import Axis
 from limitlaw.core.covariance import Covariance, Pair, outer, stacked, total
-from limitlaw.core.labelled import Labelled
+from limitlaw.core.labelled import Axis, Labelled
 
 RNG = np.random.default_rng(0)
 HEADS, TOKENS, OTHER_TOKENS, OTHER_HEADS, ROWS = Axis(3), Axis(4), Axis(4), Axis(3), Axis(2)

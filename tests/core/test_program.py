@@ -11,8 +11,8 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.core import instructions as core
-from limitlaw.core.axes import Axis, shape
 from limitlaw.core.instructions import INSTRUCTIONS, Number, Value
+from limitlaw.core.labelled import Axis, shape
 from limitlaw.core.program import Program, ancestors
 from limitlaw.core.space import n
 from limitlaw.core.validity import RULES, validate

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.core.axes import Axis
+from limitlaw.core.labelled import Axis
 from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.limit.moments import Moments
 

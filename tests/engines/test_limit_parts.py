@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.core.axes import NodeAxis
+from limitlaw.core.labelled import NodeAxis
 from limitlaw.core.program import Program
-from limitlaw.core.resize import with_nodes
+from limitlaw.core.rewrites import with_nodes
 from limitlaw.engines.heads.axis import diverges, head_axis
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit
-from limitlaw.engines.limit.joint import Joint
+from limitlaw.engines.limit.nodes import Joint
 
 RNG = np.random.default_rng(0)
 

@@ -14,8 +14,8 @@ from eager import defined, exact
 
 import limitlaw as ll
 from limitlaw.engines.frames import ledger, scores, spaces
-from limitlaw.engines.frames.dimension import Dimension
 from limitlaw.engines.frames.fresh import Fresh
+from limitlaw.engines.frames.spaces import Dimension
 from limitlaw.numerics import bartlett, factors
 from statistics_of_samples import disagreement
 

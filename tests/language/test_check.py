@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import limitlaw as ll
-from limitlaw.core.report import Verdict
+from limitlaw.core.findings import Verdict
 
 LIMIT, A, B = "scores have a limit", "Assumption 3.1 (a)", "Assumption 3.1 (b)"
 BOUNDED, LIPSCHITZ = "bounded inputs", "pseudo-Lipschitz"

@@ -7,7 +7,6 @@ import functools
 from collections import Counter
 from collections.abc import Iterable
 
-from limitlaw.core.axes import Axis
 from limitlaw.core.instructions import (
     Apply,
     Argument,
@@ -27,6 +26,7 @@ from limitlaw.core.instructions import (
     Take,
     Value,
 )
+from limitlaw.core.labelled import Axis
 from limitlaw.core.program import Program
 from limitlaw.core.space import Dim
 

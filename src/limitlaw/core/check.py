@@ -9,13 +9,12 @@ al. (2020) for infinite heads.
 from collections.abc import Callable, Iterator
 
 from limitlaw.core.analysis import Analysis, is_average
-from limitlaw.core.axes import is_infinite
-from limitlaw.core.facts import Facts
+from limitlaw.core.findings import Facts, Finding, Report, Verdict
 from limitlaw.core.instructions import Apply, Constant, Map, MatMul, Value
+from limitlaw.core.labelled import is_infinite
 from limitlaw.core.program import Program, Written
-from limitlaw.core.report import Finding, Report, Verdict
+from limitlaw.core.rewrites import unrolled
 from limitlaw.core.score_rules import assumption_a, assumption_b, scores_have_a_limit
-from limitlaw.core.unroll import unrolled
 
 TURNS = 2  # of a loop, which show what any turns have to do with each other
 

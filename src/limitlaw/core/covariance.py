@@ -20,8 +20,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.core.axes import Axes, Axis, Layout, finite_shape
-from limitlaw.core.labelled import Labelled, contract, elementwise, multiply
+from limitlaw.core.labelled import (
+    Axes,
+    Axis,
+    Labelled,
+    Layout,
+    contract,
+    elementwise,
+    finite_shape,
+    multiply,
+)
 
 
 class Pair(Axis):

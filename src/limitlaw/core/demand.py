@@ -16,7 +16,6 @@ import numpy as np
 
 from limitlaw import phi as nonlinearities
 from limitlaw.core.analysis import Analysis, is_average
-from limitlaw.core.axes import Axes, Axis, Layout, union
 from limitlaw.core.instructions import (
     Apply,
     Argument,
@@ -37,6 +36,7 @@ from limitlaw.core.instructions import (
     Take,
     Value,
 )
+from limitlaw.core.labelled import Axes, Axis, Layout, union
 from limitlaw.core.program import Program
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from limitlaw.core.axes import Axes, Axis, Layout, present
+from limitlaw.core.labelled import Axes, Axis, Layout, present
 from limitlaw.core.space import Dim
 from limitlaw.phi import Nonlinearity
 

@@ -5,10 +5,9 @@ one case each, for all engines.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from limitlaw.core.axes import Axis
 from limitlaw.core.covariance import EVERYTHING, Covariance, Equal, Pair, stacked, total
 from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take, Value
-from limitlaw.core.labelled import Labelled, add, contract, stack
+from limitlaw.core.labelled import Axis, Labelled, add, contract, stack
 
 
 def applied(

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import Axes, Axis, union
 from limitlaw.core.instructions import (
     Apply,
     Constant,
@@ -28,6 +27,7 @@ from limitlaw.core.instructions import (
     Take,
     Value,
 )
+from limitlaw.core.labelled import Axes, Axis, union
 
 
 class Members(NamedTuple):

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from limitlaw.arguments import is_traced
-from limitlaw.core.axes import Axis, Layout
 from limitlaw.core.instructions import Block, Family, Instruction, MatMul, Number, Repeat, Value
+from limitlaw.core.labelled import Axis, Layout
 
 
 class Output(NamedTuple):

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from limitlaw.arguments import is_traced
-from limitlaw.core.facts import Facts
+from limitlaw.core.findings import Facts, Finding, Verdict
 from limitlaw.core.instructions import Dot, Family, Initial, MatMul, Value
 from limitlaw.core.members import Found
-from limitlaw.core.report import Finding, Verdict
 
 LIMIT = "scores have a limit"
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from limitlaw.core import instructions as core
-from limitlaw.core.axes import Axes, Layout, present, union
 from limitlaw.core.instructions import Instruction, Value
+from limitlaw.core.labelled import Axes, Layout, present, union
 from limitlaw.core.program import ancestors
 
 Claim = tuple[bool, str]  # does it hold, and what it says

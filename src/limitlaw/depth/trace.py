@@ -11,7 +11,7 @@ from limitlaw.arguments import positive_int, require_float64, shown
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.program import Output, Program
-from limitlaw.core.unroll import every_turn
+from limitlaw.core.rewrites import every_turn
 from limitlaw.depth.statistics import STATISTICS, Statistic
 from limitlaw.depth.table import Trace
 from limitlaw.engines import asked

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 
 from limitlaw.arguments import inside_jit, is_traced
-from limitlaw.core.axes import is_infinite, shape
 from limitlaw.core.instructions import Dot
+from limitlaw.core.labelled import is_infinite, shape
 from limitlaw.core.program import Output, Program, Written
 
 

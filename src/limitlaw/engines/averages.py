@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from limitlaw import phi as nonlinearities
 from limitlaw.arguments import is_traced
-from limitlaw.core.axes import finite_shape
 from limitlaw.core.instructions import Map, Value
+from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.infinite_width import Effort, checked
 from limitlaw.engines.limit import statistics

@@ -11,23 +11,21 @@ import jax.numpy as jnp
 
 from limitlaw.arguments import positive_int, require_float64
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import finite_shape, is_infinite, present
 from limitlaw.core.check import check
 from limitlaw.core.demand import demanded
-from limitlaw.core.last import has_pole, last_step
+from limitlaw.core.labelled import finite_shape, is_infinite, present
 from limitlaw.core.program import Output, Program
 from limitlaw.engines import asked
-from limitlaw.engines.effort import default_draws
+from limitlaw.engines.effort import check_covariance, default_draws
 from limitlaw.engines.heads import laws as head_laws
 from limitlaw.engines.heads.axis import diverges, head_axis
-from limitlaw.engines.heads.density import joint_density
+from limitlaw.engines.heads.laws import joint_density
 from limitlaw.engines.heads.mixing import dimension
-from limitlaw.engines.law import Last, law_given
+from limitlaw.engines.law import Last, has_pole, last_step, law_given
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import REPLICATES, Conditions, Limit
 from limitlaw.engines.limit.facts import LimitFacts, are_correlated, is_score
 from limitlaw.engines.limit.plan import NODES
-from limitlaw.engines.memory import check_covariance
 from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.laws.kernel_matrix import KernelMatrix

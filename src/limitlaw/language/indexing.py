@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.core.axes import Axes, Axis, Layout, Size
+from limitlaw.core.labelled import Axes, Axis, Layout, Size
 from limitlaw.language.shapes import Shape, batch_index
 
 # axes that are read, their places over new axes, the new axes

@@ -13,8 +13,8 @@ import numpy as np
 
 from limitlaw.arguments import is_traced
 from limitlaw.core import instructions as core
-from limitlaw.core.axes import Axes, Axis, Layout, present, union
 from limitlaw.core.instructions import Family, Number
+from limitlaw.core.labelled import Axes, Axis, Layout, present, union
 from limitlaw.core.program import Output
 from limitlaw.language import ops
 from limitlaw.language.indexing import parts_of, regrouped

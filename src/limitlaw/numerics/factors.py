@@ -143,9 +143,12 @@ def _pivoted(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 def _correlations(
     K: Float[Array, "*batch m m"],
 ) -> tuple[Float[Array, "*batch m"], Float[Array, "*batch m m"]]:
-    """(√K_ii)_i and K_ij/√(K_ii K_jj), zero where K_ii or K_jj is."""
+    """(√K_ii)_i and K_ij/√(K_ii K_jj), zero where K_ii or K_jj is.
+
+    A subnormal variance is zero: its inverse overflows. CPUs flush it to zero, GPUs do not.
+    """
     variance = jnp.diagonal(K, axis1=-2, axis2=-1)
-    positive = variance > 0
+    positive = variance >= float(np.finfo(K.dtype).tiny)
     deviation = jnp.sqrt(jnp.where(positive, variance, 1.0))
     inverse = jnp.where(positive, 1 / deviation, 0.0)
     return jnp.where(positive, deviation, 0.0), K * (inverse[..., :, None] * inverse[..., None, :])

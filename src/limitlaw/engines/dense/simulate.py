@@ -10,9 +10,9 @@ from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import as_key, positive_int, require_float64
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import finite_shape, sizes
+from limitlaw.core.labelled import finite_shape, sizes
 from limitlaw.core.program import Output, Program, Written
-from limitlaw.engines import asked, memory
+from limitlaw.engines import asked, effort
 from limitlaw.engines.compiling import PROGRAMS, Compiled
 from limitlaw.engines.dense.rules import DenseDraw
 from limitlaw.engines.dense.weights import BLOCK, DrawnWeights, Weights, numbered, roots
@@ -42,7 +42,7 @@ def simulate(
     count = None if coordinates is None else positive_int("coordinates", coordinates)
     asked.check_width(program, width, count)
     numbers = sum(math.prod(_shape(output, count)) for output in outputs)
-    memory.check_memory(samples, numbers, "ask for fewer samples at a time")
+    effort.check_memory(samples, numbers, "ask for fewer samples at a time")
     batch, draws = compiled(outputs, width, count)
     arguments = list(roots(program).values())
     results = drawn("simulate", draws, batch, arguments, Pace(samples, at_most=False), key)
@@ -96,7 +96,7 @@ def batch_size(program: Program, width: int) -> int:
         for family in part.families:
             entries = math.prod(sizes(family.axes)) * family.rows.at(width) * family.cols.at(width)
             cost += entries if family in kept else min(entries, BLOCK)
-    memory.check_draw(
+    effort.check_draw(
         width, cost, "ask for a smaller one, or take finite, which draws no wide matrix"
     )
     return max(1, min(MAX_BATCH, 2 * BLOCK // cost))

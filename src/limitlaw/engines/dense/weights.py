@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import finite_shape
 from limitlaw.core.instructions import Family, Initial, Number, Repeat, Value
+from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Program
 from limitlaw.engines.meeting import Meeting
 from limitlaw.numerics.normals import normal, normal_pairs

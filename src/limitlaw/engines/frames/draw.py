@@ -11,15 +11,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core.analysis import Analysis, Component
-from limitlaw.core.axes import Axes, Layout, sizes
 from limitlaw.core.instructions import Family, Number, Value
-from limitlaw.core.labelled import Labelled, add, labelled
+from limitlaw.core.labelled import Axes, Labelled, Layout, add, labelled, sizes
 from limitlaw.core.space import Dim
 from limitlaw.engines.engine import Draw
-from limitlaw.engines.frames.dimension import Dimension, Size
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.ledger import Ledger
-from limitlaw.engines.frames.spaces import Frame, Points, Space
+from limitlaw.engines.frames.spaces import Dimension, Frame, Points, Size, Space
 from limitlaw.numerics.factors import gram
 from limitlaw.numerics.quasi import Source, fold_in
 

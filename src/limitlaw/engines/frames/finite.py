@@ -10,21 +10,20 @@ from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import as_key, positive_int, require_float64
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import finite_shape, sizes
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Rename
-from limitlaw.core.last import has_pole, last_step
+from limitlaw.core.labelled import finite_shape, sizes
 from limitlaw.core.program import Output, Program
 from limitlaw.core.space import Dim
-from limitlaw.engines import asked, memory
+from limitlaw.engines import asked, effort
 from limitlaw.engines.compiling import PROGRAMS, Compiled
 from limitlaw.engines.effort import Pace, default_draws
 from limitlaw.engines.engine import slots
-from limitlaw.engines.frames.dimension import at_width
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.rules import RULES
+from limitlaw.engines.frames.spaces import at_width
 from limitlaw.engines.frames.statistics import Conditions, Samples, Statistic
-from limitlaw.engines.law import Last, law_given
+from limitlaw.engines.law import Last, has_pole, last_step, law_given
 from limitlaw.engines.run import batched, drawn
 from limitlaw.laws import Empirical, Law
 from limitlaw.numerics.quasi import Source
@@ -72,7 +71,7 @@ def _law(output: Output, width: int, pace: Pace, key: object, k: int | None) -> 
         return Empirical(_drawn_samples("finite", (output,), width, pace, key, k)[0])
     phi, parts = last_step(output)
     numbers = (k or 1) * sum(map(asked.entries, parts))
-    memory.check_memory(
+    effort.check_memory(
         pace.samples, numbers * (numbers + 1), "ask for fewer samples, or entries, as in y[0]"
     )
     mean, covariance = _draws("finite", parts, width, pace, key, Conditions(k or 1))
@@ -105,7 +104,7 @@ def _drawn_samples(
     name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: object, k: int | None
 ) -> list[Float[Array, "samples ..."]]:
     numbers = sum(asked.entries(o) * (k or 1 if o.value.is_vector else 1) for o in outputs)
-    memory.check_memory(pace.samples, numbers, "ask for fewer samples at a time")
+    effort.check_memory(pace.samples, numbers, "ask for fewer samples at a time")
     arrays = _draws(name, outputs, width, pace, key, Samples(k or 1))
     arrays = [
         a[..., 0] if o.value.is_vector and k is None else a
@@ -257,7 +256,7 @@ def _batch_size(program: Program, width: int) -> int:
                 cost += math.prod(sizes(value.axes)) * (
                     value.dim.at(width) if points and value.dim else 8
                 )
-    memory.check_draw(
+    effort.check_draw(
         width, cost, "ask for a smaller one; this program needs every coordinate of its vectors"
     )
     backend = jax.default_backend()

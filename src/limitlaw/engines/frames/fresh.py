@@ -19,8 +19,18 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from limitlaw.core.axes import Axes, Axis, Layout, NodeAxis, sizes, union
-from limitlaw.core.labelled import Labelled, contract, multiply, stack
+from limitlaw.core.labelled import (
+    Axes,
+    Axis,
+    Labelled,
+    Layout,
+    NodeAxis,
+    contract,
+    multiply,
+    sizes,
+    stack,
+    union,
+)
 from limitlaw.numerics.factors import gram, pivoted_factor
 from limitlaw.numerics.quasi import Quasi, Source
 

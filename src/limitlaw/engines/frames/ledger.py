@@ -12,9 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.axes import Axis, finite_shape
 from limitlaw.core.instructions import Family
-from limitlaw.core.labelled import Labelled, add, labelled
+from limitlaw.core.labelled import Axis, Labelled, add, finite_shape, labelled
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.spaces import Space
 from limitlaw.engines.meeting import Meeting

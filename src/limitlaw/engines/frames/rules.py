@@ -12,9 +12,17 @@ from jaxtyping import Array, Float, Int
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import finite_shape, sizes
 from limitlaw.core.instructions import Value
-from limitlaw.core.labelled import Labelled, contract, elementwise, labelled, multiply, stack
+from limitlaw.core.labelled import (
+    Labelled,
+    contract,
+    elementwise,
+    finite_shape,
+    labelled,
+    multiply,
+    sizes,
+    stack,
+)
 from limitlaw.core.linear import applied
 from limitlaw.engines.engine import Rules
 from limitlaw.engines.frames.draw import Form, FramesDraw, equal_length, total

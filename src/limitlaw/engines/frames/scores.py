@@ -4,11 +4,9 @@ import math
 
 import jax.numpy as jnp
 
-from limitlaw.core.axes import Axis, sizes, union
-from limitlaw.core.labelled import SMALL, Labelled
-from limitlaw.engines.frames.dimension import Dimension
+from limitlaw.core.labelled import SMALL, Axis, Labelled, sizes, union
 from limitlaw.engines.frames.fresh import Fresh, apply_roots
-from limitlaw.engines.frames.spaces import bartlett_units
+from limitlaw.engines.frames.spaces import Dimension, bartlett_units
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source, split
 

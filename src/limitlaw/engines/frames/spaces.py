@@ -6,18 +6,56 @@ Both hold arrays with the batch axes in front and one more axis. `units` are coo
 """
 
 import copy
+import dataclasses
+import math
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core.labelled import Labelled
-from limitlaw.engines.frames.dimension import Dimension
+from limitlaw.core.space import Dim
 from limitlaw.engines.frames.fresh import Fresh, apply_roots
 from limitlaw.numerics.bartlett import bartlett, bartlett_unit
 from limitlaw.numerics.factors import gram, pivoted_factor
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source, split
+
+# a number that is known, ∞, or an argument of a compiled function
+Size = int | float | Float[Array, ""]
+
+
+@dataclasses.dataclass(frozen=True)
+class Dimension:
+    """D of a space.
+
+    A D that is an argument of a compiled function is taken to be larger than any number of axes
+    that is asked for; `ask` is told each such number, so that the caller learns how large D must
+    be.
+    """
+
+    size: Size
+    ask: Callable[[int], None]
+
+    @property
+    def root(self) -> float | Float[Array, ""]:
+        """√D."""
+        return math.sqrt(self.size) if isinstance(self.size, int | float) else jnp.sqrt(self.size)
+
+    def axes(self, vectors: int) -> int:
+        """How many axes so many independent vectors span: min(vectors, D)."""
+        if isinstance(self.size, int | float):
+            return int(min(vectors, self.size))
+        self.ask(vectors)
+        return vectors
+
+
+def at_width(dim: Dim, n: int | Float[Array, ""]) -> Size:
+    """D of a space at width n, which may be an argument of a compiled function."""
+    if isinstance(n, int) or not dim.wide:
+        return dim.at(n if isinstance(n, int) else 1)
+    return n * dim.factor.numerator / dim.factor.denominator
 
 
 class Frame:

@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.axes import finite_shape
-from limitlaw.core.labelled import Labelled
+from limitlaw.core.labelled import Labelled, finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import apply_roots

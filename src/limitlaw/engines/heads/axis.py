@@ -13,11 +13,11 @@ import numpy as np
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import Axis, Size
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Family, Value
+from limitlaw.core.labelled import Axis, Size
 from limitlaw.core.program import Output, Program
-from limitlaw.core.resize import resized
+from limitlaw.core.rewrites import resized
 
 Names = dict[Value | Family, Axis]  # what the axis of heads is called there
 

@@ -8,19 +8,25 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from limitlaw.arguments import is_traced
-from limitlaw.core.axes import finite_shape
+from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
+from limitlaw.engines.effort import check_memory
 from limitlaw.engines.heads.axis import HeadAxis, head_axis
 from limitlaw.engines.heads.mixing import Mixing, mixing_law
+from limitlaw.engines.heads.softmax import softmax_scores
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, seed_of
-from limitlaw.engines.memory import check_memory
+from limitlaw.engines.limit.statistics import covariance
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward
 from limitlaw.laws.averages import BLOCKS, pad, padded_size
+from limitlaw.numerics.chi_quantiles import chi_quantile
 from limitlaw.numerics.compression import are_summable, mean_of
-from limitlaw.numerics.quasi import Points
+from limitlaw.numerics.importance import JointDensity
+from limitlaw.numerics.quasi import MOST_DIMENSIONS, Points
+from limitlaw.numerics.tall import times
 from limitlaw.phi import Nonlinearity
 
 MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
@@ -194,3 +200,41 @@ def pooled(
     if program.is_unsure and not inflated:
         law.compared_with(lambda: pooled(y, axis, samples, key, beyond, inflated=True))
     return law
+
+
+def joint_density(axis: HeadAxis, key: object) -> JointDensity | None:
+    """Of the sum over heads; None where there is no density,
+    or the covariance of a head is no function of normals.
+    """
+    program = Limit((axis.resized(1),), covariance)
+    if program.traced or not program.is_function_of_recipe:
+        return None
+    basis = _active(program)
+    heads = int(axis.heads)
+    if not len(basis) or heads * (len(basis) + 1) > MOST_DIMENSIONS:
+        return None
+    density = JointDensity(
+        lambda z: _covariance(program, times(z, basis)), len(basis), heads, seed_of(key)
+    )
+    return density if density.exists else None
+
+
+def _covariance(program: Limit, z: Float[np.ndarray, "N r"]) -> Float[np.ndarray, "N m m"]:
+    """The covariance of one head at given normals, some of which become χ variables
+    with the same quantiles.
+    """
+    x = z.copy()
+    for j in np.flatnonzero(np.isfinite(program.recipe)):
+        x[:, j] = chi_quantile(program.recipe[j], z[:, j])
+    C = np.asarray(program.at(x))
+    return C.reshape(len(z), *C.shape[-2:])
+
+
+def _active(program: Limit) -> Float[np.ndarray, "active r"]:
+    """An orthonormal basis of the directions on which the covariance may depend;
+    steepest first, where that is known.
+
+    Softmax ignores a common shift, and masked scores do nothing. Of χ variables all are kept.
+    """
+    scores = softmax_scores(program) if np.isinf(program.recipe).all() else None
+    return np.eye(len(program.recipe)) if scores is None else scores.directions

@@ -19,11 +19,11 @@ from jaxtyping import Float
 from limitlaw.arguments import frozen, is_traced
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import MatMul
-from limitlaw.core.last import has_pole, terms_of
 from limitlaw.core.program import Output
 from limitlaw.core.space import Dim
 from limitlaw.engines.heads.axis import head_axis
 from limitlaw.engines.heads.softmax import SoftmaxScores, softmax_scores
+from limitlaw.engines.law import has_pole, terms_of
 from limitlaw.engines.limit.conditions import Conditions, Limit, seed_of
 from limitlaw.engines.limit.statistics import variance
 from limitlaw.laws.averages import BLOCKS

@@ -14,9 +14,8 @@ from jaxtyping import Array, Float
 
 from limitlaw.arguments import frozen, is_traced
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import finite_shape
 from limitlaw.core.instructions import Apply, Constant, Dot, Value
-from limitlaw.core.labelled import Labelled, labelled
+from limitlaw.core.labelled import Labelled, finite_shape, labelled
 from limitlaw.core.linear import applied
 from limitlaw.core.program import Output, Program
 from limitlaw.engines.limit.conditions import Limit

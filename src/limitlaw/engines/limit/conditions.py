@@ -14,13 +14,12 @@ import numpy as np
 
 from limitlaw.arguments import as_key, frozen, inside_jit, is_traced
 from limitlaw.core.program import Output
-from limitlaw.core.resize import renumbered
+from limitlaw.core.rewrites import renumbered
 from limitlaw.engines import asked
 from limitlaw.engines.compiling import PROGRAMS, Compiled
-from limitlaw.engines.effort import Pace
+from limitlaw.engines.effort import Pace, check_memory
 from limitlaw.engines.limit.plan import MOST_DRAWS, NODES, NODES_EACH, Plan, written
 from limitlaw.engines.limit.statistics import Statistic
-from limitlaw.engines.memory import check_memory
 from limitlaw.engines.run import keys_of_draws
 from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.progress import watched

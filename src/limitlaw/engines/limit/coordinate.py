@@ -7,17 +7,15 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.axes import finite_shape, sizes
 from limitlaw.core.covariance import Covariance
 from limitlaw.core.instructions import Argument, Map, Repeat, Value
-from limitlaw.core.labelled import Labelled
+from limitlaw.core.labelled import Labelled, finite_shape, sizes
 from limitlaw.core.linear import applied, expanded
 from limitlaw.core.program import Output
 from limitlaw.engines.limit.draw import LimitDraw
-from limitlaw.engines.limit.joint import SPANNED
 from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.limit.moments import zeros
-from limitlaw.engines.limit.nodes import Nodes
+from limitlaw.engines.limit.nodes import SPANNED, Nodes
 from limitlaw.numerics.normals import normal
 
 MeanAndCovariance = tuple[Float[Array, " m"], Float[Array, "m m"]]

@@ -18,19 +18,18 @@ from jaxtyping import Array, Float
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis, is_average
-from limitlaw.core.axes import sizes
 from limitlaw.core.covariance import Covariance, Pair
 from limitlaw.core.instructions import Number, Value
-from limitlaw.core.labelled import Labelled
+from limitlaw.core.labelled import Labelled, sizes
 from limitlaw.core.space import Dim
 from limitlaw.engines.frames.draw import Form, FramesDraw
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.rules import RULES as FRAMES
 from limitlaw.engines.limit import scores
 from limitlaw.engines.limit.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
-from limitlaw.engines.limit.joint import Joint
 from limitlaw.engines.limit.loop import Carried, Loop, Turn
 from limitlaw.engines.limit.moments import Moments, zeros
+from limitlaw.engines.limit.nodes import Joint
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import Source
 

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable
 
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.axes import Axis, NodeAxis
 from limitlaw.core.instructions import (
     Argument,
     Contract,
@@ -22,6 +21,7 @@ from limitlaw.core.instructions import (
     Take,
     Value,
 )
+from limitlaw.core.labelled import Axis, NodeAxis
 
 
 class LimitFacts:

@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from limitlaw.core.axes import sizes
 from limitlaw.core.covariance import Covariance, Pair
 from limitlaw.core.instructions import Repeat, Value
-from limitlaw.core.labelled import Labelled
+from limitlaw.core.labelled import Labelled, sizes
 from limitlaw.numerics.quasi import Quasi
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 
 from limitlaw import phi as nonlinearities
 from limitlaw.core import instructions as core
-from limitlaw.core.axes import Axis, Layout, finite_shape, sizes, union
 from limitlaw.core.covariance import (
     EVERYTHING,
     Covariance,
@@ -25,7 +24,16 @@ from limitlaw.core.covariance import (
     total,
 )
 from limitlaw.core.instructions import Number, Value
-from limitlaw.core.labelled import Labelled, labelled, multiply
+from limitlaw.core.labelled import (
+    Axis,
+    Labelled,
+    Layout,
+    finite_shape,
+    labelled,
+    multiply,
+    sizes,
+    union,
+)
 from limitlaw.core.linear import applied, expanded
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.scores import inner

@@ -19,8 +19,7 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Map, Rename, Repeat
 from limitlaw.core.program import Output
-from limitlaw.core.resize import renumbered, with_nodes
-from limitlaw.core.unroll import unrolled
+from limitlaw.core.rewrites import renumbered, unrolled, with_nodes
 from limitlaw.engines import asked
 from limitlaw.engines.compiling import Compiled
 from limitlaw.engines.engine import slots

@@ -15,13 +15,12 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.axes import Axes, sizes
 from limitlaw.core.covariance import Covariance, Pair, total
 from limitlaw.core.instructions import Dot, MatMul, Rename, Value
-from limitlaw.core.labelled import Labelled, elementwise, multiply
+from limitlaw.core.labelled import Axes, Labelled, elementwise, multiply, sizes
 from limitlaw.engines.frames.fresh import at_nodes
-from limitlaw.engines.limit.joint import Joint
 from limitlaw.engines.limit.moments import Moments, zeros
+from limitlaw.engines.limit.nodes import Joint
 from limitlaw.numerics.cosine_integral import cosine_integral
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source

@@ -10,8 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.axes import finite_shape
 from limitlaw.core.covariance import Covariance
+from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.frames.statistics import Conditions
 from limitlaw.engines.limit import coordinate, scores
