@@ -25,16 +25,15 @@ from typing import Any
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 SHARED = 20  # cases of one structure
 # where engines say how many draws a sampled law has, and what share of the effort that is
-LARGEST = (
-    ("effort", "SAMPLES", 1.0),
-    ("infinite_width", "JOINT_DRAWS", 8.0),
-    ("heads.mixing", "NODES", 1.0),
-    ("heads.mixing", "NODES_OF_MANY", 0.5),
-    ("heads.mixing", "NODES_TRACED", 1 / 16),
-    ("heads.laws", "DRAWS", 1.0),
-    ("heads.laws", "GROUPS", 1 / 16),
-)
-# take a quarter of a minute inside jit: asked for in one case of a structure
+SHARES = {  # of the effort, that each budget of draws is
+    "samples": 1.0,
+    "joint_draws": 8.0,
+    "head_nodes": 1.0,
+    "head_nodes_of_many": 0.5,
+    "head_nodes_traced": 1 / 16,
+    "pooled_draws": 1.0,
+    "groups": 1 / 16,
+}
 SLOW_INSIDE = {"entropy", "expect"}
 SHOWN = 3  # failures of one structure whose code is printed
 
@@ -129,12 +128,9 @@ def prepare(effort: int) -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    for module, name, share in LARGEST:
-        setattr(
-            importlib.import_module(f"limitlaw.engines.{module}"),
-            name,
-            max(1, int(share * effort)),
-        )
+    budget = importlib.import_module("limitlaw.engines.effort").BUDGET
+    for name, share in SHARES.items():
+        setattr(budget, name, max(1, int(share * effort)))
 
 
 def compared(

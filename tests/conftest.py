@@ -63,9 +63,9 @@ def patience() -> None:
     """A slow machine changes no number that is tested:
     defaults draw all that they would on a fast one.
     """
-    from limitlaw.engines import effort
+    from limitlaw.engines.effort import BUDGET
 
-    effort.SECONDS = 1e6
+    BUDGET.seconds = 1e6
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,9 @@ import pytest
 import limitlaw as ll
 from limitlaw import progress
 from limitlaw.engines import effort
-from limitlaw.engines.effort import LEAST, SAMPLES, SECONDS, Pace, default_draws, most_gib
+from limitlaw.engines.effort import BUDGET, Budget, Pace, default_draws, most_gib
+
+SAMPLES, LEAST, SECONDS = Budget.samples, Budget.least, Budget.seconds
 
 
 def deep(tokens: int = 2, q_std: float = 1.0) -> ll.Wide:
@@ -36,8 +38,8 @@ def with_nodes() -> ll.Wide:
 @pytest.fixture
 def no_time(monkeypatch):
     """A budget that is spent after two batches."""
-    monkeypatch.setattr(effort, "SECONDS", 1e-9)
-    monkeypatch.setattr(effort, "SURE", 0.0)
+    monkeypatch.setattr(BUDGET, "seconds", 1e-9)
+    monkeypatch.setattr(BUDGET, "sure", 0.0)
 
 
 # --- the number of draws -------------------------------------------------------------------------
@@ -52,7 +54,7 @@ def test_pace(monkeypatch, per_second, expected):
     compiling, before the first batch, is not drawing.
     """
     now = [0.0]
-    monkeypatch.setattr(effort, "SECONDS", SECONDS)
+    monkeypatch.setattr(BUDGET, "seconds", SECONDS)
     monkeypatch.setattr(effort.time, "monotonic", lambda: now[0])
     pace, drawn = Pace(SAMPLES, at_most=True), 8
     now[0] += 3600.0
@@ -70,7 +72,7 @@ def test_pace(monkeypatch, per_second, expected):
 def test_pace_keeps_what_is_drawn(monkeypatch):
     """What has been drawn before the pace is known is not thrown away."""
     now = [0.0]
-    monkeypatch.setattr(effort, "SECONDS", SECONDS)
+    monkeypatch.setattr(BUDGET, "seconds", SECONDS)
     monkeypatch.setattr(effort.time, "monotonic", lambda: now[0])
     pace = Pace(SAMPLES, at_most=True)
     pace.reached(600)

@@ -11,6 +11,7 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.engines.dense import simulate as dense
+from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.frames import finite as frames
 from limitlaw.engines.frames.statistics import Samples
 
@@ -61,7 +62,7 @@ def test_a_thousand_blocks() -> None:
 
 def test_a_thousand_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are drawn as two are."""
-    monkeypatch.setattr(frames, "MAX_BATCH", 64)
+    monkeypatch.setattr(BUDGET, "together", 64)
     y = ll.repeat(lambda x: ll.rmsnorm(x + ll.Matrix() @ x), ll.initial(2), 1000)
     draws = np.asarray(ll.finite_samples(y, 4, 64, jax.random.key(0)))
     assert draws.shape == (64, 2)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.engines.heads import laws
+from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.limit import plan, statistics
 from limitlaw.engines.limit.conditions import Limit
 
@@ -150,7 +150,7 @@ def test_more_numbers_than_points_have() -> None:
 def test_a_draw_depends_on_its_number_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all numbers are random: the same draws of however many, and in batches of any size."""
     monkeypatch.setattr(plan, "MOST_DIMENSIONS", 1)
-    monkeypatch.setattr(plan, "MOST_DRAWS", 100)
+    monkeypatch.setattr(BUDGET, "together", 100)
     statistic = functools.partial(statistics.second_moment)  # its plan is no other test's
     many = Limit((ll.attention(tokens(), heads=2).core,), statistic)
     assert many.plan.requests.overflows
@@ -161,7 +161,7 @@ def test_a_draw_depends_on_its_number_alone(monkeypatch: pytest.MonkeyPatch) -> 
     found = draws(1000)
     assert len(np.unique(found[:, 0])) == 1000
     np.testing.assert_array_equal(draws(100), found[:100])
-    monkeypatch.setattr(plan, "MOST_DRAWS", 64)
+    monkeypatch.setattr(BUDGET, "together", 64)
     np.testing.assert_allclose(draws(200), found[:200], rtol=1e-12)
     assert not np.isclose(draws(64, 1), found[:64]).any()
 
@@ -170,7 +170,7 @@ def test_pools_of_more_numbers_than_points_have(monkeypatch: pytest.MonkeyPatch)
     """Many heads on 33 tokens, drawn from pools of single ones:
     each block of draws has its own.
     """
-    monkeypatch.setattr(laws, "POOL", 64)
+    monkeypatch.setattr(BUDGET, "pool", 64)
     law = ll.limit(ll.attention(ll.initial((33,)), heads=1000), samples=32)
     found, error = (np.diagonal(f()) for f in (law.covariance, law.error.covariance))
     # scores of orthonormal tokens are N(0, 1)

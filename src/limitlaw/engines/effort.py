@@ -2,29 +2,85 @@
 unless they take longer than one waits. How much memory: what is refused before anything is drawn.
 """
 
+import dataclasses
 import functools
 import math
 import os
 import time
 
-SAMPLES = 2**16  # draws at most
-MOST_NUMBERS = 2**27  # that they hold: 1 GiB
-# of drawing: standard errors fall as draws^{−1/2}, so that one digit more would take half an hour
-SECONDS = 20.0
-SURE = 1.0  # seconds of drawing after which its pace is known
-LEAST = 2**8  # draws: a standard error known to 1/√512 of itself
+import jax
+
+
+@dataclasses.dataclass
+class Budget:
+    """What the engines may spend where a user does not say: draws, nodes, time and memory."""
+
+    samples: int = 2**16  # draws at most
+    least: int = 2**8  # and at least: a standard error known to 1/√512 of itself
+    numbers: int = 2**27  # that they hold: 1 GiB
+    # of drawing: errors fall as draws^{−1/2}, so that one digit more would take half an hour
+    seconds: float = 20.0
+    sure: float = 1.0  # seconds of drawing after which its pace is known
+    gib: float = 16.0  # that the draws of a result may take, on a large machine
+
+    # draws computed together, and numbers they hold: about what the cache of a CPU has; a GPU
+    # wants all of its threads busy
+    together: int = 2**12
+    held: int = 2**20
+    together_elsewhere: int = 2**18
+    held_elsewhere: int = 2**27  # at infinite width: 1 GiB
+    coordinates_elsewhere: int = 2**29  # at finite width: 4 GiB
+    traced_batches: int = 64  # at most by default inside `jit`, where nothing can be timed
+
+    # nodes for nonlinearities, and for infinitely many heads: of a deterministic program, and for
+    # each draw of a random one, whose batches, so many at least, have new nodes
+    nodes: int = 2**14
+    nodes_each: int = 2**10
+    heads: int = 2**14
+    heads_each: int = 2**10
+    batches: int = 32
+    replicates: int = 8  # independent scramblings, whose spread is the error of a kernel
+
+    # points of each block for the variance of one head: fewer where a point has `many` numbers
+    # or more, and where derivatives are taken
+    head_nodes: int = 2**16
+    head_nodes_of_many: int = 2**15
+    head_nodes_traced: int = 2**10
+    many: int = 32
+    groups: int = 2**10  # draws of a random kernel of many heads
+
+    # the joint law of tokens: normals and draws at most, draws at least unless time is short; of
+    # many heads, single ones in a pool, and draws from pools
+    joint_numbers: int = 2**24
+    joint_draws: int = 2**19
+    least_joint: int = 2**10
+    pool: int = 2**11
+    pooled_draws: int = 2**13
+
+
+BUDGET = Budget()
+
+
+def draws_together(cost: int, elsewhere: int) -> int:
+    """As many draws of `cost` numbers each as keep the numbers held at a time near the budget,
+    which is `elsewhere` on a GPU.
+    """
+    cpu = jax.default_backend() == "cpu"
+    most, held = (BUDGET.together, BUDGET.held) if cpu else (BUDGET.together_elsewhere, elsewhere)
+    return max(1, min(most, held // cost))
 
 
 def default_draws(entries: int) -> int:
     """How many draws of a covariance of so many entries memory and a law are worth."""
-    return max(LEAST, min(SAMPLES, 2 ** int(math.log2(max(1, MOST_NUMBERS / (1 + entries**2))))))
+    worth = max(1, BUDGET.numbers / (1 + entries**2))
+    return max(BUDGET.least, min(BUDGET.samples, 2 ** int(math.log2(worth))))
 
 
 class Pace:
     """The number of draws of one calculation: `samples`,
     or fewer where `at_most` and time is short.
 
-    Fewer are a power of two, `LEAST` or more. Only how many there are depends on the clock: the
+    Fewer are a power of two, `least` or more. Only how many there are depends on the clock: the
     draws are the first ones that any larger number would give.
     """
 
@@ -43,13 +99,14 @@ class Pace:
         if self._clock is None:
             self._clock = drawn, now
         first, start = self._clock
-        if not self._open or now - start <= SURE or drawn == first:
+        if not self._open or now - start <= BUDGET.sure or drawn == first:
             return False
         self._open = False
-        affordable = SECONDS * (drawn - first) / (now - start)
-        least = 2 ** math.ceil(math.log2(max(LEAST, drawn)))
+        affordable = BUDGET.seconds * (drawn - first) / (now - start)
+        least = 2 ** math.ceil(math.log2(max(BUDGET.least, drawn)))
         return self.lower(
-            max(least, 2 ** math.floor(math.log2(affordable))), f"in a budget of {SECONDS:g} s"
+            max(least, 2 ** math.floor(math.log2(affordable))),
+            f"in a budget of {BUDGET.seconds:g} s",
         )
 
     def lower(self, samples: int, reason: str) -> bool:
@@ -63,9 +120,6 @@ class Pace:
     def effort(self) -> str:
         """What decided, for a law's repr: nothing to say where all draws were made."""
         return f"{self.samples} of {self.most} draws {self._reason}" if self._reason else ""
-
-
-MOST_GIB = 16.0  # that the draws of a result may take, on a large machine
 
 
 def check_memory(samples: int, numbers: int, advice: str) -> None:
@@ -107,7 +161,7 @@ def most_gib() -> float:
     """That a result may take: half of this machine's memory, where known."""
     try:
         return min(
-            MOST_GIB, 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+            BUDGET.gib, 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
         )
     except (AttributeError, OSError, ValueError):  # not on every system
-        return MOST_GIB
+        return BUDGET.gib

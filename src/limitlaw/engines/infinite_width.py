@@ -16,24 +16,20 @@ from limitlaw.core.demand import demanded
 from limitlaw.core.labelled import finite_shape, is_infinite, present
 from limitlaw.core.program import Output, Program
 from limitlaw.engines import asked
-from limitlaw.engines.effort import check_covariance, default_draws
+from limitlaw.engines.effort import BUDGET, check_covariance, default_draws
 from limitlaw.engines.heads import laws as head_laws
 from limitlaw.engines.heads.axis import diverges, head_axis
 from limitlaw.engines.heads.laws import joint_density
 from limitlaw.engines.heads.mixing import dimension
 from limitlaw.engines.law import Last, has_pole, last_step, law_given
 from limitlaw.engines.limit import statistics
-from limitlaw.engines.limit.conditions import REPLICATES, Conditions, Limit
+from limitlaw.engines.limit.conditions import Conditions, Limit
 from limitlaw.engines.limit.facts import LimitFacts, are_correlated, is_score
-from limitlaw.engines.limit.plan import NODES
 from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.laws.kernel_matrix import KernelMatrix
 from limitlaw.numerics.importance import JointDensity
 from limitlaw.progress import watching
-
-JOINT_NUMBERS, JOINT_DRAWS = 2**24, 2**19  # normals and draws at most for the joint law of tokens
-LEAST_JOINT = 2**10  # draws for it, unless time is short
 
 
 @watching
@@ -103,7 +99,7 @@ def kernel(y: object, samples: int | None = None, key: object = None) -> Any:
     def error() -> Any:
         if conditions.kind == "sampled":
             # what is rarer than one node in all is in none
-            unseen = jnp.max(jnp.abs(K)) / (REPLICATES * NODES)
+            unseen = jnp.max(jnp.abs(K)) / (BUDGET.replicates * BUDGET.nodes)
             return jnp.hypot(jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1), unseen)
         return jax.lax.stop_gradient(
             jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K)
@@ -173,8 +169,8 @@ def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
             return _law_of_draws((output,), statistics.conditions, last, effort)
         if axis.heads > head_laws.MANY:
             return head_laws.pooled(output, axis, samples, key, beyond)
-        most = JOINT_NUMBERS // (int(axis.heads) * math.prod(shape) ** 2)
-        default = min(JOINT_DRAWS, 2 ** int(math.log2(max(most, LEAST_JOINT))))
+        most = BUDGET.joint_numbers // (int(axis.heads) * math.prod(shape) ** 2)
+        default = min(BUDGET.joint_draws, 2 ** int(math.log2(max(most, BUDGET.least_joint))))
         return _law_of_draws((output,), statistics.conditions, last, effort, default)
 
     def density() -> JointDensity | None:

@@ -28,10 +28,6 @@ from limitlaw.engines.run import batched, drawn
 from limitlaw.laws import Empirical, Law
 from limitlaw.numerics.quasi import Source
 
-MAX_BATCH = 4096  # draws compiled together
-HELD = 2**20  # numbers held at a time on a CPU: 8 MiB, about what its cache holds
-MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**29  # a GPU wants all of its threads busy: 4 GiB
-
 assert FramesDraw.rules is RULES
 
 
@@ -244,7 +240,7 @@ def followed(
 
 
 def _batch_size(program: Program, width: int) -> int:
-    """As many draws as keep the numbers held at a time near `HELD`;
+    """As many draws as keep the numbers held at a time near the budget;
     frames count as a few numbers a vector.
     """
     cost = 16
@@ -259,8 +255,4 @@ def _batch_size(program: Program, width: int) -> int:
     effort.check_draw(
         width, cost, "ask for a smaller one; this program needs every coordinate of its vectors"
     )
-    backend = jax.default_backend()
-    ceiling, held = (
-        (MAX_BATCH, HELD) if backend == "cpu" else (MAX_BATCH_ELSEWHERE, HELD_ELSEWHERE)
-    )
-    return max(1, min(ceiling, held // cost))
+    return effort.draws_together(cost, effort.BUDGET.coordinates_elsewhere)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from limitlaw.arguments import is_traced
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
-from limitlaw.engines.effort import check_memory
+from limitlaw.engines.effort import BUDGET, check_memory
 from limitlaw.engines.heads.axis import HeadAxis, head_axis
 from limitlaw.engines.heads.mixing import Mixing, mixing_law
 from limitlaw.engines.heads.softmax import softmax_scores
@@ -30,10 +30,8 @@ from limitlaw.numerics.tall import times
 from limitlaw.phi import Nonlinearity
 
 MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
-POOL, DRAWS = 2**11, 2**13
 # heads whose variances are convolved, or drawn one by one where the kernel is random
 FEW, FEW_TRACED = 16, 2
-GROUPS = 2**10  # draws of a random kernel of more heads
 
 
 def law_of_one_number(
@@ -116,7 +114,7 @@ def _given_random_kernels(
     if not program.random or not program.plan.requests.head_recipe or program.plan.uses_nodes:
         return None
     groups = program.conditions(
-        GROUPS if samples is None else samples, key, at_most=samples is None
+        BUDGET.groups if samples is None else samples, key, at_most=samples is None
     )
 
     def head_sum(variances: Any) -> HeadSum:
@@ -182,17 +180,18 @@ def pooled(
     block of draws has a pool of its own, so that their spread shows what is missing in the pools,
     too.
     """
-    draws = DRAWS if samples is None else samples
+    draws = BUDGET.pooled_draws if samples is None else samples
+    pool = BUDGET.pool
     m = math.prod(finite_shape(y.layout))
-    check_memory(draws, POOL + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
+    check_memory(draws, pool + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
     program = Limit((axis.resized(1),), statistics.covariance, inflated)
     seed, each = seed_of(key), -(-draws // BLOCKS)
     points, rng = Points(program.recipe, seed), np.random.default_rng(seed)
     means = []
     for block in range(-(-draws // each)):
-        C = np.asarray(program.at(points.take(POOL), seed, block * POOL))
-        counts = rng.multinomial(int(axis.heads), np.full(POOL, 1 / POOL), size=each)
-        means.append(counts.astype(float) @ C.reshape(POOL, m * m) / axis.heads)
+        C = np.asarray(program.at(points.take(pool), seed, block * pool))
+        counts = rng.multinomial(int(axis.heads), np.full(pool, 1 / pool), size=each)
+        means.append(counts.astype(float) @ C.reshape(pool, m * m) / axis.heads)
     mean = np.concatenate(means)[:draws]
     covariance = mean.reshape(draws, m, m) if y.layout else mean.reshape(draws)
     zeros = jnp.zeros((draws, *finite_shape(y.layout)))

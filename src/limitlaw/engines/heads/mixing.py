@@ -21,6 +21,7 @@ from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import MatMul
 from limitlaw.core.program import Output
 from limitlaw.core.space import Dim
+from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.heads.axis import head_axis
 from limitlaw.engines.heads.softmax import SoftmaxScores, softmax_scores
 from limitlaw.engines.law import has_pole, terms_of
@@ -47,9 +48,6 @@ COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.64, 1.25, 2**18, 0.3
 CANCELLED, ZOOMS = 0.02, 4
 STEEP = 3.0  # standard deviation of a difference of scores from which on no lattice is tried
 SETTLED = 1e-8  # change of the checked figures; the error left is about its power 5/4
-# points in each, fewer where a point has more numbers than MANY
-NODES, NODES_OF_MANY, MANY = 2**16, 2**15, 32
-NODES_TRACED = 2**10  # where derivatives are taken
 
 Nodes = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
 
@@ -98,7 +96,7 @@ def mixing_law(
             "exact" if exact else "quadrature",
             _second_rule(program, rule, samples),
         )
-    if by_quadrature or (heads == 1 and len(program.recipe) > MANY):
+    if by_quadrature or (heads == 1 and len(program.recipe) > BUDGET.many):
         return None  # a plain mixture says the same
     nodes = _sobol(program, samples, key)
     rough = (
@@ -127,9 +125,10 @@ def dimension(dim: Dim) -> int | float:
 
 def _sobol(program: Limit, samples: int | None, key: object) -> Conditions:
     """v at the points of one scrambled Sobol sequence, block after block."""
-    default = (
-        NODES_TRACED if program.traced else NODES if len(program.recipe) <= MANY else NODES_OF_MANY
-    )
+    few = len(program.recipe) <= BUDGET.many
+    default = BUDGET.head_nodes if few else BUDGET.head_nodes_of_many
+    if program.traced:
+        default = BUDGET.head_nodes_traced
     each = default if samples is None else max(1, samples // BLOCKS)
     if not program.traced:
         return program.conditions(BLOCKS * each, key, at_most=samples is None)

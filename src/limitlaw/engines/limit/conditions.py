@@ -17,16 +17,12 @@ from limitlaw.core.program import Output
 from limitlaw.core.rewrites import renumbered
 from limitlaw.engines import asked
 from limitlaw.engines.compiling import PROGRAMS, Compiled
-from limitlaw.engines.effort import Pace, check_memory
-from limitlaw.engines.limit.plan import MOST_DRAWS, NODES, NODES_EACH, Plan, written
+from limitlaw.engines.effort import BUDGET, Pace, check_memory
+from limitlaw.engines.limit.plan import Plan, written
 from limitlaw.engines.limit.statistics import Statistic
 from limitlaw.engines.run import keys_of_draws
 from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.progress import watched
-
-# independent scramblings, from whose spread comes the error of a quasi-Monte Carlo kernel
-REPLICATES = 8
-TRACED_BATCHES = 64  # at most by default, where nothing can be timed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,10 +132,10 @@ class Limit:
         results: list[Any] = []
         single = self.plan.draw if self.traced else self.plan.single
         with watched("limit") as watch:
-            for i in range(REPLICATES):
-                extra = self.table(NODES, seed + i), self.heads(seed + i)
+            for i in range(BUDGET.replicates):
+                extra = self.table(BUDGET.nodes, seed + i), self.heads(seed + i)
                 results.append(single(self.arrays, jnp.zeros(0), jax.random.key(seed + i), *extra))
-                watch.reached(len(jax.block_until_ready(results)), REPLICATES)
+                watch.reached(len(jax.block_until_ready(results)), BUDGET.replicates)
         return results
 
     def _sampled(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
@@ -171,7 +167,7 @@ class Limit:
         """What the draws from `start` on are made of.
         New nodes for each batch: their errors average out.
         """
-        extra = self.table(NODES_EACH, seed + start), self.heads(seed + start)
+        extra = self.table(BUDGET.nodes_each, seed + start), self.heads(seed + start)
         return jnp.asarray(points.take(size)), self._keys(seed, start, size), *extra
 
     def _keys(self, seed: int, start: int, size: int) -> Any:
@@ -190,7 +186,9 @@ class Limit:
         points, size = Points(self.recipe, seed), self.plan.batch(samples)
         pace = Pace(samples, at_most=False)
         if at_most:
-            pace.lower(2 ** int(math.log2(TRACED_BATCHES * size)), "under jax.jit or jax.grad")
+            pace.lower(
+                2 ** int(math.log2(BUDGET.traced_batches * size)), "under jax.jit or jax.grad"
+            )
         batches = [
             self._numbers(points, seed, start, size) for start in range(0, pace.samples, size)
         ]
@@ -234,9 +232,9 @@ class Limit:
             one = jax.checkpoint(lambda numbers: self.plan.draw(self.arrays, *numbers, None, None))
             keys = self._keys(seed, start, len(rows))
             return jax.lax.map(
-                one, (jnp.asarray(rows), keys), batch_size=min(len(rows), MOST_DRAWS)
+                one, (jnp.asarray(rows), keys), batch_size=min(len(rows), BUDGET.together)
             )
-        size = self.plan.batch(MOST_DRAWS)
+        size = self.plan.batch(BUDGET.together)
         count = -(-len(rows) // size)
         batches = np.zeros((count * size, rows.shape[1]))
         batches[: len(rows)] = rows

@@ -22,19 +22,12 @@ from limitlaw.core.program import Output
 from limitlaw.core.rewrites import renumbered, unrolled, with_nodes
 from limitlaw.engines import asked
 from limitlaw.engines.compiling import Compiled
+from limitlaw.engines.effort import BUDGET, draws_together
 from limitlaw.engines.engine import slots
 from limitlaw.engines.limit.draw import LimitDraw, Static
 from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.limit.statistics import Outputs, Statistic
 from limitlaw.numerics.quasi import MOST_DIMENSIONS, Quasi
-
-# for nonlinearities: of a deterministic program, and for each draw of a random one
-NODES, NODES_EACH = 2**14, 2**10
-HEADS, HEADS_EACH = 2**14, 2**10  # the same for infinitely many heads
-# draws computed together, and numbers they hold: about what the cache of a CPU has
-MOST_DRAWS, HELD = 4096, 2**20
-MOST_DRAWS_ELSEWHERE, HELD_ELSEWHERE = 2**18, 2**27  # a GPU wants all of its threads busy: 1 GiB
-BATCHES = 32  # at least, where each has new nodes
 
 
 def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[Outputs, int]:
@@ -97,7 +90,7 @@ class Plan:
             self._prepare_with(outputs, coarse=self.random)
 
     def _prepare_with(self, outputs: Sequence[Output], coarse: bool) -> None:
-        self.most_heads = HEADS_EACH if coarse else HEADS
+        self.most_heads = BUDGET.heads_each if coarse else BUDGET.heads
         given, self.heads = written(outputs, self.most_heads, self.unrolls)
         self.outputs = renumbered(given, _shape)
         self.facts = Analysis(asked.program_of(self.outputs))
@@ -184,17 +177,13 @@ class Plan:
         )
 
     def batch(self, samples: int) -> int:
-        """As many draws as keep the numbers held at a time near `HELD`,
+        """As many draws as keep the numbers held at a time near the budget,
         and some batches where those have new nodes.
         """
-        several = self.uses_nodes or self.requests.head_recipe
-        most, held = (
-            (MOST_DRAWS, HELD)
-            if jax.default_backend() == "cpu"
-            else (MOST_DRAWS_ELSEWHERE, HELD_ELSEWHERE)
-        )
-        most = max(1, min(most, samples // BATCHES)) if several else most
-        return min(samples, max(1, min(most, held // self._cost)))
+        most = draws_together(self._cost, BUDGET.held_elsewhere)
+        if self.uses_nodes or self.requests.head_recipe:
+            most = min(most, max(1, samples // BUDGET.batches))
+        return min(samples, most)
 
     @functools.cached_property
     def _cost(self) -> int:
@@ -205,7 +194,7 @@ class Plan:
             if not isinstance(value.instruction, Rename):
                 each = 1 if value.dim is None else 4 if value.dim.wide else value.dim.at(1)
                 cost += each * math.prod(int(axis.size) for axis in value.axes)
-        return cost + NODES_EACH * self.requests.dimensions
+        return cost + BUDGET.nodes_each * self.requests.dimensions
 
 
 def _shape(array: Any) -> jax.ShapeDtypeStruct:
