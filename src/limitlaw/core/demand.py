@@ -102,16 +102,7 @@ class _Rewriter:
         if isinstance(op, Take) and _is_basic(op):
             return [(op.x, _after(_selection(op), self.wanted.get(value, {})))]
         if isinstance(op, Rename):
-            return [
-                (
-                    op.x,
-                    {
-                        old: inside[op.name_of(old)]
-                        for old in op.x.axes
-                        if op.name_of(old) in inside
-                    },
-                )
-            ]
+            return [(op.x, _before(op, op.x, inside))]
         if isinstance(op, Stack):
             rest = {axis: part for axis, part in inside.items() if axis is not op.axis}
             return [(term, _of(term, rest)) for term in _chosen(op, inside)]
@@ -120,12 +111,7 @@ class _Rewriter:
             assert op.a is not None
             rename, matmul = self.mixings[value]
             x = matmul.x
-            of_x = {
-                axis: inside[rename.name_of(axis)]
-                for axis in x.axes
-                if rename.name_of(axis) in inside
-            }
-            return [(op.a, _of(op.a, inside)), (x, of_x)]
+            return [(op.a, _of(op.a, inside)), (x, _before(rename, x, inside))]
         return [(v, _of(v, inside)) for v in self._inputs(value)]
 
     def _inputs(self, value: Value) -> tuple[Value, ...]:
@@ -233,7 +219,7 @@ class _Rewriter:
             *self.wanted.get(value, {}),
         }:
             return
-        if self.uses[x] > 1 or not set(op.over) <= {rename.name_of(axis) for axis in x.axes}:
+        if self.uses[x] > 1 or not set(op.over) <= set(rename.names_of(x.axes)):
             return
         if all(self._is_fresh_product(t) for t in self.facts.terms(x)):
             self.mixings[value] = _Mixing(rename, matmul)
@@ -326,13 +312,19 @@ def _cut_numbers(slot: Number, order: Layout, selection: Selection) -> tuple[Num
     )
 
 
+def _before(rename: Rename, x: Value, wanted: Selection) -> Selection:
+    """What is wanted of x, where it is wanted under other names."""
+    named = zip(x.axes, rename.names_of(x.axes), strict=True)
+    return {axis: wanted[name] for axis, name in named if name in wanted}
+
+
 def _renamed(x: Value, rename: Rename) -> Value:
     """x under the names that are left after a selection."""
     pairs = [(o, n) for o, n in zip(rename.old, rename.new, strict=True) if o in x.axes]
     if not pairs:
         return x
     op = Rename(x, tuple(o for o, _ in pairs), tuple(n for _, n in pairs))
-    return Value(op, tuple(op.name_of(a) for a in x.axes), x.dim, x.source)
+    return Value(op, op.names_of(x.axes), x.dim, x.source)
 
 
 def _changed(op: Instruction, inputs: Mapping[Value, Value], selection: Selection) -> Instruction:

@@ -289,6 +289,10 @@ class Rename(Instruction):
         """What an axis of x is called."""
         return self.new[self.old.index(axis)] if axis in self.old else axis
 
+    def names_of(self, axes: Axes) -> Axes:
+        """What axes of x are called."""
+        return tuple(map(self.name_of, axes))
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Stack(Instruction):

@@ -147,7 +147,7 @@ class Dependence:
                 return _taken(op, found.get(op.x))
             case Rename():
                 x = found.get(op.x)
-                return None if x is None else Members(x.array, tuple(map(op.name_of, x.axes)))
+                return None if x is None else Members(x.array, op.names_of(x.axes))
             case Stack():
                 return self._stacked(op, [found.get(t) for t in op.terms])
             case Apply():

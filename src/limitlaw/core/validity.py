@@ -145,7 +145,7 @@ def _rename(value: Value, op: core.Rename) -> Iterable[Claim]:
     yield value.dim == op.x.dim, "it lives where x does"
     yield set(op.old) <= set(op.x.axes), "it renames axes of x"
     yield all(a.size == b.size for a, b in zip(op.old, op.new, strict=True)), "sizes stay"
-    yield _has(value, tuple(op.name_of(a) for a in op.x.axes))
+    yield _has(value, op.names_of(op.x.axes))
 
 
 def _stack(value: Value, op: core.Stack) -> Iterable[Claim]:
