@@ -9,10 +9,9 @@ from limitlaw.engines.heads.axis import HeadAxis
 from limitlaw.engines.heads.softmax import softmax_scores
 from limitlaw.engines.limit.conditions import Limit, seed_of
 from limitlaw.engines.limit.statistics import covariance
-from limitlaw.numerics.chi_quantiles import chi_quantile
 from limitlaw.numerics.importance import JointDensity
-from limitlaw.numerics.quasi import MOST_DIMENSIONS
-from limitlaw.numerics.tall import times
+from limitlaw.numerics.linear_algebra import times
+from limitlaw.numerics.quasi import MOST_DIMENSIONS, chi_quantile
 
 
 def joint_density(axis: HeadAxis, key: object) -> JointDensity | None:

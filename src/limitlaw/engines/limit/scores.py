@@ -22,9 +22,9 @@ from limitlaw.core.labelled import Labelled, elementwise, multiply
 from limitlaw.engines.frames.fresh import at_nodes
 from limitlaw.engines.limit.joint import Joint
 from limitlaw.engines.limit.moments import Moments, zeros
-from limitlaw.numerics.cosine_integral import cosine_integral
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source
+from limitlaw.numerics.special_functions import cosine_integral
 
 
 def covariance(moments: Moments, p: Value, other: Value) -> Covariance | None:
