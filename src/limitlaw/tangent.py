@@ -33,7 +33,8 @@ PARTS = "qkvo"
 BATCH = 2**20  # numbers of draws that are computed together
 BEYOND = ("gradients",)
 
-Factor = Float[Array, "n n"]  # of the kernel of all tokens, or of the readout
+Factor = Float[Array, "ms ms"]  # of the kernel of all tokens
+Readout = Float[Array, "s s"]  # a factor of its Gram
 Seen = Bool[Array, "s s"]  # which tokens each attends to
 Scale = float | Float[Array, ""]
 Sizes = tuple[int, int, int, int | None]  # sequences, tokens, heads, their dimension or None
@@ -186,7 +187,7 @@ def _tokens(kernel: object) -> tuple[Float[np.ndarray, "ms ms"], int, int]:
 def _draws(
     keys: Key[Array, " N"],
     L: Factor,
-    L_G: Factor,
+    L_G: Readout,
     stds: Stds,
     seen: Seen,
     sizes: Sizes,
@@ -219,7 +220,7 @@ def _of_sequences(x: Float[Array, "ms ms"], m: int, s: int) -> Float[Array, "m s
 
 
 def _wide_head(
-    L: Factor, L_G: Factor, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
+    L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
 ) -> Draw:
     """n × n matrices."""
     m, s, heads, _ = sizes
@@ -238,7 +239,7 @@ def _wide_head(
 
 
 def _narrow_head(
-    L: Factor, L_G: Factor, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
+    L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
 ) -> Draw:
     """Matrices into d dimensions and back: queries, keys, values and β = (dH)^{−1/2} W^Oᵀu are
     drawn themselves.
