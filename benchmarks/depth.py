@@ -118,7 +118,7 @@ def _block(K: Any, key: Any) -> tuple[Any, Any]:
     import jax.numpy as jnp
 
     from limitlaw import phi
-    from limitlaw.numerics.cholesky import cholesky
+    from limitlaw.numerics.linear_algebra import cholesky
     from limitlaw.phi import moments
 
     def normed(K: Any) -> Any:

@@ -101,7 +101,7 @@ def rates() -> tuple[float, float]:
     import jax
     import jax.numpy as jnp
 
-    from limitlaw.numerics.chi import chi
+    from limitlaw.numerics.gaussian_vectors import chi
     from limitlaw.numerics.normals import normal_pairs
 
     def rate(draw: Callable[[Any], Any], size: int) -> float:

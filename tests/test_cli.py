@@ -452,7 +452,7 @@ def test_tokens_of_an_experiment_that_has_none() -> None:
 
 BUSY = """
 import signal, sys, time
-from limitlaw.cli.interrupts import end_promptly
+from limitlaw.cli.errors import end_promptly
 from limitlaw.files import replacing
 end_promptly()
 signal.signal(signal.SIGINT, lambda *_: None)  # Python ends nothing, as while JAX computes

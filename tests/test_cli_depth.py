@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from limitlaw.cli import app
-from limitlaw.cli.network import NETWORK
+from limitlaw.cli.depth import NETWORK
 from limitlaw.depth.network import Network
 
 SMALL = ["--depth", "2", "--heads", "1", "--tokens", "3", "--hidden", "0"]

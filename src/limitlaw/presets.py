@@ -31,7 +31,7 @@ def attention_law(
     Z^{x^k}]: shape (s,).
 
         y_i = H^{-1/2} Σ_a Σ_j A(p^a)_ij W^{O,a} W^{V,a} x_j,
-           p^a_ij = D^{-1/2} (W^{Q,a} x_i)ᵀ (W^{K,a} x_j)
+        p^a_ij = D^{-1/2} (W^{Q,a} x_i)ᵀ (W^{K,a} x_j)
 
     as n → ∞, or at width n = `width`, where the tokens are Gaussian vectors. `law.marginal(i)` is
     one token: for few tokens to many digits, whatever the number of heads. The other arguments are

@@ -1,11 +1,13 @@
-"""The neural tangent kernel of one attention layer as n → ∞. With finitely many heads it is
-random: it depends on the scores p, and on a second array D = ∂f/∂A that is as random as they
-are."""
+"""The neural tangent kernel of one attention layer as n → ∞.
+
+With finitely many heads it is random: it depends on the scores p, and on a second array D = ∂f/∂A
+that is as random as they are.
+"""
 
 import dataclasses
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,14 +33,20 @@ PARTS = "qkvo"
 BATCH = 2**20  # numbers of draws that are computed together
 BEYOND = ("gradients",)
 
+Factor = Float[Array, "ms ms"]  # of the kernel of all tokens
+Readout = Float[Array, "s s"]  # a factor of its Gram
+Seen = Bool[Array, "s s"]  # which tokens each attends to
+Scale = float | Float[Array, ""]
+Sizes = tuple[int, int, int, int | None]  # sequences, tokens, heads, their dimension or None
+
 
 class Stds(NamedTuple):
     """Standard deviations of the entries of the four matrices, in units of 1/√cols."""
 
-    q: Any
-    k: Any
-    v: Any
-    o: Any
+    q: Scale
+    k: Scale
+    v: Scale
+    o: Scale
 
 
 class Draw(NamedTuple):
@@ -128,35 +136,31 @@ def attention_ntk(
     samples: int = 4096,
     key: object = 0,
 ) -> TangentKernel:
-    """The tangent kernel of f = n^{−1/2} Σ_i u_i·y_i,
-    y the outputs of one attention layer (see `attention_law`).
+    """The tangent kernel of f = n^{−1/2} Σ_i u_i·y_i, y the outputs of one attention layer
+    (see `attention_law`).
 
     `kernel`: K_jk of s tokens, (s, s), or that of the tokens of m sequences, (m, s, m, s).
     `readout`: G_ik, the Gram of the fixed u; the identity, one vector for each position. As n → ∞,
     for each head with scores p, A = softmax(p),
 
-        Cov(D_ij, D'_kl) = σ_O²σ_V²/H G_ik K_jl          f = Σ_a ⟨A, D⟩        P = ∂f/∂p = A ∘ (D −
-        rowsum(A ∘ D)) Θ^V = Θ^O = σ_O²σ_V²/H Σ_a tr(Gᵀ A K A'ᵀ)        Θ^Q = Θ^K = σ_Q²σ_K² Σ_a
-        ⟨P, K P' Kᵀ⟩
+        Cov(D_ij, D'_kl) = σ_O²σ_V²/H G_ik K_jl      f = Σ_a ⟨A, D⟩
+        P = ∂f/∂p = A ∘ (D − rowsum(A ∘ D))
+        Θ^V = Θ^O = σ_O²σ_V²/H Σ_a tr(Gᵀ A K A'ᵀ)    Θ^Q = Θ^K = σ_Q²σ_K² Σ_a ⟨P, K P' Kᵀ⟩
 
     and their like with `head_dim`. Draw i depends only on (key, i).
     """
     require_float64("attention_ntk")
     K, m, s = _tokens(kernel)
-    G = (
-        np.eye(s)
-        if readout is None
-        else np.asarray(covariance("readout", real_array("readout", readout), s))
-    )
+    G = np.eye(s)
+    if readout is not None:
+        G = np.asarray(covariance("readout", real_array("readout", readout), s))
     heads, samples = positive_int("heads", heads), positive_int("samples", samples)
     d = None if head_dim is None else positive_int("head_dim", head_dim)
     given = zip(PARTS, (q_std, k_std, v_std, o_std), strict=True)
     stds = Stds(*(float(non_negative_number(f"{name}_std", std)) for name, std in given))
-    seen = (
-        np.ones((s, s), bool)
-        if mask is None
-        else np.broadcast_to(np.asarray(visible(mask, (s, s))), (s, s))
-    )
+    seen = np.ones((s, s), bool)
+    if mask is not None:
+        seen = np.broadcast_to(np.asarray(visible(mask, (s, s))), (s, s))
     batch = max(1, BATCH // (heads * (m * s) ** 2))
     keys = keys_of_draws(as_key(key), 0, samples)
     return TangentKernel(_draws(keys, root(K), root(G), stds, seen, (m, s, heads, d), batch))
@@ -182,31 +186,28 @@ def _tokens(kernel: object) -> tuple[Float[np.ndarray, "ms ms"], int, int]:
 @functools.partial(jax.jit, static_argnames=("sizes", "batch"))
 def _draws(
     keys: Key[Array, " N"],
-    L: object,
-    L_G: object,
+    L: Factor,
+    L_G: Readout,
     stds: Stds,
-    seen: Bool[Array, "s s"],
-    sizes: tuple[Any, ...],
+    seen: Seen,
+    sizes: Sizes,
     batch: int,
 ) -> Draw:
-    m, s, heads, d = sizes
-    head = functools.partial(
-        _wide_head if d is None else _narrow_head, L, L_G, stds, seen, (m, s, heads, d)
-    )
+    _, _, heads, d = sizes
+    head = _wide_head if d is None else _narrow_head
 
-    def one(key: Key[Array, ""]) -> Any:
+    def one(key: Key[Array, ""]) -> Draw:
         """The sum over heads, which are independent."""
-        per_head = jax.vmap(head)(
-            jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(heads))
-        )
+        keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(heads))
+        per_head = jax.vmap(functools.partial(head, L, L_G, stds, seen, sizes))(keys)
         return jax.tree.map(lambda x: x.sum(axis=0), per_head)
 
     return jax.lax.map(one, keys, batch_size=min(batch, len(keys)))
 
 
 def _slopes(
-    p: Float[Array, "m s s"], D: Float[Array, "m s s"], seen: Bool[Array, "s s"]
-) -> tuple[Any, Any, Any]:
+    p: Float[Array, "m s s"], D: Float[Array, "m s s"], seen: Seen
+) -> tuple[Float[Array, "m s s"], Float[Array, "m s s"], Float[Array, " m"]]:
     """A = softmax(p), P = A ∘ (D − rowsum(A ∘ D)), and what the head adds to f."""
     A = jax.nn.softmax(jnp.where(seen, p, -jnp.inf), axis=-1)
     row = jnp.sum(A * D, axis=-1, keepdims=True)
@@ -219,7 +220,7 @@ def _of_sequences(x: Float[Array, "ms ms"], m: int, s: int) -> Float[Array, "m s
 
 
 def _wide_head(
-    L: Any, L_G: Any, std: Stds, seen: Any, sizes: tuple[Any, ...], key: Key[Array, ""]
+    L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
 ) -> Draw:
     """n × n matrices."""
     m, s, heads, _ = sizes
@@ -227,9 +228,8 @@ def _wide_head(
     first, second = jax.random.split(key)
     score, value = (std.q * std.k) ** 2, (std.v * std.o) ** 2 / heads
     p = jnp.sqrt(score) * _of_sequences(L @ normal(first, L.shape) @ L.T, m, s)
-    D = jnp.sqrt(value) * (L_G @ normal(second, (s, m * s)) @ L.T).reshape(s, m, s).transpose(
-        1, 0, 2
-    )
+    D = (L_G @ normal(second, (s, m * s)) @ L.T).reshape(s, m, s)
+    D = jnp.sqrt(value) * D.transpose(1, 0, 2)
     A, P, f = _slopes(p, D, seen)
     weights = score * jnp.einsum("mij,mink,mjnl,nkl->mn", P, K, K, P)
     values = value * jnp.einsum("ik,mij,mjnl,nkl->mn", G, A, K, A)
@@ -239,12 +239,13 @@ def _wide_head(
 
 
 def _narrow_head(
-    L: Any, L_G: Any, std: Stds, seen: Any, sizes: tuple[Any, ...], key: Key[Array, ""]
+    L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
 ) -> Draw:
-    """Matrices into d dimensions and back: queries, keys,
-    values and β = (dH)^{−1/2} W^Oᵀu are drawn themselves.
+    """Matrices into d dimensions and back: queries, keys, values and β = (dH)^{−1/2} W^Oᵀu are
+    drawn themselves.
     """
     m, s, heads, d = sizes
+    assert d is not None
     K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T
     keys = jax.random.split(key, 4)
     drawn = (L @ normal(each, (m * s, d)) for each in keys[:3])

@@ -16,7 +16,7 @@ import limitlaw as ll
 from limitlaw.engines.frames import ledger, scores, spaces
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.spaces import Dimension
-from limitlaw.numerics import bartlett, factors
+from limitlaw.numerics import factors, gaussian_vectors
 from statistics_of_samples import disagreement
 
 DRAWS = 4000
@@ -82,9 +82,9 @@ def regression_scaled(patch: Patch, factor: float) -> None:
 
 
 def degrees_changed(patch: Patch, change: Callable[[np.ndarray], np.ndarray]) -> None:
-    right = bartlett.chi
+    right = gaussian_vectors.chi
     patch.setattr(
-        bartlett,
+        gaussian_vectors,
         "chi",
         lambda key, df, *rest, **more: right(key, change(np.asarray(df)), *rest, **more),
     )

@@ -16,7 +16,7 @@ import scipy.stats
 
 from limitlaw import phi as nl
 from limitlaw.laws import Empirical, Gaussian, GaussianMixture, HeadSum, Law, Pushforward, Tokens
-from limitlaw.numerics.normal_cdf import log_ndtr
+from limitlaw.numerics.special_functions import log_ndtr
 
 DEPTHS = np.array([-1e4, -60.0, -9.0, -1.0, 0.3, 2.0, 8.0, 37.0, 60.0, 1e4])
 MEANS, VARIANCES, WEIGHTS = (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from limitlaw.numerics.bartlett import bartlett, bartlett_unit
+from limitlaw.numerics.gaussian_vectors import bartlett, bartlett_unit
 
 COUNT = 2**15
 CASES = [(1, 5), (2, 1), (3, 3), (4, 2), (3, 64)]

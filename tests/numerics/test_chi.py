@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from limitlaw.numerics import chi as module
-from limitlaw.numerics.chi import chi
+from limitlaw.numerics import gaussian_vectors as module
+from limitlaw.numerics.gaussian_vectors import chi
 from limitlaw.numerics.normals import normal, normal_pairs
 
 COUNT = 2**18

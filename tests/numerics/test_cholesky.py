@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw.numerics.cholesky import PANEL, cholesky
+from limitlaw.numerics.linear_algebra import PANEL, cholesky
 
 SIZES = [3, PANEL, 2 * PANEL + 7]
 factors = jax.jit(jax.vmap(cholesky))

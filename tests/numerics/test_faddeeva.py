@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 
-from limitlaw.numerics.faddeeva import faddeeva, half_line
+from limitlaw.numerics.special_functions import faddeeva, half_line
 
 
 def exact(z: complex) -> complex:

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from limitlaw.numerics.bartlett import bartlett
-from limitlaw.numerics.chi import chi
+from limitlaw.numerics.gaussian_vectors import bartlett, chi
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import MOST_DIMENSIONS, Points, Quasi, fold_in, nodes, split
 

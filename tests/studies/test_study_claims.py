@@ -8,7 +8,7 @@ import pytest
 from limitlaw.figures.picture import Picture
 from limitlaw.paper.shown.claims import claims
 from limitlaw.studies import report
-from limitlaw.studies.catalogue import STUDIES, chosen
+from limitlaw.studies.report import STUDIES, chosen
 from studies.published import true_tables
 
 # One of these two must be false: they disagree with each other, or a library with its users.

@@ -3,10 +3,8 @@
 Heavy modules are imported where they are needed: `limitlaw --help` needs none.
 """
 
-import dataclasses
 import importlib.metadata
 import io
-import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from limitlaw.cli import depth, output
-from limitlaw.cli.errors import one_line_errors, opened
+from limitlaw.cli.errors import end_promptly, one_line_errors, opened
 from limitlaw.cli.explore import explore
-from limitlaw.cli.interrupts import end_promptly
-from limitlaw.cli.layer import TOKENS, Layer, heads_of, kernel_of
+from limitlaw.cli.layer import TOKENS, Layer, density_figure, heads_of, kernel_of
 from limitlaw.cli.output import PICTURES, print_table, quantities_of, remark
 
 REPRODUCTION = Path("out/reproduction")
@@ -167,8 +164,8 @@ def law(
         if as_json:
             typer.echo(output.as_json(written[0] if len(written) == 1 else written))
         _remark_on_what_was_ignored(laws, samples, seed)
-        if plot is not None:
-            figure = _density_figure(layers, matrix, token, width, laws)
+        if plot is not None and picture is not None:
+            figure = density_figure(layers, matrix, token, width, laws)
             figure.savefig(picture, format=plot.suffix[1:].lower(), dpi=150)
     if plot is not None:
         typer.echo(f"drew {plot}", err=True)
@@ -339,27 +336,3 @@ def audit(
         from limitlaw.cli.audit import audit as run
 
         run(Request(model, hf, tokens, seeds, samples, input_dim, limit, html, tuple(width or ())))
-
-
-def _density_figure(
-    layers: list[Layer], kernel: Any, token: int, width: int | None, laws: list[Any]
-) -> Any:
-    """The picture of the laws, the Gaussian of infinitely many heads, and that of 1/n scaling."""
-    from limitlaw.figures.law import density_figure
-    from limitlaw.laws import Gaussian
-
-    layer, law = layers[0], laws[0]
-    # the variance is the same for any number of heads
-    few = dataclasses.replace(layer, heads=min(layer.heads, 2))
-    wide = law if width is None else few.law(kernel, token, None)
-    at = "n → ∞" if width is None else f"n = {width}"
-    shown = {f"{own.described_heads}, {at}": one for own, one in zip(layers, laws, strict=True)}
-    if all(own.heads != math.inf for own in layers):
-        shown["Gaussian: infinitely many heads"] = Gaussian(0.0, float(wide.variance()))
-    linear = dataclasses.replace(few, scaling="linear", head_dim=None).law(kernel, token, None)
-    shown["Gaussian: scores scaled by 1/n"] = linear
-    title = layer.title(len(kernel), token, width)
-    return density_figure(
-        shown,
-        title if len(layers) == 1 else title.replace(layer.described_heads, "several heads", 1),
-    )

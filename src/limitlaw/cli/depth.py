@@ -1,16 +1,17 @@
-"""The commands `limitlaw depth` and `limitlaw phase`:
-a Transformer by options → statistics along depth, or a map.
+"""The commands `limitlaw depth` and `limitlaw phase`: a Transformer by options → statistics along
+depth, or a map.
 """
 
+import functools
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from limitlaw.cli.errors import one_line_errors, opened
-from limitlaw.cli.network import Settings, of_a_network
 from limitlaw.cli.output import PICTURES
 from limitlaw.digits import compact
 
@@ -19,8 +20,75 @@ if TYPE_CHECKING:
     from limitlaw.depth.network import Network
     from limitlaw.depth.phase import Phase
 
-
 PRINTED = "variance,correlation,effective_rank,entropy,participation,score_variance,kurtosis,kl"
+
+
+Settings = dict[str, Any]  # the value of each of these options
+
+
+def _option(kind: object, default: object, metavar: str, help: str) -> tuple[Any, object]:
+    """The annotation that Typer reads, and the value where the option is not given."""
+    return Annotated[kind, typer.Option(metavar=metavar, help=help)], default
+
+
+def _flag(name: str, help: str) -> tuple[Any, object]:
+    return Annotated[bool, typer.Option(f"--{name}", help=help)], False
+
+
+STD = _option(float, 1.0, "SD", "Scale of these matrices.")
+NETWORK = {
+    "depth": _option(int, 12, "L", "Blocks."),
+    "heads": _option(int, 4, "H", "Heads."),
+    "head_dim": _option(int | None, None, "D", "Dimension of a head; n × n matrices without it."),
+    "tokens": _option(int, 16, "S", "Tokens."),
+    "norm": _option(str, "pre", "pre|post|none", "Where the norms stand."),
+    "normalise": _option(str, "layernorm", "layernorm|rmsnorm", "Which norm it is."),
+    "mask": _option(str | None, None, "causal", "Tokens see themselves and earlier ones."),
+    "kv_heads": _option(
+        int | None, None, "G", "Key and value heads, shared by groups of queries."
+    ),
+    "positions": _option(str, "none", "none|rotary|alibi", "What attention sees of positions."),
+    "hidden": _option(int, 4, "K", "The MLP has K·n hidden units; 0 for attention alone."),
+    "phi": _option(str, "gelu", "gelu|relu|silu|tanh|…", "The nonlinearity of the MLP."),
+    "gated": _flag("gated", "A gated MLP, as SwiGLU."),
+    "parallel": _flag("parallel", "Attention and MLP read the same vectors."),
+    "shared": _flag("shared", "All blocks have the same weights, as in ALBERT."),
+    "scale": _option(float, 1.0, "C", "Of each residual branch."),
+    "q_std": STD,
+    "k_std": STD,
+    "v_std": STD,
+    "o_std": STD,
+    "mlp_std": STD,
+    "bias_std": _option(float, 0.0, "SD", "Scale of all biases."),
+    "correlation": _option(float, 0.0, "C", "Of the tokens that the first block is given."),
+}
+
+
+def of_a_network(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with all options of a Transformer in the place of its parameter `network`, which
+    gets their `Settings`.
+    """
+
+    @functools.wraps(command)
+    def told(**options: Any) -> None:
+        command(network={name: options.pop(name) for name in NETWORK}, **options)
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        own = [parameter.replace(kind=parameter.KEYWORD_ONLY)]
+        parameters += _options() if parameter.name == "network" else own
+    told.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    told.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return told
+
+
+def _options() -> list[inspect.Parameter]:
+    """The parameters that Typer reads."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(name, kind, default=default, annotation=a)
+        for name, (a, default) in NETWORK.items()
+    ]
 
 
 @of_a_network
@@ -53,9 +121,11 @@ def depth(
     Variance, correlation of tokens, effective rank, attention entropy and participation, score
     variance, excess kurtosis and KL from a Gaussian, each with its standard error.
 
-    \b Examples: limitlaw depth --depth 24 --heads 12 --head-dim 64 --tokens 128 --norm pre --mask
-    causal --samples 64 limitlaw depth --norm post --width 64 --width 256 --plot depth.png limitlaw
-    depth --hidden 0 --statistics variance,correlation --every 4
+    \b
+    Examples:
+      limitlaw depth --depth 24 --heads 12 --head-dim 64 --tokens 128 --mask causal --samples 64
+      limitlaw depth --norm post --width 64 --width 256 --plot depth.png
+      limitlaw depth --hidden 0 --statistics variance,correlation --every 4
     """
     with one_line_errors():
         described = _network_of(network)
@@ -199,18 +269,16 @@ def _phase_of(
 def _compute(asked: "Phase", out: Path, jobs: int | None, cluster: str | None) -> None:
     """Compute what is missing, write the table and the picture, and say where they are."""
     from limitlaw.cli import running
-    from limitlaw.cli.progress import bars
     from limitlaw.depth import STATISTICS
     from limitlaw.depth.phase import phase as computed
     from limitlaw.figures.depth import phase_figure
     from limitlaw.files import replacing
 
     points = len(asked.x.values) * len(asked.y.values)
-    with running.workers(jobs, cluster) as executor, bars({"phase": points}) as advance:
+    with running.workers(jobs, cluster) as executor, running.bars({"phase": points}) as advance:
         table = computed(asked, out, executor, lambda: advance("phase"), running.warn)
     statistic = STATISTICS[asked.statistic]
     with replacing(out / "phase.png") as file:
-        phase_figure(table, asked, statistic.label or statistic.name).savefig(
-            file, format="png", dpi=150
-        )
+        picture = phase_figure(table, asked, statistic.label or statistic.name)
+        picture.savefig(file, format="png", dpi=150)
     typer.echo(f"{points} points: {out / 'phase.csv'}   picture: {out / 'phase.png'}")

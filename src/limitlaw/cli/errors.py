@@ -1,18 +1,28 @@
-"""What is wrong with an option, in one line that names it."""
+"""How a command ends early: what is wrong with an option, in one line that names it; Ctrl-C, at
+once, also while JAX compiles or computes and Python cannot be interrupted.
+"""
 
 import contextlib
+import os
 import re
+import signal
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 import typer
 
-from limitlaw.files import replacing
+from limitlaw.files import remove_drafts, replacing
 
+GRACE = 1.0  # seconds in which Python may end the command itself
+STATUS = 128 + signal.SIGINT
+told = threading.Event()  # set where a command says itself that it was stopped
 OPTIONS = (
-    "heads|head_dim|kv_heads|width|kernel|mask|scaling|samples|q_std|k_std|v_std|o_std|mlp_std|bias_std|depth|tokens"
-    "|norm|normalise|positions|phi|scale|correlation|hidden|statistics"
+    "heads|head_dim|kv_heads|width|kernel|mask|scaling|samples|q_std|k_std|v_std|o_std|mlp_std|"
+    "bias_std|depth|tokens|norm|normalise|positions|phi|scale|correlation|hidden|statistics"
 )
 
 
@@ -29,9 +39,8 @@ def one_line_errors() -> Iterator[None]:
 
 def _fail(message: str) -> NoReturn:
     line = re.sub(r"\s*\n\s*", " ", message.strip())
-    line = re.sub(
-        rf"^(?:(?:limit|finite): )?({OPTIONS})\b", lambda m: "--" + m[1].replace("_", "-"), line
-    )
+    named = rf"^(?:(?:limit|finite): )?({OPTIONS})\b"
+    line = re.sub(named, lambda m: "--" + m[1].replace("_", "-"), line)
     typer.echo(f"limitlaw: {line}", err=True)
     raise typer.Exit(2)
 
@@ -56,3 +65,22 @@ def opened(
         except OSError as error:
             raise ValueError(f"{option} {path}: cannot be written ({error.strerror})") from None
         yield file
+
+
+def end_promptly() -> None:
+    """From now on; to be called once, in the main thread."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    # filled by the signal itself, whatever Python is doing
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    threading.Thread(target=_wait_for_interrupt, args=(read,), daemon=True).start()
+
+
+def _wait_for_interrupt(read: int) -> None:
+    while signal.SIGINT not in os.read(read, 64):
+        pass
+    time.sleep(GRACE)
+    remove_drafts()
+    if not told.is_set():
+        print("limitlaw: stopped", file=sys.stderr, flush=True)
+    os._exit(STATUS)

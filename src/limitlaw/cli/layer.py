@@ -3,7 +3,13 @@
 import dataclasses
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from limitlaw.laws import Law
 
 TOKENS = 4  # where neither --tokens nor --kernel says otherwise
 
@@ -32,7 +38,7 @@ class Layer:
         if width is not None and self.heads == math.inf:
             raise ValueError("--heads inf is a limit of infinite width: leave out --width")
 
-    def law(self, kernel: Any, token: int, width: int | None) -> Any:
+    def law(self, kernel: "np.ndarray", token: int, width: int | None) -> "Law":
         """The law of the output of one token, as `attention_law` has it,
         without drawing the other tokens' outputs.
         """
@@ -50,7 +56,7 @@ class Layer:
             return ll.limit(y, self.samples, self.seed)
         return law_at_width(y, width, self.samples, self.seed or 0)
 
-    def used(self, law: Any, width: int | None) -> dict[str, Any]:
+    def used(self, law: "Law", width: int | None) -> dict[str, Any]:
         """The settings, with the draws and the seed that a sampled law has where the
         options leave them open.
         """
@@ -65,11 +71,9 @@ class Layer:
     @property
     def described_heads(self) -> str:
         """How many heads, in words."""
-        return (
-            "infinitely many heads"
-            if self.heads == math.inf
-            else f"{self.heads} head{'s' * (self.heads != 1)}"
-        )
+        if self.heads == math.inf:
+            return "infinitely many heads"
+        return f"{self.heads} head{'s' * (self.heads != 1)}"
 
     def title(self, tokens: int, token: int, width: int | None) -> str:
         """What the law is of, in one line."""
@@ -79,10 +83,32 @@ class Layer:
             "n → ∞" if width is None else f"n = {width}",
         ]
         parts += [f"head dimension {self.head_dim}"] * (self.head_dim is not None)
-        parts += ["causal mask"] * (self.mask is not None) + ["linear scaling"] * (
-            self.scaling == "linear"
-        )
+        parts += ["causal mask"] * (self.mask is not None)
+        parts += ["linear scaling"] * (self.scaling == "linear")
         return ", ".join(parts)
+
+
+def density_figure(
+    layers: list[Layer], kernel: "np.ndarray", token: int, width: int | None, laws: "list[Law]"
+) -> "Figure":
+    """The picture of the laws, the Gaussian of infinitely many heads, and that of 1/n scaling."""
+    from limitlaw.figures import law as drawing
+    from limitlaw.laws import Gaussian
+
+    layer, law = layers[0], laws[0]
+    # the variance is the same for any number of heads
+    few = dataclasses.replace(layer, heads=min(layer.heads, 2))
+    wide = law if width is None else few.law(kernel, token, None)
+    at = "n → ∞" if width is None else f"n = {width}"
+    shown = {f"{own.described_heads}, {at}": one for own, one in zip(layers, laws, strict=True)}
+    if all(own.heads != math.inf for own in layers):
+        shown["Gaussian: infinitely many heads"] = Gaussian(0.0, float(wide.variance()))
+    linear = dataclasses.replace(few, scaling="linear", head_dim=None).law(kernel, token, None)
+    shown["Gaussian: scores scaled by 1/n"] = linear
+    title = layer.title(len(kernel), token, width)
+    if len(layers) > 1:
+        title = title.replace(layer.described_heads, "several heads", 1)
+    return drawing.density_figure(shown, title)
 
 
 def heads_of(text: str) -> int | float:
@@ -98,7 +124,7 @@ def heads_of(text: str) -> int | float:
     return count
 
 
-def kernel_of(path: Path | None, tokens: int | None) -> Any:
+def kernel_of(path: Path | None, tokens: int | None) -> "np.ndarray":
     """The kernel of the tokens: from a file, or the identity."""
     import numpy as np
 
@@ -119,7 +145,7 @@ def kernel_of(path: Path | None, tokens: int | None) -> Any:
     return matrix
 
 
-def _loaded(path: Path) -> Any:
+def _loaded(path: Path) -> "np.ndarray":
     import numpy as np
 
     try:

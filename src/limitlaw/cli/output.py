@@ -5,9 +5,12 @@ import json
 import math
 import sys
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from limitlaw.digits import plus_minus
+
+if TYPE_CHECKING:
+    from limitlaw.laws import Law
 
 PICTURES = (".png", ".pdf", ".svg")  # what --plot may end in
 LEVELS = (0.9, 0.99, 0.999, 0.9999)
@@ -16,8 +19,8 @@ ENTROPY_SUFFICES = 1e-5  # above it a difference of entropies has ten digits of 
 
 @dataclasses.dataclass(frozen=True)
 class Quantity:
-    """A number read from a law, its standard error (0:
-    none), and the same of the Gaussian of equal variance.
+    """A number read from a law, its standard error (0: none), and the same of the Gaussian of
+    equal variance.
     """
 
     name: str
@@ -27,43 +30,33 @@ class Quantity:
     gaussian: float
 
 
-def quantities_of(law: Any) -> list[Quantity]:
+def quantities_of(law: "Law") -> list[Quantity]:
     """All that the command prints of a law."""
     import numpy as np
 
     variance, error = float(law.variance()), float(law.error.variance())
     sd = math.sqrt(variance)
     normal = NormalDist(0.0, sd)
+    kurtosis = float(law.kurtosis()), float(law.error.kurtosis())
     found = [
         Quantity("variance", "variance", variance, error, variance),
         Quantity("standard_deviation", "standard deviation (sd)", sd, error / (2 * sd), sd),
-        Quantity(
-            "excess_kurtosis",
-            "excess kurtosis",
-            float(law.kurtosis()),
-            float(law.error.kurtosis()),
-            0.0,
-        ),
+        Quantity("excess_kurtosis", "excess kurtosis", *kurtosis, 0.0),
     ]
     q = np.array(LEVELS)
     for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True):
-        label = f"quantile {100 * level:g} %"
-        found.append(
-            Quantity(f"quantile_{level:g}", label, float(x), float(e), normal.inv_cdf(level))
-        )
+        name, label = f"quantile_{level:g}", f"quantile {100 * level:g} %"
+        found.append(Quantity(name, label, float(x), float(e), normal.inv_cdf(level)))
     at_0 = float(law.pdf(0.0)), float(law.error.pdf(0.0))
     found.append(Quantity("density_at_0", "density at 0", *at_0, normal.pdf(0.0)))
     tail = 2 * float(law.sf(3 * sd)), 2 * float(law.error.sf(3 * sd))
     found.append(Quantity("tail_beyond_3_sd", "P(|y| > 3 sd)", *tail, math.erfc(3 / math.sqrt(2))))
-    found.append(
-        Quantity(
-            "kl_from_gaussian", "KL from the Gaussian", *_kl_from_gaussian(law, variance), 0.0
-        )
-    )
+    kl = _kl_from_gaussian(law, variance)
+    found.append(Quantity("kl_from_gaussian", "KL from the Gaussian", *kl, 0.0))
     return found
 
 
-def _kl_from_gaussian(law: Any, variance: float) -> tuple[float, float]:
+def _kl_from_gaussian(law: "Law", variance: float) -> tuple[float, float]:
     """D(law‖N(0, variance)): for a law of this variance the difference of their entropies."""
     from limitlaw.laws import Gaussian
 
@@ -72,23 +65,22 @@ def _kl_from_gaussian(law: Any, variance: float) -> tuple[float, float]:
     if law.kind != "sampled":
         difference = 0.5 * math.log(2 * math.pi * math.e * variance) - float(law.entropy())
         if difference > ENTROPY_SUFFICES:
-            return difference, math.hypot(
-                float(law.error.entropy()), float(law.error.variance()) / (2 * variance)
-            )
+            of_gaussian = float(law.error.variance()) / (2 * variance)
+            return difference, math.hypot(float(law.error.entropy()), of_gaussian)
     from limitlaw.divergence import kl
 
     divergence = kl(law, Gaussian(0.0, variance))
     return divergence.value, divergence.error
 
 
-def _source(law: Any) -> str:
-    """Where the figures come from: exact, quadrature (2 heads,
-    7732 nodes), sampled (65536 components).
+def _source(law: "Law") -> str:
+    """Where the figures come from: exact, quadrature (2 heads, 7732 nodes), sampled (65536
+    components).
     """
     return f"{law.kind} ({law.description})" if law.description else law.kind
 
 
-def remark(law: Any, width: int | None) -> str:
+def remark(law: "Law", width: int | None) -> str:
     """Where the numbers come from, and what lies beyond the theorem."""
     sampled = ", ± one standard error" if law.kind == "sampled" else ""
     if width is not None:
@@ -103,14 +95,8 @@ def print_table(quantities: list[Quantity], title: str, remark: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(
-        "figure",
-        "this law",
-        "Gaussian of equal variance",
-        title=title,
-        title_justify="left",
-        title_style="",
-    )
+    columns = "figure", "this law", "Gaussian of equal variance"
+    table = Table(*columns, title=title, title_justify="left", title_style="")
     for quantity in quantities:
         shown = plus_minus(quantity.value, quantity.error)
         digits = 6 if "±" in shown else 12
@@ -120,15 +106,13 @@ def print_table(quantities: list[Quantity], title: str, remark: str) -> None:
     console.print(remark, soft_wrap=True, markup=False)
 
 
-def as_object(law: Any, quantities: list[Quantity], settings: dict[str, Any]) -> dict[str, Any]:
+def as_object(law: "Law", quantities: list[Quantity], settings: dict[str, Any]) -> dict[str, Any]:
     """What is infinite or no number is None there, infinitely many heads are "inf"."""
     if settings["heads"] == math.inf:
         settings = {**settings, "heads": "inf"}
+    kinds = "value", "error", "gaussian"
     numbers = {
-        quantity.name: {
-            name: _finite(getattr(quantity, name)) for name in ("value", "error", "gaussian")
-        }
-        for quantity in quantities
+        each.name: {kind: _finite(getattr(each, kind)) for kind in kinds} for each in quantities
     }
     about = {"kind": law.kind, "source": _source(law), "beyond": list(law.beyond)}
     return {"settings": settings, **about, "figures": numbers}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from limitlaw.cli import running
-from limitlaw.cli.progress import bars
 
 if TYPE_CHECKING:
     from limitlaw.paper.computed.baseline import Cost
@@ -65,7 +64,7 @@ def reproduce(request: Request) -> None:
     with (
         running.workers(request.jobs, request.cluster) as executor,
         running.drawing(request.out / "figures", report.draw) as draw,
-        bars(totals(experiments, settings)) as advance,
+        running.bars(totals(experiments, settings)) as advance,
     ):
         workers = workers_of(executor)
         outcome = computed(

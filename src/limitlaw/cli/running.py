@@ -1,5 +1,5 @@
-"""What commands that run experiments share: threads that stop,
-a process that draws, one line for what goes wrong.
+"""What commands that run experiments share: bars of progress, threads that stop, a process that
+draws, one line for what goes wrong.
 """
 
 import contextlib
@@ -14,12 +14,51 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from limitlaw.cli import interrupts
+from limitlaw.cli import errors
 
 if TYPE_CHECKING:
     from limitlaw.runs import Table
 
+Advance = Callable[..., None]  # of a name, by so many steps
 Draw = Callable[[dict[str, "Table"], Path], Any]  # the pictures of some tables, into a folder
+
+
+@contextlib.contextmanager
+def bars(totals: Mapping[str, int | float], enabled: bool | None = None) -> Iterator[Advance]:
+    """A bar on standard error for each name, moved by `advance(name, steps=1)`;
+    silent where that is no terminal.
+
+    What is written to standard output or error meanwhile appears above the bars.
+    """
+    if not (sys.stderr.isatty() if enabled is None else enabled):
+        yield _nothing
+        return
+    from rich.console import Console  # costs 50 ms to import, so only where a person watches
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        tasks = {name: progress.add_task(name, total=total) for name, total in totals.items()}
+
+        def advance(name: str, steps: int | float = 1) -> None:
+            progress.advance(tasks[name], steps)
+
+        yield advance
+
+
+def _nothing(name: str, steps: int | float = 1) -> None:
+    pass
 
 
 def check_seed(seed: int) -> None:
@@ -81,7 +120,7 @@ def _one_line() -> Iterator[None]:
         warn(str(error))
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
-        interrupts.told.set()
+        errors.told.set()
         warn("stopped; what is finished is kept, the same command goes on from there")
         raise typer.Exit(130) from None
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from limitlaw.cli import running
-from limitlaw.cli.progress import bars
 
 
 class Request(NamedTuple):
@@ -38,14 +37,14 @@ def studies(request: Request) -> None:
     from limitlaw.paper.reproduce import Listener, reproduce, totals
     from limitlaw.runs.chunks import versions
     from limitlaw.runs.disk import one_line_errors
-    from limitlaw.studies import catalogue, report
+    from limitlaw.studies import report
     from limitlaw.studies.settings import Settings
 
-    chosen, settings = catalogue.chosen(request.names), Settings(request.seed, request.quick)
+    chosen, settings = report.chosen(request.names), Settings(request.seed, request.quick)
     with (
         running.workers(request.jobs) as executor,
         running.drawing(request.out / "figures", report.draw) as draw,
-        bars(totals(chosen, settings)) as advance,
+        running.bars(totals(chosen, settings)) as advance,
     ):
         outcome = reproduce(
             chosen, settings, request.out, executor, Listener(advance, draw, running.warn)

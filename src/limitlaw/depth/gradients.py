@@ -31,8 +31,8 @@ def gradients(
     key: object = None,
     token: int | None = None,
 ) -> Trace:
-    """The gradient at every block of a network at width n,
-    with standard errors and its spread over draws.
+    """The gradient at every block of a network at width n, with standard errors and its spread
+    over draws.
 
     f = n^{−1/2} Σ_i u_i·y_i for the vectors y of `network` and standard normal u; dx_i = √n
     ∂f/∂x_i behind each block, row 0 being what the first is given. Statistics: `gradient`, s⁻¹ Σ_i

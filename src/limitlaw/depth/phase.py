@@ -41,11 +41,8 @@ class Grid(NamedTuple):
             raise ValueError(
                 f"{option} must go from a lower to a higher value in two or more steps, got {text}"
             )
-        values = (
-            np.linspace(low, high, count)
-            if name == "correlation"
-            else np.geomspace(low, high, count)
-        )
+        spaced = np.linspace if name == "correlation" else np.geomspace
+        values = spaced(low, high, count)
         return Grid(name, tuple(float(f"{value:.12g}") for value in values))
 
 

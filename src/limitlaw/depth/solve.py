@@ -20,11 +20,13 @@ from limitlaw.language.values import Wide
 STEPS = 60  # at most; bisection alone needs about 40
 PRECISION = 1e-10  # of the root of the function that is drawn
 
+Network = Callable[[Any], Wide]  # of a scale, which may be traced
+
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The scale at which the statistic is `target`, its standard error,
-    and the slope d statistic / d scale there.
+    """The scale at which the statistic is `target`, its standard error, and the slope d statistic
+    / d scale there.
     """
 
     value: float
@@ -41,7 +43,7 @@ class Solution:
 
 
 def solve(
-    network: Callable[[Any], Wide],
+    network: Network,
     statistic: str | Callable[..., Any],
     target: int | float,
     over: tuple[int | float, int | float],
@@ -52,8 +54,8 @@ def solve(
     """The scale c in `over` for which the mean of a statistic of `network(c)` is `target` after
     block `at`, as n → ∞.
 
-        solve(lambda c: transformer(x, 24, 12, 64, q_std=c),
-        "entropy", 0.8 * math.log(s), over=(0.1, 10))
+        network = lambda c: transformer(x, 24, 12, 64, q_std=c)
+        solve(network, "entropy", 0.8 * math.log(s), over=(0.1, 10))
 
     `network` is a function of a scale, `statistic` a name or a function as in `trace`, `at` the
     last block without one. All scales have the same draws, so that their mean is a smooth function
@@ -81,12 +83,12 @@ Read = Callable[[float], tuple[Float[np.ndarray, " draws"], Float[np.ndarray, " 
 
 
 def _read(
-    network: Callable[[Any], Wide], statistic: Statistic, at: int | None, samples: int, key: Any
+    network: Network, statistic: Statistic, at: int | None, samples: int, key: object
 ) -> Read:
     """The statistic of every draw and its derivative, as functions of ln c."""
     functions = Turns((statistic.read,))
 
-    def of_draws(log_c: Any) -> Float[Array, " draws"]:
+    def of_draws(log_c: Float[Array, ""]) -> Float[Array, " draws"]:
         first, layers = stages(network(jnp.exp(log_c)))
         arrays = program_at_infinity(first, layers, functions).conditions(samples, key).arrays
         values = jnp.concatenate([part[0] for part in arrays], axis=1)
@@ -98,7 +100,7 @@ def _read(
 
     both = jax.jit(lambda log_c: jax.jvp(of_draws, (log_c,), (jnp.ones(()),)))
 
-    def read(log_c: float) -> tuple[Any, Any]:
+    def read(log_c: float) -> tuple[np.ndarray, np.ndarray]:
         values, slopes = both(jnp.asarray(log_c))
         return np.asarray(values), np.asarray(slopes)
 
@@ -112,8 +114,7 @@ def _root(read: Read, target: float, low: float, high: float, samples: int, name
     if not ends[0] * ends[1] <= 0:
         raise ValueError(
             f"target {target:g} is not reached in over=({low:g}, {high:g}): {name} is "
-            f"{ends[0] + target:.6g} at one "
-            f"end and {ends[1] + target:.6g} at the other"
+            f"{ends[0] + target:.6g} at one end and {ends[1] + target:.6g} at the other"
         )
     x = 0.5 * (a + b)
     for _ in range(STEPS):
@@ -127,11 +128,7 @@ def _root(read: Read, target: float, low: float, high: float, samples: int, name
         x = new
     c = math.exp(x)
     draws = len(values)  # one where nothing is random
-    error = (
-        float(np.std(values, ddof=1)) / math.sqrt(draws)
-        if draws > 1
-        else math.nan
-        if samples == 1
-        else 0.0
-    )
+    error = math.nan if samples == 1 else 0.0
+    if draws > 1:
+        error = float(np.std(values, ddof=1)) / math.sqrt(draws)
     return Solution(c, c * error / abs(slope) if slope else math.inf, slope / c, target, draws)

@@ -1,5 +1,5 @@
-"""Statistics of a layer: what is read off a draw,
-f(kernel, scores), and what many draws say of it.
+"""Statistics of a layer: what is read off a draw, f(kernel, scores), and what many draws say of
+it.
 
 K is the kernel n⁻¹⟨x_i, x_j⟩ behind the layer, p the scores of its attention (−∞ where masked),
 A = softmax(p).
@@ -8,7 +8,7 @@ A = softmax(p).
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,8 @@ Number = Float[Array, ""]
 
 
 class Column(NamedTuple):
-    """A statistic after each layer: its mean over draws,
-    the standard error of that, and its spread over draws.
+    """A statistic after each layer: its mean over draws, the standard error of that, and its
+    spread over draws.
     """
 
     value: Float[np.ndarray, "layers *rest"]
@@ -162,8 +162,8 @@ MOST_DRAWS, POINTS, BLOCKS = 4096, 400, 16
 
 
 def kl_from_gaussian(v: Float[np.ndarray, "draws layers tokens"], dim: int | float) -> Column:
-    """KL(law of a coordinate of the last token ‖ Gaussian of equal variance),
-    by quadrature over a mixture.
+    """KL(law of a coordinate of the last token ‖ Gaussian of equal variance), by quadrature over a
+    mixture.
 
     Bias and error of a mixture over draws: a jackknife over blocks of them. NaN in fewer than four
     dimensions, where the density of a coordinate of a uniform direction jumps.
@@ -203,9 +203,8 @@ def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
     """
     mean = float(np.mean(v))
     least = max(float(np.min(v)), 1e-12 * mean)
-    t = np.linspace(
-        0.5 * math.log(least) - 16.0, 0.5 * math.log(float(np.max(v))) + math.log(14.0), POINTS
-    )
+    first, last = 0.5 * math.log(least), 0.5 * math.log(float(np.max(v)))
+    t = np.linspace(first - 16.0, last + math.log(14.0), POINTS)
     x = np.exp(t)
     p = np.mean(np.exp(log_density(x[:, None], np.maximum(v, least), dim)), axis=1)
     log_q = -0.5 * x * x / mean - 0.5 * math.log(2 * math.pi * mean)
@@ -213,15 +212,16 @@ def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
     return 2.0 * float(np.sum(integrand * x) * (t[1] - t[0]))
 
 
-def log_density(x: Any, v: Any, dim: int | float) -> Any:
+def log_density(
+    x: Float[np.ndarray, "..."], v: Float[np.ndarray, "..."], dim: int | float
+) -> Float[np.ndarray, "..."]:
     """ln N(x; 0, v), or that of a coordinate of √(D v) u, u uniform on the unit sphere of R^D."""
     if math.isinf(dim):
         return -0.5 * x * x / v - 0.5 * np.log(2 * math.pi * v)
     left = 1.0 - x * x / (dim * v)
     constant = math.lgamma(dim / 2) - math.lgamma((dim - 1) / 2) - 0.5 * np.log(math.pi * dim * v)
-    return np.where(
-        left > 0, constant + (dim - 3) / 2 * np.log(np.where(left > 0, left, 1.0)), -np.inf
-    )
+    inside = constant + (dim - 3) / 2 * np.log(np.where(left > 0, left, 1.0))
+    return np.where(left > 0, inside, -np.inf)
 
 
 STATISTICS = {

@@ -67,8 +67,8 @@ class Trace:
         return f"{where}, {draws}, ± one standard error{beyond}"
 
     def rows(self, written: Callable[[float, float], str] = _written) -> Iterator[list[str]]:
-        """The cells of the table, layer after layer;
-        `written` is how a value and its error are.
+        """The cells of the table, layer after layer; `written` is how a value and its error
+        are.
         """
         for layer in range(len(self)):
             found = [

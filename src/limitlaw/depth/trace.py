@@ -43,11 +43,11 @@ def trace(
 
     `network`: vectors behind blocks that were written with `repeat`, as those of `nn.transformer`;
     or a sequence of vectors, one for each layer. Row 0 is what the first block is given.
-    `statistics`: names from `depth.STATISTICS` (all of them without), or functions f(kernel,
-    scores) of your own, also as a dict {name: f}: `kernel` is n⁻¹⟨x_i, x_j⟩ over the tokens,
-    `scores` what the softmax of the block reads (…, heads, s, t), −∞ where a mask hides (None in
-    row 0 and without attention, a tuple where a block has several). `width=None` is the limit n →
-    ∞.
+    `statistics`: names from `depth.STATISTICS` (all of them without), or functions
+    f(kernel, scores) of your own, also as a dict {name: f}: `kernel` is n⁻¹⟨x_i, x_j⟩ over the
+    tokens, `scores` what the softmax of the block reads (…, heads, s, t), −∞ where a mask hides
+    (None in row 0 and without attention, a tuple where a block has several). `width=None` is the
+    limit n → ∞.
 
     Without `samples` there are up to 4,096 draws: as many as take 20 seconds.
     """
@@ -63,10 +63,10 @@ def trace(
         dim = math.inf
     else:
         pace = Pace(samples or SAMPLES, at_most=samples is None)
-        arrays, beyond = (
-            drawn_statistic("trace", outputs, width, pace, 0 if key is None else key, functions),
-            (),
+        arrays = drawn_statistic(
+            "trace", outputs, width, pace, 0 if key is None else key, functions
         )
+        beyond = ()
         effort, dim = pace.effort, layers[-1].dim.at(width)
     draws = [
         np.concatenate([np.asarray(part[i]) for part in arrays], axis=1)
@@ -86,12 +86,10 @@ def _at_infinity(
     if program.traced:
         raise asked.untraceable("trace")
     found = program.conditions(samples or SAMPLES, key, at_most=samples is None)
-    arrays = (
-        found.arrays
-        if program.random
-        else jax.tree.map(lambda a: np.repeat(a[:1], 2, axis=0), found.arrays)
-    )
-    return arrays, found.effort if program.random else "nothing is random", beyond
+    if program.random:
+        return found.arrays, found.effort, beyond
+    twice = jax.tree.map(lambda a: np.repeat(a[:1], 2, axis=0), found.arrays)
+    return twice, "nothing is random", beyond
 
 
 def program_at_infinity(first: Wide, layers: Sequence[Wide], functions: Turns) -> Limit:
@@ -121,8 +119,8 @@ def chosen_statistics(given: object) -> list[Statistic]:
 
 
 def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) -> list[Statistic]:
-    """Those that are known of these layers: the law of a coordinate is where it is N(0,
-    K_ii) given the kernel.
+    """Those that are known of these layers: the law of a coordinate is where it is N(0, K_ii)
+    given the kernel.
     """
     program = asked.program_of(outputs)
     gaussian = LimitFacts(Analysis(program)).gaussian
@@ -132,10 +130,8 @@ def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) ->
     if unknown and named:
         raise ValueError(
             f"statistics: {' and '.join(unknown)} need layers whose coordinates are Gaussian "
-            "given the kernel and "
-            "centred, and in network a layer ends in a nonlinearity, or vectors have a mean; "
-            "leave them out, or take "
-            "limit(x[i]) of a layer"
+            "given the kernel and centred, and in network a layer ends in a nonlinearity, or "
+            "vectors have a mean; leave them out, or take limit(x[i]) of a layer"
         )
     return [statistic for statistic in chosen if not statistic.of_the_law]
 
@@ -193,8 +189,7 @@ def stages(network: object) -> tuple[Wide, list[Wide]]:
     if not loops:
         raise ValueError(
             "network must have blocks that were written with repeat, as nn.transformer has; of "
-            "other networks hand in "
-            "a sequence of vectors, one for each layer"
+            "other networks hand in a sequence of vectors, one for each layer"
         )
     layers: list[Any] = []
     for value, op in loops:
@@ -210,12 +205,10 @@ def stages(network: object) -> tuple[Wide, list[Wide]]:
 
 def _loops(network: Wide) -> list[tuple[Value, ops.Repeat | ops.Unrolled]]:
     """The loops of a program in order, without those inside their blocks."""
-    found = [
-        (v, v.op) for v in ancestors([network]) if isinstance(v.op, ops.Repeat | ops.Unrolled)
-    ]
+    kinds = ops.Repeat | ops.Unrolled
+    found = [(v, v.op) for v in ancestors([network]) if isinstance(v.op, kinds)]
     inside: set[Value] = set()
     for _, op in found:
-        inside |= set(ancestors([op.result] if isinstance(op, ops.Repeat) else op.turns)) - set(
-            ancestors([op.x])
-        )
+        last = [op.result] if isinstance(op, ops.Repeat) else op.turns
+        inside |= set(ancestors(last)) - set(ancestors([op.x]))
     return [(v, op) for v, op in found if v not in inside]

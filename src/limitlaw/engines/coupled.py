@@ -29,8 +29,7 @@ from limitlaw.engines import asked
 from limitlaw.engines.compiling import PROGRAMS
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
 from limitlaw.engines.frames.statistics import Conditions
-from limitlaw.numerics.chi_quantiles import chi_quantile
-from limitlaw.numerics.quasi import Points, Quasi
+from limitlaw.numerics.quasi import Points, Quasi, chi_quantile
 
 FAR = 2**50  # a width at which ζ has an effect of 3e-8
 MATTERS = 1e-6  # relative change of v at that width; a score of one head among thousands has more

@@ -1,12 +1,12 @@
-"""What the page is told: curves and numbers with their errors,
-read off laws and traces, as JSON has it.
+"""What the page is told: curves and numbers with their errors, read off laws and traces, as JSON
+has it.
 """
 
 import csv
 import io
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 
@@ -52,8 +52,8 @@ def _layer(choice: Choice) -> tuple[Any, ...]:
 
 
 def gaussian_of(choice: Choice) -> Law:
-    """Infinitely many heads: the variance does not depend on their number,
-    and their sum over √H is Gaussian.
+    """Infinitely many heads: the variance does not depend on their number, and their sum over √H
+    is Gaussian.
     """
     return Gaussian(0.0, limit_of(choice).variance())
 
@@ -128,8 +128,8 @@ def _kl_from_gaussian(law: Law) -> Answer:
 
 
 def simulated(choice: Choice, stopped: Stopped) -> Answer:
-    """A histogram of networks with every matrix drawn;
-    some at a time, so that it can be stopped.
+    """A histogram of networks with every matrix drawn; some at a time,
+    so that it can be stopped.
     """
     y, chunks = programs.layer(choice), max(1, budget.simulated_networks(choice) // programs.CHUNK)
     parts = []
@@ -267,7 +267,7 @@ def _tails_of(values: np.ndarray, errors: np.ndarray) -> Answer:
     }
 
 
-def _number(value: Any, error: Any) -> Answer:
+def _number(value: SupportsFloat, error: SupportsFloat) -> Answer:
     v, e = float(value), float(error)
     return {"value": _finite(v), "error": _finite(e), "text": _text(v, e)}
 

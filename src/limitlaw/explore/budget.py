@@ -1,5 +1,5 @@
-"""What an answer would cost, from its sizes alone:
-what takes minutes is refused before it starts.
+"""What an answer would cost, from its sizes alone: what takes minutes is refused before it
+starts.
 """
 
 from limitlaw.explore.choice import Choice
@@ -34,8 +34,7 @@ def simulated_networks(choice: Choice) -> int:
     if affordable < LEAST:
         raise ValueError(
             f"a simulation draws all {weights:,} weights of each network, and fewer than {LEAST} "
-            "networks fit into "
-            f"{SIMULATING:g} s: choose a smaller width, or fewer heads"
+            f"networks fit into {SIMULATING:g} s: choose a smaller width, or fewer heads"
         )
     return min(SIMULATED, affordable)
 

@@ -1,5 +1,5 @@
-"""The graph of a program as SVG: a box for each instruction,
-from what is given at the top to the output below.
+"""The graph of a program as SVG: a box for each instruction, from what is given at the top to the
+output below.
 
 Rows are longest paths to the output; an edge that crosses rows has a bend in each; boxes of a row
 stand in the order of the mean place of their neighbours (Sugiyama, Tagawa & Toda 1981).
@@ -8,8 +8,8 @@ stand in the order of the mean place of their neighbours (Sugiyama, Tagawa & Tod
 import dataclasses
 from collections.abc import Iterable
 from html import escape
-from typing import Any
 
+from limitlaw.language.ops import Value
 from limitlaw.language.printing import Names, instruction
 from limitlaw.language.values import Wide
 
@@ -39,7 +39,7 @@ class Node:
         return self.row * (HEIGHT + DOWN)
 
 
-def svg(output: object) -> str:
+def svg(output: Value) -> str:
     """Of the program of one value. Colours are those of the page:
     classes `vector`, `numbers` and `edge`.
     """
@@ -58,10 +58,10 @@ def svg(output: object) -> str:
     )
 
 
-def _rows(output: Any) -> list[list[Node]]:
+def _rows(output: Value) -> list[list[Node]]:
     """Boxes and bends by row, joined."""
     names = Names((output,))
-    to_output: dict[Any, int] = {output: 0}
+    to_output: dict[Value, int] = {output: 0}
     for value in reversed(names.listed):
         for source in value.op.inputs:
             if source in names.number:
@@ -80,7 +80,7 @@ def _rows(output: Any) -> list[list[Node]]:
     return rows
 
 
-def _shape(value: Any) -> str:
+def _shape(value: Value) -> str:
     shape = " × ".join(map(str, value.shape)) or "one"
     return f"{shape} in R^{value.dim}" if isinstance(value, Wide) else f"{shape} numbers"
 

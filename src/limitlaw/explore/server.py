@@ -1,5 +1,5 @@
-"""Who may ask and what they are told: Flask on loopback,
-for the page that it serves itself and for nobody else.
+"""Who may ask and what they are told: Flask on loopback, for the page that it serves itself and
+for nobody else.
 """
 
 import contextlib
@@ -26,8 +26,7 @@ from limitlaw.explore.worker import Busy, Superseded, Worker
 HOST = "127.0.0.1"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' "
-    "data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )  # plotly.js writes styles into its elements
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -78,8 +77,8 @@ class Explorer:
         return f"http://{HOST}:{self.port}/"
 
     def warm_up(self) -> None:
-        """Compile what the page shows first, and the same of correlated tokens,
-        which are another program.
+        """Compile what the page shows first, and the same of correlated tokens, which are another
+        program.
         """
         for choice in (Choice(), Choice(correlation=0.1)):
             for kind in ("preview", "exact", "limit", "more"):
@@ -101,8 +100,8 @@ class Explorer:
         self._server.serve_forever()
 
     def leave(self) -> None:
-        """End the process at once: a compiler that is at work hears nothing,
-        and there is nothing to save.
+        """End the process at once: a compiler that is at work hears nothing, and there is nothing
+        to save.
         """
         sys.stdout.flush()
         os._exit(0)
@@ -149,8 +148,8 @@ def _app(worker: Worker, own: set[str]) -> Flask:
 
 
 def _foreign(own: set[str]) -> Response | None:
-    """A refusal of other hosts (names that were made to point here),
-    origins, and pages that embed this one.
+    """A refusal of other hosts (names that were made to point here), origins, and pages that embed
+    this one.
     """
     origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
     followed = request.path == "/" and request.headers.get("Sec-Fetch-Mode") == "navigate"
@@ -216,8 +215,8 @@ def _stop(worker: Worker, kind: str) -> Response:
 
 
 def _asked(kind: str) -> tuple[Choice, Any]:
-    """What is chosen, and for whom: a page waits for one answer of a kind,
-    others for as many as they like.
+    """What is chosen, and for whom: a page waits for one answer of a kind, others for as many as
+    they like.
     """
     choice = choice_of(
         [(name, text) for name, text in request.args.items(multi=True) if name != "page"]

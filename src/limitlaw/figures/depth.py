@@ -1,8 +1,8 @@
 """Curves of statistics along depth."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,10 +11,57 @@ from limitlaw.figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 PANEL = (3.4, 2.5)  # inches
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-def depth_figure(traces: Sequence[Any], title: str = "") -> Any:
-    """A panel for each statistic: its mean with error bars,
-    and a band of one standard deviation over draws.
+
+@runtime_checkable
+class Trace(Protocol):
+    """What is read of statistics along depth: columns with `value`,
+    `error` and `spread`, by name.
+    """
+
+    @property
+    def columns(self) -> Mapping[str, Any]: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def width(self) -> int | None: ...
+    @property
+    def layers(self) -> np.ndarray: ...
+    def __iter__(self) -> Iterator[str]: ...
+
+
+@runtime_checkable
+class Grid(Protocol):
+    """A scale and its values."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def values(self) -> Sequence[float]: ...
+
+
+@runtime_checkable
+class Phase(Protocol):
+    """What was asked for at each point of two grids: a statistic of a network after block `at`."""
+
+    @property
+    def network(self) -> Any: ...
+    @property
+    def x(self) -> Grid: ...
+    @property
+    def y(self) -> Grid: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def width(self) -> int | None: ...
+
+
+def depth_figure(traces: Sequence[Trace], title: str = "") -> "Figure":
+    """A panel for each statistic: its mean with error bars, and a band of one standard deviation
+    over draws.
     """
     from matplotlib.figure import Figure
 
@@ -37,22 +84,19 @@ def depth_figure(traces: Sequence[Any], title: str = "") -> Any:
     return figure
 
 
-def _draw(panel: Any, trace: Any, name: str, colour: str) -> None:
-    column = trace[name]
+def _draw(panel: "Axes", trace: Trace, name: str, colour: str) -> None:
+    column = trace.columns[name]
     label = "n → ∞" if trace.width is None else f"n = {trace.width}"
-    style = {"color": colour, "label": label, "linewidth": 1.4}
-    if trace.width is None:
-        panel.errorbar(trace.layers, column.value, yerr=column.error, **style)
-    else:
-        panel.errorbar(
-            trace.layers, column.value, yerr=column.error, marker="o", markersize=3, **style
-        )
+    look: dict[str, Any] = {"color": colour, "label": label, "linewidth": 1.4}
+    if trace.width is not None:
+        look |= {"marker": "o", "markersize": 3}
+    panel.errorbar(trace.layers, column.value, yerr=column.error, **look)
     low, high = column.value - column.spread, column.value + column.spread
     if np.isfinite(low).any():
         panel.fill_between(trace.layers, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
-def _finish(panel: Any, label: str) -> None:
+def _finish(panel: "Axes", label: str) -> None:
     panel.set_title(label, fontsize=9)
     panel.set_xlabel("layer", fontsize=8)
     panel.tick_params(labelsize=8)
@@ -66,7 +110,7 @@ def _finish(panel: Any, label: str) -> None:
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
 
 
-def phase_figure(table: Any, asked: Any, label: str) -> Any:
+def phase_figure(table: Mapping[str, np.ndarray], asked: Phase, label: str) -> "Figure":
     """A map of a statistic over two scales, with lines of equal value."""
     from matplotlib.figure import Figure
 
@@ -88,9 +132,9 @@ def phase_figure(table: Any, asked: Any, label: str) -> Any:
     return figure
 
 
-def _edges(grid: Any) -> np.ndarray:
-    """The borders of cells around the values of a grid,
-    which are spaced evenly or evenly in logarithms.
+def _edges(grid: Grid) -> np.ndarray:
+    """The borders of cells around the values of a grid, which are spaced evenly or evenly in
+    logarithms.
     """
     linear = grid.name == "correlation"
     values = np.asarray(grid.values) if linear else np.log(grid.values)

@@ -1,17 +1,26 @@
-"""Pictures by plotly.js, for the report: plain data for `Plotly.newPlot`,
-one plot a panel so that they can wrap.
+"""Pictures by plotly.js, for the report: plain data for `Plotly.newPlot`, one plot a panel so that
+they can wrap, and one legend for all, whose entries show and hide their curves.
 """
 
 import math
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from limitlaw.figures.picture import Axis, Band, Curve, Field, Panel, Style
+from limitlaw.figures.picture import Axis, Band, Curve, Field, Panel, Picture, Style
 from limitlaw.figures.style import MARKERS
 
 SCALE = 1.35  # screen pixels for a point of line width
 DIGITS = 7  # of coordinates, which are for the eye
+WIDTH, HEIGHT = 38, 14  # of an entry of a legend, in pixels
+# Outlines of the markers in a square of side 2 about the origin.
+_OUTLINES = {
+    "square": "-.8,-.8 .8,-.8 .8,.8 -.8,.8",
+    "diamond": "0,-1.1 1.1,0 0,1.1 -1.1,0",
+    "triangle": "0,-1 1,.8 -1,.8",
+    "down": "0,1 1,-.8 -1,-.8",
+}
 _FONT = {
     "family": "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
     "size": 13,
@@ -190,3 +199,52 @@ def _numbers(values: np.ndarray) -> list[float | None]:
         float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None
         for v in np.asarray(values, dtype=float).tolist()
     ]
+
+
+def legend(picture: Picture) -> str:
+    """A list of buttons, each label once in the order of the panels;
+    nothing for a picture without curves.
+    """
+    curves = [curve for panel in picture.panels for curve in panel.curves if curve.label]
+    styles = {curve.label: curve.style for curve in reversed(curves)}
+    labels = dict.fromkeys(curve.label for curve in curves)
+    items = "".join(_item(label, styles[label]) for label in labels)
+    return f'<ul class="legend">\n{items}</ul>\n' if items else ""
+
+
+def _item(label: str, style: Style) -> str:
+    button = (
+        f'<button type="button" aria-pressed="true" data-label="{escape(label)}">{_swatch(style)} '
+        f"{label}</button>"
+    )
+    return f"<li>{button}</li>\n"
+
+
+def _swatch(style: Style) -> str:
+    """A short piece of the curve."""
+    box = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" aria-hidden="true"'
+    return f"<svg {box}>{_swatch_line(style)}{_swatch_marker(style)}</svg>"
+
+
+def _swatch_line(style: Style) -> str:
+    if not style.width:
+        return ""
+    width = SCALE * style.width
+    dashes = ",".join(f"{width * part:.1f}" for part in style.dash)
+    look = (
+        f'stroke="{style.color}" stroke-width="{width:.2f}" stroke-dasharray="{dashes or "none"}"'
+    )
+    return f'<line x1="1" x2="{WIDTH - 1}" y1="{HEIGHT / 2}" y2="{HEIGHT / 2}" {look}/>'
+
+
+def _swatch_marker(style: Style) -> str:
+    if not style.marker:
+        return ""
+    place = f'transform="translate({WIDTH / 2} {HEIGHT / 2}) scale(4)"'
+    look = (
+        f'{place} fill="{style.color if style.filled else "#fff"}" stroke="{style.color}" '
+        'stroke-width=".35"'
+    )
+    if style.marker == "circle":
+        return f'<circle r=".95" {look}/>'
+    return f'<polygon points="{_OUTLINES[style.marker]}" {look}/>'

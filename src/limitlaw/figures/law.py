@@ -1,10 +1,10 @@
 """The density of a law beside others, near its middle and in its tails."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from limitlaw.figures.plot import look, standard_range
@@ -13,6 +13,8 @@ from limitlaw.laws import Law
 POINTS = 281  # of each curve
 MIDDLE, FAR = 3.5, 7.0  # standard deviations that the two panels show
 MOST = 4  # labels in a line of the legend
+
+Curve = Float[np.ndarray, " x"]
 
 
 def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> Figure:
@@ -40,7 +42,7 @@ def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> 
     return figure
 
 
-def _density(law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
+def _density(law: Law, x: Curve) -> Curve:
     """Of one law; not a number where it is infinite or underflows,
     so that no line is drawn there.
     """
@@ -48,7 +50,7 @@ def _density(law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
     return np.where(np.isfinite(p) & (p > 0), p, np.nan)
 
 
-def _middle(axes: Any, x: Any, curves: Mapping[str, Any]) -> None:
+def _middle(axes: Axes, x: Curve, curves: Mapping[str, Curve]) -> None:
     """The bulk, in linear scale."""
     for i, (label, p) in enumerate(curves.items()):
         axes.plot(x, p, label=label, **look(i))
@@ -56,23 +58,20 @@ def _middle(axes: Any, x: Any, curves: Mapping[str, Any]) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _tails(axes: Any, x: Any, curves: Mapping[str, Any]) -> None:
+def _tails(axes: Axes, x: Curve, curves: Mapping[str, Curve]) -> None:
     """The tails, in log scale, down to where the first law is at the edge and a little further."""
     for i, (label, p) in enumerate(curves.items()):
         axes.semilogy(x, p, label=label, **look(i))
     axes.set_ylabel("density, log scale")
-    axes.set_ylim(
-        np.nanmin(next(iter(curves.values()))) / 100,
-        3 * max(float(np.nanmax(p)) for p in curves.values()),
-    )
+    bottom = float(np.nanmin(next(iter(curves.values())))) / 100
+    axes.set_ylim(bottom, 3 * max(float(np.nanmax(p)) for p in curves.values()))
 
 
-def _abscissa(axes: Any, centre: float, sd: float, reach: float, variable: str) -> None:
+def _abscissa(axes: Axes, centre: float, sd: float, reach: float, variable: str) -> None:
     """The variable below, the same in standard deviations of the first law above."""
     axes.set_xlim(centre - reach * sd, centre + reach * sd)
     axes.set_xlabel(f"${variable}$")
     axes.grid(alpha=0.25, linewidth=0.5)
-    top = axes.secondary_xaxis(
-        "top", functions=(lambda y: (y - centre) / sd, lambda t: centre + sd * t)
-    )
+    both_ways = (lambda y: (y - centre) / sd, lambda t: centre + sd * t)
+    top = axes.secondary_xaxis("top", functions=both_ways)
     top.set_xlabel(f"${variable}$ in standard deviations")

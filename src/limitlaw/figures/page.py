@@ -6,8 +6,8 @@ from html import escape
 from typing import Any
 
 from limitlaw.figures.figure import Figure
+from limitlaw.figures.interactive import legend
 from limitlaw.figures.picture import Panel, Picture
-from limitlaw.figures.swatches import legend
 
 # The browser itself refuses whatever would have to be fetched.
 _POLICY = (
@@ -58,10 +58,8 @@ def head(title: str, what: str, facts: Mapping[str, Any]) -> str:
     if "seconds" in facts:
         lead += f" in {duration(float(facts['seconds']))}"
     if facts.get("speedup"):
-        lead += (
-            ". Speed-up over drawing every weight matrix: "
-            f"{escape(str(facts['speedup']).rstrip('.'))}"
-        )
+        speedup = escape(str(facts["speedup"]).rstrip("."))
+        lead += f". Speed-up over drawing every weight matrix: {speedup}"
     more = "".join(f"<p>{escape(str(text))}</p>\n" for text in facts.get("paragraphs", ()))
     return f"<header>\n<h1>{title}</h1>\n<p>{lead}.</p>\n{more}</header>\n"
 
@@ -92,10 +90,8 @@ def claims(rows: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str:
     header = "".join(f'<th scope="col">{name}</th>' for name in (*_COLUMNS.values(), "Holds?"))
     body = "".join(_claim(row, figures) for row in rows)
     count = f'<p class="count"><strong>{good} of {len(rows)} claims hold.</strong></p>'
-    lines = (
-        "<table "
-        f'class="claims">\n<thead><tr>{header}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
-    )
+    head_row = f"<thead><tr>{header}</tr></thead>"
+    lines = f'<table class="claims">\n{head_row}\n<tbody>\n{body}</tbody>\n</table>\n'
     return section("claims", "The claims", f"{count}\n{_scrolling('Claims', lines)}")
 
 
@@ -107,18 +103,15 @@ def _claim(row: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     """One row; the cells name their columns for narrow windows."""
     cells = {name: _unbroken(escape(str(row[name]))) for name in _COLUMNS}
     cells["figure"] = _place(str(row["figure"]), figures)
-    labels = {
-        "claim": "",
-        **{name: f' data-label="{_COLUMNS[name]}"' for name in _COLUMNS if name != "claim"},
-    }
+    labels = {name: f' data-label="{title}"' for name, title in _COLUMNS.items()}
+    labels["claim"] = ""
     tds = "".join(
         f"<td{labels[name]}{' class=place' if name == 'figure' else ''}>{text}</td>"
         for name, text in cells.items()
     )
     good = _holds(row)
-    verdict = (
-        '<span class="yes">✓ holds</span>' if good else '<span class="no">✗ does not hold</span>'
-    )
+    word, sign = ("yes", "✓ holds") if good else ("no", "✗ does not hold")
+    verdict = f'<span class="{word}">{sign}</span>'
     return f'<tr{"" if good else " class=failed"}>{tds}<td class="verdict">{verdict}</td></tr>\n'
 
 
@@ -138,10 +131,8 @@ def _place(text: str, figures: Sequence[Figure]) -> str:
 
 def section(key: str, title: str, content: str) -> str:
     """A part of the page with a heading."""
-    return (
-        f'<section id="{key}" aria-labelledby="{key}-title">\n<h2 '
-        f'id="{key}-title">{title}</h2>\n{content}</section>\n'
-    )
+    opening = f'<section id="{key}" aria-labelledby="{key}-title">'
+    return f'{opening}\n<h2 id="{key}-title">{title}</h2>\n{content}</section>\n'
 
 
 def panel_id(key: str, index: int) -> str:
@@ -152,23 +143,21 @@ def panel_id(key: str, index: int) -> str:
 def figure(shown: Figure, picture: Picture, files: Mapping[str, str]) -> str:
     """Places for the panels, the caption and links to the files."""
     title = f"{shown.name}: {shown.title}" if shown.name else shown.title
-    panels = [panel for row in picture.rows for panel in row]
+    panels = picture.panels
     kind = "single" if len(panels) == 1 else "three" if len(picture.rows[0]) == 3 else "pairs"
     places = "".join(_plot(panel_id(shown.key, i), title, panel) for i, panel in enumerate(panels))
     links = f'<p class="files">{_links(files)}</p>\n' if files else ""
     return (
-        f'<figure id="{shown.key}">\n<h3>{title}</h3>\n<div class="panels '
-        f'{kind}">\n{places}</div>\n{legend(picture)}'
+        f'<figure id="{shown.key}">\n<h3>{title}</h3>\n'
+        f'<div class="panels {kind}">\n{places}</div>\n{legend(picture)}'
         f"<figcaption>{shown.text}</figcaption>\n{links}</figure>\n"
     )
 
 
 def _plot(key: str, title: str, panel: Panel) -> str:
     """The place of one panel."""
-    words = _plain(
-        f"{title}: {panel.y.label} against {panel.x.label}"
-        + (f", {panel.title}" if panel.title else "")
-    )
+    own = f", {panel.title}" if panel.title else ""
+    words = _plain(f"{title}: {panel.y.label} against {panel.x.label}{own}")
     kind = "plot square" if panel.field else "plot"
     return f'<div class="{kind}" id="{key}" role="img" aria-label="{escape(words)}"></div>\n'
 
@@ -195,11 +184,8 @@ def computed(facts: Mapping[str, Any]) -> str:
     timing = [dict(row) for row in facts.get("timing", ())]
     if timing:
         columns = list(dict.fromkeys(column for row in timing for column in row))
-        parts.append(
-            _table(
-                "Times", columns, ([row.get(column, "") for column in columns] for row in timing)
-            )
-        )
+        rows = ([row.get(column, "") for column in columns] for row in timing)
+        parts.append(_table("Times", columns, rows))
     return section("computed", "How this was computed", "".join(parts)) if parts else ""
 
 
@@ -213,10 +199,8 @@ def _table(
         for row in rows
     )
     head_row = f"<thead><tr>{top}</tr></thead>\n" if header else ""
-    lines = (
-        "<table "
-        f'class="facts">\n<caption>{title}</caption>\n{head_row}<tbody>\n{body}</tbody>\n</table>\n'
-    )
+    opening = f'<table class="facts">\n<caption>{title}</caption>'
+    lines = f"{opening}\n{head_row}<tbody>\n{body}</tbody>\n</table>\n"
     return _scrolling(title, lines)
 
 
@@ -226,9 +210,9 @@ def _text(value: object) -> str:
         return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
-    return (
-        ", ".join(_text(part) for part in value) if isinstance(value, list | tuple) else str(value)
-    )
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(part) for part in value)
+    return str(value)
 
 
 def _scrolling(label: str, table: str) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Style:
-    """A line (`width` 0 for none) with dashes in multiples of its width,
-    and a marker (a name, or "" for none).
+    """A line (`width` 0 for none) with dashes in multiples of its width, and a marker
+    (a name, or "" for none).
     """
 
     color: str
@@ -99,3 +99,8 @@ class Picture:
     rows: tuple[tuple[Panel, ...], ...]
     size: tuple[float, float] = (7.0, 3.3)
     legend_columns: int = 2
+
+    @property
+    def panels(self) -> list[Panel]:
+        """All of them, row after row."""
+        return [panel for row in self.rows for panel in row]

@@ -5,13 +5,16 @@ densities, atoms as stems, samples as steps.
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from limitlaw.figures import style
 from limitlaw.laws import Law
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 POINTS = 401  # of each curve
 # of the mass lies beyond the picture on either side, in linear and in log scale
@@ -22,8 +25,8 @@ DASHES = ("-", (0, style.DASHED), (0, style.DOTTED), (0, style.DASH_DOT))
 
 
 def look(i: int) -> dict[str, Any]:
-    """Colour and dashes of the curve number i: all different,
-    for any number of them that can be told apart.
+    """Colour and dashes of the curve number i: all different, for any number of them that can be
+    told apart.
     """
     dashes = DASHES[(i + i // len(COLOURS)) % len(DASHES)]
     return {
@@ -34,8 +37,8 @@ def look(i: int) -> dict[str, Any]:
 
 
 def plot(
-    *laws: Law | Mapping[str, Law], ax: Any = None, log: bool = False, **labelled: Law
-) -> Any:
+    *laws: Law | Mapping[str, Law], ax: "Axes | None" = None, log: bool = False, **labelled: Law
+) -> "Axes":
     """Draw laws of one number in one picture and return its matplotlib Axes.
 
     `plot(p, q)`, `plot({"n = 64": p, "limit": q})` or `plot(limit=q)`; `ax`: where to, a new
@@ -63,11 +66,9 @@ def plot(
 
 def _named(laws: tuple[Any, ...], labelled: Mapping[str, Any]) -> dict[str, Law]:
     """All laws by label, checked."""
-    pairs = [
-        pair
-        for law in laws
-        for pair in (law.items() if isinstance(law, Mapping) else [(None, law)])
-    ]
+    pairs: list[tuple[str | None, Any]] = []
+    for law in laws:
+        pairs += law.items() if isinstance(law, Mapping) else [(None, law)]
     named: dict[str, Law] = {}
     for label, law in [*pairs, *labelled.items()]:
         if not isinstance(law, Law):
@@ -87,7 +88,7 @@ def _named(laws: tuple[Any, ...], labelled: Mapping[str, Any]) -> dict[str, Law]
     return named
 
 
-def _axes() -> Any:
+def _axes() -> "Axes":
     from matplotlib import pyplot
 
     return pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
@@ -102,33 +103,22 @@ def _range(laws: list[Law], beyond: float) -> Float[np.ndarray, " x"]:
 
 
 def _draw(
-    axes: Any, law: Law, label: str, x: Float[np.ndarray, " x"], looks: dict[str, Any]
-) -> Any:
+    axes: "Axes", law: Law, label: str, x: Float[np.ndarray, " x"], looks: dict[str, Any]
+) -> np.ndarray:
     """One law; the heights of its curve."""
     if law.discrete:
         points, masses = (np.asarray(a) for a in law.atoms())
-        heights, edges = np.histogram(
-            points, min(BINS, max(5, len(points) // 20)), weights=masses, density=True
-        )
+        bins = min(BINS, max(5, len(points) // 20))
+        heights, edges = np.histogram(points, bins, weights=masses, density=True)
         axes.stairs(heights, edges, label=label, color=looks["color"], linewidth=1.2)
         return heights
     p = _density(law, x)
     axes.plot(x, p, label=label, **looks)
     for point, mass in zip(*law.atoms(), strict=True):
-        axes.plot(
-            [point, point],
-            [0, mass],
-            color=looks["color"],
-            marker="o",
-            markevery=[1],
-            linewidth=1.2,
-        )
-        axes.annotate(
-            f"P = {float(mass):.3g}",
-            (float(point), float(mass)),
-            xytext=(5, 3),
-            textcoords="offset points",
-        )
+        stem = {"color": looks["color"], "marker": "o", "markevery": [1], "linewidth": 1.2}
+        axes.plot([point, point], [0, mass], **stem)
+        text, at = f"P = {float(mass):.3g}", (float(point), float(mass))
+        axes.annotate(text, at, xytext=(5, 3), textcoords="offset points")
     return p
 
 
@@ -138,7 +128,7 @@ def _density(law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
     return np.where(np.isfinite(p) & (p > 0), p, np.nan)
 
 
-def _decades(drawn: list[Any]) -> tuple[float, float]:
+def _decades(drawn: list[np.ndarray]) -> tuple[float, float]:
     """From below the smallest height that is meant to be seen to above the largest."""
     heights = np.concatenate([h[np.isfinite(h) & (h > 0)] for h in drawn])
     top = float(heights.max(initial=1e-300))

@@ -11,11 +11,12 @@ from limitlaw.figures.style import MARKERS, mathtext
 from limitlaw.files import replacing
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
 DPI = 200
-# Settings that matplotlib has for the whole process only; the lock keeps threads from seeing each
-# other's.
+# Matplotlib has these for the whole process only; the lock keeps threads from seeing each other's.
 _SETTINGS: dict[Any, Any] = {
     "font.family": "STIXGeneral",
     "mathtext.fontset": "stix",
@@ -57,13 +58,10 @@ def draw(picture: Picture) -> "Figure":
 
     figure = Figure(figsize=picture.size, dpi=DPI, layout="constrained")
     grid = figure.subplots(len(picture.rows), len(picture.rows[0]), squeeze=False)
-    for axes, panel in zip(
-        grid.flat, (panel for row in picture.rows for panel in row), strict=True
-    ):
+    for axes, panel in zip(grid.flat, picture.panels, strict=True):
         _panel(axes, panel)
-    fields = [
-        axes.collections[0] for axes in grid.flat if axes.collections and axes.get_aspect() == 1
-    ]
+    square = [axes for axes in grid.flat if axes.collections and axes.get_aspect() == 1]
+    fields = [axes.collections[0] for axes in square]
     if fields:
         _colour_bar(figure, fields[0], grid, picture.rows[0][0].field)
     _legend(figure, picture, grid)
@@ -71,19 +69,16 @@ def draw(picture: Picture) -> "Figure":
 
 
 def _legend(figure: "Figure", picture: Picture, grid: np.ndarray) -> None:
-    """Below, each label once in the order of the panels,
-    but for panels with a legend of their own.
+    """Below, each label once in the order of the panels, but for panels with a legend of their
+    own.
     """
     look: dict[str, Any] = {"handlelength": 3.0, "columnspacing": 1.4}
     entries: dict[str, Any] = {}
-    for axes, panel in zip(
-        grid.flat, (panel for row in picture.rows for panel in row), strict=True
-    ):
+    for axes, panel in zip(grid.flat, picture.panels, strict=True):
         found = _entries(axes, panel)
         if panel.legend:
-            axes.legend(
-                found.values(), found, loc=panel.legend, framealpha=0.9, edgecolor="none", **look
-            )
+            frame = {"loc": panel.legend, "framealpha": 0.9, "edgecolor": "none"}
+            axes.legend(found.values(), found, **frame, **look)
         else:
             entries |= {label: handle for label, handle in found.items() if label not in entries}
     if entries:
@@ -91,17 +86,16 @@ def _legend(figure: "Figure", picture: Picture, grid: np.ndarray) -> None:
         figure.legend(entries.values(), entries, **look)
 
 
-def _entries(axes: Any, panel: Panel) -> dict[str, Any]:
+def _entries(axes: "Axes", panel: Panel) -> dict[str, Any]:
     """What stands for each label, in the order of the curves (matplotlib puts error bars last)."""
     handles, labels = axes.get_legend_handles_labels()
     # the first of a label counts
     found = dict(zip(reversed(labels), reversed(handles), strict=True))
-    return {
-        label: found[label] for label in (mathtext(curve.label) for curve in panel.curves) if label
-    }
+    wanted = [mathtext(curve.label) for curve in panel.curves if curve.label]
+    return {label: found[label] for label in wanted}
 
 
-def _panel(axes: Any, panel: Panel) -> None:
+def _panel(axes: "Axes", panel: Panel) -> None:
     """One pair of axes."""
     for axis, name in ((panel.x, "x"), (panel.y, "y")):
         _axis(axes, axis, name)
@@ -118,7 +112,7 @@ def _panel(axes: Any, panel: Panel) -> None:
         getattr(axes, f"set_{name}lim")(*axis.limits)
 
 
-def _axis(axes: object, axis: Axis, name: str) -> None:
+def _axis(axes: "Axes", axis: Axis, name: str) -> None:
     """Label, scale and ticks; limits come last, since plotting changes them."""
     getattr(axes, f"set_{name}label")(mathtext(axis.label))
     if axis.log:
@@ -130,7 +124,7 @@ def _axis(axes: object, axis: Axis, name: str) -> None:
         getattr(axes, f"set_{name}ticks")([], minor=True)
 
 
-def _curve(axes: Any, curve: Curve) -> None:
+def _curve(axes: "Axes", curve: Curve) -> None:
     """A line, markers or both, with error bars if it has them."""
     look = _look(curve.style)
     label = mathtext(curve.label) or "_nolegend_"
@@ -156,7 +150,7 @@ def _look(style: Style) -> dict[str, Any]:
     }
 
 
-def _field(axes: Any, field: Field) -> None:
+def _field(axes: "Axes", field: Field) -> None:
     """Filled contours with thin lines between them, in equal scales."""
     grid = (field.x, field.y, field.values)
     axes.contourf(*grid, levels=field.levels, cmap="viridis", extend="min")
@@ -164,7 +158,9 @@ def _field(axes: Any, field: Field) -> None:
     axes.set_aspect("equal")
 
 
-def _colour_bar(figure: "Figure", mappable: Any, grid: np.ndarray, field: Field | None) -> None:
+def _colour_bar(
+    figure: "Figure", mappable: "ScalarMappable", grid: np.ndarray, field: Field | None
+) -> None:
     """One for all panels, in powers of ten."""
     assert field is not None
     whole = [level for level in field.levels if float(level).is_integer()]

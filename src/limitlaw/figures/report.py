@@ -20,8 +20,8 @@ class Report:
     """What a page says about a paper, which it cites in HTML:
     claims, figures, and facts about their making.
 
-    A page about several papers says in `what` what it holds,
-    in HTML, and gives its figures a `heading`.
+    A page about several papers says in `what` what it holds, in HTML, and gives its figures a
+    `heading`.
     """
 
     title: str
@@ -52,9 +52,7 @@ class Report:
 
     def _section(self, key: str, title: str, beside: dict[str, str], paper: bool) -> str:
         """The figures of the paper or those beyond it; nothing if there are none."""
-        chosen = [
-            (figure, picture) for figure, picture in self.drawn if bool(figure.name) == paper
-        ]
+        chosen = [pair for pair in self.drawn if bool(pair[0].name) == paper]
         parts = [page.figure(figure, picture, _own(figure, beside)) for figure, picture in chosen]
         return page.section(key, title, "".join(parts)) if parts else ""
 
@@ -70,11 +68,8 @@ def _files(folder: Path) -> dict[str, str]:
 
 def _own(figure: Figure, beside: dict[str, str]) -> dict[str, str]:
     """The files of one figure."""
-    wanted = [
-        f"{figure.key}.pdf",
-        f"{figure.key}.png",
-        *(f"{table}.csv" for table in figure.columns),
-    ]
+    pictures = [f"{figure.key}.pdf", f"{figure.key}.png"]
+    wanted = [*pictures, *(f"{table}.csv" for table in figure.columns)]
     return {file: beside[file] for file in wanted if file in beside}
 
 
@@ -85,11 +80,10 @@ def _scripts(drawn: Iterable[tuple[Figure, Picture]]) -> str:
     panels = {
         page.panel_id(figure.key, i): interactive.plot(panel)
         for figure, picture in drawn
-        for i, panel in enumerate(panel for row in picture.rows for panel in row)
+        for i, panel in enumerate(picture.panels)
     }
-    data = json.dumps(panels, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace(
-        "<", "\\u003c"
-    )
+    data = json.dumps(panels, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    data = data.replace("<", "\\u003c")
     return (
         f"<script>{get_plotlyjs()}</script>\n"
         f'<script type="application/json" id="plots">{data}</script>\n'

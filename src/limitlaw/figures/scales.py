@@ -1,5 +1,5 @@
-"""Logarithmic axes with plain tick labels, guides of a given slope,
-error bars, and data that may not be positive.
+"""Logarithmic axes with plain tick labels, guides of a given slope, error bars, and data that may
+not be positive.
 """
 
 import itertools
@@ -18,19 +18,14 @@ def power_axis(label: str, values: list[float]) -> Axis:
     low, high = min(values), max(values)
     room = max(1.25, (high / low) ** 0.06)
     ticks = values if len(values) <= _MOST_TICKS and _apart(values) else _powers(low, high)
-    return Axis(
-        label,
-        True,
-        tuple((t, style.number(t)) for t in ticks or values),
-        (low / room, high * room),
-    )
+    labelled = tuple((t, style.number(t)) for t in ticks or values)
+    return Axis(label, True, labelled, (low / room, high * room))
 
 
 def _apart(values: list[float]) -> bool:
     """Whether the labels of these ticks leave each other room."""
-    return all(
-        b / a > 1.05 * (max(values) / min(values)) ** 0.1 for a, b in itertools.pairwise(values)
-    )
+    least = 1.05 * (max(values) / min(values)) ** 0.1
+    return all(b / a > least for a, b in itertools.pairwise(values))
 
 
 def _powers(low: float, high: float) -> list[float]:
@@ -64,8 +59,8 @@ def positive(values: np.ndarray) -> np.ndarray:
 
 
 def guide(x: np.ndarray, y: np.ndarray, slope: int, shift: float = 0.25) -> Curve:
-    """A straight line of the given slope through the later half of a curve,
-    `shift` times its last point.
+    """A straight line of the given slope through the later half of a curve, `shift` times its last
+    point.
     """
     good = np.isfinite(y) & (y > 0)
     x, y = np.asarray(x, dtype=float)[good], y[good]
@@ -76,8 +71,8 @@ def guide(x: np.ndarray, y: np.ndarray, slope: int, shift: float = 0.25) -> Curv
 def measured(
     x: np.ndarray, y: np.ndarray, error: np.ndarray, bottom: float, look: Style, label: str
 ) -> list[Curve]:
-    """A curve with error bars on a log axis: bars that reach zero end at `bottom`,
-    values that do are upper bounds.
+    """A curve with error bars on a log axis: bars that reach zero end at `bottom`, values that do
+    are upper bounds.
     """
     value, error = np.asarray(y, dtype=float), np.nan_to_num(np.asarray(error, dtype=float))
     good = positive(value)

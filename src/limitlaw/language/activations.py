@@ -1,5 +1,6 @@
 """What a layer may be given as its nonlinearity φ."""
 
+from collections.abc import Callable
 from typing import Any
 
 from limitlaw.arguments import first_line, shown
@@ -30,7 +31,7 @@ def activated(phi: object, w: Wide) -> Wide:
     return wide("what phi returns", result)
 
 
-def _mapped(phi: Any, w: Wide) -> Wide:
+def _mapped(phi: Callable[..., Any], w: Wide) -> Wide:
     try:
         return map(phi, w)
     except (TypeError, ValueError) as error:

@@ -46,8 +46,8 @@ def initial(
 ) -> Wide:
     """Random initial vectors: for each coordinate α independently, (h_α) ~ N(mean, cov).
 
-    `mean` broadcasts to `shape`; `cov` is over the flattened shape (a number c means c·I, the
-    default I). Distinct calls are independent. A bias is `+ initial()`.
+    `mean` broadcasts to `shape`; `cov` is over the flattened shape
+    (a number c means c·I, the default I). Distinct calls are independent. A bias is `+ initial()`.
     """
     sizes = shape if isinstance(shape, tuple | list) else (shape,)
     batch: Shape = tuple(positive_int("shape", size) for size in sizes)
@@ -59,8 +59,8 @@ def initial(
 
 
 def data(X: object) -> Wide:
-    """Given vectors with coordinates X[…, α]: batch shape `X.shape[:-1]`,
-    in the fixed space `X.shape[-1]`.
+    """Given vectors with coordinates X[…, α]: batch shape `X.shape[:-1]`, in the fixed space
+    `X.shape[-1]`.
 
     They are not random; a first `Matrix(cols=X.shape[-1])` embeds them in width n.
     """
@@ -81,8 +81,8 @@ def dot(q: Wide, k: Wide, scaling: str = "sqrt") -> Scalars:
     """Dot products of all pairs: (…,s), (…,t) → (…,s,t);
     an operand without batch axes adds no axis.
 
-    "sqrt": D^{-1/2} Σ_α q_α k_α, "linear": D^{-1} Σ_α q_α k_α,
-    with D the dimension of the operands' space.
+    "sqrt": D^{-1/2} Σ_α q_α k_α, "linear": D^{-1} Σ_α q_α k_α, with D the dimension of the
+    operands' space.
     """
     one_of("scaling", scaling, SCALINGS)
     for name, value in (("q", q), ("k", k)):
@@ -142,8 +142,7 @@ def _check_coordinatewise(phi: Nonlinearity, w: Wide) -> None:
             ):
                 raise ValueError(
                     f"{phi.name} must act coordinate by coordinate: φ of one entry differs from "
-                    "that entry of φ; "
-                    "hand arrays to map as arguments"
+                    "that entry of φ; hand arrays to map as arguments"
                 )
 
 
@@ -178,8 +177,8 @@ def _rows_of_weights(f: Callable[..., Any], p: Scalars, *mask: Scalars) -> Scala
 
 
 def _softmax(p: jax.Array) -> jax.Array:
-    """jax.nn.softmax; for few tokens with the tokens in front,
-    which on a CPU is several times faster.
+    """jax.nn.softmax; for few tokens with the tokens in front, which on a CPU is several times
+    faster.
     """
     if p.shape[-1] > 16:
         return jax.nn.softmax(p, axis=-1)
@@ -194,8 +193,8 @@ def _masked_softmax(p: jax.Array, visible: jax.Array) -> jax.Array:
 
 
 def visible(mask: object, shape: Shape) -> Any:
-    """The mask as an array of booleans that broadcasts to `shape`,
-    with a token to see in every row.
+    """The mask as an array of booleans that broadcasts to `shape`, with a token to see in every
+    row.
     """
     if isinstance(mask, str):
         if mask != "causal":

@@ -6,8 +6,8 @@ from limitlaw.language.ops import MatMul, Matrix, Value
 
 
 def ancestors(outputs: Iterable[Value]) -> list[Value]:
-    """Every value the outputs depend on, themselves included,
-    each after what it reads (any depth).
+    """Every value the outputs depend on, themselves included, each after what it reads
+    (any depth).
     """
     order: dict[Value, None] = {}
     stack = [(value, False) for value in reversed(list(outputs))]

@@ -105,8 +105,8 @@ def _adjacent(parts: Sequence[object]) -> bool:
 
 
 def regrouped(layout: Layout, shape: Shape) -> tuple[Layout, list[Taken]]:
-    """Entries in order in another shape: axes that stay whole stay themselves,
-    others are merged and split.
+    """Entries in order in another shape: axes that stay whole stay themselves, others are merged
+    and split.
     """
     new: list[Axis | None] = [None] * len(shape)
     taken: list[Taken] = []

@@ -22,8 +22,8 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Value:
-    """What an instruction makes: its instruction,
-    its batch shape, and what it is in the core language.
+    """What an instruction makes: its instruction, its batch shape, and what it is in the core
+    language.
     """
 
     op: "Op"
@@ -94,8 +94,8 @@ class Matrix:
     def __rmatmul__(self, other: object) -> Any:
         raise TypeError(
             f"{type(other).__name__} @ Matrix would use the transpose of the matrix, which is "
-            "outside the theory: "
-            "a program that uses both W and its transpose has other limits. Write M @ x"
+            "outside the theory: a program that uses both W and its transpose has other limits. "
+            "Write M @ x"
         )
 
     @property
@@ -103,8 +103,7 @@ class Matrix:
         """Refused: programs with transposes have other limits."""
         raise TypeError(
             "the transpose of a Matrix is outside the theory: with both W and its transpose the "
-            "outputs are no longer "
-            "Gaussian given the inputs. Use a second, independent Matrix"
+            "outputs are no longer Gaussian given the inputs. Use a second, independent Matrix"
         )
 
     def __getitem__(self, index: object) -> Any:
@@ -125,8 +124,8 @@ class Matrix:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Initial(Op):
-    """Random initial vectors: coordinates i.i.d. N(mean,
-    cov), cov over the flattened batch; a vector is a diagonal.
+    """Random initial vectors: coordinates i.i.d. N(mean, cov), cov over the flattened batch; a
+    vector is a diagonal.
     """
 
     mean: Any
@@ -231,8 +230,8 @@ class Argument(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Repeat(Op):
-    """A block, `result` as a function of `argument`,
-    applied `times` times with new matrices in each turn.
+    """A block, `result` as a function of `argument`, applied `times` times with new matrices in
+    each turn.
     """
 
     x: Value
@@ -280,8 +279,8 @@ class Add(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sum(Op):
-    """Σ over `axes`; `normalised` divides by the square root of their size,
-    which gives infinite axes a meaning.
+    """Σ over `axes`; `normalised` divides by the square root of their size, which gives infinite
+    axes a meaning.
     """
 
     x: Value

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jaxtyping import Array
 
 from limitlaw import notebook
 from limitlaw.arguments import is_traced
@@ -29,8 +30,8 @@ _DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def text(*outputs: Value) -> str:
-    """The program of `outputs`: its matrices, then its instructions with batch
-    shapes and spaces.
+    """The program of `outputs`: its matrices, then its instructions with batch shapes and
+    spaces.
     """
     rows, output = _rows(outputs)
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
@@ -110,9 +111,8 @@ class Names:
         if isinstance(value, Matrix):
             return self.matrices[value]
         if value in self.number:
-            return _LETTERS.get(type(value.op), _LINEAR) + str(self.number[value]).translate(
-                _DIGITS
-            )
+            letter = _LETTERS.get(type(value.op), _LINEAR)
+            return letter + str(self.number[value]).translate(_DIGITS)
         return "𝟏" if isinstance(value.op, ops.Ones) else _numbers(value.op.value)  # type: ignore[attr-defined]
 
 
@@ -126,7 +126,7 @@ def _arguments(values: tuple[Value, ...], names: Names) -> str:
     return ", ".join(names[value] for value in values)
 
 
-def _dot(op: Any, names: Names) -> str:
+def _dot(op: ops.Dot, names: Names) -> str:
     power = "-1/2" if op.scaling == "sqrt" else "-1"
     return f"{_power(op.dim, power)} {names[op.q]}ᵀ {names[op.k]}"
 
@@ -136,14 +136,14 @@ def _power(dim: object, power: str) -> str:
     return f"{base if base == 'n' or base.isdigit() else f'({base})'}^{{{power}}}"
 
 
-def _sum(op: Any, names: Names) -> str:
+def _sum(op: ops.Sum, names: Names) -> str:
     axes = ", ".join(map(str, op.axes))
     size = math.prod(op.x.shape[a] for a in op.axes)
     factor = f"{'∞' if size == math.inf else size}^{{-1/2}} " if op.normalised else ""
     return f"{factor}Σ {names[op.x]} over axis {axes}"
 
 
-def _repeat(op: Any, names: Names) -> str:
+def _repeat(op: ops.Repeat, names: Names) -> str:
     return f"{names[op.argument]} ↦ {names[op.result]}, {op.times} times from {names[op.x]}"
 
 
@@ -208,7 +208,7 @@ def _numbers(array: object) -> str:
     return f"array{_shape(array.shape)}"
 
 
-def _covariance(cov: Any) -> str:
+def _covariance(cov: Array | np.ndarray) -> str:
     """c I for a diagonal of equal entries."""
     if not is_traced(cov) and cov.ndim == 1 and len(cov) > 1 and (cov == cov[0]).all():
         return "I" if cov[0] == 1 else f"{cov[0]:g} I"

@@ -51,17 +51,14 @@ def _unrolled(block: Block, x: Wide, times: int, why: str) -> Wide:
 
 
 def substituted(y: Written, known: dict[Value, Value]) -> Written:
-    """y with other values in place of those that are `known`,
-    on the same matrices and initial vectors.
+    """y with other values in place of those that are `known`, on the same matrices and initial
+    vectors.
     """
     new = dict(known)
     for v in ancestors([y]):
         if v not in new:
-            new[v] = (
-                v
-                if all(new[u] is u for u in v.op.inputs)
-                else dataclasses.replace(v, op=_reading(v.op, new))
-            )
+            same = all(new[u] is u for u in v.op.inputs)
+            new[v] = v if same else dataclasses.replace(v, op=_reading(v.op, new))
     return cast(Written, new[y])
 
 
@@ -89,15 +86,14 @@ def _checked(y: object, x: Wide) -> Wide:
     if y.shape != x.shape or y.dim != x.dim:
         raise ValueError(
             f"block must give vectors of the batch shape and space that it is given, {x.shape} in "
-            f"R^{x.dim}, "
-            f"got {y.shape} in R^{y.dim}"
+            f"R^{x.dim}, got {y.shape} in R^{y.dim}"
         )
     return y
 
 
 def _from_outside(first: Wide, second: Wide) -> str:
-    """What two writings of a block have in common,
-    so that it comes from outside; given numbers may.
+    """What two writings of a block have in common, so that it comes from outside; given numbers
+    may.
     """
     one, two = ancestors([first]), ancestors([second])
     if set(matrices_of(one)) & set(matrices_of(two)):

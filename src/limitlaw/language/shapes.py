@@ -1,5 +1,5 @@
-"""Batch shapes, by NumPy's rules. A size may be `math.inf` (infinitely many heads),
-which broadcasts like any other.
+"""Batch shapes, by NumPy's rules. A size may be `math.inf` (infinitely many heads), which
+broadcasts like any other.
 """
 
 import math
@@ -58,8 +58,8 @@ def indexed(name: str, shape: Shape, index: Any) -> Shape:
 def reduced(
     name: str, shape: Shape, axis: int | tuple[int, ...] | None
 ) -> tuple[tuple[int, ...], Shape]:
-    """The axes named by `axis` (counted from the front,
-    None for all) and the shape without them.
+    """The axes named by `axis` (counted from the front, None for all) and the shape without
+    them.
     """
     axes = (
         tuple(range(len(shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
@@ -81,8 +81,8 @@ def reduced(
 
 
 def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shape:
-    """The shape of `function` of arrays of these shapes,
-    by abstract evaluation: no number is computed.
+    """The shape of `function` of arrays of these shapes, by abstract evaluation: no number is
+    computed.
     """
     arguments = [jax.ShapeDtypeStruct(_finite(shape), float) for shape in shapes]
     try:
@@ -91,8 +91,7 @@ def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shap
         given = ", ".join(map(str, shapes))
         raise ValueError(
             f"{name}: the function fails on arrays of shape {given}: {first_line(error)} (it must "
-            "be written with "
-            "jax.numpy: jnp.tanh for np.tanh or math.tanh, jnp.where for `if`)"
+            "be written with jax.numpy: jnp.tanh for np.tanh or math.tanh, jnp.where for `if`)"
         ) from error
     if not hasattr(result, "shape"):
         raise TypeError(f"{name}: the function must return one array, got {type(result).__name__}")

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from limitlaw import phi as nonlinearities
 from limitlaw.arguments import real_array
@@ -141,21 +142,19 @@ class Scalars(Indexable):
     """A batch of numbers: scores, averages, and functions of them."""
 
     def __add__(self, other: object) -> Any:
-        return NotImplemented if isinstance(other, Wide) else _affine("add", jnp.add, self, other)
+        if isinstance(other, Wide):
+            return NotImplemented
+        return _affine("add", jnp.add, self, other)
 
     def __sub__(self, other: object) -> Any:
-        return (
-            NotImplemented
-            if isinstance(other, Wide)
-            else _affine("subtract", jnp.subtract, self, other)
-        )
+        if isinstance(other, Wide):
+            return NotImplemented
+        return _affine("subtract", jnp.subtract, self, other)
 
     def __mul__(self, other: object) -> Any:
-        return (
-            NotImplemented
-            if isinstance(other, Wide)
-            else _bilinear(elementwise, "multiply", jnp.multiply, self, other)
-        )
+        if isinstance(other, Wide):
+            return NotImplemented
+        return _bilinear(elementwise, "multiply", jnp.multiply, self, other)
 
     def __truediv__(self, other: object) -> Any:
         if isinstance(other, Wide):
@@ -251,21 +250,20 @@ class Wide(Indexable):
             other.__rmatmul__(self)
         raise TypeError(
             f"{self!r} @ {type(other).__name__} is not an instruction: write a @ w to mix vectors "
-            "by numbers, "
-            "dot(q, k) for dot products"
+            "by numbers, dot(q, k) for dot products"
         )
 
     def __rmatmul__(self, other: object) -> "Wide":
         return matmul(other, self) if isinstance(other, Matrix) else mix(scalars(other), self)
 
 
-def _power(x: Any, k: int) -> Any:
+def _power(x: Array, k: int) -> Array:
     return x**k
 
 
 def _constant_index(part: object) -> object:
-    """One part of an index: basic ones as they are,
-    lists and arrays as NumPy arrays of integers or booleans.
+    """One part of an index: basic ones as they are, lists and arrays as NumPy arrays of integers
+    or booleans.
     """
     if part is None or part is Ellipsis or isinstance(part, int | np.integer | slice):
         return part

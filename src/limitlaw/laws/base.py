@@ -6,7 +6,7 @@ import abc
 import functools
 import os
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +22,10 @@ from limitlaw.laws.psi import average_of
 from limitlaw.laws.scipy_names import UNSAID, ScipyNames, one_meaning
 from limitlaw.laws.tracing import quantity
 from limitlaw.notebook import frame
-from limitlaw.numerics.places import Places
+from limitlaw.numerics.meshes import Places
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Derived = TypeVar("Derived", bound="Law")
 
@@ -290,7 +293,9 @@ class Law(ScipyNames):
 
         return frame(records(self))
 
-    def plot(self, ax: object = None, log: bool = False, label: str | None = None) -> Any:
+    def plot(
+        self, ax: "Axes | None" = None, log: bool = False, label: str | None = None
+    ) -> "Axes":
         """Draw the density of one number and return the matplotlib Axes;
         limitlaw.plot(p, q, …) draws several laws.
         """

@@ -13,9 +13,8 @@ from jaxtyping import Array, Float
 
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Estimate, Quantity
-from limitlaw.numerics.meshes import mesh
+from limitlaw.numerics.meshes import Places, mesh
 from limitlaw.numerics.panels import Panels, evaluated, of_integral, resolve, unseen
-from limitlaw.numerics.places import Places
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of E |log density|, for each panel
 CLOSE = 1e-9  # of |x|: panels next to a point where φ' = 0 and the density of φ(Y) is infinite

@@ -19,11 +19,10 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import inside_jit, is_traced
 from limitlaw.laws.averages import Components, Estimate, Quantity
 from limitlaw.laws.psi import psi_values
-from limitlaw.numerics.meshes import mesh
+from limitlaw.numerics.meshes import Places, mesh
 from limitlaw.numerics.normal_rule import REACH, Rule
 from limitlaw.numerics.panels import Panels, Rows, evaluated, of_integral, resolve, unseen
 from limitlaw.numerics.pieces import pieces
-from limitlaw.numerics.places import Places
 
 Psi = Callable[[Any], Any]
 AGREE = 1e-13  # of E |ψ|: two rules that differ by no more

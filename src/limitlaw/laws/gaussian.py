@@ -12,7 +12,7 @@ from limitlaw.arguments import real_array
 from limitlaw.laws import storage
 from limitlaw.laws.averages import Estimate, exact
 from limitlaw.laws.mixture import GaussianMixture
-from limitlaw.numerics.normal_cdf import ndtri
+from limitlaw.numerics.special_functions import ndtri
 
 
 class Gaussian(GaussianMixture):

@@ -14,9 +14,8 @@ from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced, non_negative, positive_int
 from limitlaw.laws.high_moments import unit
-from limitlaw.numerics.laplace import on_few_nodes, topmost
-from limitlaw.numerics.series import power
-from limitlaw.numerics.transform import Transform
+from limitlaw.numerics.compression import on_few_nodes, topmost
+from limitlaw.numerics.transform import Transform, power
 
 # variances below are not told from this part of the largest: 1e-30 of a standard deviation
 FLOOR = 1e-60

@@ -21,8 +21,8 @@ from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.head_nodes import Nodes, even_moment, head_nodes
 from limitlaw.laws.inversion import Inversion, hermite
 from limitlaw.laws.psi import psi_values
+from limitlaw.numerics.meshes import Places, of_scales
 from limitlaw.numerics.normals import normal
-from limitlaw.numerics.places import Places, of_scales
 
 FEW = 16  # heads that are drawn one by one
 

@@ -15,7 +15,7 @@ from limitlaw.laws import one_gaussian
 from limitlaw.laws.averages import Estimate
 from limitlaw.laws.entropy import Entropy
 from limitlaw.laws.one_image import density, log_density
-from limitlaw.numerics.places import of_components
+from limitlaw.numerics.meshes import of_components
 from limitlaw.phi import Nonlinearity
 from limitlaw.phi.branches import Branch
 from limitlaw.phi.preimages import Branched, log_slopes, padded_branches, preimages, slopes

@@ -16,8 +16,8 @@ from limitlaw.laws.averages import pad, padded_size
 from limitlaw.laws.head_nodes import Nodes
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics import contours
-from limitlaw.numerics.normal_cdf import log_ndtr, ndtr
 from limitlaw.numerics.roots import invert
+from limitlaw.numerics.special_functions import log_ndtr, ndtr
 from limitlaw.numerics.transform import Transform
 
 REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node

@@ -27,11 +27,11 @@ from limitlaw.laws.psi import psi_values
 from limitlaw.laws.scipy_names import as_logarithm
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics.factors import eigen_factor, whitening
-from limitlaw.numerics.normal_cdf import ndtri
+from limitlaw.numerics.meshes import Places, of_components
 from limitlaw.numerics.normal_rule import Rule, shifts, smooth_nodes
 from limitlaw.numerics.normals import normal
-from limitlaw.numerics.places import Places, of_components
 from limitlaw.numerics.roots import invert
+from limitlaw.numerics.special_functions import ndtri
 
 DRAWS = 2**17  # where a quantity of a joint law has to be sampled
 

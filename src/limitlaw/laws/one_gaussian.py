@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from limitlaw.numerics.normal_cdf import log_ndtr, ndtr
+from limitlaw.numerics.special_functions import log_ndtr, ndtr
 
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 

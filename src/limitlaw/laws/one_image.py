@@ -22,7 +22,7 @@ class Central:
     rule: Rule
 
     def __call__(self, component: Any, centre: Any) -> Any:
-        def entry(mean: object, sd: object, shift: object, c: object) -> Any:
+        def entry(mean: jax.Array, sd: jax.Array, shift: jax.Array, c: jax.Array) -> Any:
             x, w = self.rule(mean, sd, shift)
             d = self.phi(x) - c
             return jnp.stack([jnp.sum(w * d**j) for j in (1, 2, 3, 4)])

@@ -36,10 +36,10 @@ from limitlaw.laws.one_image import (
 from limitlaw.laws.scipy_names import as_logarithm
 from limitlaw.laws.straight import StraightCf, straight_beyond, straight_pieces
 from limitlaw.laws.tracing import kept
-from limitlaw.numerics.normal_cdf import ndtri
+from limitlaw.numerics.meshes import Places
 from limitlaw.numerics.normal_rule import REACH, Rule, shifts, smooth_nodes
-from limitlaw.numerics.places import Places
 from limitlaw.numerics.roots import invert
+from limitlaw.numerics.special_functions import ndtri
 from limitlaw.phi import Nonlinearity, user_function
 from limitlaw.phi.branches import Branch
 from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes

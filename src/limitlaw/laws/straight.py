@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.numerics.faddeeva import half_line
 from limitlaw.numerics.normal_rule import Rule
+from limitlaw.numerics.special_functions import half_line
 from limitlaw.phi import Nonlinearity
 
 INSIDE = np.array([0.25, 0.5, 0.75, 0.9])  # of a piece, where φ is looked at

@@ -35,8 +35,8 @@ def attention(
 ) -> Wide:
     """Attention over the last batch axis of x, (…, s) → (…, s); per head a, with A = softmax:
 
-        p_ij = D^{-1/2} (W^Q x_i)ᵀ (W^K x_j),    y_i = H^{-1/2} Σ_a Σ_j A(p^a)_ij
-        W^{O,a} W^{V,a} x_j
+        p_ij = D^{-1/2} (W^Q x_i)ᵀ (W^K x_j),
+        y_i = H^{-1/2} Σ_a Σ_j A(p^a)_ij W^{O,a} W^{V,a} x_j
 
     `head_dim=None`: all matrices n × n, D = n (Example 3.1 of the paper). `head_dim=d`: W^Q, W^K,
     W^V are d × n, W^O is n × d, D = d, as in real Transformers. `heads=math.inf` is the
@@ -111,8 +111,8 @@ def _scores(
 
 
 def _over_heads(mask: object, ndim: int, family: Shape) -> Any:
-    """A mask over (*batch, s, s), the same for all heads,
-    as one over (*batch, 1, s, s); x has `ndim` axes.
+    """A mask over (*batch, s, s), the same for all heads, as one over (*batch, 1, s, s); x has
+    `ndim` axes.
 
     Where heads come in groups, one over (*batch, heads, s, s) is laid out as they are.
     """

@@ -88,8 +88,8 @@ def readout(
     bias_std: float = 0.0,
     dim: Dim | int = n,
 ) -> Wide:
-    """A dense layer that ends a convolutional network,
-    over the last `axes` batch axes of positions: (…, s) → (…).
+    """A dense layer that ends a convolutional network, over the last `axes` batch axes of
+    positions: (…, s) → (…).
 
     "average": of the mean over positions (global average pooling), W m + b. "flatten": of all
     positions side by side, Σ_p W_p x_p + b with W_p ~ N(0, std²/(positions·cols)).
@@ -120,8 +120,8 @@ def _cut(windows: Wide, inside: Bool[np.ndarray, "..."]) -> Wide:
 def _windows(
     length: int, size: int, padding: str, stride: int
 ) -> tuple[Int[np.ndarray, "size out"], Bool[np.ndarray, "size out"]]:
-    """The place of the j-th entry of the window of position i,
-    and whether it lies between the borders.
+    """The place of the j-th entry of the window of position i, and whether it lies between the
+    borders.
     """
     centre = 0 if padding == "valid" else (size - 1) // 2
     outputs = length - size + 1 if padding == "valid" else length

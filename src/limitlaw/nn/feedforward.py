@@ -15,8 +15,8 @@ from limitlaw.language.values import Wide, wide
 
 
 def dense(x: Wide, std: object = 1.0, bias_std: float = 0.0, dim: Dim | int = n) -> Wide:
-    """W x + b into the space `dim`: W_αβ ~ N(0, std²/cols),
-    b_α ~ N(0, bias_std²), both shared by the whole batch.
+    """W x + b into the space `dim`: W_αβ ~ N(0, std²/cols), b_α ~ N(0, bias_std²), both shared by
+    the whole batch.
     """
     x = wide("x", x)
     return with_bias(Matrix(std, rows=dim, cols=x.dim) @ x, bias_std)
@@ -47,8 +47,8 @@ def mlp(
     """(dense, φ) for each space in `hidden`, then dense into `dim`;
     every layer has its own W and b.
 
-    A single space is one hidden layer. `phi` is a function of vectors,
-    as `tanh`, or of arrays, as jnp.tanh.
+    A single space is one hidden layer. `phi` is a function of vectors, as `tanh`, or of arrays, as
+    jnp.tanh.
     """
     for space in _spaces(hidden):
         x = activated(phi, dense(x, std, bias_std, space))
@@ -76,7 +76,6 @@ def _spaces(hidden: object) -> list[Dim]:
     if not isinstance(hidden, Iterable) or isinstance(hidden, str | Mapping | Set | Value):
         raise TypeError(
             "hidden must be a multiple of limitlaw.n or a positive integer, or a sequence of such "
-            "with one for each "
-            f"hidden layer, got {shown(hidden)}"
+            f"with one for each hidden layer, got {shown(hidden)}"
         )
     return [as_dim(f"hidden[{i}]", space) for i, space in enumerate(hidden)]

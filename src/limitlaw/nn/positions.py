@@ -1,5 +1,5 @@
-"""What tells a layer where a token stands: turned queries and keys,
-biases of scores, vectors that are added.
+"""What tells a layer where a token stands: turned queries and keys, biases of scores, vectors that
+are added.
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ from limitlaw.language.values import Scalars, Wide
 
 @runtime_checkable
 class Positions(Protocol):
-    """How an attention layer sees positions: what it does to queries and keys,
-    and to scores (…, heads, s, t).
+    """How an attention layer sees positions: what it does to queries and keys, and to scores
+    (…, heads, s, t).
     """
 
     def turned(self, w: Wide) -> Wide:
@@ -31,8 +31,8 @@ class Positions(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Rotary:
-    """Rotary embeddings (Su et al. 2021): coordinates (m,
-    m + d/2) turned by position·base^{−2m/d}.
+    """Rotary embeddings (Su et al. 2021): coordinates (m, m + d/2) turned by
+    position·base^{−2m/d}.
 
     `positions` of the tokens; 0, 1, … where none are given.
     """
@@ -42,12 +42,9 @@ class Rotary:
 
     def turned(self, w: Wide) -> Wide:
         """Each token by its angle."""
-        places = (
-            np.arange(float(w.shape[-1]))
-            if self.positions is None
-            else real_array("positions", self.positions)
-        )
-        return rotary(w, places, self.base)
+        if self.positions is None:
+            return rotary(w, np.arange(float(w.shape[-1])), self.base)
+        return rotary(w, real_array("positions", self.positions), self.base)
 
     def scored(self, p: Scalars, heads: int | float) -> Scalars:
         """As they are."""
@@ -108,7 +105,7 @@ def sinusoidal_positions(tokens: int, base: float = 10_000.0, scale: float = 1.0
     Vectors enter what follows by their means and inner products, which are
 
         m_i = ½ ∫₀¹ (sin θ + cos θ)(i base^{−u}) du,
-           n⁻¹⟨e_i, e_j⟩ = ½ ∫₀¹ cos((i − j) base^{−u}) du.
+        n⁻¹⟨e_i, e_j⟩ = ½ ∫₀¹ cos((i − j) base^{−u}) du.
 
     They are written as Gaussian vectors that have these in the limit. At width n theirs fluctuate,
     as those of random vectors do, and do not for true sinusoids.

@@ -1,5 +1,5 @@
-"""Recurrent networks over the last batch axis (time),
-weights shared by all steps, state 0 before the first.
+"""Recurrent networks over the last batch axis (time), weights shared by all steps, state 0 before
+the first.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,8 +33,8 @@ def rnn(
 def lstm(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 0.0) -> Wide:
     """The states h_t = o ⊙ tanh(c_t), c_t = f ⊙ c_{t−1} + i ⊙ g: (…, T) → (…, T).
 
-    Gates i, f, o = sigmoid(·) and g = tanh(·) of W h_{t−1} + U x_t + b,
-    each with its own W, U and b.
+    Gates i, f, o = sigmoid(·) and g = tanh(·) of W h_{t−1} + U x_t + b, each with its own W, U and
+    b.
     """
     Wi, Wf, Wg, Wo = (Matrix(std) for _ in range(4))
     states: list[Wide] = []
@@ -53,8 +53,8 @@ def lstm(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 
 def gru(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 0.0) -> Wide:
     """h_t = (1 − z) ⊙ g + z ⊙ h_{t−1}: (…, T) → (…, T), as in PyTorch.
 
-    z, r = sigmoid(W h_{t−1} + U x_t + b), g = tanh(U x_t + b + r ⊙ (W h_{t−1})),
-    each with its own W, U and b.
+    z, r = sigmoid(W h_{t−1} + U x_t + b), g = tanh(U x_t + b + r ⊙ (W h_{t−1})), each with its own
+    W, U and b.
     """
     Wz, Wr, Wg = (Matrix(std) for _ in range(3))
     states: list[Wide] = []

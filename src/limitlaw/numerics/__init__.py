@@ -1,1 +1,12 @@
-"""Samplers, factors, quadrature and estimates: numbers only, nothing of programs."""
+"""Numerical methods: random numbers, linear algebra, quadrature, contours; nothing of programs.
+
+Some work on arrays of NumPy, and of JAX where something is traced: `xp` is then the module of the
+arrays at hand.
+"""
+
+import numpy as np
+from jaxtyping import Array, Float, Inexact
+
+Reals = Float[Array, "..."]  # of JAX
+Floats = Float[Array | np.ndarray, "..."]
+Numbers = Inexact[Array | np.ndarray, "..."]  # real or complex

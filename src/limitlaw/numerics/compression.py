@@ -1,14 +1,19 @@
-"""A discrete law with many nodes replaced by one with few,
-on which smooth functions have the same mean.
+"""A discrete law with many nodes replaced by one with few: one on which smooth functions have the
+same mean, and one that has the same Laplace transform to rounding.
 """
 
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
 from limitlaw.arguments import frozen, is_traced
+from limitlaw.numerics import Floats
+
+Law = tuple[Floats, Floats]  # nodes and weights
 
 
 class Bins(NamedTuple):
@@ -20,7 +25,7 @@ class Bins(NamedTuple):
     octaves: int
 
     @property
-    def counts(self) -> np.ndarray:
+    def counts(self) -> Int[np.ndarray, " octaves"]:
         """How many intervals each octave has; below the last there is one more."""
         return np.maximum(self.top >> np.minimum(np.arange(self.octaves), 62), self.least)
 
@@ -29,7 +34,7 @@ class Bins(NamedTuple):
         """How many there are."""
         return int(self.counts.sum()) + 1
 
-    def place(self, v: Any, xp: Any) -> Any:
+    def place(self, v: Floats, xp: ModuleType) -> Int[Array | np.ndarray, " N"]:
         """The interval of each node v ≥ 0."""
         share = v / xp.where(v.max() > 0, v.max(), 1.0)
         mantissa, exponent = xp.frexp(share)  # share = mantissa 2^exponent, ½ ≤ mantissa < 1
@@ -48,11 +53,17 @@ FINE, TRACED = Bins(2048, 64, 1100), Bins(1024, 32, 40)  # 1,100 octaves are all
 SUMMED = Bins(512, 32, 1100), Bins(256, 16, 40)  # where all pairs of nodes are formed
 MOST_SUMMED = 3 * 2**10  # nodes of which all pairs are formed
 SUMMED_ROUGHLY = Bins(384, 24, 1100), Bins(192, 12, 40)
+DEGREE = 24  # nodes a panel
+TURN = 12.0  # λ times the width of a panel: e^{λv} is interpolated to 1e-15 of its largest value
+SHARES = 64
+FAR = 1e-6  # of the largest v: panels below are wider, for few nodes over decades, to 1e-13
+ROUNDED = 1e-14  # of the largest v: no panel is narrower
+NEGLIGIBLE = 60.0  # e^{λv} counts as nothing once it is e^{−60} of the largest
 
 
-def compressed(v: Any, w: Any, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -> tuple[Any, Any]:
-    """Nodes v ≥ 0 and weights, as two nodes for each of some thousand intervals:
-    its two-point Gauss rule.
+def compressed(v: Floats, w: Floats, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -> Law:
+    """Nodes v ≥ 0 and weights, as two nodes for each of some thousand intervals: its two-point
+    Gauss rule.
 
     It keeps mass, mean, variance and third moment of every interval, so that E f errs by E |f⁗|
     width⁴/4320: exp(λ v) keeps ten digits up to λ·max v = 80, and since intervals shrink towards
@@ -63,7 +74,7 @@ def compressed(v: Any, w: Any, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -
     bins = resolution[traced]
     if len(v) <= 2 * bins.top:
         return v, w
-    xp: Any = jnp if is_traced(v) or is_traced(w) else np
+    xp = jnp if is_traced(v) or is_traced(w) else np
     place = bins.place(still, jnp if traced else np)
     if traced:
         count = bins.size
@@ -71,7 +82,7 @@ def compressed(v: Any, w: Any, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -
         filled = np.bincount(place, minlength=bins.size) > 0
         place, count = (np.cumsum(filled) - 1)[place], int(filled.sum())
 
-    def total(x: Any) -> Any:
+    def total(x: Floats) -> Floats:
         return np.bincount(place, x, count) if xp is np else jax.ops.segment_sum(x, place, count)
 
     mass = total(w)
@@ -90,14 +101,13 @@ def compressed(v: Any, w: Any, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -
     width = xp.where(real, mean * spread, 0.0)
     nodes = xp.concatenate([mean + width * up, mean + width * down])
     weights = xp.concatenate([mass * -down, mass * up]) / xp.concatenate([up - down] * 2)
-    # Inside `jit` 10⁵ numbers are added one by one; those of `mean` and of `mass` are rounded
-    # alike.
+    # inside `jit` 10⁵ numbers are added one by one: those of `mean` and of `mass` round alike
     return xp.maximum(nodes, 0.0), weights / mass.sum() if traced else weights
 
 
-def mean_of(v: object, w: object, count: int, rough: bool = False) -> tuple[Any, Any]:
-    """The law of the mean of `count` independent numbers with the law of nodes v and weights w,
-    on few nodes.
+def mean_of(v: Floats, w: Floats, count: int, rough: bool = False) -> Law:
+    """The law of the mean of `count` independent numbers with the law of nodes v and weights w, on
+    few nodes.
 
     `rough`: with wider intervals, so that the difference shows the error.
     """
@@ -112,18 +122,96 @@ def mean_of(v: object, w: object, count: int, rough: bool = False) -> tuple[Any,
     return total[0] / count, total[1]
 
 
-def are_summable(v: object, w: object) -> bool:
-    """Are so few nodes enough that `mean_of` takes a second?
-    Not where they spread over very many octaves.
-    """
+def are_summable(v: Floats, w: Floats) -> bool:
+    """Are so few nodes enough that `mean_of` takes a second? Not over very many octaves."""
     return len(compressed(v, w, SUMMED)[0]) <= MOST_SUMMED
 
 
-def _sum_of(
-    first: tuple[Any, Any], second: tuple[Any, Any], resolution: tuple[Bins, Bins]
-) -> tuple[Any, Any]:
+def _sum_of(first: Law, second: Law, resolution: tuple[Bins, Bins]) -> Law:
     (v, p), (w, q) = first, second
     if first is second and not is_traced(v):  # each pair of different nodes occurs twice
         i, j = np.triu_indices(len(v))
         return compressed(v[i] + v[j], p[i] * p[j] * np.where(i == j, 1.0, 2.0), resolution)
     return compressed((v[:, None] + w).reshape(-1), (p[:, None] * q).reshape(-1), resolution)
+
+
+def on_few_nodes(
+    variances: Float[np.ndarray, "G N"], weights: Float[np.ndarray, "G N"], growth: float
+) -> tuple[Float[np.ndarray, " P"], Float[np.ndarray, "G P"]]:
+    """The Laplace transform of a mixing law at a cost that no longer depends on N: nodes v_j, the
+    same for all groups, and weights W_gj with Σ_j W_gj e^{−z v_j} = Σ_k w_gk e^{−z v_gk} to
+    rounding.
+
+    That is for z of real part ≥ −growth that lie within π/4 of the positive axis where they are
+    large. On each panel e^{−zv} is interpolated at Chebyshev points y_j, so that W_gj = Σ_k w_gk
+    ℓ_j(v_gk), ℓ_j(y) = Σ_i c_i T_i(y_j) T_i(y); moments up to order DEGREE − 1 stay exact. Panels
+    shrink towards 0, where e^{−zv} ends for large z > 0, and towards the largest v, which alone
+    counts for large λ = −z.
+    """
+    zero = np.where(variances == 0, weights, 0).sum(1)
+    present = (weights > 0) & (variances > 0)
+    if not present.any():
+        return np.zeros(1), weights.sum(1)[:, None]
+    low, high = variances[present].min(), variances[present].max()
+    edges = _edges(low, high, growth)
+    count, G = len(edges) - 1, len(variances)
+    panel = np.clip(np.searchsorted(edges, variances, side="right") - 1, 0, count - 1)
+    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+    y = (variances - middle[panel]) / half[panel]
+    index = (panel + count * np.arange(G)[:, None]).reshape(-1)
+    w = np.where(present, weights, 0).reshape(-1)
+    points = np.cos(np.pi * (np.arange(DEGREE) + 0.5) / DEGREE)
+    W = _interpolated(y.reshape(-1), w, index, count * G, points).reshape(G, count, DEGREE)
+    kept = (W != 0).any((0, 2))
+    nodes = (middle[:, None] + half[:, None] * points)[kept].reshape(-1)
+    flat = W[:, kept].reshape(G, -1)
+    if not zero.any():
+        return nodes, flat
+    return np.append(nodes, 0.0), np.append(flat, zero[:, None], axis=1)
+
+
+def _edges(low: float, high: float, growth: float) -> np.ndarray:
+    """Ends of panels from `low` to `high`."""
+    least = max(TURN / growth, ROUNDED * high) if growth > 0 else high
+    edges = [high]
+    while edges[-1] > low * (1 - 1e-9):
+        at = edges[-1]
+        most = at / 2 if at > FAR * high else 3 * at / 4
+        edges.append(at - min(most, max(least, (high - at) * 2 * TURN / (2 * NEGLIGIBLE))))
+    if len(edges) == 2:
+        edges[1] = min(edges[1], low)
+    return np.array(edges[::-1])
+
+
+def _interpolated(
+    y: np.ndarray, w: np.ndarray, index: np.ndarray, bins: int, points: np.ndarray
+) -> np.ndarray:
+    """Σ_k w_k ℓ_j(y_k) over the nodes k of each bin, (bins, DEGREE), by the recursion of Chebyshev
+    polynomials.
+    """
+    before, now = np.ones_like(points), points
+    last, this = w, w * y
+    index = index * SHARES + np.arange(index.size) % SHARES  # sums of sums: fewer roundings
+
+    def binned(a: np.ndarray) -> np.ndarray:
+        return np.bincount(index, a, bins * SHARES).reshape(bins, SHARES).sum(1)[:, None]
+
+    W = binned(w) * np.ones(DEGREE) / DEGREE
+    for _ in range(1, DEGREE):
+        W += 2 / DEGREE * binned(this) * now
+        before, now = now, 2 * points * now - before
+        last, this = this, 2 * y * this - last
+    return W
+
+
+def topmost(
+    variances: Float[np.ndarray, "G N"], weights: Float[np.ndarray, "G N"], least: float
+) -> tuple[Float[np.ndarray, "G P"], Float[np.ndarray, "G P"]] | None:
+    """The nodes that count for λ ≥ `least` > 0, where that is so large that no panel resolves
+    e^{λv}; else None.
+    """
+    high = variances[weights > 0].max()
+    if least * ROUNDED * high < 1:
+        return None
+    kept = ((weights > 0) & (variances > high * (1 - NEGLIGIBLE * ROUNDED))).any(0)
+    return variances[:, kept], weights[:, kept]

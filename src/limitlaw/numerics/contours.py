@@ -1,10 +1,10 @@
-"""Densities and tails from a transform: the inversion integral along contours
-through saddle points.
+"""Densities and tails from a transform: the inversion integral along contours through saddle
+points.
 
 pdf(x) = (1/2π) ∫ φ(t) e^{−itx} dt and P(Y > x) = (1/2π) ∫ φ(t) e^{−itx}/(it) dt on a line below
 the real axis. Through t = −iθ with K'(θ) = x, the saddle point (Daniels 1954; for tails Lugannani
-and Rice 1980), nothing cancels. The trapezoidal rule then converges exponentially (Trefethen and
-Weideman 2014). The contour is
+and Rice 1980), nothing cancels. The trapezoidal rule then converges exponentially
+(Trefethen and Weideman 2014). The contour is
 
     t(u) = c sinh u − i (θ + b (cosh u − 1)),    b ≤ c tan(π/8),
 
@@ -15,13 +15,15 @@ x > 0 and φ as well, |arg t²| being < π/2.
 
 import dataclasses
 import functools
-from typing import Any
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
-from limitlaw.numerics.transform import TINY, Transform
+from limitlaw.numerics import Floats, Numbers
+from limitlaw.numerics.transform import TINY, Scalar, Transform
 
 DIGITS = 40.0  # errors are e^{−40} of the integrand at the saddle
 WIDTH = 24.0  # c, in units of the integrand's width 1/√K''
@@ -35,38 +37,40 @@ CELLS = 2**21  # numbers held at a time
 
 @dataclasses.dataclass(frozen=True)
 class Lines:
-    """Contours: a shift θ and K(θ), nodes τ = t + iθ (J, n),
-    and G = φ(t) e^{−K} t'(u) h/π (J, n), halved at u = 0.
+    """Contours: a shift θ and K(θ), nodes τ = t + iθ (J, n), and G = φ(t) e^{−K} t'(u) h/π (J, n),
+    halved at u = 0.
     """
 
-    theta: Any
-    K: Any
-    tau: Any
-    G: Any
+    theta: Floats
+    K: Floats
+    tau: Numbers
+    G: Numbers
 
-    def pick(self, j: object) -> "Lines":
+    def pick(self, j: Int[Array, " x"] | slice) -> "Lines":
         """Some of them."""
         return Lines(self.theta[j], self.K[j], self.tau[j], self.G[j])
 
-    def ended(self, x: np.ndarray) -> np.ndarray:
+    def ended(self, x: Float[np.ndarray, " x"]) -> Bool[np.ndarray, " x"]:
         """Is the integrand e^{−DIGITS} of that at the saddle, at the last nodes?"""
-        size = np.log(np.maximum(abs(self.G[:, -2:]), TINY)) + self.tau[:, -2:].imag * x[:, None]
-        return (size < np.log(abs(self.G[:, :1])) - DIGITS).all(1)
+        G, tau = self.G[:, -2:], self.tau[:, -2:]
+        size = np.log(np.maximum(np.abs(G), TINY)) + tau.imag * x[:, None]
+        first = np.log(np.abs(self.G[:, :1]))
+        return np.asarray((size < first - DIGITS).all(1))
 
-    def pdf(self, x: Any) -> Any:
+    def pdf(self, x: Floats) -> Floats:
         """log pdf at one x ≥ 0 a contour."""
-        xp = jnp if not isinstance(x, np.ndarray) else np
+        xp = np if isinstance(x, np.ndarray) else jnp
         terms = self.G * xp.exp(-1j * self.tau * x[..., None])
         return self.K - self.theta * x + xp.log(_positive(xp, terms))
 
-    def log_sf(self, x: Any, half: Any) -> Any:
-        """log P(Y > x) at one x ≥ 0 a contour: where θ = 0 from `half` = P(Y > 0),
-        with (1 − e^{−iτx})/(iτ) instead.
+    def log_sf(self, x: Floats, half: Scalar) -> Floats:
+        """log P(Y > x) at one x ≥ 0 a contour: where θ = 0 from `half` = P(Y > 0), with
+        (1 − e^{−iτx})/(iτ) instead.
         """
-        xp = jnp if not isinstance(x, np.ndarray) else np
+        xp = np if isinstance(x, np.ndarray) else jnp
         central = (self.theta == 0)[..., None]
         t = self.tau - 1j * self.theta[..., None]
-        first = abs(t) == 0
+        first = t == 0
         safe = 1j * xp.where(first, 1, t)
         power = -1j * self.tau * x[..., None]
         tail = self.G * xp.exp(power) / safe
@@ -76,29 +80,33 @@ class Lines:
         flat = central[..., 0]
         return xp.where(flat, 0.0, self.K - self.theta * x) + xp.log(xp.where(flat, near, far))
 
-    def at(self, quantity: str, x: object, half: object) -> Any:
+    def at(self, quantity: str, x: Floats, half: Scalar) -> Floats:
         """log pdf, or log P(Y > x), at one x ≥ 0 a contour."""
         return self.pdf(x) if quantity == "pdf" else self.log_sf(x, half)
 
 
-def _positive(xp: Any, terms: Any) -> Any:
+def _positive(xp: ModuleType, terms: Numbers) -> Floats:
     """The real part of a sum of positive real part, or what rounding leaves of it."""
-    return xp.maximum(terms.real.sum(-1), 1e-17 * abs(terms).sum(-1) + 1e-300)
+    return xp.maximum(terms.real.sum(-1), 1e-17 * xp.abs(terms).sum(-1) + 1e-300)
 
 
 @dataclasses.dataclass(frozen=True)
 class Path:
     """Parameters of contours, one entry each: t(u) and where its nodes lie, u = 0, h, 2h, …"""
 
-    theta: Any
-    K: Any
-    c: Any
-    b: Any
-    h: Any
+    theta: Floats
+    K: Floats
+    c: Floats
+    b: Floats
+    h: Floats
 
-    def lines(self, transform: Transform, atom: object, steps: np.ndarray) -> Lines:
-        """The nodes number `steps`, and the integrand there;
-        `atom`: the limit of φ, which has no density.
+    def pick(self, j: Int[np.ndarray, " some"]) -> "Path":
+        """Some of them."""
+        return Path(self.theta[j], self.K[j], self.c[j], self.b[j], self.h[j])
+
+    def lines(self, transform: Transform, atom: Scalar, steps: Int[np.ndarray, " nodes"]) -> Lines:
+        """The nodes number `steps`, and the integrand there; `atom`: the limit of φ, which has no
+        density.
         """
         xp = transform.xp
         u = self.h[:, None] * steps
@@ -107,15 +115,11 @@ class Path:
         log = transform.log((tau - 1j * self.theta[:, None]).reshape(-1)).reshape(tau.shape)
         phi, limit = xp.exp(log - self.K[:, None]), atom * xp.exp(-self.K[:, None])
         phi = xp.where(abs(phi - limit) > 1e-15 * (1 + transform.heads) * limit, phi - limit, 0)
-        return Lines(
-            self.theta,
-            self.K,
-            tau,
-            phi * slope * (self.h[:, None] / np.pi) * np.where(steps == 0, 0.5, 1),
-        )
+        G = phi * slope * (self.h[:, None] / np.pi) * np.where(steps == 0, 0.5, 1)
+        return Lines(self.theta, self.K, tau, G)
 
 
-def path(transform: Transform, theta: Any, low: Any, high: Any) -> Path:
+def path(transform: Transform, theta: Floats, low: Floats, high: Floats) -> Path:
     """Contours through −iθ for x between `low` and `high`.
 
     The rule's error is e^{−2πΔ/h} times the integrand on the contour moved by ±Δ, so the step in t
@@ -127,7 +131,7 @@ def path(transform: Transform, theta: Any, low: Any, high: Any) -> Path:
     b = xp.minimum(np.tan(np.pi / 8) * c, 0.8 * c**2 / xp.maximum(theta, TINY))
     move = c[:, None] * np.sin(np.linspace(0.02, STRIP, 24))
 
-    def growth(shift: Any, x: Any) -> Any:
+    def growth(shift: Floats, x: Floats) -> Floats:
         moved = transform.cumulant((theta[:, None] + shift).reshape(-1))[0].reshape(shift.shape)
         return xp.maximum(moved - K[:, None] - shift * x[:, None], 0)
 
@@ -139,28 +143,25 @@ def path(transform: Transform, theta: Any, low: Any, high: Any) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Contours for all |x| up to `reach`: `ends[j]` is where contour j + 1 takes
-    over from contour j.
-    """
+    """Contours for all |x| up to `reach`: `ends[j]` is where contour j + 1 takes over from j."""
 
     lines: Lines
-    sizes: np.ndarray
-    ends: np.ndarray
+    sizes: Int[np.ndarray, " J"]
+    ends: Float[np.ndarray, " ends"]
     reach: float
     half: float
 
-    def evaluate(self, quantity: str, x: object) -> Any:
+    def evaluate(self, quantity: str, x: Floats) -> Floats:
         """log pdf, or log P(Y > x), at points x ≥ 0 (m,)."""
         if not isinstance(x, np.ndarray):
-            arrays = tuple(getattr(self.lines, field.name) for field in dataclasses.fields(Lines))
+            lines = self.lines
+            arrays = lines.theta, lines.K, lines.tau, lines.G
             return _gathered(arrays, self.ends, self.half, x, quantity)
         out = np.full(x.shape, np.nan)
         which = np.where(np.isnan(x), -1, np.searchsorted(self.ends, x))
         for j in np.unique(which[which >= 0]):
-            n = self.sizes[j]
-            line = Lines(
-                self.lines.theta[j], self.lines.K[j], self.lines.tau[j, :n], self.lines.G[j, :n]
-            )
+            n, line = self.sizes[j], self.lines.pick(slice(j, j + 1))
+            line = dataclasses.replace(line, tau=line.tau[:, :n], G=line.G[:, :n])
             at = np.flatnonzero(which == j)
             for part in np.array_split(at, -(-at.size * n // CELLS)):
                 out[part] = line.at(quantity, x[part], self.half)
@@ -168,7 +169,13 @@ class Table:
 
 
 @functools.partial(jax.jit, static_argnames="quantity")
-def _gathered(arrays: Any, ends: Any, half: Any, x: Any, quantity: str) -> Any:
+def _gathered(
+    arrays: tuple[Floats, Floats, Numbers, Numbers],
+    ends: Floats,
+    half: Scalar,
+    x: Floats,
+    quantity: str,
+) -> Floats:
     """Each point on its own contour, for traced points."""
     return Lines(*arrays).pick(jnp.searchsorted(ends, x)).at(quantity, x, half)
 
@@ -180,28 +187,24 @@ def table(transform: Transform, reach: float, atom: float) -> Table:
     ends = np.diff(K) / np.diff(theta)  # where K − θx is the same for both
     shape = path(transform, theta, np.append(0.0, ends), np.append(ends, reach))
     low = np.append(0.0, ends)
-    blocks: list[Lines] = []
+    blocks: list[tuple[np.ndarray, np.ndarray]] = []  # τ and G
     sizes = np.zeros(len(theta), int)
     active = np.arange(len(theta))
     while active.size and len(blocks) * BLOCK < LIMIT:
         steps = np.arange(BLOCK) + BLOCK * len(blocks)
-        part = Path(*(getattr(shape, f.name)[active] for f in dataclasses.fields(Path))).lines(
-            transform, atom, steps
-        )
-        whole = Lines(theta, K, *(np.zeros((len(theta), BLOCK), complex) for _ in range(2)))
-        whole.tau[active], whole.G[active] = part.tau, part.G
-        blocks.append(whole)
+        part = shape.pick(active).lines(transform, atom, steps)
+        tau, G = np.zeros((2, len(theta), BLOCK), complex)
+        tau[active], G[active] = part.tau, part.G
+        blocks.append((tau, G))
         sizes[active] += BLOCK
-        size = np.log(np.maximum(abs(part.G), TINY)) + part.tau.imag * low[active, None]
-        first = np.log(abs(blocks[0].G[active, :1]))
+        size = np.log(np.maximum(np.abs(part.G), TINY)) + part.tau.imag * low[active, None]
+        first = np.log(abs(blocks[0][1][active, :1]))
         active = active[(size[:, -2:] > first - DIGITS).any(1)]
-    tau, G = (
-        np.concatenate([getattr(block, name) for block in blocks], 1) for name in ("tau", "G")
-    )
+    tau, G = (np.concatenate(parts, 1) for parts in zip(*blocks, strict=True))
     return Table(Lines(theta, K, tau, G), sizes, ends, reach, (1 - atom) / 2)
 
 
-def _saddles(transform: Transform, reach: float) -> np.ndarray:
+def _saddles(transform: Transform, reach: float) -> Float[np.ndarray, " J"]:
     """Shifts θ = 0, …, until K'(θ) is beyond `reach`, as many as STEP asks for."""
     theta = [0.0]
     while True:
@@ -210,21 +213,24 @@ def _saddles(transform: Transform, reach: float) -> np.ndarray:
             return np.array(theta)
         step = STEP / np.sqrt(K2)
         for _ in range(3):
-            step = STEP / np.sqrt(
-                max(K2, float(transform.cumulant(np.array([theta[-1] + step]))[2][0]))
-            )
+            there = transform.cumulant(np.array([theta[-1] + step]))[2]
+            step = STEP / np.sqrt(max(K2, float(there[0])))
         theta.append(theta[-1] + step)
 
 
-def direct(transform: Transform, quantity: str, x: Any, atom: Any, nodes: int = NODES) -> Any:
+def direct(
+    transform: Transform, quantity: str, x: Floats, atom: Scalar, nodes: int = NODES
+) -> Floats:
     """The same with a contour for each x ≥ 0 (m,), for traced laws and for the farthest points."""
-    lines = _own_lines(transform, transform.frozen().stop(x), atom, nodes)
+    lines = _own_lines(transform, transform.stop(x), atom, nodes)
     return lines.at(quantity, x, (1 - atom) / 2)
 
 
-def far(transform: Transform, quantity: str, x: np.ndarray, atom: float) -> np.ndarray:
-    """The same in NumPy, some points at a time, with as many nodes as it takes until
-    the integrand has ended.
+def far(
+    transform: Transform, quantity: str, x: Float[np.ndarray, " x"], atom: float
+) -> Float[np.ndarray, " x"]:
+    """The same in NumPy, some points at a time, with as many nodes as it takes until the integrand
+    has ended.
     """
     parts = []
     for part in np.array_split(x, -(-x.size * NODES * transform.nodes.size // (8 * CELLS))):
@@ -237,7 +243,7 @@ def far(transform: Transform, quantity: str, x: np.ndarray, atom: float) -> np.n
     return np.concatenate(parts)
 
 
-def _own_lines(transform: Transform, at: object, atom: object, nodes: int) -> Lines:
+def _own_lines(transform: Transform, at: Floats, atom: Scalar, nodes: int) -> Lines:
     """A contour through the saddle point of each x."""
     still, xp = transform.frozen(), transform.xp
     theta = still.saddle(at)

@@ -1,11 +1,12 @@
-"""Factors of Gram matrices that may be singular: repeated tokens,
-more vectors than dimensions, zero vectors.
+"""Factors of Gram matrices that may be singular: repeated tokens, more vectors than dimensions,
+zero vectors.
 
 Everything here is differentiable, and no gradient is NaN at a singular point: a direction that is
 not there contributes nothing. Leading axes are batch axes.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,15 +14,15 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from limitlaw.numerics.cholesky import cholesky
+from limitlaw.numerics.linear_algebra import cholesky
 
-# rows up to which Python writes out the loop: two to three times faster on a CPU, compiled in
-# seconds
-UNROLLED = 16
-# squared pivots of correlations above which rounding stays below 1e-9, and Cholesky's factor will
-# do
-REGULAR = 1e-6
+UNROLLED = 16  # rows up to which Python writes out the loop: on a CPU two to three times faster
+REGULAR = 1e-6  # squared pivots of correlations above which Cholesky's factor errs by 1e-9 at most
 SUMMED = 2  # rows up to which multiply-and-sum beats `@`
+
+Index = Int[Array, ""] | int
+Pair = tuple[Float[Array, "..."], Float[Array, "..."]]
+State = TypeVar("State")
 
 
 def gram(x: Float[Array, "*batch m D"]) -> Float[Array, "*batch m m"]:
@@ -48,7 +49,7 @@ def factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     scale, C = _correlations(K)
     tolerance = 32 * m * float(np.finfo(K.dtype).eps)
 
-    def step(j: Int[Array, ""] | int, state: Any) -> Any:
+    def step(j: Index, state: Pair) -> Pair:
         S, L = state
         column = _column(S[..., :, j], jnp.arange(m), j, tolerance)
         return S - column[..., :, None] * column[..., None, :], L.at[..., :, j].set(column)
@@ -58,8 +59,8 @@ def factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def pivoted_factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """F with F Fᵀ = K to rounding, for every K positive semi-definite up to rounding;
-    F is not triangular.
+    """F with F Fᵀ = K to rounding, not triangular, for every K positive semi-definite up to
+    rounding.
 
     Cholesky's algorithm with diagonal pivoting: each step takes the first vector of which at least
     an eighth of the most is left, so that rounding is never divided by a small pivot, and does not
@@ -71,23 +72,23 @@ def pivoted_factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 @jax.custom_jvp
 def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """Cholesky's factor of those that have one with pivots above `REGULAR`;
-    the others are pivoted.
+    """Cholesky's factor of those that have one with pivots above `REGULAR`; the others are
+    pivoted.
 
-    Where none has to be of all that are vmapped together, none is:
-    for 128 rows on a CPU three to six times as fast.
+    Where none has to be of all that are vmapped together, none is: for 128 rows on a CPU three to
+    six times as fast.
     """
     return _by_batch(K)
 
 
 @_mostly_triangular.defjvp
-def _derivative(primals: object, tangents: object) -> Any:
+def _derivative(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
     return jax.jvp(_either, primals, tangents)
 
 
 def _either(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """The same by both methods, each of which has a derivative:
-    Cholesky's that of I where it is not taken.
+    """The same by both methods, each of which has a derivative: Cholesky's that of I where it is
+    not taken.
     """
     scale, C = _correlations(K)
     regular = _is_regular(cholesky(lax.stop_gradient(C)))
@@ -106,7 +107,7 @@ def _by_batch(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 @_by_batch.def_vmap
-def _vmapped(size: int, batched: list[bool], K: Float[Array, "*batch m m"]) -> tuple[Any, bool]:
+def _vmapped(size: int, batched: list[bool], K: Float[Array, "..."]) -> tuple[Array, bool]:
     return _by_batch(K), True
 
 
@@ -121,19 +122,15 @@ def _pivoted(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     scale, C = _correlations(K)
     tolerance = 32 * m * float(np.finfo(K.dtype).eps)
 
-    def step(j: Int[Array, ""] | int, state: Any) -> Any:
+    def step(j: Index, state: Pair) -> Pair:
         S, F = state
         left = jnp.diagonal(S, axis1=-2, axis2=-1)
-        chosen = (
-            jnp.arange(m)
-            == jnp.argmax(8 * left >= jnp.max(left, axis=-1, keepdims=True), axis=-1)[..., None]
-        )
+        first = jnp.argmax(8 * left >= jnp.max(left, axis=-1, keepdims=True), axis=-1)
+        chosen = jnp.arange(m) == first[..., None]
         pivot = jnp.sum(jnp.where(chosen, left, 0.0), axis=-1, keepdims=True)
         exists = pivot > tolerance
-        column = jnp.sum(jnp.where(chosen[..., None, :], S, 0.0), axis=-1) / jnp.sqrt(
-            jnp.where(exists, pivot, 1.0)
-        )
-        column = jnp.where(exists, column, 0.0)
+        column = jnp.sum(jnp.where(chosen[..., None, :], S, 0.0), axis=-1)
+        column = jnp.where(exists, column / jnp.sqrt(jnp.where(exists, pivot, 1.0)), 0.0)
         return S - column[..., :, None] * column[..., None, :], F.at[..., :, j].set(column)
 
     _, F = _loop(m, step, (C, jnp.zeros_like(C)))
@@ -155,7 +152,7 @@ def _correlations(
 
 
 def _column(
-    S: Float[Array, "*batch m"], row: Int[Array, " m"], j: Int[Array, ""] | int, tolerance: float
+    S: Float[Array, "*batch m"], row: Int[Array, " m"], j: Index, tolerance: float
 ) -> Float[Array, "*batch m"]:
     """Column j of L from column j of what is left of C."""
     left = jnp.where(row >= j, S, 0.0)
@@ -169,8 +166,8 @@ def _column(
 def orthonormalise(
     x: Float[Array, "k r"], basis: Float[Array, "k1 r"]
 ) -> tuple[Float[Array, "k k1"], Float[Array, "k k"], Float[Array, "k r"]]:
-    """(B, L, Q) with x = B basis + L Q: the rows of x in the frame `basis`,
-    extended by orthonormal rows Q.
+    """(B, L, Q) with x = B basis + L Q: the rows of x in the frame `basis`, extended by
+    orthonormal rows Q.
 
     The rows of `basis` are orthonormal or zero. L is lower triangular; row i of Q, and L_ii, are
     exactly zero where row i of x is spanned by `basis` and the rows before it. Gram–Schmidt is
@@ -185,7 +182,7 @@ def orthonormalise(
     k, k1 = x.shape[0], basis.shape[0]
     threshold = (1024 * float(np.finfo(x.dtype).eps)) ** 2
 
-    def step(i: Int[Array, ""] | int, state: Any) -> Any:
+    def step(i: Index, state: Pair) -> Pair:
         frame, coefficients = state
         once, v = _project(x[i], frame)
         twice, v = _project(v, frame)
@@ -215,7 +212,7 @@ def _normalise(
     return jnp.where(exists, length, 0.0), jnp.where(exists, v / length, 0.0)
 
 
-def _loop(count: int, step: Any, state: Any) -> Any:
+def _loop(count: int, step: Callable[[Index, State], State], state: State) -> State:
     """`step(i, state)` for i < count, written out when there are few."""
     if count > UNROLLED:
         return jax.lax.fori_loop(0, count, step, state)
@@ -231,8 +228,8 @@ def eigen_factor(covariance: Float[Array, "... m m"]) -> Float[Array, "... m m"]
 
 
 def whitening(covariance: Float[Array, "N m m"]) -> tuple[Array, Array, np.ndarray]:
-    """L⁻¹ and log det L for each Cholesky factor L,
-    and which covariances are singular to rounding.
+    """L⁻¹ and log det L for each Cholesky factor L, and which covariances are singular to
+    rounding.
     """
     m = covariance.shape[-1]
     sd = jnp.sqrt(jnp.diagonal(covariance, axis1=-2, axis2=-1))
@@ -241,8 +238,7 @@ def whitening(covariance: Float[Array, "N m m"]) -> tuple[Array, Array, np.ndarr
     # squares: the part of each entry that earlier ones do not explain
     pivots = jnp.diagonal(L, axis1=-2, axis2=-1)
     singular = ~(jnp.min(pivots, axis=-1, initial=1.0) ** 2 > 1e-13 * m)  # NaN counts as singular
-    inverse = jax.scipy.linalg.solve_triangular(
-        L, jnp.broadcast_to(jnp.eye(m), L.shape), lower=True
-    )
+    I = jnp.broadcast_to(jnp.eye(m), L.shape)
+    inverse = jax.scipy.linalg.solve_triangular(L, I, lower=True)
     logdet = jnp.sum(jnp.log(pivots) + jnp.log(scale), axis=-1)
     return inverse / scale[:, None, :], logdet, np.asarray(singular)

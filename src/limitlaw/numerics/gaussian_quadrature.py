@@ -1,45 +1,48 @@
-"""Integrals against the standard normal density in one and two dimensions,
-elementwise over arrays.
+"""Integrals against the standard normal density in one and two dimensions, elementwise over
+arrays.
 
-Node axes stand in front of the elementwise axes everywhere.
-Sums run in loops over nodes, so that memory is bounded.
+Node axes stand in front of the elementwise axes everywhere. Sums run in loops over nodes, so that
+memory is bounded.
 """
 
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-Reals = Float[Array, "..."]
+from limitlaw.numerics import Reals
+
 Function = Callable[[Reals], Reals]
+T = TypeVar("T")
 
 LIMIT = 10.0  # the integral over |x| > 10 is left out: P(|Z| > 10) = 2e-23
 BASE_PANELS = 10  # on panels of length 2 the ten-point rule integrates the density itself to 1e-15
 RULES = (10, 7, 5)  # Gauss nodes on a panel: the first for the value, the others for its error
 ROUGH = RULES[:2]
 TINY = 1e-300
+BEYOND = np.array([1.0, 1.01, 1.03, 1.07, 1.15, 1.3, 1.5, 1.7, 2.0, 2.3, 2.6, 3.0, 3.5, 4.0])
 CHUNK = 2**17  # numbers held at a time by `rotated`
 
 
 @dataclasses.dataclass(frozen=True)
 class Graded:
-    """Places c with structure of width w around them:
-    panels end at c and at c ± w 2^j, j < levels.
+    """Places c with structure of width w around them: panels end at c and at c ± w 2^j, j <
+    levels.
 
     `c` has an axis of places in front. No panel edge lies further from c than `left` and `right`,
     where another place takes over.
     """
 
     c: Float[Array, "places ..."]
-    w: Any = 0.0
+    w: Reals | float = 0.0
     levels: int = 0
-    left: Any = math.inf
-    right: Any = math.inf
+    left: Reals | float = math.inf
+    right: Reals | float = math.inf
 
     def edges(self) -> Float[Array, "edges ..."]:
         """All of them, in no order."""
@@ -65,8 +68,8 @@ def panel_edges(shape: tuple[int, ...], structure: Sequence[Graded]) -> Float[Ar
 
 
 def integrate(f: Function, edges: Float[Array, "edges ..."]) -> Reals:
-    """∫ f(x) n(x) dx, n the standard normal density, by a Gauss–Legendre rule on each panel;
-    empty panels cost nothing.
+    """∫ f(x) n(x) dx, n the standard normal density, by a Gauss–Legendre rule on each panel; empty
+    panels cost nothing.
 
     `f` takes nodes of shape (count, *shape).
     """
@@ -81,8 +84,8 @@ def integrate_with_error(
     doubt: Function | None = None,
     rules: tuple[int, ...] = RULES,
 ) -> tuple[Reals, Reals]:
-    """`integrate`, with an estimate of its error for each element,
-    from rules with fewer nodes on the same panels.
+    """`integrate`, with an estimate of its error for each element, from rules with fewer nodes on
+    the same panels.
 
     `analytic`: is f known to be smooth inside the panels? `doubt`: what f itself may be wrong by.
     Two `rules` give a rough estimate.
@@ -101,27 +104,23 @@ def integrate_with_error(
 def _on_panel(
     f: Function, a: Reals, b: Reals, rules: tuple[int, ...]
 ) -> tuple[list[Reals], Reals]:
-    """∫ f(x) n(x) dx over [a, b] by each rule, and ∫ |f(x)| n(x) dx by the first;
-    f is called once.
+    """∫ f(x) n(x) dx over [a, b] by each rule, and ∫ |f(x)| n(x) dx by the first; f is called
+    once.
     """
     nodes, weights = zip(*map(np.polynomial.legendre.leggauss, rules), strict=True)
     axes = (slice(None),) + (None,) * a.ndim
     half = 0.5 * (b - a)
     x = 0.5 * (a + b) + half * np.concatenate(nodes)[axes]
-    terms = (
-        half
-        * np.concatenate(weights)[axes]
-        * (jnp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) * f(x))
-    )
-    # also if f is infinite at the one point of an empty panel
-    terms = jnp.where(half > 0, terms, 0.0)
+    values = jnp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) * f(x)
+    terms = half * np.concatenate(weights)[axes] * values
+    terms = jnp.where(half > 0, terms, 0.0)  # f may be infinite at the one point of an empty panel
     parts = jnp.split(terms, np.cumsum(rules)[:-1])
     return [jnp.sum(part, axis=0) for part in parts], jnp.sum(jnp.abs(parts[0]), axis=0)
 
 
 def _over_panels(
     panel: Callable[[Reals, Reals], tuple[Reals, ...]], edges: Float[Array, "edges ..."]
-) -> Any:
+) -> tuple[Reals, ...]:
     """The sums of what `panel(a, b)` gives, over all panels that are not empty."""
     empty = jax.eval_shape(panel, edges[0], edges[1])
 
@@ -139,8 +138,8 @@ def _over_panels(
 
 
 def _error_of_the_finest(size: Reals, differences: list[Reals], analytic: bool) -> Reals:
-    """The error of ten Gauss nodes on a panel, from their differences to seven and to five,
-    ∫|f| being `size`.
+    """The error of ten Gauss nodes on a panel, from their differences to seven and to five, ∫|f|
+    being `size`.
 
     For an analytic f the error of n nodes is A r^{2n} or less, so that e_10 ≤ A (e_7/A)^{10/7} ≤ A
     (e_5/A)². Where five nodes see nothing yet, e_10 = e_7 (e_7/e_5)^{3/2}, which holds for e_n ~
@@ -157,12 +156,10 @@ def _error_of_the_finest(size: Reals, differences: list[Reals], analytic: bool) 
 
 
 def tail(f: Function, ndim: int, limit: float = LIMIT) -> Reals:
-    """About ∫ |f(x)| n(x) dx over |x| > limit, infinite if f overflows;
-    where f is not defined it is not counted.
+    """About ∫ |f(x)| n(x) dx over |x| > limit, infinite if f overflows; where f is not defined it
+    is not counted.
     """
-    x = limit * np.array(
-        [1.0, 1.01, 1.03, 1.07, 1.15, 1.3, 1.5, 1.7, 2.0, 2.3, 2.6, 3.0, 3.5, 4.0]
-    )
+    x = limit * BEYOND
     w = np.gradient(x) * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
     axes = (slice(None),) + (None,) * ndim
     values = jnp.abs(f(jnp.asarray(np.concatenate([-x, x])[axes])))
@@ -173,8 +170,8 @@ def tail(f: Function, ndim: int, limit: float = LIMIT) -> Reals:
 def disc(
     step: float, radius: float
 ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-    """The trapezoidal rule for the standard normal density in the plane:
-    nodes (x, y) of a square grid in a disc.
+    """The trapezoidal rule for the standard normal density in the plane: nodes (x, y) of a square
+    grid in a disc, and weights.
     """
     grid = step * np.arange(-math.floor(radius / step), math.floor(radius / step) + 1)
     x, y = (a.ravel() for a in np.meshgrid(grid, grid))
@@ -192,8 +189,8 @@ def rotated(
     step: float,
     radius: float,
 ) -> Reals:
-    """E f(u)g(v) for u and v linear in two independent standard normals (x,
-    y), of that elementwise shape.
+    """E f(u)g(v) for u and v linear in two independent standard normals (x, y), of that
+    elementwise shape.
 
     Exponentially convergent, for every correlation alike, as long as f and g are smooth on a scale
     above `step` times the deviation. `f` and `g` take arrays of shape (nodes, *shape).
@@ -203,15 +200,13 @@ def rotated(
     chunk = max(1, min(count, CHUNK // max(1, math.prod(shape))))
     rows = -(-count // chunk)
     axes = (slice(None), slice(None)) + (None,) * len(shape)
-    padded = tuple(
-        jnp.asarray(np.pad(a, (0, rows * chunk - count)).reshape(rows, chunk)[axes]) for a in nodes
-    )
+    whole = [np.pad(a, (0, rows * chunk - count)).reshape(rows, chunk)[axes] for a in nodes]
 
     def add(total: Reals, nodes: tuple[Reals, ...]) -> tuple[Reals, None]:
         x, y, w = nodes
         return total + jnp.sum(w * (f(u(x, y)) * g(v(x, y))), axis=0), None
 
-    return jax.lax.scan(add, jnp.zeros(shape), padded)[0]
+    return jax.lax.scan(add, jnp.zeros(shape), tuple(map(jnp.asarray, whole)))[0]
 
 
 def on_a_grid(
@@ -225,19 +220,16 @@ def on_a_grid(
 
 
 def tail_of_plane(f: Callable[[Reals, Reals], Reals], ndim: int, radius: float = 9.5) -> Reals:
-    """About E |f(x, y)| of two independent standard normals outside a disc,
-    infinite if f overflows.
+    """About E |f(x, y)| of two independent standard normals outside a disc, infinite if f
+    overflows.
     """
-    r = radius * np.array([1.0, 1.2, 1.5, 2.0, 3.0, 4.0])[:, None]
+    r = radius * np.array([1.0, 1.2, 1.5, 2.0, 3.0, 4.0])
     angle = 2 * np.pi * np.arange(16) / 16
-    x, y = (
-        (r * a).ravel()[(slice(None),) + (None,) * ndim] for a in (np.cos(angle), np.sin(angle))
-    )
-    w = np.repeat(np.gradient(r[:, 0]) * r[:, 0] * np.exp(-0.5 * r[:, 0] ** 2) / 16, 16)[
-        (slice(None),) + (None,) * ndim
-    ]
+    axes = (slice(None),) + (None,) * ndim
+    x, y = ((r[:, None] * a).ravel()[axes] for a in (np.cos(angle), np.sin(angle)))
+    w = np.repeat(np.gradient(r) * r * np.exp(-0.5 * r**2) / 16, 16)
     values = jnp.abs(f(jnp.asarray(x), jnp.asarray(y)))
-    terms = jnp.where(jnp.isinf(values), jnp.inf, w * values)
+    terms = jnp.where(jnp.isinf(values), jnp.inf, w[axes] * values)
     return jnp.sum(jnp.where(jnp.isnan(terms), 0.0, terms), axis=0)
 
 
@@ -247,8 +239,8 @@ def largest(error: Reals) -> Float[Array, ""]:
     return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
 
-def otherwise(good: Bool[Array, ""], value: object, better: Callable[[], Any]) -> Any:
-    """`value` where `good`, else what `better()` gives;
-    only one of the two is computed, except under `jax.vmap`.
+def otherwise(good: Bool[Array, ""], value: T, better: Callable[[], T]) -> T:
+    """`value` where `good`, else what `better()` gives, computed then only, except under
+    `jax.vmap`.
     """
     return jax.lax.cond(good, lambda: value, better)

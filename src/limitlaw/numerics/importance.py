@@ -1,8 +1,8 @@
-"""The joint density of sums of i.i.d. heads at given points,
-by importance sampling with scrambled Sobol points.
+"""The joint density of sums of i.i.d. heads at given points, by importance sampling with scrambled
+Sobol points.
 
-    Y | z ~ N(0, C),   C = H^{-1} Σ_a c(z_a),   z_1,
-    …, z_H independent N(0, I):    f(y) = E N(y; 0, C)
+    Y | z ~ N(0, C),   C = H^{-1} Σ_a c(z_a),   z_1, …, z_H independent N(0, I),
+    f(y) = E N(y; 0, C)
 
 Three things make it precise. For each y the z_a are drawn where N(y; 0, C) is large, from a
 `Proposal` fitted to the posterior law of one head. One covariance c(z_a) serves in many sums:
@@ -38,8 +38,8 @@ Covariance = Callable[[Float[np.ndarray, "N d"]], Float[np.ndarray, "N m m"]]
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """M draws of each of H heads: points, logarithms of their weights,
-    and lower triangles of their covariances.
+    """M draws of each of H heads: points, logarithms of their weights, and lower triangles of
+    their covariances.
     """
 
     z: Float[np.ndarray, "H M d"]
@@ -57,21 +57,18 @@ class Draws:
         self, y: Float[np.ndarray, " m"], places: Int[np.ndarray, "H M"]
     ) -> Float[np.ndarray, " M"]:
         """log(weight · N(y; 0, C)) for the heads at these places."""
-        return log_normal(self.covariance(places), y) + np.take_along_axis(
-            self.logs, places, 1
-        ).sum(axis=0)
+        weights = np.take_along_axis(self.logs, places, 1).sum(axis=0)
+        return log_normal(self.covariance(places), y) + weights
 
     def combinations(self) -> list[Int[np.ndarray, "H M"]]:
-        """Places that combine the heads: draw by draw,
-        then in random order; one way for one head.
+        """Places that combine the heads: draw by draw, then in random order;
+        one way for one head.
         """
         heads, count = self.logs.shape
         first = np.broadcast_to(np.arange(count), (heads, count))
         rng = np.random.default_rng(0)
-        return [
-            first,
-            *(rng.permuted(first, axis=1) for _ in range(COMBINATIONS - 1 if heads > 1 else 0)),
-        ]
+        more = COMBINATIONS - 1 if heads > 1 else 0
+        return [first, *(rng.permuted(first, axis=1) for _ in range(more))]
 
 
 class JointDensity:
@@ -94,20 +91,19 @@ class JointDensity:
         self, y: Float[np.ndarray, "N m"]
     ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
         """log f(y) and its standard error, at each of N points."""
-        rows = np.array([self._at(np.ascontiguousarray(point)) for point in y], float).reshape(
-            -1, 2
-        )
-        return rows[:, 0], rows[:, 1]
+        pairs = [self._at(np.ascontiguousarray(point)) for point in y]
+        values, errors = np.array(pairs, float).reshape(-1, 2).T
+        return values, errors
 
     @functools.cached_property
     def exists(self) -> bool:
         """Are the covariances of full rank, so that there is a density?"""
         C = np.moveaxis(_square(self._pilot.covariance(self._pilot.combinations()[0])), -1, 0)
         sd = np.sqrt(np.diagonal(C, axis1=1, axis2=2))
-        return bool(
-            (sd > 0).all()
-            and (np.linalg.eigvalsh(C / (sd[:, :, None] * sd[:, None])) > 1e-13).all()
-        )
+        if not (sd > 0).all():
+            return False
+        correlations = C / (sd[:, :, None] * sd[:, None])
+        return bool((np.linalg.eigvalsh(correlations) > 1e-13).all())
 
     def _at(self, y: Float[np.ndarray, " m"]) -> tuple[float, float]:
         if not np.isfinite(y).all():

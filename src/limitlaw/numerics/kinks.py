@@ -1,8 +1,7 @@
-"""Where a function of one number, or its derivative, jumps:
-found to the last bits by looking at the function.
+"""Where a function of one number, or its derivative, jumps: found to the last bits by looking at
+it.
 
-The function is called eagerly, always on as many points,
-so that nothing is compiled a second time.
+The function is called eagerly, always on as many points, so that nothing is compiled twice.
 """
 
 import dataclasses
@@ -16,9 +15,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from limitlaw.arguments import is_traced
+from limitlaw.numerics import Reals
 
-Function = Callable[[Any], Any]
-Numbers = Float[np.ndarray, "..."]
+Function = Callable[[Reals], Any]  # a user's may give truth values, integers, or what fails
+Values = Float[np.ndarray, "..."]
 
 POINTS = 4096  # a function is called on
 SECTIONS = 64  # parts of an interval among which the one with the jump is looked for
@@ -35,8 +35,8 @@ class CannotLook(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Kink:
-    """A point where φ is not smooth: φ(at+) − φ(at−)
-    = `jump`, φ'(at+) − φ'(at−) = `slope_jump`.
+    """A point where φ is not smooth: φ(at+) − φ(at−) = `jump`,
+    φ'(at+) − φ'(at−) = `slope_jump`.
     """
 
     at: float
@@ -50,7 +50,7 @@ class Sampled:
     def __init__(self, f: Function):
         self._derivatives: list[Function] = [functools.partial(_in_double, f)]
 
-    def __call__(self, x: Numbers, order: int = 0) -> Numbers:
+    def __call__(self, x: Values, order: int = 0) -> Values:
         while len(self._derivatives) <= order:
             self._derivatives.append(functools.partial(_derivative, self._derivatives[-1]))
         f = self._derivatives[order]
@@ -61,9 +61,9 @@ class Sampled:
         return np.concatenate(parts)[: flat.size].reshape(np.shape(x))
 
 
-def _in_double(f: Function, x: Any) -> Any:
-    """f(x), of which truth values and integers are numbers;
-    what was rounded to single precision looks like stairs.
+def _in_double(f: Function, x: Reals) -> Reals:
+    """f(x), of which truth values and integers are numbers; what was rounded to single precision
+    looks like stairs.
     """
     y = jnp.asarray(f(x))
     if y.dtype != x.dtype and y.dtype.kind not in "biu":
@@ -71,7 +71,7 @@ def _in_double(f: Function, x: Any) -> Any:
     return y.astype(x.dtype)
 
 
-def _derivative(f: Function, x: Any) -> Any:
+def _derivative(f: Function, x: Reals) -> Reals:
     return jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
 
 
@@ -88,7 +88,7 @@ def _evaluated(f: Function, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n
     return np.asarray(y)
 
 
-def beside(at: Numbers) -> Numbers:
+def beside(at: Values) -> Values:
     """A distance that still separates both sides of these points in double precision."""
     return 2.0**-48 * np.maximum(np.abs(at), 2.0**-20)
 
@@ -98,17 +98,16 @@ def located(
 ) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
     """Where in each interval the derivative of that order jumps, and whether it does.
 
-    Of 64 parts the one across which it changes most is kept, again and again:
-    a jump keeps its size.
+    Of 64 parts the one across which it changes most is kept, again and again: a jump keeps its
+    size.
     """
     l, r = lo.copy(), hi.copy()
     found = np.ones(len(lo), bool)
     before = np.zeros(len(lo))
     steps = np.arange(SECTIONS) / (SECTIONS - 1)
     for level in range(LEVELS):
-        open_ = np.flatnonzero(
-            found & (r - l > 2 * np.spacing(np.maximum(np.abs(l), np.abs(r)))) & (r - l > 2.0**-80)
-        )
+        rounding = 2 * np.spacing(np.maximum(np.abs(l), np.abs(r)))
+        open_ = np.flatnonzero(found & (r - l > rounding) & (r - l > 2.0**-80))
         if not len(open_):
             break
         x = l[open_, None] + (r - l)[open_, None] * steps
@@ -125,9 +124,9 @@ def located(
     return _roundest(l, r), found & inside
 
 
-def _roundest(l: Numbers, r: Numbers) -> Numbers:
-    """Of the numbers within rounding of each interval the one that is shortest to write:
-    there a function was cut.
+def _roundest(l: Values, r: Values) -> Values:
+    """Of the numbers within rounding of each interval the one that is shortest to write: there a
+    function was cut.
     """
     ulps = np.arange(-4, 5)
     near = r[:, None] + ulps * np.spacing(r)[:, None]

@@ -1,13 +1,13 @@
-"""Gaussian scores sorted by the largest one: a rule for functions of softmax that is
-right at every scale.
+"""Gaussian scores sorted by the largest one: a rule for functions of softmax, right at every
+scale.
 
 softmax(ℓ) depends on the distances u_k = ℓ_j − ℓ_k ≥ 0 from the largest score j, through e^{−u_k}:
 it turns on the scale of 1 near u_k = 0 and is constant beyond 40, however large the scores are. An
 average over ℓ ~ N(a, B Bᵀ) is therefore the sum over j of integrals over the orthant u ≥ 0, taken
 one u_i after the other given the earlier ones (Genz 1992):
 
-    u_i | u_1, …, u_{i−1} ~ N(m_i, c_i²),    m_i = μ_i + Σ_{l<i} C_il ε_l,
-       ε_l = (u_l − m_l)/c_l,    c_i = C_ii,
+    u_i | u_1, …, u_{i−1} ~ N(m_i, c_i²),
+    m_i = μ_i + Σ_{l<i} C_il ε_l,    ε_l = (u_l − m_l)/c_l,    c_i = C_ii,
 
 where C Q, with orthonormal rows Q, are the differences of the rows of B. Gauss–Legendre panels are
 cut where softmax turns, where the normal density does, and where the mean of a later u_k changes
@@ -15,14 +15,15 @@ sign. At infinite scale only the probabilities that j is the largest are left.
 """
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Int
 
 from limitlaw.arguments import frozen, is_traced
+from limitlaw.numerics import Floats
 from limitlaw.numerics.factors import orthonormalise
 
 # where e^{−u} turns: a ten-digit polynomial between neighbours
@@ -38,14 +39,22 @@ CROSSING = (-8.0, -4.0, -1.5, 0.0, 1.5, 4.0, 8.0)
 TRACED_PANELS = 16  # at most, where their number must be fixed
 NEGLIGIBLE, LONG = 1e-17, 10.0  # weights that are left out, and the reach from which on none are
 
-Reals = Float[np.ndarray, "..."] | Float[Array, "..."]
+Rule = tuple[Floats, Floats]  # nodes and weights
+Scalar = float | Floats
+Indices = Int[Array | np.ndarray, " d"]
+Flags = Bool[Array | np.ndarray, " d"]
 
 
 def sorted_scores(
-    a: Any, B: Any, order: int, reach: float, backwards: bool = False, special: float | None = None
-) -> tuple[Any, Any]:
-    """Nodes z (N, r) and weights (N,) of sum one for averages over scores ℓ = a + B z,
-    z standard normal in R^r.
+    a: Floats,
+    B: Floats,
+    order: int,
+    reach: float,
+    backwards: bool = False,
+    special: float | None = None,
+) -> Rule:
+    """Nodes z (N, r) and weights (N,) of sum one for averages over scores ℓ = a + B z, z standard
+    normal in R^r.
 
     `order` nodes a panel, normal densities out to `reach` standard deviations, a multiple of 2.2.
     `backwards` takes the distances in the opposite order: another rule, with errors of its own.
@@ -59,7 +68,7 @@ def sorted_scores(
     others = others[:, ::-1] if backwards else others
     ties = others > np.arange(s)[:, None]  # of equal scores the first counts as the largest
 
-    def largest(j: Any, others: Any, ties: Any) -> tuple[Any, Any]:
+    def largest(j: int | Int[Array | np.ndarray, ""], others: Indices, ties: Flags) -> Rule:
         return _part(a[j] - a[others], B[j] - B[others], ties, order, reach, special)
 
     if is_traced(a) or is_traced(B):
@@ -71,10 +80,10 @@ def sorted_scores(
 
 
 def _part(
-    mu: Any, rows: Any, ties: Any, order: int, reach: float, special: float | None
-) -> tuple[Any, Any]:
-    """Nodes z where all distances u = μ + rows·z from one score are positive,
-    and weights of that probability.
+    mu: Floats, rows: Floats, ties: Flags, order: int, reach: float, special: float | None
+) -> Rule:
+    """Nodes z where all distances u = μ + rows·z from one score are positive, and weights of that
+    probability.
     """
     _, *factors = orthonormalise(jnp.asarray(rows), jnp.zeros((0, rows.shape[-1])))
     C, Q = factors if is_traced(rows) else map(np.asarray, factors)
@@ -83,22 +92,23 @@ def _part(
 
 
 class _Orthant:
-    """u ≥ 0 for u = μ + C ε, ε standard normal, C lower triangular;
-    `ties`: where u_i ≡ 0 belongs to the orthant.
+    """u ≥ 0 for u = μ + C ε, ε standard normal, C lower triangular; `ties`: where u_i ≡ 0 belongs
+    to the orthant.
     """
 
     def __init__(
-        self, mu: Any, C: Any, ties: Any, order: int, reach: float, special: float | None = None
+        self, mu: Floats, C: Floats, ties: Flags, order: int, reach: float, special: float | None
     ):
         self.mu, self.C, self.ties, self.reach, self.special = mu, C, ties, reach, special
         self.traced = is_traced(mu) or is_traced(C)
-        self.xp: Any = jnp if self.traced else np
+        self.xp = jnp if self.traced else np
         self.points, self.weights = np.polynomial.legendre.leggauss(order)
 
-    def nodes(self) -> tuple[Any, Any]:
+    def nodes(self) -> Rule:
         """Nodes ε (N, d) and weights (N,), whose sum is the probability of the orthant."""
         xp = self.xp
-        eps, w = np.zeros((1, 0)), np.ones(1)
+        eps: Floats = np.zeros((1, 0))
+        w: Floats = np.ones(1)
         for i in range(len(self.mu)):
             m, c = self.mu[i] + eps @ self.C[i, :i], self.C[i, i]
             u, share = self._given(i, m, eps)
@@ -110,7 +120,7 @@ class _Orthant:
                 eps, w = eps[kept], w[kept]
         return eps, w
 
-    def _given(self, i: int, m: Any, eps: Any) -> tuple[Any, Any]:
+    def _given(self, i: int, m: Floats, eps: Floats) -> Rule:
         """Nodes and weights of u_i ≥ 0 given the earlier ones, one row for each of their nodes."""
         xp, c = self.xp, self.C[i, i]
         certain = xp.where((m > 0) | ((m == 0) & self.ties[i]), 1.0, 0.0)  # c = 0: u_i = m
@@ -123,10 +133,8 @@ class _Orthant:
         u = xp.where(c > 0, u, xp.maximum(m, 0)[:, None])
         return u, xp.where(c > 0, w, first * certain[:, None])
 
-    def _edges(self, i: int, m: Any, c: Any, eps: Any) -> Any:
-        """Where panels end, (N, edges), all of them between max(0,
-        m − reach·c) and m + reach·c.
-        """
+    def _edges(self, i: int, m: Floats, c: Scalar, eps: Floats) -> Floats:
+        """Where panels end, (N, edges), all between max(0, m − reach·c) and m + reach·c."""
         xp = self.xp
         count = round(self.reach / NORMAL)
         normal = NORMAL * np.arange(-count, count + 1)
@@ -141,9 +149,9 @@ class _Orthant:
         edges = xp.sort(xp.clip(xp.concatenate(cuts, axis=1), low, high), axis=1)
         return _first_panels(edges, high) if self.traced and len(self.mu) > 1 else edges
 
-    def _crossing(self, k: int, i: int, m: Any, c: Any, eps: Any) -> Any:
-        """Cuts of u_i where the mean of u_k given u_1, …,
-        u_i is 0, and where softmax turns if u_k is near its mean.
+    def _crossing(self, k: int, i: int, m: Floats, c: Scalar, eps: Floats) -> Floats:
+        """Cuts of u_i where the mean of u_k given u_1, …, u_i is 0, and where softmax turns if u_k
+        is near its mean.
 
         That mean is slope·(u_i − centre); what else u_k varies by is its standard deviation times
         a normal variable.
@@ -157,18 +165,17 @@ class _Orthant:
         crossing = deviation * np.array(CROSSING[1:-1:2] if self.traced else CROSSING)
         return xp.where(flat, 0.0, centre[:, None] + xp.concatenate([crossing, near]) / slope)
 
-    def _panels(self, edges: Any, m: Any, c: Any) -> tuple[Any, Any]:
-        """Gauss–Legendre nodes on each panel; weights follow the normal density and
-        have its mass on the panel.
+    def _panels(self, edges: Floats, m: Floats, c: Scalar) -> Rule:
+        """Gauss–Legendre nodes on each panel; weights follow the normal density and have its mass
+        on the panel.
         """
         xp = self.xp
         a, b = edges[:, :-1], edges[:, 1:]
         u = ((a + b) / 2)[..., None] + ((b - a) / 2)[..., None] * self.points
         low, high = (a - m[:, None]) / c, (b - m[:, None]) / c
         mirrored = low + high > 0
-        mass = _ndtr(xp)(xp.where(mirrored, -low, high)) - _ndtr(xp)(
-            xp.where(mirrored, -high, low)
-        )
+        Phi = _ndtr(xp)
+        mass = Phi(xp.where(mirrored, -low, high)) - Phi(xp.where(mirrored, -high, low))
         nearest = xp.minimum(low**2, high**2)
         w = self.weights * xp.exp((nearest[..., None] - ((u - m[:, None, None]) / c) ** 2) / 2)
         w = w * (mass / w.sum(axis=-1))[..., None]
@@ -176,18 +183,17 @@ class _Orthant:
         return u.reshape(shape), w.reshape(shape)
 
 
-def _first_panels(edges: Any, high: Any) -> Any:
+def _first_panels(edges: Floats, high: Floats) -> Floats:
     """The first panels that are not empty; the last one goes on to the end,
     where little is left.
     """
     later = jnp.diff(edges, axis=1) > 0
     kept = jnp.concatenate([jnp.ones_like(later[:, :1]), later], axis=1)
-    return jnp.append(
-        jnp.sort(jnp.where(kept, edges, high), axis=1)[:, :TRACED_PANELS], high, axis=1
-    )
+    first = jnp.sort(jnp.where(kept, edges, high), axis=1)[:, :TRACED_PANELS]
+    return jnp.append(first, high, axis=1)
 
 
-def _ndtr(xp: Any) -> Callable[[Any], Any]:
+def _ndtr(xp: ModuleType) -> Callable[[Floats], Floats]:
     if xp is jnp:
         return jax.scipy.special.ndtr
     from scipy.special import ndtr

@@ -1,20 +1,60 @@
-"""Where a line is cut for quadrature: finely where something is narrow,
-and ever more coarsely away from it.
+"""Where a line is cut for quadrature: at the places where a law of one number lives, finely where
+something is narrow, and ever more coarsely away from it.
 """
 
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float
 
+# standard deviations; 1e-32 lies beyond
+STEPS = np.array([-12.0, -6.0, -2.0, 0.0, 2.0, 6.0, 12.0])
+FEW = 256  # components that are all looked at
+OCTAVE = 4.0  # scales nearer than this count as one, where components are more
 RATIO = 4.0  # of the lengths of neighbouring cells, at most
 NEAR = 0.5  # scales: a point with another one so near says nothing new
 ROUNDING = 1e-13  # of |x|: points nearer than this are one
+
+# where a law of one number lives: points at which its density varies, and on which scale
+Places = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
+
+
+def of_components(mean: ArrayLike, sd: ArrayLike) -> Places:
+    """Of N(mean_k, sd_k²): the steps of each component, and its scale; of many components for some
+    of every scale.
+    """
+    mean, sd = np.asarray(mean, float), np.asarray(sd, float)
+    mean, sd = mean[sd > 0], sd[sd > 0]
+    if len(sd) > FEW:
+        mean, sd = _some(mean, sd)
+    return (mean[:, None] + sd[:, None] * STEPS).reshape(-1), np.repeat(sd, len(STEPS))
+
+
+def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
+    """For every scale the first, the middle and the last component in order of the means; and the
+    ends of them all.
+    """
+    scale = np.floor(np.log(sd / sd.min()) / np.log(OCTAVE))
+    order = np.lexsort((mean, scale))
+    starts = np.flatnonzero(np.diff(scale[order], prepend=-1))
+    stops = np.append(starts[1:], len(order))
+    chosen = np.concatenate([starts, (starts + stops) // 2, stops - 1])
+    ends = [np.argmin((mean - 12 * sd)[order]), np.argmax((mean + 12 * sd)[order])]
+    chosen = order[np.concatenate([chosen, ends])]
+    return mean[chosen], sd[chosen]
+
+
+def of_scales(low: float, high: float) -> Places:
+    """Of a mixture of N(0, v), √v between `low` and `high`."""
+    low = max(low, 1e-12 * high)
+    scales = np.geomspace(low, high, 1 + int(np.ceil(np.log(high / low) / np.log(OCTAVE))))
+    return of_components(np.zeros_like(scales), scales)
 
 
 def mesh(
     points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " e"]:
-    """Edges of cells, in order, from points at each of which something varies on a scale;
-    scale 0 keeps a point.
+    """Edges of cells, in order, from points at each of which something varies on a scale; scale 0
+    keeps a point.
     """
     return graded(spaced(points, scales))
 
@@ -22,9 +62,7 @@ def mesh(
 def spaced(
     points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " e"]:
-    """The points in order, without those that lie within half their own scale of one
-    with a finer scale.
-    """
+    """The points in order, without those within half their own scale of one with a finer scale."""
     reach = np.maximum(NEAR * scales, ROUNDING * np.abs(points))
     reach, points = reach[np.isfinite(points)], points[np.isfinite(points)]
     kept = np.zeros(0)

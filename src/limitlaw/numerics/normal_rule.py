@@ -1,8 +1,12 @@
-"""Gaussian expectations of one number."""
+"""Rules for averages over normal variables: of one number, with or without points where the
+function breaks, and the trapezoidal rule of a few, exponentially convergent for analytic
+functions.
+
+Trefethen and Weideman, "The exponentially convergent trapezoidal rule", SIAM Review 56 (2014).
+"""
 
 import dataclasses
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +16,8 @@ REACH = 12.0  # standard deviations: what lies beyond has probability 4e-33
 # of the trapezoidal rule, in units of min(1, 1/sd): 1e-11 for the poles of tanh, 1.6 off the axis
 STEP = 0.3
 GOLDEN = 0.6180339887498949
+
+Scalar = float | Float[Array, ""]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +35,7 @@ class Rule:
     cut_at_mean: bool = False
 
     def __call__(
-        self, mean: Any, sd: Any, shift: Any = 0.5
+        self, mean: Scalar, sd: Scalar, shift: Scalar = 0.5
     ) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
         if self.breaks:
             z, w = self._pieces(mean, sd)
@@ -44,7 +50,7 @@ class Rule:
         """Between the breaks, and beyond them."""
         return len(self.breaks) + 1 + self.cut_at_mean
 
-    def _pieces(self, mean: Any, sd: Any) -> tuple[Array, Array]:
+    def _pieces(self, mean: Scalar, sd: Scalar) -> tuple[Array, Array]:
         u, w = np.polynomial.legendre.leggauss(min(self.nodes, 96))
         panels = -(-self.nodes // 96)
         u = ((u + 1) / 2 + np.arange(panels)[:, None]).reshape(-1) / panels
@@ -60,8 +66,8 @@ class Rule:
 
 
 def smooth_nodes(sd: float, step: float = STEP) -> int:
-    """How many nodes the trapezoidal rule takes for a ψ that varies on the scale of 1;
-    few numbers, to compile for.
+    """How many nodes the trapezoidal rule takes for a ψ that varies on the scale of 1: one of few
+    numbers, to compile for.
     """
     return math.ceil(2 * REACH / step) * 2 ** math.ceil(math.log2(max(1.0, sd)))
 
@@ -69,3 +75,27 @@ def smooth_nodes(sd: float, step: float = STEP) -> int:
 def shifts(count: int) -> Float[Array, " N"]:
     """Shifts in [0, 1), evenly spread over any run of components; the midpoint first."""
     return (0.5 + GOLDEN * jnp.arange(count)) % 1.0
+
+
+def lattice(
+    dimensions: int, step: float, radius: float, offset: float
+) -> tuple[Float[np.ndarray, "N d"], Float[np.ndarray, " N"]]:
+    """Nodes step·(Z^d + offset) in a ball, with weights of the standard normal density and of sum
+    one: the trapezoidal rule.
+    """
+    if dimensions == 0:
+        return np.zeros((1, 0)), np.ones(1)
+    reach = int(radius / step) + 1
+    ticks = step * (np.arange(-reach, reach + 1) + offset)
+    grid = np.meshgrid(*[ticks] * dimensions, indexing="ij")
+    z = np.stack(grid, axis=-1).reshape(-1, dimensions)
+    square = (z**2).sum(axis=1)
+    inside = square <= radius**2
+    w = np.exp(-0.5 * square[inside])
+    return z[inside], w / w.sum()
+
+
+def lattice_size(dimensions: int, step: float, radius: float) -> float:
+    """About how many nodes `lattice` has."""
+    ball = math.pi ** (dimensions / 2) / math.gamma(dimensions / 2 + 1)
+    return ball * (radius / step) ** dimensions

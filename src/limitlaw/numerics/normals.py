@@ -1,5 +1,5 @@
-"""Standard normals by the Box–Muller transform: on a CPU in float64 about twice as fast as
-`jax.random.normal`.
+"""Standard normals by the Box–Muller transform: in float64 on a CPU about twice as fast
+as `jax.random.normal`.
 """
 
 import math
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Key, UInt32, UInt64
 
 from limitlaw.numerics.quasi import Quasi, Source
+from limitlaw.numerics.special_functions import series
 
 RADIUS_BITS = 40  # of the 64 random bits of a pair
 ANGLE_BITS = 64 - RADIUS_BITS
@@ -29,8 +30,7 @@ def normal_pairs(
 def pairs_from_bits(
     bits: UInt64[Array, "..."], dtype: DTypeLike = jnp.float64
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """(R cos Θ, R sin Θ) with −2 log U = R² and Θ uniform:
-    standard normals, independent of each other.
+    """(R cos Θ, R sin Θ) with R² = −2 log U and Θ uniform: independent standard normals.
 
     One 64-bit word makes a pair: 40 bits for U, 24 for Θ. The grid of angles is uniform, so that
     every polynomial in (cos Θ, sin Θ) of degree below 2²⁴ has its exact mean; the midpoints of U
@@ -74,8 +74,8 @@ def log_uniform(j: UInt64[Array, "..."], dtype: DTypeLike) -> Float[Array, "..."
 def _cos_sin_turns(
     k: UInt32[Array, "..."], dtype: DTypeLike = jnp.float64
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """cos and sin of 2π(k + ½)/2²⁴ − π/4: the quadrant from the top two bits,
-    Taylor series on an eighth of a turn.
+    """cos and sin of 2π(k + ½)/2²⁴ − π/4: the quadrant from the top two bits, Taylor series on an
+    eighth of a turn.
     """
     quadrant = k >> (ANGLE_BITS - 2)
     rest = (k & (2 ** (ANGLE_BITS - 2) - 1)).astype(dtype)
@@ -88,11 +88,3 @@ def _cos_sin_turns(
     odd = quadrant % 2 == 1
     sign = jnp.where(quadrant >= 2, -1.0, 1.0).astype(dtype)
     return sign * jnp.where(odd, -sin, cos), sign * jnp.where(odd, cos, sin)
-
-
-def series(x: Float[Array, "..."], coefficients: list[float]) -> Float[Array, "..."]:
-    """Σ_j coefficients[j] x^j by Horner's rule."""
-    total = jnp.full_like(x, coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        total = total * x + c
-    return total

@@ -55,8 +55,8 @@ class Panels:
 
     @functools.cached_property
     def _steps(self) -> tuple[Float[np.ndarray, "panels 1"], Float[np.ndarray, "panels order"]]:
-        """The end from which nodes are measured, hi at a pole there and else lo,
-        and how far they lie from it.
+        """The end from which nodes are measured, hi at a pole there and else lo, and how far they
+        lie from it.
         """
         t, length, pole = (U + 1) / 2, (self.hi - self.lo)[:, None], self.pole[:, None]
         step = np.where(pole > 0, -((1 - t) ** 2), np.where(pole < 0, t**2, t))
@@ -64,8 +64,8 @@ class Panels:
 
     @functools.cached_property
     def _places(self) -> Float[np.ndarray, "panels order"]:
-        """u at the floats that the nodes are rounded to,
-        which is not U where |x| is much larger than the panel.
+        """u at the floats that the nodes are rounded to, which is not U where |x| is much larger
+        than the panel.
         """
         start, step = self._steps
         x = start + step
@@ -76,8 +76,8 @@ class Panels:
 
     @functools.cached_property
     def _transforms(self) -> Float[np.ndarray, "panels order order"]:
-        """For each panel the matrix that takes values at the floats to Legendre
-        coefficients in u.
+        """For each panel the matrix that takes values at the floats to Legendre coefficients in
+        u.
         """
         transforms = np.broadcast_to(TRANSFORM, (len(self.lo), ORDER, ORDER)).copy()
         moved = np.abs(self._places - U).max(1, initial=0)
@@ -117,14 +117,14 @@ class Panels:
         return self.lo[i] + (self.hi - self.lo)[i] * t
 
     def coefficients(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, "panels order"]:
-        """Legendre coefficients in u of the polynomial through f,
-        given at the nodes, on each panel.
+        """Legendre coefficients in u of the polynomial through f, given at the nodes, on each
+        panel.
         """
         return np.einsum("pkj,pj->pk", self._transforms, f.reshape(-1, ORDER))
 
     def tails(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, " panels"]:
-        """What the last two coefficients of f dx/du carry on each panel,
-        over which they are integrated.
+        """What the last two coefficients of f dx/du carry on each panel, over which they are
+        integrated.
 
         It bounds the error of the polynomial where coefficients fall off;
         that of ∫ f is smaller still.
@@ -191,8 +191,8 @@ def resolve(
     tails: Resolution,
     closest: float = NARROW,
 ) -> tuple[Panels, Rows]:
-    """Panels that resolve f = integrand(evaluate(x)),
-    from the first `panels`, and the rows at their nodes.
+    """Panels that resolve f = integrand(evaluate(x)), from the first `panels`, and the rows at
+    their nodes.
 
     A panel is halved while what `tails` says of it is too much. What is evaluated is evaluated
     once. No panel gets narrower than 1e-13 of its place, or than `closest` at a pole, where
@@ -216,8 +216,8 @@ def resolve(
 def evaluated(
     evaluate: Callable[[Float[np.ndarray, " x"]], Rows], x: Float[np.ndarray, " x"]
 ) -> Rows:
-    """The rows at x, always so many points at a time: laws compile for each number,
-    and pad it further where larger.
+    """The rows at x, always so many points at a time: laws compile for each number, and pad it
+    further where larger.
     """
     starts = range(0, x.size, TOGETHER)
     padded = np.append(x, np.full(-x.size % TOGETHER, x[-1]))
@@ -243,7 +243,7 @@ def refined(
 
 
 def unseen(panels: Panels, density: Float[np.ndarray, " x"]) -> float:
-    """The mass of a density that its values at the nodes leave out,
-    or count twice, beyond rounding.
+    """The mass of a density that its values at the nodes leave out, or count twice, beyond
+    rounding.
     """
     return max(abs(1 - float(panels.weights @ density)) - SUMMED, 0.0)

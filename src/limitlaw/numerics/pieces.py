@@ -1,5 +1,5 @@
-"""A function of one number cut into pieces on which it is a polynomial to rounding,
-and its kinks between them.
+"""A function of one number cut into pieces on which it is a polynomial to rounding, and its kinks
+between them.
 
 As in Chebfun (Pachón, Platte & Trefethen, 2010): a cell is resolved where the last Chebyshev
 coefficients of the function vanish; a cell that is not has a jump of f, f' or f'' inside, at which
@@ -38,13 +38,8 @@ _angles = np.pi * np.arange(DEGREE + 1) / DEGREE
 NODES = -np.cos(_angles)
 _halved = np.where(np.arange(DEGREE + 1) % DEGREE == 0, 0.5, 1.0)
 # Coefficients c_k of Σ_k c_k T_k from values at NODES: a discrete cosine transform.
-COEFFICIENTS = (
-    2
-    / DEGREE
-    * _halved[:, None]
-    * np.cos(np.arange(DEGREE + 1)[:, None] * (np.pi - _angles))
-    * _halved
-)
+_cosines = np.cos(np.arange(DEGREE + 1)[:, None] * (np.pi - _angles))
+COEFFICIENTS = 2 / DEGREE * _halved[:, None] * _cosines * _halved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +82,8 @@ def first_edges() -> Float[np.ndarray, " edges"]:
 
 
 class _Search:
-    """Cells in the making: those that are resolved,
-    with their coefficients, and where f is cut.
+    """Cells in the making: those that are resolved, with their coefficients,
+    and where f is cut.
     """
 
     def __init__(self, f: Sampled, declared: Iterable[float] | None):
@@ -123,10 +118,8 @@ class _Search:
         x = np.abs(_nodes(lo, hi)).ravel()
         order = np.argsort(x)
         sizes = np.abs(values).ravel()[order]
-        self._places, self._sizes = (
-            x[order],
-            np.maximum.accumulate(np.where(np.isfinite(sizes), sizes, 0.0)),
-        )
+        self._places = x[order]
+        self._sizes = np.maximum.accumulate(np.where(np.isfinite(sizes), sizes, 0.0))
         self._negligible = NEGLIGIBLE * self._sizes[np.searchsorted(self._places, INNER)]
 
     def _tolerance(self, lo: Cells, hi: Cells, values: Values) -> Cells:
@@ -136,13 +129,11 @@ class _Search:
         largest = np.abs(values).max(0)
         far = np.maximum(np.abs(lo), np.abs(hi))
         steepness = (values.max(0) - values.min(0)) / (hi - lo)
-        closer = self._sizes[
-            np.minimum(np.searchsorted(self._places, _distance(lo, hi)), len(self._sizes) - 1)
-        ]
+        place = np.searchsorted(self._places, _distance(lo, hi))
+        closer = self._sizes[np.minimum(place, len(self._sizes) - 1)]
         rounding = 8 * np.finfo(float).eps * (largest + far * steepness)
-        return np.maximum.reduce(
-            [RESOLVED * largest, NOISE * closer, rounding, 0 * largest + self._negligible]
-        )
+        negligible = 0 * largest + self._negligible
+        return np.maximum.reduce([RESOLVED * largest, NOISE * closer, rounding, negligible])
 
     def _nearest(self, lo: Cells, hi: Cells, values: Values) -> tuple[Others, Others]:
         """The cells closest to 0, first ones first, on which f is finite somewhere;
@@ -183,12 +174,8 @@ class _Search:
         kinks, cuts = self._kinks(lo, hi), self.cuts | set(hi[:-1][hi[:-1] == lo[1:]].tolist())
         places = {kink.at for kink in kinks}
         others = sorted(cuts - places, key=abs)[: MOST_CUTS - len(places)]
-        return Pieces(
-            kinks,
-            tuple(sorted(places.union(others))),
-            float(self.reach),
-            self._is_smooth(lo, hi, c),
-        )
+        kept = tuple(sorted(places.union(others)))
+        return Pieces(kinks, kept, float(self.reach), self._is_smooth(lo, hi, c))
 
     def _kinks(self, lo: Cells, hi: Cells) -> tuple[Kink, ...]:
         """Where f, f' or f'' jumps between two resolved cells;
@@ -206,8 +193,8 @@ class _Search:
     def _merged(
         self, lo: Cells, hi: Cells, c: Values
     ) -> tuple[Others, Others, Float[np.ndarray, "degree others"]]:
-        """Neighbours joined where one polynomial does for both,
-        the even pairs and the odd ones in turn.
+        """Neighbours joined where one polynomial does for both, the even pairs and the odd ones in
+        turn.
         """
         first, idle = 0, 0
         while idle < 2:
@@ -223,8 +210,8 @@ class _Search:
     def _joined(
         self, lo: Cells, mid: Cells, hi: Cells, left: Values, right: Values
     ) -> tuple[Values, Bool[np.ndarray, " cells"]]:
-        """The polynomial on [lo, hi] from those on both halves,
-        and whether it is as good, also where f is smaller.
+        """The polynomial on [lo, hi] from those on both halves, and whether it is as good, also
+        where f is smaller.
         """
         x = _nodes(lo, hi)
         values = np.where(x < mid, _polynomial(left, lo, mid, x), _polynomial(right, mid, hi, x))

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.numerics.tall import inner, times
+from limitlaw.numerics.linear_algebra import inner, times
 
 # the share of the prior, and how much wider than the fit proposals are: for one head
 PRIOR, WIDER = 1 / 8, 0.3
@@ -47,8 +47,8 @@ class Proposal:
     def draw(
         self, choice: Float[np.ndarray, " N"], e: Float[np.ndarray, "N d"]
     ) -> tuple[Float[np.ndarray, "N d"], Float[np.ndarray, " N"]]:
-        """Points z of q from uniform and normal numbers,
-        and the logarithms of their weights N(z; 0, I)/q(z).
+        """Points z of q from uniform and normal numbers, and the logarithms of their weights
+        N(z; 0, I)/q(z).
         """
         if len(self.shares) == 1 and not self.means.any():
             return e, np.zeros(len(e))

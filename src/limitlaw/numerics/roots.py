@@ -2,26 +2,26 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-TailAt = Callable[[Float[Array, " q"]], tuple[Array, Array]]
+At = Float[Array, " q"]  # one number a quantile
+TailAt = Callable[[At], tuple[At, At]]
 
 
 def invert(
     tail: TailAt,
-    level: Float[Array, " q"],
-    lower: Array,
-    bracket: tuple[Float[Array, " q"], Float[Array, " q"]],
-    start: Float[Array, " q"],
+    level: At,
+    lower: Bool[Array, " q"],
+    bracket: tuple[At, At],
+    start: At,
     scale: float,
     newton: bool = True,
-) -> Float[Array, " q"]:
-    """The smallest x in the bracket with P(Y ≤ x)
-    ≥ level where `lower`, with P(Y > x) ≤ level elsewhere.
+) -> At:
+    """The smallest x in the bracket with P(Y ≤ x) ≥ level where `lower`, with P(Y > x) ≤ level
+    elsewhere.
 
     `tail` gives that tail and the density at x. Newton's method runs on the logarithm of the tail,
     in which Gaussian-like tails are nearly straight; where it leaves the bracket, or where the cdf
@@ -38,8 +38,15 @@ def invert(
 
 @functools.partial(jax.jit, static_argnames="newton")
 def _step(
-    level: Any, lower: Any, x: Any, lo: Any, hi: Any, at_x: Any, scale: Any, newton: bool
-) -> tuple[Any, Any, Any, Any]:
+    level: At,
+    lower: Bool[Array, " q"],
+    x: At,
+    lo: At,
+    hi: At,
+    at_x: tuple[At, At],
+    scale: Float[Array, ""],
+    newton: bool,
+) -> tuple[At, At, At, Bool[Array, ""]]:
     """The next x, the bracket around it, and whether every quantile is found."""
     tail, p = at_x
     below = jnp.where(lower, tail < level, tail > level)

@@ -1,17 +1,28 @@
-"""The transform E exp(i t Y) of a scale mixture of Gaussians raised to a power, for complex t."""
+"""The transform E exp(i t Y) of a scale mixture of Gaussians raised to a power, for complex t;
+powers of power series.
+"""
 
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int
+
+from limitlaw.numerics import Floats, Numbers
 
 TINY = 1e-300
 HALVINGS = 40
 CELLS = 2**22  # numbers held at a time
+
+Scalar = float | Floats
+Either = Array | np.ndarray  # of any kind
+Rows = Int[np.ndarray, " rows"] | slice
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,51 +34,51 @@ class Transform:
     change where p·q is large. NumPy arrays, or JAX arrays where something is traced.
     """
 
-    nodes: Any
-    weights: Any
-    groups: Any
+    nodes: Floats
+    weights: Floats
+    groups: Floats
     inner: int
     outer: int
-    centre: Any
-    xp: Any = np
+    centre: Scalar
+    xp: ModuleType = np
 
     @property
     def heads(self) -> int:
         """How many terms the sum has, p·q."""
         return self.inner * self.outer
 
-    def log(self, t: Any) -> Any:
+    def log(self, t: Numbers) -> Numbers:
         """log φ(t) for t (n,); 14 digits also where p·q is 10⁶, by expm1 and log1p."""
         parts = -(-t.size * max(self.nodes.size, len(self.groups)) // CELLS)
         if self.xp is np and parts > 1 and t.size > 1:
-            return np.concatenate(
-                [self.log(part) for part in np.array_split(t, min(parts, t.size))]
-            )
+            split = np.array_split(t, min(parts, t.size))
+            return np.concatenate([self.log(part) for part in split])
         z = t**2 / (2 * self.heads)
         tall = z.reshape(-1, *[1] * self.nodes.ndim)
         shift = z * self.centre
+        from_centre = -tall * (self.nodes - self.centre)
         M = self._log_average(
-            -tall * (self.nodes - self.centre),
-            shift,
-            lambda i: -tall[i] * self.nodes,
-            self._over_nodes,
+            from_centre, shift, lambda i: -tall[i] * self.nodes, self._over_nodes
         )
         a, shift = self.inner * M, self.inner * shift
-        return self.outer * self._log_average(
-            a + shift[:, None], shift, lambda i: a[i], lambda f: f @ self.groups
-        )
+        J = self._log_average(a + shift[:, None], shift, lambda i: a[i], lambda f: f @ self.groups)
+        return self.outer * J
 
-    def _over_nodes(self, f: object) -> Any:
+    def _over_nodes(self, f: Numbers) -> Numbers:
         """Σ_k w_gk f_k, (n, …) → (n, G)."""
         if self.nodes.ndim == 1 and len(self.weights) > 1:
             return f @ self.weights.T
         return (f * self.weights).sum(-1, keepdims=self.nodes.ndim == 1)
 
     def _log_average(
-        self, e: Any, shift: Any, raw: Callable[[Any], Any], average: Callable[[Any], Any]
-    ) -> Any:
-        """log Σ w exp(e − shift), e (n, …), shift (n,):
-        log1p Σ w expm1(e) − shift where that average is near 1.
+        self,
+        e: Numbers,
+        shift: Numbers,
+        raw: Callable[[Rows], Numbers],
+        average: Callable[[Numbers], Numbers],
+    ) -> Numbers:
+        """log Σ w exp(e − shift), e (n, …), shift (n,): log1p Σ w expm1(e) − shift where that
+        average is near 1.
 
         Elsewhere the exponents e − shift, which raw(rows) gives without cancellation, are taken
         relative to the largest. So the average keeps its relative accuracy where it is near 1,
@@ -75,13 +86,13 @@ class Transform:
         """
         xp = self.xp
 
-        def column(a: Any, like: Any) -> Any:
+        def column(a: Either, like: Either) -> Either:
             return a.reshape(-1, *[1] * (like.ndim - 1))
 
         axes = tuple(range(1, e.ndim))
         big = e.real.max(axis=axes) > 1
         near = average(self._expm1(xp.where(column(big, e), 0, e)))
-        far = column(big, near) | (abs(1 + self.stop(near)) < 0.5)
+        far = column(big, near) | (xp.abs(1 + self.stop(near)) < 0.5)
         rows = np.flatnonzero(far.reshape(len(e), -1).any(1)) if xp is np else slice(None)
         f = raw(rows)
         most = self.stop(f.real.max(axis=axes, initial=-np.inf))
@@ -92,7 +103,7 @@ class Transform:
             return out
         return jnp.where(far, rest, self._log1p(near) - column(shift, near))
 
-    def _expm1(self, e: Any) -> Any:
+    def _expm1(self, e: Numbers) -> Numbers:
         """e^{a + ib} − 1 = expm1(a) cos b − 2 sin²(b/2) + i e^a sin b."""
         if self.xp is np:
             return np.expm1(e)
@@ -102,24 +113,23 @@ class Transform:
             grown * jnp.cos(b) - 2 * jnp.sin(b / 2) ** 2, (grown + 1) * jnp.sin(b)
         )
 
-    def _log1p(self, f: Any) -> Any:
-        """log(1 + f): with modulus ½ log1p(2 Re f + |f|²)
-        for small complex f, which libraries round.
+    def _log1p(self, f: Numbers) -> Numbers:
+        """log(1 + f), with modulus ½ log1p(2 Re f + |f|²) for small complex f, which libraries
+        round.
         """
         if not self.xp.iscomplexobj(f):
             return self.xp.log1p(self.xp.maximum(f, -1 + 1e-16))
-        small = abs(f) < 0.5
+        small = self.xp.abs(f) < 0.5
         near = self.xp.where(small, f, 0)
         modulus = self.xp.log1p(2 * near.real + near.real**2 + near.imag**2) / 2
-        return self.xp.where(
-            small, modulus + 1j * self.xp.arctan2(near.imag, 1 + near.real), self._log(1 + f)
-        )
+        angle = self.xp.arctan2(near.imag, 1 + near.real)
+        return self.xp.where(small, modulus + 1j * angle, self._log(1 + f))
 
-    def _log(self, f: Any) -> Any:
-        gone = abs(f) < TINY
+    def _log(self, f: Numbers) -> Numbers:
+        gone = self.xp.abs(f) < TINY
         return self.xp.where(gone, np.log(TINY), self.xp.log(self.xp.where(gone, 1, f)))
 
-    def cumulant(self, theta: Any) -> tuple[Any, Any, Any]:
+    def cumulant(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """K(θ) = log E e^{θY}, K' and K'', for θ (n,).
 
         With λ = θ²/(2pq), L_g = log M_g(−λ) and J = log Σ_g u_g e^{p L_g}: K = q J, K' = J' θ/p
@@ -142,54 +152,44 @@ class Transform:
         share = share / total[:, None]
         J = top + xp.log(total) + self.inner * lam * self.centre
         J1 = self.inner * (share * L1).sum(1)
-        J2 = self.inner * (share * L2).sum(1) + (share * (self.inner * L1 - J1[:, None]) ** 2).sum(
-            1
-        )
+        spread = self.inner * L1 - J1[:, None]
+        J2 = self.inner * (share * L2).sum(1) + (share * spread**2).sum(1)
         J1 = J1 + self.inner * self.centre
-        heads = self.heads
-        return (
-            self.outer * J,
-            J1 * theta / self.inner,
-            J2 * theta**2 / (self.inner * heads) + J1 / self.inner,
-        )
+        K1 = J1 * theta / self.inner
+        K2 = J2 * theta**2 / (self.inner * self.heads) + J1 / self.inner
+        return self.outer * J, K1, K2
 
-    def saddle(self, x: object) -> Any:
-        """θ with K'(θ) = x, for x (n,) ≥ 0, by bisection:
-        K'(θ)/θ lies between K''(0) and the largest variance.
+    def saddle(self, x: Floats) -> Floats:
+        """θ with K'(θ) = x, for x (n,) ≥ 0, by bisection: K'(θ)/θ lies between K''(0) and the
+        largest variance.
         """
         xp = self.xp
 
-        def halve(_: object, ends: tuple[Any, Any]) -> tuple[Any, Any]:
+        def halve(_: object, ends: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
             low, high = ends
             middle = (low + high) / 2
             above = self.cumulant(middle)[1] > x
             return xp.where(above, low, middle), xp.where(above, middle, high)
 
-        ends = (
-            # interpolation nodes end just below the largest variance
-            x / (1.01 * xp.max(self.nodes)),
-            x / self.cumulant(xp.zeros(1))[2],
-        )
+        largest = 1.01 * xp.max(self.nodes)  # interpolation nodes end just below it
+        ends = x / largest, x / self.cumulant(xp.zeros(1))[2]
         if xp is np:
             ends = functools.reduce(lambda ends, step: halve(step, ends), range(HALVINGS), ends)
         else:
             ends = jax.lax.fori_loop(0, HALVINGS, halve, ends)
         return (ends[0] + ends[1]) / 2
 
-    def stop(self, a: object) -> Any:
+    def stop(self, a: T) -> T:
         """`a` without its derivative."""
         return a if self.xp is np else jax.lax.stop_gradient(a)
 
     def frozen(self) -> "Transform":
         """The same without derivatives: where contours run does not matter to the integral."""
-        arrays = {
-            name: self.stop(getattr(self, name))
-            for name in ("nodes", "weights", "groups", "centre")
-        }
-        return dataclasses.replace(self, **arrays)
+        v, w, u = map(self.stop, (self.nodes, self.weights, self.groups))
+        return Transform(v, w, u, self.inner, self.outer, self.stop(self.centre), self.xp)
 
     @property
-    def arrays(self) -> tuple[Any, Any, Any, Any]:
+    def arrays(self) -> tuple[Floats, Floats, Floats, Scalar]:
         """Nodes, weights, groups and the centre."""
         return self.nodes, self.weights, self.groups, self.centre
 
@@ -197,3 +197,24 @@ class Transform:
         """The same with JAX arrays."""
         v, w, u, centre = map(jnp.asarray, self.arrays)
         return Transform(v, w, u, self.inner, self.outer, centre, jnp)
+
+
+def product(a: Floats, b: Floats, xp: ModuleType) -> Floats:
+    """The coefficients of a product of two power series, as many as each has, along the first
+    axis.
+    """
+    n = len(a)
+    return sum(xp.concatenate([xp.zeros_like(b[:k]), a[k] * b[: n - k]]) for k in range(n))
+
+
+def power(a: Floats, exponent: int, xp: ModuleType) -> Floats:
+    """The coefficients of (Σ_j a_j λ^j)^exponent, as many as a has, by squaring: where a ≥ 0
+    nothing cancels.
+    """
+    while exponent % 2 == 0:
+        a, exponent = product(a, a, xp), exponent // 2
+    result = a
+    while exponent > 1:
+        a, exponent = product(a, a, xp), exponent // 2
+        result = product(result, a, xp) if exponent % 2 else result
+    return result

@@ -1,5 +1,5 @@
-"""What an experiment is: chunks to be computed, tables made of their arrays,
-claims about these and pictures.
+"""What an experiment is: chunks to be computed, tables made of their arrays, claims about these
+and pictures.
 """
 
 import math

@@ -15,8 +15,7 @@ from limitlaw.runs import Table
 TITLE = "The infinite-width limit of an attention layer, reproduced"
 PAPER = (
     "M. Sakai, R. Karakida and M. Imaizumi (2025), <cite>Infinite-Width Limit of a Single "
-    "Attention Layer: "
-    "Analysis via Tensor Programs</cite>"
+    "Attention Layer: Analysis via Tensor Programs</cite>"
 )
 Figures = Mapping[str, Figure]  # by key
 FIGURES: Figures = {figure.key: figure for each in EXPERIMENTS.values() for figure in each.figures}

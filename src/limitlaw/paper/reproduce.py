@@ -115,8 +115,8 @@ class _Collector:
 
 
 def _from_both_ends(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The first, the last, the second, …: threads that compile find different
-    networks to compile.
+    """The first, the last, the second, …: threads that compile find different networks to
+    compile.
     """
     chunks = list(dict.fromkeys(chunks))
     half = (len(chunks) + 1) // 2

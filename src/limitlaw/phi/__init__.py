@@ -6,12 +6,11 @@ What it does not say of itself is found by quadrature.
 """
 
 from limitlaw.phi import catalogue, moments
-from limitlaw.phi.arithmetic import divide, identity, multiply
 from limitlaw.phi.catalogue import rebuild
 from limitlaw.phi.erf import erf, gelu
 from limitlaw.phi.logistic import sigmoid, silu, softplus, tanh
 from limitlaw.phi.nonlinearity import Kink, Nonlinearity, looked_at, user_function
-from limitlaw.phi.piecewise import abs_, clip, leaky_relu, relu, sign
+from limitlaw.phi.piecewise import abs_, clip, divide, identity, leaky_relu, multiply, relu, sign
 from limitlaw.phi.waves import cos, sin
 
 __all__ = [

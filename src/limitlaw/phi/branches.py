@@ -1,7 +1,7 @@
 """Monotone branches of functions: what the density of φ(Y) needs of φ.
 
-A nonlinearity has a function (lo, hi) ↦ the branches that meet (lo,
-hi), which answers None if those are too many.
+A nonlinearity has a function (lo, hi) ↦ the branches that meet (lo, hi), which answers None if
+those are too many.
 """
 
 import dataclasses
@@ -13,9 +13,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Bool, Float
+
+from limitlaw.numerics import Reals
 
 INF = math.inf
+Inverse = Callable[[Reals], Reals]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,41 +33,39 @@ class Branch:
     hi: Any
     bottom: float
     top: float
-    inverse: Callable[[Any], Any] | None = None
-    rising: Any = True
+    inverse: Inverse | None = None
+    rising: bool | Bool[np.ndarray, " branches"] = True
 
-    def solve(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Where the branch crosses y; an end of (lo, hi) where it does not.
-        For a flat branch, lo if y < value.
+    def solve(self, y: Reals) -> Reals:
+        """Where the branch crosses y; an end of (lo, hi) where it does not. For a flat branch, lo
+        if y < value.
         """
-        low, high = (
-            np.where(self.rising, self.lo, self.hi),
-            np.where(self.rising, self.hi, self.lo),
-        )
         if self.inverse is None:
             return jnp.where(y < self.bottom, self.lo, self.hi)
+        low, high = self._ends()
         inside = (y > self.bottom) & (y < self.top)
-        middle = 0.0 if math.isinf(self.bottom) and math.isinf(self.top) else None
-        safe = self._inner() if middle is None else middle
-        x = jnp.clip(self.inverse(jnp.where(inside, y, safe)), self.lo, self.hi)
-        return jnp.where(y <= self.bottom, low, jnp.where(y >= self.top, high, x)) + 0 * jnp.where(
-            jnp.isnan(y), y, 0
-        )
+        x = jnp.clip(self.inverse(jnp.where(inside, y, self._inner())), self.lo, self.hi)
+        x = jnp.where(y <= self.bottom, low, jnp.where(y >= self.top, high, x))
+        return x + 0 * jnp.where(jnp.isnan(y), y, 0)  # NaN stays NaN
+
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where φ is at the bottom, and where it is at the top."""
+        return np.where(self.rising, self.lo, self.hi), np.where(self.rising, self.hi, self.lo)
 
     def _inner(self) -> float:
-        """Some value strictly between bottom and top,
-        in the place of y where the branch has no inverse.
+        """Some value strictly between bottom and top, in the place of y where the branch has no
+        inverse.
         """
         if math.isinf(self.top):
-            return self.bottom + 1
+            return 0.0 if math.isinf(self.bottom) else self.bottom + 1
         return self.top - 1 if math.isinf(self.bottom) else (self.bottom + self.top) / 2
 
-    def below(self, y: Any) -> tuple[Any, Any]:
+    def below(self, y: Reals) -> tuple[Reals, Reals]:
         """The interval (from, to] of the branch on which φ ≤ y."""
         x = self.solve(y)
         return jnp.where(self.rising, self.lo, x), jnp.where(self.rising, x, self.hi)
 
-    def above(self, y: Any) -> tuple[Any, Any]:
+    def above(self, y: Reals) -> tuple[Reals, Reals]:
         """The interval (from, to] of the branch on which φ > y."""
         x = self.solve(y)
         return jnp.where(self.rising, x, self.lo), jnp.where(self.rising, self.hi, x)
@@ -74,12 +75,12 @@ class Branch:
 class Turned:
     """centre + sign·inverse(y): of branches that are moved and mirrored copies of one."""
 
-    inverse: Callable[[Any], Any]
-    centre: Any
-    sign: Any
+    inverse: Inverse
+    centre: float | Float[np.ndarray, " branches"]
+    sign: float | Float[np.ndarray, " branches"]
 
-    def __call__(self, y: Any) -> Any:
-        return self.centre + self.sign * self.inverse(y)
+    def __call__(self, y: Reals) -> Reals:
+        return self.inverse(y) * self.sign + self.centre
 
 
 def together(branches: Sequence[Branch]) -> Branch | None:
@@ -92,12 +93,9 @@ def together(branches: Sequence[Branch]) -> Branch | None:
         return None
     if len({copy.inverse for copy in copies}) > 1:
         return None
-    lo, hi, rising = (
-        np.array([getattr(b, name) for b in branches]) for name in ("lo", "hi", "rising")
-    )
-    inverse = Turned(
-        copies[0].inverse, np.array([c.centre for c in copies]), np.array([c.sign for c in copies])
-    )
+    lo, hi, rising = map(np.array, zip(*((b.lo, b.hi, b.rising) for b in branches), strict=True))
+    centre, sign = map(np.array, zip(*((c.centre, c.sign) for c in copies), strict=True))
+    inverse = Turned(copies[0].inverse, centre, sign)
     return Branch(lo, hi, branches[0].bottom, branches[0].top, inverse, rising)
 
 
@@ -109,19 +107,19 @@ def listed(*branches: Branch) -> Branches:
     return lambda lo, hi: branches
 
 
-def line(bottom: float, top: float, inverse: Callable[[Any], Any]) -> Branches:
+def line(bottom: float, top: float, inverse: Inverse) -> Branches:
     """One branch, rising from `bottom` to `top`."""
     return listed(Branch(-INF, INF, bottom, top, inverse))
 
 
-def same(y: object) -> Any:
+def same(y: Reals) -> Reals:
     """The inverse of the identity."""
     return y
 
 
-def one_minimum(phi: Callable[[Any], Any]) -> Branches:
-    """The two branches of GELU and SiLU: from 0 down to a minimum left of 0, then up;
-    inverted numerically.
+def one_minimum(phi: Callable[[Reals], Reals]) -> Branches:
+    """The two branches of GELU and SiLU: from 0 down to a minimum left of 0, then up; inverted
+    numerically.
     """
 
     @functools.cache
@@ -132,12 +130,12 @@ def one_minimum(phi: Callable[[Any], Any]) -> Branches:
             at = float(_bisect(lambda x: jax.vmap(slope)(x), jnp.zeros(1), *ends, True)[0])
             bottom = float(phi(jnp.asarray(at)))
 
-        def left(y: Any) -> Any:
+        def left(y: Reals) -> Reals:
             flat = jnp.ravel(y)
             x = _bisect(phi, flat, jnp.full_like(flat, -800.0), jnp.full_like(flat, at), False)
             return x.reshape(jnp.shape(y))
 
-        def right(y: Any) -> Any:
+        def right(y: Reals) -> Reals:
             flat = jnp.ravel(y)
             x = _bisect(phi, flat, jnp.full_like(flat, at), jnp.maximum(flat, 0) + 1, True)
             return x.reshape(jnp.shape(y))
@@ -147,13 +145,13 @@ def one_minimum(phi: Callable[[Any], Any]) -> Branches:
     return lambda lo, hi: found()
 
 
-def _bisect(f: Callable[[Any], Any], y: Array, lo: Array, hi: Array, rising: bool) -> Array:
-    """The x between lo and hi with f(x) = y, to the last bits:
-    also of small x, by a last step of Newton's.
+def _bisect(f: Callable[[Reals], Reals], y: Reals, lo: Reals, hi: Reals, rising: bool) -> Reals:
+    """The x between lo and hi with f(x) = y, to the last bits: also of small x, by a last step of
+    Newton's.
     """
     reach = (hi - lo) * 2.0**-62
 
-    def halve(_: object, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: object, ends: tuple[Reals, Reals]) -> tuple[Reals, Reals]:
         lo, hi = ends
         x = (lo + hi) / 2
         left = (f(x) < y) == rising

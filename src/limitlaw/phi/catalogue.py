@@ -1,5 +1,5 @@
-"""The nonlinearities that files know by name,
-and the functions of NumPy and JAX that are the same.
+"""The nonlinearities that files know by name, and the functions of NumPy and JAX that are the
+same.
 """
 
 import dataclasses

@@ -3,17 +3,16 @@ erf(x) = E sign(x + Z/√2).
 """
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from limitlaw.numerics.normal_cdf import ndtr
+from limitlaw.numerics import Reals
+from limitlaw.numerics.special_functions import ndtr
 from limitlaw.phi.branches import line, one_minimum
 from limitlaw.phi.catalogue import add
 from limitlaw.phi.nonlinearity import Nonlinearity
 from limitlaw.phi.step_and_ramp import (
-    Reals,
     sign_mean,
     sign_product,
     smooth_ramp_mean,
@@ -32,7 +31,7 @@ def _erf_product(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     return sign_product(K_uu, K_uv, K_vv, 0.5, 0.5)
 
 
-def _erf_log_slope(x: Any) -> Any:
+def _erf_log_slope(x: Reals) -> Reals:
     """log (2/√π) e^{−x²}."""
     return math.log(2 / math.sqrt(math.pi)) - x**2
 
@@ -63,17 +62,16 @@ def _gelu_product(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     return smooth_ramp_product(K_uu, K_uv, K_vv, 1.0, 1.0)
 
 
-def _gelu_log_slope(x: Any) -> Any:
-    """φ' = Φ(x) + x n(x), n the normal density: n (x + Φ/n)
-    left of 0, where Φ/n is Mills' ratio and Φ underflows.
+def _gelu_log_slope(x: Reals) -> Reals:
+    """φ' = Φ(x) + x n(x), n the normal density: n (x + Φ/n) left of 0, where Φ/n is Mills' ratio
+    and Φ underflows.
     """
     log_n = -0.5 * x**2 - 0.5 * math.log(2 * math.pi)
     left = jnp.minimum(x, 0)
     mills = jnp.exp(jax.scipy.special.log_ndtr(left) + 0.5 * left**2 + 0.5 * math.log(2 * math.pi))
     right = jax.scipy.special.ndtr(x) + x * jnp.exp(log_n)
-    return jnp.where(
-        x < 0, log_n + jnp.log(jnp.abs(x + mills)), jnp.log(jnp.where(x < 0, 1, right))
-    )
+    below, above = log_n + jnp.log(jnp.abs(x + mills)), jnp.log(jnp.where(x < 0, 1, right))
+    return jnp.where(x < 0, below, above)
 
 
 gelu = add(  # jax.nn.gelu is not the same: unless told, it approximates

@@ -1,11 +1,11 @@
-"""E φ⁽ᵈ⁾(u) ψ⁽ᵉ⁾(v) by quadrature: an outer integral over u,
-and the mean of ψ under the law of v given u inside.
+"""E φ⁽ᵈ⁾(u) ψ⁽ᵉ⁾(v) by quadrature: an outer integral over u, and the mean of ψ under the law of v
+given u inside.
 
 v | u ~ N(m_v + ρσ_v x, s²), x = (u − m_u)/σ_u, s² = (1 − ρ²)K_vv. As a function of x, φ has
-structure of width ℓ/σ_u at its kinks or near 0, and the inner mean has structure of width √(s² +
-ℓ²)/(|ρ|σ_v) where its argument passes those of ψ; the panels are graded around both, so that no
-correlation and no variance is special. Values come with an estimate of their error, elementwise
-and absolute, in which rounding is not counted.
+structure of width ℓ/σ_u at its kinks or near 0, and the inner mean has structure of width
+√(s² + ℓ²)/(|ρ|σ_v) where its argument passes those of ψ; the panels are graded around both, so
+that no correlation and no variance is special. Values come with an estimate of their error,
+elementwise and absolute, in which rounding is not counted.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.numerics import Reals
 from limitlaw.numerics.gaussian_quadrature import (
     ROUGH,
     RULES,
@@ -33,7 +34,6 @@ from limitlaw.numerics.gaussian_quadrature import (
 from limitlaw.phi.nonlinearity import Nonlinearity
 from limitlaw.phi.step_and_ramp import TINY, density, spread
 
-Reals = Float[Array, "..."]
 ValueAndError = tuple[Reals, Reals]  # a value and its error
 
 SMALL = 1e-150
@@ -47,8 +47,8 @@ ROUNDING = 1e-13  # of sums over the nodes of the plane, in units of the roots o
 
 @dataclasses.dataclass(frozen=True)
 class JointNormal:
-    """The joint law of (u, v): means, deviations,
-    correlation ρ and s² = Var(v | u), all of one shape.
+    """The joint law of (u, v): means, deviations, correlation ρ and s² = Var(v | u), all of one
+    shape.
     """
 
     m_u: Reals
@@ -96,8 +96,8 @@ class Features:
     """Points where φ is not smooth, or not on long scales:
     structure of that width, graded over `levels` octaves.
 
-    `layers`: octaves of grading for means of φ under normal laws,
-    which end half-way to the neighbours on both sides.
+    `layers`: octaves of grading for means of φ under normal laws, which end half-way to the
+    neighbours on both sides.
     """
 
     at: Float[np.ndarray, " places"]
@@ -132,11 +132,8 @@ def structure(phi: Nonlinearity) -> list[Features]:
     if not len(at):
         levels = UNKNOWN_LEVELS if phi.kinks is None else SMOOTH_LEVELS
         alone = np.array([np.inf])
-        return (
-            []
-            if phi.cuts is not None
-            else [Features(np.zeros(1), 1.0, levels, levels, alone, alone)]
-        )
+        near_zero = Features(np.zeros(1), 1.0, levels, levels, alone, alone)
+        return [] if phi.cuts is not None else [near_zero]
     gaps = np.concatenate([[np.inf], 0.5 * np.diff(at), [np.inf]])
     # A mean of φ has structure on its own scale at kinks, and around φ's structure as a whole.
     layered = np.isin(at, kinks) | np.isinf(gaps[:-1]) | np.isinf(gaps[1:])
@@ -198,8 +195,8 @@ def _over_kinks(
 
 
 def inner_mean(psi: Nonlinearity, e: int) -> Callable[[Reals, Reals], Reals]:
-    """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²): the closed form of ψ,
-    differentiated in μ, or else a quadrature.
+    """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²): the closed form of ψ, differentiated in μ, or else a
+    quadrature.
     """
     closed = psi.mean
     if closed is None:
@@ -214,19 +211,16 @@ def inner_error(psi: Nonlinearity, e: int) -> Callable[[Reals, Reals], Reals] | 
     """The error of `inner_mean`, or None if there is none."""
     if psi.mean is None:
         return lambda mu, s2: mean_with_error(psi, derivative(psi.function, e), mu, s2)[1]
-    return (
-        (lambda mu, s2: psi.accuracy * jnp.abs(inner_mean(psi, e)(mu, s2)))
-        if psi.accuracy
-        else None
-    )
+    if not psi.accuracy:
+        return None
+    return lambda mu, s2: psi.accuracy * jnp.abs(inner_mean(psi, e)(mu, s2))
 
 
 def _edges(phi: Nonlinearity, psi: Nonlinearity, law: JointNormal) -> Float[Array, "edges ..."]:
     own = [places.own(law.m_u, law.sigma_u) for places in structure(phi)]
-    return panel_edges(
-        law.shape,
-        own + [p.of_means(law.m_v, law.rho * law.sigma_v, law.s2) for p in structure(psi)],
-    )
+    slope = law.rho * law.sigma_v
+    inner = [places.of_means(law.m_v, slope, law.s2) for places in structure(psi)]
+    return panel_edges(law.shape, own + inner)
 
 
 def nested(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal) -> Reals:
@@ -243,8 +237,8 @@ def nested_with_error(
     law: JointNormal,
     rough: bool = False,
 ) -> ValueAndError:
-    """The same, with its error: that of the outer integral and,
-    unless `rough`, the mean of those of the inner ones.
+    """The same, with its error: that of the outer integral and, unless `rough`, the mean of those
+    of the inner ones.
     """
     G, wrong_by = inner_mean(psi, e), None if rough else inner_error(psi, e)
 
@@ -281,9 +275,8 @@ def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: JointNor
             return jump * p * G
         total = slope_jump * p * G
         if jumps:
-            total = total - jump * p * (
-                beta * inner_mean(psi, e + 1)(mu, law.s2) - x / jnp.sqrt(K_uu) * G
-            )
+            slope_of_G = beta * inner_mean(psi, e + 1)(mu, law.s2)
+            total = total - jump * p * (slope_of_G - x / jnp.sqrt(K_uu) * G)
         return total
 
     return _over_kinks(phi, d, term, law.shape)
@@ -297,8 +290,8 @@ def rms(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Reals:
 def smooth_pair(
     phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal, rough: bool
 ) -> ValueAndError:
-    """E f(u) ψ⁽ᵉ⁾(v) where no closed form helps,
-    and its error, for f and ψ⁽ᵉ⁾ that seem to be smooth.
+    """E f(u) ψ⁽ᵉ⁾(v) where no closed form helps, and its error, for f and ψ⁽ᵉ⁾ that seem to be
+    smooth.
 
     First the trapezoidal rule in the coordinates u = σ_u(ax + by), v = σ_v(ax − by), in which a
     smooth integrand stays smooth for every ρ: halving the step squares the error. If two steps
@@ -340,10 +333,7 @@ def smooth_pair(
         value, third = rule(0.1, 10.0)
         last = jnp.abs(third - second)
         squared = known | jnp.all(last <= 10 * change**2 + ROUNDING)
-        return otherwise(
-            squared & (largest(last) < ACCEPT) & (largest(outside) < ACCEPT),
-            accepted(value, last),
-            panels,
-        )
+        good = squared & (largest(last) < ACCEPT) & (largest(outside) < ACCEPT)
+        return otherwise(good, accepted(value, last), panels)
 
     return otherwise(good, accepted(value, change), finer) if known else finer()

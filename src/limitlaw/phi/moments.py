@@ -1,5 +1,5 @@
-"""Gaussian moments of nonlinearities: E φ(u), E φ'(u)
-and E φ(u)ψ(v), elementwise over arrays that broadcast.
+"""Gaussian moments of nonlinearities: E φ(u), E φ'(u) and E φ(u)ψ(v), elementwise over arrays that
+broadcast.
 
 Means given as None or as the Python number 0 are known to be zero, and closed forms apply.
 Otherwise, and for pairs without a closed form, the integral is over panels cut at the places where
@@ -14,20 +14,20 @@ traced and differentiated in the means and covariances; errors are not different
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax.typing import ArrayLike
 
+from limitlaw.numerics import Reals
 from limitlaw.phi import numeric
 from limitlaw.phi.integrals import ValueAndError, derivative
-from limitlaw.phi.nonlinearity import Nonlinearity
+from limitlaw.phi.nonlinearity import Mean, Nonlinearity, Product
 
-Reals = Float[Array, "..."]
+Given = ArrayLike | None  # a mean, as it may be given
 
 
-def mean(phi: Nonlinearity, m: object, k: object) -> Reals:
+def mean(phi: Nonlinearity, m: Given, k: ArrayLike) -> Reals:
     """E φ(u), u ~ N(m, k)."""
     m, k = jnp.asarray(0.0 if m is None else m, float), jnp.asarray(k, float)
     if phi.mean is not None:
@@ -35,7 +35,7 @@ def mean(phi: Nonlinearity, m: object, k: object) -> Reals:
     return numeric.mean(_hashable(phi), 0, *jnp.broadcast_arrays(m, k))
 
 
-def slope(phi: Nonlinearity, m: object, k: object) -> Reals:
+def slope(phi: Nonlinearity, m: Given, k: ArrayLike) -> Reals:
     """E φ'(u) = E φ(u)(u − m)/k, u ~ N(m, k) (Stein's lemma);
     a jump of φ counts as a delta function in φ'.
     """
@@ -47,10 +47,16 @@ def slope(phi: Nonlinearity, m: object, k: object) -> Reals:
 
 
 def product(
-    phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, K_uu: Any, K_uv: Any, K_vv: Any
+    phi: Nonlinearity,
+    psi: Nonlinearity,
+    m_u: Given,
+    m_v: Given,
+    K_uu: ArrayLike,
+    K_uv: ArrayLike,
+    K_vv: ArrayLike,
 ) -> Reals:
-    """E φ(u)ψ(v), (u, v) Gaussian with means (m_u,
-    m_v) and covariance [[K_uu, K_uv], [K_uv, K_vv]].
+    """E φ(u)ψ(v), (u, v) Gaussian with means (m_u, m_v) and covariance
+    [[K_uu, K_uv], [K_uv, K_vv]].
 
     Zero variances and correlations ±1 are allowed, and |K_uv| may exceed √(K_uu K_vv) by rounding.
     """
@@ -61,24 +67,27 @@ def product(
     closed = _closed_product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
     m_u, m_v = (jnp.zeros(()) if m is None else m for m in (m_u, m_v))
     if closed is not None:
-        return jnp.broadcast_to(
-            closed, jnp.broadcast_shapes(*(a.shape for a in (m_u, m_v, K_uu, K_uv, K_vv)))
-        )
+        shapes = (a.shape for a in (m_u, m_v, K_uu, K_uv, K_vv))
+        return jnp.broadcast_to(closed, jnp.broadcast_shapes(*shapes))
     return numeric.product(_hashable(phi), _hashable(psi), m_u, m_v, K_uu, K_uv, K_vv)
 
 
-def mean_with_error(phi: Nonlinearity, m: object, k: object) -> ValueAndError:
+def mean_with_error(phi: Nonlinearity, m: Given, k: ArrayLike) -> ValueAndError:
     """`mean` and its error."""
     return _first_with_error(mean, phi, 0, m, k)
 
 
-def slope_with_error(phi: Nonlinearity, m: object, k: object) -> ValueAndError:
+def slope_with_error(phi: Nonlinearity, m: Given, k: ArrayLike) -> ValueAndError:
     """`slope` and its error."""
     return _first_with_error(slope, phi, 1, m, k)
 
 
 def _first_with_error(
-    moment: Callable[..., Reals], phi: Nonlinearity, d: int, m: object, k: object
+    moment: Callable[[Nonlinearity, Given, ArrayLike], Reals],
+    phi: Nonlinearity,
+    d: int,
+    m: Given,
+    k: ArrayLike,
 ) -> ValueAndError:
     value = moment(phi, m, k)
     if phi.mean is not None:
@@ -90,11 +99,11 @@ def _first_with_error(
 def product_with_error(
     phi: Nonlinearity,
     psi: Nonlinearity,
-    m_u: object,
-    m_v: object,
-    K_uu: object,
-    K_uv: object,
-    K_vv: object,
+    m_u: Given,
+    m_v: Given,
+    K_uu: ArrayLike,
+    K_uv: ArrayLike,
+    K_vv: ArrayLike,
 ) -> ValueAndError:
     """`product` and its error."""
     value = product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
@@ -108,18 +117,13 @@ def product_with_error(
     K_uu, K_uv, K_vv = _fixed(K_uu, K_uv, K_vv)
     if _closed_product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv) is not None:
         return value, (phi.accuracy + psi.accuracy) * jnp.abs(jax.lax.stop_gradient(value))
-    arguments = (
-        *_fixed(*(0.0 if m is None else m for m in (m_u, m_v))),
-        K_uu,
-        _within(K_uu, K_uv, K_vv),
-        K_vv,
-    )
-    return value, numeric.moment_and_error(
-        _hashable(phi), 0, _hashable(psi), 0, numeric.FULL, *arguments
-    )[1]
+    means = _fixed(*(0.0 if m is None else m for m in (m_u, m_v)))
+    arguments = *means, K_uu, _within(K_uu, K_uv, K_vv), K_vv
+    phi, psi = _hashable(phi), _hashable(psi)
+    return value, numeric.moment_and_error(phi, 0, psi, 0, numeric.FULL, *arguments)[1]
 
 
-def _fixed(*arguments: Any) -> list[Reals]:
+def _fixed(*arguments: ArrayLike) -> list[Reals]:
     """Arrays that are not differentiated."""
     return [jax.lax.stop_gradient(jnp.asarray(a, float)) for a in arguments]
 
@@ -129,65 +133,76 @@ def mean_is_closed(phi: Nonlinearity) -> bool:
     return phi.mean is not None and phi.accuracy == 0
 
 
-def product_is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: object, m_v: object) -> bool:
+def product_is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Given, m_v: Given) -> bool:
     """Is `product` of φ and ψ with these means a closed form?"""
     if phi.accuracy or psi.accuracy:
         return False
     if phi != psi:
-        linear = phi.linear or psi.linear
-        return _cross_product(phi, psi) is not None or (
-            linear and all(map(mean_is_closed, (phi, psi)))
-        )
-    return phi.product is not None and _has_product(
-        _hashable(phi), *(_known_zero(m) is None for m in (m_u, m_v))
-    )
+        means = phi.linear or psi.linear  # the product is a matter of means then
+        closed = means and mean_is_closed(phi) and mean_is_closed(psi)
+        return closed or _cross_product(phi, psi) is not None
+    centred = (_known_zero(m) is None for m in (m_u, m_v))
+    return phi.product is not None and _has_product(_hashable(phi), *centred)
 
 
 @functools.lru_cache(maxsize=256)
 def _has_product(phi: Nonlinearity, u_is_centred: bool, v_is_centred: bool) -> bool:
     """Does φ.product answer with a closed form for means of this kind?"""
-    product: Any = phi.product
-    means = (None if centred else jnp.zeros(()) for centred in (u_is_centred, v_is_centred))
-    return jax.eval_shape(lambda: product(*means, *jnp.ones(3))) is not None
+    product = phi.product
+    assert product is not None
+    m_u, m_v = (None if centred else jnp.zeros(()) for centred in (u_is_centred, v_is_centred))
+    return jax.eval_shape(lambda: product(m_u, m_v, *jnp.ones(3))) is not None
 
 
 def _within(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """K_uv, or ±√(K_uu K_vv) where it is larger than that by more than rounding,
-    as in a kernel of single precision.
+    """K_uv, or ±√(K_uu K_vv) where it is larger than that by more than rounding, as in a kernel of
+    single precision.
     """
     bound = jax.lax.stop_gradient(jnp.sqrt(K_uu) * jnp.sqrt(K_vv))
     return jnp.where(jnp.abs(K_uv) > bound * (1 + 1e-12), jnp.sign(K_uv) * bound, K_uv)
 
 
-def _known_zero(m: object) -> Any:
+def _known_zero(m: Given) -> Mean:
     """None for a mean that is statically zero, else an array."""
     if m is None or (isinstance(m, int | float) and m == 0):
         return None
     return jnp.asarray(m, float)
 
 
-def _closed_product(phi: Nonlinearity, psi: Nonlinearity, m_u: Any, m_v: Any, *K: Reals) -> Any:
+def _closed_product(
+    phi: Nonlinearity,
+    psi: Nonlinearity,
+    m_u: Mean,
+    m_v: Mean,
+    K_uu: Reals,
+    K_uv: Reals,
+    K_vv: Reals,
+) -> Reals | None:
     """The closed form of the pair, or None."""
-    K_uu, K_uv, K_vv = K
     if phi == psi:
-        return None if phi.product is None else phi.product(m_u, m_v, *K)
+        return None if phi.product is None else phi.product(m_u, m_v, K_uu, K_uv, K_vv)
     if phi.linear or psi.linear:
         other, m, k, m_linear = (psi, m_v, K_vv, m_u) if phi.linear else (phi, m_u, K_uu, m_v)
         value = K_uv * slope(other, m, k)
         return value if m_linear is None else value + m_linear * mean(other, m, k)
     cross = _cross_product(phi, psi)
-    return None if cross is None else cross(m_u, m_v, *K)
+    return None if cross is None else cross(m_u, m_v, K_uu, K_uv, K_vv)
 
 
-def _cross_product(phi: Nonlinearity, psi: Nonlinearity) -> Callable[..., Any] | None:
+def _cross_product(phi: Nonlinearity, psi: Nonlinearity) -> Product | None:
     """The closed form of E φ(u)ψ(v) that φ knows for ψ, or ψ for φ."""
     for other, product in phi.products:
         if other == psi:
             return product
     for other, product in psi.products:
         if other == phi:
-            return lambda m_u, m_v, K_uu, K_uv, K_vv, f=product: f(m_v, m_u, K_vv, K_uv, K_uu)
+            return _exchanged(product)
     return None
+
+
+def _exchanged(product: Product) -> Product:
+    """E φ(u)ψ(v) from E ψ(u)φ(v)."""
+    return lambda m_u, m_v, K_uu, K_uv, K_vv: product(m_v, m_u, K_vv, K_uv, K_uu)
 
 
 def _hashable(phi: Nonlinearity) -> Nonlinearity:

@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from limitlaw.arguments import shown
+from limitlaw.numerics import Reals
 from limitlaw.numerics.kinks import Kink
 from limitlaw.numerics.pieces import Pieces, pieces
 from limitlaw.phi.branches import Branches
 
 __all__ = ["Kink", "Nonlinearity", "looked_at", "user_function"]
+
+Mean = Reals | None  # None where it is known to be zero
+Product = Callable[[Mean, Mean, Reals, Reals, Reals], Reals | None]
 
 OCTAVES = (0.0, *(sign * 2.0**j for j in range(13) for sign in (-1, 1)))
 
@@ -20,9 +24,9 @@ OCTAVES = (0.0, *(sign * 2.0**j for j in range(13) for sign in (-1, 1)))
 class Nonlinearity:
     """φ, applied coordinate by coordinate, to one argument or several.
 
-    All that is known of φ stands here, and what is unknown is None;
-    the name decides nothing. `pseudo_lipschitz`: is
-    |φ(x) − φ(y)| ≤ C (1 + |x|^k + |y|^k) |x − y| for some C and k? `bounded`: is |φ| ≤ C?
+    All that is known of φ stands here, and what is unknown is None; the name decides nothing.
+    `pseudo_lipschitz`: is |φ(x) − φ(y)| ≤ C (1 + |x|^k + |y|^k) |x − y| for some C and k?
+    `bounded`: is |φ| ≤ C?
 
     For Gaussian moments: `kinks`, where φ is not smooth, () for nowhere. `cuts`: points between
     which φ is a polynomial to rounding; without them φ is smooth on a length scale of order 1 away
@@ -43,14 +47,14 @@ class Nonlinearity:
     pseudo_lipschitz: bool | None
     bounded: bool | None
     kinks: tuple[Kink, ...] | None = None
-    mean: Callable[..., Any] | None = None
-    product: Callable[..., Any] | None = None
+    mean: Callable[[Reals, Reals], Reals] | None = None
+    product: Product | None = None
     cuts: tuple[float, ...] | None = None
     accuracy: float = 0.0
     branches: Branches | None = None
-    log_slope: Callable[[Any], Any] | None = None
+    log_slope: Callable[[Reals], Reals] | None = None
     saved: tuple[str, float | None] | None = None
-    products: tuple[tuple["Nonlinearity", Callable[..., Any]], ...] = ()
+    products: tuple[tuple["Nonlinearity", Product], ...] = ()
     linear: bool = False
     oscillates: bool = False
 
@@ -86,9 +90,7 @@ def looked_at(
     if found is None:
         cuts = None if declared is None else tuple(sorted({*OCTAVES, *declared}))
         return dataclasses.replace(phi, kinks=() if declared == () else None, cuts=cuts)
-    finite = all(
-        math.isfinite(kink.jump) and math.isfinite(kink.slope_jump) for kink in found.kinks
-    )
+    finite = all(math.isfinite(k.jump) and math.isfinite(k.slope_jump) for k in found.kinks)
     complete = finite and (declared is not None or found.confident)
     jumps = finite and any(kink.jump for kink in found.kinks)
     lipschitz = False if jumps else None

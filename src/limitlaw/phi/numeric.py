@@ -7,20 +7,17 @@ Derivatives are Gaussian moments themselves (Price, 1958): ∂/∂K_uv E φ(u)ψ
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced
-from limitlaw.numerics.gaussian_quadrature import LIMIT, largest
+from limitlaw.numerics import Reals
+from limitlaw.numerics.gaussian_quadrature import LIMIT, Function, largest
 from limitlaw.phi import integrals
 from limitlaw.phi.integrals import JointNormal, ValueAndError, derivative, pair_law
 from limitlaw.phi.nonlinearity import Nonlinearity
 from limitlaw.phi.step_and_ramp import TINY
-
-Reals = Float[Array, "..."]
 
 NONE, ROUGH, FULL = "no error", "rough error", "full error"  # care taken of the error of a product
 FAILED = 1e-4  # relative error of a moment that is warned of: smaller ones are stated with the law
@@ -37,8 +34,8 @@ def mean(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def mean_and_error(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> ValueAndError:
-    """E φ⁽ᵈ⁾(u) with its error; if kinks are unknown,
-    E φ⁽ᵈ⁾ = E (φ⁽ᵈ⁻¹⁾(u) − φ⁽ᵈ⁻¹⁾(m))(u − m)/k for k not small.
+    """E φ⁽ᵈ⁾(u) with its error; if kinks are unknown, E φ⁽ᵈ⁾ = E (φ⁽ᵈ⁻¹⁾(u) − φ⁽ᵈ⁻¹⁾(m))(u − m)/k
+    for k not small.
     """
     value, error = integrals.mean_with_error(phi, derivative(phi.function, d), m, k)
     if d == 0:
@@ -53,7 +50,9 @@ def mean_and_error(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> ValueAndErr
 
 
 @mean.defjvp
-def _mean_jvp(phi: Nonlinearity, d: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _mean_jvp(
+    phi: Nonlinearity, d: int, primals: tuple[Reals, Reals], tangents: tuple[Reals, Reals]
+) -> tuple[Reals, Reals]:
     """∂/∂m = E φ⁽ᵈ⁺¹⁾ and ∂/∂k = ½ E φ⁽ᵈ⁺²⁾."""
     (m, k), (dm, dk) = primals, tangents
     first, second = (mean_and_error(phi, d + i, m, k)[0] for i in (1, 2))
@@ -72,23 +71,21 @@ def product(
 ) -> Reals:
     """E φ(u)ψ(v)."""
     watched = any(p.kinks is None or p.cuts is not None or p.oscillates for p in (phi, psi))
-    value, error = moment_and_error(
-        phi, 0, psi, 0, ROUGH if watched else NONE, m_u, m_v, K_uu, K_uv, K_vv
-    )
+    care = ROUGH if watched else NONE
+    value, error = moment_and_error(phi, 0, psi, 0, care, m_u, m_v, K_uu, K_uv, K_vv)
     if watched:
-        _warn(
-            f"{phi.name}·{psi.name}",
-            value,
-            error,
-            lambda: _size(phi, m_u, K_uu) * _size(psi, m_v, K_vv),
-        )
+        name = f"{phi.name}·{psi.name}"
+        _warn(name, value, error, lambda: _size(phi, m_u, K_uu) * _size(psi, m_v, K_vv))
     return value
 
 
 @functools.partial(product.defjvp, symbolic_zeros=True)
 def _product_jvp(
-    phi: Nonlinearity, psi: Nonlinearity, primals: Any, tangents: Any
-) -> tuple[Any, Any]:
+    phi: Nonlinearity,
+    psi: Nonlinearity,
+    primals: tuple[Reals, ...],
+    tangents: tuple[Reals | jax.custom_derivatives.SymbolicZero, ...],
+) -> tuple[Reals, Reals]:
     """∂/∂m_u = E φ'ψ, ∂/∂K_uv = E φ'ψ', ∂/∂K_uu = ½ E φ''ψ,
     and the same with u and v exchanged.
     """
@@ -140,7 +137,7 @@ def _outer_integral(
 
 
 def _almost_everywhere(
-    phi: Nonlinearity, f: Any, psi: Nonlinearity, e: int, law: JointNormal, care: str
+    phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal, care: str
 ) -> ValueAndError:
     """E f(u)ψ⁽ᵉ⁾(v) without delta functions of φ, f having the kinks of φ."""
     if phi.mean is None and psi.mean is None and not phi.kinks and not psi.kinks:
@@ -175,16 +172,15 @@ def _size(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
     return jnp.where(nothing, jnp.inf, rms)
 
 
-def _warn(name: str, value: Any, error: Any, scale: Callable[[], Reals]) -> None:
+def _warn(name: str, value: Reals, error: Reals, scale: Callable[[], Reals]) -> None:
     """Say so where an integral fails."""
     if is_traced(error) or largest(error / jnp.maximum(jnp.abs(value), TINY)) <= FAILED:
         return
     relative = float(largest(error / scale()))
     if relative > FAILED:
         warnings.warn(
-            f"the Gaussian moment of {name} has a relative error of about {relative:.1g}: "
-            "is it smooth on a length scale of order 1 between its kinks (of a function of one "
-            "vector they can be "
-            "declared, map(…, kinks=…)), and does it grow slower than exp(x²/4σ²)?",
+            f"the Gaussian moment of {name} has a relative error of about {relative:.1g}: is it "
+            "smooth on a length scale of order 1 between its kinks (of a function of one vector "
+            "they can be declared, map(…, kinks=…)), and does it grow slower than exp(x²/4σ²)?",
             stacklevel=3,
         )

@@ -1,5 +1,5 @@
-"""Nonlinearities of straight pieces: the ramps relu,
-leaky_relu, abs and clip, and the step sign.
+"""Nonlinearities of straight pieces: the identity, the ramps relu, leaky_relu, abs and clip, and
+the step sign; products and quotients.
 """
 
 import functools
@@ -11,12 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.arguments import real_number
-from limitlaw.phi.branches import Branch, Branches, listed, same
+from limitlaw.numerics import Reals
+from limitlaw.phi.branches import Branch, Branches, line, listed, same
 from limitlaw.phi.catalogue import add, add_family, add_same
-from limitlaw.phi.nonlinearity import Kink, Nonlinearity
+from limitlaw.phi.nonlinearity import Kink, Mean, Nonlinearity, Product
 from limitlaw.phi.step_and_ramp import (
-    Product,
-    Reals,
     abs_mean,
     abs_product,
     ramp_mean,
@@ -27,6 +26,29 @@ from limitlaw.phi.step_and_ramp import (
 
 INF = math.inf
 POSITIVE = Branch(0.0, INF, 0.0, INF, same)
+
+
+def _product_of_lines(m_u: Mean, m_v: Mean, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+    """E u v."""
+    return K_uv if m_u is None or m_v is None else K_uv + m_u * m_v
+
+
+identity = add(
+    Nonlinearity(
+        "identity",
+        lambda x: x,
+        pseudo_lipschitz=True,
+        bounded=False,
+        kinks=(),
+        mean=lambda m, k: m + 0 * k,
+        product=_product_of_lines,
+        branches=line(-INF, INF, same),
+        linear=True,
+    ),
+    jax.nn.identity,
+)
+multiply = add(Nonlinearity("multiply", jnp.multiply, pseudo_lipschitz=True, bounded=False))
+divide = add(Nonlinearity("divide", jnp.divide, pseudo_lipschitz=False, bounded=False))
 
 
 def _leaky_mean(slope: float) -> Callable[[Reals, Reals], Reals]:

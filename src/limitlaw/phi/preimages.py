@@ -3,13 +3,13 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.numerics import Reals
 from limitlaw.phi.branches import Branch, together
 from limitlaw.phi.nonlinearity import Nonlinearity
 
@@ -61,22 +61,23 @@ def _branched(phi: Nonlinearity, lo: float, hi: float) -> Branched | None:
 
 
 @functools.partial(jax.jit, static_argnames="known")
-def intervals(y: Float[Array, " p"], known: Branched) -> tuple[Any, Any]:
+def intervals(
+    y: Float[Array, " p"], known: Branched
+) -> tuple[Float[Array, "p b 2"], Float[Array, "p b 2"]]:
     """Where φ ≤ y and where φ > y: intervals (from, to], one a branch, (p, branches, 2)."""
 
-    def parts(branch: Branch, y: Any) -> tuple[Any, Any]:
+    def parts(branch: Branch, y: Reals) -> tuple[Reals, Reals]:
         return jnp.stack(branch.below(y), -1), jnp.stack(branch.above(y), -1)
 
     below, above = _of_each(known, parts, y)
-    empty = jnp.broadcast_to(
-        y[:, None, None], (len(y), padded_branches(len(known.branches)) - below.shape[1], 2)
-    )
+    rest = padded_branches(len(known.branches)) - below.shape[1]
+    empty = jnp.broadcast_to(y[:, None, None], (len(y), rest, 2))
     return jnp.concatenate([below, empty], 1), jnp.concatenate([above, empty], 1)
 
 
 def _of_each(
-    known: Branched, parts: Callable[[Branch, Any], tuple[Any, Any]], y: Any
-) -> tuple[Any, Any]:
+    known: Branched, parts: Callable[[Branch, Reals], tuple[Reals, Reals]], y: Reals
+) -> tuple[Reals, Reals]:
     """Two arrays of every branch, branches on the axis behind those of y."""
     many = together(known.branches)
     if many is not None:
@@ -98,23 +99,17 @@ def preimages(
     0 where the branch does not reach y.
     """
 
-    def parts(branch: Branch, y: Any) -> tuple[Any, Any]:
+    def parts(branch: Branch, y: Reals) -> tuple[Reals, Reals]:
         root = branch.solve(y)
-        inside = (
-            (y >= branch.bottom)
-            & (y < branch.top)
-            & jnp.isfinite(root)
-            & (branch.inverse is not None)
-        )
-        root = jnp.where(
-            inside, root, 0.5 * (np.maximum(branch.lo, -1e3) + np.minimum(branch.hi, 1e3))
-        )
+        reached = (y >= branch.bottom) & (y < branch.top) & (branch.inverse is not None)
+        inside = reached & jnp.isfinite(root)
+        middle = 0.5 * (np.maximum(branch.lo, -1e3) + np.minimum(branch.hi, 1e3))
+        root = jnp.where(inside, root, middle)
         return root, jnp.where(inside, jnp.exp(-log_slopes(known.phi, root)), 0.0)
 
     x, jacobian = _of_each(known, parts, y)
-    empty = jnp.broadcast_to(
-        y[..., None], (*y.shape, padded_branches(len(known.branches)) - x.shape[-1])
-    )
+    rest = padded_branches(len(known.branches)) - x.shape[-1]
+    empty = jnp.broadcast_to(y[..., None], (*y.shape, rest))
     return jnp.concatenate([x, empty], -1), jnp.concatenate([jacobian, 0 * empty], -1)
 
 

@@ -6,17 +6,20 @@ correlation ±1.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+
+from limitlaw.numerics import Floats, Reals
+from limitlaw.phi.nonlinearity import Mean, Product
 
 # stands in for a variance or a determinant of zero: its inverse and its square root are finite
 TINY = 1e-200
 
-Reals = Float[Array, "..."]
-Product = Callable[..., Any]
+Noise = Floats | float  # a variance that is added
+Pair = tuple[Reals, Reals]
+Triple = tuple[Reals, Reals, Reals]
+Noisy = tuple[Reals, Reals, Reals, Noise, Noise]
 
 
 @jax.custom_jvp
@@ -28,7 +31,7 @@ def density(m: Reals, k: Reals) -> Reals:
 
 
 @density.defjvp
-def _density_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def _density_jvp(primals: Pair, tangents: Pair) -> Pair:
     """∂D/∂m = −(m/k) D and, by the heat equation, ∂D/∂k = ½ ∂²D/∂m² = ½ (m²/k² − 1/k) D."""
     (m, k), (dm, dk) = primals, tangents
     D = density(m, k)
@@ -45,7 +48,7 @@ def sign_mean(m: Reals, k: Reals) -> Reals:
 
 
 @sign_mean.defjvp
-def _sign_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def _sign_mean_jvp(primals: Pair, tangents: Pair) -> Pair:
     """∂/∂m = 2D and ∂/∂k = −(m/k) D."""
     (m, k), (dm, dk) = primals, tangents
     D = density(m, k)
@@ -60,7 +63,7 @@ def abs_mean(m: Reals, k: Reals) -> Reals:
 
 
 @abs_mean.defjvp
-def _abs_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def _abs_mean_jvp(primals: Pair, tangents: Pair) -> Pair:
     """∂/∂m = E sign(u) and ∂/∂k = ½ E 2δ(u) = D."""
     (m, k), (dm, dk) = primals, tangents
     return abs_mean(m, k), sign_mean(m, k) * dm + density(m, k) * dk
@@ -71,13 +74,12 @@ def ramp_mean(m: Reals, k: Reals) -> Reals:
     """E max(u, 0) = m Φ(m/√k) + k D(m, k), u ~ N(m, k):
     small where m is far below 0, without cancelling.
     """
-    return 0.5 * m * jax.scipy.special.erfc(-m / jnp.sqrt(2 * jnp.maximum(k, TINY))) + k * density(
-        m, k
-    )
+    above = 0.5 * jax.scipy.special.erfc(-m / jnp.sqrt(2 * jnp.maximum(k, TINY)))
+    return m * above + k * density(m, k)
 
 
 @ramp_mean.defjvp
-def _ramp_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def _ramp_mean_jvp(primals: Pair, tangents: Pair) -> Pair:
     """∂/∂m = P(u > 0) and ∂/∂k = ½ D."""
     (m, k), (dm, dk) = primals, tangents
     return ramp_mean(m, k), 0.5 * (1 + sign_mean(m, k)) * dm + 0.5 * density(m, k) * dk
@@ -85,8 +87,8 @@ def _ramp_mean_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple
 
 @jax.custom_jvp
 def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv,
-    and 0 where rounding makes it negative.
+    """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, and 0 where rounding makes it
+    negative.
 
     The root of a rounded square is exact, so that no fused multiplication leaves a
     remainder on the diagonal.
@@ -96,13 +98,13 @@ def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
 
 
 @spread.defjvp
-def _spread_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def _spread_jvp(primals: Triple, tangents: Triple) -> Pair:
     """The derivative of the formula, also where the value is cut off."""
     (K_uu, K_uv, K_vv), (dK_uu, dK_uv, dK_vv) = primals, tangents
     return spread(*primals), K_vv * dK_uu + K_uu * dK_vv - 2 * K_uv * dK_uv
 
 
-def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 0.0) -> Reals:
+def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
     """(K_uu + s²)(K_vv + t²) − K_uv², never below `TINY`:
     K itself is taken to be positive semi-definite.
     """
@@ -110,9 +112,7 @@ def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any = 0.0, t2: Any = 
 
 
 @jax.custom_jvp
-def sign_product(
-    K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: object = 0.0, t2: object = 0.0
-) -> Reals:
+def sign_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
     """E sign(p) sign(q) = (2/π) arcsin ρ, p and q being u and v with independent noise of
     variances s² and t².
 
@@ -123,7 +123,7 @@ def sign_product(
 
 
 @sign_product.defjvp
-def _sign_product_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def _sign_product_jvp(primals: Noisy, tangents: Noisy) -> Pair:
     """∂/∂K_uv = 4 times the density of (p, q) at 0 = 2/(π√det);
     ∂/∂K_uu = −½ (K_uv/K_pp) ∂/∂K_uv.
     """
@@ -136,18 +136,16 @@ def _sign_product_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tu
 
 
 @jax.custom_jvp
-def abs_product(
-    K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: object = 0.0, t2: object = 0.0
-) -> Reals:
-    """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul,
-    2009), with noise as in `sign_product`.
+def abs_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
+    """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul, 2009),
+    with noise as in `sign_product`.
     """
     root = jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2))
     return (2 / math.pi) * (root + K_uv * jnp.arctan(K_uv / root))
 
 
 @abs_product.defjvp
-def _abs_product_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def _abs_product_jvp(primals: Noisy, tangents: Noisy) -> Pair:
     """∂/∂K_uv = E sign(p) sign(q) and ∂/∂K_uu = E δ(p)|q| = √det/(π K_pp)."""
     K_uu, _, K_vv, s2, t2 = primals
     root = jnp.sqrt(determinant(*primals)) / math.pi
@@ -156,14 +154,14 @@ def _abs_product_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tup
     return abs_product(*primals), sign_product(*primals) * tangents[1] + (change_u + change_v)
 
 
-def smooth_ramp_mean(m: Reals, k: Reals, s2: Any) -> Reals:
+def smooth_ramp_mean(m: Reals, k: Reals, s2: Noise) -> Reals:
     """E u Φ(u/s) = m Φ(m/√(k + s²)) + k D(m, k + s²), by Stein's lemma."""
     return 0.5 * m * (1 + sign_mean(m, k + s2)) + k * density(m, k + s2)
 
 
-def smooth_ramp_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any, t2: Any) -> Reals:
-    """E u Φ(u/s) v Φ(v/t), by Stein's lemma in u and then in v (Tsuchida et al.,
-    2021, for s = t = 1).
+def smooth_ramp_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise, t2: Noise) -> Reals:
+    """E u Φ(u/s) v Φ(v/t), by Stein's lemma in u and then in v
+    (Tsuchida et al., 2021, for s = t = 1).
 
     With p = u + s Z, q = v + t Z', Θ = P(p > 0, q > 0) and d = 1/(2π√det) the density of (p, q) at
     0, it is K_uv Θ + d (K_uu K_vv + K_uv² − K_uv² K_uu/K_pp − K_uv² K_vv/K_qq); the bracket is
@@ -178,7 +176,7 @@ def smooth_ramp_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Any, t2: Any)
 def zero_mean(product: Callable[..., Reals]) -> Product:
     """The field `Nonlinearity.product` from a closed form for zero means."""
 
-    def closed(m_u: object, m_v: object, *K: Any) -> Any:
+    def closed(m_u: Mean, m_v: Mean, *K: Reals) -> Reals | None:
         return product(*K) if m_u is None and m_v is None else None
 
     return closed

@@ -1,16 +1,16 @@
 """Sine and cosine."""
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limitlaw.numerics import Reals
 from limitlaw.phi.branches import Branch, Branches, Turned
 from limitlaw.phi.catalogue import add
-from limitlaw.phi.nonlinearity import Nonlinearity
-from limitlaw.phi.step_and_ramp import Reals
+from limitlaw.phi.nonlinearity import Mean, Nonlinearity, Product
 
 MOST_WAVES = 2000  # monotone branches that are summed
 
@@ -28,25 +28,22 @@ def _cos_cos(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     return 0.5 * (jnp.exp(K_uv - a) + jnp.exp(-K_uv - a))
 
 
-def _sin_product(m_u: Any, m_v: Any, *K: Any) -> Reals:
-    """E sin(m_u + u) sin(m_v + v) by the addition theorem."""
-    S = _sin_sin(*K)
-    if m_u is None and m_v is None:
-        return S
-    m_u, m_v = 0.0 if m_u is None else m_u, 0.0 if m_v is None else m_v
-    return jnp.cos(m_u) * jnp.cos(m_v) * S + jnp.sin(m_u) * jnp.sin(m_v) * _cos_cos(*K)
+def _by_addition(own: Callable[..., Reals], other: Callable[..., Reals]) -> Product:
+    """E φ(m_u + u) φ(m_v + v) by the addition theorem, from E φ(u)φ(v) and, where φ is the sine,
+    that of the cosine, and the other way round.
+    """
+
+    def product(m_u: Mean, m_v: Mean, *K: Reals) -> Reals:
+        centred = own(*K)
+        if m_u is None and m_v is None:
+            return centred
+        m_u, m_v = (jnp.zeros(()) if m is None else m for m in (m_u, m_v))
+        return jnp.cos(m_u) * jnp.cos(m_v) * centred + jnp.sin(m_u) * jnp.sin(m_v) * other(*K)
+
+    return product
 
 
-def _cos_product(m_u: Any, m_v: Any, *K: Any) -> Reals:
-    """E cos(m_u + u) cos(m_v + v) by the addition theorem."""
-    C = _cos_cos(*K)
-    if m_u is None and m_v is None:
-        return C
-    m_u, m_v = 0.0 if m_u is None else m_u, 0.0 if m_v is None else m_v
-    return jnp.cos(m_u) * jnp.cos(m_v) * C + jnp.sin(m_u) * jnp.sin(m_v) * _sin_sin(*K)
-
-
-def _cos_sin(m_u: Any, m_v: Any, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+def _cos_sin(m_u: Mean, m_v: Mean, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     """E cos(u) sin(v) = ½E sin(v + u) + ½E sin(v − u)."""
     m_u, m_v = (jnp.zeros(()) if m is None else m for m in (m_u, m_v))
     a = 0.5 * (K_uu + K_vv)
@@ -54,8 +51,8 @@ def _cos_sin(m_u: Any, m_v: Any, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals
 
 
 def _waves(phase: float) -> Branches:
-    """sin(x + phase): falls and rises in turn; the branches that meet (lo,
-    hi), outer ones cut off there.
+    """sin(x + phase): falls and rises in turn; the branches that meet (lo, hi), outer ones cut off
+    there.
     """
 
     def meeting(lo: float, hi: float) -> tuple[Branch, ...] | None:
@@ -66,11 +63,8 @@ def _waves(phase: float) -> Branches:
         found = []
         for k, left, right in zip(range(first, last + 1), edges[:-1], edges[1:], strict=True):
             sign = -1.0 if k % 2 else 1.0
-            found.append(
-                Branch(
-                    left, right, -1.0, 1.0, Turned(jnp.arcsin, math.pi * k - phase, sign), sign > 0
-                )
-            )
+            inverse = Turned(jnp.arcsin, math.pi * k - phase, sign)
+            found.append(Branch(left, right, -1.0, 1.0, inverse, sign > 0))
         return tuple(found)
 
     return meeting
@@ -84,7 +78,7 @@ sin = add(
         bounded=True,
         kinks=(),
         mean=lambda m, k: jnp.exp(-k / 2) * jnp.sin(m),
-        product=_sin_product,
+        product=_by_addition(_sin_sin, _cos_cos),
         branches=_waves(0.0),
         oscillates=True,
     ),
@@ -98,7 +92,7 @@ cos = add(
         bounded=True,
         kinks=(),
         mean=lambda m, k: jnp.exp(-k / 2) * jnp.cos(m),
-        product=_cos_product,
+        product=_by_addition(_cos_cos, _sin_sin),
         products=((sin, _cos_sin),),
         branches=_waves(math.pi / 2),
         oscillates=True,

@@ -19,8 +19,8 @@ SHOWING = {"cli", "explore", "figures", "report", "shown", "torch"}
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Chunk:
-    """A deterministic function of a module and its arguments,
-    whose arrays are small: sufficient statistics.
+    """A deterministic function of a module and its arguments, whose arrays are small: sufficient
+    statistics.
 
     Chunks are equal where function, arguments and versions are:
     1, 1.0 and True are different arguments.
@@ -30,9 +30,9 @@ class Chunk:
     arguments: tuple[tuple[str, Any], ...]
 
     @staticmethod
-    def of(function: Callable[..., dict[str, np.ndarray]], /, **arguments: Any) -> "Chunk":
-        """The chunk `function(**arguments)`; arguments are texts,
-        numbers, booleans, None, and tuples of these.
+    def of(function: Callable[..., dict[str, np.ndarray]], /, **arguments: object) -> "Chunk":
+        """The chunk `function(**arguments)`; arguments are texts, numbers, booleans, None, and
+        tuples of these.
         """
         if "<" in getattr(function, "__qualname__", "<partial>"):
             raise ValueError(
@@ -92,8 +92,8 @@ class Chunk:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """What the numbers depend on besides settings: versions of packages and Python,
-    a hash of limitlaw's source.
+    """What the numbers depend on besides settings: versions of packages and Python, a hash of
+    limitlaw's source.
     """
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {
@@ -104,8 +104,8 @@ def versions() -> dict[str, str]:
 
 
 def plain(name: str, values: object) -> np.ndarray:
-    """`values` as a NumPy array of float64, int64 or text,
-    without conversion: a float32 is a mistake somewhere.
+    """`values` as a NumPy array of float64, int64 or text, without conversion: a float32 is a
+    mistake somewhere.
     """
     array = np.asarray(values)
     if array.dtype not in (np.float64, np.int64) and array.dtype.kind != "U":

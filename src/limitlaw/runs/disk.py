@@ -24,14 +24,9 @@ def one_line_errors(action: str, path: Path) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
-        advice = (
-            "free some, or choose another folder"
-            if error.errno in FULL
-            else "choose another folder"
-        )
-        raise StoreError(
-            f"cannot {action} {path}: {error.strerror or error} ({advice} with --out)"
-        ) from error
+        advice = "free some, or choose" if error.errno in FULL else "choose"
+        why = f"{error.strerror or error} ({advice} another folder with --out)"
+        raise StoreError(f"cannot {action} {path}: {why}") from error
 
 
 def write(path: Path, data: bytes) -> None:

@@ -4,9 +4,13 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from limitlaw.runs.chunks import versions
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed import Future as RemoteFuture
 
 CONNECT_SECONDS = 10.0
 
@@ -16,8 +20,8 @@ class ClusterError(ConnectionError):
 
 
 def local(jobs: int | None = None) -> Executor:
-    """Threads, as many as cores by default: NumPy and XLA release Python's lock,
-    and share compiled programs.
+    """Threads, as many as cores by default: NumPy and XLA release Python's lock, and share
+    compiled programs.
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be a positive integer, got {jobs}")
@@ -40,8 +44,8 @@ def workers_of(executor: Executor) -> int:
 
 
 def cluster(address: str, timeout: int | float = CONNECT_SECONDS) -> Executor:
-    """The workers of the Dask scheduler at `address`,
-    once they are seen to run the same code as this process.
+    """The workers of the Dask scheduler at `address`, once they are seen to run the same code as
+    this process.
     """
     try:
         from distributed import Client
@@ -75,7 +79,7 @@ async def _reach(address: str, timeout: int | float) -> None:
     await comm.close()
 
 
-def _check_workers(client: Any, address: str, timeout: int | float) -> None:
+def _check_workers(client: "Client", address: str, timeout: int | float) -> None:
     """There are workers, and what they compute is what would be computed here."""
     try:
         client.wait_for_workers(1, timeout=timeout)
@@ -94,11 +98,11 @@ def _check_workers(client: Any, address: str, timeout: int | float) -> None:
 
 
 class ClusterExecutor(Executor):
-    """A Dask client as an executor. What a dying worker was computing,
-    the scheduler gives to another.
+    """A Dask client as an executor. What a dying worker was computing, the scheduler gives to
+    another.
     """
 
-    def __init__(self, client: Any):
+    def __init__(self, client: "Client"):
         self._client = client
 
     @property
@@ -121,7 +125,7 @@ class ClusterExecutor(Executor):
         self._client.close()
 
 
-def _hand_over(remote: Any, future: "Future[Any]") -> None:
+def _hand_over(remote: "RemoteFuture[Any]", future: "Future[Any]") -> None:
     """The outcome of Dask's future to the one of the standard library."""
     if not future.set_running_or_notify_cancel():
         return

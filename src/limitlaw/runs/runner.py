@@ -1,5 +1,5 @@
-"""Chunks → arrays: what is stored is read, the rest is computed,
-stored at once, and found by the next run.
+"""Chunks → arrays: what is stored is read, the rest is computed, stored at once, and found by the
+next run.
 """
 
 import contextlib
@@ -81,8 +81,8 @@ def _submitted(chunk: Chunk, executor: Executor) -> "Future[Arrays]":
 
 
 def _finished(running: "dict[Future[Arrays], Chunk]") -> Iterator[tuple[Chunk, Arrays]]:
-    """Wait, then take what is finished: first what is good and can be kept,
-    then the first failure is raised.
+    """Wait, then take what is finished: first what is good and can be kept, then the first failure
+    is raised.
     """
     ended, _ = wait(running, return_when=FIRST_COMPLETED)
     failed = [future for future in running if future in ended and future.exception() is not None]

@@ -38,8 +38,8 @@ class Store:
         return self.folder / f"{chunk.identity}.chunk"
 
     def get(self, chunk: Chunk) -> dict[str, np.ndarray] | None:
-        """The arrays of a chunk; None where it is not there or,
-        after one line of warning, where it is damaged.
+        """The arrays of a chunk; None where it is not there or, after one line of warning, where
+        it is damaged.
         """
         path = self.path(chunk)
         with one_line_errors("read", path):
@@ -62,8 +62,8 @@ class Store:
         self._checksums[chunk.identity] = _checksum(payload)
 
     def write_manifest(self, settings: Mapping[str, Any], chunks: Iterable[Chunk]) -> None:
-        """manifest.json: settings (the seed among them), versions and chunks,
-        with a checksum where one is finished.
+        """manifest.json: settings (the seed among them), versions and chunks, with a checksum
+        where one is finished.
 
         Written before the work, which also shows whether the folder can be written, and after it.
         """
@@ -103,8 +103,8 @@ def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _unpacked(payload: bytes) -> dict[str, np.ndarray] | None:
-    """The arrays of an archive; None where it is something else,
-    forged with its checksum. Never runs code in it.
+    """The arrays of an archive; None where it is something else, forged with its checksum. Never
+    runs code in it.
     """
     try:
         with np.load(io.BytesIO(payload), allow_pickle=False) as archive:

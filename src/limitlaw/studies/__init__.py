@@ -5,6 +5,6 @@
                   those of `limitlaw.paper` are
 
 `settings` says how much is computed, `tracing` holds what several studies compute with and `look`
-what they are drawn with; `catalogue` lists them and `report` shows what they found. No study
+what they are drawn with; `report` lists them and shows what they found. No study
 imports another one.
 """

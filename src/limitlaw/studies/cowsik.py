@@ -1,11 +1,11 @@
-"""Cowsik et al. (2024): the edge of chaos of x + α f,
-a tanh MLP behind attention with scores of variance 1.
+"""Cowsik et al. (2024): the edge of chaos of x + α f, a tanh MLP behind attention with scores of
+variance 1.
 
     x ← N(u + α W' tanh(W N(u))),   u = x + α attention(x),   N an RMSNorm
 
-Nearly parallel tokens: 1 − correlation is multiplied by e^λ in every block, v = σ_w² E tanh²(σ_w
-z), χ = σ_w⁴ E sech⁴(σ_w z), λ = ln[(1 + α² + α²χ) / ((1 + α²)(1 + α² + α²v))]; λ = 0 where χ = (1
-+ α²)(1 + v).
+Nearly parallel tokens: 1 − correlation is multiplied by e^λ in every block, v = σ_w² E
+tanh²(σ_w z), χ = σ_w⁴ E sech⁴(σ_w z), λ = ln[(1 + α² + α²χ) / ((1 + α²)(1 + α² + α²v))]; λ = 0
+where χ = (1 + α²)(1 + v).
 """
 
 import functools
@@ -246,10 +246,9 @@ STUDY = Experiment(
             "Cowsik et al. 2024",
             "the edge of chaos of a Transformer",
             "Exponent by which 1 − correlation changes in a block. Left: nearly parallel tokens "
-            "(1 − correlation "
-            "10<sup>−4</sup>) against the scale of a tanh MLP; below 0 tokens collapse, above "
-            "they part. Right: tokens "
-            "that start almost orthogonal, along depth. Wide grey lines: the published formula.",
+            "(1 − correlation 10<sup>−4</sup>) against the scale of a tanh MLP; below 0 tokens "
+            "collapse, above they part. Right: tokens that start almost orthogonal, along depth. "
+            "Wide grey lines: the published formula.",
             picture,
             {
                 "cowsik": ("alpha", "sigma", "measured"),

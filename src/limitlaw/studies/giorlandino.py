@@ -133,11 +133,9 @@ STUDY = Experiment(
             "Giorlandino and Goldt 2025, figure 1",
             "rank collapse of 50 post-norm blocks",
             "Mean correlation between 300 tokens after each block, β = 3. Lines: the chain of "
-            "kernels as <i>n</i> → ∞, "
-            "with and without biases of the values, which the publication leaves open. Diamonds: "
-            "what was measured at "
-            "width 720, with a number of tokens that is not known; triangles: the published "
-            "theory.",
+            "kernels as <i>n</i> → ∞, with and without biases of the values, which the "
+            "publication leaves open. Diamonds: what was measured at width 720, with a number of "
+            "tokens that is not known; triangles: the published theory.",
             picture,
             {
                 "giorlandino": ("biased", "layer", "correlation"),

@@ -26,11 +26,9 @@ def line(
 ) -> Curve:
     """The curve of this place, with error bars of one standard error."""
     look = _LINES[place % len(_LINES)]
-    return (
-        Curve(x, y, look, label)
-        if error is None
-        else Curve(x, y, look, label, y - error, y + error)
-    )
+    if error is None:
+        return Curve(x, y, look, label)
+    return Curve(x, y, look, label, y - error, y + error)
 
 
 def level(ends: tuple[float, float], y: float, label: str = "") -> Curve:

@@ -1,8 +1,8 @@
-"""Nait Saada et al. (2025): the spectrum of softmax matrices of T tokens,
-scores independent N(0, 1).
+"""Nait Saada et al. (2025): the spectrum of softmax matrices of T tokens, scores independent
+N(0, 1).
 
-Stable rank of A Aᵀ, ‖A Aᵀ‖²_F / ‖A Aᵀ‖² − 1 ≈ 2 (e − 1)²/T,
-and the second singular value: s₂ √T → 2 √(e − 1).
+Stable rank of A Aᵀ, ‖A Aᵀ‖²_F / ‖A Aᵀ‖² − 1 ≈ 2 (e − 1)²/T, and the second singular value: s₂ √T →
+2 √(e − 1).
 """
 
 import functools
@@ -157,10 +157,9 @@ STUDY = Experiment(
             "Nait Saada et al. 2025",
             "the spectrum of softmax matrices",
             "Left: stable rank of <i>A A</i><sup>T</sup>, whose excess over 1 falls as "
-            "1/<i>T</i>. Right: the second "
-            "singular value. Entries of e<sup>score</sup> have heavy tails: single large ones lie "
-            "beyond the edge "
-            "2 √(e − 1) at any number of tokens in use. Bars: one standard error.",
+            "1/<i>T</i>. Right: the second singular value. Entries of e<sup>score</sup> have "
+            "heavy tails: single large ones lie beyond the edge 2 √(e − 1) at any number of "
+            "tokens in use. Bars: one standard error.",
             picture,
             {"nait_saada": ("tokens", "excess", "excess_error", "second", "second_error")},
         ),

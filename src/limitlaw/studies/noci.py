@@ -1,8 +1,8 @@
 """Noci et al. (2022): residual branches scaled by α/√L keep tokens apart, however deep.
 
 Attention alone, uniform over s tokens of correlation ρ₀, as L → ∞: after a share t of the layers,
-with m₀ = (1 + (s − 1) ρ₀)/s, variance q = 1 + m₀ (e^{α²t} − 1) and covariance p = ρ₀ + m₀ (e^{α²t}
-− 1).
+with m₀ = (1 + (s − 1) ρ₀)/s, variance q = 1 + m₀ (e^{α²t} − 1) and covariance p = ρ₀ + m₀
+(e^{α²t} − 1).
 """
 
 import functools
@@ -71,7 +71,7 @@ def _uniform(tables: Tables) -> Claim:
         np.abs(part["correlation"] - correlation((1 + ALPHA**2 / DEPTH) ** part["layer"])).max()
     )
     claim = (
-        f"Uniform attention: the formula with (1 + α²/L)^l for e^{{α²l/L}}, after every one of "
+        "Uniform attention: the formula with (1 + α²/L)^l for e^{α²l/L}, after every one of "
         f"{DEPTH} layers"
     )
     return Claim("noci", claim, "the same", f"differs by {gap:.0e} at most", gap < 1e-9)
@@ -128,10 +128,9 @@ STUDY = Experiment(
             "Noci et al. 2022",
             "branches scaled by 1/√L",
             "Correlation between 32 tokens through 50 layers of attention whose residual branches "
-            "are scaled by "
-            "1/√<i>L</i>. The formula (wide grey line) has uniform attention; random scores of "
-            "standard deviation "
-            "<i>σ</i><sub>Q</sub><i>σ</i><sub>K</sub> keep tokens further apart.",
+            "are scaled by 1/√<i>L</i>. The formula (wide grey line) has uniform attention; "
+            "random scores of standard deviation <i>σ</i><sub>Q</sub><i>σ</i><sub>K</sub> keep "
+            "tokens further apart.",
             picture,
             {"noci": ("scale", "layer", "correlation")},
         ),

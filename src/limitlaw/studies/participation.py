@@ -119,10 +119,8 @@ def picture(table: Table) -> Picture:
         part = where(table, tokens=count)
         label = f"<i>T</i> = {count}"
         curves.append(look.line(place, part["beta"], part["participation"], part["error"], label))
-    x, y = (
-        Axis("<i>β</i>: scores have sd <i>β</i> √(ln <i>T</i>)"),
-        Axis("participation Σ <i>A</i><sup>2</sup>"),
-    )
+    x = Axis("<i>β</i>: scores have sd <i>β</i> √(ln <i>T</i>)")
+    y = Axis("participation Σ <i>A</i><sup>2</sup>")
     return Picture(((Panel(x, y, tuple(curves)),),), (5.2, 3.6), 4)
 
 
@@ -137,10 +135,9 @@ STUDY = Experiment(
             "Random energy model",
             "participation of a row of attention",
             "Mean of Σ<sub>j</sub> <i>A</i><sub>ij</sub><sup>2</sup> with tokens of kernel "
-            "<i>I</i>, whose scores have "
-            "the standard deviation <i>β</i> √(ln <i>T</i>). The wide grey line is infinitely "
-            "many tokens, "
-            "max(0, 1 − √2/<i>β</i>). Bars: one standard error.",
+            "<i>I</i>, whose scores have the standard deviation <i>β</i> √(ln <i>T</i>). The wide "
+            "grey line is infinitely many tokens, max(0, 1 − √2/<i>β</i>). Bars: one standard "
+            "error.",
             picture,
             {"participation": ("tokens", "beta", "participation", "error")},
         ),

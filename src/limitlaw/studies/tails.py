@@ -1,8 +1,8 @@
 """Sakai, Karakida and Imaizumi (2025) predict that stacked layers yield even heavier tails.
 Do they?
 
-Excess kurtosis of a coordinate after each of eight layers,
-four tokens with K = I, one head, as n → ∞ and at width 64.
+Excess kurtosis of a coordinate after each of eight layers, four tokens with K = I, one head, as n
+→ ∞ and at width 64.
 """
 
 import functools
@@ -126,11 +126,9 @@ STUDY = Experiment(
             "Sakai, Karakida and Imaizumi 2025",
             "do stacked layers have heavier tails?",
             "Excess kurtosis of a coordinate after each of eight layers, one head, four tokens. "
-            "As <i>n</i> → ∞ (left) "
-            "tokens become parallel, after which attention adds nothing random: tails stop "
-            "growing or become lighter. "
-            "At width 64 (right) products of random matrices make them heavier. Bars: one "
-            "standard error.",
+            "As <i>n</i> → ∞ (left) tokens become parallel, after which attention adds nothing "
+            "random: tails stop growing or become lighter. At width 64 (right) products of random "
+            "matrices make them heavier. Bars: one standard error.",
             picture,
             {"tails": ("network", "width", "layer", "kurtosis", "error")},
         ),

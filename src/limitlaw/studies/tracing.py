@@ -1,5 +1,5 @@
-"""What several studies compute with: traces in chunks,
-tokens of one correlation, and numbers beside published ones.
+"""What several studies compute with: traces in chunks, tokens of one correlation, and numbers
+beside published ones.
 """
 
 import math
@@ -26,8 +26,8 @@ def traced(
     seed: int,
     width: int | None = None,
 ) -> Arrays:
-    """`trace` as arrays: of each statistic the value after each layer,
-    and its error under "…_error".
+    """`trace` as arrays: of each statistic the value after each layer, and its error under
+    "…_error".
     """
     trace = ll.trace(network, list(statistics), width, draws, seed)
     found = {}

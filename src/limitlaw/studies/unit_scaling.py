@@ -33,8 +33,8 @@ SHARE = 0.05
 
 
 def attention_factor(count: int) -> float:
-    """1/σ of the library: between √(ln T / T), uniform causal attention,
-    and 1, one-hot, on a logarithmic scale.
+    """1/σ of the library: between √(ln T / T), uniform causal attention, and 1, one-hot, on a
+    logarithmic scale.
     """
     uniform = math.sqrt(math.log(count) / count)
     return uniform ** -(1.0 - 1.0 / (1.0 + 4.0 * HEAD_DIM))
@@ -69,8 +69,8 @@ def output_std(read: np.ndarray, dim: float) -> Column:
 
 
 def chain(*, count: int, draws: int, seed: int) -> Arrays:
-    """Standard deviation of the attention output in each layer,
-    and correlation between tokens behind it.
+    """Standard deviation of the attention output in each layer, and correlation between tokens
+    behind it.
     """
     statistics = [Statistic("std", variance, summary=output_std), "correlation"]
     return traced(network(count), statistics, draws, seed)
@@ -145,10 +145,9 @@ STUDY = Experiment(
             "unit-scaling, issue 84",
             "growth of the attention output",
             "Left: standard deviation of the attention output in each of 12 layers, beside a "
-            "user's log. Right: mean "
-            "correlation between tokens behind each layer. The factor behind attention is made "
-            "for tokens that are not "
-            "correlated; averaging correlated ones takes less away.",
+            "user's log. Right: mean correlation between tokens behind each layer. The factor "
+            "behind attention is made for tokens that are not correlated; averaging correlated "
+            "ones takes less away.",
             picture,
             {"unit_scaling": ("layer", "std", "error", "correlation", "correlation_error")},
         ),

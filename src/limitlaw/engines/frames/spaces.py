@@ -17,8 +17,8 @@ from jaxtyping import Array, DTypeLike, Float
 from limitlaw.core.labelled import Labelled
 from limitlaw.core.space import Dim
 from limitlaw.engines.frames.fresh import Fresh, apply_roots
-from limitlaw.numerics.bartlett import bartlett, bartlett_unit
 from limitlaw.numerics.factors import gram, pivoted_factor
+from limitlaw.numerics.gaussian_vectors import bartlett, bartlett_unit
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source, split
 

@@ -22,11 +22,11 @@ from limitlaw.engines.limit.conditions import Limit, seed_of
 from limitlaw.engines.limit.statistics import covariance
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward
 from limitlaw.laws.averages import BLOCKS, pad, padded_size
-from limitlaw.numerics.chi_quantiles import chi_quantile
+from limitlaw.numerics import Floats
 from limitlaw.numerics.compression import are_summable, mean_of
 from limitlaw.numerics.importance import JointDensity
-from limitlaw.numerics.quasi import MOST_DIMENSIONS, Points
-from limitlaw.numerics.tall import times
+from limitlaw.numerics.linear_algebra import times
+from limitlaw.numerics.quasi import MOST_DIMENSIONS, Points, chi_quantile
 from limitlaw.phi import Nonlinearity
 
 MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
@@ -87,7 +87,7 @@ def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | No
     if mixing.heads > 1 and not are_summable(mixing.variances, mixing.weights):
         return None
 
-    def mixture(variances: object, weights: object, rough: bool = False) -> GaussianMixture:
+    def mixture(variances: Floats, weights: Floats, rough: bool = False) -> GaussianMixture:
         v, w = mean_of(variances, weights, int(mixing.heads), rough)
         count = padded_size(len(v))  # few sizes, to compile for
         v, w = pad(jnp.asarray(v), count), jnp.pad(jnp.asarray(w), (0, count - len(v)))

@@ -30,7 +30,7 @@ from limitlaw.engines.limit.statistics import variance
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.compression import compressed
 from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
-from limitlaw.numerics.lattice import lattice, lattice_size
+from limitlaw.numerics.normal_rule import lattice, lattice_size
 from limitlaw.numerics.quasi import Points
 
 MOST_DIMENSIONS = 3  # for a quadrature

@@ -250,7 +250,7 @@ class Limit:
         """Another statistic of the same draws at given points, of which there are few."""
         plan = self.plan
 
-        def one(arrays: list[Any], row: object) -> Any:
+        def one(arrays: list[Any], row: jax.Array) -> Any:
             return statistic(
                 plan.followed(arrays, Quasi(jax.random.key(0), row), None), plan.outputs
             )

@@ -47,7 +47,8 @@ class Integrals:
 
     def _integral(self, name: str, functions: list[Nonlinearity], arguments: list[Any]) -> Any:
         if name == "product":
-            closed = moments.product_is_closed(*functions, *arguments[:2])
+            first, second = functions
+            closed = moments.product_is_closed(first, second, *arguments[:2])
         else:
             closed = moments.mean_is_closed(*functions)
         self.quadrature |= not closed

@@ -21,9 +21,9 @@ from limitlaw.core.labelled import Axes, Labelled, elementwise, multiply, sizes
 from limitlaw.engines.frames.fresh import at_nodes
 from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.engines.limit.nodes import Joint
-from limitlaw.numerics.cosine_integral import cosine_integral
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.quasi import Source
+from limitlaw.numerics.special_functions import cosine_integral
 
 
 def covariance(moments: Moments, p: Value, other: Value) -> Covariance | None:

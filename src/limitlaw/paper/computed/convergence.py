@@ -25,9 +25,9 @@ class Point(NamedTuple):
 class Convergence(NamedTuple):
     """A row of the paper's table of experiments.
 
-    `paper` are its widths, `beyond` those to which only the exact divergence goes (a first look
-    takes the first of them). `samples` multiplies those of the settings; `tokens` and `trials`, if
-    None, are those of the settings.
+    `paper` are its widths, `beyond` those to which only the exact divergence goes
+    (a first look takes the first of them). `samples` multiplies those of the settings; `tokens`
+    and `trials`, if None, are those of the settings.
     """
 
     name: str
@@ -40,8 +40,8 @@ class Convergence(NamedTuple):
     trials: int | None = None
 
     def chunks(self, settings: Settings) -> list[Chunk]:
-        """Limits first, then the first trial of each width,
-        which are compiled at the same time, and so on.
+        """Limits first, then the first trial of each width, which are compiled at the same time,
+        and so on.
         """
         points = self._points(settings)
         limits = [
@@ -200,8 +200,8 @@ class Convergence(NamedTuple):
     def differences(
         self, settings: Settings, results: Results, point: Point
     ) -> tuple[Float[np.ndarray, "blocks nodes"], int, dict[str, np.ndarray]]:
-        """Blocks of p_n − p_∞, the number of draws in all,
-        and the limit with the nodes and p_∞ there.
+        """Blocks of p_n − p_∞, the number of draws in all, and the limit with the nodes and p_∞
+        there.
         """
         near = results[self.limit(settings, point, self.head_dim)]
         chunks = self._differences(settings, point)

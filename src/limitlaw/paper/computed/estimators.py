@@ -1,9 +1,9 @@
-"""Divergences from samples, as the paper estimates them,
-and from conditional densities, without smoothing.
+"""Divergences from samples, as the paper estimates them, and from conditional densities, without
+smoothing.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,8 +26,8 @@ class Estimate(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Points and weights of the trapezoidal rule on a half line,
-    for integrals of even functions over the whole.
+    """Points and weights of the trapezoidal rule on a half line, for integrals of even functions
+    over the whole.
     """
 
     y: Float[np.ndarray, " nodes"]
@@ -37,8 +37,8 @@ class Nodes(NamedTuple):
 def kde(
     samples: Float[np.ndarray, " N"], y: Float[np.ndarray, " points"]
 ) -> Float[np.ndarray, " points"]:
-    """The paper's estimate of a density: (N b)^{-1} Σ_i φ((y − y_i)/b),
-    b = N^{-1/5} sd (Scott's rule).
+    """The paper's estimate of a density: (N b)^{-1} Σ_i φ((y − y_i)/b), b = N^{-1/5} sd
+    (Scott's rule).
     """
     bandwidth = len(samples) ** -0.2 * samples.std(ddof=1)
     return np.asarray(_smoothed(jnp.asarray(samples), jnp.asarray(y), bandwidth))
@@ -46,7 +46,7 @@ def kde(
 
 @jax.jit
 def _smoothed(
-    samples: Float[Array, " N"], y: Float[Array, " points"], b: Any
+    samples: Float[Array, " N"], y: Float[Array, " points"], b: Float[Array, ""]
 ) -> Float[Array, " points"]:
     def density(point: Float[Array, ""]) -> Float[Array, ""]:
         z = (point - samples) / b
@@ -125,8 +125,8 @@ def kl_of_blocks(
 
 
 def slope(x: object, y: object, error: object) -> Estimate:
-    """The slope of log y against log x by least squares,
-    weighted by the errors of y, with its standard error.
+    """The slope of log y against log x by least squares, weighted by the errors of y, with its
+    standard error.
     """
     x, y, error = (np.asarray(a, float) for a in (x, y, error))
     weight = (y / error) ** 2

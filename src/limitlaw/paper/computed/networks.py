@@ -19,12 +19,12 @@ from limitlaw.laws import HeadSum
 
 T = TypeVar("T")
 
-# A coordinate of W^i h is N(0, |h|²/n) given h, and |h|² ~ χ²_n: at n = 16, E exp(−5000 n/|h|²) is
-# about 1e-161.
+# A coordinate of W^i h is N(0, |h|²/n) given h, and |h|² ~ χ²_n: E exp(−5000 n/|h|²) is about
+# 1e-161 at n = 16.
 ELIDED = (
     "Clipping at ±100 is not computed: the probability that any of the s·n coordinates of a draw "
-    "is clipped is at most "
-    "2·s·n·E exp(−5000 n/|h|²), which is below 1e-150 for all widths n ≥ 16 used here."
+    "is clipped is at most 2·s·n·E exp(−5000 n/|h|²), which is below 1e-150 for all widths n ≥ 16 "
+    "used here."
 )
 
 
@@ -109,8 +109,8 @@ def score(tokens: int) -> Coupled:
     """The score p_11 = n^{-1/2} qᵀ W^K x as a coordinate:
     given q and x both are N(0, v), v = |q|² |x|²/n².
 
-    A coordinate of (|q|/√n) W^K x is N(0, v) as well,
-    and that is a program with one output vector.
+    A coordinate of (|q|/√n) W^K x is N(0, v) as well, and that is a program with one output
+    vector.
     """
     x = tokens_of(tokens, "clip")[0]
     q = ll.Matrix() @ x

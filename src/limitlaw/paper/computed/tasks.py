@@ -25,10 +25,8 @@ def limit(
 
     Those are the nodes of the law with head dimension `nodes_of`.
     """
-    law, reference = (
-        limit_law(tokens, heads, head_dim, phi),
-        limit_law(tokens, heads, nodes_of, phi),
-    )
+    law = limit_law(tokens, heads, head_dim, phi)
+    reference = limit_law(tokens, heads, nodes_of, phi)
     variance = float(reference.variance())
     at, y = nodes(variance), drawn_at(variance)
     return {
@@ -53,11 +51,11 @@ def trial(
     samples: int,
     seed: int,
 ) -> Arrays:
-    """One trial of the paper: samples of y¹ at width n and in the n × n limit,
-    two KDEs, and their divergence.
+    """One trial of the paper: samples of y¹ at width n and in the n × n limit, two KDEs, and their
+    divergence.
 
-    Beside it the exact density of the same draws, E φ(y;
-    v), in blocks, at the nodes of the limit with these heads.
+    Beside it the exact density of the same draws, E φ(y; v), in blocks, at the nodes of the limit
+    with these heads.
     """
     network = tokens, heads, head_dim, phi
     law = limit_law(*network)

@@ -18,8 +18,8 @@ WIDTHS = Convergence(
 
 
 def floor(*, tokens: int, heads: int, trial: int, samples: int, seed: int) -> Arrays:
-    """The paper's estimator between two samples of the same law,
-    whose divergence is 0: its noise floor.
+    """The paper's estimator between two samples of the same law, whose divergence is 0: its noise
+    floor.
     """
     seeds = [stream(seed, purpose, tokens, heads, trial) for purpose in ("floor", "floor again")]
     return {

@@ -67,8 +67,7 @@ FIGURES = (
         "Figure 1(a)",
         "the law of one output as the width grows",
         "Density of one coordinate of one token, in linear and in log scale. The wider the layer, "
-        "the closer to a "
-        f"limit whose tails are heavier than a Gaussian's. {densities.WORDS}",
+        f"the closer to a limit whose tails are heavier than a Gaussian's. {densities.WORDS}",
         densities.widths,
         {"fig1_density": densities.COLUMNS},
     ),
@@ -77,10 +76,8 @@ FIGURES = (
         "Figure 1(b)",
         "how fast the limit is reached",
         f"Divergence of the law at width <i>n</i> from its limit. {divergences.WORDS} Dotted: "
-        "what that estimator "
-        "gives between two samples of one law. There the paper's curve ends; the exact one goes "
-        "on as "
-        "<i>n</i><sup>−2</sup>.",
+        "what that estimator gives between two samples of one law. There the paper's curve ends; "
+        "the exact one goes on as <i>n</i><sup>−2</sup>.",
         divergences.divergences,
         {"fig1_kl": divergences.COLUMNS},
         divergences.NOISE_FLOOR,

@@ -17,8 +17,8 @@ HEADS = Convergence(name="fig2b", paper=(Point(256, 1), Point(256, 256)), trials
 
 
 def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
-    """p_11 at width n under both scalings: KDE of samples,
-    and its exact density, a Gaussian mixture over v.
+    """p_11 at width n under both scalings: KDE of samples, and its exact density, a Gaussian
+    mixture over v.
     """
     first, second = (stream(seed, purpose, tokens, width) for purpose in ("conditions", "scores"))
     variances = score(tokens).finite(width, samples, first)
@@ -34,8 +34,8 @@ def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
 
 
 def score_difference(*, tokens: int, width: int, block: int, draws: int, seed: int) -> Arrays:
-    """The density of p_11 under 1/√n less that of N(0,
-    1), at the nodes of divergences, from coupled draws.
+    """The density of p_11 under 1/√n less that of N(0, 1), at the nodes of divergences, from
+    coupled draws.
     """
     purpose = stream(seed, "score difference", tokens, width, block)
     return differences(score(tokens), width, nodes(1.0).y, draws, purpose)

@@ -18,10 +18,8 @@ POINT_MASS_HEAD = Style(LIGHT_GREY, 0.0, SOLID, "triangle", size=9.0)
 def _random_score(tables: Tables) -> Claim:
     variance, kl = row(tables["fig2a_variance"], scaling="sqrt"), row(tables["fig2a_kl"])
     holds = abs(variance["variance"] - 1) < 0.05 and kl["kl"] < 3e-3
-    first, second = (
-        compact(variance["variance"], variance["error"]),
-        compact(kl["kl"], kl["error"]),
-    )
+    first = compact(variance["variance"], variance["error"])
+    second = compact(kl["kl"], kl["error"])
     measured = f"variance {first}, D = {second} from N(0, 1)"
     claim = "Under 1/√n the score p₁₁ stays random: N(0, 1) (n = 256)"
     return Claim("fig2a", claim, "variance 1, D → 0", measured, holds)
@@ -30,10 +28,8 @@ def _random_score(tables: Tables) -> Claim:
 def _vanishing_score(tables: Tables) -> Claim:
     found = row(tables["fig2a_variance"], scaling="linear")
     scaled, error = 256 * found["variance"], 256 * found["error"]
-    claim, measured = (
-        "Under 1/n the score p₁₁ tends to 0",
-        f"n · variance = {compact(scaled, error)}",
-    )
+    claim = "Under 1/n the score p₁₁ tends to 0"
+    measured = f"n · variance = {compact(scaled, error)}"
     return Claim("fig2a", claim, "n · variance → 1", measured, abs(scaled - 1) < 0.05)
 
 
@@ -103,10 +99,8 @@ FIGURES = (
         "Figure 2(a)",
         "an attention score under two scalings",
         "Under 1/√<i>n</i> a score stays random in the limit; under 1/<i>n</i> it shrinks to 0, "
-        "drawn as an arrow. "
-        "Lines are exact (width <i>n</i> = 256), the wide grey one is the limit, markers are the "
-        "paper's KDE of "
-        "the drawn scores.",
+        "drawn as an arrow. Lines are exact (width <i>n</i> = 256), the wide grey one is the "
+        "limit, markers are the paper's KDE of the drawn scores.",
         scores,
         {"fig2a": ("scaling", "curve", "p", "density")},
     ),
@@ -115,10 +109,8 @@ FIGURES = (
         "Figure 2(b)",
         "few heads and many",
         "With one head the law is not Gaussian, as its tails show best; with 256 heads it lies on "
-        "the Gaussian of "
-        "infinitely many. Wide pale lines are limits, by quadrature; thin lines are exact at "
-        "width 256; markers "
-        "are the paper's KDE.",
+        "the Gaussian of infinitely many. Wide pale lines are limits, by quadrature; thin lines "
+        "are exact at width 256; markers are the paper's KDE.",
         heads,
         {"fig2b": ("heads", "curve", "y", "density")},
     ),

@@ -39,10 +39,9 @@ FIGURES = (
         "Figure 3(a)",
         "low-rank heads",
         "Heads of fixed dimension <i>d</i>, their number growing with the width, in linear and in "
-        "log scale. Blue "
-        "lines are exact; the wide grey line is the limit for <i>n</i> × <i>n</i> heads, the "
-        "dashed black one the "
-        "limit at this <i>d</i>. Markers are the paper's KDE of one trial.",
+        "log scale. Blue lines are exact; the wide grey line is the limit for <i>n</i> × <i>n</i> "
+        "heads, the dashed black one the limit at this <i>d</i>. Markers are the paper's KDE of "
+        "one trial.",
         densities.widths,
         {"fig3_density": densities.COLUMNS},
     ),
@@ -51,9 +50,8 @@ FIGURES = (
         "Figure 3(b)",
         "how fast, with low-rank heads",
         f"Divergence from two limits. {divergences.WORDS} Seen from the limit for <i>n</i> × "
-        "<i>n</i> heads the exact "
-        "curve flattens, since <i>d</i> stays fixed; from the limit at that <i>d</i> (triangles) "
-        "it does not.",
+        "<i>n</i> heads the exact curve flattens, since <i>d</i> stays fixed; from the limit at "
+        "that <i>d</i> (triangles) it does not.",
         divergences.divergences,
         {"fig3_kl": divergences.COLUMNS},
         divergences.NOISE_FLOOR,

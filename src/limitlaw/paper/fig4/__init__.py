@@ -1,5 +1,5 @@
-"""Figure 4: figure 1 with more tokens; how many is lost in the paper's text,
-16 unless the settings say otherwise.
+"""Figure 4: figure 1 with more tokens; how many is lost in the paper's text, 16 unless the
+settings say otherwise.
 """
 
 from limitlaw.paper.computed.convergence import Convergence, Point

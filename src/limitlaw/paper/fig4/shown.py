@@ -28,8 +28,7 @@ FIGURES = (
         "Figure 4",
         "more tokens",
         "As figure 1 with a longer sequence: the density of one output, and its divergence from "
-        "the limit. "
-        f"{densities.WORDS} {divergences.WORDS}",
+        f"the limit. {densities.WORDS} {divergences.WORDS}",
         side_by_side,
         TABLES,
         divergences.NOISE_FLOOR,

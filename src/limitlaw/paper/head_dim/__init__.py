@@ -1,5 +1,5 @@
-"""Beyond the paper: heads of fixed dimension, as real Transformers have them,
-against the n × n limit.
+"""Beyond the paper: heads of fixed dimension, as real Transformers have them, against the n × n
+limit.
 """
 
 import math

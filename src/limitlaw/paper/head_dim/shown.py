@@ -122,10 +122,9 @@ FIGURES = (
         "",
         "Heads of fixed dimension",
         "As in practice, the head dimension <i>d</i> stays fixed while <i>n</i> → ∞. Narrow heads "
-        "have heavier tails "
-        "and a smaller variance, and approach the <i>n</i> × <i>n</i> limit of the paper as "
-        "<i>d</i> grows. The laws "
-        "are exact Gaussian mixtures; error bars are those of sampling their components.",
+        "have heavier tails and a smaller variance, and approach the <i>n</i> × <i>n</i> limit of "
+        "the paper as <i>d</i> grows. The laws are exact Gaussian mixtures; error bars are those "
+        "of sampling their components.",
         narrow_heads,
         TABLES,
         any_of=True,

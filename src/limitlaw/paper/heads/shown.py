@@ -71,8 +71,7 @@ FIGURES = (
         "",
         "Towards infinitely many heads",
         "Excess kurtosis falls as 1/<i>H</i>, the divergence from the Gaussian of infinitely many "
-        "heads as "
-        "1/<i>H</i><sup>2</sup>. Computed without sampling: heads are added by their "
+        "heads as 1/<i>H</i><sup>2</sup>. Computed without sampling: heads are added by their "
         "characteristic function.",
         powers,
         {"heads": ("heads", "kurtosis", "kl")},

@@ -67,9 +67,8 @@ FIGURES = (
         "",
         "Two tokens together",
         "Joint density of one coordinate of two tokens with one head, and of the Gaussian with "
-        "the same covariance, "
-        "at the same levels in log scale. An average of Gaussian densities over the scores; "
-        "nothing is smoothed.",
+        "the same covariance, at the same levels in log scale. An average of Gaussian densities "
+        "over the scores; nothing is smoothed.",
         contours,
         {"joint": ("y1", "y2", "density", "gaussian")},
     ),

@@ -14,10 +14,8 @@ from limitlaw.runs import Table
 COLUMNS = ("heads", "width", "curve", "y", "density")
 WORDS = (
     "Lines are exact: averages of Gaussian densities over the conditions drawn at that width, "
-    "nothing smoothed; the "
-    "wide grey line is the limit, by quadrature. Markers are the paper's estimator, a Gaussian "
-    "kernel density "
-    "estimate (KDE) of one trial."
+    "nothing smoothed; the wide grey line is the limit, by quadrature. Markers are the paper's "
+    "estimator, a Gaussian kernel density estimate (KDE) of one trial."
 )
 
 MARKERS = 25  # of a kernel density estimate, which is drawn as points

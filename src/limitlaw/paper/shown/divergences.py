@@ -13,8 +13,7 @@ COLUMNS = ("heads", "width", "estimator", "reference", "kl", "error", "samples")
 NOISE_FLOOR = {"kde_floor": ("samples", "kl", "error")}
 WORDS = (
     "Squares: the paper's estimator, from two KDEs on a common grid, mean ± standard deviation "
-    "over the trials. "
-    "Circles: the same divergence between the exact laws, ± its standard error."
+    "over the trials. Circles: the same divergence between the exact laws, ± its standard error."
 )
 
 
@@ -78,11 +77,9 @@ def _level(table: Table, floor: Table | None) -> np.ndarray:
     if floor is None or not length(estimates):
         return np.zeros(0)
     rows = where(floor, samples=np.max(estimates["samples"]))
-    return (
-        np.nan_to_num(np.array([rows["kl"][0], rows["error"][0]], dtype=float))
-        if length(rows)
-        else np.zeros(0)
-    )
+    if not length(rows):
+        return np.zeros(0)
+    return np.nan_to_num(np.array([rows["kl"][0], rows["error"][0]], dtype=float))
 
 
 def _floor(x: Axis, level: np.ndarray) -> tuple[tuple[Curve, ...], tuple[Band, ...]]:

@@ -1,12 +1,11 @@
-"""The look and the words of the paper's curves: limits,
-exact laws and estimates, of widths, heads and dimensions.
+"""The look and the words of the paper's curves: limits, exact laws and estimates, of widths, heads
+and dimensions.
 """
 
 from limitlaw.figures import style
 from limitlaw.figures.picture import Style
 
-# Groups (widths, numbers of heads, head dimensions) in order; tints are for wide lines that lie
-# below others.
+# Groups (widths, numbers of heads, head dimensions) in order; tints for wide lines below others.
 _GROUPS = (
     (style.ORANGE, "#F6D999", style.DOTTED, "circle"),
     (style.VERMILLION, "#F0BE98", style.DASH_DOT, "square"),
@@ -47,8 +46,8 @@ def places(count: int) -> tuple[int, ...]:
 
 
 def curve_style(kind: str, group: int | None = None) -> Style:
-    """Of a density: limits wide and pale, exact laws as lines,
-    kernel density estimates as markers.
+    """Of a density: limits wide and pale, exact laws as lines, kernel density estimates as
+    markers.
     """
     if kind == "gaussian":
         return style.REFERENCE

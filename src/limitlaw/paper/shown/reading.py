@@ -76,11 +76,9 @@ class Curve(NamedTuple):
     @property
     def slope(self) -> Estimate:
         """Of log D against log n; nan where D is not positive."""
-        return (
-            slope(self.width, self.kl, self.error)
-            if (self.kl > 0).all()
-            else Estimate(math.nan, math.nan)
-        )
+        if not (self.kl > 0).all():
+            return Estimate(math.nan, math.nan)
+        return slope(self.width, self.kl, self.error)
 
     def __str__(self) -> str:
         return ", ".join(compact(*point) for point in zip(self.kl, self.error, strict=True))

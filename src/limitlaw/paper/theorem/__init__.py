@@ -37,8 +37,8 @@ def averages(*, tokens: int, heads: int, width: int, samples: int, seed: int) ->
 
 
 def average_limit(*, tokens: int, heads: int, samples: int) -> Arrays:
-    """The predicted random limit, E[cos Z | scores] (Theorem 3.1),
-    and the constant that a Gaussian theory predicts.
+    """The predicted random limit, E[cos Z | scores] (Theorem 3.1), and the constant that a
+    Gaussian theory predicts.
 
     With infinitely many heads Z is Gaussian: E cos Z = exp(−σ²/2).
     """

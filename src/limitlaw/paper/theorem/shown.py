@@ -54,11 +54,9 @@ def _panel(table: Table, constant: Table | None, column: str, label: str) -> Pan
     curves = []
     for width in distinct(rows, "width"):
         some = ordered(where(rows, width=width), "t")
-        line = (
-            look.curve_style("exact", places[width])
-            if width in places
-            else look.curve_style("limit")
-        )
+        line = look.curve_style("limit")
+        if width in places:
+            line = look.curve_style("exact", places[width])
         curves.append(Curve(some["t"], some[column], line, look.group_label("width", width)))
     top = 1.0 if column == "cdf" else 1.08 * float(np.max(rows[column]))
     slope = np.abs(rows["cdf"] - 0.5) < 0.4985 if column == "cdf" else rows["pdf"] > 2e-3 * top
@@ -81,10 +79,8 @@ FIGURES = (
         "",
         "Theorem 3.1 itself",
         "Distribution over networks of the average (1/<i>n</i>) Σ<sub>α</sub> cos "
-        "<i>y</i><sub>α</sub>, for growing "
-        "width. It approaches a random variable (wide grey line), not the constant that a "
-        "Gaussian theory predicts "
-        "(dotted).",
+        "<i>y</i><sub>α</sub>, for growing width. It approaches a random variable (wide grey "
+        "line), not the constant that a Gaussian theory predicts (dotted).",
         averages,
         {"theorem": ("width", "t", "cdf", "pdf")},
         {"theorem_constant": ("value",)},

@@ -1,14 +1,13 @@
-"""The χ distribution: lengths of standard Gaussian vectors,
-exact in law and without drawing the vectors.
+"""Standard Gaussian vectors without their coordinates: their lengths, which have a χ distribution,
+and their Gram–Schmidt frame, the Bartlett factor of a Wishart matrix. Exact in law.
 """
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, DTypeLike, Float, Int, Key, UInt64
+from jaxtyping import Array, Bool, DTypeLike, Float, Int, Key, UInt64
 
 from limitlaw.arguments import positive_int
 from limitlaw.numerics.normals import (
@@ -16,24 +15,27 @@ from limitlaw.numerics.normals import (
     LARGEST,
     RADIUS_BITS,
     log_uniform,
+    normal,
     pairs_from_bits,
-    series,
 )
-from limitlaw.numerics.quasi import Quasi, Source
+from limitlaw.numerics.quasi import Quasi, Source, split
+from limitlaw.numerics.special_functions import series
 
 DIRECT = 12  # up to so many degrees of freedom the definition is faster than rejection
 GRAIN = 2.0**-32  # of the uniform variable that accepts or rejects
 MOST_TERMS = 24  # of the series of the acceptance probability; a logarithm is faster than more
 
 Degrees = int | Int[np.ndarray, "..."] | Float[Array, "..."]
-State = tuple[Int[Array, ""], Float[Array, "..."], Any]
+Dimension = int | Float[Array, ""]  # known, or an argument of a compiled function
+Candidate = tuple[Float[Array, "..."], Bool[Array, "..."]]  # w, and whether it is accepted
+State = tuple[Int[Array, ""], Float[Array, "..."], Bool[Array, "..."]]
 
 
 def chi(
     key: Source, df: Degrees, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
 ) -> Float[Array, "..."]:
-    """Independent χ_df variables: the length of a standard Gaussian vector in R^df,
-    for each entry of `shape`.
+    """Independent χ_df variables, one for each entry of `shape`: lengths of standard Gaussian
+    vectors in R^df.
 
     `df` broadcasts to `shape`. It is ≥ 1 if it is known, ≥ 2 if it is an argument of a compiled
     function. An entry depends on `key` and on its place in `shape` alone, so that a draw is the
@@ -64,9 +66,7 @@ def _degrees(df: Degrees, shape: tuple[int, ...]) -> Int[np.ndarray, "..."]:
 def _words(
     key: Key[Array, ""], i: Int[Array, ""] | int, shape: tuple[int, ...]
 ) -> UInt64[Array, "..."]:
-    """The i-th array of random words. Slices of one larger array would be slower:
-    they do not vectorise.
-    """
+    """The i-th array of random words. Slices of one larger array do not vectorise."""
     return jax.random.bits(jax.random.fold_in(key, i), shape, jnp.uint64)
 
 
@@ -77,9 +77,8 @@ def _direct(
     k, odd = np.asarray(df // 2), df % 2 == 1
     square = jnp.zeros(shape, dtype)
     if k.max():
-        square -= 2.0 * _log_product(
-            [_words(key, i, shape) for i in range(1, k.max() + 1)], k, dtype
-        )
+        words = [_words(key, i, shape) for i in range(1, k.max() + 1)]
+        square -= 2.0 * _log_product(words, k, dtype)
     if odd.any():
         square += pairs_from_bits(_words(key, 0, shape), dtype)[0] ** 2 * odd
     return jnp.sqrt(square)
@@ -104,8 +103,8 @@ def _log_product(
 def _rejection(
     key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...], dtype: DTypeLike
 ) -> Float[Array, "..."]:
-    """One degree of freedom is a coordinate of a vector in R³,
-    a uniform part of its length: χ_1 = U χ_3.
+    """One degree of freedom is a coordinate of a vector in R³, a uniform part of its length:
+    χ_1 = U χ_3.
     """
     one = df == 1
     d = np.where(one, 3, df) / 2 - 1 / 3
@@ -119,15 +118,15 @@ def _rejection(
 def _accepted(
     key: Key[Array, ""], d: Float[Array, "..."], terms: int | None, shape: tuple[int, ...]
 ) -> Float[Array, "..."]:
-    """χ_df = √(2d w³), where w = 1 + x/√(9d), d = df/2 − ⅓ and x is normal,
-    accepted with the probability below.
+    """χ_df = √(2d w³), where w = 1 + x/√(9d), d = df/2 − ⅓ and x is normal, accepted with the
+    probability of `_acceptance`.
 
     Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000). Each
     round makes two candidates from two words; the rounds go on, under `vmap` for the whole batch,
     while an entry has accepted none.
     """
 
-    def candidate(i: Int[Array, ""] | int) -> tuple[Float[Array, "..."], Any]:
+    def candidate(i: Int[Array, ""] | int) -> Candidate:
         return _candidate(_words(key, i, shape), _words(key, i + 1, shape), d, terms)
 
     def again(state: State) -> State:
@@ -142,8 +141,8 @@ def _accepted(
 
 
 def _terms(d: float) -> int | None:
-    """The order of the series of log(1 + t) that leaves less than GRAIN of log p,
-    or None when that is too many.
+    """The order of the series of log(1 + t) that leaves less than GRAIN of log p; None where it is
+    too high.
 
     p is `_acceptance` for this d or a larger one, and |t| ≤ LARGEST/√(9d).
     """
@@ -157,7 +156,7 @@ def _candidate(
     uniforms: UInt64[Array, "..."],
     d: Float[Array, "..."],
     terms: int | None,
-) -> tuple[Float[Array, "..."], Any]:
+) -> Candidate:
     """w from the first of two candidates that is accepted, and whether one is."""
     scale = 1 / jnp.sqrt(9 * d)
     first, second = (x * scale for x in pairs_from_bits(normals, d.dtype))
@@ -185,3 +184,46 @@ def _acceptance(
 def _uniform(bits: UInt64[Array, "..."], dtype: DTypeLike) -> Float[Array, "..."]:
     """Midpoints (j + ½) 2⁻³² from the low 32 bits."""
     return (bits.astype(jnp.uint32).astype(dtype) + 0.5) * GRAIN
+
+
+def bartlett(
+    key: Source, m: int, D: Dimension, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
+) -> Float[Array, "*shape m r"]:
+    """T, whose rows are m standard Gaussian vectors of R^D in the frame that they span one after
+    the other.
+
+    T is lower trapezoidal with r = min(m, D) columns: T_ii ~ χ_{D−i} (i = 0, 1, …) on the diagonal
+    and standard normals below it, all independent, so that T Tᵀ ~ Wishart_m(D, I) (Bartlett 1933).
+    `shape` is for independent copies, in front. A D that is an argument of a compiled function
+    must be larger than m.
+    """
+    m = positive_int("m", m)
+    r = m if isinstance(D, jax.Array) else min(m, positive_int("D", D))
+    row, column = np.indices((m, r))
+    below = row > column
+    count = int(below.sum())
+    place = np.full((m, r), count + r)  # of each entry in [normals, diagonal, 0]
+    place[below] = np.arange(count)
+    place[row == column] = count + np.arange(r)
+    of_normals, of_lengths = split(key)
+    normals = normal(of_normals, (*shape, count), dtype)
+    lengths = chi(of_lengths, D - np.arange(r), (*shape, r), dtype)
+    zero = jnp.zeros((*shape, 1), dtype)
+    return jnp.concatenate([normals, lengths, zero], axis=-1)[..., place]
+
+
+def bartlett_unit(
+    key: Source,
+    m: int,
+    D: Dimension | float,
+    shape: tuple[int, ...] = (),
+    dtype: DTypeLike = jnp.float64,
+) -> Float[Array, "*shape m r"]:
+    """T/√D, the vectors divided by √D: at D = ∞ they are orthonormal, T/√D = I, and nothing is
+    drawn.
+    """
+    if isinstance(D, jax.Array):
+        return bartlett(key, m, D, shape, dtype) / jnp.sqrt(D)
+    if D == math.inf:
+        return jnp.broadcast_to(jnp.eye(positive_int("m", m), dtype=dtype), (*shape, m, m))
+    return bartlett(key, m, positive_int("D", D), shape, dtype) / math.sqrt(D)

@@ -1,0 +1,182 @@
+"""Special functions for traced arguments: the distribution function of N(0, 1) and its inverse,
+the complex error function, the cosine integral.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Complex, Int
+
+from limitlaw.arguments import is_traced
+from limitlaw.numerics import Floats, Reals
+
+# erfcx(z)/t = 1 + (u − 1) Σ_j c_j u^j with t = 2/(2 + z), u = 2t − 1, z ≥ 0: fitted to
+# scipy.special.erfcx.
+ERFCX = [
+    0.4892086473789877,
+    0.14562830517207362,
+    0.005892258894191883,
+    -0.012328856858206316,
+    -0.0015735259200503051,
+    0.001666066581585568,
+    0.00012076067223174694,
+    -0.00029788691607140344,
+    3.364869247810228e-05,
+    5.083112418528844e-05,
+    -2.139780171154822e-05,
+    -4.308727779812249e-06,
+    6.516226668992865e-06,
+    -1.5855514454021914e-06,
+    -9.674964490872238e-07,
+    9.303074009670629e-07,
+    -1.6029454567429658e-07,
+    -2.494646610559247e-07,
+    1.3529435941344597e-07,
+    3.929215591531864e-08,
+    -3.2629772011936026e-08,
+    -3.4686907440218997e-09,
+    2.5872183876286698e-09,
+]
+# Faddeeva's function: a sum over so many nodes
+NODES = 11
+STEP = math.sqrt(math.pi / (NODES + 1))
+MIDDLES, MULTIPLES = STEP * (np.arange(NODES + 1) + 0.5), STEP * np.arange(1, NODES + 1)
+# the cosine integral: below, the series loses less than a digit to cancellation; above, the
+# fraction converges fast
+SPLIT = 4.0
+TERMS, FRACTION = 20, 60  # of both, which reach full precision at SPLIT
+
+
+def series(x: Reals, coefficients: list[float]) -> Reals:
+    """Σ_j coefficients[j] x^j by Horner's rule."""
+    total = jnp.full_like(x, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        total = total * x + c
+    return total
+
+
+def ndtri(q: ArrayLike) -> Reals:
+    """The quantile of N(0, 1): SciPy's on the host, JAX's where q is traced, which takes seconds
+    to compile.
+    """
+    if is_traced(q):
+        return jax.scipy.special.ndtri(q)
+    from scipy.special import ndtri as on_host
+
+    return jnp.asarray(on_host(np.asarray(q)))
+
+
+def _scaled(a: Reals) -> Reals:
+    """Φ(−a) e^{a²/2} = erfcx(a/√2)/2 for a ≥ 0."""
+    t = 2 / (2 + a * math.sqrt(0.5))
+    u = 2 * t - 1
+    return 0.5 * t * (1 + (u - 1) * series(u, ERFCX))
+
+
+@jax.custom_jvp
+def ndtr(z: Floats) -> Reals:
+    """Φ(z), to 1e-14 in relative terms (2e-13 at z = −37), on a CPU some ten times as fast as
+    jax.scipy's.
+    """
+    a = jnp.abs(z)
+    tail = _scaled(a) * jnp.exp(-0.5 * a * a)
+    return jnp.where(z > 0, 1 - tail, tail)
+
+
+@ndtr.defjvp
+def _derivative(primals: tuple[Floats], tangents: tuple[Floats]) -> tuple[Reals, Reals]:
+    """Φ' = n, the density."""
+    (z,), (dz,) = primals, tangents
+    return ndtr(z), jnp.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) * dz
+
+
+@jax.custom_jvp
+def log_ndtr(z: Floats) -> Reals:
+    """log Φ(z) to 1e-14 in relative terms, at any depth: Φ(−10⁴) underflows, its logarithm −5·10⁷
+    does not.
+    """
+    a = jnp.abs(z)
+    scaled = _scaled(a)
+    above, below = jnp.log1p(-scaled * jnp.exp(-0.5 * a * a)), jnp.log(scaled) - 0.5 * a * a
+    return jnp.where(z > 0, above, below)
+
+
+@log_ndtr.defjvp
+def _log_derivative(primals: tuple[Floats], tangents: tuple[Floats]) -> tuple[Reals, Reals]:
+    """n/Φ, where z < 0 as 1/(√2π e^{z²/2} Φ), in which nothing underflows."""
+    (z,), (dz,) = primals, tangents
+    below = 1 / _scaled(jnp.where(jnp.isinf(z), 0.0, jnp.abs(z)))
+    ratio = jnp.where(z > 0, jnp.exp(-0.5 * z * z) / ndtr(z), below) / math.sqrt(2 * math.pi)
+    return log_ndtr(z), jnp.where(jnp.isinf(z), 0.0, ratio) * dz
+
+
+def faddeeva(z: Complex[Array, "..."]) -> Complex[Array, "..."]:
+    """w(z) = e^{−z²} erfc(−iz) for Im z ≥ 0, with 15 digits.
+
+    w(z) = (iz/π) ∫ e^{−t²}/(z² − t²) dt by the midpoint or the trapezoidal rule, whichever has its
+    nodes farther from z, with the residue at z where that is near the axis (Al Azah and
+    Chandler-Wilde, SIAM J. Numer. Anal. 59, 2021).
+    """
+    left, x, y = z.real < 0, jnp.abs(z.real), z.imag
+    high = y >= jnp.maximum(x, math.pi / STEP)
+    part = (x / STEP) % 1
+    middle = high | (y >= x) | (part < 0.25) | (part > 0.75)
+    z = x + 1j * y
+    low = jnp.where(high, 1 + 0.5j, z)  # where a residue is needed
+    residue = 2 * jnp.exp(-low * low)
+    turn = jnp.exp(2j * math.pi / STEP * low)  # at most 1: e^{−2πiz/h} may overflow
+    by_middles = _sum(z, MIDDLES) + jnp.where(high, 0, residue * turn / (turn + 1))
+    away = jnp.where(middle, 1.0, z)
+    at_zero = 1j * STEP / (math.pi * away)
+    by_multiples = at_zero + _sum(away, MULTIPLES) + residue * turn / (turn - 1)
+    w = jnp.where(middle, by_middles, by_multiples)
+    return jnp.where(left, w.conj(), w)  # w(−z̄) is the conjugate of w(z)
+
+
+def _sum(z: Complex[Array, "..."], nodes: np.ndarray) -> Complex[Array, "..."]:
+    """(2ih/π) Σ_k e^{−t_k²} z/(z² − t_k²), the rule for what lies right and left of 0."""
+    ratio = nodes / jnp.where(z == 0, 1, z)[..., None]
+    terms = np.exp(-(nodes**2)) / ((z[..., None] - nodes) * (1 + ratio))
+    return jnp.where(z == 0, 0, 2j * STEP / math.pi * jnp.sum(terms, -1))
+
+
+def half_line(u: Reals, tau: Reals) -> Complex[Array, "..."]:
+    """e^{−iuτ} E e^{iτZ} 1{Z > u} = ½ e^{−u²/2} w((τ + iu)/√2), for u ≥ 0 and a standard normal Z:
+    a Fourier integral over part of its law.
+    """
+    w = faddeeva((tau + 1j * jnp.minimum(u, 1e3)) / math.sqrt(2))  # e^{−u²/2} is 0 from 39 on
+    return 0.5 * jnp.exp(-(u**2) / 2) * w
+
+
+@jax.jit
+def cosine_integral(x: Reals) -> Reals:
+    """Ci x = γ + log x + ∫₀ˣ (cos t − 1)/t dt, x > 0.
+
+    Abramowitz and Stegun (1964), 5.2.16 (series) and 5.1.22 with 5.2.23 (continued fraction of
+    E₁(ix) = −Ci x + i(Si x − π/2)), from the last of a fixed number of terms on.
+    """
+    small, large = jnp.minimum(x, SPLIT), jnp.maximum(x, SPLIT)
+    return jnp.where(x < SPLIT, _cosine_series(small), _cosine_fraction(large))
+
+
+def _cosine_series(x: Reals) -> Reals:
+    """γ + log x + Σ_k (−x²)^k / (2k (2k)!)."""
+    total = jnp.zeros_like(x)
+    for k in range(TERMS, 0, -1):
+        total = total * -(x**2) + 1 / (2 * k * math.factorial(2 * k))
+    return np.euler_gamma + jnp.log(x) - x**2 * total
+
+
+def _cosine_fraction(x: Reals) -> Reals:
+    """−Re E₁(ix), E₁(z) = e^{−z} / (z + 1 − 1²/(z + 3 − 2²/(z + 5 − …)))."""
+    z = 1j * x
+
+    def above(i: Int[Array, ""], below: Complex[Array, "..."]) -> Complex[Array, "..."]:
+        k = FRACTION - i
+        return z + 2 * k - 1 - k**2 / below
+
+    below = jax.lax.fori_loop(0, FRACTION, above, z + 2 * FRACTION + 1)
+    return -(jnp.exp(-z) / below).real
