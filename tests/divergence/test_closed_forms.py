@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from limitlaw.divergence import Divergence, kl, kolmogorov, total_variation, wasserstein1
-from limitlaw.divergence.integrand import excess, relative
+from limitlaw.divergence.two_laws import excess, relative
 from limitlaw.laws import Gaussian, GaussianMixture
 
 PAIRS = [

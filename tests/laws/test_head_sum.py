@@ -271,7 +271,8 @@ def test_atom():
 def test_nothing_but_an_atom():
     """All variances zero."""
     law = HeadSum(np.zeros(3), 4)
-    np.testing.assert_array_equal(law.cdf(np.array([-1.0, 0.0, 1.0])), [0, 1, 1])
+    x = np.array([-np.inf, -1.0, 0.0, 1.0, np.inf, np.nan])
+    np.testing.assert_array_equal(law.cdf(x), [0, 0, 1, 1, 1, np.nan])
     np.testing.assert_array_equal(law.ppf(np.array([0.0, 0.3, 1.0])), [-np.inf, 0, np.inf])
     assert law.atoms().masses == 1
     assert law.expect(jnp.cos) == 1

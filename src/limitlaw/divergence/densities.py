@@ -2,19 +2,22 @@
 
 import math
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.arguments import positive_int
-from limitlaw.divergence import integrand
-from limitlaw.divergence.comparable import check_density, check_laws
-from limitlaw.divergence.edges import arguments, first_panels
+from limitlaw.arguments import as_key, positive_int
+from limitlaw.divergence import two_laws
+from limitlaw.divergence.compared import (
+    Divergence,
+    arguments,
+    check_density,
+    check_shapes,
+    compared,
+)
 from limitlaw.divergence.in_blocks import in_blocks
-from limitlaw.divergence.integrand import relative
-from limitlaw.divergence.joint import of_joint
-from limitlaw.divergence.result import Divergence
-from limitlaw.divergence.rules import compared
-from limitlaw.divergence.two_laws import Integrand, TwoLaws, estimate
+from limitlaw.divergence.on_panels import first_panels
+from limitlaw.divergence.two_laws import Integrand, TwoLaws, estimate, relative
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import POLE, Panels, of_integral, resolve, unseen
 
@@ -47,7 +50,7 @@ def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> D
     The divergence itself: scipy.spatial.distance.jensenshannon is its square root.
     About noise see `kl`.
     """
-    return _of_densities("jensen_shannon", p, q, samples, key, integrand.jensen_shannon)
+    return _of_densities("jensen_shannon", p, q, samples, key, two_laws.jensen_shannon)
 
 
 @compared
@@ -55,14 +58,14 @@ def hellinger(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Diverg
     """H = √(½∫ (√p − √q)²), the Hellinger distance:
     between 0 and 1. About noise, which enters H², see `kl`.
     """
-    squared = _of_densities("hellinger", p, q, samples, key, integrand.hellinger)
+    squared = _of_densities("hellinger", p, q, samples, key, two_laws.hellinger)
     return root(squared)
 
 
 def _of_densities(
     what: str, p: Law, q: Law, samples: int, key: object, function: Integrand
 ) -> Divergence:
-    check_laws(p, q)
+    check_shapes(p, q)
     count = positive_int("samples", samples)
     check_density(what, "p", p)
     check_density(what, "q", q)
@@ -126,3 +129,35 @@ def rounding(D: float) -> float:
     ∫ p |r| 1e-15 ≤ √(2 D) 1e-15 where r is small, else D.
     """
     return 1e-15 * (math.sqrt(2 * D) + D)
+
+
+def of_joint(p: Law, q: Law, samples: int, key: object, function: Integrand) -> Divergence:
+    """∫ f(p, q) = E_m[f(p/m, q/m)] with m = (p + q)/2, half the points from p and half from q;
+    f = p log(p/q) − p + q.
+
+    E_p[log p − log q] has an error of the order of √D; here it is of the order of D, since the
+    integrand is never negative and is D itself in the mean. With m in the denominator, not p, the
+    ratios are bounded by 2, whatever the tails (defensive sampling: Hesterberg, "Weighted average
+    importance sampling and defensive mixture distributions", 1995). The points serve as nodes of
+    weight 1/(samples · m) for the noise of sampled laws.
+    """
+    half = max(2, -(-samples // 2))
+    keys = jax.random.split(as_key(key))
+    x = np.concatenate(
+        [np.asarray(law.sample(k, half)) for law, k in zip((p, q), keys, strict=True)]
+    )
+    pair = TwoLaws(in_blocks(p), in_blocks(q), function)
+    rows = pair.rows(x)
+    lp, lq = pair.logs(rows)
+    log_m = np.logaddexp(lp, lq) - math.log(2)
+    values = function(lp - log_m, lq - log_m)
+    if np.isinf(values).any():
+        return Divergence(math.inf, 0.0)
+    weights = np.full(2 * half, 1 / (2 * half))
+    value, variance = estimate(pair, x, weights, rows - log_m)
+    return Divergence(value, math.sqrt(variance + _variance_of_mean(values, half)))
+
+
+def _variance_of_mean(values: Float[np.ndarray, " x"], half: int) -> float:
+    """Of the mean over two halves drawn from different laws."""
+    return float(sum(np.var(part, ddof=1) / half / 4 for part in (values[:half], values[half:])))

@@ -3,12 +3,12 @@ what errors and biases come from.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.divergence.jackknife import log_mixture
 from limitlaw.laws import Law
 
 
@@ -81,3 +81,63 @@ def in_blocks(law: Law) -> InBlocks:
 def one_block(law: Law) -> InBlocks:
     """The law as it is."""
     return InBlocks(law, (law,), np.ones(1))
+
+
+@functools.cache
+def subsets(B: int) -> np.ndarray:
+    """Rows of 0 and 1: all blocks, all but one (B rows), all but two (B(B − 1)/2 rows)."""
+    pairs = np.stack(np.triu_indices(B, 1), 1)
+    keep = np.ones((1 + B + len(pairs), B))
+    keep[1 + np.arange(B), np.arange(B)] = 0
+    keep[1 + B + np.arange(len(pairs))[:, None], pairs] = 0
+    return keep
+
+
+def log_mixture(
+    logs: Float[np.ndarray, "b x"],
+    weights: Float[np.ndarray, " b"],
+    keep: Float[np.ndarray, "r b"],
+) -> Float[np.ndarray, "r x"]:
+    """log Σ_b a_b p_b / Σ_b a_b over the blocks that each row keeps."""
+    top = np.max(logs, 0)
+    top = np.where(np.isfinite(top), top, 0)
+    with np.errstate(divide="ignore"):
+        return (
+            np.log((keep * weights) @ np.exp(logs - top)) + top - np.log(keep @ weights)[:, None]
+        )
+
+
+def jackknife(
+    functional: Callable[[Float[np.ndarray, "r x"]], Float[np.ndarray, " r"]],
+    logs: Float[np.ndarray, "b x"],
+    weights: Float[np.ndarray, " b"],
+) -> tuple[float, float]:
+    """Bias and variance of D(p̂), p̂ = Σ_b a_b p_b,
+    for a functional D of rows of log densities.
+    """
+    B = len(weights)
+    return bias_and_variance(B, functional(log_mixture(logs, weights, subsets(B))))
+
+
+def bias_and_variance(B: int, values: Float[np.ndarray, " r"]) -> tuple[float, float]:
+    """Bias and variance of D from its values for the `subsets` of B blocks.
+
+    With D₋b the value without block b, the bias is (B − 1)(mean_b D₋b − D) (Quenouille 1956),
+    which takes away all of it where D is quadratic in p̂, and the variance is V₁ = (B − 1)/B Σ_b
+    (D₋b − mean)² (Tukey 1958). V₁ sees only the part of D that is linear in the noise. Where p̂ is
+    near a minimum of D that part vanishes, and what is left is quadratic: its variance is V₂ =
+    Σ_{b<c} S_bc²/(B(B − 1))² with the interaction of two blocks
+
+        S_bc = (B − 2)(B D − (B − 1)(D₋b + D₋c) + (B − 2) D₋bc),
+
+    in which constant and linear parts cancel (second-order Hoeffding term; Efron and Stein 1981).
+    The mean of V₁ has 2 V₂ of it, so the variance is V₁ − 2 V₂ + V₂, and V₂ at least.
+    """
+    D, one, two = values[0], values[1 : B + 1], values[B + 1 :]
+    if not np.isfinite(values).all():
+        return 0.0, float("inf")
+    b, c = np.triu_indices(B, 1)
+    S = (B - 2) * (B * D - (B - 1) * (one[b] + one[c]) + (B - 2) * two)
+    V1 = (B - 1) / B * np.sum((one - one.mean()) ** 2)
+    V2 = np.sum(S**2) / (B * (B - 1)) ** 2
+    return float((B - 1) * (one.mean() - D)), float(max(V1 - V2, V2))

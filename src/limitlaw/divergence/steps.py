@@ -3,17 +3,15 @@ against each other or against a smooth one.
 """
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.polynomial import legendre
 
-from limitlaw.divergence.edges import atoms, first_panels
 from limitlaw.divergence.in_blocks import one_block
-from limitlaw.divergence.tails import Tails
+from limitlaw.divergence.on_panels import Tails
 from limitlaw.laws import Law
-from limitlaw.numerics.panels import Panels, of_integral, resolve
+from limitlaw.numerics.panels import Panels
 
 FINE = 256  # cells of a panel of the smooth law
 TOLERANCE = 1e-10
@@ -32,7 +30,7 @@ class Steps:
     left: Float[np.ndarray, " cells"]
     middle: Float[np.ndarray, " cells"]
     right: Float[np.ndarray, " cells"]
-    coarse: Any = None  # the same with cells twice as large
+    coarse: "Steps | None" = None  # the same with cells twice as large
 
     @classmethod
     def of(cls, p: Law, q: Law) -> "Steps":
@@ -72,15 +70,9 @@ class Smooth:
 
     @classmethod
     def of(cls, law: Law) -> "Smooth":
-        """The panels resolve the tails themselves; each lies on one side of the middle."""
+        """From its tails, which the panels resolve."""
         tails = Tails.of((one_block(law),))
-        panels = first_panels(law, law, (tails.middle,))
-        panels, rows = resolve(
-            tails.rows,
-            lambda rows: rows[0],
-            panels,
-            of_integral(TOLERANCE, jumps=np.append(atoms(law), tails.middle)),
-        )
+        panels, rows = tails.resolved(TOLERANCE)
         values = rows[0] + np.where(panels.nodes > tails.middle, 1.0, 0.0)
         return cls(panels, panels.coefficients(values))
 

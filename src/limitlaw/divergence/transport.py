@@ -8,22 +8,17 @@ two of the blocks of their draws.
 
 import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.polynomial import legendre
 
-from limitlaw.divergence.comparable import check_numbers
+from limitlaw.divergence.compared import Divergence, check_numbers, compared
 from limitlaw.divergence.densities import root
-from limitlaw.divergence.edges import atoms, first_panels
-from limitlaw.divergence.in_blocks import InBlocks, in_blocks
-from limitlaw.divergence.jackknife import bias_and_variance, subsets
-from limitlaw.divergence.result import Divergence
-from limitlaw.divergence.rules import compared
-from limitlaw.divergence.tails import Tails
+from limitlaw.divergence.in_blocks import InBlocks, bias_and_variance, in_blocks, subsets
+from limitlaw.divergence.on_panels import Tails, atoms
 from limitlaw.laws import Law, ScipyLaw
-from limitlaw.numerics.panels import Panels, of_integral, resolve
+from limitlaw.numerics.panels import Panels
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of ∫ |F| over panels
 FARTHEST, CELL = 9.0, 0.25  # normal scores: 1e-19 lies beyond
@@ -78,7 +73,9 @@ def _rule(jumps: Float[np.ndarray, " jumps"], nodes: int) -> tuple[Levels, Level
     return z, (half * w).reshape(-1) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
 
 
-def _noise(law: Any, z: Levels, weights: Levels, other: Levels) -> tuple[float, float]:
+def _noise(
+    law: "_OfSamples | _Smooth", z: Levels, weights: Levels, other: Levels
+) -> tuple[float, float]:
     """Bias and variance of Σ w (Q − other)² from the blocks of a sampled law."""
     if law.blocks < LEAST:
         return 0.0, 0.0
@@ -149,12 +146,7 @@ class _Smooth:
         cut = in_blocks(law)
         tails = Tails.of((cut,))
         tolerance = TOLERANCE_SAMPLED if cut.whole.kind == "sampled" else TOLERANCE
-        panels, rows = resolve(
-            tails.rows,
-            lambda rows: cut.weights @ rows,
-            first_panels(cut.whole, cut.whole, (tails.middle,)),
-            of_integral(tolerance, jumps=np.append(atoms(cut.whole), tails.middle)),
-        )
+        panels, rows = tails.resolved(tolerance)
         return cls(cut, panels, rows, tails.middle)
 
     @property

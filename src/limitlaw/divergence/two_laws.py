@@ -1,22 +1,67 @@
-"""Two laws with densities, in blocks, and their divergence from log densities at the
-nodes of a rule.
+"""Two laws with densities, in blocks: what is integrated,
+and their divergence from log densities at the nodes of a rule.
 """
 
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.divergence.in_blocks import InBlocks
-from limitlaw.divergence.integrand import relative
-from limitlaw.divergence.jackknife import jackknife
+from limitlaw.divergence.in_blocks import InBlocks, jackknife
 from limitlaw.laws import Law
 
-Integrand = Callable[[Any, Any], Any]
+Logs = Float[np.ndarray, "*rows x"]  # log densities at points, of one law or of several
+Integrand = Callable[[Logs, Logs], Logs]
 MOST = 0.9  # relative error of a density at most, in what its noise does
+
+
+def relative(
+    lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]
+) -> Float[np.ndarray, "*t x"]:
+    """p log(p/q) − p + q ≥ 0 from log densities: p (e^s − 1 − s)
+    with s = log q − log p, and q where p ≪ q.
+
+    0 where p and q underflow, ∞ where q = 0 < p.
+    """
+    lp, lq = np.broadcast_arrays(lp, lq)
+    p, q = np.exp(lp), np.exp(lq)
+    with np.errstate(invalid="ignore"):
+        s = np.where(np.isneginf(lp) | np.isneginf(lq), 0, lq - lp)
+    near = p * excess(np.minimum(s, 1))
+    far = q * (1 - np.exp(-np.maximum(s, 1)) * (1 + np.maximum(s, 1)))
+    f = np.where(s < 1, near, far)
+    f = np.where(np.isneginf(lp), q, f)
+    return np.where(np.isneginf(lq), np.where(p > 0, np.inf, 0), f)
+
+
+def excess(s: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """e^s − 1 − s, by its series where that cancels."""
+    small = np.where(np.abs(s) < 0.5, s, 0)
+    series = np.zeros_like(small)
+    for k in range(17, 1, -1):
+        series = (series + 1) * small / k if k > 2 else (series + 1) * small**2 / 2
+    return np.where(np.abs(s) < 0.5, series, np.expm1(s) - s)
+
+
+def jensen_shannon(
+    lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]
+) -> Float[np.ndarray, "*t x"]:
+    """½ p log(p/m) + ½ q log(q/m) with m = (p + q)/2, both ≥ 0 as `relative` has them."""
+    lm = np.logaddexp(lp, lq) - math.log(2)
+    return 0.5 * (relative(lp, lm) + relative(lq, lm))
+
+
+def hellinger(
+    lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]
+) -> Float[np.ndarray, "*t x"]:
+    """½(√p − √q)² = ½ max(p, q) (1 − e^{−|log p − log q|/2})²."""
+    lp, lq = np.broadcast_arrays(lp, lq)
+    top, bottom = np.maximum(lp, lq), np.minimum(lp, lq)
+    with np.errstate(invalid="ignore"):
+        gap = np.where(np.isneginf(bottom), np.where(np.isneginf(top), 0, -np.inf), bottom - top)
+    return 0.5 * np.exp(top) * np.expm1(gap / 2) ** 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +127,7 @@ def _noise(
     own: Float[np.ndarray, " x"],
     x: object,
     weights: Float[np.ndarray, " x"],
-    function: Callable[[Any], Any],
+    function: Callable[[Logs], Logs],
 ) -> tuple[float, float]:
     """Bias and variance of Σ_i w_i function(log density) from the noise of one law."""
     if law.several:
@@ -95,7 +140,7 @@ def _pointwise(
     x: object,
     weights: Float[np.ndarray, " x"],
     own: Float[np.ndarray, " x"],
-    function: Callable[[Float[np.ndarray, " x"]], Float[np.ndarray, " x"]],
+    function: Callable[[Logs], Logs],
 ) -> tuple[float, float]:
     """Bias and variance where only the standard error σ of the law's own log density is known.
 

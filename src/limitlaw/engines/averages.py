@@ -18,8 +18,7 @@ from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Conditions, Limit
 from limitlaw.laws import Empirical
 from limitlaw.laws.averages import BLOCKS
-from limitlaw.laws.psi import average_of
-from limitlaw.laws.tracing import NEEDS_NUMBERS
+from limitlaw.laws.tracing import NEEDS_NUMBERS, average_of
 from limitlaw.phi import Nonlinearity, looked_at
 from limitlaw.progress import watching
 

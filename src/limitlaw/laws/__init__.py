@@ -3,17 +3,15 @@ quantiles, moments, samples and error bars.
 """
 
 from limitlaw.laws.base import Law
-from limitlaw.laws.combination import Combination
-from limitlaw.laws.empirical import Empirical
+from limitlaw.laws.empirical import Combination, Empirical
 from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.from_scipy import ScipyLaw
 from limitlaw.laws.gaussian import Gaussian
 from limitlaw.laws.head_sum import HeadSum
-from limitlaw.laws.kernel_matrix import KernelMatrix
-from limitlaw.laws.loading import load
+from limitlaw.laws.kernel_matrix import KernelMatrix, RandomKernel
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.pushforward import Pushforward
-from limitlaw.laws.random_kernel import RandomKernel
+from limitlaw.laws.storage import load
 from limitlaw.laws.tokens import Tokens
 
 __all__ = [

@@ -5,20 +5,23 @@ all of them.
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, PyTree
 
 from limitlaw.arguments import is_traced
-from limitlaw.laws.averages import BLOCKS, Components, Estimate, Quantity, exact, spread_of_blocks
+from limitlaw.laws.averages import BLOCKS, Components, Quantity, spread_of_blocks
 from limitlaw.laws.base import Blocks, Law
+from limitlaw.laws.estimates import Atoms, Estimate, exact
 
 FEWEST = 4  # blocks that show the noise
 SMALL = 1e-8  # levels below which tails are told apart by their logarithms
 MANY = 1024  # components of a law that is only looked at
+# atoms: they are draws, of which hardly two are equal, and their masses have no better error than
+# 1/N
+MANY_ATOMS = 1024
 
 
 class Averaged(Law):
@@ -73,12 +76,10 @@ class Averaged(Law):
         """Of a component and a centre c: E (Y − c)(Y − c)ᵀ, Y flattened."""
 
     def _moments(self, centre: Float[Array, "..."]) -> Estimate:
-        estimate = self._components.average(self._central, centre[None], self._size)
-        return Estimate(estimate.value[0], lambda: estimate.error()[0])
+        return self._components.average(self._central, centre[None], self._size)[0]
 
     def _mean(self) -> Estimate:
-        moments = self._moments(jnp.zeros(self.shape))
-        return Estimate(moments.value[0], lambda: moments.error()[0])
+        return self._moments(jnp.zeros(self.shape))[0]
 
     def _variance(self) -> Estimate:
         """Σ_k w_k E_k (Y − m)² about the estimated mean m,
@@ -106,6 +107,39 @@ class Averaged(Law):
             jnp.where(lower, a, b) for a, b in zip(_pair(below), _pair(above), strict=True)
         )
         return jnp.where(relative > 0, relative * jnp.exp(log - self._logpdf(x).value), 0.0)
+
+    def _merged(
+        self,
+        values: Float[np.ndarray, "entries *event"],
+        owners: Int[np.ndarray, " entries"],
+        chances: Float[np.ndarray, " entries"],
+    ) -> tuple[Atoms, Float[Array, " atoms"]]:
+        """Atoms from a list of (value, component, its probability there),
+        and the standard errors of their masses.
+        """
+        components = self._components
+        points, atom = np.unique(values, axis=0, return_inverse=True)
+        atom = atom.reshape(-1)
+        weights = np.asarray(components.weights)
+        w, total = weights[owners], (weights**2).sum()
+        masses, linear, squares = (
+            np.bincount(atom, a, len(points))
+            for a in (w * chances, w**2 * chances, (w * chances) ** 2)
+        )
+        # Σ_k w_k² (chance − mass)² over 1 − Σ w², as for every average.
+        spread = np.maximum(squares - 2 * masses * linear + masses**2 * total, 0)
+        several = components.sampled and len(components) > 1
+        error = np.sqrt(spread / (1 - total)) if several else 0 * spread
+        if components.parts and len(points) < MANY_ATOMS:
+            size = len(components.parts[0])
+            drawn = components.blocks * size
+            inside = owners < drawn
+            place = atom[inside] * components.blocks + owners[inside] // size
+            each = np.bincount(place, (w * chances)[inside], len(points) * components.blocks)
+            each = each.reshape(len(points), components.blocks)
+            sums = np.add.reduceat(weights[:drawn], np.arange(0, drawn, size))
+            error = np.asarray(spread_of_blocks(jnp.asarray((each / sums).T - masses)))
+        return Atoms(jnp.asarray(points), jnp.asarray(masses)), jnp.asarray(error)
 
     def _skewness(self) -> Estimate:
         return self._shape(skewness)
@@ -166,7 +200,7 @@ class Means:
 
     central: Quantity
 
-    def __call__(self, component: object, centre: object) -> Any:
+    def __call__(self, component: PyTree[Array], centre: Array) -> Float[Array, " m"]:
         return self.central(component, centre)[0].reshape(-1)
 
 
@@ -181,9 +215,9 @@ class Without:
     """
 
     central: Quantity
-    figure: Callable[[Any], Any]
+    figure: Callable[[Array], Array]
 
-    def __call__(self, weighted: Any, point: Any) -> Any:
+    def __call__(self, weighted: tuple[PyTree[Array], Array], point: tuple[Array, Array]) -> Array:
         component, w = weighted
         mean, c = point
         without = c - w / (1 - w) * (self.central(component, mean) - c)

@@ -5,12 +5,14 @@ memory stays bounded for any number of components.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Inexact
+from jaxtyping import Array, Float, Inexact, PyTree
+
+from limitlaw.laws.estimates import Estimate
 
 # numbers held at a time: (components × points × numbers per quantity) fits the cache
 BLOCK = 2**17
@@ -21,20 +23,11 @@ LEAST = 2  # components of a block
 # averaged
 AT = 2.0
 
-Quantity = Callable[[Any, Any], Any]  # of one component at one point
+How = Literal["mean", "log", "spread", "log spread", "products"]  # components are reduced
 
-
-@dataclasses.dataclass(frozen=True)
-class Estimate:
-    """A quantity, and its standard error once that is asked for."""
-
-    value: Inexact[Array, "..."]
-    error: Callable[[], Float[Array, "..."]]
-
-
-def exact(value: Inexact[Array, "..."]) -> Estimate:
-    """A quantity without error."""
-    return Estimate(value, lambda: jnp.zeros(jnp.shape(value)))
+Quantity = Callable[..., Inexact[Array, "..."]]  # of one component at one point
+Points: TypeAlias = PyTree[Array | np.ndarray]  # arrays, points in front
+A = TypeVar("A", Array, np.ndarray)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +41,7 @@ class Components:
     whole is smaller still.
     """
 
-    parameters: Any
+    parameters: PyTree[Array]
     weights: Float[Array, " N"]
     sampled: bool
     blocks: int = 0
@@ -80,14 +73,14 @@ class Components:
             self.sampled,
         )
 
-    def average(self, quantity: Quantity, points: object = None, size: int = 1) -> Estimate:
+    def average(self, quantity: Quantity, points: Points | None = None, size: int = 1) -> Estimate:
         """Σ_k w_k quantity(component k, point) for each point;
         `size`: how many numbers one quantity passes through.
         """
         value = self._reduce(quantity, "mean", points, size)
         return Estimate(value, lambda: self._error(quantity, points, size, value))
 
-    def log_average(self, quantity: Quantity, points: object) -> Estimate:
+    def log_average(self, quantity: Quantity, points: Points) -> Estimate:
         """log Σ_k w_k exp(quantity), safe where every term underflows.
         The error is that of the logarithm.
         """
@@ -100,7 +93,7 @@ class Components:
         nodes: Float[np.ndarray, " x"],
         weighted: Inexact[np.ndarray, "x ..."],
         integral: Inexact[Array, "..."],
-        points: Callable[[Array], Any] = lambda x: x,
+        points: Callable[[Array], Points] = lambda x: x,
     ) -> Float[Array, "..."]:
         """The standard error of ∫ f p: of what each component,
         of density `share`, contributes to it.
@@ -116,8 +109,8 @@ class Components:
         return self._error(Influence(share), point, size, jnp.zeros((1, *integral.shape)))[0]
 
     def covariance(
-        self, quantity: Quantity, point: object, size: int = 1
-    ) -> tuple[Inexact[Array, "i ..."], Any]:
+        self, quantity: Quantity, point: PyTree[Array], size: int = 1
+    ) -> tuple[Inexact[Array, "i ..."], Inexact[Array, "i i ..."]]:
         """c_i = Σ_k w_k f_i of an f with several entries,
         and the covariance of these averages; 0 unless sampled.
 
@@ -142,9 +135,9 @@ class Components:
     def _error(
         self,
         quantity: Quantity,
-        points: Any,
+        points: Points | None,
         size: int,
-        value: Any,
+        value: Array,
         how: Literal["spread", "log spread"] = "spread",
     ) -> Float[Array, "..."]:
         """√(Σ w² d²), d = f − value, of a self-normalised average,
@@ -169,8 +162,13 @@ class Components:
         return jnp.hypot(error, never_drawn(1.0 if log else value, len(self)))
 
     def _reduce(
-        self, quantity: Quantity, how: str, points: Any, size: int, centre: Any = None
-    ) -> Any:
+        self,
+        quantity: Quantity,
+        how: How,
+        points: Points | None,
+        size: int,
+        centre: Array | None = None,
+    ) -> PyTree[Array]:
         if points is None:
             one = self._reduce(
                 quantity, how, jnp.zeros(1), size, None if centre is None else centre[None]
@@ -184,7 +182,9 @@ class Components:
         ]
         return parts[0] if len(parts) == 1 else jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
 
-    def _part(self, quantity: Quantity, how: str, points: tuple[Any, Any], size: int) -> Any:
+    def _part(
+        self, quantity: Quantity, how: How, points: tuple[Points, Array], size: int
+    ) -> PyTree[Array]:
         count = points[1].shape[0]
         padded = padded_size(count)
         across = min(padded, 128)
@@ -200,7 +200,9 @@ class Influence:
 
     share: Quantity
 
-    def __call__(self, component: Any, point: Any) -> Any:
+    def __call__(
+        self, component: PyTree[Array], point: tuple[PyTree[Array], Array, Array]
+    ) -> Array:
         points, weighted, average = point
         return (
             jnp.tensordot(jax.vmap(lambda x: self.share(component, x))(points), weighted, 1)
@@ -209,7 +211,9 @@ class Influence:
 
 
 @jax.jit
-def _centred(c: Any, sums: Any, weights: Any) -> tuple[Any, Any]:
+def _centred(
+    c: Inexact[Array, "1 i ..."], sums: Inexact[Array, "1 j j ..."], weights: Float[Array, " N"]
+) -> tuple[Array, Array]:
     """Averages c and their covariance, from the sums of w², w² f_i and w² f_i f_j."""
     c, sums = c[0], sums[0]
     total, single, double = sums[0, 0], sums[0, 1:], sums[1:, 1:]
@@ -218,7 +222,9 @@ def _centred(c: Any, sums: Any, weights: Any) -> tuple[Any, Any]:
 
 
 @jax.jit
-def _standard_error(squares: Any, cubes: Any, weights: Any) -> Any:
+def _standard_error(
+    squares: Float[Array, "..."], cubes: Inexact[Array, "..."], weights: Float[Array, " N"]
+) -> Float[Array, "..."]:
     """From the sums of w² d² and w³ d³."""
     safe = jnp.where(squares > 0, squares, 1)
     skewness = jnp.where(squares > 0, jnp.abs(cubes) / safe**1.5, 0)
@@ -234,14 +240,14 @@ def spread_of_blocks(d: Inexact[Array, "blocks ..."]) -> Float[Array, "..."]:
     return jnp.sqrt(jnp.sum(jnp.abs(d) ** 2, axis=0) / (len(d) * (len(d) - 1)))
 
 
-def never_drawn(value: Any, count: int) -> Any:
+def never_drawn(value: Array | float, count: int) -> Float[Array, "..."]:
     """What is rarer than one draw in all may be in none of them:
     its share of a quantity, where draws are all alike.
     """
     return jnp.abs(value) / count
 
 
-def _rows(points: object, start: int) -> Any:
+def _rows(points: tuple[Points, Array], start: int) -> tuple[PyTree[Array], Array]:
     return jax.tree.map(lambda a: jnp.asarray(a)[start : start + SIZES[-1]], points)
 
 
@@ -250,29 +256,29 @@ def padded_size(count: int) -> int:
     return next((size for size in SIZES if size >= count), -(-count // SIZES[-1]) * SIZES[-1])
 
 
-def pad(a: Any, count: int) -> Any:
+def pad(a: A, count: int) -> A | Array:
     """`a` with its last entry repeated until there are `count`."""
     if a.shape[0] == count:
         return a
     if isinstance(a, jax.core.Tracer):
         return jnp.concatenate([a, jnp.broadcast_to(a[-1:], (count - a.shape[0], *a.shape[1:]))])
-    a = np.asarray(a)  # not compiled for each shape
-    last = a[-1:] if len(a) else np.zeros((1, *a.shape[1:]), a.dtype)
+    known = np.asarray(a)  # not compiled for each shape
+    last = known[-1:] if len(known) else np.zeros((1, *a.shape[1:]), known.dtype)
     return jnp.asarray(
-        np.concatenate([a, np.broadcast_to(last, (count - a.shape[0], *a.shape[1:]))])
+        np.concatenate([known, np.broadcast_to(last, (count - a.shape[0], *a.shape[1:]))])
     )
 
 
 @functools.partial(jax.jit, static_argnames=("quantity", "how", "sizes"))
 def _blocks(
-    parameters: Any,
-    weights: Any,
-    points: Any,
-    centre: Any,
+    parameters: PyTree[Array],
+    weights: Float[Array, " N"],
+    points: PyTree[Array],
+    centre: Array,
     quantity: Quantity,
-    how: str,
+    how: How,
     sizes: tuple[int, int],
-) -> Any:
+) -> PyTree[Array]:
     """The reduction `how` over components of the quantity at each point,
     `sizes` = (components, points) at a time.
     """
@@ -283,8 +289,8 @@ def _blocks(
     )
     weights = jnp.pad(weights, (0, rows * down - weights.shape[0])).reshape(rows, down)
 
-    def at_points(block: tuple[Any, Any]) -> Any:
-        def of_components(chunk: tuple[Any, Any]) -> Any:
+    def at_points(block: tuple[PyTree[Array], Array]) -> PyTree[Array]:
+        def of_components(chunk: tuple[PyTree[Array], Array]) -> PyTree[Array]:
             components, w = chunk
             f = jax.vmap(lambda c: jax.vmap(lambda p: quantity(c, p))(block[0]))(components)
             w = w.reshape(down, *[1] * (f.ndim - 1))

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float, Key
+from jaxtyping import Array, Complex, Float, Inexact, Key
 
 from limitlaw.arguments import as_key, one_of, require_float64
-from limitlaw.laws import storage
-from limitlaw.laws.checking import sample_shape
+from limitlaw.laws.checking import UNSAID, one_meaning, order, sample_shape
 from limitlaw.laws.errors import Errors
 from limitlaw.laws.estimates import Atoms
-from limitlaw.laws.high_moments import order
-from limitlaw.laws.psi import average_of
-from limitlaw.laws.scipy_names import UNSAID, ScipyNames, one_meaning
-from limitlaw.laws.tracing import quantity
+from limitlaw.laws.scipy_names import ScipyNames
+from limitlaw.laws.tracing import Psi, average_of, quantity
 from limitlaw.notebook import frame
 from limitlaw.numerics.meshes import Places
 
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Derived = TypeVar("Derived", bound="Law")
+Content = tuple[dict[str, Any], dict[str, np.ndarray]]  # of a file: a header and arrays
 
 KINDS = ("exact", "quadrature", "sampled")
 # of quantiles that show where a law lives
@@ -156,7 +154,7 @@ class Law(ScipyNames):
         """E Y^k, entry by entry, k ≤ 300: about zero, not about the mean."""
         return self._moment(order(k)).value
 
-    def expect(self, psi: Callable[[Any], Any]) -> Any:
+    def expect(self, psi: Psi) -> Inexact[Array, "..."]:
         """E ψ(Y). `psi` is a jnp function of arrays (…, *shape);
         what it returns starts with the same … axes.
         """
@@ -226,9 +224,11 @@ class Law(ScipyNames):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the law to a .npz file that `load` reads, bit for bit, without pickle."""
-        storage.write(path, *self._stored())
+        from limitlaw.laws.storage import write
 
-    def _stored(self) -> storage.Content:
+        write(path, *self._stored())
+
+    def _stored(self) -> Content:
         """Header and arrays of a file, the other law that errors come from included."""
         header, arrays = self._content()
         header = {
@@ -267,7 +267,7 @@ class Law(ScipyNames):
         """The law of Y[i]: an integer, a tuple, a slice or an array of indices, as in NumPy."""
 
     @abc.abstractmethod
-    def _content(self) -> storage.Content:
+    def _content(self) -> Content:
         """What rebuilds the law: a header of plain values, and arrays."""
 
     def __repr__(self) -> str:

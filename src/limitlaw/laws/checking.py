@@ -1,7 +1,7 @@
 """Checks of what a law is built from, and of what it is asked for."""
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,35 +9,36 @@ from jaxtyping import Array, Float
 
 from limitlaw.arguments import check_psd, integer, is_traced, non_negative, real_array, shown
 
+T = TypeVar("T")
+
 # covariances whose eigenvalues are checked: rounding errors in an engine would show in any of them
 LOOKED_AT = 4096
 MOST_GIB = 16.0  # of draws at a time
+MOST_ORDER = 300  # of moments: E Z^k of a standard normal Z overflows from 302 on
 
 
-def mixture_arrays(mean: Any, covariance: Any) -> tuple[Array, Array]:
+def mixture_arrays(mean: Float[Array, "N ..."], covariance: object) -> tuple[Array, Array]:
     """Means (N,) or (N, m), and variances (N,) or covariances (N, m, m) to match."""
     N, shape = mean.shape[0], mean.shape[1:]
     mean = mean.reshape(N, -1) if shape else mean
     m = mean.shape[1] if shape else 1
-    covariance = real_array("covariance", covariance)
+    given = real_array("covariance", covariance)
     expected = (N, m, m) if shape else (N,)
-    if covariance.shape != expected:
+    if given.shape != expected:
         what = (
             "one matrix per component over the flattened entries"
             if shape
             else "one variance per component"
         )
-        raise ValueError(
-            f"covariance must have shape {expected}, {what}, got shape {covariance.shape}"
-        )
-    if not is_traced(covariance):
+        raise ValueError(f"covariance must have shape {expected}, {what}, got shape {given.shape}")
+    if not is_traced(given):
         if not shape:
-            non_negative("covariance", covariance)
+            non_negative("covariance", given)
         else:
-            non_negative("covariance's diagonal", np.diagonal(covariance, axis1=1, axis2=2))
+            non_negative("covariance's diagonal", np.diagonal(given, axis1=1, axis2=2))
             for k in np.unique(np.linspace(0, N - 1, min(N, LOOKED_AT)).astype(int)) if m else ():
-                check_psd(f"covariance of component {k}", covariance[k])
-    return mean, jnp.asarray(covariance)
+                check_psd(f"covariance of component {k}", given[k])
+    return mean, jnp.asarray(given)
 
 
 def check_base(base: object, kind: type) -> None:
@@ -91,3 +92,37 @@ def sample_shape(shape: object) -> tuple[int, ...]:
     if gib > MOST_GIB:
         raise ValueError(f"shape {shape} would take {gib:,.0f} GiB: ask for fewer draws at a time")
     return counts
+
+
+class _Unsaid(tuple[int, ...]):
+    """The shape (), where none was given."""
+
+
+UNSAID = _Unsaid()
+
+
+def one_meaning(key: object, shape: T) -> T:
+    """`shape` of draws. sample(10) could mean the seed 10 or ten draws, so it is refused;
+    sample(10, ()) says it.
+    """
+    if shape is UNSAID and integer(key) is not None:
+        raise TypeError(
+            f"sample({key}) may mean the seed {key} or {key} draws: write sample({key}, ()) for "
+            "one draw with this "
+            f"seed, sample(key, {key}) for {key} draws with a key or seed of your choice, or "
+            f"rvs({key}) as in SciPy"
+        )
+    return shape
+
+
+def order(k: object) -> int:
+    """`k` as the order of a moment."""
+    number = integer(k)
+    if number is None or number < 0:
+        raise ValueError(f"k must be an integer ≥ 0, got {shown(k)}")
+    if number > MOST_ORDER:
+        raise ValueError(
+            f"k must be at most {MOST_ORDER}, beyond which a standard normal's moments overflow, "
+            f"got {number}"
+        )
+    return number

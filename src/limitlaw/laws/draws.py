@@ -5,24 +5,23 @@ and never a smoothed density.
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Complex, Float, Inexact, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.digits import counted
-from limitlaw.laws import high_moments, storage
-from limitlaw.laws.atoms import merged
 from limitlaw.laws.averaged import Averaged
-from limitlaw.laws.averages import Components, Estimate, Quantity
+from limitlaw.laws.averages import Components, Quantity
+from limitlaw.laws.base import Content
 from limitlaw.laws.checking import entries
-from limitlaw.laws.estimates import Atoms
-from limitlaw.laws.psi import psi_values
-from limitlaw.laws.scipy_names import as_logarithm
+from limitlaw.laws.estimates import Atoms, Estimate, as_logarithm, in_units, unit
+from limitlaw.laws.tracing import Psi, psi_values
+
+Draws = Float[Array, "M *shape"]  # of one group
 
 
 class OfDraws(Averaged):
@@ -121,14 +120,14 @@ class OfDraws(Averaged):
         x = self._quantile(q)
         return Estimate(jnp.asarray(x), lambda: self._quantile_error(q, x))
 
-    def _quantile(self, q: Array) -> Any:
+    def _quantile(self, q: Array) -> Array | np.ndarray:
         points, ends = self._sorted
         xp = jnp if is_traced(q) else self._xp
         points, q = xp.asarray(points), xp.asarray(q)
         x = points[xp.minimum(xp.searchsorted(xp.asarray(ends), q, side="left"), points.size - 1)]
         return xp.where(xp.isnan(q), xp.nan, x)
 
-    def _quantile_error(self, q: Array, x: object) -> Array:
+    def _quantile_error(self, q: Array, x: Array | np.ndarray) -> Array:
         """Half the distance between the quantiles one standard error of the cdf
         above and below.
         """
@@ -138,25 +137,19 @@ class OfDraws(Averaged):
 
     def _cf(self, t: Array) -> Estimate:
         lead = t.shape[: t.ndim - len(self.shape)]
-        average = self._components.average(cf, t.reshape(-1, *self.shape), self._size)
-        return Estimate(average.value.reshape(lead), lambda: average.error().reshape(lead))
+        return self._components.average(cf, t.reshape(-1, *self.shape), self._size).reshape(lead)
 
     def _moment(self, k: int) -> Estimate:
-        s = high_moments.unit(jnp.max(jnp.abs(self._draws), axis=(0, 1)))
-        raw = high_moments.in_units(
-            self._components.average(DrawsMoment(k), s[None], self._size), s, k
-        )
-        return Estimate(raw.value[0], lambda: raw.error()[0])
+        s = unit(jnp.max(jnp.abs(self._draws), axis=(0, 1)))
+        return in_units(self._components.average(DrawsMoment(k), s[None], self._size), s, k)[0]
 
-    def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
+    def _expect(self, psi: Psi) -> Estimate:
         return self._components.average(Mean(psi), size=self._size)
 
     def _atoms(self) -> tuple[Atoms, Array]:
         groups, M = self._draws.shape[:2]
         values = np.asarray(self._draws).reshape(-1, *self.shape)
-        return merged(
-            values, np.repeat(np.arange(groups), M), np.full(groups * M, 1 / M), self._components
-        )
+        return self._merged(values, np.repeat(np.arange(groups), M), np.full(groups * M, 1 / M))
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Draws with replacement."""
@@ -194,28 +187,28 @@ class Grouped(OfDraws):
             dataclasses.replace(self._components, parameters=picked), self.kind, self.beyond
         )
 
-    def _content(self) -> storage.Content:
+    def _content(self) -> Content:
         raise TypeError("draws in groups are part of another law: save that one")
 
 
-def central(draws: Any, centre: Any) -> Any:
+def central(draws: Draws, centre: Float[Array, "*shape"]) -> Float[Array, "4 *shape"]:
     """Mean of (y − c)^j over one group's draws, j = 1 … 4."""
     d = draws - centre
     return jnp.stack([jnp.mean(d**j, axis=0) for j in (1, 2, 3, 4)])
 
 
-def outer(draws: Any, centre: Any) -> Any:
+def outer(draws: Draws, centre: Float[Array, "*shape"]) -> Float[Array, "m m"]:
     """Mean of (y − c)(y − c)ᵀ, y flattened."""
     d = (draws - centre).reshape(draws.shape[0], -1)
     return d.T @ d / draws.shape[0]
 
 
-def below(draws: Any, x: Any) -> Any:
+def below(draws: Float[Array, " M"], x: Float[Array, ""]) -> Float[Array, ""]:
     """The share of a group's draws up to x."""
     return jnp.mean(draws <= x, axis=0)
 
 
-def cf(draws: Any, t: Any) -> Any:
+def cf(draws: Draws, t: Float[Array, "*shape"]) -> Complex[Array, ""]:
     """Mean of exp(i t·y)."""
     return jnp.mean(jnp.exp(1j * jnp.sum((draws * t).reshape(draws.shape[0], -1), axis=1)))
 
@@ -226,7 +219,7 @@ class DrawsMoment:
 
     k: int
 
-    def __call__(self, draws: Any, s: Any) -> Any:
+    def __call__(self, draws: Draws, s: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return jnp.mean((draws / s) ** self.k, axis=0)
 
 
@@ -234,7 +227,7 @@ class DrawsMoment:
 class Mean:
     """Mean of ψ(y)."""
 
-    psi: Callable[[Any], Any]
+    psi: Psi
 
-    def __call__(self, draws: Any, _: Any) -> Any:
+    def __call__(self, draws: Draws, _: Array) -> Inexact[Array, "..."]:
         return jnp.mean(psi_values(self.psi, draws, draws.shape[0]), axis=0)

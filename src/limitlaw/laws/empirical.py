@@ -1,16 +1,23 @@
-"""The law of plain samples."""
+"""Laws that are known by draws of them: of plain samples,
+and of φ(Y₁, …, Y_k) for jointly Gaussian arguments.
+"""
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable
+from typing import Any, SupportsInt
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import real_array
 from limitlaw.laws import storage
 from limitlaw.laws.averages import Components
-from limitlaw.laws.checking import entries
+from limitlaw.laws.base import Content
+from limitlaw.laws.checking import check_base, entries
 from limitlaw.laws.draws import OfDraws
+from limitlaw.laws.mixture import GaussianMixture
+from limitlaw.phi import Nonlinearity, user_function
 
 
 class Empirical(OfDraws):
@@ -21,16 +28,19 @@ class Empirical(OfDraws):
     """
 
     def __init__(
-        self, samples: Any, kind: str = "sampled", beyond: tuple[str, ...] = (), blocks: Any = 0
+        self,
+        samples: object,
+        kind: str = "sampled",
+        beyond: tuple[str, ...] = (),
+        blocks: SupportsInt = 0,
     ) -> None:
-        samples = real_array("samples", samples)
-        if samples.ndim == 0 or samples.shape[0] == 0:
+        y = real_array("samples", samples)
+        if y.ndim == 0 or y.shape[0] == 0:
             raise ValueError(
-                "samples must have shape (draws, *shape) with draws ≥ 1, got shape "
-                f"{samples.shape}"
+                f"samples must have shape (draws, *shape) with draws ≥ 1, got shape {y.shape}"
             )
-        N = samples.shape[0]
-        draws = jnp.asarray(samples)[:, None]
+        N = y.shape[0]
+        draws = jnp.asarray(y)[:, None]
         super().__init__(
             Components(draws, jnp.full(N, 1 / N), kind == "sampled", int(blocks)), kind, beyond
         )
@@ -66,8 +76,62 @@ class Empirical(OfDraws):
         law = Empirical(picked, self.kind, self.beyond, self._components.blocks)
         return self._alike(law, lambda other: other.marginal(i))
 
-    def _content(self) -> storage.Content:
+    def _content(self) -> Content:
         return {}, {
             "samples": np.asarray(self._samples),
             "blocks": np.asarray(self._components.blocks),
         }
+
+
+class Combination(OfDraws):
+    """φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape):
+    the arguments of φ along the first axis.
+
+    Its quantities are sampled: each component of Y gives a group of draws,
+    whose spread is the error.
+    """
+
+    def __init__(
+        self,
+        phi: Callable[..., Any],
+        base: GaussianMixture,
+        kind: str = "sampled",
+        beyond: tuple[str, ...] | None = None,
+    ) -> None:
+        check_base(base, GaussianMixture)
+        if not base.shape:
+            raise ValueError(
+                "base must have shape (arguments of phi, *shape), got the law of one number"
+            )
+        self.phi: Nonlinearity = user_function(phi)
+        self.base = base
+        draws = base.drawn()._components
+        values = self._combined(draws.parameters)
+        values = jnp.broadcast_to(values, (*draws.parameters.shape[:2], *base.shape[1:]))
+        components = dataclasses.replace(draws, parameters=values)
+        super().__init__(components, kind, base.beyond if beyond is None else beyond)
+        base._alike(self, lambda other: Combination(self.phi, other, self.kind, self.beyond))
+
+    def _combined(self, y: Array) -> Array:
+        """φ of the arguments, which lie along the axis before the law's shape."""
+        axis = y.ndim - len(self.base.shape)
+        return self.phi(*(jnp.take(y, j, axis) for j in range(self.base.shape[0])))
+
+    def _no_density(self, what: str) -> ValueError:
+        return ValueError(
+            f"{what} of {self.phi.name} of {self.base.shape[0]} arguments is not known in closed "
+            "form; "
+            "cdf, ppf, moments, expect, cf and sample are possible, with errors"
+        )
+
+    def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """φ of the base's draws."""
+        return self._combined(self.base._sample(key, shape))
+
+    def marginal(self, i: object) -> "Combination":
+        """The law of one entry, or of some."""
+        inner = self.base.marginal((slice(None), *(i if isinstance(i, tuple) else (i,))))
+        return Combination(self.phi, inner, self.kind, self.beyond)
+
+    def _content(self) -> Content:
+        return storage.image(self.phi, self.base._stored())

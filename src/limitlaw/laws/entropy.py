@@ -3,23 +3,34 @@ with its error, and that of sampling.
 """
 
 import dataclasses
+import functools
+import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.laws import one_gaussian
 from limitlaw.laws.averaged import Averaged
-from limitlaw.laws.averages import Components, Estimate, Quantity
-from limitlaw.numerics.meshes import Places, mesh
+from limitlaw.laws.averages import Components, Points, Quantity
+from limitlaw.laws.estimates import Estimate
+from limitlaw.laws.one_image import density, log_density
+from limitlaw.numerics.meshes import Places, mesh, of_components
 from limitlaw.numerics.panels import Panels, evaluated, of_integral, resolve, unseen
+from limitlaw.phi import Nonlinearity
+from limitlaw.phi.preimages import Branched, log_slopes, padded_branches, preimages, slopes
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of E |log density|, for each panel
 CLOSE = 1e-9  # of |x|: panels next to a point where φ' = 0 and the density of φ(Y) is infinite
 SOME = 2**11  # draws that the bias of a joint law is estimated from
 SLIGHT = 0.1  # nats: a bias up to here is the first term of a series
+FLAT = 1e-8  # |φ'| at an extremum, after rounding
+NEAR = 0.1  # an extremum of φ, where φ(x') = φ(x) is solved by its slope
+
+U, W = np.polynomial.legendre.leggauss(8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +47,24 @@ class Entropy:
     log: Callable[[Array], Estimate]
     weight: Callable[[Array, Array], Array]
     share: Quantity
-    points: Callable[[Array], Any]
+    points: Callable[[Array], Points]
     places: Places
     breaks: tuple[float, ...]
-    variance: Callable[[], Any]
+    variance: Callable[[], Array]
+
+    @classmethod
+    def along_gaussians(
+        cls,
+        components: Components,
+        log: Callable[[Array], Estimate],
+        weight: Callable[[Array, Array], Array],
+        breaks: tuple[float, ...],
+        variance: Callable[[], Array],
+    ) -> "Entropy":
+        """X is a mixture of Gaussians of one number."""
+        places = of_components(*components.parameters)
+        share = one_gaussian.pdf
+        return cls(components, log, weight, share, lambda x: x, places, breaks, variance)
 
     def estimate(self) -> Estimate:
         """The entropy; of a sampled law without its bias, see `_bias`."""
@@ -144,3 +169,111 @@ def joint_entropy(law: Averaged, draws: Float[Array, "groups M *shape"]) -> Esti
     bias = _plausible(0.5 * float((sigma**2).mean()), value, most)
     sampling = costs.std() * math.sqrt(1 / count + 1 / len(components))
     return Estimate(jnp.asarray(value + bias), lambda: jnp.asarray(math.hypot(sampling, bias)))
+
+
+def image_entropy(
+    known: Branched, base: Averaged, images: Components, variance: Callable[[], Array]
+) -> Estimate:
+    """Of φ(Y) without atoms, φ of which is `known` and Y a mixture of Gaussians, `base`:
+    integrated over x, since φ may saturate, where floats of φ(x) run out.
+
+    `images`: the components of φ(Y).
+    """
+    phi, same = known.phi, len({(b.bottom, b.top) for b in known.branches}) == 1
+    if not known.injective and same and np.isfinite(known.support).all():
+        return _of_waves(known, images, variance)
+    breaks = tuple(
+        sorted({b.lo for b in known.branches} | {b.hi for b in known.branches} | set(known.kinks))
+    )
+    if known.injective:
+        log = lambda x: _plus(base._logpdf(x), -log_slopes(phi, x))
+        weight = lambda x, ρ: ρ + log_slopes(phi, x)
+    else:
+        log = lambda x: images.log_average(log_density, _all_preimages(known, x))
+        weight = lambda x, _: base._logpdf(x).value
+    return Entropy.along_gaussians(base._components, log, weight, breaks, variance).estimate()
+
+
+def _plus(estimate: Estimate, shift: Array) -> Estimate:
+    return Estimate(estimate.value + shift, estimate.error)
+
+
+def _all_preimages(
+    known: Branched, x: Float[Array, " n"]
+) -> tuple[Float[Array, "n b"], Float[Array, "n b"]]:
+    """Every x' with φ(x') = φ(x), one a branch, and −log |φ'(x')|:
+    found from x, since φ(x) may have rounded.
+    """
+    phi = known.phi
+    roots, jacobian = preimages(phi(x), known)
+    there = jacobian > 0
+    ends = np.full((roots.shape[1], 2), np.nan)
+    ends[: len(known.branches)] = [(b.lo, b.hi) for b in known.branches]
+    for i, (left, right) in enumerate(itertools.pairwise(known.branches)):
+        if left.hi == right.lo and float(slopes(phi, jnp.asarray(left.hi))) < FLAT:
+            near = jnp.abs(x - left.hi) < NEAR
+            roots = roots.at[:, i : i + 2].set(
+                jnp.where(
+                    near[:, None], _other_side(phi, x, left.hi)[:, None], roots[:, i : i + 2]
+                )
+            )
+            there = there.at[:, i : i + 2].set(there[:, i : i + 2] | near[:, None])
+    own = (ends[:, 0] <= x[:, None]) & (x[:, None] < ends[:, 1])
+    roots = jnp.where(own, x[:, None], roots)
+    return roots, jnp.where(there | own, -log_slopes(phi, roots), -jnp.inf)
+
+
+@functools.partial(jax.jit, static_argnames="phi")
+def _other_side(
+    phi: Nonlinearity, x: Float[Array, " n"], extremum: Float[Array, ""]
+) -> Float[Array, " n"]:
+    """x' beyond an extremum of φ with φ(x') = φ(x), for x near it:
+    by Newton's method for ∫_x^{x'} φ' = 0.
+
+    φ(x') − φ(x) itself would be known only to rounding, and x' to its square root.
+    """
+    slope = jax.vmap(jax.grad(lambda x: phi(x)))
+    other = 2 * extremum - x
+    for _ in range(4):
+        step = other - x
+        along = slope((x[:, None] + step[:, None] * (U + 1) / 2).reshape(-1)).reshape(-1, len(U))
+        other = other - step * (along @ (W / 2)) / slope(other)
+    return other
+
+
+def _of_waves(known: Branched, images: Components, variance: Callable[[], Array]) -> Estimate:
+    """Every branch has all values of φ, and the same slopes:
+    Y folded into one of them, [lo, hi], then φ one to one.
+    """
+    phi, branches = known.phi, known.branches
+    middle = branches[len(branches) // 2]
+    lo, hi = middle.lo, middle.hi
+    count = padded_branches(len(branches))
+    starts = np.array(
+        [b.lo if b.rising == middle.rising else b.hi for b in branches]
+        + [0.0] * (count - len(branches))
+    )
+    signs = np.array(
+        [1.0 if b.rising == middle.rising else -1.0 for b in branches]
+        + [1.0] * (count - len(branches))
+    )
+    there = np.arange(count) < len(branches)
+
+    def unfolded(x: Array) -> tuple[Array, Array]:
+        return starts + signs * (x[:, None] - lo), jnp.broadcast_to(
+            jnp.asarray(there, float), (len(x), count)
+        )
+
+    def log(x: Array) -> Estimate:
+        points, inside = unfolded(x)
+        return _plus(
+            images.log_average(log_density, (points, jnp.log(inside))),
+            -log_slopes(phi, x),
+        )
+
+    x, scale = of_components(*images.parameters[:2])
+    turns = (x - lo) / (hi - lo)
+    folded = lo + (hi - lo) * np.abs((turns + 1) % 2 - 1)
+    places = np.concatenate([[lo, hi], folded]), np.concatenate([[0.0, 0.0], scale])
+    weight = lambda x, ρ: ρ + log_slopes(phi, x)
+    return Entropy(images, log, weight, density, unfolded, places, (lo, hi), variance).estimate()

@@ -1,15 +1,13 @@
 """The error of each quantity of a law, under the name of the quantity."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.laws.averages import Estimate
-from limitlaw.laws.estimates import Estimates
-from limitlaw.laws.high_moments import order
-from limitlaw.laws.psi import average_of
+from limitlaw.laws.checking import order
+from limitlaw.laws.estimates import Estimate, Estimates
+from limitlaw.laws.tracing import Psi, average_of
 
 
 class Errors:
@@ -20,7 +18,7 @@ class Errors:
     def __init__(self, law: Estimates) -> None:
         self._law = law
 
-    def _of(self, quantity: Callable[[Estimates], Estimate]) -> Any:
+    def _of(self, quantity: Callable[[Estimates], Estimate]) -> Float[Array, "..."]:
         """The error that the quantity states itself,
         and the difference to the law by another rule.
         """
@@ -133,7 +131,7 @@ class Errors:
         k = order(k)
         return self._of(lambda law: law._moment(k))
 
-    def expect(self, psi: Callable[[Any], Any]) -> Any:
+    def expect(self, psi: Psi) -> Float[Array, "..."]:
         """Of E ψ(Y)."""
         return average_of(psi, self._law.shape, lambda: self._of(lambda law: law._expect(psi)))
 

@@ -1,15 +1,48 @@
 """What each kind of law has to compute: every quantity as an estimate, a value with its error."""
 
 import abc
+import dataclasses
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Inexact
 
 from limitlaw.arguments import is_traced, real_points
-from limitlaw.laws.averages import Estimate
+from limitlaw.laws.tracing import Psi
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """A quantity, and its standard error once that is asked for."""
+
+    value: Inexact[Array, "..."]
+    error: Callable[[], Float[Array, "..."]]
+
+    def __getitem__(self, index: int | slice) -> "Estimate":
+        """Some of the entries."""
+        return Estimate(self.value[index], lambda: self.error()[index])
+
+    def reshape(self, shape: tuple[int, ...]) -> "Estimate":
+        """The same entries in another shape."""
+        return Estimate(self.value.reshape(shape), lambda: self.error().reshape(shape))
+
+    def exp(self) -> "Estimate":
+        """e^λ for a logarithm λ: its error is e^λ times that of λ."""
+        return Estimate(jnp.exp(self.value), lambda: jnp.exp(self.value) * self.error())
+
+    def beside(self, other: Float[Array, "..."]) -> "Estimate":
+        """The estimate with another error beside its own."""
+        return Estimate(self.value, lambda: jnp.hypot(self.error(), other))
+
+
+def exact(value: Inexact[Array, "..."]) -> Estimate:
+    """A quantity without error."""
+    return Estimate(value, lambda: jnp.zeros(jnp.shape(value)))
 
 
 class Atoms(NamedTuple):
@@ -17,6 +50,11 @@ class Atoms(NamedTuple):
 
     points: Float[Array, "atoms *event"]
     masses: Float[Array, " atoms"]
+
+
+def no_atoms(shape: tuple[int, ...] = ()) -> tuple[Atoms, Float[Array, " 0"]]:
+    """Those of a law of that shape with a density, and the errors of their masses."""
+    return Atoms(jnp.zeros((0, *shape)), jnp.zeros(0)), jnp.zeros(0)
 
 
 class Estimates(abc.ABC):
@@ -61,7 +99,7 @@ class Estimates(abc.ABC):
     @abc.abstractmethod
     def _moment(self, k: int) -> Estimate: ...
     @abc.abstractmethod
-    def _expect(self, psi: Callable[[Any], Any]) -> Estimate: ...
+    def _expect(self, psi: Psi) -> Estimate: ...
     @abc.abstractmethod
     def _entropy(self) -> Estimate: ...
     @abc.abstractmethod
@@ -145,9 +183,37 @@ class Estimates(abc.ABC):
             )
         return q
 
-    def _at_poles(self, x: Array, there: float, elsewhere: Any) -> Any:
+    def _at_poles(self, x: Array, there: float, elsewhere: Array) -> Array:
         return (
             jnp.where(jnp.isin(x, jnp.array(self._poles)), there, elsewhere)
             if self._poles
             else elsewhere
         )
+
+
+def as_logarithm(relative: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The error of log p from the relative error r of p:
+    −log(1 − r), ∞ from r = 1 on, where nothing is known.
+    """
+    return jnp.where(relative < 1, -jnp.log1p(-jnp.where(relative < 1, relative, 0.0)), jnp.inf)
+
+
+def unit(size: ArrayLike) -> Array:
+    """The power of two nearest to `size`, so that dividing by it rounds nothing; 1 for 0."""
+    size = jax.lax.stop_gradient(jnp.asarray(size))
+    exponent = jnp.round(jnp.log2(jnp.where(size > 0, size, 1.0)))
+    return jnp.ldexp(jnp.ones_like(size), exponent.astype(int))
+
+
+def growth(k: int) -> float:
+    """(E Z^k)^{1/k} of a standard normal, roughly: √(k/e)."""
+    return math.sqrt(max(k, 1) / math.e)
+
+
+def in_units(moment: Estimate, s: Array, k: int) -> Estimate:
+    """E Y^k from E (Y/s)^k: 0 stays 0, also where s^k overflows."""
+
+    def restored(x: Array) -> Array:
+        return jnp.where(x == 0, 0.0, x * s ** (k // 2) * s ** (k - k // 2))
+
+    return Estimate(restored(moment.value), lambda: restored(moment.error()))

@@ -9,22 +9,22 @@ over panels between them, which are halved until they resolve it.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Inexact
 
 from limitlaw.arguments import inside_jit, is_traced
-from limitlaw.laws.averages import Components, Estimate, Quantity
-from limitlaw.laws.psi import psi_values
-from limitlaw.numerics.meshes import Places, mesh
-from limitlaw.numerics.normal_rule import REACH, Rule
+from limitlaw.laws import one_gaussian
+from limitlaw.laws.averages import Components, Quantity
+from limitlaw.laws.estimates import Estimate
+from limitlaw.laws.tracing import Psi, psi_values
+from limitlaw.numerics.meshes import Places, mesh, of_components
+from limitlaw.numerics.normal_rule import REACH, Rule, shifts
 from limitlaw.numerics.panels import Panels, Rows, evaluated, of_integral, resolve, unseen
 from limitlaw.numerics.pieces import pieces
 
-Psi = Callable[[Any], Any]
 AGREE = 1e-13  # of E |ψ|: two rules that differ by no more
 TOLERANCE = 1e-14  # of ∫ |ψ| p, for each panel
 # sampled components: the rules of more differ enough for their spread to show the error
@@ -35,7 +35,7 @@ UNEVEN = 0.25
 RARE = 1e-8  # of the largest density: mass that is missed is not looked for where less is
 
 
-def is_enough(between: Any, size: Any, psi: Psi) -> bool:
+def is_enough(between: Array, size: Array, psi: Psi) -> bool:
     """Do two rules for E ψ agree, `size` being E |ψ|,
     or can ψ not be looked at, inside `jax.jit` or `jax.grad`?
     """
@@ -84,7 +84,7 @@ class _Values:
 
     def __init__(self, psi: Psi):
         self.psi = psi
-        self._factors: Any = None
+        self._factors = np.ones(1)
 
     def __call__(self, x: Float[np.ndarray, " x"]) -> np.ndarray:
         """ψ(x), as it comes."""
@@ -101,7 +101,7 @@ class _Values:
         """The combination."""
         return _flat(self(x)) @ self._factors
 
-    def joined_as_traced(self, x: Any) -> Any:
+    def joined_as_traced(self, x: Float[Array, " x"]) -> Float[Array, " x"]:
         """The same as a function that can be differentiated, with equal factors."""
         y = psi_values(self.psi, x, len(x)).reshape(len(x), -1)
         if y.shape[1] == 1 and not jnp.iscomplexobj(y):
@@ -165,6 +165,50 @@ class OnPanels:
         return components.spread_of_integral(share, self.panels.nodes, weighted, self.value)
 
 
+def of_gaussians(
+    psi: Psi,
+    components: Components,
+    certain: Bool[np.ndarray, " N"],
+    nodes: int,
+    breaks: tuple[float, ...],
+) -> Estimate:
+    """E ψ(Y) of a mixture of Gaussians of one number, `certain`: of which sd = 0.
+    `breaks`: where ψ is known not to be smooth.
+    """
+    rule = Rule(nodes)  # shifted for each component: unbiased, wherever ψ jumps
+    turns = (shifts(len(components)) + UNEVEN) % 1
+    shifted = dataclasses.replace(components, parameters=(*components.parameters, turns))
+    average = shifted.average(Expectation(psi, rule), size=rule.nodes)
+    value, between, scale = average[0], jnp.abs(average.value[1]), jnp.abs(average.value[2])
+    if components.sampled and len(components) > FEW:
+        return value
+    if (components.sampled and certain.any()) or is_enough(between, scale, psi):
+        return value.beside(between)
+    return _gaussians_on_panels(psi, components, certain, breaks)
+
+
+def _gaussians_on_panels(
+    psi: Psi,
+    components: Components,
+    certain: Bool[np.ndarray, " N"],
+    breaks: tuple[float, ...],
+) -> Estimate:
+    """The same where ψ is not smooth."""
+    mean, sd = (np.asarray(a) for a in components.parameters)
+    mass = float(components.weights[~certain].sum())
+    density = lambda x: np.asarray(
+        components.average(one_gaussian.pdf, jnp.asarray(x).reshape(-1)).value
+    )
+    found = on_panels(psi, density, of_components(mean, sd), breaks, mass)
+    value = found.value
+    if certain.any():
+        atoms = psi_values(psi, jnp.asarray(mean[certain]), int(certain.sum()))
+        value = value + jnp.tensordot(components.weights[certain], atoms, 1)
+    return Estimate(
+        value, lambda: jnp.hypot(found.error, found.spread(components, one_gaussian.pdf))
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Expectation:
     """E ψ(Y) for one Gaussian component of one number; how far the rule's even and odd points
@@ -174,7 +218,7 @@ class Expectation:
     psi: Psi
     rule: Rule
 
-    def __call__(self, component: Any, _: Any) -> Any:
+    def __call__(self, component: one_gaussian.Component, _: Array) -> Inexact[Array, "3 ..."]:
         x, w = self.rule(*component)
         values = psi_values(self.psi, x, x.shape[0])
         between, size = disagreement(w, values, self.rule.nodes / (2 * REACH))
@@ -183,7 +227,9 @@ class Expectation:
         )
 
 
-def disagreement(w: Any, values: Any, steps: float = 1.0) -> tuple[Any, Any]:
+def disagreement(
+    w: Float[Array, " x"], values: Inexact[Array, "x ..."], steps: float = 1.0
+) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     """How far the even and the odd points of a trapezoidal rule disagree,
     with the ends of the rule; and E |ψ|.
 
@@ -193,16 +239,3 @@ def disagreement(w: Any, values: Any, steps: float = 1.0) -> tuple[Any, Any]:
     even, odd = (2 * jnp.sum(terms[start::2], axis=0) for start in (0, 1))
     beyond = steps * (jnp.abs(terms[0]) + jnp.abs(terms[-1]))
     return jnp.abs(even - odd) + beyond, jnp.sum(jnp.abs(terms), axis=0)
-
-
-def parted(estimate: Estimate) -> tuple[Estimate, Any, Any]:
-    """What `Expectation` gives, averaged: the value with its error over components,
-    the disagreement, the size.
-    """
-    value, between, size = estimate.value
-    return Estimate(value, lambda: estimate.error()[0]), jnp.abs(between), jnp.abs(size)
-
-
-def hypot(estimate: Estimate, other: Any) -> Estimate:
-    """The estimate with another error beside its own."""
-    return Estimate(estimate.value, lambda: jnp.hypot(estimate.error(), other))

@@ -1,6 +1,5 @@
 """Distributions of scipy.stats as laws, so that what compares laws compares them too."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from limitlaw.laws import storage
-from limitlaw.laws.averages import Estimate, exact
-from limitlaw.laws.base import Law
+from limitlaw.laws.base import Content, Law
 from limitlaw.laws.checking import entries
-from limitlaw.laws.estimates import Atoms
+from limitlaw.laws.estimates import Atoms, Estimate, exact, no_atoms
 from limitlaw.laws.gaussian import Gaussian
+from limitlaw.laws.tracing import Psi
 
 
 class ScipyLaw(Law):
@@ -74,7 +72,7 @@ class ScipyLaw(Law):
     def _moment(self, k: int) -> Estimate:
         return exact(jnp.asarray(float(self.distribution.moment(k))))
 
-    def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
+    def _expect(self, psi: Psi) -> Estimate:
         return exact(
             jnp.asarray(self.distribution.expect(lambda y: float(psi(jnp.asarray([y]))[0])))
         )
@@ -83,7 +81,7 @@ class ScipyLaw(Law):
         return exact(jnp.asarray(float(self.distribution.entropy())))
 
     def _atoms(self) -> tuple[Atoms, Array]:
-        return Atoms(jnp.zeros(0), jnp.zeros(0)), jnp.zeros(0)
+        return no_atoms()
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         seed = np.asarray(jax.random.key_data(key)).tolist()
@@ -91,7 +89,7 @@ class ScipyLaw(Law):
             self.distribution.rvs(size=shape, random_state=np.random.default_rng(seed))
         )
 
-    def marginal(self, i: Any) -> "ScipyLaw":
+    def marginal(self, i: object) -> "ScipyLaw":
         """The law itself: Y is one number."""
         _, shape = entries(self.shape, i)
         if shape:
@@ -103,7 +101,7 @@ class ScipyLaw(Law):
         ends = np.array(self.distribution.support(), float)
         return ends[np.isfinite(ends)]
 
-    def _content(self) -> storage.Content:
+    def _content(self) -> Content:
         raise TypeError(
             "a distribution of scipy.stats is saved by its name and parameters, not as a law"
         )

@@ -1,7 +1,6 @@
 """The Gaussian law."""
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,8 +8,8 @@ from jaxtyping import Array
 
 from limitlaw.arguments import covariance as as_covariance
 from limitlaw.arguments import real_array
-from limitlaw.laws import storage
-from limitlaw.laws.averages import Estimate, exact
+from limitlaw.laws.base import Content
+from limitlaw.laws.estimates import Estimate, exact
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.numerics.special_functions import ndtri
 
@@ -21,14 +20,12 @@ class Gaussian(GaussianMixture):
     """
 
     def __init__(
-        self, mean: Any, covariance: Any, kind: str = "exact", beyond: tuple[str, ...] = ()
+        self, mean: object, covariance: object, kind: str = "exact", beyond: tuple[str, ...] = ()
     ) -> None:
-        mean = real_array("mean", mean)
-        size = math.prod(mean.shape)
-        matrix = as_covariance("covariance", covariance, size)
-        super().__init__(
-            mean[None], matrix[None] if mean.shape else matrix.reshape(1), kind=kind, beyond=beyond
-        )
+        m = real_array("mean", mean)
+        matrix = as_covariance("covariance", covariance, math.prod(m.shape))
+        matrices = matrix[None] if m.shape else matrix.reshape(1)
+        super().__init__(m[None], matrices, kind=kind, beyond=beyond)
 
     def _entropy(self) -> Estimate:
         self._require_density()
@@ -49,7 +46,7 @@ class Gaussian(GaussianMixture):
         law = Gaussian(mean.reshape(mixture.shape), covariance[0], self.kind, self.beyond)
         return self._alike(law, lambda other: other.marginal(i))
 
-    def _content(self) -> storage.Content:
+    def _content(self) -> Content:
         header, arrays = super()._content()
         return header, {name: np.asarray(arrays[name][0]) for name in ("mean", "covariance")}
 

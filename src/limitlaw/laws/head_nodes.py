@@ -12,10 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.arguments import is_traced, non_negative, positive_int
-from limitlaw.laws.high_moments import unit
+from limitlaw.arguments import is_traced, non_negative
+from limitlaw.laws.estimates import unit
 from limitlaw.numerics.compression import on_few_nodes, topmost
 from limitlaw.numerics.transform import Transform, power
+
+Numbers = np.ndarray | Array  # NumPy's, or JAX's where something is traced
+Number = np.float64 | Array  # one of them
 
 # variances below are not told from this part of the largest: 1e-30 of a standard deviation
 FLOOR = 1e-60
@@ -28,13 +31,13 @@ class Nodes:
     φ(t) = (Σ_g u_g (Σ_k w_gk e^{−t² v_gk/(2pq)})^p)^q, p = `inner`, q = `outer`.
     """
 
-    variances: Any
-    weights: Any
-    groups: Any
+    variances: Numbers
+    weights: Numbers
+    groups: Numbers
     inner: int
     outer: int
 
-    @property
+    @functools.cached_property
     def traced(self) -> bool:
         """Is anything inside a JAX transformation?"""
         return any(map(is_traced, (self.variances, self.weights, self.groups)))
@@ -44,20 +47,22 @@ class Nodes:
         """NumPy, or jax.numpy where something is traced."""
         return jnp if self.traced else np
 
-    def moments(self, j: int) -> Any:
+    def moments(self, j: int) -> Numbers:
         """Σ_k w_gk v_gk^j, for each g."""
         return (self.weights * self.variances**j).sum(1)
 
-    def variance(self) -> Any:
+    def variance(self) -> Number:
         """E v."""
         return (self.groups * self.moments(1)).sum()
 
-    def atom(self) -> Any:
+    def atom(self) -> float:
         """P(Y = 0)."""
-        zero = self.xp.where(self.variances == 0, self.weights, 0).sum(1)
-        return 0.0 if self.traced else float((self.groups * zero**self.inner).sum() ** self.outer)
+        if self.traced:
+            return 0.0
+        zero = np.where(self.variances == 0, self.weights, 0).sum(1)
+        return float((self.groups * zero**self.inner).sum() ** self.outer)
 
-    def ends(self) -> tuple[Any, Any]:
+    def ends(self) -> tuple[Number, Number]:
         """The smallest and the largest variance that carry weight."""
         carries = self.weights > 0
         v = self.variances
@@ -77,14 +82,15 @@ class Nodes:
             return Transform(
                 self.variances, self.weights, self.groups, self.inner, self.outer, centre, self.xp
             )
-        heads, high = self.heads, self.ends()[1]
+        v, w, heads = np.asarray(self.variances), np.asarray(self.weights), self.heads
         # x/max v ≤ θ ≤ x/E v
-        least, most = (start / high) ** 2 / (2 * heads), (reach / centre) ** 2 / (2 * heads)
-        top = topmost(self.variances, self.weights, least)
+        least = float((start / self.ends()[1]) ** 2 / (2 * heads))
+        most = float((reach / centre) ** 2 / (2 * heads))
+        top = topmost(v, w, least)
         if top is not None:
             # their weights do not sum to one
             return Transform(*top, self.groups, self.inner, self.outer, 0.0)
-        nodes, weights = on_few_nodes(self.variances, self.weights, most)
+        nodes, weights = on_few_nodes(v, w, most)
         return Transform(nodes, weights, self.groups, self.inner, self.outer, centre)
 
     def blocks(self, count: int) -> tuple[list["Nodes"], Float[np.ndarray, " b"], bool]:
@@ -142,7 +148,7 @@ def _drawn(
     return variances.reshape(-1)[jnp.clip(index, g * N, g * N + N - 1)].mean(axis=(0, 1))
 
 
-def even_moment(n: int, nodes: Nodes) -> Any:
+def even_moment(n: int, nodes: Nodes) -> Number:
     """E Y^{2n} for E e^{θY} = (Σ_g u_g (Σ_k w_gk e^{λ v_gk})^p)^q,
     λ = θ²/(2pq), of `nodes` u, w, v, p and q.
 
@@ -151,7 +157,7 @@ def even_moment(n: int, nodes: Nodes) -> Any:
     v, which a single one may.
     """
     if not n:
-        return nodes.xp.ones(())
+        return nodes.xp.float64(1.0)
     pq = nodes.inner * nodes.outer
     V = nodes.xp.maximum(pq * nodes.variance(), nodes.ends()[1])
     s = nodes.xp.asarray(unit(n / math.e / nodes.xp.where(V > 0, V, 1.0)))
@@ -169,10 +175,9 @@ def even_moment(n: int, nodes: Nodes) -> Any:
 
 
 def head_nodes(
-    variances: object, heads: object, weights: object, groups: object, shared: object
+    variances: object, heads: int, weights: object, groups: object, shared: int
 ) -> Nodes:
     """The arguments of a sum over heads, checked."""
-    heads, shared = positive_int("heads", heads), positive_int("shared", shared)
     if heads % shared:
         raise ValueError(f"shared must divide heads, got shared={shared} for {heads} heads")
     v = non_negative("variances", variances)
@@ -198,7 +203,7 @@ def head_nodes(
     )
 
 
-def _above_floor(v: Any) -> Any:
+def _above_floor(v: Numbers) -> Numbers:
     """v, the smallest ones raised to FLOOR of the largest: contours reach so far."""
     if is_traced(v):
         return v
@@ -206,7 +211,7 @@ def _above_floor(v: Any) -> Any:
     return np.where((v > 0) & (v < least), least, v)
 
 
-def _normalised(name: str, w: Any) -> Any:
+def _normalised(name: str, w: Numbers) -> Numbers:
     """Rows of sum one; those that already are stay as they are, bit for bit."""
     total = w.sum(-1, keepdims=True)
     if is_traced(w):

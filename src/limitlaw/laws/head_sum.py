@@ -3,24 +3,23 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
-from limitlaw.arguments import is_traced
+from limitlaw.arguments import is_traced, positive_int
 from limitlaw.digits import counted
-from limitlaw.laws import expectation, storage
+from limitlaw.laws import expectation
 from limitlaw.laws.averaged import FEWEST
-from limitlaw.laws.averages import BLOCKS, Estimate, exact, never_drawn
-from limitlaw.laws.base import Blocks, Law
+from limitlaw.laws.averages import BLOCKS, never_drawn
+from limitlaw.laws.base import Blocks, Content, Law
 from limitlaw.laws.checking import entries
-from limitlaw.laws.estimates import Atoms
-from limitlaw.laws.head_nodes import Nodes, even_moment, head_nodes
+from limitlaw.laws.estimates import Atoms, Estimate, exact, no_atoms
+from limitlaw.laws.head_nodes import Nodes, Number, Numbers, even_moment, head_nodes
 from limitlaw.laws.inversion import Inversion, hermite
-from limitlaw.laws.psi import psi_values
+from limitlaw.laws.tracing import Psi, psi_values
 from limitlaw.numerics.meshes import Places, of_scales
 from limitlaw.numerics.normals import normal
 
@@ -52,17 +51,18 @@ class HeadSum(Law):
 
     def __init__(
         self,
-        variances: Any,
-        heads: Any,
-        weights: Any = None,
-        groups: Any = None,
+        variances: object,
+        heads: object,
+        weights: object = None,
+        groups: object = None,
         kind: str | None = None,
         beyond: tuple[str, ...] = (),
-        shared: Any = 1,
-        narrow: Any = False,
+        shared: object = 1,
+        narrow: bool | Bool[np.ndarray, ""] = False,
     ) -> None:
-        nodes = head_nodes(variances, heads, weights, groups, shared)
-        self.heads, self.shared, self.narrow = int(heads), int(shared), bool(narrow)
+        self.heads, self.shared = positive_int("heads", heads), positive_int("shared", shared)
+        nodes = head_nodes(variances, self.heads, weights, groups, self.shared)
+        self.narrow = bool(narrow)
         self._poles = (0.0,) if self.narrow and self.heads == 1 else ()
         default = (
             "quadrature"
@@ -72,12 +72,16 @@ class HeadSum(Law):
             else "exact"
         )
         super().__init__((), kind or default, beyond)
-        self._inversion = Inversion(nodes)
+        self._nodes = nodes
+
+    @functools.cached_property
+    def _inversion(self) -> Inversion:
+        return Inversion(self._nodes)
 
     @property
     def mixing(self) -> tuple[Float[Array, "groups nodes"], Float[Array, "groups nodes"]]:
         """The mixing law of one head: variances v_gk, and their weights, u_g w_gk, of sum one."""
-        nodes = self._inversion.nodes
+        nodes = self._nodes
         return jnp.asarray(nodes.variances), jnp.asarray(nodes.groups)[:, None] * jnp.asarray(
             nodes.weights
         )
@@ -90,7 +94,7 @@ class HeadSum(Law):
             raise ValueError(
                 f"with_heads needs heads that share nothing, got sets of {self.shared}"
             )
-        nodes = self._inversion.nodes
+        nodes = self._nodes
         law = HeadSum(
             nodes.variances,
             heads,
@@ -102,7 +106,7 @@ class HeadSum(Law):
         )
         return self._alike(law, lambda other: other.with_heads(heads))
 
-    def _estimate(self, quantity: Callable[[Inversion], Any]) -> Estimate:
+    def _estimate(self, quantity: Callable[[Inversion], Number | Numbers]) -> Estimate:
         """A quantity with the error that blocks of nodes show:
         their standard deviation over √blocks.
         """
@@ -125,7 +129,7 @@ class HeadSum(Law):
             parts = xp.where(xp.isinf(parts), 0, parts)  # quantiles at 0 and 1
             spread = xp.std(parts, axis=0) / np.sqrt(len(parts) - 1)
             known = jnp.where(jnp.isinf(value), 0, value)
-            return jnp.hypot(spread, never_drawn(known, self._inversion.nodes.variances.size))
+            return jnp.hypot(spread, never_drawn(known, self._nodes.variances.size))
 
         return Estimate(value, error)
 
@@ -180,10 +184,10 @@ class HeadSum(Law):
             return exact(jnp.zeros(()))
         return self._estimate(lambda law: even_moment(k // 2, law.nodes))
 
-    def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
+    def _expect(self, psi: Psi) -> Estimate:
         at_zero = psi_values(psi, jnp.zeros(1), 1)[0]
 
-        def quantity(law: Inversion) -> Any:
+        def quantity(law: Inversion) -> Array:
             if law.point_mass:
                 return at_zero
             y, weight, _ = law.rule
@@ -195,7 +199,7 @@ class HeadSum(Law):
         y, weight, _ = law.rule
         between, size = expectation.disagreement(weight, psi_values(psi, y, len(y)))
         if expectation.is_enough(between, size, psi):
-            return expectation.hypot(estimate, between)
+            return estimate.beside(between)
         found = expectation.on_panels(
             psi, lambda x: np.exp(law.log_density(x)), self.places(), (), 1 - law.atom
         )
@@ -210,7 +214,7 @@ class HeadSum(Law):
 
     def _atoms(self) -> tuple[Atoms, Array]:
         if not self._inversion.atom > 0:
-            return Atoms(jnp.zeros(0), jnp.zeros(0)), jnp.zeros(0)
+            return no_atoms()
         mass = self._estimate(lambda law: np.full(1, law.atom))
         return Atoms(jnp.zeros(1), mass.value), mass.error()
 
@@ -236,8 +240,8 @@ class HeadSum(Law):
             raise IndexError(f"i must leave the one number of the law, got {i!r}")
         return self
 
-    def _content(self) -> storage.Content:
-        nodes = self._inversion.nodes
+    def _content(self) -> Content:
+        nodes = self._nodes
         content = {"variances": nodes.variances, "weights": nodes.weights, "groups": nodes.groups}
         numbers = {"heads": self.heads, "shared": self.shared, "narrow": self.narrow}
         return {}, {name: np.asarray(a) for name, a in {**content, **numbers}.items()}
@@ -252,7 +256,7 @@ class HeadSum(Law):
 
     @functools.cached_property
     def _in_blocks(self) -> tuple[tuple["HeadSum", ...], Float[np.ndarray, " b"], bool]:
-        parts, weights, exact = self._inversion.nodes.blocks(BLOCKS)
+        parts, weights, exact = self._nodes.blocks(BLOCKS)
         sums = (
             HeadSum(
                 part.variances,
@@ -274,7 +278,7 @@ class HeadSum(Law):
 
     def places(self) -> Places:
         """Every scale between those of the narrowest and of the widest node."""
-        low, high = (math.sqrt(v) for v in self._inversion.nodes.ends())
+        low, high = (math.sqrt(v) for v in self._nodes.ends())
         return of_scales(low, high) if high > 0 else (np.zeros(0), np.zeros(0))
 
     @property
@@ -282,20 +286,20 @@ class HeadSum(Law):
         """How many heads are summed, if they are known to be alike,
         and how many nodes their mixing law has.
         """
-        G, N = self._inversion.nodes.variances.shape
+        G, N = self._nodes.variances.shape
         heads = f"{self.heads} heads, " if self.heads > 1 else ""
         return f"{heads}{f'{G} × ' if G > 1 else ''}{counted(N, 'node')}"
 
     def _count(self) -> int:
-        return math.prod(self._inversion.nodes.variances.shape)
+        return math.prod(self._nodes.variances.shape)
 
 
-def _apart(value: Array, other: Array) -> Array:
+def _apart(value: Array, other: Number | Numbers) -> Array:
     """|value − other|, 0 where both are the same infinity."""
     return jnp.abs(jnp.where(value == other, 0.0, value - other))
 
 
-def kurtosis(nodes: Nodes) -> Any:
+def kurtosis(nodes: Nodes) -> Number:
     """3/(q V²) (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v in group g,
     V = E v.
     """
@@ -305,7 +309,7 @@ def kurtosis(nodes: Nodes) -> Any:
     return 3 * (between + (nodes.groups * within).sum() / nodes.inner) / (nodes.outer * V**2)
 
 
-def entropy(law: Inversion, every: int = 1) -> Any:
+def entropy(law: Inversion, every: int = 1) -> Array:
     """−∫ p log p, by the trapezoidal rule, or by `every` second of its points;
     −∞ for what turns out to be certain.
     """

@@ -9,11 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced
 from limitlaw.laws.averages import pad, padded_size
-from limitlaw.laws.head_nodes import Nodes
+from limitlaw.laws.head_nodes import Nodes, Number, Numbers
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics import contours
 from limitlaw.numerics.roots import invert
@@ -66,35 +66,35 @@ class Inversion:
         return self.nodes.inner, self.nodes.outer
 
     @functools.cached_property
-    def _far(self) -> tuple[Any, ...]:
+    def _far(self) -> tuple[Numbers | float, ...]:
         """What φ is made of, for points beyond the table that are not known."""
         return self.nodes.transform(FARTHEST * self.table.reach).arrays
 
-    def log_density(self, x: object) -> Any:
+    def log_density(self, x: Numbers) -> Numbers:
         """log pdf of the part without the atom."""
         return self._at("pdf", self._magnitude(x))
 
-    def tail(self, x: object) -> Any:
+    def tail(self, x: Numbers) -> Number | Numbers:
         """P(Y > |x|)."""
         return self.module(x).exp(self._at("sf", self._magnitude(x)))
 
-    def log_tail(self, x: Any, above: bool) -> Any:
+    def log_tail(self, x: Numbers, above: bool) -> Number | Numbers:
         """log P(Y > x) if `above`, else log P(Y ≤ x)."""
         xp = self.module(x)
         log = self._at("sf", self._magnitude(x))
         return xp.where((x < 0) ^ above, log, xp.log1p(-xp.exp(log)))
 
-    def cdf(self, x: Any) -> Any:
+    def cdf(self, x: Numbers) -> Number | Numbers:
         """P(Y ≤ x)."""
         tail = self.tail(x)
         return self.module(x).where(x < 0, tail, 1 - tail)
 
-    def sf(self, x: Any) -> Any:
+    def sf(self, x: Numbers) -> Number | Numbers:
         """P(Y > x)."""
         tail = self.tail(x)
         return self.module(x).where(x < 0, 1 - tail, tail)
 
-    def cf(self, t: Any) -> Any:
+    def cf(self, t: Numbers) -> Number | Numbers:
         """φ(t) for real t."""
         if is_traced(t) and not self.nodes.traced:
             return jnp.exp(self.transform.in_jax().log(t.reshape(-1) + 0j)).reshape(t.shape)
@@ -105,36 +105,40 @@ class Inversion:
         """NumPy, or jax.numpy where the nodes or x are traced."""
         return jnp if self.nodes.traced or is_traced(x) else np
 
-    def _magnitude(self, x: Any) -> Any:
+    def _magnitude(self, x: Numbers) -> Numbers:
         """|x|, with slope 1 at 0."""
-        return jnp.where(x < 0, -x, x) if self.module(x) is jnp else np.abs(np.asarray(x))
+        return jnp.where(x < 0, -x, x) if self.module(x) is jnp else np.asarray(np.abs(x))
 
-    def _at(self, quantity: str, x: Any) -> Any:
+    def _at(self, quantity: str, x: Numbers) -> Numbers:
         """log pdf, or log P(Y > x), at x ≥ 0."""
         if self.point_mass:
-            return -np.inf * self.module(x).ones(x.shape) + 0 * x
-        flat = x.reshape(-1)
+            xp = self.module(x)
+            return xp.where(xp.isnan(x), xp.nan, -xp.inf)
         if self.nodes.traced:
-            found = self._inside_jit(quantity, flat).reshape(x.shape)
+            found = self._inside_jit(quantity, jnp.ravel(x)).reshape(x.shape)
             # all of it may be at 0, as it turns out
             return jnp.where(self.sd > 0, found, -jnp.inf)
-        if is_traced(x):
-            near = self.table.evaluate(quantity, flat)
-            return _beyond(
-                self._far, near, self.table.reach, self.atom, flat, quantity, self._powers
-            ).reshape(x.shape)
-        out = np.where(np.isinf(flat), -np.inf, np.nan)
-        near = flat <= self.table.reach
-        out[near] = self.table.evaluate(quantity, flat[near])
-        beyond = np.flatnonzero(~near & np.isfinite(flat))
-        octave = np.floor(np.log2(flat[beyond] / self.table.reach))
+        if not is_traced(x):
+            return self._at_known(quantity, np.ravel(x)).reshape(x.shape)
+        flat, reach = x.reshape(-1), self.table.reach
+        near = self.table.evaluate(quantity, flat)
+        found = _beyond(self._far, near, reach, self.atom, flat, quantity, self._powers)
+        return found.reshape(x.shape)
+
+    def _at_known(self, quantity: str, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
+        """By the table, and beyond it by contours for each octave of x."""
+        out = np.where(np.isinf(x), -np.inf, np.nan)
+        near = x <= self.table.reach
+        out[near] = self.table.evaluate(quantity, x[near])
+        beyond = np.flatnonzero(~near & np.isfinite(x))
+        octave = np.floor(np.log2(x[beyond] / self.table.reach))
         for each in np.unique(octave):
             at = beyond[octave == each]
-            transform = self.nodes.transform(float(flat[at].max()), float(flat[at].min()))
-            out[at] = contours.far(transform, quantity, flat[at], self.atom)
-        return out.reshape(x.shape)
+            transform = self.nodes.transform(float(x[at].max()), float(x[at].min()))
+            out[at] = contours.far(transform, quantity, x[at], self.atom)
+        return out
 
-    def _inside_jit(self, quantity: str, x: object) -> Any:
+    def _inside_jit(self, quantity: str, x: Array) -> Array:
         """Point by point, so that memory stays bounded, in reverse too."""
         if self.nodes.heads == 1:
             v, w, u, _ = self.transform.arrays
@@ -201,14 +205,16 @@ class Inversion:
 
 
 @functools.partial(jax.jit, static_argnames="quantity")
-def _of_one_head(v: Any, w: Any, x: Any, quantity: str) -> Any:
+def _of_one_head(
+    v: Float[Array, " N"], w: Float[Array, " N"], x: Float[Array, " x"], quantity: str
+) -> Float[Array, " x"]:
     """log Σ w N(x; 0, v), or log Σ w P(√v Z > x):
     one head is a mixture. Nodes at 0 are the atom.
     """
     safe = jnp.where(v > 0, v, 1.0)
     log_w = jnp.where((v > 0) & (w > 0), jnp.log(jnp.where(w > 0, w, 1.0)), -jnp.inf)
 
-    def one(x: Any) -> Any:
+    def one(x: Float[Array, ""]) -> Float[Array, ""]:
         z = x / jnp.sqrt(safe)
         log = (
             jax.scipy.stats.norm.logpdf(z) - 0.5 * jnp.log(safe)
@@ -221,7 +227,13 @@ def _of_one_head(v: Any, w: Any, x: Any, quantity: str) -> Any:
 
 
 @functools.partial(jax.jit, static_argnames=("quantity", "powers", "count"))
-def _compiled(arrays: Any, x: Any, quantity: str, powers: tuple[int, int], count: int) -> Any:
+def _compiled(
+    arrays: tuple[Array, ...],
+    x: Float[Array, " x"],
+    quantity: str,
+    powers: tuple[int, int],
+    count: int,
+) -> Float[Array, " x"]:
     v, w, u, centre = arrays
     transform = Transform(v, w, u, *powers, centre, jnp)
     return jax.lax.map(
@@ -231,15 +243,21 @@ def _compiled(arrays: Any, x: Any, quantity: str, powers: tuple[int, int], count
 
 @functools.partial(jax.jit, static_argnames=("quantity", "powers"))
 def _beyond(
-    arrays: Any, near: Any, reach: Any, atom: Any, x: Any, quantity: str, powers: tuple[int, int]
-) -> Any:
+    arrays: tuple[Array, ...],
+    near: Float[Array, " x"],
+    reach: Float[Array, ""],
+    atom: Float[Array, ""],
+    x: Float[Array, " x"],
+    quantity: str,
+    powers: tuple[int, int],
+) -> Float[Array, " x"]:
     """`near` up to `reach`, and beyond it the integral along a contour of each point's own;
     NaN where none is known.
     """
     v, w, u, centre = map(jnp.asarray, arrays)
     transform = Transform(v, w, u, *powers, centre, jnp)
 
-    def one(point: Any) -> Any:
+    def one(point: tuple[Array, Array]) -> Array:
         a, at = point
         own = lambda: contours.direct(transform, quantity, a[None], atom)[0]
         return jax.lax.cond((a > reach) & (a <= FARTHEST * reach), own, lambda: at)
@@ -251,7 +269,9 @@ def _beyond(
 
 
 @jax.jit
-def hermite(x: Any, slope: Any, z: Any) -> Any:
+def hermite(
+    x: Float[Array, " scores"], slope: Float[Array, " scores"], z: Float[Array, " n"]
+) -> Float[Array, " n"]:
     """x(z), odd in z, by cubic Hermite interpolation; on a straight line beyond the last score."""
     h = SCORES[1]
     s = jnp.abs(z) / h

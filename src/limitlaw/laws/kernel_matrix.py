@@ -1,5 +1,5 @@
-"""A deterministic matrix that is known up to an error:
-what `kernel` gives where there is no closed form.
+"""What `kernel` gives where there is no closed form: a matrix that is known up to an error,
+or the law of one that stays random at infinite width.
 """
 
 import functools
@@ -11,6 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import DTypeLike
+
+from limitlaw.laws.empirical import Empirical
 
 
 @jax.tree_util.register_pytree_node_class
@@ -47,7 +50,7 @@ class KernelMatrix:
         value, error = arrays
         return cls(value, lambda: error, *static)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.value, dtype=dtype)
 
     def __jax_array__(self) -> Float[Array, "..."]:
@@ -80,7 +83,7 @@ class KernelMatrix:
 
 
 def _delegated(function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
-    def method(self: KernelMatrix, *others: Any) -> Any:
+    def method(self: KernelMatrix, *others: object) -> Any:
         arguments = [o.value if isinstance(o, KernelMatrix) else o for o in others]
         return function(*arguments, self.value) if reflected else function(self.value, *arguments)
 
@@ -92,3 +95,14 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"
     setattr(KernelMatrix, f"__r{_name}__", _delegated(getattr(operator, _name), reflected=True))
 for _name in ("lt", "le", "eq", "ne", "gt", "ge", "neg", "pos", "abs"):
     setattr(KernelMatrix, f"__{_name}__", _delegated(getattr(operator, _name), reflected=False))
+
+
+class RandomKernel(Empirical):
+    """Draws (N, m, m) of a kernel matrix K given the scores:
+    `mean()` is E K; `marginal((i, j))` is the law of K_ij.
+
+    As an array, `np.asarray(kernel)`, it is its mean.
+    """
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.mean(), dtype=dtype)

@@ -5,8 +5,7 @@ given the conditions its last matrix meets.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import SupportsInt
 
 import jax
 import jax.numpy as jnp
@@ -15,20 +14,19 @@ from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced, real_array
 from limitlaw.digits import counted
-from limitlaw.laws import expectation, high_moments, one_gaussian, storage
-from limitlaw.laws.atoms import merged
+from limitlaw.laws import one_gaussian
 from limitlaw.laws.averaged import Averaged
-from limitlaw.laws.averages import Components, Estimate, Quantity
+from limitlaw.laws.averages import Components, Quantity
+from limitlaw.laws.base import Content
 from limitlaw.laws.checking import entries, mixture_arrays, mixture_weights
 from limitlaw.laws.draws import Grouped
 from limitlaw.laws.entropy import Entropy, joint_entropy
-from limitlaw.laws.estimates import Atoms
-from limitlaw.laws.psi import psi_values
-from limitlaw.laws.scipy_names import as_logarithm
-from limitlaw.laws.tracing import kept
+from limitlaw.laws.estimates import Atoms, Estimate, as_logarithm, growth, in_units, no_atoms, unit
+from limitlaw.laws.expectation import of_gaussians
+from limitlaw.laws.tracing import Psi, kept
 from limitlaw.numerics.factors import eigen_factor, whitening
 from limitlaw.numerics.meshes import Places, of_components
-from limitlaw.numerics.normal_rule import Rule, shifts, smooth_nodes
+from limitlaw.numerics.normal_rule import smooth_nodes
 from limitlaw.numerics.normals import normal
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtri
@@ -49,12 +47,12 @@ class GaussianMixture(Averaged):
 
     def __init__(
         self,
-        mean: Any,
-        covariance: Any,
-        weights: Any = None,
+        mean: object,
+        covariance: object,
+        weights: object = None,
         kind: str | None = None,
         beyond: tuple[str, ...] = (),
-        blocks: Any = 0,
+        blocks: SupportsInt = 0,
     ) -> None:
         mean = jnp.asarray(real_array("mean", mean))
         if mean.ndim == 0 or mean.shape[0] == 0:
@@ -96,13 +94,11 @@ class GaussianMixture(Averaged):
     def _at(self, quantity: Quantity, x: Array) -> Estimate:
         """The average of a quantity at points of shape (…, *event)."""
         lead = x.shape[: x.ndim - len(self.shape)]
-        estimate = self._components.average(quantity, x.reshape(-1, *self.shape))
-        return Estimate(estimate.value.reshape(lead), lambda: estimate.error().reshape(lead))
+        return self._components.average(quantity, x.reshape(-1, *self.shape)).reshape(lead)
 
     def _pdf(self, x: Array) -> Estimate:
         if self.shape:
-            log = self._logpdf(x)
-            return Estimate(jnp.exp(log.value), lambda: jnp.exp(log.value) * log.error())
+            return self._logpdf(x).exp()
         self._require_density()
         return self._at(one_gaussian.pdf, x)
 
@@ -113,8 +109,8 @@ class GaussianMixture(Averaged):
             components = dataclasses.replace(
                 self._components, parameters=(self._given[0], *self._whitening[:2])
             )
-            log = components.log_average(one_gaussian.joint_logpdf, x.reshape(-1, *self.shape))
-            return Estimate(log.value.reshape(lead), lambda: log.error().reshape(lead))
+            points = x.reshape(-1, *self.shape)
+            return components.log_average(one_gaussian.joint_logpdf, points).reshape(lead)
         return self._log_at(one_gaussian.logpdf, x)
 
     @kept
@@ -152,8 +148,7 @@ class GaussianMixture(Averaged):
 
     def _log_at(self, quantity: Quantity, x: Array) -> Estimate:
         """The logarithm of an average at points of one number, from logarithms."""
-        log = self._components.log_average(quantity, x.reshape(-1))
-        return Estimate(log.value.reshape(x.shape), lambda: log.error().reshape(x.shape))
+        return self._components.log_average(quantity, x.reshape(-1)).reshape(x.shape)
 
     def _place(self, level: Array, lower: Array) -> Estimate:
         p, lower = level.reshape(-1), jnp.broadcast_to(lower, level.shape).reshape(-1)
@@ -179,9 +174,7 @@ class GaussianMixture(Averaged):
         if not smooth:
             x = _snap(x, self.atoms().points)
         x = jnp.where(p <= 0, jnp.where(lower, -jnp.inf, jnp.inf), x) + 0 * p
-        return Estimate(
-            x.reshape(level.shape), lambda: self._quantile_error(x, p, lower).reshape(level.shape)
-        )
+        return Estimate(x, lambda: self._quantile_error(x, p, lower)).reshape(level.shape)
 
     def _quantile_error(self, x: Array, level: Array, lower: Array) -> Array:
         """The error of the cdf over the density; 0 where the cdf jumps over the level,
@@ -200,51 +193,14 @@ class GaussianMixture(Averaged):
     def _moment(self, k: int) -> Estimate:
         mean, spread = self._components.parameters
         sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
-        s = high_moments.unit(jnp.max(jnp.hypot(mean, high_moments.growth(k) * sd), axis=0))
-        raw = high_moments.in_units(
-            self._components.average(one_gaussian.Moment(k, bool(self.shape)), s[None]), s, k
-        )
-        return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
+        s = unit(jnp.max(jnp.hypot(mean, growth(k) * sd), axis=0))
+        moment = self._components.average(one_gaussian.Moment(k, bool(self.shape)), s[None])
+        return in_units(moment, s, k).reshape(self.shape)
 
-    def _expect(self, psi: Callable[[Any], Any], breaks: tuple[float, ...] = ()) -> Estimate:
+    def _expect(self, psi: Psi, breaks: tuple[float, ...] = ()) -> Estimate:
         if self.shape:
             return self.drawn()._expect(psi)
-        count = len(self._components)
-        many = self._components.sampled and count > expectation.FEW
-        rule = Rule(self._nodes())  # shifted for each component: unbiased, wherever ψ jumps
-        components = dataclasses.replace(
-            self._components,
-            parameters=(*self._components.parameters, (shifts(count) + expectation.UNEVEN) % 1),
-        )
-        average = components.average(expectation.Expectation(psi, rule), size=rule.nodes)
-        found, between, scale = expectation.parted(average)
-        if many:
-            return found
-        if self._components.sampled and self._degenerate.any():
-            return expectation.hypot(found, between)
-        if expectation.is_enough(between, scale, psi):
-            return expectation.hypot(found, between)
-        return self._expect_on_panels(psi, breaks)
-
-    def _expect_on_panels(self, psi: Callable[[Any], Any], breaks: tuple[float, ...]) -> Estimate:
-        """E ψ(Y) where ψ is not smooth."""
-        mean, sd = (np.asarray(a) for a in self._components.parameters)
-        bad = self._degenerate
-        atoms: Any = 0.0
-        mass = float(self._components.weights[~bad].sum())
-        if bad.any():
-            atoms = jnp.tensordot(
-                self._components.weights[bad],
-                psi_values(psi, jnp.asarray(mean[bad]), int(bad.sum())),
-                1,
-            )
-        density = lambda x: np.asarray(self._at(one_gaussian.pdf, jnp.asarray(x)).value)
-        found = expectation.on_panels(psi, density, of_components(mean, sd), breaks, mass)
-
-        def error() -> Array:
-            return jnp.hypot(found.error, found.spread(self._components, one_gaussian.pdf))
-
-        return Estimate(found.value + atoms, error)
+        return of_gaussians(psi, self._components, self._degenerate, self._nodes(), breaks)
 
     def _nodes(self) -> int:
         """Nodes a component for a ψ of which nothing is known: many where components are few."""
@@ -266,33 +222,17 @@ class GaussianMixture(Averaged):
         self._require_density()
         if self.shape:
             return joint_entropy(self, self.drawn()._components.parameters)
-        return self._along(self._logpdf, lambda _, ρ: ρ, (), self._variance).estimate()
-
-    def _along(
-        self,
-        log: Callable[[Array], Estimate],
-        weight: Callable[[Array, Array], Array],
-        breaks: tuple[float, ...],
-        variance: Callable[[], Estimate],
-    ) -> Entropy:
-        """The entropy of an image of this law, whose log density at the image of x `log` gives."""
-        return Entropy(
-            self._components,
-            log,
-            weight,
-            one_gaussian.pdf,
-            lambda x: x,
-            of_components(*self._components.parameters),
-            breaks,
-            lambda: variance().value,
+        entropy = Entropy.along_gaussians(
+            self._components, self._logpdf, lambda _, ρ: ρ, (), self.variance
         )
+        return entropy.estimate()
 
     def _atoms(self) -> tuple[Atoms, Array]:
         bad = self._degenerate
         if not bad.any():
-            return Atoms(jnp.zeros((0, *self.shape)), jnp.zeros(0)), jnp.zeros(0)
+            return no_atoms(self.shape)
         values = np.asarray(self._given[0])[bad].reshape(-1, *self.shape)
-        return merged(values, np.flatnonzero(bad), np.ones(bad.sum()), self._components)
+        return self._merged(values, np.flatnonzero(bad), np.ones(bad.sum()))
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Draws: a component by its weight, then a Gaussian."""
@@ -346,7 +286,7 @@ class GaussianMixture(Averaged):
         )
         return self._alike(law, lambda other: other.marginal(i))
 
-    def _content(self) -> storage.Content:
+    def _content(self) -> Content:
         mean, covariance = self._given
         arrays = {
             "mean": mean.reshape(-1, *self.shape),

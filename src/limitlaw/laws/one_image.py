@@ -1,17 +1,40 @@
-"""Quantities of φ(Y) for one Gaussian component Y = (mean,
-sd, shift of the quadrature), written for one point.
+"""Quantities of φ(Y) for one Gaussian component Y = (mean, sd, shift of the quadrature), for
+one point; the rules of nodes that they are averaged with; and where φ is straight (relu,
+leaky_relu, abs, clip and sign between their kinks, gelu, tanh and their kin far out), the
+characteristic function in closed form.
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+import functools
+import math
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Complex, Float
 
+from limitlaw.arguments import is_traced
 from limitlaw.laws import one_gaussian
-from limitlaw.numerics.normal_rule import Rule
+from limitlaw.laws.averages import Quantity
+from limitlaw.laws.one_gaussian import Component
+from limitlaw.laws.tracing import Psi
+from limitlaw.numerics.normal_rule import REACH, Rule, smooth_nodes
+from limitlaw.numerics.special_functions import half_line
 from limitlaw.phi import Nonlinearity
+from limitlaw.phi.preimages import Branched
+
+INSIDE = np.array([0.25, 0.5, 0.75, 0.9])  # of a piece, where φ is looked at
+# of the distance of the kinks, in the pieces beyond them
+BEYOND = np.array([0.5, 1.0, 2.0, 500.0])
+# relative and absolute deviations from a straight line that are none
+ROUNDING, SMALL = 1e-14, 1e-20
+# standard deviations of Y up to which a trapezoidal rule of a few hundred nodes is the best
+NARROW = 4.0
+# named ones: linear beyond
+OCTAVES = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))
+MOST_BRANCHES = 3  # of functions that are linear in the large
+MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,8 +44,8 @@ class Central:
     phi: Nonlinearity
     rule: Rule
 
-    def __call__(self, component: Any, centre: Any) -> Any:
-        def entry(mean: jax.Array, sd: jax.Array, shift: jax.Array, c: jax.Array) -> Any:
+    def __call__(self, component: Component, centre: Float[Array, "..."]) -> Float[Array, "4 ..."]:
+        def entry(mean: Array, sd: Array, shift: Array, c: Array) -> Float[Array, " 4"]:
             x, w = self.rule(mean, sd, shift)
             d = self.phi(x) - c
             return jnp.stack([jnp.sum(w * d**j) for j in (1, 2, 3, 4)])
@@ -45,8 +68,8 @@ class ImageMoment:
     k: int
     wider: float
 
-    def __call__(self, component: Any, s: Any) -> Any:
-        def entry(mean: Any, sd: Any, shift: Any, s: Any) -> Any:
+    def __call__(self, component: Component, s: Float[Array, "..."]) -> Float[Array, "..."]:
+        def entry(mean: Array, sd: Array, shift: Array, s: Array) -> Float[Array, ""]:
             x, w = self.rule(mean, self.wider * sd, shift)
             z = (x - mean) / jnp.where(sd > 0, sd, 1)
             w = w * self.wider * jnp.exp(-(1 - self.wider**-2) * z**2 / 2)
@@ -68,7 +91,7 @@ class Cf:
     phi: Nonlinearity
     rule: Rule
 
-    def __call__(self, component: Any, t: Any) -> Any:
+    def __call__(self, component: Component, t: Float[Array, ""]) -> Complex[Array, ""]:
         x, w = self.rule(*component)
         return jnp.sum(w * jnp.exp(1j * t * self.phi(x)))
 
@@ -77,55 +100,214 @@ class Cf:
 class Composed:
     """ψ(φ(y)), equal for equal ψ and φ, so that it is compiled once."""
 
-    psi: Callable[[Any], Any]
+    psi: Psi
     phi: Nonlinearity
 
-    def __call__(self, y: object) -> Any:
+    def __call__(self, y: Array) -> Array | np.ndarray:
         return self.psi(self.phi(y))
 
 
 @dataclasses.dataclass(frozen=True)
 class OnBranches:
-    """P(φ(Y) ≤ y), or P(φ(Y) > y), from the intervals of Y on which that holds, one a branch."""
+    """P(φ(Y) ≤ y), or P(φ(Y) > y), from the intervals of Y on which that holds, one a branch;
+    or the logarithm of it.
+    """
 
     above: bool
+    log: bool = False
 
-    def __call__(self, component: Any, point: Any) -> Any:
+    def __call__(self, component: Component, point: tuple[Array, Array]) -> Float[Array, ""]:
         mean, sd, image = component
-        y, ends = point
-        inside = jnp.sum(one_gaussian.between((mean, sd), (ends[:, 0], ends[:, 1])))
+        y, intervals = point
+        ends = (intervals[:, 0], intervals[:, 1])
+        if self.log:
+            inside = jax.nn.logsumexp(one_gaussian.log_between((mean, sd), ends))
+        else:
+            inside = jnp.sum(one_gaussian.between((mean, sd), ends))
+        certain, impossible = (0.0, -jnp.inf) if self.log else (1.0, 0.0)
         holds = image > y if self.above else image <= y
-        return jnp.where(sd > 0, inside, jnp.where(holds, 1.0, 0.0)) + 0 * jnp.where(
-            jnp.isnan(y), y, 0
-        )
+        found = jnp.where(sd > 0, inside, jnp.where(holds, certain, impossible))
+        return found + 0 * jnp.where(jnp.isnan(y), y, 0)
 
 
-@dataclasses.dataclass(frozen=True)
-class LogOnBranches:
-    """The logarithm of `OnBranches`."""
-
-    above: bool
-
-    def __call__(self, component: Any, point: Any) -> Any:
-        mean, sd, image = component
-        y, ends = point
-        inside = jax.nn.logsumexp(one_gaussian.log_between((mean, sd), (ends[:, 0], ends[:, 1])))
-        holds = image > y if self.above else image <= y
-        return jnp.where(sd > 0, inside, jnp.where(holds, 0.0, -jnp.inf)) + 0 * jnp.where(
-            jnp.isnan(y), y, 0
-        )
-
-
-def density(component: Any, point: Any) -> Any:
+def density(component: Component, point: tuple[Array, Array]) -> Float[Array, ""]:
     """Σ over branches of the density at the preimage, over |φ'|."""
     x, jacobian = point
     p = one_gaussian.pdf(component, x)
     return jnp.sum(jnp.where(p > 0, p * jacobian, 0))
 
 
-def log_density(component: Any, point: Any) -> Any:
+def log_density(component: Component, point: tuple[Array, Array]) -> Float[Array, ""]:
     """The logarithm of `density`; −∞ for a point mass."""
     x, log_jacobian = point
     mean, sd, _ = component
     log = one_gaussian.logpdf((mean, jnp.where(sd > 0, sd, 1)), x) + log_jacobian
     return jnp.where(sd > 0, jax.nn.logsumexp(log), -jnp.inf)
+
+
+X = TypeVar("X", float, np.ndarray, Array)
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """φ(x) = value + slope (x − at) for lo < x < hi; `at` is an end of the piece."""
+
+    lo: float
+    hi: float
+    at: float
+    value: float
+    slope: float
+
+    def __call__(self, x: X) -> X:
+        return self.value + self.slope * (x - self.at)
+
+
+@functools.lru_cache(maxsize=256)
+def straight_pieces(phi: Nonlinearity) -> tuple[Piece, ...] | None:
+    """The pieces of φ between its kinks if it is a straight line on each of them, else None.
+
+    Known of named functions from their branches, of users' functions if all their kinks are known,
+    between which they are polynomials.
+    """
+    kinks = sorted(kink.at for kink in phi.kinks or ())
+    known = phi.branches is not None or (phi.cuts is not None and set(phi.cuts) <= set(kinks))
+    return _lines(phi, [-math.inf, *kinks], [*kinks, math.inf]) if kinks and known else None
+
+
+@functools.lru_cache(maxsize=256)
+def straight_beyond(phi: Nonlinearity, low: float, high: float) -> tuple[Piece, ...] | None:
+    """The pieces of φ below `low` and above `high` if it is a straight line there, else None."""
+    return _lines(phi, [-math.inf, high], [low, math.inf])
+
+
+def _lines(phi: Nonlinearity, los: list[float], his: list[float]) -> tuple[Piece, ...] | None:
+    unit = max(1.0, his[0] - los[-1])
+    pieces = []
+    for lo, hi in zip(los, his, strict=True):
+        at = hi if math.isinf(lo) else lo
+        x = (
+            lo + INSIDE * (hi - lo)
+            if math.isfinite(hi - lo)
+            else at + math.copysign(unit, lo + hi) * BEYOND
+        )
+        with jax.ensure_compile_time_eval():
+            y = np.asarray(phi(jnp.asarray(x)), float)
+        slope = (y[-1] - y[0]) / (x[-1] - x[0])
+        piece = Piece(lo, hi, at, float(y[0] - slope * (x[0] - at)), float(slope))
+        if not np.abs(y - piece(x)).max() <= SMALL + ROUNDING * (
+            np.abs(y).max() + abs(slope) * np.abs(x).max()
+        ):
+            return None
+        pieces.append(piece)
+    return tuple(pieces)
+
+
+@dataclasses.dataclass(frozen=True)
+class StraightCf:
+    """E exp(i t φ(Y)) for one number, Y ~ N(mean, sd²):
+    over each piece a difference of two half lines.
+
+    ∫_a^∞ e^{itφ} dP = e^{itφ(a)} h(u, τ) for straight φ, where u = (a − mean)/sd ≥ 0, τ = t slope
+    sd and h is `half_line`; a piece around the mean is the whole line, e^{itφ(mean) − τ²/2}, less
+    what lies right and left of it. `rule`: what lies between the first and the last of its breaks,
+    if φ is not straight there.
+    """
+
+    phi: Nonlinearity
+    pieces: tuple[Piece, ...]
+    rule: Rule | None = None
+
+    def __call__(self, component: Component, t: Float[Array, ""]) -> Complex[Array, ""]:
+        mean, sd, _ = component
+        safe = jnp.where(sd > 0, sd, 1.0)
+        parts = [self._over(piece, mean, safe, t) for piece in self.pieces]
+        if self.rule is not None:
+            x, w = (a[self.rule.nodes : -self.rule.nodes] for a in self.rule(mean, safe))
+            parts.append(jnp.sum(w * jnp.exp(1j * t * self.phi(x))))
+        return jnp.where(sd > 0, sum(parts), jnp.exp(1j * t * self.phi(mean)))
+
+    def _over(self, piece: Piece, mean: Array, sd: Array, t: Array) -> Complex[Array, ""]:
+        left, right = (piece.lo - mean) / sd, (piece.hi - mean) / sd
+        tau = t * piece.slope * sd
+        around = (left < 0) & (right > 0)
+        whole = jnp.exp(1j * t * piece(mean) - tau**2 / 2)
+        ends: list[Array | float] = []
+        for end, u, side in ((piece.lo, left, -1), (piece.hi, right, 1)):
+            if math.isinf(end):  # no tail beyond it
+                ends.append(0.0)
+                continue
+            outward = jnp.where(around, side, jnp.sign(left + right))  # away from the mean
+            ends.append(jnp.exp(1j * t * piece(end)) * half_line(jnp.abs(u), outward * tau))
+        return jnp.where(
+            around,
+            whole - ends[0] - ends[1],
+            jnp.where(left >= 0, ends[0] - ends[1], ends[1] - ends[0]),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageRules:
+    """With which nodes φ(Y) is averaged over the components of Y.
+
+    `known`: the branches of φ that Y reaches. `sd`: the largest of the components, whose numbers
+    are not known if `traced`. `plain`: nodes for a φ of which nothing is known. `many`: are there
+    so many sampled components that their spread shows the error? `share`: of the nodes, for
+    another rule to compare with.
+    """
+
+    phi: Nonlinearity
+    known: Branched | None
+    sd: float
+    plain: int
+    many: bool
+    traced: bool
+    share: float
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where φ is known not to be smooth, also where its branches are not known."""
+        return tuple(sorted(kink.at for kink in self.phi.kinks or ()))
+
+    @functools.cached_property
+    def moments(self) -> Rule:
+        """For powers of φ(Y)."""
+        rule = self._of_all_nodes()
+        return dataclasses.replace(rule, nodes=math.ceil(self.share * rule.nodes))
+
+    def _of_all_nodes(self) -> Rule:
+        if self.known is not None and self.known.kinks:
+            return Rule(96, self.known.kinks)  # between kinks φ is linear
+        narrow = not self.traced and self.sd <= NARROW
+        named = self.phi.branches is not None
+        waves = named and (self.known is None or len(self.known.branches) > MOST_BRANCHES)
+        if waves and self.traced:
+            return Rule(TRACED_NODES)
+        if (named and narrow) or waves:
+            return Rule(min(smooth_nodes(self.sd), MOST_NODES))
+        cuts = OCTAVES if named else tuple(sorted({*(self.phi.cuts or ()), *self.kinks}))
+        if cuts and not (narrow and self.many):
+            return Rule(24 if self.many else 48, cuts, cut_at_mean=True)
+        return Rule(max(96, self.plain // (len(self.kinks) + 1)), self.kinks)
+
+    def wave(self, t: Array) -> tuple[Quantity, int]:
+        """E e^{itφ(Y)}, and through how many numbers it passes:
+        closed where φ is straight, else by nodes.
+        """
+        pieces = straight_pieces(self.phi)
+        if pieces:
+            return StraightCf(self.phi, pieces), 32
+        breaks = self.moments.breaks
+        far = straight_beyond(self.phi, OCTAVES[0], OCTAVES[-1]) if breaks == OCTAVES else None
+        turns = math.ceil(self.share * self._nodes_of_waves(t, far is not None))
+        nodes = max(self.moments.nodes, turns)
+        rule = Rule(-(-nodes // 96) * 96 if nodes > 96 and breaks else nodes, breaks)
+        cf = StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule)
+        return cf, nodes * (len(breaks) + 1)
+
+    def _nodes_of_waves(self, t: Array, straight_far_out: bool) -> int:
+        """For the fastest turns of e^{itφ} that are not integrated in closed form."""
+        if self.traced or is_traced(t):
+            return TRACED_NODES // (8 if self.moments.breaks else 1)
+        turns = min(self.sd, OCTAVES[-1] / REACH) if straight_far_out else self.sd
+        fastest = float(jnp.max(jnp.abs(t), initial=1.0, where=jnp.isfinite(t)))
+        return min(smooth_nodes(turns * fastest), MOST_NODES)

@@ -13,44 +13,35 @@ from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.digits import counted
-from limitlaw.laws import expectation, high_moments, one_gaussian, storage
-from limitlaw.laws.atoms import merged
+from limitlaw.laws import one_gaussian, storage
 from limitlaw.laws.averaged import Averaged
-from limitlaw.laws.averages import Components, Estimate, Quantity, pad, padded_size
+from limitlaw.laws.averages import Components, Quantity, pad, padded_size
+from limitlaw.laws.base import Content
 from limitlaw.laws.checking import check_base
 from limitlaw.laws.draws import Grouped
-from limitlaw.laws.entropy import joint_entropy
-from limitlaw.laws.estimates import Atoms
-from limitlaw.laws.image_entropy import image_entropy
+from limitlaw.laws.entropy import image_entropy, joint_entropy
+from limitlaw.laws.estimates import Atoms, Estimate, as_logarithm, in_units, no_atoms, unit
+from limitlaw.laws.expectation import FEW
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.one_image import (
     Central,
-    Cf,
     Composed,
     ImageMoment,
-    LogOnBranches,
+    ImageRules,
     OnBranches,
     density,
     log_density,
 )
-from limitlaw.laws.scipy_names import as_logarithm
-from limitlaw.laws.straight import StraightCf, straight_beyond, straight_pieces
-from limitlaw.laws.tracing import kept
+from limitlaw.laws.tracing import Psi, kept
 from limitlaw.numerics.meshes import Places
-from limitlaw.numerics.normal_rule import REACH, Rule, shifts, smooth_nodes
+from limitlaw.numerics.normal_rule import REACH, shifts
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtri
 from limitlaw.phi import Nonlinearity, user_function
 from limitlaw.phi.branches import Branch
 from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes
 
-# standard deviations of Y up to which a trapezoidal rule of a few hundred nodes is the best
-NARROW = 4.0
-# named ones: linear beyond
-OCTAVES = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))
 FEWER = 0.9  # of the nodes, in the rule to compare with
-MOST_BRANCHES = 3  # of functions that are linear in the large
-MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
 FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
 
 
@@ -100,40 +91,19 @@ class Pushforward(Averaged):
         return Pushforward(self.phi, base, self.kind, self.beyond, FEWER)
 
     @functools.cached_property
-    def _rule(self) -> Rule:
-        rule = self._full_rule()
-        return dataclasses.replace(rule, nodes=math.ceil(self._share * rule.nodes))
-
-    def _full_rule(self) -> Rule:
-        if self._branched is not None and self._branched.kinks:
-            return Rule(96, self._branched.kinks)  # between kinks φ is linear
-        narrow = not self._traced and self.base._largest_sd() <= NARROW
-        known = self.phi.branches is not None
-        waves = known and (self._branched is None or len(self._branched.branches) > MOST_BRANCHES)
-        if waves and self._traced:
-            return Rule(TRACED_NODES)
-        if (known and narrow) or waves:
-            return Rule(min(smooth_nodes(self.base._largest_sd()), MOST_NODES))
-        cuts = OCTAVES if known else tuple(sorted({*(self.phi.cuts or ()), *self._kinks}))
-        many = self._components.sampled and len(self._components) > expectation.FEW
-        if cuts and not (narrow and many):
-            return Rule(24 if many else 48, cuts, cut_at_mean=True)
-        return Rule(max(96, self.base._nodes() // (len(self._kinks) + 1)), self._kinks)
-
-    @property
-    def _kinks(self) -> tuple[float, ...]:
-        """Where φ is known not to be smooth, also where its branches are not known."""
-        return tuple(sorted(kink.at for kink in self.phi.kinks or ()))
+    def _rules(self) -> ImageRules:
+        many = self._components.sampled and len(self._components) > FEW
+        sd, plain = self.base._largest_sd(), self.base._nodes()
+        return ImageRules(self.phi, self._branched, sd, plain, many, self._traced, self._share)
 
     @property
     def _size(self) -> int:
-        return (
-            self._rule.nodes * self._rule.pieces * max(1, self._components.parameters[0][0].size)
-        )
+        rule, entries = self._rules.moments, self._components.parameters[0][0].size
+        return rule.nodes * rule.pieces * max(1, entries)
 
     @property
     def _central(self) -> Quantity:
-        return Central(self.phi, self._rule)
+        return Central(self.phi, self._rules.moments)
 
     @property
     def _outer(self) -> Quantity:
@@ -181,15 +151,12 @@ class Pushforward(Averaged):
     def _on_branches(self, y: Array, above: bool) -> Estimate:
         points = self._intervals(y, above)
         average = self._with_images.average(OnBranches(above), points, points[1].shape[1])
-        return Estimate(
-            average.value[: y.size].reshape(y.shape),
-            lambda: average.error()[: y.size].reshape(y.shape),
-        )
+        return average[: y.size].reshape(y.shape)
 
     def _log_tail(self, y: Array, above: bool) -> Estimate:
-        log = self._with_images.log_average(LogOnBranches(above), self._intervals(y, above))
-        error = lambda: as_logarithm(log.error()[: y.size].reshape(y.shape))
-        return Estimate(log.value[: y.size].reshape(y.shape), error)
+        log = self._with_images.log_average(OnBranches(above, log=True), self._intervals(y, above))
+        log = log[: y.size].reshape(y.shape)
+        return Estimate(log.value, lambda: as_logarithm(log.error()))
 
     def _cdf(self, y: Array) -> Estimate:
         return self._on_branches(y, False)
@@ -199,14 +166,11 @@ class Pushforward(Averaged):
 
     def _pdf(self, y: Array) -> Estimate:
         if self.shape:
-            log = self._logpdf(y)
-            return Estimate(jnp.exp(log.value), lambda: jnp.exp(log.value) * log.error())
+            return self._logpdf(y).exp()
         points = preimages(pad(y.reshape(-1), padded_size(y.size)), self._known("the density"))
         average = self._components.average(density, points, points[0].shape[1])
-        return Estimate(
-            average.value[: y.size].reshape(y.shape) + 0 * jnp.where(jnp.isnan(y), y, 0),
-            lambda: average.error()[: y.size].reshape(y.shape),
-        )
+        found = average[: y.size].reshape(y.shape)
+        return Estimate(found.value + 0 * jnp.where(jnp.isnan(y), y, 0), found.error)
 
     def _logpdf(self, y: Array) -> Estimate:
         if self.shape and not self._known("the joint density").injective:
@@ -221,14 +185,12 @@ class Pushforward(Averaged):
         x, jacobian = preimages(pad(flat, padded_size(count)), self._known("the density"))
         if not self.shape:
             log = self._components.log_average(log_density, (x, jnp.log(jacobian)))
-            return Estimate(
-                log.value[:count].reshape(lead), lambda: log.error()[:count].reshape(lead)
-            )
+            return log[:count].reshape(lead)
         owner = jnp.argmax(jacobian > 0, axis=-1, keepdims=True)
         x, jacobian = (jnp.take_along_axis(a, owner, -1)[:count, ..., 0] for a in (x, jacobian))
         log = self.base._logpdf(x)
         value = log.value + jnp.sum(jnp.log(jacobian).reshape(count, -1), -1)
-        return Estimate(value.reshape(lead), lambda: log.error().reshape(lead))
+        return Estimate(value, log.error).reshape(lead)
 
     def _place(self, level: Array, lower: Array) -> Estimate:
         known = self._known("the quantile")
@@ -262,55 +224,26 @@ class Pushforward(Averaged):
     def _cf(self, t: Array) -> Estimate:
         if self.shape:
             return self._drawn._cf(t)
-        quantity, size = self._wave(t)
-        average = self._components.average(quantity, t.reshape(-1), size)
-        return Estimate(average.value.reshape(t.shape), lambda: average.error().reshape(t.shape))
-
-    def _wave(self, t: Array) -> tuple[Quantity, int]:
-        """E e^{itφ(Y)}, and through how many numbers it passes:
-        closed where φ is straight, else by nodes.
-        """
-        pieces = straight_pieces(self.phi)
-        if pieces:
-            return StraightCf(self.phi, pieces), 32
-        breaks = self._rule.breaks
-        far = straight_beyond(self.phi, OCTAVES[0], OCTAVES[-1]) if breaks == OCTAVES else None
-        nodes = max(
-            self._rule.nodes, math.ceil(self._share * self._nodes_of_waves(t, far is not None))
-        )
-        rule = Rule(-(-nodes // 96) * 96 if nodes > 96 and breaks else nodes, breaks)
-        return (StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule)), nodes * (
-            len(breaks) + 1
-        )
-
-    def _nodes_of_waves(self, t: Array, straight_far_out: bool) -> int:
-        """For the fastest turns of e^{itφ} that are not integrated in closed form."""
-        if self._traced or is_traced(t):
-            return TRACED_NODES // (8 if self._rule.breaks else 1)
-        turns = self.base._largest_sd()
-        if straight_far_out:
-            turns = min(turns, OCTAVES[-1] / REACH)
-        fastest = float(jnp.max(jnp.abs(t), initial=1.0, where=jnp.isfinite(t)))
-        return min(smooth_nodes(turns * fastest), MOST_NODES)
+        quantity, size = self._rules.wave(t)
+        return self._components.average(quantity, t.reshape(-1), size).reshape(t.shape)
 
     def _moment(self, k: int) -> Estimate:
         mean, sd, _ = self._components.parameters
         far = math.sqrt(k) + 8  # standard deviations: x^k exp(−x²/2) is largest at √k
         wider = max(1.0, far / REACH)
         finer = math.ceil(math.sqrt(k) / 2) if k else 1  # φ^k varies faster than φ
-        rule = dataclasses.replace(self._rule, nodes=math.ceil(self._rule.nodes * wider) * finer)
+        own = self._rules.moments
+        rule = dataclasses.replace(own, nodes=math.ceil(own.nodes * wider) * finer)
         reached = jnp.linspace(
             jnp.min(mean - far * sd, axis=0), jnp.max(mean + far * sd, axis=0), 4097
         )
-        s = high_moments.unit(jnp.max(jnp.abs(self.phi(reached)), axis=0))
-        size = rule.nodes * self._size // self._rule.nodes
-        raw = high_moments.in_units(
-            self._components.average(ImageMoment(self.phi, rule, k, wider), s[None], size), s, k
-        )
-        return Estimate(raw.value.reshape(self.shape), lambda: raw.error().reshape(self.shape))
+        s = unit(jnp.max(jnp.abs(self.phi(reached)), axis=0))
+        size = rule.nodes * self._size // own.nodes
+        moment = self._components.average(ImageMoment(self.phi, rule, k, wider), s[None], size)
+        return in_units(moment, s, k).reshape(self.shape)
 
-    def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
-        return self.base._expect(Composed(psi, self.phi), self._kinks)
+    def _expect(self, psi: Psi) -> Estimate:
+        return self.base._expect(Composed(psi, self.phi), self._rules.kinks)
 
     def _entropy(self) -> Estimate:
         if self.shape:
@@ -324,7 +257,7 @@ class Pushforward(Averaged):
                 "of its mass; "
                 "law.atoms() lists them"
             )
-        return image_entropy(self, known)
+        return image_entropy(known, self.base, self._components, self.variance)
 
     def _atoms(self) -> tuple[Atoms, Array]:
         if self.shape:
@@ -349,11 +282,8 @@ class Pushforward(Averaged):
             )
             owners.append(np.flatnonzero(~bad))
             values.append(np.full((~bad).sum(), branch.bottom))
-        return merged(
-            np.concatenate(values),
-            np.concatenate(owners),
-            np.concatenate(chances),
-            self._components,
+        return self._merged(
+            np.concatenate(values), np.concatenate(owners), np.concatenate(chances)
         )
 
     def _atoms_of_flats(self, flats: list[Branch]) -> tuple[Atoms, Array]:
@@ -361,7 +291,7 @@ class Pushforward(Averaged):
         and the masses of these.
         """
         if not flats:
-            return Atoms(jnp.zeros(0), jnp.zeros(0)), jnp.zeros(0)
+            return no_atoms()
         points = np.unique([branch.bottom for branch in flats])
         ends = jnp.array([b.lo for b in flats], float), jnp.array([b.hi for b in flats], float)
         masses = self._components.average(lambda c, e: one_gaussian.between(c[:2], e), ends)
@@ -376,7 +306,7 @@ class Pushforward(Averaged):
         """The law of φ(Y[i])."""
         return Pushforward(self.phi, self.base.marginal(i), self.kind, self.beyond)
 
-    def _content(self) -> storage.Content:
+    def _content(self) -> Content:
         return storage.image(self.phi, self.base._stored())
 
     def _part(self, rows: slice) -> "Pushforward":

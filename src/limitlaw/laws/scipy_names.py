@@ -3,12 +3,10 @@ more names for what a law knows, with SciPy's meaning.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import as_key, integer, shown
 from limitlaw.laws.estimates import Estimates
@@ -74,7 +72,7 @@ class ScipyNames(Estimates):
         return self.sample(_key(random_state), () if size is None else size)
 
 
-def _key(random_state: object) -> Any:
+def _key(random_state: object) -> Key[Array, ""]:
     """A JAX key from what SciPy takes as a random state."""
     if isinstance(random_state, np.random.Generator):
         return jax.random.key(int(random_state.integers(2**63)))
@@ -89,31 +87,3 @@ def _key(random_state: object) -> Any:
         "None, "
         f"got {shown(random_state)}"
     )
-
-
-class _Unsaid(tuple[int, ...]):
-    """The shape (), where none was given."""
-
-
-UNSAID = _Unsaid()
-
-
-def one_meaning(key: object, shape: object) -> Any:
-    """`shape` of draws. sample(10) could mean the seed 10 or ten draws, so it is refused;
-    sample(10, ()) says it.
-    """
-    if shape is UNSAID and integer(key) is not None:
-        raise TypeError(
-            f"sample({key}) may mean the seed {key} or {key} draws: write sample({key}, ()) for "
-            "one draw with this "
-            f"seed, sample(key, {key}) for {key} draws with a key or seed of your choice, or "
-            f"rvs({key}) as in SciPy"
-        )
-    return shape
-
-
-def as_logarithm(relative: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The error of log p from the relative error r of p:
-    −log(1 − r), ∞ from r = 1 on, where nothing is known.
-    """
-    return jnp.where(relative < 1, -jnp.log1p(-jnp.where(relative < 1, relative, 0.0)), jnp.inf)

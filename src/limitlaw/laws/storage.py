@@ -1,4 +1,6 @@
-"""Laws in .npz files: a header of plain values in JSON, and arrays. No pickle."""
+"""Laws in .npz files, written by `law.save` and read by `load`:
+a header of plain values in JSON, and arrays. No pickle.
+"""
 
 import json
 import os
@@ -9,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from limitlaw.files import replacing
-from limitlaw.phi import Nonlinearity
-
-Content = tuple[dict[str, Any], dict[str, np.ndarray]]  # a header and arrays
+from limitlaw.laws.base import Content, Law
+from limitlaw.phi import Nonlinearity, rebuild
 
 FORMAT = 1
 HEADER = "limitlaw"
+OTHER = "other."  # before the names of arrays of the law that errors come from
 
 
 def write(
@@ -60,7 +62,7 @@ def image(phi: Nonlinearity, base: Content) -> Content:
     return {"phi": phi.saved, "base": header}, arrays
 
 
-def joined(parts: Mapping[str, Any]) -> Content:
+def joined(parts: Mapping[str, Law]) -> Content:
     """What a file holds of several laws by name: their headers, and their arrays under name/."""
     contents = {name: law._stored() for name, law in parts.items()}
     arrays = {
@@ -76,3 +78,32 @@ def part(name: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         for key, array in arrays.items()
         if key.startswith(f"{name}/")
     }
+
+
+def load(path: str | os.PathLike[str]) -> Law:
+    """The law that `law.save(path)` wrote, bit for bit."""
+    header, arrays = read(path)
+    try:
+        return rebuilt(header, arrays)
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
+        raise ValueError(f"{os.fspath(path)} is not a law that limitlaw saved ({error})") from None
+
+
+def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Law:
+    """The law that a header and its arrays describe; a pushforward holds its base's header."""
+    law: Any = Law.known[header["law"]]
+    provenance = {"kind": header["kind"], "beyond": tuple(header["beyond"])}
+    if "base" in header:
+        return law(rebuild(*header["phi"]), rebuilt(header["base"], arrays), **provenance)
+    if "parts" in header:
+        parts = {name: rebuilt(each, part(name, arrays)) for name, each in header["parts"].items()}
+        return law.rebuilt(header, parts, provenance["beyond"])
+    own = {name: array for name, array in arrays.items() if not name.startswith(OTHER)}
+    found = law(**own, **provenance)
+    found._poles, found.effort = tuple(header.get("poles", ())), str(header.get("effort", ""))
+    if "other" not in header:
+        return found
+    rest = {
+        name.removeprefix(OTHER): array for name, array in arrays.items() if name.startswith(OTHER)
+    }
+    return found.compared_with(lambda: rebuilt(header["other"], rest))

@@ -13,10 +13,10 @@ from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.laws import storage
-from limitlaw.laws.averages import Estimate, exact
-from limitlaw.laws.base import Blocks, Law
+from limitlaw.laws.base import Blocks, Content, Law
 from limitlaw.laws.checking import entries
-from limitlaw.laws.estimates import Atoms
+from limitlaw.laws.estimates import Atoms, Estimate, exact
+from limitlaw.laws.tracing import Psi
 from limitlaw.numerics.importance import JointDensity
 
 SAVED = 64  # entries at most of which a file holds the laws one by one
@@ -90,8 +90,7 @@ class Tokens(Law):
         )
 
     def _pdf(self, x: Array) -> Estimate:
-        log = self._logpdf(x)
-        return Estimate(jnp.exp(log.value), lambda: jnp.exp(log.value) * log.error())
+        return self._logpdf(x).exp()
 
     def _cdf(self, x: Array) -> Estimate:
         return self.joint._cdf(x)
@@ -126,7 +125,7 @@ class Tokens(Law):
     def _moment(self, k: int) -> Estimate:
         return self.joint._moment(k)
 
-    def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
+    def _expect(self, psi: Psi) -> Estimate:
         return self.joint._expect(psi)
 
     def _entropy(self) -> Estimate:
@@ -135,7 +134,7 @@ class Tokens(Law):
     def _atoms(self) -> tuple[Atoms, Float[Array, " atoms"]]:
         return self.joint._atoms()
 
-    def _content(self) -> storage.Content:
+    def _content(self) -> Content:
         """The mixture, and the laws of single entries where those are few:
         what was drawn is saved, not the engine.
 

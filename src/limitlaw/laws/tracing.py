@@ -1,28 +1,41 @@
-"""Laws inside jax.jit, jax.grad and jax.vmap, where some numbers are not known."""
+"""Where numbers are not known, inside jax.jit, jax.grad and jax.vmap:
+laws there, and functions ψ of a user's own, whose averages are asked for.
+"""
 
 import functools
+import math
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from limitlaw.arguments import first_line, shown
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
+Psi = Callable[[Array], Array | np.ndarray]  # ψ, of arrays (…, *shape)
 
 NEEDS_NUMBERS = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
     jax.errors.ConcretizationTypeError,
 )
+EXPECTED = "psi must map arrays (…, *shape) to arrays (…) by functions of jax.numpy"
+HINT = "write jnp.tanh for np.tanh or math.tanh, and jnp.where for `if`"
+DRAWS = 7  # in the array on which ψ is tried
 
 
-def kept(method: Callable[[Any], T]) -> "functools.cached_property[T]":
+def kept(method: Callable[[S], T]) -> "functools.cached_property[T]":
     """A property computed once, with numbers also inside jax.jit:
     what is kept must not hold what is traced there.
     """
 
     @functools.wraps(method)
-    def computed(self: Any) -> T:
+    def computed(self: S) -> T:
         with jax.ensure_compile_time_eval():
             return method(self)
 
@@ -44,3 +57,71 @@ def quantity(method: Callable[P, T]) -> Callable[P, T]:
             ) from error
 
     return said
+
+
+def average_of(
+    psi: object, shape: tuple[int, ...], calculation: Callable[[], T], real: bool = False
+) -> T:
+    """calculation(), which averages ψ over arrays (…, *shape); `real`: ψ must not be complex.
+
+    Most calculations are compiled, and need a ψ of jax.numpy;
+    those that are not may do with NumPy.
+    """
+    traceable = _check(psi, (DRAWS, *shape), real)
+    try:
+        return calculation()
+    except NEEDS_NUMBERS as error:
+        if traceable:
+            raise
+        raise _needs_numbers() from error
+
+
+def _check(psi: object, given: tuple[int, ...], real: bool) -> bool:
+    """Raise unless ψ keeps the first axis of arrays of the shape `given`;
+    says whether it can be compiled.
+    """
+    if not callable(psi):
+        raise TypeError(f"{EXPECTED}, got {shown(psi)}")
+    traceable = True
+    try:
+        result = jax.eval_shape(lambda y: psi(y), jax.ShapeDtypeStruct(given, jnp.float64))
+    except NEEDS_NUMBERS as error:
+        traceable, result = False, _of_numbers(psi, given, error)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{EXPECTED}; given an array of shape {given} it fails ({first_line(error)}): {HINT}"
+        ) from error
+    if not hasattr(result, "shape"):
+        raise TypeError(f"{EXPECTED}; given an array of shape {given} it returns {shown(result)}")
+    if result.shape[:1] != given[:1]:
+        raise ValueError(
+            f"{EXPECTED}; given an array of shape {given} it returns one of shape {result.shape}"
+        )
+    if real and jnp.issubdtype(result.dtype, jnp.complexfloating):
+        raise TypeError(
+            "psi must return real numbers, got complex ones: take jnp.real and jnp.imag one by one"
+        )
+    return traceable
+
+
+def _of_numbers(psi: Psi, given: tuple[int, ...], error: Exception) -> Array | np.ndarray:
+    """ψ of an array of numbers, where it cannot do without them."""
+    try:
+        return psi(jnp.asarray(np.cos(1.0 + np.arange(math.prod(given))).reshape(given)))
+    except Exception:
+        raise _needs_numbers() from error
+
+
+def _needs_numbers() -> TypeError:
+    return TypeError(f"{EXPECTED}, got one that needs the numbers themselves: {HINT}")
+
+
+def psi_values(psi: Psi, y: Array, count: int) -> Array:
+    """ψ(y) for y with `count` draws in front, checked for its shape."""
+    values = jnp.asarray(psi(y))
+    if values.shape[:1] != (count,):
+        raise ValueError(
+            f"psi must map arrays (…, *shape) to arrays (…): it got {y.shape} and returned "
+            f"{values.shape}"
+        )
+    return values.astype(jax.dtypes.canonicalize_dtype(jnp.result_type(values, jnp.float64)))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.divergence.jackknife import bias_and_variance, subsets
+from limitlaw.divergence.in_blocks import bias_and_variance, subsets
 
 GRID = 500  # points common to two kernel density estimates
 FLOOR = 1e-10  # added to both, so that their ratio stays finite where one of them has no sample

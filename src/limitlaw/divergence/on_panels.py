@@ -1,0 +1,75 @@
+"""Laws on panels: between which points, where they may bend or jump,
+and their distribution functions there.
+"""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Float
+
+from limitlaw.divergence.in_blocks import InBlocks
+from limitlaw.laws import Law
+from limitlaw.numerics.meshes import mesh
+from limitlaw.numerics.panels import Panels, of_integral, resolve
+
+
+def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:
+    """Panels on which each law can be seen: fine where one of its components is narrow,
+    and growing away from there.
+
+    They reach to where both laws are negligible, or bounded;
+    atoms, ends of branches and `also` are edges.
+    """
+    poles = np.concatenate([p.breaks(), q.breaks()])
+    hard = np.concatenate([poles, atoms(p), atoms(q), np.array(also)])
+    (x, s), (y, t) = p.places(), q.places()
+    edges = mesh(np.concatenate([hard, x, y]), np.concatenate([0 * hard, s, t]))
+    if len(edges) == 1:  # two point masses at one place
+        edges = edges[0] + np.array([-1.0, 1.0])
+    return Panels.between(edges, poles)
+
+
+def atoms(law: Law) -> Float[np.ndarray, " a"]:
+    """Points that carry mass; those of samples are counted elsewhere."""
+    return np.zeros(0) if law.discrete else np.asarray(law.atoms().points)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tails:
+    """F(x) for x ≤ middle, F(x) − 1 = −P(Y > x) beyond:
+    differences of two laws are those of F, without cancelling.
+    """
+
+    laws: tuple[InBlocks, ...]
+    middle: float
+
+    @classmethod
+    def of(cls, laws: tuple[InBlocks, ...]) -> "Tails":
+        """With the middle between those of the laws."""
+        return cls(laws, float(np.mean([law.whole.middle() for law in laws])))
+
+    def rows(self, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, "b x"]:
+        """The tails of all blocks of all laws."""
+        return np.concatenate([law.rows(lambda part: self.at(part, x)) for law in self.laws])
+
+    def at(self, law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
+        """Of one law. Both tails are asked for at all points where both are needed:
+        few shapes to compile for.
+        """
+        left = x <= self.middle
+        below = np.asarray(law.cdf(x)) if left.any() else 0.0
+        above = np.asarray(law.sf(x)) if not left.all() else 0.0
+        return np.where(left, below, -above)
+
+    def resolved(self, tolerance: float) -> tuple[Panels, Float[np.ndarray, "b x"]]:
+        """Of one law: panels that resolve its tails, each on one side of the middle,
+        and the rows of its blocks there.
+        """
+        (law,) = self.laws
+        whole = law.whole
+        return resolve(
+            self.rows,
+            lambda rows: law.weights @ rows,
+            first_panels(whole, whole, (self.middle,)),
+            of_integral(tolerance, jumps=np.append(atoms(whole), self.middle)),
+        )
