@@ -12,7 +12,7 @@ from handmade import GPT
 from torch import nn
 
 import limitlaw.torch as lt
-from limitlaw.torch.ahead import given_inputs
+from limitlaw.torch.auditing import given_inputs
 from limitlaw.torch.converting import conversion
 from limitlaw.torch.subject import subject_of
 

@@ -21,8 +21,8 @@ from torch import nn
 import limitlaw.torch as lt
 from limitlaw.torch.converting import conversion
 from limitlaw.torch.evaluating import Evaluation
+from limitlaw.torch.exporting import runs
 from limitlaw.torch.measuring import attention_statistics
-from limitlaw.torch.reinitialising import runs
 from limitlaw.torch.subject import subject_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")

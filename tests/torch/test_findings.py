@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 import limitlaw.torch as lt
 from limitlaw.torch.health import ailments
+from limitlaw.torch.references import copies, misfits
 from limitlaw.torch.scales import Parameters
-from limitlaw.torch.siblings import copies, misfits
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -63,3 +63,18 @@ def test_one_nonlinearity(phi, names):
     program = lt.program(nn.Sequential(nn.Linear(5, 8), phi), torch.ones(3, 5))
     found = [v.op.phi.name for v in ancestors([program.output]) if isinstance(v.op, ops.Map)]
     assert found == names
+
+
+class Filled(nn.Module):
+    """Given numbers in place of the vectors of some tokens."""
+
+    def forward(self, x):
+        mask = torch.tensor([True, False, True])[:, None]
+        return torch.where(mask, x.masked_fill(~mask, 0.0), 0.5)
+
+
+def test_given_numbers_beside_vectors():
+    """masked_fill and where with a number for the other side: the module's own values."""
+    torch.manual_seed(0)
+    program = lt.program(nn.Sequential(nn.Linear(5, 8), Filled()), torch.ones(3, 5))
+    assert lt.replay(program).worst < 1e-13

@@ -2,9 +2,8 @@
 
 import concurrent.futures
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -12,16 +11,17 @@ import torch
 
 from limitlaw.arguments import positive_int, shown
 from limitlaw.progress import watched
-from limitlaw.torch.ahead import ahead
-from limitlaw.torch.converting import Module, conversion
+from limitlaw.torch.converted import replay
+from limitlaw.torch.converting import AnyModule, Module, conversion, written
+from limitlaw.torch.exporting import Numbers, computed, runs
 from limitlaw.torch.growing import Widths
+from limitlaw.torch.layers import within
 from limitlaw.torch.measuring import Draws
-from limitlaw.torch.references import referred
-from limitlaw.torch.reinitialising import Numbers, runs
-from limitlaw.torch.siblings import Expected
+from limitlaw.torch.references import Expected, referred
 from limitlaw.torch.subject import Subject, mean, statistics, subject_of
 from limitlaw.torch.table import Audit, Row
-from limitlaw.torch.widths import checked_widths, inputs_at
+from limitlaw.torch.tracing import traced
+from limitlaw.torch.widths import Family, at_width, checked_family
 
 SEEDS = 32  # re-initialisations, where the user does not say
 
@@ -29,11 +29,9 @@ SEEDS = 32  # re-initialisations, where the user does not say
 @overload
 def audit(module: Module, *inputs: Any, widths: None = None, **settings: Any) -> Audit: ...
 @overload
+def audit(module: Family, *inputs: Any, widths: Sequence[int], **settings: Any) -> Widths: ...
 def audit(
-    module: Callable[[int], torch.nn.Module], *inputs: Any, widths: Sequence[int], **settings: Any
-) -> Widths: ...
-def audit(
-    module: Any,
+    module: AnyModule,
     *inputs: Any,
     widths: Sequence[int] | None = None,
     seeds: int | Sequence[int] | None = None,
@@ -68,11 +66,10 @@ def audit(
     if widths is None:
         return _at_one_width(module, inputs, kwargs, settings)
     found = []
-    chosen = checked_widths(module, widths)
+    family, chosen = checked_family(module, widths)
     for width in chosen:
-        args, named = inputs_at(inputs, kwargs, width)
         own = dataclasses.replace(settings, limit=limit and width == chosen[-1])
-        found.append(_at_one_width(functools.partial(module, width), args, named, own))
+        found.append(_at_one_width(*at_width(family, inputs, kwargs, width), own))
     return Widths(tuple(chosen), tuple(found))
 
 
@@ -153,3 +150,68 @@ def _row(
     spread = float(there.std(ddof=1)) if len(there) > 1 else math.nan
     predicted = mean(there) if len(there) > 1 else (float(there[0]), math.inf)
     return Row(name, statistic, mean(here), predicted, limit, spread, len(here))
+
+
+# --- one step ahead ------------------------------------------------------------------------------
+
+
+def ahead(subject: Subject, samples: int) -> tuple[dict[str, Draws], dict[str, Draws]]:
+    """One module as it is: what its own numbers give in every layer, and what so many draws give,
+    each layer given the numbers that the layers before it have computed.
+
+    Given what it reads, the output of a layer with independent weights has a known law, whatever
+    made its input: that of the program in which the input is data. For one weight matrix with
+    entries N(0, v) and given inputs X (tokens × n) the coordinates of the output are independent
+    N(0, v X Xᵀ), so that the mean square of one token over D of them is v |x|² χ²_D / D. A layer
+    that reads its own weights, as copied and trained ones do, does not keep that law. Layers that
+    nothing random is left in, as norms of given vectors, are left out.
+    """
+    given = given_inputs(subject)
+    predicted: dict[str, Draws] = {}
+    for part in _parts(given):
+        predicted |= part.predicted(samples)
+    with torch.no_grad():
+        run = computed(subject.done.exported, subject.done.exported.arrays)
+    own = statistics({key: array[None] for key, array in given.measured(run).items()})
+    names = [name for name in (*subject.layers, *subject.attentions) if name in predicted]
+    return {name: own[name] for name in names}, predicted
+
+
+def given_inputs(subject: Subject) -> Subject:
+    """The same layers and attentions in a program whose layers read numbers:
+    those of the layers before them.
+    """
+    done = subject.done
+    names = {item.label.name for item in subject.layers.values()}
+    program = written(traced(done.exported, done.parameters, names), done.parameters.notes)
+    replay(program)
+    values = {item.label.name: item for item in program.values if item.label.name != "output"}
+    attentions = {a.label.name: a for a in program.attentions}
+    return dataclasses.replace(
+        subject,
+        done=dataclasses.replace(done, program=program),
+        layers={
+            name: values[i.label.name]
+            for name, i in subject.layers.items()
+            if i.label.name in values
+        },
+        attentions={
+            name: attentions[a.label.name]
+            for name, a in subject.attentions.items()
+            if a.label.name in attentions
+        },
+    )
+
+
+def _parts(subject: Subject) -> list[Subject]:
+    """Layer by layer, each with the attentions inside of it:
+    layers of one structure are compiled once.
+    """
+    parts, left = [], dict(subject.attentions)
+    for name, item in subject.layers.items():
+        own = {n: a for n, a in left.items() if within(a.label.module, name)}
+        left = {n: a for n, a in left.items() if n not in own}
+        parts.append(dataclasses.replace(subject, layers={name: item}, attentions=own))
+    for name, a in left.items():
+        parts.append(dataclasses.replace(subject, layers={}, attentions={name: a}))
+    return parts

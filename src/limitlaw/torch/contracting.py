@@ -1,22 +1,78 @@
-"""Contractions: scores, and vectors mixed by numbers."""
+"""Products: with weight matrices, scores, and vectors mixed by numbers."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 import limitlaw as ll
+from limitlaw.language.named import Kind
+from limitlaw.language.ops import Matrix
+from limitlaw.language.values import Scalars, Wide, wide
 from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor, pulled
-from limitlaw.torch.reading import filled, merged, ordered, shaped
-from limitlaw.torch.writer import Writer
+from limitlaw.torch.writer import Values, Writer, filled, merged, ordered, shaped
 
 CLOSE = 1e-12
 
+# --- weight matrices as families: one for each piece of the rows and of the columns --------------
 
-def contraction(writer: Writer, node: nodes.Contraction) -> Any:
+
+def product(writer: Writer, node: nodes.Linear) -> Values:
+    """Σ over pieces of the columns of W_piece x_piece, for each piece of the rows."""
+    shape, contracted, axis = writer.layouts.meeting[node]
+    layout = writer.layout(node)
+    own = len(layout.sizes) - (len(shape) - len(contracted))
+    rows = layout.sizes[len(layout.sizes) - own :]
+    columns = [shape[i] for i in contracted]
+    place = contracted.index(axis)
+    matrix = _matrix(writer, node, rows, columns, place)
+    x = writer.read(node.x, shape)
+    pieces, families = len(columns) - 1, own - (layout.coordinate is not None)
+    product = matrix @ x
+    if pieces:
+        product = ll.normalised_sum(product, tuple(range(product.ndim - pieces, product.ndim)))
+    others = product.ndim - families
+    product = ordered(product, [*range(families, families + others), *range(families)])
+    return product if layout.coordinate is not None else ll.average(product)
+
+
+def _matrix(
+    writer: Writer, node: nodes.Linear, rows: Sequence[int], columns: Sequence[int], place: int
+) -> Matrix:
+    """The family of matrices that the pieces of a weight matrix are;
+    the same weights cut alike are the same family.
+
+    Entries have variance v; the family has m pieces of columns, whose sum is divided by √m, and D
+    columns each, so that std² = v·m·D and the weights are √m times those of the module.
+    """
+    layout = writer.layout(node)
+    shape, _, _ = writer.layouts.meeting[node]
+    others = len(shape) - len(columns)
+    vectors = layout.coordinate is not None
+    batch = tuple(rows[:-1] if vectors else rows)
+    pieces = tuple(c for i, c in enumerate(columns) if i != place)
+    key = (node.parameter.key, node.part, tuple(rows), tuple(columns), place, vectors, others)
+    if key not in writer.shared:
+        m, D = math.prod(pieces), columns[place]
+        std = math.sqrt(node.parameter.variance * m * D)
+        family = (*batch, *(1,) * others, *pieces) if batch or pieces else ()
+        rows_dim, cols_dim = writer.dim(node) if vectors else 1, writer.dim(node.x.node)
+        matrix = ll.Matrix(std, family, rows=rows_dim, cols=cols_dim)
+        array = node.weight.reshape(*batch, rows[-1] if vectors else 1, *columns)
+        array = np.moveaxis(array, len(batch) + 1 + place, -1)  # (batch, row, pieces, column)
+        array = np.moveaxis(array, len(batch), -2)  # (batch, pieces, row, column)
+        array = array.reshape(*family, *array.shape[-2:])
+        writer.weights[matrix] = math.sqrt(m) * array
+        writer.shared[key] = matrix
+    return writer.shared[key]
+
+
+# --- contractions --------------------------------------------------------------------------------
+
+
+def contraction(writer: Writer, node: nodes.Contraction) -> Values:
     a, b = (
         _side(writer, t, *found)
         for t, found in zip((node.a, node.b), writer.layouts.meeting[node], strict=True)
@@ -37,10 +93,10 @@ class _Side:
     """One factor of a contraction: its value with axes (lead…, row…, k…) less the coordinate."""
 
     def __init__(
-        self, value: object, shape: Sequence[int], roles: Sequence[str], axis: int | None
+        self, value: Values, shape: Sequence[int], roles: Sequence[str], axis: int | None
     ):
         self.value = value
-        self.rotated: Any = None  # the value with axes (lead…, rows), turned
+        self.rotated: Wide | None = None  # the value with axes (lead…, rows), turned
         self.vectors = axis is not None
         self.inside = axis is not None and roles[axis] == "k"
         kept = [(s, r) for i, (s, r) in enumerate(zip(shape, roles, strict=True)) if i != axis]
@@ -50,7 +106,7 @@ class _Side:
         """The sizes of the batch axes of a role."""
         return tuple(s for s, r in zip(self.sizes, self.roles, strict=True) if r == role)
 
-    def grouped(self) -> Any:
+    def grouped(self) -> Values:
         """The value with axes (lead…, rows, k), rows and k as one axis each."""
         lead, row, k = (len(self.of(r)) for r in ("lead", "row", "k"))
         return merged(self.value, [*(1,) * lead, row, k], self.sizes)
@@ -65,7 +121,12 @@ def _side(
 
 
 def _rotated(
-    writer: Writer, tensor: Tensor, node: nodes.Rotation, shape: Any, roles: Any, axis: Any
+    writer: Writer,
+    tensor: Tensor,
+    node: nodes.Rotation,
+    shape: Sequence[int],
+    roles: Sequence[str],
+    axis: int | None,
 ) -> _Side:
     """What is turned, read as its rotation is; the rotation follows,
     when the axes have their places.
@@ -83,24 +144,15 @@ def _rotated(
     for a in range(places.ndim):
         if value.shape[a] == 1 or (places == places.take([0], axis=a)).all():
             places = places.take([0], axis=a)
-    side.rotated = ll.rotary(value, places, node.base)
+    side.rotated = ll.rotary(wide("what is turned", value), places, node.base)
     return side
 
 
-def _scores(writer: Writer, node: nodes.Contraction, a: _Side, b: _Side) -> Any:
+def _scores(writer: Writer, node: nodes.Contraction, a: _Side, b: _Side) -> Scalars:
     """D^{1/2}·scale times the dot products of a model's own scaling,
     summed over the pieces of k.
     """
-    factors = []
-    for side in (a, b):
-        if side.rotated is not None:
-            factors.append(side.rotated)
-            continue
-        lead, row, k = (len(side.of(r)) for r in ("lead", "row", "k"))
-        order = (*range(lead), *range(lead + row, lead + row + k), *range(lead, lead + row))
-        sizes = [side.sizes[i] for i in order]
-        factors.append(merged(ordered(side.value, order), [*(1,) * (lead + k), row], sizes))
-    p = ll.dot(*factors)
+    p = ll.dot(_factor(a), _factor(b))
     pieces, lead = len(a.of("k")), len(a.of("lead"))
     if pieces:
         p = p.sum(tuple(range(lead, lead + pieces)))
@@ -109,23 +161,34 @@ def _scores(writer: Writer, node: nodes.Contraction, a: _Side, b: _Side) -> Any:
     return shaped(_scaled(p, node.scale * math.sqrt(D)), _shape(p.shape, lead, whole))
 
 
-def _shape(shape: Sequence[Any], lead: int, sizes: Sequence[int]) -> tuple[int, ...]:
+def _factor(side: _Side) -> Wide:
+    """The vectors of one side with axes (lead…, k…, rows)."""
+    if side.rotated is not None:
+        return side.rotated
+    lead, row, k = (len(side.of(r)) for r in ("lead", "row", "k"))
+    order = (*range(lead), *range(lead + row, lead + row + k), *range(lead, lead + row))
+    sizes = [side.sizes[i] for i in order]
+    vectors = merged(ordered(side.value, order), [*(1,) * (lead + k), row], sizes)
+    return wide("a factor of scores", vectors)
+
+
+def _shape(shape: Sequence[float | int], lead: int, sizes: Sequence[int]) -> tuple[int, ...]:
     """The sizes, but for leading axes that are broadcast."""
     return (*(int(s) for s in shape[:lead]), *sizes[lead:])
 
 
-def _scaled(value: Any, factor: float) -> Any:
+def _scaled(value: Kind, factor: float) -> Kind:
     return value if abs(factor - 1) < CLOSE else factor * value
 
 
-def _mixed(node: nodes.Contraction, a: _Side, w: _Side, flipped: bool) -> Any:
+def _mixed(node: nodes.Contraction, a: _Side, w: _Side, flipped: bool) -> Wide:
     """Numbers times vectors: a @ w, the rows of w beside its coordinate kept."""
     lead, rows, others = len(a.of("lead")), a.of("row"), w.of("row")
     numbers = a.grouped()
     vectors = merged(w.value, [*(1,) * (lead + len(others)), len(w.of("k"))], w.sizes)
     if vectors.shape[-1] != numbers.shape[-1]:
-        vectors = filled(vectors, (*vectors.shape[:-1], math.prod(w.of("k"))))
-        numbers = filled(numbers, (*numbers.shape[:-1], math.prod(a.of("k"))))
+        vectors = filled(vectors, [math.prod(w.of("k"))], vectors.ndim - 1)
+        numbers = filled(numbers, [math.prod(a.of("k"))], numbers.ndim - 1)
     if others:
         numbers = numbers[(*(slice(None),) * lead, *(None,) * len(others))]
     mixed = _scaled(numbers @ vectors, node.scale)  # (lead…, others…, rows)

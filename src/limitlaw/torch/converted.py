@@ -4,15 +4,115 @@ and the weights of the module to replay it with.
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from limitlaw.torch.attending import Attention
+from limitlaw.language import ops
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.values import Scalars, Wide, scalars, wide
+from limitlaw.torch import nodes
 from limitlaw.torch.digits import Layout
-from limitlaw.torch.errors import ReplayError
+from limitlaw.torch.errors import Label, ReplayError
 from limitlaw.torch.evaluating import Evaluation
-from limitlaw.torch.labels import Label
+from limitlaw.torch.nodes import Node, Tensor
+from limitlaw.torch.writer import Values, Writer
+
+# --- attention -----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+    """One softmax over keys: its scores as numbers of the program, and which are seen (None: all).
+
+    `scale` multiplies q·k, sums over `dim` coordinates (0: there is no such product); `balance` ≤
+    1 is the ratio of the scales of the query and key matrices, the smaller over the larger.
+    """
+
+    label: Label
+    scores: Scalars
+    visible: np.ndarray | None
+    scale: float
+    dim: int
+    balance: float
+
+    @property
+    def excess(self) -> float:
+        """scale·√dim·balance: 1 for scores with 1/√d, and √d for those without."""
+        return abs(self.scale) * math.sqrt(self.dim) * self.balance
+
+
+def attentions(order: Sequence[Node], writer: Writer) -> Iterator[Attention]:
+    """The softmaxes whose weights mix vectors, in the order of the module."""
+    mixing = {
+        t.node for node in order if isinstance(node, nodes.Contraction) for t in node.operands
+    }
+    for node in order:
+        if isinstance(node, nodes.Softmax) and node in mixing:
+            applied = _softmax_of(writer.values[node])
+            if applied is not None:
+                scores, *mask = map(scalars, applied.args)
+                yield Attention(node.label, scores, _seen(mask), *_scale(node))
+
+
+def _seen(mask: Sequence[Scalars]) -> np.ndarray | None:
+    """Which scores a mask of given numbers shows, None without a mask."""
+    given = [m.op.value for m in mask if isinstance(m.op, ops.Constant)]
+    return np.asarray(given[0]) > 0 if given else None
+
+
+def _softmax_of(value: Value) -> ops.Apply | None:
+    """The instruction itself, behind reshapes."""
+    while isinstance(value.op, ops.Reshape | ops.Transpose | ops.Index):
+        value = value.op.x
+    found = value.op
+    return found if isinstance(found, ops.Apply) and found.structure == "softmax" else None
+
+
+def _scale(node: nodes.Softmax) -> tuple[float, int, float]:
+    """What multiplies q·k, over how many coordinates it sums,
+    and how the scales of q and k compare.
+    """
+    found = list(_products(node.x, 1.0))
+    if not found:
+        return 0.0, 0, 1.0
+    dims = [product.a.shape[-1] for _, product in found]
+    scale, product = found[int(np.argmax(dims))]
+    turned = any(isinstance(p.a.node, nodes.Rotation) for _, p in found)
+    sizes = [s for s in (_size(product.a), _size(product.b)) if s is not None and s > 0]
+    balance = math.sqrt(min(sizes) / max(sizes)) if len(sizes) == 2 else 1.0
+    return scale, sum(dims) if turned else max(dims), balance
+
+
+def _products(tensor: Tensor, factor: float) -> Iterable[tuple[float, nodes.Contraction]]:
+    """The products q·k that scores are made of, each with what multiplies it."""
+    node = tensor.node
+    if isinstance(node, nodes.Contraction):
+        yield factor * node.scale, node
+    elif isinstance(node, nodes.Combination):
+        for coefficient, term in node.terms:
+            yield from _products(term, factor * coefficient)
+    elif isinstance(node, nodes.Masked | nodes.Function):
+        yield from _products(node.x, factor)
+
+
+def _size(tensor: Tensor) -> float | None:
+    """Variance × fan-in of the matrix that makes queries or keys;
+    None behind a norm, which takes it away.
+    """
+    node = tensor.node
+    if isinstance(node, nodes.Linear):
+        return node.parameter.variance * node.weight.shape[-1]
+    if isinstance(node, nodes.Rotation):
+        return _size(node.x)
+    if isinstance(node, nodes.Combination):
+        sizes = [(c, _size(t)) for c, t in node.terms]
+        return max((c * c * s for c, s in sizes if s is not None), default=None)
+    return None
+
+
+# --- programs ------------------------------------------------------------------------------------
+
 
 EXACT, OF_TABLES = 1e-10, 1e-5  # relative errors in float64, and behind float32 tables
 
@@ -24,10 +124,15 @@ class Labelled:
     """
 
     label: Label
-    value: Any
+    value: Values
     layout: Layout
     expected: np.ndarray
     tolerance: float
+
+    @property
+    def vectors(self) -> Wide:
+        """The value of a layer, which is no number."""
+        return wide(f"what {self.label.module} gives", self.value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,19 +162,19 @@ class Converted:
     its softmaxes over keys.
     """
 
-    outputs: tuple[Any, ...]
+    outputs: tuple[Values, ...]
     width: int
     values: tuple[Labelled, ...]
-    weights: dict[Any, np.ndarray]
+    weights: dict[Matrix | Value, np.ndarray]
     notes: tuple[str, ...]
     attentions: tuple[Attention, ...] = ()
 
     @property
-    def output(self) -> Any:
+    def output(self) -> Values:
         """The first output."""
         return self.outputs[0]
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Values:
         """The last value that a submodule computes, by its path."""
         found = [v.value for v in self.values if v.label.module == name]
         if not found:
@@ -100,9 +205,8 @@ def replay(converted: Converted) -> Replayed:
         if not error <= item.tolerance:
             raise ReplayError(
                 f"{item.label}: the program gives other numbers than the module, relative error "
-                f"{error:.1e}, "
-                f"expected at most {item.tolerance:.0e} (node {item.label.name} of the exported "
-                "graph)"
+                f"{error:.1e}, expected at most {item.tolerance:.0e} (node {item.label.name} of "
+                "the exported graph)"
             )
         errors.append((item.label, error))
     return Replayed(tuple(errors))

@@ -1,8 +1,6 @@
 """`program`: a PyTorch module as a program of limitlaw."""
 
 import dataclasses
-import functools
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,29 +9,33 @@ import torch
 
 from limitlaw.arguments import require_float64
 from limitlaw.torch import laying, nodes, writing
-from limitlaw.torch.attending import attentions
-from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, Labelled, replay
+from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, Labelled, attentions, replay
 from limitlaw.torch.digits import Layout
-from limitlaw.torch.errors import ConversionError
+from limitlaw.torch.errors import ConversionError, Label
 from limitlaw.torch.exporting import Exported, exported
-from limitlaw.torch.labels import Label
-from limitlaw.torch.layers import layers_of
+from limitlaw.torch.layers import layers_of, loops, rolled
 from limitlaw.torch.layouts import Layouts
-from limitlaw.torch.looping import loops, rolled
 from limitlaw.torch.nodes import Node, Tensor, ancestors
-from limitlaw.torch.reading import filled, shaped
-from limitlaw.torch.scales import Parameters
-from limitlaw.torch.splitting import Known, split
-from limitlaw.torch.tracing import Traced, traced
-from limitlaw.torch.watching import made
-from limitlaw.torch.widths import Laid, checked_widths, fixed_sizes, growing_axes, inputs_at
-from limitlaw.torch.writer import Writer
+from limitlaw.torch.scales import Parameters, made
+from limitlaw.torch.splitting import compact, split
+from limitlaw.torch.tracing import Known, Traced, traced
+from limitlaw.torch.widths import (
+    Laid,
+    at_width,
+    checked_family,
+    common_width,
+    fixed_nodes,
+    growing_axes,
+)
+from limitlaw.torch.writer import Values, Writer, filled, shaped
 
 Module: TypeAlias = torch.nn.Module | Callable[[], torch.nn.Module]
+# or a function of the width
+AnyModule: TypeAlias = torch.nn.Module | Callable[..., torch.nn.Module]
 
 
 def program(
-    module: Any, *inputs: Any, widths: Sequence[int] | None = None, **kwargs: Any
+    module: AnyModule, *inputs: Any, widths: Sequence[int] | None = None, **kwargs: Any
 ) -> Converted:
     """The program that `module(*inputs, **kwargs)` is at initialisation,
     replayed with the module's own weights.
@@ -50,9 +52,9 @@ def program(
     """
     if widths is None:
         return conversion(module, inputs, kwargs).program
-    *narrower, widest = checked_widths(module, widths)
-    others = {width: laid(_followed(module, inputs, kwargs, width)[2]) for width in narrower}
-    _, parameters, trace = _followed(module, inputs, kwargs, widest)
+    family, (*narrower, widest) = checked_family(module, widths)
+    others = {n: laid(_followed(*at_width(family, inputs, kwargs, n))[2]) for n in narrower}
+    _, parameters, trace = _followed(*at_width(family, inputs, kwargs, widest))
     converted = written(trace, parameters.notes, {**others, widest: laid(trace)})
     replay(converted)
     return converted
@@ -76,29 +78,22 @@ def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _followed(
-    module: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any], width: int | None = None
+    module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Exported, Parameters, Traced]:
-    """The graph of a module, of one of a family where a width is given,
-    its parameters, and what each tensor is.
-    """
+    """The graph of a module, its parameters, and what each tensor is."""
     require_float64("program")
-    if width is not None:
-        module, (inputs, kwargs) = (
-            functools.partial(module, width),
-            inputs_at(inputs, kwargs, width),
-        )
     made_module, drawn = made(module)
     graph = exported(made_module, inputs, kwargs)
     parameters = Parameters({name: array.numpy() for name, array in graph.arrays.items()}, drawn)
     trace = traced(graph, parameters)
-    if not any(isinstance(x, Tensor) for x in trace.outputs):
+    if not trace.outputs:
         raise ConversionError("the module returns nothing that depends on a random parameter")
     return graph, parameters, trace
 
 
 def laid(trace: Traced) -> Laid:
     """The nodes of a graph that was followed, and which of their axes are coordinates."""
-    asked = [x for x in trace.outputs if isinstance(x, Tensor)]
+    asked = [x for x, _ in trace.outputs]
     known = split(asked, trace.known)
     order = ancestors(reversed([x.node for x in asked]))
     tables = [t for _, t, _ in known if isinstance(t.node, nodes.Random) and t.node in set(order)]
@@ -113,15 +108,15 @@ def written(
     not replayed yet.
     """
     order, layouts, known = laid(trace) if family is None else family[max(family)]
-    fixed = _fixed(order, layouts, family)
-    asked = [x for x in trace.outputs if isinstance(x, Tensor)]
-    writer = Writer(layouts, writing.RULES, _width(order, asked, layouts, fixed), fixed)
+    fixed = fixed_nodes(order, layouts, family)
+    asked = [x for x, _ in trace.outputs]
+    writer = Writer(layouts, writing.RULES, common_width(order, asked, layouts, fixed), fixed)
     behind = _behind_tables(order)
-    last = []
-    for x, numbers in zip(trace.outputs, trace.numbers, strict=True):
-        if isinstance(x, Tensor):
-            label = Label("", "", "output", "output")
-            last.append(_read(writer, label, x, numbers, OF_TABLES if x.node in behind else EXACT))
+    label = Label("", "", "output", "output")
+    last = [
+        _read(writer, label, x, numbers, OF_TABLES if x.node in behind else EXACT)
+        for x, numbers in trace.outputs
+    ]
     values = (*_labelled(known, writer, behind), *last)
     outputs = _rolled(values, tuple(v.value for v in last))
     said = [
@@ -133,7 +128,7 @@ def written(
     return Converted(outputs, writer.width, values, writer.weights, (*notes, *said), attending)
 
 
-def _rolled(values: tuple[Labelled, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def _rolled(values: tuple[Labelled, ...], outputs: tuple[Values, ...]) -> tuple[Values, ...]:
     """The outputs with repeated layers as one loop; what is replayed has them written out."""
     found = loops(values, layers_of(values), outputs)
     return tuple(rolled(y, found) for y in outputs)
@@ -159,74 +154,6 @@ def _read(
     outer = None if axis is None else [i for i, size in enumerate(whole) if size > 1][axis]
     value = shaped(value, [size for i, size in enumerate(whole) if i != outer])
     return Labelled(label, value, Layout(tuple(whole), outer), numbers.numpy(), tolerance)
-
-
-def compact(tensors: Iterable[Tensor]) -> None:
-    """Leave out the rows of tables that no tensor reads: tokens that do not occur."""
-    readers: dict[Node, dict[int, Tensor]] = {}
-    for t in tensors:
-        if isinstance(t.node, nodes.Random) and len(t.node.shape) > 1:
-            readers.setdefault(t.node, {})[id(t)] = t
-    for node, found in readers.items():
-        assert isinstance(node, nodes.Random)
-        columns = node.shape[-1]
-        rows = np.unique(
-            np.concatenate([t.ids.numpy().reshape(-1) // columns for t in found.values()])
-        )
-        if len(rows) == node.array.size // columns or len(rows) == 0:
-            continue
-        place = np.zeros(node.array.size // columns, int)
-        place[rows] = np.arange(len(rows))
-        node.array = node.array.reshape(-1, columns)[rows]
-        node.shape = node.array.shape
-        for t in found.values():
-            ids = t.ids.numpy()
-            t.ids = torch.from_numpy(place[ids // columns] * columns + ids % columns)
-
-
-def _width(
-    order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts, fixed: frozenset[Node]
-) -> int:
-    """The dimension that most weight matrices and outputs have to do with,
-    fixed ones apart where others are there.
-    """
-    read = [node.x.node for node in order if isinstance(node, nodes.Linear)]
-    found = [
-        node
-        for node in (*read, *(x.node for x in asked))
-        if layouts.of[node].coordinate is not None
-    ]
-    sizes = Counter(
-        layouts.of[node].dimension
-        for node in found
-        if not layouts.of[node].narrow or node not in fixed
-    )
-    return max(sizes, key=lambda size: (sizes[size], -size)) if sizes else 1
-
-
-def _fixed(
-    order: Sequence[Node], layouts: Layouts, family: Mapping[int, Laid] | None
-) -> frozenset[Node]:
-    """The nodes of heads, or those that are fixed in a family,
-    and all in dimensions in which given vectors stand.
-    """
-    given = {
-        layouts.of[n].dimension
-        for n in order
-        if isinstance(n, nodes.Given) and _has_vectors(layouts, n)
-    }
-    fixed = (
-        fixed_sizes(family)
-        if family
-        else frozenset(node for node in order if layouts.of[node].narrow)
-    )
-    return fixed | {
-        n for n in order if _has_vectors(layouts, n) and layouts.of[n].dimension in given
-    }
-
-
-def _has_vectors(layouts: Layouts, node: Node) -> bool:
-    return layouts.of[node].coordinate is not None
 
 
 def _behind_tables(order: Iterable[Node]) -> set[Node]:

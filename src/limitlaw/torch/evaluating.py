@@ -11,6 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from limitlaw.language import ops
 from limitlaw.language.graph import ancestors
@@ -57,31 +58,31 @@ def _vectors(value: Value) -> int:
     return int(isinstance(value, Wide))
 
 
-def _initial(e: Evaluation, value: Value, op: ops.Initial) -> Any:
+def _initial(e: Evaluation, value: Value, op: ops.Initial) -> ArrayLike:
     return e.weight(value)
 
 
-def _data(e: Evaluation, value: Value, op: ops.Data) -> Any:
+def _data(e: Evaluation, value: Value, op: ops.Data) -> ArrayLike:
     return op.X
 
 
-def _ones(e: Evaluation, value: Any, op: ops.Ones) -> Any:
+def _ones(e: Evaluation, value: Wide, op: ops.Ones) -> ArrayLike:
     return np.ones(value.dim.at(e.width))
 
 
-def _constant(e: Evaluation, value: Value, op: ops.Constant) -> Any:
+def _constant(e: Evaluation, value: Value, op: ops.Constant) -> ArrayLike:
     return op.value
 
 
-def _matmul(e: Evaluation, value: Value, op: ops.MatMul) -> Any:
+def _matmul(e: Evaluation, value: Value, op: ops.MatMul) -> ArrayLike:
     return np.einsum("...rc,...c->...r", e.weight(op.matrix), e[op.x])
 
 
-def _map(e: Evaluation, value: Value, op: ops.Map) -> Any:
+def _map(e: Evaluation, value: Value, op: ops.Map) -> ArrayLike:
     return op.phi(*(jnp.asarray(e[a] if _vectors(a) else e[a][..., None]) for a in op.args))
 
 
-def _dot(e: Evaluation, value: Value, op: ops.Dot) -> Any:
+def _dot(e: Evaluation, value: Value, op: ops.Dot) -> ArrayLike:
     D = e[op.q].shape[-1]
     q, k = e[op.q], e[op.k]
     letters = ("s" if op.q.ndim else "") + ("t" if op.k.ndim else "")
@@ -92,15 +93,15 @@ def _dot(e: Evaluation, value: Value, op: ops.Dot) -> Any:
     )
 
 
-def _average(e: Evaluation, value: Value, op: ops.Average) -> Any:
+def _average(e: Evaluation, value: Value, op: ops.Average) -> ArrayLike:
     return e[op.w].mean(axis=-1)
 
 
-def _apply(e: Evaluation, value: Value, op: ops.Apply) -> Any:
+def _apply(e: Evaluation, value: Value, op: ops.Apply) -> ArrayLike:
     return op.f(*(jnp.asarray(e[a]) for a in op.args))
 
 
-def _rotary(e: Evaluation, value: Value, op: ops.Rotary) -> Any:
+def _rotary(e: Evaluation, value: Value, op: ops.Rotary) -> ArrayLike:
     """Coordinates m and m + D/2 as one complex number, times e^{iθ}."""
     w = e[op.w]
     half = w.shape[-1] // 2
@@ -109,49 +110,49 @@ def _rotary(e: Evaluation, value: Value, op: ops.Rotary) -> Any:
     return np.concatenate([turned.real, turned.imag], axis=-1)
 
 
-def _mix(e: Evaluation, value: Value, op: ops.Mix) -> Any:
+def _mix(e: Evaluation, value: Value, op: ops.Mix) -> ArrayLike:
     if op.a.ndim == 1:
         return np.einsum("j,...ja->...a", e[op.a], e[op.w])
     return np.einsum("...ij,...ja->...ia", e[op.a], e[op.w])
 
 
-def _scale(e: Evaluation, value: Value, op: ops.Scale) -> Any:
+def _scale(e: Evaluation, value: Value, op: ops.Scale) -> ArrayLike:
     return e[op.a][..., None] * e[op.w]
 
 
-def _add(e: Evaluation, value: Value, op: ops.Add) -> Any:
+def _add(e: Evaluation, value: Value, op: ops.Add) -> ArrayLike:
     return sum(e[t] for t in op.terms)
 
 
-def _sum(e: Evaluation, value: Value, op: ops.Sum) -> Any:
+def _sum(e: Evaluation, value: Value, op: ops.Sum) -> ArrayLike:
     size = math.prod(int(op.x.shape[a]) for a in op.axes)
     return e[op.x].sum(axis=op.axes) / (math.sqrt(size) if op.normalised else 1)
 
 
-def _stack(e: Evaluation, value: Value, op: ops.Stack) -> Any:
+def _stack(e: Evaluation, value: Value, op: ops.Stack) -> ArrayLike:
     return np.stack([e[t] for t in op.terms], axis=op.axis)
 
 
-def _index(e: Evaluation, value: Value, op: ops.Index) -> Any:
+def _index(e: Evaluation, value: Value, op: ops.Index) -> ArrayLike:
     index = op.index if any(part is Ellipsis for part in op.index) else (*op.index, Ellipsis)
     whole = (slice(None),) * _vectors(op.x)
     return e[op.x][(*index, *whole)]
 
 
-def _reshape(e: Evaluation, value: Value, op: ops.Reshape) -> Any:
+def _reshape(e: Evaluation, value: Value, op: ops.Reshape) -> ArrayLike:
     tail = e[op.x].shape[-1:] if _vectors(op.x) else ()
     return e[op.x].reshape(*map(int, op.shape), *tail)
 
 
-def _transpose(e: Evaluation, value: Value, op: ops.Transpose) -> Any:
+def _transpose(e: Evaluation, value: Value, op: ops.Transpose) -> ArrayLike:
     return e[op.x].transpose(*op.axes, *((len(op.axes),) if _vectors(op.x) else ()))
 
 
-def _unrolled(e: Evaluation, value: Value, op: ops.Unrolled) -> Any:
+def _unrolled(e: Evaluation, value: Value, op: ops.Unrolled) -> ArrayLike:
     return e[op.x]
 
 
-RULES: dict[type[ops.Op], Callable[[Evaluation, Any, Any], Any]] = {
+RULES: dict[type[ops.Op], Callable[[Evaluation, Any, Any], ArrayLike]] = {
     ops.Initial: _initial,
     ops.Data: _data,
     ops.Ones: _ones,

@@ -1,18 +1,29 @@
-"""A module as a graph of ATen operations, with the numbers of its parameters,
-buffers and inputs.
+"""A module as a graph of ATen operations, and what the graph computes:
+with the module's own numbers, or with parameters drawn again.
 """
 
 import copy
 import dataclasses
 import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from limitlaw.arguments import first_line, shown
+from limitlaw.arguments import first_line
 from limitlaw.torch.errors import ConversionError
+from limitlaw.torch.scales import Parameters
+
+Numbers = dict[str, torch.Tensor]  # by name of the parameter, or of the node of the graph
+
+SILENT = {
+    "_assert_tensor_metadata",
+    "_assert_async",
+    "sym_constrain_range_for_size",
+    "_assert_scalar",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,17 +32,13 @@ class Exported:
 
     graph: torch.fx.Graph
     parameters: dict[str, str]  # placeholder → name of the parameter
-    arrays: dict[str, torch.Tensor]  # name of the parameter → its numbers
+    arrays: Numbers  # name of the parameter → its numbers
     constants: dict[str, Any]  # placeholder → buffer, lifted constant or input
     kinds: dict[str, str]  # name of the parameter → the classes of the modules that it is in
 
 
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exported:
     """The graph of `module` in eval mode and float64; the module itself stays as it is."""
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(
-            f"module must be a torch.nn.Module or a function that makes one, got {shown(module)}"
-        )
     twin = copy.deepcopy(module).double().eval()
     args, kwargs = pytree.tree_map(_double, (args, kwargs))
     try:
@@ -63,7 +70,10 @@ def _why(error: Exception) -> str:
 
 
 def _read(
-    program: Any, args: tuple[Any, ...], kwargs: dict[str, Any], module: torch.nn.Module
+    program: torch.export.ExportedProgram,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    module: torch.nn.Module,
 ) -> Exported:
     parameters: dict[str, str] = {}
     constants: dict[str, Any] = {}
@@ -97,3 +107,82 @@ def kind_of(module: torch.nn.Module, parameter: str) -> str:
         module = module.get_submodule(part)
         kinds.append(type(module).__qualname__)
     return ".".join(kinds)
+
+
+# --- what the graph computes ---------------------------------------------------------------------
+
+
+def name_of(target: object) -> str:
+    """The name of an operation without its overload: "add" for aten.add.Tensor."""
+    packet = getattr(target, "_overloadpacket", None)
+    return str(getattr(target if packet is None else packet, "__name__", target))
+
+
+def arguments_of(
+    node: torch.fx.Node, value: Callable[[torch.fx.Node], Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of an operation, with the value of every node that it reads."""
+    return torch.fx.node.map_arg((node.args, dict(node.kwargs)), value)
+
+
+def result_of(node: torch.fx.Node, numbers: Mapping[torch.fx.Node, object]) -> Any:
+    """The numbers that an operation gives; in float64 where a module casts to float32 for speed,
+    None for assertions.
+    """
+    if name_of(node.target) in SILENT:
+        return None
+    found = arguments_of(node, numbers.__getitem__)
+    args, kwargs = pytree.tree_map(lambda x: torch.float64 if x is torch.float32 else x, found)
+    assert callable(node.target)
+    return node.target(*args, **kwargs)
+
+
+def computed(exported: Exported, arrays: Numbers) -> Numbers:
+    """The numbers of every tensor of a graph, by the name of its node, for these parameters."""
+    numbers: dict[torch.fx.Node, object] = {}
+    for node in exported.graph.nodes:
+        if node.op == "placeholder":
+            own = exported.parameters.get(node.name)
+            numbers[node] = exported.constants[node.name] if own is None else arrays[own]
+        elif node.op == "call_function":
+            numbers[node] = result_of(node, numbers)
+    return {node.name: x for node, x in numbers.items() if isinstance(x, torch.Tensor)}
+
+
+def runs(
+    exported: Exported,
+    parameters: Parameters,
+    factory: Callable[[], torch.nn.Module] | None,
+    seeds: Iterable[int],
+) -> Iterator[Numbers]:
+    """What the graph computes with new parameters, for each seed;
+    the state of torch's generator stays.
+    """
+    for seed in seeds:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(seed)
+            arrays = _drawn(exported, parameters) if factory is None else _made(exported, factory)
+            yield computed(exported, arrays)
+
+
+def _drawn(exported: Exported, parameters: Parameters) -> Numbers:
+    """Normal numbers of the measured variances; zeros,
+    as of padding, stay, and what was the same stays the same.
+    """
+    fresh: Numbers = {}
+    for name, array in exported.arrays.items():
+        if name in parameters.random:
+            own = parameters.random[name]
+            if own.key not in fresh:
+                normal = torch.randn(array.shape, dtype=torch.float64)
+                fresh[own.key] = own.variance**0.5 * normal * (array != 0)
+    return {
+        n: fresh[parameters.random[n].key] if n in parameters.random else a
+        for n, a in exported.arrays.items()
+    }
+
+
+def _made(exported: Exported, factory: Callable[[], torch.nn.Module]) -> Numbers:
+    """The parameters of another module that the factory makes."""
+    module = factory()
+    return {name: module.get_parameter(name).detach().double() for name in exported.arrays}

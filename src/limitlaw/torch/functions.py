@@ -14,9 +14,7 @@ from jax import lax
 import limitlaw as ll
 from limitlaw.phi import Nonlinearity, looked_at
 from limitlaw.torch import nodes
-from limitlaw.torch.nodes import Tensor, pulled
-
-Numbers = Callable[[Any], Any]
+from limitlaw.torch.nodes import Entrywise, Tensor, pulled
 
 # Far out as well: relu6 is relu up to 6.
 _GRID = np.concatenate(
@@ -24,7 +22,12 @@ _GRID = np.concatenate(
 )
 
 
-def gelu_tanh(x: Any) -> Any:
+def gelu(x: jax.Array) -> jax.Array:
+    """x Φ(x)."""
+    return jax.nn.gelu(x, approximate=False)
+
+
+def gelu_tanh(x: jax.Array) -> jax.Array:
     """x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     return jax.nn.gelu(x, approximate=True)
 
@@ -34,34 +37,49 @@ def _smooth_gelu_tanh() -> Nonlinearity:
     return looked_at(gelu_tanh, ())
 
 
-def square(w: Any) -> Any:
-    """w²."""
-    return w * w
+# Those of torch that have no other argument.
+FUNCTIONS: dict[str, Entrywise] = {
+    "relu": lambda x: jnp.maximum(x, 0),
+    "silu": jax.nn.silu,
+    "tanh": jnp.tanh,
+    "sigmoid": jax.nn.sigmoid,
+    "softplus": jax.nn.softplus,
+    "erf": lax.erf,
+    "abs": jnp.abs,
+    "sin": jnp.sin,
+    "cos": jnp.cos,
+    "exp": jnp.exp,
+    "log": jnp.log,
+    "sqrt": jnp.sqrt,
+    "reciprocal": lambda x: 1 / x,
+    "mish": lambda x: x * jnp.tanh(jax.nn.softplus(x)),
+    "hardswish": lambda x: x * jnp.clip(x + 3, 0, 6) / 6,
+    "square": lambda x: x * x,
+}
 
-
-# What limitlaw writes for a function of vectors, with the function of arrays that it is.
-KNOWN: dict[str, tuple[Callable[[Any], Any], Numbers]] = {
-    "relu": (ll.relu, lambda x: jnp.maximum(x, 0)),
-    "gelu": (ll.gelu, lambda x: jax.nn.gelu(x, approximate=False)),
-    "gelu_tanh": (lambda w: ll.map(_smooth_gelu_tanh(), w), gelu_tanh),
-    "silu": (ll.silu, jax.nn.silu),
-    "tanh": (ll.tanh, jnp.tanh),
-    "sigmoid": (ll.sigmoid, jax.nn.sigmoid),
-    "softplus": (ll.softplus, jax.nn.softplus),
-    "erf": (ll.erf, lax.erf),
-    "abs": (ll.abs, jnp.abs),
-    "sin": (ll.sin, jnp.sin),
-    "cos": (ll.cos, jnp.cos),
-    "square": (square, square),
+# What limitlaw writes for a function of vectors.
+KNOWN: dict[str, Callable[[Any], Any]] = {
+    "relu": ll.relu,
+    "gelu": ll.gelu,
+    "gelu_tanh": lambda w: ll.map(_smooth_gelu_tanh(), w),
+    "silu": ll.silu,
+    "tanh": ll.tanh,
+    "sigmoid": ll.sigmoid,
+    "softplus": ll.softplus,
+    "erf": ll.erf,
+    "abs": ll.abs,
+    "sin": ll.sin,
+    "cos": ll.cos,
+    "square": lambda w: w * w,
 }
 
 
-def power(x: Any, exponent: float) -> Any:
+def power(x: jax.Array, exponent: float) -> jax.Array:
     """x to a given power, a whole one as a product."""
     return x ** int(exponent) if float(exponent).is_integer() else jnp.power(x, exponent)
 
 
-def recognised(f: Numbers) -> str | None:
+def recognised(f: Entrywise) -> str | None:
     """The name of the function of limitlaw that f is, by its values on a grid."""
     values = np.asarray(f(jnp.asarray(_GRID)))
     found = (
@@ -74,10 +92,11 @@ def recognised(f: Numbers) -> str | None:
 
 @functools.cache
 def _on_grid() -> dict[str, np.ndarray]:
-    return {name: np.asarray(known(jnp.asarray(_GRID))) for name, (_, known) in KNOWN.items()}
+    functions = {**FUNCTIONS, "gelu": gelu, "gelu_tanh": gelu_tanh}
+    return {name: np.asarray(functions[name](jnp.asarray(_GRID))) for name in KNOWN}
 
 
-def affine(f: Numbers) -> bool:
+def affine(f: Entrywise) -> bool:
     """Is f a straight line?"""
     values = np.asarray(f(jnp.asarray(_GRID)))
     slope = (values[96] - values[0]) / (_GRID[96] - _GRID[0])
@@ -86,7 +105,7 @@ def affine(f: Numbers) -> bool:
     )
 
 
-def chain(tensor: Tensor) -> tuple[Tensor, Numbers]:
+def chain(tensor: Tensor) -> tuple[Tensor, Entrywise]:
     """The tensor as a function of one other: the longest chain of entrywise nodes
     that reads one tensor only.
     """
@@ -103,11 +122,16 @@ def chain(tensor: Tensor) -> tuple[Tensor, Numbers]:
     return leaf, functools.partial(_entrywise, node, [f for _, f in inner])
 
 
-def _entrywise(node: Any, inner: list[Numbers], x: Any) -> Any:
+def _entrywise(
+    node: nodes.Combination | nodes.Product | nodes.Function,
+    inner: list[Entrywise],
+    x: jax.Array,
+) -> jax.Array:
     """The node as a function of what its operands are functions of."""
     values = [f(x) for f in inner]
     if isinstance(node, nodes.Function):
         return node.f(values[0])
     if isinstance(node, nodes.Product):
         return values[0] * values[1]
-    return sum(c * v for (c, _), v in zip(node.terms, values, strict=True)) + node.shift
+    terms = [c * v for (c, _), v in zip(node.terms, values, strict=True)]
+    return jnp.asarray(sum(terms)) + node.shift

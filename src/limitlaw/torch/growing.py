@@ -10,8 +10,7 @@ import numpy as np
 from limitlaw.digits import plus_minus
 from limitlaw.torch.health import growing
 from limitlaw.torch.measuring import SQUARES
-from limitlaw.torch.showing import Table
-from limitlaw.torch.table import Audit, Row
+from limitlaw.torch.table import Audit, Row, Table
 
 
 @dataclasses.dataclass(frozen=True)

@@ -53,9 +53,8 @@ def _collapse(rows: tuple["Row", ...]) -> Iterator[str]:
     if last - SURE * found[-1].error > COLLAPSED and first < COLLAPSED:
         yield (
             f"{found[-1].layer}: the token correlation is {last:.3g}, that of {given.layer} "
-            f"{first:.3g}, expected "
-            f"below {COLLAPSED}: tokens collapse onto one direction, and what follows cannot tell "
-            "them apart"
+            f"{first:.3g}, expected below {COLLAPSED}: tokens collapse onto one direction, and "
+            "what follows cannot tell them apart"
         )
 
 
@@ -67,14 +66,13 @@ def _attention(rows: tuple["Row", ...]) -> Iterator[str]:
         if value + chance < ONE_HOT:
             yield (
                 f"{row.layer}: attention is one-hot, its entropy {value:.2g} of ln t, expected "
-                f"above {ONE_HOT}: each "
-                "token copies one other, and gradients through the softmax vanish"
+                f"above {ONE_HOT}: each token copies one other, and gradients through the softmax "
+                "vanish"
             )
         if 1 - value + chance < UNIFORM:
             yield (
                 f"{row.layer}: attention is uniform, its entropy 1 − {max(0.0, 1 - value):.1g} of "
-                "ln t, expected at "
-                f"most 1 − {UNIFORM:g}: queries and keys are too small to matter"
+                f"ln t, expected at most 1 − {UNIFORM:g}: queries and keys are too small to matter"
             )
 
 
@@ -93,10 +91,9 @@ def _growth(rows: tuple["Row", ...]) -> Iterator[str]:
         each = math.exp(math.log(last / first) / (len(found) - 1))
         yield (
             f"{found[-1].layer}: the variance is {last / first:.3g} times that of "
-            f"{found[0].layer}, a factor of "
-            f"{each:.2g} a block, expected at most {most:g} ({GROWTH:g} times the blocks): it "
-            "grows faster than "
-            "residual branches of equal size add up, and explodes with depth"
+            f"{found[0].layer}, a factor of {each:.2g} a block, expected at most {most:g} "
+            f"({GROWTH:g} times the blocks): it grows faster than residual branches of equal size "
+            "add up, and explodes with depth"
         )
 
 
@@ -123,8 +120,7 @@ def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
         if step > EXPONENT and step > SURE * math.hypot(own, error):
             yield (
                 f"{one.layer}: its scale grows with width as n^{plus_minus(*one.measured)}, "
-                "expected n^0 as before it: "
-                f"here {_nearest(step)} is missing"
+                f"expected n^0 as before it: here {_nearest(step)} is missing"
             )
         if abs(exponent - before) > SURE * math.hypot(own, error):
             before, error = exponent, own
@@ -143,8 +139,7 @@ def _scores_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
         names += f", … ({len(found)} in all)" if len(found) > MOST_NAMES else ""
         yield (
             f"{names}: the scores grow with width as n^{plus_minus(*found[0][1])}, expected n^0: "
-            "attention becomes "
-            "one-hot as the module gets wider"
+            "attention becomes one-hot as the module gets wider"
         )
 
 

@@ -1,11 +1,27 @@
-"""The layers of a module: children, and the members of lists of blocks."""
+"""The layers of a module: children, and the members of lists of blocks;
+equal blocks are one loop.
 
-from collections.abc import Sequence
+Two blocks are the same where their programs are, as functions of what they read, numbers included,
+each with matrices and initial vectors of its own. A loop is compiled once, however deep the module
+is.
+"""
 
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from limitlaw.engines import asked
 from limitlaw.language import ops
-from limitlaw.language.graph import ancestors
+from limitlaw.language.functions import initial
+from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.repeating import substituted
 from limitlaw.language.values import Wide
 from limitlaw.torch.converted import Labelled
+from limitlaw.torch.writer import This
 
 
 def chosen_layers(values: Sequence[Labelled], layers: Sequence[str] | None) -> dict[str, Labelled]:
@@ -54,3 +70,135 @@ def layer_of(module: str) -> list[str]:
 def within(module: str, path: str) -> bool:
     """Is the module at this path, or inside of it?"""
     return module == path or module.startswith(f"{path}.")
+
+
+# --- repeated layers as one `repeat` -------------------------------------------------------------
+
+
+FEWEST = 3  # blocks that are worth a loop
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """Layers by their names, and the `repeat` whose turns they are;
+    `last` is what the last of them wrote before.
+    """
+
+    names: tuple[str, ...]
+    value: Wide
+    last: Wide
+
+
+@dataclasses.dataclass(frozen=True)
+class _Block:
+    """What a block gives as a function of an argument."""
+
+    argument: Wide
+    result: Wide
+
+    @functools.cached_property
+    def signature(self) -> tuple[object, list[np.ndarray]]:
+        """The structure of the block, and its numbers."""
+        start = initial(tuple(int(s) for s in self.argument.shape), dim=self.argument.dim)
+        program = asked.program_of((self.turned(start, 2).core,))
+        return program.structure, [np.asarray(a) for a in program.arrays]
+
+    def turned(self, start: Wide, times: int) -> Wide:
+        """The block applied so many times."""
+        return Wide(ops.Repeat(start, self.argument, self.result, times), start.shape, start.dim)
+
+    def same(self, other: "_Block") -> bool:
+        """Do both compute the same?"""
+        (one, numbers), (two, others) = self.signature, other.signature
+        return one == two and all(map(np.array_equal, numbers, others))
+
+
+def loops(
+    values: Sequence[Labelled], layers: Mapping[str, Labelled], asked_for: Iterable[Value]
+) -> list[Loop]:
+    """The loops among layers, in order; those whose inner values are read elsewhere are none."""
+    found: list[Loop] = []
+    known: dict[Value, Value] = {}
+    for names in _lists(layers):
+        loop = _loop(values, layers, names, known)
+        if loop is None:
+            continue
+        new = {**known, loop.last: loop.value}
+        gone = _matrices([loop.last]) - _matrices(loop.value.op.inputs)
+        if gone.isdisjoint(_matrices([substituted(v, new) for v in asked_for])):
+            known = new
+            found.append(loop)
+    return found
+
+
+def _matrices(values: Iterable[Value]) -> set[Matrix]:
+    return set(matrices_of(ancestors(values)))
+
+
+def rolled(y: This, found: Iterable[Loop]) -> This:
+    """A value with loops in place of the blocks that were written out."""
+    return substituted(y, {loop.last: loop.value for loop in found})
+
+
+def _lists(layers: Mapping[str, Labelled]) -> list[tuple[str, ...]]:
+    """Consecutive layers that are members of one list."""
+    groups = itertools.groupby(
+        layers, key=lambda name: name.rpartition(".")[0] if _member(name) else name
+    )
+    return [
+        names
+        for names in (tuple(group) for _, group in groups)
+        if len(names) >= FEWEST and _member(names[0])
+    ]
+
+
+def _member(name: str) -> bool:
+    return name.rpartition(".")[2].isdigit()
+
+
+def _loop(
+    values: Sequence[Labelled],
+    layers: Mapping[str, Labelled],
+    names: tuple[str, ...],
+    known: dict[Value, Value],
+) -> Loop | None:
+    """The loop of all these layers, or of all but the first,
+    where that differs from the others.
+    """
+    outputs = [layers[name].vectors for name in names]
+    blocks = [_block(x, y) for x, y in itertools.pairwise(outputs)]
+    first = blocks[0]
+    if first is None or not all(b is not None and b.same(first) for b in blocks[1:]):
+        return None
+    start, taken = outputs[0], names[1:]
+    for before in _before(values, names[0], outputs[0]):
+        own = _block(before, outputs[0])
+        if own is not None and own.same(first):
+            start, taken = before, names
+            break
+    if len(taken) < FEWEST - 1:
+        return None
+    return Loop(taken, first.turned(substituted(start, known), len(taken)), outputs[-1])
+
+
+def _before(values: Sequence[Labelled], name: str, output: Wide) -> list[Wide]:
+    """What the first block may have read: vectors like its own from before it,
+    the latest first.
+    """
+    earlier = itertools.takewhile(lambda item: not within(item.label.module, name), values)
+    found = [v.value for v in earlier if isinstance(v.value, Wide)]
+    return [v for v in reversed(found) if v.shape == output.shape and v.dim == output.dim][:2]
+
+
+def _block(x: Wide, y: Wide) -> _Block | None:
+    """y as a function of x; None where it reads anything else that is random."""
+    if not isinstance(x, Wide) or x.shape != y.shape or x.dim != y.dim:
+        return None
+    argument = Wide(ops.Argument(), x.shape, x.dim)
+    result = substituted(y, {x: argument})
+    inside, before = ancestors([result]), ancestors([x])
+    if argument not in inside or _matrices([result]) & _matrices([x]):
+        return None
+    if any(not isinstance(v.op, ops.Constant | ops.Ones) for v in set(inside) & set(before)):
+        return None
+    return _Block(argument, result)

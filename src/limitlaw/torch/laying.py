@@ -40,8 +40,7 @@ def _linear(layouts: Layouts, node: nodes.Linear) -> Layout:
     if axis not in contracted:
         raise ConversionError(
             f"{node.label}: a weight matrix that mixes tokens or numbers, not the coordinates of "
-            "vectors, has no rule "
-            "yet; replace the layer by one over the feature axis"
+            "vectors, has no rule yet; replace the layer by one over the feature axis"
         )
     layouts.meeting[node] = (shape, contracted, axis)
     own, _ = refined((node.shape[-1],), [(layouts.cuts_of(node)[-1],)], node.label)

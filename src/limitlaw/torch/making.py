@@ -6,24 +6,32 @@ constant: a torch tensor or a number, which depends on no random parameter.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import torch
+from jax import lax
 
 from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.functions import power
-from limitlaw.torch.nodes import Tensor, at, pulled
+from limitlaw.torch.nodes import Entrywise, Tensor, at, pulled
 
 MASKED = -1e9  # constants below stand for −∞
 
-Operand = Any  # Tensor | torch.Tensor | float
+Number: TypeAlias = float | int
+Array: TypeAlias = Tensor | torch.Tensor  # random entries, or given ones
+Operand: TypeAlias = Array | Number
 
 
-def is_constant(value: Operand) -> bool:
-    """Is this a constant?"""
-    return not isinstance(value, Tensor)
+def moved(x: Array, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
+    """The same entries where `function` puts them."""
+    return x.moved(function) if isinstance(x, Tensor) else function(x)
+
+
+def lifted(x: Operand) -> Tensor:
+    """A tensor as it is, constants as a tensor."""
+    return x if isinstance(x, Tensor) else given(torch.as_tensor(x))
 
 
 def given(array: torch.Tensor) -> Tensor:
@@ -38,7 +46,7 @@ def given(array: torch.Tensor) -> Tensor:
     return node.whole().expanded(numbers.shape)
 
 
-def single(value: Operand) -> float | None:
+def single(value: torch.Tensor | Number) -> float | None:
     """The number that a constant is everywhere, None where it differs."""
     if isinstance(value, torch.Tensor):
         flat = value.reshape(-1)
@@ -48,17 +56,17 @@ def single(value: Operand) -> float | None:
 
 def shape_of(*operands: Operand) -> tuple[int, ...]:
     """The common shape."""
-    return tuple(
-        torch.broadcast_shapes(*(tuple(x.shape) for x in operands if hasattr(x, "shape")))
-    )
+    shapes = [tuple(x.shape) for x in operands if isinstance(x, Tensor | torch.Tensor)]
+    return tuple(torch.broadcast_shapes(*shapes))
 
 
 def combine(*terms: tuple[float, Operand]) -> Tensor:
     """Σ coefficient·term with broadcasting; at least one term is no constant."""
     shape = shape_of(*(t for _, t in terms))
-    shift, kept, visible = 0.0, [], None
+    shift, visible = 0.0, None
+    kept: list[tuple[float, Tensor]] = []
     for coefficient, term in terms:
-        if is_constant(term):
+        if not isinstance(term, Tensor):
             number = single(term)
             if number is not None and coefficient * number > MASKED:
                 shift += coefficient * number
@@ -97,25 +105,29 @@ def masked(x: Tensor, visible: np.ndarray | None) -> Tensor:
     return nodes.Masked(x.shape, x, np.broadcast_to(visible, x.shape)).whole()
 
 
-def multiply(a: Operand, b: Operand) -> Operand:
+def multiply(a: Operand, b: Operand) -> Array:
     """a·b with broadcasting."""
-    if is_constant(a):
+    if not isinstance(a, Tensor):
+        if not isinstance(b, Tensor):
+            return torch.as_tensor(a) * b
         a, b = b, a
-    shape = shape_of(a, b)
-    if not is_constant(b):
-        return nodes.Product(shape, a.expanded(shape), b.expanded(shape)).whole()
-    number = single(b)
+    number = None if isinstance(b, Tensor) else single(b)
     if number is None:
-        return nodes.Product(
-            shape, a.expanded(shape), given(torch.as_tensor(b)).expanded(shape)
-        ).whole()
+        return product(a, lifted(b))
+    shape = shape_of(a, b)
+    if number == 0:
+        return torch.zeros(shape, dtype=torch.float64)
     return scale(a.expanded(shape), number)
 
 
-def scale(a: Tensor, number: float) -> Operand:
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """a·b with broadcasting, both random or different from entry to entry."""
+    shape = shape_of(a, b)
+    return nodes.Product(shape, a.expanded(shape), b.expanded(shape)).whole()
+
+
+def scale(a: Tensor, number: float) -> Tensor:
     """number·a; the scale of scores is theirs."""
-    if number == 0:
-        return torch.zeros(a.shape, dtype=torch.float64)
     if number == 1:
         return a
     node = a.node
@@ -128,7 +140,7 @@ def scale(a: Tensor, number: float) -> Operand:
     return nodes.Combination(a.shape, ((number, a),)).whole()
 
 
-def function(name: str, f: Callable[[Any], Any], x: Tensor) -> Tensor:
+def function(name: str, f: Entrywise, x: Tensor) -> Tensor:
     """f(x), entry by entry."""
     return nodes.Function(x.shape, x, name, f).whole()
 
@@ -144,8 +156,6 @@ def raised(x: Tensor, exponent: float) -> Tensor:
 
 def rsqrt(x: Tensor) -> Tensor:
     """x^{-1/2}."""
-    from jax import lax
-
     return function("rsqrt", lax.rsqrt, x)
 
 
@@ -159,26 +169,20 @@ def reduce(x: Tensor, axes: Sequence[int], keep: bool, mean: bool) -> Tensor:
     return result.moved(lambda ids: ids.reshape(kept)) if keep else result
 
 
-def contract(a: Operand, b: Operand, factor: float = 1.0) -> Operand:
+def contract(a: Array, b: Array, factor: float = 1.0) -> Tensor:
     """factor·a @ b for (…, i, k) and (…, k, j), as torch.matmul."""
-    sides = [given(torch.as_tensor(x)) if is_constant(x) else x for x in (a, b)]
-    left, right = sides
+    left, right = lifted(a), lifted(b)
     flat = (len(left.shape) == 1, len(right.shape) == 1)
     left = left.moved(lambda ids: ids[None]) if flat[0] else left
     right = right.moved(lambda ids: ids[:, None]) if flat[1] else right
     lead = tuple(torch.broadcast_shapes(left.shape[:-2], right.shape[:-2]))
     left = left.expanded((*lead, *left.shape[-2:]))
     right = right.expanded((*lead, *right.shape[-2:])).moved(lambda ids: ids.transpose(-1, -2))
-    result = _product(left, right, factor)
-    result = result.moved(lambda ids: ids[..., 0]) if flat[1] else result
-    return (
-        result.moved(lambda ids: ids[..., 0, :] if not flat[1] else ids[..., 0])
-        if flat[0]
-        else result
-    )
+    rows, columns = (0 if one else slice(None) for one in flat)
+    return _contraction(left, right, factor).moved(lambda ids: ids[..., rows, columns])
 
 
-def _product(a: Tensor, b: Tensor, factor: float) -> Tensor:
+def _contraction(a: Tensor, b: Tensor, factor: float) -> Tensor:
     """The contraction over the last axes, of concatenated ones part by part."""
     (a, of_a), (b, of_b) = _unscaled(a), _unscaled(b)
     factor *= of_a * of_b
@@ -189,7 +193,7 @@ def _product(a: Tensor, b: Tensor, factor: float) -> Tensor:
     terms, start = [], 0
     for size in pieces[0]:
         one, two = (at(t.node, t.ids[..., start : start + size]) for t in (a, b))
-        terms.append((1.0, _product(one, two, factor)))
+        terms.append((1.0, _contraction(one, two, factor)))
         start += size
     return combine(*terms)
 
@@ -230,14 +234,11 @@ def softmax(x: Tensor, axis: int) -> Tensor:
 
 
 def attention_weights(
-    q: Operand, k: Operand, mask: Operand | None, causal: bool, factor: float | None
+    q: Array, k: Array, mask: Array | None, causal: bool, factor: float | None
 ) -> Tensor:
     """softmax(q kᵀ·factor + mask), as scaled_dot_product_attention defines it."""
     factor = 1 / math.sqrt(q.shape[-1]) if factor is None else factor
-    transposed = (
-        k.transpose(-1, -2) if is_constant(k) else k.moved(lambda ids: ids.transpose(-1, -2))
-    )
-    scores = contract(q, transposed, factor)
+    scores = contract(q, moved(k, lambda t: t.transpose(-1, -2)), factor)
     if causal:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool:
@@ -250,5 +251,27 @@ def attention_weights(
 def normalised(x: Tensor, axes: Sequence[int], eps: float, centred: bool) -> Tensor:
     """c / √(mean(c²) + eps), with c = x − mean(x) where `centred`."""
     c = combine((1.0, x), (-1.0, reduce(x, axes, True, True))) if centred else x
-    squares = nodes.Product(c.shape, c, c).whole()
-    return multiply(c, rsqrt(combine((1.0, reduce(squares, axes, True, True)), (1.0, eps))))
+    squares = reduce(product(c, c), axes, True, True)
+    return product(c, rsqrt(combine((1.0, squares), (1.0, eps))))
+
+
+# --- side by side --------------------------------------------------------------------------------
+
+
+def concatenate(tensors: Sequence[Array], dim: int = 0) -> Tensor:
+    """torch.cat: entries of one node stay entries of it, others become a concatenation."""
+    parts = [part for part in map(lifted, tensors) if 0 not in part.shape]
+    if len(parts) == 1:
+        return parts[0]
+    if all(p.node is parts[0].node for p in parts):
+        return parts[0].moved(lambda _: torch.cat([p.ids for p in parts], dim))
+    axis = dim % len(parts[0].shape)
+    shape = list(parts[0].shape)
+    shape[axis] = sum(p.shape[axis] for p in parts)
+    return nodes.Concatenation(tuple(shape), tuple(parts), axis).whole()
+
+
+def stacked(tensors: Sequence[Array], dim: int = 0) -> Tensor:
+    """torch.stack."""
+    parts = [moved(t, lambda x: x.unsqueeze(dim)) for t in tensors]
+    return concatenate(parts, dim % len(parts[0].shape))

@@ -2,25 +2,35 @@
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
 
 import limitlaw as ll
-from limitlaw.torch.attending import Attention
-from limitlaw.torch.converted import Labelled
-from limitlaw.torch.exporting import Exported
+from limitlaw.depth.trace import program_at_infinity
+from limitlaw.engines.effort import Pace
+from limitlaw.engines.frames.finite import drawn_statistic
+from limitlaw.engines.infinite_width import checked
+from limitlaw.engines.turns import Scores, Turns
+from limitlaw.language import ops
+from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import Value
+from limitlaw.language.values import Scalars, Wide
+from limitlaw.torch.converted import Attention, Labelled
+from limitlaw.torch.exporting import Exported, Numbers, arguments_of, name_of
+from limitlaw.torch.layers import loops, rolled, within
 from limitlaw.torch.making import MASKED
-from limitlaw.torch.reinitialising import Numbers
-from limitlaw.torch.tracing import name_of
 
 VARIANCE, CORRELATION, KURTOSIS = "variance", "token correlation", "excess kurtosis"
 ENTROPY, SCORES = "attention entropy / ln t", "score variance"
 SQUARES = (VARIANCE, SCORES)  # means of squares, of which there is a scale
 
+Array: TypeAlias = np.ndarray | jax.Array
 Draws = dict[str, np.ndarray]  # by statistic, one number for each draw
 
 
@@ -35,7 +45,7 @@ def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
     return x.reshape(-1, layout.dimension)
 
 
-def of_grams(grams: Any, xp: Any = np) -> dict[str, Any]:
+def of_grams(grams: Array, xp: ModuleType = np) -> dict[str, Any]:
     """For each draw of n^{-1} X Xᵀ the mean variance of tokens,
     and the mean correlation of pairs.
     """
@@ -56,7 +66,7 @@ def kurtosis(fourth: np.ndarray, grams: np.ndarray) -> np.ndarray:
     return np.asarray((fourth / np.where(square > 0, square, 1.0)).mean(axis=-1) - 3.0)
 
 
-def fourth_powers(x: object) -> Any:
+def fourth_powers(x: Wide) -> Scalars:
     """n^{-1} Σ x_α⁴ of each vector, in the program."""
     return ll.average(ll.map(lambda v: v**4, x, kinks=()))
 
@@ -64,7 +74,7 @@ def fourth_powers(x: object) -> Any:
 # --- of attention --------------------------------------------------------------------------------
 
 
-def of_scores(p: Any, seen: Any, xp: Any = np) -> list[Any]:
+def of_scores(p: Array, seen: Array, xp: ModuleType = np) -> list[Any]:
     """The mean over rows of entropy / ln(tokens seen),
     and the mean square of the scores that are seen.
     """
@@ -82,7 +92,7 @@ def of_scores(p: Any, seen: Any, xp: Any = np) -> list[Any]:
     return [relative, (p * p).sum() / seen.sum()]
 
 
-def attention_statistics(attention: Attention) -> Any:
+def attention_statistics(attention: Attention) -> Scalars:
     """`of_scores` as numbers of the program."""
     shape = tuple(int(s) for s in attention.scores.shape)
     seen = np.broadcast_to(True if attention.visible is None else attention.visible, shape)
@@ -90,7 +100,7 @@ def attention_statistics(attention: Attention) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[Any], Any]:
+def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[jax.Array], jax.Array]:
     """One function for all attentions with the same mask:
     programs are the same where their functions are.
     """
@@ -112,7 +122,7 @@ def has_choice(attention: Attention) -> bool:
 def measured_attention(exported: Exported, name: str, run: Numbers) -> np.ndarray:
     """`of_scores` of what a node of the graph, a softmax or a fused attention, has read."""
     node = next(n for n in exported.graph.nodes if n.name == name)
-    args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), lambda n: run[n.name])
+    args, kwargs = arguments_of(node, lambda n: run[n.name])
     if name_of(node.target) == "scaled_dot_product_attention":
         p, seen = _fused(*args, **kwargs)
     else:
@@ -122,15 +132,15 @@ def measured_attention(exported: Exported, name: str, run: Numbers) -> np.ndarra
 
 
 def _fused(
-    q: Any,
-    k: Any,
-    v: Any,
-    attn_mask: Any = None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The scores of scaled_dot_product_attention, and which are seen."""
     k = k.repeat_interleave(q.shape[-3] // k.shape[-3], dim=-3) if enable_gqa else k
     p = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
@@ -142,3 +152,103 @@ def _fused(
     if attn_mask.dtype == torch.bool:
         return p, attn_mask.expand(p.shape)
     return p + attn_mask, (p + attn_mask) > MASKED
+
+
+# --- of layers whose blocks are loops ------------------------------------------------------------
+
+
+# the names of layers, and what gives them: one each, or a loop for several
+Stage = tuple[tuple[str, ...], Wide]
+
+
+def stages(
+    values: Sequence[Labelled], layers: Mapping[str, Labelled], attentions: Mapping[str, Attention]
+) -> list[Stage] | None:
+    """The layers in their order, repeated ones as one loop; None where there is no loop, or
+    attentions in a layer cannot be told apart.
+    """
+    outputs = [item.vectors for item in layers.values()]
+    found = loops(values, layers, [outputs[-1]])
+    if not found or not _one_each(layers, attentions):
+        return None
+    inside = {name: loop for loop in found for name in loop.names}
+    result: list[Stage] = []
+    for name, item in layers.items():
+        if name not in inside:
+            result.append(((name,), rolled(item.vectors, found)))
+        elif name == inside[name].names[0]:
+            result.append((inside[name].names, inside[name].value))
+    return result
+
+
+def _one_each(layers: Mapping[str, Labelled], attentions: Mapping[str, Attention]) -> bool:
+    """Has every layer one attention at most, and every attention a layer?"""
+    before: set[Value] = set()
+    count = 0
+    for name, item in layers.items():
+        own = set(ancestors([item.value])) - before
+        before |= own
+        softmaxes = sum(isinstance(v.op, ops.Apply) and v.op.structure == "softmax" for v in own)
+        inside = sum(within(a.label.module, name) for a in attentions.values())
+        if softmaxes != inside or inside > 1:
+            return False
+        count += inside
+    return count == len(attentions)
+
+
+def _read(kernel: jax.Array, scores: Scores) -> jax.Array:
+    """The statistics of vectors, then those of scores where there are any."""
+    found = list(of_grams(kernel, jnp).values())
+    if scores is not None:
+        assert not isinstance(scores, tuple)  # one attention a layer: `_one_each`
+        found += of_scores(scores, scores > -jnp.inf, jnp)
+    return jnp.stack(found)
+
+
+def at_width(
+    parts: Sequence[Stage], attentions: Mapping[str, Attention], width: int, samples: int
+) -> dict[str, Draws]:
+    """The statistics of so many draws at this width."""
+    outputs = tuple(value.core for _, value in parts)
+    pace = Pace(samples, at_most=False)
+    arrays = drawn_statistic("audit", outputs, width, pace, jax.random.key(0), Turns((_read,)))
+    return _named(parts, attentions, [np.asarray(found[0]) for found in arrays])
+
+
+def at_infinity(
+    parts: Sequence[Stage], attentions: Mapping[str, Attention], samples: int
+) -> dict[str, Draws]:
+    """The same as n → ∞; raises where there is no limit."""
+    first, *others = [value for _, value in parts]
+    checked("audit", others[-1])
+    found = program_at_infinity(first, others, Turns((_read,))).conditions(
+        samples, None, at_most=False
+    )
+    read = [np.asarray(array[0]) for array in found.arrays]
+    return _named(_written_out(parts, read), attentions, read)
+
+
+def _written_out(parts: Sequence[Stage], read: Sequence[np.ndarray]) -> Sequence[Stage]:
+    """A loop that the limit had to write out gives its turns one by one."""
+    if len(read) == len(parts):
+        return parts
+    return [((name,), value) for names, value in parts for name in names]
+
+
+def _named(
+    parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Sequence[np.ndarray]
+) -> dict[str, Draws]:
+    """By layer and attention, from arrays (draws, turns, statistics)."""
+    of_layers: dict[str, Draws] = {}
+    of_attentions: dict[str, Draws] = {}
+    for (names, value), array in zip(parts, read, strict=True):
+        own = list(of_grams(np.eye(max(1, int(np.prod([int(s) for s in value.shape]))))))
+        for turn, name in enumerate(names):
+            at = array[:, turn]
+            of_layers[name] = dict(zip(own, at.T, strict=False))
+            for other, a in attentions.items():
+                if within(a.label.module, name):
+                    of_attentions[other] = dict(
+                        zip((ENTROPY, SCORES), at.T[len(own) :], strict=True)
+                    )
+    return {**of_layers, **{name: of_attentions[name] for name in attentions}}

@@ -9,15 +9,17 @@ sum, a contraction. Nodes know no coordinate axis yet; `layouts` finds it.
 import dataclasses
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TypeAlias
 
+import jax
 import numpy as np
 import torch
 
-from limitlaw.torch.labels import NOWHERE, Label
+from limitlaw.torch.errors import NOWHERE, Label
 from limitlaw.torch.scales import Parameter
 
 Shape = tuple[int, ...]
+Entrywise: TypeAlias = Callable[[jax.Array], jax.Array]
 
 
 @dataclasses.dataclass(eq=False)
@@ -63,6 +65,11 @@ class Tensor:
         """Do both stand for the same entries of the same node?"""
         return self.node is other.node and torch.equal(self.ids, other.ids)
 
+    @property
+    def is_whole(self) -> bool:
+        """Is this the node as it is?"""
+        return self.same(self.node.whole())
+
 
 def at(node: Node, ids: torch.Tensor) -> Tensor:
     """Entries of a node; those of one part of a concatenation are entries of the part."""
@@ -92,18 +99,37 @@ class Given(Node):
 
 
 @dataclasses.dataclass(eq=False)
-class Linear(Node):
-    """Σ_c W_rc x_…c for a weight matrix W of shape (rows, columns)."""
+class _OfOne(Node):
+    """Reads one tensor."""
 
     x: Tensor
-    parameter: Parameter
-    weight: np.ndarray
-    part: str = ""  # which rows of the parameter these are, "" for all
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """The vectors that W meets."""
+        """What is read."""
         return (self.x,)
+
+
+@dataclasses.dataclass(eq=False)
+class _OfTwo(Node):
+    """Reads two tensors."""
+
+    a: Tensor
+    b: Tensor
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The factors."""
+        return (self.a, self.b)
+
+
+@dataclasses.dataclass(eq=False)
+class Linear(_OfOne):
+    """Σ_c W_rc x_…c for a weight matrix W of shape (rows, columns)."""
+
+    parameter: Parameter
+    weight: np.ndarray
+    part: str = ""  # which rows of the parameter these are, "" for all
 
 
 @dataclasses.dataclass(eq=False)
@@ -120,100 +146,55 @@ class Combination(Node):
 
 
 @dataclasses.dataclass(eq=False)
-class Product(Node):
+class Product(_OfTwo):
     """a·b, entry by entry."""
 
-    a: Tensor
-    b: Tensor
-
-    @property
-    def operands(self) -> tuple[Tensor, ...]:
-        """The factors."""
-        return (self.a, self.b)
-
 
 @dataclasses.dataclass(eq=False)
-class Function(Node):
+class Function(_OfOne):
     """f(x), entry by entry."""
 
-    x: Tensor
     name: str
-    f: Callable[[Any], Any]
-
-    @property
-    def operands(self) -> tuple[Tensor, ...]:
-        """The argument."""
-        return (self.x,)
+    f: Entrywise
 
 
 @dataclasses.dataclass(eq=False)
-class Reduction(Node):
+class Reduction(_OfOne):
     """The mean, or the sum, over axes of x; the shape is that without the axes."""
 
-    x: Tensor
     axes: tuple[int, ...]
     mean: bool
 
-    @property
-    def operands(self) -> tuple[Tensor, ...]:
-        """What is reduced."""
-        return (self.x,)
-
 
 @dataclasses.dataclass(eq=False)
-class Contraction(Node):
+class Contraction(_OfTwo):
     """scale·Σ_k a_…ik b_…kj; `a` has shape (…, i, k), `b` has shape (…, j, k)."""
 
-    a: Tensor
-    b: Tensor
     scale: float = 1.0
 
-    @property
-    def operands(self) -> tuple[Tensor, ...]:
-        """The factors."""
-        return (self.a, self.b)
-
 
 @dataclasses.dataclass(eq=False)
-class Masked(Node):
+class Masked(_OfOne):
     """x where `visible`, −∞ elsewhere; only a softmax may read it."""
 
-    x: Tensor
     visible: np.ndarray
 
-    @property
-    def operands(self) -> tuple[Tensor, ...]:
-        """What is masked."""
-        return (self.x,)
-
 
 @dataclasses.dataclass(eq=False)
-class Softmax(Node):
+class Softmax(_OfOne):
     """exp(x_j) / Σ_k exp(x_k) along the last axis, over what is `visible` (None: everything)."""
 
-    x: Tensor
     visible: np.ndarray | None
-
-    @property
-    def operands(self) -> tuple[Tensor, ...]:
-        """The scores."""
-        return (self.x,)
 
 
 @dataclasses.dataclass(eq=False)
-class Rotation(Node):
+class Rotation(_OfOne):
     """Coordinates (m, m + D/2) of the last axis turned by positions·base^{-2m/D};
     only a dot product may read it.
     """
 
-    x: Tensor
     positions: np.ndarray  # of the shape without the last axis
     base: float
-
-    @property
-    def operands(self) -> tuple[Tensor, ...]:
-        """What is turned."""
-        return (self.x,)
 
 
 @dataclasses.dataclass(eq=False)

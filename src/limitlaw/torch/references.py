@@ -1,13 +1,29 @@
-"""Findings that need no measurement: weights and scores against a reference."""
+"""Findings that need no measurement: weights against those of the same role in other blocks
+and against what the user expects, scores against 1/√d.
+"""
 
-from collections.abc import Iterator
+import dataclasses
+import fnmatch
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from limitlaw.torch.attending import Attention
-from limitlaw.torch.converting import Conversion, Module, conversion
-from limitlaw.torch.siblings import Expected, copies, misfits, unexpected
+import numpy as np
 
+from limitlaw.arguments import shown
+from limitlaw.torch.converted import Attention
+from limitlaw.torch.converting import Conversion, Module, conversion
+from limitlaw.torch.exporting import Exported, name_of
+from limitlaw.torch.scales import Parameters
+
+Expected = Mapping[str, float | str]
 NARROW = 4  # heads of fewer coordinates cannot show a missing 1/√d
+CHANCE = 5.0  # standard errors
+NEGLIGIBLE = 0.01  # relative differences of a scale that matter to nobody
+_INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
+_OF_FAN_IN = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*fan_in\s*")
 
 
 def check(
@@ -39,8 +55,216 @@ def _unscaled(attentions: tuple[Attention, ...]) -> Iterator[str]:
         if a.dim >= NARROW and a.excess > a.dim**0.25:
             yield (
                 f"{a.label.module or 'the module itself'}: q·k is multiplied by "
-                f"{abs(a.scale):.3g}, expected 1/√d = "
-                f"{a.dim**-0.5:.3g} with d = {a.dim}: the scores have {a.excess**2:.2g} times the "
-                "variance, which "
-                "grows with d and makes attention one-hot"
+                f"{abs(a.scale):.3g}, expected 1/√d = {a.dim**-0.5:.3g} with d = {a.dim}: the "
+                f"scores have {a.excess**2:.2g} times the variance, which grows with d and makes "
+                "attention one-hot"
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """The mean square of the entries of a parameter, and its relative standard error."""
+
+    name: str
+    square: float
+    error: float
+
+
+def size_of(name: str, array: np.ndarray) -> Size:
+    """Measured; entries that are 0, as those of padding, do not count unless all are.
+
+    The error is at least that of normal entries: few do not know their own.
+    """
+    squares = array[array != 0] ** 2 if array.any() else np.zeros(1)
+    mean = float(squares.mean())
+    if (array == array.flat[0]).all():
+        return Size(name, mean, 0.0)
+    return Size(name, mean, math.sqrt(max(2.0, float(squares.var()) / mean**2) / squares.size))
+
+
+def role(name: str) -> str:
+    """The name without the number of its block."""
+    return _INDEX.sub("*", name, count=1)
+
+
+def block(name: str) -> str:
+    """The name up to the number of its block."""
+    match = _INDEX.search(name)
+    return name[: match.end()] if match else ""
+
+
+def module_of(name: str) -> str:
+    """The module that a parameter is in; parameters but weights are named themselves."""
+    path, _, last = name.rpartition(".")
+    return path if last == "weight" and path else name
+
+
+# --- copies --------------------------------------------------------------------------------------
+
+
+def copies(parameters: Parameters) -> Iterator[str]:
+    """Blocks that start with the numbers of an earlier one."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, parameter in parameters.random.items():
+        if (
+            parameter.key != name
+            and role(parameter.key) == role(name)
+            and block(name) != block(parameter.key)
+        ):
+            found.setdefault((block(name), block(parameter.key)), []).append(name)
+    for (here, there), names in found.items():
+        own = [name for name in parameters.random if block(name) == here]
+        what = "all its weights" if len(names) == len(own) else ", ".join(map(module_of, names))
+        yield (
+            f"{here}: {what} equal those of {there}, expected independent draws: what identical "
+            "layers add is correlated, so that the variance grows as the square of their number"
+        )
+
+
+# --- siblings ------------------------------------------------------------------------------------
+
+
+def misfits(
+    arrays: Mapping[str, np.ndarray],
+    parameters: Parameters,
+    kinds: Mapping[str, str] | None = None,
+) -> Iterator[str]:
+    """Parameters whose scale is not that of the same role in other blocks,
+    in modules of the same classes.
+    """
+    families: dict[tuple[str, str, tuple[int, ...]], list[str]] = {}
+    for name, array in arrays.items():
+        if array.size and block(name):
+            kind = (kinds or {}).get(name, "")
+            families.setdefault((role(name), kind, array.shape), []).append(name)
+    for names in families.values():
+        if any(name in parameters.random for name in names):
+            yield from _outliers([size_of(name, arrays[name]) for name in names])
+
+
+def _outliers(sizes: list[Size]) -> Iterator[str]:
+    """Those beyond chance from the median; of two, the larger.
+    A scale that changes steadily with depth is meant.
+    """
+    if len(sizes) < 2 or _steady(sizes):
+        return
+    if len(sizes) == 2:
+        small, large = sorted(sizes, key=lambda s: s.square)
+        if _differ(large, small):
+            yield _said(large, small.square, f"that of its sibling {module_of(small.name)}")
+        return
+    middle = float(np.median([s.square for s in sizes]))
+    error = 1.25 * float(np.median([s.error for s in sizes])) / math.sqrt(len(sizes))
+    for size in sizes:
+        if _differ(size, Size("", middle, error)):
+            yield _said(size, middle, f"the median of its {len(sizes) - 1} siblings")
+
+
+def _differ(a: Size, b: Size) -> bool:
+    if not a.square or not b.square:
+        return a.square != b.square
+    return abs(math.log(a.square / b.square)) > max(
+        CHANCE * math.hypot(a.error, b.error), 2 * NEGLIGIBLE
+    )
+
+
+def _steady(sizes: list[Size]) -> bool:
+    """Does every step from block to block go the same way, none by chance?"""
+    steps = list(itertools.pairwise(sizes))
+    up = {later.square > earlier.square for earlier, later in steps}
+    return len(sizes) > 2 and len(up) == 1 and all(_differ(*step) for step in steps)
+
+
+def _said(size: Size, reference: float, whose: str) -> str:
+    weights = "weights" if module_of(size.name) != size.name else "entries"
+    ratio = math.sqrt(size.square / reference) if reference else math.inf
+    siblings = (
+        "those of its siblings"
+        if whose.startswith("the median")
+        else whose.replace("that", "those", 1)
+    )
+    return (
+        f"{module_of(size.name)}: its {weights} are {ratio:.2g} times as large as {siblings}, "
+        f"standard deviation {math.sqrt(size.square):.3g}, expected {math.sqrt(reference):.3g} "
+        f"({whose}): this layer alone was initialised at another scale"
+    )
+
+
+# --- what the user expects -----------------------------------------------------------------------
+
+
+def unexpected(exported: Exported, expected: Expected) -> Iterator[str]:
+    """Parameters whose scale is not what the user says;
+    patterns are those of fnmatch, with or without ".weight".
+    """
+    for pattern, wanted in expected.items():
+        names = [
+            name for name, array in exported.arrays.items() if _meant(name, pattern, array.ndim)
+        ]
+        if not names:
+            raise ValueError(
+                f"expected: no parameter is named {pattern!r}; there are "
+                f"{', '.join(exported.arrays)}"
+            )
+        for name in names:
+            yield from _compared(name, exported, pattern, wanted)
+
+
+def _meant(name: str, pattern: str, rank: int) -> bool:
+    """Biases and the weights of norms are meant only where the pattern ends as their names do."""
+    own = rank > 1 or pattern.rpartition(".")[2] == name.rpartition(".")[2]
+    return own and any(fnmatch.fnmatchcase(x, pattern) for x in (name, module_of(name)))
+
+
+def _compared(name: str, exported: Exported, pattern: str, wanted: float | str) -> Iterator[str]:
+    fan = fan_in(exported, name)
+    variance = _variance(pattern, wanted, fan)
+    size = size_of(name, exported.arrays[name].numpy())
+    if _differ(size, Size("", variance, 0.0)):
+        yield (
+            f"{module_of(name)}: its standard deviation is {math.sqrt(size.square):.3g}, variance "
+            f"× fan-in {size.square * fan:.3g}, expected {math.sqrt(variance):.3g} and "
+            f"{variance * fan:.3g} ({pattern!r}: {wanted}): what it gives is "
+            f"{math.sqrt(size.square / variance):.2g} times as large"
+            if variance
+            else (
+                f"{module_of(name)}: its standard deviation is {math.sqrt(size.square):.3g}, "
+                f"expected 0 ({pattern!r})"
+            )
+        )
+
+
+def _variance(pattern: str, wanted: float | str, fan: int) -> float:
+    """A number is a standard deviation, "c/fan_in" a variance."""
+    if isinstance(wanted, str):
+        match = _OF_FAN_IN.fullmatch(wanted)
+        if match:
+            return float(match[1]) / fan
+    elif (
+        isinstance(wanted, int | float) and not isinstance(wanted, bool) and 0 <= wanted < math.inf
+    ):
+        return float(wanted) ** 2
+    raise ValueError(
+        f'expected[{pattern!r}] must be a standard deviation, or a variance as "2/fan_in", got '
+        f"{shown(wanted)}"
+    )
+
+
+def fan_in(exported: Exported, name: str) -> int:
+    """How many entries meet in one output: the first axis of what stands on the right of a
+    product, as in Conv1D.
+    """
+    array = exported.arrays[name]
+    if array.ndim < 2:
+        return 1
+    places = {
+        node.name for node in exported.graph.nodes if exported.parameters.get(node.name) == name
+    }
+    for node in exported.graph.nodes:
+        right = node.args[-1] if node.op == "call_function" and node.args else None
+        if (
+            name_of(node.target) in ("addmm", "mm", "matmul")
+            and getattr(right, "name", None) in places
+        ):
+            return int(array.shape[0])
+    return math.prod(array.shape[1:])

@@ -3,7 +3,6 @@ x·cos + cat(−x₂, x₁)·sin with given tables.
 """
 
 import numpy as np
-import torch
 
 from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
@@ -26,16 +25,10 @@ def rotation(a: Tensor, b: Tensor) -> Tensor | None:
     return None
 
 
-def _whole(tensor: Tensor) -> bool:
-    return torch.equal(tensor.ids.reshape(-1), torch.arange(tensor.ids.numel())) and (
-        tensor.shape == tensor.node.shape
-    )
-
-
 def _times_table(tensor: Tensor) -> tuple[Tensor, np.ndarray] | None:
     """A tensor and the given numbers that it is multiplied by."""
     node = tensor.node
-    if not isinstance(node, nodes.Product) or not _whole(tensor):
+    if not isinstance(node, nodes.Product) or not tensor.is_whole:
         return None
     for x, table in ((node.a, node.b), (node.b, node.a)):
         if isinstance(table.node, nodes.Given):
@@ -46,10 +39,10 @@ def _times_table(tensor: Tensor) -> tuple[Tensor, np.ndarray] | None:
 def _is_turned(turned: Tensor, x: Tensor) -> bool:
     """Is this (−x₂, x₁), the halves of x along its last axis?"""
     node, half = turned.node, x.shape[-1] // 2
-    if not isinstance(node, nodes.Concatenation) or not _whole(turned) or len(node.parts) != 2:
+    if not isinstance(node, nodes.Concatenation) or not turned.is_whole or len(node.parts) != 2:
         return False
     minus, first = node.parts
-    if not isinstance(minus.node, nodes.Combination) or not _whole(minus) or minus.node.shift:
+    if not isinstance(minus.node, nodes.Combination) or not minus.is_whole or minus.node.shift:
         return False
     if [c for c, _ in minus.node.terms] != [-1.0] or node.axis != len(x.shape) - 1:
         return False
@@ -73,8 +66,7 @@ def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float
     if (np.abs(table - (cos + 1j * sin)) > TABLE * size).any():
         raise ConversionError(
             "a rotary table is not that of the angles position·base^(-2m/D): scaled or "
-            "interpolated rotary embeddings "
-            "have no rule; set rope_scaling to its default"
+            "interpolated rotary embeddings have no rule; set rope_scaling to its default"
         )
     return positions, base
 

@@ -4,10 +4,14 @@ from the way they were drawn or from measured moments.
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from limitlaw.arguments import shown
 from limitlaw.digits import plus_minus
 from limitlaw.torch.errors import ConversionError
 
@@ -56,9 +60,8 @@ class Parameters:
             some = ", ".join(self._uniform[:3]) + (", …" if len(self._uniform) > 3 else "")
             self.notes.append(
                 f"{some} ({len(self._uniform)} in all) are uniform, and normal in the program: "
-                "exact as the width "
-                "grows, an approximation of order 1/n before; what |b|² of a bias spreads, "
-                "n^-1/2, is overstated"
+                "exact as the width grows, an approximation of order 1/n before; what |b|² of a "
+                "bias spreads, n^-1/2, is overstated"
             )
 
     def _add(self, names: list[str], array: np.ndarray, drawn: Mapping[str, Drawn]) -> None:
@@ -99,9 +102,8 @@ def _cross_check(name: str, array: np.ndarray, known: Drawn) -> None:
     if abs(squares.mean() - known.variance) > TOO_FAR * error:
         raise ConversionError(
             f"{name} was drawn from a {known.law} law of variance {known.variance:g}, but its "
-            "entries have "
-            f"{plus_minus(float(squares.mean()), error)}: it was changed afterwards; hand the "
-            "module, not its factory"
+            f"entries have {plus_minus(float(squares.mean()), error)}: it was changed afterwards; "
+            "hand the module, not its factory"
         )
 
 
@@ -114,6 +116,92 @@ def _check_not_orthogonal(name: str, array: np.ndarray) -> None:
     if np.allclose(gram, np.eye(len(gram)), atol=1e-4):
         raise ConversionError(
             f"{name} is orthogonal: its entries are not independent, and limitlaw has no rule for "
-            "such matrices; "
-            "initialise it by normal_ or uniform_"
+            "such matrices; initialise it by normal_ or uniform_"
         )
+
+
+# --- a factory watched while it draws ------------------------------------------------------------
+
+
+class _Watch(TorchDispatchMode):
+    """Keeps, for each storage, the last law that its numbers were drawn from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn: dict[int, Drawn] = {}
+        self.kept: list[torch.Tensor] = []  # so that no storage is used twice
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: Collection[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func._overloadpacket.__name__
+        if name.endswith("_") and args and isinstance(args[0], torch.Tensor):
+            storage = args[0].untyped_storage()
+            place, whole = storage.data_ptr(), args[0].nbytes == storage.nbytes()
+            self.drawn[place] = _after(name, args[1:], self.drawn.get(place), whole)
+            self.kept.append(args[0].detach())
+        elif name == "clone" and args[0].untyped_storage().data_ptr() in self.drawn:
+            # as deepcopy does
+            drawn = self.drawn[args[0].untyped_storage().data_ptr()]
+            self.drawn[result.untyped_storage().data_ptr()] = drawn
+            self.kept.append(result.detach())
+        return result
+
+
+def _after(name: str, args: Sequence[object], before: Drawn | None, whole: bool) -> Drawn:
+    """The law after an operation in place; of one that is not followed, nothing is known."""
+    numbers = [float(x) for x in args if isinstance(x, int | float)]
+    if name == "normal_":
+        mean, std = (*numbers, *(0.0, 1.0)[len(numbers) :])
+        return Drawn("normal", std**2 if mean == 0 else None)
+    if name == "uniform_":
+        low, high = (*numbers, *(0.0, 1.0)[len(numbers) :])
+        return Drawn("uniform", (high - low) ** 2 / 12 if low == -high else None)
+    if name in ("mul_", "div_") and numbers and before is not None and before.variance is not None:
+        factor = numbers[0] ** (2 if name == "mul_" else -2)
+        return Drawn(before.law, before.variance * factor)
+    if name in ("zero_", "fill_") and before is not None and not whole:
+        return before  # a row of padding
+    return Drawn("unknown", None)
+
+
+def made(module: object) -> tuple[torch.nn.Module, dict[str, Drawn] | None]:
+    """The module, and how its parameters were drawn where a function made it."""
+    if isinstance(module, torch.nn.Module):
+        return module, None
+    if not callable(module):
+        raise TypeError(
+            f"module must be a torch.nn.Module or a function that makes one, got {shown(module)}"
+        )
+    with _without_orthogonal(), _Watch() as watch:
+        result = module()
+    if not isinstance(result, torch.nn.Module):
+        raise TypeError(f"the factory must return a torch.nn.Module, got {shown(result)}")
+    found = {}
+    for name, parameter in result.named_parameters():
+        drawn = watch.drawn.get(parameter.untyped_storage().data_ptr())
+        if drawn is not None:
+            found[name] = drawn
+    return result, found
+
+
+class _without_orthogonal:
+    """torch.nn.init.orthogonal_ is refused as long as this lasts."""
+
+    def __enter__(self) -> None:
+        self._before: Callable[..., Any] = torch.nn.init.orthogonal_
+        torch.nn.init.orthogonal_ = _refused  # type: ignore[assignment]
+
+    def __exit__(self, *_: object) -> None:
+        torch.nn.init.orthogonal_ = self._before  # type: ignore[assignment]
+
+
+def _refused(*_: object, **__: object) -> torch.Tensor:
+    raise ConversionError(
+        "orthogonal_: entries of orthogonal matrices are not independent, and limitlaw has no rule"
+    )

@@ -11,10 +11,9 @@ import numpy as np
 import torch
 
 from limitlaw.torch import nodes
-from limitlaw.torch.labels import Label
+from limitlaw.torch.errors import Label
 from limitlaw.torch.nodes import Node, Tensor, ancestors
-
-Known = list[tuple[Label, Tensor, torch.Tensor]]
+from limitlaw.torch.tracing import Known
 
 
 def split(outputs: Sequence[Tensor], known: Known) -> Known:
@@ -104,6 +103,29 @@ def _known(
     label, tensor, numbers = entry
     if tensor.node is not node:
         return [entry]
-    if tensor.shape != node.shape or not torch.equal(tensor.ids, node.whole().ids):
+    if not tensor.is_whole:
         return []
     return [(label, part.whole(), numbers[..., p]) for part, p in zip(parts, places, strict=True)]
+
+
+def compact(tensors: Iterable[Tensor]) -> None:
+    """Leave out the rows of tables that no tensor reads: tokens that do not occur."""
+    readers: dict[Node, dict[int, Tensor]] = {}
+    for t in tensors:
+        if isinstance(t.node, nodes.Random) and len(t.node.shape) > 1:
+            readers.setdefault(t.node, {})[id(t)] = t
+    for node, found in readers.items():
+        assert isinstance(node, nodes.Random)
+        columns = node.shape[-1]
+        rows = np.unique(
+            np.concatenate([t.ids.numpy().reshape(-1) // columns for t in found.values()])
+        )
+        if len(rows) == node.array.size // columns or len(rows) == 0:
+            continue
+        place = np.zeros(node.array.size // columns, int)
+        place[rows] = np.arange(len(rows))
+        node.array = node.array.reshape(-1, columns)[rows]
+        node.shape = node.array.shape
+        for t in found.values():
+            ids = t.ids.numpy()
+            t.ids = torch.from_numpy(place[ids // columns] * columns + ids % columns)

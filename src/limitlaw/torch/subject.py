@@ -7,21 +7,19 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import limitlaw as ll
+from limitlaw.language.values import Scalars, Wide
 from limitlaw.torch import measuring as measure
-from limitlaw.torch import turning
-from limitlaw.torch.attending import Attention
-from limitlaw.torch.converted import Labelled
+from limitlaw.torch.converted import Attention, Labelled
 from limitlaw.torch.converting import Conversion
+from limitlaw.torch.exporting import Numbers
 from limitlaw.torch.layers import chosen_layers, within
 from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORES, Draws
-from limitlaw.torch.reinitialising import Numbers
 
 Key = tuple[str, str]  # what is asked, of which layer
 OF_LIMIT = 256  # draws of what stays random as n → ∞
@@ -46,9 +44,9 @@ class Subject:
         return max(sizes, key=lambda size: (sizes[size], -size))
 
     @property
-    def asked(self) -> dict[Key, Any]:
+    def asked(self) -> dict[Key, Scalars]:
         """What the program must give."""
-        values = {name: flat(item.value) for name, item in self.layers.items()}
+        values = {name: flat(item.vectors) for name, item in self.layers.items()}
         asked = {("gram", name): ll.dot(x, x, "linear") for name, x in values.items()}
         if self.kurtosis:
             asked |= {("fourth", name): measure.fourth_powers(x) for name, x in values.items()}
@@ -61,20 +59,20 @@ class Subject:
         """The statistics of so many draws at the module's own width."""
         width = self.done.program.width
         if self.stages is not None:
-            return turning.at_width(self.stages, self.attentions, width, samples)
+            return measure.at_width(self.stages, self.attentions, width, samples)
         asked = self.asked
         draws = ll.finite_samples(asked, width=width, samples=samples, key=jax.random.key(0))
         return statistics({key: np.asarray(draws[key]) for key in asked})
 
     @functools.cached_property
-    def stages(self) -> list[turning.Stage] | None:
+    def stages(self) -> list[measure.Stage] | None:
         """The layers with repeated ones as loops; None where there are none,
         or kurtosis is asked for.
         """
         return (
             None
             if self.kurtosis
-            else turning.stages(self.done.program.values, self.layers, self.attentions)
+            else measure.stages(self.done.program.values, self.layers, self.attentions)
         )
 
     def measured(self, run: Numbers) -> dict[Key, np.ndarray]:
@@ -95,7 +93,7 @@ class Subject:
         """The statistics of every layer as n → ∞; none where there is no limit."""
         if self.stages is not None:
             return _limits(self.stages, self.attentions)
-        return {name: _limit(flat(item.value)) for name, item in self.layers.items()}
+        return {name: _limit(flat(item.vectors)) for name, item in self.layers.items()}
 
 
 def subject_of(done: Conversion, layers: Sequence[str] | None, kurtosis: bool) -> Subject:
@@ -132,35 +130,34 @@ def statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, Draws]:
     return found
 
 
-def flat(x: Any) -> Any:
+def flat(x: Wide) -> Wide:
     """Vectors with one batch axis."""
     return x.reshape(-1) if x.ndim else x[None]
 
 
 def mean(draws: np.ndarray) -> Estimate:
     """The mean, and its standard error; 0 where there is one number only."""
-    return float(draws.mean()), float(draws.std(ddof=1) / math.sqrt(len(draws))) if len(
-        draws
-    ) > 1 else 0.0
+    error = float(draws.std(ddof=1)) / math.sqrt(len(draws)) if len(draws) > 1 else 0.0
+    return float(draws.mean()), error
 
 
 def _limits(
-    stages: list[turning.Stage], attentions: Mapping[str, Attention]
+    stages: list[measure.Stage], attentions: Mapping[str, Attention]
 ) -> dict[str, dict[str, Estimate]]:
     """Means over draws of what stays random; of a quasi-random sequence the errors
     are upper bounds.
     """
     try:
-        found = turning.at_infinity(stages, attentions, OF_LIMIT)
+        found = measure.at_infinity(stages, attentions, OF_LIMIT)
     except (ValueError, TypeError, NotImplementedError):
         return {}
     return {
-        name: {s: mean(d) if len(d) > 1 else (float(d[0]), 0.0) for s, d in of.items()}
+        name: {statistic: mean(draws) for statistic, draws in of.items()}
         for name, of in found.items()
     }
 
 
-def _limit(x: Any) -> dict[str, Estimate]:
+def _limit(x: Wide) -> dict[str, Estimate]:
     """The means over the random kernel, or those of the kernel,
     with the errors that limitlaw states.
     """
@@ -171,7 +168,7 @@ def _limit(x: Any) -> dict[str, Estimate]:
     names = list(measure.of_grams(np.eye(int(x.shape[0]))))
     if isinstance(kernel, ll.RandomKernel):
 
-        def read(K: object) -> Any:
+        def read(K: jax.Array) -> jax.Array:
             return jnp.stack([measure.of_grams(K, jnp)[name] for name in names], axis=-1)
 
         values, errors = np.asarray(kernel.expect(read)), np.asarray(kernel.error.expect(read))

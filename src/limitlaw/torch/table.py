@@ -1,14 +1,125 @@
-"""The table that `audit` gives of one module."""
+"""The table that `audit` gives of one module: in a terminal, a notebook, a data frame, a page."""
 
+import abc
+import base64
 import dataclasses
+import html
+import io
 import math
+import os
+from collections.abc import Sequence
 from typing import Any
 
+from limitlaw.depth.table import data_frame
 from limitlaw.digits import plus_minus
+from limitlaw.files import write
 from limitlaw.torch.converted import Converted
 from limitlaw.torch.health import ailments
 from limitlaw.torch.measuring import ENTROPY, SQUARES
-from limitlaw.torch.showing import Table
+
+# --- what every table can do ---------------------------------------------------------------------
+
+
+class Table(abc.ABC):
+    """Lines of text below a head, findings, and notes about how they came about."""
+
+    @property
+    @abc.abstractmethod
+    def head(self) -> tuple[str, ...]:
+        """The names of the columns."""
+
+    @property
+    @abc.abstractmethod
+    def lines(self) -> Sequence[tuple[tuple[str, ...], bool]]:
+        """The cells of every line, and whether it differs beyond chance."""
+
+    @property
+    @abc.abstractmethod
+    def findings(self) -> tuple[str, ...]:
+        """What is wrong, in words."""
+
+    @property
+    @abc.abstractmethod
+    def notes(self) -> tuple[str, ...]:
+        """What was found on the way."""
+
+    @abc.abstractmethod
+    def records(self) -> list[dict[str, Any]]:
+        """Every line as a dictionary, numbers with all their digits."""
+
+    @abc.abstractmethod
+    def plot(self, title: str = "") -> Any:
+        """A matplotlib figure."""
+
+    def __str__(self) -> str:
+        lines = [self.head, *(cells for cells, _ in self.lines)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
+        table = [
+            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        return "\n".join([*table, *(f"! {finding}" for finding in self.findings)])
+
+    def _repr_html_(self) -> str:
+        return f"{self.html_table()}{_list(self.findings)}"
+
+    def html_table(self) -> str:
+        """The lines alone; those beyond chance have the class `differs`."""
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.head)
+        body = "".join(
+            f"<tr{' class=differs' if differs else ''}>"
+            f"{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
+            for cells, differs in self.lines
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def to_pandas(self) -> Any:
+        """A data frame with one line for each of `records` (needs pandas)."""
+        return data_frame(self.records())
+
+    def to_html(self, path: str | os.PathLike[str], title: str = "limitlaw audit") -> None:
+        """Write one page with findings, picture and table, which reads nothing else."""
+        write(path, page(self, title).encode())
+
+
+# --- one page that reads nothing else ------------------------------------------------------------
+
+
+STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+th,td{text-align:left;padding:.15rem .8rem;border-bottom:1px solid #ddd}
+tr.differs td{background:#fbe3d6}img{max-width:100%}.wide{overflow-x:auto}"""
+
+
+def page(table: Table, title: str) -> str:
+    """Findings, picture and table."""
+    picture = io.BytesIO()
+    table.plot().savefig(picture, format="png", dpi=110)
+    image = base64.b64encode(picture.getvalue()).decode()
+    summary = (
+        f"{len(table.findings)} findings"
+        if table.findings
+        else "Nothing was found that is not as it should be."
+    )
+    notes = f"<h2>Notes</h2>{_list(table.notes)}" if table.notes else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html.escape(title)}</title>"
+        f"<style>{STYLE}</style></head><body><h1>{html.escape(title)}</h1>"
+        f"<p>{summary}</p>{_list(table.findings)}"
+        f'<img alt="prediction and measurement by layer" src="data:image/png;base64,{image}">'
+        f'<div class="wide">{table.html_table()}</div>{notes}'
+        "</body></html>\n"
+    )
+
+
+def _list(items: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{html.escape(item)}</li>' for item in items)}</ul>"
+
+
+# --- of one module -------------------------------------------------------------------------------
+
 
 CHANCE = 5.0  # standard errors
 
@@ -142,13 +253,11 @@ class Audit(Table):
         if self.seeds:
             return (
                 ": the module does not compute what its program says, or its parameters are not "
-                "as independent as "
-                "assumed"
+                "as independent as assumed"
             )
         return (
             " given what it reads: its weights are not independent numbers of their scale, or not "
-            "independent of its "
-            "input, as those of trained, tied and copied layers are not"
+            "independent of its input, as those of trained, tied and copied layers are not"
         )
 
     @property

@@ -6,20 +6,17 @@ nodes, by one rule an operation (`rules`).
 
 import dataclasses
 import operator
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import torch
 from torch.utils import _pytree as pytree
 
 from limitlaw.arguments import first_line
 from limitlaw.torch import nodes
-from limitlaw.torch.errors import ConversionError
-from limitlaw.torch.exporting import Exported
-from limitlaw.torch.labels import Label, label_of
+from limitlaw.torch.errors import ConversionError, Label, label_of, refused
+from limitlaw.torch.exporting import SILENT, Exported, arguments_of, name_of, result_of
 from limitlaw.torch.nodes import Node, Tensor
-from limitlaw.torch.refusing import refused
-from limitlaw.torch.rules import ADVICE, RULES
+from limitlaw.torch.rules import ADVICE, Rule, rule_of
 from limitlaw.torch.scales import Parameters
 
 _OF_SHAPES = {
@@ -32,23 +29,21 @@ _OF_SHAPES = {
     "new_full",
     "new_empty",
 }
-_SILENT = {
-    "_assert_tensor_metadata",
-    "_assert_async",
-    "sym_constrain_range_for_size",
-    "_assert_scalar",
-}
+
+# what is known of the tensors of a graph: where they are written, and their numbers
+Known = list[tuple[Label, Tensor, torch.Tensor]]
+# what the nodes of a graph give: tensors, lists of them, settings
+Results = dict[torch.fx.Node, object]
 
 
 @dataclasses.dataclass(frozen=True)
 class Traced:
-    """The outputs of a module, and for every tensor of its graph the symbol and the
+    """The random outputs of a module, and for every tensor of its graph the symbol and the
     numbers it stands for.
     """
 
-    outputs: list[Any]
-    numbers: list[Any]  # those of the outputs
-    known: list[tuple[Label, Tensor, torch.Tensor]]
+    outputs: list[tuple[Tensor, torch.Tensor]]
+    known: Known
 
 
 def traced(exported: Exported, parameters: Parameters, given: Collection[str] = ()) -> Traced:
@@ -57,10 +52,10 @@ def traced(exported: Exported, parameters: Parameters, given: Collection[str] = 
     """
     tables = _tables(exported)
     leaves: dict[str, Node] = {}
-    symbols: dict[Any, Any] = {}
-    numbers: dict[Any, Any] = {}
-    known: list[tuple[Label, Tensor, torch.Tensor]] = []
-    asked: list[tuple[Any, Any]] = []
+    symbols: Results = {}
+    numbers: Results = {}
+    known: Known = []
+    asked: list[tuple[object, object]] = []
     for node in exported.graph.nodes:
         if node.op == "placeholder":
             numbers[node], symbols[node] = _placeholder(
@@ -71,12 +66,11 @@ def traced(exported: Exported, parameters: Parameters, given: Collection[str] = 
                 f"{label_of(node)}: control flow inside the graph (torch.cond, loops) has no rule"
             )
         elif node.op == "output":
-            outputs, exact = (
-                pytree.tree_flatten(_filled(node.args[0], x))[0] for x in (symbols, numbers)
+            found, exact = (
+                pytree.tree_flatten(arguments_of(node, x.__getitem__))[0]
+                for x in (symbols, numbers)
             )
-            if given:
-                outputs, exact = ([pair[i] for pair in asked] for i in (0, 1))
-            return Traced(outputs, exact, known)
+            return Traced(_random(asked if given else zip(found, exact, strict=True)), known)
         else:
             label = label_of(node)
             numbers[node], symbols[node] = _step(node, label, numbers, symbols)
@@ -87,20 +81,13 @@ def traced(exported: Exported, parameters: Parameters, given: Collection[str] = 
     raise AssertionError("a graph has an output")
 
 
-def computed(exported: Exported, arrays: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The numbers of every tensor of a graph, by the name of its node, for these parameters."""
-    numbers: dict[Any, Any] = {}
-    for node in exported.graph.nodes:
-        if node.op == "placeholder":
-            own = exported.parameters.get(node.name)
-            numbers[node] = exported.constants[node.name] if own is None else arrays[own]
-        elif node.op == "call_function" and name_of(node.target) not in _SILENT:
-            args, kwargs = (
-                _exactly(_filled(node.args, numbers)),
-                _exactly(_filled(dict(node.kwargs), numbers)),
-            )
-            numbers[node] = node.target(*args, **kwargs)
-    return {node.name: x for node, x in numbers.items() if isinstance(x, torch.Tensor)}
+def _random(pairs: Iterable[tuple[object, object]]) -> list[tuple[Tensor, torch.Tensor]]:
+    """Symbols with their numbers, those that are random."""
+    return [
+        (symbol, numbers)
+        for symbol, numbers in pairs
+        if isinstance(symbol, Tensor) and isinstance(numbers, torch.Tensor)
+    ]
 
 
 def _tables(exported: Exported) -> set[str]:
@@ -119,7 +106,7 @@ def _placeholder(
     parameters: Parameters,
     tables: set[str],
     leaves: dict[str, Node],
-) -> tuple[Any, Any]:
+) -> tuple[object, object]:
     """The numbers of an input of the graph, and its symbol:
     one for all parameters with the same numbers.
     """
@@ -141,39 +128,35 @@ def _placeholder(
     return array, leaves[parameter.key].whole()
 
 
-def _filled(args: Any, values: dict[Any, Any]) -> Any:
-    return torch.fx.node.map_arg(args, lambda node: values[node])
-
-
 def _step(
-    node: Any, label: Label, numbers: dict[Any, Any], symbols: dict[Any, Any]
-) -> tuple[Any, Any]:
+    node: torch.fx.Node, label: Label, numbers: Results, symbols: Results
+) -> tuple[object, object]:
     """The numbers and the symbol of one operation."""
     name = name_of(node.target)
-    if name in _SILENT:
-        return None, None
-    args, kwargs = _filled(node.args, symbols), _filled(dict(node.kwargs), symbols)
+    args, kwargs = arguments_of(node, symbols.__getitem__)
     random = any(isinstance(x, Tensor) for x in pytree.tree_flatten((args, kwargs))[0])
-    random = random and name not in _OF_SHAPES
-    if random:
-        refused(name, label, args)
-        if name not in RULES and node.target is not operator.getitem:
-            raise ConversionError(f"{label}: the operation {node.target} has no rule. {ADVICE}")
-    exact, exactly = (
-        _exactly(_filled(node.args, numbers)),
-        _exactly(_filled(dict(node.kwargs), numbers)),
-    )
-    result = node.target(*exact, **exactly)
-    if not random:
+    if not random or name in SILENT or name in _OF_SHAPES:
+        result = result_of(node, numbers)
         return result, result
+    refused(name, label, args)
     if node.target is operator.getitem:
-        return result, args[0][args[1]]
-    return result, _ruled(node, name, label, args, kwargs)
+        return result_of(node, numbers), args[0][args[1]]
+    assert callable(node.target)
+    rule = rule_of(node.target)
+    if rule is None:
+        raise ConversionError(f"{label}: the operation {node.target} has no rule. {ADVICE}")
+    return result_of(node, numbers), _ruled(rule, node, label, args, kwargs)
 
 
-def _ruled(node: Any, name: str, label: Label, args: Any, kwargs: Any) -> Any:
+def _ruled(
+    rule: Rule,
+    node: torch.fx.Node,
+    label: Label,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> object:
     try:
-        symbol = RULES[name](node.target, *args, **kwargs)
+        symbol = rule(*args, **kwargs)
     except ConversionError as error:
         raise ConversionError(f"{label}: {first_line(error)}") from error
     except (TypeError, ValueError, IndexError, RuntimeError, AttributeError) as error:
@@ -195,20 +178,7 @@ def _labelled(node: Node, label: Label) -> None:
             _labelled(operand.node, label)
 
 
-def name_of(target: object) -> str:
-    """The name of an operation without its overload: "add" for aten.add.Tensor."""
-    packet = getattr(target, "_overloadpacket", None)
-    return str(getattr(target if packet is None else packet, "__name__", target))
-
-
-def _exactly(args: object) -> Any:
-    """Arguments with float64 for float32: what a module casts for speed is computed in full."""
-    return pytree.tree_map(lambda x: torch.float64 if x is torch.float32 else x, args)
-
-
-def _keep(
-    known: list[tuple[Label, Tensor, torch.Tensor]], label: Label, symbol: object, numbers: object
-) -> None:
+def _keep(known: Known, label: Label, symbol: object, numbers: object) -> None:
     if (
         isinstance(symbol, Tensor)
         and isinstance(numbers, torch.Tensor)

@@ -1,18 +1,20 @@
-"""Products with weight matrices, and attention."""
+"""Products with weight matrices, attention, and convolutions of given images."""
 
-from typing import Any
+import math
+from collections.abc import Sequence
 
 import torch
 
 from limitlaw.torch import making as make
 from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
+from limitlaw.torch.making import Array, moved
 from limitlaw.torch.nodes import Tensor
 
 
-def linear(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """x Wᵀ + b."""
-    product: Any
+    product: Array
     if isinstance(weight, Tensor):
         product = _weighed(x, weight)
     elif make.single(weight) == 0:
@@ -23,40 +25,38 @@ def linear(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
         )
     if bias is None:
         return product
-    if make.is_constant(product) and make.is_constant(bias):
+    if isinstance(product, torch.Tensor) and isinstance(bias, torch.Tensor):
         return product + bias
     return make.combine((1.0, product), (1.0, bias))
 
 
-def matmul(op: Any, a: Any, b: Any) -> Any:
+def matmul(a: Array, b: Array) -> Array:
     """a @ b: a product with a weight matrix, or a contraction of two tensors."""
     if isinstance(b, Tensor) and isinstance(b.node, nodes.Random) and len(b.shape) == 2:
         return _weighed(a, b.moved(lambda ids: ids.t()))
     for one, other in ((a, b), (b, a)):
-        if make.is_constant(one) and make.single(one) == 0:
+        if isinstance(one, torch.Tensor) and make.single(one) == 0:
             return torch.zeros(()).double().expand((*other.shape[:-2], a.shape[-2], b.shape[-1]))
     return make.contract(a, b)
 
 
-def _weighed(x: Any, weight: Tensor) -> Tensor:
+def _weighed(x: Array, weight: Tensor) -> Tensor:
     """Σ_c W_rc x_c; a table that is read as vectors,
     too (tied logits), meets x in dot products.
     """
     if not isinstance(weight.node, nodes.Random):
         return make.contract(x, weight.moved(lambda ids: ids.t()))
+    shape = (*x.shape[:-1], weight.shape[0])
     if weight.node.tied:
-        flat = x.moved(lambda ids: ids.reshape(-1, x.shape[-1]))
+        flat = moved(x, lambda t: t.reshape(-1, x.shape[-1]))
         product = make.contract(flat, weight.moved(lambda ids: ids.t()))
-        shape = (*x.shape[:-1], weight.shape[0])
         return product.moved(lambda ids: ids.reshape(shape))
-    vectors = make.given(x) if make.is_constant(x) else x
-    if make.is_constant(x):  # coordinates are never broadcast
-        vectors = nodes.Given(tuple(x.shape), x.detach().double().numpy().copy()).whole()
+    if isinstance(x, torch.Tensor):  # coordinates are never broadcast
+        x = nodes.Given(tuple(x.shape), x.detach().double().numpy().copy()).whole()
     array = weight.node.array.reshape(-1)[weight.ids.numpy()]
     whole = _every(weight.ids, weight.node.array.size)
     part = "" if whole else f"[{int(weight.ids.min())}:{int(weight.ids.max()) + 1}]"
-    shape = (*vectors.shape[:-1], weight.shape[0])
-    return nodes.Linear(shape, vectors, weight.node.parameter, array, part).whole()
+    return nodes.Linear(shape, x, weight.node.parameter, array, part).whole()
 
 
 def _every(ids: torch.Tensor, count: int) -> bool:
@@ -69,16 +69,15 @@ def _every(ids: torch.Tensor, count: int) -> bool:
 
 
 def attention(
-    op: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    attn_mask: Any = None,
+    q: Array,
+    k: Array,
+    v: Array,
+    attn_mask: Array | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> Tensor:
     """scaled_dot_product_attention; grouped queries read each key and value several times."""
     if dropout_p:
         raise ConversionError("dropout in train mode draws at random: call it with dropout_p=0")
@@ -87,13 +86,11 @@ def attention(
     return make.contract(make.attention_weights(q, k, attn_mask, is_causal, scale), v)
 
 
-def _repeated(t: Any, times: int) -> Any:
-    if make.is_constant(t):
-        return t.repeat_interleave(times, dim=-3)
-    return t.moved(lambda ids: ids.repeat_interleave(times, dim=-3))
+def _repeated(t: Array, times: int) -> Array:
+    return moved(t, lambda x: x.repeat_interleave(times, dim=-3))
 
 
-def einsum(op: Any, equation: str, operands: Any, path: Any = None) -> Any:
+def einsum(equation: str, operands: Sequence[Array], path: object = None) -> Array:
     """Two operands, indices that are batch, kept or summed: one contraction."""
     inputs, output = equation.replace(" ", "").split("->")
     a, b = inputs.split(",")
@@ -106,31 +103,56 @@ def einsum(op: Any, equation: str, operands: Any, path: Any = None) -> Any:
             f"einsum {equation!r} sums over an index of one operand: sum it before"
         )
 
-    def arranged(x: object, letters: str, groups: list[list[str]]) -> Any:
-        order = [letters.index(i) for g in groups for i in g]
-        shape = [_product(size[i] for i in g) for g in groups]
-        return _moved(x, lambda t: t.permute(order).reshape(*[size[i] for i in batch], *shape[1:]))
+    def arranged(x: Array, letters: str, rows: list[str], columns: list[str]) -> Array:
+        order = [letters.index(i) for i in (*batch, *rows, *columns)]
+        flat = [math.prod(size[i] for i in group) for group in (rows, columns)]
+        return moved(x, lambda t: t.permute(order).reshape(*[size[i] for i in batch], *flat))
 
     product = matmul(
-        op,
-        arranged(operands[0], a, [batch, left, summed]),
-        arranged(operands[1], b, [batch, summed, right]),
+        arranged(operands[0], a, left, summed), arranged(operands[1], b, summed, right)
     )
     letters = [*batch, *left, *right]
-    return _moved(
-        product,
-        lambda t: t.reshape([size[i] for i in letters]).permute(
-            [letters.index(i) for i in output]
-        ),
+    sizes, order = [size[i] for i in letters], [letters.index(i) for i in output]
+    return moved(product, lambda t: t.reshape(sizes).permute(order))
+
+
+# --- convolutions of given images: patches that one weight matrix embeds -------------------------
+
+
+def convolution(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Array:
+    """Every patch of a given image, as a vector, times the weights."""
+    if isinstance(x, Tensor) or not isinstance(weight, Tensor) or groups != 1:
+        raise ConversionError(
+            "only convolutions of given images, as those of patches, have a rule; see "
+            "limitlaw.conv2d"
+        )
+    flat = len(weight.shape) == 3  # a sequence is an image of one row
+    image = x[:, :, None, :] if flat else x
+    rows, channels, *sides = weight.shape
+    kernel = (1, *sides) if flat else tuple(sides)
+    steps, margins, gaps = (
+        _of_row(sizes, own) if flat else sizes if isinstance(sizes, int) else tuple(sizes)
+        for sizes, own in ((stride, 1), (padding, 0), (dilation, 1))
     )
+    patches = torch.nn.functional.unfold(
+        image, kernel, dilation=gaps, padding=margins, stride=steps
+    )
+    matrix = weight.moved(lambda ids: ids.reshape(rows, -1))
+    embedded = linear(patches.transpose(1, 2), matrix, bias)
+    no_weights = torch.zeros(1, channels, *kernel).double()
+    result = torch.nn.functional.conv2d(image, no_weights, None, steps, margins, gaps)
+    sizes = (len(x), rows, *result.shape[(3 if flat else 2) :])
+    return moved(embedded, lambda t: t.transpose(1, 2).reshape(sizes))
 
 
-def _product(numbers: Any) -> int:
-    total = 1
-    for number in numbers:
-        total *= number
-    return total
-
-
-def _moved(x: Any, function: Any) -> Any:
-    return function(x) if make.is_constant(x) else x.moved(function)
+def _of_row(sizes: int | Sequence[int], own: int) -> tuple[int, int]:
+    """A setting along a sequence as one of an image of one row."""
+    return own, sizes if isinstance(sizes, int) else sizes[-1]

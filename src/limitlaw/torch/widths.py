@@ -5,19 +5,22 @@ n → ∞, as that of heads of 64; one that grows in proportion is a multiple of
 n/H, for one, are wide then.
 """
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
 from limitlaw.arguments import positive_int, shown
+from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.layouts import Layouts
-from limitlaw.torch.nodes import Node
-from limitlaw.torch.splitting import Known
+from limitlaw.torch.nodes import Node, Tensor
+from limitlaw.torch.tracing import Known
 
-Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+Family: TypeAlias = Callable[[int], torch.nn.Module]
 
 
 class Laid(NamedTuple):
@@ -28,8 +31,8 @@ class Laid(NamedTuple):
     known: Known
 
 
-def checked_widths(module: object, widths: object) -> list[int]:
-    """The widths in their order; checked, as is that the module is a function of them."""
+def checked_family(module: object, widths: object) -> tuple[Family, list[int]]:
+    """The module, which must be a function of the width, and the widths in their order."""
     if isinstance(widths, str) or not isinstance(widths, Sequence):
         raise TypeError(f"widths must be a sequence of two or more integers, got {shown(widths)}")
     found = sorted({positive_int("widths", width) for width in widths})
@@ -39,7 +42,7 @@ def checked_widths(module: object, widths: object) -> list[int]:
         raise TypeError(
             f"module must be a function of the width where widths are given, got {shown(module)}"
         )
-    return found
+    return module, found
 
 
 def _takes_one(function: Callable[..., Any]) -> bool:
@@ -52,18 +55,64 @@ def _takes_one(function: Callable[..., Any]) -> bool:
     return True
 
 
-def inputs_at(inputs: Sequence[Any], kwargs: Mapping[str, Any], width: int) -> Inputs:
-    """The inputs at this width: some may be functions of it."""
-    return tuple(_at(x, width) for x in inputs), {
-        name: _at(x, width) for name, x in kwargs.items()
-    }
+def at_width(
+    family: Family, inputs: Sequence[Any], kwargs: Mapping[str, Any], width: int
+) -> tuple[Callable[[], torch.nn.Module], tuple[Any, ...], dict[str, Any]]:
+    """What makes the module of this width, and its inputs: some may be functions of the width."""
+    named = {name: _at(x, width) for name, x in kwargs.items()}
+    return functools.partial(family, width), tuple(_at(x, width) for x in inputs), named
 
 
 def _at(x: object, width: int) -> Any:
     return x(width) if callable(x) and not isinstance(x, torch.Tensor) else x
 
 
-def fixed_sizes(found: Mapping[int, Laid]) -> frozenset[Node]:
+def common_width(
+    order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts, fixed: frozenset[Node]
+) -> int:
+    """The dimension that most weight matrices and outputs have to do with,
+    fixed ones apart where others are there.
+    """
+    read = [node.x.node for node in order if isinstance(node, nodes.Linear)]
+    found = [
+        node
+        for node in (*read, *(x.node for x in asked))
+        if layouts.of[node].coordinate is not None
+    ]
+    sizes = Counter(
+        layouts.of[node].dimension
+        for node in found
+        if not layouts.of[node].narrow or node not in fixed
+    )
+    return max(sizes, key=lambda size: (sizes[size], -size)) if sizes else 1
+
+
+def fixed_nodes(
+    order: Sequence[Node], layouts: Layouts, family: Mapping[int, Laid] | None
+) -> frozenset[Node]:
+    """The nodes of heads, or those that are fixed in a family,
+    and all in dimensions in which given vectors stand.
+    """
+    given = {
+        layouts.of[n].dimension
+        for n in order
+        if isinstance(n, nodes.Given) and _has_vectors(layouts, n)
+    }
+    fixed = (
+        _fixed_sizes(family)
+        if family
+        else frozenset(node for node in order if layouts.of[node].narrow)
+    )
+    return fixed | {
+        n for n in order if _has_vectors(layouts, n) and layouts.of[n].dimension in given
+    }
+
+
+def _has_vectors(layouts: Layouts, node: Node) -> bool:
+    return layouts.of[node].coordinate is not None
+
+
+def _fixed_sizes(found: Mapping[int, Laid]) -> frozenset[Node]:
     """The nodes of the widest graph whose dimension is the same at every width;
     the others grow in proportion.
     """
@@ -81,8 +130,7 @@ def fixed_sizes(found: Mapping[int, Laid]) -> frozenset[Node]:
                 if d * width != D * other:
                     raise ConversionError(
                         f"{large.label}: its dimension is {d} at width {other} and {D} at width "
-                        f"{width}, "
-                        "neither fixed nor a multiple of the width"
+                        f"{width}, neither fixed nor a multiple of the width"
                     )
     return frozenset(widest.order) - growing
 

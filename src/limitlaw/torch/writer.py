@@ -1,18 +1,24 @@
-"""Writes a program node by node, each once, by one rule for each kind of node."""
+"""Writes a program node by node, each once, by one rule for each kind of node;
+and reads its values where a tensor of the module reads them.
+"""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from limitlaw.core.space import Dim
-from limitlaw.torch.digits import Layout
+from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.values import Indexable, Scalars, Wide
+from limitlaw.torch.digits import Layout, places
 from limitlaw.torch.layouts import Layouts
 from limitlaw.torch.nodes import Node, Tensor
-from limitlaw.torch.reading import filled, read
 
-Rules = Mapping[type[Node], Callable[["Writer", Any], Any]]
+Values: TypeAlias = Wide | Scalars
+This = TypeVar("This", bound=Indexable)  # of values, which reading them keeps
+Rules = Mapping[type[Node], Callable[["Writer", Any], Values]]
 
 
 class Writer:
@@ -22,10 +28,10 @@ class Writer:
 
     def __init__(self, layouts: Layouts, rules: "Rules", width: int, fixed: frozenset[Node]):
         self.layouts, self.rules, self.width, self.fixed = layouts, rules, width, fixed
-        self.values: dict[Node, Any] = {}
-        self.weights: dict[Any, np.ndarray] = {}
-        self.shared: dict[Any, Any] = {}
-        self._read: dict[Any, Any] = {}
+        self.values: dict[Node, Values] = {}
+        self.weights: dict[Matrix | Value, np.ndarray] = {}
+        self.shared: dict[tuple[object, ...], Matrix] = {}
+        self._read: dict[tuple[object, ...], Values] = {}
 
     def layout(self, node: Node) -> Layout:
         """The layout of a node."""
@@ -36,13 +42,13 @@ class Writer:
         dimension = self.layout(node).dimension
         return dimension if node in self.fixed else Dim(Fraction(dimension, self.width), wide=True)
 
-    def value(self, node: Node) -> Any:
+    def value(self, node: Node) -> Values:
         """The value of a node, its batch axes the digits that are not coordinates."""
         if node not in self.values:
             self.values[node] = filled(self.rules[type(node)](self, node), self.layout(node).batch)
         return self.values[node]
 
-    def read(self, tensor: Tensor, shape: Sequence[int], meeting: int | None = None) -> Any:
+    def read(self, tensor: Tensor, shape: Sequence[int], meeting: int | None = None) -> Values:
         """The tensor with one batch axis for each axis of the refined shape but the coordinate,
         its own or that of the vectors that it meets.
         """
@@ -55,6 +61,100 @@ class Writer:
             )
         return self._read[key]
 
-    def operand(self, tensor: Tensor, layout: Layout) -> Any:
+    def operand(self, tensor: Tensor, layout: Layout) -> Values:
         """A tensor that meets others entry by entry in a node of this layout."""
         return self.read(tensor, layout.sizes, layout.coordinate)
+
+
+# --- values where a tensor reads them ------------------------------------------------------------
+
+
+def read(
+    value: This, layout: Layout, tensor: Tensor, shape: Sequence[int], coordinate: int | None
+) -> This:
+    """The value with one batch axis for each axis of the refined `shape` but the coordinate;
+    size 1 is a broadcast.
+    """
+    found = [
+        _without(p, coordinate)
+        for k, p in enumerate(places(tensor, layout.sizes, shape))
+        if k != layout.coordinate
+    ]
+    rank = len(shape) - (coordinate is not None)
+    moved = [[a for a in range(rank) if (p != p.take([0], axis=a)).any()] for p in found]
+    used = [a for axes in moved for a in axes]
+    if any(len(axes) > 1 for axes in moved) or len(set(used)) < len(used):
+        return _gathered(value, found, rank)
+    return _axis_by_axis(value, found, moved, rank)
+
+
+def _without(place: np.ndarray, axis: int | None) -> np.ndarray:
+    return place if axis is None else np.asarray(place.take(0, axis=axis))
+
+
+def _axis_by_axis(value: This, found: list[np.ndarray], moved: list[list[int]], rank: int) -> This:
+    """Each axis of the result moves one digit at most: entries, slices, a transpose, new axes."""
+    for k in reversed(range(len(found))):
+        before = (slice(None),) * k
+        place = found[k].reshape(-1)[0] if not moved[k] else _along(found[k], moved[k][0])
+        if not moved[k]:
+            value = value[(*before, int(place))]
+        elif not np.array_equal(place, np.arange(value.shape[k])):
+            value = value[(*before, _slice(place))]
+    target = [axes[0] for axes in moved if axes]
+    order = sorted(range(len(target)), key=target.__getitem__)
+    value = ordered(value, order)
+    if len(target) < rank:
+        value = value[tuple(slice(None) if a in target else None for a in range(rank))]
+    return value
+
+
+def _along(place: np.ndarray, axis: int) -> np.ndarray:
+    return place[(0,) * axis + (slice(None),) + (0,) * (place.ndim - axis - 1)]
+
+
+def _slice(place: np.ndarray) -> slice | np.ndarray:
+    steps = set(np.diff(place).tolist())
+    if len(steps) == 1 and (step := steps.pop()) > 0:
+        return slice(int(place[0]), int(place[-1]) + 1, int(step))
+    return place
+
+
+def _gathered(value: This, found: list[np.ndarray], rank: int) -> This:
+    """Entries by number, where digits move together."""
+    still = tuple(a for a in range(rank) if all((p == p.take([0], axis=a)).all() for p in found))
+    picked = tuple(found)
+    for a in still:
+        picked = tuple(p.take([0], axis=a) for p in picked)
+    return value[picked]
+
+
+def filled(value: This, sizes: Sequence[int], start: int = 0) -> This:
+    """The value with broadcast axes written out, from the axis `start` on."""
+    for a, size in enumerate(sizes, start):
+        if value.shape[a] != size:
+            value = value[(*(slice(None),) * a, np.zeros(size, int))]
+    return value
+
+
+def merged(value: This, groups: Sequence[int], sizes: Sequence[int]) -> This:
+    """The value with its batch axes merged in groups of so many;
+    an empty group is an axis of size 1.
+    """
+    shape, start = [], 0
+    for count in groups:
+        if count > 1:
+            value = filled(value, sizes[start : start + count], start)
+        shape.append(math.prod(int(s) for s in value.shape[start : start + count]))
+        start += count
+    return shaped(value, shape)
+
+
+def ordered(value: This, order: Sequence[int]) -> This:
+    """The value with its batch axes in another order."""
+    return value if list(order) == sorted(order) else value.transpose(tuple(order))
+
+
+def shaped(value: This, shape: Sequence[int]) -> This:
+    """The value in another batch shape."""
+    return value if tuple(shape) == value.shape else value.reshape(tuple(shape))

@@ -1,26 +1,20 @@
 """A program from nodes whose coordinate axes are known: one function for each kind of node."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 import limitlaw as ll
-from limitlaw.language.values import scalars
+from limitlaw.language.values import Scalars, Wide, scalars, wide
 from limitlaw.torch import nodes
-from limitlaw.torch.contracting import contraction
+from limitlaw.torch.contracting import CLOSE, contraction, product
 from limitlaw.torch.errors import ConversionError
-from limitlaw.torch.families import product
 from limitlaw.torch.functions import KNOWN, affine, chain, recognised
-from limitlaw.torch.nodes import Node, Tensor
-from limitlaw.torch.reading import filled, merged, ordered, shaped
-from limitlaw.torch.writer import Rules, Writer
-
-CLOSE = 1e-12
+from limitlaw.torch.nodes import Entrywise, Node, Tensor
+from limitlaw.torch.writer import Rules, Values, Writer, filled, merged, ordered, shaped
 
 
-def _random(writer: Writer, node: nodes.Random) -> Any:
+def _random(writer: Writer, node: nodes.Random) -> Values:
     """Initial vectors; rows of zeros, as of padding, are not random."""
     layout = writer.layout(node)
     vectors = layout.coordinate is not None
@@ -33,7 +27,7 @@ def _random(writer: Writer, node: nodes.Random) -> Any:
     return value if vectors else ll.average(value)
 
 
-def _given(writer: Writer, node: nodes.Given) -> Any:
+def _given(writer: Writer, node: nodes.Given) -> Values:
     layout = writer.layout(node)
     array = node.array.reshape(layout.sizes)
     return (
@@ -43,12 +37,12 @@ def _given(writer: Writer, node: nodes.Given) -> Any:
     )
 
 
-def _combination(writer: Writer, node: nodes.Combination) -> Any:
+def _combination(writer: Writer, node: nodes.Combination) -> Values:
     layout = writer.layout(node)
     leaf, f = chain(node.whole())
     if layout.coordinate is not None and leaf.node is not node and not affine(f):
         return _mapped(writer.operand(leaf, layout), f)
-    total: Any = None
+    total: Values | None = None
     for coefficient, term in node.terms:
         value = writer.operand(term, layout)
         if abs(coefficient - 1) > CLOSE:
@@ -59,7 +53,7 @@ def _combination(writer: Writer, node: nodes.Combination) -> Any:
     return total + node.shift if node.shift else total
 
 
-def _product(writer: Writer, node: nodes.Product) -> Any:
+def _product(writer: Writer, node: nodes.Product) -> Values:
     layout = writer.layout(node)
     leaf, f = chain(node.whole())
     if layout.coordinate is not None and leaf.node is not node:
@@ -67,30 +61,30 @@ def _product(writer: Writer, node: nodes.Product) -> Any:
     return writer.operand(node.a, layout) * writer.operand(node.b, layout)
 
 
-def _function(writer: Writer, node: nodes.Function) -> Any:
+def _function(writer: Writer, node: nodes.Function) -> Values:
     layout = writer.layout(node)
     if layout.coordinate is None:
-        return _of_numbers(writer.read(node.x, layout.sizes), node)
+        return _of_numbers(scalars(writer.read(node.x, layout.sizes)), node)
     leaf, f = chain(node.whole())
     return _mapped(writer.operand(leaf, layout), f)
 
 
-def _mapped(w: object, f: Callable[[Any], Any]) -> Any:
+def _mapped(w: Values, f: Entrywise) -> Wide:
     """φ of vectors: one that limitlaw knows, or a function of one's own."""
     name = recognised(f)
-    return ll.map(lambda x: f(x), w) if name is None else KNOWN[name][0](w)
+    return ll.map(lambda x: f(x), w) if name is None else KNOWN[name](w)
 
 
-def _of_numbers(p: Any, node: nodes.Function) -> Any:
+def _of_numbers(p: Scalars, node: nodes.Function) -> Scalars:
     if node.name == "rsqrt":
         return ll.rsqrt(p)
     name = recognised(node.f)
     if name in (None, "square", "gelu_tanh"):
         return p * p if name == "square" else ll.apply(node.f, p)
-    return KNOWN[name][0](p)
+    return KNOWN[name](p)
 
 
-def _reduction(writer: Writer, node: nodes.Reduction) -> Any:
+def _reduction(writer: Writer, node: nodes.Reduction) -> Values:
     """Over coordinates an average, over batch axes a mean."""
     shape, kept, axis = writer.layouts.meeting[node]
     value = writer.read(node.x, shape)
@@ -100,13 +94,13 @@ def _reduction(writer: Writer, node: nodes.Reduction) -> Any:
     places = tuple(batch.index(i) for i in gone if i != axis)
     value = filled(value, [shape[i] for i in batch])
     if axis in gone:
-        value, count = ll.average(value), shape[axis]
+        value, count = ll.average(wide("what is averaged", value)), shape[axis]
     if places:
         value = value.mean(places) if node.mean else value.sum(places)
     return value if node.mean or count == 1 else count * value
 
 
-def _softmax(writer: Writer, node: nodes.Softmax) -> Any:
+def _softmax(writer: Writer, node: nodes.Softmax) -> Values:
     layout = writer.layout(node)
     p = filled(writer.read(node.x, layout.sizes), layout.sizes)
     last = node.shape[-1]
@@ -116,10 +110,10 @@ def _softmax(writer: Writer, node: nodes.Softmax) -> Any:
     lead = len(layout.sizes) - pieces
     p = merged(p, [*(1,) * lead, pieces], layout.sizes)
     visible = None if node.visible is None else node.visible.reshape(*layout.sizes[:lead], last)
-    return shaped(ll.softmax(p, visible), layout.sizes)
+    return shaped(ll.softmax(scalars(p), visible), layout.sizes)
 
 
-def _concatenation(writer: Writer, node: nodes.Concatenation) -> Any:
+def _concatenation(writer: Writer, node: nodes.Concatenation) -> Values:
     """Σ over parts of one-hot numbers @ part: what stands side by side.
     Numbers c beside vectors are c·**1**.
     """
@@ -135,7 +129,7 @@ def _concatenation(writer: Writer, node: nodes.Concatenation) -> Any:
     return total
 
 
-def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int) -> Any:
+def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int) -> Values:
     """One part where it stands, zeros elsewhere."""
     coordinate = writer.layout(node).coordinate
     axis, whole = writer.layouts.meeting[node]
@@ -158,7 +152,7 @@ def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int)
     return ordered(moved, np.argsort(order).tolist())
 
 
-def _misplaced(writer: Writer, node: Node) -> Any:
+def _misplaced(writer: Writer, node: Node) -> Values:
     what = (
         "a mask is read by a softmax only"
         if isinstance(node, nodes.Masked)
