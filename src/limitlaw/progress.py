@@ -1,5 +1,5 @@
 """A line of progress on standard error where a person watches,
-a terminal or a notebook; silence elsewhere.
+a terminal or a notebook; silence elsewhere. And an end before the end, where somebody asks for it.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ FIRST, AGAIN = 1.0, 0.2  # seconds before the line appears, and between its chan
 BAR = 24  # characters
 _PAINTING = threading.Lock()  # one line at a time
 _current: "Watch | None" = None  # whose line that is
+_this_thread = threading.local()  # `stopped`: is what it computes no longer wanted?
 
 
 class Watch:
@@ -28,11 +29,13 @@ class Watch:
 
     def start(self) -> None:
         """Another part of the calculation begins."""
+        _end_if_stopped()
         self.done = self.total = self._before = 0
         self._began = self._drawing = time.monotonic()
 
     def reached(self, done: int, total: int) -> None:
         """`done` steps of `total` are finished."""
+        _end_if_stopped()
         if not self.total:
             self._drawing = time.monotonic()
             self._before = done  # took the compiler's time, which says nothing about the rest
@@ -90,6 +93,24 @@ def watching(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
 
     return watched_function
+
+
+@contextlib.contextmanager
+def stoppable(stopped: Callable[[], bool]) -> Iterator[None]:
+    """Whatever is computed inside, in this thread, ends with an InterruptedError once `stopped()`:
+    at its next batch of draws. A compiler that is at work is waited for.
+    """
+    _this_thread.stopped = stopped
+    try:
+        yield
+    finally:
+        del _this_thread.stopped
+
+
+def _end_if_stopped() -> None:
+    stopped = getattr(_this_thread, "stopped", None)
+    if stopped is not None and stopped():
+        raise InterruptedError("the calculation was stopped")
 
 
 def _is_watched() -> bool:

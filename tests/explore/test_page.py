@@ -248,6 +248,27 @@ def test_computing_is_seen(page, occupied):
     check_numbers(page, scale=0.55)
 
 
+def test_what_takes_long_can_be_cancelled(page, explorer, occupied):
+    """After a second of waiting; nothing is computed for this page then, until a setting moves."""
+    page.driver.get(f"{page.address}?tokens=2&token=1&samples=1024&scale=3.2")
+    assert not page.find("cancel").is_displayed()
+    end = time.monotonic() + 10
+    while not page.find("cancel").is_displayed():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    page.find("cancel").click()
+    page.settle()
+    assert page.message == "cancelled: change a setting to compute again"
+    assert not page.find("cancel").is_displayed()
+    while explorer.worker._waiting:  # the server hears of it a little later
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    occupied.set()
+    page.choose("scale", "0.55")
+    assert page.message == ""
+    check_numbers(page, scale=0.55)
+
+
 def test_a_simulation_is_drawn(page):
     """On demand, and forgotten when the choice changes."""
     page.open(width="8")

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+import limitlaw as ll
 from limitlaw.explore import worker
 from limitlaw.explore.worker import Busy, Superseded, Worker
 
@@ -72,6 +73,30 @@ def test_a_newer_question_takes_the_place_of_an_older_one(busy):
     assert calls == [2, 3]
     assert stopped == [True]
     assert not one.forget(("a", "law"))
+
+
+def test_an_engine_that_draws_is_ended():
+    """At its next batch, when nobody wants its answer; the next question is answered as ever."""
+    one, started, ended = Worker(), threading.Event(), []
+
+    def long(_):
+        started.set()
+        try:
+            ll.simulate(ll.Matrix() @ ll.initial(), 8, 2**22, 0)  # 2,048 batches
+        except InterruptedError:
+            ended.append(True)
+            raise
+        return b"drawn"
+
+    asking = Asking(one, "a", "long", long)
+    assert started.wait(10)
+    assert one.forget("a")
+    assert isinstance(asking.result(), Superseded)
+    assert one.ask("b", 1, lambda _: str(ll.simulate(ll.initial(), 8, 2, 0).shape).encode()) == (
+        b"(2,)"
+    )
+    assert ended == [True]
+    one.stop()
 
 
 def test_equal_questions_are_computed_once(busy):

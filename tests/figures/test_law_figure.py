@@ -64,6 +64,18 @@ def test_formats(tmp_path: Path, suffix: str) -> None:
     assert 0 <= box.y0 < box.y1 <= figure.get_figheight()
 
 
+def test_long_labels_are_not_cut_off() -> None:
+    """What does not fit into one line of the legend goes into the next."""
+    labels = ["1 head, n → ∞", "2 heads, n → ∞", "16 heads, n → ∞"]
+    labels += ["Gaussian: infinitely many heads", "Gaussian: scores scaled by 1/n"]
+    figure = drawing.density_figure(dict.fromkeys(labels, MIXTURE), "")
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+    assert [text.get_text() for text in legend.get_texts()] == labels
+
+
 def test_wrong_laws() -> None:
     """None, or one without a width; there may be many."""
     with pytest.raises(ValueError, match="laws must be one law at least"):

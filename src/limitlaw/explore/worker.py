@@ -2,14 +2,17 @@
 the others wait for its answers.
 
 One, because two threads of LAPACK inside JAX have been seen to wait for each other for ever. What
-a page asked for is dropped when it asks for something newer; equal questions of several pages are
-computed once; the last answers are kept.
+a page asked for is dropped when it asks for something newer, or for nothing: a calculation under
+way ends at its next batch of draws. Equal questions of several pages are computed once; the last
+answers are kept.
 """
 
 import collections
 import threading
 from collections.abc import Callable, Hashable
 from pathlib import Path
+
+from limitlaw.progress import stoppable
 
 MOST_WAITING = 100  # questions in the queue
 MOST_KEPT = 256  # answers, some tens of kilobytes each
@@ -124,7 +127,8 @@ class Worker:
                 job = min(self._waiting, key=lambda job: job.rank)  # the first of them
                 self._waiting.remove(job)
             try:
-                job.answer = job.compute(job.stopped.is_set)
+                with stoppable(job.stopped.is_set):
+                    job.answer = job.compute(job.stopped.is_set)
             except Exception as error:
                 job.error = error
             with self._changed:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -32,14 +33,24 @@ def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> 
     for axes, reach in ((left, MIDDLE), (right, FAR)):
         _abscissa(axes, centre, sd, reach, variable)
     figure.suptitle(title, fontsize="medium")
-    figure.legend(
-        *left.get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=min(len(laws), MOST),
-        frameon=False,
-        handlelength=3.5,
-    )
+    _legend(figure, *left.get_legend_handles_labels())
     return figure
+
+
+def _legend(figure: Figure, handles: list[Artist], labels: list[str]) -> None:
+    """Below the panels, in as many columns as fit into the figure."""
+    for columns in range(min(len(labels), MOST), 0, -1):
+        legend = figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+            handlelength=3.5,
+        )
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _density(law: Law, x: Curve) -> Curve:

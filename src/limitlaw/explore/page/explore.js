@@ -136,8 +136,12 @@
         const curves = ["preview", "exact", "depth"].some((kind) => waiting.has(kind));
         all(".plots").forEach((plot) => plot.classList.toggle("stale", curves));
       }, 120);
+      tell.long ??= setTimeout(() => { $("cancel").hidden = !waiting.size; }, 1000); // who waits may change their mind
     } else {
       clearTimeout(tell.later);
+      clearTimeout(tell.long);
+      tell.long = undefined;
+      $("cancel").hidden = true;
       status.classList.remove("busy");
       all(".plots").forEach((plot) => plot.classList.toggle("stale", refused.has("preview") || refused.has("depth")));
       const took = Math.max(...last.splice(0));
@@ -297,6 +301,21 @@
     tell();
     simulating(false);
     $("simulate").focus();
+  });
+
+  // All that is computed for this page: the server ends it at its next batch of draws.
+  $("cancel").addEventListener("click", () => {
+    for (const [kind, question] of waiting) {
+      question.abort.abort();
+      fetch(address(`/api/stop/${kind}`), { method: "POST" });
+      if (!asks[tab].includes(kind)) continue;
+      refused.set(kind, "cancelled: change a setting to compute again");
+      missing(kind);
+    }
+    waiting.clear();
+    simulating(false);
+    tell();
+    $("main").focus();
   });
 
   // --- tabs -----------------------------------------------------------------------------------------------------------
