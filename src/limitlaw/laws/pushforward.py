@@ -51,6 +51,7 @@ OCTAVES = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (
 FEWER = 0.9  # of the nodes, in the rule to compare with
 MOST_BRANCHES = 3  # of functions that are linear in the large
 MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
+CLOSELY = 8 * 96  # nodes between the cuts of a function that is not known
 FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
 
 
@@ -116,9 +117,20 @@ class Pushforward(Averaged):
             return Rule(min(smooth_nodes(self.base._largest_sd()), MOST_NODES))
         cuts = OCTAVES if known else tuple(sorted({*(self.phi.cuts or ()), *self._kinks}))
         many = self._components.sampled and len(self._components) > expectation.FEW
+        if cuts and not known and self.phi.kinks is None:
+            return self._rule_of_unknown(cuts)
         if cuts and not (narrow and many):
             return Rule(24 if many else 48, cuts, cut_at_mean=True)
         return Rule(max(96, self.base._nodes() // (len(self._kinks) + 1)), self._kinks)
+
+    def _rule_of_unknown(self, cuts: tuple[float, ...]) -> Rule:
+        """Where φ may have more structure than its cuts tell: a rule between them may look
+        settled by accident. It is compared with one of far more nodes; draws have them everywhere.
+        """
+        few = len(self._components) * (len(cuts) + 2) * CLOSELY <= MOST_NODES
+        if self._components.sampled or (self._share < 1 and not few):
+            return Rule(self.base._nodes())
+        return Rule(CLOSELY if self._share < 1 else 48, cuts, cut_at_mean=True)
 
     @property
     def _kinks(self) -> tuple[float, ...]:
