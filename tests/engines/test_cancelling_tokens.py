@@ -59,3 +59,14 @@ def test_what_rounding_leaves_is_no_atom() -> None:
     )
     assert len(ll.limit(y[1]).atoms().points) == 0
     assert ll.limit(ll.abs(y)[1]).variance() > 0
+
+
+def test_equal_tokens_cancel_by_a_rounding() -> None:
+    """Queries of one coordinate under a norm are ±1, so that rows of A are often equal: then
+    y₀ − y₁ has variance 0, of which rounding leaves either sign.
+    """
+    x = ll.initial((2,), cov=np.array([[1.0, 0.3], [0.3, 2.0]]))
+    y = ll.attention(x, 2, head_dim=1, qk_norm=ll.rmsnorm, q_std=3.0)
+    several = ll.limit(ll.stack([y[0] - y[1], y[0]]), 2**10).covariance()[0, 0]
+    one = ll.limit(y[0] - y[1], 2**13)
+    assert float(one.variance()) == pytest.approx(float(several), rel=0.2)

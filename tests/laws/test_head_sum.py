@@ -427,3 +427,10 @@ def test_mixing():
         assert 3 * spread == pytest.approx(float(law.kurtosis()), rel=1e-10)
     v, w = HeadSum([1.0, 3.0], 5, [2.0, 6.0]).mixing
     np.testing.assert_allclose(w, [[0.25, 0.75]], rtol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-162, 1e160])
+def test_kurtosis_at_every_scale(scale):
+    """Squares of the variances would underflow, or overflow."""
+    law = HeadSum(scale * np.array([1.0, 3.0]), 1, [0.5, 0.5])
+    assert float(law.kurtosis()) == pytest.approx(0.75, rel=1e-14)

@@ -45,6 +45,14 @@ KINKED = {
         lambda z: jnp.where(jnp.abs(z - 1.3) < 0.025, 1.0, 0.0),
         [Kink(1.275, jump=1.0), Kink(1.325, jump=-1.0)],
     ),
+    "narrow box": (
+        lambda z: jnp.where(jnp.abs(z - 0.33) < 1e-3, 50.0, 0.0),
+        [Kink(0.329, jump=50.0), Kink(0.331, jump=-50.0)],
+    ),
+    "narrow box on a line": (
+        lambda z: jnp.where(jnp.abs(z - 7.33) < 5e-4, z + 1, z),
+        [Kink(7.3295, jump=1.0), Kink(7.3305, jump=-1.0)],
+    ),
 }
 SMOOTH = {
     "tanh": jnp.tanh,

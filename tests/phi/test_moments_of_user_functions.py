@@ -183,3 +183,14 @@ def test_own_closed_form():
         np.testing.assert_allclose(
             computed, moments.product(plain, other, 0.3, -0.1, 2.0, 1.0, 3.0), rtol=1e-11
         )
+
+
+def test_narrow_peak():
+    """A smooth peak between the nodes of every grid: E φ(u)² = a²ε √(π/2) p(c), ε its width."""
+    a, c, width = 50.0, 0.33, 1e-3
+    peak = ll.looked_at(lambda x: a * jnp.exp(-(((x - c) / width) ** 2)))
+    K = np.array(1.0)
+    p = np.exp(-(c**2) / 2) / np.sqrt(2 * np.pi)
+    expected = a**2 * width * np.sqrt(np.pi / 2) * p
+    computed = moments.product(peak, peak, None, None, K, K, K)
+    np.testing.assert_allclose(computed, expected, rtol=1e-6)  # p varies over the peak

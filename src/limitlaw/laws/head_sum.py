@@ -300,13 +300,14 @@ def _apart(value: Array, other: Number | Numbers) -> Array:
 
 
 def kurtosis(nodes: Nodes) -> Number:
-    """3/(q V²) (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v in group g,
-    V = E v.
+    """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v/V in group g,
+    V = E v: squares of v itself would leave the range of numbers.
     """
-    mean, V = nodes.moments(1), nodes.variance()
-    within = (nodes.weights * (nodes.variances - mean[:, None]) ** 2).sum(1)
-    between = (nodes.groups * (mean - V) ** 2).sum()
-    return 3 * (between + (nodes.groups * within).sum() / nodes.inner) / (nodes.outer * V**2)
+    V = nodes.variance()
+    share, mean = nodes.variances / V, nodes.moments(1) / V
+    within = (nodes.weights * (share - mean[:, None]) ** 2).sum(1)
+    between = (nodes.groups * (mean - 1) ** 2).sum()
+    return 3 * (between + (nodes.groups * within).sum() / nodes.inner) / nodes.outer
 
 
 def entropy(law: Inversion, every: int = 1) -> Array:

@@ -17,6 +17,7 @@ from jaxtyping import Array, Complex, Float
 from limitlaw.arguments import is_traced
 from limitlaw.laws import one_gaussian
 from limitlaw.laws.averages import Quantity
+from limitlaw.laws.expectation import FEW
 from limitlaw.laws.one_gaussian import Component
 from limitlaw.laws.tracing import Psi
 from limitlaw.numerics.normal_rule import REACH, Rule, smooth_nodes
@@ -35,6 +36,7 @@ NARROW = 4.0
 OCTAVES = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))
 MOST_BRANCHES = 3  # of functions that are linear in the large
 MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
+CLOSELY = 8 * 96  # nodes between the cuts of a function that is not known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,16 +252,16 @@ class ImageRules:
     """With which nodes φ(Y) is averaged over the components of Y.
 
     `known`: the branches of φ that Y reaches. `sd`: the largest of the components, whose numbers
-    are not known if `traced`. `plain`: nodes for a φ of which nothing is known. `many`: are there
-    so many sampled components that their spread shows the error? `share`: of the nodes, for
-    another rule to compare with.
+    are not known if `traced`. `plain`: nodes for a φ of which nothing is known. `share`: of the
+    nodes, for another rule to compare with.
     """
 
     phi: Nonlinearity
     known: Branched | None
     sd: float
     plain: int
-    many: bool
+    components: int
+    sampled: bool
     traced: bool
     share: float
 
@@ -267,6 +269,11 @@ class ImageRules:
     def kinks(self) -> tuple[float, ...]:
         """Where φ is known not to be smooth, also where its branches are not known."""
         return tuple(sorted(kink.at for kink in self.phi.kinks or ()))
+
+    @property
+    def many(self) -> bool:
+        """Are there so many sampled components that their spread shows the error?"""
+        return self.sampled and self.components > FEW
 
     @functools.cached_property
     def moments(self) -> Rule:
@@ -285,9 +292,20 @@ class ImageRules:
         if (named and narrow) or waves:
             return Rule(min(smooth_nodes(self.sd), MOST_NODES))
         cuts = OCTAVES if named else tuple(sorted({*(self.phi.cuts or ()), *self.kinks}))
+        if cuts and not named and self.phi.kinks is None:
+            return self._of_unknown(cuts)
         if cuts and not (narrow and self.many):
             return Rule(24 if self.many else 48, cuts, cut_at_mean=True)
         return Rule(max(96, self.plain // (len(self.kinks) + 1)), self.kinks)
+
+    def _of_unknown(self, cuts: tuple[float, ...]) -> Rule:
+        """Where φ may have more structure than its cuts tell: a rule between them may look
+        settled by accident. It is compared with one of far more nodes; draws have them everywhere.
+        """
+        few = self.components * (len(cuts) + 2) * CLOSELY <= MOST_NODES
+        if self.sampled or (self.share < 1 and not few):
+            return Rule(self.plain)
+        return Rule(CLOSELY if self.share < 1 else 48, cuts, cut_at_mean=True)
 
     def wave(self, t: Array) -> tuple[Quantity, int]:
         """E e^{itφ(Y)}, and through how many numbers it passes:

@@ -21,7 +21,6 @@ from limitlaw.laws.checking import check_base
 from limitlaw.laws.draws import Grouped
 from limitlaw.laws.entropy import image_entropy, joint_entropy
 from limitlaw.laws.estimates import Atoms, Estimate, as_logarithm, in_units, no_atoms, unit
-from limitlaw.laws.expectation import FEW
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.laws.one_image import (
     Central,
@@ -92,9 +91,9 @@ class Pushforward(Averaged):
 
     @functools.cached_property
     def _rules(self) -> ImageRules:
-        many = self._components.sampled and len(self._components) > FEW
+        count = len(self._components), self._components.sampled
         sd, plain = self.base._largest_sd(), self.base._nodes()
-        return ImageRules(self.phi, self._branched, sd, plain, many, self._traced, self._share)
+        return ImageRules(self.phi, self._branched, sd, plain, *count, self._traced, self._share)
 
     @property
     def _size(self) -> int:

@@ -24,11 +24,13 @@ DEGREE = 16
 RESOLVED = 1e-13  # of the last coefficients, relative to the function on the cell
 NOISE = 3e-15  # relative to the function closer to 0: what cancellation may leave of it
 NEGLIGIBLE = 1e-30  # relative to the function on |x| < 20
-# structure of length 0.05 is seen on |x| < 20, kinks of a function in the large beyond
+# structure of length 0.001 is seen on |x| < 20, kinks of a function in the large beyond
 INNER, OUTER = 20.0, 1e7
 WIDTH, SMALLEST, GROWTH = 0.1, 1e-6, 2 ** (1 / 8)
 ALIKE = 8.0  # ratio of sizes at which the smaller one is still resolved with the larger
 CONTINUED = 1e3  # in units of `RESOLVED`: a polynomial continued to where the function is larger
+# points of a cell at which its polynomial is compared with the function, 0.0008 apart
+BETWEEN, OFF_CENTRE = 128, 0.43
 ROUNDS = 8
 MOST_OPEN = 128  # cells that are cut at a time, the ones closest to 0
 MOST_KINKS, MOST_CUTS = 64, 192
@@ -101,8 +103,11 @@ class _Search:
         self._note_sizes(lo, hi, values)
         for _ in range(ROUNDS):
             coefficients = COEFFICIENTS @ values
-            # false where not finite
-            good = np.abs(coefficients[-2:]).max(0) <= self._tolerance(lo, hi, values)
+            tolerance = self._tolerance(lo, hi, values)
+            good = np.abs(coefficients[-2:]).max(0) <= tolerance  # false where not finite
+            good[good] = self._confirmed(
+                lo[good], hi[good], coefficients[:, good], tolerance[good]
+            )
             self.resolved.append((lo[good], hi[good], coefficients[:, good]))
             lo, hi = self._nearest(lo[~good], hi[~good], values[:, ~good])
             if not len(lo):
@@ -112,6 +117,14 @@ class _Search:
         self.cuts.update(lo, hi)
         self._give_up(lo, hi)
         return self._result()
+
+    def _confirmed(
+        self, lo: Cells, hi: Cells, c: Values, tolerance: Cells
+    ) -> Bool[np.ndarray, " cells"]:
+        """Is f the polynomial between the nodes, too? A narrow peak may lie between them."""
+        x = lo + (hi - lo) * (np.arange(BETWEEN) + OFF_CENTRE)[:, None] / BETWEEN
+        off = np.abs(self.f(x) - _polynomial(c, lo, hi, x)).max(0)
+        return off <= CONTINUED * tolerance  # false where not finite
 
     def _note_sizes(self, lo: Cells, hi: Cells, values: Values) -> None:
         """The largest |f| between −x and x, for all x."""

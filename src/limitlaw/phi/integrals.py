@@ -14,7 +14,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from limitlaw.numerics import Reals
 from limitlaw.numerics.gaussian_quadrature import (
@@ -296,8 +296,8 @@ def smooth_pair(
     First the trapezoidal rule in the coordinates u = σ_u(ax + by), v = σ_v(ax − by), in which a
     smooth integrand stays smooth for every ρ: halving the step squares the error. If two steps
     disagree, as at large variance, on this integral or on those of f and ψ⁽ᵉ⁾ alone, then nested
-    graded panels. If φ and ψ are not known to be smooth, a third step has to show that errors are
-    squared.
+    graded panels; also where f or ψ⁽ᵉ⁾ has a narrow peak, which panels know of and no step sees.
+    If φ and ψ are not known to be smooth, a third step has to show that errors are squared.
     """
     g = derivative(psi.function, e)
     a, b = jnp.sqrt(0.5 * (1 + law.rho)), jnp.sqrt(0.5 * (1 - law.rho))
@@ -324,16 +324,25 @@ def smooth_pair(
     def accepted(value: Reals, change: Reals) -> ValueAndError:
         return value, of_u * of_v * (jnp.max(change, axis=0) ** 2 + outside)
 
+    def complete(figures: Float[Array, "5 ..."]) -> Bool[Array, ""]:
+        """Does the rule see all of f and g: are E f and E g those of panels at their cuts?"""
+        if not known:
+            return jnp.array(True)
+        E_f = mean_by_quadrature(phi, f, law.m_u, law.sigma_u**2) / of_u
+        E_g = mean_by_quadrature(psi, g, law.m_v, law.sigma_v**2) / of_v
+        return largest(figures[jnp.array([1, 3])] - jnp.stack([E_f, E_g])) < ACCEPT
+
     _, first = rule(0.4, 9.0)
     value, second = rule(0.2, 9.5)
     change = jnp.abs(second - first)
-    good = (largest(change) < ACCEPT) & (largest(outside) < ACCEPT)
+    good = (largest(change) < ACCEPT) & (largest(outside) < ACCEPT) & complete(second)
 
     def finer() -> ValueAndError:
         value, third = rule(0.1, 10.0)
         last = jnp.abs(third - second)
         squared = known | jnp.all(last <= 10 * change**2 + ROUNDING)
         good = squared & (largest(last) < ACCEPT) & (largest(outside) < ACCEPT)
+        good &= complete(third)
         return otherwise(good, accepted(value, last), panels)
 
     return otherwise(good, accepted(value, change), finer) if known else finer()

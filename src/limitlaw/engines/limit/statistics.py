@@ -28,9 +28,9 @@ def conditions(
     """Mean and covariance of the outputs given what is drawn."""
     if not is_wide(outputs[0]):
         return Conditions(1)(draw, outputs)
-    if all(draw.static.facts.gaussian[v] for v, _ in outputs):
-        return coordinate.gaussian(draw, outputs)
-    return coordinate.mixed(draw, outputs)
+    gaussian = all(draw.static.facts.gaussian[v] for v, _ in outputs)
+    mean, C = (coordinate.gaussian if gaussian else coordinate.mixed)(draw, outputs)
+    return mean, C + jnp.diag(_unsigned(jnp.diag(C)) - jnp.diag(C))
 
 
 def is_wide(output: Output) -> bool:
@@ -66,7 +66,12 @@ def variance(draw: LimitDraw, outputs: Outputs) -> Float[Array, ""]:
 def variances(draw: LimitDraw, outputs: Outputs) -> Float[Array, " m"]:
     """Var Z^y of each entry, given what is drawn."""
     ((y, layout),) = outputs
-    return draw.moments.variance(y).whole(layout).reshape(-1)
+    return _unsigned(draw.moments.variance(y).whole(layout).reshape(-1))
+
+
+def _unsigned(v: Float[Array, " m"]) -> Float[Array, " m"]:
+    """|v|: where tokens cancel, a rounding of either sign is left of a variance."""
+    return jnp.where(v < 0, -v, v)
 
 
 def mean(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
