@@ -20,7 +20,7 @@ from limitlaw.engines.frames.statistics import Conditions, Samples
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.language import ops
-from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.language.ops import ancestors, matrices_of
 from limitlaw.numerics.quasi import Points
 from statistics_of_samples import root
 

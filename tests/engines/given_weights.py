@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.engines.dense.simulate import evaluate
-from limitlaw.language.graph import ancestors, matrices_of
-from limitlaw.language.ops import Initial
+from limitlaw.language.ops import Initial, ancestors, matrices_of
 
 
 class GivenWeights:

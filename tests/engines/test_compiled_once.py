@@ -3,6 +3,8 @@ and the cache is bounded.
 """
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -174,3 +176,41 @@ def test_a_bounded_cache() -> None:
     assert len(cache) == 2
     cache.clear()
     assert len(cache) == 0
+
+
+COUNTED = """
+import os, sys, jax
+jax.config.update("jax_enable_x64", True)
+import limitlaw as ll
+
+ours = os.path.dirname(ll.__file__)
+files, crossings = set(), 0
+
+def profile(frame, event, _):
+    global crossings
+    here = frame.f_code.co_filename
+    if event == "call" and here.startswith(ours):
+        files.add(here)
+        before = frame.f_back.f_code.co_filename
+        crossings += before.startswith(ours) and before != here
+
+for _ in range(2):  # the first time it is compiled
+    y = ll.attention(ll.relu(ll.matrices(4) @ ll.initial()), heads=2)[0]
+    files, crossings = set(), 0
+    sys.setprofile(profile)
+    ll.limit(y)
+    sys.setprofile(None)
+print(len(files), crossings)
+"""
+
+
+def test_the_walk_of_a_law_is_short() -> None:
+    """Through how many files `limit(y[0])` passes once it is compiled, and how often from one
+    to another.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTED], capture_output=True, check=True, text=True
+    )
+    files, crossings = map(int, done.stdout.split())
+    assert 20 < files <= 30
+    assert 200 < crossings <= 500

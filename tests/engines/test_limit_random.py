@@ -18,7 +18,7 @@ from random_programs import Writer
 
 import limitlaw as ll
 from limitlaw.language import ops
-from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import ancestors
 from statistics_of_samples import SIGMAS, conditional_features
 
 PROGRAMS = 60

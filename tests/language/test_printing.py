@@ -10,7 +10,7 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.language import ops
-from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.language.ops import ancestors, matrices_of
 
 NAME = re.compile(r"[A-Za-z][₀-₉]+")
 KINDS = {

@@ -9,7 +9,7 @@ import pytest
 
 import limitlaw as ll
 from engines.given_weights import assert_close, initials, plain_softmax, random_weights, run
-from limitlaw.language.graph import ancestors
+from limitlaw.language.ops import ancestors
 
 WIDTH = 6
 S = 4

@@ -17,7 +17,7 @@ from torch import nn
 
 import limitlaw as ll
 import limitlaw.torch as lt
-from limitlaw.language.graph import ancestors, matrices_of
+from limitlaw.language.ops import ancestors, matrices_of
 from limitlaw.torch.converting import conversion
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -22,8 +22,7 @@ from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.turns import Turns
 from limitlaw.language import ops
-from limitlaw.language.graph import ancestors
-from limitlaw.language.ops import Value
+from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.values import Wide, wide
 from limitlaw.progress import watching
 

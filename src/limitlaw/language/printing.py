@@ -11,8 +11,7 @@ from jaxtyping import Array
 from limitlaw import notebook
 from limitlaw.arguments import is_traced
 from limitlaw.language import ops
-from limitlaw.language.graph import ancestors, matrices_of
-from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
 from limitlaw.language.values import Wide
 
 # How the paper calls the result of an instruction: h initial, g MatMul, x Nonlin, p dot product.

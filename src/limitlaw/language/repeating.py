@@ -6,8 +6,7 @@ from typing import TypeVar, cast
 
 from limitlaw.arguments import positive_int, shown
 from limitlaw.language import ops
-from limitlaw.language.graph import ancestors, matrices_of
-from limitlaw.language.ops import Value
+from limitlaw.language.ops import Value, ancestors, matrices_of
 from limitlaw.language.values import Wide, wide
 
 Block = Callable[[Wide], Wide]

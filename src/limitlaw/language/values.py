@@ -18,9 +18,8 @@ from limitlaw.arguments import real_array
 from limitlaw.core.program import Output, Written
 from limitlaw.core.space import Dim
 from limitlaw.language import ops, shapes
-from limitlaw.language.graph import ancestors
 from limitlaw.language.lower import written
-from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.ops import Matrix, Value, ancestors
 from limitlaw.language.shapes import Shape
 from limitlaw.phi import Nonlinearity
 

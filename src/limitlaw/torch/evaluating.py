@@ -14,8 +14,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from limitlaw.language import ops
-from limitlaw.language.graph import ancestors
-from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.ops import Matrix, Value, ancestors
 from limitlaw.language.values import Wide
 
 Arrays = dict[Value, np.ndarray]

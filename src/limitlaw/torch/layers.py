@@ -16,8 +16,7 @@ import numpy as np
 from limitlaw.engines import asked
 from limitlaw.language import ops
 from limitlaw.language.functions import initial
-from limitlaw.language.graph import ancestors, matrices_of
-from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
 from limitlaw.language.repeating import substituted
 from limitlaw.language.values import Wide
 from limitlaw.torch.converted import Labelled

@@ -18,8 +18,7 @@ from limitlaw.engines.frames.finite import drawn_statistic
 from limitlaw.engines.infinite_width import checked
 from limitlaw.engines.turns import Scores, Turns
 from limitlaw.language import ops
-from limitlaw.language.graph import ancestors
-from limitlaw.language.ops import Value
+from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.values import Scalars, Wide
 from limitlaw.torch.converted import Attention, Labelled
 from limitlaw.torch.exporting import Exported, Numbers, arguments_of, name_of

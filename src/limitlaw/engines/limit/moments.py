@@ -153,7 +153,7 @@ class Moments:
         if enough is None:
             enough, known[equal] = equal, self._expanded(v, w, equal)
         block = known[enough]
-        return None if block is None else block.at(equal)
+        return block.at(equal) if block is not None and equal else block
 
     def _expanded(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         if self._is_linear(v):
