@@ -29,13 +29,13 @@ class Watch:
 
     def start(self) -> None:
         """Another part of the calculation begins."""
-        _end_if_stopped()
+        end_if_stopped()
         self.done = self.total = self._before = 0
         self._began = self._drawing = time.monotonic()
 
     def reached(self, done: int, total: int) -> None:
         """`done` steps of `total` are finished."""
-        _end_if_stopped()
+        end_if_stopped()
         if not self.total:
             self._drawing = time.monotonic()
             self._before = done  # took the compiler's time, which says nothing about the rest
@@ -98,7 +98,8 @@ def watching(function: Callable[P, T]) -> Callable[P, T]:
 @contextlib.contextmanager
 def stoppable(stopped: Callable[[], bool]) -> Iterator[None]:
     """Whatever is computed inside, in this thread, ends with an InterruptedError once `stopped()`:
-    at its next batch of draws. A compiler that is at work is waited for.
+    at its next batch of draws, or the next block of an integrand. A compiler at work is waited
+    for.
     """
     _this_thread.stopped = stopped
     try:
@@ -107,7 +108,8 @@ def stoppable(stopped: Callable[[], bool]) -> Iterator[None]:
         del _this_thread.stopped
 
 
-def _end_if_stopped() -> None:
+def end_if_stopped() -> None:
+    """Between two steps of a calculation: raise InterruptedError where it is no longer wanted."""
     stopped = getattr(_this_thread, "stopped", None)
     if stopped is not None and stopped():
         raise InterruptedError("the calculation was stopped")

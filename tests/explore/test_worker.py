@@ -8,6 +8,7 @@ import pytest
 import limitlaw as ll
 from limitlaw.explore import worker
 from limitlaw.explore.worker import Busy, Superseded, Worker
+from limitlaw.progress import stoppable
 
 
 class Asking(threading.Thread):
@@ -97,6 +98,14 @@ def test_an_engine_that_draws_is_ended():
     )
     assert ended == [True]
     one.stop()
+
+
+def test_a_divergence_is_ended_as_well():
+    """At the next block of its integrand."""
+    p, q = ll.GaussianMixture([0.0, 1.0], [1.0, 2.0]), ll.Gaussian(0.0, 1.0)
+    with stoppable(lambda: True), pytest.raises(InterruptedError):
+        ll.divergence.kl(p, q)
+    assert ll.divergence.kl(p, q).value > 0
 
 
 def test_equal_questions_are_computed_once(busy):

@@ -9,7 +9,7 @@ pytest.importorskip(
 import jax
 import numpy as np
 import torch
-from handmade import GPT
+from handmade import GPT, Einsum
 from torch import nn
 
 import limitlaw as ll
@@ -108,6 +108,24 @@ def test_a_loop_has_the_limit_of_its_blocks():
     for name, item in subject.layers.items():
         kernel = np.asarray(ll.kernel(item.value))
         assert turns[name]["variance"][0] == pytest.approx(np.trace(kernel) / 2, rel=1e-9)
+
+
+def test_an_attention_in_front_of_the_loop_has_its_scores():
+    """On given data: the first layer reads fixed coordinates, and is no part of the loop."""
+    data = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))
+    done = conversion(lambda: nn.Sequential(*(Einsum(8, 2) for _ in range(4))), (data,), {})
+    subject = subject_of(done, None, False)
+    assert [names for names, _ in subject.stages] == [("0",), ("1", "2", "3")]
+    turns = subject.predicted(512)
+    draws = ll.finite_samples(subject.asked, width=8, samples=512, key=jax.random.key(1))
+    whole = statistics({key: np.asarray(array) for key, array in draws.items()})
+    assert set(whole) == set(turns)
+    for name, found in whole.items():
+        assert set(found) == set(turns[name])
+        for statistic, y in found.items():
+            x = turns[name][statistic]
+            error = np.hypot(x.std(), y.std()) / np.sqrt(512)
+            assert abs(x.mean() - y.mean()) < 5 * error + 1e-12, (name, statistic)
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.laws import Law
+from limitlaw.progress import end_if_stopped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,20 +39,27 @@ class InBlocks:
 
     def rows(self, quantity: Callable[[Law], object]) -> Float[np.ndarray, "b x"]:
         """A quantity of each block that is linear in p."""
-        rows = np.stack([np.asarray(quantity(part)) for part in self.parts])
+        rows = self._of_each(quantity)
         return (
             rows if self.exact else rows + (np.asarray(quantity(self.whole)) - self.weights @ rows)
         )
 
     def log_rows(self, quantity: Callable[[Law], object]) -> Float[np.ndarray, "b x"]:
         """The logarithm of such a quantity, of each block."""
-        logs = np.stack([np.asarray(quantity(part)) for part in self.parts])
+        logs = self._of_each(quantity)
         if self.exact:
             return logs
         whole, average = np.asarray(quantity(self.whole)), self.log_average(logs)
         return logs + np.where(
             np.isfinite(average), whole - np.where(np.isfinite(average), average, 0), 0
         )
+
+    def _of_each(self, quantity: Callable[[Law], object]) -> Float[np.ndarray, "b x"]:
+        found = []
+        for part in self.parts:
+            end_if_stopped()  # densities of sums over heads take long far out
+            found.append(np.asarray(quantity(part)))
+        return np.stack(found)
 
     def log_average(self, logs: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
         """The log density of the law from those of its blocks."""

@@ -24,10 +24,12 @@ class Turns:
 
     `kernel` is n⁻¹⟨x_i, x_j⟩ over the flattened entries of what the layer gives, its limit as n →
     ∞. `scores`: what the softmax of the layer reads, −∞ where a mask hides; of several a tuple,
-    None without attention.
+    None without attention. `given`: the first output is what the first layer is given, which has
+    no scores of its own.
     """
 
     functions: tuple[Function, ...]
+    given: bool = True
     coordinates: ClassVar[int] = 0
 
     def reader(self, draw: FramesDraw, value: Value, layer: Iterable[Value]) -> list[Any]:
@@ -36,8 +38,7 @@ class Turns:
         return [jnp.asarray(f(kernel, scores), float) for f in self.functions]
 
     def __call__(self, draw: FramesDraw, outputs: tuple[Output, ...]) -> list[Any]:
-        # what the first layer is given has no scores of its own
-        before = set(ancestors([outputs[0].value]))
+        before = set(ancestors([outputs[0].value])) if self.given else set()
         read = []
         for value, _ in outputs:
             layer = [v for v in ancestors([value]) if v not in before]

@@ -21,6 +21,9 @@ Function = Callable[[Reals], Reals]
 T = TypeVar("T")
 
 LIMIT = 10.0  # the integral over |x| > 10 is left out: P(|Z| > 10) = 2e-23
+# unless the integrand has structure far out, and may be 0 before it: then behind the first such
+# place, up to where the density underflows
+OUT, FAR, FAR_LEVELS = 6.0, 37.5, 7
 BASE_PANELS = 10  # on panels of length 2 the ten-point rule integrates the density itself to 1e-15
 RULES = (10, 7, 5)  # Gauss nodes on a panel: the first for the value, the others for its error
 ROUGH = RULES[:2]
@@ -62,9 +65,23 @@ def panel_edges(shape: tuple[int, ...], structure: Sequence[Graded]) -> Float[Ar
     """
     edges = [jnp.linspace(-LIMIT, LIMIT, BASE_PANELS + 1)[(slice(None),) + (None,) * len(shape)]]
     edges += [jnp.clip(graded.edges(), -LIMIT, LIMIT) for graded in structure]
+    if structure:
+        places = [jnp.broadcast_to(g.c, (len(g.c), *shape)) for g in structure]
+        c = jnp.concatenate(places)
+        edges += [_far_edges(c), -_far_edges(-c)]
     return jnp.sort(
         jnp.concatenate([jnp.broadcast_to(e, (len(e), *shape)) for e in edges]), axis=0
     )
+
+
+def _far_edges(c: Float[Array, "places ..."]) -> Float[Array, "edges ..."]:
+    """Edges behind the first place c > OUT, where the density falls like e^{−c(x − c)}; at LIMIT
+    where there is none.
+    """
+    first = jnp.min(jnp.where(c > OUT, c, jnp.inf), axis=0, initial=jnp.inf)
+    steps = np.concatenate([[0.0], 2.0 ** np.arange(FAR_LEVELS)])
+    behind = first + steps[(slice(None),) + (None,) * first.ndim] / first
+    return jnp.where(jnp.isfinite(first), jnp.minimum(behind, FAR), LIMIT)
 
 
 def integrate(f: Function, edges: Float[Array, "edges ..."]) -> Reals:
@@ -97,7 +114,7 @@ def integrate_with_error(
         return fine, error if doubt is None else error + _on_panel(doubt, a, b, rules[-1:])[0][0]
 
     value, error = _over_panels(panel, edges)
-    error = error + tail(f, edges.ndim - 1)
+    error = error + tail(f, edges.ndim - 1, -edges[0], edges[-1])
     return value, jnp.where(jnp.isfinite(value) & ~jnp.isnan(error), error, jnp.inf)
 
 
@@ -155,15 +172,18 @@ def _error_of_the_finest(size: Reals, differences: list[Reals], analytic: bool) 
     return A * jnp.where(d_5 < 0.03, seen, unseen)
 
 
-def tail(f: Function, ndim: int, limit: float = LIMIT) -> Reals:
-    """About ∫ |f(x)| n(x) dx over |x| > limit, infinite if f overflows; where f is not defined it
-    is not counted.
+def tail(
+    f: Function, ndim: int, left: Reals | float = LIMIT, right: Reals | float = LIMIT
+) -> Reals:
+    """About ∫ |f(x)| n(x) dx over x < −left and x > right, infinite if f overflows; where f is not
+    defined it is not counted.
     """
-    x = limit * BEYOND
-    w = np.gradient(x) * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
     axes = (slice(None),) + (None,) * ndim
-    values = jnp.abs(f(jnp.asarray(np.concatenate([-x, x])[axes])))
-    terms = jnp.where(jnp.isinf(values), jnp.inf, np.tile(w, 2)[axes] * values)
+    beyond, steps = BEYOND[axes], np.gradient(BEYOND)[axes]
+    x = jnp.concatenate([-left * beyond, right * beyond])
+    w = jnp.concatenate([left * steps, right * steps]) * jnp.exp(-0.5 * x * x)
+    values = jnp.abs(f(x))
+    terms = jnp.where(jnp.isinf(values), jnp.inf, w / math.sqrt(2 * math.pi) * values)
     return jnp.sum(jnp.where(jnp.isnan(terms), 0.0, terms), axis=0)
 
 

@@ -204,13 +204,16 @@ def _read(kernel: jax.Array, scores: Scores) -> jax.Array:
     return jnp.stack(found)
 
 
+READ = Turns((_read,), given=False)  # the first output is a layer like the others
+
+
 def at_width(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], width: int, samples: int
 ) -> dict[str, Draws]:
     """The statistics of so many draws at this width."""
     outputs = tuple(value.core for _, value in parts)
     pace = Pace(samples, at_most=False)
-    arrays = drawn_statistic("audit", outputs, width, pace, jax.random.key(0), Turns((_read,)))
+    arrays = drawn_statistic("audit", outputs, width, pace, jax.random.key(0), READ)
     return _named(parts, attentions, [np.asarray(found[0]) for found in arrays])
 
 
@@ -220,9 +223,7 @@ def at_infinity(
     """The same as n → ∞; raises where there is no limit."""
     first, *others = [value for _, value in parts]
     checked("audit", others[-1])
-    found = program_at_infinity(first, others, Turns((_read,))).conditions(
-        samples, None, at_most=False
-    )
+    found = program_at_infinity(first, others, READ).conditions(samples, None, at_most=False)
     read = [np.asarray(array[0]) for array in found.arrays]
     return _named(_written_out(parts, read), attentions, read)
 
@@ -250,4 +251,6 @@ def _named(
                     of_attentions[other] = dict(
                         zip((ENTROPY, SCORES), at.T[len(own) :], strict=True)
                     )
-    return {**of_layers, **{name: of_attentions[name] for name in attentions}}
+    for name in attentions:  # which may be a layer itself
+        of_layers[name] = {**of_layers.get(name, {}), **of_attentions[name]}
+    return of_layers
