@@ -213,7 +213,7 @@ def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
 
 
 def log_density(
-    x: Float[np.ndarray, "..."], v: Float[np.ndarray, "..."], dim: int | float
+    x: Float[np.ndarray, "..."], v: float | Float[np.ndarray, "..."], dim: int | float
 ) -> Float[np.ndarray, "..."]:
     """ln N(x; 0, v), or that of a coordinate of √(D v) u, u uniform on the unit sphere of R^D."""
     if math.isinf(dim):
