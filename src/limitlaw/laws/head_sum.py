@@ -24,6 +24,7 @@ from limitlaw.numerics.meshes import Places, of_scales
 from limitlaw.numerics.normals import normal
 
 FEW = 16  # heads that are drawn one by one
+FASTEST = 1e150  # frequency whose square is still a number; φ has settled there
 
 
 class HeadSum(Law):
@@ -162,6 +163,7 @@ class HeadSum(Law):
         return self._estimate(lambda law: sign * law.quantile(np.asarray(level)))
 
     def _cf(self, t: Array) -> Estimate:
+        t = jnp.clip(t, -FASTEST, FASTEST)
         return self._estimate(lambda law: law.cf(t))
 
     def _mean(self) -> Estimate:
