@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from limitlaw.digits import exponential
-from limitlaw.laws import Empirical, Law
+from limitlaw.laws import Empirical, Law, ScipyLaw
 from limitlaw.laws.from_scipy import from_scipy
 
 P = ParamSpec("P")
@@ -119,9 +119,23 @@ def check_density(what: str, name: str, law: Law) -> None:
     if (np.asarray(masses) > 0).any():
         raise ValueError(
             f"{what} needs densities, and {name} has atoms: {math.prod(points.shape)} point(s) "
-            "carry "
-            f"{float(masses.sum()):.6g} of its mass. wasserstein1 and kolmogorov compare such laws"
+            f"carry {float(masses.sum()):.6g} of its mass. wasserstein1 and kolmogorov compare such "
+            "laws"
         )
+
+
+def is_infinite(what: str, figure: str, p: Law, q: Law) -> bool:
+    """Is the distance infinite, because one law, a distribution of SciPy, has no finite `figure`?
+
+    Where neither has one, the distance may be finite, as that of a law and itself moved.
+    """
+    endless = [
+        isinstance(law, ScipyLaw) and not math.isfinite(float(getattr(law, figure)()))
+        for law in (p, q)
+    ]
+    if all(endless):
+        raise ValueError(f"{what} needs a finite {figure} of p or of q, and neither has one")
+    return any(endless)
 
 
 def arguments(p: Law, q: Law) -> tuple[Law, Law]:

@@ -16,6 +16,7 @@ from limitlaw.divergence.compared import (
     check_density,
     check_numbers,
     compared,
+    is_infinite,
 )
 from limitlaw.divergence.in_blocks import InBlocks, in_blocks
 from limitlaw.divergence.on_panels import Tails, atoms, first_panels
@@ -79,6 +80,8 @@ def wasserstein1(p: Law, q: Law) -> Divergence:
     in both. About the noise of sampled laws see `total_variation`.
     """
     check_numbers("wasserstein1", p, q)
+    if p is not q and is_infinite("wasserstein1", "mean", p, q):
+        return Divergence(math.inf, 0.0)
     jumps = np.concatenate([atoms(p), atoms(q)])
     panels, d, found, steps = _distribution_functions(
         p, q, lambda tolerance: of_integral(tolerance, jumps=jumps)
