@@ -6,6 +6,7 @@ import warnings
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -141,3 +142,18 @@ def test_inflated_closed_forms():
         np.asarray(p.conditions(1, None).arrays) for p in (program, program.inflated())
     )
     assert 0 < np.abs(inflated - value).max() < 1e-12
+
+
+@pytest.mark.parametrize("deviations", [6.0, 8.5, 10.0, 12.4, 27.0])
+def test_all_of_it_far_out(deviations: float) -> None:
+    """E 1(u > c) and E max(u − c, 0)², where c is many deviations away: rare, but all there is."""
+    sd = 1 / deviations
+    step = ll.kernel(ll.map(lambda z: jnp.where(z > 1.0, 1.0, 0.0), ll.initial(cov=sd**2)))
+    ramp = ll.kernel(ll.map(lambda z: jnp.maximum(z - 1.0, 0.0), ll.initial(cov=sd**2)))
+    c = mpmath.mpf(deviations)
+    with mpmath.workdps(60):
+        tail = mpmath.ncdf(-c)
+        square = ((1 + c**2) * tail - c * mpmath.npdf(c)) / c**2
+    for found, expected in ((step, float(tail)), (ramp, float(square))):
+        np.testing.assert_allclose(float(found), expected, rtol=1e-10)
+        assert abs(float(found) - expected) <= 5 * found.error + 1e-14 * expected

@@ -119,8 +119,8 @@ def check_density(what: str, name: str, law: Law) -> None:
     if (np.asarray(masses) > 0).any():
         raise ValueError(
             f"{what} needs densities, and {name} has atoms: {math.prod(points.shape)} point(s) "
-            f"carry {float(masses.sum()):.6g} of its mass. wasserstein1 and kolmogorov compare such "
-            "laws"
+            f"carry {float(masses.sum()):.6g} of its mass. wasserstein1 and kolmogorov compare "
+            "such laws"
         )
 
 

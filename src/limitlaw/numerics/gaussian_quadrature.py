@@ -23,7 +23,7 @@ T = TypeVar("T")
 LIMIT = 10.0  # the integral over |x| > 10 is left out: P(|Z| > 10) = 2e-23
 # unless the integrand has structure far out, and may be 0 before it: then behind the first such
 # place, up to where the density underflows
-OUT, FAR, FAR_LEVELS = 6.0, 37.5, 7
+OUT, FAR, FAR_LEVELS = 4.0, 37.5, 7
 BASE_PANELS = 10  # on panels of length 2 the ten-point rule integrates the density itself to 1e-15
 RULES = (10, 7, 5)  # Gauss nodes on a panel: the first for the value, the others for its error
 ROUGH = RULES[:2]
