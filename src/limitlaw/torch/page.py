@@ -9,10 +9,13 @@ if TYPE_CHECKING:
     from limitlaw.torch.showing import Table
 
 STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
+:root{color-scheme:light dark}
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;
+color:light-dark(#222,#e9eaeb);background:light-dark(#fff,#15181b)}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{text-align:left;padding:.15rem .8rem;border-bottom:1px solid #ddd}
-tr.differs td{background:#fbe3d6}img{max-width:100%}.wide{overflow-x:auto}"""
+th,td{text-align:left;padding:.15rem .8rem;border-bottom:1px solid light-dark(#ddd,#3a4046)}
+tr.differs td{background:light-dark(#fbe3d6,#5a2f16)}
+img{max-width:100%;background:#fff;border-radius:4px}.wide{overflow-x:auto}"""
 
 
 def page(table: "Table", title: str) -> str:
@@ -29,6 +32,7 @@ def page(table: "Table", title: str) -> str:
     notes = f"<h2>Notes</h2><ul>{items}</ul>" if items else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title>"
         f"<style>{STYLE}</style></head><body><h1>{html.escape(title)}</h1>"
         f"<p>{summary}</p>{_list(table)}"
