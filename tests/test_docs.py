@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+import limitlaw
+
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
@@ -61,6 +63,22 @@ def test_every_public_name_has_an_entry() -> None:
     rooms = {entry for entry in entries if entry in checks.ROOMS}
     names = [n for n in checks.public_names() if n.rpartition(".")[0] not in rooms]
     assert [name for name in names if name.rpartition(".")[2] not in last] == []
+
+
+def test_every_method_of_a_law_that_the_readme_names_has_an_entry() -> None:
+    """Those of SciPy included, which are inherited; and no entry is of a method that is gone."""
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    named = re.search(r"a `Law`, with `([^`]*)`", readme)
+    members = re.search(
+        r"::: limitlaw\.Law\n.*?members: \[([^\]]*)\]",
+        (DOCS / "api" / "laws.md").read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    assert named is not None
+    assert members is not None
+    entries = set(re.findall(r"\w+", members[1]))
+    assert set(re.findall(r"\w+", named[1])) <= entries
+    assert [name for name in entries if not hasattr(limitlaw.Law, name)] == []
 
 
 def test_a_block_shows_what_it_prints_and_its_last_value() -> None:

@@ -3,6 +3,8 @@ escaped and in the reader's colours; pictures and data frames.
 """
 
 import re
+import sys
+import types
 import xml.etree.ElementTree as ET
 
 import matplotlib
@@ -40,6 +42,16 @@ def test_laws() -> None:
     assert len(line.attrib["points"].split()) == 121
     assert not list(parsed(JOINT._repr_html_()).iter("svg"))
     assert not list(parsed(ll.Empirical(np.arange(30.0))._repr_html_()).iter("svg"))
+
+
+def test_a_median_is_not_a_rounding() -> None:
+    """0 where it is 0, whatever the search for it left; other quantiles have all their digits."""
+    variances = np.random.default_rng(0).chisquare(3, 2000)
+    law = ll.GaussianMixture(np.zeros(2000), variances)
+    _, *lines = str(law).splitlines()
+    shown = dict(re.split(r"\s{2,}", line.strip()) for line in lines)
+    assert shown["ppf(0.5)"] == "0"
+    assert shown["ppf(0.9)"].startswith(f"{float(law.ppf(0.9)):.3f} ± ")
 
 
 def test_programs_and_checks() -> None:
@@ -90,6 +102,19 @@ def test_wrong_pictures(as_user: None) -> None:
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             ll.plot(*laws)
+
+
+def test_data_frames_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pandas is given; and without it a line that says how to get it."""
+    fake = types.SimpleNamespace(DataFrame=lambda *records, **_: records)
+    monkeypatch.setitem(sys.modules, "pandas", fake)
+    (records,) = MIXTURE.to_pandas()
+    assert [record["quantity"] for record in records][:3] == ["mean", "variance", "kurtosis"]
+    assert records[1]["value"] == pytest.approx(float(MIXTURE.variance()))
+    assert [record["entry"] for record in JOINT.to_pandas()[0]][:2] == [0, 1]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"limitlaw\[pandas\]"):
+        MIXTURE.to_pandas()
 
 
 def test_data_frames() -> None:

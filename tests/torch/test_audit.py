@@ -211,6 +211,7 @@ def test_the_page_reads_nothing_else(audited, tmp_path):
     assert "<li>blocks.0: a &lt; b</li>" in page
     assert all(row.cells[2] in page for row in audited.rows)
     assert not re.search(r"https?:|<link|<script|src=\"(?!data:)", page)
+    assert "color-scheme:light dark" in page  # the reader's
     picture = base64.b64decode(re.search(r"base64,([^\"]+)", page)[1])
     assert picture.startswith(b"\x89PNG")
 

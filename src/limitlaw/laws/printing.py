@@ -15,6 +15,7 @@ from limitlaw.laws.base import Law
 LEVELS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 ENTRIES = 8  # of a joint law, at most
 POINTS = 121  # of the curve that a notebook shows
+ROUNDING = 1e-14  # of a quantile, beside the largest that is shown
 ENDS = 1e-3  # of the mass lies beyond it on either side
 
 
@@ -79,10 +80,10 @@ def rows(law: Law) -> list[Row]:
 def _places(law: Law) -> list[Row]:
     """Quantiles and atoms."""
     q = np.array(LEVELS)
-    found = [
-        Row(f"ppf({level:g})", x, e)
-        for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True)
-    ]
+    pairs = np.stack(np.broadcast_arrays(law.ppf(q), law.error.ppf(q)))
+    rounding = ROUNDING * np.max(np.abs(pairs[0]))
+    pairs = np.where(np.max(np.abs(pairs), axis=0) < rounding, 0.0, pairs)  # medians, mostly
+    found = [Row(f"ppf({level:g})", *pair) for level, pair in zip(LEVELS, pairs.T, strict=True)]
     points, masses = law.atoms()
     if len(points) > ENTRIES:
         return [*found, Row(f"{len(points)} atoms", masses.sum(), np.zeros(()))]
