@@ -8,11 +8,18 @@ import mpmath
 import numpy as np
 import pytest
 from scipy.special import expit, log_expit
-from scipy.stats import norm
+from scipy.stats import cauchy, norm, t
 
 from divergence.references import Mixture, of_gaussians, of_mixtures
 from limitlaw import phi as nl
-from limitlaw.divergence import Divergence, kl, kolmogorov, total_variation, wasserstein1
+from limitlaw.divergence import (
+    Divergence,
+    kl,
+    kolmogorov,
+    total_variation,
+    wasserstein1,
+    wasserstein2,
+)
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward
 
 FIGURES = {"kl": kl, "tv": total_variation, "w1": wasserstein1, "ks": kolmogorov}
@@ -197,3 +204,38 @@ def test_heads():
         for name, f in FIGURES.items():
             d = f(law, Gaussian(0.0, 1.0))
             assert abs(d.value - exact[name]) <= 5 * d.error + 1e-11 * exact[name], (name, law)
+
+
+def test_quantiles_in_an_atom():
+    """W₂ from a point mass is the root of the second moment;
+    of relu, whose atom is the end of its support, E Z² over Z < 0 is ½.
+    """
+    point, normal = Gaussian(0.0, 0.0), Gaussian(0.0, 1.0)
+    half = GaussianMixture(np.zeros(2), np.array([0.0, 1.0]), weights=[0.25, 0.75])
+    relu = Pushforward(nl.relu, normal)
+    cases = (point, normal, 1.0), (point, half, 0.75**0.5), (relu, normal, 0.5**0.5)
+    for p, q, exact in cases:
+        d = wasserstein2(p, q)
+        assert abs(d.value - exact) <= 5 * d.error + ROUNDING
+        assert d.error < 1e-9
+
+
+@pytest.mark.parametrize("nu", [1.1, 1.5, 2.5])
+def test_heavy_tails(nu):
+    """E |t_ν|, of which much lies beyond a level of 1e-16."""
+    gamma = math.gamma((nu + 1) / 2) / math.gamma(nu / 2)
+    exact = 2 * math.sqrt(nu / math.pi) * gamma / (nu - 1)
+    d = wasserstein1(Gaussian(0.0, 0.0), t(nu))
+    assert abs(d.value - exact) <= 5 * d.error + ROUNDING
+    if nu > 2:
+        d = wasserstein2(Gaussian(0.0, 0.0), t(nu))
+        assert abs(d.value - math.sqrt(nu / (nu - 2))) <= 5 * d.error
+
+
+def test_no_mean():
+    """A distance that is infinite, and one of which nothing is known."""
+    assert wasserstein1(Gaussian(0.0, 1.0), cauchy()).value == math.inf
+    with pytest.raises(ValueError, match="wasserstein1 needs a finite mean of p or of q"):
+        wasserstein1(cauchy(), cauchy(1.0))
+    with pytest.raises(ValueError, match="wasserstein2 needs a finite variance of p or of q"):
+        wasserstein2(t(2), t(2, 1.0))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.laws import Law
+from limitlaw.laws import Law, ScipyLaw
 
 
 def check_laws(p: Any, q: Any) -> None:
@@ -48,3 +48,17 @@ def check_density(what: str, name: str, law: Law) -> None:
             "carry "
             f"{float(masses.sum()):.6g} of its mass. wasserstein1 and kolmogorov compare such laws"
         )
+
+
+def is_infinite(what: str, figure: str, p: Law, q: Law) -> bool:
+    """Is the distance infinite, because one law, a distribution of SciPy, has no finite `figure`?
+
+    Where neither has one, the distance may be finite, as that of a law and itself moved.
+    """
+    endless = [
+        isinstance(law, ScipyLaw) and not math.isfinite(float(getattr(law, figure)()))
+        for law in (p, q)
+    ]
+    if all(endless):
+        raise ValueError(f"{what} needs a finite {figure} of p or of q, and neither has one")
+    return any(endless)

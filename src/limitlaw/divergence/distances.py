@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.divergence.absolute import integral, maximum, of_maximum
-from limitlaw.divergence.comparable import check_density, check_numbers
+from limitlaw.divergence.comparable import check_density, check_numbers, is_infinite
 from limitlaw.divergence.edges import arguments, atoms, first_panels
 from limitlaw.divergence.in_blocks import InBlocks, in_blocks
 from limitlaw.divergence.noise import Noise, noise
@@ -58,6 +58,8 @@ def wasserstein1(p: Law, q: Law) -> Divergence:
     in both. About the noise of sampled laws see `total_variation`.
     """
     check_numbers("wasserstein1", p, q)
+    if p is not q and is_infinite("wasserstein1", "mean", p, q):
+        return Divergence(math.inf, 0.0)
     jumps = np.concatenate([atoms(p), atoms(q)])
     panels, d, found, steps = _distribution_functions(
         p, q, lambda tolerance: of_integral(tolerance, jumps=jumps)

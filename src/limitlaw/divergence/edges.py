@@ -20,7 +20,7 @@ def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:
     (x, s), (y, t) = p.places(), q.places()
     edges = mesh(np.concatenate([hard, x, y]), np.concatenate([0 * hard, s, t]))
     if len(edges) == 1:  # two point masses at one place
-        edges = edges[0] + np.array([-1.0, 1.0])
+        edges = edges[0] + max(1.0, abs(float(edges[0]))) * np.array([-1.0, 0.0, 1.0])
     return Panels.between(edges, poles)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.polynomial import legendre
 
-from limitlaw.divergence.comparable import check_numbers
+from limitlaw.divergence.comparable import check_numbers, is_infinite
 from limitlaw.divergence.densities import root
 from limitlaw.divergence.edges import atoms, first_panels
 from limitlaw.divergence.in_blocks import InBlocks, in_blocks
@@ -22,15 +22,16 @@ from limitlaw.divergence.jackknife import bias_and_variance, subsets
 from limitlaw.divergence.result import Divergence
 from limitlaw.divergence.rules import compared
 from limitlaw.divergence.tails import Tails
-from limitlaw.laws import Law, ScipyLaw
+from limitlaw.laws import Law
 from limitlaw.numerics.panels import Panels, of_integral, resolve
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of ∫ |F| over panels
-FARTHEST, CELL = 9.0, 0.25  # normal scores: 1e-19 lies beyond
+# normal scores: 1e-19 lies beyond; of the steps whose ratio shows how much that is
+FARTHEST, CELL, LAST = 9.0, 0.25, 0.5
 # of a cell, of the rule to compare with, and samples of which cells get fewer still
 NODES, FEWER, MANY = 8, 4, 4096
 # cells of a panel in which a quantile is looked for, and steps of Newton's method inside
-FINE, STEPS = 8, 6
+FINE, STEPS, ROUNDING = 8, 6, 1e-9
 LEAST = 4  # blocks that show the noise
 
 Levels = Float[np.ndarray, " z"]
@@ -47,9 +48,7 @@ def wasserstein2(p: Law, q: Law) -> Divergence:
     check_numbers("wasserstein2", p, q)
     if p is q:
         return Divergence(0.0, 0.0)
-    if not all(
-        math.isfinite(float(law.variance())) for law in (p, q) if isinstance(law, ScipyLaw)
-    ):
+    if is_infinite("wasserstein2", "variance", p, q):
         return Divergence(math.inf, 0.0)
     first, second = _quantiles(p), _quantiles(q)
     jumps = np.concatenate([first.jumps(), second.jumps()])
@@ -59,11 +58,23 @@ def wasserstein2(p: Law, q: Law) -> Divergence:
     coarse, fewer = _rule(jumps, FEWER if len(jumps) < MANY else 1)
     rough = abs(value - float(fewer @ (first.at(coarse, None) - second.at(coarse, None)) ** 2))
     left = 2 * float(np.abs(x - y).max(initial=0)) * (first.error + second.error)
+    left += _beyond(np.abs(z), weights * (x - y) ** 2)
     biases, variances = 0.0, 0.0
     for law, other in ((first, y), (second, x)):
         bias, variance = _noise(law, z, weights, other)
         biases, variances = biases + bias, variances + variance
     return root(Divergence(value - biases, math.hypot(rough + left, math.sqrt(variances))))
+
+
+def _beyond(distance: Levels, terms: Levels) -> float:
+    """What lies farther out than the rule, if it fades on as over the last two of its steps."""
+    before, last = (
+        float(terms[(distance > far - LAST) & (distance <= far)].sum())
+        for far in (FARTHEST - LAST, FARTHEST)
+    )
+    if last == 0:
+        return 0.0
+    return last * last / (before - last) if before > last else math.inf
 
 
 def _rule(jumps: Float[np.ndarray, " jumps"], nodes: int) -> tuple[Levels, Levels]:
@@ -203,6 +214,7 @@ def _solved(panels: Panels, G: Float[np.ndarray, " x"], z: Levels, middle: float
     cell = np.where(
         low < 0.5, np.searchsorted(F, low), len(S) - np.searchsorted(S[::-1], high, side="right")
     )
+    below, beyond = cell < 1, cell >= len(F)  # in an atom at an end of the support
     cell = np.clip(cell, 1, len(F) - 1)
     panel, k = divmod(cell, len(u))
     between = k == 0  # a jump of F from one panel to the next
@@ -215,5 +227,7 @@ def _solved(panels: Panels, G: Float[np.ndarray, " x"], z: Levels, middle: float
         a, b = np.where(value < target, at, a), np.where(value < target, b, at)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = at - (value - target) / slope
-        at = np.where((step >= a) & (step <= b), step, (a + b) / 2)
-    return np.where(between, panels.lo[panel], panels.at(at, panel))
+        near = np.abs(step - (a + b) / 2) <= (0.5 + ROUNDING) * (b - a)  # an end may be the root
+        at = np.where(near, np.clip(step, a, b), (a + b) / 2)
+    x = np.where(between, panels.lo[panel], panels.at(at, panel))
+    return np.where(below, panels.lo[0], np.where(beyond, panels.hi[-1], x))

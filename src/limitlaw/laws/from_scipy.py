@@ -1,5 +1,6 @@
 """Distributions of scipy.stats as laws, so that what compares laws compares them too."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,12 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from limitlaw.laws import storage
+from limitlaw.laws import expectation, storage
 from limitlaw.laws.averages import Estimate, exact
 from limitlaw.laws.base import Law
 from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.gaussian import Gaussian
+from limitlaw.numerics.places import Places
+
+FAR_OUT = 10.0 ** -np.array([300, 200, 130, 80, 50, 30, 20])  # levels of a law's tails
 
 
 class ScipyLaw(Law):
@@ -75,9 +79,16 @@ class ScipyLaw(Law):
         return exact(jnp.asarray(float(self.distribution.moment(k))))
 
     def _expect(self, psi: Callable[[Any], Any]) -> Estimate:
-        return exact(
-            jnp.asarray(self.distribution.expect(lambda y: float(psi(jnp.asarray([y]))[0])))
-        )
+        """SciPy's own, which states no error: that is the difference to a rule over panels."""
+        value = jnp.asarray(self.distribution.expect(lambda y: float(psi(jnp.asarray([y]))[0])))
+
+        def error() -> Array:
+            x, scales = super(ScipyLaw, self).places()
+            ends = np.array([x.min(), x.max()])
+            places = np.append(x, ends), np.append(scales, 0 * ends)
+            return jnp.abs(expectation.on_panels(psi, self.distribution.pdf, places).value - value)
+
+        return Estimate(value, error)
 
     def _entropy(self) -> Estimate:
         return exact(jnp.asarray(float(self.distribution.entropy())))
@@ -97,6 +108,20 @@ class ScipyLaw(Law):
         if shape:
             raise IndexError(f"i must leave the one number of the law, got {i!r}")
         return self
+
+    def places(self) -> Places:
+        """Quantiles far out as well, on the scale of their distance from the median: tails may be
+        heavy, so that what lies beyond a level of 1e-16 still counts in an average.
+        """
+        d = self.distribution
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sides = (d.ppf(FAR_OUT), d.logcdf), (d.isf(FAR_OUT), d.logsf)
+            far = [x[np.abs(log(x) - np.log(FAR_OUT)) < 1] for x, log in sides]  # SciPy may fail
+        x, core = super().places()
+        scales = np.concatenate([core, *(np.abs(at - d.median()) / 4 for at in far)])
+        x = np.concatenate([x, *far])
+        return x, np.where((x == x.min()) | (x == x.max()), 0.0, scales)
 
     def breaks(self) -> Float[np.ndarray, " breaks"]:
         """The ends of its support."""
