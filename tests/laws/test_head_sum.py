@@ -433,3 +433,12 @@ def test_kurtosis_at_every_scale(scale):
     """Squares of the variances would underflow, or overflow."""
     law = HeadSum(scale * np.array([1.0, 3.0]), 1, [0.5, 0.5])
     assert float(law.kurtosis()) == pytest.approx(0.75, rel=1e-14)
+
+
+def test_fastest_waves():
+    """φ(t) tends to the mass of the atom at 0, also where t² is no number any more."""
+    t = np.array([1e200, -1e200, np.inf])
+    law = HeadSum([1.0, 3.0], 2, [0.5, 0.5])
+    np.testing.assert_array_equal(law.cf(t), 0)
+    np.testing.assert_array_equal(law.error.cf(t), 0)
+    np.testing.assert_allclose(HeadSum([0.0, 3.0], 2, [0.5, 0.5]).cf(t), 0.25, rtol=1e-14)

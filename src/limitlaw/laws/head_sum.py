@@ -25,6 +25,7 @@ from limitlaw.numerics.normals import normal
 from limitlaw.numerics.places import Places, of_scales
 
 FEW = 16  # heads that are drawn one by one
+FASTEST = 1e150  # frequency whose square is still a number; φ has settled there
 
 
 class HeadSum(Law):
@@ -158,6 +159,7 @@ class HeadSum(Law):
         return self._estimate(lambda law: sign * law.quantile(np.asarray(level)))
 
     def _cf(self, t: Array) -> Estimate:
+        t = jnp.clip(t, -FASTEST, FASTEST)
         return self._estimate(lambda law: law.cf(t))
 
     def _mean(self) -> Estimate:
