@@ -18,6 +18,7 @@ from limitlaw.numerics.laplace import on_few_nodes, topmost
 from limitlaw.numerics.series import power
 from limitlaw.numerics.transform import Transform
 
+LARGEST = 1e150  # variance of a head
 # variances below are not told from this part of the largest: 1e-30 of a standard deviation
 FLOOR = 1e-60
 
@@ -181,6 +182,11 @@ def head_nodes(
         raise ValueError(
             "variances must have shape (nodes,) or (groups, nodes), not empty, got shape "
             f"{v.shape}"
+        )
+    if not is_traced(v) and v.max() > LARGEST:
+        raise ValueError(
+            f"variances must be at most {LARGEST:g}, whose square is still a number, got "
+            f"{v.max():g}: ask for the law in a larger unit"
         )
     shape = v.shape
     w = np.ones(shape) if weights is None else non_negative("weights", weights)
