@@ -19,11 +19,12 @@ from limitlaw.divergence.in_blocks import in_blocks
 from limitlaw.divergence.on_panels import first_panels
 from limitlaw.divergence.two_laws import Integrand, TwoLaws, estimate, relative
 from limitlaw.laws import Law
-from limitlaw.numerics.panels import POLE, Panels, of_integral, resolve, unseen
+from limitlaw.numerics.panels import POLE, Panels, evaluated, of_integral, resolve, unseen
 
 TOLERANCE, TOLERANCE_SAMPLED = 1e-12, 1e-7  # of the divergence, for each panel
 SAMPLES = 2**14  # of joint laws
 NEGLIGIBLE = 1e-20  # mass at a node
+SMALLEST = 1e-290  # integrand that has not lost digits on its way to 0
 
 
 @compared
@@ -105,6 +106,7 @@ def _of_numbers(pair: TwoLaws) -> Divergence:
         float(panels.tails(f).sum())
         + rounding(float(panels.weights @ f))
         + _unseen(pair, panels, rows)
+        + _beyond(pair, panels, f)
     )
     return Divergence(value, math.hypot(quadrature, math.sqrt(variance)))
 
@@ -122,6 +124,33 @@ def _unseen(pair: TwoLaws, panels: Panels, rows: Float[np.ndarray, "b x"]) -> fl
         np.abs(np.where(counts, lp - lq, 0)).max(initial=0) if pair.function is relative else 0.0
     )
     return unseen(panels, q) + (1 + float(ratio)) * unseen(panels, p)
+
+
+def _beyond(pair: TwoLaws, panels: Panels, f: Float[np.ndarray, " x"]) -> float:
+    """What the panels leave out on each side, if f falls on like a power of the distance there,
+    f ~ d^{−a}: d f/(a − 1), infinite for a ≤ 1.
+
+    Either f goes on behind the last panel, or it underflows on the way to it.
+    """
+    middle = pair.p.whole.middle()
+    ends = np.array([panels.lo.min(), panels.hi.max()])
+    x = np.concatenate([ends, 2 * ends - middle])
+    x, f = np.append(panels.nodes, x), np.append(f, pair.integrand(evaluated(pair.rows, x)))
+    return sum(
+        _power_law(abs(end - middle), np.abs(x - middle)[side], f[side])
+        for end, side in zip(ends, (x < middle, x > middle), strict=True)
+    )
+
+
+def _power_law(end: float, d: Float[np.ndarray, " x"], f: Float[np.ndarray, " x"]) -> float:
+    """∫ f behind the last d at which it has all its digits; 0 if that is just before `end`."""
+    order = np.argsort(d)
+    order = order[f[order] > SMALLEST]
+    d, f = d[order], f[order]
+    if len(d) < 2 or not np.isfinite(f[-1]) or end / 2 < d[-1] <= end:
+        return 0.0
+    a = math.log(f[-2] / f[-1]) / math.log(d[-1] / d[-2])
+    return float(d[-1] * f[-1] / (a - 1)) if a > 1 else math.inf
 
 
 def rounding(D: float) -> float:
