@@ -24,7 +24,7 @@ def page(table: "Table", title: str) -> str:
     table.plot().savefig(picture, format="png", dpi=110)
     image = base64.b64encode(picture.getvalue()).decode()
     summary = (
-        f"{len(table.findings)} findings"
+        f"{len(table.findings)} finding{'s' * (len(table.findings) > 1)}"
         if table.findings
         else "Nothing was found that is not as it should be."
     )
