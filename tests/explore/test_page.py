@@ -258,7 +258,7 @@ def test_what_takes_long_can_be_cancelled(page, explorer, occupied):
         time.sleep(0.02)
     page.find("cancel").click()
     page.settle()
-    assert page.message == "cancelled: change a setting to compute again"
+    assert (page.message, page.status) == ("cancelled: change a setting to compute again", "")
     assert not page.find("cancel").is_displayed()
     while explorer.worker._waiting:  # the server hears of it a little later
         assert time.monotonic() < end

@@ -130,6 +130,22 @@ def test_numbers_are_the_librarys(answer):
     )
 
 
+def test_the_gaussian_is_as_uncertain_as_the_limit(answer, get):
+    """Its variance is the limit's, which is sampled from five tokens on; so are its densities."""
+    shown = answer("limit", tokens=5, token=0)
+    sampled = shown["limit"]["numbers"]["variance"]
+    assert sampled["error"] > 0
+    gaussian = shown["gaussian"]["numbers"]["variance"]
+    assert (gaussian["text"], gaussian["error"]) == (sampled["text"], sampled["error"])
+    _, _, body = get("/download/law.csv?tokens=5&token=0&samples=1024")
+    _, *rows = body.decode().splitlines()
+    table = np.array([[float(cell) for cell in row.split(",")] for row in rows])
+    x, density, error = table[:, 0], table[:, 5], table[:, 6]
+    v, dv = sampled["value"], sampled["error"]
+    wider = np.exp(-(x**2) / (2 * (v + dv))) / np.sqrt(2 * np.pi * (v + dv))
+    np.testing.assert_allclose(error, np.abs(wider - density), rtol=0.02, atol=1e-3 * max(error))
+
+
 def test_a_preview_agrees_with_what_follows(answer):
     """Four tokens: a few draws first, whose error holds."""
     chosen = {"tokens": 4, "token": 3, "heads": 2, "scale": 0.5}

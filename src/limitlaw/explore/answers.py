@@ -76,14 +76,16 @@ def preview_of(choice: Choice) -> Law:
 
 
 def _at_infinity(law: Law, final: bool) -> Answer:
-    gaussian = Gaussian(0.0, law.variance())
+    infinite = Gaussian(0.0, law.variance())
+    gaussian = _shown(infinite)  # as uncertain as the limit
+    gaussian["numbers"]["variance"] = _number(infinite.variance(), law.error.variance())
     source = (
         _source(law) if final else f"a preview by {programs.PREVIEW:,} draws, more digits follow"
     )
     return {
         "sd": _sd(law),
         "limit": {**_shown(law), "source": source},
-        "gaussian": {**_shown(gaussian), "source": "n → ∞, H → ∞"},
+        "gaussian": {**gaussian, "source": "n → ∞, H → ∞"},
         "final": final,
     }
 
@@ -206,13 +208,16 @@ def law_csv(choice: Choice, stopped: Stopped) -> str:
     """Densities with all their digits and their errors."""
     infinite = limit_of(choice)
     x = _abscissae(infinite)
-    laws = {"exact": exact_of(choice), "limit": infinite, "gaussian": gaussian_of(choice)}
     columns = {"x": x}
-    for name, law in laws.items():
+    for name, law in {"exact": exact_of(choice), "limit": infinite}.items():
         columns |= {
             name: np.asarray(law.pdf(x)),
             f"{name}_error": np.asarray(law.error.pdf(x)) * np.ones(len(x)),
         }
+    v, error = float(infinite.variance()), float(infinite.error.variance())
+    p = np.asarray(gaussian_of(choice).pdf(x))
+    # |∂p/∂v| times the error of v
+    columns |= {"gaussian": p, "gaussian_error": p * np.abs(x**2 / v - 1) / (2 * v) * error}
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(columns)

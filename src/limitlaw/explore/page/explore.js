@@ -313,6 +313,7 @@
       missing(kind);
     }
     waiting.clear();
+    last.length = 0;
     simulating(false);
     tell();
     $("main").focus();
