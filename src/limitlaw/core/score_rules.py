@@ -59,8 +59,7 @@ def _pair(program: Facts, dot: Value, op: Dot, left: Value, right: Value) -> Fin
     elif not isinstance(left.instruction, MatMul) and not isinstance(right.instruction, MatMul):
         why = (
             "{}: {} are Nonlin outputs or initial vectors, neither of them an initial vector of "
-            "mean 0 that is "
-            "independent of the other; multiply one of them by a fresh Matrix"
+            "mean 0 that is independent of the other; multiply one of them by a fresh Matrix"
         )
     else:
         why = (

@@ -22,8 +22,8 @@ class Dim:
         size = self.factor * width if self.wide else self.factor
         if size.denominator != 1:
             raise ValueError(
-                f"width={width} gives the space {self} a dimension of {float(size):g}; "
-                f"it needs a width divisible by {self.factor.denominator}"
+                f"width={width} gives the space {self} a dimension of {float(size):g}; it needs a "
+                f"width divisible by {self.factor.denominator}"
             )
         return int(size)
 

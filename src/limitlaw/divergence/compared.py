@@ -106,8 +106,8 @@ def check_density(what: str, name: str, law: Law) -> None:
     if law.discrete:
         raise ValueError(
             f"{what} needs densities, and {name} has none: it is {law!r}, plain samples, and a "
-            "density is never a "
-            "smoothed histogram here. wasserstein1 and kolmogorov compare samples"
+            "density is never a smoothed histogram here. wasserstein1 and kolmogorov compare "
+            "samples"
         )
     try:
         law.logpdf(law.mean())

@@ -59,8 +59,7 @@ def check_width(program: Program, width: int, coordinates: int | None) -> None:
         if value.dim is not None and coordinates is not None and coordinates > value.dim.at(width):
             raise ValueError(
                 f"coordinates must be at most the {value.dim.at(width)} of the output's space at "
-                f"width={width}, "
-                f"got {coordinates}"
+                f"width={width}, got {coordinates}"
             )
 
 
@@ -84,6 +83,5 @@ def untraceable(name: str) -> TypeError:
     """The error of a function that draws numbers, inside a transformation of JAX."""
     return TypeError(
         f"{name} draws numbers and cannot run inside jax.jit, jax.grad or jax.vmap: call it "
-        "outside. "
-        "limit, kernel and average_law can be differentiated"
+        "outside. limit, kernel and average_law can be differentiated"
     )

@@ -141,8 +141,7 @@ def check_covariance(entries: int) -> None:
     if size > most_gib():
         raise ValueError(
             f"y has {entries} entries, whose covariance would take {size:,.0f} GiB, of "
-            f"{most_gib():.3g} GiB on this "
-            "machine: ask for fewer of them, as y[0]"
+            f"{most_gib():.3g} GiB on this machine: ask for fewer of them, as y[0]"
         )
 
 

@@ -108,9 +108,8 @@ def one_meaning(key: object, shape: T) -> T:
     if shape is UNSAID and integer(key) is not None:
         raise TypeError(
             f"sample({key}) may mean the seed {key} or {key} draws: write sample({key}, ()) for "
-            "one draw with this "
-            f"seed, sample(key, {key}) for {key} draws with a key or seed of your choice, or "
-            f"rvs({key}) as in SciPy"
+            f"one draw with this seed, sample(key, {key}) for {key} draws with a key or seed of "
+            f"your choice, or rvs({key}) as in SciPy"
         )
     return shape
 

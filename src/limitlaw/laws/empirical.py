@@ -61,8 +61,7 @@ class Empirical(OfDraws):
             )
         return ValueError(
             f"samples have no {what}: a density is never a smoothed histogram here. Use cdf, ppf, "
-            "moments or expect, "
-            "or the Gaussian mixture that finite and limit give"
+            "moments or expect, or the Gaussian mixture that finite and limit give"
         )
 
     @property
@@ -120,8 +119,7 @@ class Combination(OfDraws):
     def _no_density(self, what: str) -> ValueError:
         return ValueError(
             f"{what} of {self.phi.name} of {self.base.shape[0]} arguments is not known in closed "
-            "form; "
-            "cdf, ppf, moments, expect, cf and sample are possible, with errors"
+            "form; cdf, ppf, moments, expect, cf and sample are possible, with errors"
         )
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:

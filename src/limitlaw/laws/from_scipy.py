@@ -153,7 +153,6 @@ def from_scipy(distribution: Any) -> Law | None:
     if not all(hasattr(distribution, name) for name in ("dist", "logpdf", "logsf", "support")):
         raise TypeError(
             f"{type(distribution).__name__} of scipy.stats is no frozen distribution of one "
-            "number: "
-            "write scipy.stats.norm(0, 1), with its parameters"
+            "number: write scipy.stats.norm(0, 1), with its parameters"
         )
     return ScipyLaw(distribution)

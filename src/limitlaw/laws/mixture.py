@@ -123,17 +123,15 @@ class GaussianMixture(Averaged):
             points, masses = self.atoms()
             raise ValueError(
                 f"the law has no density: {len(points)} atom(s) carry {float(masses.sum()):.6g} "
-                "of its mass "
-                "(components of zero variance); law.atoms() lists them"
+                "of its mass (components of zero variance); law.atoms() lists them"
             )
         if self.shape and self._whitening[2].any():
             bad = np.flatnonzero(self._whitening[2])
             raise ValueError(
                 f"the joint law has no density in floating point: {bad.size} of "
-                f"{len(self._components)} components "
-                "have a covariance that is singular to rounding (the first is component "
-                f"{bad[0]}); law.marginal(i) of "
-                "fewer entries may have one"
+                f"{len(self._components)} components have a covariance that is singular to "
+                f"rounding (the first is component {bad[0]}); law.marginal(i) of fewer entries "
+                "may have one"
             )
 
     def _cdf(self, x: Array) -> Estimate:

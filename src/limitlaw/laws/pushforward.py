@@ -123,14 +123,14 @@ class Pushforward(Averaged):
         if self._branched is None and self._traced and self.phi.branches is not None:
             raise ValueError(
                 f"{what} of {self.phi.name}(Y) needs the branches of {self.phi.name} that Y "
-                "reaches, which are "
-                "not known inside jax.jit; moments, expect, cf and sample work there"
+                "reaches, which are not known inside jax.jit; moments, expect, cf and sample work "
+                "there"
             )
         if self._branched is None:
             raise ValueError(
                 f"{what} of {self.phi.name}(Y) needs the monotone branches of {self.phi.name}, "
-                "which are known for the "
-                "named nonlinearities only; moments, expect, cf and sample work for every function"
+                "which are known for the named nonlinearities only; moments, expect, cf and "
+                "sample work for every function"
             )
         return self._branched
 
@@ -175,8 +175,7 @@ class Pushforward(Averaged):
         if self.shape and not self._known("the joint density").injective:
             raise ValueError(
                 f"the joint density of {self.phi.name}(Y) is given only where {self.phi.name} is "
-                "one to one; "
-                "law.marginal(i) has one entry's density"
+                "one to one; law.marginal(i) has one entry's density"
             )
         lead = y.shape[: y.ndim - len(self.shape)]
         flat = y.reshape(-1, *self.shape)
@@ -253,8 +252,7 @@ class Pushforward(Averaged):
         if len(points):
             raise ValueError(
                 f"the law has no entropy: {len(points)} atom(s) carry {float(masses.sum()):.6g} "
-                "of its mass; "
-                "law.atoms() lists them"
+                "of its mass; law.atoms() lists them"
             )
         return image_entropy(known, self.base, self._components, self.variance)
 

@@ -84,6 +84,5 @@ def _key(random_state: object) -> Key[Array, ""]:
         return as_key(random_state)
     raise TypeError(
         "random_state must be an integer seed, a NumPy Generator or RandomState, a JAX key or "
-        "None, "
-        f"got {shown(random_state)}"
+        f"None, got {shown(random_state)}"
     )

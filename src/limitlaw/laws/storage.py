@@ -55,8 +55,7 @@ def image(phi: Nonlinearity, base: Content) -> Content:
     if phi.saved is None:
         raise ValueError(
             f"{phi.name} is a function of your own and cannot be saved without pickle: save "
-            "law.base, the law of its "
-            "argument, and apply the function after loading"
+            "law.base, the law of its argument, and apply the function after loading"
         )
     header, arrays = base
     return {"phi": phi.saved, "base": header}, arrays

@@ -52,8 +52,7 @@ def quantity(method: Callable[P, T]) -> Callable[P, T]:
         except NEEDS_NUMBERS as error:
             raise TypeError(
                 f"{type(args[0]).__name__}.{method.__name__} looks at numbers that are not known "
-                "inside jax.jit, "
-                "jax.grad or jax.vmap: call it outside"
+                "inside jax.jit, jax.grad or jax.vmap: call it outside"
             ) from error
 
     return said
