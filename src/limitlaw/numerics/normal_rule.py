@@ -13,6 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 REACH = 12.0  # standard deviations: what lies beyond has probability 4e-33
+# Behind a break this far out, ψ being perhaps 0 before it, the density falls like e^{−c(z − c)}:
+# to e^{−48}, and no farther than to where it underflows.
+OUT, FALL, FAR = 8.0, 48.0, 37.5
 # of the trapezoidal rule, in units of min(1, 1/sd): 1e-11 for the poles of tanh, 1.6 off the axis
 STEP = 0.3
 GOLDEN = 0.6180339887498949
@@ -56,13 +59,21 @@ class Rule:
         u = ((u + 1) / 2 + np.arange(panels)[:, None]).reshape(-1) / panels
         w = np.tile(w / 2 / panels, panels)
         z = (jnp.array(self.breaks) - mean) / jnp.where(sd > 0, sd, 1)
+        left, right = -_end(-z), _end(z)
         # a point mass: everything in the first piece
-        z = jnp.where(sd > 0, jnp.clip(z, -REACH, REACH), REACH)
+        z = jnp.where(sd > 0, jnp.clip(z, left, right), right)
         if self.cut_at_mean:
             z = jnp.sort(jnp.append(z, 0.0))
-        edges = jnp.concatenate([jnp.array([-REACH]), z, jnp.array([REACH])])
+        edges = jnp.concatenate([left[None], z, right[None]])
         length = jnp.diff(edges)[:, None]
         return (edges[:-1, None] + length * u).reshape(-1), (length * w).reshape(-1)
+
+
+def _end(z: Float[Array, " breaks"]) -> Float[Array, ""]:
+    """Where the last piece ends: behind the first break that is far out, if there is one."""
+    first = jnp.min(jnp.where(z > OUT, z, jnp.inf))
+    behind = jnp.clip(first + FALL / first, REACH, FAR)
+    return jnp.where(jnp.isfinite(first), behind, REACH)
 
 
 def smooth_nodes(sd: float, step: float = STEP) -> int:
