@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-LIMIT = 12.5
+LIMIT = 37.0  # where the density underflows: a function may be 0 up to there
 # Each function for jax, for NumPy, and the points around which panels are graded.
 FUNCTIONS = {
     "step": (lambda z: jnp.where(z > 0.3, 1.0, 0.0), lambda z: np.where(z > 0.3, 1.0, 0.0), [0.3]),
@@ -58,7 +58,7 @@ def graded(centres, finest):
     steps = finest * 2.0 ** np.arange(np.ceil(np.log2(30 / finest)))
     near = [c + np.concatenate([-steps, [0.0], steps]) for c in centres if abs(c) < LIMIT + 1]
     edges = np.unique(
-        np.clip(np.concatenate([np.linspace(-LIMIT, LIMIT, 51), *near]), -LIMIT, LIMIT)
+        np.clip(np.concatenate([np.linspace(-LIMIT, LIMIT, 149), *near]), -LIMIT, LIMIT)
     )
     x, w = np.polynomial.legendre.leggauss(16)
     half = 0.5 * np.diff(edges)[:, None]
@@ -111,7 +111,7 @@ def _inner(g, features, mu, s):
     steps = finest * 2.0 ** np.arange(np.ceil(np.log2(30 / finest)))
     offsets = np.concatenate([-steps, [0.0], steps])
     near = [np.clip(((c - mu) / s)[:, None] + offsets, -LIMIT, LIMIT) for c in features]
-    even = np.broadcast_to(np.linspace(-LIMIT, LIMIT, 26), (len(mu), 26))
+    even = np.broadcast_to(np.linspace(-LIMIT, LIMIT, 75), (len(mu), 75))
     edges = np.sort(np.concatenate([even, *near], axis=1), axis=1)
     half, middle = 0.5 * np.diff(edges, axis=1), 0.5 * (edges[:, 1:] + edges[:, :-1])
     used = (half > 0).any(axis=0)
