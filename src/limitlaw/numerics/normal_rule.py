@@ -64,9 +64,12 @@ class Rule:
         z = jnp.where(sd > 0, jnp.clip(z, left, right), right)
         if self.cut_at_mean:
             z = jnp.sort(jnp.append(z, 0.0))
-        edges = jnp.concatenate([left[None], z, right[None]])
-        length = jnp.diff(edges)[:, None]
-        return (edges[:-1, None] + length * u).reshape(-1), (length * w).reshape(-1)
+        # Between REACH and a break beyond it lies nothing that counts: such pieces end at REACH.
+        below, above = jnp.append(left, z), jnp.append(z, right)
+        start = jnp.append(left, jnp.where(above[1:] > -REACH, jnp.maximum(z, -REACH), z))
+        end = jnp.append(jnp.where(below[:-1] < REACH, jnp.minimum(z, REACH), z), right)
+        length = (end - start)[:, None]
+        return (start[:, None] + length * u).reshape(-1), (length * w).reshape(-1)
 
 
 def _end(z: Float[Array, " breaks"]) -> Float[Array, ""]:
