@@ -58,15 +58,18 @@ class Graded:
         return jnp.concatenate([self.c, *sides])
 
 
-def panel_edges(shape: tuple[int, ...], structure: Sequence[Graded]) -> Float[Array, "edges ..."]:
-    """Edges of panels on [−LIMIT, LIMIT]: equal ones, cut where the integrand has structure.
+def panel_edges(
+    shape: tuple[int, ...], structure: Sequence[Graded], far: Sequence[Graded] = ()
+) -> Float[Array, "edges ..."]:
+    """Edges of panels on [−LIMIT, LIMIT]: equal ones, cut where the integrand has structure; and
+    behind places of `far`, before which it may be 0.
 
     A function that is smooth but for that structure is a good polynomial on every panel.
     """
     edges = [jnp.linspace(-LIMIT, LIMIT, BASE_PANELS + 1)[(slice(None),) + (None,) * len(shape)]]
     edges += [jnp.clip(graded.edges(), -LIMIT, LIMIT) for graded in structure]
-    if structure:
-        places = [jnp.broadcast_to(g.c, (len(g.c), *shape)) for g in structure]
+    if far:
+        places = [jnp.broadcast_to(g.c, (len(g.c), *shape)) for g in far]
         c = jnp.concatenate(places)
         edges += [_far_edges(c), -_far_edges(-c)]
     return jnp.sort(

@@ -150,21 +150,26 @@ def is_analytic(phi: Nonlinearity) -> bool:
     return phi.kinks is not None
 
 
-def _mean_edges(phi: Nonlinearity, m: Reals, sigma: Reals) -> Float[Array, "edges ..."]:
-    return panel_edges(m.shape, [places.own(m, sigma) for places in structure(phi)])
+def _mean_edges(phi: Nonlinearity, m: Reals, sigma: Reals, far: bool) -> Float[Array, "edges ..."]:
+    own = [places.own(m, sigma) for places in structure(phi)]
+    return panel_edges(m.shape, own, own if far else ())
 
 
-def mean_by_quadrature(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Reals:
-    """E f(u), u ~ N(m, k), for f with the kinks of φ."""
+def mean_by_quadrature(
+    phi: Nonlinearity, f: Function, m: Reals, k: Reals, far: bool = True
+) -> Reals:
+    """E f(u), u ~ N(m, k), for f with the kinks of φ; `far`: also behind those far out."""
     m, sigma = jnp.broadcast_arrays(m, jnp.sqrt(jnp.maximum(k, 0.0)))
-    return integrate(lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma))
+    return integrate(lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma, far))
 
 
-def mean_with_error(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> ValueAndError:
+def mean_with_error(
+    phi: Nonlinearity, f: Function, m: Reals, k: Reals, far: bool = True
+) -> ValueAndError:
     """The same, with its error."""
     m, sigma = jnp.broadcast_arrays(m, jnp.sqrt(jnp.maximum(k, 0.0)))
     return integrate_with_error(
-        lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma), is_analytic(phi)
+        lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma, far), is_analytic(phi)
     )
 
 
@@ -202,7 +207,7 @@ def inner_mean(psi: Nonlinearity, e: int) -> Callable[[Reals, Reals], Reals]:
     if closed is None:
         f = derivative(psi.function, e)
         return lambda mu, s2: (
-            mean_by_quadrature(psi, f, mu, s2) + (deltas(psi, e, mu, s2) if e else 0.0)
+            mean_by_quadrature(psi, f, mu, s2, far=False) + (deltas(psi, e, mu, s2) if e else 0.0)
         )
     return lambda mu, s2: derivative(lambda mu: closed(mu, s2), e)(mu)
 
@@ -210,7 +215,9 @@ def inner_mean(psi: Nonlinearity, e: int) -> Callable[[Reals, Reals], Reals]:
 def inner_error(psi: Nonlinearity, e: int) -> Callable[[Reals, Reals], Reals] | None:
     """The error of `inner_mean`, or None if there is none."""
     if psi.mean is None:
-        return lambda mu, s2: mean_with_error(psi, derivative(psi.function, e), mu, s2)[1]
+        return lambda mu, s2: mean_with_error(psi, derivative(psi.function, e), mu, s2, far=False)[
+            1
+        ]
     if not psi.accuracy:
         return None
     return lambda mu, s2: psi.accuracy * jnp.abs(inner_mean(psi, e)(mu, s2))
@@ -220,7 +227,7 @@ def _edges(phi: Nonlinearity, psi: Nonlinearity, law: JointNormal) -> Float[Arra
     own = [places.own(law.m_u, law.sigma_u) for places in structure(phi)]
     slope = law.rho * law.sigma_v
     inner = [places.of_means(law.m_v, slope, law.s2) for places in structure(psi)]
-    return panel_edges(law.shape, own + inner)
+    return panel_edges(law.shape, own + inner, own)
 
 
 def nested(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal) -> Reals:
