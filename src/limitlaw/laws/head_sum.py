@@ -122,9 +122,7 @@ class HeadSum(Law):
 
         def error() -> Array:
             xp = jnp if is_traced(value) else np
-            parts = xp.stack(
-                [xp.asarray(quantity(block._inversion)) for block in self._in_blocks[0]]
-            )
+            parts = xp.stack([xp.asarray(quantity(replica)) for replica in self._replicas])
             if len(parts) == 1:
                 return jnp.full(value.shape, jnp.nan)
             parts = xp.where(xp.isinf(parts), 0, parts)  # quantiles at 0 and 1
@@ -273,6 +271,11 @@ class HeadSum(Law):
             for part in parts
         )
         return tuple(sums), weights, exact
+
+    @functools.cached_property
+    def _replicas(self) -> tuple[Inversion, ...]:
+        """The blocks, for the spread of a quantity over them."""
+        return tuple(Inversion(block._nodes, replica=True) for block in self._in_blocks[0])
 
     def middle(self) -> float:
         """The law is symmetric."""

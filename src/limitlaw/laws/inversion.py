@@ -23,7 +23,9 @@ from limitlaw.numerics.transform import Transform
 REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node
 FARTHEST = 2.0**20  # times that, for points inside jax.jit
 GRID = 2**14  # points on each side of 0 for expectations
+REPLICA_GRID = 2**10  # of replicates, whose spread alone matters
 TRACED_GRID = 2**8
+NEAREST = 1 / 8  # of the reach of its table, a replicate's shortest one
 ROUGHER = 0.6  # of the nodes of contours, to compare with
 SCORES = np.linspace(0, 9, 2049)  # normal scores between which quantiles are interpolated, to draw
 
@@ -32,20 +34,39 @@ class Inversion:
     """Nodes and what is computed from them once: the table of contours above all.
 
     Quantities are NumPy arrays, or JAX arrays where the nodes or the points are traced.
+    `share`: of the nodes of contours, where their number is fixed. A `replica` is one of several
+    whose spread is asked for: its tables reach as far as the points, and its rule has fewer.
     """
 
-    def __init__(self, nodes: Nodes, share: float = 1.0) -> None:
-        # of the nodes of contours, where their number is fixed
-        self.nodes, self._share = nodes, share
+    def __init__(self, nodes: Nodes, share: float = 1.0, replica: bool = False) -> None:
+        self.nodes, self._share, self._replica = nodes, share, replica
+        self._tables: dict[float, contours.Table] = {}  # by their share of the farthest reach
         self.atom = nodes.atom()  # P(Y = 0)
         self.sd = nodes.xp.sqrt(nodes.variance())
         self.point_mass = not nodes.traced and not self.sd > 0
 
     @functools.cached_property
+    def reach(self) -> float:
+        """Of the table of contours: all points that matter."""
+        return max(REACH[0] * self.sd, REACH[1] * math.sqrt(self.nodes.ends()[1]))
+
+    @property
     def table(self) -> contours.Table:
         """Contours for all points that matter."""
-        reach = max(REACH[0] * self.sd, REACH[1] * math.sqrt(self.nodes.ends()[1]))
-        return contours.table(self.nodes.transform(reach), reach, self.atom)
+        return self._table(1.0)
+
+    def _table(self, share: float) -> contours.Table:
+        if share not in self._tables:
+            reach = share * self.reach
+            self._tables[share] = contours.table(self.nodes.transform(reach), reach, self.atom)
+        return self._tables[share]
+
+    def _covering(self, x: float) -> contours.Table:
+        """The table; of a replica, a shorter one that goes beyond x."""
+        share = 1.0
+        while self._replica and share > NEAREST and 2 * x < share * self.reach:
+            share /= 2
+        return self._table(share)
 
     @functools.cached_property
     def rougher(self) -> "Inversion | None":
@@ -68,7 +89,7 @@ class Inversion:
     @functools.cached_property
     def _far(self) -> tuple[Numbers | float, ...]:
         """What φ is made of, for points beyond the table that are not known."""
-        return self.nodes.transform(FARTHEST * self.table.reach).arrays
+        return self.nodes.transform(FARTHEST * self.reach).arrays
 
     def log_density(self, x: Numbers) -> Numbers:
         """log pdf of the part without the atom."""
@@ -120,7 +141,7 @@ class Inversion:
             return jnp.where(self.sd > 0, found, -jnp.inf)
         if not is_traced(x):
             return self._at_known(quantity, np.ravel(x)).reshape(x.shape)
-        flat, reach = x.reshape(-1), self.table.reach
+        flat, reach = x.reshape(-1), self.reach
         near = self.table.evaluate(quantity, flat)
         found = _beyond(self._far, near, reach, self.atom, flat, quantity, self._powers)
         return found.reshape(x.shape)
@@ -128,10 +149,11 @@ class Inversion:
     def _at_known(self, quantity: str, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
         """By the table, and beyond it by contours for each octave of x."""
         out = np.where(np.isinf(x), -np.inf, np.nan)
-        near = x <= self.table.reach
-        out[near] = self.table.evaluate(quantity, x[near])
+        near = x <= self.reach
+        if near.any():
+            out[near] = self._covering(float(x[near].max())).evaluate(quantity, x[near])
         beyond = np.flatnonzero(~near & np.isfinite(x))
-        octave = np.floor(np.log2(x[beyond] / self.table.reach))
+        octave = np.floor(np.log2(x[beyond] / self.reach))
         for each in np.unique(octave):
             at = beyond[octave == each]
             transform = self.nodes.transform(float(x[at].max()), float(x[at].min()))
@@ -183,7 +205,8 @@ class Inversion:
         xp = self.nodes.xp
         low, high = self.nodes.ends()
         a = xp.sqrt(xp.maximum(low, 1e-12 * high))
-        half = TRACED_GRID if self.nodes.traced else GRID
+        known = REPLICA_GRID if self._replica else GRID
+        half = TRACED_GRID if self.nodes.traced else known
         end = xp.arcsinh(REACH[1] * xp.sqrt(high) / a)
         w = end * np.arange(half + 1) / half
         y = a * xp.sinh(w)
