@@ -16,6 +16,7 @@ import functools
 import importlib
 import multiprocessing
 import os
+import pickle
 import sys
 import time
 from collections.abc import Iterable
@@ -58,6 +59,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--eager", action="store_true", help="leave out jax.jit")
     parser.add_argument(
+        "--keep", type=Path, help="a folder for verdicts: what lies there is not examined again"
+    )
+    parser.add_argument(
         "--seconds", type=float, default=float("inf"), help="start nothing after this time"
     )
     arguments = parser.parse_args()
@@ -73,7 +77,7 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     deadline = time.time() + arguments.seconds
     settings = {"draws": arguments.draws, "jit": not arguments.eager, "limit": arguments.limit}
-    work = functools.partial(compared, **settings, deadline=deadline)
+    work = functools.partial(compared, **settings, deadline=deadline, keep=arguments.keep)
     with context.Pool(arguments.jobs, prepare, (arguments.effort,), maxtasksperchild=1) as pool:
         for count, verdicts in pool.imap_unordered(work, tasks):
             done += count
@@ -134,9 +138,12 @@ def prepare(effort: int) -> None:
 
 
 def compared(
-    seeds: range, draws: int, jit: bool, limit: int, deadline: float
+    seeds: range, draws: int, jit: bool, limit: int, deadline: float, keep: Path | None
 ) -> tuple[int, list[Any]]:
     """How many cases of one structure were examined, and the verdicts."""
+    kept = None if keep is None else keep / f"{seeds.start}-{seeds.stop}.pickle"
+    if kept is not None and kept.exists():
+        return len(seeds), pickle.loads(kept.read_bytes())
     cases: Any = importlib.import_module("adversary.cases")
     run: Any = importlib.import_module("adversary.run")
     shape = cases.structure(seeds[0] // SHARED)
@@ -149,6 +156,9 @@ def compared(
         )
         found = run.examined(cases.case(shape, seed), draws, inside if jit else (), limit)
         verdicts += run.confirmed(found, draws)
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_bytes(pickle.dumps(verdicts))
     return len(seeds), verdicts
 
 
