@@ -138,7 +138,7 @@ def limit_conditions(y: ll.Wide, draws: int, seed: int) -> tuple[np.ndarray, np.
         mean, covariance = program.conditions(1, seed).arrays
         return np.asarray(mean)[:, None], np.asarray(covariance)
     extra = program.table(2**9, seed), program.heads(seed)
-    batched = by_numpy(lambda row, key: program.plan.draw(program.arrays, row, key, *extra))
+    batched = by_numpy(lambda row, key: program.plan.draw(program.given, row, key, *extra))
     points = Points(program.recipe, seed)
     chunks = enumerate(_chunks(draws, 2000))
     parts = [batched(points.take(size), keys(seed + 1_000_003 * i, size)) for i, size in chunks]

@@ -119,16 +119,18 @@ def test_kernels_and_scales_at_infinite_width(name: str, compilations: Callable[
 
 
 def test_laws_of_heads(compilations: Callable[[], int]) -> None:
-    """A quadrature over the scores of one head: they are read once,
-    and then the variance at its nodes.
+    """A quadrature over the scores of one head: the same function gives them,
+    and the variance at its nodes.
     """
     laws = [ll.limit(layer(np.diag([1.0, s]) + 0.1)) for s in np.linspace(0.5, 2.0, 5)]
     assert {law.kind for law in laws} == {"quadrature"}
-    assert compilations() == 2
+    assert compilations() == 1
 
 
 def test_positions(compilations: Callable[[], int]) -> None:
-    """Of rotary embeddings."""
+    """Of rotary embeddings: their correlations are integrals, which are computed before all draws,
+    by a function of their own.
+    """
 
     def scores(step: float) -> ll.Scalars:
         q, k = (ll.rotary(ll.Matrix() @ x, [0.0, step], base=10.0) for _ in "qk")
@@ -139,8 +141,32 @@ def test_positions(compilations: Callable[[], int]) -> None:
         float(np.asarray(ll.limit(scores(step), 8).covariance())[0, 2])
         for step in np.linspace(0.5, 5.0, 10)
     ]
-    assert compilations() == 1
+    assert compilations() == 2
     assert len(set(numbers)) == len(numbers)
+
+
+def test_stages() -> None:
+    """What does not depend on what is drawn is computed once: the same in two stages, and the
+    second has no more of it.
+    """
+
+    def f(given: Any, drawn: Any) -> Any:
+        a, b = given
+        x, y = drawn
+        K = jax.lax.fori_loop(0, 3, lambda _, K: jnp.tanh(K @ K), a)
+        return {"v": K @ x + jnp.eye(2) @ b, "same": b, "number": 2.0, "drawn": jnp.exp(y)}
+
+    given = jnp.array([[1.0, 0.2], [0.3, 0.5]]), jnp.array([3.0, -1.0])
+    drawn = jnp.array([0.3, 0.7]), jnp.array(0.1)
+    stages = compiling.Staged(f, given, drawn)
+    between = stages.first(given)
+    found = stages.second(between, drawn)
+    jax.tree.map(np.testing.assert_allclose, found, f(given, drawn))
+    assert stages.pays
+    loops = lambda f, *a: any(name in str(jax.make_jaxpr(f)(*a)) for name in compiling.LOOPS)
+    assert loops(f, given, drawn)
+    assert not loops(stages.second, between, drawn)
+    assert not compiling.Staged(lambda a, x: a * x, 1.0, 2.0).pays
 
 
 def test_another_structure_is_another_program(compilations: Callable[[], int]) -> None:

@@ -125,7 +125,7 @@ class Analysis:
 
     def _stays_random(self, v: Value) -> bool:
         op = v.instruction
-        if isinstance(op, Dot) and not is_average(v):
+        if isinstance(op, Dot) and not v.is_average:
             return op.scaling == "sqrt" or not op.dim.wide
         if isinstance(op, Repeat) and Analysis.of_block(op.block).stay_random:
             return True
@@ -293,9 +293,3 @@ def _touched(op: object) -> Iterable[Axis]:
     if isinstance(op, Apply):
         return op.mixed
     return ()
-
-
-def is_average(v: Value) -> bool:
-    """Is a number the mean over the coordinates of a vector: its product with **1**, under 1/n?"""
-    op = v.instruction
-    return isinstance(op, Dot) and op.scaling == "linear" and isinstance(op.k.instruction, Ones)

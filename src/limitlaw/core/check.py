@@ -6,12 +6,12 @@ Imaizumi (2025), Definition 3.1, Assumption 3.1, Theorem 3.1; Yang (2019) for 1/
 al. (2020) for infinite heads.
 """
 
+import math
 from collections.abc import Callable, Iterator
 
-from limitlaw.core.analysis import Analysis, is_average
+from limitlaw.core.analysis import Analysis
 from limitlaw.core.findings import Facts, Finding, Report, Verdict
 from limitlaw.core.instructions import Apply, Constant, Map, MatMul, Value
-from limitlaw.core.labelled import is_infinite
 from limitlaw.core.program import Program, Written
 from limitlaw.core.rewrites import unrolled
 from limitlaw.core.score_rules import assumption_a, assumption_b, scores_have_a_limit
@@ -157,7 +157,7 @@ def score_scaling(program: Facts) -> Iterator[Finding]:
 
 def finitely_many_heads(program: Facts) -> Iterator[Finding]:
     """An infinite head axis is the limit of Hron et al. (2020), not of Theorem 3.1."""
-    infinite = [v for v in program.values if is_infinite(v.axes)]
+    infinite = [v for v in program.values if any(axis.size == math.inf for axis in v.axes)]
     if infinite:
         why = "heads=math.inf: the Gaussian limit of Hron et al. (2020)"
         yield program.finding(
@@ -178,7 +178,7 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     no_narrow_vectors,
     _absent(
         "no norms",
-        is_average,
+        lambda v: v.is_average,
         "an average over coordinates, deterministic given the scores",
         "norms",
     ),

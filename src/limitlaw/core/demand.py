@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limitlaw import phi as nonlinearities
-from limitlaw.core.analysis import Analysis, is_average
+from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import (
     Apply,
     Argument,
@@ -88,7 +88,7 @@ class _Rewriter:
     def _ask(self, value: Value) -> None:
         if isinstance(value.instruction, Contract):
             self._find_mixing(value, value.instruction)
-        if isinstance(value.instruction, Dot) and is_average(value):
+        if isinstance(value.instruction, Dot) and value.is_average:
             self._find_product(value.instruction.inputs[0])
         for v, selection in self._requests(value):
             if self.uses[v] == 1 and selection:
@@ -314,6 +314,8 @@ def _cut_numbers(slot: Number, order: Layout, selection: Selection) -> tuple[Num
 
 def _before(rename: Rename, x: Value, wanted: Selection) -> Selection:
     """What is wanted of x, where it is wanted under other names."""
+    if not wanted:
+        return {}
     named = zip(x.axes, rename.names_of(x.axes), strict=True)
     return {axis: wanted[name] for axis, name in named if name in wanted}
 
@@ -341,12 +343,5 @@ def _changed(op: Instruction, inputs: Mapping[Value, Value], selection: Selectio
             op = dataclasses.replace(op, positions=positions, orders=orders)
     if all(inputs[v] is v for v in op.inputs):
         return op
-
-    def new(item: object) -> object:
-        if isinstance(item, Value):
-            return inputs[item]
-        if isinstance(op, Apply) and isinstance(item, Axis) and item in selection:
-            return selection[item].new
-        return item
-
-    return op.replaced(new)
+    axes = {axis: part.new for axis, part in selection.items()} if isinstance(op, Apply) else {}
+    return op.replaced({**inputs, **axes})

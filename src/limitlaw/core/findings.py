@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from limitlaw import notebook
-from limitlaw.core.analysis import Analysis, is_average
+from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import Dot, Family, Instruction, Value
 from limitlaw.core.members import Dependence
 from limitlaw.core.program import Program
@@ -155,7 +155,7 @@ class Facts(Analysis):
         return [
             (v, v.instruction)
             for v in self.values
-            if isinstance(v.instruction, Dot) and not is_average(v)
+            if isinstance(v.instruction, Dot) and not v.is_average
         ]
 
     @functools.cached_property
@@ -182,7 +182,7 @@ class Facts(Analysis):
     def _leads_outside(self, reader: Value, found: dict[Value, bool]) -> bool:
         if reader.instruction.linear:
             return found[reader]
-        return not isinstance(reader.instruction, Dot) or is_average(reader)
+        return not isinstance(reader.instruction, Dot) or reader.is_average
 
     def sinks(self, term: Value) -> Iterator[tuple[Value, bool]]:
         """The linear combinations of a term that something else reads; is that a random score?"""
@@ -198,7 +198,7 @@ class Facts(Analysis):
             for reader in self.readers[v]:
                 if reader.instruction.linear:
                     stack.append(reader)
-                elif not isinstance(reader.instruction, Dot) or is_average(reader):
+                elif not isinstance(reader.instruction, Dot) or reader.is_average:
                     yield v, False
                 elif self.is_random(reader):
                     yield v, True

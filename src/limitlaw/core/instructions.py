@@ -8,7 +8,7 @@ are a set: where two values meet in an instruction, entries meet by axis. Given 
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,14 +57,18 @@ class Value:
     dim: Dim | None
     source: object = None
     is_vector: bool = dataclasses.field(init=False)
+    # is a number the mean over the coordinates of a vector: its product with **1**, under 1/n?
+    is_average: bool = dataclasses.field(init=False)
     # the values that its instruction reads, in order
     inputs: tuple["Value", ...] = dataclasses.field(init=False)
     vectors: tuple["Value", ...] = dataclasses.field(init=False)  # those of them that are vectors
 
     def __post_init__(self) -> None:
         """What everybody asks for is found once."""
-        inputs = self.instruction.inputs
+        op, inputs = self.instruction, self.instruction.inputs
+        linear = isinstance(op, Dot) and op.scaling == "linear"
         object.__setattr__(self, "is_vector", self.dim is not None)
+        object.__setattr__(self, "is_average", linear and isinstance(inputs[1].instruction, Ones))
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "vectors", tuple(v for v in inputs if v.is_vector))
 
@@ -92,8 +96,8 @@ class Instruction:
         for field in dataclasses.fields(self):
             yield from _opened(getattr(self, field.name))
 
-    def replaced(self, new: Callable[[object], object]) -> "Instruction":
-        """The same instruction with new(item) for every value, slot, family and axis it holds."""
+    def replaced(self, new: Mapping[object, object]) -> "Instruction":
+        """The same instruction with new[item] for every value, family and axis in `new`."""
         changes = {f.name: _renewed(getattr(self, f.name), new) for f in dataclasses.fields(self)}
         return dataclasses.replace(self, **changes)
 
@@ -106,10 +110,10 @@ def _opened(content: object) -> Iterator[object]:
         yield content
 
 
-def _renewed(content: object, new: Callable[[object], object]) -> object:
+def _renewed(content: object, new: Mapping[object, object]) -> object:
     if isinstance(content, tuple):
         return tuple(_renewed(item, new) for item in content)
-    return new(content) if isinstance(content, Value | Number | Family | Axis | Block) else content
+    return new.get(content, content) if isinstance(content, Value | Family | Axis) else content
 
 
 # --- Leaves --------------------------------------------------------------------------------------

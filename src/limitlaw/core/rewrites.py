@@ -150,12 +150,11 @@ def _copied(
     """
     families: dict[Family, Family] = {}
 
-    def renewed(item: object) -> object:
-        if isinstance(item, Value):
-            return known[item]
-        if isinstance(item, Family) and anew:
-            return families.setdefault(item, dataclasses.replace(item))
-        return item
+    def renewed(op: Instruction) -> Instruction:
+        new: dict[object, object] = {u: known[u] for u in op.inputs}
+        if anew and isinstance(op, MatMul):
+            new[op.family] = families.setdefault(op.family, dataclasses.replace(op.family))
+        return op.replaced(new)
 
     for v in ancestors(outputs):
         op = v.instruction
@@ -173,5 +172,5 @@ def _copied(
         ):
             known[v] = v
         else:
-            known[v] = dataclasses.replace(v, instruction=op.replaced(renewed))
+            known[v] = dataclasses.replace(v, instruction=renewed(op))
     return tuple(known[v] for v in outputs)

@@ -1,19 +1,23 @@
 """Functions compiled once for a structure, kept in a bounded cache, and in another thread: the one
-that waits hears Ctrl-C, which a compiler does not.
+that waits hears Ctrl-C, which a compiler does not. And functions in two stages: what does not
+depend on what is drawn is computed once, not with every batch of draws.
 """
 
 import collections
 import concurrent.futures
+import math
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, jaxpr_as_fun, jaxprs_in_params
 
 from limitlaw.arguments import inside_jit
 
 Kept = TypeVar("Kept")
+LOOPS, SMALL = ("scan", "while"), 2**10  # numbers that a draw is not slower for
 
 
 class Compiled:
@@ -24,12 +28,16 @@ class Compiled:
         self._known: set[Any] = set()
 
     def __call__(self, *arguments: Any) -> Any:
+        return self.compiled_for(*arguments)(*arguments)
+
+    def compiled_for(self, *arguments: Any) -> Callable[..., Any]:
+        """`function`, compiled for arguments of these shapes."""
         shapes = tuple(np.shape(a) for a in jax.tree.leaves(arguments))
         if shapes not in self._known and not inside_jit():
-            # What `lower` traced and `compile` made is found again by the call below.
+            # What `lower` traced and `compile` made is found again by the next call.
             _waited_for(self.function.lower(*arguments).compile)
             self._known.add(shapes)
-        return self.function(*arguments)
+        return self.function
 
 
 def _waited_for(function: Callable[[], Any]) -> Any:
@@ -44,6 +52,62 @@ def _waited_for(function: Callable[[], Any]) -> Any:
 
     threading.Thread(target=work).start()
     return outcome.result()
+
+
+class Staged:
+    """f(given, drawn) = second(first(given), drawn), f being followed once, with arguments of
+    which the shapes are known: `first` computes all that does not depend on what is drawn.
+    """
+
+    def __init__(self, f: Callable[[Any, Any], Any], given: Any, drawn: Any) -> None:
+        seen, self.result = jax.make_jaxpr(f, return_shape=True)(given, drawn)
+        whole, count = seen.jaxpr, len(jax.tree.leaves(given))
+        later = _made_of(whole.invars[count:], whole.eqns)
+        earlier = _made_of(whole.invars[:count], whole.eqns) - later
+        # what is made of neither is a constant, and cheaper made again than handed over
+        before = [eqn for eqn in whole.eqns if later.isdisjoint(eqn.outvars)]
+        after = [eqn for eqn in whole.eqns if earlier.isdisjoint(eqn.outvars)]
+        read = (v for eqn in after for v in eqn.invars)
+        between = [v for v in dict.fromkeys(_variables((*read, *whole.outvars))) if v in earlier]
+        first = whole.replace(eqns=before, invars=whole.invars[:count], outvars=between)
+        second = whole.replace(eqns=after, invars=[*between, *whole.invars[count:]])
+        self._first, self._second = (
+            jaxpr_as_fun(ClosedJaxpr(part, seen.consts)) for part in (first, second)
+        )
+        self.pays = _takes_time(before)  # is `first` worth a call of its own?
+
+    def first(self, given: Any) -> list[Any]:
+        """What the second stage needs of the first."""
+        return self._first(*jax.tree.leaves(given))
+
+    def second(self, between: list[Any], drawn: Any) -> Any:
+        """What f gives."""
+        leaves = self._second(*between, *jax.tree.leaves(drawn))
+        return jax.tree.unflatten(jax.tree.structure(self.result), leaves)
+
+
+def _variables(read: Iterable[Any]) -> list[Any]:
+    """Of what equations read, all but numbers."""
+    return [v for v in read if not isinstance(v, Literal)]
+
+
+def _takes_time(equations: Iterable[JaxprEqn]) -> bool:
+    """Is there a loop among equations, or an array that is not small?"""
+    return any(
+        eqn.primitive.name in LOOPS
+        or any(math.prod(getattr(v.aval, "shape", ())) > SMALL for v in eqn.outvars)
+        or any(_takes_time(inside.eqns) for inside in jaxprs_in_params(eqn.params))
+        for eqn in equations
+    )
+
+
+def _made_of(variables: Iterable[Any], equations: Iterable[JaxprEqn]) -> set[Any]:
+    """The variables themselves, and all that depend on them."""
+    found = set(variables)
+    for eqn in equations:
+        if not found.isdisjoint(_variables(eqn.invars)):
+            found.update(eqn.outvars)
+    return found
 
 
 class Cache(Generic[Kept]):

@@ -16,7 +16,7 @@ from limitlaw.core.program import Output
 from limitlaw.engines.effort import BUDGET, check_memory
 from limitlaw.engines.heads.axis import HeadAxis, head_axis
 from limitlaw.engines.heads.mixing import Mixing, mixing_law
-from limitlaw.engines.heads.softmax import softmax_scores
+from limitlaw.engines.heads.softmax import WithScores, softmax_scores
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, seed_of
 from limitlaw.engines.limit.statistics import covariance
@@ -205,7 +205,7 @@ def joint_density(axis: HeadAxis, key: object) -> JointDensity | None:
     """Of the sum over heads; None where there is no density,
     or the covariance of a head is no function of normals.
     """
-    program = Limit((axis.resized(1),), covariance)
+    program = Limit((axis.resized(1),), WithScores(covariance))
     if program.traced or not program.is_function_of_recipe:
         return None
     basis = _active(program)
@@ -225,7 +225,7 @@ def _covariance(program: Limit, z: Float[np.ndarray, "N r"]) -> Float[np.ndarray
     x = z.copy()
     for j in np.flatnonzero(np.isfinite(program.recipe)):
         x[:, j] = chi_quantile(program.recipe[j], z[:, j])
-    C = np.asarray(program.at(x))
+    C, _ = program.at(x)
     return C.reshape(len(z), *C.shape[-2:])
 
 

@@ -23,7 +23,7 @@ from limitlaw.core.program import Output
 from limitlaw.core.space import Dim
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.heads.axis import head_axis
-from limitlaw.engines.heads.softmax import SoftmaxScores, softmax_scores
+from limitlaw.engines.heads.softmax import SoftmaxScores, WithScores, softmax_scores
 from limitlaw.engines.law import has_pole, terms_of
 from limitlaw.engines.limit.conditions import Conditions, Limit, seed_of
 from limitlaw.engines.limit.statistics import variance
@@ -83,8 +83,7 @@ def mixing_law(
         return None
     if not all(isinstance(t.instruction, MatMul) for t in terms_of(term.value)):
         return None  # it has a mean, or is not Gaussian
-    narrow = has_pole(demanded((term.value,))[0], dimension)
-    program = Limit((term,), variance)
+    program = Limit((term,), WithScores(variance))
     if not program.is_function_of_recipe:
         return None
     rule = _quadrature(program, samples)
@@ -98,6 +97,8 @@ def mixing_law(
         )
     if by_quadrature or (heads == 1 and len(program.recipe) > BUDGET.many):
         return None  # a plain mixture says the same
+    narrow = has_pole(demanded((term.value,))[0], dimension)
+    program = Limit((term,), variance)
     nodes = _sobol(program, samples, key)
     rough = (
         (lambda: (_sobol(program.inflated(), samples, key).arrays, None))
@@ -170,6 +171,12 @@ def _quadrature(program: Limit, samples: int | None) -> "_Rule | _Either | None"
     return None if row is None else _sorted(program, row, orders, REACHES)
 
 
+def _variances(program: Limit, z: Any) -> Any:
+    """v at given normals."""
+    v, _ = program.at(z)
+    return v
+
+
 @dataclasses.dataclass(frozen=True)
 class _Rule:
     """`nodes(reach, rough)`: z and weights; `rough` asks for a second rule,
@@ -185,7 +192,9 @@ class _Rule:
         """v and weights, on fewer nodes."""
         for reach in self.reaches:
             z, w = self.nodes(reach, rough)
-            v = abs(self.program.at(z))  # where tokens cancel, a rounding of either sign is left
+            v = abs(
+                _variances(self.program, z)
+            )  # where tokens cancel, a rounding of either sign is left
             if is_traced(frozen(v)) or not _far_matters(frozen(v), w, z):
                 break
         return compressed(v, w)
@@ -223,7 +232,7 @@ def _where_output_vanishes(program: Limit, row: Nodes, order: int) -> float | No
     if len(a) != 2 or is_traced(a) or is_traced(B):
         return None
     z, w = sorted_scores(a, B, order, REACHES[0])
-    v = frozen(program.at(z))
+    v = frozen(_variances(program, z))
     if is_traced(v) or v.min() > CANCELLED * (w @ v):
         return None
     b = B[0] - B[1]
@@ -233,7 +242,7 @@ def _where_output_vanishes(program: Limit, row: Nodes, order: int) -> float | No
     for _ in range(ZOOMS):
         lowest = int(np.argmin(v))
         u = np.linspace(u[max(lowest - 1, 0)], u[min(lowest + 1, len(u) - 1)], len(u))
-        v = frozen(program.at((u - a[0] + a[1])[:, None] * b / (b @ b)))
+        v = frozen(_variances(program, (u - a[0] + a[1])[:, None] * b / (b @ b)))
     return float(abs(u[np.argmin(v)]))
 
 
@@ -248,7 +257,7 @@ def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float
     figures: Any = None
     while lattice_size(d, step, REACHES[0]) <= MOST_NODES:
         z, w = lattice(d, step, REACHES[0], OFFSETS[0])
-        before, figures = figures, _figures(program.at(z @ directions), w)
+        before, figures = figures, _figures(_variances(program, z @ directions), w)
         if before is not None and np.abs(figures - before).max() < SETTLED:
             return step
         step /= FINER

@@ -20,6 +20,7 @@ from limitlaw.core.linear import applied
 from limitlaw.core.program import Output, Program
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.draw import LimitDraw
+from limitlaw.engines.limit.statistics import Outputs, Statistic
 from limitlaw.numerics.factors import orthonormalise
 
 EQUAL = 1e-13  # of the largest score, below which a difference is rounding
@@ -94,16 +95,29 @@ def _different(
     return row[kept]
 
 
+@dataclasses.dataclass(frozen=True)
+class WithScores:
+    """A statistic, and beside it all random arguments of softmax, one after the other: none where
+    scores matter otherwise.
+    """
+
+    statistic: Statistic
+
+    def __call__(self, draw: LimitDraw, outputs: Outputs) -> tuple[Any, Float[Array, " m"]]:
+        arguments = _arguments(outputs) or ()
+        scores = (draw[op.args[0]].whole(op.layouts[0]).reshape(-1) for op in arguments)
+        return self.statistic(draw, outputs), jnp.concatenate([jnp.zeros(0), *scores])
+
+
 def softmax_scores(program: Limit) -> SoftmaxScores | None:
-    """The scores of a program in which all that is random is normal;
-    None where they matter not only by softmax.
+    """The scores of a program in which all that is random is normal, and which is read
+    `WithScores`; None where they matter not only by softmax.
     """
     arguments = _arguments(program.outputs)
     if arguments is None:
         return None
     r = len(program.recipe)
-    points = np.concatenate([np.zeros((1, r)), np.eye(r)])
-    scores = program.read(_numbers, points)
+    _, scores = program.at(np.concatenate([np.zeros((1, r)), np.eye(r)]))
     starts = np.cumsum([0, *(math.prod(finite_shape(op.layouts[0])) for op in arguments[:-1])])
     rows = [
         place
@@ -111,13 +125,6 @@ def softmax_scores(program: Limit) -> SoftmaxScores | None:
         for place in _seen(op, int(start))
     ]
     return SoftmaxScores(scores[0], (scores[1:] - scores[0]).T, tuple(rows))
-
-
-def _numbers(draw: LimitDraw, outputs: tuple[Output, ...]) -> Float[Array, " m"]:
-    """All random arguments of softmax, one after the other."""
-    arguments = _arguments(outputs)
-    assert arguments is not None
-    return jnp.concatenate([draw[op.args[0]].whole(op.layouts[0]).reshape(-1) for op in arguments])
 
 
 def _arguments(outputs: tuple[Output, ...]) -> list[Apply] | None:

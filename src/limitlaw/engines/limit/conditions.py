@@ -3,6 +3,7 @@ the same at every call.
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -54,6 +55,13 @@ class Limit:
         self.plan = PROGRAMS.get(self._name, lambda: Plan(self._asked, statistic, inflated))
         self.outputs, _ = written(self._asked, self.plan.most_heads, self.plan.unrolls)
         self.arrays = asked.program_of(self.outputs).arrays
+        if self.traced or inside_jit():
+            _ = self.given  # now: it must not belong to a loop or a branch of what follows
+
+    @functools.cached_property
+    def given(self) -> list[Any]:
+        """What all draws need of the numbers of the program."""
+        return self._function(self.plan.given)(self.arrays) if self.plan.stages else self.arrays
 
     @property
     def random(self) -> bool:
@@ -119,7 +127,7 @@ class Limit:
         key = jax.random.key(0)
         if self.plan.has_loops:
             return self._function(self.plan.single)(
-                self.arrays, None, key, None, None
+                self.arrays, jnp.zeros(0), key, None, None
             ), self.plan.requests.quadrature
         draw = self.plan.followed(self.arrays, Quasi(key), None)
         return self.statistic(draw, self.plan.outputs), draw.moments.integrals.quadrature
@@ -130,7 +138,7 @@ class Limit:
 
     def _replicates(self, seed: int) -> list[Any]:
         results: list[Any] = []
-        single = self.plan.draw if self.traced else self.plan.single
+        single = self._function(self.plan.single)
         with watched("limit") as watch:
             for i in range(BUDGET.replicates):
                 extra = self.table(BUDGET.nodes, seed + i), self.heads(seed + i)
@@ -151,7 +159,7 @@ class Limit:
                 if start >= pace.samples:
                     break
                 numbers = self._numbers(points, seed, start, size)
-                results.append(self.plan.draws(self.arrays, *numbers))
+                results.append(self.plan.draws(self.given, *numbers))
                 if start:
                     # the last but one, so that points are made meanwhile
                     jax.block_until_ready(results[-2])
@@ -194,7 +202,7 @@ class Limit:
         ]
         stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *batches)
         # derivatives in bounded memory
-        one = jax.checkpoint(lambda numbers: self.plan.draws.function(self.arrays, *numbers))
+        one = jax.checkpoint(lambda numbers: self.plan.draws.function(self.given, *numbers))
         found = jax.lax.map(one, stacked)
         return jax.tree.map(
             lambda a: a.reshape(-1, *a.shape[2:])[: pace.samples], found
@@ -229,7 +237,7 @@ class Limit:
         """
         if is_traced(rows) or self.traced:
             # derivatives in bounded memory
-            one = jax.checkpoint(lambda numbers: self.plan.draw(self.arrays, *numbers, None, None))
+            one = jax.checkpoint(lambda numbers: self.plan.draw(self.given, *numbers, None, None))
             keys = self._keys(seed, start, len(rows))
             return jax.lax.map(
                 one, (jnp.asarray(rows), keys), batch_size=min(len(rows), BUDGET.together)
@@ -240,26 +248,15 @@ class Limit:
         batches[: len(rows)] = rows
         parts: list[Any] = []
         with watched("limit") as watch:
+            keys = self._keys(seed, start, size)
+            draws = self.plan.draws.compiled_for(self.given, batches[:size], keys, None, None)
             for batch in batches.reshape(count, size, rows.shape[1]):
-                keys = self._keys(seed, start + len(parts) * size, size)
-                parts.append(np.asarray(self.plan.draws(self.arrays, batch, keys, None, None)))
+                if self.plan.requests.overflows:
+                    keys = self._keys(seed, start + len(parts) * size, size)
+                found = draws(self.given, batch, keys, None, None)
+                parts.append(jax.tree.map(np.asarray, found))
                 watch.reached(len(parts) * size, len(batches))
-        return np.concatenate(parts)[: len(rows)]
-
-    def read(self, statistic: Statistic, rows: object) -> Any:
-        """Another statistic of the same draws at given points, of which there are few."""
-        plan = self.plan
-
-        def one(arrays: list[Any], row: jax.Array) -> Any:
-            return statistic(
-                plan.followed(arrays, Quasi(jax.random.key(0), row), None), plan.outputs
-            )
-
-        many = jax.vmap(one, in_axes=(None, 0))
-        if self.traced:
-            return many(self.arrays, jnp.asarray(rows))
-        compiled = PROGRAMS.get(("read", self._name, statistic), lambda: Compiled(many))
-        return np.asarray(compiled(self.arrays, rows))
+        return jax.tree.map(lambda *a: np.concatenate(a)[: len(rows)], *parts)
 
 
 def _joined(arrays: tuple[Any, ...]) -> Any:

@@ -17,7 +17,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from limitlaw.core import instructions as core
-from limitlaw.core.analysis import Analysis, is_average
+from limitlaw.core.analysis import Analysis
 from limitlaw.core.covariance import Covariance, Pair
 from limitlaw.core.instructions import Number, Value
 from limitlaw.core.labelled import Labelled, sizes
@@ -173,7 +173,7 @@ def _dimension(dim: Dim) -> int | float:
 def _dot(draw: LimitDraw, value: Value, op: core.Dot) -> Labelled:
     if not op.dim.wide:
         return FRAMES[core.Dot](draw, value, op)
-    if is_average(value):
+    if value.is_average:
         return draw.moments.mean(op.q) or zeros(value)
     if op.scaling == "linear":
         return scores.deterministic(draw.moments, value)

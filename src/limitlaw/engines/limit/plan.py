@@ -21,7 +21,7 @@ from limitlaw.core.instructions import Map, Rename, Repeat
 from limitlaw.core.program import Output
 from limitlaw.core.rewrites import renumbered, unrolled, with_nodes
 from limitlaw.engines import asked
-from limitlaw.engines.compiling import Compiled
+from limitlaw.engines.compiling import Compiled, Staged
 from limitlaw.engines.effort import BUDGET, draws_together
 from limitlaw.engines.engine import slots
 from limitlaw.engines.limit.draw import LimitDraw, Static
@@ -76,8 +76,9 @@ class Plan:
         except CannotCarry:
             self.unrolls = True
             self._prepare(outputs)
+        self.given = Compiled(self._given)
         self.draws = Compiled(jax.vmap(self.draw, in_axes=(None, 0, 0, None, None)))
-        self.single = Compiled(self.draw)
+        self.single = Compiled(lambda arrays, *numbers: self.draw(self._given(arrays), *numbers))
 
     def _prepare(self, outputs: Sequence[Output]) -> None:
         """With few nodes for each draw, where there will be many:
@@ -100,7 +101,8 @@ class Plan:
             else frozenset()
         )
         self.static = Static.of(self.facts, coarse, self.inflated, scores)
-        self.most: float = MOST_DIMENSIONS
+        self.most = MOST_DIMENSIONS
+        self._stages: Staged | None = None
         self.requests = self._recorded() if self._may_draw() else Requests()
         if self.requests.overflows:  # too many numbers for Sobol points to help: all are random
             self.most = 0
@@ -142,23 +144,41 @@ class Plan:
         return self.requests.dimensions > 0
 
     def _recorded(self) -> Requests:
-        """One draw of which only the requests are kept."""
-        source = Quasi(jax.random.key(0), most=self.most)
+        """One draw, of which the requests are written down. Where it asks for numbers alone, and
+        not for nodes or keys, it is not followed again.
+        """
         found: dict[str, Any] = {}
 
-        def recorded(arrays: list[Any]) -> Any:
+        def recorded(arrays: list[Any], numbers: tuple[Any, Any]) -> Any:
+            row, key = numbers
+            source = Quasi(key, row, most=self.most)
             draw = self.followed(arrays, source, None)
             result = self.statistic(draw, self.outputs)
             integrals = draw.moments.integrals
+            found.update(recipe=tuple(source.recipe), head_recipe=tuple(source.table_recipe))
+            found.update(overflows=source.overflows, dimensions=draw.moments.nodes.dimensions)
             found.update(quadrature=integrals.quadrature, unsure=integrals.unsure)
-            found.update(dimensions=draw.moments.nodes.dimensions)
             return result
 
         arrays = asked.program_of(self.outputs).arrays
-        size = sum(math.prod(a.shape) for a in jax.tree.leaves(jax.eval_shape(recorded, arrays)))
-        return Requests(
-            tuple(source.recipe), tuple(source.table_recipe), source.overflows, size=size, **found
-        )
+        row, key = jax.ShapeDtypeStruct((self.most,), float), jax.random.key(0)
+        stages = Staged(recorded, arrays, (row, key))
+        size = sum(math.prod(a.shape) for a in jax.tree.leaves(stages.result))
+        requests = Requests(size=size, **found)
+        if not (requests.head_recipe or requests.overflows or requests.dimensions):
+            self._stages = stages
+        return requests
+
+    @property
+    def stages(self) -> bool:
+        """Is something computed before all draws?"""
+        return self._stages is not None and self._stages.pays
+
+    def _given(self, arrays: list[Any]) -> list[Any]:
+        """What draws need of the numbers of the program: what is computed of them beforehand,
+        where that takes longer than a call.
+        """
+        return self._stages.first(arrays) if self._stages and self.stages else arrays
 
     def followed(self, arrays: list[Any], source: Quasi, table: object) -> LimitDraw:
         """One draw of the program with these numbers in its slots."""
@@ -168,13 +188,16 @@ class Plan:
         draw.run(program)
         return draw
 
-    def draw(self, arrays: list[Any], row: Any, key: Any, table: Any, heads: Any) -> Any:
+    def draw(self, given: list[Any], row: Any, key: Any, table: Any, heads: Any) -> Any:
         """What is read off the draw with the numbers in `row`,
         and those of each node of infinitely many heads.
         """
-        return self.statistic(
-            self.followed(arrays, Quasi(key, row, heads, self.most), table), self.outputs
-        )
+        if self._stages is not None:
+            between = given if self.stages else self._stages.first(given)
+            padded = jnp.pad(row, (0, self.most - len(row)))
+            return self._stages.second(between, (padded, key))
+        source = Quasi(key, row, heads, self.most)
+        return self.statistic(self.followed(given, source, table), self.outputs)
 
     def batch(self, samples: int) -> int:
         """As many draws as keep the numbers held at a time near the budget,
