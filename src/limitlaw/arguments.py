@@ -41,9 +41,9 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
     return value
 
 
-def is_traced(value: object) -> bool:
-    """Is `value` inside a JAX transformation, so that its numbers cannot be looked at?"""
-    return isinstance(value, jax.core.Tracer)
+def is_traced(*values: object) -> bool:
+    """Is any of `values` inside a JAX transformation, so that its numbers cannot be looked at?"""
+    return any(isinstance(value, jax.core.Tracer) for value in values)
 
 
 def frozen(value: object) -> Any:

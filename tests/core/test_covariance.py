@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw.core.covariance import Covariance, Pair, outer, stacked, total
+from limitlaw.core.covariance import Covariance, outer, pair, stacked, total
 from limitlaw.core.labelled import Axis, Labelled
 
 RNG = np.random.default_rng(0)
@@ -17,7 +17,7 @@ def paired() -> tuple[Covariance, np.ndarray]:
     zero unless the heads agree; and the same written out.
     """
     array = RNG.normal(size=(3, 4, 4))
-    labels = (Pair(HEADS, OTHER_HEADS), Pair(TOKENS, None), Pair(None, OTHER_TOKENS))
+    labels = (pair(HEADS, OTHER_HEADS), pair(TOKENS, None), pair(None, OTHER_TOKENS))
     return Covariance(Labelled(jnp.asarray(array), labels)), np.einsum(
         "hij,hk->hijk", array, np.eye(3)
     )
@@ -26,7 +26,7 @@ def paired() -> tuple[Covariance, np.ndarray]:
 def full() -> tuple[Covariance, np.ndarray]:
     """Without pairs."""
     array = RNG.normal(size=(3, 4, 4, 3))
-    labels = (*(Pair(a, None) for a in LEFT), *(Pair(None, b) for b in RIGHT))
+    labels = (*(pair(a, None) for a in LEFT), *(pair(None, b) for b in RIGHT))
     return Covariance(Labelled(jnp.asarray(array), labels)), array
 
 

@@ -13,7 +13,7 @@ import pytest
 from eager import defined, exact
 
 import limitlaw as ll
-from limitlaw.engines.frames import ledger, scores, spaces
+from limitlaw.engines.frames import ledger, spaces
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.spaces import Dimension
 from limitlaw.numerics import factors, gaussian_vectors
@@ -99,9 +99,9 @@ def cross_terms_forgotten(patch: Patch) -> None:
 
 
 def lengths_forgotten(patch: Patch) -> None:
-    right = scores.bartlett_units
+    right = spaces.bartlett_units
     patch.setattr(
-        scores,
+        spaces,
         "bartlett_units",
         lambda key, m, D, *rest: right(key, m, of_size(D, math.inf), *rest),
     )

@@ -1,4 +1,4 @@
-"""Covariances of two batches of vectors, and what linear instructions on one of them do.
+"""Covariances of two batches of vectors; what linear instructions make of them, and of arrays.
 
 C is a labelled array whose labels are pairs: `Pair(a, None)` is an axis of the first batch,
 `Pair(None, b)` one of the second, and `Pair(a, b)` both at once: entries with different indices
@@ -13,48 +13,48 @@ may be anything: they count as zero.
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take, Value
 from limitlaw.core.labelled import (
     Axes,
     Axis,
     Labelled,
     Layout,
+    add,
     contract,
     elementwise,
     finite_shape,
     multiply,
+    stack,
 )
 
 
 class Pair(Axis):
-    """An axis of the first batch, of the second, or of both.
-    There is one object for the same two axes.
+    """An axis of the first batch, of the second, or of both: there is one object for the same two
+    axes, which `pair` gives.
     """
 
     __slots__ = ("__weakref__", "left", "right")
-    left: Axis | None
-    right: Axis | None
-
-    def __new__(cls, left: Axis | None, right: Axis | None) -> "Pair":
-        """The pair of these axes, made if it is new."""
-        name = (id(left), id(right))
-        pair = _PAIRS.get(name)
-        if pair is None:
-            axis = left or right
-            assert axis is not None
-            pair = super().__new__(cls)
-            pair.size, pair.left, pair.right = axis.size, left, right
-            _PAIRS[name] = pair
-        return pair
 
     def __init__(self, left: Axis | None, right: Axis | None):
-        """Everything is known already."""
+        axis = left or right
+        assert axis is not None
+        self.size, self.left, self.right = axis.size, left, right
+
+
+def pair(left: Axis | None, right: Axis | None) -> Pair:
+    """The pair of these axes, made if it is new."""
+    name = (id(left), id(right))
+    found = _PAIRS.get(name)
+    if found is None:
+        found = _PAIRS[name] = Pair(left, right)
+    return found
 
 
 Equal = frozenset[Pair]
@@ -81,7 +81,8 @@ class Covariance:
     @property
     def swapped(self) -> "Covariance":
         """Cov(w, v): the same array."""
-        return Covariance(self.c.rename({p: Pair(p.right, p.left) for p in self.labels}))
+        labels = tuple(pair(p.right, p.left) for p in self.labels)
+        return Covariance(Labelled(self.c.array, labels))
 
     def label(self, axis: Axis) -> Pair | None:
         """The label of an axis of v."""
@@ -92,7 +93,7 @@ class Covariance:
         c = self.c
         for p in self.pairs:
             if p.left in tuple(axes):
-                left, right = Pair(p.left, None), Pair(None, p.right)
+                left, right = pair(p.left, None), pair(None, p.right)
                 eye: Any = Labelled(jnp.eye(int(p.size)), (left, right))
                 c = multiply(c.rename({p: left}), eye)
         return Covariance(c)
@@ -110,11 +111,11 @@ class Covariance:
         """The entries with equal indices on axis a of v and axis b of w;
         the others are taken to be zero.
         """
-        both = Pair(a, b)
+        both = pair(a, b)
         if both in self.labels:
             return self
         c: Any = self.dense([a]).swapped.dense([b]).swapped.c
-        left, right = Pair(a, None), Pair(None, b)
+        left, right = pair(a, None), pair(None, b)
         if left in c.axes and right in c.axes:
             rest = tuple(p for p in c.axes if p not in (left, right))
             return Covariance(
@@ -131,17 +132,13 @@ class Covariance:
     def contract(self, a: Labelled | None, over: Axes, normalised: bool = False) -> "Covariance":
         """Σ a·v over axes: of a pair one term is left, at the index of w."""
         names: Any = {
-            axis: self.label(axis) or Pair(axis, None) for axis in (*(a.axes if a else ()), *over)
+            axis: self.label(axis) or pair(axis, None) for axis in (*(a.axes if a else ()), *over)
         }
         summed = tuple(names[axis] for axis in over if names[axis].right is None)
         c = contract(None if a is None else a.rename(names), self.c, summed)
-        c = c.rename(
-            {
-                names[axis]: Pair(None, names[axis].right)
-                for axis in over
-                if names[axis].right is not None
-            }
-        )
+        left = {p: pair(None, p.right) for p in map(names.get, over) if p not in summed}
+        if left:
+            c = c.rename(left)
         if normalised:
             c = c.mapped(lambda x: x / np.sqrt(np.prod([float(axis.size) for axis in over])))
         return Covariance(c)
@@ -150,7 +147,7 @@ class Covariance:
         """For a v that is the same along new axes: its entry there is the one that
         meets the same index of w.
         """
-        new: Any = {Pair(None, p.right): p for p in pairs}
+        new: Any = {pair(None, p.right): p for p in pairs}
         return Covariance(self.c.rename(new))
 
     def scaled(self, a: Labelled) -> "Covariance":
@@ -159,10 +156,10 @@ class Covariance:
 
     def rename(self, names: dict[Axis, Axis]) -> "Covariance":
         """Axes of v called otherwise."""
-        called: Any = {
-            p: Pair(names.get(p.left, p.left), p.right) for p in self.labels if p.left is not None
-        }
-        return Covariance(self.c.rename(called))
+        labels = tuple(
+            p if p.left is None else pair(names.get(p.left, p.left), p.right) for p in self.labels
+        )
+        return Covariance(Labelled(self.c.array, labels))
 
     def take(
         self, axes: Axes, places: Sequence[np.ndarray], new: Axes, equal: Equal = EVERYTHING
@@ -170,22 +167,22 @@ class Covariance:
         """v at given places. Where its axis is paired with one of w,
         the covariance with other places of w is zero.
         """
-        made: Any = tuple(Pair(axis, None) for axis in new)
+        made: Any = tuple(pair(axis, None) for axis in new)
         paired = self.label(axes[0]) if len(axes) == 1 else None
         if paired is not None and paired.right is not None:
-            right: Any = Pair(None, paired.right)
+            right: Any = pair(None, paired.right)
             chosen = jnp.asarray(places[0][..., None] == np.arange(int(paired.size)), float)
             return Covariance(
                 multiply(self.c.rename({paired: right}), Labelled(chosen, (*made, right)))
             )
         block = self.dense(axes)
-        labels: Any = [Pair(axis, None) for axis in axes]
+        labels: Any = [pair(axis, None) for axis in axes]
         indices, made = list(places), list(made)
         for i, axis in enumerate(new):
             for p in equal:
                 # w is read at the index of the new axis
-                if p.left is axis and Pair(None, p.right) in block.labels:
-                    labels.append(Pair(None, p.right))
+                if p.left is axis and pair(None, p.right) in block.labels:
+                    labels.append(pair(None, p.right))
                     indices.append(np.indices(places[0].shape)[i])
                     made[i] = p
         return Covariance(block.c.take(tuple(labels), indices, tuple(made)))
@@ -194,19 +191,19 @@ class Covariance:
 
     def on_left(self, x: Labelled) -> Labelled:
         """Numbers of the entries of v, under the labels of this covariance."""
-        return x.rename({a: self.label(a) or Pair(a, None) for a in x.axes})
+        return x.rename({a: self.label(a) or pair(a, None) for a in x.axes})
 
     def on_right(self, x: Labelled) -> Labelled:
         """Numbers of the entries of w."""
         swapped = self.swapped
-        called = {a: swapped.label(a) or Pair(a, None) for a in x.axes}
-        return x.rename({a: Pair(p.right, p.left) for a, p in called.items()})
+        called = {a: swapped.label(a) or pair(a, None) for a in x.axes}
+        return x.rename({a: pair(p.right, p.left) for a, p in called.items()})
 
     def whole(self, left: Layout, right: Layout) -> Float[Array, "..."]:
         """The array over all entries of v and w, laid out."""
         block: Any = self.dense([p.left for p in self.pairs if p.left is not None])
-        layout: Any = [*(None if a is None else Pair(a, None) for a in left)]
-        layout += [None if b is None else Pair(None, b) for b in right]
+        layout: Any = [*(None if a is None else pair(a, None) for a in left)]
+        layout += [None if b is None else pair(None, b) for b in right]
         return block.c.whole(tuple(layout))
 
     def flat(self, left: Layout, right: Layout) -> Float[Array, "m k"]:
@@ -221,8 +218,7 @@ class Covariance:
             labels = block.labels
             if any(axis in (p.left, p.right) for p in labels):
                 block = block.restricted(axis, axis)
-        called: Any = {p: p.left for p in block.labels}
-        return block.c.rename(called)
+        return Labelled(block.c.array, tuple(p.left for p in block.labels if p.left is not None))
 
     def times(self, other: "Covariance") -> "Covariance":
         """Entry by entry."""
@@ -262,7 +258,7 @@ def stacked(blocks: Sequence[Covariance | None], axis: Axis) -> Covariance:
     arrays = iter([b.c.whole(labels) for b in known])
     sizes = tuple(int(p.size) for p in labels)
     full = [jnp.zeros(sizes) if b is None else next(arrays) for b in blocks]
-    return Covariance(Labelled(jnp.stack(full), (Pair(axis, None), *labels)))
+    return Covariance(Labelled(jnp.stack(full), (pair(axis, None), *labels)))
 
 
 def outer(m: Labelled, k: Labelled, equal: Equal = EVERYTHING) -> Covariance:
@@ -273,8 +269,8 @@ def outer(m: Labelled, k: Labelled, equal: Equal = EVERYTHING) -> Covariance:
 
 def sides(first: Axes, second: Axes, equal: Equal) -> tuple[dict[Axis, Axis], dict[Axis, Axis]]:
     """The labels of the axes of v and of w in their covariance."""
-    left: dict[Axis, Axis] = {a: Pair(a, None) for a in first}
-    right: dict[Axis, Axis] = {b: Pair(None, b) for b in second}
+    left: dict[Axis, Axis] = {a: pair(a, None) for a in first}
+    right: dict[Axis, Axis] = {b: pair(None, b) for b in second}
     for p in between(equal, first, second):
         assert p.left is not None
         assert p.right is not None
@@ -289,4 +285,72 @@ def between(equal: Equal, first: Axes, second: Axes) -> Equal:
 
 def swapped(equal: Equal) -> Equal:
     """Seen from the other side."""
-    return frozenset(Pair(p.right, p.left) for p in equal)
+    return frozenset(pair(p.right, p.left) for p in equal)
+
+
+# --- what linear instructions do to labelled arrays, and to covariances: one case each ----------
+
+
+def applied(
+    v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
+) -> Labelled:
+    """A linear instruction applied to arrays of what it reads."""
+    op = v.instruction
+    match op:
+        case Contract():
+            return contract(
+                None if op.a is None else numbers[op.a], vectors(op.w), op.over, op.normalised
+            )
+        case Add():
+            return add([vectors(t) for t in op.terms])
+        case Take():
+            return vectors(op.x).take(op.axes, [p.array for p in op.places], op.new)
+        case Rename():
+            return vectors(op.x).rename(dict(zip(op.old, op.new, strict=True)))
+        case Stack():
+            return stack([vectors(t) for t in op.terms], op.axis)
+    raise TypeError(f"{type(op).__name__} is no linear instruction")
+
+
+def expanded(
+    v: Value,
+    of: Callable[[Value, Equal], Covariance | None],
+    numbers: Mapping[Value, Any],
+    equal: Equal = EVERYTHING,
+) -> Covariance | None:
+    """Cov(v, w) from the covariances of what v reads,
+    of which no more than needed is asked for; None is zero.
+    """
+    op = v.instruction
+    if isinstance(op, Add):
+        blocks = [
+            block.at(equal) for t in op.terms if (block := of(t, _left_in(equal, t))) is not None
+        ]
+        return total(blocks) if blocks else None
+    if isinstance(op, Stack):
+        inside = frozenset(p for p in equal if p.left is not op.axis)
+        terms = [
+            block and block.at(inside) for block in (of(t, _left_in(equal, t)) for t in op.terms)
+        ]
+        return stacked(terms, op.axis) if any(t is not None for t in terms) else None
+    if isinstance(op, Contract):
+        block = of(op.w, _left_in(equal, op.w))
+        if block is None:
+            return None
+        # before Σ: pairs of different indices never arise
+        block = block.paired(equal - _left_in(equal, op.w))
+        return block.contract(None if op.a is None else numbers[op.a], op.over, op.normalised)
+    if isinstance(op, Take):
+        block = of(
+            op.x, frozenset(p for p in _left_in(equal, op.x) if p.left not in (*op.axes, *op.new))
+        )
+        return block and block.take(op.axes, [p.array for p in op.places], op.new, equal)
+    if isinstance(op, Rename):
+        called: dict[Any, Axis] = dict(zip(op.new, op.old, strict=True))
+        block = of(op.x, frozenset(pair(called.get(p.left, p.left), p.right) for p in equal))
+        return block and block.rename(dict(zip(op.old, op.new, strict=True)))
+    raise TypeError(f"{type(op).__name__} is no linear instruction")
+
+
+def _left_in(equal: Equal, u: Value) -> Equal:
+    return frozenset(p for p in equal if p.left in u.axes)

@@ -343,5 +343,7 @@ def _changed(op: Instruction, inputs: Mapping[Value, Value], selection: Selectio
             op = dataclasses.replace(op, positions=positions, orders=orders)
     if all(inputs[v] is v for v in op.inputs):
         return op
-    axes = {axis: part.new for axis, part in selection.items()} if isinstance(op, Apply) else {}
-    return op.replaced({**inputs, **axes})
+    new: dict[object, object] = {v: inputs[v] for v in op.inputs}
+    if isinstance(op, Apply):
+        new |= {axis: part.new for axis, part in selection.items()}
+    return op.replaced(new)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from limitlaw.core.labelled import Axes, Axis, Layout, present
+from limitlaw.core.labelled import Axes, Axis, Layout
 from limitlaw.core.space import Dim
 from limitlaw.phi import Nonlinearity
 
@@ -43,7 +43,7 @@ class Family:
     @functools.cached_property
     def axes(self) -> Axes:
         """Along which there are different matrices."""
-        return present(self.layout)
+        return tuple(axis for axis in self.layout if axis is not None)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -274,7 +274,7 @@ class Places:
         """From an array of integers."""
         return cls(array.shape, tuple(array.reshape(-1).tolist()))
 
-    @property
+    @functools.cached_property
     def array(self) -> np.ndarray:
         """As an array of integers."""
         return np.asarray(self.entries, dtype=int).reshape(self.shape)

@@ -110,7 +110,7 @@ class Program:
     @property
     def is_traced(self) -> bool:
         """Do numbers come from inside a JAX transformation?"""
-        return any(map(is_traced, self.arrays))
+        return is_traced(*self.arrays)
 
 
 class _Encoder:

@@ -59,7 +59,7 @@ def drawn(
         while stop < pace.samples:
             while asked < pace.samples and len(under_way) < UNDER_WAY:
                 leaves, structure = jax.tree.flatten(draws(arguments, key, asked))
-                if any(map(is_traced, leaves)):
+                if is_traced(*leaves):
                     raise untraceable(name)
                 under_way.append(leaves)
                 asked += batch

@@ -41,7 +41,7 @@ class Nodes:
     @functools.cached_property
     def traced(self) -> bool:
         """Is anything inside a JAX transformation?"""
-        return any(map(is_traced, (self.variances, self.weights, self.groups)))
+        return is_traced(self.variances, self.weights, self.groups)
 
     @property
     def xp(self) -> Any:

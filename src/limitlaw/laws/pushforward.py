@@ -69,7 +69,7 @@ class Pushforward(Averaged):
         self.base = base
         mean, spread = base._components.parameters
         sd = jnp.sqrt(jnp.diagonal(spread, axis1=1, axis2=2)) if self.shape else spread
-        self._traced = is_traced(mean) or is_traced(spread)
+        self._traced = is_traced(mean, spread)
         self._reach = (-math.inf, math.inf)
         near = self._reach
         if not self._traced:

@@ -74,7 +74,7 @@ def compressed(v: Floats, w: Floats, resolution: tuple[Bins, Bins] = (FINE, TRAC
     bins = resolution[traced]
     if len(v) <= 2 * bins.top:
         return v, w
-    xp = jnp if is_traced(v) or is_traced(w) else np
+    xp = jnp if is_traced(v, w) else np
     place = bins.place(still, jnp if traced else np)
     if traced:
         count = bins.size

@@ -71,7 +71,7 @@ def sorted_scores(
     def largest(j: int | Int[Array | np.ndarray, ""], others: Indices, ties: Flags) -> Rule:
         return _part(a[j] - a[others], B[j] - B[others], ties, order, reach, special)
 
-    if is_traced(a) or is_traced(B):
+    if is_traced(a, B):
         z, w = jax.vmap(largest)(np.arange(s), others, ties)
         return z.reshape(-1, z.shape[-1]), w.reshape(-1) / w.sum()
     parts = [largest(j, others[j], ties[j]) for j in range(s)]
@@ -100,7 +100,7 @@ class _Orthant:
         self, mu: Floats, C: Floats, ties: Flags, order: int, reach: float, special: float | None
     ):
         self.mu, self.C, self.ties, self.reach, self.special = mu, C, ties, reach, special
-        self.traced = is_traced(mu) or is_traced(C)
+        self.traced = is_traced(mu, C)
         self.xp = jnp if self.traced else np
         self.points, self.weights = np.polynomial.legendre.leggauss(order)
 

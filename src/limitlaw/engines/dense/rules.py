@@ -10,9 +10,9 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from limitlaw.core import instructions as core
+from limitlaw.core.covariance import applied
 from limitlaw.core.instructions import Number, Value
 from limitlaw.core.labelled import Labelled, elementwise, labelled, union
-from limitlaw.core.linear import applied
 from limitlaw.core.program import Output, Program
 from limitlaw.engines.dense.weights import DrawnWeights, Weights
 from limitlaw.engines.engine import Draw, Rules

@@ -10,6 +10,7 @@ for pairs of heads that never meet.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -52,12 +53,12 @@ class Fresh:
         """The number of roots of each entry."""
         return self.c.array.shape[-1]
 
-    @property
+    @functools.cached_property
     def own_axes(self) -> Axes:
         """The axes with own roots, in order."""
         return tuple(axis for axis in self.axes if axis in self.own)
 
-    @property
+    @functools.cached_property
     def own_sizes(self) -> tuple[int, ...]:
         """Their sizes: for so many entries roots are drawn apart."""
         return sizes(self.own_axes)

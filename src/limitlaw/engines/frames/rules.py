@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
+from limitlaw.core.covariance import applied
 from limitlaw.core.instructions import Value
 from limitlaw.core.labelled import (
     Labelled,
@@ -23,13 +24,18 @@ from limitlaw.core.labelled import (
     sizes,
     stack,
 )
-from limitlaw.core.linear import applied
 from limitlaw.engines.engine import Rules
 from limitlaw.engines.frames.draw import Form, FramesDraw, equal_length, total
 from limitlaw.engines.frames.fresh import Fresh, added, apply_roots, scaled, stacked
 from limitlaw.engines.frames.ledger import Ledger
-from limitlaw.engines.frames.scores import fresh_scores, inner, scores_with_drawn
-from limitlaw.engines.frames.spaces import Frame, Space, bartlett_units
+from limitlaw.engines.frames.spaces import (
+    Frame,
+    Space,
+    bartlett_units,
+    fresh_scores,
+    inner,
+    scores_with_drawn,
+)
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import Quasi
 

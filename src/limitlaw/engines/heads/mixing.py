@@ -195,7 +195,8 @@ class _Rule:
             v = abs(
                 _variances(self.program, z)
             )  # where tokens cancel, a rounding of either sign is left
-            if is_traced(frozen(v)) or not _far_matters(frozen(v), w, z):
+            still = frozen(v)
+            if is_traced(still) or not _far_matters(still, w, z):
                 break
         return compressed(v, w)
 
@@ -229,7 +230,7 @@ def _where_output_vanishes(program: Limit, row: Nodes, order: int) -> float | No
     the rule has nodes are laid between the neighbours of the lowest one, again and again.
     """
     a, B = map(frozen, row)
-    if len(a) != 2 or is_traced(a) or is_traced(B):
+    if len(a) != 2 or is_traced(a, B):
         return None
     z, w = sorted_scores(a, B, order, REACHES[0])
     v = frozen(_variances(program, z))

@@ -14,9 +14,9 @@ from jaxtyping import Array, Float
 
 from limitlaw.arguments import frozen, is_traced
 from limitlaw.core.analysis import Analysis
+from limitlaw.core.covariance import applied
 from limitlaw.core.instructions import Apply, Constant, Dot, Value
 from limitlaw.core.labelled import Labelled, finite_shape, labelled
-from limitlaw.core.linear import applied
 from limitlaw.core.program import Output, Program
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.draw import LimitDraw
@@ -39,10 +39,15 @@ class SoftmaxScores:
     rows: tuple[np.ndarray, ...]
 
     @functools.cached_property
+    def _slopes(self) -> Any:
+        """B without derivatives."""
+        return frozen(self.B)
+
+    @functools.cached_property
     def distinct(self) -> list[np.ndarray]:
         """Of each row one place for every different score, rows with a single one left out."""
-        a, B = frozen(self.a), frozen(self.B)
-        if is_traced(a) or is_traced(B):
+        a, B = frozen(self.a), self._slopes
+        if is_traced(a, B):
             return [row for row in self.rows if len(row) > 1]
         found = [_different(a, B, row) for row in self.rows]
         return [row for row in found if len(row) > 1]
@@ -52,7 +57,7 @@ class SoftmaxScores:
         """Orthonormal rows that span the directions of z on which differences of scores depend,
         steepest first.
         """
-        B = frozen(self.B)
+        B = self._slopes
         steps = [B[row[1:]] - B[row[0]] for row in self.distinct]
         if not steps:
             return np.zeros((0, B.shape[1]))
@@ -66,7 +71,7 @@ class SoftmaxScores:
     @property
     def steepness(self) -> Any:
         """The largest standard deviation of a difference of two scores of a row."""
-        B = frozen(self.B)
+        B = self._slopes
         xp: Any = jnp if is_traced(B) else np
         return xp.sqrt(
             xp.stack(

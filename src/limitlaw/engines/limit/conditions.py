@@ -25,6 +25,8 @@ from limitlaw.engines.run import keys_of_draws
 from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
 from limitlaw.progress import watched
 
+UNDER_WAY = 8  # batches at a time
+
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
@@ -250,11 +252,13 @@ class Limit:
         with watched("limit") as watch:
             keys = self._keys(seed, start, size)
             draws = self.plan.draws.compiled_for(self.given, batches[:size], keys, None, None)
-            for batch in batches.reshape(count, size, rows.shape[1]):
-                if self.plan.requests.overflows:
-                    keys = self._keys(seed, start + len(parts) * size, size)
-                found = draws(self.given, batch, keys, None, None)
-                parts.append(jax.tree.map(np.asarray, found))
+            for first in range(0, count * size, UNDER_WAY * size):
+                found = []
+                for i in range(first, min(first + UNDER_WAY * size, count * size), size):
+                    if self.plan.requests.overflows:
+                        keys = self._keys(seed, start + i, size)
+                    found.append(draws(self.given, batches[i : i + size], keys, None, None))
+                parts += jax.tree.map(np.asarray, found)
                 watch.reached(len(parts) * size, len(batches))
         return jax.tree.map(lambda *a: np.concatenate(a)[: len(rows)], *parts)
 

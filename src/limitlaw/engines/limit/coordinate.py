@@ -7,10 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.covariance import Covariance
+from limitlaw.core.covariance import Covariance, applied, expanded
 from limitlaw.core.instructions import Argument, Map, Repeat, Value
 from limitlaw.core.labelled import Labelled, finite_shape, sizes
-from limitlaw.core.linear import applied, expanded
 from limitlaw.core.program import Output
 from limitlaw.engines.limit.draw import LimitDraw
 from limitlaw.engines.limit.loop import CannotCarry

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.covariance import Covariance, Pair
+from limitlaw.core.covariance import Covariance, pair
 from limitlaw.core.instructions import Number, Value
 from limitlaw.core.labelled import Labelled, sizes
 from limitlaw.core.space import Dim
@@ -200,13 +200,14 @@ def fresh_of(block: Covariance, value: Value) -> Fresh:
     found = {a for p in block.labels for a in (p.left, p.right) if a is not None}
     others = tuple(axis for axis in value.axes if axis in found and axis not in own)
     labels = (
-        *(Pair(a, a) for a in own),
-        *(Pair(a, None) for a in others),
-        *(Pair(None, a) for a in others),
+        *(pair(a, a) for a in own),
+        *(pair(a, None) for a in others),
+        *(pair(None, a) for a in others),
     )
-    m = math.prod(sizes(others))
-    K = block.c.whole(labels).reshape(*sizes(own), m, m)
+    heads, tokens = sizes(own), sizes(others)
+    m = math.prod(tokens)
+    K = block.c.whole(labels).reshape(*heads, m, m)
     # read by every head: computed once, not inside their loops
     L = lax.optimization_barrier(pivoted_factor(K))
-    c = Labelled(L.reshape(*sizes(own), *sizes(others), m), (*own, *others))
+    c = Labelled(L.reshape(*heads, *tokens, m), (*own, *others))
     return Fresh(c, value.axes, frozenset(own))

@@ -89,7 +89,8 @@ class LimitFacts:
         if isinstance(op, MatMul):
             return own.union(op.family.axes) if reader in found else frozenset()
         if isinstance(op, Rename):
-            return frozenset(axis for axis in v.axes if op.name_of(axis) in own)
+            named = zip(v.axes, op.names_of(v.axes), strict=True)
+            return frozenset(axis for axis, name in named if name in own)
         if isinstance(op, Take):
             return own.union(op.axes) if own.issuperset(op.new) else own
         return (

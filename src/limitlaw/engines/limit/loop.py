@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from limitlaw.core.covariance import Covariance, Pair
+from limitlaw.core.covariance import Covariance, pair
 from limitlaw.core.instructions import Repeat, Value
 from limitlaw.core.labelled import Labelled, sizes
 from limitlaw.numerics.quasi import Quasi
@@ -123,7 +123,7 @@ class Loop:
     def _opened(self, arrays: Any) -> Carried:
         K, *mean = arrays
         axes = self.value.axes
-        labels = (*(Pair(a, None) for a in axes), *(Pair(None, a) for a in axes))
+        labels = (*(pair(a, None) for a in axes), *(pair(None, a) for a in axes))
         return Carried(Labelled(mean[0], axes) if mean else None, Covariance(Labelled(K, labels)))
 
 

@@ -16,9 +16,11 @@ from limitlaw.core.covariance import (
     EVERYTHING,
     Covariance,
     Equal,
-    Pair,
+    applied,
     between,
+    expanded,
     outer,
+    pair,
     sides,
     swapped,
     total,
@@ -34,9 +36,8 @@ from limitlaw.core.labelled import (
     sizes,
     union,
 )
-from limitlaw.core.linear import applied, expanded
 from limitlaw.engines.frames.fresh import Fresh
-from limitlaw.engines.frames.scores import inner
+from limitlaw.engines.frames.spaces import inner
 from limitlaw.engines.limit.facts import LimitFacts, unnamed
 from limitlaw.engines.limit.integrals import Integrals
 from limitlaw.engines.limit.loop import CannotCarry, Carried
@@ -125,7 +126,7 @@ class Moments:
 
     def own(self, v: Value) -> Covariance | None:
         """Cov(Z^v, Z^v), of which as much as later vectors are likely to read."""
-        return self.covariance(v, v, frozenset(Pair(axis, axis) for axis in self.facts.apart[v]))
+        return self.covariance(v, v, frozenset(pair(axis, axis) for axis in self.facts.apart[v]))
 
     # --- covariances -----------------------------------------------------------------------------
 
@@ -149,11 +150,11 @@ class Moments:
         if self.facts.position[v] < self.facts.position[w]:
             return _swapped(self.covariance(w, v, swapped(equal)))
         known = self._blocks.setdefault((v, w), {})
-        enough = next((asked for asked in known if asked <= equal), None)
-        if enough is None:
-            enough, known[equal] = equal, self._expanded(v, w, equal)
-        block = known[enough]
-        return block.at(equal) if block is not None and equal else block
+        if equal not in known:
+            enough = next((asked for asked in known if asked <= equal), None)
+            block = self._expanded(v, w, equal) if enough is None else known[enough]
+            known[equal] = block.at(equal) if block is not None and equal else block
+        return known[equal]
 
     def _expanded(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         if self._is_linear(v):
@@ -190,7 +191,7 @@ class Moments:
     def _taken(self, first: core.Take, second: core.Take, equal: Equal) -> Covariance | None:
         """Cov(x[places], x'[places]) = Cov(x, x')[places], where only equal indices are read."""
         old, new = (
-            tuple(map(Pair, *axes))
+            tuple(map(pair, *axes))
             for axes in ((first.axes, second.axes), (first.new, second.new))
         )
         rest = between(equal - set(new), first.x.axes, second.x.axes)
@@ -249,10 +250,10 @@ class Moments:
         shape = finite_shape(op.order)
         if op.diagonal:
             variances = labelled(cov.reshape(shape), op.order)
-            return Covariance(variances.rename({a: Pair(a, a) for a in variances.axes}))
+            return Covariance(variances.rename({a: pair(a, a) for a in variances.axes}))
         layout = (
-            *(a and Pair(a, None) for a in op.order),
-            *(a and Pair(None, a) for a in op.order),
+            *(a and pair(a, None) for a in op.order),
+            *(a and pair(None, a) for a in op.order),
         )
         return Covariance(labelled(cov.reshape(*shape, *shape), layout))
 
@@ -265,7 +266,7 @@ class Moments:
         assert isinstance(op, core.MatMul)
         assert isinstance(other, core.MatMul)
         W = op.family
-        apart = between(equal | {Pair(a, a) for a in W.axes}, op.x.axes, other.x.axes)
+        apart = between(equal | {pair(a, a) for a in W.axes}, op.x.axes, other.x.axes)
         if W.cols.wide:
             block = self.second(op.x, other.x, apart)
             return None if block is None else self._of_family(block, W)
@@ -398,7 +399,7 @@ def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:
     """Are both taken at the same places, of which only equal ones are read:
     windows of a convolution?
     """
-    return first.places == second.places and equal.issuperset(map(Pair, first.new, second.new))
+    return first.places == second.places and equal.issuperset(map(pair, first.new, second.new))
 
 
 def _swapped(block: Covariance | None) -> Covariance | None:
@@ -426,15 +427,15 @@ def covariance_of(fresh: Fresh, equal: Equal = EVERYTHING) -> Covariance:
     """The covariance of Gaussian vectors on roots."""
     if equal:
         c = fresh.c.with_axes(union(fresh.c.axes, fresh.own_axes))
-        both = sides(c.axes, c.axes, equal | {Pair(a, a) for a in fresh.own_axes})
+        both = sides(c.axes, c.axes, equal | {pair(a, a) for a in fresh.own_axes})
         return Covariance(inner(*(c.rename(names) for names in both)))
     owns = tuple(axis for axis in fresh.own_axes)
     others = tuple(axis for axis in fresh.c.axes if axis not in fresh.own)
     c = fresh.c.whole((*owns, *others)).reshape(*sizes(owns), -1, fresh.roots)
     K = gram(c).reshape(*sizes(owns), *sizes(others), *sizes(others))
     labels = (
-        *(Pair(a, a) for a in owns),
-        *(Pair(a, None) for a in others),
-        *(Pair(None, a) for a in others),
+        *(pair(a, a) for a in owns),
+        *(pair(a, None) for a in others),
+        *(pair(None, a) for a in others),
     )
     return Covariance(Labelled(K, labels))

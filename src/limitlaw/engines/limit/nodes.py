@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.core.covariance import Covariance, Pair
+from limitlaw.core.covariance import Covariance, applied, pair
 from limitlaw.core.instructions import Argument, Map, Repeat, Value
 from limitlaw.core.labelled import Labelled, elementwise, sizes
-from limitlaw.core.linear import applied
 from limitlaw.core.space import Dim
 from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.numerics.factors import factor
@@ -118,7 +117,7 @@ class Nodes:
         first, second = (self._centred(u) for u in (v, w))
         count = first.shape[-1]
         K = first.reshape(-1, count) @ second.reshape(-1, count).T / count
-        labels = (*(Pair(a, None) for a in v.axes), *(Pair(None, b) for b in w.axes))
+        labels = (*(pair(a, None) for a in v.axes), *(pair(None, b) for b in w.axes))
         return Covariance(Labelled(K.reshape(*sizes(v.axes), *sizes(w.axes)), labels))
 
     def _centred(self, v: Value) -> Float[Array, "*batch nodes"]:

@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.covariance import Covariance, Pair, total
+from limitlaw.core.covariance import Covariance, pair, total
 from limitlaw.core.instructions import Dot, MatMul, Rename, Value
 from limitlaw.core.labelled import Axes, Labelled, elementwise, multiply, sizes
 from limitlaw.engines.frames.fresh import at_nodes
@@ -157,9 +157,9 @@ class JointScores:
         pairs = []
         for a, b in zip(lead, self._heads[other], strict=True):
             block = block.restricted(a, b)
-            pairs.append(Pair(a, b))
+            pairs.append(pair(a, b))
         block = block.dense(
             [pair.left for pair in block.pairs if pair not in pairs and pair.left is not None]
         )
-        layout = (*pairs, *(Pair(a, None) for a in left), *(Pair(None, b) for b in right))
+        layout = (*pairs, *(pair(a, None) for a in left), *(pair(None, b) for b in right))
         return block.c.whole(layout).reshape(*sizes(pairs), m, k)
