@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -122,7 +123,7 @@ class HeadSum(Law):
 
         def error() -> Array:
             xp = jnp if is_traced(value) else np
-            parts = xp.stack([xp.asarray(quantity(replica)) for replica in self._replicas])
+            parts = self._of_replicas(quantity, xp)
             if len(parts) == 1:
                 return jnp.full(value.shape, jnp.nan)
             parts = xp.where(xp.isinf(parts), 0, parts)  # quantiles at 0 and 1
@@ -131,6 +132,27 @@ class HeadSum(Law):
             return jnp.hypot(spread, never_drawn(known, self._nodes.variances.size))
 
         return Estimate(value, error)
+
+    def _of_replicas(
+        self, quantity: Callable[[Inversion], Number | Numbers], xp: ModuleType
+    ) -> Numbers:
+        """A quantity of every block; in a loop where the nodes are traced, which is compiled once
+        instead of once for each block.
+        """
+        parts = [block._nodes for block in self._in_blocks[0]]
+        if not self._nodes.traced or len({part.variances.shape for part in parts}) > 1:
+            return xp.stack([xp.asarray(quantity(replica)) for replica in self._replicas])
+        stacked = (
+            jnp.stack(arrays)
+            for arrays in zip(*((p.variances, p.weights, p.groups) for p in parts), strict=True)
+        )
+
+        def one(arrays: tuple[Array, Array, Array]) -> Array:
+            v, w, u = arrays
+            nodes = Nodes(v, w, u, self._nodes.inner, self._nodes.outer)
+            return jnp.asarray(quantity(Inversion(nodes, replica=True)))
+
+        return jax.lax.map(one, tuple(stacked))
 
     def _require_density(self) -> None:
         if self._inversion.atom > 0:

@@ -23,8 +23,8 @@ from limitlaw.numerics.transform import Transform
 REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node
 FARTHEST = 2.0**20  # times that, for points inside jax.jit
 GRID = 2**14  # points on each side of 0 for expectations
-REPLICA_GRID = 2**10  # of replicates, whose spread alone matters
 TRACED_GRID = 2**8
+COARSER = 4  # times fewer for replicates, whose spread alone matters
 NEAREST = 1 / 8  # of the reach of its table, a replicate's shortest one
 ROUGHER = 0.6  # of the nodes of contours, to compare with
 SCORES = np.linspace(0, 9, 2049)  # normal scores between which quantiles are interpolated, to draw
@@ -205,8 +205,8 @@ class Inversion:
         xp = self.nodes.xp
         low, high = self.nodes.ends()
         a = xp.sqrt(xp.maximum(low, 1e-12 * high))
-        known = REPLICA_GRID if self._replica else GRID
-        half = TRACED_GRID if self.nodes.traced else known
+        half = TRACED_GRID if self.nodes.traced else GRID
+        half = half // COARSER if self._replica else half
         end = xp.arcsinh(REACH[1] * xp.sqrt(high) / a)
         w = end * np.arange(half + 1) / half
         y = a * xp.sinh(w)
