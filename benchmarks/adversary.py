@@ -147,14 +147,15 @@ def compared(
     cases: Any = importlib.import_module("adversary.cases")
     run: Any = importlib.import_module("adversary.run")
     shape = cases.structure(seeds[0] // SHARED)
+    slow = tuple(figure for figure in shape.figures if figure.method in SLOW_INSIDE)
+    quick = tuple(figure for figure in shape.figures if figure not in slow)
     verdicts: list[Any] = []
     for count, seed in enumerate(seeds):
         if time.time() > deadline:
             return count, verdicts
-        inside = tuple(
-            figure for figure in shape.figures if count == 0 or figure.method not in SLOW_INSIDE
-        )
-        found = run.examined(cases.case(shape, seed), draws, inside if jit else (), limit)
+        # two functions, so that neither is compiled again for the second case
+        inside = (quick, *([slow] if count == 0 else [])) if jit else ()
+        found = run.examined(cases.case(shape, seed), draws, inside, limit)
         verdicts += run.confirmed(found, draws)
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)

@@ -155,10 +155,9 @@ def grouped(v: Array, w: Array, groups: int = 1500) -> tuple[Array, Array]:
     if len(v) <= 3 * groups:
         return v, w
     order = np.argsort(v)
-    parts = np.array_split(order, groups)
-    return np.array([np.average(v[part], weights=w[part]) for part in parts]), np.array(
-        [w[part].sum() for part in parts]
-    )
+    starts = np.linspace(0, len(v), groups, endpoint=False).astype(int)
+    mass = np.add.reduceat(w[order], starts)
+    return np.add.reduceat(v[order] * w[order], starts) / np.maximum(mass, 1e-300), mass
 
 
 @dataclasses.dataclass(frozen=True)

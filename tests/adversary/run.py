@@ -4,7 +4,7 @@ limitlaw eagerly and under jax.jit, and the verdicts.
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adversary.cases import Case
@@ -23,10 +23,14 @@ class TooSlow(BaseException):
 
 
 def examined(
-    case: Case, draws: int, jit: tuple[Figure, ...] = (), seconds: int = LIMIT, again: int = 0
+    case: Case,
+    draws: int,
+    jit: Sequence[tuple[Figure, ...]] = (),
+    seconds: int = LIMIT,
+    again: int = 0,
 ) -> list[Verdict]:
     """The verdicts on all figures of a case, and once more on those that are asked
-    for under jit.
+    for under jit, by one compiled function for each group of them.
     """
     found = answer(case, draws, again)
     known = dict(zip(case.structure.figures, found.estimates, strict=True))
@@ -34,15 +38,16 @@ def examined(
     with _within(seconds):
         stated = _unless_slow(lambda: eager(case, found.scale, found.unit), len(figures))
     verdicts = [judged(case, f, s, known[f], found) for f, s in zip(figures, stated, strict=True)]
-    with _within(seconds):
-        stated = (
-            _unless_slow(lambda: jitted(case, found.scale, found.unit, jit), len(jit))
-            if jit
-            else []
-        )
-    return verdicts + [
-        judged(case, f, s, known[f], found, jit=True) for f, s in zip(jit, stated, strict=True)
-    ]
+    for group in filter(None, jit):
+        with _within(seconds):
+            stated = _unless_slow(
+                lambda group=group: jitted(case, found.scale, found.unit, group), len(group)
+            )
+        verdicts += [
+            judged(case, f, s, known[f], found, jit=True)
+            for f, s in zip(group, stated, strict=True)
+        ]
+    return verdicts
 
 
 def confirmed(verdicts: list[Verdict], draws: int) -> list[Verdict]:

@@ -158,7 +158,7 @@ def test_group(name: str) -> None:
     first = 1000 * list(GROUPS).index(name)
     report = Report()
     for seed in range(first, first + count):
-        report.verdicts += examined(case(shape, seed), DRAWS, shape.figures[:jit])
+        report.verdicts += examined(case(shape, seed), DRAWS, [shape.figures[:jit]])
     assert not report.failures, (
         f"{len(report.failures)} of {len(report.verdicts)} figures\n{report}"
     )
