@@ -15,7 +15,7 @@ from limitlaw.core.rewrites import with_nodes
 from limitlaw.engines.heads.axis import diverges, head_axis
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit
-from limitlaw.engines.limit.nodes import Joint
+from limitlaw.engines.limit.integrals import Joint
 
 RNG = np.random.default_rng(0)
 

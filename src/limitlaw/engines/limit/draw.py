@@ -27,9 +27,9 @@ from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.rules import RULES as FRAMES
 from limitlaw.engines.limit import scores
 from limitlaw.engines.limit.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
+from limitlaw.engines.limit.integrals import Joint
 from limitlaw.engines.limit.loop import Carried, Loop, Turn
 from limitlaw.engines.limit.moments import Moments, zeros
-from limitlaw.engines.limit.nodes import Joint
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.quasi import Source
 

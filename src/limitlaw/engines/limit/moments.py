@@ -39,9 +39,8 @@ from limitlaw.core.labelled import (
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.spaces import inner
 from limitlaw.engines.limit.facts import LimitFacts, unnamed
-from limitlaw.engines.limit.integrals import Integrals
+from limitlaw.engines.limit.integrals import Integrals, Nodes
 from limitlaw.engines.limit.loop import CannotCarry, Carried
-from limitlaw.engines.limit.nodes import Nodes
 from limitlaw.numerics.factors import gram
 
 
