@@ -17,6 +17,7 @@ Array = Any
 FINE, COARSE = 14, 9  # points in a panel
 # standard deviations; beyond it is 1e-50: moments behind a threshold come from far out
 EDGE = 15.0
+FARTHEST = 37.0  # where densities underflow: a function that is 0 up to there is 0
 STEPS = 2.0 ** np.arange(-1, 7)  # panels grow geometrically with the distance from a break
 DEEP = 2.0 ** np.arange(-44, -1)  # and shrink towards a point where the integrand is singular
 
@@ -27,10 +28,11 @@ def legendre(points: int) -> tuple[Array, Array]:
     return np.polynomial.legendre.leggauss(points)
 
 
-def normal_rule(cuts: Iterable[float], points: int) -> tuple[Array, Array]:
+def normal_rule(cuts: Iterable[float], points: int, edge: float = EDGE) -> tuple[Array, Array]:
     """Nodes z and weights for E f(z), z ~ N(0, 1), f smooth between `cuts`."""
-    inside = [c for c in cuts if -EDGE < c < EDGE]
-    edges = np.unique(np.concatenate([np.linspace(-EDGE, EDGE, 61), np.asarray(inside, float)]))
+    inside = [c for c in cuts if -edge < c < edge]
+    panels = np.linspace(-edge, edge, 1 + math.ceil(4 * edge))
+    edges = np.unique(np.concatenate([panels, np.asarray(inside, float)]))
     x, w = legendre(points)
     half = np.diff(edges) / 2
     z = ((edges[:-1] + edges[1:]) / 2)[:, None] + half[:, None] * x
@@ -50,13 +52,22 @@ def cuts_of(phi: Function, sd: float) -> Array:
         return np.zeros(0)
     if phi.everywhere:
         return np.arange(-EDGE, EDGE, min(1.0, 1.5 / sd)) if sd < 200 else np.zeros(0)
-    return around([x / sd for x in {0.0, *phi.breaks}], 1 / sd)
+    far = [x / sd for x in phi.breaks if EDGE - 3 < abs(x) / sd < FARTHEST]
+    fading = np.linspace(0.0, 3.0, 61)  # behind breaks that are far out, on the scale sd/x
+    tails = [np.sign(x) * (abs(x) + fading) for x in far]
+    return np.concatenate([around([x / sd for x in {0.0, *phi.breaks}], 1 / sd), *tails])
+
+
+def edge_of(phi: Function, sd: float) -> float:
+    """How far out φ(sd·z) has to be seen: behind breaks that are far out."""
+    places = [abs(x) / sd for x in phi.breaks] if sd else []
+    return max([EDGE, *(x + 3 for x in places if EDGE - 3 < x < FARTHEST)])
 
 
 def mean_of(phi: Function, variance: float, points: int = FINE) -> float:
     """E φ(u), u ~ N(0, variance)."""
     sd = math.sqrt(variance)
-    z, w = normal_rule(cuts_of(phi, sd), points)
+    z, w = normal_rule(cuts_of(phi, sd), points, edge_of(phi, sd))
     return float(w @ phi(sd * z))
 
 
@@ -69,11 +80,13 @@ def product_of(phi: Function, K_uu: float, K_uv: float, K_vv: float, points: int
         return float((np.exp(K_uv - half) - np.exp(-K_uv - half)) / 2)
     sd_u, sd_v = math.sqrt(K_uu), math.sqrt(K_vv)
     if K_uu == K_uv == K_vv:  # one and the same number
-        z, w = normal_rule(cuts_of(phi, sd_u), points)
+        z, w = normal_rule(cuts_of(phi, sd_u), points, edge_of(phi, sd_u))
         return float(w @ phi(sd_u * z) ** 2)
     slope, rest = _regression(K_uu, K_uv, K_vv)
     z, w = normal_rule(
-        np.concatenate([cuts_of(phi, sd_u), _narrow_cuts(phi, slope, rest, sd_u)]), points
+        np.concatenate([cuts_of(phi, sd_u), _narrow_cuts(phi, slope, rest, sd_u)]),
+        points,
+        edge_of(phi, sd_u),
     )
     u, given = sd_u * z, slope * sd_u * z  # v = given + rest·z'
     return float(w @ (phi(u) * conditional_mean(phi, given, rest, sd_v, points)))
