@@ -444,3 +444,24 @@ def test_fastest_waves():
     np.testing.assert_array_equal(law.cf(t), 0)
     np.testing.assert_array_equal(law.error.cf(t), 0)
     np.testing.assert_allclose(HeadSum([0.0, 3.0], 2, [0.5, 0.5]).cf(t), 0.25, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("heads", "scale"), [(1, 1.0), (2, 1e-139), (1000, 1.0)])
+def test_the_farthest_tails_inside_jit(heads, scale):
+    """A sum of heads with two variances is a mixture over binomial numbers of the larger one:
+    at any distance, of nodes or points that are traced.
+    """
+    v, w = scale * np.array([0.5, 2.0]), np.array([0.3, 0.7])
+    count = np.arange(heads + 1)
+    variances = (v[0] * (heads - count) + v[1] * count) / heads
+    x = np.sqrt(scale) * np.array([1e5, 1e8, 1e12, 1e70])
+    weights = scipy.stats.binom.logpmf(count, heads, w[1])
+    parts = weights + scipy.stats.norm.logpdf(x[:, None], scale=np.sqrt(variances))
+    log_pdf = scipy.special.logsumexp(parts, axis=1)
+    found = jax.jit(lambda v, x: HeadSum(v, heads, w).logpdf(x))(v, x)
+    np.testing.assert_allclose(found, log_pdf, rtol=1e-12)
+    found = jax.jit(lambda x: HeadSum(v, heads, w).logpdf(x))(x)
+    np.testing.assert_allclose(found, log_pdf, rtol=1e-12)
+    tails = scipy.stats.norm.logsf(x[:, None], scale=np.sqrt(variances))
+    found = jax.jit(lambda v, x: HeadSum(v, heads, w).logsf(x))(v, x)
+    np.testing.assert_allclose(found, scipy.special.logsumexp(weights + tails, axis=1), rtol=1e-12)

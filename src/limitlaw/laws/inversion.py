@@ -21,7 +21,9 @@ from limitlaw.numerics.special_functions import log_ndtr, ndtr
 from limitlaw.numerics.transform import Transform
 
 REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node
-FARTHEST = 2.0**20  # times that, for points inside jax.jit
+FARTHEST = (
+    2.0**20
+)  # times that, for points inside jax.jit: beyond, the widest node is all there is
 GRID = 2**14  # points on each side of 0 for expectations
 TRACED_GRID = 2**8
 COARSER = 4  # times fewer for replicates, whose spread alone matters
@@ -144,7 +146,9 @@ class Inversion:
         flat, reach = x.reshape(-1), self.reach
         near = self.table.evaluate(quantity, flat)
         found = _beyond(self._far, near, reach, self.atom, flat, quantity, self._powers)
-        return found.reshape(x.shape)
+        farthest = (flat > FARTHEST * reach) & jnp.isfinite(flat)
+        at_end = self._asymptote(quantity, jnp.asarray(flat))
+        return jnp.where(farthest, at_end, found).reshape(x.shape)
 
     def _at_known(self, quantity: str, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
         """By the table, and beyond it by contours for each octave of x."""
@@ -166,7 +170,26 @@ class Inversion:
             v, w, u, _ = self.transform.arrays
             return _of_one_head(jnp.ravel(v), jnp.ravel(jnp.asarray(u)[:, None] * w), x, quantity)
         count = math.ceil(self._share * contours.NODES)
-        return _compiled(self.transform.arrays, x, quantity, self._powers, count)
+        farthest = FARTHEST * REACH[0] * self.sd
+        near = jnp.minimum(x, farthest)
+        found = _compiled(self.transform.arrays, near, quantity, self._powers, count)
+        return jnp.where(x > farthest, self._asymptote(quantity, x), found)
+
+    def _asymptote(self, quantity: str, x: Array) -> Array:
+        """log pdf, or log P(Y > x), at x → ∞, where all heads have the largest variance v:
+        (Σ_g u_g w_g^p)^q N(x; 0, v), and times v/x.
+        """
+        nodes = self.nodes
+        v = jnp.asarray(nodes.ends()[1])
+        safe = jnp.where(v > 0, v, 1.0)
+        top = jnp.where(jnp.asarray(nodes.variances) == v, nodes.weights, 0.0).sum(1)
+        log_top = jnp.where(top > 0, jnp.log(jnp.where(top > 0, top, 1.0)), -jnp.inf)
+        share = nodes.outer * jax.scipy.special.logsumexp(
+            nodes.inner * log_top, b=jnp.asarray(nodes.groups)
+        )
+        at = jnp.where(x > 0, x, 1.0)
+        log = share + jax.scipy.stats.norm.logpdf(at, scale=jnp.sqrt(safe))
+        return log if quantity == "pdf" else log + jnp.log(safe / at)
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
         """By symmetry the quantile of min(q, 1 − q), or minus it; 0 inside the atom."""
@@ -274,8 +297,8 @@ def _beyond(
     quantity: str,
     powers: tuple[int, int],
 ) -> Float[Array, " x"]:
-    """`near` up to `reach`, and beyond it the integral along a contour of each point's own;
-    NaN where none is known.
+    """`near` up to `reach`, and beyond it the integral along a contour of each point's own, up to
+    FARTHEST times that.
     """
     v, w, u, centre = map(jnp.asarray, arrays)
     transform = Transform(v, w, u, *powers, centre, jnp)
@@ -285,10 +308,7 @@ def _beyond(
         own = lambda: contours.direct(transform, quantity, a[None], atom)[0]
         return jax.lax.cond((a > reach) & (a <= FARTHEST * reach), own, lambda: at)
 
-    unknown = (x > FARTHEST * reach) & jnp.isfinite(x)
-    return jnp.where(
-        unknown, jnp.nan, jnp.where(jnp.isposinf(x), -jnp.inf, jax.lax.map(one, (x, near)))
-    )
+    return jnp.where(jnp.isposinf(x), -jnp.inf, jax.lax.map(one, (x, near)))
 
 
 @jax.jit

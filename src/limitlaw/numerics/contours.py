@@ -128,7 +128,7 @@ def path(transform: Transform, theta: Floats, low: Floats, high: Floats) -> Path
     xp = transform.xp
     K, _, K2 = transform.cumulant(theta)
     c = WIDTH / xp.sqrt(xp.maximum(K2, TINY))
-    b = xp.minimum(np.tan(np.pi / 8) * c, 0.8 * c**2 / xp.maximum(theta, TINY))
+    b = xp.minimum(np.tan(np.pi / 8) * c, 0.8 * c**2 / xp.maximum(theta, c))
     move = c[:, None] * np.sin(np.linspace(0.02, STRIP, 24))
 
     def growth(shift: Floats, x: Floats) -> Floats:
