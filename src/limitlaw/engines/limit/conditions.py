@@ -65,6 +65,11 @@ class Limit:
         """What all draws need of the numbers of the program."""
         return self._function(self.plan.given)(self.arrays) if self.plan.stages else self.arrays
 
+    @functools.cached_property
+    def _together(self) -> int:
+        """How many draws are computed together, where any number may be asked for."""
+        return self.plan.batch(BUDGET.together)
+
     @property
     def random(self) -> bool:
         """Does anything stay random in the limit?"""
@@ -244,7 +249,7 @@ class Limit:
             return jax.lax.map(
                 one, (jnp.asarray(rows), keys), batch_size=min(len(rows), BUDGET.together)
             )
-        size = self.plan.batch(BUDGET.together)
+        size = self._together
         count = -(-len(rows) // size)
         batches = np.zeros((count * size, rows.shape[1]))
         batches[: len(rows)] = rows

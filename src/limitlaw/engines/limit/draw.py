@@ -193,9 +193,8 @@ def fresh_of(block: Covariance, value: Value) -> Fresh:
     """Vectors with these inner products, as coefficients on roots;
     pairs of equal axes have their own.
     """
-    block = block.dense(
-        [p.left for p in block.pairs if p.left is not p.right and p.left is not None]
-    )
+    apart = [p.left for p in block.pairs if p.left is not p.right and p.left is not None]
+    block = block.dense(apart) if apart else block
     own = tuple(p.left for p in block.pairs if p.left is not None)
     found = {a for p in block.labels for a in (p.left, p.right) if a is not None}
     others = tuple(axis for axis in value.axes if axis in found and axis not in own)
