@@ -170,7 +170,7 @@ def _image(law: Centred, phi: Function, figure: Figure, scale: float) -> float:
     if method == "ppf":
         return quantile(lambda y: _below(law, phi, y), c, scale)
     if method == "cf":
-        return _integral(law, phi, lambda y: np.cos(y * c / scale))
+        return _integral(law, phi, lambda y: np.cos(y * c / scale), _near(phi, scale))
     if method == "expect":
         return _expected_image(law, phi, c, scale)
     if method == "atom":
@@ -181,11 +181,16 @@ def _image(law: Centred, phi: Function, figure: Figure, scale: float) -> float:
 def _integral(
     law: Centred, phi: Function, f: Callable[[Array], Array], more: tuple[float, ...] = ()
 ) -> float:
-    """E f(φ(X)); `more`: points x where f∘φ bends besides the breaks of φ."""
+    """E f(φ(X)); `more`: points x where f∘φ bends besides the breaks of φ, or varies fast."""
     return law.integral(
         lambda x: f(phi(x)),
         lambda sd: np.concatenate([cuts_of(phi, sd), np.array(more) / (sd or 1.0)]),
     )
+
+
+def _near(phi: Function, scale: float) -> tuple[float, ...]:
+    """Around the breaks of φ on the scale of φ(X), where functions of φ(X)/scale vary."""
+    return tuple(around(phi.breaks, scale)) if phi.breaks else ()
 
 
 def _moments(law: Centred, phi: Function, method: str, k: int) -> float:
@@ -224,7 +229,7 @@ def _expected_image(law: Centred, phi: Function, name: str, scale: float) -> flo
     """E ψ(φ(X)/scale), cut where ψ bends, too."""
     if name == "step":
         return _above(law, phi, 0.5 * scale)
-    more = tuple(phi.crossings(0.5 * scale) + phi.crossings(0.0))
+    more = (*phi.crossings(0.5 * scale), *phi.crossings(0.0), *_near(phi, scale))
     return _integral(law, phi, lambda y: PSIS[name].formula(y / scale), more)
 
 
