@@ -7,12 +7,12 @@ import collections
 import concurrent.futures
 import math
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, jaxpr_as_fun, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, jaxpr_as_fun
 
 from limitlaw.arguments import inside_jit
 
@@ -96,9 +96,18 @@ def _takes_time(equations: Iterable[JaxprEqn]) -> bool:
     return any(
         eqn.primitive.name in LOOPS
         or any(math.prod(getattr(v.aval, "shape", ())) > SMALL for v in eqn.outvars)
-        or any(_takes_time(inside.eqns) for inside in jaxprs_in_params(eqn.params))
+        or any(map(_takes_time, _inside(eqn)))
         for eqn in equations
     )
+
+
+def _inside(eqn: JaxprEqn) -> Iterator[list[JaxprEqn]]:
+    """The equations of functions that an equation calls."""
+    for parameter in eqn.params.values():
+        for item in parameter if isinstance(parameter, tuple) else (parameter,):
+            equations = getattr(getattr(item, "jaxpr", item), "eqns", None)  # closed or not
+            if equations is not None:
+                yield equations
 
 
 def _made_of(variables: Iterable[Any], equations: Iterable[JaxprEqn]) -> set[Any]:
