@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, jaxpr_as_fun
 from limitlaw.arguments import inside_jit
 
 Kept = TypeVar("Kept")
-LOOPS, SMALL = ("scan", "while"), 2**10  # numbers that a draw is not slower for
+LOOPS, SMALL = ("scan", "while"), 2**10  # loops, and arrays of more numbers, take time
 
 
 class Compiled:

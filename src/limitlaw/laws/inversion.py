@@ -21,9 +21,8 @@ from limitlaw.numerics.special_functions import log_ndtr, ndtr
 from limitlaw.numerics.transform import Transform
 
 REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node
-FARTHEST = (
-    2.0**20
-)  # times that, for points inside jax.jit: beyond, the widest node is all there is
+# times that, for points inside jax.jit: beyond, the widest node is all there is
+FARTHEST = 2.0**20
 GRID = 2**14  # points on each side of 0 for expectations
 TRACED_GRID = 2**8
 COARSER = 4  # times fewer for replicates, whose spread alone matters

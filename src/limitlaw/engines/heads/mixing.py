@@ -192,9 +192,8 @@ class _Rule:
         """v and weights, on fewer nodes."""
         for reach in self.reaches:
             z, w = self.nodes(reach, rough)
-            v = abs(
-                _variances(self.program, z)
-            )  # where tokens cancel, a rounding of either sign is left
+            # where tokens cancel, a rounding of either sign is left
+            v = abs(_variances(self.program, z))
             still = frozen(v)
             if is_traced(still) or not _far_matters(still, w, z):
                 break

@@ -63,7 +63,7 @@ class Limit:
     @functools.cached_property
     def given(self) -> list[Any]:
         """What all draws need of the numbers of the program."""
-        return self._function(self.plan.given)(self.arrays) if self.plan.stages else self.arrays
+        return self._function(self.plan.given)(self.arrays) if self.plan.prepares else self.arrays
 
     @functools.cached_property
     def _together(self) -> int:

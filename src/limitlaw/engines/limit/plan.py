@@ -170,7 +170,7 @@ class Plan:
         return requests
 
     @property
-    def stages(self) -> bool:
+    def prepares(self) -> bool:
         """Is something computed before all draws?"""
         return self._stages is not None and self._stages.pays
 
@@ -178,7 +178,7 @@ class Plan:
         """What draws need of the numbers of the program: what is computed of them beforehand,
         where that takes longer than a call.
         """
-        return self._stages.first(arrays) if self._stages and self.stages else arrays
+        return self._stages.first(arrays) if self._stages and self.prepares else arrays
 
     def followed(self, arrays: list[Any], source: Quasi, table: object) -> LimitDraw:
         """One draw of the program with these numbers in its slots."""
@@ -193,7 +193,7 @@ class Plan:
         and those of each node of infinitely many heads.
         """
         if self._stages is not None:
-            between = given if self.stages else self._stages.first(given)
+            between = given if self.prepares else self._stages.first(given)
             padded = jnp.pad(row, (0, self.most - len(row)))
             return self._stages.second(between, (padded, key))
         source = Quasi(key, row, heads, self.most)
