@@ -465,3 +465,27 @@ def test_the_farthest_tails_inside_jit(heads, scale):
     tails = scipy.stats.norm.logsf(x[:, None], scale=np.sqrt(variances))
     found = jax.jit(lambda v, x: HeadSum(v, heads, w).logsf(x))(v, x)
     np.testing.assert_allclose(found, scipy.special.logsumexp(weights + tails, axis=1), rtol=1e-12)
+
+
+def test_errors_inside_jit_over_many_scales():
+    """Contours of fixed size do not reach the scale of the narrowest of two variances
+    that are ten decades apart: what they leave out is in the error, and there is none elsewhere.
+    """
+    w, x = np.array([0.3, 0.7]), np.array([0.4, 0.9, 2.0])
+
+    def found(v):
+        law = HeadSum(v, 2, w)
+        return law.cdf(x), law.error.cdf(x), law.pdf(x), law.error.pdf(x)
+
+    compiled = jax.jit(found)
+    for narrow, most in ((0.3, 1e-9), (1e-10, 1.0)):
+        v = np.array([narrow, 1.0])
+        sds = np.sqrt([narrow, (1 + narrow) / 2, 1.0])
+        mass = np.array([0.09, 0.42, 0.49])
+        cdf, cdf_error, pdf, pdf_error = compiled(v)
+        exact = scipy.stats.norm.cdf(x[:, None] / sds) @ mass
+        assert (np.abs(cdf - exact) <= cdf_error + 1e-13).all()
+        assert (cdf_error < most).all()
+        exact = (scipy.stats.norm.pdf(x[:, None] / sds) / sds) @ mass
+        assert (np.abs(pdf - exact) <= pdf_error + 1e-13).all()
+        assert (pdf_error < most).all()

@@ -171,7 +171,8 @@ class Inversion:
         count = math.ceil(self._share * contours.NODES)
         farthest = FARTHEST * REACH[0] * self.sd
         near = jnp.minimum(x, farthest)
-        found = _compiled(self.transform.arrays, near, quantity, self._powers, count)
+        rougher = self._share < 1
+        found = _compiled(self.transform.arrays, near, quantity, self._powers, count, rougher)
         return jnp.where(x > farthest, self._asymptote(quantity, x), found)
 
     def _asymptote(self, quantity: str, x: Array) -> Array:
@@ -271,19 +272,22 @@ def _of_one_head(
     return jax.lax.map(jax.checkpoint(one), x)
 
 
-@functools.partial(jax.jit, static_argnames=("quantity", "powers", "count"))
+@functools.partial(jax.jit, static_argnames=("quantity", "powers", "count", "unseen"))
 def _compiled(
     arrays: tuple[Array, ...],
     x: Float[Array, " x"],
     quantity: str,
     powers: tuple[int, int],
     count: int,
+    unseen: bool,
 ) -> Float[Array, " x"]:
     v, w, u, centre = arrays
     transform = Transform(v, w, u, *powers, centre, jnp)
-    return jax.lax.map(
-        jax.checkpoint(lambda a: contours.direct(transform, quantity, a[None], 0.0, count)[0]), x
-    )
+
+    def one(a: Float[Array, ""]) -> Float[Array, ""]:
+        return contours.direct(transform, quantity, a[None], 0.0, count, unseen)[0]
+
+    return jax.lax.map(jax.checkpoint(one), x)
 
 
 @functools.partial(jax.jit, static_argnames=("quantity", "powers"))

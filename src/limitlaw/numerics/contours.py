@@ -84,6 +84,18 @@ class Lines:
         """log pdf, or log P(Y > x), at one x ≥ 0 a contour."""
         return self.pdf(x) if quantity == "pdf" else self.log_sf(x, half)
 
+    def unseen(self, quantity: str, x: Floats) -> Floats:
+        """The logarithm of what may lie behind the last node: as much as it has, for as many nodes
+        more. An integrand that has ended leaves nothing.
+        """
+        xp = np if isinstance(x, np.ndarray) else jnp
+        tau, central = self.tau[..., -1], self.theta == 0
+        last = xp.abs(self.G[..., -1]) * self.tau.shape[-1]
+        fading = xp.where(central & (quantity == "sf"), 0.0, tau.imag * x)
+        if quantity == "sf":
+            last = last / xp.maximum(xp.abs(tau - 1j * self.theta), TINY)
+        return self.K - self.theta * x + fading + xp.log(xp.maximum(last, TINY))
+
 
 def _positive(xp: ModuleType, terms: Numbers) -> Floats:
     """The real part of a sum of positive real part, or what rounding leaves of it."""
@@ -219,11 +231,19 @@ def _saddles(transform: Transform, reach: float) -> Float[np.ndarray, " J"]:
 
 
 def direct(
-    transform: Transform, quantity: str, x: Floats, atom: Scalar, nodes: int = NODES
+    transform: Transform,
+    quantity: str,
+    x: Floats,
+    atom: Scalar,
+    nodes: int = NODES,
+    unseen: bool = False,
 ) -> Floats:
-    """The same with a contour for each x ≥ 0 (m,), for traced laws and for the farthest points."""
+    """The same with a contour for each x ≥ 0 (m,), for traced laws and for the farthest points;
+    `unseen`: with what may lie behind the last of the nodes, to be compared with.
+    """
     lines = _own_lines(transform, transform.stop(x), atom, nodes)
-    return lines.at(quantity, x, (1 - atom) / 2)
+    log = lines.at(quantity, x, (1 - atom) / 2)
+    return transform.xp.logaddexp(log, lines.unseen(quantity, x)) if unseen else log
 
 
 def far(
