@@ -489,3 +489,12 @@ def test_errors_inside_jit_over_many_scales():
         exact = (scipy.stats.norm.pdf(x[:, None] / sds) / sds) @ mass
         assert (np.abs(pdf - exact) <= pdf_error + 1e-13).all()
         assert (pdf_error < most).all()
+
+
+def test_errors_of_samples_inside_jit_over_many_scales():
+    """The same of nodes that are draws: every block of them has the same two variances."""
+    v, x = np.tile([1e-10, 1.0], 256), np.array([0.4, 0.9])
+    cdf, error = jax.jit(lambda v: (HeadSum(v, 2).cdf(x), HeadSum(v, 2).error.cdf(x)))(v)
+    exact = scipy.stats.norm.cdf(x[:, None] / np.sqrt([1e-10, 0.5, 1.0])) @ [0.25, 0.5, 0.25]
+    assert (np.abs(cdf - exact) <= error).all()
+    assert (np.abs(cdf - exact) > 1e-3).any()  # what the contours leave out

@@ -129,7 +129,10 @@ class HeadSum(Law):
             parts = xp.where(xp.isinf(parts), 0, parts)  # quantiles at 0 and 1
             spread = xp.std(parts, axis=0) / np.sqrt(len(parts) - 1)
             known = jnp.where(jnp.isinf(value), 0, value)
-            return jnp.hypot(spread, never_drawn(known, self._nodes.variances.size))
+            sampling = jnp.hypot(spread, never_drawn(known, self._nodes.variances.size))
+            if rougher is None:
+                return sampling
+            return jnp.hypot(sampling, _apart(value, quantity(rougher)))
 
         return Estimate(value, error)
 
