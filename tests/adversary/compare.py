@@ -16,7 +16,7 @@ import numpy as np
 from adversary.cases import Case
 from adversary.figures import Estimate, Figure
 from adversary.library import REFUSED, Stated, reproduction
-from adversary.reference import Answer, token_kernel
+from adversary.reference import Answer
 
 SIGMAS, OVERSTATED = 5.0, 100.0
 ROUNDING = 2.0**-44  # of the natural scale of a figure: 256 units in the last place
@@ -121,7 +121,7 @@ def rounding_of(case: Case, figure: Figure, value: float, answer: Answer) -> flo
         "moment": scale**c if method == "moment" and answer.unit == 1.0 else 0.0,
     }
     relative = ROUNDING * cancelled(case, answer) + (
-        unseen_by_draws(case) if answer.how == "drawn" else 0.0
+        unseen_by_draws(case, answer.score_scale) if answer.how == "drawn" else 0.0
     )
     return relative * max(natural.get(method, 0.0), abs(value)) if math.isfinite(value) else 0.0
 
@@ -143,16 +143,13 @@ def cancelled(case: Case, answer: Answer) -> float:
     )
 
 
-def unseen_by_draws(case: Case) -> float:
-    """The chance that the two largest of very large scores are near each other:
+def unseen_by_draws(case: Case, size: float) -> float:
+    """The chance that the two largest of very large scores, of this size, are near each other:
     draws hardly see it, and say 0 ± 0.
     """
-    shape, numbers = case.structure, case.numbers
-    if shape.depth == 0 or shape.scaling == "linear":
-        return 0.0
-    K, _, _ = token_kernel(case)
-    size = float(np.max(numbers.stds["q"]) * np.max(numbers.stds["k"]) * np.diag(K).max())
-    return 8 * shape.tokens / size if size > STEEP else 0.0
+    shape = case.structure
+    steep = shape.depth > 0 and shape.scaling != "linear" and size > STEEP
+    return 8 * shape.tokens / size if steep else 0.0
 
 
 class Report:

@@ -54,13 +54,20 @@ class Answer:
     unit: float = 1.0  # of the points of laws of averages
     singular: bool = False  # P(X = 0) > 0, or as good as that: no density that float64 could hold
     variance: float = 0.0  # of one output, before a φ behind it; 0 where it was not asked for
+    score_scale: float = 0.0  # standard deviation of the largest scores
 
 
 def answer(case: Case, draws: int, again: int = 0) -> Answer:
     """The reference of a case; another `again` draws anew."""
+    K, mean, slack = token_kernel(case)
+    stds = case.numbers.stds
+    size = float(np.max(stds["q"]) * np.max(stds["k"]) * np.diag(K).max())
+    return dataclasses.replace(_answer(case, K, mean, slack, draws, again), score_scale=size)
+
+
+def _answer(case: Case, K: Array, mean: Array, slack: Array, draws: int, again: int) -> Answer:
     rng = np.random.default_rng([case.seed, 3, again])
     shape = case.structure
-    K, mean, slack = token_kernel(case)
     if shape.asked == "kernel" and shape.depth == 0:
         i, j = shape.entry
         scale = math.sqrt(K[i, i] * K[j, j])

@@ -56,12 +56,10 @@ class Nodes:
         """E v."""
         return (self.groups * self.moments(1)).sum()
 
-    def atom(self) -> float:
+    def atom(self) -> Number:
         """P(Y = 0)."""
-        if self.traced:
-            return 0.0
-        zero = np.where(self.variances == 0, self.weights, 0).sum(1)
-        return float((self.groups * zero**self.inner).sum() ** self.outer)
+        zero = self.xp.where(self.variances == 0, self.weights, 0.0).sum(1)
+        return (self.groups * zero**self.inner).sum() ** self.outer
 
     def ends(self) -> tuple[Number, Number]:
         """The smallest and the largest variance that carry weight."""

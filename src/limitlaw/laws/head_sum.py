@@ -157,8 +157,13 @@ class HeadSum(Law):
 
         return jax.lax.map(one, tuple(stacked))
 
+    @property
+    def _has_atom(self) -> bool:
+        """Is P(Y = 0) > 0? Inside jax.jit that cannot be seen."""
+        return not self._nodes.traced and bool(self._inversion.atom > 0)
+
     def _require_density(self) -> None:
-        if self._inversion.atom > 0:
+        if self._has_atom:
             raise ValueError(
                 f"the law has no density: 1 atom(s) carry {self._inversion.atom:.6g} of its mass "
                 "(components of zero variance); law.atoms() lists them"
@@ -238,7 +243,7 @@ class HeadSum(Law):
         return Estimate(estimate.value, error)
 
     def _atoms(self) -> tuple[Atoms, Array]:
-        if not self._inversion.atom > 0:
+        if not self._has_atom:
             return no_atoms()
         mass = self._estimate(lambda law: np.full(1, law.atom))
         return Atoms(jnp.zeros(1), mass.value), mass.error()
@@ -250,7 +255,7 @@ class HeadSum(Law):
         first, second = jax.random.split(key)
         if self.heads <= FEW:
             y = jnp.sqrt(law.nodes.draw(first, count)) * normal(second, (count,))
-        elif law.atom > 0:
+        elif self._has_atom:
             y = jnp.asarray(
                 law.quantile(np.asarray(jax.random.uniform(first, (count,), minval=1e-300)))
             )

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy import special
 
 from limitlaw.arguments import is_traced
 from limitlaw.laws.averages import pad, padded_size
@@ -25,8 +26,12 @@ REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those
 FARTHEST = 2.0**20
 GRID = 2**14  # points on each side of 0 for expectations
 TRACED_GRID = 2**8
-COARSER = 4  # times fewer for replicates, whose spread alone matters
+# the same for replicates, whose spread alone matters
+REPLICA_GRID = 2**10
+TRACED_REPLICA_GRID = 2**6
 NEAREST = 1 / 8  # of the reach of its table, a replicate's shortest one
+CELLS = 2**21  # numbers held at a time
+SUMMED = 2**24  # terms of a mixture, at most, at all points together
 ROUGHER = 0.6  # of the nodes of contours, to compare with
 SCORES = np.linspace(0, 9, 2049)  # normal scores between which quantiles are interpolated, to draw
 
@@ -150,7 +155,11 @@ class Inversion:
         return jnp.where(farthest, at_end, found).reshape(x.shape)
 
     def _at_known(self, quantity: str, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-        """By the table, and beyond it by contours for each octave of x."""
+        """One head as the mixture it is, unless its nodes are very many; else by the table, and
+        beyond it by contours for each octave of x.
+        """
+        if self.nodes.heads == 1 and x.size * self.nodes.variances.size <= SUMMED:
+            return _of_known_head(self.nodes, x, quantity)
         out = np.where(np.isinf(x), -np.inf, np.nan)
         near = x <= self.reach
         if near.any():
@@ -172,7 +181,9 @@ class Inversion:
         farthest = FARTHEST * REACH[0] * self.sd
         near = jnp.minimum(x, farthest)
         rougher = self._share < 1
-        found = _compiled(self.transform.arrays, near, quantity, self._powers, count, rougher)
+        atom = jax.lax.stop_gradient(self.atom)  # it jumps
+        arrays = self.transform.arrays
+        found = _compiled(arrays, atom, near, quantity, self._powers, count, rougher)
         return jnp.where(x > farthest, self._asymptote(quantity, x), found)
 
     def _asymptote(self, quantity: str, x: Array) -> Array:
@@ -228,8 +239,8 @@ class Inversion:
         xp = self.nodes.xp
         low, high = self.nodes.ends()
         a = xp.sqrt(xp.maximum(low, 1e-12 * high))
-        half = TRACED_GRID if self.nodes.traced else GRID
-        half = half // COARSER if self._replica else half
+        grids = (REPLICA_GRID, TRACED_REPLICA_GRID) if self._replica else (GRID, TRACED_GRID)
+        half = grids[self.nodes.traced]
         end = xp.arcsinh(REACH[1] * xp.sqrt(high) / a)
         w = end * np.arange(half + 1) / half
         y = a * xp.sinh(w)
@@ -250,13 +261,34 @@ class Inversion:
         return jnp.asarray(x), jnp.asarray(slope)
 
 
+def _of_known_head(
+    nodes: Nodes, x: Float[np.ndarray, " x"], quantity: str
+) -> Float[np.ndarray, " x"]:
+    """log Σ w N(x; 0, v), or log Σ w P(√v Z > x): one head is a mixture. Nodes at 0 are the
+    atom.
+    """
+    w = np.ravel(np.asarray(nodes.groups)[:, None] * nodes.weights)
+    v = np.ravel(nodes.variances)
+    carries = (v > 0) & (w > 0)
+    sd, log_w = np.sqrt(v[carries]), np.log(w[carries])
+    if quantity == "pdf":
+        log_w = log_w - np.log(sd) - math.log(2 * math.pi) / 2
+    parts = []
+    for part in np.array_split(x, -(-x.size * sd.size // CELLS)):
+        with np.errstate(over="ignore"):
+            z = part[:, None] / sd
+            log = log_w + (-(z**2) / 2 if quantity == "pdf" else special.log_ndtr(-z))
+        most = log.max(1)
+        safe = np.where(np.isneginf(most), 0.0, most)
+        parts.append(most + np.log(np.exp(log - safe[:, None]).sum(1).clip(1.0)))
+    return np.concatenate(parts)
+
+
 @functools.partial(jax.jit, static_argnames="quantity")
 def _of_one_head(
     v: Float[Array, " N"], w: Float[Array, " N"], x: Float[Array, " x"], quantity: str
 ) -> Float[Array, " x"]:
-    """log Σ w N(x; 0, v), or log Σ w P(√v Z > x):
-    one head is a mixture. Nodes at 0 are the atom.
-    """
+    """The same for traced nodes."""
     safe = jnp.where(v > 0, v, 1.0)
     log_w = jnp.where((v > 0) & (w > 0), jnp.log(jnp.where(w > 0, w, 1.0)), -jnp.inf)
 
@@ -275,6 +307,7 @@ def _of_one_head(
 @functools.partial(jax.jit, static_argnames=("quantity", "powers", "count", "unseen"))
 def _compiled(
     arrays: tuple[Array, ...],
+    atom: Float[Array, ""],
     x: Float[Array, " x"],
     quantity: str,
     powers: tuple[int, int],
@@ -285,7 +318,7 @@ def _compiled(
     transform = Transform(v, w, u, *powers, centre, jnp)
 
     def one(a: Float[Array, ""]) -> Float[Array, ""]:
-        return contours.direct(transform, quantity, a[None], 0.0, count, unseen)[0]
+        return contours.direct(transform, quantity, a, atom, count, unseen)
 
     return jax.lax.map(jax.checkpoint(one), x)
 
@@ -308,7 +341,7 @@ def _beyond(
 
     def one(point: tuple[Array, Array]) -> Array:
         a, at = point
-        own = lambda: contours.direct(transform, quantity, a[None], atom)[0]
+        own = lambda: contours.direct(transform, quantity, a, atom)
         return jax.lax.cond((a > reach) & (a <= FARTHEST * reach), own, lambda: at)
 
     return jnp.where(jnp.isposinf(x), -jnp.inf, jax.lax.map(one, (x, near)))

@@ -15,6 +15,7 @@ x > 0 and φ as well, |arg t²| being < π/2.
 
 import dataclasses
 import functools
+import math
 from types import ModuleType
 
 import jax
@@ -30,9 +31,14 @@ WIDTH = 24.0  # c, in units of the integrand's width 1/√K''
 STRIP = 0.38  # how far in u the integrand is analytic and decays: a little less than π/8
 STEP = 2.0  # between saddles, in the same units: a point in between loses e^{1/2}
 BLOCK, LIMIT = 32, 8192  # nodes at a time, and at most
-NODES = 8 * BLOCK  # of the contour of a point that may not be looked at
+NODES = 8 * BLOCK  # of the contour of a point of its own, and inside jax.jit in one go
+GOES = 32  # at most, inside jax.jit: scales 60 decades apart
 MOST = 1000  # contours
 CELLS = 2**21  # numbers held at a time
+
+Steps = Int[Array, " nodes"] | Int[np.ndarray, " nodes"]
+# of the terms of an integral, of their sizes, and of what may come behind the last
+Sums = tuple[Float[Array, " x"], Float[Array, " x"], Float[Array, " x"]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,49 +63,44 @@ class Lines:
         first = np.log(np.abs(self.G[:, :1]))
         return np.asarray((size < first - DIGITS).all(1))
 
-    def pdf(self, x: Floats) -> Floats:
-        """log pdf at one x ≥ 0 a contour."""
-        xp = np if isinstance(x, np.ndarray) else jnp
-        terms = self.G * xp.exp(-1j * self.tau * x[..., None])
-        return self.K - self.theta * x + xp.log(_positive(xp, terms))
-
-    def log_sf(self, x: Floats, half: Scalar) -> Floats:
-        """log P(Y > x) at one x ≥ 0 a contour: where θ = 0 from `half` = P(Y > 0), with
-        (1 − e^{−iτx})/(iτ) instead.
+    def terms(self, quantity: str, x: Floats) -> Numbers:
+        """Of the integral, at one x ≥ 0 a contour: G e^{−iτx}; for tails over it, and where θ = 0
+        G (1 − e^{−iτx})/(iτ).
         """
         xp = np if isinstance(x, np.ndarray) else jnp
-        central = (self.theta == 0)[..., None]
+        power = -1j * self.tau * x[..., None]
+        if quantity == "pdf":
+            return self.G * xp.exp(power)
         t = self.tau - 1j * self.theta[..., None]
         first = t == 0
         safe = 1j * xp.where(first, 1, t)
-        power = -1j * self.tau * x[..., None]
-        tail = self.G * xp.exp(power) / safe
-        inside = self.G * xp.where(first, x[..., None], -xp.expm1(power) / safe)
-        near = half - xp.where(central, inside, 0).real.sum(-1)
-        far = _positive(xp, xp.where(central, 0, tail))
-        flat = central[..., 0]
-        return xp.where(flat, 0.0, self.K - self.theta * x) + xp.log(xp.where(flat, near, far))
+        inside = xp.where(first, x[..., None], -xp.expm1(power) / safe)
+        return self.G * xp.where((self.theta == 0)[..., None], inside, xp.exp(power) / safe)
 
     def at(self, quantity: str, x: Floats, half: Scalar) -> Floats:
         """log pdf, or log P(Y > x), at one x ≥ 0 a contour."""
-        return self.pdf(x) if quantity == "pdf" else self.log_sf(x, half)
-
-    def unseen(self, quantity: str, x: Floats) -> Floats:
-        """The logarithm of what may lie behind the last node: as much as it has, for as many nodes
-        more. An integrand that has ended leaves nothing.
-        """
-        xp = np if isinstance(x, np.ndarray) else jnp
-        tau, central = self.tau[..., -1], self.theta == 0
-        last = xp.abs(self.G[..., -1]) * self.tau.shape[-1]
-        fading = xp.where(central & (quantity == "sf"), 0.0, tau.imag * x)
-        if quantity == "sf":
-            last = last / xp.maximum(xp.abs(tau - 1j * self.theta), TINY)
-        return self.K - self.theta * x + fading + xp.log(xp.maximum(last, TINY))
+        terms = self.terms(quantity, x)
+        sums = terms.real.sum(-1), abs(terms).sum(-1)
+        return logarithm(quantity, x, half, self.theta, self.K, *sums)
 
 
-def _positive(xp: ModuleType, terms: Numbers) -> Floats:
-    """The real part of a sum of positive real part, or what rounding leaves of it."""
-    return xp.maximum(terms.real.sum(-1), 1e-17 * xp.abs(terms).sum(-1) + 1e-300)
+def logarithm(
+    quantity: str,
+    x: Floats,
+    half: Scalar,
+    theta: Floats,
+    K: Floats,
+    total: Floats,
+    size: Floats,
+) -> Floats:
+    """log pdf, or log P(Y > x), from the sum of a contour's terms and that of their sizes: a tail
+    where θ = 0 from `half` = P(Y > 0).
+    """
+    xp = np if isinstance(x, np.ndarray) else jnp
+    flat = (theta == 0) & (quantity == "sf")
+    # a positive real part, or what rounding leaves of it
+    positive = xp.maximum(total, 1e-17 * size + 1e-300)
+    return xp.where(flat, 0.0, K - theta * x) + xp.log(xp.where(flat, half - total, positive))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Path:
         """Some of them."""
         return Path(self.theta[j], self.K[j], self.c[j], self.b[j], self.h[j])
 
-    def lines(self, transform: Transform, atom: Scalar, steps: Int[np.ndarray, " nodes"]) -> Lines:
+    def lines(self, transform: Transform, atom: Scalar, steps: Steps) -> Lines:
         """The nodes number `steps`, and the integrand there; `atom`: the limit of φ, which has no
         density.
         """
@@ -127,7 +128,7 @@ class Path:
         log = transform.log((tau - 1j * self.theta[:, None]).reshape(-1)).reshape(tau.shape)
         phi, limit = xp.exp(log - self.K[:, None]), atom * xp.exp(-self.K[:, None])
         phi = xp.where(abs(phi - limit) > 1e-15 * (1 + transform.heads) * limit, phi - limit, 0)
-        G = phi * slope * (self.h[:, None] / np.pi) * np.where(steps == 0, 0.5, 1)
+        G = phi * slope * (self.h[:, None] / np.pi) * xp.where(steps == 0, 0.5, 1)
         return Lines(self.theta, self.K, tau, G)
 
 
@@ -233,17 +234,35 @@ def _saddles(transform: Transform, reach: float) -> Float[np.ndarray, " J"]:
 def direct(
     transform: Transform,
     quantity: str,
-    x: Floats,
+    x: Float[Array, ""],
     atom: Scalar,
     nodes: int = NODES,
     unseen: bool = False,
-) -> Floats:
-    """The same with a contour for each x ≥ 0 (m,), for traced laws and for the farthest points;
-    `unseen`: with what may lie behind the last of the nodes, to be compared with.
+) -> Float[Array, ""]:
+    """The same in JAX with a contour for x ≥ 0 itself, for traced laws and for the farthest
+    points: `nodes` at a time until the integrand has ended, or GOES times. `unseen`: with what may
+    lie behind the last node, as much as it has for as many nodes more.
     """
-    lines = _own_lines(transform, transform.stop(x), atom, nodes)
-    log = lines.at(quantity, x, (1 - atom) / 2)
-    return transform.xp.logaddexp(log, lines.unseen(quantity, x)) if unseen else log
+    at = x[None]
+    shape = _own_path(transform, transform.stop(at))
+    half = (1 - atom) / 2
+
+    def go(sums: Sums, k: Array) -> tuple[Sums, None]:
+        def on() -> Sums:
+            lines = shape.lines(transform, atom, nodes * k + jnp.arange(nodes))
+            terms = lines.terms(quantity, at)
+            sizes = jnp.abs(terms)
+            left = nodes * sizes[:, -2:].max(-1)
+            return sums[0] + terms.real.sum(-1), sums[1] + sizes.sum(-1), left
+
+        going = (k == 0) | (sums[2][0] > math.exp(-DIGITS) * sums[1][0])
+        return jax.lax.cond(going, on, lambda: sums), None
+
+    nothing = (jnp.zeros_like(at),) * 3
+    (total, size, left), _ = jax.lax.scan(jax.checkpoint(go), nothing, np.arange(GOES))
+    if unseen:  # more of a tail, less of what it is taken from
+        total = total + jnp.where((shape.theta == 0) & (quantity == "sf"), -left, left)
+    return logarithm(quantity, at, half, shape.theta, shape.K, total, size)[0]
 
 
 def far(
@@ -255,18 +274,18 @@ def far(
     parts = []
     for part in np.array_split(x, -(-x.size * NODES * transform.nodes.size // (8 * CELLS))):
         nodes = NODES
-        lines = _own_lines(transform, part, atom, nodes)
+        shape = _own_path(transform, part)
+        lines = shape.lines(transform, atom, np.arange(nodes))
         while nodes < LIMIT and not lines.ended(part).all():
             nodes *= 2
-            lines = _own_lines(transform, part, atom, nodes)
+            lines = shape.lines(transform, atom, np.arange(nodes))
         parts.append(lines.at(quantity, part, (1 - atom) / 2))
     return np.concatenate(parts)
 
 
-def _own_lines(transform: Transform, at: Floats, atom: Scalar, nodes: int) -> Lines:
+def _own_path(transform: Transform, at: Floats) -> Path:
     """A contour through the saddle point of each x."""
     still, xp = transform.frozen(), transform.xp
     theta = still.saddle(at)
     sd = xp.sqrt(still.cumulant(xp.zeros(1))[2])
-    theta = xp.where(at < sd, 0.0, theta)
-    return path(still, theta, at, at).lines(transform, atom, np.arange(nodes))
+    return path(still, xp.where(at < sd, 0.0, theta), at, at)
