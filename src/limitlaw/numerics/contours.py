@@ -16,7 +16,6 @@ x > 0 and φ as well, |arg t²| being < π/2.
 import dataclasses
 import functools
 import math
-from types import ModuleType
 
 import jax
 import jax.numpy as jnp
