@@ -78,20 +78,24 @@ def rotary_correlation(difference: Array) -> Array:
 
 
 def row_variances(
-    rng: np.random.Generator, N: int, K: Array, i: int, layer: Layer, a: int
+    rng: np.random.Generator, N: int, K: Array, i: int, layer: Layer, heads: int
 ) -> Array:
-    """v = σ_V²σ_O² A_i K A_iᵀ of head a, N draws; with narrow heads two χ² more:
-    |q_i|² and the length of the value.
+    """v = H^{-1} Σ_a σ_V²σ_O² A_i K A_iᵀ of the first heads, N draws; with narrow heads two χ²
+    more: |q_i|² and the length of the value.
     """
-    S = _row_scores(rng, N, K, i, layer)
-    A = softmax(layer.score_scale(a) * S, layer.seen[i])
-    factor = _chi_square(rng, N, layer.head_dim) * layer.value_scale(a)
-    return factor * quadratic(A, K)
+    L = root(K)
+    total = np.zeros(N)
+    for a in range(heads):
+        S = _row_scores(rng, N, K, L, i, layer)
+        A = softmax(layer.score_scale(a) * S, layer.seen[i])
+        factor = _chi_square(rng, N, layer.head_dim) * layer.value_scale(a)
+        total += factor * quadratic(A, L)
+    return total / heads
 
 
-def quadratic(A: Array, K: Array) -> Array:
+def quadratic(A: Array, L: Array) -> Array:
     """A K Aᵀ ≥ 0 for rows A, as |A L|²: no cancellation where tokens cancel each other."""
-    return (np.einsum("...j,...jr->...r", A, root(K)) ** 2).sum(axis=-1)
+    return (np.einsum("...j,...jr->...r", A, L) ** 2).sum(axis=-1)
 
 
 def _chi_square(rng: np.random.Generator, N: int, d: int | None) -> Array:
@@ -99,7 +103,9 @@ def _chi_square(rng: np.random.Generator, N: int, d: int | None) -> Array:
     return np.ones(N) if d is None else rng.chisquare(d, N) / d
 
 
-def _row_scores(rng: np.random.Generator, N: int, K: Array, i: int, layer: Layer) -> Array:
+def _row_scores(
+    rng: np.random.Generator, N: int, K: Array, L: Array, i: int, layer: Layer
+) -> Array:
     """S_i· for σ_Q = σ_K = 1: N(0, K_ii K_jl c(j − l)),
     given the length of q_i where heads are narrow.
     """
@@ -107,15 +113,12 @@ def _row_scores(rng: np.random.Generator, N: int, K: Array, i: int, layer: Layer
     length = K[..., i, i]
     if layer.positions is None:
         factor = np.sqrt(length * _chi_square(rng, N, layer.head_dim))
-        return (
-            factor[:, None] * np.einsum("...jr,nr->nj", root(K), rng.normal(size=(N, s)))
-            if K.ndim == 2
-            else (factor[:, None] * np.einsum("njr,nr->nj", root(K), rng.normal(size=(N, s))))
-        )
+        z = factor[:, None] * rng.normal(size=(N, s))
+        return z @ L.T if K.ndim == 2 else np.einsum("njr,nr->nj", L, z)
     difference = layer.positions[:, None] - layer.positions
     if layer.head_dim is None:
-        L = root(length * K * rotary_correlation(difference))
-        return rng.normal(size=(N, s)) @ L.T
+        turned = root(length * K * rotary_correlation(difference))
+        return rng.normal(size=(N, s)) @ turned.T
     half = layer.head_dim // 2
     angles = difference[..., None] * BASE ** (-np.arange(half) / half)
     energy = length * rng.chisquare(2, (N, half)) / layer.head_dim

@@ -93,7 +93,8 @@ def _plain(law: Centred, _: None, figure: Figure, scale: float) -> float:
     if method == "variance":
         return law.variance()
     if method == "kurtosis":
-        return law.even_moment(2) / law.variance() ** 2 - 3 if law.variance() else math.nan
+        square = law.variance() ** 2  # which may be below all numbers
+        return law.even_moment(2) / square - 3 if square else math.nan
     if method == "moment":
         return 0.0 if c % 2 else law.even_moment(c // 2)
     if method in ("pdf", "logpdf"):

@@ -78,7 +78,8 @@ def _answer(case: Case, K: Array, mean: Array, slack: Array, draws: int, again: 
     if shape.asked in ("kernel", "average"):
         return _of_numbers(rng, case, K, draws)
     if shape.asked == "joint":
-        C = covariances(rng, draws, K, layer_of(case))
+        layer = layer_of(case)
+        C = covariances(rng, _draws_of_all_rows(draws, layer), K, layer)
         scale = math.sqrt(float(np.einsum("nii->n", C).mean()) / shape.tokens) or 1.0
         ensemble = Ensemble(C, tuple(part for (part,) in batches(C)), drawn=True)
         found = tuple(
@@ -187,7 +188,7 @@ def ensemble_of(
         if rule is not None:
             return _ruled(rule, two_token_rule(K, i, layer, COARSE), shape.heads)
         if shape.heads > WIDE_ROW:
-            return _many(row_variances(rng, 4 * draws, K, i, layer, 0), shape.heads)
+            return _many(row_variances(rng, 4 * draws, K, i, layer, 1), shape.heads)
         return drawn_mixture(rng, _row(rng, draws, K, i, layer))
     return drawn_mixture(rng, _chain(rng, case, K, mean, layer, draws))
 
@@ -195,7 +196,12 @@ def ensemble_of(
 def _row(rng: np.random.Generator, draws: int, K: Array, i: int, layer: Layer) -> Array:
     """The variance of output i given the scores of all heads."""
     count = max(draws // max(layer.heads // 8, 1), 4096)
-    return sum(row_variances(rng, count, K, i, layer, a) for a in range(layer.heads)) / layer.heads
+    return row_variances(rng, count, K, i, layer, layer.heads)
+
+
+def _draws_of_all_rows(draws: int, layer: Layer) -> int:
+    """Fewer, where heads are many or wide: their matrices are drawn one by one."""
+    return max(draws // max(layer.heads * (layer.head_dim or 1) // 8, 1), 4096)
 
 
 def _chain(
@@ -203,12 +209,13 @@ def _chain(
 ) -> Array:
     """The kernel goes from layer to layer (theory §5); of the last layer one row is enough."""
     shape, i = case.structure, case.structure.token
+    draws = _draws_of_all_rows(draws, layer) if shape.depth > 1 else draws
     for _ in range(shape.depth - 1):
         K = covariances(rng, draws, K, layer) + (K if shape.residual else 0.0)
         mean = np.broadcast_to(mean, K.shape[:-1]) * float(shape.residual)
         if shape.norm is not None:
             K, mean = normalised(K, mean, shape.norm)
-    v = sum(row_variances(rng, draws, K, i, layer, a) for a in range(layer.heads)) / layer.heads
+    v = row_variances(rng, draws, K, i, layer, layer.heads)
     if shape.residual and shape.front is None:
         v = v + K[..., i, i]
     return (
@@ -321,7 +328,8 @@ def _of_numbers(rng: np.random.Generator, case: Case, K: Array, draws: int) -> A
             1.0, (Estimate(values[0], abs(values[1] - values[0])),), "quadrature", abs(values[0])
         )
     if shape.asked == "kernel":
-        x, scale = covariances(rng, draws, K, layer)[:, *shape.entry], 1.0
+        count = _draws_of_all_rows(draws, layer)
+        x, scale = covariances(rng, count, K, layer)[:, *shape.entry], 1.0
     else:
         v = _row(rng, draws, K, shape.token, layer)
         scale = math.sqrt(float(v.mean())) or 1.0
