@@ -231,7 +231,7 @@ class HeadSum(Law):
         if expectation.is_enough(between, size, psi):
             return estimate.beside(between)
         found = expectation.on_panels(
-            psi, lambda x: np.exp(law.log_density(x)), self.places(), (), 1 - law.atom
+            psi, lambda x: np.exp(law.log_density(x)), self.places(), (), float(1 - law.atom)
         )
         value = found.value + law.atom * at_zero
         return Estimate(value, lambda: jnp.hypot(found.error, estimate.error()))

@@ -31,7 +31,8 @@ REPLICA_GRID = 2**10
 TRACED_REPLICA_GRID = 2**6
 NEAREST = 1 / 8  # of the reach of its table, a replicate's shortest one
 CELLS = 2**21  # numbers held at a time
-SUMMED = 2**24  # terms of a mixture, at most, at all points together
+# nodes of a mixture, and its terms at all points together, up to which it is summed term by term
+FEW, SUMMED = 2**11, 2**24
 ROUGHER = 0.6  # of the nodes of contours, to compare with
 SCORES = np.linspace(0, 9, 2049)  # normal scores between which quantiles are interpolated, to draw
 
@@ -63,8 +64,8 @@ class Inversion:
 
     def _table(self, share: float) -> contours.Table:
         if share not in self._tables:
-            reach = share * self.reach
-            self._tables[share] = contours.table(self.nodes.transform(reach), reach, self.atom)
+            reach, atom = share * self.reach, float(self.atom)
+            self._tables[share] = contours.table(self.nodes.transform(reach), reach, atom)
         return self._tables[share]
 
     def _covering(self, x: float) -> contours.Table:
@@ -158,7 +159,8 @@ class Inversion:
         """One head as the mixture it is, unless its nodes are very many; else by the table, and
         beyond it by contours for each octave of x.
         """
-        if self.nodes.heads == 1 and x.size * self.nodes.variances.size <= SUMMED:
+        count = self.nodes.variances.size
+        if self.nodes.heads == 1 and count <= FEW and x.size * count <= SUMMED:
             return _of_known_head(self.nodes, x, quantity)
         out = np.where(np.isinf(x), -np.inf, np.nan)
         near = x <= self.reach
@@ -169,7 +171,7 @@ class Inversion:
         for each in np.unique(octave):
             at = beyond[octave == each]
             transform = self.nodes.transform(float(x[at].max()), float(x[at].min()))
-            out[at] = contours.far(transform, quantity, x[at], self.atom)
+            out[at] = contours.far(transform, quantity, x[at], float(self.atom))
         return out
 
     def _inside_jit(self, quantity: str, x: Array) -> Array:

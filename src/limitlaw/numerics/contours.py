@@ -78,8 +78,9 @@ class Lines:
 
     def at(self, quantity: str, x: Floats, half: Scalar) -> Floats:
         """log pdf, or log P(Y > x), at one x ≥ 0 a contour."""
+        xp = np if isinstance(x, np.ndarray) else jnp
         terms = self.terms(quantity, x)
-        sums = terms.real.sum(-1), abs(terms).sum(-1)
+        sums = terms.real.sum(-1), xp.abs(terms).sum(-1)
         return logarithm(quantity, x, half, self.theta, self.K, *sums)
 
 
