@@ -8,6 +8,7 @@ with T Tᵀ/d = T'T'ᵀ/d = I for n × n matrices. Kernels may differ from draw 
 """
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -60,9 +61,9 @@ def root(K: Array) -> Array:
 
 def softmax(p: Array, seen: Array) -> Array:
     """exp(p_j)/Σ_k exp(p_k) over the tokens seen."""
-    p = np.where(seen, p, -np.inf)
-    e = np.exp(p - p.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
+    p = p if seen.all() else np.where(seen, p, -np.inf)
+    e = np.exp(p - functools.reduce(np.maximum, np.moveaxis(p, -1, 0))[..., None])
+    return e / sum(np.moveaxis(e, -1, 0))[..., None]  # NumPy's sum over few numbers is slow
 
 
 def rotary_correlation(difference: Array) -> Array:
@@ -95,7 +96,8 @@ def row_variances(
 
 def quadratic(A: Array, L: Array) -> Array:
     """A K Aᵀ ≥ 0 for rows A, as |A L|²: no cancellation where tokens cancel each other."""
-    return (np.einsum("...j,...jr->...r", A, L) ** 2).sum(axis=-1)
+    y = A @ L if L.ndim == 2 else np.einsum("...j,...jr->...r", A, L)
+    return np.einsum("...r,...r->...", y, y)
 
 
 def _chi_square(rng: np.random.Generator, N: int, d: int | None) -> Array:

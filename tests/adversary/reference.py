@@ -188,7 +188,7 @@ def ensemble_of(
         if rule is not None:
             return _ruled(rule, two_token_rule(K, i, layer, COARSE), shape.heads)
         if shape.heads > WIDE_ROW:
-            return _many(row_variances(rng, 4 * draws, K, i, layer, 1), shape.heads)
+            return _many(row_variances(rng, draws, K, i, layer, 1), shape.heads)
         return drawn_mixture(rng, _row(rng, draws, K, i, layer))
     return drawn_mixture(rng, _chain(rng, case, K, mean, layer, draws))
 
@@ -310,7 +310,8 @@ def three_nodes(v: Array, heads: int | float) -> tuple[Array, Array]:
     if sd > 0.3 * m * math.sqrt(heads):
         return np.array([math.nan]), np.ones(1)
     u = (v - m) / sd
-    g, k = (u**3).mean() / math.sqrt(heads), ((u**4).mean() - 3) / heads
+    square = u * u
+    g, k = (square @ u) / len(v) / math.sqrt(heads), ((square @ square) / len(v) - 3) / heads
     b = math.sqrt(max(2 + k - g**2, 1e-3))
     x, vectors = np.linalg.eigh(np.array([[0.0, 1.0, 0.0], [1.0, g, b], [0.0, b, 2 * g]]))
     return np.maximum(m + sd / math.sqrt(heads) * x, 0.0), vectors[0] ** 2
