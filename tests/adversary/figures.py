@@ -55,7 +55,9 @@ class Ensemble:
         if not np.isfinite(value):
             return Estimate(value, 0.0 if math.isinf(value) else math.nan)
         if self.drawn:
-            return Estimate(value, float(values.std(ddof=1)) / math.sqrt(len(values)))
+            size = float(np.abs(values).max()) or 1.0  # whose square may be below all numbers
+            scatter = size * float((values / size).std(ddof=1))
+            return Estimate(value, scatter / math.sqrt(len(values)))
         return Estimate(value, float(np.abs(values - value).max()))
 
 
