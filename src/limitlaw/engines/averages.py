@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from limitlaw import phi as nonlinearities
 from limitlaw.arguments import is_traced
+from limitlaw.core.certain import settled
 from limitlaw.core.instructions import Map, Value
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
@@ -42,9 +43,9 @@ def average_law(
     def calculated() -> tuple[Limit, Conditions]:
         mapped = _mapped(output, psi)
         program = (
-            Limit((output,), statistics.Average(psi))
+            Limit(settled((output,)), statistics.Average(psi))
             if mapped is None
-            else Limit((mapped,), statistics.mean)
+            else Limit(settled((mapped,)), statistics.mean)
         )
         return program, Effort(samples, key, beyond).conditions(program, ())
 

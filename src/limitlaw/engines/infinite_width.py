@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from limitlaw.arguments import positive_int, require_float64
 from limitlaw.core.analysis import Analysis
+from limitlaw.core.certain import settled
 from limitlaw.core.check import check
 from limitlaw.core.demand import demanded
 from limitlaw.core.labelled import finite_shape, is_infinite, present
@@ -84,7 +85,7 @@ def kernel(y: object, samples: int | None = None, key: object = None) -> Any:
         raise TypeError(
             "kernel needs vectors (Wide), got Scalars: ask limit for the law of numbers"
         )
-    program = Limit((output,), statistics.second_moment)
+    program = Limit(settled((output,)), statistics.second_moment)
     conditions = Effort(samples, key, beyond).conditions(program, (output,))
     shape = (asked.entries(output),) * 2 if output.layout else ()
     arrays = conditions.arrays.reshape(-1, *shape)
@@ -190,7 +191,7 @@ def _law_of_draws(
     """The law of what is read off draws, with the error of Gaussian integrals where
     that may matter.
     """
-    program = Limit(parts, statistic)
+    program = Limit(settled(parts), statistic)
     conditions = effort.conditions(program, parts, default)
     law = _law(last, conditions, effort.beyond)
     if conditions.kind == "exact" or (conditions.kind == "sampled" and not program.is_unsure):
