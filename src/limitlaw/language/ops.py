@@ -8,7 +8,7 @@ is the object: two equal instructions are two random variables.
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +38,7 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Op:
-    """An instruction. `entrywise`: it acts on each batch entry by itself, with broadcasting."""
-
-    entrywise: ClassVar[bool] = False
+    """An instruction of what a user writes."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:

@@ -19,6 +19,12 @@ from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.numerics.factors import factor
 from limitlaw.phi import Nonlinearity, moments
 
+# each without and with its error
+MOMENTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "mean": (moments.mean, moments.mean_with_error),
+    "slope": (moments.slope, moments.slope_with_error),
+    "product": (moments.product, moments.product_with_error),
+}
 SPANNED = 1e-13  # of its variance, below which what is left of a vector is rounding
 
 
@@ -67,9 +73,10 @@ class Integrals:
             closed = moments.mean_is_closed(*functions)
         self.quadrature |= not closed
         self.unsure |= any(phi.mean is None and phi.kinks is None for phi in functions)
+        plain, with_error = MOMENTS[name]
         if closed or not self.inflated:
-            return getattr(moments, name)(*functions, *arguments)
-        value, error = getattr(moments, f"{name}_with_error")(*functions, *arguments)
+            return plain(*functions, *arguments)
+        value, error = with_error(*functions, *arguments)
         return value + error
 
 
