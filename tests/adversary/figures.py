@@ -56,7 +56,8 @@ class Ensemble:
             return Estimate(value, 0.0 if math.isinf(value) else math.nan)
         if self.drawn:
             size = float(np.abs(values).max()) or 1.0  # whose square may be below all numbers
-            scatter = size * float((values / size).std(ddof=1))
+            with np.errstate(invalid="ignore"):  # where some are infinite
+                scatter = size * float((values / size).std(ddof=1))
             return Estimate(value, scatter / math.sqrt(len(values)))
         return Estimate(value, float(np.abs(values - value).max()))
 
