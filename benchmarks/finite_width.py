@@ -102,7 +102,7 @@ def rates() -> tuple[float, float]:
     import jax.numpy as jnp
 
     from limitlaw.numerics.gaussian_vectors import chi
-    from limitlaw.numerics.normals import normal_pairs
+    from limitlaw.numerics.random import normal_pairs
 
     def rate(draw: Callable[[Any], Any], size: int) -> float:
         compiled = jax.jit(lambda key: jax.vmap(draw)(jax.random.split(key, 64)))
@@ -170,13 +170,13 @@ def growth(seconds: float, repetitions: int) -> None:
 def _one(outputs: Any, width: int, dtype: Any, arrays: Any, key: Any) -> Any:
     """The conditions of one draw, in one precision."""
     from limitlaw.core.analysis import Analysis
-    from limitlaw.engines import asked
+    from limitlaw.engines import engine
     from limitlaw.engines.engine import slots
     from limitlaw.engines.frames.draw import FramesDraw
-    from limitlaw.engines.frames.spaces import at_width
+    from limitlaw.engines.frames.fresh import at_width
     from limitlaw.engines.frames.statistics import Conditions
 
-    program = asked.program_of(outputs)
+    program = engine.program_of(outputs)
     draw = FramesDraw(
         Analysis(program), slots(program, arrays), lambda dim: at_width(dim, width), key, 1, dtype
     )
@@ -189,7 +189,7 @@ def gpu_table() -> None:
     import jax
     import jax.numpy as jnp
 
-    from limitlaw.engines import asked
+    from limitlaw.engines import engine
     from limitlaw.engines.frames import finite
     from limitlaw.engines.run import batched
 
@@ -200,7 +200,7 @@ def gpu_table() -> None:
     for width, heads in ((1024, 2), (256, 256)):
         for dtype in (jnp.float32, jnp.float64):
             outputs = finite.demanded_outputs((layer(heads).core,))
-            program = asked.program_of(outputs)
+            program = engine.program_of(outputs)
             draw = functools.partial(_one, outputs, width, dtype)
             batch = finite._batch_size(program, width)
             draws = functools.partial(jax.jit(batched(draw, batch)), program.arrays)

@@ -6,8 +6,8 @@ from limitlaw.core.space import n
 from limitlaw.depth.gradients import gradients
 from limitlaw.depth.trace import trace
 from limitlaw.engines.averages import average_law
-from limitlaw.engines.compiling import clear_cache
 from limitlaw.engines.dense.simulate import simulate
+from limitlaw.engines.engine import clear_cache
 from limitlaw.engines.frames.finite import finite, finite_samples
 from limitlaw.engines.infinite_width import kernel, limit
 from limitlaw.figures.plot import plot

@@ -27,7 +27,7 @@ from limitlaw.engines.dense.weights import root
 from limitlaw.engines.run import keys_of_draws
 from limitlaw.language.functions import visible
 from limitlaw.laws import Empirical, RandomKernel
-from limitlaw.numerics.normals import normal
+from limitlaw.numerics.random import normal
 
 PARTS = "qkvo"
 BATCH = 2**20  # numbers of draws that are computed together

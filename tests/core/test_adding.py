@@ -19,7 +19,7 @@ from limitlaw.core.program import Output, Program, Written
 from limitlaw.core.validity import validate
 from limitlaw.engines.dense.rules import RULES as DENSE
 from limitlaw.engines.engine import Draw
-from limitlaw.engines.frames.rules import RULES as FRAMES
+from limitlaw.engines.frames.draw import RULES as FRAMES
 from statistics_of_samples import disagreement
 
 DRAWS = 4000

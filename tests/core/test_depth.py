@@ -57,7 +57,7 @@ def test_a_thousand_blocks() -> None:
     assert ll.check(x).beyond == ("norms",)
     assert len(str(x).splitlines()) > 1000
     (output,) = frames.demanded_outputs((x[0].core,))
-    assert len(frames.asked.program_of((output,)).families) == 1000
+    assert len(frames.engine.program_of((output,)).families) == 1000
 
 
 def test_a_thousand_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,9 +81,9 @@ def length(engine: str, y: ll.Wide) -> int:
     if engine == "frames":
         outputs = frames.demanded_outputs((y.core,))
         _, draws = frames.compiled(outputs, 8, Samples())
-        arguments = frames.asked.program_of(outputs).arrays, 8.0
+        arguments = frames.engine.program_of(outputs).arrays, 8.0
     else:
         outputs = (y.core,)
         _, draws = dense.compiled(outputs, 8, None)
-        arguments = list(dense.roots(dense.asked.program_of(outputs)).values())
+        arguments = list(dense.roots(dense.engine.program_of(outputs)).values())
     return len(str(jax.make_jaxpr(draws.function)(arguments, jax.random.key(0), 0)))

@@ -17,7 +17,7 @@ from limitlaw.core.program import Program, ancestors
 from limitlaw.core.space import n
 from limitlaw.core.validity import RULES, validate
 from limitlaw.engines.dense.rules import RULES as DENSE
-from limitlaw.engines.frames.rules import RULES as FRAMES
+from limitlaw.engines.frames.draw import RULES as FRAMES
 
 
 def tokens(s: int = 4) -> ll.Wide:

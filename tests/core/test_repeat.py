@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.core.rewrites import unrolled
+from limitlaw.core.program import unrolled
 from limitlaw.core.validity import validate
 from statistics_of_samples import disagreement
 

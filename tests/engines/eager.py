@@ -13,7 +13,7 @@ import numpy as np
 from numpy_jax import by_numpy, keys
 
 import limitlaw as ll
-from limitlaw.engines import asked
+from limitlaw.engines import engine
 from limitlaw.engines.dense.simulate import evaluate
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
 from limitlaw.engines.frames.statistics import Conditions, Samples
@@ -21,7 +21,7 @@ from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.language import ops
 from limitlaw.language.ops import ancestors, matrices_of
-from limitlaw.numerics.quasi import Points
+from limitlaw.numerics.random import Points
 from statistics_of_samples import root
 
 HELD = 2**20  # weights drawn at a time: the arrays of a chunk stay in the cache
@@ -84,7 +84,7 @@ def defined(y: ll.Wide | ll.Scalars, width: int, draws: int, seed: int) -> np.nd
 def exact(y: ll.Wide | ll.Scalars, width: int, draws: int, seed: int) -> np.ndarray:
     """Coordinate 0 of y by the exact engine, (draws, *batch)."""
     outputs = demanded_outputs((y.core,))
-    arguments = asked.program_of(outputs).arrays
+    arguments = engine.program_of(outputs).arrays
 
     def one(key: Any) -> Any:
         return one_draw(outputs, arguments, width, Samples(1), key)[0][_first(y)]
@@ -116,7 +116,7 @@ def exact_conditions(
     m, m) of each coordinate of y by the exact engine.
     """
     outputs = demanded_outputs((y.core,))
-    arguments = asked.program_of(outputs).arrays
+    arguments = engine.program_of(outputs).arrays
     batched = by_numpy(
         lambda key: one_draw(outputs, arguments, width, Conditions(coordinates), key)
     )

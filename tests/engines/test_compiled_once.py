@@ -15,7 +15,7 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.engines import compiling
-from limitlaw.engines.compiling import Cache
+from limitlaw.engines.engine import Cache
 from limitlaw.engines.frames import finite as finite_width
 
 
@@ -238,7 +238,5 @@ def test_the_walk_of_a_law_is_short() -> None:
         [sys.executable, "-c", COUNTED], capture_output=True, check=True, text=True
     )
     first, again = (tuple(map(int, line.split())) for line in done.stdout.splitlines())
-    assert 20 < again[0] <= 30
-    assert again[0] < first[0] <= 50
-    assert 100 < again[1] <= 200
-    assert again[1] < first[1] <= 500
+    assert 10 < again[0] < first[0] <= 30
+    assert 100 < again[1] < first[1] <= 500

@@ -12,7 +12,7 @@ import pytest
 from eager import defined
 
 import limitlaw as ll
-from limitlaw.engines import asked
+from limitlaw.engines import engine
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
 from limitlaw.engines.frames.statistics import Conditions
 from limitlaw.laws import Combination
@@ -141,7 +141,7 @@ def random_words(y: ll.Wide, width: int) -> int:
     not counting the rounds after a first rejection.
     """
     outputs = demanded_outputs((y.core,))
-    arguments = asked.program_of(outputs).arrays
+    arguments = engine.program_of(outputs).arrays
     closed = jax.make_jaxpr(functools.partial(one_draw, outputs, arguments, width, Conditions()))(
         jax.random.key(0)
     )

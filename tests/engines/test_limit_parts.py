@@ -10,12 +10,12 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.core.labelled import NodeAxis
-from limitlaw.core.program import Program
-from limitlaw.core.rewrites import with_nodes
-from limitlaw.engines.heads.axis import diverges, head_axis
+from limitlaw.core.program import Program, with_nodes
+from limitlaw.engines.heads.joint import diverges
+from limitlaw.engines.heads.structure import head_axis
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit
-from limitlaw.engines.limit.integrals import Joint
+from limitlaw.engines.limit.nodes import Joint
 
 RNG = np.random.default_rng(0)
 

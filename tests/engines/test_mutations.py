@@ -14,8 +14,7 @@ from eager import defined, exact
 
 import limitlaw as ll
 from limitlaw.engines.frames import ledger, spaces
-from limitlaw.engines.frames.fresh import Fresh
-from limitlaw.engines.frames.spaces import Dimension
+from limitlaw.engines.frames.fresh import Dimension, Fresh
 from limitlaw.numerics import factors, gaussian_vectors
 from statistics_of_samples import disagreement
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from limitlaw.numerics.gaussian_vectors import bartlett, bartlett_unit
+from limitlaw.engines.frames.fresh import Dimension, bartlett_units
+from limitlaw.numerics.gaussian_vectors import bartlett
 
 COUNT = 2**15
 CASES = [(1, 5), (2, 1), (3, 3), (4, 2), (3, 64)]
@@ -84,16 +85,14 @@ def test_same_law_as_gaussian_vectors(m, D):
 
 def test_unit():
     key = jax.random.key(0)
-    unit, plain, near = jax.jit(
-        lambda: (
-            bartlett_unit(key, 3, 4, (2,)),
-            bartlett(key, 3, 4, (2,)),
-            bartlett_unit(key, 3, 10**12),
-        )
-    )()
-    np.testing.assert_allclose(unit, plain / 2, rtol=1e-15)
+
+    def unit(D: int | float, shape: tuple[int, ...] = (), dtype: type = float) -> jax.Array:
+        return bartlett_units(key, 3, Dimension(D, ask=lambda axes: None), shape, dtype)
+
+    four, plain, near = jax.jit(lambda: (unit(4, (2,)), bartlett(key, 3, 4, (2,)), unit(10**12)))()
+    np.testing.assert_allclose(four, plain / 2, rtol=1e-15)
     assert 0 < np.abs(near - np.eye(3)).max() < 1e-5
-    limit = bartlett_unit(key, 3, math.inf, (5, 2), jnp.float32)
+    limit = unit(math.inf, (5, 2), jnp.float32)
     assert limit.dtype == jnp.float32
     np.testing.assert_array_equal(limit, np.broadcast_to(np.eye(3), (5, 2, 3, 3)))
 
@@ -103,6 +102,6 @@ def test_refusals():
     with pytest.raises(ValueError, match="D must be a positive integer, got 0"):
         bartlett(key, 2, 0)
     with pytest.raises(ValueError, match="m must be a positive integer, got 0"):
-        bartlett_unit(key, 0, math.inf)
+        bartlett(key, 0, 3)
     with pytest.raises(ValueError, match=r"D must be a positive integer, got 2\.5"):
-        bartlett_unit(key, 2, 2.5)
+        bartlett(key, 2, 2.5)

@@ -11,7 +11,7 @@ from scipy import stats
 
 from limitlaw.numerics import gaussian_vectors as module
 from limitlaw.numerics.gaussian_vectors import chi
-from limitlaw.numerics.normals import normal, normal_pairs
+from limitlaw.numerics.random import normal, normal_pairs
 
 COUNT = 2**18
 DTYPES = [jnp.float64, jnp.float32]

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 from scipy.special import gammaincc, ndtr
 
-from limitlaw.numerics.quasi import FARTHEST, chi_quantile
+from limitlaw.numerics.special_functions import FARTHEST, chi_quantile
 
 DEGREES = [1.0, 2.0, 3.0, 13.0, 64.0, 1000.0, 65533.0]
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw.numerics.compression import FINE, TRACED, are_summable, compressed, mean_of
+from limitlaw.numerics.nodes import FINE, TRACED, are_summable, compressed, mean_of
 
 
 def nodes(decades, count=60_000, seed=0):

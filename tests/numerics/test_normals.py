@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from limitlaw.numerics import normals
-from limitlaw.numerics.normals import normal, normal_pairs
+from limitlaw.numerics import random
+from limitlaw.numerics.random import normal, normal_pairs
 
 # --- The transform on chosen bits ----------------------------------------------------------------
 
@@ -26,7 +26,7 @@ def test_every_angle_is_on_the_unit_circle():
     """All 2²⁴ angles, the first one an eighth of a turn and half a step before 0,
     against NumPy's cos and sin.
     """
-    turns = jax.jit(normals._cos_sin_turns)
+    turns = jax.jit(random._cos_sin_turns)
     chunk = 2**20
     for start in range(0, 2**24, chunk):
         k = np.arange(start, start + chunk, dtype=np.uint32)

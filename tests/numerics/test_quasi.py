@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 
 from limitlaw.numerics.gaussian_vectors import bartlett, chi
-from limitlaw.numerics.normals import normal
-from limitlaw.numerics.quasi import MOST_DIMENSIONS, Points, Quasi, fold_in, nodes, split
+from limitlaw.numerics.random import MOST_DIMENSIONS, Points, Quasi, fold_in, nodes, normal, split
 
 
 def test_points() -> None:

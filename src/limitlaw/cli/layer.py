@@ -60,7 +60,7 @@ class Layer:
         """The settings, with the draws and the seed that a sampled law has where the
         options leave them open.
         """
-        from limitlaw.numerics.quasi import SEED
+        from limitlaw.numerics.random import SEED
 
         settings = dataclasses.asdict(self)
         if law.kind == "sampled":

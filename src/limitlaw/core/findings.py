@@ -61,26 +61,35 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Report:
-    """What `check` found. Shows itself as a table."""
+    """What `check` found: the findings of its rules, and notes on the way the program was written.
+    Shows itself as a table.
+    """
 
-    findings: tuple[Finding, ...]
+    of_rules: tuple[Finding, ...]
+    notes: Callable[[], list[str]]  # which takes a walk through all that was written
+
+    @functools.cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them; notes stand last."""
+        notes = (Finding("loops", Verdict.HOLDS, note) for note in self.notes())
+        return (*self.of_rules, *notes)
 
     @property
     def covered(self) -> bool:
         """Does Theorem 3.1 cover the program, with every rule known to hold (or
         known not to be needed)?
         """
-        return all(f.verdict in (Verdict.HOLDS, Verdict.NOT_NEEDED) for f in self.findings)
+        return all(f.verdict in (Verdict.HOLDS, Verdict.NOT_NEEDED) for f in self.of_rules)
 
     @property
     def refused(self) -> tuple[Finding, ...]:
         """Why the infinite-width limit refuses the program; empty if it does not."""
-        return tuple(f for f in self.findings if f.verdict is Verdict.REFUSED)
+        return tuple(f for f in self.of_rules if f.verdict is Verdict.REFUSED)
 
     @property
     def beyond(self) -> tuple[str, ...]:
         """Labels of what lies beyond the theorem, for the results."""
-        return tuple(dict.fromkeys(f.label for f in self.findings if f.verdict is Verdict.BEYOND))
+        return tuple(dict.fromkeys(f.label for f in self.of_rules if f.verdict is Verdict.BEYOND))
 
     def __getitem__(self, rule: str) -> Finding:
         """The finding of the rule whose name starts with `rule`;

@@ -10,7 +10,7 @@ from limitlaw.arguments import as_key, positive_int, require_float64, shown
 from limitlaw.depth.statistics import Statistic, mean_correlation, variance
 from limitlaw.depth.table import Trace
 from limitlaw.depth.trace import stages
-from limitlaw.engines import asked
+from limitlaw.engines import engine
 from limitlaw.engines.dense.backward import backward_grams
 from limitlaw.engines.effort import Pace
 from limitlaw.language.values import Wide
@@ -48,10 +48,10 @@ def gradients(
     y = layers[-1] if isinstance(network, Sequence) else network
     outputs = [value.core for value in (first, *layers)]
     width = positive_int("width", width)
-    program = asked.program_of((*outputs, y.core))
+    program = engine.program_of((*outputs, y.core))
     key = 0 if key is None else key
-    asked.check_drawable("gradients", program, key)
-    asked.check_width(program, width, None)
+    engine.check_drawable("gradients", program, key)
+    engine.check_width(program, width, None)
     pace = Pace(
         SAMPLES if samples is None else positive_int("samples", samples), at_most=samples is None
     )

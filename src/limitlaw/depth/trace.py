@@ -10,11 +10,10 @@ import numpy as np
 from limitlaw.arguments import positive_int, require_float64, shown
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.program import Output, Program
-from limitlaw.core.rewrites import every_turn
+from limitlaw.core.program import Output, Program, every_turn
 from limitlaw.depth.statistics import STATISTICS, Statistic
 from limitlaw.depth.table import Trace
-from limitlaw.engines import asked
+from limitlaw.engines import engine
 from limitlaw.engines.effort import Pace
 from limitlaw.engines.frames.finite import drawn_statistic
 from limitlaw.engines.infinite_width import checked
@@ -83,7 +82,7 @@ def _at_infinity(
     _, beyond = checked("trace", layers[-1])
     program = program_at_infinity(first, layers, functions)
     if program.traced:
-        raise asked.untraceable("trace")
+        raise engine.untraceable("trace")
     found = program.conditions(samples or SAMPLES, key, at_most=samples is None)
     if program.random:
         return found.arrays, found.effort, beyond
@@ -121,7 +120,7 @@ def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) ->
     """Those that are known of these layers: the law of a coordinate is where it is N(0, K_ii)
     given the kernel.
     """
-    program = asked.program_of(outputs)
+    program = engine.program_of(outputs)
     gaussian = LimitFacts(Analysis(program)).gaussian
     if all(gaussian.get(output.value, False) for output in outputs) and _is_centred(program):
         return chosen

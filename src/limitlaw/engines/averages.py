@@ -16,7 +16,7 @@ from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.infinite_width import Effort, checked
 from limitlaw.engines.limit import statistics
-from limitlaw.engines.limit.conditions import Conditions, Limit
+from limitlaw.engines.limit.conditions import Drawn, Limit
 from limitlaw.laws import Empirical
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.laws.tracing import NEEDS_NUMBERS, average_of
@@ -34,13 +34,13 @@ def average_law(
     what it returns starts with the same … axes.
     """
     output, beyond = checked("average_law", y)
-    if not statistics.is_wide(output):
+    if not output.is_wide:
         raise TypeError(
             "average_law needs vectors (Wide) in a space that grows with n: averages over it "
             "converge"
         )
 
-    def calculated() -> tuple[Limit, Conditions]:
+    def calculated() -> tuple[Limit, Drawn]:
         mapped = _mapped(output, psi)
         program = (
             Limit(settled((output,)), statistics.Average(psi))

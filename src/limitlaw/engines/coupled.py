@@ -25,11 +25,12 @@ from jaxtyping import Array, Bool, Float
 from limitlaw.arguments import positive_int, require_float64
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.program import Output, Written
-from limitlaw.engines import asked
-from limitlaw.engines.compiling import PROGRAMS
+from limitlaw.engines import engine
+from limitlaw.engines.engine import PROGRAMS
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
 from limitlaw.engines.frames.statistics import Conditions
-from limitlaw.numerics.quasi import Points, Quasi, chi_quantile
+from limitlaw.numerics.random import Points, Quasi
+from limitlaw.numerics.special_functions import chi_quantile
 
 FAR = 2**50  # a width at which ζ has an effect of 3e-8
 MATTERS = 1e-6  # relative change of v at that width; a score of one head among thousands has more
@@ -70,7 +71,7 @@ class Coupled:
         """Are there nonlinearities, whose n coordinates are drawn,
         so that there is no mirror image?
         """
-        program = asked.program_of((self._output,))
+        program = engine.program_of((self._output,))
         parts = (program, *program.every_block)
         return any(
             component.points for part in parts for component in Analysis(part).components.values()
@@ -183,9 +184,9 @@ class _Program:
     def __init__(self, output: Output, width: int) -> None:
         self.df = _degrees(output, width)
         self.batch = max(1, min(BATCH, HELD // len(self.df)))
-        program = asked.program_of((output,))
+        program = engine.program_of((output,))
         self._arguments = program.arrays
-        name = ("coupled", asked.structure(program, (output,)), width, self.batch)
+        name = ("coupled", engine.structure(program, (output,)), width, self.batch)
         self._compiled = PROGRAMS.get(name, lambda: jax.jit(_batch_of_variances(output, width)))
         self._first, self._ready = threading.Lock(), False
 
@@ -231,7 +232,7 @@ def _batch_of_variances(output: Output, width: int) -> Callable[..., Float[Array
 def _degrees(output: Output, width: int) -> Float[np.ndarray, " r"]:
     """Degrees of freedom of the numbers of one draw, in order; ∞ for normals."""
     source = Quasi(_key(), most=math.inf)
-    arguments = asked.program_of((output,)).arrays
+    arguments = engine.program_of((output,)).arrays
     jax.eval_shape(lambda: _variance(output, arguments, width, source))
     return np.asarray(source.recipe)
 

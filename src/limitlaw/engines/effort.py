@@ -8,8 +8,6 @@ import math
 import os
 import time
 
-import jax
-
 
 @dataclasses.dataclass
 class Budget:
@@ -59,15 +57,6 @@ class Budget:
 
 
 BUDGET = Budget()
-
-
-def draws_together(cost: int, elsewhere: int) -> int:
-    """As many draws of `cost` numbers each as keep the numbers held at a time near the budget,
-    which is `elsewhere` on a GPU.
-    """
-    cpu = jax.default_backend() == "cpu"
-    most, held = (BUDGET.together, BUDGET.held) if cpu else (BUDGET.together_elsewhere, elsewhere)
-    return max(1, min(most, held // cost))
 
 
 def default_draws(entries: int) -> int:

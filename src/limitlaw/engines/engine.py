@@ -1,18 +1,115 @@
-"""What an engine is: a table of one rule for each instruction,
-all of one signature, and a draw that they work on.
+"""What every engine is made of: what was asked for, and whether it can be drawn; a draw, and a
+table of one rule for each instruction; functions that are compiled once for a structure.
+
+They are kept in a bounded cache, and compiled in another thread: the one that waits hears Ctrl-C,
+which a compiler does not. A function in two stages computes what does not depend on what is drawn
+once, and not with every batch of draws.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+import collections
+import concurrent.futures
+import functools
+import math
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
-from limitlaw.core.instructions import Instruction, Number, Value
-from limitlaw.core.program import Program
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, jaxpr_as_fun
+
+from limitlaw.arguments import inside_jit, is_traced
+from limitlaw.core.instructions import Dot, Instruction, Number, Value
+from limitlaw.core.labelled import is_infinite, shape
+from limitlaw.core.program import Output, Program, Written
+from limitlaw.engines.effort import BUDGET
+
+Kept = TypeVar("Kept")
+FEW = 16  # tokens
+LOOPS, SMALL = ("scan", "while"), 2**10  # loops, and arrays of more numbers, take time
 
 # (draw, value, its instruction) → what the engine knows of the value
 Rule = Callable[[Any, Value, Any], Any]
 Rules = Mapping[type[Instruction], Rule]
 # (draw, what a layer gives, its values) → a tree of arrays
 Reader = Callable[["Draw", Value, Iterable[Value]], Any]
+
+
+def outputs(y: object) -> tuple[tuple[Output, ...], Any]:
+    """The values asked for, and the structure (tuple, list, dict) they came in."""
+    leaves, structure = jax.tree.flatten(y)
+    if not leaves:
+        raise ValueError("y must hold at least one value of a program, got none")
+    for value in leaves:
+        if not isinstance(value, Written):
+            kind = type(value).__name__
+            raise TypeError(
+                f"y must be a value of a program (Wide or Scalars) or a tuple of such, got {kind}"
+            )
+    return tuple(value.core for value in leaves), structure
+
+
+def program_of(asked: tuple[Output, ...]) -> Program:
+    """The program of all outputs."""
+    return Program(tuple(output.value for output in asked))
+
+
+def check_drawable(name: str, program: Program, key: object) -> None:
+    """Raise where numbers cannot be drawn into memory: inside jax.jit, jax.grad and the like."""
+    if inside_jit() or is_traced(key) or program.is_traced:
+        raise untraceable(name)
+
+
+def check_width(program: Program, width: int, coordinates: int | None) -> None:
+    """Raise where the program has no meaning at this width,
+    or an output has fewer coordinates than asked for.
+    """
+    for value in (v for part in (program, *program.every_block) for v in part.values):
+        if is_infinite(value.axes):
+            raise ValueError(
+                "heads=math.inf has no meaning at finite width: give a number of heads, or take "
+                "the limit"
+            )
+        D = 0 if value.dim is None else value.dim.at(width)
+        if isinstance(value.instruction, Dot) and value.instruction.base is not None:
+            D = value.instruction.dim.at(width)
+            if D % 2:
+                raise ValueError(
+                    f"width={width}: rotary turns pairs of coordinates, got a space of odd "
+                    f"dimension {D}"
+                )
+    for value in program.outputs:
+        if value.dim is not None and coordinates is not None and coordinates > value.dim.at(width):
+            raise ValueError(
+                f"coordinates must be at most the {value.dim.at(width)} of the output's space at "
+                f"width={width}, got {coordinates}"
+            )
+
+
+def entries(output: Output) -> int:
+    """The number of entries of a batch."""
+    return math.prod(int(size) for size in shape(output.layout))
+
+
+def structure(program: Program, asked: tuple[Output, ...]) -> Hashable:
+    """What a compiled function depends on: the structure of the program,
+    and how its outputs are laid out.
+    """
+    orders = []
+    for output in asked:
+        places = {axis: i for i, axis in enumerate(output.value.axes)}
+        orders.append(tuple(-1 if axis is None else places[axis] for axis in output.layout))
+    return program.structure, tuple(orders)
+
+
+def untraceable(name: str) -> TypeError:
+    """The error of a function that draws numbers, inside a transformation of JAX."""
+    return TypeError(
+        f"{name} draws numbers and cannot run inside jax.jit, jax.grad or jax.vmap: call it "
+        "outside. limit, kernel and average_law can be differentiated"
+    )
 
 
 class Draw:
@@ -51,3 +148,162 @@ def slots(program: Program, arrays: list[Any]) -> dict[Number, Any]:
     once for its structure.
     """
     return dict(zip(program.numbers, arrays, strict=True))
+
+
+def softmax(p: Array, visible: Array | None = None) -> Array:
+    """jax.nn.softmax of the scores that are visible; for few tokens with the tokens in front,
+    which on a CPU is several times faster.
+    """
+    p = p if visible is None else jnp.where(visible > 0, p, -jnp.inf)
+    if p.shape[-1] > FEW:
+        return jax.nn.softmax(p, axis=-1)
+    tokens = lax.optimization_barrier(jnp.moveaxis(p, -1, 0))
+    largest = functools.reduce(jnp.maximum, list(tokens))
+    e = lax.optimization_barrier(jnp.exp(tokens - lax.stop_gradient(largest)))
+    return jnp.moveaxis(e / functools.reduce(jnp.add, list(e)), 0, -1)
+
+
+class Compiled:
+    """`jax.jit(function)`, which is `function`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = jax.jit(function)
+        self._known: set[Any] = set()
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.compiled_for(*arguments)(*arguments)
+
+    def compiled_for(self, *arguments: Any) -> Callable[..., Any]:
+        """`function`, compiled for arguments of these shapes."""
+        shapes = tuple(np.shape(a) for a in jax.tree.leaves(arguments))
+        if shapes not in self._known and not inside_jit():
+            # What `lower` traced and `compile` made is found again by the next call.
+            _waited_for(self.function.lower(*arguments).compile)
+            self._known.add(shapes)
+        return self.function
+
+
+def _waited_for(function: Callable[[], Any]) -> Any:
+    """function(), computed by another thread."""
+    outcome: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(function())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=work).start()
+    return outcome.result()
+
+
+class Staged:
+    """f(given, drawn) = second(first(given), drawn), f being followed once, with arguments of
+    which the shapes are known: `first` computes all that does not depend on what is drawn.
+    """
+
+    def __init__(self, f: Callable[[Any, Any], Any], given: Any, drawn: Any) -> None:
+        seen, self.result = jax.make_jaxpr(f, return_shape=True)(given, drawn)
+        whole, count = seen.jaxpr, len(jax.tree.leaves(given))
+        later = _made_of(whole.invars[count:], whole.eqns)
+        earlier = _made_of(whole.invars[:count], whole.eqns) - later
+        # what is made of neither is a constant, and cheaper made again than handed over
+        before = [eqn for eqn in whole.eqns if later.isdisjoint(eqn.outvars)]
+        after = [eqn for eqn in whole.eqns if earlier.isdisjoint(eqn.outvars)]
+        read = (v for eqn in after for v in eqn.invars)
+        between = [v for v in dict.fromkeys(_variables((*read, *whole.outvars))) if v in earlier]
+        first = whole.replace(eqns=before, invars=whole.invars[:count], outvars=between)
+        second = whole.replace(eqns=after, invars=[*between, *whole.invars[count:]])
+        self._first, self._second = (
+            jaxpr_as_fun(ClosedJaxpr(part, seen.consts)) for part in (first, second)
+        )
+        self.pays = _takes_time(before)  # is `first` worth a call of its own?
+
+    def first(self, given: Any) -> list[Any]:
+        """What the second stage needs of the first."""
+        return self._first(*jax.tree.leaves(given))
+
+    def second(self, between: list[Any], drawn: Any) -> Any:
+        """What f gives."""
+        leaves = self._second(*between, *jax.tree.leaves(drawn))
+        return jax.tree.unflatten(jax.tree.structure(self.result), leaves)
+
+
+def _variables(read: Iterable[Any]) -> list[Any]:
+    """Of what equations read, all but numbers."""
+    return [v for v in read if not isinstance(v, Literal)]
+
+
+def _takes_time(equations: Iterable[JaxprEqn]) -> bool:
+    """Is there a loop among equations, or an array that is not small?"""
+    return any(
+        eqn.primitive.name in LOOPS
+        or any(math.prod(getattr(v.aval, "shape", ())) > SMALL for v in eqn.outvars)
+        or any(map(_takes_time, _inside(eqn)))
+        for eqn in equations
+    )
+
+
+def _inside(eqn: JaxprEqn) -> Iterator[list[JaxprEqn]]:
+    """The equations of functions that an equation calls."""
+    for parameter in eqn.params.values():
+        for item in parameter if isinstance(parameter, tuple) else (parameter,):
+            equations = getattr(getattr(item, "jaxpr", item), "eqns", None)  # closed or not
+            if equations is not None:
+                yield equations
+
+
+def _made_of(variables: Iterable[Any], equations: Iterable[JaxprEqn]) -> set[Any]:
+    """The variables themselves, and all that depend on them."""
+    found = set(variables)
+    for eqn in equations:
+        if not found.isdisjoint(_variables(eqn.invars)):
+            found.update(eqn.outvars)
+    return found
+
+
+class Cache(Generic[Kept]):
+    """At most `most` results; the one that was not asked for the longest goes first.
+    Safe to use from threads.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._kept: collections.OrderedDict[Hashable, Kept] = collections.OrderedDict()
+        self._lock = threading.RLock()
+
+    def get(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """What is kept under `key`, made if it is not there."""
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = make()
+                while len(self._kept) > self.most:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    def clear(self) -> None:
+        """Forget everything, and what JAX has compiled for it."""
+        with self._lock:
+            self._kept.clear()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+# compiled programs, by engine, structure and what is read off them
+PROGRAMS: Cache[Any] = Cache(64)
+
+
+def clear_cache() -> None:
+    """Forget all compiled programs; the memory they take is free again."""
+    PROGRAMS.clear()
+
+
+def draws_together(cost: int, elsewhere: int) -> int:
+    """As many draws of `cost` numbers each as keep the numbers held at a time near the budget,
+    which is `elsewhere` on a GPU.
+    """
+    cpu = jax.default_backend() == "cpu"
+    most, held = (BUDGET.together, BUDGET.held) if cpu else (BUDGET.together_elsewhere, elsewhere)
+    return max(1, min(most, held // cost))

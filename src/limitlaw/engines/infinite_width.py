@@ -10,21 +10,22 @@ import jax
 import jax.numpy as jnp
 
 from limitlaw.arguments import positive_int, require_float64
-from limitlaw.core.analysis import Analysis
+from limitlaw.core.analysis import Analysis, has_pole, last_step
 from limitlaw.core.certain import settled
 from limitlaw.core.check import check
 from limitlaw.core.demand import demanded
 from limitlaw.core.labelled import finite_shape, is_infinite, present
 from limitlaw.core.program import Output, Program
-from limitlaw.engines import asked
+from limitlaw.engines import engine
 from limitlaw.engines.effort import BUDGET, check_covariance, default_draws
 from limitlaw.engines.heads import laws as head_laws
-from limitlaw.engines.heads.axis import diverges, head_axis
-from limitlaw.engines.heads.laws import joint_density
+from limitlaw.engines.heads.joint import MANY, diverges, joint_density, pooled
 from limitlaw.engines.heads.mixing import dimension
-from limitlaw.engines.law import Last, has_pole, last_step, law_given
+from limitlaw.engines.heads.structure import head_axis
+from limitlaw.engines.law import Last, law_given
 from limitlaw.engines.limit import statistics
-from limitlaw.engines.limit.conditions import Conditions, Limit
+from limitlaw.engines.limit.conditions import Drawn, Limit
+from limitlaw.engines.limit.draw import Statistic
 from limitlaw.engines.limit.facts import LimitFacts, are_correlated, is_score
 from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS
@@ -55,11 +56,11 @@ def limit(y: object, samples: int | None = None, key: object = None) -> Law:
     if not output.value.is_vector:
         return _law_of_numbers(output, effort)
     phi, parts = last_step(output)
-    if phi is None and statistics.is_wide(output) and not is_infinite(present(output.layout)):
+    if phi is None and output.is_wide and not is_infinite(present(output.layout)):
         law = _law_of_heads(y, output, effort)
         if law is not None:
             return law
-    if phi is not None and len(parts) == 1 and statistics.is_wide(parts[0]) and not output.layout:
+    if phi is not None and len(parts) == 1 and parts[0].is_wide and not output.layout:
         image = head_laws.image_of_one_number(phi, parts[0], samples, beyond)
         if image is not None:
             return image
@@ -87,7 +88,7 @@ def kernel(y: object, samples: int | None = None, key: object = None) -> Any:
         )
     program = Limit(settled((output,)), statistics.second_moment)
     conditions = Effort(samples, key, beyond).conditions(program, (output,))
-    shape = (asked.entries(output),) * 2 if output.layout else ()
+    shape = (engine.entries(output),) * 2 if output.layout else ()
     arrays = conditions.arrays.reshape(-1, *shape)
     if program.random:
         law = RandomKernel(arrays, beyond=beyond, blocks=BLOCKS)
@@ -114,7 +115,7 @@ def checked(name: str, y: object) -> tuple[Output, tuple[str, ...]]:
     raises where there is no limit.
     """
     require_float64(name)
-    outputs, _ = asked.outputs(y)
+    outputs, _ = engine.outputs(y)
     if len(outputs) > 1:
         raise TypeError(f"{name} takes one value, got {len(outputs)}: stack several")
     (leaf,) = jax.tree.leaves(y)
@@ -124,9 +125,10 @@ def checked(name: str, y: object) -> tuple[Output, tuple[str, ...]]:
         raise ValueError(
             f"{name}: the program has no infinite-width limit (finite widths are fine)\n{reasons}"
         )
-    if outputs[0].value.is_vector and not is_infinite(present(outputs[0].layout)):
-        check_covariance(asked.entries(outputs[0]))
-    return outputs[0], report.beyond
+    (output,) = outputs
+    if output.value.is_vector and output.layout and not is_infinite(present(output.layout)):
+        check_covariance(engine.entries(output))
+    return output, report.beyond
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,11 +141,11 @@ class Effort:
 
     def conditions(
         self, program: Limit, outputs: tuple[Output, ...], default: int | None = None
-    ) -> Conditions:
+    ) -> Drawn:
         """As many conditions as asked for, or else up to those that a joint law of
         these values is worth.
         """
-        most = default_draws(sum(map(asked.entries, outputs))) if default is None else default
+        most = default_draws(sum(map(engine.entries, outputs))) if default is None else default
         samples = most if self.samples is None else positive_int("samples", self.samples)
         return program.conditions(samples, self.key, at_most=self.samples is None)
 
@@ -168,14 +170,14 @@ def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
     def joint() -> Law:
         if axis.heads == math.inf:
             return _law_of_draws((output,), statistics.conditions, last, effort)
-        if axis.heads > head_laws.MANY:
-            return head_laws.pooled(output, axis, samples, key, beyond)
+        if axis.heads > MANY:
+            return pooled(output, axis, samples, key, beyond)
         most = BUDGET.joint_numbers // (int(axis.heads) * math.prod(shape) ** 2)
         default = min(BUDGET.joint_draws, 2 ** int(math.log2(max(most, BUDGET.least_joint))))
         return _law_of_draws((output,), statistics.conditions, last, effort, default)
 
     def density() -> JointDensity | None:
-        refined = samples is None and not infinite and axis.heads <= head_laws.MANY
+        refined = samples is None and not infinite and axis.heads <= MANY
         return joint_density(axis, key) if refined else None
 
     return Tokens(shape, joint, lambda i: limit(y[i], samples, key), beyond, infinite, density)
@@ -183,7 +185,7 @@ def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
 
 def _law_of_draws(
     parts: tuple[Output, ...],
-    statistic: statistics.Statistic,
+    statistic: Statistic,
     last: Last,
     effort: Effort,
     default: int | None = None,
@@ -202,7 +204,7 @@ def _law_of_draws(
     )
 
 
-def _law(last: Last, conditions: Conditions, beyond: tuple[str, ...]) -> Any:
+def _law(last: Last, conditions: Drawn, beyond: tuple[str, ...]) -> Any:
     mean, covariance = conditions.arrays
     return law_given(last, mean, covariance, conditions.kind, beyond, BLOCKS, conditions.effort)
 

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from limitlaw.arguments import is_traced
-from limitlaw.engines.asked import untraceable
 from limitlaw.engines.effort import Pace
+from limitlaw.engines.engine import untraceable
 from limitlaw.progress import watched
 
 UNDER_WAY = 2  # batches at a time: one core seldom waits for another

@@ -12,7 +12,7 @@ import numpy as np
 
 import limitlaw as ll
 from limitlaw.digits import plus_minus
-from limitlaw.engines.compiling import Cache
+from limitlaw.engines.engine import Cache
 from limitlaw.explore import budget, programs
 from limitlaw.explore.choice import Choice
 from limitlaw.explore.graph import svg

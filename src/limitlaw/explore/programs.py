@@ -12,7 +12,7 @@ import numpy as np
 
 import limitlaw as ll
 from limitlaw.engines.limit.conditions import Limit
-from limitlaw.engines.limit.statistics import variance
+from limitlaw.engines.limit.draw import variance
 from limitlaw.explore.budget import DIFFERENTIATED, HIDDEN, TRACED, simulated_networks
 from limitlaw.explore.choice import Choice
 from limitlaw.laws import Law

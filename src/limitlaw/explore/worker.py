@@ -150,7 +150,7 @@ def _tidy() -> None:
         return
     import jax
 
-    from limitlaw.engines.compiling import clear_cache
+    from limitlaw.engines.engine import clear_cache
 
     clear_cache()
     jax.clear_caches()

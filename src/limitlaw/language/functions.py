@@ -1,7 +1,6 @@
 """The functions that write a program: leaves, dot products, nonlinearities, softmax, rotary."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -9,7 +8,6 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from limitlaw.arguments import (
     integer,
@@ -23,18 +21,10 @@ from limitlaw.arguments import (
 )
 from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language import ops, shapes
+from limitlaw.language.indexable import Indexable
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape
-from limitlaw.language.values import (
-    Indexable,
-    Scalars,
-    Wide,
-    coordinatewise,
-    same_dim,
-    scalars,
-    whole,
-    wide,
-)
+from limitlaw.language.values import Scalars, Wide, coordinatewise, same_dim, scalars, whole, wide
 from limitlaw.phi import Nonlinearity, looked_at, user_function
 
 SCALINGS = ("sqrt", "linear")
@@ -177,15 +167,7 @@ def _rows_of_weights(f: Callable[..., Any], p: Scalars, *mask: Scalars) -> Scala
 
 
 def _softmax(p: jax.Array) -> jax.Array:
-    """jax.nn.softmax; for few tokens with the tokens in front, which on a CPU is several times
-    faster.
-    """
-    if p.shape[-1] > 16:
-        return jax.nn.softmax(p, axis=-1)
-    tokens = lax.optimization_barrier(jnp.moveaxis(p, -1, 0))
-    largest = functools.reduce(jnp.maximum, list(tokens))
-    e = lax.optimization_barrier(jnp.exp(tokens - lax.stop_gradient(largest)))
-    return jnp.moveaxis(e / functools.reduce(jnp.add, list(e)), 0, -1)
+    return jax.nn.softmax(p, axis=-1)
 
 
 def _masked_softmax(p: jax.Array, visible: jax.Array) -> jax.Array:

@@ -17,9 +17,8 @@ from limitlaw.core.instructions import Family, Number
 from limitlaw.core.labelled import Axes, Axis, Layout, present, union
 from limitlaw.core.program import Output
 from limitlaw.language import ops
-from limitlaw.language.indexing import parts_of, regrouped
 from limitlaw.language.ops import Matrix, Value
-from limitlaw.language.shapes import Shape
+from limitlaw.language.shapes import Shape, parts_of, regrouped
 
 Names = dict[Axis, Axis]
 

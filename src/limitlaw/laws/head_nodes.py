@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from limitlaw.arguments import is_traced, non_negative
 from limitlaw.laws.estimates import unit
-from limitlaw.numerics.compression import on_few_nodes, topmost
+from limitlaw.numerics.nodes import on_few_nodes, topmost
 from limitlaw.numerics.transform import Transform, power
 
 Numbers = np.ndarray | Array  # NumPy's, or JAX's where something is traced

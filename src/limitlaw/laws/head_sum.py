@@ -22,7 +22,7 @@ from limitlaw.laws.head_nodes import Nodes, Number, Numbers, even_moment, head_n
 from limitlaw.laws.inversion import Inversion, hermite
 from limitlaw.laws.tracing import Psi, psi_values
 from limitlaw.numerics.meshes import Places, of_scales
-from limitlaw.numerics.normals import normal
+from limitlaw.numerics.random import normal
 
 FEW = 16  # heads that are drawn one by one
 FASTEST = 1e150  # frequency whose square is still a number; φ has settled there

@@ -27,7 +27,7 @@ from limitlaw.laws.tracing import Psi, kept
 from limitlaw.numerics.factors import eigen_factor, whitening
 from limitlaw.numerics.meshes import Places, of_components
 from limitlaw.numerics.normal_rule import smooth_nodes
-from limitlaw.numerics.normals import normal
+from limitlaw.numerics.random import normal
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtri
 

@@ -10,15 +10,17 @@ import numpy as np
 from jaxtyping import Array, Bool, DTypeLike, Float, Int, Key, UInt64
 
 from limitlaw.arguments import positive_int
-from limitlaw.numerics.normals import (
+from limitlaw.numerics.random import (
     ANGLE_BITS,
     LARGEST,
     RADIUS_BITS,
+    Quasi,
+    Source,
     log_uniform,
     normal,
     pairs_from_bits,
+    split,
 )
-from limitlaw.numerics.quasi import Quasi, Source, split
 from limitlaw.numerics.special_functions import series
 
 DIRECT = 12  # up to so many degrees of freedom the definition is faster than rejection
@@ -210,20 +212,3 @@ def bartlett(
     lengths = chi(of_lengths, D - np.arange(r), (*shape, r), dtype)
     zero = jnp.zeros((*shape, 1), dtype)
     return jnp.concatenate([normals, lengths, zero], axis=-1)[..., place]
-
-
-def bartlett_unit(
-    key: Source,
-    m: int,
-    D: Dimension | float,
-    shape: tuple[int, ...] = (),
-    dtype: DTypeLike = jnp.float64,
-) -> Float[Array, "*shape m r"]:
-    """T/√D, the vectors divided by √D: at D = ∞ they are orthonormal, T/√D = I, and nothing is
-    drawn.
-    """
-    if isinstance(D, jax.Array):
-        return bartlett(key, m, D, shape, dtype) / jnp.sqrt(D)
-    if D == math.inf:
-        return jnp.broadcast_to(jnp.eye(positive_int("m", m), dtype=dtype), (*shape, m, m))
-    return bartlett(key, m, positive_int("D", D), shape, dtype) / math.sqrt(D)

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from limitlaw.numerics.proposals import Proposal, fitted
-from limitlaw.numerics.quasi import Points
+from limitlaw.numerics.random import Points
 
 TARGET = 9e-4  # standard error of the log density that is aimed at
 REPLICATES = 16  # independent scramblings

@@ -1,6 +1,4 @@
-"""Rules for averages over normal variables: of one number, with or without points where the
-function breaks, and the trapezoidal rule of a few, exponentially convergent for analytic
-functions.
+"""Rules for averages over one normal variable, with or without points where the function breaks.
 
 Trefethen and Weideman, "The exponentially convergent trapezoidal rule", SIAM Review 56 (2014).
 """
@@ -89,27 +87,3 @@ def smooth_nodes(sd: float, step: float = STEP) -> int:
 def shifts(count: int) -> Float[Array, " N"]:
     """Shifts in [0, 1), evenly spread over any run of components; the midpoint first."""
     return (0.5 + GOLDEN * jnp.arange(count)) % 1.0
-
-
-def lattice(
-    dimensions: int, step: float, radius: float, offset: float
-) -> tuple[Float[np.ndarray, "N d"], Float[np.ndarray, " N"]]:
-    """Nodes step·(Z^d + offset) in a ball, with weights of the standard normal density and of sum
-    one: the trapezoidal rule.
-    """
-    if dimensions == 0:
-        return np.zeros((1, 0)), np.ones(1)
-    reach = int(radius / step) + 1
-    ticks = step * (np.arange(-reach, reach + 1) + offset)
-    grid = np.meshgrid(*[ticks] * dimensions, indexing="ij")
-    z = np.stack(grid, axis=-1).reshape(-1, dimensions)
-    square = (z**2).sum(axis=1)
-    inside = square <= radius**2
-    w = np.exp(-0.5 * square[inside])
-    return z[inside], w / w.sum()
-
-
-def lattice_size(dimensions: int, step: float, radius: float) -> float:
-    """About how many nodes `lattice` has."""
-    ball = math.pi ** (dimensions / 2) / math.gamma(dimensions / 2 + 1)
-    return ball * (radius / step) ** dimensions

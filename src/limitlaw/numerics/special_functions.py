@@ -1,14 +1,15 @@
 """Special functions for traced arguments: the distribution function of N(0, 1) and its inverse,
-the complex error function, the cosine integral.
+the complex error function, the cosine integral. For arrays on the host: quantiles of χ.
 """
 
+import functools
 import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Complex, Int
+from jaxtyping import Array, Complex, Float, Int
 
 from limitlaw.arguments import is_traced
 from limitlaw.numerics import Floats, Reals
@@ -48,6 +49,11 @@ MIDDLES, MULTIPLES = STEP * (np.arange(NODES + 1) + 0.5), STEP * np.arange(1, NO
 # fraction converges fast
 SPLIT = 4.0
 TERMS, FRACTION = 20, 60  # of both, which reach full precision at SPLIT
+# χ_D = F_D^{-1}(Φ(z)), lengths of Gaussian vectors, as smooth functions of one normal:
+FARTHEST = 9.0  # |z|, beyond which normals have mass 2e-19
+DEGREES = 32, 64, 128  # of the interpolating polynomials, tried in turn
+PRECISE = 1e-11  # relative to the length
+MANY = 2.0**16  # degrees of freedom from which a series is exact to 1e-12, and SciPy soon is not
 
 
 def series(x: Reals, coefficients: list[float]) -> Reals:
@@ -180,3 +186,50 @@ def _cosine_fraction(x: Reals) -> Reals:
 
     below = jax.lax.fori_loop(0, FRACTION, above, z + 2 * FRACTION + 1)
     return -(jnp.exp(-z) / below).real
+
+
+def chi_quantile(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """The length χ_df whose quantile is that of the normal z, to a relative 1e-11.
+
+    By a Chebyshev interpolant of its logarithm, which is smooth in z: about ten times as fast as
+    the inverse of the incomplete gamma function.
+    """
+    polynomial = _interpolant(float(df))
+    if polynomial is None:
+        return _quantile(df, z)
+    return np.asarray(np.exp(polynomial(np.clip(z, -FARTHEST, FARTHEST))))
+
+
+@functools.lru_cache(maxsize=256)
+def _interpolant(df: float) -> np.polynomial.Chebyshev | None:
+    """log χ_df as a polynomial in z, or None where none is precise enough."""
+    for degree in DEGREES:
+        polynomial = np.polynomial.Chebyshev.interpolate(
+            lambda z: np.log(_quantile(df, z)), degree, domain=[-FARTHEST, FARTHEST]
+        )
+        z = np.linspace(-FARTHEST, FARTHEST, 4 * degree + 3)
+        exact = _quantile(df, z)
+        if np.abs(np.exp(polynomial(z)) / exact - 1).max() < PRECISE:
+            return polynomial
+    return None
+
+
+def _quantile(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    if df > MANY:
+        return _series(df, z)
+    from scipy.special import gammainccinv, gammaincinv, ndtr
+
+    tail = ndtr(-np.abs(z))  # the smaller one, so that both ends keep their digits
+    square = 2 * np.where(z < 0, gammaincinv(df / 2, tail), gammainccinv(df / 2, tail))
+    return np.asarray(np.sqrt(square))
+
+
+def _series(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """Cornish and Fisher's expansion of χ²_df/df; SciPy's lower tail is off by up to 5e-6 from
+    df = 2²⁴ on.
+    """
+    s = np.sqrt(2 * df)
+    square = 1 + 2 * z / s + 2 / 3 * (z**2 - 1) / df + (z**3 - 7 * z) / (9 * s * df)
+    fourth, fifth = 6 * z**4 + 14 * z**2 - 32, 9 * z**5 + 256 * z**3 - 433 * z
+    square += -fourth / (405 * df**2) + fifth / (4860 * s * df**2)
+    return np.asarray(np.sqrt(df * square))

@@ -14,10 +14,12 @@ from limitlaw.arguments import real_number
 from limitlaw.numerics import Reals
 from limitlaw.phi.branches import Branch, Branches, line, listed, same
 from limitlaw.phi.catalogue import add, add_family, add_same
-from limitlaw.phi.nonlinearity import Kink, Mean, Nonlinearity, Product
+from limitlaw.phi.nonlinearity import Kink, Mean, Nonlinearity
 from limitlaw.phi.step_and_ramp import (
     abs_mean,
     abs_product,
+    leaky_mean,
+    leaky_product,
     ramp_mean,
     sign_mean,
     sign_product,
@@ -51,18 +53,6 @@ multiply = add(Nonlinearity("multiply", jnp.multiply, pseudo_lipschitz=True, bou
 divide = add(Nonlinearity("divide", jnp.divide, pseudo_lipschitz=False, bounded=False))
 
 
-def _leaky_mean(slope: float) -> Callable[[Reals, Reals], Reals]:
-    """φ(x) = ½(1 + slope) x + ½(1 − slope) |x|; relu is slope 0."""
-    a, b = 0.5 * (1 + slope), 0.5 * (1 - slope)
-    return lambda m, k: a * m + b * abs_mean(m, k)
-
-
-def _leaky_product(slope: float) -> Product:
-    """(½(1 + slope))² K_uv + (½(1 − slope))² E|u||v|."""
-    a, b = (0.5 * (1 + slope)) ** 2, (0.5 * (1 - slope)) ** 2
-    return zero_mean(lambda *K: a * K[1] + b * abs_product(*K))
-
-
 def _leaky_branches(slope: float) -> Branches:
     """x for x ≥ 0, slope·x below."""
     if slope == 0:
@@ -83,8 +73,8 @@ relu = add(
         pseudo_lipschitz=True,
         bounded=False,
         kinks=(Kink(0.0, slope_jump=1.0),),
-        mean=_leaky_mean(0.0),
-        product=_leaky_product(0.0),
+        mean=leaky_mean(0.0),
+        product=leaky_product(0.0),
         branches=_leaky_branches(0.0),
     ),
     jax.nn.relu,
@@ -130,8 +120,8 @@ def _leaky_relu(slope: float) -> Nonlinearity:
         pseudo_lipschitz=True,
         bounded=False,
         kinks=(Kink(0.0, slope_jump=1 - slope),),
-        mean=_leaky_mean(slope),
-        product=_leaky_product(slope),
+        mean=leaky_mean(slope),
+        product=leaky_product(slope),
         branches=_leaky_branches(slope),
         saved=("leaky_relu", slope),
     )

@@ -180,3 +180,15 @@ def zero_mean(product: Callable[..., Reals]) -> Product:
         return product(*K) if m_u is None and m_v is None else None
 
     return closed
+
+
+def leaky_mean(slope: float) -> Callable[[Reals, Reals], Reals]:
+    """φ(x) = ½(1 + slope) x + ½(1 − slope) |x|; relu is slope 0."""
+    a, b = 0.5 * (1 + slope), 0.5 * (1 - slope)
+    return lambda m, k: a * m + b * abs_mean(m, k)
+
+
+def leaky_product(slope: float) -> Product:
+    """(½(1 + slope))² K_uv + (½(1 − slope))² E|u||v|."""
+    a, b = (0.5 * (1 + slope)) ** 2, (0.5 * (1 - slope)) ** 2
+    return zero_mean(lambda *K: a * K[1] + b * abs_product(*K))

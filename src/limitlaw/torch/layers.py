@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from limitlaw.engines import asked
+from limitlaw.engines import engine
 from limitlaw.language import ops
 from limitlaw.language.functions import initial
 from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
@@ -99,7 +99,7 @@ class _Block:
     def signature(self) -> tuple[object, list[np.ndarray]]:
         """The structure of the block, and its numbers."""
         start = initial(tuple(int(s) for s in self.argument.shape), dim=self.argument.dim)
-        program = asked.program_of((self.turned(start, 2).core,))
+        program = engine.program_of((self.turned(start, 2).core,))
         return program.structure, [np.asarray(a) for a in program.arrays]
 
     def turned(self, start: Wide, times: int) -> Wide:

@@ -10,8 +10,9 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from limitlaw.core.space import Dim
+from limitlaw.language.indexable import Indexable
 from limitlaw.language.ops import Matrix, Value
-from limitlaw.language.values import Indexable, Scalars, Wide
+from limitlaw.language.values import Scalars, Wide
 from limitlaw.torch.digits import Layout, places
 from limitlaw.torch.layouts import Layouts
 from limitlaw.torch.nodes import Node, Tensor

@@ -13,15 +13,14 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import Repeat, Value
 from limitlaw.core.labelled import sizes
 from limitlaw.core.program import Output
-from limitlaw.engines import asked
-from limitlaw.engines.compiling import PROGRAMS, Compiled
+from limitlaw.engines import engine
 from limitlaw.engines.dense.rules import DenseDraw
 from limitlaw.engines.dense.simulate import batch_size
 from limitlaw.engines.dense.weights import DrawnWeights, numbered, roots
 from limitlaw.engines.effort import Pace
-from limitlaw.engines.engine import slots
+from limitlaw.engines.engine import PROGRAMS, Compiled, slots
 from limitlaw.engines.run import batched, drawn
-from limitlaw.numerics.normals import normal
+from limitlaw.numerics.random import normal
 
 READOUT = 2**31 - 1  # the number of the readout's key, which no leaf of a program has
 
@@ -40,7 +39,7 @@ def backward_grams(
     `token`: the only i that is read out; all of them without.
     """
     outputs = (*stages, y)
-    program = asked.program_of(outputs)
+    program = engine.program_of(outputs)
     values = [stage.value for stage in stages]
 
     def draw(
@@ -58,7 +57,7 @@ def backward_grams(
         (found,) = pull(_readout(key, last.shape, token))
         return [_gram(dx, value) for dx, value in zip(found, values, strict=True)]
 
-    name = ("backward", asked.structure(program, outputs), token, width)
+    name = ("backward", engine.structure(program, outputs), token, width)
     batch = max(1, batch_size(program, width) // 2)
     compiled = PROGRAMS.get(name, lambda: Compiled(batched(draw, batch)))
     return drawn("gradients", compiled, batch, list(roots(program).values()), pace, key)

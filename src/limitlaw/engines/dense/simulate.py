@@ -12,12 +12,11 @@ from limitlaw.arguments import as_key, positive_int, require_float64
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.labelled import finite_shape, sizes
 from limitlaw.core.program import Output, Program, Written
-from limitlaw.engines import asked, effort
-from limitlaw.engines.compiling import PROGRAMS, Compiled
+from limitlaw.engines import effort, engine
 from limitlaw.engines.dense.rules import DenseDraw
 from limitlaw.engines.dense.weights import BLOCK, DrawnWeights, Weights, numbered, roots
 from limitlaw.engines.effort import Pace
-from limitlaw.engines.engine import slots
+from limitlaw.engines.engine import PROGRAMS, Compiled, slots
 from limitlaw.engines.run import batched, drawn
 
 MAX_BATCH = 2048  # draws compiled together; results do not depend on how many are asked for
@@ -35,12 +34,12 @@ def simulate(
     """
     require_float64("simulate")
     width, samples = positive_int("width", width), positive_int("samples", samples)
-    outputs, structure = asked.outputs(y)
-    program = asked.program_of(outputs)
-    asked.check_drawable("simulate", program, key)
+    outputs, structure = engine.outputs(y)
+    program = engine.program_of(outputs)
+    engine.check_drawable("simulate", program, key)
     key = as_key(key)
     count = None if coordinates is None else positive_int("coordinates", coordinates)
-    asked.check_width(program, width, count)
+    engine.check_width(program, width, count)
     numbers = sum(math.prod(_shape(output, count)) for output in outputs)
     effort.check_memory(samples, numbers, "ask for fewer samples at a time")
     batch, draws = compiled(outputs, width, count)
@@ -62,7 +61,7 @@ def compiled(
     """The number of draws computed together, and the compiled function of slots,
     key and first draw.
     """
-    program = asked.program_of(outputs)
+    program = engine.program_of(outputs)
     batch = batch_size(program, width)
 
     def draw(arguments: list[Any], key: Key[Array, ""]) -> list[Float[Array, "..."]]:
@@ -72,7 +71,7 @@ def compiled(
         run.run(program)
         return [_observed(output, run.at(output), count) for output in outputs]
 
-    key = ("dense", asked.structure(program, outputs), width, count, batch)
+    key = ("dense", engine.structure(program, outputs), width, count, batch)
     return batch, PROGRAMS.get(key, lambda: Compiled(batched(draw, batch)))
 
 
@@ -111,7 +110,7 @@ def evaluated(
     outputs: tuple[Output, ...], width: int, weights: Weights
 ) -> list[Float[Array, "..."]]:
     """The same for outputs of a core program."""
-    program = asked.program_of(outputs)
+    program = engine.program_of(outputs)
     draw = DenseDraw(slots(program, program.arrays), width, weights)
     draw.run(program)
     return [draw.at(output) for output in outputs]

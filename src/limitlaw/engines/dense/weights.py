@@ -16,7 +16,7 @@ from limitlaw.core.instructions import Family, Initial, Number, Repeat, Value
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Program
 from limitlaw.engines.meeting import Meeting
-from limitlaw.numerics.normals import normal, normal_pairs
+from limitlaw.numerics.random import normal, normal_pairs
 
 BLOCK = 2**18  # matrix entries drawn at a time, 2 MiB: they stay in the cache until they are used
 

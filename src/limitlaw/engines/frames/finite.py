@@ -9,24 +9,22 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import as_key, positive_int, require_float64
-from limitlaw.core.analysis import Analysis
+from limitlaw.core.analysis import Analysis, has_pole, last_step
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Rename
 from limitlaw.core.labelled import finite_shape, sizes
 from limitlaw.core.program import Output, Program
 from limitlaw.core.space import Dim
-from limitlaw.engines import asked, effort
-from limitlaw.engines.compiling import PROGRAMS, Compiled
+from limitlaw.engines import effort, engine
 from limitlaw.engines.effort import Pace, default_draws
-from limitlaw.engines.engine import slots
-from limitlaw.engines.frames.draw import FramesDraw
-from limitlaw.engines.frames.rules import RULES
-from limitlaw.engines.frames.spaces import at_width
+from limitlaw.engines.engine import PROGRAMS, Compiled, slots
+from limitlaw.engines.frames.draw import RULES, FramesDraw
+from limitlaw.engines.frames.fresh import at_width
 from limitlaw.engines.frames.statistics import Conditions, Samples, Statistic
-from limitlaw.engines.law import Last, has_pole, last_step, law_given
+from limitlaw.engines.law import Last, law_given
 from limitlaw.engines.run import batched, drawn
 from limitlaw.laws import Empirical, Law
-from limitlaw.numerics.quasi import Source
+from limitlaw.numerics.random import Source
 
 assert FramesDraw.rules is RULES
 
@@ -55,7 +53,7 @@ def law_at_width(
             "finite gives the law of one value: stack several, or take finite_samples for plain "
             "draws"
         )
-    most = default_draws((k or 1) * asked.entries(outputs[0])) if samples is None else samples
+    most = default_draws((k or 1) * engine.entries(outputs[0])) if samples is None else samples
     pace = Pace(positive_int("samples", most), at_most=samples is None)
     law = _law(outputs[0], width, pace, key, k)
     law.effort = pace.effort
@@ -66,7 +64,7 @@ def _law(output: Output, width: int, pace: Pace, key: object, k: int | None) -> 
     if not output.value.is_vector:
         return Empirical(_drawn_samples("finite", (output,), width, pace, key, k)[0])
     phi, parts = last_step(output)
-    numbers = (k or 1) * sum(map(asked.entries, parts))
+    numbers = (k or 1) * sum(map(engine.entries, parts))
     effort.check_memory(
         pace.samples, numbers * (numbers + 1), "ask for fewer samples, or entries, as in y[0]"
     )
@@ -99,7 +97,7 @@ def finite_samples(
 def _drawn_samples(
     name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: object, k: int | None
 ) -> list[Float[Array, "samples ..."]]:
-    numbers = sum(asked.entries(o) * (k or 1 if o.value.is_vector else 1) for o in outputs)
+    numbers = sum(engine.entries(o) * (k or 1 if o.value.is_vector else 1) for o in outputs)
     effort.check_memory(pace.samples, numbers, "ask for fewer samples at a time")
     arrays = _draws(name, outputs, width, pace, key, Samples(k or 1))
     arrays = [
@@ -125,7 +123,7 @@ def drawn_statistic(
 def _checked(
     name: str, y: object, width: int, key: object, coordinates: int | None
 ) -> tuple[tuple[Output, ...], Any, int | None]:
-    outputs, structure = asked.outputs(y)
+    outputs, structure = engine.outputs(y)
     k = None if coordinates is None else positive_int("coordinates", coordinates)
     _check(name, outputs, width, key, k)
     return outputs, structure, k
@@ -133,10 +131,10 @@ def _checked(
 
 def _check(name: str, outputs: tuple[Output, ...], width: int, key: object, k: int | None) -> None:
     require_float64(name)
-    program = asked.program_of(outputs)
+    program = engine.program_of(outputs)
     positive_int("width", width)
-    asked.check_drawable(name, program, key)
-    asked.check_width(program, width, k)
+    engine.check_drawable(name, program, key)
+    engine.check_width(program, width, k)
 
 
 # --- draws ---------------------------------------------------------------------------------------
@@ -152,7 +150,7 @@ def _draws(
 ) -> Any:
     rewritten = demanded_outputs(outputs)
     batch, draws = compiled(rewritten, width, statistic)
-    arguments = asked.program_of(rewritten).arrays, float(width)
+    arguments = engine.program_of(rewritten).arrays, float(width)
     return drawn(name, draws, batch, arguments, pace, as_key(key))
 
 
@@ -170,8 +168,8 @@ def compiled(
     """The number of draws computed together, and the compiled function of (slots,
     width), key and first draw.
     """
-    program = asked.program_of(outputs)
-    structure = asked.structure(program, outputs)
+    program = engine.program_of(outputs)
+    structure = engine.structure(program, outputs)
     batch = _batch_size(program, width)
     least = PROGRAMS.get(
         ("least width", structure, statistic), lambda: least_width(outputs, statistic)
@@ -192,7 +190,7 @@ def least_width(outputs: tuple[Output, ...], statistic: Statistic) -> int | floa
 
     ∞ where vectors have all their n coordinates.
     """
-    program = asked.program_of(outputs)
+    program = engine.program_of(outputs)
     for part in (program, *program.every_block):
         if any(
             component.points and component.dim.wide
@@ -229,7 +227,7 @@ def followed(
     key: Source,
 ) -> FramesDraw:
     """One draw of the program of the outputs."""
-    program = asked.program_of(outputs)
+    program = engine.program_of(outputs)
     given = slots(program, arguments)
     draw = FramesDraw(
         Analysis(program), given, lambda dim: at_width(dim, width), key, statistic.coordinates
@@ -255,4 +253,4 @@ def _batch_size(program: Program, width: int) -> int:
     effort.check_draw(
         width, cost, "ask for a smaller one; this program needs every coordinate of its vectors"
     )
-    return effort.draws_together(cost, effort.BUDGET.coordinates_elsewhere)
+    return engine.draws_together(cost, effort.BUDGET.coordinates_elsewhere)

@@ -12,28 +12,67 @@ for pairs of heads that never meet.
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core.labelled import (
+    SMALL,
     Axes,
     Axis,
     Labelled,
     Layout,
     NodeAxis,
+    add,
     contract,
     multiply,
     sizes,
     stack,
     union,
 )
+from limitlaw.core.space import Dim
 from limitlaw.numerics.factors import gram, pivoted_factor
-from limitlaw.numerics.quasi import Quasi, Source
+from limitlaw.numerics.gaussian_vectors import bartlett
+from limitlaw.numerics.random import Quasi, Source, normal, split
+
+# a number that is known, ∞, or an argument of a compiled function
+Size = int | float | Float[Array, ""]
+
+
+@dataclasses.dataclass(frozen=True)
+class Dimension:
+    """D of a space.
+
+    A D that is an argument of a compiled function is taken to be larger than any number of axes
+    that is asked for; `ask` is told each such number, so that the caller learns how large D must
+    be.
+    """
+
+    size: Size
+    ask: Callable[[int], None]
+
+    @property
+    def root(self) -> float | Float[Array, ""]:
+        """√D."""
+        return math.sqrt(self.size) if isinstance(self.size, int | float) else jnp.sqrt(self.size)
+
+    def axes(self, vectors: int) -> int:
+        """How many axes so many independent vectors span: min(vectors, D)."""
+        if isinstance(self.size, int | float):
+            return int(min(vectors, self.size))
+        self.ask(vectors)
+        return vectors
+
+
+def at_width(dim: Dim, n: int | Float[Array, ""]) -> Size:
+    """D of a space at width n, which may be an argument of a compiled function."""
+    if isinstance(n, int) or not dim.wide:
+        return dim.at(n if isinstance(n, int) else 1)
+    return n * dim.factor.numerator / dim.factor.denominator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,3 +233,123 @@ def apply_roots(c: Labelled, Z: Labelled) -> Labelled:
     of_Z = [*(letter[a] for a in Z.axes), r, k]
     array = jnp.einsum(c.array, of_c, Z.array, of_Z, [*range(len(axes)), k])
     return Labelled(array, axes)
+
+
+def bartlett_units(
+    key: Source, m: int, D: Dimension, shape: tuple[int, ...], dtype: DTypeLike
+) -> Float[Array, "*shape m r"]:
+    """T/√D: m standard Gaussian vectors of R^D, divided by √D, in a frame of their own.
+
+    At D = ∞ they are orthonormal, T/√D = I, and nothing is drawn.
+    """
+    D.axes(m)
+    if isinstance(D.size, float):
+        return jnp.broadcast_to(jnp.eye(m, dtype=dtype), (*shape, m, m))
+    return bartlett(key, m, D.size, shape, dtype) / D.root
+
+
+# --- dot products of fresh vectors: what must be drawn of them, and no more ---------------------
+
+
+def fresh_scores(key: Source, q: Fresh, k: Fresh, D: Dimension) -> Labelled:
+    """Scores D^{-1/2} ⟨q, k⟩ of two fresh families, S = L_q T N L_kᵀ/√D:
+    entry by entry along the axes they share.
+
+    One of the two is placed in a frame of its own (T, Bartlett); of the other only the components
+    along that frame are drawn (N, normals). The first must have no own roots where the second
+    shares them.
+    """
+    lead = frozenset(q.axes) & frozenset(k.axes)
+    if q.own & lead - k.own and k.own & lead - q.own:
+        q = q.shared(lead - k.own)
+    q_first, k_first = q.own & lead <= k.own, k.own & lead <= q.own
+    if k_first and (not q_first or _vectors(k, lead) < _vectors(q, lead)):
+        return _placed_first(key, k, q, D, lead)
+    return _placed_first(key, q, k, D, lead)
+
+
+def _vectors(fresh: Fresh, lead: frozenset[Axis]) -> int:
+    """How many vectors, or roots if fewer, meet in one frame."""
+    tokens = [axis for axis in fresh.axes if axis not in lead]
+    stored = [axis for axis in fresh.c.axes if axis in lead and axis not in fresh.own]
+    count = math.prod(sizes((*stored, *tokens)))
+    return min(
+        count, fresh.roots * math.prod(int(axis.size) for axis in tokens if axis in fresh.own)
+    )
+
+
+def _placed_first(
+    key: Source, first: Fresh, second: Fresh, D: Dimension, lead: frozenset[Axis]
+) -> Labelled:
+    placing, meeting = split(key)
+    first = first.shared([axis for axis in first.axes if axis not in lead]).compressed()
+    T = bartlett_units(first.source(placing), first.roots, D, first.own_sizes, first.c.array.dtype)
+    units = apply_roots(first.c, Labelled(T, first.own_axes))
+    return _scores(meeting, units, second).with_axes(union(first.axes, second.axes))
+
+
+def scores_with_drawn(key: Source, units: Labelled, k: Fresh) -> Labelled:
+    """Scores of drawn vectors, in units, with fresh ones:
+    N(0, Gram of the drawn ones) for each root.
+    """
+    drawn = Fresh(units, units.axes, k.own & frozenset(units.axes)).compressed()
+    return _scores(key, drawn.c, k).with_axes(union(units.axes, k.axes))
+
+
+def _scores(key: Source, units: Labelled, second: Fresh) -> Labelled:
+    """⟨units, c N⟩, N the components of the second's roots along the axes of the first."""
+    second = second.compressed()
+    N = normal(
+        second.source(key),
+        (*second.own_sizes, second.roots, units.array.shape[-1]),
+        units.array.dtype,
+    )
+    return inner(units, apply_roots(second.c, Labelled(N, second.own_axes)))
+
+
+def inner(u: Labelled, v: Labelled) -> Labelled:
+    """⟨u, v⟩ over the hidden axis, of which the shorter one ends in zeros:
+    entry by entry along common axes.
+    """
+    r = min(u.array.shape[-1], v.array.shape[-1])
+    u, v = u.mapped(lambda a: a[..., :r]), v.mapped(lambda a: a[..., :r])
+    axes = union(u.axes, v.axes)
+    if math.prod(sizes(axes)) * r <= SMALL:  # one fused loop beats a call of a matrix product
+        return Labelled((u.laid(axes) * v.laid(axes)).sum(axis=-1), axes)
+    letter = {axis: i for i, axis in enumerate(axes)}
+    left, right = ([*(letter[a] for a in x.axes), len(axes)] for x in (u, v))
+    return Labelled(jnp.einsum(u.array, left, v.array, right, list(range(len(axes)))), axes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """A batch of vectors: drawn part + fresh part; at least one is there."""
+
+    drawn: Labelled | None
+    fresh: Fresh | None
+
+    def mapped(
+        self, on_drawn: Callable[[Labelled], Labelled], on_fresh: Callable[[Fresh], Fresh]
+    ) -> "Form":
+        """A linear operation, applied to both parts."""
+        return Form(
+            None if self.drawn is None else on_drawn(self.drawn),
+            None if self.fresh is None else on_fresh(self.fresh),
+        )
+
+
+def total(arrays: list[Labelled], axes: Axes) -> Labelled:
+    """The sum of vectors in a frame, of which shorter ones end in zeros."""
+    return add(equal_length(arrays))
+
+
+def equal_length(arrays: list[Labelled]) -> list[Labelled]:
+    """With zeros at the end of shorter ones."""
+    r = max(a.array.shape[-1] for a in arrays)
+
+    def padded(a: Float[Array, "*batch r0"]) -> Float[Array, "*batch r"]:
+        return (
+            jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, r - a.shape[-1])]) if a.shape[-1] < r else a
+        )
+
+    return [a.mapped(padded) for a in arrays]

@@ -18,7 +18,7 @@ from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.spaces import Space
 from limitlaw.engines.meeting import Meeting
 from limitlaw.numerics.factors import orthonormalise
-from limitlaw.numerics.quasi import Source
+from limitlaw.numerics.random import Source
 
 
 class Ledger:

@@ -14,7 +14,7 @@ from limitlaw.core.labelled import Labelled, finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import apply_roots
-from limitlaw.numerics.normals import normal
+from limitlaw.numerics.random import normal
 
 
 @runtime_checkable

@@ -7,29 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Float
 
 from limitlaw.arguments import is_traced
-from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
-from limitlaw.engines.effort import BUDGET, check_memory
-from limitlaw.engines.heads.axis import HeadAxis, head_axis
+from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.heads.mixing import Mixing, mixing_law
-from limitlaw.engines.heads.softmax import WithScores, softmax_scores
-from limitlaw.engines.limit import statistics
-from limitlaw.engines.limit.conditions import Limit, seed_of
-from limitlaw.engines.limit.statistics import covariance
+from limitlaw.engines.heads.structure import head_axis
+from limitlaw.engines.limit.conditions import Limit
+from limitlaw.engines.limit.draw import variances
 from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Pushforward
 from limitlaw.laws.averages import BLOCKS, pad, padded_size
 from limitlaw.numerics import Floats
-from limitlaw.numerics.compression import are_summable, mean_of
-from limitlaw.numerics.importance import JointDensity
-from limitlaw.numerics.linear_algebra import times
-from limitlaw.numerics.quasi import MOST_DIMENSIONS, Points, chi_quantile
+from limitlaw.numerics.nodes import are_summable, mean_of
 from limitlaw.phi import Nonlinearity
 
-MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
 # heads whose variances are convolved, or drawn one by one where the kernel is random
 FEW, FEW_TRACED = 16, 2
 
@@ -110,7 +101,7 @@ def _given_random_kernels(
     axis = head_axis(y)
     if axis is None or not FEW < axis.heads < math.inf or not axis.kernel_is_random:
         return None
-    program = Limit((axis.resized(math.inf),), statistics.variances)
+    program = Limit((axis.resized(math.inf),), variances)
     if not program.random or not program.plan.requests.head_recipe or program.plan.uses_nodes:
         return None
     groups = program.conditions(
@@ -163,77 +154,3 @@ def _compared(made: Callable[..., Law], mixing: Mixing) -> Law:
     """
     law, rough = made(mixing.variances, mixing.weights), mixing.rough
     return law if rough is None else law.compared_with(lambda: made(*rough()))
-
-
-def pooled(
-    y: Output,
-    axis: HeadAxis,
-    samples: int | None,
-    key: object,
-    beyond: tuple[str, ...],
-    inflated: bool = False,
-) -> GaussianMixture:
-    """The joint law of y given pools of draws of one head:
-    H heads are a multinomial number of each.
-
-    The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances. Every
-    block of draws has a pool of its own, so that their spread shows what is missing in the pools,
-    too.
-    """
-    draws = BUDGET.pooled_draws if samples is None else samples
-    pool = BUDGET.pool
-    m = math.prod(finite_shape(y.layout))
-    check_memory(draws, pool + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
-    program = Limit((axis.resized(1),), statistics.covariance, inflated)
-    seed, each = seed_of(key), -(-draws // BLOCKS)
-    points, rng = Points(program.recipe, seed), np.random.default_rng(seed)
-    means = []
-    for block in range(-(-draws // each)):
-        C = np.asarray(program.at(points.take(pool), seed, block * pool))
-        counts = rng.multinomial(int(axis.heads), np.full(pool, 1 / pool), size=each)
-        means.append(counts.astype(float) @ C.reshape(pool, m * m) / axis.heads)
-    mean = np.concatenate(means)[:draws]
-    covariance = mean.reshape(draws, m, m) if y.layout else mean.reshape(draws)
-    zeros = jnp.zeros((draws, *finite_shape(y.layout)))
-    law = GaussianMixture(zeros, jnp.asarray(covariance), None, "sampled", beyond, BLOCKS)
-    if program.is_unsure and not inflated:
-        law.compared_with(lambda: pooled(y, axis, samples, key, beyond, inflated=True))
-    return law
-
-
-def joint_density(axis: HeadAxis, key: object) -> JointDensity | None:
-    """Of the sum over heads; None where there is no density,
-    or the covariance of a head is no function of normals.
-    """
-    program = Limit((axis.resized(1),), WithScores(covariance))
-    if program.traced or not program.is_function_of_recipe:
-        return None
-    basis = _active(program)
-    heads = int(axis.heads)
-    if not len(basis) or heads * (len(basis) + 1) > MOST_DIMENSIONS:
-        return None
-    density = JointDensity(
-        lambda z: _covariance(program, times(z, basis)), len(basis), heads, seed_of(key)
-    )
-    return density if density.exists else None
-
-
-def _covariance(program: Limit, z: Float[np.ndarray, "N r"]) -> Float[np.ndarray, "N m m"]:
-    """The covariance of one head at given normals, some of which become χ variables
-    with the same quantiles.
-    """
-    x = z.copy()
-    for j in np.flatnonzero(np.isfinite(program.recipe)):
-        x[:, j] = chi_quantile(program.recipe[j], z[:, j])
-    C, _ = program.at(x)
-    return C.reshape(len(z), *C.shape[-2:])
-
-
-def _active(program: Limit) -> Float[np.ndarray, "active r"]:
-    """An orthonormal basis of the directions on which the covariance may depend;
-    steepest first, where that is known.
-
-    Softmax ignores a common shift, and masked scores do nothing. Of χ variables all are kept.
-    """
-    scores = softmax_scores(program) if np.isinf(program.recipe).all() else None
-    return np.eye(len(program.recipe)) if scores is None else scores.directions

@@ -17,21 +17,19 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import frozen, is_traced
+from limitlaw.core.analysis import has_pole, terms_of
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import MatMul
 from limitlaw.core.program import Output
 from limitlaw.core.space import Dim
 from limitlaw.engines.effort import BUDGET
-from limitlaw.engines.heads.axis import head_axis
-from limitlaw.engines.heads.softmax import SoftmaxScores, WithScores, softmax_scores
-from limitlaw.engines.law import has_pole, terms_of
-from limitlaw.engines.limit.conditions import Conditions, Limit, seed_of
-from limitlaw.engines.limit.statistics import variance
+from limitlaw.engines.heads.structure import SoftmaxScores, WithScores, head_axis, softmax_scores
+from limitlaw.engines.limit.conditions import Drawn, Limit, seed_of
+from limitlaw.engines.limit.draw import variance
 from limitlaw.laws.averages import BLOCKS
-from limitlaw.numerics.compression import compressed
 from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
-from limitlaw.numerics.normal_rule import lattice, lattice_size
-from limitlaw.numerics.quasi import Points
+from limitlaw.numerics.nodes import compressed, lattice, lattice_size
+from limitlaw.numerics.random import Points
 
 MOST_DIMENSIONS = 3  # for a quadrature
 # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
@@ -124,7 +122,7 @@ def dimension(dim: Dim) -> int | float:
     return math.inf if dim.wide else dim.at(1)
 
 
-def _sobol(program: Limit, samples: int | None, key: object) -> Conditions:
+def _sobol(program: Limit, samples: int | None, key: object) -> Drawn:
     """v at the points of one scrambled Sobol sequence, block after block."""
     few = len(program.recipe) <= BUDGET.many
     default = BUDGET.head_nodes if few else BUDGET.head_nodes_of_many
@@ -134,9 +132,7 @@ def _sobol(program: Limit, samples: int | None, key: object) -> Conditions:
     if not program.traced:
         return program.conditions(BLOCKS * each, key, at_most=samples is None)
     points = Points(program.recipe, seed_of(key))
-    return Conditions(
-        program.at(np.concatenate([points.take(each) for _ in range(BLOCKS)])), "sampled"
-    )
+    return Drawn(program.at(np.concatenate([points.take(each) for _ in range(BLOCKS)])), "sampled")
 
 
 # --- quadrature ----------------------------------------------------------------------------------

@@ -3,33 +3,23 @@ the same at every call.
 """
 
 import dataclasses
-import functools
 import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.arguments import as_key, frozen, inside_jit, is_traced
-from limitlaw.core.program import Output
-from limitlaw.core.rewrites import renumbered
-from limitlaw.engines import asked
-from limitlaw.engines.compiling import PROGRAMS, Compiled
+from limitlaw.arguments import as_key, inside_jit, is_traced
 from limitlaw.engines.effort import BUDGET, Pace, check_memory
-from limitlaw.engines.limit.plan import Plan, written
-from limitlaw.engines.limit.statistics import Statistic
-from limitlaw.engines.run import keys_of_draws
-from limitlaw.numerics.quasi import SEED, Points, Quasi, matched, nodes
+from limitlaw.engines.limit.plan import Planned
+from limitlaw.numerics.random import SEED, Points, Quasi, matched, nodes
 from limitlaw.progress import watched
-
-UNDER_WAY = 8  # batches at a time
 
 
 @dataclasses.dataclass(frozen=True)
-class Conditions:
+class Drawn:
     """A statistic of each draw, draws in front. `kind`:
     "exact" and "quadrature" are one draw, with nothing random.
 
@@ -41,77 +31,10 @@ class Conditions:
     effort: str = ""
 
 
-class Limit:
-    """A program at infinite width, and the statistic to be read off its draws.
+class Limit(Planned):
+    """A program at infinite width, drawn at the points of a scrambled Sobol sequence."""
 
-    `inflated`: with every Gaussian integral that has an error larger by that error. The difference
-    to what is read otherwise is what errors of integrals, in the worst case all of one sign, make
-    of it; 0 where all are closed forms.
-    """
-
-    def __init__(self, outputs: Sequence[Output], statistic: Statistic, inflated: bool = False):
-        self._asked, self.statistic, self._inflated = tuple(outputs), statistic, inflated
-        program = asked.program_of(self._asked)
-        self.traced = program.is_traced
-        self._name = "limit", asked.structure(program, self._asked), statistic, inflated
-        self.plan = PROGRAMS.get(self._name, lambda: Plan(self._asked, statistic, inflated))
-        self.outputs, _ = written(self._asked, self.plan.most_heads, self.plan.unrolls)
-        self.arrays = asked.program_of(self.outputs).arrays
-        if self.traced or inside_jit():
-            _ = self.given  # now: it must not belong to a loop or a branch of what follows
-
-    @functools.cached_property
-    def given(self) -> list[Any]:
-        """What all draws need of the numbers of the program."""
-        return self._function(self.plan.given)(self.arrays) if self.plan.prepares else self.arrays
-
-    @functools.cached_property
-    def _together(self) -> int:
-        """How many draws are computed together, where any number may be asked for."""
-        return self.plan.batch(BUDGET.together)
-
-    @property
-    def random(self) -> bool:
-        """Does anything stay random in the limit?"""
-        return self.plan.random
-
-    @property
-    def recipe(self) -> tuple[float, ...]:
-        """The degrees of freedom of the numbers of one draw, ∞ for normals."""
-        return self.plan.requests.recipe
-
-    @property
-    def is_function_of_recipe(self) -> bool:
-        """Is a draw a function of those numbers, of which there are some, and of nothing else?"""
-        requests = self.plan.requests
-        return self.random and not (
-            self.plan.uses_nodes or requests.head_recipe or requests.overflows
-        )
-
-    @property
-    def is_unsure(self) -> bool:
-        """May the errors of integrals matter beside those of draws?"""
-        return self.plan.requests.unsure
-
-    @property
-    def has_integrals(self) -> bool:
-        """Are there Gaussian integrals without a closed form?"""
-        return self.plan.requests.quadrature
-
-    def inflated(self) -> "Limit":
-        """The same program and statistic, with errors of integrals added."""
-        return Limit(self._asked, self.statistic, inflated=True)
-
-    def without_derivatives(self) -> "Limit":
-        """The same program with plain numbers, unless inside `jit` or `vmap`: to be looked at."""
-        if not self.traced:
-            return self
-        plain = renumbered(self._asked, lambda x: frozen(x) if is_traced(x) else x)
-        return Limit(plain, self.statistic, self._inflated)
-
-    # --- draws -----------------------------------------------------------------------------------
-
-    def conditions(self, samples: int, key: object, at_most: bool = False) -> Conditions:
+    def conditions(self, samples: int, key: object, at_most: bool = False) -> Drawn:
         """The statistic for `samples` draws; for one if nothing is random.
 
         `at_most`: fewer will do, where that many would take too long.
@@ -122,13 +45,13 @@ class Limit:
                 samples, requests.size, "ask for fewer samples, or for fewer entries, as in y[0]"
             )
             arrays, effort = self._sampled(samples, seed, at_most)
-            return Conditions(arrays, "sampled", effort)
+            return Drawn(arrays, "sampled", effort)
         if self.plan.uses_nodes or requests.head_recipe:
             results = self._replicates(seed)
-            return Conditions(jax.tree.map(lambda *a: jnp.stack(a), *results), "sampled")
+            return Drawn(jax.tree.map(lambda *a: jnp.stack(a), *results), "sampled")
         result, quadrature = self._deterministic()
         kind = "quadrature" if quadrature else "exact"
-        return Conditions(jax.tree.map(lambda a: a[None], result), kind)
+        return Drawn(jax.tree.map(lambda a: a[None], result), kind)
 
     def _deterministic(self) -> tuple[Any, bool]:
         key = jax.random.key(0)
@@ -138,10 +61,6 @@ class Limit:
             ), self.plan.requests.quadrature
         draw = self.plan.followed(self.arrays, Quasi(key), None)
         return self.statistic(draw, self.plan.outputs), draw.moments.integrals.quadrature
-
-    def _function(self, compiled: Compiled) -> Any:
-        """A compiled function; inside transformations of JAX it is one more call."""
-        return compiled.function if self.traced else compiled
 
     def _replicates(self, seed: int) -> list[Any]:
         results: list[Any] = []
@@ -185,15 +104,6 @@ class Limit:
         extra = self.table(BUDGET.nodes_each, seed + start), self.heads(seed + start)
         return jnp.asarray(points.take(size)), self._keys(seed, start, size), *extra
 
-    def _keys(self, seed: int, start: int, size: int) -> Any:
-        """Of the draws from `start` on, where a draw asks for more numbers than points have."""
-        key = jax.random.key(seed)
-        return (
-            keys_of_draws(key, start, size)
-            if self.plan.requests.overflows
-            else jnp.broadcast_to(key, size)
-        )
-
     def _sampled_in_a_loop(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
         """The same where nothing can be timed: one loop over all batches,
         of which one is compiled.
@@ -232,40 +142,6 @@ class Limit:
         normal = np.isinf(recipe)
         table[:, normal] = matched(table[:, normal])
         return jnp.asarray(table)
-
-    # --- at given points -------------------------------------------------------------------------
-
-    def at(self, rows: Any, seed: int = 0, start: int = 0) -> Any:
-        """The statistic at given points instead of drawn ones:
-        numbers in the order of `recipe`, one row for each.
-
-        What a draw asks for beyond them is random by `seed`,
-        these being the draws from `start` on.
-        """
-        if is_traced(rows) or self.traced:
-            # derivatives in bounded memory
-            one = jax.checkpoint(lambda numbers: self.plan.draw(self.given, *numbers, None, None))
-            keys = self._keys(seed, start, len(rows))
-            return jax.lax.map(
-                one, (jnp.asarray(rows), keys), batch_size=min(len(rows), BUDGET.together)
-            )
-        size = self._together
-        count = -(-len(rows) // size)
-        batches = np.zeros((count * size, rows.shape[1]))
-        batches[: len(rows)] = rows
-        parts: list[Any] = []
-        with watched("limit") as watch:
-            keys = self._keys(seed, start, size)
-            draws = self.plan.draws.compiled_for(self.given, batches[:size], keys, None, None)
-            for first in range(0, count * size, UNDER_WAY * size):
-                found = []
-                for i in range(first, min(first + UNDER_WAY * size, count * size), size):
-                    if self.plan.requests.overflows:
-                        keys = self._keys(seed, start + i, size)
-                    found.append(draws(self.given, batches[i : i + size], keys, None, None))
-                parts += jax.tree.map(np.asarray, found)
-                watch.reached(len(parts) * size, len(batches))
-        return jax.tree.map(lambda *a: np.concatenate(a)[: len(rows)], *parts)
 
 
 def _joined(arrays: tuple[Any, ...]) -> Any:

@@ -12,10 +12,10 @@ from limitlaw.core.instructions import Argument, Map, Repeat, Value
 from limitlaw.core.labelled import Labelled, finite_shape, sizes
 from limitlaw.core.program import Output
 from limitlaw.engines.limit.draw import LimitDraw
-from limitlaw.engines.limit.integrals import SPANNED, Nodes
 from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.limit.moments import zeros
-from limitlaw.numerics.normals import normal
+from limitlaw.engines.limit.nodes import SPANNED, Nodes
+from limitlaw.numerics.random import normal
 
 MeanAndCovariance = tuple[Float[Array, " m"], Float[Array, "m m"]]
 

@@ -9,7 +9,7 @@ wide vector is drawn.
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -18,20 +18,24 @@ from jaxtyping import Array, Float
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.covariance import Covariance, pair
+from limitlaw.core.covariance import Covariance, Equal, pair, sides
 from limitlaw.core.instructions import Number, Value
-from limitlaw.core.labelled import Labelled, sizes
+from limitlaw.core.labelled import Labelled, sizes, union
+from limitlaw.core.program import Output
 from limitlaw.core.space import Dim
-from limitlaw.engines.frames.draw import Form, FramesDraw
-from limitlaw.engines.frames.fresh import Fresh
-from limitlaw.engines.frames.rules import RULES as FRAMES
+from limitlaw.engines.frames.draw import RULES as FRAMES
+from limitlaw.engines.frames.draw import FramesDraw
+from limitlaw.engines.frames.fresh import Form, Fresh, inner
 from limitlaw.engines.limit import scores
 from limitlaw.engines.limit.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
-from limitlaw.engines.limit.integrals import Joint
 from limitlaw.engines.limit.loop import Carried, Loop, Turn
 from limitlaw.engines.limit.moments import Moments, zeros
-from limitlaw.numerics.factors import pivoted_factor
-from limitlaw.numerics.quasi import Source
+from limitlaw.engines.limit.nodes import Joint
+from limitlaw.numerics.factors import gram, pivoted_factor
+from limitlaw.numerics.random import Source
+
+Outputs = tuple[Output, ...]
+Statistic = Callable[["LimitDraw", Outputs], Any]  # gives a tree of arrays
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,10 +133,11 @@ class LimitDraw(FramesDraw):
         elif op.family not in self.facts.reused:
             self.results[value] = FRAMES[core.MatMul](self, value, op)
 
-    def product(self, value: Value) -> Fresh | None:
-        """W x for x of fixed dimension, where W meets nothing else."""
+    def product(self, value: Value, equal: Equal) -> Covariance | None:
+        """Cov(W x) for x of fixed dimension, where W meets nothing else."""
         form = self.results.get(value)
-        return form.fresh if isinstance(form, Form) else None
+        fresh = form.fresh if isinstance(form, Form) else None
+        return None if fresh is None else covariance_of(fresh, equal)
 
     def only_fresh(self, value: Value) -> Fresh | None:
         """A wide vector as its coefficients on Gaussian roots,
@@ -210,3 +215,37 @@ def fresh_of(block: Covariance, value: Value) -> Fresh:
     L = lax.optimization_barrier(pivoted_factor(K))
     c = Labelled(L.reshape(*heads, *tokens, m), (*own, *others))
     return Fresh(c, value.axes, frozenset(own))
+
+
+def variance(draw: LimitDraw, outputs: Outputs) -> Float[Array, ""]:
+    """Var Z^y of one number, given what is drawn."""
+    return variances(draw, outputs).reshape(())
+
+
+def variances(draw: LimitDraw, outputs: Outputs) -> Float[Array, " m"]:
+    """Var Z^y of each entry, given what is drawn."""
+    ((y, layout),) = outputs
+    return unsigned(draw.moments.variance(y).whole(layout).reshape(-1))
+
+
+def unsigned(v: Float[Array, " m"]) -> Float[Array, " m"]:
+    """|v|: where tokens cancel, a rounding of either sign is left of a variance."""
+    return jnp.where(v < 0, -v, v)
+
+
+def covariance_of(fresh: Fresh, equal: Equal) -> Covariance:
+    """The covariance of Gaussian vectors on roots."""
+    if equal:
+        c = fresh.c.with_axes(union(fresh.c.axes, fresh.own_axes))
+        both = sides(c.axes, c.axes, equal | {pair(a, a) for a in fresh.own_axes})
+        return Covariance(inner(*(c.rename(names) for names in both)))
+    owns = tuple(axis for axis in fresh.own_axes)
+    others = tuple(axis for axis in fresh.c.axes if axis not in fresh.own)
+    c = fresh.c.whole((*owns, *others)).reshape(*sizes(owns), -1, fresh.roots)
+    K = gram(c).reshape(*sizes(owns), *sizes(others), *sizes(others))
+    labels = (
+        *(pair(a, a) for a in owns),
+        *(pair(a, None) for a in others),
+        *(pair(None, a) for a in others),
+    )
+    return Covariance(Labelled(K, labels))

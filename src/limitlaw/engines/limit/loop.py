@@ -17,7 +17,7 @@ from jax import lax
 from limitlaw.core.covariance import Covariance, pair
 from limitlaw.core.instructions import Repeat, Value
 from limitlaw.core.labelled import Labelled, sizes
-from limitlaw.numerics.quasi import Quasi
+from limitlaw.numerics.random import Quasi
 
 if TYPE_CHECKING:
     from limitlaw.engines.limit.draw import LimitDraw

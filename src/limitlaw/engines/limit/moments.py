@@ -2,15 +2,15 @@
 Definition 3.1 as a recursion.
 
 Cov(v, w) is found by expanding the later of the two by its instruction. Linear instructions act on
-the covariance; what is left are pairs of MatMul outputs, initial vectors and Nonlin outputs.
+the covariance; what is left are pairs of MatMul outputs, initial vectors and Nonlin outputs, whose
+Gaussian integrals are taken entry by entry.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
-from limitlaw import phi as nonlinearities
 from limitlaw.core import instructions as core
 from limitlaw.core.covariance import (
     EVERYTHING,
@@ -25,57 +25,117 @@ from limitlaw.core.covariance import (
     swapped,
     total,
 )
-from limitlaw.core.instructions import Number, Value
+from limitlaw.core.instructions import Map, Number, Value
 from limitlaw.core.labelled import (
-    Axis,
     Labelled,
-    Layout,
+    elementwise,
     finite_shape,
     labelled,
     multiply,
-    sizes,
-    union,
 )
-from limitlaw.engines.frames.fresh import Fresh
-from limitlaw.engines.frames.spaces import inner
-from limitlaw.engines.limit.facts import LimitFacts, unnamed
-from limitlaw.engines.limit.integrals import Integrals, Nodes
-from limitlaw.engines.limit.loop import CannotCarry, Carried
-from limitlaw.numerics.factors import gram
+from limitlaw.engines.frames.fresh import inner
+from limitlaw.engines.limit.facts import LimitFacts
+from limitlaw.engines.limit.loop import CannotCarry
+from limitlaw.engines.limit.nodes import Nodes
+from limitlaw.engines.limit.products import bilinear, factored, independent_factors
+from limitlaw.phi import Nonlinearity, moments
+
+if TYPE_CHECKING:
+    from limitlaw.engines.limit.draw import LimitDraw
+
+# each without and with its error
+MOMENTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "mean": (moments.mean, moments.mean_with_error),
+    "slope": (moments.slope, moments.slope_with_error),
+    "product": (moments.product, moments.product_with_error),
+}
 
 
-@runtime_checkable
-class Given(Protocol):
-    """What has been drawn: numbers, vectors of fixed dimension,
-    and their products with matrices into wide spaces.
+class Integrals:
+    """E φ(u), E φ'(u) and E[φ(u) ψ(t)] of Gaussian vectors.
+
+    `inflated`: every integral that has an error is taken to be its value + its error, so that the
+    difference to what comes out otherwise shows how far the errors of all integrals move a result.
     """
 
-    results: dict[Value, Any]
+    def __init__(self, inflated: bool):
+        self.inflated = inflated
+        self.quadrature = False  # was an integral computed that has no closed form?
+        self.unsure = False  # and one of a function of which it is not known where it is smooth?
 
-    def given(self, slot: Number, order: Layout, hidden: int = 0) -> Labelled:
-        """The numbers in a slot."""
-
-    def units(self, value: Value) -> Labelled:
-        """A vector of fixed dimension, in coordinates whose products are Gram entries."""
-
-    def carried(self, value: Value) -> Carried:
-        """What is known of vectors that pass through a loop."""
-
-    def product(self, value: Value) -> Fresh | None:
-        """W x for x of fixed dimension, as a Gaussian vector on its own roots,
-        where W meets nothing else.
+    def moment(
+        self, name: str, ops: list[Any], numbers: list[dict[Value, Labelled]], arguments: list[Any]
+    ) -> Labelled:
+        """A Gaussian moment of that name, entry by entry,
+        with its error added where moments are inflated.
         """
+        given = [x for part in numbers for x in part.values()]
+        known = [x for x in arguments if x is not None]
+
+        def value(*arrays: Any) -> Any:
+            rest = iter(arrays)
+            functions = [
+                _function(op, {p: next(rest) for p in part})
+                for op, part in zip(ops, numbers, strict=True)
+            ]
+            means_and_kernels = [0.0 if x is None else next(rest) for x in arguments]
+            return self._integral(name, functions, means_and_kernels)
+
+        return elementwise(value, *given, *known)
+
+    def take_note_of(self, others: "Integrals") -> None:
+        """Of integrals that were computed elsewhere: in a turn of a loop."""
+        self.quadrature |= others.quadrature
+        self.unsure |= others.unsure
+
+    def _integral(self, name: str, functions: list[Nonlinearity], arguments: list[Any]) -> Any:
+        if name == "product":
+            first, second = functions
+            closed = moments.product_is_closed(first, second, *arguments[:2])
+        else:
+            closed = moments.mean_is_closed(*functions)
+        self.quadrature |= not closed
+        self.unsure |= any(phi.mean is None and phi.kinks is None for phi in functions)
+        plain, with_error = MOMENTS[name]
+        if closed or not self.inflated:
+            return plain(*functions, *arguments)
+        value, error = with_error(*functions, *arguments)
+        return value + error
+
+
+def _function(op: Map, numbers: dict[Value, Any]) -> Nonlinearity:
+    """φ as a function of its one vector."""
+    if len(op.args) == 1:
+        return op.phi
+
+    def function(x: object) -> Any:
+        return op.phi(*(numbers.get(a, x) for a in op.args))
+
+    return Nonlinearity(op.phi.name, function, op.phi.pseudo_lipschitz, op.phi.bounded)
 
 
 class Moments:
     """Means and covariances of the wide vectors of a program. None stands for zero."""
 
-    def __init__(self, facts: LimitFacts, given: Given, table: Any, inflated: bool = False):
+    def __init__(self, facts: LimitFacts, given: "LimitDraw", table: Any, inflated: bool = False):
         self.facts, self.given, self.integrals = facts, given, Integrals(inflated)
         self._means: dict[Value, Labelled | None] = {}
         self._blocks: dict[tuple[Value, Value], dict[Equal, Covariance | None]] = {}
         self._products: dict[tuple[Value, Value, Equal], Covariance | None] = {}
-        self.nodes = Nodes(self, table)
+        self._table = table
+        self._nodes: Nodes | None = None
+
+    @property
+    def nodes(self) -> Nodes:
+        """The same vectors at nodes, where an integral needs them."""
+        if self._nodes is None:
+            self._nodes = Nodes(self, self._table)
+        return self._nodes
+
+    @property
+    def dimensions(self) -> int:
+        """Of those nodes."""
+        return 0 if self._nodes is None else self._nodes.dimensions
 
     @property
     def numbers(self) -> dict[Value, Any]:
@@ -112,7 +172,7 @@ class Moments:
         if u is not None:
             numbers = self._numbers(op, lambda a: a)
             return self.integrals.moment("mean", [op], [numbers], [self.mean(u), self.variance(u)])
-        factors = self._independent_factors(op)
+        factors = independent_factors(self, op)
         if factors is None:
             return self.nodes.at(v).mapped(lambda z: z.mean(axis=-1))
         first, second = (self.mean(f) for f in factors)
@@ -169,7 +229,7 @@ class Moments:
             of = lambda u, asked: self.covariance(u, v, asked)
             return _swapped(expanded(w, of, self.numbers, swapped(equal)))
         if v in self.facts.bilinear or w in self.facts.bilinear:
-            return self._bilinear(v, w)
+            return bilinear(self, v, w)
         if isinstance(v.instruction, core.Repeat) or isinstance(w.instruction, core.Repeat):
             return self._of_loop(v, w)
         if isinstance(v.instruction, core.Map):
@@ -214,34 +274,12 @@ class Moments:
         and what nodes they need.
         """
         self.integrals.take_note_of(inside.integrals)
-        self.nodes.dimensions = max(self.nodes.dimensions, inside.nodes.dimensions)
+        if inside.dimensions > self.dimensions:
+            self.nodes.dimensions = inside.dimensions
 
     def _is_linear(self, v: Value) -> bool:
         """Is v linear in the vectors it reads, with known coefficients?"""
         return v.instruction.linear and v not in self.facts.bilinear
-
-    def _bilinear(self, v: Any, w: Any) -> Covariance | None:
-        """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l],
-        for scores p = n^{-1/2} qᵀk.
-        """
-        both = v in self.facts.bilinear and w in self.facts.bilinear
-        if not both or unnamed(v.instruction.a) is not unnamed(w.instruction.a):
-            return None  # E p = 0
-        q, k = unnamed(v.instruction.a).inputs
-        sides = [names_of(x.instruction.a) for x in (v, w)]
-        queries, keys = (self._renamed(self.second(f, f), *sides) for f in (q, k))
-        vectors = self.second(v.instruction.w, w.instruction.w)
-        if queries is None or keys is None or vectors is None:
-            return None
-        product = queries.times(keys).times(vectors)
-        return (
-            product.contract(None, v.instruction.over)
-            .swapped.contract(None, w.instruction.over)
-            .swapped
-        )
-
-    def _renamed(self, block: Covariance | None, left: Any, right: Any) -> Covariance | None:
-        return None if block is None else block.rename(left).swapped.rename(right).swapped
 
     def _initial(self, v: Value) -> Covariance:
         op: Any = v.instruction
@@ -257,7 +295,7 @@ class Moments:
         return Covariance(labelled(cov.reshape(*shape, *shape), layout))
 
     def _slot(self, slot: Number) -> Any:
-        return self.given.numbers[slot]  # type: ignore[attr-defined]
+        return self.given.numbers[slot]
 
     def _matmuls(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """Cov(W x, W x') = std² E[x x'], for each matrix of the family."""
@@ -269,9 +307,9 @@ class Moments:
         if W.cols.wide:
             block = self.second(op.x, other.x, apart)
             return None if block is None else self._of_family(block, W)
-        fresh = self.given.product(v) if v is w else None
-        if fresh is not None:
-            return covariance_of(fresh, equal)
+        known = self.given.product(v, equal) if v is w else None
+        if known is not None:
+            return known
         x, y = self.given.units(op.x), self.given.units(other.x)
         left, right = sides(x.axes, y.axes, apart)
         return self._of_family(Covariance(inner(x.rename(left), y.rename(right))), W)
@@ -289,7 +327,7 @@ class Moments:
     def _map_with_map(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
         if not {v, w} <= self.facts.integrable:
-            return self._factored(v, w, equal)
+            return factored(self, v, w, equal)
         block = self._product(v, w, equal)
         if block is None:
             return None
@@ -334,7 +372,7 @@ class Moments:
         """
         u = self.facts.argument.get(v)
         if u is None:
-            return self._factored(v, g, equal)
+            return factored(self, v, g, equal)
         block = self.covariance(u, g, between(equal, u.axes, g.axes))
         if block is None:
             return None
@@ -344,50 +382,6 @@ class Moments:
                 "slope", [v.instruction], [numbers], [self.mean(u), self.variance(u)]
             )
         )
-
-    def _factored(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
-        """Cov(a b, c d) of products whose factors are independent;
-        by quasi-Monte Carlo where that does not apply.
-        """
-        factors, others = (self._independent_factors(x.instruction) or (x, None) for x in (v, w))
-        for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):
-            apart = all(
-                x is None or y is None or self.facts.independent(x, y) for x, y in ((a, d), (b, c))
-            )
-            if apart and (b is not None or d is not None):
-                return self._product_of_independent((a, c), (b, d), equal)
-        return self.nodes.covariance(v, w)
-
-    def _product_of_independent(self, ac: Any, bd: Any, equal: Equal) -> Covariance | None:
-        """E[ac] E[bd] − E a E b E c E d = Cov(a,c) Cov(b,d) + E a E c Cov(b,d) + Cov(a,c) E b E d.
-
-        A factor that is absent is 1.
-        """
-        covariances: list[Covariance | None] = []
-        products: list[Covariance | None] = []
-        for x, y in (ac, bd):
-            known = x is not None and y is not None
-            covariances.append(
-                self.covariance(x, y, between(equal, x.axes, y.axes)) if known else None
-            )
-            m, k = (Labelled(jnp.ones(()), ()) if z is None else self.mean(z) for z in (x, y))
-            products.append(None if m is None or k is None else outer(m, k))
-        (A, B), (M, N) = covariances, products
-        terms = [
-            x.times(y) for x, y in ((A, B), (M, B), (A, N)) if x is not None and y is not None
-        ]
-        return total(terms) if terms else None
-
-    def _independent_factors(self, op: object) -> tuple[Value, Value] | None:
-        """a and b of a product a b of two independent vectors."""
-        if (
-            not isinstance(op, core.Map)
-            or op.phi is not nonlinearities.multiply
-            or len(op.args) != 2
-        ):
-            return None
-        a, b = op.args
-        return (a, b) if a.is_vector and b.is_vector and self.facts.independent(a, b) else None
 
     def _numbers(self, op: Any, place: Callable[[Labelled], Labelled]) -> dict[Value, Labelled]:
         """The numbers among the arguments of φ, put in their place."""
@@ -408,33 +402,3 @@ def _swapped(block: Covariance | None) -> Covariance | None:
 def zeros(v: Value) -> Labelled:
     """Zero for each entry."""
     return Labelled(jnp.zeros(()), ())
-
-
-def names_of(p: Value) -> dict[Axis, Axis]:
-    """What the axes of numbers, as they were made, are called in the end."""
-    renames = []
-    while isinstance(p.instruction, core.Rename):
-        renames.append(p.instruction)
-        p = p.instruction.x
-    called = {axis: axis for axis in p.axes}
-    for rename in reversed(renames):
-        called = {axis: rename.name_of(name) for axis, name in called.items()}
-    return called
-
-
-def covariance_of(fresh: Fresh, equal: Equal = EVERYTHING) -> Covariance:
-    """The covariance of Gaussian vectors on roots."""
-    if equal:
-        c = fresh.c.with_axes(union(fresh.c.axes, fresh.own_axes))
-        both = sides(c.axes, c.axes, equal | {pair(a, a) for a in fresh.own_axes})
-        return Covariance(inner(*(c.rename(names) for names in both)))
-    owns = tuple(axis for axis in fresh.own_axes)
-    others = tuple(axis for axis in fresh.c.axes if axis not in fresh.own)
-    c = fresh.c.whole((*owns, *others)).reshape(*sizes(owns), -1, fresh.roots)
-    K = gram(c).reshape(*sizes(owns), *sizes(others), *sizes(others))
-    labels = (
-        *(pair(a, a) for a in owns),
-        *(pair(a, None) for a in others),
-        *(pair(None, a) for a in others),
-    )
-    return Covariance(Labelled(K, labels))

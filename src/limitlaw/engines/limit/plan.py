@@ -1,33 +1,36 @@
-"""What a program at infinite width needs, whatever its numbers:
-facts, requests for draws, compiled functions.
-
-It is made once for a structure and a statistic. The program it keeps has no numbers in its slots:
-they are arguments.
+"""A program at infinite width. What it needs whatever its numbers are (facts, requests for draws,
+compiled functions) is made once for a structure and a statistic: a `Plan`. The program that it
+keeps has no numbers in its slots, they are arguments. With them (`Planned`) it can be followed at
+any points.
 """
 
 import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limitlaw.arguments import frozen, inside_jit, is_traced
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Map, Rename, Repeat
-from limitlaw.core.program import Output
-from limitlaw.core.rewrites import renumbered, unrolled, with_nodes
-from limitlaw.engines import asked
-from limitlaw.engines.compiling import Compiled, Staged
-from limitlaw.engines.effort import BUDGET, draws_together
-from limitlaw.engines.engine import slots
-from limitlaw.engines.limit.draw import LimitDraw, Static
+from limitlaw.core.program import Output, renumbered, unrolled, with_nodes
+from limitlaw.engines import engine
+from limitlaw.engines.effort import BUDGET
+from limitlaw.engines.engine import PROGRAMS, Compiled, Staged, draws_together, slots
+from limitlaw.engines.limit.draw import LimitDraw, Outputs, Static, Statistic
 from limitlaw.engines.limit.loop import CannotCarry
-from limitlaw.engines.limit.statistics import Outputs, Statistic
-from limitlaw.numerics.quasi import MOST_DIMENSIONS, Quasi
+from limitlaw.engines.run import keys_of_draws
+from limitlaw.numerics.random import MOST_DIMENSIONS, Quasi
+from limitlaw.progress import watched
+
+UNDER_WAY = 8  # batches at a time
+
+This = TypeVar("This", bound="Planned")
 
 
 def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[Outputs, int]:
@@ -84,7 +87,7 @@ class Plan:
         """With few nodes for each draw, where there will be many:
         if something is drawn, as it is likely to be.
         """
-        facts = Analysis(asked.program_of(tuple(outputs)))
+        facts = Analysis(engine.program_of(tuple(outputs)))
         likely = bool(facts.stay_random)
         self._prepare_with(outputs, coarse=likely)
         if self.random != likely:
@@ -94,7 +97,7 @@ class Plan:
         self.most_heads = BUDGET.heads_each if coarse else BUDGET.heads
         given, self.heads = written(outputs, self.most_heads, self.unrolls)
         self.outputs = renumbered(given, _shape)
-        self.facts = Analysis(asked.program_of(self.outputs))
+        self.facts = Analysis(engine.program_of(self.outputs))
         scores = (
             frozenset(v for v, _ in self.outputs)
             if getattr(self.statistic, "undrawn", False)
@@ -156,11 +159,11 @@ class Plan:
             result = self.statistic(draw, self.outputs)
             integrals = draw.moments.integrals
             found.update(recipe=tuple(source.recipe), head_recipe=tuple(source.table_recipe))
-            found.update(overflows=source.overflows, dimensions=draw.moments.nodes.dimensions)
+            found.update(overflows=source.overflows, dimensions=draw.moments.dimensions)
             found.update(quadrature=integrals.quadrature, unsure=integrals.unsure)
             return result
 
-        arrays = asked.program_of(self.outputs).arrays
+        arrays = engine.program_of(self.outputs).arrays
         row, key = jax.ShapeDtypeStruct((self.most,), float), jax.random.key(0)
         stages = Staged(recorded, arrays, (row, key))
         size = sum(math.prod(a.shape) for a in jax.tree.leaves(stages.result))
@@ -223,3 +226,117 @@ class Plan:
 def _shape(array: Any) -> jax.ShapeDtypeStruct:
     """What a compiled function depends on of its arguments."""
     return jax.ShapeDtypeStruct(np.shape(array), jnp.result_type(array))
+
+
+class Planned:
+    """A program at infinite width, with its numbers, and the statistic to be read off its draws.
+
+    `inflated`: with every Gaussian integral that has an error larger by that error. The difference
+    to what is read otherwise is what errors of integrals, in the worst case all of one sign, make
+    of it; 0 where all are closed forms.
+    """
+
+    def __init__(self, outputs: Sequence[Output], statistic: Statistic, inflated: bool = False):
+        self._asked, self.statistic, self._inflated = tuple(outputs), statistic, inflated
+        program = engine.program_of(self._asked)
+        self.traced = program.is_traced
+        self._name = "limit", engine.structure(program, self._asked), statistic, inflated
+        self.plan = PROGRAMS.get(self._name, lambda: Plan(self._asked, statistic, inflated))
+        self.outputs, _ = written(self._asked, self.plan.most_heads, self.plan.unrolls)
+        self.arrays = engine.program_of(self.outputs).arrays
+        if self.traced or inside_jit():
+            _ = self.given  # now: it must not belong to a loop or a branch of what follows
+
+    @functools.cached_property
+    def given(self) -> list[Any]:
+        """What all draws need of the numbers of the program."""
+        return self._function(self.plan.given)(self.arrays) if self.plan.prepares else self.arrays
+
+    def _function(self, compiled: Compiled) -> Any:
+        """A compiled function; inside transformations of JAX it is one more call."""
+        return compiled.function if self.traced else compiled
+
+    @functools.cached_property
+    def _together(self) -> int:
+        """How many draws are computed together, where any number may be asked for."""
+        return self.plan.batch(BUDGET.together)
+
+    @property
+    def random(self) -> bool:
+        """Does anything stay random in the limit?"""
+        return self.plan.random
+
+    @property
+    def recipe(self) -> tuple[float, ...]:
+        """The degrees of freedom of the numbers of one draw, ∞ for normals."""
+        return self.plan.requests.recipe
+
+    @property
+    def is_function_of_recipe(self) -> bool:
+        """Is a draw a function of those numbers, of which there are some, and of nothing else?"""
+        requests = self.plan.requests
+        return self.random and not (
+            self.plan.uses_nodes or requests.head_recipe or requests.overflows
+        )
+
+    @property
+    def is_unsure(self) -> bool:
+        """May the errors of integrals matter beside those of draws?"""
+        return self.plan.requests.unsure
+
+    @property
+    def has_integrals(self) -> bool:
+        """Are there Gaussian integrals without a closed form?"""
+        return self.plan.requests.quadrature
+
+    def inflated(self: This) -> This:
+        """The same program and statistic, with errors of integrals added."""
+        return type(self)(self._asked, self.statistic, inflated=True)
+
+    def without_derivatives(self: This) -> This:
+        """The same program with plain numbers, unless inside `jit` or `vmap`: to be looked at."""
+        if not self.traced:
+            return self
+        plain = renumbered(self._asked, lambda x: frozen(x) if is_traced(x) else x)
+        return type(self)(plain, self.statistic, self._inflated)
+
+    def at(self, rows: Any, seed: int = 0, start: int = 0) -> Any:
+        """The statistic at given points instead of drawn ones:
+        numbers in the order of `recipe`, one row for each.
+
+        What a draw asks for beyond them is random by `seed`,
+        these being the draws from `start` on.
+        """
+        if is_traced(rows) or self.traced:
+            # derivatives in bounded memory
+            one = jax.checkpoint(lambda numbers: self.plan.draw(self.given, *numbers, None, None))
+            keys = self._keys(seed, start, len(rows))
+            return jax.lax.map(
+                one, (jnp.asarray(rows), keys), batch_size=min(len(rows), BUDGET.together)
+            )
+        size = self._together
+        count = -(-len(rows) // size)
+        batches = np.zeros((count * size, rows.shape[1]))
+        batches[: len(rows)] = rows
+        parts: list[Any] = []
+        with watched("limit") as watch:
+            keys = self._keys(seed, start, size)
+            draws = self.plan.draws.compiled_for(self.given, batches[:size], keys, None, None)
+            for first in range(0, count * size, UNDER_WAY * size):
+                found = []
+                for i in range(first, min(first + UNDER_WAY * size, count * size), size):
+                    if self.plan.requests.overflows:
+                        keys = self._keys(seed, start + i, size)
+                    found.append(draws(self.given, batches[i : i + size], keys, None, None))
+                parts += jax.tree.map(np.asarray, found)
+                watch.reached(len(parts) * size, len(batches))
+        return jax.tree.map(lambda *a: np.concatenate(a)[: len(rows)], *parts)
+
+    def _keys(self, seed: int, start: int, size: int) -> Any:
+        """Of the draws from `start` on, where a draw asks for more numbers than points have."""
+        key = jax.random.key(seed)
+        return (
+            keys_of_draws(key, start, size)
+            if self.plan.requests.overflows
+            else jnp.broadcast_to(key, size)
+        )

@@ -19,10 +19,9 @@ from limitlaw.core.covariance import Covariance, pair, total
 from limitlaw.core.instructions import Dot, MatMul, Rename, Value
 from limitlaw.core.labelled import Axes, Labelled, elementwise, multiply, sizes
 from limitlaw.engines.frames.fresh import at_nodes
-from limitlaw.engines.limit.integrals import Joint
 from limitlaw.engines.limit.moments import Moments, zeros
-from limitlaw.numerics.normals import normal
-from limitlaw.numerics.quasi import Source
+from limitlaw.engines.limit.nodes import Joint
+from limitlaw.numerics.random import Source, normal
 from limitlaw.numerics.special_functions import cosine_integral
 
 

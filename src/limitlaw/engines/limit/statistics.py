@@ -15,33 +15,25 @@ from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.frames.statistics import Conditions
 from limitlaw.engines.limit import coordinate, scores
-from limitlaw.engines.limit.draw import LimitDraw
+from limitlaw.engines.limit.draw import LimitDraw, Outputs, unsigned
 from limitlaw.engines.limit.moments import zeros
-
-Outputs = tuple[Output, ...]
-Statistic = Callable[[LimitDraw, Outputs], Any]  # gives a tree of arrays
 
 
 def conditions(
     draw: LimitDraw, outputs: Outputs
 ) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
     """Mean and covariance of the outputs given what is drawn."""
-    if not is_wide(outputs[0]):
+    if not outputs[0].is_wide:
         return Conditions(1)(draw, outputs)
     gaussian = all(draw.static.facts.gaussian[v] for v, _ in outputs)
     mean, C = (coordinate.gaussian if gaussian else coordinate.mixed)(draw, outputs)
-    return mean, C + jnp.diag(_unsigned(jnp.diag(C)) - jnp.diag(C))
-
-
-def is_wide(output: Output) -> bool:
-    """Does an output live in a space that grows with n?"""
-    return output.value.dim is not None and output.value.dim.wide
+    return mean, C + jnp.diag(unsigned(jnp.diag(C)) - jnp.diag(C))
 
 
 def second_moment(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
     """E[Z^y (Z^y)ᵀ] given what is drawn."""
     ((y, _),) = outputs
-    if not is_wide(outputs[0]):
+    if not outputs[0].is_wide:
         m, C = Conditions(1)(draw, outputs)
         return C + m[:, None] * m
     return _flat(draw.moments.second(y, y), outputs[0])
@@ -56,22 +48,6 @@ def covariance(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
 def _flat(block: Covariance | None, output: Output) -> Float[Array, "m m"]:
     m = math.prod(finite_shape(output.layout))
     return jnp.zeros((m, m)) if block is None else block.flat(output.layout, output.layout)
-
-
-def variance(draw: LimitDraw, outputs: Outputs) -> Float[Array, ""]:
-    """Var Z^y of one number, given what is drawn."""
-    return variances(draw, outputs).reshape(())
-
-
-def variances(draw: LimitDraw, outputs: Outputs) -> Float[Array, " m"]:
-    """Var Z^y of each entry, given what is drawn."""
-    ((y, layout),) = outputs
-    return _unsigned(draw.moments.variance(y).whole(layout).reshape(-1))
-
-
-def _unsigned(v: Float[Array, " m"]) -> Float[Array, " m"]:
-    """|v|: where tokens cancel, a rounding of either sign is left of a variance."""
-    return jnp.where(v < 0, -v, v)
 
 
 def mean(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:

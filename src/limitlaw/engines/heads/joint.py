@@ -1,0 +1,117 @@
+"""Joint laws of several outputs that are sums over i.i.d. heads: many heads from pools of single
+ones, densities by importance sampling, and where they are infinite.
+"""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from limitlaw.core import instructions as core
+from limitlaw.core.labelled import finite_shape
+from limitlaw.core.program import Output, Program
+from limitlaw.engines.effort import BUDGET, check_memory
+from limitlaw.engines.heads.structure import HeadAxis, WithScores, softmax_scores
+from limitlaw.engines.limit import statistics
+from limitlaw.engines.limit.conditions import Limit, seed_of
+from limitlaw.engines.limit.statistics import covariance
+from limitlaw.laws import GaussianMixture
+from limitlaw.laws.averages import BLOCKS
+from limitlaw.numerics.importance import JointDensity
+from limitlaw.numerics.linear_algebra import times
+from limitlaw.numerics.random import MOST_DIMENSIONS, Points
+from limitlaw.numerics.special_functions import chi_quantile
+
+MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
+
+
+def pooled(
+    y: Output,
+    axis: HeadAxis,
+    samples: int | None,
+    key: object,
+    beyond: tuple[str, ...],
+    inflated: bool = False,
+) -> GaussianMixture:
+    """The joint law of y given pools of draws of one head:
+    H heads are a multinomial number of each.
+
+    The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances. Every
+    block of draws has a pool of its own, so that their spread shows what is missing in the pools,
+    too.
+    """
+    draws = BUDGET.pooled_draws if samples is None else samples
+    pool = BUDGET.pool
+    m = math.prod(finite_shape(y.layout))
+    check_memory(draws, pool + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
+    program = Limit((axis.resized(1),), statistics.covariance, inflated)
+    seed, each = seed_of(key), -(-draws // BLOCKS)
+    points, rng = Points(program.recipe, seed), np.random.default_rng(seed)
+    means = []
+    for block in range(-(-draws // each)):
+        C = np.asarray(program.at(points.take(pool), seed, block * pool))
+        counts = rng.multinomial(int(axis.heads), np.full(pool, 1 / pool), size=each)
+        means.append(counts.astype(float) @ C.reshape(pool, m * m) / axis.heads)
+    mean = np.concatenate(means)[:draws]
+    covariance = mean.reshape(draws, m, m) if y.layout else mean.reshape(draws)
+    zeros = jnp.zeros((draws, *finite_shape(y.layout)))
+    law = GaussianMixture(zeros, jnp.asarray(covariance), None, "sampled", beyond, BLOCKS)
+    if program.is_unsure and not inflated:
+        law.compared_with(lambda: pooled(y, axis, samples, key, beyond, inflated=True))
+    return law
+
+
+def joint_density(axis: HeadAxis, key: object) -> JointDensity | None:
+    """Of the sum over heads; None where there is no density,
+    or the covariance of a head is no function of normals.
+    """
+    program = Limit((axis.resized(1),), WithScores(covariance))
+    if program.traced or not program.is_function_of_recipe:
+        return None
+    basis = _active(program)
+    heads = int(axis.heads)
+    if not len(basis) or heads * (len(basis) + 1) > MOST_DIMENSIONS:
+        return None
+    density = JointDensity(
+        lambda z: _covariance(program, times(z, basis)), len(basis), heads, seed_of(key)
+    )
+    return density if density.exists else None
+
+
+def _covariance(program: Limit, z: Float[np.ndarray, "N r"]) -> Float[np.ndarray, "N m m"]:
+    """The covariance of one head at given normals, some of which become χ variables
+    with the same quantiles.
+    """
+    x = z.copy()
+    for j in np.flatnonzero(np.isfinite(program.recipe)):
+        x[:, j] = chi_quantile(program.recipe[j], z[:, j])
+    C, _ = program.at(x)
+    return C.reshape(len(z), *C.shape[-2:])
+
+
+def _active(program: Limit) -> Float[np.ndarray, "active r"]:
+    """An orthonormal basis of the directions on which the covariance may depend;
+    steepest first, where that is known.
+
+    Softmax ignores a common shift, and masked scores do nothing. Of χ variables all are kept.
+    """
+    scores = softmax_scores(program) if np.isinf(program.recipe).all() else None
+    return np.eye(len(program.recipe)) if scores is None else scores.directions
+
+
+def diverges(axis: HeadAxis, outputs: int) -> bool:
+    """Is the joint density infinite where all outputs are equal:
+    one head, as many outputs as tokens that all may see?
+
+    There the rows of A differ by a square matrix B, |B Bᵀ|^{−1/2} = 1/|det B|, whose mean is
+    infinite; fewer rows are enough apart from each other.
+    """
+    instructions = [v.instruction for v in Program((axis.term.value,)).values]
+    softmax = [
+        op for op in instructions if isinstance(op, core.Apply) and op.structure == "softmax"
+    ]
+    seen = [op.layouts[0][-1] for op in softmax if len(op.args) == 1]
+    return axis.heads == 1 and any(
+        outputs >= (1 if tokens is None else tokens.size) for tokens in seen
+    )

@@ -1,0 +1,97 @@
+"""Covariances of products: of vectors that are independent of each other, and of scores with the
+vectors that they weigh.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+
+from limitlaw import phi as nonlinearities
+from limitlaw.core import instructions as core
+from limitlaw.core.covariance import Covariance, Equal, between, outer, total
+from limitlaw.core.instructions import Value
+from limitlaw.core.labelled import Axis, Labelled
+from limitlaw.engines.limit.facts import unnamed
+
+if TYPE_CHECKING:
+    from limitlaw.engines.limit.moments import Moments
+
+
+def factored(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance | None:
+    """Cov(a b, c d) of products whose factors are independent;
+    by quasi-Monte Carlo where that does not apply.
+    """
+    factors, others = (independent_factors(moments, x.instruction) or (x, None) for x in (v, w))
+    for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):
+        apart = all(
+            x is None or y is None or moments.facts.independent(x, y) for x, y in ((a, d), (b, c))
+        )
+        if apart and (b is not None or d is not None):
+            return _product_of_independent(moments, (a, c), (b, d), equal)
+    return moments.nodes.covariance(v, w)
+
+
+def _product_of_independent(
+    moments: "Moments", ac: Any, bd: Any, equal: Equal
+) -> Covariance | None:
+    """E[ac] E[bd] − E a E b E c E d = Cov(a,c) Cov(b,d) + E a E c Cov(b,d) + Cov(a,c) E b E d.
+
+    A factor that is absent is 1.
+    """
+    covariances: list[Covariance | None] = []
+    products: list[Covariance | None] = []
+    for x, y in (ac, bd):
+        known = x is not None and y is not None
+        covariances.append(
+            moments.covariance(x, y, between(equal, x.axes, y.axes)) if known else None
+        )
+        m, k = (Labelled(jnp.ones(()), ()) if z is None else moments.mean(z) for z in (x, y))
+        products.append(None if m is None or k is None else outer(m, k))
+    (A, B), (M, N) = covariances, products
+    terms = [x.times(y) for x, y in ((A, B), (M, B), (A, N)) if x is not None and y is not None]
+    return total(terms) if terms else None
+
+
+def independent_factors(moments: "Moments", op: object) -> tuple[Value, Value] | None:
+    """a and b of a product a b of two independent vectors."""
+    if not isinstance(op, core.Map) or op.phi is not nonlinearities.multiply or len(op.args) != 2:
+        return None
+    a, b = op.args
+    return (a, b) if a.is_vector and b.is_vector and moments.facts.independent(a, b) else None
+
+
+def bilinear(moments: "Moments", v: Any, w: Any) -> Covariance | None:
+    """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l],
+    for scores p = n^{-1/2} qᵀk.
+    """
+    both = v in moments.facts.bilinear and w in moments.facts.bilinear
+    if not both or unnamed(v.instruction.a) is not unnamed(w.instruction.a):
+        return None  # E p = 0
+    q, k = unnamed(v.instruction.a).inputs
+    sides = [_names_of(x.instruction.a) for x in (v, w)]
+    queries, keys = (_renamed(moments.second(f, f), *sides) for f in (q, k))
+    vectors = moments.second(v.instruction.w, w.instruction.w)
+    if queries is None or keys is None or vectors is None:
+        return None
+    product = queries.times(keys).times(vectors)
+    return (
+        product.contract(None, v.instruction.over)
+        .swapped.contract(None, w.instruction.over)
+        .swapped
+    )
+
+
+def _renamed(block: Covariance | None, left: Any, right: Any) -> Covariance | None:
+    return None if block is None else block.rename(left).swapped.rename(right).swapped
+
+
+def _names_of(p: Value) -> dict[Axis, Axis]:
+    """What the axes of numbers, as they were made, are called in the end."""
+    renames = []
+    while isinstance(p.instruction, core.Rename):
+        renames.append(p.instruction)
+        p = p.instruction.x
+    called = {axis: axis for axis in p.axes}
+    for rename in reversed(renames):
+        called = {axis: rename.name_of(name) for axis, name in called.items()}
+    return called
