@@ -13,7 +13,7 @@ from scipy import stats
 
 import limitlaw as ll
 from limitlaw.divergence import kl
-from limitlaw.engines.heads import axis
+from limitlaw.engines.heads import structure
 from limitlaw.engines.heads.mixing import mixing_law
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit
@@ -213,9 +213,9 @@ def test_errors() -> None:
 # --- where heads are found -----------------------------------------------------------------------
 
 
-def head_axis(y: ll.Wide) -> axis.HeadAxis | None:
+def head_axis(y: ll.Wide) -> structure.HeadAxis | None:
     """The axis of heads of the outputs of a program."""
-    return axis.head_axis(y.core)
+    return structure.head_axis(y.core)
 
 
 def by_hand(x: ll.Wide, heads: int, **more: object) -> ll.Wide:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.engines import compiling
+from limitlaw.engines import engine
 from limitlaw.engines.engine import Cache
 from limitlaw.engines.frames import finite as finite_width
 
@@ -23,14 +23,14 @@ from limitlaw.engines.frames import finite as finite_width
 def compilations(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How often a program was compiled."""
     count = 0
-    waited_for = compiling._waited_for
+    waited_for = engine._waited_for
 
     def counted(function: Any) -> Any:
         nonlocal count
         count += 1
         return waited_for(function)
 
-    monkeypatch.setattr(compiling, "_waited_for", counted)
+    monkeypatch.setattr(engine, "_waited_for", counted)
     ll.clear_cache()
     return lambda: count
 
@@ -158,15 +158,15 @@ def test_stages() -> None:
 
     given = jnp.array([[1.0, 0.2], [0.3, 0.5]]), jnp.array([3.0, -1.0])
     drawn = jnp.array([0.3, 0.7]), jnp.array(0.1)
-    stages = compiling.Staged(f, given, drawn)
+    stages = engine.Staged(f, given, drawn)
     between = stages.first(given)
     found = stages.second(between, drawn)
     jax.tree.map(np.testing.assert_allclose, found, f(given, drawn))
     assert stages.pays
-    loops = lambda f, *a: any(name in str(jax.make_jaxpr(f)(*a)) for name in compiling.LOOPS)
+    loops = lambda f, *a: any(name in str(jax.make_jaxpr(f)(*a)) for name in engine.LOOPS)
     assert loops(f, given, drawn)
     assert not loops(stages.second, between, drawn)
-    assert not compiling.Staged(lambda a, x: a * x, 1.0, 2.0).pays
+    assert not engine.Staged(lambda a, x: a * x, 1.0, 2.0).pays
 
 
 def test_another_structure_is_another_program(compilations: Callable[[], int]) -> None:
