@@ -60,8 +60,7 @@ from limitlaw.laws import (
 )
 from limitlaw.nn.attention import attention
 from limitlaw.nn.convolution import conv1d, conv2d, readout
-from limitlaw.nn.feedforward import dense, mlp
-from limitlaw.nn.norms import layernorm, rmsnorm
+from limitlaw.nn.feedforward import dense, layernorm, mlp, rmsnorm
 from limitlaw.nn.recurrent import gru, lstm, rnn
 from limitlaw.nn.transformer import transformer
 from limitlaw.presets import attention_law

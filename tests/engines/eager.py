@@ -21,7 +21,7 @@ from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.language import ops
 from limitlaw.language.ops import ancestors, matrices_of
-from limitlaw.numerics.random import Points
+from limitlaw.numerics.random import Sobol
 from statistics_of_samples import root
 
 HELD = 2**20  # weights drawn at a time: the arrays of a chunk stay in the cache
@@ -139,7 +139,7 @@ def limit_conditions(y: ll.Wide, draws: int, seed: int) -> tuple[np.ndarray, np.
         return np.asarray(mean)[:, None], np.asarray(covariance)
     extra = program.table(2**9, seed), program.heads(seed)
     batched = by_numpy(lambda row, key: program.plan.draw(program.given, row, key, *extra))
-    points = Points(program.recipe, seed)
+    points = Sobol(program.recipe, seed)
     chunks = enumerate(_chunks(draws, 2000))
     parts = [batched(points.take(size), keys(seed + 1_000_003 * i, size)) for i, size in chunks]
     mean, covariance = (np.concatenate(a)[:draws] for a in zip(*parts, strict=True))

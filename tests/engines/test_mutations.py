@@ -13,7 +13,7 @@ import pytest
 from eager import defined, exact
 
 import limitlaw as ll
-from limitlaw.engines.frames import ledger, spaces
+from limitlaw.engines.frames import fresh, ledger, spaces
 from limitlaw.engines.frames.fresh import Dimension, Fresh
 from limitlaw.numerics import factors, gaussian_vectors
 from statistics_of_samples import disagreement
@@ -98,9 +98,9 @@ def cross_terms_forgotten(patch: Patch) -> None:
 
 
 def lengths_forgotten(patch: Patch) -> None:
-    right = spaces.bartlett_units
+    right = fresh.bartlett_units
     patch.setattr(
-        spaces,
+        fresh,
         "bartlett_units",
         lambda key, m, D, *rest: right(key, m, of_size(D, math.inf), *rest),
     )
@@ -129,7 +129,7 @@ def residual_fresh(patch: Patch) -> None:
 
 
 def roots_shared(patch: Patch) -> None:
-    patch.setattr(Fresh, "own_axes", property(lambda fresh: ()))
+    patch.setattr(Fresh, "own_axes", property(lambda self: ()))
 
 
 def observed_forgotten(patch: Patch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from limitlaw.numerics.gaussian_vectors import bartlett, chi
-from limitlaw.numerics.random import MOST_DIMENSIONS, Points, Quasi, fold_in, nodes, normal, split
+from limitlaw.numerics.random import MOST_DIMENSIONS, Quasi, Sobol, fold_in, nodes, normal, split
 
 
 def test_points() -> None:
@@ -19,7 +19,7 @@ def test_points() -> None:
     and pairs are uncorrelated.
     """
     df = [math.inf, 1.0, 8.0, 64.0]
-    x = Points(df, 0).take(4096)
+    x = Sobol(df, 0).take(4096)
     for j, d in enumerate(df):
         law = stats.norm() if math.isinf(d) else stats.chi(d)
         assert stats.kstest(x[:, j], law.cdf).statistic < 2 / 4096 * 10
@@ -28,11 +28,11 @@ def test_points() -> None:
 
 def test_batches_continue_the_sequence() -> None:
     """Two batches are the points of one; other seeds scramble otherwise."""
-    whole = Points([math.inf] * 3, 5).take(64)
-    points = Points([math.inf] * 3, 5)
+    whole = Sobol([math.inf] * 3, 5).take(64)
+    points = Sobol([math.inf] * 3, 5)
     np.testing.assert_array_equal(np.concatenate([points.take(16), points.take(48)]), whole)
-    assert np.abs(Points([math.inf] * 3, 6).take(64) - whole).min() > 0
-    assert Points([], 0).take(7).shape == (7, 0)
+    assert np.abs(Sobol([math.inf] * 3, 6).take(64) - whole).min() > 0
+    assert Sobol([], 0).take(7).shape == (7, 0)
 
 
 def test_nodes_integrate_quadratics_exactly() -> None:

@@ -296,6 +296,9 @@ def _touched(op: object) -> Iterable[Axis]:
     return ()
 
 
+# --- the last step -------------------------------------------------------------------------------
+
+
 def last_step(output: Output) -> tuple[Nonlinearity | None, tuple[Output, ...]]:
     """A last nonlinearity of vectors and what it acts on, each once;
     else None and the output itself.

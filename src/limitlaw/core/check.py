@@ -43,6 +43,9 @@ def check(y: Written | tuple[Written, ...]) -> Report:
     return Report(found, lambda: [note for value in outputs for note in value.notes()])
 
 
+# --- dot products --------------------------------------------------------------------------------
+
+
 def scores_have_a_limit(program: Facts) -> Iterator[Finding]:
     """Every pair of terms of a dot product in a wide space needs a matrix, or a centred initial
     vector, that is fresh to the other factor."""
@@ -234,6 +237,9 @@ def _same_member(program: Facts, op: Dot, left: Value, right: Value) -> bool:
         members.spread(f, {t: members.own(t)}) for f, t in ((op.q, left), (op.k, right))
     )
     return _meet(op, mine, theirs)
+
+
+# --- the rest ------------------------------------------------------------------------------------
 
 
 def bounded_inputs(program: Facts) -> Iterator[Finding]:

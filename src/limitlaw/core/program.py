@@ -1,5 +1,6 @@
-"""A core program: its values in order, its slots for numbers,
-and its structure, which does not know the numbers.
+"""A core program: its values in order, its slots for numbers, and its structure, which does not
+know the numbers. And programs written again: with axes of other sizes, with other numbers in their
+slots, or with their loops written out.
 """
 
 import abc
@@ -177,6 +178,9 @@ class _Encoder:
 
 def _fields(family: Family) -> Sequence[object]:
     return (family.layout, family.std, family.rows, family.cols)
+
+
+# --- written again -------------------------------------------------------------------------------
 
 
 def resized(outputs: Sequence[Output], axes: Mapping[Axis, Axis]) -> tuple[Output, ...]:

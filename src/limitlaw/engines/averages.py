@@ -16,7 +16,7 @@ from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.infinite_width import Effort, checked
 from limitlaw.engines.limit import statistics
-from limitlaw.engines.limit.conditions import Drawn, Limit
+from limitlaw.engines.limit.conditions import Limit, Outcomes
 from limitlaw.laws import Empirical
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.laws.tracing import NEEDS_NUMBERS, average_of
@@ -40,7 +40,7 @@ def average_law(
             "converge"
         )
 
-    def calculated() -> tuple[Limit, Drawn]:
+    def calculated() -> tuple[Limit, Outcomes]:
         mapped = _mapped(output, psi)
         program = (
             Limit(settled((output,)), statistics.Average(psi))

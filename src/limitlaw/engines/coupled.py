@@ -29,7 +29,7 @@ from limitlaw.engines import engine
 from limitlaw.engines.engine import PROGRAMS
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
 from limitlaw.engines.frames.statistics import Conditions
-from limitlaw.numerics.random import Points, Quasi
+from limitlaw.numerics.random import Quasi, Sobol
 from limitlaw.numerics.special_functions import chi_quantile
 
 FAR = 2**50  # a width at which ζ has an effect of 3e-8
@@ -240,7 +240,7 @@ def _degrees(output: Output, width: int) -> Float[np.ndarray, " r"]:
 def _normals(r: int, seed: int) -> Callable[[int], Float[np.ndarray, "count r"]]:
     """The next points of a sequence of normals in R^r."""
     if r <= SOBOL:
-        return Points([math.inf] * r, seed).take
+        return Sobol([math.inf] * r, seed).take
     rng = np.random.default_rng(seed)
     return lambda count: rng.standard_normal((count, r))
 

@@ -37,6 +37,9 @@ Rules = Mapping[type[Instruction], Rule]
 Reader = Callable[["Draw", Value, Iterable[Value]], Any]
 
 
+# --- what was asked for --------------------------------------------------------------------------
+
+
 def outputs(y: object) -> tuple[tuple[Output, ...], Any]:
     """The values asked for, and the structure (tuple, list, dict) they came in."""
     leaves, structure = jax.tree.flatten(y)
@@ -112,6 +115,9 @@ def untraceable(name: str) -> TypeError:
     )
 
 
+# --- draws ---------------------------------------------------------------------------------------
+
+
 class Draw:
     """One draw of a program in progress: the numbers it is given,
     and what is known of its values so far.
@@ -150,6 +156,15 @@ def slots(program: Program, arrays: list[Any]) -> dict[Number, Any]:
     return dict(zip(program.numbers, arrays, strict=True))
 
 
+def draws_together(cost: int, elsewhere: int) -> int:
+    """As many draws of `cost` numbers each as keep the numbers held at a time near the budget,
+    which is `elsewhere` on a GPU.
+    """
+    cpu = jax.default_backend() == "cpu"
+    most, held = (BUDGET.together, BUDGET.held) if cpu else (BUDGET.together_elsewhere, elsewhere)
+    return max(1, min(most, held // cost))
+
+
 def softmax(p: Array, visible: Array | None = None) -> Array:
     """jax.nn.softmax of the scores that are visible; for few tokens with the tokens in front,
     which on a CPU is several times faster.
@@ -161,6 +176,9 @@ def softmax(p: Array, visible: Array | None = None) -> Array:
     largest = functools.reduce(jnp.maximum, list(tokens))
     e = lax.optimization_barrier(jnp.exp(tokens - lax.stop_gradient(largest)))
     return jnp.moveaxis(e / functools.reduce(jnp.add, list(e)), 0, -1)
+
+
+# --- compiled once -------------------------------------------------------------------------------
 
 
 class Compiled:
@@ -298,12 +316,3 @@ PROGRAMS: Cache[Any] = Cache(64)
 def clear_cache() -> None:
     """Forget all compiled programs; the memory they take is free again."""
     PROGRAMS.clear()
-
-
-def draws_together(cost: int, elsewhere: int) -> int:
-    """As many draws of `cost` numbers each as keep the numbers held at a time near the budget,
-    which is `elsewhere` on a GPU.
-    """
-    cpu = jax.default_backend() == "cpu"
-    most, held = (BUDGET.together, BUDGET.held) if cpu else (BUDGET.together_elsewhere, elsewhere)
-    return max(1, min(most, held // cost))

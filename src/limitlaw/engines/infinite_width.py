@@ -24,7 +24,7 @@ from limitlaw.engines.heads.mixing import dimension
 from limitlaw.engines.heads.structure import head_axis
 from limitlaw.engines.law import Last, law_given
 from limitlaw.engines.limit import statistics
-from limitlaw.engines.limit.conditions import Drawn, Limit
+from limitlaw.engines.limit.conditions import Limit, Outcomes
 from limitlaw.engines.limit.draw import Statistic
 from limitlaw.engines.limit.facts import LimitFacts, are_correlated, is_score
 from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
@@ -141,7 +141,7 @@ class Effort:
 
     def conditions(
         self, program: Limit, outputs: tuple[Output, ...], default: int | None = None
-    ) -> Drawn:
+    ) -> Outcomes:
         """As many conditions as asked for, or else up to those that a joint law of
         these values is worth.
         """
@@ -204,7 +204,7 @@ def _law_of_draws(
     )
 
 
-def _law(last: Last, conditions: Drawn, beyond: tuple[str, ...]) -> Any:
+def _law(last: Last, conditions: Outcomes, beyond: tuple[str, ...]) -> Any:
     mean, covariance = conditions.arrays
     return law_given(last, mean, covariance, conditions.kind, beyond, BLOCKS, conditions.effort)
 

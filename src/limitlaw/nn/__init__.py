@@ -3,11 +3,9 @@
 from limitlaw.nn import masks
 from limitlaw.nn.attention import attention
 from limitlaw.nn.convolution import conv1d, conv2d, readout
-from limitlaw.nn.feedforward import dense, gated_mlp, mlp
-from limitlaw.nn.norms import layernorm, rmsnorm
-from limitlaw.nn.positions import Alibi, Rotary, learned_positions, sinusoidal_positions
+from limitlaw.nn.feedforward import dense, gated_mlp, layernorm, mlp, rmsnorm
+from limitlaw.nn.positions import Alibi, Rotary, embedding, learned_positions, sinusoidal_positions
 from limitlaw.nn.recurrent import gru, lstm, rnn
-from limitlaw.nn.tokens import embedding
 from limitlaw.nn.transformer import block, residual, transformer
 
 __all__ = [

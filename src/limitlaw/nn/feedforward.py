@@ -1,4 +1,4 @@
-"""Layers without memory: dense and MLP."""
+"""Layers without memory: dense, MLP, and norms as they start, with scale 1 and shift 0."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -7,8 +7,8 @@ from typing import Any
 from limitlaw.arguments import integer, is_traced, non_negative_number, shown
 from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language.activations import activated
-from limitlaw.language.functions import initial
-from limitlaw.language.named import relu, silu
+from limitlaw.language.functions import average, initial
+from limitlaw.language.named import relu, rsqrt, silu
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape
 from limitlaw.language.values import Wide, wide
@@ -79,3 +79,15 @@ def _spaces(hidden: object) -> list[Dim]:
             f"with one for each hidden layer, got {shown(hidden)}"
         )
     return [as_dim(f"hidden[{i}]", space) for i, space in enumerate(hidden)]
+
+
+def layernorm(x: Wide, eps: float = 1e-5) -> Wide:
+    """c / √(average(c²) + eps) with c = x − average(x), for each vector of the batch."""
+    x = wide("x", x)
+    return rmsnorm(x - average(x), eps)
+
+
+def rmsnorm(x: Wide, eps: float = 1e-5) -> Wide:
+    """x / √(average(x²) + eps), for each vector of the batch."""
+    x = wide("x", x)
+    return x * rsqrt(average(x * x) + non_negative_number("eps", eps))

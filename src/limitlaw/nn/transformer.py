@@ -9,8 +9,7 @@ from limitlaw.language.named import gelu
 from limitlaw.language.repeating import repeat
 from limitlaw.language.values import Wide, wide
 from limitlaw.nn.attention import attention
-from limitlaw.nn.feedforward import dense, gated_mlp, mlp
-from limitlaw.nn.norms import layernorm
+from limitlaw.nn.feedforward import dense, gated_mlp, layernorm, mlp
 
 NORMS = ("pre", "post", "none")
 Layer = Callable[[Wide], Wide]

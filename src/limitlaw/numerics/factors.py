@@ -21,7 +21,7 @@ REGULAR = 1e-6  # squared pivots of correlations above which Cholesky's factor e
 SUMMED = 2  # rows up to which multiply-and-sum beats `@`
 
 Index = Int[Array, ""] | int
-Pair = tuple[Float[Array, "..."], Float[Array, "..."]]
+TwoArrays = tuple[Float[Array, "..."], Float[Array, "..."]]
 State = TypeVar("State")
 
 
@@ -49,7 +49,7 @@ def factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     scale, C = _correlations(K)
     tolerance = 32 * m * float(np.finfo(K.dtype).eps)
 
-    def step(j: Index, state: Pair) -> Pair:
+    def step(j: Index, state: TwoArrays) -> TwoArrays:
         S, L = state
         column = _column(S[..., :, j], jnp.arange(m), j, tolerance)
         return S - column[..., :, None] * column[..., None, :], L.at[..., :, j].set(column)
@@ -82,7 +82,7 @@ def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m 
 
 
 @_mostly_triangular.defjvp
-def _derivative(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
+def _derivative(primals: tuple[Array], tangents: tuple[Array]) -> TwoArrays:
     return jax.jvp(_either, primals, tangents)
 
 
@@ -122,7 +122,7 @@ def _pivoted(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     scale, C = _correlations(K)
     tolerance = 32 * m * float(np.finfo(K.dtype).eps)
 
-    def step(j: Index, state: Pair) -> Pair:
+    def step(j: Index, state: TwoArrays) -> TwoArrays:
         S, F = state
         left = jnp.diagonal(S, axis1=-2, axis2=-1)
         first = jnp.argmax(8 * left >= jnp.max(left, axis=-1, keepdims=True), axis=-1)
@@ -182,7 +182,7 @@ def orthonormalise(
     k, k1 = x.shape[0], basis.shape[0]
     threshold = (1024 * float(np.finfo(x.dtype).eps)) ** 2
 
-    def step(i: Index, state: Pair) -> Pair:
+    def step(i: Index, state: TwoArrays) -> TwoArrays:
         frame, coefficients = state
         once, v = _project(x[i], frame)
         twice, v = _project(v, frame)

@@ -28,7 +28,7 @@ GRAIN = 2.0**-32  # of the uniform variable that accepts or rejects
 MOST_TERMS = 24  # of the series of the acceptance probability; a logarithm is faster than more
 
 Degrees = int | Int[np.ndarray, "..."] | Float[Array, "..."]
-Dimension = int | Float[Array, ""]  # known, or an argument of a compiled function
+KnownOrTraced = int | Float[Array, ""]  # known, or an argument of a compiled function
 Candidate = tuple[Float[Array, "..."], Bool[Array, "..."]]  # w, and whether it is accepted
 State = tuple[Int[Array, ""], Float[Array, "..."], Bool[Array, "..."]]
 
@@ -189,7 +189,11 @@ def _uniform(bits: UInt64[Array, "..."], dtype: DTypeLike) -> Float[Array, "..."
 
 
 def bartlett(
-    key: Source, m: int, D: Dimension, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
+    key: Source,
+    m: int,
+    D: KnownOrTraced,
+    shape: tuple[int, ...] = (),
+    dtype: DTypeLike = jnp.float64,
 ) -> Float[Array, "*shape m r"]:
     """T, whose rows are m standard Gaussian vectors of R^D in the frame that they span one after
     the other.

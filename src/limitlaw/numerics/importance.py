@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from limitlaw.numerics.proposals import Proposal, fitted
-from limitlaw.numerics.random import Points
+from limitlaw.numerics.random import Sobol
 
 TARGET = 9e-4  # standard error of the log density that is aimed at
 REPLICATES = 16  # independent scramblings
@@ -33,7 +33,7 @@ COMBINATIONS = 16  # of the draws of different heads
 PILOT, ROUNDS = 2**15, 4  # draws that a proposal is fitted to, and how often at most
 CACHED = 2**23  # Sobol numbers kept for the next point: 64 MiB
 
-Covariance = Callable[[Float[np.ndarray, "N d"]], Float[np.ndarray, "N m m"]]
+CovarianceAt = Callable[[Float[np.ndarray, "N d"]], Float[np.ndarray, "N m m"]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,12 +78,12 @@ class JointDensity:
     `BLOCKS` are used or twice as many would take longer than `BUDGET`; it says what was reached.
     """
 
-    def __init__(self, covariance: Covariance, dimensions: int, heads: int, seed: int):
+    def __init__(self, covariance: CovarianceAt, dimensions: int, heads: int, seed: int):
         self._covariance, self._dimensions, self._heads = covariance, dimensions, heads
         self._each = max(LEAST, 2 ** int(math.log2(DRAWS / heads)))
         recipe = [math.inf] * (heads * (dimensions + 1))
-        self._points = [Points(recipe, seed + i) for i in range(REPLICATES)]
-        self._pilot_points = Points(recipe, seed + REPLICATES).take(max(LEAST, PILOT // heads))
+        self._points = [Sobol(recipe, seed + i) for i in range(REPLICATES)]
+        self._pilot_points = Sobol(recipe, seed + REPLICATES).take(max(LEAST, PILOT // heads))
         self._kept: dict[int, list[Float[np.ndarray, "M n"]]] = {}
         self._known: dict[bytes, tuple[float, float]] = {}
 

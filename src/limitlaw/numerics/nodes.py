@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from limitlaw.arguments import frozen, is_traced
 from limitlaw.numerics import Floats
 
-Law = tuple[Floats, Floats]  # nodes and weights
+Discrete = tuple[Floats, Floats]  # nodes and weights
 
 
 def lattice(
@@ -88,7 +88,7 @@ ROUNDED = 1e-14  # of the largest v: no panel is narrower
 NEGLIGIBLE = 60.0  # e^{λv} counts as nothing once it is e^{−60} of the largest
 
 
-def compressed(v: Floats, w: Floats, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -> Law:
+def compressed(v: Floats, w: Floats, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -> Discrete:
     """Nodes v ≥ 0 and weights, as two nodes for each of some thousand intervals: its two-point
     Gauss rule.
 
@@ -132,7 +132,7 @@ def compressed(v: Floats, w: Floats, resolution: tuple[Bins, Bins] = (FINE, TRAC
     return xp.maximum(nodes, 0.0), weights / mass.sum() if traced else weights
 
 
-def mean_of(v: Floats, w: Floats, count: int, rough: bool = False) -> Law:
+def mean_of(v: Floats, w: Floats, count: int, rough: bool = False) -> Discrete:
     """The law of the mean of `count` independent numbers with the law of nodes v and weights w, on
     few nodes.
 
@@ -154,7 +154,7 @@ def are_summable(v: Floats, w: Floats) -> bool:
     return len(compressed(v, w, SUMMED)[0]) <= MOST_SUMMED
 
 
-def _sum_of(first: Law, second: Law, resolution: tuple[Bins, Bins]) -> Law:
+def _sum_of(first: Discrete, second: Discrete, resolution: tuple[Bins, Bins]) -> Discrete:
     (v, p), (w, q) = first, second
     if first is second and not is_traced(v):  # each pair of different nodes occurs twice
         i, j = np.triu_indices(len(v))

@@ -207,7 +207,7 @@ def _cos_sin_turns(
 # --- Sobol points --------------------------------------------------------------------------------
 
 
-class Points:
+class Sobol:
     """Scrambled Sobol points, as normals (df = ∞) and χ_df variables,
     made as they are asked for.
     """
@@ -246,7 +246,7 @@ def nodes(count: int, dimensions: int, seed: int) -> Float[np.ndarray, "count di
     """`count` normal points whose mean is 0 and whose covariance is I up to rounding, so that
     quadratics are exact.
     """
-    return matched(Points([math.inf] * dimensions, seed).take(count))
+    return matched(Sobol([math.inf] * dimensions, seed).take(count))
 
 
 def matched(z: Float[np.ndarray, "count dimensions"]) -> Float[np.ndarray, "count dimensions"]:

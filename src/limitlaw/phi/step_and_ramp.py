@@ -17,8 +17,8 @@ from limitlaw.phi.nonlinearity import Mean, Product
 TINY = 1e-200
 
 Noise = Floats | float  # a variance that is added
-Pair = tuple[Reals, Reals]
-Triple = tuple[Reals, Reals, Reals]
+Two = tuple[Reals, Reals]
+Three = tuple[Reals, Reals, Reals]
 Noisy = tuple[Reals, Reals, Reals, Noise, Noise]
 
 
@@ -31,7 +31,7 @@ def density(m: Reals, k: Reals) -> Reals:
 
 
 @density.defjvp
-def _density_jvp(primals: Pair, tangents: Pair) -> Pair:
+def _density_jvp(primals: Two, tangents: Two) -> Two:
     """∂D/∂m = −(m/k) D and, by the heat equation, ∂D/∂k = ½ ∂²D/∂m² = ½ (m²/k² − 1/k) D."""
     (m, k), (dm, dk) = primals, tangents
     D = density(m, k)
@@ -48,7 +48,7 @@ def sign_mean(m: Reals, k: Reals) -> Reals:
 
 
 @sign_mean.defjvp
-def _sign_mean_jvp(primals: Pair, tangents: Pair) -> Pair:
+def _sign_mean_jvp(primals: Two, tangents: Two) -> Two:
     """∂/∂m = 2D and ∂/∂k = −(m/k) D."""
     (m, k), (dm, dk) = primals, tangents
     D = density(m, k)
@@ -63,7 +63,7 @@ def abs_mean(m: Reals, k: Reals) -> Reals:
 
 
 @abs_mean.defjvp
-def _abs_mean_jvp(primals: Pair, tangents: Pair) -> Pair:
+def _abs_mean_jvp(primals: Two, tangents: Two) -> Two:
     """∂/∂m = E sign(u) and ∂/∂k = ½ E 2δ(u) = D."""
     (m, k), (dm, dk) = primals, tangents
     return abs_mean(m, k), sign_mean(m, k) * dm + density(m, k) * dk
@@ -79,7 +79,7 @@ def ramp_mean(m: Reals, k: Reals) -> Reals:
 
 
 @ramp_mean.defjvp
-def _ramp_mean_jvp(primals: Pair, tangents: Pair) -> Pair:
+def _ramp_mean_jvp(primals: Two, tangents: Two) -> Two:
     """∂/∂m = P(u > 0) and ∂/∂k = ½ D."""
     (m, k), (dm, dk) = primals, tangents
     return ramp_mean(m, k), 0.5 * (1 + sign_mean(m, k)) * dm + 0.5 * density(m, k) * dk
@@ -98,7 +98,7 @@ def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
 
 
 @spread.defjvp
-def _spread_jvp(primals: Triple, tangents: Triple) -> Pair:
+def _spread_jvp(primals: Three, tangents: Three) -> Two:
     """The derivative of the formula, also where the value is cut off."""
     (K_uu, K_uv, K_vv), (dK_uu, dK_uv, dK_vv) = primals, tangents
     return spread(*primals), K_vv * dK_uu + K_uu * dK_vv - 2 * K_uv * dK_uv
@@ -123,7 +123,7 @@ def sign_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noi
 
 
 @sign_product.defjvp
-def _sign_product_jvp(primals: Noisy, tangents: Noisy) -> Pair:
+def _sign_product_jvp(primals: Noisy, tangents: Noisy) -> Two:
     """∂/∂K_uv = 4 times the density of (p, q) at 0 = 2/(π√det);
     ∂/∂K_uu = −½ (K_uv/K_pp) ∂/∂K_uv.
     """
@@ -145,7 +145,7 @@ def abs_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Nois
 
 
 @abs_product.defjvp
-def _abs_product_jvp(primals: Noisy, tangents: Noisy) -> Pair:
+def _abs_product_jvp(primals: Noisy, tangents: Noisy) -> Two:
     """∂/∂K_uv = E sign(p) sign(q) and ∂/∂K_uu = E δ(p)|q| = √det/(π K_pp)."""
     K_uu, _, K_vv, s2, t2 = primals
     root = jnp.sqrt(determinant(*primals)) / math.pi

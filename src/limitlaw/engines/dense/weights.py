@@ -109,9 +109,9 @@ class DrawnWeights:
             halves = self._kept[family] = self._blocks(family).whole()
         return halves
 
-    def _blocks(self, family: Family) -> "Blocks":
+    def _blocks(self, family: Family) -> "MatrixBlocks":
         count = math.prod(finite_shape(family.layout))
-        return Blocks(
+        return MatrixBlocks(
             self._key_of(family), count, family.rows.at(self._width), family.cols.at(self._width)
         )
 
@@ -119,7 +119,7 @@ class DrawnWeights:
         return jax.random.fold_in(self._key, self._number[leaf])
 
 
-class Blocks:
+class MatrixBlocks:
     """m matrices of standard normals, rows × cols, drawn in blocks of several whole matrices or of
     some rows of one.
     """

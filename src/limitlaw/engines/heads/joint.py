@@ -20,7 +20,7 @@ from limitlaw.laws import GaussianMixture
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.importance import JointDensity
 from limitlaw.numerics.linear_algebra import times
-from limitlaw.numerics.random import MOST_DIMENSIONS, Points
+from limitlaw.numerics.random import MOST_DIMENSIONS, Sobol
 from limitlaw.numerics.special_functions import chi_quantile
 
 MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
@@ -47,7 +47,7 @@ def pooled(
     check_memory(draws, pool + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
     program = Limit((axis.resized(1),), statistics.covariance, inflated)
     seed, each = seed_of(key), -(-draws // BLOCKS)
-    points, rng = Points(program.recipe, seed), np.random.default_rng(seed)
+    points, rng = Sobol(program.recipe, seed), np.random.default_rng(seed)
     means = []
     for block in range(-(-draws // each)):
         C = np.asarray(program.at(points.take(pool), seed, block * pool))

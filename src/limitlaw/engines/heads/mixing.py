@@ -24,12 +24,12 @@ from limitlaw.core.program import Output
 from limitlaw.core.space import Dim
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.heads.structure import SoftmaxScores, WithScores, head_axis, softmax_scores
-from limitlaw.engines.limit.conditions import Drawn, Limit, seed_of
+from limitlaw.engines.limit.conditions import Limit, Outcomes, seed_of
 from limitlaw.engines.limit.draw import variance
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
 from limitlaw.numerics.nodes import compressed, lattice, lattice_size
-from limitlaw.numerics.random import Points
+from limitlaw.numerics.random import Sobol
 
 MOST_DIMENSIONS = 3  # for a quadrature
 # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
@@ -47,7 +47,7 @@ CANCELLED, ZOOMS = 0.02, 4
 STEEP = 3.0  # standard deviation of a difference of scores from which on no lattice is tried
 SETTLED = 1e-8  # change of the checked figures; the error left is about its power 5/4
 
-Nodes = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
+Weighted = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
 
 
 class Mixing(NamedTuple):
@@ -62,7 +62,7 @@ class Mixing(NamedTuple):
     weights: Any
     heads: int | float
     kind: str
-    rough: Callable[[], Nodes] | None = None
+    rough: Callable[[], Weighted] | None = None
     narrow: bool = False
     effort: str = ""
 
@@ -108,7 +108,7 @@ def mixing_law(
 
 def _second_rule(
     program: Limit, rule: "_Rule | _Either", samples: int | None
-) -> Callable[[], Nodes] | None:
+) -> Callable[[], Weighted] | None:
     """Other nodes, and integrals that are larger by their errors;
     None where there is nothing to compare with.
     """
@@ -122,7 +122,7 @@ def dimension(dim: Dim) -> int | float:
     return math.inf if dim.wide else dim.at(1)
 
 
-def _sobol(program: Limit, samples: int | None, key: object) -> Drawn:
+def _sobol(program: Limit, samples: int | None, key: object) -> Outcomes:
     """v at the points of one scrambled Sobol sequence, block after block."""
     few = len(program.recipe) <= BUDGET.many
     default = BUDGET.head_nodes if few else BUDGET.head_nodes_of_many
@@ -131,8 +131,10 @@ def _sobol(program: Limit, samples: int | None, key: object) -> Drawn:
     each = default if samples is None else max(1, samples // BLOCKS)
     if not program.traced:
         return program.conditions(BLOCKS * each, key, at_most=samples is None)
-    points = Points(program.recipe, seed_of(key))
-    return Drawn(program.at(np.concatenate([points.take(each) for _ in range(BLOCKS)])), "sampled")
+    points = Sobol(program.recipe, seed_of(key))
+    return Outcomes(
+        program.at(np.concatenate([points.take(each) for _ in range(BLOCKS)])), "sampled"
+    )
 
 
 # --- quadrature ----------------------------------------------------------------------------------
@@ -180,11 +182,11 @@ class _Rule:
     """
 
     program: Limit
-    nodes: Callable[[float, bool], Nodes]
+    nodes: Callable[[float, bool], Weighted]
     reaches: tuple[float, ...] = REACHES[:1]
     is_point: bool = False
 
-    def mixing(self, rough: bool = False) -> Nodes:
+    def mixing(self, rough: bool = False) -> Weighted:
         """v and weights, on fewer nodes."""
         for reach in self.reaches:
             z, w = self.nodes(reach, rough)
@@ -195,13 +197,13 @@ class _Rule:
                 break
         return compressed(v, w)
 
-    def rough(self) -> Nodes:
+    def rough(self) -> Weighted:
         """The same by the second rule."""
         return self.mixing(rough=True)
 
 
 def _sorted(
-    program: Limit, row: Nodes, orders: tuple[int, ...], reaches: tuple[float, ...]
+    program: Limit, row: Weighted, orders: tuple[int, ...], reaches: tuple[float, ...]
 ) -> _Rule:
     """By the largest score; the second rule has one node less and takes the scores
     in another order.
@@ -210,14 +212,14 @@ def _sorted(
     order = orders[len(a) - 1]
     special = _where_output_vanishes(program, row, order)
 
-    def nodes(reach: float, rough: bool) -> Nodes:
+    def nodes(reach: float, rough: bool) -> Weighted:
         fewer = rough + (reach > REACHES[0])
         return sorted_scores(a, B, max(order - fewer, 1), reach, backwards=rough, special=special)
 
     return _Rule(program, nodes, reaches)
 
 
-def _where_output_vanishes(program: Limit, row: Nodes, order: int) -> float | None:
+def _where_output_vanishes(program: Limit, row: Weighted, order: int) -> float | None:
     """The distance of two scores at which v is smallest,
     where it is so small that two tokens cancel; else None.
 
@@ -265,7 +267,7 @@ def _lattice_rule(
 ) -> _Rule:
     """The trapezoidal rule; the second rule has another offset."""
 
-    def nodes(reach: float, rough: bool) -> Nodes:
+    def nodes(reach: float, rough: bool) -> Weighted:
         z, w = lattice(len(directions), step, reach, OFFSETS[rough])
         return z @ directions, w
 
@@ -273,7 +275,11 @@ def _lattice_rule(
 
 
 def _fixed(
-    program: Limit, scores: SoftmaxScores | None, row: Nodes | None, directions: Any, samples: int
+    program: Limit,
+    scores: SoftmaxScores | None,
+    row: Weighted | None,
+    directions: Any,
+    samples: int,
 ) -> "_Rule | _Either | None":
     """A rule of fixed size, inside `jit` and `vmap`, where numbers cannot be looked at."""
     d = len(directions)
@@ -304,13 +310,13 @@ class _Either:
     second: _Rule
     is_point = False
 
-    def mixing(self, rough: bool = False) -> Nodes:
+    def mixing(self, rough: bool = False) -> Weighted:
         """v and weights, on fewer nodes."""
         return jax.lax.cond(
             self.condition, lambda: self.first.mixing(rough), lambda: self.second.mixing(rough)
         )
 
-    def rough(self) -> Nodes:
+    def rough(self) -> Weighted:
         """The same by the second rules of both."""
         return self.mixing(rough=True)
 

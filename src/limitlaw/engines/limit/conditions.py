@@ -14,12 +14,12 @@ import numpy as np
 from limitlaw.arguments import as_key, inside_jit, is_traced
 from limitlaw.engines.effort import BUDGET, Pace, check_memory
 from limitlaw.engines.limit.plan import Planned
-from limitlaw.numerics.random import SEED, Points, Quasi, matched, nodes
+from limitlaw.numerics.random import SEED, Quasi, Sobol, matched, nodes
 from limitlaw.progress import watched
 
 
 @dataclasses.dataclass(frozen=True)
-class Drawn:
+class Outcomes:
     """A statistic of each draw, draws in front. `kind`:
     "exact" and "quadrature" are one draw, with nothing random.
 
@@ -34,7 +34,7 @@ class Drawn:
 class Limit(Planned):
     """A program at infinite width, drawn at the points of a scrambled Sobol sequence."""
 
-    def conditions(self, samples: int, key: object, at_most: bool = False) -> Drawn:
+    def conditions(self, samples: int, key: object, at_most: bool = False) -> Outcomes:
         """The statistic for `samples` draws; for one if nothing is random.
 
         `at_most`: fewer will do, where that many would take too long.
@@ -45,13 +45,13 @@ class Limit(Planned):
                 samples, requests.size, "ask for fewer samples, or for fewer entries, as in y[0]"
             )
             arrays, effort = self._sampled(samples, seed, at_most)
-            return Drawn(arrays, "sampled", effort)
+            return Outcomes(arrays, "sampled", effort)
         if self.plan.uses_nodes or requests.head_recipe:
             results = self._replicates(seed)
-            return Drawn(jax.tree.map(lambda *a: jnp.stack(a), *results), "sampled")
+            return Outcomes(jax.tree.map(lambda *a: jnp.stack(a), *results), "sampled")
         result, quadrature = self._deterministic()
         kind = "quadrature" if quadrature else "exact"
-        return Drawn(jax.tree.map(lambda a: a[None], result), kind)
+        return Outcomes(jax.tree.map(lambda a: a[None], result), kind)
 
     def _deterministic(self) -> tuple[Any, bool]:
         key = jax.random.key(0)
@@ -76,7 +76,7 @@ class Limit(Planned):
         """The statistics of the draws, and what decided how many there are."""
         if self.traced or inside_jit():
             return self._sampled_in_a_loop(samples, seed, at_most)
-        points = Points(self.recipe, seed)
+        points = Sobol(self.recipe, seed)
         size = self.plan.batch(samples)
         pace = Pace(samples, at_most)
         results: list[Any] = []
@@ -97,7 +97,7 @@ class Limit(Planned):
         joined = jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
         return jax.tree.map(lambda a: a[: pace.samples], joined), pace.effort
 
-    def _numbers(self, points: Points, seed: int, start: int, size: int) -> tuple[Any, ...]:
+    def _numbers(self, points: Sobol, seed: int, start: int, size: int) -> tuple[Any, ...]:
         """What the draws from `start` on are made of.
         New nodes for each batch: their errors average out.
         """
@@ -108,7 +108,7 @@ class Limit(Planned):
         """The same where nothing can be timed: one loop over all batches,
         of which one is compiled.
         """
-        points, size = Points(self.recipe, seed), self.plan.batch(samples)
+        points, size = Sobol(self.recipe, seed), self.plan.batch(samples)
         pace = Pace(samples, at_most=False)
         if at_most:
             pace.lower(
@@ -138,7 +138,7 @@ class Limit(Planned):
         recipe = self.plan.requests.head_recipe
         if not recipe:
             return None
-        table = Points(recipe, seed + 1).take(self.plan.heads)
+        table = Sobol(recipe, seed + 1).take(self.plan.heads)
         normal = np.isinf(recipe)
         table[:, normal] = matched(table[:, normal])
         return jnp.asarray(table)

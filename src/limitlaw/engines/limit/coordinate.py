@@ -14,7 +14,7 @@ from limitlaw.core.program import Output
 from limitlaw.engines.limit.draw import LimitDraw
 from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.limit.moments import zeros
-from limitlaw.engines.limit.nodes import SPANNED, Nodes
+from limitlaw.engines.limit.nodes import SPANNED, AtNodes
 from limitlaw.numerics.random import normal
 
 MeanAndCovariance = tuple[Float[Array, " m"], Float[Array, "m m"]]
@@ -38,7 +38,7 @@ def mixed(draw: LimitDraw, outputs: tuple[Output, ...]) -> MeanAndCovariance:
     known = dict.fromkeys(s for t in maps for s in draw.static.facts.gaussian_parts(t))
     first = outputs[0].value
     z = normal(draw.key(first, 2), (sum(math.prod(sizes(s.axes)) for s in known),))
-    nodes = Nodes(draw.moments, z[None])
+    nodes = AtNodes(draw.moments, z[None])
     values = [part.value(y, nodes).whole(layout).reshape(-1) for y, layout in outputs]
     assert first.dim is not None
     joint = nodes.joint(first.dim)
@@ -92,7 +92,7 @@ class _GaussianPart:
         block = self.covariance(output.value, w)
         return None if block is None else block.flat(output.layout, w.axes)
 
-    def value(self, v: Value, nodes: Nodes) -> Labelled:
+    def value(self, v: Value, nodes: AtNodes) -> Labelled:
         """E G + F at the one node."""
         if self._gaussian[v]:
             return self.draw.moments.mean(v) or zeros(v)

@@ -36,7 +36,7 @@ from limitlaw.core.labelled import (
 from limitlaw.engines.frames.fresh import inner
 from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.limit.loop import CannotCarry
-from limitlaw.engines.limit.nodes import Nodes
+from limitlaw.engines.limit.nodes import AtNodes
 from limitlaw.engines.limit.products import bilinear, factored, independent_factors
 from limitlaw.phi import Nonlinearity, moments
 
@@ -123,13 +123,13 @@ class Moments:
         self._blocks: dict[tuple[Value, Value], dict[Equal, Covariance | None]] = {}
         self._products: dict[tuple[Value, Value, Equal], Covariance | None] = {}
         self._table = table
-        self._nodes: Nodes | None = None
+        self._nodes: AtNodes | None = None
 
     @property
-    def nodes(self) -> Nodes:
+    def nodes(self) -> AtNodes:
         """The same vectors at nodes, where an integral needs them."""
         if self._nodes is None:
-            self._nodes = Nodes(self, self._table)
+            self._nodes = AtNodes(self, self._table)
         return self._nodes
 
     @property

@@ -101,7 +101,7 @@ def _same_copies(first: Float[Array, "..."], second: Float[Array, "..."]) -> tup
     return first, second
 
 
-class Nodes:
+class AtNodes:
     """The limits Z^v at the nodes of a table of normals:
     Gaussian vectors are L ξ, jointly, the rest follows.
 

@@ -25,7 +25,7 @@ class Estimate(NamedTuple):
     error: float
 
 
-class Nodes(NamedTuple):
+class HalfLine(NamedTuple):
     """Points and weights of the trapezoidal rule on a half line, for integrals of even functions
     over the whole.
     """
@@ -65,7 +65,7 @@ def kl_of_samples(p: Float[np.ndarray, " N"], q: Float[np.ndarray, " M"]) -> flo
     return float(first @ np.log(first / second))
 
 
-def nodes(variance: float) -> Nodes:
+def nodes(variance: float) -> HalfLine:
     """Nodes for integrals of smooth even functions that decay like a density of this variance.
 
     With steps of 0.2 standard deviations the trapezoidal rule is exact to rounding for them.
@@ -74,7 +74,7 @@ def nodes(variance: float) -> Nodes:
     y = sd * np.arange(0.0, FARTHEST + STEP / 2, STEP)
     weights = np.full(len(y), 2 * STEP * sd)
     weights[0] /= 2
-    return Nodes(y, weights)
+    return HalfLine(y, weights)
 
 
 def mixture_density(
