@@ -1,4 +1,4 @@
-"""Imports point one way (design.md, "Layout"), private JAX is not used,
+"""Imports point one way (docs/architecture.md, "The rooms"), private JAX is not used,
 and public names are documented.
 """
 
@@ -140,7 +140,7 @@ def part(name: str) -> str:
 
 
 def problems(found: list[Import]) -> Iterator[str]:
-    """The imports that design.md forbids."""
+    """The imports that docs/architecture.md forbids."""
     for item in found:
         if item.target.split(".")[0] != "limitlaw":
             continue

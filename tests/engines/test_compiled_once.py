@@ -47,12 +47,12 @@ ENGINES = {"finite": ll.finite, "finite_samples": ll.finite_samples, "simulate":
 @pytest.mark.parametrize("name", ENGINES)
 def test_kernels_and_scales(name: str, compilations: Callable[[], int]) -> None:
     """A hundred kernels and ten scales: one compilation, and other numbers come out."""
-    engine = ENGINES[name]
+    drawn_by = ENGINES[name]
     rng = np.random.default_rng(0)
     kernels = [0.2 + np.diag(rng.uniform(0.5, 2.0, 2)) for _ in range(100)]
-    results = [engine(layer(K), 4, 8, jax.random.key(0)) for K in kernels]
+    results = [drawn_by(layer(K), 4, 8, jax.random.key(0)) for K in kernels]
     results += [
-        engine(layer(std=std), 4, 8, jax.random.key(0)) for std in np.linspace(0.5, 2.0, 10)
+        drawn_by(layer(std=std), 4, 8, jax.random.key(0)) for std in np.linspace(0.5, 2.0, 10)
     ]
     numbers = [float(np.asarray(r.variance() if isinstance(r, ll.Law) else r[0])) for r in results]
     assert compilations() == 1

@@ -166,6 +166,13 @@ def test_the_report_prints_a_row_for_each_rule() -> None:
     assert max(map(len, lines)) <= 120
 
 
+def test_reports_of_equal_findings_are_equal() -> None:
+    y = ll.Matrix() @ ll.tanh(ll.Matrix() @ ll.initial((3,)))
+    assert ll.check(y) == ll.check(y)
+    assert hash(ll.check(y)) == hash(ll.check(y))
+    assert ll.check(y) != ll.check(ll.attention(y, 1))
+
+
 def test_a_repeated_head_family_of_many_members_is_quick() -> None:
     """256 heads with tied queries and keys: the refusal is found on families,
     not on 256 graph copies.

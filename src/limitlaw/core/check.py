@@ -7,7 +7,6 @@ Imaizumi (2025), Definition 3.1, Assumption 3.1, Theorem 3.1; Yang (2019) for 1/
 al. (2020) for infinite heads.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 
@@ -37,10 +36,9 @@ def check(y: Written | tuple[Written, ...]) -> Report:
             )
     written = tuple(value.core.value for value in outputs)
     depth = max(Analysis(Program(written)).depth.values())
-    names = functools.cache(lambda: outputs[0].names(*outputs[1:]))
-    program = Facts(Program(unrolled(written, TURNS)), lambda item: names()(item), depth)
+    program = Facts(Program(unrolled(written, TURNS)), outputs[0].names(*outputs[1:]), depth)
     found = tuple(finding for rule in RULES for finding in rule(program))
-    return Report(found, lambda: [note for value in outputs for note in value.notes()])
+    return Report(found, tuple(value.notes for value in outputs))
 
 
 # --- dot products --------------------------------------------------------------------------------

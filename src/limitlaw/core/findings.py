@@ -66,13 +66,14 @@ class Report:
     """
 
     of_rules: tuple[Finding, ...]
-    notes: Callable[[], list[str]]  # which takes a walk through all that was written
+    # each a walk through all that was written
+    notes: tuple[Callable[[], list[str]], ...] = dataclasses.field(compare=False)
 
     @functools.cached_property
     def findings(self) -> tuple[Finding, ...]:
         """All of them; notes stand last."""
-        notes = (Finding("loops", Verdict.HOLDS, note) for note in self.notes())
-        return (*self.of_rules, *notes)
+        notes = (note for written in self.notes for note in written())
+        return (*self.of_rules, *(Finding("loops", Verdict.HOLDS, note) for note in notes))
 
     @property
     def covered(self) -> bool:

@@ -199,8 +199,8 @@ class Apply(Instruction):
     and one for f's result.
 
     `core` trailing axes are mixed by f: 0 for elementwise, 1 for rows (softmax), None for all.
-    What is known of f is said by who writes it: `structure` is "affine", "softmax" or None;
-    `pseudo_lipschitz` is None where unknown.
+    What is known of f is said by who writes it: `structure` is "affine", "softmax", which an
+    engine may compute in its own way, or None; `pseudo_lipschitz` is None where unknown.
     """
 
     f: Callable[..., Any]

@@ -28,6 +28,8 @@ from limitlaw.core.labelled import Axis, Layout, NodeAxis, is_infinite
 HELD = 2**25  # numbers in the largest array with an axis of nodes
 FEWEST = 2**8  # nodes
 
+Turns = dict[Value, list[Value]]  # what each turn of a loop gives
+
 
 class Output(NamedTuple):
     """A value, and the order in which a user sees its axes."""
@@ -277,9 +279,6 @@ class _Writer:
             same = layout is old.layout and std is old.std
             self._families[old] = old if same else dataclasses.replace(old, layout=layout, std=std)
         return self._families[old]
-
-
-Turns = dict[Value, list[Value]]
 
 
 def unrolled(outputs: Sequence[Value], most: int | None = None) -> tuple[Value, ...]:

@@ -1,5 +1,6 @@
 """What every engine is made of: what was asked for, and whether it can be drawn; a draw, and a
-table of one rule for each instruction; functions that are compiled once for a structure.
+table of one rule for each instruction; softmax as a CPU likes it; functions that are compiled once
+for a structure.
 
 They are kept in a bounded cache, and compiled in another thread: the one that waits hears Ctrl-C,
 which a compiler does not. A function in two stages computes what does not depend on what is drawn
@@ -27,7 +28,7 @@ from limitlaw.core.program import Output, Program, Written
 from limitlaw.engines.effort import BUDGET
 
 Kept = TypeVar("Kept")
-FEW = 16  # tokens
+FEW = 16  # tokens, up to which softmax has them in front
 LOOPS, SMALL = ("scan", "while"), 2**10  # loops, and arrays of more numbers, take time
 
 # (draw, value, its instruction) → what the engine knows of the value

@@ -49,10 +49,14 @@ class Indexable(Value, Written):
 
     def names(self, *others: Any) -> Callable[[Any], str]:
         """What the printed program of these values calls its values and matrices."""
-        # printing reads values, so it is imported late
-        from limitlaw.language.printing import Names
 
-        made = functools.cache(lambda: Names((self, *others)))
+        @functools.cache
+        def made() -> Any:
+            # printing reads values, so it is imported late
+            from limitlaw.language.printing import Names
+
+            return Names((self, *others))
+
         return lambda item: made()[item]
 
     def _made(self: This, op: ops.Op, shape: Shape) -> This:

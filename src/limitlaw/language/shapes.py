@@ -136,6 +136,9 @@ def _restored(shape: tuple[int, ...]) -> Shape:
     return tuple(math.inf if size == _INFINITE else size for size in shape)
 
 
+# --- indexing and reshaping: places along axes ---------------------------------------------------
+
+
 def parts_of(index: tuple[Any, ...], layout: Layout, shape: Shape) -> tuple[Layout, list[Taken]]:
     """x[index]: its layout, and what is taken of x. Whole slices and new axes take nothing."""
     parts = _expanded(index, len(layout))

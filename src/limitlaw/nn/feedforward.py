@@ -69,18 +69,6 @@ def gated_mlp(
     return dense(activated(phi, gate) * up, std, bias_std, dim)
 
 
-def _spaces(hidden: object) -> list[Dim]:
-    """The spaces of the hidden layers."""
-    if isinstance(hidden, Dim) or integer(hidden) is not None:
-        return [as_dim("hidden", hidden)]
-    if not isinstance(hidden, Iterable) or isinstance(hidden, str | Mapping | Set | Value):
-        raise TypeError(
-            "hidden must be a multiple of limitlaw.n or a positive integer, or a sequence of such "
-            f"with one for each hidden layer, got {shown(hidden)}"
-        )
-    return [as_dim(f"hidden[{i}]", space) for i, space in enumerate(hidden)]
-
-
 def layernorm(x: Wide, eps: float = 1e-5) -> Wide:
     """c / √(average(c²) + eps) with c = x − average(x), for each vector of the batch."""
     x = wide("x", x)
@@ -91,3 +79,15 @@ def rmsnorm(x: Wide, eps: float = 1e-5) -> Wide:
     """x / √(average(x²) + eps), for each vector of the batch."""
     x = wide("x", x)
     return x * rsqrt(average(x * x) + non_negative_number("eps", eps))
+
+
+def _spaces(hidden: object) -> list[Dim]:
+    """The spaces of the hidden layers."""
+    if isinstance(hidden, Dim) or integer(hidden) is not None:
+        return [as_dim("hidden", hidden)]
+    if not isinstance(hidden, Iterable) or isinstance(hidden, str | Mapping | Set | Value):
+        raise TypeError(
+            "hidden must be a multiple of limitlaw.n or a positive integer, or a sequence of such "
+            f"with one for each hidden layer, got {shown(hidden)}"
+        )
+    return [as_dim(f"hidden[{i}]", space) for i, space in enumerate(hidden)]

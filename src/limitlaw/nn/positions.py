@@ -16,6 +16,19 @@ from limitlaw.language.functions import initial, rotary
 from limitlaw.language.values import Scalars, Wide
 
 
+def embedding(ids: object, std: float = 1.0, dim: Dim | int = n) -> Wide:
+    """A vector N(0, std²) for each id, shape of `ids`: equal tokens have the same vector."""
+    array = np.asarray(ids)
+    if array.dtype.kind not in "iu" or array.ndim == 0 or array.size == 0:
+        raise TypeError(
+            "ids must be an array of integers with at least one axis and one entry, got "
+            f"{shown(ids)}"
+        )
+    found, places = np.unique(array, return_inverse=True)
+    table = non_negative_number("std", std) * initial((len(found),), dim=dim)
+    return table[places.reshape(array.shape)]
+
+
 @runtime_checkable
 class Positions(Protocol):
     """How an attention layer sees positions: what it does to queries and keys, and to scores
@@ -127,16 +140,3 @@ def _mean_wave(x: Float[np.ndarray, "..."], base: float) -> tuple[Any, Any]:
     (si, ci), (si_end, ci_end) = sici(size), sici(size / base)
     sine, cosine = (si - si_end) / math.log(base), (ci - ci_end) / math.log(base)
     return np.where(x == 0, 0.0, np.sign(x) * sine), np.where(x == 0, 1.0, cosine)
-
-
-def embedding(ids: object, std: float = 1.0, dim: Dim | int = n) -> Wide:
-    """A vector N(0, std²) for each id, shape of `ids`: equal tokens have the same vector."""
-    array = np.asarray(ids)
-    if array.dtype.kind not in "iu" or array.ndim == 0 or array.size == 0:
-        raise TypeError(
-            "ids must be an array of integers with at least one axis and one entry, got "
-            f"{shown(ids)}"
-        )
-    found, places = np.unique(array, return_inverse=True)
-    table = non_negative_number("std", std) * initial((len(found),), dim=dim)
-    return table[places.reshape(array.shape)]

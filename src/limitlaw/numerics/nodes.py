@@ -19,6 +19,9 @@ from limitlaw.numerics import Floats
 Discrete = tuple[Floats, Floats]  # nodes and weights
 
 
+# --- a lattice -----------------------------------------------------------------------------------
+
+
 def lattice(
     dimensions: int, step: float, radius: float, offset: float
 ) -> tuple[Float[np.ndarray, "N d"], Float[np.ndarray, " N"]]:
@@ -41,6 +44,9 @@ def lattice_size(dimensions: int, step: float, radius: float) -> float:
     """About how many nodes `lattice` has."""
     ball = math.pi ** (dimensions / 2) / math.gamma(dimensions / 2 + 1)
     return ball * (radius / step) ** dimensions
+
+
+# --- fewer nodes ---------------------------------------------------------------------------------
 
 
 class Bins(NamedTuple):

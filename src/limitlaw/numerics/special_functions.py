@@ -188,6 +188,9 @@ def _cosine_fraction(x: Reals) -> Reals:
     return -(jnp.exp(-z) / below).real
 
 
+# --- quantiles of χ, on the host -----------------------------------------------------------------
+
+
 def chi_quantile(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     """The length χ_df whose quantile is that of the normal z, to a relative 1e-11.
 
@@ -216,7 +219,7 @@ def _interpolant(df: float) -> np.polynomial.Chebyshev | None:
 
 def _quantile(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     if df > MANY:
-        return _series(df, z)
+        return _cornish_fisher(df, z)
     from scipy.special import gammainccinv, gammaincinv, ndtr
 
     tail = ndtr(-np.abs(z))  # the smaller one, so that both ends keep their digits
@@ -224,7 +227,7 @@ def _quantile(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray,
     return np.asarray(np.sqrt(square))
 
 
-def _series(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+def _cornish_fisher(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     """Cornish and Fisher's expansion of χ²_df/df; SciPy's lower tail is off by up to 5e-6 from
     df = 2²⁴ on.
     """

@@ -113,7 +113,7 @@ class FramesDraw(Draw):
         form = self[value]
         if form.fresh is not None:
             new = self.space(value).draw(self.key(value, 1), form.fresh)
-            drawn = new if form.drawn is None else total([form.drawn, new], value.axes)
+            drawn = new if form.drawn is None else total([form.drawn, new])
             self.results[value] = form = Form(drawn, None)
         assert form.drawn is not None
         return form.drawn
@@ -126,8 +126,8 @@ class FramesDraw(Draw):
         """D^{-1} ⟨v_i, v_j⟩ over the flattened entries."""
         return gram(self.units(value).whole(value.axes).reshape(math.prod(sizes(value.axes)), -1))
 
-    def of_block(self, facts: Analysis, key: Source) -> "FramesDraw":
-        """A draw of the block of a loop."""
+    def frames_of_block(self, facts: Analysis, key: Source) -> "FramesDraw":
+        """A draw of the block of a loop, at a known width or of fixed dimension."""
         draw = FramesDraw(facts, self.numbers, self.size, key, self.observed, self.dtype)
         draw.asked = self.asked
         return draw
@@ -283,9 +283,7 @@ def _add(draw: FramesDraw, value: Value, op: core.Add) -> Form | Labelled:
     forms = [draw[t] for t in op.terms]
     drawn = [f.drawn for f in forms if f.drawn is not None]
     fresh = [f.fresh for f in forms if f.fresh is not None]
-    return Form(
-        total(drawn, value.axes) if drawn else None, added(fresh, value.axes) if fresh else None
-    )
+    return Form(total(drawn) if drawn else None, added(fresh, value.axes) if fresh else None)
 
 
 def _take(draw: FramesDraw, value: Value, op: core.Take) -> Form | Labelled:

@@ -18,15 +18,13 @@ from limitlaw.core.space import Dim
 from limitlaw.engines import effort, engine
 from limitlaw.engines.effort import Pace, default_draws
 from limitlaw.engines.engine import PROGRAMS, Compiled, slots
-from limitlaw.engines.frames.draw import RULES, FramesDraw
+from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import at_width
 from limitlaw.engines.frames.statistics import Conditions, Samples, Statistic
 from limitlaw.engines.law import Last, law_given
 from limitlaw.engines.run import batched, drawn
 from limitlaw.laws import Empirical, Law
 from limitlaw.numerics.random import Source
-
-assert FramesDraw.rules is RULES
 
 
 def finite(

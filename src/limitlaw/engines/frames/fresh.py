@@ -7,6 +7,8 @@ of the next MatMul.
 
 Along some axes (heads, say) every entry has roots of its own, so that nothing is stored or drawn
 for pairs of heads that never meet.
+
+Also here: D of a space, the scores of fresh vectors, and `Form`, a drawn part + a fresh part.
 """
 
 import dataclasses
@@ -244,8 +246,46 @@ def bartlett_units(
     """
     D.axes(m)
     if isinstance(D.size, float):
+        assert D.size == math.inf
         return jnp.broadcast_to(jnp.eye(m, dtype=dtype), (*shape, m, m))
     return bartlett(key, m, D.size, shape, dtype) / D.root
+
+
+# --- a drawn and a fresh part --------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """A batch of vectors: drawn part + fresh part; at least one is there."""
+
+    drawn: Labelled | None
+    fresh: Fresh | None
+
+    def mapped(
+        self, on_drawn: Callable[[Labelled], Labelled], on_fresh: Callable[[Fresh], Fresh]
+    ) -> "Form":
+        """A linear operation, applied to both parts."""
+        return Form(
+            None if self.drawn is None else on_drawn(self.drawn),
+            None if self.fresh is None else on_fresh(self.fresh),
+        )
+
+
+def total(arrays: list[Labelled]) -> Labelled:
+    """The sum of vectors in a frame, of which shorter ones end in zeros."""
+    return add(equal_length(arrays))
+
+
+def equal_length(arrays: list[Labelled]) -> list[Labelled]:
+    """With zeros at the end of shorter ones."""
+    r = max(a.array.shape[-1] for a in arrays)
+
+    def padded(a: Float[Array, "*batch r0"]) -> Float[Array, "*batch r"]:
+        return (
+            jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, r - a.shape[-1])]) if a.shape[-1] < r else a
+        )
+
+    return [a.mapped(padded) for a in arrays]
 
 
 # --- dot products of fresh vectors: what must be drawn of them, and no more ---------------------
@@ -319,37 +359,3 @@ def inner(u: Labelled, v: Labelled) -> Labelled:
     letter = {axis: i for i, axis in enumerate(axes)}
     left, right = ([*(letter[a] for a in x.axes), len(axes)] for x in (u, v))
     return Labelled(jnp.einsum(u.array, left, v.array, right, list(range(len(axes)))), axes)
-
-
-@dataclasses.dataclass(frozen=True)
-class Form:
-    """A batch of vectors: drawn part + fresh part; at least one is there."""
-
-    drawn: Labelled | None
-    fresh: Fresh | None
-
-    def mapped(
-        self, on_drawn: Callable[[Labelled], Labelled], on_fresh: Callable[[Fresh], Fresh]
-    ) -> "Form":
-        """A linear operation, applied to both parts."""
-        return Form(
-            None if self.drawn is None else on_drawn(self.drawn),
-            None if self.fresh is None else on_fresh(self.fresh),
-        )
-
-
-def total(arrays: list[Labelled], axes: Axes) -> Labelled:
-    """The sum of vectors in a frame, of which shorter ones end in zeros."""
-    return add(equal_length(arrays))
-
-
-def equal_length(arrays: list[Labelled]) -> list[Labelled]:
-    """With zeros at the end of shorter ones."""
-    r = max(a.array.shape[-1] for a in arrays)
-
-    def padded(a: Float[Array, "*batch r0"]) -> Float[Array, "*batch r"]:
-        return (
-            jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, r - a.shape[-1])]) if a.shape[-1] < r else a
-        )
-
-    return [a.mapped(padded) for a in arrays]

@@ -13,13 +13,8 @@ from jaxtyping import Array, Float, Int
 
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import Repeat, Value
-from limitlaw.core.labelled import (
-    Labelled,
-    sizes,
-)
-from limitlaw.engines.frames.fresh import (
-    Form,
-)
+from limitlaw.core.labelled import Labelled, sizes
+from limitlaw.engines.frames.fresh import Form
 from limitlaw.engines.frames.spaces import Frame, Space
 from limitlaw.numerics.random import Quasi
 
@@ -46,7 +41,7 @@ class Loop:
         draw, argument = self.draw, self.op.block.argument
         key = draw.key(self.value)
         key = key if isinstance(key, Quasi) else jax.random.fold_in(key, i)
-        inside = draw.of_block(self.facts, key)
+        inside = draw.frames_of_block(self.facts, key)
         if argument in self.facts.components:
             inside.spaces[self.facts.components[argument]] = space
         inside.results[argument] = Form(Labelled(x, self.value.axes), None)

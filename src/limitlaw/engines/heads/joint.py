@@ -15,7 +15,6 @@ from limitlaw.engines.effort import BUDGET, check_memory
 from limitlaw.engines.heads.structure import HeadAxis, WithScores, softmax_scores
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, seed_of
-from limitlaw.engines.limit.statistics import covariance
 from limitlaw.laws import GaussianMixture
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.importance import JointDensity
@@ -66,7 +65,7 @@ def joint_density(axis: HeadAxis, key: object) -> JointDensity | None:
     """Of the sum over heads; None where there is no density,
     or the covariance of a head is no function of normals.
     """
-    program = Limit((axis.resized(1),), WithScores(covariance))
+    program = Limit((axis.resized(1),), WithScores(statistics.covariance))
     if program.traced or not program.is_function_of_recipe:
         return None
     basis = _active(program)

@@ -1,5 +1,5 @@
-"""Laws of outputs that are sums over i.i.d. heads:
-φ_H(t) = φ_1(t/√H)^H for one number, mixtures for several.
+"""The law of one number that is a sum over i.i.d. heads, φ_H(t) = φ_1(t/√H)^H, and its image under
+a last function.
 """
 
 import math

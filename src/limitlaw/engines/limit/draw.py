@@ -1,5 +1,5 @@
 """One draw of the scores of a program at infinite width,
-and the moments of its wide vectors given them.
+the moments of its wide vectors given them, and the variances that laws of heads read off it.
 
 Vectors of fixed dimension follow the rules of frames. Of wide vectors only moments are ever
 needed: a MatMul into a fixed dimension, a dot product and an average read them, and nothing of a
@@ -217,22 +217,6 @@ def fresh_of(block: Covariance, value: Value) -> Fresh:
     return Fresh(c, value.axes, frozenset(own))
 
 
-def variance(draw: LimitDraw, outputs: Outputs) -> Float[Array, ""]:
-    """Var Z^y of one number, given what is drawn."""
-    return variances(draw, outputs).reshape(())
-
-
-def variances(draw: LimitDraw, outputs: Outputs) -> Float[Array, " m"]:
-    """Var Z^y of each entry, given what is drawn."""
-    ((y, layout),) = outputs
-    return unsigned(draw.moments.variance(y).whole(layout).reshape(-1))
-
-
-def unsigned(v: Float[Array, " m"]) -> Float[Array, " m"]:
-    """|v|: where tokens cancel, a rounding of either sign is left of a variance."""
-    return jnp.where(v < 0, -v, v)
-
-
 def covariance_of(fresh: Fresh, equal: Equal) -> Covariance:
     """The covariance of Gaussian vectors on roots."""
     if equal:
@@ -249,3 +233,22 @@ def covariance_of(fresh: Fresh, equal: Equal) -> Covariance:
         *(pair(None, a) for a in others),
     )
     return Covariance(Labelled(K, labels))
+
+
+# --- what laws of heads read ---------------------------------------------------------------------
+
+
+def variance(draw: LimitDraw, outputs: Outputs) -> Float[Array, ""]:
+    """Var Z^y of one number, given what is drawn."""
+    return variances(draw, outputs).reshape(())
+
+
+def variances(draw: LimitDraw, outputs: Outputs) -> Float[Array, " m"]:
+    """Var Z^y of each entry, given what is drawn."""
+    ((y, layout),) = outputs
+    return unsigned(draw.moments.variance(y).whole(layout).reshape(-1))
+
+
+def unsigned(v: Float[Array, " m"]) -> Float[Array, " m"]:
+    """|v|: where tokens cancel, a rounding of either sign is left of a variance."""
+    return jnp.where(v < 0, -v, v)

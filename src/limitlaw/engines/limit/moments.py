@@ -3,7 +3,7 @@ Definition 3.1 as a recursion.
 
 Cov(v, w) is found by expanding the later of the two by its instruction. Linear instructions act on
 the covariance; what is left are pairs of MatMul outputs, initial vectors and Nonlin outputs, whose
-Gaussian integrals are taken entry by entry.
+Gaussian integrals are taken entry by entry (`Integrals`).
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from limitlaw.core.covariance import (
     swapped,
     total,
 )
-from limitlaw.core.instructions import Map, Number, Value
+from limitlaw.core.instructions import Number, Value
 from limitlaw.core.labelled import (
     Labelled,
     elementwise,
@@ -103,7 +103,7 @@ class Integrals:
         return value + error
 
 
-def _function(op: Map, numbers: dict[Value, Any]) -> Nonlinearity:
+def _function(op: core.Map, numbers: dict[Value, Any]) -> Nonlinearity:
     """φ as a function of its one vector."""
     if len(op.args) == 1:
         return op.phi

@@ -20,9 +20,6 @@ from limitlaw.numerics.factors import factor
 SPANNED = 1e-13  # of its variance, below which what is left of a vector is rounding
 
 
-# --- at nodes ------------------------------------------------------------------------------------
-
-
 class Joint:
     """Rows L of the Cholesky factor of a growing Gram matrix:
     new batches leave the rows of earlier ones as they are.

@@ -240,8 +240,8 @@ class Planned:
         self._asked, self.statistic, self._inflated = tuple(outputs), statistic, inflated
         program = engine.program_of(self._asked)
         self.traced = program.is_traced
-        self._name = "limit", engine.structure(program, self._asked), statistic, inflated
-        self.plan = PROGRAMS.get(self._name, lambda: Plan(self._asked, statistic, inflated))
+        name = "limit", engine.structure(program, self._asked), statistic, inflated
+        self.plan = PROGRAMS.get(name, lambda: Plan(self._asked, statistic, inflated))
         self.outputs, _ = written(self._asked, self.plan.most_heads, self.plan.unrolls)
         self.arrays = engine.program_of(self.outputs).arrays
         if self.traced or inside_jit():

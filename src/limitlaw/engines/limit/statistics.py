@@ -1,5 +1,5 @@
 """What is read off a draw at infinite width. Each is a function of the draw and of the outputs
-that were asked for.
+that were asked for. (`variance` and `variances`, which laws of heads read, stand in draw.py.)
 """
 
 import dataclasses
