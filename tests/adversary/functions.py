@@ -134,7 +134,9 @@ FUNCTIONS = {
             "ll.sin(w)",
             np.sin,
             np.cos,
-            tuple((k + 0.5) * math.pi for k in range(-64, 64)),
+            tuple(
+                (k + 0.5) * math.pi for k in range(-160, 160)
+            ),  # 15 standard deviations where K = 1000
             True,
         ),
         Function(

@@ -3,6 +3,7 @@ Karakida and Imaizumi (2025).
 """
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -93,6 +94,7 @@ def kernel(y: object, samples: int | None = None, key: object = None) -> Any:
     if program.random:
         law = RandomKernel(arrays, beyond=beyond, blocks=BLOCKS)
         law.effort = conditions.effort
+        law.certain = functools.partial(_certain_entry, y) if output.layout else None
         return law
     K = jnp.asarray(arrays).mean(axis=0)
     if conditions.kind == "exact":
@@ -108,6 +110,20 @@ def kernel(y: object, samples: int | None = None, key: object = None) -> Any:
         )
 
     return KernelMatrix(K, error, conditions.kind, beyond)
+
+
+def _certain_entry(y: Any, i: int, j: int) -> Empirical | None:
+    """K_ij as a law, where nothing that the two entries of y depend on stays random."""
+    both = y.reshape(-1)[[i, j]]
+    (output,) = settled((both.core,))
+    if Analysis(Program(demanded((output.value,)))).stay_random:
+        return None
+    K = kernel(both)
+    if not isinstance(K, KernelMatrix):
+        return Empirical(K[:1, 1], "exact")
+    return Empirical(K.value[:1, 1], "quadrature", K.beyond).compared_with(
+        lambda: Empirical(K.value[:1, 1] + K.error[:1, 1], "quadrature", K.beyond)
+    )
 
 
 def checked(name: str, y: object) -> tuple[Output, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Complex, Float, Inexact, Key
 from limitlaw.arguments import is_traced
 from limitlaw.digits import counted
 from limitlaw.laws.averaged import Averaged
-from limitlaw.laws.averages import Components, Quantity
+from limitlaw.laws.averages import Components, Quantity, never_drawn
 from limitlaw.laws.base import Content
 from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms, Estimate, as_logarithm, in_units, unit
@@ -95,8 +95,13 @@ class OfDraws(Averaged):
             xp.searchsorted(points, xp.asarray(x), side="right")
         ]
         value = xp.where(xp.isnan(x), xp.nan, value)
-        flat = x.reshape(-1)
-        error = lambda: self._components.average(below, flat, self._size).error().reshape(x.shape)
+        flat, components = x.reshape(-1), self._components
+
+        def error() -> Array:
+            spread = components.average(below, flat, self._size).error().reshape(x.shape)
+            unseen = never_drawn(1.0, len(components)) if components.sampled else 0.0
+            return jnp.where(jnp.isinf(x), 0.0, jnp.hypot(spread, unseen))
+
         return Estimate(jnp.asarray(value), error)
 
     def _sf(self, x: Array) -> Estimate:

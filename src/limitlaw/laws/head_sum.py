@@ -21,7 +21,7 @@ from limitlaw.laws.estimates import Atoms, Estimate, exact, no_atoms
 from limitlaw.laws.head_nodes import Nodes, Number, Numbers, even_moment, head_nodes
 from limitlaw.laws.inversion import Inversion, hermite
 from limitlaw.laws.tracing import Psi, psi_values
-from limitlaw.numerics.meshes import Places, of_scales
+from limitlaw.numerics.meshes import NARROWEST, Places, of_scales
 from limitlaw.numerics.random import normal
 
 FEW = 16  # heads that are drawn one by one
@@ -230,11 +230,30 @@ class HeadSum(Law):
         between, size = expectation.disagreement(weight, psi_values(psi, y, len(y)))
         if expectation.is_enough(between, size, psi):
             return estimate.beside(between)
+        core, at_core = self._core()
         found = expectation.on_panels(
-            psi, lambda x: np.exp(law.log_density(x)), self.places(), (), float(1 - law.atom)
+            psi,
+            lambda x: np.where(np.abs(x) < core, 0.0, np.exp(law.log_density(x))),
+            self.places(),
+            (-core, core) if core else (),
+            float(1 - law.atom - at_core),
         )
-        value = found.value + law.atom * at_zero
-        return Estimate(value, lambda: jnp.hypot(found.error, estimate.error()))
+        value = found.value + (law.atom + at_core) * at_zero
+        within = psi_values(psi, jnp.asarray([-core, core]), 2) - at_zero
+        moved = at_core * jnp.max(jnp.abs(within), axis=0)
+        return Estimate(value, lambda: jnp.hypot(found.error + moved, estimate.error()))
+
+    def _core(self) -> tuple[float, float]:
+        """|y| below all scales that panels resolve, and the probability that Y is as small, atoms
+        left out; 0 where no head is that narrow.
+        """
+        low, high = (math.sqrt(v) for v in self._nodes.ends())
+        core = NARROWEST * high
+        if low >= core:
+            return 0.0, 0.0
+        law = self._inversion
+        beyond = np.asarray(law.tail(np.array([core])))[0]
+        return core, max(float(1 - 2 * beyond - law.atom), 0.0)
 
     def _entropy(self) -> Estimate:
         self._require_density()

@@ -21,6 +21,7 @@ from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import log_ndtr, ndtr
 from limitlaw.numerics.transform import Transform
 
+NARROWEST = 1e-12  # of the largest variance: nothing finer is resolved
 REACH = (45.0, 14.0)  # of the table of contours: standard deviations, and those of the widest node
 # times that, for points inside jax.jit: beyond, the widest node is all there is
 FARTHEST = 2.0**20
@@ -240,7 +241,8 @@ class Inversion:
         """
         xp = self.nodes.xp
         low, high = self.nodes.ends()
-        a = xp.sqrt(xp.maximum(low, 1e-12 * high))
+        least = NARROWEST * high
+        a = xp.sqrt(xp.maximum(low, least))
         grids = (REPLICA_GRID, TRACED_REPLICA_GRID) if self._replica else (GRID, TRACED_GRID)
         half = grids[self.nodes.traced]
         end = xp.arcsinh(REACH[1] * xp.sqrt(high) / a)
@@ -248,6 +250,9 @@ class Inversion:
         y = a * xp.sinh(w)
         log = self.log_density(y)
         weight = xp.exp(log) * a * xp.cosh(w) * end / half
+        if not self.nodes.traced and low < least:  # what is narrower has all its mass at 0
+            beyond = np.asarray(self.tail(np.asarray([a * np.sinh(0.5 * w[1])])))
+            weight[0] = 1 - self.atom - 2 * beyond[0]
         return tuple(  # type: ignore[return-value]
             jnp.asarray(xp.concatenate([sign * side[:0:-1], side]))
             for sign, side in ((-1, y), (1, weight), (1, log))

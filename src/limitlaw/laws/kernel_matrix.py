@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import DTypeLike
 
+from limitlaw.laws.checking import entries
 from limitlaw.laws.empirical import Empirical
 
 
@@ -103,6 +104,17 @@ class RandomKernel(Empirical):
 
     As an array, `np.asarray(kernel)`, it is its mean.
     """
+
+    # the law of an entry that is certain, None of others: draws that are all alike do not say so
+    certain: Callable[[int, int], Empirical | None] | None = None
+
+    def marginal(self, i: object) -> Empirical:
+        """The law of K[i]; a number where nothing stays random in it."""
+        positions, shape = entries(self.shape, i)
+        if self.certain is not None and not shape:
+            row, column = divmod(int(positions[0]), self.shape[-1])
+            return self.certain(row, column) or super().marginal(i)
+        return super().marginal(i)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.mean(), dtype=dtype)

@@ -36,6 +36,9 @@ NARROW = 4.0
 OCTAVES = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))
 MOST_BRANCHES = 3  # of functions that are linear in the large
 MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
+# of all components: some seconds. Where more are needed, shifts of the rule that differ between
+# components keep its mean right, and their spread or a rule of fewer nodes shows what is missing.
+MOST_AT_ALL = 2**25
 CLOSELY = 8 * 96  # nodes between the cuts of a function that is not known
 
 
@@ -328,4 +331,5 @@ class ImageRules:
             return TRACED_NODES // (8 if self.moments.breaks else 1)
         turns = min(self.sd, OCTAVES[-1] / REACH) if straight_far_out else self.sd
         fastest = float(jnp.max(jnp.abs(t), initial=1.0, where=jnp.isfinite(t)))
-        return min(smooth_nodes(turns * fastest), MOST_NODES)
+        most = max(self.plain, MOST_AT_ALL // self.components)
+        return min(smooth_nodes(turns * fastest), MOST_NODES, most)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 # standard deviations; 1e-32 lies beyond
 STEPS = np.array([-12.0, -6.0, -2.0, 0.0, 2.0, 6.0, 12.0])
 FEW = 256  # components that are all looked at
+NARROWEST = 1e-12  # of the widest: no scale is finer
 OCTAVE = 4.0  # scales nearer than this count as one, where components are more
 RATIO = 4.0  # of the lengths of neighbouring cells, at most
 NEAR = 0.5  # scales: a point with another one so near says nothing new
@@ -45,7 +46,7 @@ def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
 
 def of_scales(low: float, high: float) -> Places:
     """Of a mixture of N(0, v), √v between `low` and `high`."""
-    low = max(low, 1e-12 * high)
+    low = max(low, NARROWEST * high)
     scales = np.geomspace(low, high, 1 + int(np.ceil(np.log(high / low) / np.log(OCTAVE))))
     return of_components(np.zeros_like(scales), scales)
 
