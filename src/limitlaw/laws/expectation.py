@@ -35,6 +35,7 @@ UNEVEN = 0.25
 # nodes of a rule in which jumps are looked for, and the order of differences that shows them:
 # cos(kz) is smooth up to about a hundred radians in a standard deviation
 FINE, ORDER = 2**14, 8
+ROUNDING = 2.0**-50  # of E |ψ|, in these differences
 RARE = 1e-8  # of the largest density: mass that is missed is not looked for where less is
 
 
@@ -241,8 +242,10 @@ def disagreement(
     terms = w.reshape(-1, *[1] * (values.ndim - 1)) * values
     even, odd = (2 * jnp.sum(terms[start::2], axis=0) for start in (0, 1))
     beyond = steps * (jnp.abs(terms[0]) + jnp.abs(terms[-1]))
+    size = jnp.sum(jnp.abs(terms), axis=0)
     jumps = _at_jumps(w, values) if len(w) >= FINE else 0.0
-    return jnp.abs(even - odd) + beyond + jumps, jnp.sum(jnp.abs(terms), axis=0)
+    jumps = jnp.where(jumps > ROUNDING * size, jumps, 0.0)
+    return jnp.abs(even - odd) + beyond + jumps, size
 
 
 def _at_jumps(w: Float[Array, " x"], values: Inexact[Array, "x ..."]) -> Float[Array, "..."]:
