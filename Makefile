@@ -15,7 +15,7 @@ test: venv
 	$(BIN)/pytest -q -n auto --dist worksteal -m 'not long'
 
 reproduce: venv
-	$(BIN)/limitlaw reproduce
+	$(BIN)/limitlaw reproduce --force
 
 example: venv
 	$(BIN)/python examples/attention_tails.py

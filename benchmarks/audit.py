@@ -16,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import torch
 from torch import nn
 
 import limitlaw.torch as lt
+from limitlaw.float64 import in_float64
 from limitlaw.torch.auditing import over_seeds
 from limitlaw.torch.converting import conversion
 from limitlaw.torch.subject import subject_of
@@ -71,6 +71,7 @@ CASES: dict[str, tuple[Factory, tuple[Any, ...], dict[str, Any]]] = {
 # --- laws ----------------------------------------------------------------------------------------
 
 
+@in_float64
 def compared(
     name: str, case: tuple[Factory, tuple[Any, ...], dict[str, Any]], seeds: int, samples: int
 ) -> float:
@@ -159,6 +160,7 @@ def _said(what: str, findings: list[str], z: list[float]) -> None:
 # --- uniform weights -----------------------------------------------------------------------------
 
 
+@in_float64
 def uniform(modules: int) -> bool:
     """Three layers of tanh with uniform weights on a given vector:
     the variance against that of normal weights.
@@ -271,7 +273,6 @@ def main() -> int:
     parser.add_argument("--modules", type=int, help="re-initialisations, or audits")
     parser.add_argument("--samples", type=int, default=4000)
     given = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
     torch.set_num_threads(1)
     holds = {
         "laws": lambda: laws(given.modules or 1000, given.samples),

@@ -43,6 +43,8 @@ def main() -> None:
     at_a_width()
     any_width()
     many_tokens()
+    for tokens in (256, 1024, 2048):
+        long_sequence(tokens)
     print(
         "peak memory of the process "
         f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB"
@@ -53,20 +55,24 @@ def in_numpy(draws: int = 4) -> None:
     """The same chain in NumPy, one draw at a time;
     a Hermite series in place of GELU's closed form.
     """
-    rng, mask = np.random.default_rng(0), np.tri(TOKENS, dtype=bool)
     start = time.perf_counter()
-    for _ in range(draws):
-        K = np.eye(TOKENS)
-        for _ in range(LAYERS):
-            L = np.linalg.cholesky(_normed(K) + 1e-10 * np.eye(TOKENS))
-            q, k, v = L @ rng.standard_normal((3, HEADS, TOKENS, HEAD_DIM))
-            p = np.where(mask, q @ k.swapaxes(1, 2) / np.sqrt(HEAD_DIM), -np.inf)
-            A = np.exp(p - p.max(axis=-1, keepdims=True))
-            out = (A / A.sum(axis=-1, keepdims=True)) @ v
-            flat = out.swapaxes(0, 1).reshape(TOKENS, -1)
-            K = K + flat @ flat.T / (HEADS * HEAD_DIM)
-            K = K + _gelu_kernel(_normed(K))
+    for seed in range(draws):
+        _numpy_draw(seed, TOKENS, LAYERS, np.tri(TOKENS, dtype=bool))
     print(f"NumPy:             1,000 draws {1000 * (time.perf_counter() - start) / draws:8.2f} s")
+
+
+def _numpy_draw(seed: int, tokens: int, layers: int, mask: Any) -> Any:
+    rng, K = np.random.default_rng(seed), np.eye(tokens)
+    for _ in range(layers):
+        L = np.linalg.cholesky(_normed(K) + 1e-10 * np.eye(tokens))
+        q, k, v = L @ rng.standard_normal((3, HEADS, tokens, HEAD_DIM))
+        p = np.where(mask, q @ k.swapaxes(1, 2) / np.sqrt(HEAD_DIM), -np.inf)
+        A = np.exp(p - p.max(axis=-1, keepdims=True))
+        out = (A / A.sum(axis=-1, keepdims=True)) @ v
+        flat = out.swapaxes(0, 1).reshape(tokens, -1)
+        K = K + flat @ flat.T / (HEADS * HEAD_DIM)
+        K = K + _gelu_kernel(_normed(K))
+    return K
 
 
 def _normed(K: Any) -> Any:
@@ -184,6 +190,27 @@ def _timed(
     print(
         f"{name + ':':32s} first {first:6.1f} s, 1,000 draws {1000 * seconds:8.2f} s, "
         f"{1000 * seconds:8.3f} ms a draw"
+    )
+
+
+def long_sequence(tokens: int, layers: int = 2) -> None:
+    """A block of one draw beside the same in NumPy, in processor time: the machine may do other
+    things.
+    """
+    import limitlaw as ll
+
+    net = ll.transformer(ll.initial((tokens,)), layers, HEADS, HEAD_DIM, mask="causal")
+    ll.trace(net, ["variance"], samples=1, key=0)
+    start = time.process_time()
+    ll.trace(net, ["variance"], samples=1, key=1)
+    ours = (time.process_time() - start) / layers
+    _squared_coefficients()
+    start = time.process_time()
+    _numpy_draw(0, tokens, layers, np.tri(tokens, dtype=bool))
+    numpy = (time.process_time() - start) / layers
+    print(
+        f"{tokens:5,} tokens: {ours:6.3f} processor seconds a block, NumPy {numpy:6.3f}, "
+        f"{numpy / ours:.1f} times"
     )
 
 

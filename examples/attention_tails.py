@@ -16,8 +16,6 @@ from rich.table import Table
 
 import limitlaw as ll
 
-jax.config.update("jax_enable_x64", True)
-
 TOKENS, WIDTH, HEADS = 4, 32, (1, 2, 16)
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Estimate = tuple[float, float]  # a value and its standard error

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import jax
 import pytest
 
 import limitlaw
@@ -39,10 +40,12 @@ WITH_CODE = [
 
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_code_runs(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In JAX's 32-bit mode, as it starts."""
     monkeypatch.setenv("MPLBACKEND", "agg")
     session = blocks.Session(page)
     for block in blocks.BLOCK.finditer((DOCS / page).read_text(encoding="utf-8")):
-        session.run(block[1])
+        with jax.enable_x64(False):
+            session.run(block[1])
     blocks.pictures()
 
 

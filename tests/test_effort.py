@@ -17,7 +17,8 @@ import pytest
 import limitlaw as ll
 from limitlaw import progress
 from limitlaw.engines import effort
-from limitlaw.engines.effort import BUDGET, Budget, Pace, default_draws, most_gib
+from limitlaw.engines.bounds import most_gib
+from limitlaw.engines.effort import BUDGET, Budget, Pace, default_draws
 
 SAMPLES, LEAST, SECONDS = Budget.samples, Budget.least, Budget.seconds
 
@@ -190,9 +191,10 @@ def test_memory_of_this_machine():
 
 PROGRAM = """
 import time
-from limitlaw.progress import watched, watching
+from limitlaw.engines.bounds import bounded
+from limitlaw.progress import watched
 
-@watching
+@bounded("ask for less")
 def kernel():
     time.sleep(1.4)
     with watched("limit") as watch:

@@ -18,14 +18,16 @@ from limitlaw.engines.engine import Draw
 
 ROOT = pathlib.Path(limitlaw.__file__).parent
 LEAVES = {
-    "arguments",
     "digits",
     "files",
+    "float64",
+    "functions",
     "notebook",
     "progress",
 }  # importable from everywhere, importing nothing of limitlaw
 # A part imports only parts of lower rank; "" is limitlaw/__init__.py.
-RANK = dict.fromkeys(LEAVES, 0) | {
+RANK = dict.fromkeys(LEAVES, -1) | {
+    "arguments": 0,
     "numerics": 1,
     "phi": 2,
     "core": 3,
@@ -49,7 +51,7 @@ RANK = dict.fromkeys(LEAVES, 0) | {
     "__main__": 13,
 }
 # Parts that import less than their rank allows.
-ONLY = {"runs": {"files"}, "figures": {"digits", "files", "laws"}}
+ONLY = {"runs": {"files", "float64"}, "figures": {"digits", "files", "laws"}}
 SHOWING = {"experiment", "report", "shown"}  # what of paper may see pictures
 # The rooms inside a part, its files and folders (with a slash), are ranked as parts are; "*" is
 # any other one: in paper, the experiments. Rooms of one rank may import each other, but not
@@ -78,7 +80,7 @@ INSIDE = {
         "values": 4,
         "*": 5,
     },
-    "engines": dict.fromkeys(("effort", "engine", "law", "meeting"), 0)
+    "engines": dict.fromkeys(("effort", "bounds", "estimate", "engine", "law", "meeting"), 0)
     | {"run": 1, "dense/": 2, "frames/": 2, "limit/": 3, "heads/": 4, "*": 5},
 }
 APART = {"paper", "studies"}  # where rooms of one rank do not import each other

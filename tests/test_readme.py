@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import jax
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -16,6 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_code_of_the_readme_runs_and_prints_what_follows_it() -> None:
+    """In JAX's 32-bit mode, as it starts."""
     blocks = re.findall(
         r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", README, re.DOTALL | re.MULTILINE
     )
@@ -24,7 +26,7 @@ def test_code_of_the_readme_runs_and_prints_what_follows_it() -> None:
     names: dict[str, object] = {}
     for code, expected in blocks:
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(printed), jax.enable_x64(False):
             exec(compile(code, "README.md", "exec"), names)
         assert printed.getvalue() == expected
     assert getattr(names["draws"], "shape", None) == (1000, 4)

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from limitlaw.float64 import check_trace
+
 
 def integer(value: object) -> int | None:
     """`value` as an int, None where it is none. NumPy and JAX integers pass;
@@ -100,6 +102,8 @@ def real_points(name: str, value: object) -> Float[Array, "..."]:
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.number):
         if jnp.issubdtype(value.dtype, jnp.complexfloating):
             raise TypeError(f"{name} must be real numbers, got {value.dtype}")
+        if is_traced(value):
+            check_trace(value)
         return value.astype(jnp.float64)
     return jnp.asarray(_reals(name, value))
 
@@ -130,6 +134,21 @@ def real_number(name: str, value: object) -> float:
     if array.ndim:
         raise ValueError(f"{name} must be one number, got shape {array.shape}")
     return float(array)
+
+
+def positive_number(name: str, value: object) -> float:
+    """`value` as one finite real number > 0 that is known."""
+    number = real_number(name, value)
+    if not number > 0:
+        raise ValueError(f"{name} must be a positive number, got {number:g}")
+    return number
+
+
+def relative_error(samples: object, rtol: object, default: float) -> float:
+    """The relative error to reach where no number of draws is given."""
+    if samples is not None and rtol is not None:
+        raise ValueError("give samples or rtol, not both: a number of draws, or an error to reach")
+    return default if rtol is None else positive_number("rtol", rtol)
 
 
 def non_negative(name: str, value: object) -> Any:
@@ -239,12 +258,3 @@ def as_key(key: object) -> Key[Array, ""]:
     if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == words:
         return jax.random.wrap_key_data(key)
     raise TypeError(f"key must be one JAX key, jax.random.key(0), or an integer seed, got {key!r}")
-
-
-def require_float64(name: str) -> None:
-    """Raise while JAX is in 32-bit mode."""
-    if jnp.result_type(float) != jnp.float64:
-        raise RuntimeError(
-            f"{name} computes in float64 and JAX is in 32-bit mode; "
-            'write jax.config.update("jax_enable_x64", True) at the top of your program'
-        )

@@ -5,6 +5,7 @@ plus_minus(0.39197, 0.0012)       0.3920 ± 0.0012       laws, and what the comm
 exponential(2.2171e-2, 9.1e-5)    2.217e-02 ± 9e-05     divergences, which span many decades
 compact(2.2171e-2, 9.1e-5)        2.217(9)e-2           claims, where a line holds several
 short(1.0349e-5)                  1.03e-5               a number whose error does not matter
+duration(5400.0)                  2 hours               an estimate of what work takes
 """
 
 import math
@@ -19,8 +20,11 @@ def plus_minus(x: float, error: float) -> str:
     """Two digits of the error: 0.39197 ± 0.00012, (3.28 ± 0.16)e-05,
     or 0.391971443576 where its digits say enough.
 
-    An error that is not known, as that of one draw, is a question mark: 0.39197 ± ?.
+    An error that is not known, as that of one draw, is a question mark: 0.39197 ± ?. A number that
+    is not defined, as the kurtosis of what is certain, has no error either.
     """
+    if math.isnan(x):
+        return "undefined"
     if math.isnan(error):
         return f"{x:.6g} ± ?"
     if error <= INVISIBLE * abs(x):
@@ -85,3 +89,11 @@ def counted(count: int, noun: str) -> str:
 
 def _exponent(x: float) -> int:
     return math.floor(math.log10(abs(x)))
+
+
+def duration(seconds: float) -> str:
+    """Seconds, or whole minutes, hours, days, years."""
+    for size, unit in ((31_557_600, "years"), (86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -5,14 +5,18 @@ import functools
 import numpy as np
 
 from limitlaw.arguments import covariance, positive_int, real_array
+from limitlaw.engines.bounds import bounded, later
 from limitlaw.engines.frames.finite import law_at_width
-from limitlaw.engines.infinite_width import limit
+from limitlaw.engines.infinite_width import ADVICE, limit
+from limitlaw.float64 import in_float64
 from limitlaw.language.functions import initial
 from limitlaw.language.values import Wide
 from limitlaw.laws import Law, Tokens
 from limitlaw.nn.attention import attention
 
 
+@in_float64
+@bounded(ADVICE)
 def attention_law(
     kernel: object,
     heads: int | float,
@@ -26,6 +30,7 @@ def attention_law(
     o_std: object = 1.0,
     samples: int | None = None,
     key: object = None,
+    force: bool = False,
 ) -> Law:
     """The law of the outputs of one attention layer on s tokens with kernel K_jk = E[Z^{x^j}
     Z^{x^k}]: shape (s,).
@@ -36,7 +41,7 @@ def attention_law(
     as n → ∞, or at width n = `width`, where the tokens are Gaussian vectors. `law.marginal(i)` is
     one token: for few tokens to many digits, whatever the number of heads. The other arguments are
     those of `attention`; `samples` and `key` set the effort where something has to be sampled,
-    which by default is limited to 20 seconds (see `limit`).
+    which by default is limited to 20 seconds (see `limit`, also for `force`).
     """
     K = real_array("kernel", kernel)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
@@ -51,8 +56,9 @@ def attention_law(
     if samples is not None:
         positive_int("samples", samples)
     source = 0 if key is None else key
-    entry = functools.partial(_entry, y, width, samples, source)
-    return Tokens((K.shape[0],), lambda: law_at_width(y, width, samples, source), entry)
+    entry = later(functools.partial(_entry, y, width, samples, source))
+    joint = later(lambda: law_at_width(y, width, samples, source))
+    return Tokens((K.shape[0],), joint, entry)
 
 
 def _entry(y: Wide, width: int, samples: int | None, key: object, i: tuple[int, ...]) -> Law:

@@ -1,19 +1,17 @@
-"""A line of progress on standard error where a person watches,
-a terminal or a notebook; silence elsewhere. And an end before the end, where somebody asks for it.
+"""A line of progress on standard error: one that changes where a person watches, in a terminal or
+a notebook; where standard error goes into a file or a pipe, another one every ten seconds. And an
+end before the end, where somebody asks for it.
 """
 
 import contextlib
-import functools
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import ParamSpec, TypeVar
 
-P = ParamSpec("P")
-T = TypeVar("T")
 FIRST, AGAIN = 1.0, 0.2  # seconds before the line appears, and between its changes
+EVERY = 10.0  # seconds between lines in a file or a pipe
 BAR = 24  # characters
 _PAINTING = threading.Lock()  # one line at a time
 _current: "Watch | None" = None  # whose line that is
@@ -31,6 +29,7 @@ class Watch:
         """Another part of the calculation begins."""
         end_if_stopped()
         self.done = self.total = self._before = 0
+        self.judged = False  # whether the time of all of it was looked at
         self._began = self._drawing = time.monotonic()
 
     def reached(self, done: int, total: int) -> None:
@@ -41,14 +40,22 @@ class Watch:
             self._before = done  # took the compiler's time, which says nothing about the rest
         self.done, self.total = done, total
 
-    def line(self) -> str:
+    def pace(self) -> tuple[float, float]:
+        """Seconds since the first steps were compiled, and those that all of them take at this
+        pace; 0 while nothing is known.
+        """
+        elapsed, steps = time.monotonic() - self._drawing, self.done - self._before
+        return elapsed, elapsed * (self.total - self._before) / steps if steps else 0.0
+
+    def line(self, bar: bool = True) -> str:
         """What is to be seen now."""
         now = time.monotonic()
         if not self.total:
             return f"{self.label}: compiling … {clock(now - self._began)}"
         share = min(1.0, self.done / self.total)
         full = round(BAR * share)
-        text = f"{self.label}: {'━' * full}{'╌' * (BAR - full)} {share:4.0%} of {self.total:,}"
+        drawn = f"{'━' * full}{'╌' * (BAR - full)} " if bar else ""
+        text = f"{self.label}: {drawn}{share:4.0%} of {self.total:,}"
         steps = self.done - self._before
         if not steps:
             return f"{text}, {clock(now - self._began)} so far"
@@ -57,8 +64,8 @@ class Watch:
 
 @contextlib.contextmanager
 def watched(label: str) -> Iterator[Watch]:
-    """A calculation that tells how far it is; the line appears after a second and is
-    wiped at the end.
+    """A calculation that tells how far it is. Where a person watches, the line appears after a
+    second and is wiped at the end.
 
     A calculation inside another one writes to the line of that; in another thread it stays silent.
     """
@@ -68,11 +75,12 @@ def watched(label: str) -> Iterator[Watch]:
         yield _current
         return
     watch = Watch(label)
-    if not _is_watched() or not _PAINTING.acquire(blocking=False):
+    paint = _painter()
+    if paint is None or not _PAINTING.acquire(blocking=False):
         yield watch
         return
     over = threading.Event()
-    painter = threading.Thread(target=_paint, args=(watch, over), daemon=True)
+    painter = threading.Thread(target=paint, args=(watch, over), daemon=True)
     painter.start()
     _current = watch
     try:
@@ -82,17 +90,6 @@ def watched(label: str) -> Iterator[Watch]:
         over.set()
         painter.join()
         _PAINTING.release()
-
-
-def watching(function: Callable[P, T]) -> Callable[P, T]:
-    """`function`, watched from its first second, under its name."""
-
-    @functools.wraps(function)
-    def watched_function(*args: P.args, **kwargs: P.kwargs) -> T:
-        with watched(function.__name__):
-            return function(*args, **kwargs)
-
-    return watched_function
 
 
 @contextlib.contextmanager
@@ -115,29 +112,42 @@ def end_if_stopped() -> None:
         raise InterruptedError("the calculation was stopped")
 
 
-def _is_watched() -> bool:
-    """Is standard error a terminal, or that of a notebook?
-    Not where another bar, as of rich, has taken it over.
+def _painter() -> Callable[[Watch, threading.Event], None] | None:
+    """What shows progress on standard error, if anything does.
+    Not where another bar, as of rich, or a test has taken it over.
     """
-    stream = sys.stderr
+    stream, own = sys.stderr, sys.__stderr__
     if type(stream).__module__.partition(".")[0] == "ipykernel":
-        return True
-    return stream is not None and stream is sys.__stderr__ and stream.isatty()  # type: ignore[union-attr]
+        return _paint
+    if own is None or stream is not own:
+        return None
+    return _paint if own.isatty() else _write
 
 
 def _paint(watch: Watch, over: threading.Event) -> None:
     """Write the line anew until `over`, from another thread: this one may be busy compiling."""
     stream, length = sys.stderr, 0
-    encoding = stream.encoding or "ascii"
     while not over.wait(AGAIN if length else FIRST):
-        line = watch.line()[: shutil.get_terminal_size().columns - 1]
-        line = line.encode(encoding, "replace").decode(encoding)
+        line = _shown(watch.line())[: shutil.get_terminal_size().columns - 1]
         stream.write("\r" + line.ljust(length))
         stream.flush()
         length = max(length, len(line))
     if length:
         stream.write("\r" + " " * length + "\r")
         stream.flush()
+
+
+def _write(watch: Watch, over: threading.Event) -> None:
+    """One line after the other until `over`."""
+    while not over.wait(EVERY):
+        with contextlib.suppress(OSError, ValueError):  # a pipe or a file that was closed
+            print(_shown(watch.line(bar=False)), file=sys.stderr, flush=True)
+
+
+def _shown(line: str) -> str:
+    """Without what standard error cannot show."""
+    encoding = sys.stderr.encoding or "ascii"
+    return line.encode(encoding, "replace").decode(encoding)
 
 
 def clock(seconds: float) -> str:

@@ -21,10 +21,12 @@ from limitlaw.arguments import (
     non_negative_number,
     positive_int,
     real_array,
-    require_float64,
 )
+from limitlaw.engines.bounds import bounded
 from limitlaw.engines.dense.weights import root
+from limitlaw.engines.estimate import work_of
 from limitlaw.engines.run import keys_of_draws
+from limitlaw.float64 import in_float64, to_numpy
 from limitlaw.language.functions import visible
 from limitlaw.laws import Empirical, RandomKernel
 from limitlaw.numerics.random import normal
@@ -123,6 +125,8 @@ class TangentKernel:
         )
 
 
+@in_float64
+@bounded("ask for fewer samples, tokens or heads")
 def attention_ntk(
     kernel: object,
     heads: int,
@@ -135,6 +139,7 @@ def attention_ntk(
     readout: object = None,
     samples: int = 4096,
     key: object = 0,
+    force: bool = False,
 ) -> TangentKernel:
     """The tangent kernel of f = n^{−1/2} Σ_i u_i·y_i, y the outputs of one attention layer
     (see `attention_law`).
@@ -147,9 +152,9 @@ def attention_ntk(
         P = ∂f/∂p = A ∘ (D − rowsum(A ∘ D))
         Θ^V = Θ^O = σ_O²σ_V²/H Σ_a tr(Gᵀ A K A'ᵀ)    Θ^Q = Θ^K = σ_Q²σ_K² Σ_a ⟨P, K P' Kᵀ⟩
 
-    and their like with `head_dim`. Draw i depends only on (key, i).
+    and their like with `head_dim`. Draw i depends only on (key, i). What
+    takes more memory than there is, or more than ten minutes, is refused without `force`.
     """
-    require_float64("attention_ntk")
     K, m, s = _tokens(kernel)
     G = np.eye(s)
     if readout is not None:
@@ -163,7 +168,9 @@ def attention_ntk(
         seen = np.broadcast_to(np.asarray(visible(mask, (s, s))), (s, s))
     batch = max(1, BATCH // (heads * (m * s) ** 2))
     keys = keys_of_draws(as_key(key), 0, samples)
-    return TangentKernel(_draws(keys, root(K), root(G), stds, seen, (m, s, heads, d), batch))
+    arguments = keys, root(K), root(G), stds, seen, (m, s, heads, d), batch
+    work_of(_draws.trace(*arguments)).check(1)
+    return TangentKernel(to_numpy(_draws(*arguments)))
 
 
 def _tokens(kernel: object) -> tuple[Float[np.ndarray, "ms ms"], int, int]:

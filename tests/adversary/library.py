@@ -230,7 +230,9 @@ def figure_of(figure: Figure, shape: Structure, space: dict[str, Any]) -> tuple[
     """A figure and its stated error: real numbers, traced ones under jit.
     A kernel in closed form states 0.
     """
-    if shape.asked == "kernel" and isinstance(space["law"], jax.Array | ll.KernelMatrix):
+    if shape.asked == "kernel" and isinstance(
+        space["law"], jax.Array | np.ndarray | ll.KernelMatrix
+    ):
         error = (
             space["law"].error[shape.entry] if isinstance(space["law"], ll.KernelMatrix) else 0.0
         )

@@ -12,6 +12,7 @@ import pytest
 import limitlaw as ll
 from depth.brute import Brute
 from limitlaw import nn
+from limitlaw.numerics.replicates import INDEPENDENT
 
 DRAWS, DEPTH = 6000, 3
 KERNEL = np.array([[1.0, 0.3, 0.0], [0.3, 1.2, -0.2], [0.0, -0.2, 0.8]])
@@ -266,7 +267,9 @@ def test_kl_in_few_dimensions() -> None:
         x = np.linspace(-1, 1, 200_001) * math.sqrt(dim * v)  # the length of the vector
         density = np.exp(ll.depth.statistics.log_density(x, v, dim))
         assert density.sum() * (x[1] - x[0]) == pytest.approx(1, abs=1e-6)
-    assert np.isnan(ll.depth.statistics.kl_from_gaussian(np.ones((4, 2, 3)), 3).value).all()
+    assert np.isnan(
+        ll.depth.statistics.kl_from_gaussian(np.ones((4, 2, 3)), INDEPENDENT, 3).value
+    ).all()
 
 
 @pytest.mark.usefixtures("as_user")

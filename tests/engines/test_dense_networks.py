@@ -151,8 +151,6 @@ def test_edge_cases_just_work(case):
 
 # VmHWM and not getrusage: the latter's peak starts at that of the parent process.
 MEMORY = """
-import jax
-jax.config.update("jax_enable_x64", True)
 import limitlaw as ll
 
 def peak():
@@ -163,7 +161,7 @@ def heads(H):
     x = ll.initial((2,))
     return ll.normalised_sum(ll.Matrix(shape=(H, 1)) @ x, axis=0)
 
-ll.simulate(heads(1), width=256, samples=1, key=0).block_until_ready()
+ll.simulate(heads(1), width=256, samples=1, key=0)
 before = peak()
 y = ll.simulate(heads(512), width=256, samples=1, key=0)
 print(float(abs(y).max()), peak() - before)

@@ -198,8 +198,6 @@ def test_draw_i_depends_only_on_the_key_and_i() -> None:
 
 
 MEMORY = """
-import jax
-jax.config.update("jax_enable_x64", True)
 import limitlaw as ll
 
 x = ll.clip(ll.matrices(4) @ ll.initial(), 100.0)

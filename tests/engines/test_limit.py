@@ -15,7 +15,7 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
 from limitlaw.core.program import Program
 from limitlaw.engines.limit.draw import Static
-from limitlaw.engines.limit.scores import rotation_factor
+from limitlaw.engines.limit.waves import rotation_factor
 
 X4 = ll.initial((4,))
 K3 = np.array([[1.0, 0.5, -0.2], [0.5, 2.0, 0.3], [-0.2, 0.3, 0.7]])

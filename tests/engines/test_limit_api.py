@@ -132,8 +132,6 @@ def test_errors() -> None:
         ll.average_law(ll.Matrix(rows=5) @ X, jnp.tanh)
     with pytest.raises(ValueError, match="would take"):
         ll.limit(ll.attention(ll.initial((100,)), 1), samples=10**6).variance()
-    with jax.enable_x64(False), pytest.raises(RuntimeError, match="limit computes in float64"):
-        ll.limit(X)
 
 
 def test_quadrature_that_does_not_converge_warns() -> None:

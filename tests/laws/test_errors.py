@@ -6,8 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import limitlaw as ll
 from limitlaw import phi as nl
 from limitlaw.laws import Combination, Empirical, Gaussian, GaussianMixture, Pushforward
+from limitlaw.laws.estimates import Estimate
 
 REPEATS = 50
 COMPONENTS = 400
@@ -103,10 +105,12 @@ def test_empirical():
 
 
 def test_exact_laws_have_no_error():
-    """Zeros, of the figure's shape."""
+    """Zeros, of the figure's shape, or what the figure is rounded by."""
     law = Gaussian(0.0, 1.0)
     for figure in (FIGURES | DENSITY).values():
-        np.testing.assert_allclose(figure(law.error), 0 * np.asarray(figure(law)), atol=1e-30)
+        rounding = 2.0**-50 * np.abs(figure(law))
+        assert np.shape(figure(law.error)) == np.shape(rounding)
+        assert np.all(figure(law.error) <= rounding)
     assert (law.kind, law.error.entropy(), law.error.cf(1.0)) == ("exact", 0, 0)
 
 
@@ -138,3 +142,25 @@ def test_kurtosis_of_rules_that_err_alike() -> None:
         lambda: Gaussian(0.0, 1.001, "quadrature")
     )
     assert gaussian.error.kurtosis() == 0
+
+
+def test_errors_are_no_smaller_than_rounding() -> None:
+    """A number beside an error of 1e-48 is rounded; closed forms have no error."""
+    law = Gaussian(0.0, 1.0).compared_with(lambda: Gaussian(1e-48, 1.0))
+    assert law.error.mean() == 1e-48  # beside 0
+    law = Gaussian(0.0, 1.0)
+    law._cdf = lambda x: Estimate(jnp.asarray(0.68), lambda: jnp.asarray(1e-48))
+    assert 1e-16 < law.error.cdf(0.5) < 1e-14
+    assert Gaussian(0.0, 1.0).error.cdf(0.5) == 0
+
+
+def test_what_is_certain() -> None:
+    """Its table has no kurtosis, which is not defined, and its quantiles are no −0."""
+    y = ll.attention(ll.initial((2,)), 2, o_std=0)
+    for law in (ll.limit(y[0]), Gaussian(0.0, 0.0), Empirical([1.0, 1.0])):
+        assert "kurtosis" not in str(law)
+        assert "nan" not in str(law)
+        assert "-0" not in str(law)
+        assert not np.signbit(law.ppf(np.array([0.1, 0.5, 0.9]))).any()
+        assert np.isnan(law.kurtosis())
+    assert "undefined" in str(Gaussian([0.0, 0.0], [[0.0, 0.0], [0.0, 1.0]]))

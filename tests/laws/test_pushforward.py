@@ -130,9 +130,9 @@ def test_expectation_of_a_jump_behind_a_jump() -> None:
 
 FIRST = """
 import jax
-jax.config.update("jax_enable_x64", True)
 import limitlaw as ll
-print(jax.jit(lambda k: ll.limit(ll.gelu(ll.initial(cov=k))).cdf(0.1))(2.0))
+with jax.enable_x64(True):
+    print(jax.jit(lambda k: ll.limit(ll.gelu(ll.initial(cov=k))).cdf(0.1))(2.0))
 """
 
 

@@ -1,13 +1,13 @@
-"""Cholesky factors by panels, which CPUs use, against LAPACK's by NumPy."""
+"""Cholesky factors by blocks of panels, which CPUs use, against LAPACK's by NumPy."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw.numerics.linear_algebra import PANEL, cholesky
+from limitlaw.numerics.linear_algebra import BLOCK, PANEL, cholesky
 
-SIZES = [3, PANEL, 2 * PANEL + 7]
+SIZES = [3, PANEL, 2 * PANEL + 7, 2 * BLOCK + 9]
 factors = jax.jit(jax.vmap(cholesky))
 
 
@@ -18,7 +18,7 @@ def covariances(m):
 
 @pytest.mark.parametrize("m", SIZES)
 def test_factors(m):
-    """Of one panel and of several, filled or not, each matrix of a batch by itself."""
+    """Of one panel or block and of several, filled or not, each matrix of a batch by itself."""
     C = covariances(m)
     L = np.asarray(factors(jnp.asarray(C)))
     np.testing.assert_allclose(L, np.linalg.cholesky(C), atol=1e-13)

@@ -131,6 +131,28 @@ def test_gradient_of_many_rows():
         np.testing.assert_allclose(np.sum(slopes[i] * (move + move.T)), slope, rtol=1e-6)
 
 
+def test_derivative_by_the_branch_that_is_taken(monkeypatch):
+    """Nothing is pivoted where nothing is singular, for derivatives of a batch either."""
+    calls, pivoted = [], factors._pivoted
+
+    def counted(K):
+        jax.debug.callback(lambda: calls.append(1))
+        return pivoted(K)
+
+    monkeypatch.setattr(factors, "_pivoted", counted)
+    x = np.random.default_rng(0).standard_normal((2, 20, 30))
+    K = jnp.asarray(x @ x.swapaxes(1, 2))
+    # a function of its own, which nothing has compiled before
+    derivative = jax.jit(lambda K: jax.jvp(jax.vmap(lambda K: pivoted_factor(K)), (K,), (K,)))
+    L, dL = derivative(K)
+    np.testing.assert_allclose(dL, 0.5 * L, atol=1e-12)
+    jax.effects_barrier()
+    assert not calls
+    jax.block_until_ready(derivative(K.at[1, :, 3].set(K[1, :, 4]).at[1, 3].set(K[1, 4])))
+    jax.effects_barrier()
+    assert calls
+
+
 @pytest.mark.parametrize("decades", [1e-150, 1e-8, 1e8, 1e150])
 def test_scales(decades):
     """Long and short vectors together: precision is relative to each one's length."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from limitlaw.cli.reproduce import Clock
 from limitlaw.paper.catalogue import EXPERIMENTS, chosen
-from limitlaw.paper.computed.baseline import Case, cost
+from limitlaw.paper.computed.baseline import SECONDS, Case, Cost, cost, seconds_per_normal
 from limitlaw.paper.computed.settings import Settings
 
 COMPUTED = '''
@@ -137,7 +138,7 @@ def test_folders_and_names_agree(name):
 
 def test_what_the_paper_draws():
     """The networks of its five figures at its counts;
-    those that are too large to time are scaled.
+    what drawing all their matrices costs is scaled by their random numbers.
     """
     cases = [case for experiment in EXPERIMENTS.values() for case in experiment.dense(Settings())]
     assert len(cases) == 4 + 2 + 3 + 4 + 4
@@ -148,8 +149,26 @@ def test_what_the_paper_draws():
     assert Case(4, 16, 64, 1024, 500_000) in cases
     assert Case(16, 2, None, 256, 500_000) in cases
     small, large = Case(2, 1, None, 8, 10), Case(2, 1, None, 16, 10)
-    found = cost([large, small], most=small.normals)
-    assert (found.timed, found.samples) == (1, 20)
-    assert found.seconds == pytest.approx(
-        cost([small], small.normals).seconds * (1 + large.normals / small.normals)
+    assert cost([large, small]).samples == 20
+    assert cost([large, small]).seconds == pytest.approx(
+        SECONDS * (large.normals + small.normals) * 10
     )
+    # what the README says
+    assert cost(cases).seconds / 3600 == pytest.approx(107, abs=0.5)
+
+
+def test_the_reference_can_be_measured():
+    """To an order of magnitude, whatever the machine."""
+    assert SECONDS / 20 < seconds_per_normal(Case(4, 2, None, 256, 1), least=0.05) < SECONDS * 20
+
+
+def test_speed_ups_do_not_depend_on_the_clock():
+    """A reference over processor time; none on a cluster, or where work was reused."""
+    dense = Cost(9000.0, 10)
+    clock = Clock(0.0, 2, 30.0, dense, 4, 0)
+    assert clock.speedup().startswith("about 300 times; NumPy would need 2.5 core-hours (one core")
+    assert "30 s of processor time" in clock.speedup()
+    assert clock.speedup() == clock._replace(start=-1e6).speedup()
+    assert clock._replace(processor=None).speedup().startswith("not measured on a cluster")
+    assert clock._replace(reused=1).speedup().startswith("not measured, as 1 of 4 chunks")
+    assert clock._replace(dense=Cost(0.0, 0)).speedup() == ""

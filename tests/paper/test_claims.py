@@ -291,10 +291,8 @@ BREAK = """
 import sys
 from pathlib import Path
 
-import jax
 import numpy as np
 
-jax.config.update("jax_enable_x64", True)
 from limitlaw.engines import coupled
 from limitlaw.engines.heads import laws as head_laws
 from limitlaw.paper import catalogue

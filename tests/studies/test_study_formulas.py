@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from limitlaw.numerics.replicates import INDEPENDENT
 from limitlaw.studies import (
     cowsik,
     giorlandino,
@@ -114,7 +115,7 @@ def test_unit_scales():
         math.sqrt(256 / math.log(256)), rel=0.02
     )
     read = np.array([[12.0, 17.0, 27.0]] * 3)  # 5 = 1 + 2², 10 = 1 + 3²
-    found = unit_scaling.output_std(read, math.inf)
+    found = unit_scaling.output_std(read, INDEPENDENT, math.inf)
     assert found.value == pytest.approx([2.0, 3.0])
     assert found.error == pytest.approx([0.0, 0.0])
 

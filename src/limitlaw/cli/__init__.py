@@ -12,11 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from limitlaw.cli import depth, output
-from limitlaw.cli.errors import end_promptly, one_line_errors, opened
+from limitlaw.cli.errors import Force, end_promptly, one_line_errors, opened
 from limitlaw.cli.explore import explore
 from limitlaw.cli.layer import TOKENS, Layer, density_figure, heads_of, kernel_of
 from limitlaw.cli.output import PICTURES, print_table, quantities_of, remark
+from limitlaw.engines.bounds import Call
 
+KEPT = "--quick is a first look; what is finished is kept"
 REPRODUCTION = Path("out/reproduction")
 STUDIES = Path("out/studies")
 
@@ -113,6 +115,7 @@ def law(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of the table.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """The law of one token's output of a random attention layer.
 
@@ -129,7 +132,8 @@ def law(
       limitlaw law --heads 1 --heads 2 --heads 16 --plot law.png
       limitlaw law --heads 2 --json | jq .figures.variance.value
     """
-    with one_line_errors(), opened("--plot", plot, PICTURES) as picture:
+    call = Call("this law", "ask for fewer --samples or --tokens", force)
+    with one_line_errors(call), opened("--plot", plot, PICTURES) as picture:
         stds = q_std, k_std, v_std, o_std
         layers = [
             Layer(heads_of(h), head_dim, scaling, mask, *stds, samples, seed)
@@ -219,6 +223,7 @@ def reproduce(
             metavar="ADDRESS", help="A Dask scheduler whose workers compute, tcp://host:8786."
         ),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Every experiment of the paper, and some beyond it,
     at the paper's counts: data, figures and a report.
@@ -236,7 +241,7 @@ def reproduce(
     from limitlaw.cli.reproduce import Request
     from limitlaw.cli.reproduce import reproduce as run
 
-    with one_line_errors():
+    with one_line_errors(Call("reproduce", KEPT, force)):
         run(Request(names or [], out, quick, seed, trials, samples, tokens, jobs, cluster))
 
 
@@ -262,6 +267,7 @@ def studies(
     jobs: Annotated[
         int | None, typer.Option(metavar="N", help="Threads; as many as there are cores.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """What others published about deep Transformers, computed again:
     data, figures, and which claims hold.
@@ -277,7 +283,7 @@ def studies(
     from limitlaw.cli.studies import Request
     from limitlaw.cli.studies import studies as run
 
-    with one_line_errors():
+    with one_line_errors(Call("studies", KEPT, force)):
         run(Request(names or [], out, quick, seed, jobs))
 
 
@@ -316,6 +322,7 @@ def audit(
             metavar="N", help="Call FUNCTION(N); twice or more, for growth with the width."
         ),
     ] = None,
+    force: Force = False,
 ) -> None:
     """What every layer of a PyTorch module does at initialisation,
     beside what it should do, and what is wrong.
@@ -331,7 +338,8 @@ def audit(
       limitlaw audit mymodule.py:make_width --width 64 --width 128 --width 256
       limitlaw audit --hf gpt2-config.json
     """
-    with one_line_errors():
+    call = Call("audit", "ask for fewer --seeds, --samples or --tokens", force)
+    with one_line_errors(call):
         from limitlaw.cli.audit import Request
         from limitlaw.cli.audit import audit as run
 

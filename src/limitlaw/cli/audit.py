@@ -68,9 +68,6 @@ def _limitlaw_torch() -> Any:
     """limitlaw.torch, in double precision; PyTorch on one thread,
     as its modules here are small.
     """
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
     try:
         import limitlaw.torch as lt
     except ModuleNotFoundError as error:

@@ -11,17 +11,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from limitlaw.cli.errors import one_line_errors, opened
+from limitlaw.cli.errors import Force, one_line_errors, opened
 from limitlaw.cli.output import PICTURES
 from limitlaw.digits import compact
+from limitlaw.engines.bounds import Call
 
 if TYPE_CHECKING:
     from limitlaw.depth import Trace
     from limitlaw.depth.network import Network
     from limitlaw.depth.phase import Phase
 
+FEWER = "ask for fewer --samples, --tokens or blocks (--depth)"
 PRINTED = "variance,correlation,effective_rank,entropy,participation,score_variance,kurtosis,kl"
 
+
+DRAWS = Annotated[
+    int | None, typer.Option(metavar="N", help="Draws; as many as an error of --rtol takes.")
+]
+ERROR = Annotated[
+    float | None, typer.Option(metavar="R", help="Relative standard error to reach: 0.01.")
+]
 
 Settings = dict[str, Any]  # the value of each of these options
 
@@ -101,9 +110,8 @@ def depth(
     statistics: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Such as variance,entropy, or all.")
     ] = None,
-    samples: Annotated[
-        int | None, typer.Option(metavar="N", help="Draws; as many as 20 seconds allow.")
-    ] = None,
+    samples: DRAWS = None,
+    rtol: ERROR = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the draws.")] = None,
     every: Annotated[
         int, typer.Option(metavar="K", help="Print every K-th layer, and the last.")
@@ -115,6 +123,7 @@ def depth(
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the numbers with all their digits.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Statistics after every block of a random Transformer: as n → ∞, and at widths beside it.
 
@@ -127,12 +136,12 @@ def depth(
       limitlaw depth --norm post --width 64 --width 256 --plot depth.png
       limitlaw depth --hidden 0 --statistics variance,correlation --every 4
     """
-    with one_line_errors():
+    with one_line_errors(Call("depth", FEWER, force)):
         described = _network_of(network)
         if every < 1:
             raise ValueError(f"--every must be a positive integer, got {every}")
         with opened("--plot", plot, PICTURES) as picture, opened("--csv", csv) as file:
-            traces = _traces_of(described, statistics, width or [], samples, seed)
+            traces = _traces_of(described, statistics, width or [], samples, seed, rtol)
             if plot is not None:
                 figure = traces[0].plot(*traces[1:], title=described.title)
                 figure.savefig(picture, format=plot.suffix[1:].lower(), dpi=150)
@@ -166,7 +175,8 @@ def phase(
     width: Annotated[
         int | None, typer.Option(metavar="N", help="Width; n → ∞ without it.")
     ] = None,
-    samples: Annotated[int, typer.Option(metavar="N", help="Draws at each point.")] = 256,
+    samples: DRAWS = None,
+    rtol: ERROR = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed, the same at all points.")] = 0,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Where table and picture go.")
@@ -177,6 +187,7 @@ def phase(
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """A phase diagram: a statistic over two scales of a random Transformer.
 
@@ -188,16 +199,13 @@ def phase(
       limitlaw phase correlation --x q_std=0.1:10:12 --y scale=0.1:2:12 --depth 24
       limitlaw phase entropy --x q_std=0.3:30:16 --y mlp_std=0.3:3:16 --norm post --jobs 2
     """
-    with one_line_errors():
-        asked = _phase_of(network, statistic, (x, y), at, width, samples, seed)
+    with one_line_errors(Call("phase", f"{FEWER}, or points; what is finished is kept", force)):
+        asked = _phase_of(network, statistic, (x, y), at, width, samples, seed, rtol)
         _compute(asked, out, jobs, cluster)
 
 
 def _network_of(settings: Settings) -> "Network":
     """The network that the options describe."""
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
     from limitlaw.depth.network import Network
 
     return Network(**settings)
@@ -212,6 +220,7 @@ def _traces_of(
     widths: Sequence[int],
     samples: int | None,
     seed: int | None,
+    rtol: float | None,
 ) -> list["Trace"]:
     """As n → ∞, and at each width."""
     from limitlaw.depth import STATISTICS, trace
@@ -220,7 +229,7 @@ def _traces_of(
     if statistics == "all":
         names = list(STATISTICS)
     program = network.program()
-    return [trace(program, names, width, samples, seed) for width in (None, *widths)]
+    return [trace(program, names, width, samples, seed, rtol) for width in (None, *widths)]
 
 
 def _print_trace(trace: "Trace", title: str, every: int) -> None:
@@ -248,8 +257,9 @@ def _phase_of(
     axes: tuple[str, str],
     at: int | None,
     width: int | None,
-    samples: int,
+    samples: int | None,
     seed: int,
+    rtol: float | None,
 ) -> "Phase":
     """What the options ask for."""
     network = _network_of(settings)
@@ -263,7 +273,7 @@ def _phase_of(
     x, y = (Grid.of(text, option) for text, option in zip(axes, ("--x", "--y"), strict=True))
     if x.name == y.name:
         raise ValueError(f"--x and --y must be two different scales, got {x.name} twice")
-    return Phase(network, statistic, x, y, at, width, samples, seed)
+    return Phase(network, statistic, x, y, at, width, samples, seed, rtol)
 
 
 def _compute(asked: "Phase", out: Path, jobs: int | None, cluster: str | None) -> None:

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import Annotated, BinaryIO, NoReturn
 
 import typer
 
+from limitlaw.engines.bounds import NOBODY, Call, calling
 from limitlaw.files import remove_drafts, replacing
 
 GRACE = 1.0  # seconds in which Python may end the command itself
@@ -26,11 +27,17 @@ OPTIONS = (
 )
 
 
+Force = Annotated[bool, typer.Option("--force", help="Go on, whatever memory and time it takes.")]
+
+
 @contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Bad input ends the command with code 2 and one line that names the option."""
+def one_line_errors(call: Call = NOBODY) -> Iterator[None]:
+    """Bad input ends the command with code 2 and one line that names the option; so does work that
+    would take too much, without `--force`.
+    """
     try:
-        yield
+        with calling(call):
+            yield
     except BrokenPipeError:
         raise  # the reader of the output left
     except (ValueError, TypeError, OSError) as error:
@@ -38,7 +45,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def _fail(message: str) -> NoReturn:
-    line = re.sub(r"\s*\n\s*", " ", message.strip())
+    line = re.sub(r"\s*\n\s*", " ", message.strip()).replace("force=True", "--force")
     named = rf"^(?:(?:limit|finite): )?({OPTIONS})\b"
     line = re.sub(named, lambda m: "--" + m[1].replace("_", "-"), line)
     typer.echo(f"limitlaw: {line}", err=True)

@@ -46,9 +46,6 @@ def _made(port: int) -> "Explorer":
         raise ValueError("explore needs Flask: pip install 'limitlaw[explore]'")
     if port > 65535:
         raise ValueError(f"--port must be from 1 to 65535, got {port}")
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
     from limitlaw.explore import Explorer
 
     try:

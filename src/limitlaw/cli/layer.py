@@ -42,9 +42,6 @@ class Layer:
         """The law of the output of one token, as `attention_law` has it,
         without drawing the other tokens' outputs.
         """
-        import jax
-
-        jax.config.update("jax_enable_x64", True)
         import limitlaw as ll
         from limitlaw.arguments import covariance
         from limitlaw.engines.frames.finite import law_at_width

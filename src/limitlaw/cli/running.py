@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from limitlaw.cli import errors
+from limitlaw.engines.bounds import reached
+from limitlaw.progress import Watch, watched
 
 if TYPE_CHECKING:
     from limitlaw.runs import Table
 
+KNOWN = 60.0  # seconds, after which it is known how long a command takes
 Advance = Callable[..., None]  # of a name, by so many steps
 Draw = Callable[[dict[str, "Table"], Path], Any]  # the pictures of some tables, into a folder
 
@@ -26,12 +29,14 @@ Draw = Callable[[dict[str, "Table"], Path], Any]  # the pictures of some tables,
 @contextlib.contextmanager
 def bars(totals: Mapping[str, int | float], enabled: bool | None = None) -> Iterator[Advance]:
     """A bar on standard error for each name, moved by `advance(name, steps=1)`;
-    silent where that is no terminal.
+    where that is no terminal, a line for all of them every ten seconds. Ends in an error where the
+    first minute says that all of it takes too long (`bounds`).
 
     What is written to standard output or error meanwhile appears above the bars.
     """
     if not (sys.stderr.isatty() if enabled is None else enabled):
-        yield _nothing
+        with watched(", ".join(totals)) as watch:
+            yield _judged(_nothing, sum(totals.values()), watch)
         return
     from rich.console import Console  # costs 50 ms to import, so only where a person watches
     from rich.progress import (
@@ -54,7 +59,20 @@ def bars(totals: Mapping[str, int | float], enabled: bool | None = None) -> Iter
         def advance(name: str, steps: int | float = 1) -> None:
             progress.advance(tasks[name], steps)
 
-        yield advance
+        yield _judged(advance, sum(totals.values()), Watch("all"))
+
+
+def _judged(advance: Advance, total: int | float, watch: Watch) -> Advance:
+    """`advance`, with all that is done counted and timed."""
+    done = 0.0
+
+    def counted(name: str, steps: int | float = 1) -> None:
+        nonlocal done
+        advance(name, steps)
+        done += steps
+        reached(watch, round(done), round(total), KNOWN)
+
+    return counted
 
 
 def _nothing(name: str, steps: int | float = 1) -> None:

@@ -31,9 +31,6 @@ def studies(request: Request) -> None:
     start = time.perf_counter()
     running.check_seed(request.seed)
     running.check_workers(request.jobs)
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
     from limitlaw.paper.reproduce import Listener, reproduce, totals
     from limitlaw.runs.chunks import versions
     from limitlaw.runs.disk import one_line_errors

@@ -18,12 +18,14 @@ from limitlaw.core.findings import Facts, Finding, Report, Verdict
 from limitlaw.core.instructions import Apply, Constant, Dot, Family, Initial, Map, MatMul, Value
 from limitlaw.core.members import Found
 from limitlaw.core.program import Program, Written, unrolled
+from limitlaw.float64 import in_float64
 
 TURNS = 2  # of a loop, which show what any turns have to do with each other
 
 LIMIT = "scores have a limit"
 
 
+@in_float64
 def check(y: Written | tuple[Written, ...]) -> Report:
     """Which assumptions of Theorem 3.1 hold for the program of `y`,
     what lies beyond it, and what the limit refuses.

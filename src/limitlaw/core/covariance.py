@@ -236,13 +236,13 @@ class Covariance:
 
 def total(blocks: Sequence[Covariance]) -> Covariance:
     """Cov(Σ v, w)."""
-    parts = _comparable(blocks)
+    parts = comparable(blocks)
     return Covariance(
         functools.reduce(lambda a, b: elementwise(jnp.add, a, b), [p.c for p in parts])
     )
 
 
-def _comparable(blocks: Sequence[Covariance]) -> list[Covariance]:
+def comparable(blocks: Sequence[Covariance]) -> list[Covariance]:
     """With the same pairs."""
     common = set.intersection(*(set(b.pairs) for b in blocks))
     return [
@@ -253,7 +253,7 @@ def _comparable(blocks: Sequence[Covariance]) -> list[Covariance]:
 
 def stacked(blocks: Sequence[Covariance | None], axis: Axis) -> Covariance:
     """Cov of vectors stacked along a new axis; None for zero."""
-    known = _comparable([b for b in blocks if b is not None])
+    known = comparable([b for b in blocks if b is not None])
     labels = tuple(dict.fromkeys(p for b in known for p in b.labels))
     arrays = iter([b.c.whole(labels) for b in known])
     sizes = tuple(int(p.size) for p in labels)

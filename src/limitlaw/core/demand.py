@@ -9,6 +9,7 @@ Three rewrites, none of which knows about `attention()`:
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -131,8 +132,10 @@ class _Rewriter:
             whole = frozenset(op.family.axes)
         elif isinstance(op, Apply):
             whole = op.mixed
-        elif isinstance(op, WHOLE) or (isinstance(op, Take) and not _is_basic(op)):
+        elif isinstance(op, WHOLE):
             whole = frozenset(value.axes)
+        elif isinstance(op, Take) and not _is_basic(op):
+            whole = frozenset(op.new)
         return {
             axis: part for axis, part in self.wanted.get(value, {}).items() if axis not in whole
         }
@@ -181,7 +184,7 @@ class _Rewriter:
             return self._mixed_first(value, op, read)
         if isinstance(op, Repeat):
             (result,) = demanded([op.block.result])
-            op = Repeat(read[0], Block(op.block.argument, result), op.times)
+            op = dataclasses.replace(op, x=read[0], block=Block(op.block.argument, result))
         elif isinstance(op, Dot) and op.q in self.absorbed:
             op = Dot(read[0], read[1], "linear", op.dim)
         else:
@@ -219,11 +222,23 @@ class _Rewriter:
             *self.wanted.get(value, {}),
         }:
             return
-        if self.uses[x] > 1 or not set(op.over) <= set(rename.names_of(x.axes)):
+        if self.uses[x] > 1 or not self._makes_fewer(value, op, rename.names_of(x.axes)):
             return
         if all(self._is_fresh_product(t) for t in self.facts.terms(x)):
             self.mixings[value] = _Mixing(rename, matmul)
             self.absorbed.update(between)
+
+    def _makes_fewer(self, value: Value, op: Contract, axes: Axes) -> bool:
+        """Are what is wanted of Σ a x fewer vectors than x, which has these axes?
+
+        Where they are as many, M x is made first: its coefficients have no more columns than M has
+        rows of the other kind, those of Σ a x as many as there are x.
+        """
+        assert op.a is not None
+        wanted = self.wanted.get(value, {})
+        new = [axis for axis in op.a.axes if axis not in (*axes, *op.over)]
+        made = math.prod(wanted[a].places.size if a in wanted else a.size for a in new)
+        return set(op.over) <= set(axes) and made < math.prod(axis.size for axis in op.over)
 
     def _mixed_first(self, value: Value, op: Contract, read: list[Value]) -> Value:
         rename, matmul = self.mixings[value]

@@ -181,7 +181,8 @@ class Dot(Instruction):
     that q and k share, for all pairs along others.
 
     With a `base`, coordinates (m, m + D/2) of both are turned by position·base^{-2m/D} first
-    (rotary embeddings); the `positions` of q and of k are laid out by `orders`.
+    (rotary embeddings); the `positions` of q and of k are laid out by `orders`. `reach`: a bound
+    of |position of q − position of k|, None where positions are not known in advance.
     """
 
     q: Value
@@ -191,6 +192,7 @@ class Dot(Instruction):
     base: float | None = None
     positions: tuple[Number, ...] = ()
     orders: tuple[Layout, ...] = ()
+    reach: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -327,11 +329,14 @@ class Block:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Repeat(Instruction):
-    """block(… block(x)), `times` times, with new matrices and initial vectors in each turn."""
+    """block(… block(x)), `times` times, with new matrices and initial vectors in each turn, or
+    with the same ones (`shared`).
+    """
 
     x: Value
     block: Block
     times: int
+    shared: bool = False
 
 
 INSTRUCTIONS: tuple[type[Instruction], ...] = (

@@ -97,13 +97,12 @@ class Labelled:
         places = {axis: i for i, axis in enumerate(self.axes)}
         order = [places[axis] for axis in layout if axis in places]
         assert len(order) == len(self.axes), f"{self.axes} do not fit into {layout}"
-        array = (
-            self.array.transpose(*order, *range(len(self.axes), self.array.ndim))
-            if order
-            else self.array
-        )
-        shape = [int(axis.size) if axis is not None and axis in places else 1 for axis in layout]
-        return array.reshape(*shape, *self.array.shape[len(self.axes) :])
+        array = self.array
+        if order != sorted(order):
+            array = array.transpose(*order, *range(len(order), array.ndim))
+        front = [int(axis.size) if axis is not None and axis in places else 1 for axis in layout]
+        shape = (*front, *array.shape[len(order) :])
+        return array if array.shape == shape else array.reshape(shape)
 
     def whole(self, layout: Layout) -> Any:
         """The same at its full size."""

@@ -321,7 +321,7 @@ def _copied(
         if isinstance(op, Repeat):
             x = known[op.x]
             for _ in range(op.times if most is None else min(op.times, most)):
-                (x,) = _copied((op.block.result,), {op.block.argument: x}, most, anew=True)
+                (x,) = _copied((op.block.result,), {op.block.argument: x}, most, not op.shared)
                 if turns is not None:
                     turns.setdefault(v, []).append(x)
             known[v] = x

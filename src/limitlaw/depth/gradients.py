@@ -6,15 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.arguments import as_key, positive_int, require_float64, shown
+from limitlaw.arguments import as_key, positive_int, shown
 from limitlaw.depth.statistics import Statistic, mean_correlation, variance
 from limitlaw.depth.table import Trace
 from limitlaw.depth.trace import stages
 from limitlaw.engines import engine
+from limitlaw.engines.bounds import bounded
 from limitlaw.engines.dense.backward import backward_grams
 from limitlaw.engines.effort import Pace
+from limitlaw.float64 import in_float64
 from limitlaw.language.values import Wide
-from limitlaw.progress import watching
+from limitlaw.numerics.replicates import INDEPENDENT
 
 SAMPLES = 1024  # at most, where the user does not say
 STATISTICS = (
@@ -23,13 +25,15 @@ STATISTICS = (
 )
 
 
-@watching
+@in_float64
+@bounded("ask for fewer samples, blocks or tokens, or a smaller width")
 def gradients(
     network: Wide | Sequence[Wide],
     width: int,
     samples: int | None = None,
     key: object = None,
     token: int | None = None,
+    force: bool = False,
 ) -> Trace:
     """The gradient at every block of a network at width n, with standard errors and its spread
     over draws.
@@ -41,9 +45,9 @@ def gradients(
     and the program differentiated: of the limit n → ∞ this is an approximation with an error of
     O(1/n) beside the standard errors.
 
-    Without `samples` there are up to 1,024 draws: as many as take 20 seconds.
+    Without `samples` there are up to 1,024 draws: as many as take 20 seconds. `force` is that of
+    `trace`.
     """
-    require_float64("gradients")
     first, layers = stages(network)
     y = layers[-1] if isinstance(network, Sequence) else network
     outputs = [value.core for value in (first, *layers)]
@@ -58,7 +62,8 @@ def gradients(
     grams = np.concatenate(
         backward_grams(y.core, outputs, _place(token, y), width, pace, as_key(key)), axis=1
     )
-    columns = {s.name: s.summary(_read(s, grams), layers[-1].dim.at(width)) for s in STATISTICS}
+    dim = layers[-1].dim.at(width)
+    columns = {s.name: s.summary(_read(s, grams), INDEPENDENT, dim) for s in STATISTICS}
     return Trace(columns, {s.name: s.label for s in STATISTICS}, width, len(grams), pace.effort)
 
 

@@ -48,7 +48,9 @@ class Grid(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """What is computed at each point: the statistic after block `at`, by so many draws."""
+    """What is computed at each point: the statistic after block `at`, by so many draws, or as many
+    as a relative error of `rtol` takes.
+    """
 
     network: Network
     statistic: str
@@ -56,14 +58,15 @@ class Phase:
     y: Grid
     at: int
     width: int | None
-    samples: int
+    samples: int | None
     seed: int
+    rtol: float | None = None
 
     def chunks(self) -> list[Chunk]:
         """One for each point."""
         settings = dataclasses.asdict(self.network)
         common = {"statistic": self.statistic, "at": self.at, "width": self.width}
-        draws = {"samples": self.samples, "seed": self.seed}
+        draws = {"samples": self.samples, "seed": self.seed, "rtol": self.rtol}
         return [
             Chunk.of(point, **{**settings, self.x.name: x, self.y.name: y}, **common, **draws)
             for y in self.y.values
@@ -72,10 +75,17 @@ class Phase:
 
 
 def point(
-    statistic: str, at: int, width: int | None, samples: int, seed: int, **network: Any
+    statistic: str,
+    at: int,
+    width: int | None,
+    samples: int | None,
+    seed: int,
+    rtol: float | None,
+    **network: Any,
 ) -> dict[str, np.ndarray]:
     """The statistic at one point of the grid, its standard error and its spread."""
-    found = trace(Network(**network).program(), [statistic], width, samples, seed)[statistic]
+    program = Network(**network).program()
+    found = trace(program, [statistic], width, samples, seed, rtol)[statistic]
     return {name: np.asarray(array[at], float) for name, array in found._asdict().items()}
 
 

@@ -2,23 +2,42 @@
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from limitlaw.arguments import positive_int, real_number, require_float64, shown
+from limitlaw.arguments import (
+    positive_int,
+    real_number,
+    relative_error,
+    shown,
+)
 from limitlaw.depth.statistics import Statistic, averaged
-from limitlaw.depth.trace import chosen_statistics, program_at_infinity, stages
+from limitlaw.depth.trace import chosen_statistics, program_at_infinity, stages, tied_loop
 from limitlaw.digits import plus_minus
+from limitlaw.engines.bounds import bounded
+from limitlaw.engines.effort import BUDGET
+from limitlaw.engines.limit.conditions import Batches, seed_of
 from limitlaw.engines.turns import Turns
+from limitlaw.float64 import in_float64
 from limitlaw.language.values import Wide
+from limitlaw.numerics.replicates import Replicates
+from limitlaw.progress import watched
 
-STEPS = 60  # at most; bisection alone needs about 40
+SAMPLES = 1024  # at most, where the user does not say
+STEPS = 100  # of Brent's method at most
+USUAL = 4  # values that are needed at least
+FIRST = 0.12  # half the first step in ln c
+BESIDE = 1e-3  # of a root in ln c, for a central difference
+ROUNDING = 4 * float(np.finfo(float).eps)
+APART = 1e-7  # that two points must be to tell the slope
 PRECISION = 1e-10  # of the root of the function that is drawn
+# in units of the error to be reached: a step so short is taken along the slope, without looking at
+# the function again; of few draws, and of more
+SHORT, LONGER = 0.3, 2.0
 
 Network = Callable[[Any], Wide]  # of a scale, which may be traced
 
@@ -42,14 +61,18 @@ class Solution:
         return f"Solution({plus_minus(self.value, self.error)}, {self.samples} draws)"
 
 
+@in_float64
+@bounded("ask for fewer samples, blocks or tokens")
 def solve(
     network: Network,
     statistic: str | Callable[..., Any],
     target: int | float,
     over: tuple[int | float, int | float],
     at: int | None = None,
-    samples: int = 256,
+    samples: int | None = None,
     key: object = None,
+    rtol: float | None = None,
+    force: bool = False,
 ) -> Solution:
     """The scale c in `over` for which the mean of a statistic of `network(c)` is `target` after
     block `at`, as n → ∞.
@@ -59,10 +82,13 @@ def solve(
 
     `network` is a function of a scale, `statistic` a name or a function as in `trace`, `at` the
     last block without one. All scales have the same draws, so that their mean is a smooth function
-    of c; its root is found by Newton's method, with pathwise derivatives, inside a bracket. Its
-    error is that of the mean divided by the slope.
+    of c; its root is found by Brent's method in ln c. Its error is that of the mean divided by the
+    slope.
+
+    Without `samples` there are as many draws as a standard error of `rtol`·c takes (1 % of c), up
+    to 1,024: the root is found with a few of them and then mended with more, as far as ten minutes
+    go. `force` is that of `trace`.
     """
-    require_float64("solve")
     (chosen,) = chosen_statistics([statistic])
     if chosen.summary is not averaged:
         raise ValueError(
@@ -74,61 +100,183 @@ def solve(
     low, high = sorted(real_number("over", bound) for bound in over)
     if not 0 < low < high:
         raise ValueError(f"over must be two different positive scales, got {over}")
-    read = _read(network, chosen, at, positive_int("samples", samples), key)
-    goal = real_number("target", target)
-    return _root(read, goal, low, high, samples, chosen.name)
+    most = SAMPLES if samples is None else positive_int("samples", samples)
+    goal = relative_error(samples, rtol, BUDGET.rtol)
+    least = 1 if samples is None else most  # of an unknown number the clock tells soon enough
+    drawn = DrawnStatistic(network, chosen, at, most, least, key)
+    root = Root(drawn, real_number("target", target), math.log(low), math.log(high), chosen.name)
+    x = 0.5 * (root.low + root.high)
+    with watched("solve"):
+        drawn.at(x, 1)
+        if samples is None and drawn.random:
+            x, draws = _reached(root, x, goal)
+        else:
+            x, draws = root.find(x, most, PRECISION), most
+            root.look_around(x, draws)
+    (f, error), slope = root.at(x, draws), root.slope
+    step = f / slope if slope else 0.0  # what it leaves out is of the order of its square
+    c = math.exp(x - step)
+    error = c * math.hypot(error / slope, step * step) if slope else math.inf
+    return Solution(c, error, slope / c, root.target, len(drawn.at(x, draws)))
 
 
-Read = Callable[[float], tuple[Float[np.ndarray, " draws"], Float[np.ndarray, " draws"]]]
+def _reached(root: "Root", x: float, goal: float) -> tuple[float, int]:
+    """The root with as many draws as its error in ln c takes to fall below `goal`, and their
+    number: first of one batch, then of more, from where it was with fewer.
+    """
+    start, precision, draws = time.monotonic(), SHORT * goal, 1
+    while True:
+        x = root.find(x, draws, precision)
+        drawn, precision = root.drawn, LONGER * goal
+        draws = len(drawn.at(x, draws))
+        (_, error), slope = root.at(x, draws), root.slope
+        found = error / abs(slope) if slope else math.inf
+        if found <= goal or draws >= drawn.most:
+            return x, draws
+        wanted = BUDGET.few if math.isnan(found) else draws * min(4.0, 1.2 * (found / goal) ** 2)
+        more = min(drawn.most, max(draws + drawn.together, math.ceil(wanted)))
+        if math.isfinite(found) and _seconds(drawn, draws, more, start) > BUDGET.longest:
+            return x, draws
+        draws = more
 
 
-def _read(
-    network: Network, statistic: Statistic, at: int | None, samples: int, key: object
-) -> Read:
-    """The statistic of every draw and its derivative, as functions of ln c."""
-    functions = Turns((statistic.read,))
+def _seconds(drawn: "DrawnStatistic", draws: int, more: int, start: float) -> float:
+    """What has passed, and what it takes to have more draws, perhaps at another x as well."""
+    each = (time.monotonic() - start) / max(1, drawn.evaluated)
+    return time.monotonic() - start + each * (2 * more - draws)
 
-    def of_draws(log_c: Float[Array, ""]) -> Float[Array, " draws"]:
-        first, layers = stages(network(jnp.exp(log_c)))
-        arrays = program_at_infinity(first, layers, functions).conditions(samples, key).arrays
-        values = jnp.concatenate([part[0] for part in arrays], axis=1)
+
+class DrawnStatistic:
+    """The statistic of every draw as a function of x = ln c: the same draws at every x. `together`
+    of them are computed at a time; there are `most`, and `least` are needed.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        statistic: Statistic,
+        at: int | None,
+        most: int,
+        least: int,
+        key: object,
+    ) -> None:
+        self._network, self._at, self.most, self._least = network, at, most, least
+        self._functions, self._seed = Turns((statistic.read,)), seed_of(key)
+        self._x, self.evaluated, self.together = math.nan, 0, 1
+        self._seen: dict[float, list[Float[np.ndarray, " draws"]]] = {}
+
+    def _move_to(self, x: float) -> None:
+        """Let the network be that of another scale."""
+        network = self._network(math.exp(x))
+        program = program_at_infinity(*stages(network), self._functions, tied_loop(network))
+        self._x, self._program = x, program
+        if not program.random:  # a draw for each set of nodes, if there are any
+            self.most = BUDGET.replicates if program.plan.shares_nodes else 1
+        self._batches = Batches(program, self.most if program.random else 1, self._seed)
+        self.together = self._batches.size
+
+    def at(self, x: float, draws: int) -> Float[np.ndarray, " draws"]:
+        """The values of so many draws at x, of which none is drawn twice. Where nothing is random
+        there are as many as sets of nodes.
+        """
+        if x != self._x and len(self._seen.get(x, ())) * self.together < draws:
+            self._move_to(x)
+        draws = min(draws, self.most) if self._program.random else self.most
+        batches = self._seen.setdefault(x, [])
+        while len(batches) * self.together < draws:
+            batches.append(self._batch(len(batches)))
+        known = np.concatenate(batches)
+        return known[: max(draws, min(self.together, self.most))]
+
+    @property
+    def random(self) -> bool:
+        """Does anything stay random in the limit?"""
+        return self._program.random
+
+    def error(self, values: Float[np.ndarray, " draws"]) -> float:
+        """Of their mean; 0 where nothing is random."""
+        if self.most == 1 and not self.random:
+            return 0.0
+        return float(Replicates(self._batches.replicate).error(values))
+
+    def _batch(self, batch: int) -> Float[np.ndarray, " draws"]:
+        numbers, program = self._batches.numbers(batch), self._program
+        calls = USUAL * -(-self._least // self.together)
+        program.plan.draws.check(calls, program.given, *numbers)
+        arrays = program.plan.draws(program.given, *numbers)
+        self.evaluated += self.together
+        values = np.concatenate([np.asarray(part[0]) for part in arrays], axis=1)
         last = values.shape[1] - 1
-        layer = last if at is None else positive_int("at", at)
+        layer = last if self._at is None else positive_int("at", self._at)
         if layer > last:
             raise ValueError(f"at must be one of the {last} blocks of network, got {layer}")
         return values[:, layer]
 
-    both = jax.jit(lambda log_c: jax.jvp(of_draws, (log_c,), (jnp.ones(()),)))
 
-    def read(log_c: float) -> tuple[np.ndarray, np.ndarray]:
-        values, slopes = both(jnp.asarray(log_c))
-        return np.asarray(values), np.asarray(slopes)
+class Root:
+    """The root of the mean of a drawn statistic less its target, between two x = ln c; `slope` is
+    that of the function near the root that was found last.
+    """
 
-    return read
+    def __init__(
+        self, drawn: DrawnStatistic, target: float, low: float, high: float, name: str
+    ) -> None:
+        self.drawn, self.target, self.low, self.high = drawn, target, low, high
+        self._name, self.slope = name, 0.0
 
+    def at(self, x: float, draws: int) -> tuple[float, float]:
+        """The function at x by so many draws, and its standard error."""
+        values = self.drawn.at(x, draws)
+        return float(np.mean(values)) - self.target, self.drawn.error(values)
 
-def _root(read: Read, target: float, low: float, high: float, samples: int, name: str) -> Solution:
-    """Newton's method in ln c, with bisection where it leaves the bracket."""
-    a, b = math.log(low), math.log(high)
-    ends = [float(np.mean(read(x)[0])) - target for x in (a, b)]
-    if not ends[0] * ends[1] <= 0:
-        raise ValueError(
-            f"target {target:g} is not reached in over=({low:g}, {high:g}): {name} is "
-            f"{ends[0] + target:.6g} at one end and {ends[1] + target:.6g} at the other"
-        )
-    x = 0.5 * (a + b)
-    for _ in range(STEPS):
-        values, slopes = read(x)
-        f, slope = float(np.mean(values)) - target, float(np.mean(slopes))
-        a, b = (x, b) if f * ends[0] > 0 else (a, x)
-        step = f / slope if slope else math.inf
-        new = x - step if a < x - step < b else 0.5 * (a + b)
-        if abs(new - x) <= PRECISION or f == 0:
-            break
-        x = new
-    c = math.exp(x)
-    draws = len(values)  # one where nothing is random
-    error = math.nan if samples == 1 else 0.0
-    if draws > 1:
-        error = float(np.std(values, ddof=1)) / math.sqrt(draws)
-    return Solution(c, c * error / abs(slope) if slope else math.inf, slope / c, target, draws)
+    def find(self, x: float, draws: int, precision: float) -> float:
+        """A point so near to the root, by Brent's method, inside a bracket that is looked for from
+        x on; x itself where the slope says that it is so near.
+        """
+        from scipy.optimize import brentq
+
+        seen: dict[float, float] = {}
+
+        def f(x: float) -> float:
+            seen[x] = self.at(x, draws)[0]
+            return seen[x]
+
+        away = abs(f(x) / self.slope) if self.slope else FIRST
+        if away <= precision and self.slope:
+            return x
+        a, b = self._bracket(f, x, min(2 * away, 0.25 * (self.high - self.low)))
+        root = float(brentq(f, a, b, xtol=precision, rtol=ROUNDING, maxiter=STEPS))
+        value = seen[root] if root in seen else f(root)
+        near = min((p for p in seen if abs(p - root) > APART), key=lambda p: abs(p - root))
+        self.slope = (seen[near] - value) / (near - root)
+        return root
+
+    def look_around(self, x: float, draws: int) -> None:
+        """The slope at x by a central difference."""
+        above, below = (self.at(x + step, draws)[0] for step in (BESIDE, -BESIDE))
+        self.slope = (above - below) / (2 * BESIDE)
+
+    def _bracket(self, f: Callable[[float], float], x: float, step: float) -> tuple[float, float]:
+        """Two points between which the sign of f changes: by steps twice as long each time, in the
+        direction in which f falls to 0; else the ends.
+        """
+        here, ahead = f(x), f(x + step)
+        if here * ahead <= 0:
+            return x, x + step
+        up = abs(ahead) < abs(here)
+        a, step = (x + step, step) if up else (x, -step)
+        while self.low < a < self.high:
+            step *= 2
+            b = min(max(a + step, self.low), self.high)
+            if f(a) * f(b) <= 0:
+                return a, b
+            a = b
+        first, last = f(self.low), f(self.high)
+        if not first * last <= 0:
+            low, high = math.exp(self.low), math.exp(self.high)
+            raise ValueError(
+                f"target {self.target:g} is not reached in over=({low:g}, {high:g}): "
+                f"{self._name} is {first + self.target:.6g} at one end and "
+                f"{last + self.target:.6g} at the other"
+            )
+        return self.low, self.high

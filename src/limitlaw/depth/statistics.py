@@ -15,7 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.engines.engine import matrix_by_matrix
 from limitlaw.engines.turns import Function, Scores
+from limitlaw.numerics.replicates import Replicates
 
 Kernel = Float[Array, "tokens tokens"]
 Number = Float[Array, ""]
@@ -31,25 +33,41 @@ class Column(NamedTuple):
     spread: Float[np.ndarray, "layers *rest"]
 
 
-# (what was read, D of the space)
-Summary = Callable[[Float[np.ndarray, "draws layers *rest"], int | float], Column]
+Read = Float[np.ndarray, "draws layers *rest"]
+# (what was read, which draws are independent, D of the space)
+Summary = Callable[[Read, Replicates, int | float], Column]
+# What an error is relative to: a number for each entry of a column
+Scale = Callable[[Column], Float[np.ndarray, "layers *rest"]]
 
 
-def averaged(read: Float[np.ndarray, "draws layers *rest"], dim: int | float) -> Column:
+def averaged(read: Read, replicates: Replicates, dim: int | float) -> Column:
     """Mean, standard error and standard deviation over draws."""
-    draws = len(read)
-    spread = np.std(read, axis=0, ddof=1) if draws > 1 else np.full(read.shape[1:], math.nan)
-    return Column(np.mean(read, axis=0), spread / math.sqrt(draws), spread)
+    return Column(replicates.mean(read), replicates.error(read), replicates.spread(read))
+
+
+def size(column: Column) -> Float[np.ndarray, "layers *rest"]:
+    """The larger of |mean| and spread over draws."""
+    return np.fmax(np.abs(column.value), column.spread)
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistic:
-    """`read`: of one draw; `summary`: of all. `label` is for tables and pictures."""
+    """`read`: of one draw; `summary`: of all. `label` is for tables and pictures; a relative error
+    is one in units of `scale`.
+    """
 
     name: str
     read: Function
     label: str = ""
     summary: Summary = averaged
+    scale: Scale = size
+
+    def relative_error(self, column: Column) -> float:
+        """The largest error of a column, in units of its scale; ∞ where it is not known."""
+        known = ~np.isnan(column.value)
+        error, scale = column.error[known], self.scale(column)[known]
+        share = np.where(error > 0, error / np.where(scale > 0, scale, 1.0), error)
+        return float(np.max(np.nan_to_num(share, nan=math.inf), initial=0.0))
 
     @property
     def of_the_law(self) -> bool:
@@ -109,18 +127,21 @@ def _over_attention(read: Callable[[Array], Array]) -> Function:
     return of_layer
 
 
-def _entropy(p: Float[Array, "... t"]) -> Number:
-    """−Σ_j A_ij ln A_ij in nats, averaged over rows and heads;
-    ln t for uniform attention, 0 for one-hot.
-    """
+def _entropy(p: Float[Array, "... t"]) -> Float[Array, "..."]:
+    """−Σ_j A_ij ln A_ij in nats; ln t for uniform attention, 0 for one-hot."""
     log_A = jax.nn.log_softmax(p, axis=-1)
     A = jnp.exp(log_A)
-    return jnp.mean(-jnp.sum(jnp.where(A > 0, A * jnp.where(A > 0, log_A, 0.0), 0.0), axis=-1))
+    return -jnp.sum(jnp.where(A > 0, A * jnp.where(A > 0, log_A, 0.0), 0.0), axis=-1)
 
 
-def _participation(p: Float[Array, "... t"]) -> Number:
-    """Σ_j A_ij², averaged over rows and heads; 1/t for uniform attention, 1 for one-hot."""
-    return jnp.mean(jnp.sum(jax.nn.softmax(p, axis=-1) ** 2, axis=-1))
+def _participation(p: Float[Array, "... t"]) -> Float[Array, "..."]:
+    """Σ_j A_ij²; 1/t for uniform attention, 1 for one-hot."""
+    return jnp.sum(jax.nn.softmax(p, axis=-1) ** 2, axis=-1)
+
+
+def _averaged_over_rows(read: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Over all heads, too."""
+    return lambda p: jnp.mean(matrix_by_matrix(read, p))
 
 
 def _score_variance(p: Float[Array, "... t"]) -> Number:
@@ -130,7 +151,8 @@ def _score_variance(p: Float[Array, "... t"]) -> Number:
 
 
 entropy, participation, score_variance = (
-    _over_attention(f) for f in (_entropy, _participation, _score_variance)
+    _over_attention(f)
+    for f in (_averaged_over_rows(_entropy), _averaged_over_rows(_participation), _score_variance)
 )
 
 
@@ -146,32 +168,36 @@ def token_variances(K: Kernel, scores: Scores) -> Float[Array, " tokens"]:
     return jnp.diagonal(K)
 
 
-def excess_kurtosis(v: Float[np.ndarray, "draws layers tokens"], dim: int | float) -> Column:
+def excess_kurtosis(
+    v: Float[np.ndarray, "draws layers tokens"], replicates: Replicates, dim: int | float
+) -> Column:
     """3 (D/(D+2) E[K_ii²]/(E K_ii)² − 1), averaged over tokens; the error by the delta method."""
     v = _scaled(v)
     factor = 3.0 / (1.0 + 2.0 / dim)
     mean, square = np.mean(v, axis=0), np.mean(v * v, axis=0)
     influence = factor * ((v * v - square) / mean**2 - 2 * square * (v - mean) / mean**3)
-    error = averaged(influence.mean(axis=-1), dim).error
+    error = replicates.error(influence.mean(axis=-1))
     return Column(
         (factor * square / mean**2 - 3.0).mean(axis=-1), error, np.full(v.shape[1], math.nan)
     )
 
 
-MOST_DRAWS, POINTS, BLOCKS = 4096, 400, 16
+MOST_DRAWS, POINTS = 4096, 400
 
 
-def kl_from_gaussian(v: Float[np.ndarray, "draws layers tokens"], dim: int | float) -> Column:
+def kl_from_gaussian(
+    v: Float[np.ndarray, "draws layers tokens"], replicates: Replicates, dim: int | float
+) -> Column:
     """KL(law of a coordinate of the last token ‖ Gaussian of equal variance), by quadrature over a
     mixture.
 
-    Bias and error of a mixture over draws: a jackknife over blocks of them. NaN in fewer than four
+    Bias and error of a mixture over draws: a jackknife over groups of them. NaN in fewer than four
     dimensions, where the density of a coordinate of a uniform direction jumps.
     """
     if dim < 4:
         return Column(*(np.full(v.shape[1], math.nan) for _ in range(3)))
     last = _scaled(v)[:MOST_DRAWS, :, -1]
-    found = [_jackknife(last[:, layer], dim) for layer in range(last.shape[1])]
+    found = [_divergence_of(last[:, layer], replicates, dim) for layer in range(last.shape[1])]
     value, error = (np.array(part) for part in zip(*found, strict=True))
     return Column(value, error, np.full(len(value), math.nan))
 
@@ -184,17 +210,13 @@ def _scaled(
     return np.where(mean > 0, v / np.where(mean > 0, mean, 1.0), 1.0)
 
 
-def _jackknife(v: Float[np.ndarray, " draws"], dim: int | float) -> tuple[float, float]:
-    constant = bool(np.ptp(v) <= 1e-14 * np.max(v))
-    if constant and math.isinf(dim):
-        return 0.0, 0.0
-    blocks, whole = min(BLOCKS, len(v)), _divergence(v, dim)
-    if constant or blocks < 2:
-        return whole, 0.0 if constant else math.nan
-    parts = np.array_split(np.arange(len(v)), blocks)
-    without = np.array([_divergence(np.delete(v, part), dim) for part in parts])
-    error = math.sqrt((blocks - 1) / blocks * np.sum((without - without.mean()) ** 2))
-    return float(blocks * whole - (blocks - 1) * without.mean()), error
+def _divergence_of(
+    v: Float[np.ndarray, " draws"], replicates: Replicates, dim: int | float
+) -> tuple[float, float]:
+    """The divergence and its error, which is 0 where all draws are equal."""
+    if np.ptp(v) <= 1e-14 * np.max(v):
+        return 0.0 if math.isinf(dim) else _divergence(v, dim), 0.0
+    return replicates.jackknife(v, lambda some: _divergence(some, dim))
 
 
 def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
@@ -235,7 +257,19 @@ STATISTICS = {
         Statistic("entropy", entropy, "attention entropy (nats)"),
         Statistic("participation", participation, "participation Σ A²"),
         Statistic("score_variance", score_variance, "score variance"),
-        Statistic("kurtosis", token_variances, "excess kurtosis", excess_kurtosis),
-        Statistic("kl", token_variances, "KL from a Gaussian", kl_from_gaussian),
+        Statistic(
+            "kurtosis",
+            token_variances,
+            "excess kurtosis",
+            excess_kurtosis,
+            lambda column: column.value + 3.0,  # the fourth moment
+        ),
+        Statistic(
+            "kl",
+            token_variances,
+            "KL from a Gaussian",
+            kl_from_gaussian,
+            lambda column: np.ones_like(column.value),
+        ),
     )
 }

@@ -1,41 +1,46 @@
 """`trace`: statistics after every layer of a network, at infinite width or at width n."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
-from limitlaw.arguments import positive_int, require_float64, shown
+from limitlaw.arguments import positive_int, relative_error, shown
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.program import Output, Program, every_turn
-from limitlaw.depth.statistics import STATISTICS, Statistic
+from limitlaw.depth.statistics import STATISTICS, Column, Statistic
 from limitlaw.depth.table import Trace
 from limitlaw.engines import engine
-from limitlaw.engines.effort import Pace
+from limitlaw.engines.bounds import bounded
+from limitlaw.engines.effort import BUDGET, Drawn, Pace
 from limitlaw.engines.frames.finite import drawn_statistic
 from limitlaw.engines.infinite_width import checked
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.turns import Turns
+from limitlaw.float64 import in_float64
+from limitlaw.functions import by_value
 from limitlaw.language import ops
 from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.values import Wide, wide
-from limitlaw.progress import watching
+from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 
 SAMPLES = 4096  # at most, where the user does not say
 Asked = str | Statistic | Callable[..., Any]
 
 
-@watching
+@in_float64
+@bounded("ask for fewer samples, blocks or tokens")
 def trace(
     network: Wide | Sequence[Wide],
     statistics: Iterable[Asked] | Mapping[str, Callable[..., Any]] | Asked | None = None,
     width: int | None = None,
     samples: int | None = None,
     key: object = None,
+    rtol: float | None = None,
+    force: bool = False,
 ) -> Trace:
     """Statistics after every block of a network, with standard errors and their spread over draws.
 
@@ -47,59 +52,106 @@ def trace(
     (None in row 0 and without attention, a tuple where a block has several). `width=None` is the
     limit n → ∞.
 
-    Without `samples` there are up to 4,096 draws: as many as take 20 seconds.
+    Without `samples` there are as many draws as a standard error of `rtol` (0.01) takes, of every
+    statistic in every row, relative to its mean or its spread over draws, whichever is larger
+    (kurtosis κ to 3 + κ, a divergence to 1); up to 4,096, and no more than take 20 seconds. Long
+    sequences average by themselves, and take few. What takes more memory than
+    there is, or more than ten minutes, is refused without `force`.
     """
-    require_float64("trace")
     first, layers = stages(network)
     outputs = tuple(value.core for value in (first, *layers))
     chosen = _known(chosen_statistics(statistics), outputs, named=statistics is not None)
-    if samples is not None:
-        positive_int("samples", samples)
+    dim = math.inf if width is None else layers[-1].dim.at(positive_int("width", width))
+    labels = {s.name: s.label or s.name for s in chosen}
+    pace = pace_of(samples, rtol, chosen, dim)
     functions = Turns(tuple(statistic.read for statistic in chosen))
-    if width is None:
-        arrays, effort, beyond = _at_infinity(first, layers, functions, samples, key)
-        dim = math.inf
-    else:
-        pace = Pace(samples or SAMPLES, at_most=samples is None)
+    if width is not None:
         arrays = drawn_statistic(
             "trace", outputs, width, pace, 0 if key is None else key, functions
         )
-        beyond = ()
-        effort, dim = pace.effort, layers[-1].dim.at(width)
+        columns = _columns(chosen, arrays, INDEPENDENT, dim)
+        return Trace(columns, labels, width, len(arrays[0][0]), pace.effort)
+    _, beyond = checked("trace", layers[-1])
+    program = program_at_infinity(first, layers, functions, tied_loop(network))
+    if program.traced:
+        raise engine.untraceable("trace")
+    found = program.replicated(pace, key)
+    columns = _columns(chosen, found.arrays, found.replicates, dim)
+    if program.random:
+        return Trace(columns, labels, None, len(found.arrays[0][0]), found.effort, beyond)
+    inflated: dict[str, Column] = {}
+    if found.kind == "quadrature":
+        again = program.inflated().conditions(1, key)
+        inflated = _columns(chosen, again.arrays, INDEPENDENT, dim)
+    columns = {name: _deterministic(c, inflated.get(name)) for name, c in columns.items()}
+    return Trace(columns, labels, None, 1, "nothing is random", beyond)
+
+
+def pace_of(
+    samples: int | None, rtol: float | None, chosen: Sequence[Statistic], dim: int | float
+) -> Pace:
+    """`samples` draws, or as many as a relative error of `rtol` takes."""
+    goal = relative_error(samples, rtol, BUDGET.rtol)
+    if samples is not None:
+        return Pace(positive_int("samples", samples), at_most=False)
+
+    def error(found: Drawn) -> float:
+        columns = _columns(chosen, *found, dim)
+        return max(statistic.relative_error(columns[statistic.name]) for statistic in chosen)
+
+    return Pace(SAMPLES, at_most=True, error=error, rtol=goal)
+
+
+def _columns(
+    chosen: Sequence[Statistic], arrays: Any, replicates: Replicates, dim: int | float
+) -> dict[str, Column]:
+    """What all draws say of each statistic, from arrays (draws, layers, …) of each part of a
+    network.
+    """
     draws = [
         np.concatenate([np.asarray(part[i]) for part in arrays], axis=1)
         for i in range(len(chosen))
     ]
-    columns = {s.name: s.summary(read, dim) for s, read in zip(chosen, draws, strict=True)}
-    return Trace(
-        columns, {s.name: s.label or s.name for s in chosen}, width, len(draws[0]), effort, beyond
-    )
+    return {
+        statistic.name: statistic.summary(read, replicates, dim)
+        for statistic, read in zip(chosen, draws, strict=True)
+    }
 
 
-def _at_infinity(
-    first: Wide, layers: Sequence[Wide], functions: Turns, samples: int | None, key: object
-) -> tuple[Any, str, tuple[str, ...]]:
-    _, beyond = checked("trace", layers[-1])
-    program = program_at_infinity(first, layers, functions)
-    if program.traced:
-        raise engine.untraceable("trace")
-    found = program.conditions(samples or SAMPLES, key, at_most=samples is None)
-    if program.random:
-        return found.arrays, found.effort, beyond
-    twice = jax.tree.map(lambda a: np.repeat(a[:1], 2, axis=0), found.arrays)
-    return twice, "nothing is random", beyond
-
-
-def program_at_infinity(first: Wide, layers: Sequence[Wide], functions: Turns) -> Limit:
-    """The layers of a network as n → ∞, and what is read off them;
-    written out where a loop cannot be followed.
+def _deterministic(column: Column, inflated: Column | None) -> Column:
+    """Where nothing is random there is no spread. The error is that of sets of nodes, or by how
+    much errors of integrals change the value.
     """
+    spread = np.where(np.isnan(column.value), math.nan, 0.0)
+    error = np.where(np.isnan(column.error), spread, column.error)
+    if inflated is not None:
+        error = np.abs(inflated.value - column.value)
+    return Column(column.value, error, spread)
+
+
+def program_at_infinity(
+    first: Wide, layers: Sequence[Wide], functions: Turns, tied: Wide | None = None
+) -> Limit:
+    """The layers of a network as n → ∞, and what is read off them; `tied`: all layers as one loop.
+    Written out where a loop cannot be followed.
+    """
+    for outputs in ways_to_follow(first, layers, tied):
+        program = Limit(outputs, functions)
+        if not program.plan.unrolls:
+            break
+    return program
+
+
+def ways_to_follow(
+    first: Wide, layers: Sequence[Wide], tied: Wide | None
+) -> Iterator[list[Output]]:
+    """The same layers as outputs of different programs, the shortest one first."""
+    if tied is not None:
+        yield [first.core, tied.core]
     outputs = [value.core for value in (first, *layers)]
-    program = Limit(outputs, functions)
-    if not program.plan.unrolls:
-        return program
+    yield outputs
     turns = every_turn([output.value for output in outputs])
-    return Limit([Output(value, value.axes) for value in turns], functions)
+    yield [Output(value, value.axes) for value in turns]
 
 
 def chosen_statistics(given: object) -> list[Statistic]:
@@ -168,7 +220,7 @@ def _statistic(item: object, name: str | None = None) -> Statistic:
         raise TypeError(
             f"statistics must be names or functions of (kernel, scores), got {shown(item)}"
         )
-    return Statistic(name or str(getattr(item, "__name__", "statistic")), item)
+    return Statistic(name or str(getattr(item, "__name__", "statistic")), by_value(item))
 
 
 def stages(network: object) -> tuple[Wide, list[Wide]]:
@@ -199,6 +251,17 @@ def stages(network: object) -> tuple[Wide, list[Wide]]:
             f"{', '.join(map(str, shapes))}"
         )
     return wide("network", loops[0][1].x), layers
+
+
+def tied_loop(network: object) -> Wide | None:
+    """Layers with the same matrices as one loop, if that is what a network is."""
+    loops = [] if isinstance(network, Sequence) else _loops(wide("network", network))
+    if len(loops) != 1 or not isinstance(loops[0][1], ops.Unrolled) or not loops[0][1].tied:
+        return None
+    op, block = loops[0][1], loops[0][1].tied
+    loop = ops.Repeat(op.x, block.argument, block.result, len(op.turns), shared=True)
+    x = wide("network", op.x)
+    return Wide(loop, x.shape, x.dim)
 
 
 def _loops(network: Wide) -> list[tuple[Value, ops.Repeat | ops.Unrolled]]:

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from limitlaw.digits import exponential
+from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical, Law, ScipyLaw
 from limitlaw.laws.from_scipy import from_scipy
 
@@ -23,11 +24,17 @@ class Divergence:
     """`value`, and `error`: the standard error from sampled laws and the error of the quadrature,
     in quadrature.
 
+    A divergence is ≥ 0: an estimate below that, from which a bias was subtracted, errs by as much
+    at least, and its error says so.
+
     `float(d)` is the value; `print(d)` shows the digits that the error leaves: 2.217e-02 ± 9e-05.
     """
 
     value: float
     error: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", max(self.error, -self.value))
 
     def __float__(self) -> float:
         return self.value
@@ -43,6 +50,7 @@ def compared(
     it in its error.
     """
 
+    @in_float64
     @functools.wraps(divergence)
     def with_rules(p: object, q: object, *options: P.args, **named: P.kwargs) -> Divergence:
         first = as_law("p", p)

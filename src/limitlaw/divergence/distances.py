@@ -19,7 +19,7 @@ from limitlaw.divergence.compared import (
     is_infinite,
 )
 from limitlaw.divergence.in_blocks import InBlocks, in_blocks
-from limitlaw.divergence.on_panels import Tails, atoms, first_panels
+from limitlaw.divergence.on_panels import DENSITIES, TAILS, Tails, atoms, first_panels
 from limitlaw.divergence.steps import Steps
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import (
@@ -45,6 +45,15 @@ class Noise:
     of_integral: float
     of_maximum: float
 
+    def beside(
+        self, rounding: Float[np.ndarray, " x"], weights: Float[np.ndarray, " x"]
+    ) -> "Noise":
+        """With the rounding of d."""
+        return Noise(
+            math.hypot(self.of_integral, float(weights @ rounding)),
+            math.hypot(self.of_maximum, float(rounding.max(initial=0))),
+        )
+
 
 @compared
 def total_variation(p: Law, q: Law) -> Divergence:
@@ -66,6 +75,7 @@ def total_variation(p: Law, q: Law) -> Divergence:
         laws, rows, of_integral(_tolerance(laws), lambda _: ROUNDING), POLE
     )
     found = noise(laws, values, d, panels.weights, lambda law: law.error.pdf(panels.nodes))
+    found = found.beside(_rounding(laws, values, DENSITIES), panels.weights)
     missed = sum(unseen(panels, density) for density in _whole(laws, values))
     return Divergence(
         integral(panels, d) / 2, math.hypot(panels.tails(d).sum() + missed, found.of_integral) / 2
@@ -121,6 +131,7 @@ def _distribution_functions(
     if p is q:
         return panels, 0 * d, Noise(0.0, 0.0), None
     found = noise(laws, values, d, panels.weights, lambda law: law.error.cdf(panels.nodes))
+    found = found.beside(_rounding(laws, values, TAILS), panels.weights)
     return panels, d, found, Steps.of(p, q) if stepped else None
 
 
@@ -156,6 +167,14 @@ def _whole(
     """A quantity of p and of q from those of their blocks."""
     count = len(laws[0].parts)
     return laws[0].weights @ values[:count], laws[1].weights @ values[count:]
+
+
+def _rounding(
+    laws: tuple[InBlocks, InBlocks], values: Float[np.ndarray, "b x"], relative: float
+) -> Float[np.ndarray, " x"]:
+    """Of p − q: that of each, whatever cancels."""
+    first, second = _whole(laws, values)
+    return relative * (np.abs(first) + np.abs(second)) / 2
 
 
 def noise(

@@ -12,6 +12,8 @@ from jaxtyping import Float
 from limitlaw.laws import Law
 from limitlaw.progress import end_if_stopped
 
+EPSILON = 2.0**-52  # of float64
+
 
 @dataclasses.dataclass(frozen=True)
 class InBlocks:
@@ -139,7 +141,8 @@ def bias_and_variance(B: int, values: Float[np.ndarray, " r"]) -> tuple[float, f
         S_bc = (B − 2)(B D − (B − 1)(D₋b + D₋c) + (B − 2) D₋bc),
 
     in which constant and linear parts cancel (second-order Hoeffding term; Efron and Stein 1981).
-    The mean of V₁ has 2 V₂ of it, so the variance is V₁ − 2 V₂ + V₂, and V₂ at least.
+    The mean of V₁ has 2 V₂ of it, so the variance is V₁ − 2 V₂ + V₂, and V₂ at least. The
+    rounding of the values enters the bias B times.
     """
     D, one, two = values[0], values[1 : B + 1], values[B + 1 :]
     if not np.isfinite(values).all():
@@ -148,4 +151,5 @@ def bias_and_variance(B: int, values: Float[np.ndarray, " r"]) -> tuple[float, f
     S = (B - 2) * (B * D - (B - 1) * (one[b] + one[c]) + (B - 2) * two)
     V1 = (B - 1) / B * np.sum((one - one.mean()) ** 2)
     V2 = np.sum(S**2) / (B * (B - 1)) ** 2
-    return float((B - 1) * (one.mean() - D)), float(max(V1 - V2, V2))
+    rounding = B * EPSILON * float(np.abs(values).max())
+    return float((B - 1) * (one.mean() - D)), float(max(V1 - V2, V2)) + rounding**2

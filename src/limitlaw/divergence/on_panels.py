@@ -12,6 +12,10 @@ from limitlaw.laws import Law
 from limitlaw.numerics.meshes import mesh
 from limitlaw.numerics.panels import Panels, of_integral, resolve
 
+# relative errors by rounding: of densities, and of the smaller tail of distribution functions,
+# some of which are inversions
+DENSITIES, TAILS = 2e-15, 3e-14
+
 
 def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:
     """Panels on which each law can be seen: fine where one of its components is narrow,

@@ -16,7 +16,7 @@ from numpy.polynomial import legendre
 from limitlaw.divergence.compared import Divergence, check_numbers, compared, is_infinite
 from limitlaw.divergence.densities import root
 from limitlaw.divergence.in_blocks import InBlocks, bias_and_variance, in_blocks, subsets
-from limitlaw.divergence.on_panels import Tails, atoms
+from limitlaw.divergence.on_panels import TAILS, Tails, atoms
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import Panels
 
@@ -52,8 +52,10 @@ def wasserstein2(p: Law, q: Law) -> Divergence:
     value = float(weights @ (x - y) ** 2)
     coarse, fewer = _rule(jumps, FEWER if len(jumps) < MANY else 1)
     rough = abs(value - float(fewer @ (first.at(coarse, None) - second.at(coarse, None)) ** 2))
-    left = 2 * float(np.abs(x - y).max(initial=0)) * (first.error + second.error)
-    left += _beyond(np.abs(z), weights * (x - y) ** 2)
+    away, moved = np.abs(x - y), first.rounding(z) + second.rounding(z)
+    left = 2 * float(away.max(initial=0)) * (first.error + second.error)
+    left += float(weights @ ((2 * away + moved) * moved))
+    left += _beyond(np.abs(z), weights * np.maximum(away - moved, 0) ** 2)
     biases, variances = 0.0, 0.0
     for law, other in ((first, y), (second, x)):
         bias, variance = _noise(law, z, weights, other)
@@ -132,6 +134,10 @@ class _OfSamples:
 
         return ndtri(self._ends(None)[:-1])
 
+    def rounding(self, z: Levels) -> Levels:
+        """None: they are samples."""
+        return np.zeros_like(z)
+
     def at(self, z: Levels, keep: Float[np.ndarray, " b"] | None) -> Levels:
         """Quantiles of the law, or of some of its blocks."""
         from scipy.special import ndtr
@@ -169,6 +175,13 @@ class _Smooth:
     def error(self) -> float:
         """What the polynomials leave out of ∫ F."""
         return float(self.panels.tails(self.law.weights @ self.rows).sum())
+
+    def rounding(self, z: Levels) -> Levels:
+        """How far quantiles move with the rounding of F: on each panel that of its largest."""
+        F = self.law.weights @ self.rows
+        size = np.abs(F).reshape(len(self.panels.lo), -1).max(axis=1)
+        moved = F + TAILS * np.repeat(size, len(F) // len(size))
+        return np.abs(_solved(self.panels, moved, z, self.middle) - self.at(z, None))
 
     def jumps(self) -> Float[np.ndarray, " jumps"]:
         """The normal scores between which an atom is the quantile."""

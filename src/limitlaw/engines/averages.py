@@ -14,24 +14,30 @@ from limitlaw.core.certain import settled
 from limitlaw.core.instructions import Map, Value
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
-from limitlaw.engines.infinite_width import Effort, checked
+from limitlaw.engines.bounds import bounded, later
+from limitlaw.engines.infinite_width import ADVICE, Effort, checked
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, Outcomes
+from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical
 from limitlaw.laws.averages import BLOCKS
-from limitlaw.laws.tracing import NEEDS_NUMBERS, average_of
+from limitlaw.laws.tracing import NEEDS_NUMBERS, Psi, average_of
 from limitlaw.phi import Nonlinearity, looked_at
-from limitlaw.progress import watching
 
 
-@watching
+@in_float64
+@bounded(ADVICE)
 def average_law(
-    y: object, psi: Callable[[Any], Any], samples: int | None = None, key: object = None
+    y: object,
+    psi: Callable[[Any], Any],
+    samples: int | None = None,
+    key: object = None,
+    force: bool = False,
 ) -> Empirical:
     """The law of lim n^{-1} Σ_α ψ(y_α) = E[ψ(Z^y) | scores]: Theorem 3.1.
 
     `psi` is a jnp function of arrays (…, *shape) of coordinates of y;
-    what it returns starts with the same … axes.
+    what it returns starts with the same … axes. `samples`, `key` and `force` are those of `limit`.
     """
     output, beyond = checked("average_law", y)
     if not output.is_wide:
@@ -40,7 +46,7 @@ def average_law(
             "converge"
         )
 
-    def calculated() -> tuple[Limit, Outcomes]:
+    def calculated(psi: Psi) -> tuple[Limit, Outcomes]:
         mapped = _mapped(output, psi)
         program = (
             Limit(settled((output,)), statistics.Average(psi))
@@ -57,9 +63,9 @@ def average_law(
         sampled.effort = conditions.effort
         if not program.is_unsure:
             return sampled
-        inflated = program.inflated()
+        inflated, draws = program.inflated(), len(averages)
         return sampled.compared_with(
-            lambda: Empirical(inflated.conditions(len(averages), key).arrays, kind, beyond, BLOCKS)
+            later(lambda: Empirical(inflated.conditions(draws, key).arrays, kind, beyond, BLOCKS))
         )
     average = averages.mean(axis=0, keepdims=True)
     law = Empirical(average, "exact" if kind == "exact" else "quadrature", beyond)
@@ -72,7 +78,7 @@ def average_law(
         error = jnp.std(averages, axis=0, keepdims=True) / math.sqrt(len(averages) - 1)
         return Empirical(average + error, "quadrature", beyond)
 
-    return law.compared_with(other)
+    return law.compared_with(later(other))
 
 
 def _mapped(output: Output, psi: Callable[[Any], Any]) -> Output | None:

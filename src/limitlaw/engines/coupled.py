@@ -22,13 +22,14 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from limitlaw.arguments import positive_int, require_float64
+from limitlaw.arguments import positive_int
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.program import Output, Written
 from limitlaw.engines import engine
-from limitlaw.engines.engine import PROGRAMS
+from limitlaw.engines.engine import PROGRAMS, Compiled
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
 from limitlaw.engines.frames.statistics import Conditions
+from limitlaw.float64 import methods_in_float64
 from limitlaw.numerics.random import Quasi, Sobol
 from limitlaw.numerics.special_functions import chi_quantile
 
@@ -49,6 +50,7 @@ class CoupledVariances(NamedTuple):
     limit: Float[np.ndarray, " draws"]
 
 
+@methods_in_float64
 class Coupled:
     """One output number y, Gaussian with mean 0 given its conditions,
     at any width n and in the limit.
@@ -58,7 +60,6 @@ class Coupled:
     """
 
     def __init__(self, y: Written) -> None:
-        require_float64("Coupled")
         if not isinstance(y, Written) or not y.core.value.is_vector or y.core.layout:
             raise TypeError("Coupled needs one output number, as y[0] of several tokens")
         (self._output,) = demanded_outputs((y.core,))
@@ -187,7 +188,7 @@ class _Program:
         program = engine.program_of((output,))
         self._arguments = program.arrays
         name = ("coupled", engine.structure(program, (output,)), width, self.batch)
-        self._compiled = PROGRAMS.get(name, lambda: jax.jit(_batch_of_variances(output, width)))
+        self._compiled = PROGRAMS.get(name, lambda: Compiled(_batch_of_variances(output, width)))
         self._first, self._ready = threading.Lock(), False
 
     def variances(self, rows: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, " draws"]:

@@ -1,12 +1,17 @@
 """What a result may cost. How many draws, where the user does not say: as many as a law is worth,
-unless they take longer than one waits. How much memory: what is refused before anything is drawn.
+unless they take longer than one waits. How much memory and time: what takes more is refused
+(`bounds`).
 """
 
 import dataclasses
-import functools
 import math
 import os
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from limitlaw.numerics.replicates import Replicates
 
 
 @dataclasses.dataclass
@@ -19,7 +24,21 @@ class Budget:
     # of drawing: errors fall as draws^{−1/2}, so that one digit more would take half an hour
     seconds: float = 20.0
     sure: float = 1.0  # seconds of drawing after which its pace is known
+    # of what is averaged over draws, where the user names neither draws nor a relative error
+    rtol: float = 0.01
+    rtol_of_kernel: float = 1e-4
+    few: int = 4  # draws at least for that, however long they take
     gib: float = 16.0  # that the draws of a result may take, on a large machine
+    longest: float = 600.0  # seconds that a call may take, unless it was made with force=True
+    known: float = 5.0  # seconds of drawing after which it is known what the rest takes
+    noticed: int = 2**28  # bytes, below which a function may always have them
+
+    # numbers of a covariance that is computed at once: 128 MiB
+    covariance: int = 2**24
+    # compiled programs that are kept, and the equations of all of them: on a CPU they take about
+    # 7 kB each
+    programs: int = 64
+    equations: int = 2**16
 
     # draws computed together, and numbers they hold: about what the cache of a CPU has; a GPU
     # wants all of its threads busy
@@ -28,12 +47,15 @@ class Budget:
     together_elsewhere: int = 2**18
     held_elsewhere: int = 2**27  # at infinite width: 1 GiB
     coordinates_elsewhere: int = 2**29  # at finite width: 4 GiB
+    optimised: int = 2**13  # operations of a program that is worth a compiler's optimisation
     traced_batches: int = 64  # at most by default inside `jit`, where nothing can be timed
 
-    # nodes for nonlinearities, and for infinitely many heads: of a deterministic program, and for
-    # each draw of a random one, whose batches, so many at least, have new nodes
+    # nodes for nonlinearities, and for infinitely many heads: of a deterministic program; for each
+    # draw of a random one, whose batches, so many at least, have new nodes; and for a batch of
+    # draws that have them in common
     nodes: int = 2**14
     nodes_each: int = 2**10
+    nodes_in_common: int = 2**12
     heads: int = 2**14
     heads_each: int = 2**10
     batches: int = 32
@@ -47,6 +69,10 @@ class Budget:
     many: int = 32
     groups: int = 2**10  # draws of a random kernel of many heads
 
+    # tied turns are followed in stretches: at most so many, one for so many vectors
+    most_stretches: int = 4
+    stretch: int = 2**8
+
     # the joint law of tokens: normals and draws at most, draws at least unless time is short; of
     # many heads, single ones in a pool, and draws from pools
     joint_numbers: int = 2**24
@@ -54,6 +80,9 @@ class Budget:
     least_joint: int = 2**10
     pool: int = 2**11
     pooled_draws: int = 2**13
+
+    # of a random kernel's means by quadrature: pairs of entries have one each
+    integrated_entries: int = 4
 
 
 BUDGET = Budget()
@@ -65,91 +94,78 @@ def default_draws(entries: int) -> int:
     return max(BUDGET.least, min(BUDGET.samples, 2 ** int(math.log2(worth))))
 
 
+Drawn = tuple[Any, "Replicates"]  # arrays with draws in front, and which draws are independent
+# what has been drawn so far → its largest relative error, NaN where that is not known yet
+RelativeError = Callable[[Drawn], float]
+
+
 class Pace:
     """The number of draws of one calculation: `samples`,
-    or fewer where `at_most` and time is short.
+    or fewer where `at_most`, and time is short or a relative error is reached.
 
-    Fewer are a power of two, `least` or more. Only how many there are depends on the clock: the
-    draws are the first ones that any larger number would give.
+    Where time decides they are a power of two, `least` or more. Only how many there are depends on
+    the clock: the draws are the first ones that any larger number would give. `error` tells the
+    relative error of what has been drawn, which `rtol` is enough for, by `BUDGET.replicates`
+    replicates at least.
     """
 
-    def __init__(self, samples: int, at_most: bool) -> None:
+    def __init__(
+        self, samples: int, at_most: bool, error: RelativeError | None = None, rtol: float = 0.0
+    ) -> None:
         self.most = self.samples = samples
-        self._reason = ""
+        self._effort = ""
         self._open = at_most
         self._clock: tuple[int, float] | None = None
+        self._error, self._rtol = error, rtol
+        self._look_at, self._least = 1.0, BUDGET.few if error else BUDGET.least
 
-    def reached(self, drawn: int) -> bool:
-        """`drawn` draws are finished; says whether that lowered the number.
+    def reached(self, drawn: int, found: Callable[[], Drawn] | None = None) -> bool:
+        """`drawn` draws are finished, which `found()` gives;
+        says whether that lowered the number.
 
         The first call starts the clock, since the draws before it waited for a compiler.
         """
         now = time.monotonic()
         if self._clock is None:
             self._clock = drawn, now
+        if self._error and found and self._look_at <= drawn < self.samples:
+            so_far = found()
+            least = BUDGET.replicates * so_far[1].size
+            error = self._error(so_far) if drawn >= least else math.nan
+            if error <= self._rtol:
+                return self.lower(drawn, f"{drawn} draws for errors below {self._rtol:.3g}")
+            needed = least if math.isnan(error) else drawn * (error / self._rtol) ** 2
+            self._look_at = min(needed, 2 * drawn)
         first, start = self._clock
         if not self._open or now - start <= BUDGET.sure or drawn == first:
             return False
         self._open = False
-        affordable = BUDGET.seconds * (drawn - first) / (now - start)
-        least = 2 ** math.ceil(math.log2(max(BUDGET.least, drawn)))
+        affordable = max(1.0, BUDGET.seconds * (drawn - first) / (now - start))
+        least = 2 ** math.ceil(math.log2(max(self._least, drawn)))
+        samples = max(least, 2 ** math.floor(math.log2(affordable)))
         return self.lower(
-            max(least, 2 ** math.floor(math.log2(affordable))),
-            f"in a budget of {BUDGET.seconds:g} s",
+            samples,
+            f"{samples} of {self.most} draws in a budget of {BUDGET.seconds:g} s",
         )
 
-    def lower(self, samples: int, reason: str) -> bool:
+    def lower(self, samples: int, effort: str) -> bool:
         """Draw no more than `samples`; says whether that is fewer than before."""
         if samples >= self.samples:
             return False
-        self.samples, self._reason = samples, reason
+        self.samples, self._effort = samples, effort
         return True
 
     @property
     def effort(self) -> str:
         """What decided, for a law's repr: nothing to say where all draws were made."""
-        return f"{self.samples} of {self.most} draws {self._reason}" if self._reason else ""
+        return self._effort
+
+    @property
+    def certain(self) -> int:
+        """The draws that are made however long they take."""
+        return min(self.samples, self._least) if self._open else self.samples
 
 
-def check_memory(samples: int, numbers: int, advice: str) -> None:
-    """Refuse draws of so many numbers each that they do not fit into memory,
-    before anything is drawn.
-    """
-    size, most = 8 * samples * numbers / 2**30, most_gib()
-    if size > most:
-        plural = "" if numbers == 1 else "s"
-        raise ValueError(
-            f"samples={samples} would take {size:,.0f} GiB, with {numbers} number{plural} a draw, "
-            f"and a result may take {most:.3g} GiB on this machine: {advice}"
-        )
-
-
-def check_covariance(entries: int) -> None:
-    """Refuse a covariance over so many entries that it does not fit into memory."""
-    size = 8 * entries**2 / 2**30
-    if size > most_gib():
-        raise ValueError(
-            f"y has {entries} entries, whose covariance would take {size:,.0f} GiB, of "
-            f"{most_gib():.3g} GiB on this machine: ask for fewer of them, as y[0]"
-        )
-
-
-def check_draw(width: int, numbers: int, advice: str) -> None:
-    """Refuse a width at which a single draw does not fit into memory."""
-    size = 8 * numbers / 2**30
-    if size > most_gib():
-        raise ValueError(
-            f"width={width} would take {size:,.0f} GiB for one draw, of {most_gib():.3g} GiB on "
-            f"this machine: {advice}"
-        )
-
-
-@functools.cache
-def most_gib() -> float:
-    """That a result may take: half of this machine's memory, where known."""
-    try:
-        return min(
-            BUDGET.gib, 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-        )
-    except (AttributeError, OSError, ValueError):  # not on every system
-        return BUDGET.gib
+def cores() -> float:
+    """How many times faster than one core a calculation is: half of the cores are busy."""
+    return max(1.0, 0.5 * (os.cpu_count() or 1))

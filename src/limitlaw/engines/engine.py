@@ -13,7 +13,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +26,12 @@ from limitlaw.core.instructions import Dot, Instruction, Number, Value
 from limitlaw.core.labelled import is_infinite, shape
 from limitlaw.core.program import Output, Program, Written
 from limitlaw.engines.effort import BUDGET
+from limitlaw.engines.estimate import Work, work_of
+from limitlaw.float64 import in_float64
 
 Kept = TypeVar("Kept")
 FEW = 16  # tokens, up to which softmax has them in front
+LARGE = 2**18  # entries of a matrix of scores; of one with more a core has enough to do
 LOOPS, SMALL = ("scan", "while"), 2**10  # loops, and arrays of more numbers, take time
 
 # (draw, value, its instruction) → what the engine knows of the value
@@ -172,34 +175,90 @@ def softmax(p: Array, visible: Array | None = None) -> Array:
     """
     p = p if visible is None else jnp.where(visible > 0, p, -jnp.inf)
     if p.shape[-1] > FEW:
-        return jax.nn.softmax(p, axis=-1)
+        return matrix_by_matrix(functools.partial(jax.nn.softmax, axis=-1), p)
     tokens = lax.optimization_barrier(jnp.moveaxis(p, -1, 0))
     largest = functools.reduce(jnp.maximum, list(tokens))
     e = lax.optimization_barrier(jnp.exp(tokens - lax.stop_gradient(largest)))
     return jnp.moveaxis(e / functools.reduce(jnp.add, list(e)), 0, -1)
 
 
+def matrix_by_matrix(f: Callable[[Array], Array], p: Array) -> Array:
+    """f(p) for a function f of the last two axes, that leaves those in front alone: where matrices
+    are large one after the other, so that what f holds meanwhile it holds of one.
+    """
+    lead, matrix = p.shape[:-2], p.shape[-2:]
+    if math.prod(matrix) < LARGE or math.prod(lead) == 1:
+        return f(p)
+    found = lax.map(f, p.reshape(-1, *matrix))
+    return found.reshape(*lead, *found.shape[1:])
+
+
 # --- compiled once -------------------------------------------------------------------------------
 
 
 class Compiled:
-    """`jax.jit(function)`, which is `function`."""
+    """`jax.jit(function)`, which is `function`; refused where that takes too much (`bounds`).
+    `called_rarely`: a few times once compiled.
+    """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = jax.jit(function)
-        self._known: set[Any] = set()
+    def __init__(self, function: Callable[..., Any], called_rarely: bool = False) -> None:
+        self.function, self._called_rarely = jax.jit(function), called_rarely
+        self._known: dict[Any, Ready] = {}
+        self.size = 0  # equations that were compiled, all shapes together
 
     def __call__(self, *arguments: Any) -> Any:
         return self.compiled_for(*arguments)(*arguments)
 
     def compiled_for(self, *arguments: Any) -> Callable[..., Any]:
         """`function`, compiled for arguments of these shapes."""
-        shapes = tuple(np.shape(a) for a in jax.tree.leaves(arguments))
-        if shapes not in self._known and not inside_jit():
-            # What `lower` traced and `compile` made is found again by the next call.
-            _waited_for(self.function.lower(*arguments).compile)
-            self._known.add(shapes)
-        return self.function
+        kinds = _kinds(arguments)
+        if kinds not in self._known:
+            self.check(1, *arguments)
+        return self._known[kinds].run if kinds in self._known else self.function
+
+    def check(self, calls: int, *arguments: Any) -> None:
+        """Refuse so many calls that would take too long, or too much memory;
+        else `function` is compiled.
+        """
+        if inside_jit():
+            return
+        kinds = _kinds(arguments)
+        if kinds not in self._known:
+            traced = self.function.trace(*arguments)
+            work = work_of(traced)
+            work.check(calls)
+            self._known[kinds] = self._compiled(traced, work)
+            self.size += _count(traced.jaxpr.jaxpr.eqns)
+        self._known[kinds].work.check(calls)
+
+    def _compiled(self, traced: Any, work: Work) -> "Ready":
+        lowered, many = traced.lower(), len(traced.jaxpr.eqns) > BUDGET.optimised
+        if many and self._called_rarely and jax.default_backend() == "cpu":
+            # so many operations take longer to optimise than to run
+            options = {"xla_backend_optimization_level": 0}
+            compiled = _waited_for(in_float64(functools.partial(lowered.compile, options)))
+            return Ready(compiled, work.measured(compiled))
+        compiled = _waited_for(in_float64(lowered.compile))  # found again by the next call
+        return Ready(self.function, work.measured(compiled))
+
+    def release(self) -> None:
+        """Give back the memory of all that was compiled."""
+        self.function.clear_cache()  # type: ignore[attr-defined]
+        self._known.clear()
+        self.size = 0
+
+
+class Ready(NamedTuple):
+    """What to call for arguments of some shapes, and what a call takes."""
+
+    run: Callable[..., Any]
+    work: Work
+
+
+def _kinds(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Shapes and types of arguments, for which a function is compiled."""
+    leaves = jax.tree.leaves(arguments)
+    return tuple((np.shape(a), getattr(a, "dtype", type(a))) for a in leaves)
 
 
 def _waited_for(function: Callable[[], Any]) -> Any:
@@ -272,6 +331,11 @@ def _inside(eqn: JaxprEqn) -> Iterator[list[JaxprEqn]]:
                 yield equations
 
 
+def _count(equations: Iterable[JaxprEqn]) -> int:
+    """How many there are, with those of functions that are called."""
+    return sum(1 + sum(map(_count, _inside(eqn))) for eqn in equations)
+
+
 def _made_of(variables: Iterable[Any], equations: Iterable[JaxprEqn]) -> set[Any]:
     """The variables themselves, and all that depend on them."""
     found = set(variables)
@@ -282,12 +346,12 @@ def _made_of(variables: Iterable[Any], equations: Iterable[JaxprEqn]) -> set[Any
 
 
 class Cache(Generic[Kept]):
-    """At most `most` results; the one that was not asked for the longest goes first.
-    Safe to use from threads.
+    """At most `most` results, and no more than `largest` equations compiled for them; the one that
+    was not asked for the longest goes first, and gives its memory back. Safe to use from threads.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, largest: int | float = math.inf) -> None:
+        self.most, self.largest = most, largest
         self._kept: collections.OrderedDict[Hashable, Kept] = collections.OrderedDict()
         self._lock = threading.RLock()
 
@@ -296,22 +360,34 @@ class Cache(Generic[Kept]):
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = make()
-                while len(self._kept) > self.most:
-                    self._kept.popitem(last=False)
+                while len(self._kept) > max(1, self.most) or self._is_too_large():
+                    _release(self._kept.popitem(last=False)[1])
             self._kept.move_to_end(key)
             return self._kept[key]
 
     def clear(self) -> None:
         """Forget everything, and what JAX has compiled for it."""
         with self._lock:
+            for kept in self._kept.values():
+                _release(kept)
             self._kept.clear()
+
+    def _is_too_large(self) -> bool:
+        sizes = [getattr(kept, "size", 0) for kept in self._kept.values()]
+        return len(sizes) > 1 and sum(sizes) > self.largest
 
     def __len__(self) -> int:
         return len(self._kept)
 
 
+def _release(kept: Any) -> None:
+    """Now, not when Python looks for cycles of objects that nobody else refers to."""
+    if hasattr(kept, "release"):
+        kept.release()
+
+
 # compiled programs, by engine, structure and what is read off them
-PROGRAMS: Cache[Any] = Cache(64)
+PROGRAMS: Cache[Any] = Cache(BUDGET.programs, BUDGET.equations)
 
 
 def clear_cache() -> None:

@@ -4,13 +4,20 @@ Karakida and Imaizumi (2025).
 
 import dataclasses
 import functools
+import itertools
 import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from limitlaw.arguments import positive_int, require_float64
+from limitlaw.arguments import (
+    inside_jit,
+    is_traced,
+    positive_int,
+    relative_error,
+)
 from limitlaw.core.analysis import Analysis, has_pole, last_step
 from limitlaw.core.certain import settled
 from limitlaw.core.check import check
@@ -18,25 +25,31 @@ from limitlaw.core.demand import demanded
 from limitlaw.core.labelled import finite_shape, is_infinite, present
 from limitlaw.core.program import Output, Program
 from limitlaw.engines import engine
-from limitlaw.engines.effort import BUDGET, check_covariance, default_draws
+from limitlaw.engines.bounds import bounded, check_covariance, later
+from limitlaw.engines.effort import BUDGET, Drawn, Pace, default_draws
 from limitlaw.engines.heads import laws as head_laws
 from limitlaw.engines.heads.joint import MANY, diverges, joint_density, pooled
-from limitlaw.engines.heads.mixing import dimension
+from limitlaw.engines.heads.mixing import dimension, mixing_law
 from limitlaw.engines.heads.structure import head_axis
 from limitlaw.engines.law import Last, law_given
 from limitlaw.engines.limit import statistics
-from limitlaw.engines.limit.conditions import Limit, Outcomes
-from limitlaw.engines.limit.draw import Statistic
+from limitlaw.engines.limit.conditions import Limit, Outcomes, seed_of_law
+from limitlaw.engines.limit.draw import Statistic, variance
 from limitlaw.engines.limit.facts import LimitFacts, are_correlated, is_score
+from limitlaw.engines.limit.pairs import Pairs
+from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
-from limitlaw.laws.averages import BLOCKS
+from limitlaw.laws.averages import BLOCKS, error_of_blocks
+from limitlaw.laws.estimates import no_less_than_rounding
 from limitlaw.laws.kernel_matrix import KernelMatrix
 from limitlaw.numerics.importance import JointDensity
-from limitlaw.progress import watching
+
+ADVICE = "ask for fewer samples, or for fewer tokens, as in y[0]"
 
 
-@watching
-def limit(y: object, samples: int | None = None, key: object = None) -> Law:
+@in_float64
+@bounded(ADVICE)
+def limit(y: object, samples: int | None = None, key: object = None, force: bool = False) -> Law:
     """The law of one coordinate of y as n → ∞ (Corollary 3.2).
 
     Without random scores it is a Gaussian with closed-form or quadrature covariance, or the image
@@ -48,7 +61,8 @@ def limit(y: object, samples: int | None = None, key: object = None) -> Law:
 
     Without `samples` there are up to 2^16 draws: as many as take 20 seconds on this machine, which
     the law's repr says where it made a difference. The same `samples` give the same law on every
-    machine.
+    machine. What takes more memory than there is, or more than ten minutes, is refused without
+    `force`.
     """
     output, beyond = checked("limit", y)
     if samples is not None:
@@ -72,44 +86,109 @@ def limit(y: object, samples: int | None = None, key: object = None) -> Law:
     return law.with_pole() if narrow else law
 
 
-@watching
-def kernel(y: object, samples: int | None = None, key: object = None) -> Any:
+@in_float64
+@bounded(ADVICE)
+def kernel(
+    y: object,
+    samples: int | None = None,
+    key: object = None,
+    rtol: float | None = None,
+    force: bool = False,
+) -> Any:
     """K = E[Z^y (Z^y)ᵀ | scores] over the flattened entries of y:
     the limiting covariance, for outputs of mean zero.
 
     A matrix where it is deterministic, differentiable in everything it depends on: a plain array
     where it is a closed form, else a `KernelMatrix`, an array with an `error`. Where it is random,
-    its law, a `RandomKernel`, of which `mean()` is the mean. `samples` and `key` are those of
-    `limit`.
+    its law, a `RandomKernel`, of which `mean()` is the mean. `samples`, `key` and `force` are
+    those of `limit`. Without `samples` there are as many draws as an error of `rtol` (1e-4) of the
+    mean takes, in units of √(E K_ii · E K_jj), up to those that `limit` would draw: long sequences
+    average by themselves, and take few.
     """
+    goal = relative_error(samples, rtol, BUDGET.rtol_of_kernel)
     output, beyond = checked("kernel", y)
     if not output.value.is_vector:
         raise TypeError(
             "kernel needs vectors (Wide), got Scalars: ask limit for the law of numbers"
         )
-    program = Limit(settled((output,)), statistics.second_moment)
-    conditions = Effort(samples, key, beyond).conditions(program, (output,))
+    (given,) = settled((output,))
+    whole = Limit((given,), statistics.second_moment)
+    program = Pairs.of(given, whole) or whole
     shape = (engine.entries(output),) * 2 if output.layout else ()
+    if samples is not None or not whole.random or whole.traced or inside_jit():
+        conditions, blocks = Effort(samples, key, beyond).conditions(program, (output,)), BLOCKS
+    else:
+        pace = _pace_of_kernel(default_draws(engine.entries(output)), goal)
+        conditions = whole.replicated(pace, key)
+        blocks = -(-len(conditions.arrays) // conditions.replicates.size)
     arrays = conditions.arrays.reshape(-1, *shape)
-    if program.random:
-        law = RandomKernel(arrays, beyond=beyond, blocks=BLOCKS)
+    if whole.random:
+        law = RandomKernel(arrays, beyond=beyond, blocks=blocks)
         law.effort = conditions.effort
-        law.certain = functools.partial(_certain_entry, y) if output.layout else None
-        return law
+        law.certain = later(functools.partial(_certain_entry, y)) if output.layout else None
+        small = engine.entries(output) <= BUDGET.integrated_entries and not is_traced(arrays)
+        return law.with_mean(later(lambda: _integrated_mean(y, shape))) if small else law
     K = jnp.asarray(arrays).mean(axis=0)
     if conditions.kind == "exact":
         return K
 
     def error() -> Any:
         if conditions.kind == "sampled":
-            # what is rarer than one node in all is in none
-            unseen = jnp.max(jnp.abs(K)) / (BUDGET.replicates * BUDGET.nodes)
-            return jnp.hypot(jnp.std(arrays, axis=0) / math.sqrt(len(arrays) - 1), unseen)
-        return jax.lax.stop_gradient(
-            jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K)
-        )
+            return error_of_blocks(arrays - K, K, BUDGET.replicates * BUDGET.nodes)
+        apart = jnp.abs(program.inflated().conditions(1, key).arrays.reshape(shape) - K)
+        return jax.lax.stop_gradient(no_less_than_rounding(apart, K))
 
-    return KernelMatrix(K, error, conditions.kind, beyond)
+    return KernelMatrix(K, later(error), conditions.kind, beyond)
+
+
+def _pace_of_kernel(most: int, rtol: float) -> Pace:
+    """As many draws as errors of E K_ij below `rtol` √(E K_ii · E K_jj) take."""
+
+    def error(found: Drawn) -> float:
+        arrays, replicates = found
+        m = math.isqrt(math.prod(arrays.shape[1:]))
+        draws = np.asarray(arrays).reshape(-1, m, m)
+        roots = np.sqrt(np.diagonal(replicates.mean(draws)))
+        scale = np.outer(roots, roots)
+        return float(np.max(replicates.error(draws) / np.where(scale > 0, scale, 1.0)))
+
+    return Pace(most, at_most=True, error=error, rtol=rtol)
+
+
+def _integrated_mean(y: Any, shape: tuple[int, ...]) -> Any:
+    """E K and its error, NaN where there is no quadrature: E K_ii is the variance of y_i, and
+    E K_ij = (Var(y_i + y_j) − Var y_i − Var y_j)/2. None where there is none at all.
+    """
+    if not shape:
+        return _integrated_variance(y)
+    known, m = jnp.full((2, *shape), jnp.nan), shape[0]
+    y = y.reshape(-1)
+    own = [_integrated_variance(y[i]) for i in range(m)]
+    for i, j in itertools.combinations_with_replacement(range(m), 2):
+        if own[i] is None or own[j] is None:
+            continue
+        found = own[i]
+        if i != j:
+            total = _integrated_variance(y[[i, j]])
+            if total is None:
+                continue
+            parts = jnp.stack([total, own[i], own[j]])
+            found = jnp.stack([parts[:, 0] @ jnp.array([0.5, -0.5, -0.5]), parts[:, 1].sum() / 2])
+        known = known.at[:, [i, j], [j, i]].set(found[:, None])
+    return None if jnp.isnan(known).all() else known
+
+
+def _integrated_variance(y: Any) -> Any:
+    """Var Σ_i y_i and its error, where scores are integrated by a quadrature; else None."""
+    statistic = statistics.variance_of_sum if y.core.layout else variance
+    mixing = mixing_law(y.core, None, None, by_quadrature=True, statistic=statistic)
+    if mixing is None:
+        return None
+    v = jnp.asarray(mixing.weights) @ jnp.asarray(mixing.variances)
+    if mixing.rough is None:
+        return jnp.stack([v, jnp.zeros(())])
+    other, weights = mixing.rough()
+    return jnp.stack([v, jnp.abs(jnp.asarray(weights) @ jnp.asarray(other) - v)])
 
 
 def _certain_entry(y: Any, i: int, j: int) -> Empirical | None:
@@ -130,7 +209,6 @@ def checked(name: str, y: object) -> tuple[Output, tuple[str, ...]]:
     """The one value asked for, and what takes it beyond the theorem;
     raises where there is no limit.
     """
-    require_float64(name)
     outputs, _ = engine.outputs(y)
     if len(outputs) > 1:
         raise TypeError(f"{name} takes one value, got {len(outputs)}: stack several")
@@ -156,7 +234,7 @@ class Effort:
     beyond: tuple[str, ...]
 
     def conditions(
-        self, program: Limit, outputs: tuple[Output, ...], default: int | None = None
+        self, program: Limit | Pairs, outputs: tuple[Output, ...], default: int | None = None
     ) -> Outcomes:
         """As many conditions as asked for, or else up to those that a joint law of
         these values is worth.
@@ -196,7 +274,8 @@ def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
         refined = samples is None and not infinite and axis.heads <= MANY
         return joint_density(axis, key) if refined else None
 
-    return Tokens(shape, joint, lambda i: limit(y[i], samples, key), beyond, infinite, density)
+    one = later(lambda i: limit(y[i], samples, key))
+    return Tokens(shape, later(joint), one, beyond, infinite, later(density))
 
 
 def _law_of_draws(
@@ -211,18 +290,19 @@ def _law_of_draws(
     """
     program = Limit(settled(parts), statistic)
     conditions = effort.conditions(program, parts, default)
-    law = _law(last, conditions, effort.beyond)
+    law = _law(last, conditions, effort)
     if conditions.kind == "exact" or (conditions.kind == "sampled" and not program.is_unsure):
         return law
     draws = len(conditions.arrays[0])
     return law.compared_with(
-        lambda: _law(last, program.inflated().conditions(draws, effort.key), effort.beyond)
+        later(lambda: _law(last, program.inflated().conditions(draws, effort.key), effort))
     )
 
 
-def _law(last: Last, conditions: Outcomes, beyond: tuple[str, ...]) -> Any:
+def _law(last: Last, conditions: Outcomes, effort: Effort) -> Any:
     mean, covariance = conditions.arrays
-    return law_given(last, mean, covariance, conditions.kind, beyond, BLOCKS, conditions.effort)
+    kind, said, seed = conditions.kind, conditions.effort, seed_of_law(effort.key)
+    return law_given(last, mean, covariance, kind, effort.beyond, BLOCKS, said, seed)
 
 
 def _law_of_numbers(output: Output, effort: Effort) -> Law:

@@ -41,9 +41,10 @@ def law_given(
     beyond: tuple[str, ...] = (),
     blocks: int = 0,
     effort: str = "",
+    seed: Any = 0,
 ) -> Law:
     """The law of outputs that are N(mean, covariance)
-    given each condition, conditions in front.
+    given each condition, conditions in front. `seed`: of what the law itself has to draw.
     """
     count = len(mean)
     points = jnp.asarray(mean).reshape(count, *last.shape)
@@ -54,11 +55,11 @@ def law_given(
         return law
     if count == 1 and kind != "sampled":
         law = Gaussian(
-            points[0], covariance[0] if last.shape else covariance.reshape(()), kind, beyond
+            points[0], covariance[0] if last.shape else covariance.reshape(()), kind, beyond, seed
         )
     else:
         second = jnp.asarray(covariance) if last.shape else jnp.asarray(covariance).reshape(count)
-        law = GaussianMixture(points, second, kind=kind, beyond=beyond, blocks=blocks)
+        law = GaussianMixture(points, second, None, kind, beyond, blocks, seed)
     law.effort = effort
     if last.phi is None:
         return law

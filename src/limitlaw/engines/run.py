@@ -13,11 +13,13 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from limitlaw.arguments import is_traced
-from limitlaw.engines.effort import Pace
-from limitlaw.engines.engine import untraceable
+from limitlaw.engines.bounds import reached
+from limitlaw.engines.effort import Drawn, Pace
+from limitlaw.engines.engine import Compiled, untraceable
+from limitlaw.numerics.replicates import INDEPENDENT
 from limitlaw.progress import watched
 
-UNDER_WAY = 2  # batches at a time: one core seldom waits for another
+UNDER_WAY = 2  # batches at a time, once one is finished: one core seldom waits for another
 
 One = Callable[..., Any]  # (arguments, key of a draw) → a tree of arrays
 
@@ -43,7 +45,7 @@ def batched(one: One, batch: int) -> Callable[..., Any]:
 
 def drawn(
     name: str,
-    draws: Callable[..., Any],
+    draws: Compiled,
     batch: int,
     arguments: object,
     pace: Pace,
@@ -56,8 +58,10 @@ def drawn(
     structure, asked, stop = None, 0, 0
     under_way: collections.deque[Any] = collections.deque()
     with watched(name) as watch:
+        draws.check(-(-pace.certain // batch), arguments, key, 0)
+        watch.reached(0, pace.samples)
         while stop < pace.samples:
-            while asked < pace.samples and len(under_way) < UNDER_WAY:
+            while asked < pace.samples and len(under_way) < (UNDER_WAY if stop else 1):
                 leaves, structure = jax.tree.flatten(draws(arguments, key, asked))
                 if is_traced(*leaves):
                     raise untraceable(name)
@@ -71,6 +75,15 @@ def drawn(
             stop = min(start + batch, pace.samples)
             for result, leaf in zip(results, leaves, strict=True):
                 result[start:stop] = leaf[: stop - start]
-            pace.reached(stop)
-            watch.reached(stop, pace.samples)
-    return jax.tree.unflatten(structure, [result[: pace.samples] for result in results])
+            pace.reached(stop, functools.partial(_so_far, structure, results, stop))
+            reached(watch, stop, pace.samples)
+    return _tree(structure, results, pace.samples)
+
+
+def _so_far(structure: Any, results: list[np.ndarray], draws: int) -> Drawn:
+    return _tree(structure, results, draws), INDEPENDENT
+
+
+def _tree(structure: Any, results: list[np.ndarray], draws: int) -> Any:
+    """The first draws of all results, in the form in which a draw gives them."""
+    return jax.tree.unflatten(structure, [result[:draws] for result in results])

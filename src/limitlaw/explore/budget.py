@@ -2,6 +2,7 @@
 starts.
 """
 
+from limitlaw.digits import duration
 from limitlaw.explore.choice import Choice
 
 SECONDS = 30.0  # that an answer may take
@@ -66,9 +67,5 @@ def _check(cost: int, what: str, fewer: str) -> None:
     seconds = cost / NORMALS
     if seconds > SECONDS:
         raise ValueError(
-            f"this would take about {_duration(seconds)} ({what}): choose fewer {fewer}"
+            f"this would take about {duration(seconds)} ({what}): choose fewer {fewer}"
         )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"

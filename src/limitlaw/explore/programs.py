@@ -15,6 +15,7 @@ from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.draw import variance
 from limitlaw.explore.budget import DIFFERENTIATED, HIDDEN, TRACED, simulated_networks
 from limitlaw.explore.choice import Choice
+from limitlaw.float64 import in_float64
 from limitlaw.laws import Law
 
 LIMIT_SAMPLES = 2**14  # of the limit, where it has to be sampled
@@ -66,6 +67,7 @@ def takes_long(choice: Choice) -> bool:
     return seen == 4 and not choice.head_dim
 
 
+@in_float64
 def sampled_limit(choice: Choice) -> Law:
     """The limit by a few draws: heads are i.i.d., so that the variances of one say everything."""
     one_head = dataclasses.replace(choice, heads=1)
@@ -76,12 +78,9 @@ def sampled_limit(choice: Choice) -> Law:
 # --- as code -------------------------------------------------------------------------------------
 
 _HEAD = """\
-import jax
 import numpy as np
 
 import limitlaw as ll
-
-jax.config.update("jax_enable_x64", True)
 """
 
 

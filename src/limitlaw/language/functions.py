@@ -20,6 +20,8 @@ from limitlaw.arguments import (
     variances,
 )
 from limitlaw.core.space import Dim, as_dim, n
+from limitlaw.float64 import in_float64
+from limitlaw.functions import by_value
 from limitlaw.language import ops, shapes
 from limitlaw.language.indexable import Indexable
 from limitlaw.language.ops import Matrix, Value
@@ -94,6 +96,7 @@ def average(w: Wide) -> Scalars:
     return Scalars(ops.Average(w, w.dim), w.shape)
 
 
+@in_float64
 def map(phi: Callable[..., Any], *args: object, kinks: object = None) -> Wide:
     """φ applied coordinate by coordinate to vectors and numbers, with broadcasting of batch axes.
 
@@ -143,7 +146,7 @@ def apply(f: Callable[..., Any], *args: object) -> Scalars:
     if not callable(f):
         raise TypeError(f"f must be a function of arrays, as jnp.exp, got {shown(f)}")
     name = getattr(f, "__name__", "f")
-    return whole("f" if name == "<lambda>" else name, f, *args)
+    return whole("f" if name == "<lambda>" else name, by_value(f), *args)
 
 
 def softmax(p: Scalars, mask: object = None) -> Scalars:

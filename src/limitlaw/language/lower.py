@@ -6,6 +6,7 @@ that has an axis at a position names it, and others are renamed. No axis names t
 that w + wᵀ and x[:, None] + x[None, :] come out right.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -181,7 +182,17 @@ def _rotation(
         order = _aligned(x.layout, np.shape(array))
         numbers.append(Number(array))
         orders.append(tuple(None if a is None else called[a] for a in order))
-    return base, tuple(numbers), tuple(orders)
+    return base, tuple(numbers), tuple(orders), _reach(*(number.array for number in numbers))
+
+
+def _reach(first: Any, second: Any) -> float | None:
+    """A bound of |first − second|, a power of two, so that programs of other positions are
+    likely to have the same structure; None inside transformations of JAX.
+    """
+    if is_traced(first, second):
+        return None
+    largest = max(np.max(first) - np.min(second), np.max(second) - np.min(first))
+    return 2.0 ** math.ceil(math.log2(largest) - 1e-9) if largest > 0 else 0.0
 
 
 def _average(v: Value, op: ops.Average) -> Output:
@@ -291,7 +302,7 @@ def _repeat(v: Value, op: ops.Repeat) -> Output:
     axes = argument.value.axes
     start, end = (renamed(u.value, _called(u.layout, argument.layout)) for u in (x, result))
     block = core.Block(argument.value, end)
-    return Output(_value(v, core.Repeat(start, block, op.times), axes), argument.layout)
+    return Output(_value(v, core.Repeat(start, block, op.times, op.shared), axes), argument.layout)
 
 
 def _called(layout: Layout, names: Layout) -> Names:

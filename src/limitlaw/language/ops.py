@@ -236,17 +236,29 @@ class Repeat(Op):
     argument: Value
     result: Value
     times: int
+    shared: bool = False
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tied:
+    """A block as a function of an argument, on nothing from outside: its matrices are the same in
+    every turn.
+    """
+
+    argument: Value
+    result: Value
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Unrolled(Op):
     """The last of some blocks on x that were written one after the other:
-    what each of them gave, and why.
+    what each of them gave, and why. `tied`: the one that all of them are.
     """
 
     x: Value
     turns: tuple[Value, ...]
     why: str
+    tied: "Tied | None" = None
 
 
 # --- Linear operations on batch axes -------------------------------------------------------------

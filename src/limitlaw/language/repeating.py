@@ -32,21 +32,21 @@ def repeat(block: Block, x: Wide, times: int, shared: bool = False) -> Wide:
                 "shared=True needs a block without a repeat inside, which would have new weights: "
                 "write it out"
             )
+        tied = None if _from_outside(result, _written(block, x)[1]) else ops.Tied(argument, result)
         return _unrolled(
-            lambda w: substituted(result, {argument: w}), x, times, "its weights are shared"
+            lambda w: substituted(result, {argument: w}), x, times, "its weights are shared", tied
         )
-    _, other = _written(block, x)
-    why = _from_outside(result, other)
+    why = _from_outside(result, _written(block, x)[1])
     if why:
         return _unrolled(block, x, times, why)
     return Wide(ops.Repeat(x, argument, result, times), x.shape, x.dim)
 
 
-def _unrolled(block: Block, x: Wide, times: int, why: str) -> Wide:
+def _unrolled(block: Block, x: Wide, times: int, why: str, tied: ops.Tied | None = None) -> Wide:
     turns = [_checked(block(x), x)]
     while len(turns) < times:
         turns.append(_checked(block(turns[-1]), x))
-    return Wide(ops.Unrolled(x, tuple(turns), why), x.shape, x.dim)
+    return Wide(ops.Unrolled(x, tuple(turns), why, tied), x.shape, x.dim)
 
 
 def substituted(y: Written, known: dict[Value, Value]) -> Written:

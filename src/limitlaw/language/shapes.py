@@ -12,6 +12,7 @@ import numpy as np
 
 from limitlaw.arguments import first_line
 from limitlaw.core.labelled import Axes, Axis, Layout, Size
+from limitlaw.float64 import in_float64
 
 Shape = tuple[Size, ...]
 
@@ -83,6 +84,7 @@ def reduced(
     return axes, tuple(size for a, size in enumerate(shape) if a not in axes)
 
 
+@in_float64
 def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shape:
     """The shape of `function` of arrays of these shapes, by abstract evaluation: no number is
     computed.

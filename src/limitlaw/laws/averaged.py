@@ -81,18 +81,24 @@ class Averaged(Law):
     def _mean(self) -> Estimate:
         return self._moments(jnp.zeros(self.shape))[0]
 
+    @property
+    def _centre(self) -> Array:
+        """The average over the components, which central moments are about."""
+        return self._moments(jnp.zeros(self.shape))[0].value
+
     def _variance(self) -> Estimate:
         """Σ_k w_k E_k (Y − m)² about the estimated mean m,
         which is too small by the variance of m (Bessel 1818).
         """
-        mean = self.mean()
+        mean = self._centre
         c, C = self._components.covariance(self._central, mean, self._size)
         return Estimate(c[1] + C[0, 0], lambda: self._moments(mean).error()[1])
 
     def _covariance(self) -> Estimate:
-        estimate = self._components.average(self._outer, self.mean()[None], self._size)
+        mean = self._centre
+        estimate = self._components.average(self._outer, mean[None], self._size)
         shape = () if self.shape == () else estimate.value.shape[1:]
-        missing = self._components.covariance(Means(self._central), self.mean(), self._size)[1]
+        missing = self._components.covariance(Means(self._central), mean, self._size)[1]
         value = estimate.value.reshape(shape) + missing.reshape(shape)
         return Estimate(value, lambda: estimate.error().reshape(shape))
 
@@ -151,7 +157,7 @@ class Averaged(Law):
         """A figure of the central moments, without its bias where components are
         independent draws.
         """
-        mean = self.mean()
+        mean = self._centre
         c = self._moments(mean).value
         value = figure(c)
         if not self._components.sampled:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Inexact, PyTree
+from jaxtyping import Array, Bool, Float, Inexact, PyTree
 
 from limitlaw.laws.estimates import Estimate
 
@@ -22,6 +22,9 @@ LEAST = 2  # components of a block
 # standard errors out, where a stated error holds to first order in the skewness of what is
 # averaged
 AT = 2.0
+
+MOST = 0.7  # of the squared deviations of blocks: one block with more is not one of many alike
+ALIKE = 1e-14  # of an average: blocks that differ by no more are equal but for rounding
 
 How = Literal["mean", "log", "spread", "log spread", "products"]  # components are reduced
 
@@ -128,8 +131,8 @@ class Components:
                 - c
             )
             spread = jnp.einsum("bi...,bj...->ij...", d, d) / (len(d) * (len(d) - 1))
-            unseen = jnp.einsum("ij,i...->ij...", jnp.eye(len(c)), never_drawn(c, len(self)) ** 2)
-            return c, spread + unseen
+            unseen = jnp.where(rare_decide(d, c), never_drawn(c, len(self)), 0.0) ** 2
+            return c, spread + jnp.einsum("ij,i...->ij...", jnp.eye(len(c)), unseen)
         return _centred(*self._reduce(quantity, "products", points, size), self.weights)
 
     def _error(
@@ -158,8 +161,9 @@ class Components:
             [part._reduce(quantity, "log" if log else "mean", points, size) for part in self.parts]
         )
         away = jnp.where(found == value, 0.0, found - value)  # both may be −∞
-        error = spread_of_blocks(jnp.expm1(away) if log else away)
-        return jnp.hypot(error, never_drawn(1.0 if log else value, len(self)))
+        if log:
+            return error_of_blocks(jnp.expm1(away), jnp.ones(value.shape), len(self))
+        return error_of_blocks(away, value, len(self))
 
     def _reduce(
         self,
@@ -241,10 +245,33 @@ def spread_of_blocks(d: Inexact[Array, "blocks ..."]) -> Float[Array, "..."]:
 
 
 def never_drawn(value: Array | float, count: int) -> Float[Array, "..."]:
-    """What is rarer than one draw in all may be in none of them:
-    its share of a quantity, where draws are all alike.
-    """
+    """What is rarer than one draw in all may be in none of them: its share of a quantity."""
     return jnp.abs(value) / count
+
+
+def rare_decide(
+    d: Inexact[Array, "blocks ..."], value: Inexact[Array, "..."]
+) -> Bool[Array, "..."]:
+    """May draws that are too rare to be seen decide an average?
+
+    Blocks of draws then differ from it (by `d`) not at all, or one of them does far more than all
+    others: of normal deviations of 16 blocks the largest has `MOST` of their squares once in a
+    thousand times.
+    """
+    size = jnp.abs(d)
+    largest = jnp.max(size, axis=0)
+    squares = jnp.sum((size / jnp.where(largest > 0, largest, 1.0)) ** 2, axis=0)
+    return (largest <= ALIKE * jnp.abs(value)) | (squares < 1 / MOST)
+
+
+def error_of_blocks(
+    d: Inexact[Array, "blocks ..."], value: Inexact[Array, "..."], count: int
+) -> Float[Array, "..."]:
+    """The standard error of an average of `count` draws, from what its blocks differ from it;
+    with what no draw has shown, where that may matter.
+    """
+    unseen = jnp.where(rare_decide(d, value), never_drawn(value, count), 0.0)
+    return jnp.hypot(spread_of_blocks(d), unseen)
 
 
 def _rows(points: tuple[Points, Array], start: int) -> tuple[PyTree[Array], Array]:

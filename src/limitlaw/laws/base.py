@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Inexact, Key
 
-from limitlaw.arguments import as_key, one_of, require_float64
+from limitlaw.arguments import as_key, one_of
+from limitlaw.float64 import State, methods_in_float64
 from limitlaw.laws.checking import UNSAID, one_meaning, order, sample_shape
 from limitlaw.laws.errors import Errors
 from limitlaw.laws.estimates import Atoms
@@ -45,6 +46,7 @@ class Blocks(NamedTuple):
     exact: bool = True
 
 
+@methods_in_float64
 class Law(ScipyNames):
     """The distribution of a random array Y of `shape`:
     () for one number, (s,) for s tokens jointly.
@@ -61,10 +63,9 @@ class Law(ScipyNames):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        Law.known[cls.__name__] = cls
+        Law.known[methods_in_float64(cls).__name__] = cls
 
     def __init__(self, shape: tuple[int, ...], kind: str, beyond: tuple[str, ...]) -> None:
-        require_float64(type(self).__name__)
         self.shape = shape
         self.kind = one_of("kind", kind, KINDS)
         self.beyond = tuple(beyond)
@@ -158,7 +159,7 @@ class Law(ScipyNames):
         """E ψ(Y). `psi` is a jnp function of arrays (…, *shape);
         what it returns starts with the same … axes.
         """
-        return average_of(psi, self.shape, lambda: self._expect(psi).value)
+        return average_of(psi, self.shape, lambda psi: self._expect(psi).value)
 
     @quantity
     def entropy(self) -> Float[Array, ""]:
@@ -257,6 +258,9 @@ class Law(ScipyNames):
         """
         source = as_key(key)
         return self._sample(source, sample_shape(one_meaning(key, shape)))
+
+    def __getstate__(self) -> State:
+        return State(self.__dict__)
 
     @abc.abstractmethod
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:

@@ -3,8 +3,9 @@ and of φ(Y₁, …, Y_k) for jointly Gaussian arguments.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any, SupportsInt
+from typing import Any, SupportsInt, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,15 +17,19 @@ from limitlaw.laws.averages import Components
 from limitlaw.laws.base import Content
 from limitlaw.laws.checking import check_base, entries
 from limitlaw.laws.draws import OfDraws
+from limitlaw.laws.estimates import Estimate
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.phi import Nonlinearity, user_function
+
+Samples = TypeVar("Samples", bound="Empirical")
 
 
 class Empirical(OfDraws):
     """Samples (N, *shape), each with probability 1/N, independent along the first axis.
 
     `blocks`: they come from a quasi-random sequence, and errors from the spread of so many
-    consecutive blocks of it.
+    consecutive blocks of it. `integrated`: E Y and its error (2, *shape), where that is known
+    better than from the samples; NaN for entries of which it is not.
     """
 
     def __init__(
@@ -33,6 +38,7 @@ class Empirical(OfDraws):
         kind: str = "sampled",
         beyond: tuple[str, ...] = (),
         blocks: SupportsInt = 0,
+        integrated: object = None,
     ) -> None:
         y = real_array("samples", samples)
         if y.ndim == 0 or y.shape[0] == 0:
@@ -43,6 +49,22 @@ class Empirical(OfDraws):
         draws = jnp.asarray(y)[:, None]
         super().__init__(
             Components(draws, jnp.full(N, 1 / N), kind == "sampled", int(blocks)), kind, beyond
+        )
+        self._integrated: Callable[[], Any] = lambda: integrated
+
+    def with_mean(self: Samples, integrated: Callable[[], Any]) -> Samples:
+        """This law, with E Y and its error from elsewhere, once the mean is asked for."""
+        self._integrated = functools.cache(integrated)
+        return self
+
+    def _mean(self) -> Estimate:
+        drawn, known = super()._mean(), self._integrated()
+        if known is None:
+            return drawn
+        value, error = jnp.asarray(known)
+        there = ~jnp.isnan(value)
+        return Estimate(
+            jnp.where(there, value, drawn.value), lambda: jnp.where(there, error, drawn.error())
         )
 
     @property
@@ -73,13 +95,23 @@ class Empirical(OfDraws):
         positions, shape = entries(self.shape, i)
         picked = self._samples.reshape(len(self._samples), -1)[:, positions].reshape(-1, *shape)
         law = Empirical(picked, self.kind, self.beyond, self._components.blocks)
+        law.with_mean(lambda: _picked(self._integrated(), positions, shape))
         return self._alike(law, lambda other: other.marginal(i))
 
     def _content(self) -> Content:
-        return {}, {
+        arrays = {
             "samples": np.asarray(self._samples),
             "blocks": np.asarray(self._components.blocks),
         }
+        known = self._integrated()
+        return {}, arrays if known is None else {**arrays, "integrated": np.asarray(known)}
+
+
+def _picked(known: Any, positions: np.ndarray, shape: tuple[int, ...]) -> Any:
+    """Some entries of means and their errors."""
+    if known is None:
+        return None
+    return jnp.asarray(known).reshape(2, -1)[:, positions].reshape(2, *shape)
 
 
 class Combination(OfDraws):

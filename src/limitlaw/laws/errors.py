@@ -5,11 +5,13 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from limitlaw.float64 import methods_in_float64
 from limitlaw.laws.checking import order
-from limitlaw.laws.estimates import Estimate, Estimates
+from limitlaw.laws.estimates import Estimate, Estimates, no_less_than_rounding
 from limitlaw.laws.tracing import Psi, average_of
 
 
+@methods_in_float64
 class Errors:
     """Errors of a law's quantities: each method is named as the quantity and takes
     the same arguments.
@@ -25,12 +27,12 @@ class Errors:
         estimate = quantity(self._law)
         error = estimate.error()
         if self._law._other is None:
-            return error
+            return no_less_than_rounding(error, estimate.value)
         value, other = estimate.value, quantity(self._law._other()).value
         difference = jnp.where(
             value == other, 0.0, jnp.abs(value - jnp.where(value == other, 0.0, other))
         )
-        return jnp.hypot(error, difference)
+        return no_less_than_rounding(jnp.hypot(error, difference), value)
 
     def pdf(self, x: object) -> Float[Array, "..."]:
         """Of the density."""
@@ -133,7 +135,7 @@ class Errors:
 
     def expect(self, psi: Psi) -> Float[Array, "..."]:
         """Of E ψ(Y)."""
-        return average_of(psi, self._law.shape, lambda: self._of(lambda law: law._expect(psi)))
+        return average_of(psi, self._law.shape, lambda psi: self._of(lambda law: law._expect(psi)))
 
     def entropy(self) -> Float[Array, ""]:
         """Of the entropy."""

@@ -15,6 +15,8 @@ from jaxtyping import Array, Float, Inexact
 from limitlaw.arguments import is_traced, real_points
 from limitlaw.laws.tracing import Psi
 
+ROUNDING = 2.0**-50  # of a number that is a sum: four times the distance of neighbouring floats
+
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
@@ -43,6 +45,14 @@ class Estimate:
 def exact(value: Inexact[Array, "..."]) -> Estimate:
     """A quantity without error."""
     return Estimate(value, lambda: jnp.zeros(jnp.shape(value)))
+
+
+def no_less_than_rounding(
+    error: Float[Array, "..."], value: Inexact[Array, "..."]
+) -> Float[Array, "..."]:
+    """An error, and where there is one, no less than what the number itself is rounded by."""
+    size = jnp.where(jnp.isfinite(value), jnp.abs(value), 0.0)
+    return jnp.where(error > 0, jnp.maximum(error, ROUNDING * size), error)
 
 
 class Atoms(NamedTuple):

@@ -4,6 +4,7 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from limitlaw.arguments import covariance as as_covariance
@@ -16,16 +17,21 @@ from limitlaw.numerics.special_functions import ndtri
 
 class Gaussian(GaussianMixture):
     """N(mean, covariance): a mixture of one. `covariance` is over the flattened
-    entries of `mean`.
+    entries of `mean`. About `seed` see `GaussianMixture`.
     """
 
     def __init__(
-        self, mean: object, covariance: object, kind: str = "exact", beyond: tuple[str, ...] = ()
+        self,
+        mean: object,
+        covariance: object,
+        kind: str = "exact",
+        beyond: tuple[str, ...] = (),
+        seed: ArrayLike = 0,
     ) -> None:
         m = real_array("mean", mean)
         matrix = as_covariance("covariance", covariance, math.prod(m.shape))
         matrices = matrix[None] if m.shape else matrix.reshape(1)
-        super().__init__(m[None], matrices, kind=kind, beyond=beyond)
+        super().__init__(m[None], matrices, kind=kind, beyond=beyond, seed=seed)
 
     def _entropy(self) -> Estimate:
         self._require_density()
@@ -43,12 +49,16 @@ class Gaussian(GaussianMixture):
         """The law of Y[i], again Gaussian."""
         mixture = super().marginal(i)
         mean, covariance = mixture._given
-        law = Gaussian(mean.reshape(mixture.shape), covariance[0], self.kind, self.beyond)
+        law = Gaussian(
+            mean.reshape(mixture.shape), covariance[0], self.kind, self.beyond, self._seed
+        )
         return self._alike(law, lambda other: other.marginal(i))
 
     def _content(self) -> Content:
         header, arrays = super()._content()
-        return header, {name: np.asarray(arrays[name][0]) for name in ("mean", "covariance")}
+        return header, {name: np.asarray(arrays[name][0]) for name in ("mean", "covariance")} | {
+            "seed": arrays["seed"]
+        }
 
     @property
     def description(self) -> str:

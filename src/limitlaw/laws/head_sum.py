@@ -14,7 +14,7 @@ from limitlaw.arguments import is_traced, positive_int
 from limitlaw.digits import counted
 from limitlaw.laws import expectation
 from limitlaw.laws.averaged import FEWEST
-from limitlaw.laws.averages import BLOCKS, never_drawn
+from limitlaw.laws.averages import BLOCKS, error_of_blocks
 from limitlaw.laws.base import Blocks, Content, Law
 from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms, Estimate, exact, no_atoms
@@ -127,9 +127,9 @@ class HeadSum(Law):
             if len(parts) == 1:
                 return jnp.full(value.shape, jnp.nan)
             parts = xp.where(xp.isinf(parts), 0, parts)  # quantiles at 0 and 1
-            spread = xp.std(parts, axis=0) / np.sqrt(len(parts) - 1)
             known = jnp.where(jnp.isinf(value), 0, value)
-            sampling = jnp.hypot(spread, never_drawn(known, self._nodes.variances.size))
+            away = jnp.asarray(parts - xp.mean(parts, axis=0))
+            sampling = error_of_blocks(away, known, self._nodes.variances.size)
             if rougher is None:
                 return sampling
             return jnp.hypot(sampling, _apart(value, quantity(rougher)))
@@ -187,8 +187,13 @@ class HeadSum(Law):
         return self._estimate(lambda law: law.log_tail(x, above))
 
     def _place(self, level: Array, lower: Array) -> Estimate:
-        sign = np.where(np.asarray(lower), 1, -1)
-        return self._estimate(lambda law: sign * law.quantile(np.asarray(level)))
+        below = np.asarray(lower)
+
+        def quantile(law: Inversion) -> Array:
+            x = jnp.asarray(law.quantile(np.asarray(level)))
+            return jnp.where(below, x, 0.0 - x)  # no −0
+
+        return self._estimate(quantile)
 
     def _cf(self, t: Array) -> Estimate:
         t = jnp.clip(t, -FASTEST, FASTEST)
@@ -355,9 +360,10 @@ def _apart(value: Array, other: Number | Numbers) -> Array:
 
 def kurtosis(nodes: Nodes) -> Number:
     """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v/V in group g,
-    V = E v: squares of v itself would leave the range of numbers.
+    V = E v: squares of v itself would leave the range of numbers. NaN where V = 0.
     """
     V = nodes.variance()
+    V = (jnp if nodes.traced else np).where(V > 0, V, math.nan)
     share, mean = nodes.variances / V, nodes.moments(1) / V
     within = (nodes.weights * (share - mean[:, None]) ** 2).sum(1)
     between = (nodes.groups * (mean - 1) ** 2).sum()

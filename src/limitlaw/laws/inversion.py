@@ -167,6 +167,8 @@ class Inversion:
         near = x <= self.reach
         if near.any():
             out[near] = self._covering(float(x[near].max())).evaluate(quantity, x[near])
+        if near.all():
+            return out
         beyond = np.flatnonzero(~near & np.isfinite(x))
         octave = np.floor(np.log2(x[beyond] / self.reach))
         for each in np.unique(octave):

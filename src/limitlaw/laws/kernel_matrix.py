@@ -13,11 +13,13 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import DTypeLike
 
+from limitlaw.float64 import methods_in_float64, to_numpy
 from limitlaw.laws.checking import entries
 from limitlaw.laws.empirical import Empirical
 
 
 @jax.tree_util.register_pytree_node_class
+@methods_in_float64
 class KernelMatrix:
     """An array in all respects (arithmetic, indexing,
     NumPy and JAX functions), with an error for each entry.
@@ -31,7 +33,7 @@ class KernelMatrix:
     def __init__(
         self, value: Any, error: Callable[[], Any], kind: str, beyond: tuple[str, ...] = ()
     ):
-        self.value, self._error = value, functools.cache(error)
+        self.value, self._error = to_numpy(value), functools.cache(error)
         self.kind, self.beyond = kind, beyond
 
     @property

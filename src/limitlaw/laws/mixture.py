@@ -10,6 +10,7 @@ from typing import SupportsInt
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced, real_array
@@ -42,7 +43,8 @@ class GaussianMixture(Averaged):
     flattened Y; zero and singular ones are legitimate. Without `weights` the components are N
     independent draws of equal weight, and the kind is "sampled"; with weights the default kind is
     "quadrature". `blocks`: components come from a quasi-random sequence, and errors from the
-    spread of so many consecutive blocks of it.
+    spread of so many consecutive blocks of it. `seed`: of the draws that joint quantities without
+    a formula are computed from.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class GaussianMixture(Averaged):
         kind: str | None = None,
         beyond: tuple[str, ...] = (),
         blocks: SupportsInt = 0,
+        seed: ArrayLike = 0,
     ) -> None:
         mean = jnp.asarray(real_array("mean", mean))
         if mean.ndim == 0 or mean.shape[0] == 0:
@@ -63,7 +66,7 @@ class GaussianMixture(Averaged):
         N, shape = mean.shape[0], mean.shape[1:]
         default = "quadrature" if weights is not None else "sampled" if N > 1 else "exact"
         super().__init__(shape, kind or default, beyond)
-        self._given = mixture_arrays(mean, covariance)
+        self._given, self._seed = mixture_arrays(mean, covariance), seed
         first, second = self._given
         spread = (
             second
@@ -259,7 +262,7 @@ class GaussianMixture(Averaged):
         draws themselves.
         """
         components = self._components
-        key = jax.random.key(0)
+        key = jax.random.key(self._seed)
         if not components.sampled:
             draws = self.sample(key, (DRAWS, 1))
             return Grouped(
@@ -280,7 +283,13 @@ class GaussianMixture(Averaged):
             covariance = covariance if shape else covariance[:, 0, 0]
         components = self._components
         law = GaussianMixture(
-            mean, covariance, components.weights, self.kind, self.beyond, components.blocks
+            mean,
+            covariance,
+            components.weights,
+            self.kind,
+            self.beyond,
+            components.blocks,
+            self._seed,
         )
         return self._alike(law, lambda other: other.marginal(i))
 
@@ -291,6 +300,7 @@ class GaussianMixture(Averaged):
             "covariance": covariance,
             "weights": self._components.weights,
             "blocks": self._components.blocks,
+            "seed": self._seed,
         }
         return {}, {name: np.asarray(a) for name, a in arrays.items()}
 
@@ -303,6 +313,7 @@ class GaussianMixture(Averaged):
             weights / weights.sum(),
             self.kind,
             self.beyond,
+            seed=self._seed,
         )
 
     def middle(self) -> float:

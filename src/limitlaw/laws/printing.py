@@ -70,6 +70,8 @@ def rows(law: Law) -> list[Row]:
         Row(name, getattr(law, name)(), getattr(law.error, name)())
         for name in ("mean", "variance", "kurtosis")
     ]
+    if not law.shape and np.isnan(found[-1].value):
+        found.pop()  # of what is certain, kurtosis is not defined
     if not law.shape:
         # the branches of a function of the user's own are not known
         with contextlib.suppress(ValueError):

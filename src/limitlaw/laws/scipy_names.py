@@ -9,10 +9,12 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import as_key, integer, shown
+from limitlaw.float64 import methods_in_float64
 from limitlaw.laws.estimates import Estimates
 from limitlaw.laws.tracing import quantity
 
 
+@methods_in_float64
 class ScipyNames(Estimates):
     """Quantities under SciPy's names; `law.error` has the error of each."""
 

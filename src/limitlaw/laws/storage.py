@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from limitlaw.files import replacing
+from limitlaw.float64 import in_float64
 from limitlaw.laws.base import Content, Law
 from limitlaw.phi import Nonlinearity, rebuild
 
@@ -79,6 +80,7 @@ def part(name: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
+@in_float64
 def load(path: str | os.PathLike[str]) -> Law:
     """The law that `law.save(path)` wrote, bit for bit."""
     header, arrays = read(path)

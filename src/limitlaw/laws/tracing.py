@@ -5,7 +5,7 @@ laws there, and functions ψ of a user's own, whose averages are asked for.
 import functools
 import math
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from limitlaw.arguments import first_line, shown
+from limitlaw.functions import by_value
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -59,16 +60,16 @@ def quantity(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def average_of(
-    psi: object, shape: tuple[int, ...], calculation: Callable[[], T], real: bool = False
+    psi: Any, shape: tuple[int, ...], calculation: Callable[[Psi], T], real: bool = False
 ) -> T:
-    """calculation(), which averages ψ over arrays (…, *shape); `real`: ψ must not be complex.
+    """calculation(ψ), which averages ψ over arrays (…, *shape); `real`: ψ must not be complex.
 
     Most calculations are compiled, and need a ψ of jax.numpy;
     those that are not may do with NumPy.
     """
     traceable = _check(psi, (DRAWS, *shape), real)
     try:
-        return calculation()
+        return calculation(by_value(psi))
     except NEEDS_NUMBERS as error:
         if traceable:
             raise

@@ -46,6 +46,9 @@ def factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     factor the vectors (`orthonormalise`).
     """
     m = K.shape[-1]
+    if m == 1:
+        exists = K >= float(np.finfo(K.dtype).tiny)
+        return jnp.where(exists, jnp.sqrt(jnp.where(exists, K, 1.0)), 0.0)
     scale, C = _correlations(K)
     tolerance = 32 * m * float(np.finfo(K.dtype).eps)
 
@@ -83,7 +86,30 @@ def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m 
 
 @_mostly_triangular.defjvp
 def _derivative(primals: tuple[Array], tangents: tuple[Array]) -> TwoArrays:
-    return jax.jvp(_either, primals, tangents)
+    (K,) = primals
+    _, C = _correlations(lax.stop_gradient(K))
+    return lax.cond(
+        _everywhere(jnp.all(_is_regular(cholesky(C)))),
+        lambda *both: jax.jvp(_triangular, both[:1], both[1:]),
+        lambda *both: jax.jvp(_either, both[:1], both[1:]),
+        *(*primals, *tangents),
+    )
+
+
+@jax.custom_batching.custom_vmap
+def _everywhere(true: Bool[Array, ""]) -> Bool[Array, ""]:
+    """Is it true of all that are vmapped together? One answer, so that a branch stays a branch."""
+    return true
+
+
+@_everywhere.def_vmap
+def _of_all(size: int, batched: list[bool], true: Bool[Array, " size"]) -> tuple[Array, bool]:
+    return _everywhere(jnp.all(true)), False
+
+
+def _triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
+    scale, C = _correlations(K)
+    return scale[..., :, None] * cholesky(C)
 
 
 def _either(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:

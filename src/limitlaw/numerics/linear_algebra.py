@@ -13,36 +13,59 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-PANEL = 16  # columns of a Cholesky factor
+PANEL = 16  # columns of a Cholesky factor that are found together
+BLOCK = 128  # columns at most whose panels act on each other one by one
 PIECE = 2**17  # multiplications of a product
+
+Index = Int[Array, ""] | int
 
 
 def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     """Lower triangular L with L Lᵀ = C; NaN where C is not positive definite."""
-    return lax.platform_dependent(C, cpu=_by_panels, default=jnp.linalg.cholesky)
+    return lax.platform_dependent(C, cpu=_by_blocks, default=jnp.linalg.cholesky)
 
 
-def _by_panels(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """S is what is left of C: panel by panel, S[:, J] L_J^{-T} are columns J of L, and S loses
-    their products.
+def _by_blocks(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
+    """Of the columns J of a block, C[:, J] − L L[J, :]ᵀ is left when its turn comes: one product
+    of matrices, whatever the number of panels.
     """
     m = C.shape[-1]
-    size = PANEL * math.ceil(m / PANEL)
+    count = math.ceil(m / BLOCK)
+    width = PANEL * math.ceil(m / (PANEL * count))
+    size = count * width
     pad = [(0, 0)] * (C.ndim - 2) + [(0, size - m)] * 2
     S = jnp.pad(C, pad) + jnp.diag(jnp.where(jnp.arange(size) < m, 0.0, 1.0))
-    row = jnp.arange(size)
 
-    def panel(p: Int[Array, ""] | int, state: tuple[Array, Array]) -> tuple[Array, Array]:
+    def block(p: Index, L: Array) -> Array:
+        start = p * width
+        columns = lax.dynamic_slice_in_dim(S, start, width, axis=-1)
+        rows = lax.dynamic_slice_in_dim(L, start, width, axis=-2)
+        found = _by_panels(columns - L @ jnp.swapaxes(rows, -1, -2), start)
+        return lax.dynamic_update_slice_in_dim(L, found, start, axis=-1)
+
+    L = _by_panels(S, 0) if count == 1 else lax.fori_loop(0, count, block, jnp.zeros_like(S))
+    return jnp.tril(L)[..., :m, :m]
+
+
+def _by_panels(S: Float[Array, "*batch m b"], first: Index) -> Float[Array, "*batch m b"]:
+    """Columns `first`, … of L from what is left of those of C: panel by panel, S[:, J] L_J^{-T}
+    are columns J of L, and S loses their products.
+    """
+    width, row = S.shape[-1], jnp.arange(S.shape[-2])
+
+    def panel(p: Index, state: tuple[Array, Array]) -> tuple[Array, Array]:
         S, L = state
         start = p * PANEL
         columns = lax.dynamic_slice_in_dim(S, start, PANEL, axis=-1)
-        inverse = _inverse_factor(lax.dynamic_slice_in_dim(columns, start, PANEL, axis=-2))
-        columns = jnp.where((row >= start)[:, None], columns @ jnp.swapaxes(inverse, -1, -2), 0.0)
+        own = lax.dynamic_slice_in_dim(columns, first + start, PANEL, axis=-2)
+        inverse = jnp.swapaxes(_inverse_factor(own), -1, -2)
+        columns = jnp.where((row >= first + start)[:, None], columns @ inverse, 0.0)
         L = lax.dynamic_update_slice_in_dim(L, columns, start, axis=-1)
-        return S - columns @ jnp.swapaxes(columns, -1, -2), L
+        rows = lax.dynamic_slice_in_dim(columns, first, width, axis=-2)
+        return S - columns @ jnp.swapaxes(rows, -1, -2), L
 
-    _, L = lax.fori_loop(0, size // PANEL, panel, (S, jnp.zeros_like(S)))
-    return jnp.tril(L)[..., :m, :m]
+    _, L = lax.fori_loop(0, width // PANEL, panel, (S, jnp.zeros_like(S)))
+    return L
 
 
 def _inverse_factor(D: Float[Array, "*batch b b"]) -> Float[Array, "*batch b b"]:
@@ -77,3 +100,14 @@ def inner(a: Float[np.ndarray, "N d"], b: Float[np.ndarray, "N k"]) -> Float[np.
     for i in range(0, len(a), rows):
         out += a[i : i + rows].T @ b[i : i + rows]
     return out
+
+
+def diagonal(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m"]:
+    """K_ii; of one number a plain slice, which a compiler has to see less often than indices."""
+    return K[..., 0] if K.shape[-1] == 1 else jnp.diagonal(K, axis1=-2, axis2=-1)
+
+
+def taken(x: Float[Array, "..."], places: Int[np.ndarray, " k"], axis: int) -> Float[Array, "..."]:
+    """x at constant places of an axis, all of which are inside."""
+    index = (*(slice(None),) * axis, places)
+    return x.at[index].get(mode="promise_in_bounds")

@@ -24,6 +24,7 @@ MOST_DIMENSIONS = 1024  # of Sobol points; beyond, they are no better than rando
 SEED = 20251115  # of the scrambling, where no key is given
 RADIUS_BITS = 40  # of the 64 random bits of a pair
 ANGLE_BITS = 64 - RADIUS_BITS
+WORD_BITS = 53  # of a uniform number in float64
 # the radius of the smallest U, 2⁻⁴¹: no draw is beyond 7.54
 LARGEST = math.sqrt(2 * (RADIUS_BITS + 1) * math.log(2))
 # Terms of the Taylor series of cos and sin that reach full precision at an eighth of a turn.
@@ -234,12 +235,46 @@ class Sobol:
         """The next `count` points."""
         if self.sobol is None:
             return np.empty((count, 0))
+        u = self.uniform(count)
+        rest = self.rng.random((count, len(self.df) - u.shape[1]))
+        return _transformed(_inside(np.hstack([u, rest])), self.df)
+
+    def uniform(self, count: int) -> Float[np.ndarray, "count dimensions"]:
+        """The next `count` points of the unit cube, in the dimensions that the sequence has."""
+        assert self.sobol is not None
         with warnings.catch_warnings():
             # a number that is not a power of two loses little
             warnings.simplefilter("ignore", UserWarning)
-            u = self.sobol.random(count)
-        rest = self.rng.random((count, len(self.df) - u.shape[1]))
-        return _transformed(np.clip(np.hstack([u, rest]), 2.0**-60, 1 - 2.0**-53), self.df)
+            return np.asarray(self.sobol.random(count))
+
+
+class ShiftedSobol:
+    """Independent copies of `count` scrambled Sobol points, as normals (df = ∞) and χ_df
+    variables: copy number b has every point's bits flipped by the same random word, so that each
+    of its points is uniform and copies share nothing but the scrambling (L'Ecuyer and Lemieux
+    2002).
+    """
+
+    def __init__(self, recipe: Sequence[float], count: int, seed: int):
+        self.df, self.count, self.seed = np.asarray(recipe, float), count, seed
+        dimensions = min(len(self.df), MOST_DIMENSIONS)
+        self._words = np.zeros((count, 0), np.uint64)
+        if dimensions:
+            u = Sobol([math.inf] * dimensions, seed).uniform(count)
+            self._words = (u * 2.0**WORD_BITS).astype(np.uint64)
+
+    def take(self, number: int) -> Float[np.ndarray, "count dimensions"]:
+        """The points of one copy."""
+        rng = np.random.default_rng([self.seed, number])
+        flips = rng.integers(0, 2**WORD_BITS, self._words.shape[1], dtype=np.uint64)
+        u = ((self._words ^ flips) + 0.5) * 2.0**-WORD_BITS
+        rest = rng.random((self.count, len(self.df) - u.shape[1]))
+        return _transformed(_inside(np.hstack([u, rest])), self.df)
+
+
+def random_seed(key: Key[Array, ""]) -> UInt32[Array, ""]:
+    """A seed that a key decides."""
+    return jax.random.bits(key, (), jnp.uint32)
 
 
 def nodes(count: int, dimensions: int, seed: int) -> Float[np.ndarray, "count dimensions"]:
@@ -259,6 +294,11 @@ def matched(z: Float[np.ndarray, "count dimensions"]) -> Float[np.ndarray, "coun
     z = z - z.mean(axis=0)
     eigenvalues, vectors = np.linalg.eigh(z.T @ z / count)
     return np.asarray(z @ ((vectors / np.sqrt(eigenvalues)) @ vectors.T))
+
+
+def _inside(u: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """Within the open interval (0, 1), where quantiles are finite."""
+    return np.clip(u, 2.0**-60, 1 - 2.0**-53)
 
 
 def _transformed(

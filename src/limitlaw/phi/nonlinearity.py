@@ -1,14 +1,16 @@
 """What a nonlinearity is: a function of numbers with a name, and all that is known of it."""
 
 import dataclasses
+import functools
 import math
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from limitlaw.arguments import shown
+from limitlaw.float64 import in_float64
+from limitlaw.functions import by_value
 from limitlaw.numerics import Reals
-from limitlaw.numerics.kinks import Kink
+from limitlaw.numerics.kinks import CannotLook, Kink
 from limitlaw.numerics.pieces import Pieces, pieces
 from limitlaw.phi.branches import Branches
 
@@ -58,6 +60,7 @@ class Nonlinearity:
     linear: bool = False
     oscillates: bool = False
 
+    @in_float64
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)
 
@@ -69,11 +72,10 @@ def user_function(function: Callable[..., Any]) -> Nonlinearity:
     if not callable(function):
         raise TypeError(f"phi must be a function of arrays, as jnp.tanh, got {shown(function)}")
     name = getattr(function, "__name__", type(function).__name__)
-    return Nonlinearity(
-        "φ" if name == "<lambda>" else name, function, pseudo_lipschitz=None, bounded=None
-    )
+    return Nonlinearity("φ" if name == "<lambda>" else name, by_value(function), None, None)
 
 
+@in_float64
 def looked_at(
     function: Callable[[Any], Any], kinks: Iterable[float] | None = None
 ) -> Nonlinearity:
@@ -86,7 +88,7 @@ def looked_at(
     if phi is function:
         return phi
     declared = None if kinks is None else tuple(map(float, kinks))
-    found = _pieces(function) if declared is None else pieces(function, declared)
+    found = _pieces(phi.function) if declared is None else pieces(phi.function, declared)
     if found is None:
         cuts = None if declared is None else tuple(sorted({*OCTAVES, *declared}))
         return dataclasses.replace(phi, kinks=() if declared == () else None, cuts=cuts)
@@ -99,17 +101,19 @@ def looked_at(
     )
 
 
-_seen: "weakref.WeakKeyDictionary[Any, Pieces]" = weakref.WeakKeyDictionary()
-
-
 def _pieces(function: Callable[[Any], Any]) -> Pieces | None:
     """The pieces of a function, which is looked at once."""
     try:
-        found = _seen.get(function)
-    except TypeError:  # an object that cannot be hashed, or not referred to weakly
+        return _known_pieces(function)
+    except CannotLook:
+        return None
+    except TypeError:  # an object that cannot be hashed
         return pieces(function)
+
+
+@functools.lru_cache(maxsize=256)
+def _known_pieces(function: Callable[[Any], Any]) -> Pieces:
+    found = pieces(function)
     if found is None:
-        found = pieces(function)
-        if found is not None:
-            _seen[function] = found
+        raise CannotLook  # now: what is traced may be known another time
     return found

@@ -71,13 +71,10 @@ class Chunk:
 
     def run(self) -> dict[str, np.ndarray]:
         """Compute the arrays, in 64 bits wherever this happens."""
-        import jax
+        from limitlaw.float64 import in_float64
 
-        jax.config.update("jax_enable_x64", True)
-        return {
-            name: plain(name, values)
-            for name, values in self.function(**dict(self.arguments)).items()
-        }
+        found = in_float64(self.function)(**dict(self.arguments))
+        return {name: plain(name, values) for name, values in found.items()}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Chunk) and self.identity == other.identity

@@ -1,6 +1,7 @@
 """Where chunks are computed: threads of this machine, or the workers of a Dask cluster."""
 
 import asyncio
+import contextvars
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -25,7 +26,17 @@ def local(jobs: int | None = None) -> Executor:
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be a positive integer, got {jobs}")
-    return ThreadPoolExecutor(cores() if jobs is None else jobs, thread_name_prefix="chunk")
+    return _Threads(cores() if jobs is None else jobs, thread_name_prefix="chunk")
+
+
+class _Threads(ThreadPoolExecutor):
+    """Threads in which context variables are what they are where the work is handed over."""
+
+    def submit(
+        self, function: Callable[..., Any], /, *arguments: Any, **named: Any
+    ) -> Future[Any]:
+        """`function(*arguments, **named)` in some thread."""
+        return super().submit(contextvars.copy_context().run, function, *arguments, **named)
 
 
 def cores() -> int:

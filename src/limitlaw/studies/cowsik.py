@@ -20,6 +20,7 @@ from limitlaw.depth import Column, Statistic
 from limitlaw.depth.statistics import averaged, correlations
 from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.numerics.replicates import Replicates
 from limitlaw.paper.experiment import Experiment
 from limitlaw.paper.shown.claims import Claim, Rule
 from limitlaw.paper.shown.reading import Tables, distinct, ordered, row, where
@@ -97,9 +98,9 @@ def log_angle(kernel: jnp.ndarray, scores: object) -> jnp.ndarray:
     return jnp.log(jnp.mean(1.0 - correlations(kernel)))
 
 
-def growth(read: np.ndarray, dim: float) -> Column:
+def growth(read: np.ndarray, replicates: Replicates, dim: float) -> Column:
     """How much that changes in each block."""
-    return averaged(np.diff(read, axis=1), dim)
+    return averaged(np.diff(read, axis=1), replicates, dim)
 
 
 def angles(

@@ -19,6 +19,7 @@ from limitlaw.depth.statistics import averaged, variance
 from limitlaw.digits import compact
 from limitlaw.figures.figure import Figure
 from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.numerics.replicates import Replicates
 from limitlaw.paper.experiment import Experiment
 from limitlaw.paper.shown.claims import Claim, Rule
 from limitlaw.paper.shown.reading import Tables
@@ -59,11 +60,11 @@ def network(count: int) -> ll.Wide:
     return ll.repeat(block, math.sqrt(DEPTH) * tokens(count), DEPTH)
 
 
-def output_std(read: np.ndarray, dim: float) -> Column:
+def output_std(read: np.ndarray, replicates: Replicates, dim: float) -> Column:
     """Of the attention in each block: as n → ∞ branches are orthogonal to the stream,
     and the MLP adds 1.
     """
-    square = averaged(np.diff(read, axis=1) - 1.0, dim)
+    square = averaged(np.diff(read, axis=1) - 1.0, replicates, dim)
     std = np.sqrt(square.value)
     return Column(std, square.error / (2 * std), square.spread / (2 * std))
 

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from limitlaw.arguments import positive_int, shown
+from limitlaw.engines.bounds import bounded, reached
+from limitlaw.float64 import in_float64
 from limitlaw.progress import watched
 from limitlaw.torch.converted import replay
 from limitlaw.torch.converting import AnyModule, Module, conversion, written
@@ -30,6 +32,8 @@ SEEDS = 32  # re-initialisations, where the user does not say
 def audit(module: Module, *inputs: Any, widths: None = None, **settings: Any) -> Audit: ...
 @overload
 def audit(module: Family, *inputs: Any, widths: Sequence[int], **settings: Any) -> Widths: ...
+@in_float64
+@bounded("ask for fewer seeds, samples or tokens")
 def audit(
     module: AnyModule,
     *inputs: Any,
@@ -40,6 +44,7 @@ def audit(
     limit: bool = True,
     kurtosis: bool = False,
     expected: Expected | None = None,
+    force: bool = False,
     **kwargs: Any,
 ) -> Audit | Widths:
     """What every layer does: measured, predicted at the module's width, and in the limit;
@@ -59,7 +64,8 @@ def audit(
 
     `layers`: the paths of submodules; the default is that of children and of the members of lists
     of blocks. `limit=False` leaves the last column out, which takes a compilation: one a layer
-    where equal blocks are no loop. `expected`: see `check`.
+    where equal blocks are no loop. `expected`: see `check`. What takes more memory than there is,
+    or more than ten minutes, is refused without `force`.
     """
     positive_int("samples", samples)
     settings = _Settings(_seeds(seeds), samples, layers, limit, kurtosis, expected)
@@ -95,7 +101,7 @@ def _at_one_width(
     if seeds:
         # PyTorch measures while XLA compiles
         with concurrent.futures.ThreadPoolExecutor(1) as beside:
-            drawing = beside.submit(subject.predicted, settings.samples)
+            drawing = beside.submit(in_float64(subject.predicted), settings.samples)
             measured = over_seeds(subject, module, seeds)
             predicted = drawing.result()
     else:
@@ -137,7 +143,7 @@ def _runs(subject: Subject, module: Module, seeds: Sequence[int]) -> Iterator[Nu
             runs(subject.done.exported, subject.done.parameters, factory, seeds)
         ):
             yield run
-            watch.reached(i + 1, len(seeds))
+            reached(watch, i + 1, len(seeds))
 
 
 def _row(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from limitlaw.float64 import in_float64
 from limitlaw.language import ops
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.values import Scalars, Wide, scalars, wide
@@ -190,6 +191,7 @@ class Converted:
         return "\n".join(lines)
 
 
+@in_float64
 def replay(converted: Converted) -> Replayed:
     """Run a program with the weights of its module and compare every value with what the module
     computes there.

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from limitlaw.arguments import require_float64
+from limitlaw.float64 import in_float64
 from limitlaw.torch import laying, nodes, writing
 from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, Labelled, attentions, replay
 from limitlaw.torch.digits import Layout
@@ -34,6 +34,7 @@ Module: TypeAlias = torch.nn.Module | Callable[[], torch.nn.Module]
 AnyModule: TypeAlias = torch.nn.Module | Callable[..., torch.nn.Module]
 
 
+@in_float64
 def program(
     module: AnyModule, *inputs: Any, widths: Sequence[int] | None = None, **kwargs: Any
 ) -> Converted:
@@ -81,7 +82,6 @@ def _followed(
     module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Exported, Parameters, Traced]:
     """The graph of a module, its parameters, and what each tensor is."""
-    require_float64("program")
     made_module, drawn = made(module)
     graph = exported(made_module, inputs, kwargs)
     parameters = Parameters({name: array.numpy() for name, array in graph.arrays.items()}, drawn)

@@ -20,6 +20,7 @@ from limitlaw.engines.turns import Scores, Turns
 from limitlaw.language import ops
 from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.values import Scalars, Wide
+from limitlaw.numerics.replicates import Replicates
 from limitlaw.torch.converted import Attention, Labelled
 from limitlaw.torch.exporting import Exported, Numbers, arguments_of, name_of
 from limitlaw.torch.layers import loops, rolled, within
@@ -219,13 +220,14 @@ def at_width(
 
 def at_infinity(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], samples: int
-) -> dict[str, Draws]:
-    """The same as n → ∞; raises where there is no limit."""
+) -> tuple[dict[str, Draws], Replicates]:
+    """The same as n → ∞, and which draws are independent; raises where there is no limit."""
     first, *others = [value for _, value in parts]
     checked("audit", others[-1])
-    found = program_at_infinity(first, others, READ).conditions(samples, None, at_most=False)
+    pace = Pace(samples, at_most=False)
+    found = program_at_infinity(first, others, READ).replicated(pace, None)
     read = [np.asarray(array[0]) for array in found.arrays]
-    return _named(_written_out(parts, read), attentions, read)
+    return _named(_written_out(parts, read), attentions, read), found.replicates
 
 
 def _written_out(parts: Sequence[Stage], read: Sequence[np.ndarray]) -> Sequence[Stage]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from limitlaw.arguments import shown
+from limitlaw.float64 import in_float64
 from limitlaw.torch.converted import Attention
 from limitlaw.torch.converting import Conversion, Module, conversion
 from limitlaw.torch.exporting import Exported, name_of
@@ -26,6 +27,7 @@ _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 _OF_FAN_IN = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*fan_in\s*")
 
 
+@in_float64
 def check(
     module: Module, *inputs: Any, expected: Expected | None = None, **kwargs: Any
 ) -> tuple[str, ...]:

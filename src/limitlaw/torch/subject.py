@@ -4,7 +4,6 @@ in the program and in a run of the module.
 
 import dataclasses
 import functools
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +13,7 @@ import numpy as np
 
 import limitlaw as ll
 from limitlaw.language.values import Scalars, Wide
+from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 from limitlaw.torch import measuring as measure
 from limitlaw.torch.converted import Attention, Labelled
 from limitlaw.torch.converting import Conversion
@@ -135,24 +135,22 @@ def flat(x: Wide) -> Wide:
     return x.reshape(-1) if x.ndim else x[None]
 
 
-def mean(draws: np.ndarray) -> Estimate:
-    """The mean, and its standard error; 0 where there is one number only."""
-    error = float(draws.std(ddof=1)) / math.sqrt(len(draws)) if len(draws) > 1 else 0.0
+def mean(draws: np.ndarray, replicates: Replicates = INDEPENDENT) -> Estimate:
+    """The mean, and its standard error, or 0 where there is one number only."""
+    error = float(replicates.error(draws)) if len(draws) > 1 else 0.0
     return float(draws.mean()), error
 
 
 def _limits(
     stages: list[measure.Stage], attentions: Mapping[str, Attention]
 ) -> dict[str, dict[str, Estimate]]:
-    """Means over draws of what stays random; of a quasi-random sequence the errors
-    are upper bounds.
-    """
+    """Means over draws of what stays random."""
     try:
-        found = measure.at_infinity(stages, attentions, OF_LIMIT)
+        found, replicates = measure.at_infinity(stages, attentions, OF_LIMIT)
     except (ValueError, TypeError, NotImplementedError):
         return {}
     return {
-        name: {statistic: mean(draws) for statistic, draws in of.items()}
+        name: {statistic: mean(draws, replicates) for statistic, draws in of.items()}
         for name, of in found.items()
     }
 

@@ -1,38 +1,46 @@
 """`simulate`: draws of a program by its definition."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from limitlaw.arguments import as_key, positive_int, require_float64
+from limitlaw.arguments import as_key, positive_int
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.labelled import finite_shape, sizes
 from limitlaw.core.program import Output, Program, Written
-from limitlaw.engines import effort, engine
+from limitlaw.engines import bounds, engine
+from limitlaw.engines.bounds import bounded
 from limitlaw.engines.dense.rules import DenseDraw
 from limitlaw.engines.dense.weights import BLOCK, DrawnWeights, Weights, numbered, roots
 from limitlaw.engines.effort import Pace
 from limitlaw.engines.engine import PROGRAMS, Compiled, slots
 from limitlaw.engines.run import batched, drawn
+from limitlaw.float64 import in_float64
 
 MAX_BATCH = 2048  # draws compiled together; results do not depend on how many are asked for
 
 
+@in_float64
+@bounded("ask for fewer samples or a smaller width, or take finite, which draws no wide matrix")
 def simulate(
-    y: object, width: int, samples: int, key: object, coordinates: int | None = None
+    y: object,
+    width: int,
+    samples: int,
+    key: object,
+    coordinates: int | None = None,
+    force: bool = False,
 ) -> Any:
     """Draw the network `samples` times at width n = `width`, every matrix as the definition says.
 
     Returns coordinate 0 of y in each draw, shape (samples, *batch); with `coordinates=k` the first
     k, shape (samples, *batch, k). Numbers (scores, weights, averages) come whole. `y` may be a
     tuple, list or dict of values of one program: the same draws serve them all. Draw i depends
-    only on (key, i).
+    only on (key, i). What takes more memory than there is, or more than ten minutes, is refused
+    without `force`.
     """
-    require_float64("simulate")
     width, samples = positive_int("width", width), positive_int("samples", samples)
     outputs, structure = engine.outputs(y)
     program = engine.program_of(outputs)
@@ -41,11 +49,11 @@ def simulate(
     count = None if coordinates is None else positive_int("coordinates", coordinates)
     engine.check_width(program, width, count)
     numbers = sum(math.prod(_shape(output, count)) for output in outputs)
-    effort.check_memory(samples, numbers, "ask for fewer samples at a time")
+    bounds.check_memory(samples, numbers, "ask for fewer samples at a time")
     batch, draws = compiled(outputs, width, count)
     arguments = list(roots(program).values())
     results = drawn("simulate", draws, batch, arguments, Pace(samples, at_most=False), key)
-    return jax.tree.unflatten(structure, [jnp.asarray(result) for result in results])
+    return jax.tree.unflatten(structure, results)
 
 
 def _shape(output: Output, count: int | None) -> tuple[int, ...]:
@@ -55,9 +63,7 @@ def _shape(output: Output, count: int | None) -> tuple[int, ...]:
     )
 
 
-def compiled(
-    outputs: tuple[Output, ...], width: int, count: int | None
-) -> tuple[int, Callable[..., Any]]:
+def compiled(outputs: tuple[Output, ...], width: int, count: int | None) -> tuple[int, Compiled]:
     """The number of draws computed together, and the compiled function of slots,
     key and first draw.
     """
@@ -95,7 +101,7 @@ def batch_size(program: Program, width: int) -> int:
         for family in part.families:
             entries = math.prod(sizes(family.axes)) * family.rows.at(width) * family.cols.at(width)
             cost += entries if family in kept else min(entries, BLOCK)
-    effort.check_draw(
+    bounds.check_draw(
         width, cost, "ask for a smaller one, or take finite, which draws no wide matrix"
     )
     return max(1, min(MAX_BATCH, 2 * BLOCK // cost))

@@ -1,34 +1,44 @@
 """The finite-width engine: the exact law at width n, without drawing a wide matrix."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
-from limitlaw.arguments import as_key, positive_int, require_float64
+from limitlaw.arguments import as_key, positive_int
 from limitlaw.core.analysis import Analysis, has_pole, last_step
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Rename
 from limitlaw.core.labelled import finite_shape, sizes
 from limitlaw.core.program import Output, Program
 from limitlaw.core.space import Dim
-from limitlaw.engines import effort, engine
-from limitlaw.engines.effort import Pace, default_draws
+from limitlaw.engines import bounds, engine
+from limitlaw.engines.bounds import bounded
+from limitlaw.engines.effort import BUDGET, Pace, default_draws
 from limitlaw.engines.engine import PROGRAMS, Compiled, slots
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import at_width
 from limitlaw.engines.frames.statistics import Conditions, Samples, Statistic
 from limitlaw.engines.law import Last, law_given
 from limitlaw.engines.run import batched, drawn
+from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical, Law
-from limitlaw.numerics.random import Source
+from limitlaw.numerics.random import Source, random_seed
+
+ADVICE = "ask for fewer samples or a smaller width, or for fewer tokens, as in y[0]"
 
 
+@in_float64
+@bounded(ADVICE)
 def finite(
-    y: object, width: int, samples: int, key: object, coordinates: int | None = None
+    y: object,
+    width: int,
+    samples: int,
+    key: object,
+    coordinates: int | None = None,
+    force: bool = False,
 ) -> Law:
     """The exact law of one coordinate of y at width n = `width`,
     as a Gaussian mixture over `samples` conditions.
@@ -36,11 +46,13 @@ def finite(
     Given everything but the last matrix y is Gaussian: each draw gives a component, with a mean
     and a covariance, and nothing is smoothed. Where the last step is a nonlinearity, it is the
     pushforward of that. `coordinates=k` gives the joint law of k coordinates, event shape (*batch,
-    k). One token, y[0], costs less than all.
+    k). One token, y[0], costs less than all. What takes more memory than there is, or more than
+    ten minutes, is refused without `force`.
     """
     return law_at_width(y, width, positive_int("samples", samples), key, coordinates)
 
 
+@in_float64
 def law_at_width(
     y: object, width: int, samples: int | None, key: object, coordinates: int | None = None
 ) -> Law:
@@ -63,27 +75,37 @@ def _law(output: Output, width: int, pace: Pace, key: object, k: int | None) -> 
         return Empirical(_drawn_samples("finite", (output,), width, pace, key, k)[0])
     phi, parts = last_step(output)
     numbers = (k or 1) * sum(map(engine.entries, parts))
-    effort.check_memory(
+    bounds.check_memory(
         pace.samples, numbers * (numbers + 1), "ask for fewer samples, or entries, as in y[0]"
     )
     mean, covariance = _draws("finite", parts, width, pace, key, Conditions(k or 1))
     observed = () if k is None else (k,)
     law = law_given(
-        Last(phi, len(parts), (*finite_shape(output.layout), *observed)), mean, covariance
+        Last(phi, len(parts), (*finite_shape(output.layout), *observed)),
+        mean,
+        covariance,
+        seed=random_seed(as_key(key)),
     )
     (value,) = demanded((output.value,))
     narrow = phi is None and has_pole(value, lambda dim: dim.at(width))
     return law.with_pole() if narrow and not law.discrete else law
 
 
+@in_float64
+@bounded(ADVICE)
 def finite_samples(
-    y: object, width: int, samples: int, key: object, coordinates: int | None = None
+    y: object,
+    width: int,
+    samples: int,
+    key: object,
+    coordinates: int | None = None,
+    force: bool = False,
 ) -> Any:
     """Plain draws from the exact law at width n, in the form of `simulate`:
     shape (samples, *batch) or (…, k).
 
     `y` may be a tuple, list or dict of values of one program;
-    the same draws serve them all. Numbers come whole.
+    the same draws serve them all. Numbers come whole. `force` is that of `finite`.
     """
     pace = Pace(positive_int("samples", samples), at_most=False)
     outputs, structure, k = _checked("finite_samples", y, width, key, coordinates)
@@ -94,15 +116,15 @@ def finite_samples(
 
 def _drawn_samples(
     name: str, outputs: tuple[Output, ...], width: int, pace: Pace, key: object, k: int | None
-) -> list[Float[Array, "samples ..."]]:
+) -> list[Float[np.ndarray, "samples ..."]]:
     numbers = sum(engine.entries(o) * (k or 1 if o.value.is_vector else 1) for o in outputs)
-    effort.check_memory(pace.samples, numbers, "ask for fewer samples at a time")
+    bounds.check_memory(pace.samples, numbers, "ask for fewer samples at a time")
     arrays = _draws(name, outputs, width, pace, key, Samples(k or 1))
     arrays = [
         a[..., 0] if o.value.is_vector and k is None else a
         for o, a in zip(outputs, arrays, strict=True)
     ]
-    return [jnp.asarray(a) for a in arrays]
+    return arrays
 
 
 def drawn_statistic(
@@ -128,7 +150,6 @@ def _checked(
 
 
 def _check(name: str, outputs: tuple[Output, ...], width: int, key: object, k: int | None) -> None:
-    require_float64(name)
     program = engine.program_of(outputs)
     positive_int("width", width)
     engine.check_drawable(name, program, key)
@@ -162,7 +183,7 @@ def demanded_outputs(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
 
 def compiled(
     outputs: tuple[Output, ...], width: int, statistic: Statistic
-) -> tuple[int, Callable[..., Any]]:
+) -> tuple[int, Compiled]:
     """The number of draws computed together, and the compiled function of (slots,
     width), key and first draw.
     """
@@ -248,7 +269,7 @@ def _batch_size(program: Program, width: int) -> int:
                 cost += math.prod(sizes(value.axes)) * (
                     value.dim.at(width) if points and value.dim else 8
                 )
-    effort.check_draw(
+    bounds.check_draw(
         width, cost, "ask for a smaller one; this program needs every coordinate of its vectors"
     )
-    return engine.draws_together(cost, effort.BUDGET.coordinates_elsewhere)
+    return engine.draws_together(cost, BUDGET.coordinates_elsewhere)

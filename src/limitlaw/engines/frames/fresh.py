@@ -356,6 +356,8 @@ def inner(u: Labelled, v: Labelled) -> Labelled:
     axes = union(u.axes, v.axes)
     if math.prod(sizes(axes)) * r <= SMALL:  # one fused loop beats a call of a matrix product
         return Labelled((u.laid(axes) * v.laid(axes)).sum(axis=-1), axes)
+    both = tuple(axis for axis in u.axes if axis in v.axes)
+    axes = union(both, axes)  # as a product of matrices gives them: not one more copy
     letter = {axis: i for i, axis in enumerate(axes)}
     left, right = ([*(letter[a] for a in x.axes), len(axes)] for x in (u, v))
     return Labelled(jnp.einsum(u.array, left, v.array, right, list(range(len(axes)))), axes)

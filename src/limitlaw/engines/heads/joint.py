@@ -11,10 +11,11 @@ from jaxtyping import Float
 from limitlaw.core import instructions as core
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output, Program
-from limitlaw.engines.effort import BUDGET, check_memory
+from limitlaw.engines.bounds import check_memory, later
+from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.heads.structure import HeadAxis, WithScores, softmax_scores
 from limitlaw.engines.limit import statistics
-from limitlaw.engines.limit.conditions import Limit, seed_of
+from limitlaw.engines.limit.conditions import Limit, seed_of, seed_of_law
 from limitlaw.laws import GaussianMixture
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.importance import JointDensity
@@ -45,7 +46,7 @@ def pooled(
     m = math.prod(finite_shape(y.layout))
     check_memory(draws, pool + m * m, "ask for fewer samples, or for fewer entries, as in y[0]")
     program = Limit((axis.resized(1),), statistics.covariance, inflated)
-    seed, each = seed_of(key), -(-draws // BLOCKS)
+    seed, own, each = seed_of(key), seed_of_law(key), -(-draws // BLOCKS)
     points, rng = Sobol(program.recipe, seed), np.random.default_rng(seed)
     means = []
     for block in range(-(-draws // each)):
@@ -55,9 +56,9 @@ def pooled(
     mean = np.concatenate(means)[:draws]
     covariance = mean.reshape(draws, m, m) if y.layout else mean.reshape(draws)
     zeros = jnp.zeros((draws, *finite_shape(y.layout)))
-    law = GaussianMixture(zeros, jnp.asarray(covariance), None, "sampled", beyond, BLOCKS)
+    law = GaussianMixture(zeros, jnp.asarray(covariance), None, "sampled", beyond, BLOCKS, own)
     if program.is_unsure and not inflated:
-        law.compared_with(lambda: pooled(y, axis, samples, key, beyond, inflated=True))
+        law.compared_with(later(lambda: pooled(y, axis, samples, key, beyond, inflated=True)))
     return law
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from limitlaw.arguments import is_traced
 from limitlaw.core.program import Output
+from limitlaw.engines.bounds import later
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.heads.mixing import Mixing, mixing_law
 from limitlaw.engines.heads.structure import head_axis
@@ -85,7 +86,9 @@ def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | No
         return GaussianMixture(jnp.zeros(count), v, w, mixing.kind, beyond)
 
     law, rough = mixture(mixing.variances, mixing.weights), mixing.rough
-    return law if rough is None else law.compared_with(lambda: mixture(*rough(), rough=True))
+    return (
+        law if rough is None else law.compared_with(later(lambda: mixture(*rough(), rough=True)))
+    )
 
 
 def _given_random_kernels(
@@ -115,7 +118,7 @@ def _given_random_kernels(
     law.effort = groups.effort
     if program.is_unsure:
         law.compared_with(
-            lambda: head_sum(program.inflated().conditions(len(groups.arrays), key).arrays)
+            later(lambda: head_sum(program.inflated().conditions(len(groups.arrays), key).arrays))
         )
     return law
 
@@ -153,4 +156,4 @@ def _compared(made: Callable[..., Law], mixing: Mixing) -> Law:
     if there is one.
     """
     law, rough = made(mixing.variances, mixing.weights), mixing.rough
-    return law if rough is None else law.compared_with(lambda: made(*rough()))
+    return law if rough is None else law.compared_with(later(lambda: made(*rough())))

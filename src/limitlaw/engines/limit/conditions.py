@@ -12,9 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.arguments import as_key, inside_jit, is_traced
-from limitlaw.engines.effort import BUDGET, Pace, check_memory
+from limitlaw.engines.bounds import check_memory, reached
+from limitlaw.engines.effort import BUDGET, Pace
 from limitlaw.engines.limit.plan import Planned
-from limitlaw.numerics.random import SEED, Quasi, Sobol, matched, nodes
+from limitlaw.numerics.random import SEED, Quasi, ShiftedSobol, Sobol, matched, nodes, random_seed
+from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 from limitlaw.progress import watched
 
 
@@ -23,12 +25,14 @@ class Outcomes:
     """A statistic of each draw, draws in front. `kind`:
     "exact" and "quadrature" are one draw, with nothing random.
 
-    `effort` says what decided the number of draws where that was not the number asked for.
+    `effort` says what decided the number of draws where that was not the number asked for,
+    `replicates` which draws are independent of each other.
     """
 
     arrays: Any
     kind: str
     effort: str = ""
+    replicates: Replicates = INDEPENDENT
 
 
 class Limit(Planned):
@@ -53,9 +57,35 @@ class Limit(Planned):
         kind = "quadrature" if quadrature else "exact"
         return Outcomes(jax.tree.map(lambda a: a[None], result), kind)
 
+    def replicated(self, pace: Pace, key: object) -> Outcomes:
+        """The statistic for as many draws as `pace` says, for averages over them: in replicates
+        that share nothing, whose spread is the error. One draw where nothing is random; where that
+        has nodes, one for each of several independent sets of them.
+        """
+        if not self.random:
+            return self.conditions(1, key)
+        size = self.plan.requests.size
+        check_memory(pace.samples, size, "ask for fewer samples, or for fewer statistics")
+        batches = Batches(self, pace.samples, seed_of(key))
+        replicates = Replicates(batches.replicate)
+        results: list[Any] = []
+        with watched("limit") as watch:
+            first = batches.numbers(0)
+            self.plan.draws.check(-(-pace.certain // batches.size), self.given, *first)
+            while len(results) * batches.size < pace.samples:
+                numbers = batches.numbers(len(results)) if results else first
+                results.append(self.plan.draws(self.given, *numbers))
+                if len(results) > 1:  # the last but one, so that points are made meanwhile
+                    jax.block_until_ready(results[-2])
+                drawn = min(pace.samples, len(results) * batches.size)
+                pace.reached(drawn, lambda: (_all_of(results), replicates))
+                reached(watch, drawn, pace.samples)
+        arrays = jax.tree.map(lambda a: a[: pace.samples], _all_of(results))
+        return Outcomes(arrays, "sampled", pace.effort, replicates)
+
     def _deterministic(self) -> tuple[Any, bool]:
         key = jax.random.key(0)
-        if self.plan.has_loops:
+        if self.plan.compiles:
             return self._function(self.plan.single)(
                 self.arrays, jnp.zeros(0), key, None, None
             ), self.plan.requests.quadrature
@@ -68,8 +98,11 @@ class Limit(Planned):
         with watched("limit") as watch:
             for i in range(BUDGET.replicates):
                 extra = self.table(BUDGET.nodes, seed + i), self.heads(seed + i)
-                results.append(single(self.arrays, jnp.zeros(0), jax.random.key(seed + i), *extra))
-                watch.reached(len(jax.block_until_ready(results)), BUDGET.replicates)
+                numbers = jnp.zeros(0), jax.random.key(seed + i), *extra
+                if not (i or self.traced):
+                    self.plan.single.check(BUDGET.replicates, self.arrays, *numbers)
+                results.append(single(self.arrays, *numbers))
+                reached(watch, len(jax.block_until_ready(results)), BUDGET.replicates)
         return results
 
     def _sampled(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
@@ -85,24 +118,29 @@ class Limit(Planned):
                 if start >= pace.samples:
                     break
                 numbers = self._numbers(points, seed, start, size)
+                if not start:
+                    self.plan.draws.check(-(-pace.certain // size), self.given, *numbers)
+                    watch.reached(0, samples)
                 results.append(self.plan.draws(self.given, *numbers))
                 if start:
                     # the last but one, so that points are made meanwhile
                     jax.block_until_ready(results[-2])
-                    if pace.reached(start) and self.plan.batch(pace.samples) != size:
+                    if (
+                        pace.reached(start, lambda: (_all_of(results), INDEPENDENT))
+                        and self.plan.batch(pace.samples) != size
+                    ):
                         # Smaller batches have other nodes: begin again, as if that number had been
                         # asked for.
                         return self._sampled(pace.samples, seed, at_most=False)[0], pace.effort
-                    watch.reached(start, pace.samples)
-        joined = jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
-        return jax.tree.map(lambda a: a[: pace.samples], joined), pace.effort
+                    reached(watch, start, pace.samples)
+        return jax.tree.map(lambda a: a[: pace.samples], _all_of(results)), pace.effort
 
     def _numbers(self, points: Sobol, seed: int, start: int, size: int) -> tuple[Any, ...]:
         """What the draws from `start` on are made of.
         New nodes for each batch: their errors average out.
         """
-        extra = self.table(BUDGET.nodes_each, seed + start), self.heads(seed + start)
-        return jnp.asarray(points.take(size)), self._keys(seed, start, size), *extra
+        extra = self.table(self.plan.nodes, seed + start), self.heads(seed + start)
+        return jnp.asarray(points.take(size)), self.keys(seed, start, size), *extra
 
     def _sampled_in_a_loop(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
         """The same where nothing can be timed: one loop over all batches,
@@ -111,16 +149,13 @@ class Limit(Planned):
         points, size = Sobol(self.recipe, seed), self.plan.batch(samples)
         pace = Pace(samples, at_most=False)
         if at_most:
-            pace.lower(
-                2 ** int(math.log2(BUDGET.traced_batches * size)), "under jax.jit or jax.grad"
-            )
+            most = 2 ** int(math.log2(BUDGET.traced_batches * size))
+            pace.lower(most, f"{most} of {samples} draws under jax.jit or jax.grad")
         batches = [
             self._numbers(points, seed, start, size) for start in range(0, pace.samples, size)
         ]
         stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *batches)
-        # derivatives in bounded memory
-        one = jax.checkpoint(lambda numbers: self.plan.draws.function(self.given, *numbers))
-        found = jax.lax.map(one, stacked)
+        found = self.plan.in_a_loop(self.given, stacked)
         return jax.tree.map(
             lambda a: a.reshape(-1, *a.shape[2:])[: pace.samples], found
         ), pace.effort
@@ -136,12 +171,50 @@ class Limit(Planned):
     def heads(self, seed: int) -> Any:
         """Nodes for infinitely many heads, if there are such."""
         recipe = self.plan.requests.head_recipe
-        if not recipe:
-            return None
-        table = Sobol(recipe, seed + 1).take(self.plan.heads)
-        normal = np.isinf(recipe)
-        table[:, normal] = matched(table[:, normal])
-        return jnp.asarray(table)
+        df = np.asarray(recipe)
+        return with_normals_matched(Sobol(recipe, seed + 1).take(self.plan.heads), df)
+
+
+class Batches:
+    """The latent variables of a program's draws, batch after batch: each has replicates of its
+    own, of `replicate` draws each, and nodes that no other batch has.
+    """
+
+    def __init__(self, program: Planned, samples: int, seed: int) -> None:
+        plan, self._program, self._seed = program.plan, program, seed
+        self.replicate = plan.replicate(samples)
+        together = 1 if plan.shares_nodes else plan.batch(samples) // self.replicate
+        self._together = max(1, together)
+        self.size = self._together * self.replicate
+        requests = plan.requests
+        self._rows = ShiftedSobol(program.recipe, self.replicate, seed)
+        count = program.plan.nodes
+        self._nodes = ShiftedSobol([math.inf] * requests.dimensions, count, seed + 1)
+        self._heads = ShiftedSobol(requests.head_recipe, plan.heads, seed + 2)
+
+    def numbers(self, batch: int) -> tuple[Any, ...]:
+        """What the draws of one batch are made of: points, keys, nodes, and nodes of heads."""
+        first = batch * self._together
+        rows = [self._rows.take(first + i) for i in range(self._together)]
+        keys = self._program.keys(self._seed, batch * self.size, self.size)
+        plan = self._program.plan
+        table = jnp.asarray(matched(self._nodes.take(batch))) if plan.uses_nodes else None
+        heads = with_normals_matched(self._heads.take(batch), self._heads.df)
+        return jnp.asarray(np.concatenate(rows)), keys, table, heads
+
+
+def with_normals_matched(table: Any, df: Any) -> Any:
+    """Nodes of heads, normals having mean 0 and covariance I; None without any."""
+    if not len(df):
+        return None
+    normal = np.isinf(df)
+    table[:, normal] = matched(table[:, normal])
+    return jnp.asarray(table)
+
+
+def _all_of(results: list[Any]) -> Any:
+    """The arrays of several batches as those of one."""
+    return jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
 
 
 def _joined(arrays: tuple[Any, ...]) -> Any:
@@ -162,4 +235,9 @@ def seed_of(key: object) -> int:
             "leave it out"
         )
     with jax.ensure_compile_time_eval():
-        return int(jax.random.bits(as_key(key), (), jnp.uint32))
+        return int(random_seed(as_key(key)))
+
+
+def seed_of_law(key: object) -> int:
+    """The seed of what a law itself has to draw, as functions of several of its entries."""
+    return 0 if key is None else seed_of(key)

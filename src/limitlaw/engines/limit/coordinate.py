@@ -39,10 +39,12 @@ def mixed(draw: LimitDraw, outputs: tuple[Output, ...]) -> MeanAndCovariance:
     first = outputs[0].value
     z = normal(draw.key(first, 2), (sum(math.prod(sizes(s.axes)) for s in known),))
     nodes = AtNodes(draw.moments, z[None])
+    for v in draw.static.facts.made_of(maps):  # in order, so that no recursion runs through them
+        nodes.at(v)
     values = [part.value(y, nodes).whole(layout).reshape(-1) for y, layout in outputs]
     assert first.dim is not None
     joint = nodes.joint(first.dim)
-    r = joint.L.shape[-1]
+    r = joint.size
     rows = [joint.regression(output, part.on_placed) for output in outputs]
     B = jnp.concatenate(
         [jnp.broadcast_to(b, (v.size, r)) for b, v in zip(rows, values, strict=True)]

@@ -28,9 +28,11 @@ from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import Form, Fresh, inner
 from limitlaw.engines.limit import scores
 from limitlaw.engines.limit.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
+from limitlaw.engines.limit.forms import BilinearForms
 from limitlaw.engines.limit.loop import Carried, Loop, Turn
 from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.engines.limit.nodes import Joint
+from limitlaw.engines.limit.tied import TiedLoop
 from limitlaw.numerics.factors import gram, pivoted_factor
 from limitlaw.numerics.random import Source
 
@@ -47,6 +49,9 @@ class Static:
     inflated: bool = False  # are Gaussian integrals taken to be larger by their errors?
     # of its loops, once known
     turns: dict[Value, Turn] = dataclasses.field(default_factory=dict, compare=False)
+    # and what passes through those whose turns are tied
+    tied: dict[Value, Any] = dataclasses.field(default_factory=dict, compare=False)
+    held: dict[Value, int] = dataclasses.field(default_factory=dict, compare=False)  # numbers
 
     @classmethod
     def of(
@@ -55,11 +60,18 @@ class Static:
         coarse: bool = False,
         inflated: bool = False,
         asked: frozenset[Value] = frozenset(),
+        crosswise: bool = False,
     ) -> "Static":
         """The facts of a program; the scores `asked` for are not drawn."""
         jointly = correlated(LimitFacts(analysis)) - asked
         undrawn = undrawn_scores(analysis) - jointly | asked
-        return cls(LimitFacts(analysis, undrawn, coarse), jointly, inflated)
+        facts = LimitFacts(analysis, undrawn, coarse, crosswise=crosswise)
+        return cls(facts, jointly, inflated)
+
+    @property
+    def in_order(self) -> list[Value]:
+        """Those, as they are met."""
+        return sorted(self.correlated, key=self.facts.position.__getitem__)
 
     def of_block(self, loop: Value) -> "Static":
         """The same for the block of a loop."""
@@ -90,6 +102,7 @@ class LimitDraw(FramesDraw):
         super().__init__(static.facts.analysis, numbers, _dimension, source, observed)
         self.static, self._table = static, table
         self._frames: dict[Dim, Joint] = {}
+        self._factored: dict[Value, Fresh] = {}
 
     @functools.cached_property
     def moments(self) -> Moments:
@@ -97,9 +110,9 @@ class LimitDraw(FramesDraw):
         return Moments(self.static.facts, self, self._table, self.static.inflated)
 
     @functools.cached_property
-    def joint_scores(self) -> scores.JointScores:
+    def forms(self) -> BilinearForms:
         """The scores that are drawn jointly."""
-        return scores.JointScores(self.moments, self.static.correlated)
+        return BilinearForms(self.moments, self.static.in_order)
 
     def evaluate(self, value: Value) -> None:
         """Numbers and vectors of fixed dimension; of wide vectors,
@@ -111,6 +124,8 @@ class LimitDraw(FramesDraw):
                 self._product(value, op)
             elif isinstance(op, core.Repeat):
                 self.results[value] = _repeat(self, value, op)
+            elif isinstance(op, core.Contract | core.Rename):
+                self._mix(value, op)
         elif not self._is_undrawn(value):
             super().evaluate(value)
 
@@ -129,12 +144,21 @@ class LimitDraw(FramesDraw):
 
     def _product(self, value: Value, op: core.MatMul) -> None:
         if op.family.cols.wide:
-            self.moments.own(value)  # now, so that no recursion runs through the whole program
+            if value in self.static.facts.behind:
+                self.moments.own(value)  # now, so that no recursion runs through the whole program
         elif op.family not in self.facts.reused:
             self.results[value] = FRAMES[core.MatMul](self, value, op)
 
+    def _mix(self, value: Value, op: core.Contract | core.Rename) -> None:
+        """Sums of such products stay coefficients on roots: that of all heads is one matrix, and
+        no head has a covariance of its own.
+        """
+        (x,) = value.vectors
+        if isinstance(self.results.get(x), Form) and all(u in self.results for u in value.inputs):
+            self.results[value] = FRAMES[type(op)](self, value, op)
+
     def product(self, value: Value, equal: Equal) -> Covariance | None:
-        """Cov(W x) for x of fixed dimension, where W meets nothing else."""
+        """Cov(W x) for x of fixed dimension, where W meets nothing else; that of their sums."""
         form = self.results.get(value)
         fresh = form.fresh if isinstance(form, Form) else None
         return None if fresh is None else covariance_of(fresh, equal)
@@ -146,10 +170,14 @@ class LimitDraw(FramesDraw):
         assert value.dim is not None
         if not value.dim.wide:
             return super().only_fresh(value)
-        block = self.moments.second(value, value)
-        if block is None:
-            return Fresh(Labelled(jnp.zeros(1), ()), value.axes, frozenset())
-        return fresh_of(block, value)
+        if value not in self._factored:  # queries, keys and values are made of one factor
+            block = self.moments.second(value, value)
+            self._factored[value] = (
+                Fresh(Labelled(jnp.zeros(1), ()), value.axes, frozenset())
+                if block is None
+                else fresh_of(block, value)
+            )
+        return self._factored[value]
 
     def units(self, value: Value) -> Labelled:
         """Coordinates of a wide vector in a frame of those met so far."""
@@ -183,12 +211,12 @@ def _dot(draw: LimitDraw, value: Value, op: core.Dot) -> Labelled:
     if op.scaling == "linear":
         return scores.deterministic(draw.moments, value)
     if value in draw.static.correlated:
-        return draw.joint_scores.draw(draw.key(value), value)
+        return draw.forms.draw(draw.key(value), value)
     return FRAMES[core.Dot](draw, value, op)
 
 
 def _repeat(draw: LimitDraw, value: Value, op: core.Repeat) -> Carried:
-    return Loop(draw, value, op).passed()
+    return (TiedLoop if op.shared else Loop)(draw, value, op).passed()
 
 
 LimitDraw.rules = {**FRAMES, core.Dot: _dot, core.Repeat: _repeat}
@@ -249,6 +277,6 @@ def variances(draw: LimitDraw, outputs: Outputs) -> Float[Array, " m"]:
     return unsigned(draw.moments.variance(y).whole(layout).reshape(-1))
 
 
-def unsigned(v: Float[Array, " m"]) -> Float[Array, " m"]:
+def unsigned(v: Float[Array, "..."]) -> Float[Array, "..."]:
     """|v|: where tokens cancel, a rounding of either sign is left of a variance."""
     return jnp.where(v < 0, -v, v)

@@ -22,6 +22,7 @@ from limitlaw.core.instructions import (
     Value,
 )
 from limitlaw.core.labelled import Axis, NodeAxis
+from limitlaw.engines.limit.together import Together
 
 
 class LimitFacts:
@@ -38,7 +39,7 @@ class LimitFacts:
 
     `coarse`: use quasi-Monte Carlo, not quadrature, for products of functions of which nothing is
     known, where they depend on what is drawn; there will be many draws. `argument_is_gaussian`: of
-    a block, is what it is given in every turn?
+    a block, is what it is given in every turn? `argument_roots`: what it may have been made from.
     """
 
     def __init__(
@@ -47,10 +48,13 @@ class LimitFacts:
         undrawn: frozenset[Value] = frozenset(),
         coarse: bool = False,
         argument_is_gaussian: bool = False,
+        crosswise: bool = False,
+        argument_roots: int = 0,
     ):
         self.analysis, self.undrawn, self.coarse = facts, undrawn, coarse
-        self._argument_is_gaussian = argument_is_gaussian
-        self.position = facts.position
+        self.crosswise = crosswise
+        self._argument_is_gaussian, self._argument_roots = argument_is_gaussian, argument_roots
+        self.position = dict(facts.position)
         self._bits: dict[Value | Family, int] = {}
         self.roots: dict[Value, int] = {}
         self.gaussian: dict[Value, bool] = {}
@@ -58,19 +62,34 @@ class LimitFacts:
         self.bilinear: set[Value] = set()
         self.argument: dict[Value, Value] = {}
         self.integrable: set[Value] = set()
+        self.terms: dict[Value, tuple[Value, ...]] = {}  # of stacks beside the program
         for v in facts.values:
-            if v.dim is not None and v.dim.wide:
-                self._add(v)
-            if v in facts.stay_random or not self.random.isdisjoint(v.inputs):
-                self.random.add(v)
-            if v in self.argument and not (
-                coarse and v in self.random and _is_unknown(v.instruction)
-            ):
-                self.integrable.add(v)
+            self._learn(v)
+
+    @functools.cached_property
+    def together(self) -> Together:
+        """Stacks of vectors that a program has one by one."""
+        return Together(self)
+
+    def include(self, v: Value, position: int) -> None:
+        """A value beside those of the program, which may be made of values up to `position`."""
+        self.position[v] = position
+        self._learn(v)
+
+    def _learn(self, v: Value) -> None:
+        if v.dim is not None and v.dim.wide:
+            self._add(v)
+        if v in self.analysis.stay_random or not self.random.isdisjoint(v.inputs):
+            self.random.add(v)
+        rough = self.coarse and v in self.random and _is_unknown(v.instruction)
+        if v in self.argument and not rough:
+            self.integrable.add(v)
 
     @functools.cached_property
     def apart(self) -> dict[Value, frozenset[Axis]]:
         """From the outputs back."""
+        if self.crosswise:
+            return {v: frozenset(v.axes) for v in self.roots}
         found: dict[Value, frozenset[Axis]] = {}
         for v in reversed(self.analysis.values):
             if v in self.roots:
@@ -80,6 +99,17 @@ class LimitFacts:
                 )
                 found[v] = functools.reduce(frozenset.intersection, readers, all_axes)
         return found
+
+    @functools.cached_property
+    def behind(self) -> frozenset[Value]:
+        """The values on which more than the last linear combinations depends."""
+        found: set[Value] = set()
+        for v in reversed(self.analysis.values):
+            op = v.instruction
+            last = v.is_vector and (op.linear or isinstance(op, MatMul))
+            if v in found or not last:
+                found.update(v.inputs)
+        return frozenset(found)
 
     def _apart_for(
         self, reader: Value, v: Value, found: dict[Value, frozenset[Axis]]
@@ -109,7 +139,8 @@ class LimitFacts:
         elif isinstance(op, Ones):
             self.roots[v], self.gaussian[v] = 0, True
         elif isinstance(op, Argument):
-            self.roots[v], self.gaussian[v] = self._bit(v), self._argument_is_gaussian
+            self.roots[v] = self._bit(v) | self._argument_roots
+            self.gaussian[v] = self._argument_is_gaussian
         elif isinstance(op, Repeat):
             inside = facts_of_block(op, self.gaussian[op.x])
             passes = not inside.independent(op.block.argument, op.block.result)
@@ -138,18 +169,19 @@ class LimitFacts:
 
     def gaussian_parts(self, v: Value) -> list[Value]:
         """The largest Gaussian vectors from which v is made."""
-        found: dict[Value, None] = {}
-        seen: set[Value] = set()
-        stack = [v]
+        return [u for u in self.made_of([v]) if self.gaussian[u]]
+
+    def made_of(self, vectors: Iterable[Value]) -> list[Value]:
+        """The vectors themselves and all those from which they are made, back to Gaussian ones, in
+        the order of the program.
+        """
+        found: set[Value] = set()
+        stack = list(vectors)
         while stack:
             u = stack.pop()
-            if u in seen:
-                continue
-            seen.add(u)
-            if self.gaussian[u]:
-                found[u] = None
-            else:
-                stack.extend(u.vectors)
+            if u not in found:
+                found.add(u)
+                stack.extend(() if self.gaussian[u] else u.vectors)
         return sorted(found, key=self.position.__getitem__)
 
 

@@ -72,9 +72,10 @@ class Loop:
         def turn(carry: Any, numbers: Any) -> tuple[Any, Any]:
             row, table, key = numbers
             inside = self._followed(self._opened(carry), Quasi(key, row, table, self._most))
-            self.draw.moments.take_note_of(inside.moments)
             read = self.draw.read(inside, self.op.block.result, self.static.facts.analysis.program)
-            return self._packed(self._result(inside)), read
+            after = self._packed(self._result(inside))
+            self.draw.moments.take_note_of(inside.moments)  # now: all has been asked of them
+            return after, read
 
         end, self.draw.turns[self.value] = lax.scan(
             turn, self._packed(start), (rows, tables, keys)

@@ -6,7 +6,8 @@ the covariance; what is left are pairs of MatMul outputs, initial vectors and No
 Gaussian integrals are taken entry by entry (`Integrals`).
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -34,6 +35,7 @@ from limitlaw.core.labelled import (
     multiply,
 )
 from limitlaw.engines.frames.fresh import inner
+from limitlaw.engines.limit import together
 from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.limit.nodes import AtNodes
@@ -120,6 +122,8 @@ class Moments:
     def __init__(self, facts: LimitFacts, given: "LimitDraw", table: Any, inflated: bool = False):
         self.facts, self.given, self.integrals = facts, given, Integrals(inflated)
         self._means: dict[Value, Labelled | None] = {}
+        # of stacks: what is known of each of their vectors
+        self._grown: dict[str, dict[Value, Labelled]] = {}
         self._blocks: dict[tuple[Value, Value], dict[Equal, Covariance | None]] = {}
         self._products: dict[tuple[Value, Value, Equal], Covariance | None] = {}
         self._table = table
@@ -138,17 +142,30 @@ class Moments:
         return 0 if self._nodes is None else self._nodes.dimensions
 
     @property
-    def numbers(self) -> dict[Value, Any]:
-        """What is known of the numbers of the program."""
-        return self.given.results
+    def numbers(self) -> Mapping[Value, Any]:
+        """What is known of the numbers of the program, and of stacks of them."""
+        return _Numbers(self)
 
     # --- means -----------------------------------------------------------------------------------
 
     def mean(self, v: Value) -> Labelled | None:
         """E Z^v."""
         if v not in self._means:
-            self._means[v] = self._mean(v, v.instruction)
+            terms = self.facts.terms.get(v)
+            if not terms:
+                self._means[v] = self._mean(v, v.instruction)
+            elif all(self.mean(u) is None for u in terms):
+                self._means[v] = None
+            else:
+                self._means[v] = self.grown("mean", v, lambda u: self.mean(u) or zeros(u))
         return self._means[v]
+
+    def grown(self, name: str, v: Value, of: Callable[[Value], Labelled]) -> Labelled:
+        """What `of` says of each vector of a stack; what that is, under a name."""
+        known = self._grown.setdefault(name, {})
+        if v not in known:
+            known[v] = self.facts.together.grown(v, known, of)
+        return known[v]
 
     def _mean(self, v: Value, op: Any) -> Labelled | None:
         if v in self.facts.bilinear:
@@ -180,6 +197,8 @@ class Moments:
 
     def variance(self, v: Value) -> Labelled:
         """Var Z^v, entry by entry."""
+        if v in self.facts.terms:
+            return self.grown("variance", v, self.variance)
         block = self.own(v)
         return zeros(v) if block is None else block.diagonal(v.axes)
 
@@ -216,6 +235,11 @@ class Moments:
         return known[equal]
 
     def _expanded(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
+        if isinstance(v.instruction, core.Stack):
+            return together.covariance(self, v, w, equal)
+        known = self.given.product(v, equal) if v is w else None
+        if known is not None:
+            return known
         if self._is_linear(v):
             first, second = v.instruction, w.instruction
             if (
@@ -225,6 +249,8 @@ class Moments:
             ):
                 return self._taken(first, second, equal)
             return expanded(v, lambda u, asked: self.covariance(u, w, asked), self.numbers, equal)
+        if isinstance(w.instruction, core.Stack):
+            return _swapped(together.covariance(self, w, v, swapped(equal)))
         if self._is_linear(w):
             of = lambda u, asked: self.covariance(u, v, asked)
             return _swapped(expanded(w, of, self.numbers, swapped(equal)))
@@ -239,6 +265,10 @@ class Moments:
             )
         if isinstance(w.instruction, core.Map):
             return _swapped(self._map_with_gaussian(w, v, swapped(equal)))
+        return self._leaves(v, w, equal)
+
+    def _leaves(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
+        """Cov of two matrix products; of an argument, or of initial vectors, with themselves."""
         if isinstance(v.instruction, core.Argument):
             return self.given.carried(v).covariance
         return (
@@ -305,14 +335,24 @@ class Moments:
         W = op.family
         apart = between(equal | {pair(a, a) for a in W.axes}, op.x.axes, other.x.axes)
         if W.cols.wide:
+            self._in_order(w)
             block = self.second(op.x, other.x, apart)
             return None if block is None else self._of_family(block, W)
-        known = self.given.product(v, equal) if v is w else None
-        if known is not None:
-            return known
         x, y = self.given.units(op.x), self.given.units(other.x)
         left, right = sides(x.axes, y.axes, apart)
         return self._of_family(Covariance(inner(x.rename(left), y.rename(right))), W)
+
+    def _in_order(self, w: Value) -> None:
+        """The rows of covariances of W x₁, W x₂, …, up to a stack of them, one after the other,
+        so that no recursion runs through all of them.
+        """
+        terms = self.facts.terms.get(w, ())
+        rows = [
+            (terms[i], self.facts.together.as_one(terms[:i])) for i in range(len(terms) - 1, 0, -1)
+        ]
+        unknown = list(itertools.takewhile(lambda row: row not in self._blocks, rows))
+        for v, before in reversed(unknown):
+            self.covariance(v, before)
 
     def _of_family(self, block: Covariance, W: core.Family) -> Covariance:
         """std² E[x x'] for each matrix of a family:
@@ -386,6 +426,22 @@ class Moments:
     def _numbers(self, op: Any, place: Callable[[Labelled], Labelled]) -> dict[Value, Labelled]:
         """The numbers among the arguments of φ, put in their place."""
         return {p: place(self.numbers[p]) for p in op.args if not p.is_vector}
+
+
+class _Numbers(Mapping[Value, Any]):
+    def __init__(self, moments: Moments):
+        self._moments, self._known = moments, moments.given.results
+
+    def __getitem__(self, p: Value) -> Any:
+        if p in self._moments.facts.terms:
+            return self._moments.grown("numbers", p, self.__getitem__)
+        return self._known[p]
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:

@@ -2,20 +2,23 @@
 vectors that are not Gaussian: by their Gaussian roots, which have the joint covariance of all.
 """
 
+import math
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jax import lax
+from jaxtyping import Array, Bool, Float
 
 from limitlaw.core.covariance import Covariance, applied, pair
 from limitlaw.core.instructions import Argument, Map, Repeat, Value
-from limitlaw.core.labelled import Labelled, elementwise, sizes
+from limitlaw.core.labelled import Axes, Labelled, elementwise, sizes
 from limitlaw.core.space import Dim
 from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.numerics.factors import factor
+from limitlaw.numerics.linear_algebra import diagonal, taken
 
 SPANNED = 1e-13  # of its variance, below which what is left of a vector is rounding
 
@@ -26,19 +29,35 @@ class Joint:
 
     Gaussian variables with this covariance are L ξ; vectors with this Gram matrix have the
     coordinates L. Leading axes of the inner products are for independent copies (heads).
+    `row`: those of one batch with several others, where that takes less than one by one.
     """
 
-    def __init__(self, inner: Callable[[Any, Any], Float[Array, "*copies m k"] | None]):
-        self._inner = inner
+    def __init__(
+        self,
+        inner: Callable[[Any, Any], Float[Array, "*copies m k"] | None],
+        row: Callable[[Any, Any], Float[Array, "*copies m r"] | None] | None = None,
+    ):
+        self._inner, self._row = inner, row
         self._places: dict[Hashable, tuple[int, int]] = {}
-        self.L = jnp.zeros((0, 0))
+        # L with 1 for every pivot that is missing, and which ones are there
+        self._L, self._exists = jnp.zeros((0, 0)), jnp.zeros(0, bool)
+
+    @property
+    def L(self) -> Float[Array, "*copies r r"]:
+        """The factor of all batches; columns without a pivot are zero."""
+        return jnp.where(self._exists[..., None, :], self._L, 0.0)
+
+    @property
+    def size(self) -> int:
+        """How many axes there are."""
+        return int(self._L.shape[-1])
 
     def rows(self, item: object) -> Float[Array, "*copies m r"]:
         """The rows of a batch, which is placed if it is new."""
         if item not in self._places:
             self._place(item)
         start, stop = self._places[item]
-        return self.L[..., start:stop, :stop]
+        return jnp.where(self._exists[..., None, :stop], self._L[..., start:stop, :stop], 0.0)
 
     def regression(
         self, item: object, inner: Callable[[Any, Any], Any] | None = None
@@ -46,25 +65,21 @@ class Joint:
         """Coordinates of a batch on the axes so far,
         from its inner products with what is placed.
         """
-        on_placed = self._on_placed(item, inner or self._inner)
-        if not self.L.shape[-1] or on_placed.shape[-2] == 0:
-            return on_placed
-        exists = jnp.diagonal(self.L, axis1=-2, axis2=-1)[..., None, :] > 0
-        # columns without a pivot are zero
-        L = self.L + jnp.where(exists, 0.0, 1.0) * jnp.eye(self.L.shape[-1])
-        L, right = _same_copies(L, jnp.swapaxes(on_placed, -1, -2))
-        solution = jax.scipy.linalg.solve_triangular(L, right, lower=True)
-        return jnp.where(exists, jnp.swapaxes(solution, -1, -2), 0.0)
+        return _regressed(self._L, self._exists, self._on_placed(item, inner))
 
     def _on_placed(
-        self, item: object, inner: Callable[[Any, Any], Any]
+        self, item: object, inner: Callable[[Any, Any], Any] | None
     ) -> Float[Array, "*copies m r"]:
+        if inner is None and self._row is not None and self._places:
+            row = self._row(item, tuple(self._places))
+            return jnp.zeros((1, self.size)) if row is None else row
+        of = inner or self._inner
         blocks = [
-            (stop - start, inner(item, placed)) for placed, (start, stop) in self._places.items()
+            (stop - start, of(item, placed)) for placed, (start, stop) in self._places.items()
         ]
         known = [block for _, block in blocks if block is not None]
         if not known:
-            return jnp.zeros((1, self.L.shape[-1]))
+            return jnp.zeros((1, self.size))
         lead = np.broadcast_shapes(*(block.shape[:-2] for block in known))
         m = known[0].shape[-2]
         arrays = [
@@ -76,20 +91,66 @@ class Joint:
     def _place(self, item: object) -> None:
         own = self._inner(item, item)
         assert own is not None
-        m, r = own.shape[-1], self.L.shape[-1]
-        B = self.regression(item)
-        B = jnp.broadcast_to(B, (*B.shape[:-2], m, r))
-        left = own - B @ jnp.swapaxes(B, -1, -2) if r else own
-        real = jnp.diagonal(left, axis1=-2, axis2=-1) > SPANNED * jnp.diagonal(
-            own, axis1=-2, axis2=-1
-        )
-        left = jnp.where(real[..., :, None] & real[..., None, :], left, 0.0)
-        B, new = _same_copies(B, factor(left))
-        L, below = _same_copies(
-            jnp.pad(self.L, [(0, 0)] * (self.L.ndim - 1) + [(0, m)]), jnp.concatenate([B, new], -1)
-        )
-        self.L = jnp.concatenate([L, below], axis=-2)
+        m, r = own.shape[-1], self.size
+        B, new = _new_rows(self._L, self._exists, own, self._on_placed(item, None))
+        exists = diagonal(new) > 0
+        regular = new + jnp.where(exists, 0.0, 1.0)[..., None] * np.eye(m)
+        # computed once, not again wherever it is read: the program that JAX compiles grows by no
+        # more than what is written here
+        self._L = lax.optimization_barrier(_bordered(self._L, B, regular))
+        lead = np.broadcast_shapes(self._exists.shape[:-1], exists.shape[:-1])
+        both = [jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in (self._exists, exists)]
+        self._exists = jnp.concatenate(both, axis=-1)
         self._places[item] = (r, r + m)
+
+
+def _bordered(
+    L: Float[Array, "*copies r r"], B: Float[Array, "*others m r"], new: Float[Array, "*new m m"]
+) -> Float[Array, "..."]:
+    """The triangular matrix (L 0; B new)."""
+    B, new = _same_copies(B, new)
+    wider = jnp.pad(L, [(0, 0)] * (L.ndim - 1) + [(0, new.shape[-1])])
+    return jnp.concatenate(_same_copies(wider, jnp.concatenate([B, new], -1)), axis=-2)
+
+
+def _regressed(
+    L: Float[Array, "*copies r r"],
+    exists: Bool[Array, "*copies r"],
+    on_placed: Float[Array, "*others m r"],
+) -> Float[Array, "*both m r"]:
+    """B with B Lᵀ = the inner products with what is placed; 0 on axes that do not exist."""
+    if not L.shape[-1] or on_placed.shape[-2] == 0:
+        return on_placed
+    L, right = _same_copies(L, jnp.swapaxes(on_placed, -1, -2))
+    solution = jax.scipy.linalg.solve_triangular(L, right, lower=True)
+    return jnp.where(exists[..., None, :], jnp.swapaxes(solution, -1, -2), 0.0)
+
+
+def _new_rows(
+    L: Float[Array, "*placed r r"],
+    exists: Bool[Array, "*placed r"],
+    own: Float[Array, "*copies m m"],
+    on_placed: Float[Array, "*others k r"],
+) -> tuple[Float[Array, "*both m r"], Float[Array, "*both m m"]]:
+    """The new rows of a Cholesky factor: on the axes so far, and on new ones."""
+    m, r = own.shape[-1], L.shape[-1]
+    B = _regressed(L, exists, on_placed)
+    B = jnp.broadcast_to(B, (*B.shape[:-2], m, r))
+    left = own - B @ jnp.swapaxes(B, -1, -2) if r else own
+    real = diagonal(left) > SPANNED * diagonal(own)
+    left = jnp.where(real[..., :, None] & real[..., None, :], left, 0.0)
+    return _same_copies(B, factor(left))
+
+
+def extension(
+    L: Float[Array, "*placed r r"],
+    own: Float[Array, "*copies m m"],
+    on_placed: Float[Array, "*others k r"],
+) -> tuple[Float[Array, "*both m r"], Float[Array, "*both m m"]]:
+    """The same for a factor in which axes that do not exist are zero."""
+    exists = diagonal(L) > 0
+    regular = L + jnp.where(exists, 0.0, 1.0)[..., None] * np.eye(L.shape[-1])
+    return _new_rows(regular, exists, own, on_placed)
 
 
 def _same_copies(first: Float[Array, "..."], second: Float[Array, "..."]) -> tuple[Any, Any]:
@@ -111,6 +172,7 @@ class AtNodes:
         self.dimensions = 0
         self._joints: dict[Dim, Joint] = {}
         self._values: dict[Value, Labelled] = {}
+        self._deviations: dict[Value, Float[Array, "*batch nodes"]] = {}
 
     def covariance(self, v: Value, w: Value) -> Covariance:
         """The mean over nodes of (Z^v − E Z^v)(Z^w − E Z^w)."""
@@ -121,13 +183,22 @@ class AtNodes:
         return Covariance(Labelled(K.reshape(*sizes(v.axes), *sizes(w.axes)), labels))
 
     def _centred(self, v: Value) -> Float[Array, "*batch nodes"]:
-        at = self.at(v).whole(v.axes)
-        return at - at.mean(axis=-1, keepdims=True)
+        """Z^v − E Z^v. In the place of E Z^v the mean of the nodes would take its own variance
+        from the covariance.
+        """
+        if v not in self._deviations:
+            mean, at = self._moments.mean(v), self.at(v).whole(v.axes)
+            centre = 0.0 if mean is None else mean.whole(v.axes)[..., None]
+            self._deviations[v] = at - centre
+        return self._deviations[v]
 
     def at(self, v: Value) -> Labelled:
         """Z^v at each node."""
         if v not in self._values:
-            self._values[v] = self._at(v)
+            facts = self._moments.facts
+            grows = v in facts.terms
+            at = facts.together.grown(v, self._values, self.at) if grows else self._at(v)
+            self._values[v] = at.mapped(lax.optimization_barrier)
         return self._values[v]
 
     def _at(self, v: Value) -> Labelled:
@@ -163,7 +234,33 @@ class AtNodes:
 
     def joint(self, dim: Dim) -> Joint:
         """The Gaussian vectors of a space, in the order in which they were needed."""
-        return self._joints.setdefault(dim, Joint(self._flat))
+        return self._joints.setdefault(dim, Joint(self._flat, self._row))
+
+    def _row(self, v: Value, others: tuple[Value, ...]) -> Float[Array, "m r"] | None:
+        """Cov(v, w) for all w of `others`, side by side: those with the same axes at once."""
+        alike: dict[Axes, list[int]] = {}
+        for i, w in enumerate(others):
+            if not self._moments.facts.independent(v, w):
+                alike.setdefault(w.axes, []).append(i)
+        if not alike:
+            return None
+        ends = np.cumsum([math.prod(sizes(w.axes)) for w in others])
+        blocks, columns = [], []
+        for axes, places in alike.items():
+            stack = self._moments.facts.together.stack(others[i] for i in places)
+            block = self._moments.covariance(v, stack)
+            if block is not None:
+                blocks.append(block.flat(v.axes, stack.axes))
+                m = math.prod(sizes(axes))
+                columns += [ends[i] - m + j for i in places for j in range(m)]
+        if not blocks:
+            return None
+        row = jnp.concatenate(blocks, axis=-1)
+        if columns == list(range(ends[-1])):
+            return row
+        order = np.full(ends[-1], len(columns))
+        order[columns] = np.arange(len(columns))
+        return taken(jnp.pad(row, [(0, 0), (0, 1)]), order, axis=1)
 
     def _flat(self, v: Value, w: Value) -> Float[Array, "m k"] | None:
         block = self._moments.covariance(v, w)

@@ -18,8 +18,10 @@ from limitlaw.arguments import frozen, inside_jit, is_traced
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Map, Rename, Repeat
+from limitlaw.core.labelled import Axes, Axis
 from limitlaw.core.program import Output, renumbered, unrolled, with_nodes
 from limitlaw.engines import engine
+from limitlaw.engines.bounds import reached
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.engine import PROGRAMS, Compiled, Staged, draws_together, slots
 from limitlaw.engines.limit.draw import LimitDraw, Outputs, Static, Statistic
@@ -81,7 +83,12 @@ class Plan:
             self._prepare(outputs)
         self.given = Compiled(self._given)
         self.draws = Compiled(jax.vmap(self.draw, in_axes=(None, 0, 0, None, None)))
-        self.single = Compiled(lambda arrays, *numbers: self.draw(self._given(arrays), *numbers))
+        one = lambda arrays, *numbers: self.draw(self._given(arrays), *numbers)
+        self.single = Compiled(one, called_rarely=True)
+        # inside transformations of JAX, where memory is bounded too: compiled functions, which are
+        # found again by each calculation that is transformed
+        self.at = jax.jit(self._at)
+        self.in_a_loop = jax.jit(self._in_a_loop)
 
     def _prepare(self, outputs: Sequence[Output]) -> None:
         """With few nodes for each draw, where there will be many:
@@ -90,8 +97,8 @@ class Plan:
         facts = Analysis(engine.program_of(tuple(outputs)))
         likely = bool(facts.stay_random)
         self._prepare_with(outputs, coarse=likely)
-        if self.random != likely:
-            self._prepare_with(outputs, coarse=self.random)
+        if likely and not self.random:
+            self._prepare_with(outputs, coarse=False)
 
     def _prepare_with(self, outputs: Sequence[Output], coarse: bool) -> None:
         self.most_heads = BUDGET.heads_each if coarse else BUDGET.heads
@@ -103,7 +110,8 @@ class Plan:
             if getattr(self.statistic, "undrawn", False)
             else frozenset()
         )
-        self.static = Static.of(self.facts, coarse, self.inflated, scores)
+        crosswise = getattr(self.statistic, "crosswise", False)
+        self.static = Static.of(self.facts, coarse, self.inflated, scores, crosswise)
         self.most = MOST_DIMENSIONS
         self._stages: Staged | None = None
         self.requests = self._recorded() if self._may_draw() else Requests()
@@ -127,19 +135,37 @@ class Plan:
             rough
             or of_coordinates
             or random
-            or self.has_loops
+            or self.compiles
             or getattr(self.statistic, "at_nodes", False)
         )
 
     @property
     def has_loops(self) -> bool:
-        """Is there a loop, which should be compiled even if it is followed once?"""
+        """Is there a loop?"""
         return any(isinstance(v.instruction, Repeat) for v in self.facts.values)
+
+    @property
+    def compiles(self) -> bool:
+        """Should the program be compiled even if it is followed once: are there loops, matrices
+        that are used again and again, or is it asked again with other numbers?
+        """
+        return self.has_loops or bool(self.facts.reused) or self.static.facts.crosswise
+
+    @property
+    def largest(self) -> int:
+        """The numbers in the largest covariance of a batch with itself."""
+        apart = self.static.facts.apart
+        return max((_numbers(v.axes, apart[v]) for v in apart), default=0)
 
     @property
     def random(self) -> bool:
         """Does anything stay random in the limit?"""
         return bool(self.requests.recipe) or self.requests.overflows
+
+    @property
+    def nodes(self) -> int:
+        """Of each batch of draws, for nonlinearities: more where all draws have them in common."""
+        return BUDGET.nodes_each if self.facts.stay_random else BUDGET.nodes_in_common
 
     @property
     def uses_nodes(self) -> bool:
@@ -200,27 +226,78 @@ class Plan:
             padded = jnp.pad(row, (0, self.most - len(row)))
             return self._stages.second(between, (padded, key))
         source = Quasi(key, row, heads, self.most)
-        return self.statistic(self.followed(given, source, table), self.outputs)
+        draw = self.followed(given, source, table)
+        result = self.statistic(draw, self.outputs)
+        # where more is asked for than was written down, vectors at nodes would be 0
+        assert draw.moments.dimensions <= self.requests.dimensions
+        return result
+
+    def written(self, asked: Sequence[Output]) -> Outputs:
+        """Outputs of this structure, by the program that is followed for them."""
+        return written(asked, self.most_heads, self.unrolls)[0]
+
+    def _at(self, given: list[Any], rows: Any, keys: Any) -> Any:
+        """What is read off each draw, some draws at a time."""
+        one = jax.checkpoint(lambda row, key: self.draw(given, row, key, None, None))
+        size = min(len(rows), BUDGET.together)
+        return jax.lax.map(lambda numbers: one(*numbers), (rows, keys), batch_size=size)
+
+    def _in_a_loop(self, given: list[Any], batches: Any) -> Any:
+        """What is read off each draw of each batch, one batch at a time."""
+        one = jax.checkpoint(lambda numbers: self.draws.function(given, *numbers))
+        return jax.lax.map(one, batches)
+
+    @property
+    def _compiled(self) -> tuple[Compiled, ...]:
+        return self.given, self.draws, self.single
+
+    @property
+    def size(self) -> int:
+        """How many equations were compiled."""
+        return sum(compiled.size for compiled in self._compiled)
+
+    def release(self) -> None:
+        """Give back the memory of all that was compiled."""
+        for compiled in self._compiled:
+            compiled.release()
+        for function in (self.at, self.in_a_loop):
+            function.clear_cache()  # type: ignore[attr-defined]
 
     def batch(self, samples: int) -> int:
         """As many draws as keep the numbers held at a time near the budget,
         and some batches where those have new nodes.
         """
-        most = draws_together(self._cost, BUDGET.held_elsewhere)
-        if self.uses_nodes or self.requests.head_recipe:
-            most = min(most, max(1, samples // BUDGET.batches))
-        return min(samples, most)
+        most = min(samples, self._together)
+        return min(most, self.replicate(samples)) if self.shares_nodes else most
+
+    def replicate(self, samples: int) -> int:
+        """The number of draws that may share nodes and a scrambling, of `samples` in all."""
+        return min(self._together, max(1, samples // BUDGET.batches))
+
+    @property
+    def shares_nodes(self) -> bool:
+        """Are there nodes, which all draws of a batch share?"""
+        return self.uses_nodes or bool(self.requests.head_recipe)
+
+    @property
+    def _together(self) -> int:
+        return draws_together(self._cost, BUDGET.held_elsewhere)
 
     @functools.cached_property
     def _cost(self) -> int:
         """The numbers that one draw holds."""
-        cost = 16
+        cost = 16 + sum(self.static.held.values())
         program = self.facts.program
         for value in (v for part in (program, *program.every_block) for v in part.values):
             if not isinstance(value.instruction, Rename):
                 each = 1 if value.dim is None else 4 if value.dim.wide else value.dim.at(1)
                 cost += each * math.prod(int(axis.size) for axis in value.axes)
-        return cost + BUDGET.nodes_each * self.requests.dimensions
+        return cost + (self.nodes if self.facts.stay_random else 1) * self.requests.dimensions
+
+
+def _numbers(axes: Axes, apart: frozenset[Axis]) -> int:
+    """In a covariance of which, along axes `apart`, equal indices are read."""
+    return math.prod(int(a.size) if a in apart else int(a.size) ** 2 for a in axes)
 
 
 def _shape(array: Any) -> jax.ShapeDtypeStruct:
@@ -242,7 +319,7 @@ class Planned:
         self.traced = program.is_traced
         name = "limit", engine.structure(program, self._asked), statistic, inflated
         self.plan = PROGRAMS.get(name, lambda: Plan(self._asked, statistic, inflated))
-        self.outputs, _ = written(self._asked, self.plan.most_heads, self.plan.unrolls)
+        self.outputs = self.plan.written(self._asked)
         self.arrays = engine.program_of(self.outputs).arrays
         if self.traced or inside_jit():
             _ = self.given  # now: it must not belong to a loop or a branch of what follows
@@ -308,31 +385,28 @@ class Planned:
         these being the draws from `start` on.
         """
         if is_traced(rows) or self.traced:
-            # derivatives in bounded memory
-            one = jax.checkpoint(lambda numbers: self.plan.draw(self.given, *numbers, None, None))
-            keys = self._keys(seed, start, len(rows))
-            return jax.lax.map(
-                one, (jnp.asarray(rows), keys), batch_size=min(len(rows), BUDGET.together)
-            )
+            keys = self.keys(seed, start, len(rows))
+            return self.plan.at(self.given, jnp.asarray(rows), keys)
         size = self._together
         count = -(-len(rows) // size)
         batches = np.zeros((count * size, rows.shape[1]))
         batches[: len(rows)] = rows
         parts: list[Any] = []
         with watched("limit") as watch:
-            keys = self._keys(seed, start, size)
-            draws = self.plan.draws.compiled_for(self.given, batches[:size], keys, None, None)
+            keys = self.keys(seed, start, size)
+            draws = self.plan.draws
+            draws.check(count, self.given, batches[:size], keys, None, None)
             for first in range(0, count * size, UNDER_WAY * size):
                 found = []
                 for i in range(first, min(first + UNDER_WAY * size, count * size), size):
                     if self.plan.requests.overflows:
-                        keys = self._keys(seed, start + i, size)
+                        keys = self.keys(seed, start + i, size)
                     found.append(draws(self.given, batches[i : i + size], keys, None, None))
                 parts += jax.tree.map(np.asarray, found)
-                watch.reached(len(parts) * size, len(batches))
+                reached(watch, len(parts) * size, len(batches))
         return jax.tree.map(lambda *a: np.concatenate(a)[: len(rows)], *parts)
 
-    def _keys(self, seed: int, start: int, size: int) -> Any:
+    def keys(self, seed: int, start: int, size: int) -> Any:
         """Of the draws from `start` on, where a draw asks for more numbers than points have."""
         key = jax.random.key(seed)
         return (

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 
 from limitlaw import phi as nonlinearities
 from limitlaw.core import instructions as core
-from limitlaw.core.covariance import Covariance, Equal, between, outer, total
+from limitlaw.core.covariance import Covariance, Equal, between, outer, swapped, total
 from limitlaw.core.instructions import Value
 from limitlaw.core.labelled import Axis, Labelled
 from limitlaw.engines.limit.facts import unnamed
+from limitlaw.engines.limit.together import one_by_one
 
 if TYPE_CHECKING:
     from limitlaw.engines.limit.moments import Moments
@@ -21,14 +22,33 @@ def factored(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance
     """Cov(a b, c d) of products whose factors are independent;
     by quasi-Monte Carlo where that does not apply.
     """
+    apart = _apart(moments, v, w)
+    if apart is not None:
+        return _product_of_independent(moments, *apart, equal)
+    if any(_apart(moments, t, u) for t in _terms(moments, v) for u in _terms(moments, w)):
+        if len(_terms(moments, v)) > 1:
+            return one_by_one(moments, v, w, equal)
+        block = one_by_one(moments, w, v, swapped(equal))
+        return block and block.swapped
+    return moments.nodes.covariance(v, w)
+
+
+def _terms(moments: "Moments", v: Value) -> tuple[Value, ...]:
+    return moments.facts.terms.get(v, (v,))
+
+
+def _apart(moments: "Moments", v: Value, w: Value) -> tuple[Any, Any] | None:
+    """(a, c) and (b, d) of products v = a b and w = c d, where one pair is independent of the
+    other; None for a factor that is absent, or where that does not apply.
+    """
     factors, others = (independent_factors(moments, x.instruction) or (x, None) for x in (v, w))
     for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):
         apart = all(
             x is None or y is None or moments.facts.independent(x, y) for x, y in ((a, d), (b, c))
         )
         if apart and (b is not None or d is not None):
-            return _product_of_independent(moments, (a, c), (b, d), equal)
-    return moments.nodes.covariance(v, w)
+            return (a, c), (b, d)
+    return None
 
 
 def _product_of_independent(

@@ -39,10 +39,30 @@ def second_moment(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
     return _flat(draw.moments.second(y, y), outputs[0])
 
 
+class Crossed:
+    """E[Z^y Z^w] of two outputs, and nothing of each by itself."""
+
+    crosswise = True
+
+    def __call__(self, draw: LimitDraw, outputs: Outputs) -> Float[Array, "m k"]:
+        (y, left), (w, right) = outputs
+        block = draw.moments.second(y, w)
+        shape = math.prod(finite_shape(left)), math.prod(finite_shape(right))
+        return jnp.zeros(shape) if block is None else block.flat(left, right)
+
+
+CROSSED = Crossed()
+
+
 def covariance(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
     """Cov(Z^y) given what is drawn."""
     ((y, _),) = outputs
     return _flat(draw.moments.covariance(y, y), outputs[0])
+
+
+def variance_of_sum(draw: LimitDraw, outputs: Outputs) -> Float[Array, ""]:
+    """Var Σ_i Z^{y_i} over all entries, given what is drawn."""
+    return unsigned(jnp.sum(covariance(draw, outputs)))
 
 
 def _flat(block: Covariance | None, output: Output) -> Float[Array, "m m"]:
@@ -85,5 +105,5 @@ class Scores:
         self, draw: LimitDraw, outputs: Outputs
     ) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
         ((p, _),) = outputs
-        C = _flat(scores.covariance(draw.moments, p, p), outputs[0])
+        C = _flat(scores.covariance(draw.moments, p), outputs[0])
         return jnp.zeros(len(C)), C

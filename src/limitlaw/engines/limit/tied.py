@@ -1,0 +1,199 @@
+"""A loop whose turns have the same matrices and initial vectors, at infinite width.
+
+Turn t meets what earlier turns made, since W x_t and W x_s are correlated. All earlier turns are
+one batch: the block is written a second time with an axis of turns (`History`), and covariances of
+the turn at hand with that copy are found by the same recursion as all others. So the program does
+not grow with the number of turns. What passes from turn to turn is, of the argument x and of every
+matrix product g that covariances lead to,
+
+    Cov(x_t, x_t),   Cov(x_t, x_s),   Cov(x_t, g_s),   s < t,
+
+with the numbers of earlier turns and the frames of scores. The remaining Cov(g_t, x_s) follows
+turn by turn, x_{s+1} being linear in x_s and the products of turn s.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from limitlaw.core import instructions as core
+from limitlaw.core.covariance import Covariance, pair
+from limitlaw.core.instructions import Repeat, Value
+from limitlaw.core.labelled import Labelled, sizes
+from limitlaw.core.program import ancestors
+from limitlaw.engines.effort import BUDGET
+from limitlaw.engines.limit.forms import BilinearForms, Normals
+from limitlaw.engines.limit.history import OWN, History, Name, State, TurnFrame, TurnMoments, whole
+from limitlaw.engines.limit.loop import CannotCarry, Carried
+from limitlaw.numerics.random import Quasi
+
+if TYPE_CHECKING:
+    from limitlaw.engines.limit.draw import LimitDraw
+
+
+class TiedLoop:
+    """The turns of such a loop, in a draw that has come to it.
+
+    They are followed in stretches, each within arrays that have room for the turns up to its end:
+    what is not there yet costs time as well.
+    """
+
+    def __init__(self, draw: "LimitDraw", value: Value, op: Repeat):
+        self.draw, self.value, self.op = draw, value, op
+        if draw.moments.mean(op.x) is not None:
+            raise CannotCarry("means are not carried through tied turns")
+        if _made(ancestors([op.x])) & _made(ancestors([op.block.result])):
+            raise CannotCarry("the first turn is given what its matrices made")
+        vectors = op.times * math.prod(sizes(value.axes))
+        count = max(1, min(BUDGET.most_stretches, vectors // BUDGET.stretch, op.times))
+        ends = [-(-op.times * (i + 1) // count) for i in range(count)]
+        histories = [History(op, end) for end in ends]
+        statics = [history.static(draw.static) for history in histories]
+        forms = BilinearForms(draw.moments, statics[0].in_order, statics[0].facts)
+        if any(len(component.places) > 1 for component in forms.components):
+            raise CannotCarry("one matrix of scores meets several vectors in a turn")
+        self.normals = forms.all_normals(draw.source, op.times)
+        self.stretches = [
+            Stretch(draw, op, history, static, forms, self.normals)
+            for history, static in zip(histories, statics, strict=True)
+        ]
+
+    def passed(self) -> Carried:
+        """The law of x after all turns."""
+        x, axes = self.op.x, self.value.axes
+        state: State = {OWN: whole(self.draw.moments.covariance(x, x), axes, axes)}
+        known = self.draw.static.tied
+        if self.value not in known:
+            known[self.value] = self.stretches[0].asked(state)
+        start, read = 0, []
+        for stretch in self.stretches:
+            state, found = stretch.followed(stretch.widened(state, known[self.value]), start)
+            read.append(found)
+            start = stretch.end
+        held = sum(array.size for array in (*state.values(), *self.normals.values()))
+        self.draw.static.held[self.value] = held
+        self.draw.turns[self.value] = jax.tree.map(lambda *parts: jnp.concatenate(parts), *read)
+        labels = (*(pair(axis, None) for axis in axes), *(pair(None, axis) for axis in axes))
+        return Carried(None, Covariance(Labelled(state[OWN], labels)))
+
+
+def _made(values: list[Value]) -> set[object]:
+    """The matrices and initial vectors among values."""
+    ops = [v.instruction for v in values]
+    initial = {v for v in values if isinstance(v.instruction, core.Initial)}
+    return initial | {op.family for op in ops if isinstance(op, core.MatMul)}
+
+
+class Stretch:
+    """Turns up to `end`, within arrays that have room for so many."""
+
+    def __init__(
+        self,
+        draw: "LimitDraw",
+        op: Repeat,
+        history: History,
+        static: Any,
+        forms: BilinearForms,
+        normals: Normals,
+    ):
+        self._draw, self._block, self._history, self._static = draw, op.block, history, static
+        self.end = int(history.turns.size)
+        self._forms, self._normals = forms, forms.those_of(normals, self.end)
+
+    def followed(self, state: State, start: int) -> tuple[State, Any]:
+        """What passes on, and what is read off each turn from `start` on."""
+
+        def turn(state: State, at: Any) -> tuple[State, Any]:
+            inside, moments = self._turn(at, state)
+            read = self._draw.read(inside, self._block.result, self._history.program)
+            after = self._next(at, state, inside, moments)
+            self._draw.moments.take_note_of(moments)  # now: all has been asked of them
+            return after, read
+
+        return lax.scan(turn, state, jnp.arange(start, self.end))
+
+    def widened(self, state: State, names: list[Name]) -> State:
+        """What passes from turn to turn, with room for the turns of this stretch."""
+        rooms: State = {OWN: jnp.zeros(state[OWN].shape)}
+        for i, p in enumerate(self._history.numbers):
+            rooms["number", i] = jnp.zeros((self.end, *sizes(p.axes)))
+        for i, component in enumerate(self._forms.distinct):
+            ((v, copies),) = component.places
+            r = self.end * math.prod(sizes(axis for axis in v.axes if axis not in copies))
+            rooms["frame", i] = jnp.zeros((*sizes(copies), r, r))
+        rooms |= {name: self._history.room(name) for name in names}
+        corner = {name: tuple(map(slice, array.shape)) for name, array in state.items()}
+        return {
+            name: room.at[corner[name]].set(state[name]) if name in state else room
+            for name, room in rooms.items()
+        }
+
+    def asked(self, state: State) -> list[Name]:
+        """What a turn asks for of earlier ones."""
+        names: list[Name] = []
+        while missing := self._missing(self.widened(state, names)):
+            names += missing
+        return names
+
+    def _missing(self, state: State) -> list[Name]:
+        asked: dict[Name, None] = {}
+
+        def turn(state: State) -> State:
+            inside, moments = self._turn(jnp.asarray(0), state)
+            after = self._next(jnp.asarray(0), state, inside, moments)
+            asked.update(moments.asked)
+            return after
+
+        jax.eval_shape(turn, state)
+        return [name for name in asked if name not in state]
+
+    def _turn(self, at: Any, state: State) -> tuple["LimitDraw", TurnMoments]:
+        """A draw of one turn."""
+        inside = self._draw.inside(self._static, Quasi(jax.random.key(0), most=0))
+        moments = TurnMoments(self._history, at, state, self._static.facts, inside)
+        inside.moments = moments
+        for i, p in enumerate(self._history.numbers):
+            past = self._history.of[p]
+            inside.results[past] = Labelled(state["number", i], past.axes)
+        x = self._block.argument
+        inside.results[x] = inside.results[self._history.of[x]] = Carried(None, None)
+        frames = {
+            component.places: TurnFrame(moments, self._history, at, state["frame", i])
+            for i, component in enumerate(self._forms.distinct)
+        }
+        inside.forms = self._forms.within(moments, frames, self._normals)
+        for v, past in self._history.of.items():
+            if past is v:  # what is the same in all turns is known before what earlier turns read
+                inside.evaluate(v)
+        inside.run(self._history.program)
+        return inside, moments
+
+    def _next(self, at: Any, state: State, inside: "LimitDraw", moments: TurnMoments) -> State:
+        """What the next turn is given."""
+        y = self._block.result
+        if moments.mean(y) is not None:
+            raise CannotCarry("means are not carried through tied turns")
+        after: State = {OWN: whole(moments.covariance(y, y), y.axes, y.axes)}
+        for i, p in enumerate(self._history.numbers):
+            after["number", i] = state["number", i].at[at].set(inside[p].whole(p.axes))
+        for i, component in enumerate(self._forms.distinct):
+            after["frame", i] = inside.forms.frames[component.places].L
+        for name in (name for name in state if name[0] in ("product", "variance")):
+            v = self._history.values[name[1]]
+            if name[0] == "variance":
+                after[name] = state[name].at[at].set(moments.variance(v).whole(v.axes))
+            else:
+                after[name] = (
+                    self._products(moments, v)
+                    .at[at]
+                    .set(whole(moments.covariance(y, v), y.axes, v.axes))
+                )
+        return after
+
+    def _products(self, moments: TurnMoments, v: Value) -> Any:
+        """Cov(y, v_s), turns in front."""
+        y, past = self._block.result, self._history.of[v]
+        return whole(moments.covariance(y, past), y.axes, v.axes, self._history.turns)

@@ -1,0 +1,250 @@
+"""Vectors of one kind as one batch: a recurrent network written out has W h₁, W h₂, …, whose
+covariances with a vector are one row, found at once and not one by one.
+
+Alike vectors v₁, …, v_k are the same instruction with other inputs. Stacked along a new axis they
+are this instruction, applied to the stacks of its inputs:
+
+    stack(W x₁, …, W x_k) = W stack(x₁, …, x_k),    stack(φ(u₁), …) = φ(stack(u₁, …)).
+
+So covariances take a number of operations that does not grow with k, and neither does the program
+that JAX compiles: a step of a recurrent network costs as much of it as any other.
+"""
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from limitlaw.core.covariance import Covariance, Equal, between, comparable, pair, total
+from limitlaw.core.instructions import (
+    Add,
+    Contract,
+    Instruction,
+    Map,
+    MatMul,
+    Places,
+    Rename,
+    Stack,
+    Take,
+    Value,
+)
+from limitlaw.core.labelled import Axis, Labelled, union
+from limitlaw.numerics.linear_algebra import taken
+
+if TYPE_CHECKING:
+    from limitlaw.engines.limit.facts import LimitFacts
+    from limitlaw.engines.limit.moments import Moments
+
+Terms = tuple[Value, ...]
+Name = tuple[bool, Terms]  # is it their common instruction, and not a stack?
+
+
+class Together:
+    """Stacks of vectors that a program has one by one. They are made when first asked for, and
+    facts about them are added to those of the program.
+    """
+
+    def __init__(self, facts: "LimitFacts"):
+        self._facts = facts
+        self._made: dict[Name, Value] = {}
+        self._names: dict[Value, Name] = {}
+        self._axes: dict[int, Axis] = {}
+        self._kinds: dict[Value, Hashable] = {}
+
+    def stack(self, terms: Iterable[Value]) -> Value:
+        """The vectors, which have the same axes, along a new axis: the first one of the value."""
+        terms = tuple(terms)
+        return self._find((False, terms), lambda axis: Stack(terms, axis))
+
+    def groups(self, terms: Sequence[Value]) -> list[tuple[Value, list[int]]]:
+        """Alike vectors as one, and their places among `terms`; those like no other by
+        themselves.
+        """
+        found: dict[Hashable, list[int]] = {}
+        for i, v in enumerate(terms):
+            kind = self._kind(v)  # v itself where it is like no other, also where it comes twice
+            found.setdefault((kind, i) if kind is v else kind, []).append(i)
+        return [
+            (self.as_one(tuple(terms[i] for i in places)), places) for places in found.values()
+        ]
+
+    def grown(
+        self, v: Value, known: dict[Value, Labelled], of: Callable[[Value], Labelled]
+    ) -> Labelled:
+        """What `of` says of each of the vectors, along the new axis. Where that is `known` of the
+        first of them, it is appended to.
+        """
+        alike, terms = self._names[v]
+        axes = v.axes[1:]
+        before: list[Any] = []
+        start = 0
+        for i in range(len(terms) - 1, 0, -1):
+            prefix = self._made.get((alike, terms[:i]))
+            if prefix is not None and prefix in known:
+                before, start = [known[prefix].whole((prefix.axes[0], *axes))], i
+                break
+        new = [of(term).whole(axes)[None] for term in terms[start:]]
+        whole = jnp.concatenate([*before, *new])
+        return Labelled(lax.optimization_barrier(whole), (v.axes[0], *axes))
+
+    def _kind(self, v: Value) -> Hashable:
+        """What alike vectors have in common: all of the instruction but the vectors it reads."""
+        if v not in self._kinds:
+            self._kinds[v] = _kind(v) if v not in self._facts.bilinear else v
+        return self._kinds[v]
+
+    def as_one(self, terms: Terms) -> Value:
+        """Alike vectors as one value, of the same instruction; one by itself."""
+        if len(terms) == 1:
+            return terms[0]
+        return self._find((True, terms), lambda axis: self._common(terms, axis))
+
+    def _common(self, terms: Terms, axis: Axis) -> Instruction:
+        op = terms[0].instruction
+        if isinstance(op, Take):
+            takes = [v.instruction for v in terms if isinstance(v.instruction, Take)]
+            stacked = zip(*(take.places for take in takes), strict=True)
+            places = tuple(Places.of(np.stack([p.array for p in column])) for column in stacked)
+            return dataclasses.replace(op, places=places, new=(axis, *op.new))
+        inputs = iter(
+            [self._input(column) for column in zip(*(v.inputs for v in terms), strict=True)]
+        )
+
+        def read(content: object) -> object:
+            if isinstance(content, tuple):
+                return tuple(map(read, content))
+            return next(inputs) if isinstance(content, Value) else content
+
+        fields = dataclasses.fields(op)
+        return dataclasses.replace(op, **{f.name: read(getattr(op, f.name)) for f in fields})
+
+    def _input(self, column: Terms) -> Value:
+        return column[0] if len(set(column)) == 1 else self.stack(column)
+
+    def _find(self, name: Name, instruction: Callable[[Axis], Instruction]) -> Value:
+        if name not in self._made:
+            terms = name[1]
+            axis = self._axes.setdefault(len(terms), Axis(len(terms)))
+            axes = (axis, *union(*(v.axes for v in terms)))
+            made = self._made[name] = Value(instruction(axis), axes, terms[0].dim)
+            self._names[made], self._facts.terms[made] = name, terms
+            self._facts.include(made, max(map(self._facts.position.__getitem__, terms)))
+        return self._made[name]
+
+
+def _kind(v: Value) -> Hashable:
+    op = v.instruction
+    if isinstance(op, Take):
+        shapes = tuple(p.shape for p in op.places)
+        return Take, op.x, op.axes, shapes, op.new
+    if not isinstance(op, MatMul | Map | Add | Contract | Rename):
+        return v
+
+    def known(content: object) -> object:
+        if isinstance(content, tuple):
+            return tuple(map(known, content))
+        if isinstance(content, Value):
+            return content.dim, frozenset(content.axes)
+        return content
+
+    fields = dataclasses.fields(op)
+    return type(op), frozenset(v.axes), *(known(getattr(op, f.name)) for f in fields)
+
+
+# --- covariances ---------------------------------------------------------------------------------
+
+
+def covariance(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance | None:
+    """Cov(v, w) of a stack v: alike vectors of it with w at once, and with each other row by
+    row.
+    """
+    op = v.instruction
+    assert isinstance(op, Stack)
+    inside = frozenset(p for p in equal if p.left is not op.axis)
+    if v is w and len(op.terms) > 1:
+        if pair(op.axis, op.axis) not in equal:
+            return _with_itself(moments, op, between(equal, v.axes, v.axes))
+        same = frozenset(p for p in inside if p.right is not op.axis)
+        own = [(moments.covariance(t, t, same), [i], None) for i, t in enumerate(op.terms)]
+        return _paired(joined(own, op.axis), op.axis)
+    facts = moments.facts
+    places = [i for i, t in enumerate(op.terms) if not facts.independent(t, w)]
+    parts: list[Part] = []
+    for group, at in facts.together.groups([op.terms[i] for i in places]):
+        asked = frozenset(p for p in inside if p.left in group.axes)
+        block = moments.covariance(group, w, asked)
+        along = group.axes[0] if len(at) > 1 else None
+        parts.append((block and block.at(inside), [places[i] for i in at], along))
+    return joined(parts, op.axis)
+
+
+def _with_itself(moments: "Moments", op: Stack, equal: Equal) -> Covariance | None:
+    """Each vector with those before it: what the rows of later vectors are made of, in turn, so
+    that no recursion runs through the whole stack.
+    """
+    own: list[Part] = []
+    rows: list[Part] = []
+    for i, v in enumerate(op.terms):
+        own.append((moments.covariance(v, v, equal), [i], None))
+        if i:
+            before = moments.facts.together.stack(op.terms[:i])
+            row = moments.covariance(v, before, equal)
+            rows.append((row and _lengthened(row, before.axes[0], op.axis), [i], None))
+    diagonal, below = joined(own, op.axis), joined(rows, op.axis)
+    blocks = [_paired(diagonal, op.axis), below, below and below.swapped]
+    known = [block for block in blocks if block is not None]
+    return total(known) if known else None
+
+
+def one_by_one(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance | None:
+    """Cov(v, w) of alike vectors v, each by itself."""
+    axis, *axes = v.axes
+    asked = between(equal, tuple(axes), w.axes)
+    blocks = [moments.covariance(t, w, asked) for t in moments.facts.terms[v]]
+    return joined([(block, [i], None) for i, block in enumerate(blocks)], axis)
+
+
+Part = tuple[Covariance | None, Sequence[int], Axis | None]
+
+
+def joined(parts: Sequence[Part], axis: Axis) -> Covariance | None:
+    """Cov of vectors along an axis. Each part has those at some places, along an axis of its own
+    or a single one; None for zero, as are the vectors at places that are in no part.
+    """
+    parts = [part for part in parts if part[0] is not None]
+    if not parts:
+        return None
+    known = comparable([block for block, _, _ in parts if block is not None])
+    own = [None if part is None else pair(part, None) for _, _, part in parts]
+    labels = tuple(dict.fromkeys(p for b in known for p in b.labels if p not in own))
+    arrays = [
+        b.c.whole(labels)[None] if name is None else b.c.whole((name, *labels))
+        for b, name in zip(known, own, strict=True)
+    ]
+    rows = [place for _, places, _ in parts for place in places]
+    size = int(axis.size)
+    if len(rows) < size:
+        arrays.append(jnp.zeros((1, *arrays[0].shape[1:])))
+    order = np.full(size, len(rows))
+    order[rows] = np.arange(len(rows))
+    array = jnp.concatenate(arrays)
+    if (order != np.arange(size)).any():
+        array = taken(array, order, axis=0)
+    return Covariance(Labelled(array, (pair(axis, None), *labels)))
+
+
+def _paired(block: Covariance | None, axis: Axis) -> Covariance | None:
+    """Of a batch with itself, entries with different indices being uncorrelated."""
+    both: Any = {pair(axis, None): pair(axis, axis)}
+    return block and Covariance(block.c.rename(both))
+
+
+def _lengthened(block: Covariance, old: Axis, axis: Axis) -> Covariance:
+    """With zeros behind the entries of w along an axis, which is longer."""
+    rest = tuple(p for p in block.labels if p is not pair(None, old))
+    array = block.c.whole((pair(None, old), *rest))
+    padding = [(0, int(axis.size) - int(old.size)), *((0, 0) for _ in rest)]
+    return Covariance(Labelled(jnp.pad(array, padding), (pair(None, axis), *rest)))

@@ -1,0 +1,160 @@
+"""64-bit mode, which limitlaw enters by itself.
+
+The first call into limitlaw computes in float64, whatever mode JAX is in, and gives arrays of
+NumPy and numbers (np.float64, which is a Python float). Calls that it makes meanwhile, also those
+of a user's functions, are part of it, and see arrays of JAX. Inside `jax.jit`, `jax.grad` and
+`jax.vmap` a call is traced as it is, in the mode of that trace, which has to be 64-bit.
+"""
+
+import copy
+import functools
+import pickle
+import threading
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Class = TypeVar("Class", bound=type)
+
+NARROW = (
+    "limitlaw computes in float64, and this JAX transformation (jit, grad, vmap, …) traces in 32 "
+    "bits: write `with jax.enable_x64(True):` around it, or jax.config.update("
+    '"jax_enable_x64", True) at the top of your program'
+)
+# special methods that compute, or hand numbers on
+SPECIAL = {"__init__", "__call__", "__str__", "__repr__", "_repr_html_", "__array__"}
+
+
+class _Thread(threading.local):
+    """What this thread does. `inside`: it computes in a call of limitlaw; `switched`: which has
+    entered 64-bit mode by itself.
+    """
+
+    inside = False
+    switched = False
+
+
+_thread = _Thread()
+_constant = jax.jit(lambda: np.int8(0))  # inside `jax.jit` this is traced, too
+
+
+def in_float64(function: Callable[P, T]) -> Callable[P, T]:
+    """`function`, computed in float64; arrays that it gives are those of NumPy."""
+
+    @functools.wraps(function)
+    def computed(*args: P.args, **kwargs: P.kwargs) -> T:
+        if _thread.inside:
+            return function(*args, **kwargs)
+        return _entered(function, args, kwargs)
+
+    return computed
+
+
+def _entered(function: Callable[..., T], args: Any, kwargs: Any) -> T:
+    """The first call into limitlaw."""
+    traced = isinstance(_constant(), jax.core.Tracer)
+    switched = not is_64_bit()
+    if switched and (traced or _are_traced(args) or _are_traced(kwargs.values())):
+        raise RuntimeError(NARROW)
+    _thread.inside, _thread.switched = True, switched
+    try:
+        if not switched:
+            result = function(*args, **kwargs)
+            return result if traced else to_numpy(result)
+        with jax.enable_x64(True):
+            return to_numpy(function(*args, **kwargs))
+    finally:
+        _thread.inside = _thread.switched = False
+
+
+def _are_traced(values: Any) -> bool:
+    for value in values:  # noqa: SIM110 (a generator takes three times as long)
+        if isinstance(value, jax.core.Tracer):
+            return True
+    return False
+
+
+def is_64_bit() -> bool:
+    """Is JAX in 64-bit mode, in this thread?"""
+    return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+
+
+def check_trace(value: jax.Array) -> None:
+    """Raise where `value` is traced in 32 bits: by a transformation in 32-bit mode, or by one
+    outside of a call that has entered 64-bit mode by itself.
+    """
+    narrow = jnp.issubdtype(value.dtype, jnp.floating) and value.dtype.itemsize < 8
+    if (narrow and _thread.switched) or not is_64_bit():
+        raise RuntimeError(NARROW)
+
+
+def to_numpy(result: Any) -> Any:
+    """Arrays of JAX as arrays of NumPy, which may be written to, and those of one number as
+    numbers; also in tuples, lists and dicts. Keys, what is traced, and everything else pass.
+    """
+    if isinstance(result, jax.Array):
+        if isinstance(result, jax.core.Tracer):
+            if _thread.switched:  # by a transformation that the arguments did not show
+                raise RuntimeError(NARROW)
+            return result
+        if jnp.issubdtype(result.dtype, jax.dtypes.prng_key):
+            return result
+        array = np.array(result)
+        return array if array.ndim else array[()]
+    if isinstance(result, tuple):
+        parts = map(to_numpy, result)
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+    if type(result) is list:
+        return [to_numpy(part) for part in result]
+    if type(result) is dict:
+        return {name: to_numpy(part) for name, part in result.items()}
+    return result
+
+
+def methods_in_float64(cls: Class) -> Class:
+    """A class whose public methods and properties compute in float64, and its special ones."""
+    for name, member in list(vars(cls).items()):
+        if name in SPECIAL or not name.startswith("_"):
+            wrapped = _in_float64(member)
+            if wrapped is not member:
+                setattr(cls, name, wrapped)
+                if isinstance(wrapped, functools.cached_property):
+                    wrapped.__set_name__(cls, name)
+    return cls
+
+
+def _in_float64(member: Any) -> Any:
+    """A method or property of a class; anything else as it is."""
+    if isinstance(member, FunctionType):
+        return in_float64(member)
+    if isinstance(member, classmethod | staticmethod):
+        return type(member)(in_float64(member.__func__))
+    if isinstance(member, functools.cached_property):
+        return functools.cached_property(in_float64(member.func))
+    if isinstance(member, property) and member.fget is not None:
+        return property(in_float64(member.fget), member.fset, member.fdel, member.__doc__)
+    return member
+
+
+class State(dict[str, Any]):
+    """The attributes of an object that holds arrays of JAX, which are unpickled in the mode of
+    whoever reads them: here, in 64 bits.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (pickle.dumps(dict(self)),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return copy.deepcopy(dict(self), memo)
+
+
+def _restored(text: bytes) -> Any:
+    # not `in_float64`, which would give arrays of NumPy
+    with jax.enable_x64(True):
+        return pickle.loads(text)

@@ -1,0 +1,105 @@
+"""Means over draws and their errors: one model for what is averaged over draws, nodes, or both.
+
+Draws need not be independent of each other: those of one batch may share the nodes at which
+nonlinearities are averaged, and the scrambling of their Sobol points. So they come in
+*replicates*, groups that are independent of each other, and the spread of the means of replicates
+tells the error of the mean of all, whatever it comes from.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+Reals = Float[np.ndarray, "..."]
+
+LEFT_OUT = 16  # groups of replicates that a jackknife leaves out, one after the other
+ROUNDING = 2.0**-52
+
+
+@dataclasses.dataclass(frozen=True)
+class Replicates:
+    """Which draws are independent of each other: runs of `size` consecutive draws are, the last of
+    which may be shorter.
+    """
+
+    size: int = 1
+
+    def mean(self, values: Float[np.ndarray, "draws *rest"]) -> Float[np.ndarray, "*rest"]:
+        """m = N⁻¹ Σ_i f_i."""
+        return np.asarray(np.mean(values, axis=0))
+
+    def spread(self, values: Float[np.ndarray, "draws *rest"]) -> Float[np.ndarray, "*rest"]:
+        """The standard deviation of f over draws; NaN for one of them."""
+        if len(values) < 2:
+            return np.full(values.shape[1:], math.nan)
+        return np.asarray(np.std(values, axis=0, ddof=1))
+
+    def error(self, values: Float[np.ndarray, "draws *rest"]) -> Float[np.ndarray, "*rest"]:
+        """The standard error of the mean m: with the means m_g of G replicates and their shares
+        w_g of the draws,
+
+            c_G √(Σ_g w_g² (m_g − m)² / (1 − Σ_g w_g²)).
+
+        The mean lies within one such error of the truth with probability 0.683: c_G is the
+        quantile of Student's t with G − 1 degrees of freedom, 1.84 for G = 2 and 1.02 for G = 32.
+        NaN for a single replicate; never below the rounding of m, unless all draws are equal.
+        """
+        means, weights = self._means(values)
+        if len(weights) < 2:
+            return np.full(values.shape[1:], math.nan)
+        w = weights.reshape(-1, *[1] * (values.ndim - 1))
+        m = np.sum(w * means, axis=0)
+        variance = np.sum((w * (means - m)) ** 2, axis=0) / (1.0 - np.sum(weights**2))
+        error = student(len(weights)) * np.sqrt(variance)
+        return np.where(error > 0, np.maximum(error, ROUNDING * np.abs(m)), error)
+
+    def jackknife(
+        self,
+        values: Float[np.ndarray, "draws *rest"],
+        figure: Callable[[Float[np.ndarray, "some *rest"]], float],
+    ) -> tuple[float, float]:
+        """A figure of the law of f, without its bias of order 1/N, and its standard error
+        (Quenouille 1956; Tukey 1958): replicates are left out in at most 16 groups.
+        """
+        groups = self._groups(len(values))
+        whole, count = figure(values), len(groups)
+        if count < 2:
+            return whole, math.nan
+        without = np.array([figure(np.delete(values, group, axis=0)) for group in groups])
+        variance = (count - 1) / count * np.sum((without - without.mean()) ** 2)
+        value = count * whole - (count - 1) * without.mean()
+        return float(value), student(count) * math.sqrt(variance)
+
+    def _means(
+        self, values: Float[np.ndarray, "draws *rest"]
+    ) -> tuple[Float[np.ndarray, "groups *rest"], Float[np.ndarray, " groups"]]:
+        """The mean of each replicate, and its share of the draws."""
+        starts = np.arange(0, len(values), self.size)
+        sizes = np.diff([*starts, len(values)])
+        sums = np.add.reduceat(values, starts, axis=0)
+        return sums / sizes.reshape(-1, *[1] * (values.ndim - 1)), sizes / len(values)
+
+    def _groups(self, draws: int) -> list[Int[np.ndarray, " some"]]:
+        """The places of draws, in at most 16 groups of whole replicates."""
+        replicates = -(-draws // self.size)
+        runs = np.array_split(np.arange(replicates), min(LEFT_OUT, replicates))
+        return [
+            np.arange(run[0] * self.size, min((run[-1] + 1) * self.size, draws)) for run in runs
+        ]
+
+
+INDEPENDENT = Replicates()  # every draw of all others
+
+
+@functools.cache
+def student(replicates: int) -> float:
+    """The quantile of Student's t with G − 1 degrees of freedom that 15.9 % exceed, as 15.9 % of a
+    standard normal exceed 1.
+    """
+    from scipy.special import ndtr, stdtrit
+
+    return float(stdtrit(replicates - 1, ndtr(1.0)))
