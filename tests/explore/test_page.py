@@ -400,7 +400,7 @@ def test_files_are_saved(page, tmp_path):
     for selector, name, start in (
         ('#panel-law [data-png="law"]', "limitlaw-law.png", b"\x89PNG"),
         ('#panel-law [data-file="law.csv"]', "limitlaw-law.csv", b"x,exact,"),
-        ('#panel-law [data-file="law.py"]', "limitlaw-law.py", b"import jax"),
+        ('#panel-law [data-file="law.py"]', "limitlaw-law.py", b"import numpy"),
     ):
         page.driver.find_element("css selector", selector).click()
         saved: Path = tmp_path / name
