@@ -1,12 +1,13 @@
 # Two commands set everything up on a machine that has Python >= 3.11 and make:
-#   make test      makes .venv, installs, lints, type-checks, runs the tests
+#   make test      makes .venv, installs, lints, type-checks, runs the tests; make quick a part of
+#                  them in two minutes
 #   make reproduce every figure of the paper: out/reproduction/report.html
 # and  make example   is a small real example: a table, and a picture in out/
 #      make docs      builds the documentation, running all of its code: out/site/index.html
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test reproduce example docs venv benchmarks random-programs wheel clean
+.PHONY: test quick reproduce example docs venv benchmarks random-programs wheel clean
 
 test: venv
 	$(BIN)/ruff check .
@@ -14,7 +15,10 @@ test: venv
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n auto --dist worksteal -m 'not long'
 
-reproduce: venv
+quick: venv
+	JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/compiled $(BIN)/pytest -q -n auto --dist worksteal -m quick
+
+reproduce: .venv/paper
 	$(BIN)/limitlaw reproduce --force
 
 example: venv
@@ -30,10 +34,16 @@ docs: .venv/docs
 
 venv: .venv/installed
 
-.venv/installed: pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "limitlaw needs Python >= 3.11, this is " + sys.version.split()[0] + "; write: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv .venv
+
+.venv/installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+.venv/paper: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[paper]'
 	@touch $@
 
 benchmarks: venv

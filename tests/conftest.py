@@ -22,13 +22,15 @@ UNCHECKED = {"adversary", "explore", "paper", "phi", "studies", "torch"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What one process of this run has compiled, no other compiles again; the next run does."""
-    if not hasattr(config, "workerinput"):
+    """What one process of this run has compiled, no other compiles again. The next run does,
+    unless JAX_COMPILATION_CACHE_DIR names a folder in which it is kept.
+    """
+    if not (hasattr(config, "workerinput") or os.environ.get("JAX_COMPILATION_CACHE_DIR")):
         folder = tempfile.mkdtemp(prefix="limitlaw-compiled-")
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     for name in ("COMPILATION_CACHE_DIR", "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
         value = os.environ[f"JAX_{name}"]
         jax.config.update(f"jax_{name.lower()}", float(value) if name.endswith("SECS") else value)

@@ -17,8 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 import limitlaw as ll
-from limitlaw import cli
-from limitlaw.cli import output
+from limitlaw.apps import cli
+from limitlaw.apps.cli import output
 
 SOURCE = Path(ll.__file__).parent
 # theory.md, section 7: 2 heads, 4 tokens
@@ -367,7 +367,7 @@ def test_help_and_version() -> None:
 
 BARE = """
 import sys
-from limitlaw.cli import app
+from limitlaw.apps.cli import app
 app(["law", "--help"], standalone_mode=False)
 print(sorted({"jax", "numpy", "scipy", "matplotlib", "rich"} & set(sys.modules)))
 """
@@ -452,7 +452,7 @@ def test_tokens_of_an_experiment_that_has_none() -> None:
 
 BUSY = """
 import signal, sys, time
-from limitlaw.cli.errors import end_promptly
+from limitlaw.apps.cli.errors import end_promptly
 from limitlaw.files import replacing
 end_promptly()
 signal.signal(signal.SIGINT, lambda *_: None)  # Python ends nothing, as while JAX computes

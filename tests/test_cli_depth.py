@@ -6,8 +6,8 @@ import pathlib
 import pytest
 from typer.testing import CliRunner
 
-from limitlaw.cli import app
-from limitlaw.cli.depth import NETWORK
+from limitlaw.apps.cli import app
+from limitlaw.apps.cli.depth import NETWORK
 from limitlaw.depth.network import Network
 
 SMALL = ["--depth", "2", "--heads", "1", "--tokens", "3", "--hidden", "0"]

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from limitlaw.cli.running import bars
+from limitlaw.apps.cli.running import bars
 
 PROGRAM = """
 import sys
-from limitlaw.cli.running import bars
+from limitlaw.apps.cli.running import bars
 with bars({"figure 1": 2, "figure 3": 4}) as advance:
     advance("figure 1", 2)
     advance("figure 3")

@@ -38,6 +38,7 @@ RANK = dict.fromkeys(LEAVES, -1) | {
     "divergence": 5,
     "runs": 5,
     "figures": 5,
+    "reports": 6,
     "presets": 6,
     "tangent": 6,
     "depth": 6,
@@ -51,7 +52,11 @@ RANK = dict.fromkeys(LEAVES, -1) | {
     "__main__": 13,
 }
 # Parts that import less than their rank allows.
-ONLY = {"runs": {"files", "float64"}, "figures": {"digits", "files", "laws"}}
+ONLY = {
+    "runs": {"files", "float64"},
+    "figures": {"digits", "files", "laws"},
+    "reports": {"digits", "files", "figures"},
+}
 SHOWING = {"experiment", "report", "shown"}  # what of paper may see pictures
 # The rooms inside a part, its files and folders (with a slash), are ranked as parts are; "*" is
 # any other one: in paper, the experiments. Rooms of one rank may import each other, but not
@@ -110,6 +115,14 @@ SOURCES = {module_name(path): path.read_text() for path in sorted(ROOT.rglob("*.
 PACKAGES = {module_name(path) for path in ROOT.rglob("__init__.py")}
 
 
+def short(name: str) -> str:
+    """A dotted name without the folder of what is run rather than imported."""
+    return name.replace("limitlaw.apps.", "limitlaw.", 1)
+
+
+SHORT = set(map(short, SOURCES))
+
+
 def imports(module: str, text: str, packages: set[str] = PACKAGES) -> list[Import]:
     """Every import of a module; `from package import name` gives "package.name",
     whether module or object.
@@ -137,8 +150,8 @@ def part(name: str) -> str:
     """The part of limitlaw a dotted name belongs to: a subpackage,
     a top-level module, or "" for its public names.
     """
-    first = [*name.split("."), ""][1]
-    return first if first in RANK or f"limitlaw.{first}" in SOURCES else ""
+    first = [*short(name).split("."), ""][1]
+    return first if first in RANK or f"limitlaw.{first}" in SHORT else ""
 
 
 def problems(found: list[Import]) -> Iterator[str]:
@@ -157,7 +170,7 @@ def problems(found: list[Import]) -> Iterator[str]:
             yield f"{item}: give it a place in RANK"
         elif source in LEAVES or (source != target and RANK[source] <= RANK[target]):
             yield f"{item}: against the direction of imports"
-        elif (item.source, target, item.late) == ("limitlaw.cli.audit", "torch", True):
+        elif (item.source, target, item.late) == ("limitlaw.apps.cli.audit", "torch", True):
             continue  # the command that audits modules, where it is asked to
         elif source != target and (
             target == "torch" or (target == "cli" and source != "__main__")
@@ -169,7 +182,7 @@ def problems(found: list[Import]) -> Iterator[str]:
             yield f"{item}: against the direction of imports inside {source}"
         elif (source, target) == ("engines", "language"):
             yield f"{item}: engines read the core language"
-        elif (source, target) == ("paper", "figures") and SHOWING.isdisjoint(
+        elif (source == "paper" and target in ("figures", "reports")) and SHOWING.isdisjoint(
             item.source.split(".")
         ):
             yield f"{item}: no number depends on a picture"
@@ -186,11 +199,11 @@ def room(name: str) -> str:
     """The file or folder (with a slash) of its part that a dotted name belongs to;
     "" for the part itself.
     """
-    child = [*name.split("."), "", ""][2]
+    child = [*short(name).split("."), "", ""][2]
     whole = f"limitlaw.{part(name)}.{child}"
-    if whole in PACKAGES:
+    if whole in map(short, PACKAGES):
         return f"{child}/"
-    return child if whole in SOURCES or part(name) not in INSIDE else ""
+    return child if whole in SHORT or part(name) not in INSIDE else ""
 
 
 def points_down(item: Import, where: str) -> bool:
@@ -434,10 +447,10 @@ VIOLATIONS = [
     ("limitlaw.engines.frames", "from ..dense import evaluate"),
     ("limitlaw.figures.density", "from limitlaw.engines.limit import limit"),
     ("limitlaw.figures.density", "import limitlaw as ll"),
-    ("limitlaw.figures.density", "from limitlaw.paper.settings import Settings"),
+    ("limitlaw.figures.density", "from limitlaw.apps.paper.settings import Settings"),
     ("limitlaw.figures.density", "from limitlaw.runs import Table"),
     ("limitlaw.runs.chunks", "from limitlaw.figures import style"),
-    ("limitlaw.runs.chunks", "from limitlaw.paper import settings"),
+    ("limitlaw.runs.chunks", "from limitlaw.apps.paper import settings"),
     ("limitlaw.runs.chunks", "def f():\n    from limitlaw.engines.limit import limit"),
     ("limitlaw.runs.chunks", "import limitlaw as ll"),
     ("limitlaw.runs.chunks", "from limitlaw.laws import Law"),
@@ -454,24 +467,27 @@ VIOLATIONS = [
     ("limitlaw.engines.frames.draw", "from limitlaw.engines import coupled"),
     ("limitlaw.engines.frames.draw", "from limitlaw.language.values import Wide"),
     ("limitlaw.engines.run", "def f():\n    from limitlaw.language import ops"),
-    ("limitlaw.paper.reproduce", "from limitlaw.torch import convert"),
-    ("limitlaw.paper.reproduce", "from limitlaw import cli"),
-    ("limitlaw.paper.reproduce", "from limitlaw.studies import report"),
-    ("limitlaw.studies.noci", "from limitlaw.studies.tails import network"),
-    ("limitlaw.studies.tracing", "from limitlaw.studies import noci"),
+    ("limitlaw.apps.paper.reproduce", "from limitlaw.torch import convert"),
+    ("limitlaw.apps.paper.reproduce", "from limitlaw.apps import cli"),
+    ("limitlaw.apps.paper.reproduce", "from limitlaw.apps.studies import report"),
+    ("limitlaw.apps.studies.noci", "from limitlaw.apps.studies.tails import network"),
+    ("limitlaw.apps.studies.tracing", "from limitlaw.apps.studies import noci"),
     ("limitlaw.engines.limit", "from limitlaw.depth import Statistic"),
-    ("limitlaw.paper.fig2", "from limitlaw.paper.fig1 import WIDTHS"),
-    ("limitlaw.paper.fig2.shown", "from limitlaw.paper.fig1 import shown"),
-    ("limitlaw.paper.computed.tasks", "from limitlaw.paper.fig1 import WIDTHS"),
-    ("limitlaw.paper.computed.tasks", "from limitlaw.paper.shown import claims"),
-    ("limitlaw.paper.shown.look", "from limitlaw.paper import catalogue"),
-    ("limitlaw.paper.fig1", "def f():\n    from limitlaw.paper.catalogue import EXPERIMENTS"),
-    ("limitlaw.paper.fig1", "from limitlaw.figures import style"),
-    ("limitlaw.paper.computed.tasks", "from limitlaw.figures.picture import Picture"),
-    ("limitlaw", "from limitlaw.cli import main"),
-    ("limitlaw.cli", "import limitlaw.torch"),
-    ("limitlaw.cli.audit", "import limitlaw.torch"),
-    ("limitlaw.cli.depth", "def f():\n    import limitlaw.torch"),
+    ("limitlaw.apps.paper.fig2", "from limitlaw.apps.paper.fig1 import WIDTHS"),
+    ("limitlaw.apps.paper.fig2.shown", "from limitlaw.apps.paper.fig1 import shown"),
+    ("limitlaw.apps.paper.computed.tasks", "from limitlaw.apps.paper.fig1 import WIDTHS"),
+    ("limitlaw.apps.paper.computed.tasks", "from limitlaw.apps.paper.shown import claims"),
+    ("limitlaw.apps.paper.shown.look", "from limitlaw.apps.paper import catalogue"),
+    (
+        "limitlaw.apps.paper.fig1",
+        "def f():\n    from limitlaw.apps.paper.catalogue import EXPERIMENTS",
+    ),
+    ("limitlaw.apps.paper.fig1", "from limitlaw.figures import style"),
+    ("limitlaw.apps.paper.computed.tasks", "from limitlaw.figures.picture import Picture"),
+    ("limitlaw", "from limitlaw.apps.cli import main"),
+    ("limitlaw.apps.cli", "import limitlaw.torch"),
+    ("limitlaw.apps.cli.audit", "import limitlaw.torch"),
+    ("limitlaw.apps.cli.depth", "def f():\n    import limitlaw.torch"),
 ]
 
 
@@ -482,26 +498,29 @@ def test_the_checker_sees_violations(module, text):
 
 
 ALLOWED = [
-    ("limitlaw.cli", "from limitlaw.paper import catalogue\nimport limitlaw as ll"),
+    ("limitlaw.apps.cli", "from limitlaw.apps.paper import catalogue\nimport limitlaw as ll"),
     ("limitlaw.figures.density", "from limitlaw.laws import Law\nfrom . import style"),
     ("limitlaw.runs.store", "from limitlaw import files\nfrom limitlaw.runs.chunks import Chunk"),
-    ("limitlaw.paper.computed.tasks", "import limitlaw as ll\nfrom limitlaw.runs import Chunk"),
     (
-        "limitlaw.paper.fig1",
-        "from limitlaw.paper.fig1 import shown\nfrom limitlaw.paper.computed import tasks",
+        "limitlaw.apps.paper.computed.tasks",
+        "import limitlaw as ll\nfrom limitlaw.runs import Chunk",
     ),
     (
-        "limitlaw.paper.fig1.shown",
-        "from limitlaw.figures import style\nfrom limitlaw.paper.shown import look",
+        "limitlaw.apps.paper.fig1",
+        "from limitlaw.apps.paper.fig1 import shown\nimport limitlaw.apps.paper.computed.tasks",
     ),
     (
-        "limitlaw.studies.noci",
-        "import limitlaw as ll\nfrom limitlaw.paper.experiment import Experiment",
+        "limitlaw.apps.paper.fig1.shown",
+        "from limitlaw.figures import style\nfrom limitlaw.apps.paper.shown import look",
+    ),
+    (
+        "limitlaw.apps.studies.noci",
+        "import limitlaw as ll\nfrom limitlaw.apps.paper.experiment import Experiment",
     ),
     ("limitlaw.depth.table", "def f():\n    from limitlaw.figures.depth import depth_figure"),
     (
-        "limitlaw.paper.catalogue",
-        "from limitlaw import paper\nfrom limitlaw.paper.experiment import Experiment",
+        "limitlaw.apps.paper.catalogue",
+        "from limitlaw.apps import paper\nfrom limitlaw.apps.paper.experiment import Experiment",
     ),
     (
         "limitlaw.engines.finite",
@@ -509,8 +528,8 @@ ALLOWED = [
     ),
     ("limitlaw.engines.agreement", "from limitlaw.engines import conditional, dense"),
     ("limitlaw.language.values", "def f():\n    from limitlaw.language.printing import text"),
-    ("limitlaw.__main__", "from limitlaw.cli import main"),
-    ("limitlaw.cli.audit", "def f():\n    import limitlaw.torch"),
+    ("limitlaw.__main__", "from limitlaw.apps.cli import main"),
+    ("limitlaw.apps.cli.audit", "def f():\n    import limitlaw.torch"),
     ("limitlaw.torch.convert", "import torch\nfrom limitlaw.nn.attention import attention"),
     ("limitlaw.numerics.random", "from limitlaw.arguments import positive_int\nimport jax"),
 ]

@@ -17,7 +17,7 @@ PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 README = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
 CITATION = (REPOSITORY / "CITATION.cff").read_text()
-OPTIONAL = ("explore", "torch", "figures")  # parts that may need an extra as they load
+OPTIONAL = ("apps", "torch", "figures")  # parts that may need an extra as they load
 
 
 def requirement_names(requirements: list[str]) -> set[str]:

@@ -1,6 +1,6 @@
 """`python -m limitlaw` is the command `limitlaw`."""
 
-from limitlaw.cli import main
+from limitlaw.apps.cli import main
 
 if __name__ == "__main__":
     main()

@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import limitlaw as ll
-from limitlaw import cli, progress
-from limitlaw.cli.running import bars
+from limitlaw import progress
+from limitlaw.apps import cli
+from limitlaw.apps.cli.running import bars
 from limitlaw.engines import bounds, engine
 from limitlaw.engines.bounds import Call, calling, check_bytes, free_gib, later, reached, refuse
 from limitlaw.engines.effort import BUDGET
@@ -303,7 +304,7 @@ def test_tests_are_not_flooded(monkeypatch, capsys):
 COMMAND = """
 import time
 from limitlaw import progress
-from limitlaw.cli.running import bars
+from limitlaw.apps.cli.running import bars
 progress.EVERY = 0.2
 with bars({"fig1": 2, "fig3": 4}) as advance:
     advance("fig1")

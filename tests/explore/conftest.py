@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("flask", reason="the explorer needs Flask: pip install 'limitlaw[explore]'")
 
-from limitlaw.explore import Explorer
+from limitlaw.apps.explore import Explorer
 
 SMALL = {"tokens": "2", "token": "1", "samples": "1024"}  # programs that compile quickly
 

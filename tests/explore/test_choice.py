@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from limitlaw.explore import budget
-from limitlaw.explore.choice import FIELDS, Choice, choice_of
+from limitlaw.apps.explore import budget
+from limitlaw.apps.explore.choice import FIELDS, Choice, choice_of
 
 
 def test_an_address_holds_every_setting():

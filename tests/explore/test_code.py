@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from limitlaw.explore import answers, programs
-from limitlaw.explore.choice import Choice
+from limitlaw.apps.explore import answers, programs
+from limitlaw.apps.explore.choice import Choice
 
 PLAIN = Choice(tokens=2, token=1, samples=1024)
 RICH = Choice(

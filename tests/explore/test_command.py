@@ -4,8 +4,8 @@ import socket
 
 from typer.testing import CliRunner
 
-from limitlaw.cli import app
-from limitlaw.explore.server import Explorer
+from limitlaw.apps.cli import app
+from limitlaw.apps.explore.server import Explorer
 
 
 def test_bad_ports_are_a_line():

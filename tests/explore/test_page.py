@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.explore import budget, server
-from limitlaw.explore.choice import Choice
+from limitlaw.apps.explore import budget, server
+from limitlaw.apps.explore.choice import Choice
 
 ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
 Keys = pytest.importorskip("selenium.webdriver").Keys

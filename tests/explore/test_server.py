@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
+from limitlaw.apps.explore import answers
+from limitlaw.apps.explore.choice import Choice
 from limitlaw.divergence import kl
-from limitlaw.explore import answers
-from limitlaw.explore.choice import Choice
 
 REFUSED = [
     {"Host": "example.org"},

@@ -6,8 +6,8 @@ import time
 import pytest
 
 import limitlaw as ll
-from limitlaw.explore import worker
-from limitlaw.explore.worker import Busy, Superseded, Worker
+from limitlaw.apps.explore import worker
+from limitlaw.apps.explore.worker import Busy, Superseded, Worker
 from limitlaw.progress import stoppable
 
 

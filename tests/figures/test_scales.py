@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from limitlaw.figures import scales, style
+from limitlaw.apps.reports import scales
+from limitlaw.figures import style
 
 
 def test_ticks_are_plain() -> None:

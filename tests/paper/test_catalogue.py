@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from limitlaw.cli.reproduce import Clock
-from limitlaw.paper.catalogue import EXPERIMENTS, chosen
-from limitlaw.paper.computed.baseline import SECONDS, Case, Cost, cost, seconds_per_normal
-from limitlaw.paper.computed.settings import Settings
+from limitlaw.apps.cli.reproduce import Clock
+from limitlaw.apps.paper.catalogue import EXPERIMENTS, chosen
+from limitlaw.apps.paper.computed.baseline import SECONDS, Case, Cost, cost, seconds_per_normal
+from limitlaw.apps.paper.computed.settings import Settings
 
 COMPUTED = '''
 """How often a coin shows heads: the example of docs/architecture.md."""
 
 import numpy as np
 
-from limitlaw.paper.coin import shown
-from limitlaw.paper.computed.settings import Settings
-from limitlaw.paper.experiment import Experiment
+from limitlaw.apps.paper.coin import shown
+from limitlaw.apps.paper.computed.settings import Settings
+from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
 
@@ -48,11 +48,11 @@ import math
 
 from limitlaw.digits import compact
 from limitlaw.figures import style
-from limitlaw.figures.figure import Figure
+from limitlaw.apps.reports.figure import Figure
 from limitlaw.figures.picture import Axis, Curve, Panel, Picture
-from limitlaw.figures.scales import power_axis
-from limitlaw.paper.shown.claims import Claim, Rule
-from limitlaw.paper.shown.reading import Tables, agree
+from limitlaw.apps.reports.scales import power_axis
+from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.reading import Tables, agree
 from limitlaw.runs import Table
 
 
@@ -75,12 +75,12 @@ FIGURES = (Figure("coin", "", "A coin", TEXT, share_of_heads, {"coin": ("count",
 '''
 COMMAND = """
 import sys
-import limitlaw.paper
+import limitlaw.apps.paper
 
-limitlaw.paper.__path__.append(sys.argv[1])  # as if the folder lay there
+limitlaw.apps.paper.__path__.append(sys.argv[1])  # as if the folder lay there
 
 if __name__ == "__main__":
-    from limitlaw.cli import app
+    from limitlaw.apps.cli import app
     app(["reproduce", "coin", "--jobs", "1", "--out", sys.argv[2]])
 """
 
@@ -129,7 +129,7 @@ def test_folders_and_names_agree(name):
     """An experiment is called as its folder, and borrows from experiments that there are."""
     experiment = EXPERIMENTS[name]
     assert (
-        Path(sys.modules["limitlaw.paper.catalogue"].__file__).parent / name / "shown.py"
+        Path(sys.modules["limitlaw.apps.paper.catalogue"].__file__).parent / name / "shown.py"
     ).is_file()
     assert {*experiment.borrows} <= {*EXPERIMENTS}
     assert experiment.figures

@@ -9,12 +9,12 @@ import sys
 import numpy as np
 import pytest
 
-from limitlaw.paper.catalogue import EXPERIMENTS
-from limitlaw.paper.fig1.shown import DIVERGENCES
-from limitlaw.paper.head_dim.shown import NARROW
-from limitlaw.paper.heads.shown import KURTOSIS, VARIANCE
-from limitlaw.paper.shown.claims import claims
-from limitlaw.paper.shown.reading import Curve, agree, curve, row
+from limitlaw.apps.paper.catalogue import EXPERIMENTS
+from limitlaw.apps.paper.fig1.shown import DIVERGENCES
+from limitlaw.apps.paper.head_dim.shown import NARROW
+from limitlaw.apps.paper.heads.shown import KURTOSIS, VARIANCE
+from limitlaw.apps.paper.shown.claims import claims
+from limitlaw.apps.paper.shown.reading import Curve, agree, curve, row
 from limitlaw.runs import rows
 
 RULES = [rule for experiment in EXPERIMENTS.values() for rule in experiment.claims]
@@ -295,10 +295,10 @@ import numpy as np
 
 from limitlaw.engines import coupled
 from limitlaw.engines.heads import laws as head_laws
-from limitlaw.paper import catalogue
-from limitlaw.paper.computed import networks
-from limitlaw.paper.computed.settings import Settings
-from limitlaw.paper.reproduce import Listener, reproduce
+from limitlaw.apps.paper import catalogue
+from limitlaw.apps.paper.computed import networks
+from limitlaw.apps.paper.computed.settings import Settings
+from limitlaw.apps.paper.reproduce import Listener, reproduce
 from limitlaw.runs import local
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from toy_chunks import toys
 
-from limitlaw.figures.figure import Figure
+from limitlaw.apps.paper.computed.settings import Settings
+from limitlaw.apps.paper.experiment import Experiment
+from limitlaw.apps.paper.reproduce import Listener, _Collector
+from limitlaw.apps.reports.figure import Figure
 from limitlaw.figures.picture import Picture
-from limitlaw.paper.computed.settings import Settings
-from limitlaw.paper.experiment import Experiment
-from limitlaw.paper.reproduce import Listener, _Collector
 
 FIRST, SECOND, THIRD = toys(3, 0)
 ARRAYS = {"x": np.zeros(1)}

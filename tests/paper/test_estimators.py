@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from limitlaw.paper.computed.estimators import (
+from limitlaw.apps.paper.computed.estimators import (
     kde,
     kl_of_blocks,
     kl_of_difference,

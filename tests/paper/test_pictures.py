@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from limitlaw.apps.paper.report import FIGURES, checked, pictures
+from limitlaw.apps.paper.shown.divergences import divergence_panel
+from limitlaw.apps.paper.shown.reading import where
 from limitlaw.figures.picture import Picture
-from limitlaw.paper.report import FIGURES, checked, pictures
-from limitlaw.paper.shown.divergences import divergence_panel
-from limitlaw.paper.shown.reading import where
 from paper import synthetic
 
 PAPER = ["fig1a", "fig1b", "fig2a", "fig2b", "fig3a", "fig3b", "fig4", "fig5a", "fig5b"]

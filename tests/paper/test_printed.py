@@ -7,9 +7,9 @@ import matplotlib
 import numpy as np
 import pytest
 
-from limitlaw.figures import printed
-from limitlaw.paper import report as paper
-from limitlaw.paper.report import FIGURES, checked
+from limitlaw.apps.paper import report as paper
+from limitlaw.apps.paper.report import FIGURES, checked
+from limitlaw.apps.reports import printed
 from paper import synthetic
 
 SOME = ("fig1_kl", "kde_floor", "joint")

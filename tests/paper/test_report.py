@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from limitlaw.figures.page import duration
-from limitlaw.paper.report import FIGURES, report
+from limitlaw.apps.paper.report import FIGURES, report
+from limitlaw.apps.reports.page import duration
 from paper import synthetic
 
 EVIL = '<script>alert("x")</script>'

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from limitlaw import cli
+from limitlaw.apps import cli
 from limitlaw.runs import executors
 
 SMALL = "fig1", "--quick", "--trials", "1", "--samples", "500"
@@ -163,8 +163,8 @@ def test_another_seed(whole):
 DRAW_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
-from limitlaw.cli.running import drawing
-from limitlaw.paper.report import draw as pictures
+from limitlaw.apps.cli.running import drawing
+from limitlaw.apps.paper.report import draw as pictures
 
 if __name__ == "__main__":
     with drawing(Path(sys.argv[1]), pictures) as draw:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from limitlaw.paper.computed import tasks
+from limitlaw.apps.paper.computed import tasks
 
 COUNTS = {"tokens": 4, "heads": 1, "phi": "clip", "trial": 0, "samples": 4000, "seed": 0}
 

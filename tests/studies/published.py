@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from limitlaw.runs import Table, rows
-from limitlaw.studies import (
+from limitlaw.apps.studies import (
     cowsik,
     giorlandino,
     nait_saada,
@@ -12,6 +11,7 @@ from limitlaw.studies import (
     tails,
     unit_scaling,
 )
+from limitlaw.runs import Table, rows
 
 ERROR = 1e-4
 

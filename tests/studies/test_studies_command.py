@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from limitlaw import cli
+from limitlaw.apps import cli
 
 
 def finished(out: Path, *options: str) -> subprocess.CompletedProcess:

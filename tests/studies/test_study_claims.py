@@ -5,10 +5,10 @@ and each of them fails in another world.
 import numpy as np
 import pytest
 
+from limitlaw.apps.paper.shown.claims import claims
+from limitlaw.apps.studies import report
+from limitlaw.apps.studies.report import STUDIES, chosen
 from limitlaw.figures.picture import Picture
-from limitlaw.paper.shown.claims import claims
-from limitlaw.studies import report
-from limitlaw.studies.report import STUDIES, chosen
 from studies.published import true_tables
 
 # One of these two must be false: they disagree with each other, or a library with its users.

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from limitlaw.numerics.replicates import INDEPENDENT
-from limitlaw.studies import (
+from limitlaw.apps.studies import (
     cowsik,
     giorlandino,
     nait_saada,
@@ -19,7 +18,8 @@ from limitlaw.studies import (
     tails,
     unit_scaling,
 )
-from limitlaw.studies.tracing import near, parts, pooled, traced
+from limitlaw.apps.studies.tracing import near, parts, pooled, traced
+from limitlaw.numerics.replicates import INDEPENDENT
 
 KURTOSIS = 0.243318425  # of one head, s = 4, K = I (theory §7)
 

@@ -13,8 +13,8 @@ import textwrap
 
 from typer.testing import CliRunner
 
-from limitlaw.cli import app
-from limitlaw.cli.audit import Request, _configured, _input
+from limitlaw.apps.cli import app
+from limitlaw.apps.cli.audit import Request, _configured, _input
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -1,6 +1,5 @@
-"""Pictures in general: what a picture is, its styles and scales, in print, on a page, and of a
-law.
+"""Pictures of laws, of statistics along depth and of audits: curves and styles, drawn by
+matplotlib.
 
-Nothing here knows of the paper or of an experiment, and no engine is imported: pictures see arrays
-and laws.
+No engine is imported: pictures see arrays and laws.
 """

@@ -14,7 +14,7 @@ import numpy as np
 
 PACKAGES = ("limitlaw", "jax", "jaxlib", "numpy", "scipy")
 # folders and files on which no number depends
-SHOWING = {"cli", "explore", "figures", "report", "shown", "torch"}
+SHOWING = {"cli", "explore", "figures", "report", "reports", "shown", "torch"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

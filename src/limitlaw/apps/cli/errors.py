@@ -1,0 +1,100 @@
+"""How a command ends early: what is wrong with an option, in one line that names it; Ctrl-C, at
+once, also while JAX compiles or computes and Python cannot be interrupted.
+"""
+
+import contextlib
+import importlib.util
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO, NoReturn
+
+import typer
+
+from limitlaw.engines.bounds import NOBODY, Call, calling
+from limitlaw.files import remove_drafts, replacing
+
+GRACE = 1.0  # seconds in which Python may end the command itself
+STATUS = 128 + signal.SIGINT
+told = threading.Event()  # set where a command says itself that it was stopped
+OPTIONS = (
+    "heads|head_dim|kv_heads|width|kernel|mask|scaling|samples|q_std|k_std|v_std|o_std|mlp_std|"
+    "bias_std|depth|tokens|norm|normalise|positions|phi|scale|correlation|hidden|statistics"
+)
+
+
+Force = Annotated[bool, typer.Option("--force", help="Go on, whatever memory and time it takes.")]
+
+
+def check_extra(command: str, package: str, name: str, extra: str) -> None:
+    """Raise where what a command needs beside the library is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise ValueError(f"{command} needs {name}: pip install 'limitlaw[{extra}]'")
+
+
+@contextlib.contextmanager
+def one_line_errors(call: Call = NOBODY) -> Iterator[None]:
+    """Bad input ends the command with code 2 and one line that names the option; so does work that
+    would take too much, without `--force`.
+    """
+    try:
+        with calling(call):
+            yield
+    except BrokenPipeError:
+        raise  # the reader of the output left
+    except (ValueError, TypeError, OSError) as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    line = re.sub(r"\s*\n\s*", " ", message.strip()).replace("force=True", "--force")
+    named = rf"^(?:(?:limit|finite): )?({OPTIONS})\b"
+    line = re.sub(named, lambda m: "--" + m[1].replace("_", "-"), line)
+    typer.echo(f"limitlaw: {line}", err=True)
+    raise typer.Exit(2)
+
+
+@contextlib.contextmanager
+def opened(
+    option: str, path: Path | None, suffixes: tuple[str, ...] = ()
+) -> Iterator[BinaryIO | None]:
+    """A file to fill, which takes the place of `path` in the end;
+    opened first, to fail before the work.
+    """
+    if path is None:
+        yield None
+        return
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise ValueError(f"{option} must end in {', '.join(suffixes)}, got {path}")
+    if path.is_dir():
+        raise ValueError(f"{option} {path}: is a directory")
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(replacing(path))
+        except OSError as error:
+            raise ValueError(f"{option} {path}: cannot be written ({error.strerror})") from None
+        yield file
+
+
+def end_promptly() -> None:
+    """From now on; to be called once, in the main thread."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    # filled by the signal itself, whatever Python is doing
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    threading.Thread(target=_wait_for_interrupt, args=(read,), daemon=True).start()
+
+
+def _wait_for_interrupt(read: int) -> None:
+    while signal.SIGINT not in os.read(read, 64):
+        pass
+    time.sleep(GRACE)
+    remove_drafts()
+    if not told.is_set():
+        print("limitlaw: stopped", file=sys.stderr, flush=True)
+    os._exit(STATUS)

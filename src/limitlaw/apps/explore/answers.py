@@ -1,0 +1,307 @@
+"""What the page is told: curves and numbers with their errors, read off laws and traces, as JSON
+has it.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Callable
+from typing import Any, SupportsFloat
+
+import numpy as np
+
+import limitlaw as ll
+from limitlaw.apps.explore import budget, programs
+from limitlaw.apps.explore.choice import Choice
+from limitlaw.apps.explore.graph import svg
+from limitlaw.digits import plus_minus
+from limitlaw.engines.engine import Cache
+from limitlaw.laws import Gaussian, Law
+
+POINTS, REACH = 161, 6.0  # of a curve, and standard deviations that it spans
+TAILS = (3.0, 5.0)
+BINS = 60
+DIGITS, CERTAIN = 9, 1e-6  # shown at most, and the relative error below which digits say it
+Answer = dict[str, Any]
+Stopped = Callable[[], bool]
+_LAWS: Cache[Law] = Cache(24)  # what the law of one answer was computed for, the next one reads
+
+
+def limit_of(choice: Choice) -> Law:
+    """The law as n → ∞."""
+    y = programs.layer(choice)
+    return _LAWS.get(
+        ("limit", *_layer(choice)), lambda: ll.limit(y, programs.LIMIT_SAMPLES, programs.SEED)
+    )
+
+
+def exact_of(choice: Choice) -> Law:
+    """The law at this width."""
+    budget.check_law(choice)
+    key = "exact", *_layer(choice), choice.width, choice.samples
+    return _LAWS.get(
+        key, lambda: ll.finite(programs.layer(choice), choice.width, choice.samples, programs.SEED)
+    )
+
+
+def _layer(choice: Choice) -> tuple[Any, ...]:
+    return tuple(
+        getattr(choice, name)
+        for name in ("tokens", "token", "heads", "head_dim", "scale", "correlation", "mask", "phi")
+    )
+
+
+def gaussian_of(choice: Choice) -> Law:
+    """Infinitely many heads: the variance does not depend on their number, and their sum over √H
+    is Gaussian.
+    """
+    return Gaussian(0.0, limit_of(choice).variance())
+
+
+def limit(choice: Choice, stopped: Stopped) -> Answer:
+    """Curves and numbers as n → ∞, and of infinitely many heads."""
+    return _at_infinity(limit_of(choice), final=True)
+
+
+def preview(choice: Choice, stopped: Stopped) -> Answer:
+    """The same by a few draws, for the one case where `limit` takes longer than a slider moves."""
+    return _at_infinity(
+        *(preview_of(choice), False) if programs.takes_long(choice) else (limit_of(choice), True)
+    )
+
+
+def preview_of(choice: Choice) -> Law:
+    """Of one head's variance at quasi-random scores: what `limit` does for many tokens."""
+    return _LAWS.get(("preview", *_layer(choice)), lambda: programs.sampled_limit(choice))
+
+
+def _at_infinity(law: Law, final: bool) -> Answer:
+    infinite = Gaussian(0.0, law.variance())
+    gaussian = _shown(infinite)  # as uncertain as the limit
+    gaussian["numbers"]["variance"] = _number(infinite.variance(), law.error.variance())
+    source = (
+        _source(law) if final else f"a preview by {programs.PREVIEW:,} draws, more digits follow"
+    )
+    return {
+        "sd": _sd(law),
+        "limit": {**_shown(law), "source": source},
+        "gaussian": {**gaussian, "source": "n → ∞, H → ∞"},
+        "final": final,
+    }
+
+
+def exact(choice: Choice, stopped: Stopped) -> Answer:
+    """The curve and the numbers at this width."""
+    law = exact_of(choice)
+    return {**_shown(law), "source": _source(law)}
+
+
+def _shown(law: Law) -> Answer:
+    x = _abscissae(law)
+    return {"x": _list(x), "density": _density(law, x), "numbers": _numbers(law)}
+
+
+def more(choice: Choice, stopped: Stopped) -> Answer:
+    """Tails, and Kullback–Leibler divergences in nats:
+    what takes longer than curves, variance and kurtosis.
+    """
+    law, infinite = exact_of(choice), limit_of(choice)
+    return {
+        "exact": {
+            **_tails(law),
+            "kl_gaussian": _kl_from_gaussian(law),
+            "kl_limit": _number(*_kl(law, infinite)),
+        },
+        "limit": {**_tails(infinite), "kl_gaussian": _kl_from_gaussian(infinite)},
+        "gaussian": {**_tails(gaussian_of(choice)), "kl_gaussian": _number(0.0, 0.0)},
+    }
+
+
+def _kl(p: Law, q: Law) -> tuple[float, float]:
+    found = ll.divergence.kl(p, q)
+    return found.value, found.error
+
+
+def _kl_from_gaussian(law: Law) -> Answer:
+    """From the Gaussian of equal variance."""
+    return _number(
+        *((0.0, 0.0) if isinstance(law, Gaussian) else _kl(law, Gaussian(0.0, law.variance())))
+    )
+
+
+def simulated(choice: Choice, stopped: Stopped) -> Answer:
+    """A histogram of networks with every matrix drawn; some at a time,
+    so that it can be stopped.
+    """
+    y, chunks = programs.layer(choice), max(1, budget.simulated_networks(choice) // programs.CHUNK)
+    parts = []
+    for key in range(chunks):
+        if stopped():
+            raise InterruptedError("the simulation was stopped")
+        parts.append(np.asarray(ll.simulate(y, choice.width, programs.CHUNK, key)))
+    draws = np.concatenate(parts)
+    law = ll.Empirical(draws)
+    sizes, x = ll.Empirical(np.abs(draws)), _sd(law) * np.array(TAILS)
+    tails = _tails_of(np.asarray(sizes.sf(x)), np.asarray(sizes.error.sf(x)))
+    edges = _sd(law) * np.linspace(-REACH, REACH, BINS + 1)
+    counts, _ = np.histogram(draws, edges)
+    return {
+        "x": _list(0.5 * (edges[1:] + edges[:-1])),
+        "density": _list(counts / (len(draws) * np.diff(edges))),
+        "numbers": {**_numbers(law), **tails},
+        "source": f"{len(draws):,} networks, every matrix drawn",
+    }
+
+
+def depth(choice: Choice, stopped: Stopped) -> Answer:
+    """Statistics after every block."""
+    return {"traces": [_followed(trace) for trace in _traces(choice)]}
+
+
+def _followed(trace: ll.depth.Trace) -> Answer:
+    columns = {
+        name: {"label": trace.labels[name], "value": _list(c.value), "error": _list(c.error)}
+        for name, c in trace.columns.items()
+    }
+    return {
+        "label": "n → ∞" if trace.width is None else f"n = {trace.width}",
+        "title": trace.title,
+        "layers": trace.layers.tolist(),
+        "columns": columns,
+        "rows": list(trace.rows()),
+    }
+
+
+def _traces(choice: Choice) -> list[Any]:
+    if choice.compare == "gradients":
+        budget.check_gradients(choice)
+        return [
+            ll.gradients(
+                programs.network(choice), choice.width, budget.DIFFERENTIATED, programs.SEED
+            )
+        ]
+    budget.check_depth(choice)
+    widths = (None, choice.width) if choice.compare == "both" else (None,)
+    net = programs.network(choice)
+    return [
+        ll.trace(net, list(programs.STATISTICS), n, budget.TRACED, programs.SEED) for n in widths
+    ]
+
+
+def program(choice: Choice, stopped: Stopped) -> Answer:
+    """Code and graph."""
+    y = programs.layer(choice)
+    deep = programs.network(choice)
+    return {
+        "code": programs.layer_code(choice),
+        "depth_code": programs.network_code(choice),
+        "text": str(y),
+        "depth_text": str(deep),
+        "svg": svg(y),
+    }
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def law_csv(choice: Choice, stopped: Stopped) -> str:
+    """Densities with all their digits and their errors."""
+    infinite = limit_of(choice)
+    x = _abscissae(infinite)
+    columns = {"x": x}
+    for name, law in {"exact": exact_of(choice), "limit": infinite}.items():
+        columns |= {
+            name: np.asarray(law.pdf(x)),
+            f"{name}_error": np.asarray(law.error.pdf(x)) * np.ones(len(x)),
+        }
+    v, error = float(infinite.variance()), float(infinite.error.variance())
+    p = np.asarray(gaussian_of(choice).pdf(x))
+    # |∂p/∂v| times the error of v
+    columns |= {"gaussian": p, "gaussian_error": p * np.abs(x**2 / v - 1) / (2 * v) * error}
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(
+        [[f"{value:.17g}" for value in row] for row in zip(*columns.values(), strict=True)]
+    )
+    return lines.getvalue()
+
+
+def depth_csv(choice: Choice, stopped: Stopped) -> str:
+    """Statistics of every block with all their digits."""
+    first, *others = [trace.to_csv() for trace in _traces(choice)]
+    return first + "".join(text.split("\n", 1)[1] for text in others)
+
+
+# --- numbers as JSON has them --------------------------------------------------------------------
+
+
+def _sd(law: Law) -> float:
+    variance = float(law.variance())
+    if not variance > 0:
+        raise ValueError(
+            "the output is always 0: these tokens and this nonlinearity leave it no variance"
+        )
+    return math.sqrt(variance)
+
+
+def _abscissae(law: Law) -> np.ndarray:
+    return _sd(law) * np.linspace(-REACH, REACH, POINTS)
+
+
+def _numbers(law: Law) -> Answer:
+    return {
+        "variance": _number(law.variance(), law.error.variance()),
+        "kurtosis": _number(law.kurtosis(), law.error.kurtosis()),
+    }
+
+
+def _tails(law: Law) -> Answer:
+    """P(|y| > t σ) of a symmetric law, σ being its own."""
+    x = _sd(law) * np.array(TAILS)
+    return _tails_of(2 * np.asarray(law.sf(x)), 2 * np.asarray(law.error.sf(x)) * np.ones(len(x)))
+
+
+def _tails_of(values: np.ndarray, errors: np.ndarray) -> Answer:
+    found = {
+        f"tail_{t:g}": _number(p, error) for t, p, error in zip(TAILS, values, errors, strict=True)
+    }
+    return {
+        key: number if number["value"] else {**number, "text": "none"}
+        for key, number in found.items()
+    }
+
+
+def _number(value: SupportsFloat, error: SupportsFloat) -> Answer:
+    v, e = float(value), float(error)
+    return {"value": _finite(v), "error": _finite(e), "text": _text(v, e)}
+
+
+def _text(v: float, e: float) -> str:
+    """Right digits where they say it as well as an error does;
+    all of them are in the downloads.
+    """
+    if not math.isfinite(v):
+        return "–"
+    if not 0 < e <= CERTAIN * abs(v):
+        return plus_minus(v, e) if e else f"{v:.{DIGITS}g}"
+    return f"{v:.{min(DIGITS, math.floor(-math.log10(2 * e / abs(v))))}g}"
+
+
+def _density(law: Law, x: np.ndarray) -> list[float | None]:
+    """Nothing where it is infinite, or so small that it is 0: no line is drawn there."""
+    p = np.exp(np.asarray(law.logpdf(x)))
+    return _list(np.where(p > 0, p, np.nan))
+
+
+def _source(law: Law) -> str:
+    words = f"{law.kind} ({law.description})" if law.description else law.kind
+    return f"{words}; beyond Theorem 3.1: {', '.join(law.beyond)}" if law.beyond else words
+
+
+def _finite(x: float) -> float | None:
+    return x if math.isfinite(x) else None
+
+
+def _list(array: object) -> list[float | None]:
+    return [_finite(float(x)) for x in np.asarray(array)]

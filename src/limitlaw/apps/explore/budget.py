@@ -1,0 +1,71 @@
+"""What an answer would cost, from its sizes alone: what takes minutes is refused before it
+starts.
+"""
+
+from limitlaw.apps.explore.choice import Choice
+from limitlaw.digits import duration
+
+SECONDS = 30.0  # that an answer may take
+NORMALS = 2e7  # numbers a second that an ordinary core draws and uses, measured with a margin
+SIMULATED, LEAST = 4096, 256  # networks of a histogram: as many as fit, and not fewer
+SIMULATING = 8.0  # seconds that a histogram may take
+HIDDEN = 4  # n, units of an MLP
+TRACED = 256  # draws of a network in depth
+DIFFERENTIATED = 64  # networks that gradients are taken of, every matrix drawn
+
+
+def check_law(choice: Choice) -> None:
+    """Raise where the exact law would take too long:
+    coordinates are drawn where tokens are not Gaussian.
+    """
+    numbers = choice.heads * (choice.tokens + 4) + choice.tokens**2
+    if choice.phi != "identity":
+        numbers += choice.tokens * choice.width
+    _check(
+        choice.samples * numbers,
+        f"{choice.samples:,} draws of {numbers:,} numbers",
+        "draws or tokens, or less width",
+    )
+
+
+def simulated_networks(choice: Choice) -> int:
+    """How many networks a histogram is made of."""
+    weights = weights_of(choice)
+    affordable = int(SIMULATING * NORMALS / weights)
+    if affordable < LEAST:
+        raise ValueError(
+            f"a simulation draws all {weights:,} weights of each network, and fewer than {LEAST} "
+            f"networks fit into {SIMULATING:g} s: choose a smaller width, or fewer heads"
+        )
+    return min(SIMULATED, affordable)
+
+
+def weights_of(choice: Choice) -> int:
+    """Of the four matrices of all heads."""
+    return 4 * choice.heads * choice.width * (choice.head_dim or choice.width)
+
+
+def check_depth(choice: Choice) -> None:
+    """Raise where the statistics of all layers would take too long."""
+    s, wide = choice.tokens, (1 + HIDDEN) * choice.width if choice.compare == "both" else 0
+    numbers = choice.depth * s * (choice.heads * s + s + wide)
+    _check(
+        8 * TRACED * numbers,
+        f"{TRACED} draws of {numbers:,} numbers",
+        "blocks or tokens, or less width",
+    )
+
+
+def check_gradients(choice: Choice) -> None:
+    """Raise where drawing every matrix, once more on the way back, would take too long."""
+    weights = choice.depth * (weights_of(choice) + 2 * HIDDEN * choice.width**2)
+    what = f"{DIFFERENTIATED} networks of {weights:,} weights"
+    _check(3 * DIFFERENTIATED * weights, what, "blocks or heads, or less width")
+
+
+def _check(cost: int, what: str, fewer: str) -> None:
+    seconds = cost / NORMALS
+    if seconds > SECONDS:
+        raise ValueError(
+            f"this would take about {duration(seconds)} ({what}): choose fewer {fewer}"
+        )

@@ -1,0 +1,34 @@
+"""What an experiment is: chunks to be computed, tables made of their arrays, claims about these
+and pictures.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from limitlaw.apps.paper.computed.baseline import Case
+from limitlaw.apps.paper.shown.claims import Rule
+from limitlaw.apps.reports.figure import Figure
+from limitlaw.runs import Chunk, Results, Table
+
+
+def _nothing(settings: object) -> list[Case]:
+    return []
+
+
+class Experiment(NamedTuple):
+    """One figure, or two that share their data; settings are those of its report.
+
+    `place` is where it stands in the report: the paper's own before those beyond it, and without
+    one at the end. `borrows` names experiments whose tables its figures show as well, `dense` the
+    networks that the paper draws for it.
+    """
+
+    name: str
+    chunks: Callable[[Any], list[Chunk]]
+    tables: Callable[[Any, Results], dict[str, Table]]
+    claims: tuple[Rule, ...]
+    figures: tuple[Figure, ...]
+    place: int | float = math.inf
+    borrows: tuple[str, ...] = ()
+    dense: Callable[[Any], list[Case]] = _nothing

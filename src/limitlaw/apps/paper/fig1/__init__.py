@@ -1,0 +1,55 @@
+"""Figure 1: two heads, four tokens, width 16 to 1,024; the exact divergence goes on to 65,536."""
+
+import numpy as np
+
+from limitlaw.apps.paper.computed.convergence import Convergence, Point
+from limitlaw.apps.paper.computed.estimators import kl_of_samples
+from limitlaw.apps.paper.computed.networks import limit_samples, stream
+from limitlaw.apps.paper.computed.settings import Settings
+from limitlaw.apps.paper.experiment import Experiment
+from limitlaw.apps.paper.fig1 import shown
+from limitlaw.runs import Arrays, Chunk, Results, Table, rows
+
+WIDTHS = Convergence(
+    name="fig1",
+    paper=tuple(Point(width, 2) for width in (16, 64, 256, 1024)),
+    beyond=tuple(Point(width, 2) for width in (65_536, 16_384, 4_096)),
+)
+
+
+def floor(*, tokens: int, heads: int, trial: int, samples: int, seed: int) -> Arrays:
+    """The paper's estimator between two samples of the same law, whose divergence is 0: its noise
+    floor.
+    """
+    seeds = [stream(seed, purpose, tokens, heads, trial) for purpose in ("floor", "floor again")]
+    return {
+        "kl": np.asarray(kl_of_samples(*(limit_samples(s, samples, tokens, heads) for s in seeds)))
+    }
+
+
+def _floors(settings: Settings, samples: int) -> list[Chunk]:
+    counts = {"samples": samples, "seed": settings.seed}
+    return [Chunk.of(floor, tokens=4, heads=2, trial=i, **counts) for i in range(settings.trials)]
+
+
+def _counts(settings: Settings) -> tuple[int, int]:
+    """Samples of a trial here, and in figure 5."""
+    return settings.samples, 2 * settings.samples
+
+
+def _chunks(settings: Settings) -> list[Chunk]:
+    floors = [chunk for samples in _counts(settings) for chunk in _floors(settings, samples)]
+    return [*WIDTHS.chunks(settings), *floors]
+
+
+def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+    floors = []
+    for samples in _counts(settings):
+        kl = [float(results[chunk]["kl"]) for chunk in _floors(settings, samples)]
+        floors.append({"samples": samples, "kl": float(np.mean(kl)), "error": float(np.std(kl))})
+    return {**WIDTHS.tables(settings, results), "kde_floor": rows(*floors)}
+
+
+EXPERIMENT = Experiment(
+    "fig1", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=1, dense=WIDTHS.dense
+)

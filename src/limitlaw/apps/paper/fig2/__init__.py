@@ -1,0 +1,135 @@
+"""Figure 2: the score p_11 under both scalings, and one head and 256 heads against
+infinitely many; n = 256.
+"""
+
+import numpy as np
+
+from limitlaw.apps.paper.computed.convergence import Convergence, Point, kl_row
+from limitlaw.apps.paper.computed.estimators import kde, kl_of_blocks, mixture_density, nodes
+from limitlaw.apps.paper.computed.networks import score, stream
+from limitlaw.apps.paper.computed.settings import Settings
+from limitlaw.apps.paper.computed.tasks import differences, drawn_at
+from limitlaw.apps.paper.experiment import Experiment
+from limitlaw.apps.paper.fig2 import shown
+from limitlaw.runs import Arrays, Chunk, Results, Table, rows
+
+HEADS = Convergence(name="fig2b", paper=(Point(256, 1), Point(256, 256)), trials=1)
+
+
+def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
+    """p_11 at width n under both scalings: KDE of samples, and its exact density, a Gaussian
+    mixture over v.
+    """
+    first, second = (stream(seed, purpose, tokens, width) for purpose in ("conditions", "scores"))
+    variances = score(tokens).finite(width, samples, first)
+    normals = np.random.default_rng(second).standard_normal(samples)
+    found: Arrays = {}
+    for scaling, scale in (("sqrt", 1.0), ("linear", 1 / width)):
+        p, v = drawn_at(scale), scale * variances
+        found[f"{scaling}_p"] = p
+        found[f"{scaling}_kde"] = kde(np.sqrt(v) * normals, p)
+        found[f"{scaling}_exact"] = mixture_density(v, p)
+        found[f"{scaling}_variance"] = np.array([v.mean(), v.std() / np.sqrt(samples)])
+    return found
+
+
+def score_difference(*, tokens: int, width: int, block: int, draws: int, seed: int) -> Arrays:
+    """The density of p_11 under 1/√n less that of N(0, 1), at the nodes of divergences, from
+    coupled draws.
+    """
+    purpose = stream(seed, "score difference", tokens, width, block)
+    return differences(score(tokens), width, nodes(1.0).y, draws, purpose)
+
+
+def _scores(settings: Settings) -> Chunk:
+    return Chunk.of(scores, tokens=4, width=256, samples=settings.samples, seed=settings.seed)
+
+
+def _differences(settings: Settings) -> list[Chunk]:
+    counts = {"draws": settings.draws, "seed": settings.seed}
+    return [
+        Chunk.of(score_difference, tokens=4, width=256, block=b, **counts)
+        for b in range(settings.blocks)
+    ]
+
+
+def _chunks(settings: Settings) -> list[Chunk]:
+    return [_scores(settings), *_differences(settings), *HEADS.chunks(settings)]
+
+
+def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+    found = results[_scores(settings)]
+    tables = HEADS.tables(settings, results)
+    scalings = ("sqrt", "linear")
+    return {
+        "fig2a": rows(*(row for scaling in scalings for row in _score_rows(found, scaling))),
+        "fig2a_variance": rows(*(_variance_row(found, scaling) for scaling in scalings)),
+        "fig2a_kl": rows(_score_kl(settings, results)),
+        "fig2b": _joined(
+            tables["fig2b_density"], [_gaussian_row(settings, results, p) for p in HEADS.paper]
+        ),
+        "fig2b_kl": _joined(
+            tables["fig2b_kl"], [_gaussian_kl(settings, results, p) for p in HEADS.paper]
+        ),
+    }
+
+
+def _score_rows(found: Arrays, scaling: str) -> list[dict[str, object]]:
+    """The limit under 1/n is a point mass at 0: it has no density."""
+    p = found[f"{scaling}_p"]
+    curves = {"kde": found[f"{scaling}_kde"], "exact": found[f"{scaling}_exact"]}
+    if scaling == "sqrt":
+        curves["limit"] = mixture_density(np.ones(1), p)
+    return [
+        {"scaling": scaling, "curve": name, "p": p, "density": density}
+        for name, density in curves.items()
+    ]
+
+
+def _variance_row(found: Arrays, scaling: str) -> dict[str, object]:
+    value, error = found[f"{scaling}_variance"]
+    return {
+        "scaling": scaling,
+        "variance": value,
+        "error": error,
+        "limit": 1.0 if scaling == "sqrt" else 0.0,
+    }
+
+
+def _score_kl(settings: Settings, results: Results) -> dict[str, object]:
+    """D(p_11 at n = 256 ‖ N(0, 1))."""
+    at = nodes(1.0)
+    deltas = np.concatenate([results[chunk]["delta"] for chunk in _differences(settings)])
+    kl = kl_of_blocks(deltas, mixture_density(np.ones(1), at.y), at.weights)
+    return {"scaling": "sqrt", "kl": kl.value, "error": kl.error}
+
+
+def _gaussian_row(settings: Settings, results: Results, point: Point) -> dict[str, object]:
+    """The law with infinitely many heads, which has the variance of each of them."""
+    law = results[HEADS.limit(settings, point, None)]
+    density = mixture_density(law["variance"][None], law["y"])
+    return {
+        "heads": point.heads,
+        "y": law["y"],
+        "width": np.inf,
+        "curve": "gaussian",
+        "density": density,
+    }
+
+
+def _gaussian_kl(settings: Settings, results: Results, point: Point) -> dict[str, object]:
+    deltas, draws, law = HEADS.differences(settings, results, point)
+    whole = deltas + law["q"] - law["gaussian"]
+    return kl_row(
+        point, "exact", "gaussian", kl_of_blocks(whole, law["gaussian"], law["weights"]), draws
+    )
+
+
+def _joined(table: Table, records: list[dict[str, object]]) -> Table:
+    more = rows(*records)
+    return {name: np.concatenate([table[name], more[name]]) for name in table}
+
+
+EXPERIMENT = Experiment(
+    "fig2", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=2, dense=HEADS.dense
+)

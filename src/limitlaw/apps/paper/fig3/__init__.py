@@ -1,0 +1,22 @@
+"""Figure 3: heads of dimension 64 whose number grows with the width, n = 64 H."""
+
+from limitlaw.apps.paper.computed.convergence import Convergence, Point
+from limitlaw.apps.paper.experiment import Experiment
+from limitlaw.apps.paper.fig3 import shown
+
+WIDTHS = Convergence(
+    name="fig3",
+    paper=tuple(Point(64 * heads, heads) for heads in (1, 4, 16)),
+    beyond=tuple(Point(64 * heads, heads) for heads in (64, 256)),
+    head_dim=64,
+)
+EXPERIMENT = Experiment(
+    "fig3",
+    WIDTHS.chunks,
+    WIDTHS.tables,
+    shown.CLAIMS,
+    shown.FIGURES,
+    place=3,
+    borrows=("fig1",),
+    dense=WIDTHS.dense,
+)

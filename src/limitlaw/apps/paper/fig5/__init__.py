@@ -1,0 +1,22 @@
+"""Figure 5: figure 1 with ReLU and 100,000 samples: K_ii = 1/2, K_ij = 1/(2π)."""
+
+from limitlaw.apps.paper.computed.convergence import Convergence, Point
+from limitlaw.apps.paper.experiment import Experiment
+from limitlaw.apps.paper.fig5 import shown
+
+WIDTHS = Convergence(
+    name="fig5",
+    paper=tuple(Point(width, 2) for width in (16, 64, 256, 1024)),
+    phi="relu",
+    samples=2,
+)
+EXPERIMENT = Experiment(
+    "fig5",
+    WIDTHS.chunks,
+    WIDTHS.tables,
+    shown.CLAIMS,
+    shown.FIGURES,
+    place=5,
+    borrows=("fig1",),
+    dense=WIDTHS.dense,
+)

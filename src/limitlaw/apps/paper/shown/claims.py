@@ -1,0 +1,85 @@
+"""What the paper and the theory claim, each beside what is measured now and whether it holds.
+
+Every claim is computed from the tables alone. Statistical ones allow five standard errors.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from limitlaw.apps.paper.shown.reading import SIGMAS, Curve, Tables, curve
+from limitlaw.digits import compact, short
+from limitlaw.runs import Table
+
+
+class Claim(NamedTuple):
+    """A row of the table of claims; `figure` is where the paper or the report shows it."""
+
+    figure: str
+    claim: str
+    expected: str
+    measured: str
+    holds: bool
+
+
+class Rule(NamedTuple):
+    """From the tables it needs to a claim."""
+
+    needed: tuple[str, ...]
+    claim: Callable[[Tables], Claim]
+
+
+def claims(rules: Iterable[Rule], tables: Tables) -> Table:
+    """The claims whose tables are there, as a table; `holds` is "yes" or "no"."""
+    found = [rule.claim(tables) for rule in rules if all(name in tables for name in rule.needed)]
+    columns = {
+        name: np.array([str(getattr(claim, name)) for claim in found])
+        for name in Claim._fields[:-1]
+    }
+    return {**columns, "holds": np.array(["yes" if claim.holds else "no" for claim in found])}
+
+
+# --- claims that several experiments make --------------------------------------------------------
+
+
+def converges(name: str, figure: str, what: str) -> Rule:
+    """Divergences fall from each of the paper's widths to the next."""
+
+    def rule(tables: Tables) -> Claim:
+        found = curve(tables[f"{name}_kl"])
+        paper = Curve(*(column[found.width <= 1024] for column in found))
+        claim = f"{what}: the law converges to its limit as the width grows"
+        return Claim(figure, claim, "D falls from each width to the next", str(paper), paper.falls)
+
+    return Rule((f"{name}_kl",), rule)
+
+
+def rate(
+    name: str, figure: str, what: str, start: int, margin: float, reference: str = "limit"
+) -> Rule:
+    """From the width `start` on they fall as n⁻², up to `margin` in the exponent."""
+
+    def rule(tables: Tables) -> Claim:
+        late = curve(tables[f"{name}_kl"], reference=reference).since(start)
+        fitted = late.slope
+        holds = abs(fitted.value + 2) <= margin + SIGMAS * fitted.error
+        claim = f"{what}: D falls as n⁻² (fit from n = {start:,} to {int(late.width[-1]):,})"
+        return Claim(figure, claim, "slope → −2", f"slope {compact(*fitted)}", bool(holds))
+
+    return Rule((f"{name}_kl",), rule)
+
+
+def limits_agree(name: str, figure: str, what: str) -> Rule:
+    """The two engines have one limit."""
+
+    def rule(tables: Tables) -> Claim:
+        table = tables[f"{name}_coupled"]
+        sigmas = np.abs(table["variance"] - table["limit"]) / table["error"]
+        claim = (
+            f"{what}: the limit of the finite-width engine is that of the infinite-width engine"
+        )
+        measured = f"variances differ by at most {short(float(sigmas.max()))} standard errors"
+        return Claim(figure, claim, "the same variance", measured, bool((sigmas < SIGMAS).all()))
+
+    return Rule((f"{name}_coupled",), rule)

@@ -1,0 +1,137 @@
+"""Panels of densities at finite width beside their limit, in linear scale and in log scale."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from limitlaw.apps.paper.shown import look
+from limitlaw.apps.paper.shown.reading import distinct, finite, length, once, where
+from limitlaw.apps.reports.scales import positive
+from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.runs import Table
+
+COLUMNS = ("heads", "width", "curve", "y", "density")
+WORDS = (
+    "Lines are exact: averages of Gaussian densities over the conditions drawn at that width, "
+    "nothing smoothed; the wide grey line is the limit, by quadrature. Markers are the paper's "
+    "estimator, a Gaussian kernel density estimate (KDE) of one trial."
+)
+
+MARKERS = 25  # of a kernel density estimate, which is drawn as points
+MIDDLE = 2e-3  # a linear panel ends where the densities are this part of their peak
+DEEPEST = 1e-8  # a log panel ends at this part of the peak at the latest
+OUTPUT = "output coordinate <i>y</i>"
+_BELOW = ("limit", "limit_fixed_d", "gaussian")  # drawn first
+
+
+def widths(table: Table) -> Picture:
+    """One column a number of heads where these differ, else both scales side by side."""
+    heads = distinct(table, "heads")
+    if len(heads) == 1:
+        return Picture((both(curves_by(table, "width")),), (7.0, 3.4), 5)
+    columns = [
+        both(curves_of_kinds(where(table, heads=h)), title=_title(where(table, heads=h), h))
+        for h in heads
+    ]
+    return Picture(tuple(zip(*columns, strict=True)), (7.0, 5.0), 4)
+
+
+def both(curves: tuple[Curve, ...], title: str = "") -> tuple[Panel, Panel]:
+    """The same curves in the two scales."""
+    return linear_panel(curves, title=title), tail_panel(curves, title=title)
+
+
+def _title(table: Table, number: int) -> str:
+    """The number of heads, and the width if there is one."""
+    sizes = finite(distinct(table, "width"))
+    name = look.group_label("heads", number)
+    return f"{name}, {look.group_label('width', sizes[0])}" if len(sizes) == 1 else name
+
+
+def linear_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUTPUT) -> Panel:
+    """The bulk."""
+    x = np.concatenate([curve.x for curve in curves])
+    y = np.concatenate([np.nan_to_num(curve.y) for curve in curves])
+    inside = x[y > MIDDLE * y.max()]
+    limits = (float(inside.min()), float(inside.max()))
+    return Panel(
+        Axis(variable, limits=limits),
+        Axis(look.DENSITY, limits=(0.0, 1.08 * float(y.max()))),
+        curves,
+        title=title,
+    )
+
+
+def tail_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUTPUT) -> Panel:
+    """The tails, down to the lowest line (estimates may end earlier)."""
+    logs = tuple(Curve(c.x, positive(c.y), c.style, c.label) for c in curves)
+    x, y = (
+        np.concatenate(parts)
+        for parts in zip(*((c.x, c.y) for c in logs if c.style.width), strict=True)
+    )
+    peak = float(np.nanmax(y))
+    bottom = max(float(np.nanmin(y)) / 2, DEEPEST * peak)
+    limits = float(x[y > bottom].min()), float(x[y > bottom].max())
+    ordinate = Axis(f"{look.DENSITY}, log scale", True, limits=(bottom, 3 * peak))
+    return Panel(Axis(variable, limits=limits), ordinate, logs, title=title)
+
+
+def curves_by(table: Table, group: str) -> tuple[Curve, ...]:
+    """Curves told apart by the values of a column; the limit of the widths and the Gaussian belong
+    to all of them.
+    """
+    shared = [kind for kind in _BELOW if group == "width" or kind == "gaussian"]
+    values = finite(distinct(_without(table, shared), group))
+    places = dict(zip(values, look.places(len(values)), strict=True))
+    own = [
+        (value, kind)
+        for value in values
+        for kind in ("limit", "exact", "kde")
+        if kind not in shared
+    ]
+    if group != "width":  # a legend in columns then has one for each kind
+        own.sort(key=lambda pair: ("limit", "exact", "kde").index(pair[1]))
+    rows = [(where(table, curve=kind, **{group: value}), value, kind) for value, kind in own]
+    curves = [
+        _curve(some, kind, places[value], look.group_label(group, value))
+        for some, value, kind in rows
+        if length(some)
+    ]
+    return (
+        *curves,
+        *(_curve(_once(table, kind), kind) for kind in shared if kind in table["curve"]),
+    )
+
+
+def _without(table: Table, kinds: list[str]) -> Table:
+    """The rows of other kinds."""
+    keep = ~np.isin(table["curve"], kinds)
+    return {column: values[keep] for column, values in table.items()}
+
+
+def _once(table: Table, kind: str) -> Table:
+    """The rows of a kind that belongs to all numbers of heads, which may repeat it."""
+    rows = where(table, curve=kind)
+    return where(rows, heads=rows["heads"][0])
+
+
+def curves_of_kinds(table: Table) -> tuple[Curve, ...]:
+    """Curves told apart by their kind only."""
+    kinds = [kind for kind in ("exact", "kde", *_BELOW) if kind in table["curve"]]
+    names = {"limit": "limit_wide"} if "limit_fixed_d" in kinds else {}
+    labels = {kind: look.curve_label(names.get(kind, kind)) for kind in kinds}
+    return tuple(
+        replace(_curve(where(table, curve=kind), kind), label=labels[kind]) for kind in kinds
+    )
+
+
+def _curve(rows: Table, kind: str, place: int | None = None, name: str = "") -> Curve:
+    """One curve; of an estimate every few points only."""
+    variable = "p" if "p" in rows else "y"
+    rows = once(rows, variable)  # a table may repeat a limit for each width
+    step = max(1, math.ceil(len(rows["density"]) / MARKERS)) if kind == "kde" else 1
+    # markers of different groups side by side
+    start = step * (place or 0) // 4 if kind == "kde" else 0
+    x, y = rows[variable][start % step :: step], rows["density"][start % step :: step]
+    return Curve(x, y, look.curve_style(kind, place), look.curve_label(kind, name))

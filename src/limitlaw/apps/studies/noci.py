@@ -1,0 +1,138 @@
+"""Noci et al. (2022): residual branches scaled by α/√L keep tokens apart, however deep.
+
+Attention alone, uniform over s tokens of correlation ρ₀, as L → ∞: after a share t of the layers,
+with m₀ = (1 + (s − 1) ρ₀)/s, variance q = 1 + m₀ (e^{α²t} − 1) and covariance p = ρ₀ + m₀
+(e^{α²t} − 1).
+"""
+
+import functools
+import math
+
+import numpy as np
+
+import limitlaw as ll
+from limitlaw.apps.paper.experiment import Experiment
+from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.reading import Tables, distinct, where
+from limitlaw.apps.reports.figure import Figure
+from limitlaw.apps.studies import look
+from limitlaw.apps.studies.settings import Settings
+from limitlaw.apps.studies.tracing import near, parts, pooled, tokens, traced
+from limitlaw.digits import compact
+from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.runs import Arrays, Chunk, Results, Table, rows
+
+TOKENS, START, ALPHA, DEPTH = 32, 0.2, 1.0, 50
+SCALES = (0.0, 1.0, 2.0)  # σ_Q σ_K; 0 is uniform attention
+SHARE = 0.02
+
+
+def correlation(grown: np.ndarray) -> np.ndarray:
+    """p/q where e^{α²t} has this value; with (1 + α²/L)^l in its place, after l of L layers."""
+    m = (1 + (TOKENS - 1) * START) / TOKENS
+    return (START + m * (grown - 1)) / (1 + m * (grown - 1))
+
+
+@functools.cache
+def network(scale: float) -> ll.Wide:
+    """L residual attention layers."""
+    branch = ALPHA / math.sqrt(DEPTH)
+    return ll.nn.transformer(
+        tokens(TOKENS, START), DEPTH, 1, norm="none", hidden=None, scale=branch, q_std=scale
+    )
+
+
+def chain(*, scale: float, draws: int, seed: int) -> Arrays:
+    """The mean correlation after each layer."""
+    return traced(network(scale), ["correlation"], draws, seed)
+
+
+def _parts(settings: Settings, scale: float) -> list[Chunk]:
+    return parts(1, settings.seed, chain, scale=scale, draws=settings.either(1024, 64))
+
+
+def _chunks(settings: Settings) -> list[Chunk]:
+    return [chunk for scale in SCALES for chunk in _parts(settings, scale)]
+
+
+def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+    records = []
+    for scale in SCALES:
+        found = pooled(_parts(settings, scale), results)
+        curve = {"correlation": found["correlation"], "error": found["correlation_error"]}
+        records.append({"scale": scale, "layer": np.arange(DEPTH + 1), **curve})
+    return {"noci": rows(*records)}
+
+
+def _uniform(tables: Tables) -> Claim:
+    """No draw is random there: the chain against the same recursion by hand."""
+    part = where(tables["noci"], scale=0.0)
+    gap = float(
+        np.abs(part["correlation"] - correlation((1 + ALPHA**2 / DEPTH) ** part["layer"])).max()
+    )
+    claim = (
+        "Uniform attention: the formula with (1 + α²/L)^l for e^{α²l/L}, after every one of "
+        f"{DEPTH} layers"
+    )
+    return Claim("noci", claim, "the same", f"differs by {gap:.0e} at most", gap < 1e-9)
+
+
+def _formula(scale: float) -> Rule:
+    def rule(tables: Tables) -> Claim:
+        part = where(tables["noci"], scale=scale)
+        found, error = float(part["correlation"][-1]), float(part["error"][-1])
+        expected = float(correlation(np.exp([ALPHA**2]))[0])
+        claim = (
+            f"Uniform attention describes scores of standard deviation {scale:g} (L = {DEPTH}, to "
+            f"{SHARE:.0%})"
+        )
+        holds = near(found, expected, SHARE)
+        return Claim(
+            "noci", claim, f"correlation {expected:.3f}", compact(found, max(error, 1e-6)), holds
+        )
+
+    return Rule(("noci",), rule)
+
+
+def picture(table: Table) -> Picture:
+    """Correlation along depth for several scales of scores."""
+    layers = np.arange(DEPTH + 1)
+    curves = [
+        Curve(
+            layers,
+            correlation(np.exp(ALPHA**2 * layers / DEPTH)),
+            look.FORMULA,
+            "formula, <i>L</i> → ∞",
+        )
+    ]
+    for place, scale in enumerate(distinct(table, "scale")):
+        part = where(table, scale=scale)
+        label = f"<i>σ</i><sub>Q</sub><i>σ</i><sub>K</sub> = {scale:g}" + (
+            " (uniform)" if scale == 0 else ""
+        )
+        curves.append(look.bare(place, part["layer"], part["correlation"], label))
+    panel = Panel(
+        Axis("layer", limits=(0.0, float(DEPTH))), Axis("token correlation"), tuple(curves)
+    )
+    return Picture(((panel,),), (5.2, 3.6), 2)
+
+
+STUDY = Experiment(
+    "noci",
+    _chunks,
+    _tables,
+    (Rule(("noci",), _uniform), *(_formula(scale) for scale in SCALES)),
+    (
+        Figure(
+            "noci",
+            "Noci et al. 2022",
+            "branches scaled by 1/√L",
+            "Correlation between 32 tokens through 50 layers of attention whose residual branches "
+            "are scaled by 1/√<i>L</i>. The formula (wide grey line) has uniform attention; "
+            "random scores of standard deviation <i>σ</i><sub>Q</sub><i>σ</i><sub>K</sub> keep "
+            "tokens further apart.",
+            picture,
+            {"noci": ("scale", "layer", "correlation")},
+        ),
+    ),
+)

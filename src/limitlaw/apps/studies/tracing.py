@@ -1,0 +1,69 @@
+"""What several studies compute with: traces in chunks, tokens of one correlation, and numbers
+beside published ones.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+import limitlaw as ll
+from limitlaw.apps.paper.computed.networks import stream
+from limitlaw.digits import compact
+from limitlaw.runs import Arrays, Chunk, Results
+
+
+def tokens(count: int, correlation: float = 0.0) -> ll.Wide:
+    """Vectors of so many tokens, of variance 1, all of which have this correlation."""
+    return ll.initial((count,), cov=correlation + (1.0 - correlation) * np.eye(count))
+
+
+def traced(
+    network: ll.Wide | Sequence[ll.Wide],
+    statistics: Iterable[Any],
+    draws: int,
+    seed: int,
+    width: int | None = None,
+) -> Arrays:
+    """`trace` as arrays: of each statistic the value after each layer, and its error under
+    "…_error".
+    """
+    trace = ll.trace(network, list(statistics), width, draws, seed)
+    found = {}
+    for name in trace:
+        found[name] = np.asarray(trace[name].value, float)
+        found[f"{name}_error"] = np.asarray(trace[name].error, float)
+    return found
+
+
+def parts(
+    number: int, seed: int, function: Callable[..., Arrays], /, **arguments: object
+) -> list[Chunk]:
+    """So many chunks with the same arguments, each of which draws its own."""
+    labels = [(function.__name__, *sorted(arguments.items()), part) for part in range(number)]
+    return [Chunk.of(function, seed=stream(seed, *label), **arguments) for label in labels]
+
+
+def pooled(chunks: Sequence[Chunk], results: Results) -> Arrays:
+    """The mean of equal parts, and the error of that."""
+    found = [results[chunk] for chunk in chunks]
+    return {name: _pooled(name, np.stack([arrays[name] for arrays in found])) for name in found[0]}
+
+
+def _pooled(name: str, values: np.ndarray) -> np.ndarray:
+    if name.endswith("_error"):
+        return np.sqrt(np.sum(values**2, axis=0)) / len(values)
+    return np.mean(values, axis=0)
+
+
+def listed(values: Iterable[float], errors: Iterable[float]) -> str:
+    """Numbers with their errors: 0.344(1), 0.478(2)."""
+    return ", ".join(compact(float(v), float(e)) for v, e in zip(values, errors, strict=True))
+
+
+def near(value: float, published: float, share: float) -> bool:
+    """Whether a number is the published one up to a share of it.
+    Its error does not count: noise proves nothing.
+    """
+    return math.isfinite(value) and abs(value - published) <= share * abs(published)

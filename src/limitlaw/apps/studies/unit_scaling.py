@@ -1,0 +1,156 @@
+"""unit-scaling, issue 84: the attention output of a u-μP Transformer grows from layer to layer,
+which it should not.
+
+12 layers of width 768, 16 heads of 48, causal, scores divided by the head dimension, RMSNorm, a
+gated SiLU MLP. Branch i = 0, 1, … is added with the weight τ_i, x ← (x + τ_i f)/√(1 + τ_i²), τ_i²
+= 1/(12 + i): up to a factor that the norms take away, the plain sum u ← u + f that starts with
+variance 12. The attention output is multiplied by a factor that makes it 1 for tokens that are not
+correlated.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+import limitlaw as ll
+from limitlaw.apps.paper.experiment import Experiment
+from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.reading import Tables
+from limitlaw.apps.reports.figure import Figure
+from limitlaw.apps.studies import look
+from limitlaw.apps.studies.settings import Settings
+from limitlaw.apps.studies.tracing import near, parts, pooled, tokens, traced
+from limitlaw.depth import Column, Statistic
+from limitlaw.depth.statistics import averaged, variance
+from limitlaw.digits import compact
+from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.numerics.replicates import Replicates
+from limitlaw.runs import Arrays, Chunk, Results, Table, rows
+
+DEPTH, HEADS, HEAD_DIM, TOKENS = 12, 16, 48, 256
+LOGGED = ((0, 1.06), (11, 6.12))  # layer and standard deviation in the user's log
+SHARE = 0.05
+
+
+def attention_factor(count: int) -> float:
+    """1/σ of the library: between √(ln T / T), uniform causal attention, and 1, one-hot, on a
+    logarithmic scale.
+    """
+    uniform = math.sqrt(math.log(count) / count)
+    return uniform ** -(1.0 - 1.0 / (1.0 + 4.0 * HEAD_DIM))
+
+
+def gate_factor() -> float:
+    """1/√(E silu²(z)): a gated MLP of unit variance."""
+    z, weights = np.polynomial.hermite_e.hermegauss(120)
+    silu = z / (1.0 + np.exp(-z))
+    return 1.0 / math.sqrt(float(weights @ silu**2 / weights.sum()))
+
+
+@functools.cache
+def network(count: int) -> ll.Wide:
+    """The stream u behind each block, both of whose branches read the normed stream."""
+    attention, gated = attention_factor(count), gate_factor()
+
+    def block(u: ll.Wide) -> ll.Wide:
+        u = u + attention * ll.nn.attention(ll.nn.rmsnorm(u), HEADS, HEAD_DIM, "linear", "causal")
+        return u + gated * ll.nn.gated_mlp(ll.nn.rmsnorm(u))
+
+    return ll.repeat(block, math.sqrt(DEPTH) * tokens(count), DEPTH)
+
+
+def output_std(read: np.ndarray, replicates: Replicates, dim: float) -> Column:
+    """Of the attention in each block: as n → ∞ branches are orthogonal to the stream,
+    and the MLP adds 1.
+    """
+    square = averaged(np.diff(read, axis=1) - 1.0, replicates, dim)
+    std = np.sqrt(square.value)
+    return Column(std, square.error / (2 * std), square.spread / (2 * std))
+
+
+def chain(*, count: int, draws: int, seed: int) -> Arrays:
+    """Standard deviation of the attention output in each layer, and correlation between tokens
+    behind it.
+    """
+    statistics = [Statistic("std", variance, summary=output_std), "correlation"]
+    return traced(network(count), statistics, draws, seed)
+
+
+def _parts(settings: Settings) -> list[Chunk]:
+    return parts(
+        settings.either(4, 1), settings.seed, chain, count=TOKENS, draws=settings.either(4, 2)
+    )
+
+
+def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+    found = pooled(_parts(settings), results)
+    table = {"layer": np.arange(DEPTH), "std": found["std"], "error": found["std_error"]}
+    behind = {
+        "correlation": found["correlation"][1:],
+        "correlation_error": found["correlation_error"][1:],
+    }
+    return {"unit_scaling": rows({**table, **behind})}
+
+
+def _logged(layer: int, expected: float) -> Rule:
+    def rule(tables: Tables) -> Claim:
+        table = tables["unit_scaling"]
+        found, error = float(table["std"][layer]), float(table["error"][layer])
+        claim = (
+            f"Standard deviation of the attention output in layer {layer} ({TOKENS} tokens, to "
+            f"{SHARE:.0%})"
+        )
+        holds = near(found, expected, SHARE)
+        return Claim(
+            "unit_scaling", claim, f"{expected} in the user's log", compact(found, error), holds
+        )
+
+    return Rule(("unit_scaling",), rule)
+
+
+def _unit(tables: Tables) -> Claim:
+    """What the library promises."""
+    table = tables["unit_scaling"]
+    holds = bool((np.abs(table["std"] - 1) < 0.1 + 5 * table["error"]).all())
+    last = compact(float(table["std"][-1]), float(table["error"][-1]))
+    correlated = compact(float(table["correlation"][-1]), float(table["correlation_error"][-1]))
+    claim = "Unit scaling: the attention output has standard deviation 1 in every layer (to 10 %)"
+    measured = f"{last} in layer {DEPTH - 1}, where tokens have correlation {correlated}"
+    return Claim("unit_scaling", claim, "1, for tokens that are not correlated", measured, holds)
+
+
+def picture(table: Table) -> Picture:
+    """Attention output and correlation along depth."""
+    layers = table["layer"]
+    chain = look.line(
+        0, layers, table["std"], table["error"], f"chain of kernels, {TOKENS} tokens"
+    )
+    at, logged = np.array(LOGGED).T
+    log = Curve(at, logged, look.PUBLISHED, "user's log")
+    one = look.level((0.0, DEPTH - 1.0), 1.0, "intended")
+    left = Panel(Axis("layer"), Axis("sd of the attention output"), (chain, log, one))
+    tied = look.line(0, layers, table["correlation"], table["correlation_error"])
+    right = Panel(Axis("layer"), Axis("token correlation", limits=(0.0, 1.0)), (tied,))
+    return Picture(((left, right),), (7.2, 3.4), 3)
+
+
+STUDY = Experiment(
+    "unit_scaling",
+    _parts,
+    _tables,
+    (*(_logged(*entry) for entry in LOGGED), Rule(("unit_scaling",), _unit)),
+    (
+        Figure(
+            "unit_scaling",
+            "unit-scaling, issue 84",
+            "growth of the attention output",
+            "Left: standard deviation of the attention output in each of 12 layers, beside a "
+            "user's log. Right: mean correlation between tokens behind each layer. The factor "
+            "behind attention is made for tokens that are not correlated; averaging correlated "
+            "ones takes less away.",
+            picture,
+            {"unit_scaling": ("layer", "std", "error", "correlation", "correlation_error")},
+        ),
+    ),
+)
