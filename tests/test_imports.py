@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import limitlaw
-from limitlaw.core.instructions import INSTRUCTIONS, Instruction
+from limitlaw.core.instructions import INSTRUCTIONS
+from limitlaw.core.kinds import Instruction
 from limitlaw.engines.engine import Draw
 
 ROOT = pathlib.Path(limitlaw.__file__).parent
@@ -72,10 +73,9 @@ INSIDE = {
         "report": 5,
     },
     "studies": {"settings": 0, "look": 0, "tracing": 0, "*": 1, "report": 2},
-    "core": {"space": 0}
-    | dict.fromkeys(("instructions", "labelled"), 1)
-    | dict.fromkeys(("program", "covariance"), 2)
-    | {"*": 3, "check": 4},
+    "core": {"space": 0, "labelled": 1, "kinds": 2, "instructions": 3}
+    | dict.fromkeys(("program", "covariance"), 4)
+    | {"*": 5, "check": 6},
     "depth": {"statistics": 0, "network": 0, "table": 1, "trace": 2, "*": 3},
     "language": {
         "shapes": 0,
@@ -352,8 +352,15 @@ def tables() -> dict[str, set[type[Instruction]]]:
 
 def incomplete(found: dict[str, set[type[Instruction]]]) -> dict[str, set[type[Instruction]]]:
     """The engines that lack a rule, or have one for what is no instruction, and for which."""
-    wrong = {name: set(INSTRUCTIONS) ^ rules for name, rules in found.items()}
-    return {name: kinds for name, kinds in wrong.items() if kinds}
+    lacking = {
+        name: {kind for kind in INSTRUCTIONS if rules.isdisjoint(kind.__mro__)}
+        for name, rules in found.items()
+    }
+    strange = {
+        name: {kind for kind in rules if not issubclass(kind, Instruction)}
+        for name, rules in found.items()
+    }
+    return {name: lacking[name] | strange[name] for name in found if lacking[name] | strange[name]}
 
 
 def test_every_engine_has_a_rule_for_every_instruction():

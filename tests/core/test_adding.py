@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
+import validity
 from limitlaw.core import instructions as core
-from limitlaw.core import validity
-from limitlaw.core.instructions import INSTRUCTIONS, Instruction, Value
+from limitlaw.core.instructions import INSTRUCTIONS
+from limitlaw.core.kinds import Instruction, Value
 from limitlaw.core.labelled import Axis, Labelled, sizes
 from limitlaw.core.program import Output, Program, Written
-from limitlaw.core.validity import validate
 from limitlaw.engines.dense.rules import RULES as DENSE
 from limitlaw.engines.engine import Draw
 from limitlaw.engines.frames.draw import RULES as FRAMES
 from statistics_of_samples import disagreement
+from validity import validate
 
 DRAWS = 4000
 

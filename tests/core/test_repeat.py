@@ -8,8 +8,8 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.core.program import unrolled
-from limitlaw.core.validity import validate
 from statistics_of_samples import disagreement
+from validity import validate
 
 DRAWS, WIDTH, TIMES = 4000, 4, 3
 Block = Callable[[ll.Wide], ll.Wide]

@@ -15,9 +15,9 @@ from random_programs import TOKENS, Writer
 import limitlaw as ll
 from limitlaw.core.instructions import Contract, Dot, Map, MatMul, Ones
 from limitlaw.core.program import Output, Program
-from limitlaw.core.validity import validate
 from limitlaw.engines.dense.simulate import evaluate, evaluated
 from limitlaw.engines.frames.finite import demanded_outputs
+from validity import validate
 
 WIDTH = 4
 PARTS = (0, -1, slice(None), slice(0, 1), slice(1, None), slice(None, None, -1), slice(-1, None))

@@ -13,8 +13,8 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import INSTRUCTIONS, Argument, Repeat
 from limitlaw.core.program import Program
-from limitlaw.core.validity import validate
 from statistics_of_samples import disagreement
+from validity import validate
 
 PROGRAMS = 70
 WIDTHS = (1, 2, 3, 5, 8)

@@ -5,27 +5,18 @@ is first asked for. And its last step, behind which everything is Gaussian given
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from limitlaw.core.instructions import (
-    Apply,
-    Argument,
-    Block,
-    Constant,
-    Contract,
-    Data,
     Dot,
-    Family,
     Initial,
-    Map,
     MatMul,
     Ones,
     Rename,
     Repeat,
-    Stack,
     Take,
-    Value,
 )
+from limitlaw.core.kinds import Block, Coordinatewise, Family, Value
 from limitlaw.core.labelled import Axis
 from limitlaw.core.program import Output, Program
 from limitlaw.core.space import Dim
@@ -87,8 +78,8 @@ class Analysis:
         """What each family of matrices makes."""
         found: dict[Family, list[Value]] = {}
         for v in self.values:
-            if isinstance(v.instruction, MatMul):
-                found.setdefault(v.instruction.family, []).append(v)
+            if (family := v.instruction.matrices) is not None:
+                found.setdefault(family, []).append(v)
         return found
 
     @functools.cached_property
@@ -103,10 +94,9 @@ class Analysis:
         """Vectors that are random, more than given data."""
         found: set[Value] = set()
         for v in self.values:
-            made = isinstance(v.instruction, MatMul | Initial | Map | Argument | Repeat)
-            if v.is_vector and (
-                made or (v.instruction.linear and any(u in found for u in v.vectors))
-            ):
+            op = v.instruction
+            made = any(u in found for u in v.vectors) if op.linear else not op.given
+            if v.is_vector and made:
                 found.add(v)
         return frozenset(found)
 
@@ -128,7 +118,7 @@ class Analysis:
         op = v.instruction
         if isinstance(op, Dot) and not v.is_average:
             return op.scaling == "sqrt" or not op.dim.wide
-        if isinstance(op, Repeat) and Analysis.of_block(op.block).stay_random:
+        if op.body is not None and Analysis.of_block(op.body).stay_random:
             return True
         return v.dim is not None and not v.dim.wide and v in self.drawn
 
@@ -199,7 +189,7 @@ class Analysis:
     def is_last_product(self, v: Value) -> bool:
         """Is W x the last product with W?"""
         op = v.instruction
-        return isinstance(op, MatMul) and self.products[op.family][-1] is v
+        return op.matrices is not None and self.products[op.matrices][-1] is v
 
     @functools.cached_property
     def components(self) -> dict[Value, "Component"]:
@@ -224,7 +214,7 @@ class Analysis:
             if isinstance(op, Rename):
                 for old, new in zip(op.old, op.new, strict=True):
                     names[root(new)] = root(old)
-            touched.update(_touched(op))
+            touched.update(op.separates())
         roots = {root(axis) for axis in touched}
         everything = {axis for v in self.values for axis in v.axes}
         return frozenset(axis for axis in everything if root(axis) in roots)
@@ -267,33 +257,16 @@ def components(facts: Analysis) -> dict[Value, Component]:
         if v.is_vector:
             assert v.dim is not None
             component = table.setdefault(root(v), Component(v.dim))
-            component.points |= isinstance(op, Map | Data)
-            component.has_one |= isinstance(op, Ones) or (
-                isinstance(op, Initial) and not op.centred
-            )
+            component.points |= op.has_coordinates
+            component.has_one |= op.meets_one
             component.observed |= v in facts.program.outputs
-            if isinstance(op, Repeat):
-                inside = Analysis.of_block(op.block).components[op.block.result]
+            if op.body is not None:
+                inside = Analysis.of_block(op.body).components[op.body.result]
                 component.points |= inside.points
                 component.has_one |= inside.has_one
         elif isinstance(op, Dot) and op.base is not None:
             table[root(op.q)].points = True
     return {v: table[root(v)] for v in parent}
-
-
-def _touched(op: object) -> Iterable[Axis]:
-    """The axes of which an instruction treats single entries by themselves."""
-    if isinstance(op, Take):
-        return (*op.axes, *op.new)
-    if isinstance(op, Stack):
-        return (op.axis,)
-    if isinstance(op, Contract) and op.a is not None and isinstance(op.a.instruction, Constant):
-        return op.a.axes
-    if isinstance(op, Initial) and not op.diagonal:
-        return tuple(axis for axis in op.order if axis is not None)
-    if isinstance(op, Apply):
-        return op.mixed
-    return ()
 
 
 # --- the last step -------------------------------------------------------------------------------
@@ -309,7 +282,7 @@ def last_step(output: Output) -> tuple[Nonlinearity | None, tuple[Output, ...]]:
         behind.append(value)
         value = value.instruction.x
     op = value.instruction
-    if not isinstance(op, Map) or not all(
+    if not isinstance(op, Coordinatewise) or not all(
         v.is_vector and set(v.axes) == set(value.axes) for v in op.args
     ):
         return None, (output,)

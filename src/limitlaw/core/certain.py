@@ -7,7 +7,8 @@ import numpy as np
 
 from limitlaw.arguments import is_traced
 from limitlaw.core.demand import demanded
-from limitlaw.core.instructions import Apply, Constant, Number, Value
+from limitlaw.core.instructions import Apply, Constant
+from limitlaw.core.kinds import Number, Value
 from limitlaw.core.program import Output, ancestors
 
 NONE = np.zeros(1, bool)

@@ -15,7 +15,8 @@ import numpy as np
 from limitlaw.arguments import is_traced
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.findings import Facts, Finding, Report, Verdict
-from limitlaw.core.instructions import Apply, Constant, Dot, Family, Initial, Map, MatMul, Value
+from limitlaw.core.instructions import Apply, Constant, Dot, Initial, MatMul
+from limitlaw.core.kinds import Coordinatewise, Family, Value
 from limitlaw.core.members import Found
 from limitlaw.core.program import Program, Written, unrolled
 from limitlaw.float64 import in_float64
@@ -248,10 +249,14 @@ def bounded_inputs(program: Facts) -> Iterator[Finding]:
     made = program.terms(*(f for _, op in program.scores for f in (op.q, op.k)))
     last = program.terms(*(t.instruction.x for t in made if isinstance(t.instruction, MatMul)))
     unbounded = [
-        t for t in last if not isinstance(t.instruction, Map) or t.instruction.phi.bounded is False
+        t
+        for t in last
+        if not isinstance(t.instruction, Coordinatewise) or t.instruction.phi.bounded is False
     ]
     unknown = [
-        t for t in last if isinstance(t.instruction, Map) and t.instruction.phi.bounded is None
+        t
+        for t in last
+        if isinstance(t.instruction, Coordinatewise) and t.instruction.phi.bounded is None
     ]
     if unbounded:
         why = "{} unbounded: a convenience of the proof, not essential (paper, after Thm 3.1)"
@@ -268,7 +273,7 @@ def pseudo_lipschitz(program: Facts) -> Iterator[Finding]:
     facts: dict[tuple[str, bool | None], None] = {}  # a name may stand for several functions
     for v in program.values:
         op = v.instruction
-        if isinstance(op, Map):
+        if isinstance(op, Coordinatewise):
             facts[op.phi.name, op.phi.pseudo_lipschitz] = None
         if isinstance(op, Apply) and not all(isinstance(u.instruction, Constant) for u in op.args):
             facts[op.name, op.pseudo_lipschitz] = None

@@ -20,18 +20,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take, Value
+from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take
+from limitlaw.core.kinds import Linear, Value
 from limitlaw.core.labelled import (
     Axes,
     Axis,
     Labelled,
     Layout,
-    add,
     contract,
     elementwise,
     finite_shape,
     multiply,
-    stack,
 )
 
 
@@ -288,28 +287,7 @@ def swapped(equal: Equal) -> Equal:
     return frozenset(pair(p.right, p.left) for p in equal)
 
 
-# --- what linear instructions do to labelled arrays, and to covariances: one case each ----------
-
-
-def applied(
-    v: Value, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
-) -> Labelled:
-    """A linear instruction applied to arrays of what it reads."""
-    op = v.instruction
-    match op:
-        case Contract():
-            return contract(
-                None if op.a is None else numbers[op.a], vectors(op.w), op.over, op.normalised
-            )
-        case Add():
-            return add([vectors(t) for t in op.terms])
-        case Take():
-            return vectors(op.x).take(op.axes, [p.array for p in op.places], op.new)
-        case Rename():
-            return vectors(op.x).rename(dict(zip(op.old, op.new, strict=True)))
-        case Stack():
-            return stack([vectors(t) for t in op.terms], op.axis)
-    raise TypeError(f"{type(op).__name__} is no linear instruction")
+# --- what linear instructions do to covariances --------------------------------------------------
 
 
 def expanded(
@@ -348,8 +326,27 @@ def expanded(
     if isinstance(op, Rename):
         called: dict[Any, Axis] = dict(zip(op.new, op.old, strict=True))
         block = of(op.x, frozenset(pair(called.get(p.left, p.left), p.right) for p in equal))
-        return block and block.rename(dict(zip(op.old, op.new, strict=True)))
-    raise TypeError(f"{type(op).__name__} is no linear instruction")
+        return block and block.rename(op.names)
+    assert isinstance(op, Linear)
+    return _applied(op, {u: of(u, EVERYTHING) for u in v.vectors}, numbers)
+
+
+def _applied(
+    op: Linear, read: Mapping[Value, Covariance | None], numbers: Mapping[Value, Any]
+) -> Covariance | None:
+    """What any linear instruction does, to the left side of covariances of all entries."""
+
+    def left(block: Covariance | None) -> Labelled:
+        if block is None:
+            return Labelled(jnp.zeros(()), ())
+        whole = block.dense([p.left for p in block.pairs if p.left is not None])
+        return whole.c.rename({p: p.left for p in whole.labels if p.left is not None})
+
+    if all(block is None for block in read.values()):
+        return None
+    c = op.applied(lambda u: left(read[u]), numbers)
+    names: Any = {a: pair(a, None) for a in c.axes if not isinstance(a, Pair)}
+    return Covariance(c.rename(names))
 
 
 def _left_in(equal: Equal, u: Value) -> Equal:

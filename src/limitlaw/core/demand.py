@@ -19,24 +19,18 @@ from limitlaw import phi as nonlinearities
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import (
     Apply,
-    Argument,
-    Block,
     Constant,
     Contract,
     Data,
     Dot,
-    Initial,
-    Instruction,
-    Map,
     MatMul,
-    Number,
     Places,
     Rename,
     Repeat,
     Stack,
     Take,
-    Value,
 )
+from limitlaw.core.kinds import Block, Coordinatewise, Instruction, Number, Value
 from limitlaw.core.labelled import Axes, Axis, Layout, union
 from limitlaw.core.program import Program
 
@@ -49,7 +43,6 @@ class Part(NamedTuple):
 
 
 Selection = Mapping[Axis, Part]
-WHOLE = (Initial, Argument, Repeat)  # of which nothing smaller is made
 
 
 def demanded(outputs: Sequence[Value]) -> tuple[Value, ...]:
@@ -100,7 +93,7 @@ class _Rewriter:
         in the order in which `_made` takes them.
         """
         op, inside = value.instruction, self._inside(value)
-        if isinstance(op, Take) and _is_basic(op):
+        if isinstance(op, Take) and op.is_basic:
             return [(op.x, _after(_selection(op), self.wanted.get(value, {})))]
         if isinstance(op, Rename):
             return [(op.x, _before(op, op.x, inside))]
@@ -126,16 +119,7 @@ class _Rewriter:
         """The part of what is wanted of a value that its instruction can make of
         parts of what it reads.
         """
-        op = value.instruction
-        whole: frozenset[Axis] = frozenset()
-        if isinstance(op, MatMul):
-            whole = frozenset(op.family.axes)
-        elif isinstance(op, Apply):
-            whole = op.mixed
-        elif isinstance(op, WHOLE):
-            whole = frozenset(value.axes)
-        elif isinstance(op, Take) and not _is_basic(op):
-            whole = frozenset(op.new)
+        whole = value.instruction.whole(value.axes)
         return {
             axis: part for axis, part in self.wanted.get(value, {}).items() if axis not in whole
         }
@@ -148,7 +132,7 @@ class _Rewriter:
         if isinstance(op, Constant | Data):
             return _cut(value, op, self.wanted.get(value, {}))
         read = [self._part(v, selection) for v, selection in self._requests(value)]
-        if isinstance(op, Take) and _is_basic(op):
+        if isinstance(op, Take) and op.is_basic:
             return read[0]
         outside = {
             axis: part for axis, part in self.wanted.get(value, {}).items() if axis not in inside
@@ -254,7 +238,7 @@ class _Rewriter:
     def _find_product(self, w: Value) -> None:
         """average(v·w), of a product that nothing else reads, is an inner product."""
         op = w.instruction
-        is_product = isinstance(op, Map) and op.phi is nonlinearities.multiply
+        is_product = isinstance(op, Coordinatewise) and op.phi is nonlinearities.multiply
         if is_product and self.uses[w] == 1 and all(v.is_vector for v in op.inputs):
             self.absorbed.add(w)
 
@@ -281,11 +265,6 @@ def _chosen(op: Stack, selection: Selection) -> list[Value]:
     if op.axis not in selection:
         return list(op.terms)
     return [op.terms[i] for i in selection[op.axis].places.reshape(-1)]
-
-
-def _is_basic(op: Take) -> bool:
-    """Slices and single places, of one axis."""
-    return len(op.axes) == 1 and len(op.new) <= 1
 
 
 def _selection(op: Take) -> Selection:

@@ -11,7 +11,8 @@ from typing import Any
 
 from limitlaw import notebook
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.instructions import Dot, Family, Instruction, Value
+from limitlaw.core.instructions import Dot
+from limitlaw.core.kinds import Family, Instruction, Value
 from limitlaw.core.members import Dependence
 from limitlaw.core.program import Program
 

@@ -1,120 +1,25 @@
-"""The instructions of the core language. Each is data;
-engines give them meaning, by one rule each.
-
-A `Value` is what an instruction makes: a batch of vectors of one space, or of numbers. Its axes
-are a set: where two values meet in an instruction, entries meet by axis. Given numbers are slots
-(`Number`), so that programs which differ in numbers only have the same structure.
-"""
+"""The instructions of the core language. See `kinds` for what an instruction is."""
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
-from limitlaw.core.labelled import Axes, Axis, Layout
+from limitlaw.core.kinds import (
+    NONE,
+    Block,
+    Coordinatewise,
+    Family,
+    Instruction,
+    Linear,
+    Number,
+    Value,
+)
+from limitlaw.core.labelled import Axes, Axis, Labelled, Layout, add, contract, present, stack
 from limitlaw.core.space import Dim
 from limitlaw.phi import Nonlinearity
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Number:
-    """A slot for given numbers: entries of a kernel, scales, data, positions."""
-
-    array: Any
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Family:
-    """Independent random matrices, rows × cols, one for each entry of `layout`:
-    entries i.i.d. N(0, std²/cols).
-
-    A vector that has an axis of the family meets, at each entry,
-    a matrix of its own. `std` broadcasts to `layout`.
-    """
-
-    layout: Layout
-    std: Number
-    rows: Dim
-    cols: Dim
-    source: object = None
-
-    @functools.cached_property
-    def axes(self) -> Axes:
-        """Along which there are different matrices."""
-        return tuple(axis for axis in self.layout if axis is not None)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Value:
-    """A batch of vectors in the space `dim`, or of numbers (`dim` None).
-    `source`: what a user wrote, for names.
-    """
-
-    instruction: "Instruction"
-    axes: Axes
-    dim: Dim | None
-    source: object = None
-    is_vector: bool = dataclasses.field(init=False)
-    # is a number the mean over the coordinates of a vector: its product with **1**, under 1/n?
-    is_average: bool = dataclasses.field(init=False)
-    # the values that its instruction reads, in order
-    inputs: tuple["Value", ...] = dataclasses.field(init=False)
-    vectors: tuple["Value", ...] = dataclasses.field(init=False)  # those of them that are vectors
-
-    def __post_init__(self) -> None:
-        """What everybody asks for is found once."""
-        op, inputs = self.instruction, self.instruction.inputs
-        linear = isinstance(op, Dot) and op.scaling == "linear"
-        object.__setattr__(self, "is_vector", self.dim is not None)
-        object.__setattr__(self, "is_average", linear and isinstance(inputs[1].instruction, Ones))
-        object.__setattr__(self, "inputs", inputs)
-        object.__setattr__(self, "vectors", tuple(v for v in inputs if v.is_vector))
-
-    def __repr__(self) -> str:
-        kind = type(self.instruction).__name__
-        sizes = ", ".join(str(a.size) for a in self.axes)
-        return f"{kind}({sizes}{f' in R^{self.dim}' if self.dim else ''})"
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Instruction:
-    """`linear`: a vector it makes is a linear combination of the vectors it reads,
-    given the numbers it reads.
-    """
-
-    linear: ClassVar[bool] = False
-
-    @functools.cached_property
-    def inputs(self) -> tuple[Value, ...]:
-        """The values it reads, in order."""
-        return tuple(item for item in self.contents() if isinstance(item, Value))
-
-    def contents(self) -> Iterator[object]:
-        """What its fields hold, tuples opened."""
-        for field in dataclasses.fields(self):
-            yield from _opened(getattr(self, field.name))
-
-    def replaced(self, new: Mapping[object, object]) -> "Instruction":
-        """The same instruction with new[item] for every value, family and axis in `new`."""
-        changes = {f.name: _renewed(getattr(self, f.name), new) for f in dataclasses.fields(self)}
-        return dataclasses.replace(self, **changes)
-
-
-def _opened(content: object) -> Iterator[object]:
-    if isinstance(content, tuple):
-        for item in content:
-            yield from _opened(item)
-    else:
-        yield content
-
-
-def _renewed(content: object, new: Mapping[object, object]) -> object:
-    if isinstance(content, tuple):
-        return tuple(_renewed(item, new) for item in content)
-    return new.get(content, content) if isinstance(content, Value | Family | Axis) else content
-
 
 # --- Leaves --------------------------------------------------------------------------------------
 
@@ -134,11 +39,22 @@ class Initial(Instruction):
     centred: bool
     diagonal: bool
 
+    @property
+    def meets_one(self) -> bool:
+        """A mean is a multiple of **1**."""
+        return not self.centred
+
+    def separates(self) -> Axes:
+        """By their covariance."""
+        return () if self.diagonal else present(self.order)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Data(Instruction):
     """Given coordinates, laid out by `order` with the coordinates last."""
 
+    given: ClassVar[bool] = True
+    has_coordinates: ClassVar[bool] = True
     X: Number
     order: Layout
 
@@ -147,11 +63,19 @@ class Data(Instruction):
 class Ones(Instruction):
     """The vector **1** = (1, …, 1)."""
 
+    given: ClassVar[bool] = True
+
+    @property
+    def meets_one(self) -> bool:
+        """It is **1**."""
+        return True
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Constant(Instruction):
     """Given numbers, laid out by `order`."""
 
+    given: ClassVar[bool] = True
     value: Number
     order: Layout
 
@@ -166,13 +90,40 @@ class MatMul(Instruction):
     family: Family
     x: Value
 
+    @property
+    def matrices(self) -> Family:
+        """W."""
+        return self.family
+
+    def mixes(self, axes: Axes) -> frozenset[Axis]:
+        """Entry by entry."""
+        return NONE
+
+    def whole(self, axes: Axes) -> frozenset[Axis]:
+        """A family stays the one that others multiply by."""
+        return frozenset(self.family.axes)
+
+    def separates(self) -> Axes:
+        """By the scales of its matrices."""
+        return self.family.std.axes(self.family.layout)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Map(Instruction):
+class Map(Coordinatewise):
     """Nonlin: φ(h¹_α, …, p₁, …) for each coordinate α; arguments are vectors and numbers."""
 
-    phi: Nonlinearity
-    args: tuple[Value, ...]
+    function: Nonlinearity
+    arguments: tuple[Value, ...]
+
+    @property
+    def phi(self) -> Nonlinearity:
+        """φ."""
+        return self.function
+
+    @property
+    def args(self) -> tuple[Value, ...]:
+        """As they are."""
+        return self.arguments
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -193,6 +144,20 @@ class Dot(Instruction):
     positions: tuple[Number, ...] = ()
     orders: tuple[Layout, ...] = ()
     reach: float | None = None
+
+    @property
+    def averages(self) -> bool:
+        """n⁻¹ Σ_α q_α 1."""
+        return self.scaling == "linear" and isinstance(self.k.instruction, Ones)
+
+    def mixes(self, axes: Axes) -> frozenset[Axis]:
+        """Entry by entry."""
+        return NONE
+
+    def separates(self) -> Axes:
+        """By their positions."""
+        orders = zip(self.positions, self.orders, strict=True)
+        return tuple(axis for slot, order in orders for axis in slot.axes(order))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -218,7 +183,7 @@ class Apply(Instruction):
     def mixed(self) -> frozenset[Axis]:
         """The axes along which f may mix entries."""
         if self.core == 0:
-            return frozenset()
+            return NONE
         lost = {axis for layout in self.layouts for axis in layout if axis not in self.layout}
         tails = [
             layout if self.core is None else layout[-self.core :]
@@ -226,42 +191,96 @@ class Apply(Instruction):
         ]
         return frozenset(axis for tail in (*tails, lost) for axis in tail if axis is not None)
 
+    def mixes(self, axes: Axes) -> frozenset[Axis]:
+        """Those, of its arguments too."""
+        return self.mixed
+
+    def separates(self) -> Axes:
+        """f may."""
+        return tuple(self.mixed)
+
 
 # --- Linear in vectors; the same for numbers -----------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Contract(Instruction):
+class Contract(Linear):
     """Σ a·w over the axes `over`; without a, Σ w. `normalised` divides by the root of their size:
     ∞ has a meaning.
     """
 
-    linear: ClassVar[bool] = True
     a: Value | None
     w: Value
     over: Axes
     normalised: bool = False
 
+    def applied(
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+    ) -> Labelled:
+        """Σ a·w."""
+        a = None if self.a is None else numbers[self.a]
+        return contract(a, vectors(self.w), self.over, self.normalised)
+
+    def mixes(self, axes: Axes) -> frozenset[Axis]:
+        """Entry by entry along the axes that are left."""
+        return NONE
+
+    def separates(self) -> Axes:
+        """By given weights."""
+        weighs = self.a is not None and self.a.instruction.given
+        return self.a.axes if self.a is not None and weighs else ()
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Add(Instruction):
+class Add(Linear):
     """The sum of its terms."""
 
-    linear: ClassVar[bool] = True
     terms: tuple[Value, ...]
+
+    def applied(
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+    ) -> Labelled:
+        """Their sum."""
+        return add([vectors(t) for t in self.terms])
+
+    def mixes(self, axes: Axes) -> frozenset[Axis]:
+        """Entry by entry."""
+        return NONE
+
+    def separates(self) -> Axes:
+        """All entries alike."""
+        return ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Take(Instruction):
+class Take(Linear):
     """x at given places: result[…, new] = x[…, axes[k] = places[k][new]].
     Slices, entries and reshapes of axes.
     """
 
-    linear: ClassVar[bool] = True
     x: Value
     axes: Axes
     places: tuple["Places", ...]
     new: Axes
+
+    @property
+    def is_basic(self) -> bool:
+        """Slices and single places, of one axis."""
+        return len(self.axes) == 1 and len(self.new) <= 1
+
+    def applied(
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+    ) -> Labelled:
+        """The entries at these places."""
+        return vectors(self.x).take(self.axes, [p.array for p in self.places], self.new)
+
+    def mixes(self, axes: Axes) -> frozenset[Axis]:
+        """Reshapes are not cut."""
+        return NONE if self.is_basic else frozenset(self.new)
+
+    def separates(self) -> Axes:
+        """By their places."""
+        return (*self.axes, *self.new)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -283,13 +302,17 @@ class Places:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Rename(Instruction):
+class Rename(Linear):
     """x with its axes `old` called `new`, at once."""
 
-    linear: ClassVar[bool] = True
     x: Value
     old: Axes
     new: Axes
+
+    @property
+    def names(self) -> dict[Axis, Axis]:
+        """The new name of each old one."""
+        return dict(zip(self.old, self.new, strict=True))
 
     def name_of(self, axis: Axis) -> Axis:
         """What an axis of x is called."""
@@ -299,14 +322,41 @@ class Rename(Instruction):
         """What axes of x are called."""
         return tuple(map(self.name_of, axes))
 
+    def applied(
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+    ) -> Labelled:
+        """The same array."""
+        return vectors(self.x).rename(self.names)
+
+    def mixes(self, axes: Axes) -> frozenset[Axis]:
+        """Entry by entry."""
+        return NONE
+
+    def separates(self) -> Axes:
+        """All entries alike."""
+        return ()
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Stack(Instruction):
+class Stack(Linear):
     """The terms along a new axis."""
 
-    linear: ClassVar[bool] = True
     terms: tuple[Value, ...]
     axis: Axis
+
+    def applied(
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+    ) -> Labelled:
+        """One array of all."""
+        return stack([vectors(t) for t in self.terms], self.axis)
+
+    def mixes(self, axes: Axes) -> frozenset[Axis]:
+        """Entry by entry."""
+        return NONE
+
+    def separates(self) -> Axes:
+        """Each entry is another term."""
+        return (self.axis,)
 
 
 # --- Loops ---------------------------------------------------------------------------------------
@@ -314,17 +364,7 @@ class Stack(Instruction):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Argument(Instruction):
-    """What a block is given, or gave in the turn before."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Block:
-    """`result`, as a function of `argument`: both have the same axes and live in the
-    same space.
-    """
-
-    argument: Value
-    result: Value
+    """What a block is given, or gave in the iteration before."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -337,6 +377,15 @@ class Repeat(Instruction):
     block: Block
     times: int
     shared: bool = False
+
+    @property
+    def body(self) -> Block:
+        """The block."""
+        return self.block
+
+    def separates(self) -> Axes:
+        """What its block does is told by the block."""
+        return ()
 
 
 INSTRUCTIONS: tuple[type[Instruction], ...] = (

@@ -16,17 +16,14 @@ import numpy as np
 
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import (
-    Apply,
     Constant,
     Contract,
-    Family,
-    Initial,
     MatMul,
     Rename,
     Stack,
     Take,
-    Value,
 )
+from limitlaw.core.kinds import Family, Value
 from limitlaw.core.labelled import Axes, Axis, union
 
 
@@ -150,11 +147,9 @@ class Dependence:
                 return None if x is None else Members(x.array, op.names_of(x.axes))
             case Stack():
                 return self._stacked(op, [found.get(t) for t in op.terms])
-            case Apply():
-                return _over(_either([found.get(u) for u in op.args]), op.mixed)
-            case MatMul() | Initial():
-                return _either([found.get(u) for u in op.inputs])
-        return _either([found.get(u) for u in op.inputs])
+        inherited = _either([found.get(u) for u in op.inputs])
+        lost = {axis for u in op.inputs for axis in u.axes if axis not in v.axes}
+        return _over(inherited, op.mixes(v.axes) | lost)
 
     def _stacked(self, op: Stack, terms: list[Found]) -> Found:
         known = [t for t in terms if t is not None]

@@ -13,16 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from limitlaw.arguments import is_traced
-from limitlaw.core.instructions import (
-    Block,
-    Family,
-    Initial,
-    Instruction,
-    MatMul,
-    Number,
-    Repeat,
-    Value,
-)
+from limitlaw.core.instructions import Initial, MatMul, Repeat
+from limitlaw.core.kinds import Block, Family, Instruction, Number, Value
 from limitlaw.core.labelled import Axis, Layout, NodeAxis, is_infinite
 
 HELD = 2**25  # numbers in the largest array with an axis of nodes

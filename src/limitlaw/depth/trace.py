@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from limitlaw.arguments import positive_int, relative_error, shown
-from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
+from limitlaw.core.kinds import Instruction
 from limitlaw.core.program import Output, Program, every_turn
 from limitlaw.depth.statistics import STATISTICS, Column, Statistic
 from limitlaw.depth.table import Trace
@@ -189,22 +189,14 @@ def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) ->
 def _is_centred(program: Program) -> bool:
     """Is no vector given a mean: by an initial one, or by a constant that is added?"""
     values = [v for part in (program, *program.every_block) for v in part.values]
-    means = any(
-        isinstance(v.instruction, core.Initial) and not v.instruction.centred for v in values
-    )
-    return not means and not any(_adds_a_constant(v.instruction) for v in values)
+    ops = [v.instruction for v in values]
+    return not any((op.meets_one and not op.given) or _adds_a_constant(op) for op in ops)
 
 
-def _adds_a_constant(op: core.Instruction) -> bool:
+def _adds_a_constant(op: Instruction) -> bool:
     """c·**1** with a given c; LayerNorm has a random one, which vanishes for centred vectors."""
-    if isinstance(op, core.Add):
-        return any(isinstance(t.instruction, core.Ones) for t in op.terms)
-    weighs = (
-        isinstance(op, core.Contract)
-        and op.a is not None
-        and isinstance(op.a.instruction, core.Constant)
-    )
-    return weighs and isinstance(op.w.instruction, core.Ones)  # type: ignore[attr-defined]
+    ones = any(v.instruction.meets_one and v.instruction.given for v in op.inputs)
+    return op.linear and ones and all(v.is_vector or v.instruction.given for v in op.inputs)
 
 
 def _statistic(item: object, name: str | None = None) -> Statistic:

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from limitlaw import phi as nonlinearities
 from limitlaw.arguments import is_traced
 from limitlaw.core.certain import settled
-from limitlaw.core.instructions import Map, Value
+from limitlaw.core.instructions import Map
+from limitlaw.core.kinds import Coordinatewise, Value
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.bounds import bounded, later
@@ -88,11 +89,11 @@ def _mapped(output: Output, psi: Callable[[Any], Any]) -> Output | None:
     y, op = output.value, output.value.instruction
     if output.layout:
         return None
-    if isinstance(psi, Nonlinearity) and psi.mean and not isinstance(op, Map):
+    if isinstance(psi, Nonlinearity) and psi.mean and not isinstance(op, Coordinatewise):
         return _coordinatewise(psi, y)
     argument: Value = y
     inner: Callable[[Any], Any] = nonlinearities.identity
-    if isinstance(op, Map) and len(op.args) == 1:
+    if isinstance(op, Coordinatewise) and len(op.args) == 1:
         inner, argument = op.phi, op.args[0]
     real = _Real(psi, inner)
     try:

@@ -22,7 +22,8 @@ from jax import Array, lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, jaxpr_as_fun
 
 from limitlaw.arguments import inside_jit, is_traced
-from limitlaw.core.instructions import Dot, Instruction, Number, Value
+from limitlaw.core.instructions import Dot
+from limitlaw.core.kinds import Instruction, Number, Value, rule_for
 from limitlaw.core.labelled import is_infinite, shape
 from limitlaw.core.program import Output, Program, Written
 from limitlaw.engines.effort import BUDGET
@@ -143,7 +144,8 @@ class Draw:
 
     def evaluate(self, value: Value) -> None:
         """One value by the rule of its instruction, everything that it reads being known."""
-        self.results[value] = self.rules[type(value.instruction)](self, value, value.instruction)
+        rule = rule_for(type(value.instruction), self.rules, type(self).__name__)
+        self.results[value] = rule(self, value, value.instruction)
 
     def __getitem__(self, value: Value) -> Any:
         return self.results[value]

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.instructions import Apply, Value
+from limitlaw.core.instructions import Apply
+from limitlaw.core.kinds import Value
 from limitlaw.core.program import Output, ancestors
 from limitlaw.engines.frames.draw import FramesDraw
 

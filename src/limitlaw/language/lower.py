@@ -14,7 +14,8 @@ import numpy as np
 
 from limitlaw.arguments import is_traced
 from limitlaw.core import instructions as core
-from limitlaw.core.instructions import Family, Number
+from limitlaw.core import kinds
+from limitlaw.core.kinds import Family, Number
 from limitlaw.core.labelled import Axes, Axis, Layout, present, union
 from limitlaw.core.program import Output
 from limitlaw.language import ops
@@ -28,7 +29,8 @@ def written(value: Value) -> Output:
     """A value that has just been written, in the core language;
     what it reads was lowered before.
     """
-    return RULES[type(value.op)](value, value.op)
+    rule = RULES.get(type(value.op))
+    return value.op.lowered(value) if rule is None else rule(value, value.op)
 
 
 def lowered(value: Value) -> Output:
@@ -77,7 +79,7 @@ def met(*layouts: Layout, taken: Iterable[Axis] = ()) -> tuple[Layout, list[Name
     return tuple(common), names
 
 
-def renamed(value: core.Value, names: Names) -> core.Value:
+def renamed(value: kinds.Value, names: Names) -> kinds.Value:
     """The value with its axes called otherwise; given numbers are laid out anew instead."""
     changed = {a: b for a, b in names.items() if a is not b and a in value.axes}
     if not changed:
@@ -86,19 +88,19 @@ def renamed(value: core.Value, names: Names) -> core.Value:
     given = value.instruction
     if isinstance(given, core.Constant):
         order = tuple(None if a is None else changed.get(a, a) for a in given.order)
-        return core.Value(core.Constant(given.value, order), axes, None, value.source)
+        return kinds.Value(core.Constant(given.value, order), axes, None, value.source)
     instruction = core.Rename(value, tuple(changed), tuple(changed.values()))
-    return core.Value(instruction, axes, value.dim, value.source)
+    return kinds.Value(instruction, axes, value.dim, value.source)
 
 
-def _together(*operands: Output, taken: Iterable[Axis] = ()) -> tuple[Layout, list[core.Value]]:
+def together(*operands: Output, taken: Iterable[Axis] = ()) -> tuple[Layout, list[kinds.Value]]:
     """Operands that broadcast, under common names."""
     layout, names = met(*(x.layout for x in operands), taken=taken)
     return layout, [renamed(x.value, n) for x, n in zip(operands, names, strict=True)]
 
 
-def _value(source: Value, instruction: core.Instruction, axes: Axes) -> core.Value:
-    return core.Value(instruction, axes, getattr(source, "dim", None), source)
+def _value(source: Value, instruction: kinds.Instruction, axes: Axes) -> kinds.Value:
+    return kinds.Value(instruction, axes, getattr(source, "dim", None), source)
 
 
 # --- leaves --------------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ def _matmul(v: Value, op: ops.MatMul) -> Output:
 
 
 def _map(v: Value, op: ops.Map) -> Output:
-    layout, args = _together(*map(lowered, op.args))
+    layout, args = together(*map(lowered, op.args))
     return Output(_value(v, core.Map(op.phi, tuple(args)), present(layout)), layout)
 
 
@@ -197,7 +199,7 @@ def _reach(first: Any, second: Any) -> float | None:
 
 def _average(v: Value, op: ops.Average) -> Output:
     w = lowered(op.w)
-    ones = core.Value(core.Ones(), (), op.dim)
+    ones = kinds.Value(core.Ones(), (), op.dim)
     return Output(_value(v, core.Dot(w.value, ones, "linear", op.dim), w.value.axes), w.layout)
 
 
@@ -240,12 +242,12 @@ def _mix(v: Value, op: ops.Mix) -> Output:
 
 
 def _scale(v: Value, op: ops.Scale) -> Output:
-    layout, (w, a) = _together(lowered(op.w), lowered(op.a))
+    layout, (w, a) = together(lowered(op.w), lowered(op.a))
     return Output(_value(v, core.Contract(a, w, ()), present(layout)), layout)
 
 
 def _add(v: Value, op: ops.Add) -> Output:
-    layout, terms = _together(*map(lowered, op.terms))
+    layout, terms = together(*map(lowered, op.terms))
     return Output(_value(v, core.Add(tuple(terms)), present(layout)), layout)
 
 
@@ -261,7 +263,7 @@ def _sum(v: Value, op: ops.Sum) -> Output:
 
 
 def _stack(v: Value, op: ops.Stack) -> Output:
-    layout, terms = _together(*map(lowered, op.terms))
+    layout, terms = together(*map(lowered, op.terms))
     axis = Axis(len(terms)) if len(terms) > 1 else None
     layout = (*layout[: op.axis], axis, *layout[op.axis :])
     if axis is None:
@@ -282,13 +284,13 @@ def _reshape(v: Value, op: ops.Reshape) -> Output:
 
 
 def _taken(
-    v: Value, value: core.Value, taken: Iterable[tuple[Axes, list[np.ndarray], Axes]]
-) -> core.Value:
+    v: Value, value: kinds.Value, taken: Iterable[tuple[Axes, list[np.ndarray], Axes]]
+) -> kinds.Value:
     """The value at given places, one Take after the other."""
     for axes, places, new in taken:
         left = union((a for a in value.axes if a not in axes), new)
         instruction = core.Take(value, axes, tuple(map(core.Places.of, places)), new)
-        value = core.Value(instruction, left, value.dim, v)
+        value = kinds.Value(instruction, left, value.dim, v)
     return value
 
 
@@ -301,7 +303,7 @@ def _repeat(v: Value, op: ops.Repeat) -> Output:
     argument, x, result = (lowered(u) for u in (op.argument, op.x, op.result))
     axes = argument.value.axes
     start, end = (renamed(u.value, _called(u.layout, argument.layout)) for u in (x, result))
-    block = core.Block(argument.value, end)
+    block = kinds.Block(argument.value, end)
     return Output(_value(v, core.Repeat(start, block, op.times, op.shared), axes), argument.layout)
 
 

@@ -40,6 +40,12 @@ class Value:
 class Op:
     """An instruction of what a user writes."""
 
+    def lowered(self, value: Value) -> Output:
+        """What `value`, which it makes, is in the core language: said here by instructions that
+        are added from outside of this package (`language/lower.py` knows all others).
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say what it is in core")
+
     @property
     def inputs(self) -> tuple[Value, ...]:
         """The values this instruction reads, in order."""

@@ -117,6 +117,9 @@ class Names:
 
 def instruction(value: Value, names: Names) -> tuple[str, str]:
     """The kind of the instruction that made `value`, and its formula."""
+    name = type(value.op).__name__
+    if type(value.op) not in _FORMULAS:
+        return name, f"{name}({_arguments(value.op.inputs, names)})"
     kind, formula = _FORMULAS[type(value.op)]
     return kind, formula(value.op, names)
 

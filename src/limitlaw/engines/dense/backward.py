@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.instructions import Repeat, Value
+from limitlaw.core.instructions import Repeat
+from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import sizes
 from limitlaw.core.program import Output
 from limitlaw.engines import engine

@@ -10,8 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from limitlaw.core import instructions as core
-from limitlaw.core.covariance import applied
-from limitlaw.core.instructions import Number, Value
+from limitlaw.core.kinds import Coordinatewise, Linear, Number, Value
 from limitlaw.core.labelled import Labelled, elementwise, labelled, union
 from limitlaw.core.program import Output, Program
 from limitlaw.engines.dense.weights import DrawnWeights, Weights
@@ -74,7 +73,7 @@ def _matmul(draw: DenseDraw, value: Value, op: core.MatMul) -> Labelled:
     return labelled(product, (*others, *W.layout), hidden=1)
 
 
-def _map(draw: DenseDraw, value: Value, op: core.Map) -> Labelled:
+def _map(draw: DenseDraw, value: Value, op: Coordinatewise) -> Labelled:
     return elementwise(op.phi, *(draw[a] for a in op.args))
 
 
@@ -119,8 +118,8 @@ def _apply(draw: DenseDraw, value: Value, op: core.Apply) -> Labelled:
     return labelled(jnp.asarray(op.f(*arrays)), op.layout)
 
 
-def _linear(draw: DenseDraw, value: Value, op: core.Instruction) -> Labelled:
-    return applied(value, draw.__getitem__, draw.results)
+def _linear(draw: DenseDraw, value: Value, op: Linear) -> Labelled:
+    return op.applied(draw.__getitem__, draw.results)
 
 
 def _argument(draw: DenseDraw, value: Value, op: core.Argument) -> Labelled:
@@ -160,14 +159,10 @@ RULES: Rules = {
     core.Ones: _ones,
     core.Constant: _constant,
     core.MatMul: _matmul,
-    core.Map: _map,
+    Coordinatewise: _map,
     core.Dot: _dot,
     core.Apply: _apply,
-    core.Contract: _linear,
-    core.Add: _linear,
-    core.Take: _linear,
-    core.Rename: _linear,
-    core.Stack: _linear,
+    Linear: _linear,
     core.Argument: _argument,
     core.Repeat: _repeat,
 }

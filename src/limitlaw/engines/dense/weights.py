@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.instructions import Family, Initial, Number, Repeat, Value
+from limitlaw.core.instructions import Initial, Repeat
+from limitlaw.core.kinds import Family, Number, Value
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Program
 from limitlaw.engines.meeting import Meeting

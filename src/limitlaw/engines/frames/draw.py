@@ -11,8 +11,7 @@ from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis, Component
-from limitlaw.core.covariance import applied
-from limitlaw.core.instructions import Family, Number, Value
+from limitlaw.core.kinds import Coordinatewise, Family, Linear, Number, Value
 from limitlaw.core.labelled import (
     Labelled,
     Layout,
@@ -39,6 +38,7 @@ from limitlaw.engines.frames.fresh import (
     inner,
     scaled,
     scores_with_drawn,
+    side_by_side,
     stacked,
     total,
 )
@@ -212,7 +212,7 @@ def _again(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
 # --- Nonlin and dot products ---------------------------------------------------------------------
 
 
-def _map(draw: FramesDraw, value: Value, op: core.Map) -> Form:
+def _map(draw: FramesDraw, value: Value, op: Coordinatewise) -> Form:
     return Form(
         elementwise(op.phi, *(draw.settled(v) if v.is_vector else draw[v] for v in op.args)), None
     )
@@ -263,13 +263,25 @@ def _apply(draw: FramesDraw, value: Value, op: core.Apply) -> Labelled:
 # --- Linear operations ---------------------------------------------------------------------------
 
 
-def _of_numbers(draw: FramesDraw, value: Value) -> Labelled:
-    return applied(value, draw.__getitem__, {u: draw[u] for u in value.inputs})
+def _linear(draw: FramesDraw, value: Value, op: Linear) -> Form | Labelled:
+    """A linear instruction that has no rule of its own: what it does to coordinates, or to
+    coefficients on the roots of all that it reads.
+    """
+    numbers = {u: draw[u] for u in value.inputs if not u.is_vector}
+    if not value.is_vector:
+        return op.applied(draw.__getitem__, numbers)
+    waiting = [f for f in map(draw.only_fresh, value.vectors) if f is not None]
+    if len(waiting) < len(value.vectors) or len(set(value.vectors)) < len(waiting):
+        settled = equal_length([draw.settled(v) for v in value.vectors])
+        x = dict(zip(value.vectors, settled, strict=True))
+        return Form(op.applied(x.__getitem__, numbers), None)
+    c = dict(zip(value.vectors, side_by_side(waiting), strict=True))
+    return Form(None, Fresh(op.applied(c.__getitem__, numbers), value.axes, frozenset()))
 
 
 def _contract(draw: FramesDraw, value: Value, op: core.Contract) -> Form | Labelled:
     if not value.is_vector:
-        return _of_numbers(draw, value)
+        return _linear(draw, value, op)
     a = None if op.a is None else draw[op.a]
     return draw[op.w].mapped(
         lambda w: contract(a, w, op.over, op.normalised),
@@ -279,7 +291,7 @@ def _contract(draw: FramesDraw, value: Value, op: core.Contract) -> Form | Label
 
 def _add(draw: FramesDraw, value: Value, op: core.Add) -> Form | Labelled:
     if not value.is_vector:
-        return _of_numbers(draw, value)
+        return _linear(draw, value, op)
     forms = [draw[t] for t in op.terms]
     drawn = [f.drawn for f in forms if f.drawn is not None]
     fresh = [f.fresh for f in forms if f.fresh is not None]
@@ -288,7 +300,7 @@ def _add(draw: FramesDraw, value: Value, op: core.Add) -> Form | Labelled:
 
 def _take(draw: FramesDraw, value: Value, op: core.Take) -> Form | Labelled:
     if not value.is_vector:
-        return _of_numbers(draw, value)
+        return _linear(draw, value, op)
     places = [p.array for p in op.places]
     return draw[op.x].mapped(
         lambda w: w.take(op.axes, places, op.new),
@@ -298,14 +310,13 @@ def _take(draw: FramesDraw, value: Value, op: core.Take) -> Form | Labelled:
 
 def _rename(draw: FramesDraw, value: Value, op: core.Rename) -> Form | Labelled:
     if not value.is_vector:
-        return _of_numbers(draw, value)
-    names = dict(zip(op.old, op.new, strict=True))
-    return draw[op.x].mapped(lambda w: w.rename(names), lambda f: f.rename(names))
+        return _linear(draw, value, op)
+    return draw[op.x].mapped(lambda w: w.rename(op.names), lambda f: f.rename(op.names))
 
 
 def _stack(draw: FramesDraw, value: Value, op: core.Stack) -> Form | Labelled:
     if not value.is_vector:
-        return _of_numbers(draw, value)
+        return _linear(draw, value, op)
     waiting = [f for f in map(draw.only_fresh, op.terms) if f is not None]
     if len(waiting) == len(op.terms) and len(set(op.terms)) == len(op.terms):
         return Form(None, stacked(waiting, op.axis, value.axes))
@@ -341,7 +352,7 @@ RULES: Rules = {
     core.Ones: _ones,
     core.Constant: _constant,
     core.MatMul: _matmul,
-    core.Map: _map,
+    Coordinatewise: _map,
     core.Dot: _dot,
     core.Apply: _apply,
     core.Contract: _contract,
@@ -349,6 +360,7 @@ RULES: Rules = {
     core.Take: _take,
     core.Rename: _rename,
     core.Stack: _stack,
+    Linear: _linear,
     core.Argument: _argument,
     core.Repeat: _repeat,
 }

@@ -213,6 +213,20 @@ def stacked(terms: list[Fresh], axis: Axis, axes: Axes) -> Fresh:
     return Fresh(stack([padded(p.c) for p in parts], axis), axes, common | {axis})
 
 
+def side_by_side(parts: list[Fresh]) -> list[Labelled]:
+    """The coefficients of several batches on the roots of all of them."""
+    each = [f.shared(f.axes) for f in parts]
+    ends = np.cumsum([f.roots for f in each])
+
+    def placed(f: Fresh, end: int) -> Labelled:
+        sides = (end - f.roots, int(ends[-1]) - end)
+        return f.c.with_axes(f.axes).mapped(
+            lambda c: jnp.pad(c, [*[(0, 0)] * (c.ndim - 1), sides])
+        )
+
+    return [placed(f, int(end)) for f, end in zip(each, ends, strict=True)]
+
+
 def scaled(fresh: Fresh, a: Labelled, axes: Axes) -> Fresh:
     """a·w."""
     return fresh.contract(a, (), False, axes)

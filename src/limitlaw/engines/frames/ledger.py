@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.instructions import Family
+from limitlaw.core.kinds import Family
 from limitlaw.core.labelled import Axis, Labelled, add, finite_shape, labelled
 from limitlaw.engines.frames.fresh import Fresh
 from limitlaw.engines.frames.spaces import Space

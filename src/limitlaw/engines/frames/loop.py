@@ -12,7 +12,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.instructions import Repeat, Value
+from limitlaw.core.instructions import Repeat
+from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Labelled, sizes
 from limitlaw.engines.frames.fresh import Form
 from limitlaw.engines.frames.spaces import Frame, Space

@@ -19,9 +19,9 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import frozen, is_traced
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.covariance import applied
 from limitlaw.core.demand import demanded
-from limitlaw.core.instructions import Apply, Constant, Dot, Family, Value
+from limitlaw.core.instructions import Apply, Constant, Dot
+from limitlaw.core.kinds import Coordinatewise, Family, Linear, Value
 from limitlaw.core.labelled import Axis, Labelled, Size, finite_shape, labelled
 from limitlaw.core.program import Output, Program, resized
 from limitlaw.engines.limit.conditions import Limit
@@ -145,32 +145,15 @@ class _Places:
 
     def _has_own(self, family: Family, axis: Axis) -> bool:
         """Has each head its own matrix, of the same scale?"""
-        if axis not in family.axes or _varies(family.std, family.layout, axis):
+        if axis not in family.axes or axis in family.std.axes(family.layout):
             return False
         return self.found.setdefault(family, axis) is axis
 
 
 def _can_be_followed(op: object, axis: Axis) -> bool:
     """Does an instruction treat all entries along an axis of its result alike?"""
-    match op:
-        case core.Take():
-            return axis not in op.new
-        case core.Stack():
-            return axis is not op.axis
-        case core.Apply():
-            return axis not in op.mixed
-        case core.Dot():
-            turned = zip(op.positions, op.orders, strict=True)
-            return not any(_varies(slot, order, axis) for slot, order in turned)
-    followed = core.MatMul | core.Map | core.Contract | core.Add | core.Rename
-    return isinstance(op, followed)
-
-
-def _varies(slot: core.Number, order: tuple[Axis | None, ...], axis: Axis) -> bool:
-    """Have given numbers an entry for each along an axis?"""
-    shape = np.shape(slot.array)
-    tail = order[len(order) - len(shape) :]
-    return any(a is axis and size != 1 for a, size in zip(tail, shape, strict=True))
+    followed = core.MatMul | core.Dot | core.Apply | Coordinatewise | Linear
+    return isinstance(op, followed) and axis not in op.separates()
 
 
 # --- scores that softmax sees --------------------------------------------------------------------
@@ -355,4 +338,5 @@ def _constant(v: Value) -> Labelled:
     """A mask, or entries of one."""
     if isinstance(v.instruction, Constant):
         return labelled(np.asarray(v.instruction.value.array), v.instruction.order)
-    return applied(v, _constant, {})
+    assert isinstance(v.instruction, Linear)
+    return v.instruction.applied(_constant, {})

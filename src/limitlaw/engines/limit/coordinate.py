@@ -7,8 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.covariance import Covariance, applied, expanded
-from limitlaw.core.instructions import Argument, Map, Repeat, Value
+from limitlaw.core.covariance import Covariance, expanded
+from limitlaw.core.instructions import Argument, Repeat
+from limitlaw.core.kinds import Coordinatewise, Linear, Value
 from limitlaw.core.labelled import Labelled, finite_shape, sizes
 from limitlaw.core.program import Output
 from limitlaw.engines.limit.draw import LimitDraw
@@ -34,7 +35,12 @@ def mixed(draw: LimitDraw, outputs: tuple[Output, ...]) -> MeanAndCovariance:
     vectors S, which are drawn; then y is F(S) + E[G | S], and Cov(G | S) is left.
     """
     part = _GaussianPart(draw)
-    maps = [t for y, _ in outputs for t in draw.facts.terms(y) if isinstance(t.instruction, Map)]
+    maps = [
+        t
+        for y, _ in outputs
+        for t in draw.facts.terms(y)
+        if isinstance(t.instruction, Coordinatewise)
+    ]
     known = dict.fromkeys(s for t in maps for s in draw.static.facts.gaussian_parts(t))
     first = outputs[0].value
     z = normal(draw.key(first, 2), (sum(math.prod(sizes(s.axes)) for s in known),))
@@ -83,7 +89,7 @@ class _GaussianPart:
         if self._gaussian[v] and self._gaussian[w]:
             return self.draw.moments.covariance(v, w)
         if not self._gaussian[v]:
-            if isinstance(v.instruction, Map | Argument | Repeat):
+            if isinstance(v.instruction, Coordinatewise | Argument | Repeat):
                 return None
             return expanded(v, lambda u, _: self.covariance(u, w), self.draw.results)
         block = self.covariance(w, v)
@@ -98,9 +104,10 @@ class _GaussianPart:
         """E G + F at the one node."""
         if self._gaussian[v]:
             return self.draw.moments.mean(v) or zeros(v)
-        if isinstance(v.instruction, Map):
+        if isinstance(v.instruction, Coordinatewise):
             return nodes.at(v).mapped(lambda at: at[..., 0])
         if isinstance(v.instruction, Argument | Repeat):
             raise CannotCarry("what comes out of a loop is not Gaussian")
         values: dict[Value, Any] = {u: self.value(u, nodes) for u in v.vectors}
-        return applied(v, values.__getitem__, self.draw.results)
+        assert isinstance(v.instruction, Linear)
+        return v.instruction.applied(values.__getitem__, self.draw.results)

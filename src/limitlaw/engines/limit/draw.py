@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.covariance import Covariance, Equal, pair, sides
-from limitlaw.core.instructions import Number, Value
+from limitlaw.core.kinds import Number, Value
 from limitlaw.core.labelled import Labelled, sizes, union
 from limitlaw.core.program import Output
 from limitlaw.core.space import Dim

@@ -10,17 +10,14 @@ from limitlaw.core.instructions import (
     Argument,
     Contract,
     Dot,
-    Family,
     Initial,
-    Instruction,
-    Map,
     MatMul,
     Ones,
     Rename,
     Repeat,
     Take,
-    Value,
 )
+from limitlaw.core.kinds import Coordinatewise, Family, Instruction, Linear, Value, no_rule
 from limitlaw.core.labelled import Axis, NodeAxis
 from limitlaw.engines.limit.together import Together
 
@@ -146,6 +143,8 @@ class LimitFacts:
             passes = not inside.independent(op.block.argument, op.block.result)
             self.roots[v] = self._bit(v) | (self.roots[op.x] if passes else 0)
             self.gaussian[v] = inside.gaussian[op.block.result]
+        elif not isinstance(op, Linear | Coordinatewise):
+            raise no_rule(type(op), "the infinite-width limit")
         else:
             self.roots[v] = functools.reduce(int.__or__, (self.roots[u] for u in v.vectors), 0)
             self.gaussian[v] = op.linear and all(self.gaussian[u] for u in v.vectors)
@@ -154,7 +153,7 @@ class LimitFacts:
                 self.roots[v] |= self._bit(unnamed(op.a))
             vectors = set(v.vectors)
             if (
-                isinstance(op, Map)
+                isinstance(op, Coordinatewise)
                 and len(vectors) == 1
                 and all(self.gaussian[u] for u in vectors)
             ):
@@ -187,7 +186,7 @@ class LimitFacts:
 
 def _is_unknown(op: Instruction) -> bool:
     """Is a function one of which nothing is known, or of numbers as well?"""
-    return isinstance(op, Map) and (op.phi.mean is None or len(op.args) > 1)
+    return isinstance(op, Coordinatewise) and (op.phi.mean is None or len(op.args) > 1)
 
 
 def facts_of_block(op: Repeat, gaussian: bool) -> LimitFacts:

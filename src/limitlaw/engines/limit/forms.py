@@ -23,7 +23,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from limitlaw.core.covariance import between, pair
-from limitlaw.core.instructions import Dot, Value
+from limitlaw.core.instructions import Dot
+from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Axes, Axis, Labelled, multiply, sizes, union
 from limitlaw.engines.frames.fresh import at_nodes
 from limitlaw.engines.limit.facts import LimitFacts

@@ -12,7 +12,8 @@ from jax import lax
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.covariance import Covariance, Equal, expanded, pair
-from limitlaw.core.instructions import Number, Repeat, Value
+from limitlaw.core.instructions import Repeat
+from limitlaw.core.kinds import Coordinatewise, Number, Value
 from limitlaw.core.labelled import Axes, Axis, Labelled, sizes
 from limitlaw.core.program import Program, ancestors
 from limitlaw.engines.limit.facts import LimitFacts, scores
@@ -212,7 +213,7 @@ def _linear(result: Value, argument: Value) -> list[Value]:
     def visit(v: Value) -> None:
         if v in found:
             return
-        if isinstance(v.instruction, core.Map):
+        if isinstance(v.instruction, Coordinatewise):
             raise CannotCarry("a nonlinearity is added to what passes through the turns")
         if v.instruction.linear:
             for u in v.vectors:

@@ -15,7 +15,8 @@ import numpy as np
 from jax import lax
 
 from limitlaw.core.covariance import Covariance, pair
-from limitlaw.core.instructions import Repeat, Value
+from limitlaw.core.instructions import Repeat
+from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Labelled, sizes
 from limitlaw.numerics.random import Quasi
 

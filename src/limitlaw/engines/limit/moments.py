@@ -17,7 +17,6 @@ from limitlaw.core.covariance import (
     EVERYTHING,
     Covariance,
     Equal,
-    applied,
     between,
     expanded,
     outer,
@@ -26,7 +25,16 @@ from limitlaw.core.covariance import (
     swapped,
     total,
 )
-from limitlaw.core.instructions import Number, Value
+from limitlaw.core.kinds import (
+    Coordinatewise,
+    Family,
+    Instruction,
+    Linear,
+    Number,
+    Value,
+    no_rule,
+    rule_for,
+)
 from limitlaw.core.labelled import (
     Labelled,
     elementwise,
@@ -105,7 +113,7 @@ class Integrals:
         return value + error
 
 
-def _function(op: core.Map, numbers: dict[Value, Any]) -> Nonlinearity:
+def _function(op: Coordinatewise, numbers: dict[Value, Any]) -> Nonlinearity:
     """φ as a function of its one vector."""
     if len(op.args) == 1:
         return op.phi
@@ -170,21 +178,24 @@ class Moments:
     def _mean(self, v: Value, op: Any) -> Labelled | None:
         if v in self.facts.bilinear:
             return None
-        if op.linear:
-            if all(self.mean(u) is None for u in v.vectors):
-                return None
-            return applied(v, lambda u: self.mean(u) or zeros(u), self.numbers)
-        if isinstance(op, core.Ones):
-            return Labelled(jnp.ones(()), ())
-        if isinstance(op, core.Initial):
-            return None if op.centred else self.given.given(op.mean, op.order)
-        if isinstance(op, core.Map):
-            return self._mean_of_map(v, op)
-        if isinstance(op, core.Argument | core.Repeat):
-            return self.given.carried(v).mean
-        return None
+        return rule_for(type(op), MEANS, "the infinite-width limit")(self, v, op)
 
-    def _mean_of_map(self, v: Value, op: core.Map) -> Labelled | None:
+    def mean_of_sum(self, v: Value, op: Linear) -> Labelled | None:
+        """E of a linear combination: that of the means."""
+        if all(self.mean(u) is None for u in v.vectors):
+            return None
+        return op.applied(lambda u: self.mean(u) or zeros(u), self.numbers)
+
+    def mean_of_initial(self, v: Value, op: core.Initial) -> Labelled | None:
+        """As it is given."""
+        return None if op.centred else self.given.given(op.mean, op.order)
+
+    def mean_of_loop(self, v: Value, op: core.Argument | core.Repeat) -> Labelled | None:
+        """That of what passes through it."""
+        return self.given.carried(v).mean
+
+    def mean_of_map(self, v: Value, op: Coordinatewise) -> Labelled | None:
+        """E φ(Z), a Gaussian integral."""
         u = self.facts.argument.get(v)
         if u is not None:
             numbers = self._numbers(op, lambda a: a)
@@ -210,7 +221,7 @@ class Moments:
 
     def second(self, v: Value, w: Value, equal: Equal = EVERYTHING) -> Covariance | None:
         """E[Z^v Z^w]."""
-        if isinstance(v.instruction, core.Map) and isinstance(w.instruction, core.Map):
+        if isinstance(v.instruction, Coordinatewise) and isinstance(w.instruction, Coordinatewise):
             block = self._product(v, w, equal)
             if block is not None and equal.issuperset(block.pairs):
                 return block.at(equal)
@@ -258,12 +269,12 @@ class Moments:
             return bilinear(self, v, w)
         if isinstance(v.instruction, core.Repeat) or isinstance(w.instruction, core.Repeat):
             return self._of_loop(v, w)
-        if isinstance(v.instruction, core.Map):
-            is_map = isinstance(w.instruction, core.Map)
+        if isinstance(v.instruction, Coordinatewise):
+            is_map = isinstance(w.instruction, Coordinatewise)
             return (
                 self._map_with_map(v, w, equal) if is_map else self._map_with_gaussian(v, w, equal)
             )
-        if isinstance(w.instruction, core.Map):
+        if isinstance(w.instruction, Coordinatewise):
             return _swapped(self._map_with_gaussian(w, v, swapped(equal)))
         return self._leaves(v, w, equal)
 
@@ -271,11 +282,11 @@ class Moments:
         """Cov of two matrix products; of an argument, or of initial vectors, with themselves."""
         if isinstance(v.instruction, core.Argument):
             return self.given.carried(v).covariance
-        return (
-            self._initial(v)
-            if isinstance(v.instruction, core.Initial)
-            else self._matmuls(v, w, equal)
-        )
+        if isinstance(v.instruction, core.Initial):
+            return self._initial(v)
+        if v.instruction.matrices is None or w.instruction.matrices is None:
+            raise no_rule(type(v.instruction), "the infinite-width limit")
+        return self._matmuls(v, w, equal)
 
     def _taken(self, first: core.Take, second: core.Take, equal: Equal) -> Covariance | None:
         """Cov(x[places], x'[places]) = Cov(x, x')[places], where only equal indices are read."""
@@ -354,7 +365,7 @@ class Moments:
         for v, before in reversed(unknown):
             self.covariance(v, before)
 
-    def _of_family(self, block: Covariance, W: core.Family) -> Covariance:
+    def _of_family(self, block: Covariance, W: Family) -> Covariance:
         """std² E[x x'] for each matrix of a family:
         entries made by different matrices are independent.
         """
@@ -426,6 +437,18 @@ class Moments:
     def _numbers(self, op: Any, place: Callable[[Labelled], Labelled]) -> dict[Value, Labelled]:
         """The numbers among the arguments of φ, put in their place."""
         return {p: place(self.numbers[p]) for p in op.args if not p.is_vector}
+
+
+# E of a vector by the instruction that made it; None is zero
+MEANS: Mapping[type[Instruction], Callable[[Moments, Value, Any], Labelled | None]] = {
+    core.Ones: lambda moments, v, op: Labelled(jnp.ones(()), ()),
+    core.Initial: Moments.mean_of_initial,
+    core.MatMul: lambda moments, v, op: None,
+    Coordinatewise: Moments.mean_of_map,
+    Linear: Moments.mean_of_sum,
+    core.Argument: Moments.mean_of_loop,
+    core.Repeat: Moments.mean_of_loop,
+}
 
 
 class _Numbers(Mapping[Value, Any]):

@@ -12,8 +12,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from limitlaw.core.covariance import Covariance, applied, pair
-from limitlaw.core.instructions import Argument, Map, Repeat, Value
+from limitlaw.core.covariance import Covariance, pair
+from limitlaw.core.instructions import Argument, Repeat
+from limitlaw.core.kinds import Coordinatewise, Linear, Value
 from limitlaw.core.labelled import Axes, Labelled, elementwise, sizes
 from limitlaw.core.space import Dim
 from limitlaw.engines.limit.loop import CannotCarry
@@ -206,7 +207,7 @@ class AtNodes:
         if self._moments.facts.gaussian[v]:
             return self._gaussian(v)
         op = v.instruction
-        if isinstance(op, Map):
+        if isinstance(op, Coordinatewise):
             return elementwise(
                 op.phi, *(self.at(u) if u.is_vector else numbers[u] for u in op.args)
             )
@@ -214,7 +215,8 @@ class AtNodes:
             raise CannotCarry(
                 "a nonlinearity acts on what passes through a loop, which is not Gaussian"
             )
-        return applied(v, self.at, numbers)
+        assert isinstance(op, Linear)
+        return op.applied(self.at, numbers)
 
     def _gaussian(self, v: Value) -> Labelled:
         mean = self._moments.mean(v)

@@ -10,7 +10,8 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
 
-from limitlaw.core.instructions import Add, Contract, Dot, Family, Initial, MatMul, Rename, Value
+from limitlaw.core.instructions import Add, Contract, Dot, Initial, MatMul, Rename
+from limitlaw.core.kinds import Family, Value
 from limitlaw.core.labelled import Axis
 from limitlaw.engines.limit.facts import LimitFacts
 

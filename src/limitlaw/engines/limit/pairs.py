@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Places, Take
-from limitlaw.core.instructions import Value as CoreValue
+from limitlaw.core.kinds import Value
 from limitlaw.core.program import Output
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.limit.conditions import Limit, Outcomes
@@ -107,6 +107,6 @@ def _entry(output: Output, i: int) -> Output:
     y = output.value
     if axis is not None:
         op = Take(y, (axis,), (Places.of(np.asarray(i)),), ())
-        y = CoreValue(op, tuple(a for a in y.axes if a is not axis), y.dim, y.source)
+        y = Value(op, tuple(a for a in y.axes if a is not axis), y.dim, y.source)
     (needed,) = demanded((y,))
     return Output(needed, tuple(layout))

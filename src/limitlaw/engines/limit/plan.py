@@ -17,7 +17,8 @@ import numpy as np
 from limitlaw.arguments import frozen, inside_jit, is_traced
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
-from limitlaw.core.instructions import Map, Rename, Repeat
+from limitlaw.core.instructions import Rename, Repeat
+from limitlaw.core.kinds import Coordinatewise
 from limitlaw.core.labelled import Axes, Axis
 from limitlaw.core.program import Output, renumbered, unrolled, with_nodes
 from limitlaw.engines import engine
@@ -127,7 +128,8 @@ class Plan:
         """
         static = self.static.facts
         rough = any(
-            isinstance(v.instruction, Map) and v not in static.integrable for v in static.gaussian
+            isinstance(v.instruction, Coordinatewise) and v not in static.integrable
+            for v in static.gaussian
         )
         of_coordinates = any(not static.gaussian.get(v, True) for v, _ in self.outputs)
         random = bool(self.facts.stay_random)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from limitlaw import phi as nonlinearities
 from limitlaw.core import instructions as core
 from limitlaw.core.covariance import Covariance, Equal, between, outer, swapped, total
-from limitlaw.core.instructions import Value
+from limitlaw.core.kinds import Coordinatewise, Value
 from limitlaw.core.labelled import Axis, Labelled
 from limitlaw.engines.limit.facts import unnamed
 from limitlaw.engines.limit.together import one_by_one
@@ -74,7 +74,11 @@ def _product_of_independent(
 
 def independent_factors(moments: "Moments", op: object) -> tuple[Value, Value] | None:
     """a and b of a product a b of two independent vectors."""
-    if not isinstance(op, core.Map) or op.phi is not nonlinearities.multiply or len(op.args) != 2:
+    if (
+        not isinstance(op, Coordinatewise)
+        or op.phi is not nonlinearities.multiply
+        or len(op.args) != 2
+    ):
         return None
     a, b = op.args
     return (a, b) if a.is_vector and b.is_vector and moments.facts.independent(a, b) else None

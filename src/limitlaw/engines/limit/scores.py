@@ -12,7 +12,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from limitlaw.core.covariance import Covariance, total
-from limitlaw.core.instructions import Dot, Value
+from limitlaw.core.instructions import Dot
+from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Labelled, elementwise, multiply
 from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.engines.limit.waves import rotation_factor

@@ -21,7 +21,8 @@ from jax import lax
 
 from limitlaw.core import instructions as core
 from limitlaw.core.covariance import Covariance, pair
-from limitlaw.core.instructions import Repeat, Value
+from limitlaw.core.instructions import Repeat
+from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Labelled, sizes
 from limitlaw.core.program import ancestors
 from limitlaw.engines.effort import BUDGET

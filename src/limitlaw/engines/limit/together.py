@@ -19,18 +19,8 @@ import numpy as np
 from jax import lax
 
 from limitlaw.core.covariance import Covariance, Equal, between, comparable, pair, total
-from limitlaw.core.instructions import (
-    Add,
-    Contract,
-    Instruction,
-    Map,
-    MatMul,
-    Places,
-    Rename,
-    Stack,
-    Take,
-    Value,
-)
+from limitlaw.core.instructions import Add, Contract, Map, MatMul, Places, Rename, Stack, Take
+from limitlaw.core.kinds import Instruction, Value
 from limitlaw.core.labelled import Axis, Labelled, union
 from limitlaw.numerics.linear_algebra import taken
 

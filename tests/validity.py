@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from limitlaw.core import instructions as core
-from limitlaw.core.instructions import Instruction, Value
+from limitlaw.core.kinds import Coordinatewise, Instruction, Linear, Number, Value, rule_for
 from limitlaw.core.labelled import Axes, Layout, present, union
 from limitlaw.core.program import ancestors
 
@@ -21,7 +21,7 @@ def validate(*outputs: Value) -> None:
     for value in ancestors(outputs):
         for holds, claim in (
             *_every(value),
-            *RULES[type(value.instruction)](value, value.instruction),
+            *rule_for(type(value.instruction), RULES, "validity")(value, value.instruction),
         ):
             if not holds:
                 raise ValueError(f"{value!r}: {claim}")
@@ -39,13 +39,13 @@ def _is(value: Value, vectors: bool) -> Claim:
     return value.is_vector == vectors, f"it makes {'vectors' if vectors else 'numbers'}"
 
 
-def _fits(number: core.Number, order: Layout, hidden: int = 0) -> Claim:
+def _fits(number: Number, order: Layout, hidden: int = 0) -> Claim:
     shape = np.shape(number.array)
     sizes = tuple(1 if a is None else a.size for a in order)
     return shape[: len(shape) - hidden] == sizes, "given numbers have the shape of their layout"
 
 
-def _broadcasts(number: core.Number, layout: Layout) -> Claim:
+def _broadcasts(number: Number, layout: Layout) -> Claim:
     sizes = tuple(1 if a is None else a.size for a in layout)
     shape = np.shape(number.array)
     tail = sizes[len(sizes) - len(shape) :]
@@ -88,10 +88,14 @@ def _matmul(value: Value, op: core.MatMul) -> Iterable[Claim]:
     yield _broadcasts(op.family.std, op.family.layout)
 
 
-def _map(value: Value, op: core.Map) -> Iterable[Claim]:
+def _map(value: Value, op: Coordinatewise) -> Iterable[Claim]:
     dims = {v.dim for v in op.args if v.is_vector}
     yield dims == {value.dim} and value.is_vector, "its vectors live in its space"
     yield _has(value, *(v.axes for v in op.args))
+
+
+def _linear(value: Value, op: Linear) -> Iterable[Claim]:
+    yield {v.dim for v in op.inputs if v.is_vector} <= {value.dim}, "its vectors live in its space"
 
 
 def _dot(value: Value, op: core.Dot) -> Iterable[Claim]:
@@ -172,7 +176,8 @@ RULES: dict[type[Instruction], Rule] = {
     core.Ones: _ones,
     core.Constant: _constant,
     core.MatMul: _matmul,
-    core.Map: _map,
+    Coordinatewise: _map,
+    Linear: _linear,
     core.Dot: _dot,
     core.Apply: _apply,
     core.Contract: _contract,

@@ -1,0 +1,226 @@
+"""Instructions that make vectors, added from outside of the package: how many places that takes,
+and that everything runs them.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import limitlaw as ll
+from limitlaw.core.kinds import Coordinatewise, Instruction, Linear, Value
+from limitlaw.core.labelled import Labelled, elementwise
+from limitlaw.core.program import Output
+from limitlaw.language import ops
+from limitlaw.language.lower import lowered, together
+from limitlaw.phi import Nonlinearity
+from statistics_of_samples import disagreement
+from validity import validate
+
+DRAWS = 4000
+
+
+# --- a linear map of two batches: three places ---------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Turned(Linear):
+    """x cos θ + y sin θ. The first place: what it is, and what it does to arrays."""
+
+    x: Value
+    y: Value
+    angle: float
+
+    def applied(
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+    ) -> Labelled:
+        """To coordinates, coefficients or covariances alike."""
+        c, s = math.cos(self.angle), math.sin(self.angle)
+        return elementwise(lambda x, y: c * x + s * y, vectors(self.x), vectors(self.y))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Turn(ops.Op):
+    """The second place: what a user writes, and what that is in the core language."""
+
+    x: ll.Wide
+    y: ll.Wide
+    angle: float
+
+    def lowered(self, value: ops.Value) -> Output:
+        layout, (x, y) = together(lowered(self.x), lowered(self.y))
+        axes = tuple(axis for axis in layout if axis is not None)
+        return Output(Value(Turned(x, y, self.angle), axes, x.dim, value), layout)
+
+
+def turn(x: ll.Wide, y: ll.Wide, angle: float) -> ll.Wide:
+    """The third place: a word of the language."""
+    return ll.Wide(Turn(x, y, angle), x.shape, x.dim)
+
+
+# --- a function of two vectors, coordinate by coordinate: three places ---------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Larger(Coordinatewise):
+    """max(x_α, y_α)."""
+
+    x: Value
+    y: Value
+
+    @property
+    def phi(self) -> Nonlinearity:
+        return Nonlinearity("larger", jnp.maximum, pseudo_lipschitz=True, bounded=False)
+
+    @property
+    def args(self) -> tuple[Value, ...]:
+        return self.x, self.y
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Maximum(ops.Op):
+    x: ll.Wide
+    y: ll.Wide
+
+    def lowered(self, value: ops.Value) -> Output:
+        layout, (x, y) = together(lowered(self.x), lowered(self.y))
+        axes = tuple(axis for axis in layout if axis is not None)
+        return Output(Value(Larger(x, y), axes, x.dim, value), layout)
+
+
+def larger(x: ll.Wide, y: ll.Wide) -> ll.Wide:
+    return ll.Wide(Maximum(x, y), x.shape, x.dim)
+
+
+# --- each beside what means the same in words that are there -------------------------------------
+
+
+def turned_in_words(x: ll.Wide, y: ll.Wide) -> ll.Wide:
+    return math.cos(0.7) * x + math.sin(0.7) * y
+
+
+def larger_in_words(x: ll.Wide, y: ll.Wide) -> ll.Wide:
+    return ll.map(jnp.maximum, x, y)
+
+
+PAIRS = {
+    "turned": (lambda x, y: turn(x, y, 0.7), turned_in_words),
+    "larger": (larger, larger_in_words),
+}
+Word = Callable[[ll.Wide, ll.Wide], ll.Wide]
+
+
+@pytest.fixture(params=list(PAIRS))
+def words(request: pytest.FixtureRequest) -> tuple[Word, Word]:
+    """A word that is added, and what means the same."""
+    return PAIRS[request.param]
+
+
+def layer(word: Word) -> ll.Wide:
+    """The word behind random scores and before a matrix that others read, too."""
+    x = ll.relu(ll.matrices(3) @ ll.initial())
+    u = ll.attention(x, heads=1)
+    return ll.Matrix() @ word(u, x)
+
+
+def last(word: Word) -> ll.Wide:
+    """The word as the last step, of fresh vectors."""
+    x = ll.relu(ll.matrices(3) @ ll.initial())
+    return word(ll.Matrix() @ x, ll.attention(x, heads=2))
+
+
+@pytest.mark.parametrize("net", [layer, last])
+def test_at_finite_width(words: tuple[Word, Word], net: Callable[[Word], ll.Wide]) -> None:
+    """Dense, exact, and the same by words that are there: one law."""
+    mine, theirs = (net(word) for word in words)
+    validate(mine.core.value)
+    draws = [
+        np.asarray(engine(y, 6, DRAWS, jax.random.key(i)))
+        for i, (engine, y) in enumerate(
+            ((ll.simulate, mine), (ll.finite_samples, mine), (ll.finite_samples, theirs))
+        )
+    ]
+    assert disagreement(draws[0], draws[1]) < 1
+    assert disagreement(draws[1], draws[2]) < 1
+
+
+@pytest.mark.parametrize("net", [layer, last])
+def test_in_the_limit(words: tuple[Word, Word], net: Callable[[Word], ll.Wide]) -> None:
+    """The law and the kernel are those of the words that are there."""
+    mine, theirs = (net(word) for word in words)
+    ours, known = (ll.limit(y[0], samples=2**10) for y in (mine, theirs))
+    np.testing.assert_allclose(ours.variance(), known.variance(), rtol=2e-2)
+    kernels = [np.asarray(ll.kernel(y, samples=2**10).mean()) for y in (mine, theirs)]
+    np.testing.assert_allclose(*kernels, rtol=2e-2)
+
+
+def test_a_kernel_by_formula() -> None:
+    """Cov(x cos θ + y sin θ) of vectors with known covariances, without drawing."""
+    cov = np.array([[1.0, 0.3], [0.3, 2.0]])
+    x = ll.initial(2, cov=cov)
+    K = np.asarray(ll.kernel(turn(x[0], x[1], 0.7)))
+    c, s = math.cos(0.7), math.sin(0.7)
+    np.testing.assert_allclose(K, c * c + 2 * s * s + 2 * c * s * 0.3, rtol=1e-12)
+
+
+def test_it_is_checked_printed_and_traced(words: tuple[Word, Word]) -> None:
+    """By what reads programs rather than draws them; block by block in a network."""
+    mine, theirs = words
+    y = layer(mine)
+    assert not ll.check(y).refused
+    assert type(y.op.x.op).__name__ in str(y)
+
+    def block(word: Word) -> Callable[[ll.Wide], ll.Wide]:
+        return lambda x: word(ll.Matrix() @ x, ll.Matrix(std=0.5) @ x)
+
+    x = ll.initial(2, cov=np.array([[1.0, 0.5], [0.5, 1.0]]))
+    traces = [
+        ll.trace(ll.repeat(block(word), x, 3), ["variance"], width=64, samples=2000, key=0)
+        for word in (mine, theirs)
+    ]
+    ours, known = (t["variance"] for t in traces)
+    error = 5 * np.hypot(ours.error, known.error)
+    assert np.all(np.abs(ours.value - known.value) <= error)
+
+
+# --- what no engine knows ------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sorted(Instruction):
+    """The coordinates of a vector in order: no engine has a rule for it."""
+
+    x: Value
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sort(ops.Op):
+    x: ll.Wide
+
+    def lowered(self, value: ops.Value) -> Output:
+        x = lowered(self.x)
+        return Output(Value(Sorted(x.value), x.value.axes, x.value.dim, value), x.layout)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda y: ll.simulate(y, 8, 10, jax.random.key(0)),
+        lambda y: ll.finite_samples(y, 8, 10, jax.random.key(0)),
+        ll.limit,
+        ll.kernel,
+    ],
+    ids=["simulate", "finite", "limit", "kernel"],
+)
+@pytest.mark.parametrize("behind", [True, False])
+def test_an_instruction_without_a_rule(ask: Callable[[Any], Any], behind: bool) -> None:
+    """It is refused by name by every engine: nothing falls through."""
+    x = ll.relu(ll.Matrix() @ ll.initial())
+    y = ll.Wide(Sort(x), x.shape, x.dim)
+    with pytest.raises(TypeError, match="no rule for the instruction Sorted"):
+        ask(ll.Matrix() @ y if behind else y)
