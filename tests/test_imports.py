@@ -85,7 +85,9 @@ INSIDE = {
         "values": 4,
         "*": 5,
     },
-    "engines": dict.fromkeys(("effort", "bounds", "estimate", "engine", "law", "meeting"), 0)
+    "engines": dict.fromkeys(
+        ("effort", "bounds", "estimate", "engine", "law", "meeting", "reading"), 0
+    )
     | {"run": 1, "dense/": 2, "frames/": 2, "limit/": 3, "heads/": 4, "*": 5},
 }
 APART = {"paper", "studies"}  # where rooms of one rank do not import each other

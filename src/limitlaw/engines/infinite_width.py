@@ -34,9 +34,10 @@ from limitlaw.engines.heads.structure import head_axis
 from limitlaw.engines.law import Last, law_given
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, Outcomes, seed_of_law
-from limitlaw.engines.limit.draw import Statistic, variance
+from limitlaw.engines.limit.draw import variance
 from limitlaw.engines.limit.facts import LimitFacts, are_correlated, is_score
 from limitlaw.engines.limit.pairs import Pairs
+from limitlaw.engines.reading import Reading
 from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS, error_of_blocks
@@ -180,8 +181,8 @@ def _integrated_mean(y: Any, shape: tuple[int, ...]) -> Any:
 
 def _integrated_variance(y: Any) -> Any:
     """Var Σ_i y_i and its error, where scores are integrated by a quadrature; else None."""
-    statistic = statistics.variance_of_sum if y.core.layout else variance
-    mixing = mixing_law(y.core, None, None, by_quadrature=True, statistic=statistic)
+    reading = statistics.variance_of_sum if y.core.layout else variance
+    mixing = mixing_law(y.core, None, None, by_quadrature=True, reading=reading)
     if mixing is None:
         return None
     v = jnp.asarray(mixing.weights) @ jnp.asarray(mixing.variances)
@@ -280,7 +281,7 @@ def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
 
 def _law_of_draws(
     parts: tuple[Output, ...],
-    statistic: Statistic,
+    reading: Reading,
     last: Last,
     effort: Effort,
     default: int | None = None,
@@ -288,7 +289,7 @@ def _law_of_draws(
     """The law of what is read off draws, with the error of Gaussian integrals where
     that may matter.
     """
-    program = Limit(settled(parts), statistic)
+    program = Limit(settled(parts), reading)
     conditions = effort.conditions(program, parts, default)
     law = _law(last, conditions, effort)
     if conditions.kind == "exact" or (conditions.kind == "sampled" and not program.is_unsure):

@@ -14,9 +14,9 @@ from jaxtyping import Array, Int, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.engines.bounds import reached
-from limitlaw.engines.effort import Drawn, Pace
+from limitlaw.engines.effort import Pace
 from limitlaw.engines.engine import Compiled, untraceable
-from limitlaw.numerics.replicates import INDEPENDENT
+from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 from limitlaw.progress import watched
 
 UNDER_WAY = 2  # batches at a time, once one is finished: one core seldom waits for another
@@ -54,34 +54,63 @@ def drawn(
     """Draws 0, 1, … as many as `pace` says, by a function of `batched`:
     arrays with the draws in front.
     """
+    return in_batches(
+        name,
+        lambda i: draws(arguments, key, i * batch),
+        lambda calls: draws.check(calls, arguments, key, 0),
+        batch,
+        pace,
+    )
+
+
+def in_batches(
+    name: str,
+    batch: Callable[[int], Any],
+    check: Callable[[int], None],
+    size: int,
+    pace: Pace,
+    replicates: Replicates = INDEPENDENT,
+) -> Any:
+    """Batches 0, 1, … of `size` draws each, until `pace` says that it is enough: arrays with the
+    draws in front. `check` compiles what so many batches call, or refuses them.
+
+    This is the one driver of draws. Of several devices, the i-th computes batches i, i + their
+    number, …; a batch is the same wherever it is computed.
+    """
+    devices = _devices()
     results: list[np.ndarray] = []
     structure, asked, stop = None, 0, 0
     under_way: collections.deque[Any] = collections.deque()
     with watched(name) as watch:
-        draws.check(-(-pace.certain // batch), arguments, key, 0)
+        check(-(-pace.certain // size))
         watch.reached(0, pace.samples)
         while stop < pace.samples:
-            while asked < pace.samples and len(under_way) < (UNDER_WAY if stop else 1):
-                leaves, structure = jax.tree.flatten(draws(arguments, key, asked))
+            most = UNDER_WAY * len(devices) if stop else 1
+            while asked * size < pace.samples and len(under_way) < most:
+                with jax.default_device(devices[asked % len(devices)]):
+                    leaves, structure = jax.tree.flatten(batch(asked))
                 if is_traced(*leaves):
                     raise untraceable(name)
                 under_way.append(leaves)
-                asked += batch
+                asked += 1
             leaves, start = under_way.popleft(), stop
             if not results:
                 results = [
                     np.empty((pace.samples, *leaf.shape[1:]), leaf.dtype) for leaf in leaves
                 ]
-            stop = min(start + batch, pace.samples)
+            stop = min(start + size, pace.samples)
             for result, leaf in zip(results, leaves, strict=True):
                 result[start:stop] = leaf[: stop - start]
-            pace.reached(stop, functools.partial(_so_far, structure, results, stop))
+            so_far = functools.partial(_tree, structure, results, stop)
+            pace.reached(stop, lambda found=so_far: (found(), replicates))  # type: ignore[misc]
             reached(watch, stop, pace.samples)
     return _tree(structure, results, pace.samples)
 
 
-def _so_far(structure: Any, results: list[np.ndarray], draws: int) -> Drawn:
-    return _tree(structure, results, draws), INDEPENDENT
+def _devices() -> list[Any]:
+    """Those of this process, or the one that the user chose."""
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
+    return jax.local_devices() if chosen is None else [chosen]
 
 
 def _tree(structure: Any, results: list[np.ndarray], draws: int) -> Any:

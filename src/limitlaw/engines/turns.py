@@ -4,7 +4,7 @@ read off each draw.
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -13,13 +13,14 @@ from limitlaw.core.instructions import Apply
 from limitlaw.core.kinds import Value
 from limitlaw.core.program import Output, ancestors
 from limitlaw.engines.frames.draw import FramesDraw
+from limitlaw.engines.reading import Reading
 
 Scores = Float[Array, "..."] | tuple[Float[Array, "..."], ...] | None
 Function = Callable[[Float[Array, "m m"], Scores], Any]  # (kernel, scores) → an array
 
 
 @dataclasses.dataclass(frozen=True)
-class Turns:
+class Turns(Reading):
     """f(kernel, scores) of every output with an axis of turns in front:
     one, or as many as a loop has.
 
@@ -31,9 +32,10 @@ class Turns:
 
     functions: tuple[Function, ...]
     given: bool = True
-    coordinates: ClassVar[int] = 0
+    coordinates = 0
+    iterations = True
 
-    def reader(self, draw: FramesDraw, value: Value, layer: Iterable[Value]) -> list[Any]:
+    def of_iteration(self, draw: FramesDraw, value: Value, layer: Iterable[Value]) -> list[Any]:
         """The statistics of a layer that gives `value`, by these values."""
         kernel, scores = draw.second_moment(value), scores_of(draw, layer)
         return [jnp.asarray(f(kernel, scores), float) for f in self.functions]
@@ -44,10 +46,10 @@ class Turns:
         for value, _ in outputs:
             layer = [v for v in ancestors([value]) if v not in before]
             before.update(layer)
-            one = (
-                None if value in draw.turns else [a[None] for a in self.reader(draw, value, layer)]
-            )
-            read.append(draw.turns[value] if one is None else one)
+            if value in draw.turns:
+                read.append(draw.turns[value])
+            else:
+                read.append([a[None] for a in self.of_iteration(draw, value, layer)])
         return read
 
 

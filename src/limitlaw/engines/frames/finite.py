@@ -20,8 +20,9 @@ from limitlaw.engines.effort import BUDGET, Pace, default_draws
 from limitlaw.engines.engine import PROGRAMS, Compiled, slots
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import at_width
-from limitlaw.engines.frames.statistics import Conditions, Samples, Statistic
+from limitlaw.engines.frames.statistics import Conditions, Samples
 from limitlaw.engines.law import Last, law_given
+from limitlaw.engines.reading import Reading
 from limitlaw.engines.run import batched, drawn
 from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical, Law
@@ -133,11 +134,11 @@ def drawn_statistic(
     width: int,
     pace: Pace,
     key: object,
-    statistic: Statistic,
+    reading: Reading,
 ) -> Any:
-    """What a statistic reads off draws at this width: arrays with the draws in front."""
+    """What a reading reads off draws at this width: arrays with the draws in front."""
     _check(name, outputs, width, key, None)
-    return _draws(name, outputs, width, pace, key, statistic)
+    return _draws(name, outputs, width, pace, key, reading)
 
 
 def _checked(
@@ -165,10 +166,10 @@ def _draws(
     width: int,
     pace: Pace,
     key: object,
-    statistic: Statistic,
+    reading: Reading,
 ) -> Any:
     rewritten = demanded_outputs(outputs)
-    batch, draws = compiled(rewritten, width, statistic)
+    batch, draws = compiled(rewritten, width, reading)
     arguments = engine.program_of(rewritten).arrays, float(width)
     return drawn(name, draws, batch, arguments, pace, as_key(key))
 
@@ -181,9 +182,7 @@ def demanded_outputs(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     )
 
 
-def compiled(
-    outputs: tuple[Output, ...], width: int, statistic: Statistic
-) -> tuple[int, Compiled]:
+def compiled(outputs: tuple[Output, ...], width: int, reading: Reading) -> tuple[int, Compiled]:
     """The number of draws computed together, and the compiled function of (slots,
     width), key and first draw.
     """
@@ -191,19 +190,19 @@ def compiled(
     structure = engine.structure(program, outputs)
     batch = _batch_size(program, width)
     least = PROGRAMS.get(
-        ("least width", structure, statistic), lambda: least_width(outputs, statistic)
+        ("least width", structure, reading), lambda: least_width(outputs, reading)
     )
     fixed = None if width >= least else width  # else one compiled function serves all widths
 
     def draw(arguments: tuple[list[Any], Float[Array, ""]], key: Key[Array, ""]) -> Any:
         numbers, n = arguments
-        return one_draw(outputs, numbers, n if fixed is None else fixed, statistic, key)
+        return one_draw(outputs, numbers, n if fixed is None else fixed, reading, key)
 
-    name = ("finite", structure, fixed, statistic, batch)
+    name = ("finite", structure, fixed, reading, batch)
     return batch, PROGRAMS.get(name, lambda: Compiled(batched(draw, batch)))
 
 
-def least_width(outputs: tuple[Output, ...], statistic: Statistic) -> int | float:
+def least_width(outputs: tuple[Output, ...], reading: Reading) -> int | float:
     """The width from which on n may be an argument of a compiled function:
     all axes of frames find room.
 
@@ -219,9 +218,9 @@ def least_width(outputs: tuple[Output, ...], statistic: Statistic) -> int | floa
     found: dict[Dim, int] = {}
 
     def draw(numbers: list[Any], n: Float[Array, ""]) -> Any:
-        run = followed(outputs, numbers, n, statistic, jax.random.key(0))
+        run = followed(outputs, numbers, n, reading, jax.random.key(0))
         found.update(run.asked)
-        return statistic(run, outputs)
+        return reading(run, outputs)
 
     jax.eval_shape(draw, program.arrays, 1.0)
     return max((math.floor(axes / dim.factor) + 1 for dim, axes in found.items()), default=1)
@@ -231,27 +230,27 @@ def one_draw(
     outputs: tuple[Output, ...],
     arguments: list[Any],
     width: int | Float[Array, ""],
-    statistic: Statistic,
+    reading: Reading,
     key: Source,
 ) -> Any:
-    """What `statistic` reads off one draw."""
-    return statistic(followed(outputs, arguments, width, statistic, key), outputs)
+    """What `reading` reads off one draw."""
+    return reading(followed(outputs, arguments, width, reading, key), outputs)
 
 
 def followed(
     outputs: tuple[Output, ...],
     arguments: list[Any],
     width: int | Float[Array, ""],
-    statistic: Statistic,
+    reading: Reading,
     key: Source,
 ) -> FramesDraw:
     """One draw of the program of the outputs."""
     program = engine.program_of(outputs)
     given = slots(program, arguments)
     draw = FramesDraw(
-        Analysis(program), given, lambda dim: at_width(dim, width), key, statistic.coordinates
+        Analysis(program), given, lambda dim: at_width(dim, width), key, reading.coordinates
     )
-    draw.reader = getattr(statistic, "reader", None)
+    draw.reader = reading.of_iteration if reading.iterations else None
     draw.run(program)
     return draw
 

@@ -4,7 +4,6 @@ which are Gaussian given what is drawn.
 
 import dataclasses
 import math
-from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -14,25 +13,12 @@ from limitlaw.core.labelled import Labelled, finite_shape
 from limitlaw.core.program import Output
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import apply_roots
+from limitlaw.engines.reading import Reading
 from limitlaw.numerics.random import normal
 
 
-@runtime_checkable
-class Statistic(Protocol):
-    """What is read off a draw of which `coordinates` coordinates are observed;
-    equal ones read the same.
-    """
-
-    @property
-    def coordinates(self) -> int:
-        """How many coordinates of each output it reads."""
-
-    def __call__(self, draw: FramesDraw, outputs: tuple[Output, ...]) -> Any:
-        """Arrays, in any tree of JAX."""
-
-
 @dataclasses.dataclass(frozen=True)
-class Conditions:
+class Conditions(Reading):
     """Mean and covariance of `coordinates` coordinates of all outputs,
     given everything that a draw conditions on.
     """
@@ -69,7 +55,7 @@ def _observed(
 
 
 @dataclasses.dataclass(frozen=True)
-class Samples:
+class Samples(Reading):
     """`coordinates` coordinates of each output that is a vector,
     and the outputs that are numbers.
     """

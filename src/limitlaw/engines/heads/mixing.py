@@ -25,7 +25,8 @@ from limitlaw.core.space import Dim
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.heads.structure import SoftmaxScores, WithScores, head_axis, softmax_scores
 from limitlaw.engines.limit.conditions import Limit, Outcomes, seed_of
-from limitlaw.engines.limit.draw import Statistic, variance
+from limitlaw.engines.limit.draw import variance
+from limitlaw.engines.reading import Reading
 from limitlaw.laws.averages import BLOCKS
 from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
 from limitlaw.numerics.nodes import compressed, lattice, lattice_size
@@ -72,9 +73,9 @@ def mixing_law(
     samples: int | None,
     key: object,
     by_quadrature: bool = False,
-    statistic: Statistic = variance,
+    reading: Reading = variance,
 ) -> Mixing | None:
-    """Of one output number, or of what `statistic` reads off several; None where they are no sum
+    """Of one output number, or of what `reading` reads off several; None where they are no sum
     of heads that are i.i.d. given a deterministic kernel.
 
     `by_quadrature`: None also where there is no quadrature for it.
@@ -85,7 +86,7 @@ def mixing_law(
         return None
     if not all(isinstance(t.instruction, MatMul) for t in terms_of(term.value)):
         return None  # it has a mean, or is not Gaussian
-    program = Limit((term,), WithScores(statistic))
+    program = Limit((term,), WithScores(reading))
     if not program.is_function_of_recipe:
         return None
     rule = _quadrature(program, samples)
@@ -100,7 +101,7 @@ def mixing_law(
     if by_quadrature or (heads == 1 and len(program.recipe) > BUDGET.many):
         return None  # a plain mixture says the same
     narrow = has_pole(demanded((term.value,))[0], dimension)
-    program = Limit((term,), statistic)
+    program = Limit((term,), reading)
     nodes = _sobol(program, samples, key)
     rough = (
         (lambda: (_sobol(program.inflated(), samples, key).arrays, None))

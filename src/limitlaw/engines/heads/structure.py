@@ -25,7 +25,8 @@ from limitlaw.core.kinds import Coordinatewise, Family, Linear, Value
 from limitlaw.core.labelled import Axis, Labelled, Size, finite_shape, labelled
 from limitlaw.core.program import Output, Program, resized
 from limitlaw.engines.limit.conditions import Limit
-from limitlaw.engines.limit.draw import LimitDraw, Outputs, Statistic
+from limitlaw.engines.limit.draw import LimitDraw, Outputs
+from limitlaw.engines.reading import Reading
 from limitlaw.numerics.factors import orthonormalise
 
 Names = dict[Value | Family, Axis]  # what the axis of heads is called there
@@ -234,17 +235,17 @@ def _different(
 
 
 @dataclasses.dataclass(frozen=True)
-class WithScores:
-    """A statistic, and beside it all random arguments of softmax, one after the other: none where
+class WithScores(Reading):
+    """A reading, and beside it all random arguments of softmax, one after the other: none where
     scores matter otherwise.
     """
 
-    statistic: Statistic
+    reading: Reading
 
     def __call__(self, draw: LimitDraw, outputs: Outputs) -> tuple[Any, Float[Array, " m"]]:
         arguments = _arguments(outputs) or ()
         scores = (draw[op.args[0]].whole(op.layouts[0]).reshape(-1) for op in arguments)
-        return self.statistic(draw, outputs), jnp.concatenate([jnp.zeros(0), *scores])
+        return self.reading(draw, outputs), jnp.concatenate([jnp.zeros(0), *scores])
 
 
 def softmax_scores(program: Limit) -> SoftmaxScores | None:

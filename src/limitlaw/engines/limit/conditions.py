@@ -3,8 +3,9 @@ the same at every call.
 """
 
 import dataclasses
-import itertools
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.arguments import as_key, inside_jit, is_traced
-from limitlaw.engines.bounds import check_memory, reached
+from limitlaw.engines.bounds import check_memory
 from limitlaw.engines.effort import BUDGET, Pace
 from limitlaw.engines.limit.plan import Planned
+from limitlaw.engines.run import in_batches
 from limitlaw.numerics.random import SEED, Quasi, ShiftedSobol, Sobol, matched, nodes, random_seed
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
-from limitlaw.progress import watched
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +52,7 @@ class Limit(Planned):
             arrays, effort = self._sampled(samples, seed, at_most)
             return Outcomes(arrays, "sampled", effort)
         if self.plan.uses_nodes or requests.head_recipe:
-            results = self._replicates(seed)
-            return Outcomes(jax.tree.map(lambda *a: jnp.stack(a), *results), "sampled")
+            return Outcomes(self._replicates(seed), "sampled")
         result, quadrature = self._deterministic()
         kind = "quadrature" if quadrature else "exact"
         return Outcomes(jax.tree.map(lambda a: a[None], result), kind)
@@ -68,20 +68,26 @@ class Limit(Planned):
         check_memory(pace.samples, size, "ask for fewer samples, or for fewer statistics")
         batches = Batches(self, pace.samples, seed_of(key))
         replicates = Replicates(batches.replicate)
-        results: list[Any] = []
-        with watched("limit") as watch:
-            first = batches.numbers(0)
-            self.plan.draws.check(-(-pace.certain // batches.size), self.given, *first)
-            while len(results) * batches.size < pace.samples:
-                numbers = batches.numbers(len(results)) if results else first
-                results.append(self.plan.draws(self.given, *numbers))
-                if len(results) > 1:  # the last but one, so that points are made meanwhile
-                    jax.block_until_ready(results[-2])
-                drawn = min(pace.samples, len(results) * batches.size)
-                pace.reached(drawn, lambda: (_all_of(results), replicates))
-                reached(watch, drawn, pace.samples)
-        arrays = jax.tree.map(lambda a: a[: pace.samples], _all_of(results))
+        arrays = self._driven(batches.numbers, batches.size, pace, replicates)
         return Outcomes(arrays, "sampled", pace.effort, replicates)
+
+    def _driven(
+        self,
+        numbers: Callable[[int], tuple[Any, ...]],
+        size: int,
+        pace: Pace,
+        replicates: Replicates = INDEPENDENT,
+    ) -> Any:
+        """What is read off the draws that are made of these numbers, batch after batch."""
+        numbers = functools.lru_cache(maxsize=1)(numbers)  # those of the first are asked for twice
+        return in_batches(
+            "limit",
+            lambda i: self.plan.draws(self.given, *numbers(i)),
+            lambda calls: self.plan.draws.check(calls, self.given, *numbers(0)),
+            size,
+            pace,
+            replicates,
+        )
 
     def _deterministic(self) -> tuple[Any, bool]:
         key = jax.random.key(0)
@@ -90,50 +96,40 @@ class Limit(Planned):
                 self.arrays, jnp.zeros(0), key, None, None
             ), self.plan.requests.quadrature
         draw = self.plan.followed(self.arrays, Quasi(key), None)
-        return self.statistic(draw, self.plan.outputs), draw.moments.integrals.quadrature
+        return self.reading(draw, self.plan.outputs), draw.moments.integrals.quadrature
 
-    def _replicates(self, seed: int) -> list[Any]:
-        results: list[Any] = []
+    def _replicates(self, seed: int) -> Any:
+        """One draw for each of several sets of nodes."""
         single = self._function(self.plan.single)
-        with watched("limit") as watch:
-            for i in range(BUDGET.replicates):
-                extra = self.table(BUDGET.nodes, seed + i), self.heads(seed + i)
-                numbers = jnp.zeros(0), jax.random.key(seed + i), *extra
-                if not (i or self.traced):
-                    self.plan.single.check(BUDGET.replicates, self.arrays, *numbers)
-                results.append(single(self.arrays, *numbers))
-                reached(watch, len(jax.block_until_ready(results)), BUDGET.replicates)
-        return results
+
+        def numbers(i: int) -> tuple[Any, ...]:
+            extra = self.table(BUDGET.nodes, seed + i), self.heads(seed + i)
+            return jnp.zeros(0), jax.random.key(seed + i), *extra
+
+        def one(i: int) -> Any:
+            return jax.tree.map(lambda a: a[None], single(self.arrays, *numbers(i)))
+
+        if self.traced:
+            found = map(one, range(BUDGET.replicates))
+            return jax.tree.map(lambda *a: jnp.concatenate(a), *found)
+        check = lambda calls: self.plan.single.check(calls, self.arrays, *numbers(0))
+        return in_batches("limit", one, check, 1, Pace(BUDGET.replicates, at_most=False))
 
     def _sampled(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
         """The statistics of the draws, and what decided how many there are."""
         if self.traced or inside_jit():
             return self._sampled_in_a_loop(samples, seed, at_most)
-        points = Sobol(self.recipe, seed)
-        size = self.plan.batch(samples)
+        points, size = Sobol(self.recipe, seed), self.plan.batch(samples)
         pace = Pace(samples, at_most)
-        results: list[Any] = []
-        with watched("limit") as watch:
-            for start in itertools.count(0, size):
-                if start >= pace.samples:
-                    break
-                numbers = self._numbers(points, seed, start, size)
-                if not start:
-                    self.plan.draws.check(-(-pace.certain // size), self.given, *numbers)
-                    watch.reached(0, samples)
-                results.append(self.plan.draws(self.given, *numbers))
-                if start:
-                    # the last but one, so that points are made meanwhile
-                    jax.block_until_ready(results[-2])
-                    if (
-                        pace.reached(start, lambda: (_all_of(results), INDEPENDENT))
-                        and self.plan.batch(pace.samples) != size
-                    ):
-                        # Smaller batches have other nodes: begin again, as if that number had been
-                        # asked for.
-                        return self._sampled(pace.samples, seed, at_most=False)[0], pace.effort
-                    reached(watch, start, pace.samples)
-        return jax.tree.map(lambda a: a[: pace.samples], _all_of(results)), pace.effort
+
+        def numbers(i: int) -> tuple[Any, ...]:
+            return self._numbers(points, seed, i * size, size)
+
+        arrays = self._driven(numbers, size, pace)
+        if self.plan.batch(pace.samples) != size:
+            # Smaller batches have other nodes: begin again, as if that number had been asked for.
+            return self._sampled(pace.samples, seed, at_most=False)[0], pace.effort
+        return arrays, pace.effort
 
     def _numbers(self, points: Sobol, seed: int, start: int, size: int) -> tuple[Any, ...]:
         """What the draws from `start` on are made of.
@@ -210,19 +206,6 @@ def with_normals_matched(table: Any, df: Any) -> Any:
     normal = np.isinf(df)
     table[:, normal] = matched(table[:, normal])
     return jnp.asarray(table)
-
-
-def _all_of(results: list[Any]) -> Any:
-    """The arrays of several batches as those of one."""
-    return jax.tree.map(lambda *a: a[0] if len(a) == 1 else _joined(a), *results)
-
-
-def _joined(arrays: tuple[Any, ...]) -> Any:
-    return (
-        jnp.concatenate(arrays)
-        if is_traced(arrays[0])
-        else np.concatenate([np.asarray(a) for a in arrays])
-    )
 
 
 def seed_of(key: object) -> int:

@@ -9,7 +9,7 @@ wide vector is drawn.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -33,11 +33,11 @@ from limitlaw.engines.limit.loop import Carried, Loop, Turn
 from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.engines.limit.nodes import Joint
 from limitlaw.engines.limit.tied import TiedLoop
+from limitlaw.engines.reading import ReadBy
 from limitlaw.numerics.factors import gram, pivoted_factor
 from limitlaw.numerics.random import Source
 
 Outputs = tuple[Output, ...]
-Statistic = Callable[["LimitDraw", Outputs], Any]  # gives a tree of arrays
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,11 +266,13 @@ def covariance_of(fresh: Fresh, equal: Equal) -> Covariance:
 # --- what laws of heads read ---------------------------------------------------------------------
 
 
+@ReadBy
 def variance(draw: LimitDraw, outputs: Outputs) -> Float[Array, ""]:
     """Var Z^y of one number, given what is drawn."""
     return variances(draw, outputs).reshape(())
 
 
+@ReadBy
 def variances(draw: LimitDraw, outputs: Outputs) -> Float[Array, " m"]:
     """Var Z^y of each entry, given what is drawn."""
     ((y, layout),) = outputs

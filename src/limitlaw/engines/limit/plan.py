@@ -1,5 +1,5 @@
 """A program at infinite width. What it needs whatever its numbers are (facts, requests for draws,
-compiled functions) is made once for a structure and a statistic: a `Plan`. The program that it
+compiled functions) is made once for a structure and a reading: a `Plan`. The program that it
 keeps has no numbers in its slots, they are arguments. With them (`Planned`) it can be followed at
 any points.
 """
@@ -22,16 +22,13 @@ from limitlaw.core.kinds import Coordinatewise
 from limitlaw.core.labelled import Axes, Axis
 from limitlaw.core.program import Output, renumbered, unrolled, with_nodes
 from limitlaw.engines import engine
-from limitlaw.engines.bounds import reached
-from limitlaw.engines.effort import BUDGET
+from limitlaw.engines.effort import BUDGET, Pace
 from limitlaw.engines.engine import PROGRAMS, Compiled, Staged, draws_together, slots
-from limitlaw.engines.limit.draw import LimitDraw, Outputs, Static, Statistic
+from limitlaw.engines.limit.draw import LimitDraw, Outputs, Static
 from limitlaw.engines.limit.loop import CannotCarry
-from limitlaw.engines.run import keys_of_draws
+from limitlaw.engines.reading import Reading
+from limitlaw.engines.run import in_batches, keys_of_draws
 from limitlaw.numerics.random import MOST_DIMENSIONS, Quasi
-from limitlaw.progress import watched
-
-UNDER_WAY = 8  # batches at a time
 
 This = TypeVar("This", bound="Planned")
 
@@ -73,10 +70,10 @@ class Requests:
 
 
 class Plan:
-    """A structure at infinite width, and the statistic that is read off its draws."""
+    """A structure at infinite width, and the reading that is read off its draws."""
 
-    def __init__(self, outputs: Sequence[Output], statistic: Statistic, inflated: bool):
-        self.statistic, self.inflated, self.unrolls = statistic, inflated, False
+    def __init__(self, outputs: Sequence[Output], reading: Reading, inflated: bool):
+        self.reading, self.inflated, self.unrolls = reading, inflated, False
         try:
             self._prepare(outputs)
         except CannotCarry:
@@ -106,12 +103,8 @@ class Plan:
         given, self.heads = written(outputs, self.most_heads, self.unrolls)
         self.outputs = renumbered(given, _shape)
         self.facts = Analysis(engine.program_of(self.outputs))
-        scores = (
-            frozenset(v for v, _ in self.outputs)
-            if getattr(self.statistic, "undrawn", False)
-            else frozenset()
-        )
-        crosswise = getattr(self.statistic, "crosswise", False)
+        scores = frozenset(v for v, _ in self.outputs) if self.reading.undrawn else frozenset()
+        crosswise = self.reading.crosswise
         self.static = Static.of(self.facts, coarse, self.inflated, scores, crosswise)
         self.most = MOST_DIMENSIONS
         self._stages: Staged | None = None
@@ -133,13 +126,7 @@ class Plan:
         )
         of_coordinates = any(not static.gaussian.get(v, True) for v, _ in self.outputs)
         random = bool(self.facts.stay_random)
-        return (
-            rough
-            or of_coordinates
-            or random
-            or self.compiles
-            or getattr(self.statistic, "at_nodes", False)
-        )
+        return rough or of_coordinates or random or self.compiles or self.reading.at_nodes
 
     @property
     def has_loops(self) -> bool:
@@ -184,7 +171,7 @@ class Plan:
             row, key = numbers
             source = Quasi(key, row, most=self.most)
             draw = self.followed(arrays, source, None)
-            result = self.statistic(draw, self.outputs)
+            result = self.reading(draw, self.outputs)
             integrals = draw.moments.integrals
             found.update(recipe=tuple(source.recipe), head_recipe=tuple(source.table_recipe))
             found.update(overflows=source.overflows, dimensions=draw.moments.dimensions)
@@ -215,7 +202,7 @@ class Plan:
         """One draw of the program with these numbers in its slots."""
         program = self.facts.program
         draw = LimitDraw(self.static, slots(program, arrays), source, table)
-        draw.reader = getattr(self.statistic, "reader", None)
+        draw.reader = self.reading.of_iteration if self.reading.iterations else None
         draw.run(program)
         return draw
 
@@ -229,7 +216,7 @@ class Plan:
             return self._stages.second(between, (padded, key))
         source = Quasi(key, row, heads, self.most)
         draw = self.followed(given, source, table)
-        result = self.statistic(draw, self.outputs)
+        result = self.reading(draw, self.outputs)
         # where more is asked for than was written down, vectors at nodes would be 0
         assert draw.moments.dimensions <= self.requests.dimensions
         return result
@@ -308,19 +295,19 @@ def _shape(array: Any) -> jax.ShapeDtypeStruct:
 
 
 class Planned:
-    """A program at infinite width, with its numbers, and the statistic to be read off its draws.
+    """A program at infinite width, with its numbers, and the reading to be read off its draws.
 
     `inflated`: with every Gaussian integral that has an error larger by that error. The difference
     to what is read otherwise is what errors of integrals, in the worst case all of one sign, make
     of it; 0 where all are closed forms.
     """
 
-    def __init__(self, outputs: Sequence[Output], statistic: Statistic, inflated: bool = False):
-        self._asked, self.statistic, self._inflated = tuple(outputs), statistic, inflated
+    def __init__(self, outputs: Sequence[Output], reading: Reading, inflated: bool = False):
+        self._asked, self.reading, self._inflated = tuple(outputs), reading, inflated
         program = engine.program_of(self._asked)
         self.traced = program.is_traced
-        name = "limit", engine.structure(program, self._asked), statistic, inflated
-        self.plan = PROGRAMS.get(name, lambda: Plan(self._asked, statistic, inflated))
+        name = "limit", engine.structure(program, self._asked), reading, inflated
+        self.plan = PROGRAMS.get(name, lambda: Plan(self._asked, reading, inflated))
         self.outputs = self.plan.written(self._asked)
         self.arrays = engine.program_of(self.outputs).arrays
         if self.traced or inside_jit():
@@ -369,18 +356,18 @@ class Planned:
         return self.plan.requests.quadrature
 
     def inflated(self: This) -> This:
-        """The same program and statistic, with errors of integrals added."""
-        return type(self)(self._asked, self.statistic, inflated=True)
+        """The same program and reading, with errors of integrals added."""
+        return type(self)(self._asked, self.reading, inflated=True)
 
     def without_derivatives(self: This) -> This:
         """The same program with plain numbers, unless inside `jit` or `vmap`: to be looked at."""
         if not self.traced:
             return self
         plain = renumbered(self._asked, lambda x: frozen(x) if is_traced(x) else x)
-        return type(self)(plain, self.statistic, self._inflated)
+        return type(self)(plain, self.reading, self._inflated)
 
     def at(self, rows: Any, seed: int = 0, start: int = 0) -> Any:
-        """The statistic at given points instead of drawn ones:
+        """The reading at given points instead of drawn ones:
         numbers in the order of `recipe`, one row for each.
 
         What a draw asks for beyond them is random by `seed`,
@@ -393,20 +380,20 @@ class Planned:
         count = -(-len(rows) // size)
         batches = np.zeros((count * size, rows.shape[1]))
         batches[: len(rows)] = rows
-        parts: list[Any] = []
-        with watched("limit") as watch:
-            keys = self.keys(seed, start, size)
-            draws = self.plan.draws
-            draws.check(count, self.given, batches[:size], keys, None, None)
-            for first in range(0, count * size, UNDER_WAY * size):
-                found = []
-                for i in range(first, min(first + UNDER_WAY * size, count * size), size):
-                    if self.plan.requests.overflows:
-                        keys = self.keys(seed, start + i, size)
-                    found.append(draws(self.given, batches[i : i + size], keys, None, None))
-                parts += jax.tree.map(np.asarray, found)
-                reached(watch, len(parts) * size, len(batches))
-        return jax.tree.map(lambda *a: np.concatenate(a)[: len(rows)], *parts)
+        keys = self.keys(seed, start, size)
+
+        def numbers(i: int) -> tuple[Any, ...]:
+            each = self.keys(seed, start + i * size, size)
+            here = batches[i * size : (i + 1) * size]
+            return here, each if self.plan.requests.overflows else keys, None, None
+
+        return in_batches(
+            "limit",
+            lambda i: self.plan.draws(self.given, *numbers(i)),
+            lambda calls: self.plan.draws.check(calls, self.given, *numbers(0)),
+            size,
+            Pace(len(rows), at_most=False),
+        )
 
     def keys(self, seed: int, start: int, size: int) -> Any:
         """Of the draws from `start` on, where a draw asks for more numbers than points have."""

@@ -17,8 +17,10 @@ from limitlaw.engines.frames.statistics import Conditions
 from limitlaw.engines.limit import coordinate, scores
 from limitlaw.engines.limit.draw import LimitDraw, Outputs, unsigned
 from limitlaw.engines.limit.moments import zeros
+from limitlaw.engines.reading import ReadBy, Reading
 
 
+@ReadBy
 def conditions(
     draw: LimitDraw, outputs: Outputs
 ) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
@@ -30,6 +32,7 @@ def conditions(
     return mean, C + jnp.diag(unsigned(jnp.diag(C)) - jnp.diag(C))
 
 
+@ReadBy
 def second_moment(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
     """E[Z^y (Z^y)ᵀ] given what is drawn."""
     ((y, _),) = outputs
@@ -39,7 +42,8 @@ def second_moment(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
     return _flat(draw.moments.second(y, y), outputs[0])
 
 
-class Crossed:
+@dataclasses.dataclass(frozen=True)
+class Crossed(Reading):
     """E[Z^y Z^w] of two outputs, and nothing of each by itself."""
 
     crosswise = True
@@ -54,12 +58,14 @@ class Crossed:
 CROSSED = Crossed()
 
 
+@ReadBy
 def covariance(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
     """Cov(Z^y) given what is drawn."""
     ((y, _),) = outputs
     return _flat(draw.moments.covariance(y, y), outputs[0])
 
 
+@ReadBy
 def variance_of_sum(draw: LimitDraw, outputs: Outputs) -> Float[Array, ""]:
     """Var Σ_i Z^{y_i} over all entries, given what is drawn."""
     return unsigned(jnp.sum(covariance(draw, outputs)))
@@ -70,6 +76,7 @@ def _flat(block: Covariance | None, output: Output) -> Float[Array, "m m"]:
     return jnp.zeros((m, m)) if block is None else block.flat(output.layout, output.layout)
 
 
+@ReadBy
 def mean(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
     """E Z^y given what is drawn."""
     ((y, layout),) = outputs
@@ -77,7 +84,7 @@ def mean(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Average:
+class Average(Reading):
     """E ψ(Z^y), by quasi-Monte Carlo."""
 
     psi: Callable[[Any], Any]
@@ -89,6 +96,7 @@ class Average:
         return jnp.asarray(self.psi(z)).mean(axis=0)
 
 
+@ReadBy
 def numbers(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
     """Numbers of the program."""
     ((p, layout),) = outputs
@@ -96,7 +104,7 @@ def numbers(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Scores:
+class Scores(Reading):
     """Mean and covariance of scores, given everything before them: they are not drawn."""
 
     undrawn = True

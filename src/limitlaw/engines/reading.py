@@ -1,0 +1,46 @@
+"""What is read off a draw: the engines follow a program, and a `Reading` says which arrays are
+wanted of that. Its needs are fields with defaults, so that a new one declares what is special.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from limitlaw.core.kinds import Value
+
+
+class Reading:
+    """A function of a draw and of the outputs that were asked for, which gives arrays in any tree
+    of JAX; equal ones read the same, and share what is compiled for them.
+
+    `coordinates`: how many coordinates of each output it reads at finite width.
+    `at_nodes`: it averages over nodes, which cannot be seen in the program.
+    `undrawn`: of outputs that are scores it reads the covariance, so that they are not drawn.
+    `crosswise`: it reads two outputs together, and nothing of each by itself.
+    `iterations`: it reads every iteration of a loop, by `of_iteration`.
+    """
+
+    coordinates: int = 1
+    at_nodes: bool = False
+    undrawn: bool = False
+    crosswise: bool = False
+    iterations: bool = False
+
+    def __call__(self, draw: Any, outputs: Any) -> Any:
+        """What is read off a draw."""
+        raise NotImplementedError
+
+    def of_iteration(self, draw: Any, value: "Value", layer: "Iterable[Value]") -> Any:
+        """What is read off an iteration of a loop, which gave `value` and is made of `layer`."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadBy(Reading):
+    """What a function reads, which needs nothing special."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, draw: Any, outputs: Any) -> Any:
+        return self.function(draw, outputs)
