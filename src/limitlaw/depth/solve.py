@@ -25,7 +25,7 @@ from limitlaw.engines.turns import Turns
 from limitlaw.float64 import in_float64
 from limitlaw.language.values import Wide
 from limitlaw.numerics.replicates import Replicates
-from limitlaw.progress import watched
+from limitlaw.progress import Watch, watched
 
 SAMPLES = 1024  # at most, where the user does not say
 STEPS = 100  # of Brent's method at most
@@ -106,7 +106,8 @@ def solve(
     drawn = DrawnStatistic(network, chosen, at, most, least, key)
     root = Root(drawn, real_number("target", target), math.log(low), math.log(high), chosen.name)
     x = 0.5 * (root.low + root.high)
-    with watched("solve"):
+    with watched("solve") as watch:
+        drawn.watch = watch
         drawn.at(x, 1)
         if samples is None and drawn.random:
             x, draws = _reached(root, x, goal)
@@ -163,6 +164,7 @@ class DrawnStatistic:
         self._network, self._at, self.most, self._least = network, at, most, least
         self._functions, self._seed = Turns((statistic.read,)), seed_of(key)
         self._x, self.evaluated, self.together = math.nan, 0, 1
+        self.watch: Watch | None = None
         self._seen: dict[float, list[Float[np.ndarray, " draws"]]] = {}
 
     def _move_to(self, x: float) -> None:
@@ -205,6 +207,9 @@ class DrawnStatistic:
         program.plan.draws.check(calls, program.given, *numbers)
         arrays = program.plan.draws(program.given, *numbers)
         self.evaluated += self.together
+        if self.watch is not None:  # a search visits some points, each with so many draws
+            expected = USUAL * (batch + 1) * self.together
+            self.watch.reached(self.evaluated, max(expected, self.evaluated + self.together))
         values = np.concatenate([np.asarray(part[0]) for part in arrays], axis=1)
         last = values.shape[1] - 1
         layer = last if self._at is None else positive_int("at", self._at)
