@@ -37,7 +37,7 @@ class Turned(Linear):
     angle: float
 
     def applied(
-        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
         """To coordinates, coefficients or covariances alike."""
         c, s = math.cos(self.angle), math.sin(self.angle)

@@ -215,7 +215,7 @@ class Contract(Linear):
     normalised: bool = False
 
     def applied(
-        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
         """Σ a·w."""
         a = None if self.a is None else numbers[self.a]
@@ -238,7 +238,7 @@ class Add(Linear):
     terms: tuple[Value, ...]
 
     def applied(
-        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
         """Their sum."""
         return add([vectors(t) for t in self.terms])
@@ -269,7 +269,7 @@ class Take(Linear):
         return len(self.axes) == 1 and len(self.new) <= 1
 
     def applied(
-        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
         """The entries at these places."""
         return vectors(self.x).take(self.axes, [p.array for p in self.places], self.new)
@@ -323,7 +323,7 @@ class Rename(Linear):
         return tuple(map(self.name_of, axes))
 
     def applied(
-        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
         """The same array."""
         return vectors(self.x).rename(self.names)
@@ -345,7 +345,7 @@ class Stack(Linear):
     axis: Axis
 
     def applied(
-        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
         """One array of all."""
         return stack([vectors(t) for t in self.terms], self.axis)

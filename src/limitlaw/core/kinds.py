@@ -203,7 +203,7 @@ class Linear(Instruction):
     linear: ClassVar[bool] = True
 
     def applied(
-        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Labelled]
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
         """The result for given arrays of what it reads: these may have further axes, which it
         leaves alone, and hidden ones. `vectors` are those that it is linear in.
