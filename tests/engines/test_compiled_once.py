@@ -3,8 +3,6 @@ and the cache is bounded.
 """
 
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -288,41 +286,3 @@ def test_transformations(name: str) -> None:
     before = len(COMPILED)
     assert float(TRANSFORMED[name]()) == first
     assert len(COMPILED) == before
-
-
-COUNTED = """
-import os, sys
-import limitlaw as ll
-
-ours = os.path.dirname(ll.__file__)
-files, crossings = set(), 0
-
-def profile(frame, event, _):
-    global crossings
-    here = frame.f_code.co_filename
-    if event == "call" and here.startswith(ours):
-        files.add(here)
-        before = frame.f_back.f_code.co_filename
-        crossings += before.startswith(ours) and before != here
-
-for _ in range(2):  # the first time it is compiled
-    y = ll.attention(ll.relu(ll.matrices(4) @ ll.initial()), heads=2)[0]
-    files, crossings = set(), 0
-    sys.setprofile(profile)
-    ll.limit(y)
-    sys.setprofile(None)
-    print(len(files), crossings)
-"""
-
-
-def test_the_walk_of_a_law_is_short() -> None:
-    """Through how many files `limit(y[0])` passes, and how often from one to another:
-    the first time, when it is compiled, and afterwards. Four of them are what every call passes:
-    64-bit mode, bounds of memory and time, their estimate, and functions found by their code.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", COUNTED], capture_output=True, check=True, text=True
-    )
-    first, again = (tuple(map(int, line.split())) for line in done.stdout.splitlines())
-    assert 10 < again[0] < first[0] <= 34
-    assert 100 < again[1] < first[1] <= 550
