@@ -19,7 +19,7 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Rename, Repeat
 from limitlaw.core.kinds import Coordinatewise
-from limitlaw.core.labelled import Axes, Axis
+from limitlaw.core.labelled import Axes, Axis, is_infinite
 from limitlaw.core.program import Output, renumbered, unrolled, with_nodes
 from limitlaw.engines import engine
 from limitlaw.engines.effort import BUDGET, Pace
@@ -89,16 +89,12 @@ class Plan:
         self.in_a_loop = jax.jit(self._in_a_loop)
 
     def _prepare(self, outputs: Sequence[Output]) -> None:
-        """With few nodes for each draw, where there will be many:
-        if something is drawn, as it is likely to be.
+        """With few nodes for each draw where there will be many: what stays random is drawn,
+        but for scores that are asked for and for those of infinitely many heads, which are nodes.
         """
         facts = Analysis(engine.program_of(tuple(outputs)))
-        likely = bool(facts.stay_random)
-        self._prepare_with(outputs, coarse=likely)
-        if likely and not self.random:
-            self._prepare_with(outputs, coarse=False)
-
-    def _prepare_with(self, outputs: Sequence[Output], coarse: bool) -> None:
+        asked = {v for v, _ in outputs} if self.reading.undrawn else set()
+        coarse = any(v not in asked and not is_infinite(v.axes) for v in facts.stay_random)
         self.most_heads = BUDGET.heads_each if coarse else BUDGET.heads
         given, self.heads = written(outputs, self.most_heads, self.unrolls)
         self.outputs = renumbered(given, _shape)
