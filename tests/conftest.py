@@ -15,9 +15,10 @@ import pytest
 # Most of the suite is compilation, of programs that run once: no effort of the compiler pays.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 jax.config.update("jax_enable_x64", True)
-MOST_MAPPINGS, CHECKED = 45_000, 10  # looked at after every tenth test
+MOST_MAPPINGS, MOST_BYTES, CHECKED = 45_000, 3 * 2**30, 10  # looked at after every tenth test
 SLOW = Path(__file__).with_name("slow.txt")
 _count = itertools.count()
+_allowed: list[float] = [MOST_BYTES]
 UNCHECKED = {"adversary", "explore", "paper", "phi", "studies", "torch"}
 
 
@@ -71,30 +72,25 @@ def patience() -> None:
 
 
 @pytest.fixture(autouse=True)
-def few_mappings() -> Iterator[None]:
+def bounded_process() -> Iterator[None]:
     """Compiled programs are forgotten before there are so many that a process may map no more
-    memory (65,530 areas).
+    memory (65,530 areas), or that the processes of a run do not fit beside each other.
     """
     from limitlaw import clear_cache
 
     yield
-    maps = Path("/proc/self/maps")
-    if (
-        next(_count) % CHECKED == 0
-        and maps.exists()
-        and maps.read_bytes().count(b"\n") > MOST_MAPPINGS
-    ):
+    process = Path("/proc/self")
+    if next(_count) % CHECKED or not process.exists():
+        return
+    mappings = (process / "maps").read_bytes().count(b"\n")
+    if mappings > MOST_MAPPINGS or _resident() > _allowed[0]:
         clear_cache()
         jax.clear_caches()
         gc.collect()
+        _allowed[0] = max(MOST_BYTES, 1.5 * _resident())  # what an allocator keeps is no reason
 
 
-@pytest.fixture
-def as_user() -> Iterator[None]:
-    """Runtime type checks off, as users run the library:
-    a wrong type meets our message, not beartype's.
-    """
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
+def _resident() -> int:
+    """The bytes of memory that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
