@@ -94,3 +94,14 @@ def _resident() -> int:
     """The bytes of memory that this process holds."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture
+def as_user() -> Iterator[None]:
+    """Runtime type checks off, as users run the library:
+    a wrong type meets our message, not beartype's.
+    """
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
