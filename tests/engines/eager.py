@@ -44,11 +44,12 @@ class DrawnBefore:
         z = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ self.arrays[h]
         return jnp.asarray(h.op.mean)[..., None] + z.reshape(*h.shape, -1)
 
-    def multiply(self, family: Any, x: Any) -> Any:
-        """W x by NumPy's own broadcasting."""
+    def multiply(self, family: Any, x: Any, transposed: bool = False) -> Any:
+        """W x by NumPy's own broadcasting; √(cols/rows) Wᵀ x."""
         matrix = family.source
         scale = jnp.asarray(matrix.std)[..., None] / np.sqrt(x.shape[-1])
-        return scale * jnp.matmul(self.arrays[matrix], x[..., None])[..., 0]
+        W = self.arrays[matrix]
+        return scale * jnp.matmul(W.mT if transposed else W, x[..., None])[..., 0]
 
 
 def weights_of(outputs: Sequence[Any], width: int) -> dict[Any, tuple[int, ...]]:

@@ -24,11 +24,13 @@ class GivenWeights:
         """The given coordinates of initial vectors."""
         return jnp.asarray(self.arrays[value.source])
 
-    def multiply(self, family, x):
-        """Σ_c W_rc x_c, with NumPy's own broadcasting of the batch axes."""
-        return jnp.asarray(
-            np.einsum("...rc,...c->...r", self.arrays[family.source], np.asarray(x))
-        )
+    def multiply(self, family, x, transposed=False):
+        """Σ_c W_rc x_c, with NumPy's own broadcasting of the batch axes; √(cols/rows) Wᵀ x."""
+        W, x = np.asarray(self.arrays[family.source]), np.asarray(x)
+        if transposed:
+            rows, cols = W.shape[-2:]
+            return jnp.asarray(np.einsum("...rc,...r->...c", W, x) * np.sqrt(cols / rows))
+        return jnp.asarray(np.einsum("...rc,...c->...r", W, x))
 
 
 def values_of(y):

@@ -226,11 +226,11 @@ def test_rounding_is_forgiven():
 
 
 @cases(
-    transpose=(lambda: M.T, TypeError, "transpose of a Matrix is outside the theory"),
-    vector_left=(lambda: x @ M, TypeError, "Wide @ Matrix would use the transpose"),
-    array_left=(lambda: np.eye(3) @ M, TypeError, "ndarray @ Matrix would use the transpose"),
-    jax_left=(lambda: jnp.eye(3) @ M, TypeError, "@ Matrix would use the transpose"),
-    scalars_left=(lambda: p @ M, TypeError, "Scalars @ Matrix would use the transpose"),
+    transposed_array=(lambda: M.T @ np.eye(3), TypeError, "M.T multiplies vectors of a program"),
+    vector_left=(lambda: x @ M, TypeError, "Wide @ Matrix: write M @ x, or M.T @ x"),
+    array_left=(lambda: np.eye(3) @ M, TypeError, "ndarray @ Matrix: write M @ x"),
+    jax_left=(lambda: jnp.eye(3) @ M, TypeError, "@ Matrix: write M @ x"),
+    scalars_left=(lambda: p @ M, TypeError, "Scalars @ Matrix: write M @ x"),
     product=(lambda: M @ M, TypeError, r"product of matrices .* A @ \(B @ x\)"),
     array=(
         lambda: M @ np.ones(3),

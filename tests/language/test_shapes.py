@@ -145,7 +145,7 @@ class ZeroWeights:
         value = leaf.source
         return jnp.zeros((*value.shape, value.dim.at(WIDTH)))
 
-    def multiply(self, family, vectors):
+    def multiply(self, family, vectors, transposed=False):
         """Zeros for W x."""
         matrix = family.source
         return jnp.zeros(

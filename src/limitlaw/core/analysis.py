@@ -84,8 +84,18 @@ class Analysis:
 
     @functools.cached_property
     def reused(self) -> frozenset[Family]:
-        """The families that more than one instruction multiplies by."""
-        return frozenset(family for family, made in self.products.items() if len(made) > 1)
+        """The families that more than one instruction multiplies by, or one by the transposes."""
+        return frozenset(
+            family
+            for family, made in self.products.items()
+            if len(made) > 1 or family in self.transposed
+        )
+
+    @functools.cached_property
+    def transposed(self) -> frozenset[Family]:
+        """The families that an instruction multiplies by from the other side."""
+        found = (v.instruction for v in self.values if isinstance(v.instruction, MatMul))
+        return frozenset(op.family for op in found if op.transposed)
 
     # --- what is random in the limit -------------------------------------------------------------
 
@@ -241,8 +251,9 @@ def components(facts: Analysis) -> dict[Value, Component]:
         op = v.instruction
         if isinstance(op, MatMul):
             if op.family in facts.reused:
-                parent[root(v)] = root(met.setdefault((op.family, "out"), v))
-                parent[root(op.x)] = root(met.setdefault((op.family, "in"), op.x))
+                into, out_of = ("cols", "rows") if op.transposed else ("rows", "cols")
+                parent[root(v)] = root(met.setdefault((op.family, into), v))
+                parent[root(op.x)] = root(met.setdefault((op.family, out_of), op.x))
         elif v.is_vector:
             for u in v.vectors:
                 parent[root(v)] = root(u)

@@ -378,8 +378,20 @@ def finitely_many_heads(program: Facts) -> Iterator[Finding]:
         yield Finding("finitely many heads", Verdict.HOLDS)
 
 
+def no_transposes(program: Facts) -> Iterator[Finding]:
+    """A matrix that acts from both sides makes vectors that are no longer Gaussian."""
+    rule = "no transposes"
+    back = [v for v in program.made_with(MatMul) if v.instruction.transposed]  # type: ignore[attr-defined]
+    if back:
+        why = "{}: Wᵀ of a matrix W; simulate has every width"
+        yield program.finding(rule, Verdict.REFUSED, why, back, label="transposes")
+    else:
+        yield Finding(rule, Verdict.HOLDS)
+
+
 RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     scores_have_a_limit,
+    no_transposes,
     assumption_a,
     assumption_b,
     bounded_inputs,

@@ -230,7 +230,8 @@ class _Rewriter:
         left = tuple(axis for axis in union(inner.axes, a.axes) if axis not in op.over)
         mixed = Value(Contract(a, inner, op.over, op.normalised), left, inner.dim, value.source)
         axes = union(matmul.family.axes, left)
-        return dataclasses.replace(value, instruction=MatMul(matmul.family, mixed), axes=axes)
+        product = dataclasses.replace(matmul, x=mixed)
+        return dataclasses.replace(value, instruction=product, axes=axes)
 
     def _is_fresh_product(self, term: Value) -> bool:
         return isinstance(term.instruction, MatMul) and term.instruction.family not in self.reused

@@ -80,15 +80,37 @@ class Constant(Instruction):
     order: Layout
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class DimensionRatio(Instruction):
+    """The number √(over/under) of two dimensions, None standing for 1: it depends on the width."""
+
+    given: ClassVar[bool] = True
+    over: Dim | None
+    under: Dim | None
+
+    def at(self, size: Callable[[Dim], Any]) -> Any:
+        """The number, by the sizes of dimensions."""
+        over, under = (1.0 if d is None else size(d) for d in (self.over, self.under))
+        return (over / under) ** 0.5
+
+
 # --- Netsor with dot products --------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MatMul(Instruction):
-    """W x, for each matrix of the family and each vector."""
+    """W x, for each matrix of the family and each vector. `transposed`: √(cols/rows) Wᵀ x, a
+    product with the same matrices from the other side, whose entries then are N(0, std²/rows).
+    """
 
     family: Family
     x: Value
+    transposed: bool = False
+
+    @property
+    def contracted(self) -> Dim:
+        """The space of x: the sum over its coordinates is divided by the root of its dimension."""
+        return self.family.rows if self.transposed else self.family.cols
 
     @property
     def matrices(self) -> Family:
@@ -393,6 +415,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     Data,
     Ones,
     Constant,
+    DimensionRatio,
     MatMul,
     Map,
     Dot,

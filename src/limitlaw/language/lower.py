@@ -129,6 +129,10 @@ def _constant(v: Value, op: ops.Constant) -> Output:
     return Output(_value(v, core.Constant(Number(op.value), layout), present(layout)), layout)
 
 
+def _dimension_ratio(v: Value, op: ops.DimensionRatio) -> Output:
+    return Output(_value(v, core.DimensionRatio(op.over, op.under), ()), ())
+
+
 # --- Netsor with dot products --------------------------------------------------------------------
 
 
@@ -136,7 +140,8 @@ def _matmul(v: Value, op: ops.MatMul) -> Output:
     W = family(op.matrix)
     x = lowered(op.x)
     layout, (_, names) = met(W.layout, x.layout)
-    return Output(_value(v, core.MatMul(W, renamed(x.value, names)), present(layout)), layout)
+    product = core.MatMul(W, renamed(x.value, names), op.transposed)
+    return Output(_value(v, product, present(layout)), layout)
 
 
 def _map(v: Value, op: ops.Map) -> Output:
@@ -326,6 +331,7 @@ RULES: dict[type[ops.Op], Callable[[Any, Any], Output]] = {
     ops.Data: _data,
     ops.Ones: _ones,
     ops.Constant: _constant,
+    ops.DimensionRatio: _dimension_ratio,
     ops.MatMul: _matmul,
     ops.Map: _map,
     ops.Dot: _dot,

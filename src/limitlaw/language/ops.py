@@ -96,19 +96,12 @@ class Matrix:
         )
 
     def __rmatmul__(self, other: object) -> Any:
-        raise TypeError(
-            f"{type(other).__name__} @ Matrix would use the transpose of the matrix, which is "
-            "outside the theory: a program that uses both W and its transpose has other limits. "
-            "Write M @ x"
-        )
+        raise TypeError(f"{type(other).__name__} @ Matrix: write M @ x, or M.T @ x for Mᵀ x")
 
     @property
-    def T(self) -> Any:
-        """Refused: programs with transposes have other limits."""
-        raise TypeError(
-            "the transpose of a Matrix is outside the theory: with both W and its transpose the "
-            "outputs are no longer Gaussian given the inputs. Use a second, independent Matrix"
-        )
+    def T(self) -> "Transposed":
+        """The same matrices, transposed: `M.T @ w` is Mᵀ w."""
+        return Transposed(self)
 
     def __getitem__(self, index: object) -> Any:
         raise TypeError(
@@ -121,6 +114,27 @@ class Matrix:
             f"{self.std:g}" if np.ndim(self.std) == 0 and isinstance(self.std, np.ndarray) else "…"
         )
         return f"Matrix(std={std}, shape={self.shape}, rows={self.rows}, cols={self.cols})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Transposed:
+    """The transposes Mᵀ of a family of matrices: `M.T @ w` maps R^rows to R^cols, with the same
+    entries as `M @ x`, and broadcasts as that does.
+    """
+
+    T: Matrix
+    __array_ufunc__ = None
+
+    def __matmul__(self, other: object) -> Any:
+        if isinstance(other, Value):
+            return NotImplemented  # Wide.__rmatmul__ writes the instruction
+        raise TypeError(
+            f"M.T multiplies vectors of a program, got {type(other).__name__}; wrap given "
+            "coordinates as data(X)"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.T!r}.T"
 
 
 # --- Leaves --------------------------------------------------------------------------------------
@@ -155,15 +169,26 @@ class Constant(Op):
     value: Any
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class DimensionRatio(Op):
+    """The number √(over/under) of two dimensions, None standing for 1."""
+
+    over: Dim | None
+    under: Dim | None
+
+
 # --- Instructions of Netsor with dot products ----------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MatMul(Op):
-    """W x, for each matrix of the family and each vector it meets by broadcasting."""
+    """W x, for each matrix of the family and each vector it meets by broadcasting; `transposed`:
+    √(cols/rows) Wᵀ x, the product with the matrix whose entries are N(0, std²/rows).
+    """
 
     matrix: Matrix
     x: Value
+    transposed: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from limitlaw import notebook
 from limitlaw.arguments import is_traced
+from limitlaw.core.space import Dim
 from limitlaw.language import ops
 from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
 from limitlaw.language.values import Wide
@@ -25,6 +26,7 @@ _LETTERS = {
     ops.Apply: "a",
 }
 _LINEAR = "y"
+_WRITTEN_OUT = ops.Constant | ops.Ones | ops.DimensionRatio  # where they are used
 _DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -97,9 +99,7 @@ class Names:
 
     def __init__(self, outputs: tuple[Value, ...]):
         everything = ancestors(outputs)
-        self.listed = [
-            v for v in everything if v in outputs or not isinstance(v.op, ops.Constant | ops.Ones)
-        ]
+        self.listed = [v for v in everything if v in outputs or not isinstance(v.op, _WRITTEN_OUT)]
         self.number = {value: i for i, value in enumerate(self.listed, start=1)}
         used = matrices_of(everything)
         self.matrices = {
@@ -112,7 +112,7 @@ class Names:
         if value in self.number:
             letter = _LETTERS.get(type(value.op), _LINEAR)
             return letter + str(self.number[value]).translate(_DIGITS)
-        return "𝟏" if isinstance(value.op, ops.Ones) else _numbers(value.op.value)  # type: ignore[attr-defined]
+        return "𝟏" if isinstance(value.op, ops.Ones) else instruction(value, self)[1]
 
 
 def instruction(value: Value, names: Names) -> tuple[str, str]:
@@ -126,6 +126,18 @@ def instruction(value: Value, names: Names) -> tuple[str, str]:
 
 def _arguments(values: tuple[Value, ...], names: Names) -> str:
     return ", ".join(names[value] for value in values)
+
+
+def _matmul(op: ops.MatMul, names: Names) -> str:
+    matrix = op.matrix
+    if not op.transposed:
+        return f"{names[matrix]} {names[op.x]}"
+    scale = "" if matrix.rows == matrix.cols else _root(matrix.cols, matrix.rows) + " "
+    return f"{scale}{names[matrix]}ᵀ {names[op.x]}"
+
+
+def _root(over: Dim | None, under: Dim | None) -> str:
+    return f"√({over or 1}/{under})" if under is not None else f"√({over})"
 
 
 def _dot(op: ops.Dot, names: Names) -> str:
@@ -154,7 +166,8 @@ _FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
     ops.Data: ("data", lambda op, names: "given coordinates"),
     ops.Ones: ("constant", lambda op, names: "(1, …, 1)"),
     ops.Constant: ("constant", lambda op, names: _numbers(op.value)),
-    ops.MatMul: ("MatMul", lambda op, names: f"{names[op.matrix]} {names[op.x]}"),
+    ops.DimensionRatio: ("constant", lambda op, names: _root(op.over, op.under)),
+    ops.MatMul: ("MatMul", _matmul),
     ops.Map: ("Nonlin", lambda op, names: f"{op.phi.name}({_arguments(op.args, names)})"),
     ops.Dot: ("dot product", _dot),
     ops.Average: ("average", lambda op, names: f"{_power(op.dim, '-1')} Σ_α {names[op.w]}"),

@@ -17,7 +17,7 @@ from limitlaw.arguments import real_array
 from limitlaw.core.space import Dim
 from limitlaw.language import ops, shapes
 from limitlaw.language.indexable import Indexable
-from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.ops import Matrix, Transposed, Value
 from limitlaw.phi import Nonlinearity
 
 
@@ -138,7 +138,14 @@ class Wide(Indexable):
         )
 
     def __rmatmul__(self, other: object) -> "Wide":
-        return matmul(other, self) if isinstance(other, Matrix) else mix(scalars(other), self)
+        if isinstance(other, Matrix):
+            return matmul(other, self)
+        if isinstance(other, Transposed):
+            balanced = transposed_matmul(other.T, self)
+            if other.T.rows == other.T.cols:
+                return balanced
+            return scale(dimension_ratio(other.T.rows, other.T.cols), balanced)
+        return mix(scalars(other), self)
 
 
 def _power(x: Array, k: int) -> Array:
@@ -196,6 +203,20 @@ def matmul(matrix: Matrix, x: object) -> Wide:
     return Wide(
         ops.MatMul(matrix, x), shapes.broadcast("Matrix @ w", matrix.shape, x.shape), matrix.rows
     )
+
+
+def transposed_matmul(matrix: Matrix, x: object) -> Wide:
+    """√(cols/rows) Wᵀ x, which is of the size of x whatever the two dimensions are."""
+    x = wide("the right-hand side of Matrix.T @", x)
+    if matrix.rows != x.dim:
+        raise ValueError(f"{matrix!r}.T multiplies vectors in the space {matrix.rows}, got {x!r}")
+    shape = shapes.broadcast("Matrix.T @ w", matrix.shape, x.shape)
+    return Wide(ops.MatMul(matrix, x, transposed=True), shape, matrix.cols)
+
+
+def dimension_ratio(over: Dim | None, under: Dim | None) -> Scalars:
+    """The number √(over/under) of two dimensions, None standing for 1."""
+    return Scalars(ops.DimensionRatio(over, under), ())
 
 
 def mix(a: Scalars, w: object) -> Wide:

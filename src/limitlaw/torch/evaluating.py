@@ -74,6 +74,8 @@ def _constant(e: Evaluation, value: Value, op: ops.Constant) -> ArrayLike:
 
 
 def _matmul(e: Evaluation, value: Value, op: ops.MatMul) -> ArrayLike:
+    if op.transposed:
+        raise TypeError("a program of a PyTorch module has no transposed matrices")
     return np.einsum("...rc,...c->...r", e.weight(op.matrix), e[op.x])
 
 

@@ -65,11 +65,15 @@ def _constant(draw: DenseDraw, value: Value, op: core.Constant) -> Labelled:
     return labelled(draw.numbers[op.value], op.order)
 
 
+def _dimension_ratio(draw: DenseDraw, value: Value, op: core.DimensionRatio) -> Labelled:
+    return Labelled(jnp.asarray(op.at(lambda dim: dim.at(draw.width))), ())
+
+
 def _matmul(draw: DenseDraw, value: Value, op: core.MatMul) -> Labelled:
     """W x, the axes of the family last, where NumPy's broadcasting finds them."""
     x, W = draw[op.x], op.family
     others = tuple(axis for axis in x.axes if axis not in W.axes)
-    product = draw.weights.multiply(W, x.laid((*others, *W.layout)))
+    product = draw.weights.multiply(W, x.laid((*others, *W.layout)), op.transposed)
     return labelled(product, (*others, *W.layout), hidden=1)
 
 
@@ -158,6 +162,7 @@ RULES: Rules = {
     core.Data: _data,
     core.Ones: _ones,
     core.Constant: _constant,
+    core.DimensionRatio: _dimension_ratio,
     core.MatMul: _matmul,
     Coordinatewise: _map,
     core.Dot: _dot,

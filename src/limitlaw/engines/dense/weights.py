@@ -37,9 +37,11 @@ class Weights(Protocol):
         """The coordinates of initial vectors, laid out by the order of their instruction."""
 
     def multiply(
-        self, family: Family, x: Float[Array, "*vectors cols"]
+        self, family: Family, x: Float[Array, "*vectors cols"], transposed: bool = False
     ) -> Float[Array, "*batch rows"]:
-        """W x, for vectors whose last batch axes broadcast to the layout of the family."""
+        """W x, for vectors whose last batch axes broadcast to the layout of the family;
+        `transposed`: √(cols/rows) Wᵀ x.
+        """
 
 
 def numbered(program: Program) -> dict[Leaf, int]:
@@ -81,12 +83,14 @@ class DrawnWeights:
         return self._numbers(op.mean)[..., None] + h.reshape(*finite_shape(op.order), -1)
 
     def multiply(
-        self, family: Family, x: Float[Array, "*vectors cols"]
+        self, family: Family, x: Float[Array, "*vectors cols"], transposed: bool = False
     ) -> Float[Array, "*batch rows"]:
-        """W x, entries of W i.i.d. N(0, std²/cols)."""
+        """W x, entries of W i.i.d. N(0, std²/cols); `transposed`: √(cols/rows) Wᵀ x."""
         meeting = Meeting.of(finite_shape(family.layout), x.shape[:-1])
         vectors = meeting.gather(x)
-        if family in self._kept:
+        if transposed:
+            products = _transposed_product(self._matrix(family), vectors)
+        elif family in self._kept:
             products = _product(self._matrix(family), vectors)
         else:
             products = self._blocks(family).products(vectors)
@@ -183,6 +187,11 @@ def _product(W: Halves, x: Float[Array, "m_or_1 k cols"]) -> Float[Array, "m k r
     return jnp.einsum("mrc,mkc->mkr", left, x[..., :columns]) + jnp.einsum(
         "mrc,mkc->mkr", right, x[..., columns:]
     )
+
+
+def _transposed_product(W: Halves, x: Float[Array, "m_or_1 k rows"]) -> Float[Array, "m k cols"]:
+    x = jnp.broadcast_to(x, (len(W[0]), *x.shape[1:]))
+    return jnp.concatenate([jnp.einsum("mrc,mkr->mkc", half, x) for half in W], axis=-1)
 
 
 def roots(program: Program) -> dict[Number, Any]:

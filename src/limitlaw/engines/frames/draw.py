@@ -11,7 +11,7 @@ from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis, Component
-from limitlaw.core.kinds import Coordinatewise, Family, Linear, Number, Value
+from limitlaw.core.kinds import Coordinatewise, Family, Linear, Number, Value, no_rule
 from limitlaw.core.labelled import (
     Labelled,
     Layout,
@@ -172,10 +172,19 @@ def _constant(draw: FramesDraw, value: Value, op: core.Constant) -> Labelled:
     return draw.given(op.value, op.order)
 
 
+def _dimension_ratio(draw: FramesDraw, value: Value, op: core.DimensionRatio) -> Labelled:
+    """Its limit where the dimensions are infinite: 0, or their ratio."""
+    both_wide = op.over is not None and op.over.wide and op.under is not None and op.under.wide
+    size = (lambda dim: dim.factor) if both_wide else draw.size
+    return Labelled(jnp.asarray(op.at(lambda dim: jnp.asarray(size(dim), float)), draw.dtype), ())
+
+
 def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     """W x given the x's: coordinates i.i.d. N(0, std² G)
     with G the Gram of the x's, for each matrix of the family.
     """
+    if op.family in draw.facts.transposed:
+        raise no_rule(core.MatMul, "the exact law at finite width, of Wᵀ x,")
     if op.family in draw.facts.reused:
         return _again(draw, value, op)
     own = frozenset(op.family.axes)
@@ -351,6 +360,7 @@ RULES: Rules = {
     core.Data: _data,
     core.Ones: _ones,
     core.Constant: _constant,
+    core.DimensionRatio: _dimension_ratio,
     core.MatMul: _matmul,
     Coordinatewise: _map,
     core.Dot: _dot,
