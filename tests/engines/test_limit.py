@@ -75,6 +75,19 @@ def test_infinitely_many_heads() -> None:
     assert law.beyond == ("infinitely many heads",)
 
 
+def test_linear_scaling_of_independent_vectors() -> None:
+    """Under 1/n independent vectors are orthogonal: all pairs, of which only those of a vector
+    with itself are not 0.
+    """
+    x, W = ll.initial(3), ll.matrices(3)
+    for w in (x, W @ ll.initial(), W @ x):
+        np.testing.assert_allclose(ll.limit(ll.dot(w, w, "linear")).mean(), np.eye(3), atol=1e-13)
+    heads = ll.Matrix(shape=(2, 1)) @ x
+    np.testing.assert_allclose(
+        ll.limit(ll.dot(heads, heads, "linear")).mean(), [np.eye(3)] * 2, atol=1e-13
+    )
+
+
 def test_linear_scaling() -> None:
     """1/n: untied scores vanish and weights are uniform over what is seen;
     tied ones are softmax(σ_Qσ_K K).

@@ -72,6 +72,9 @@ def deterministic(moments: Moments, p: Value) -> Labelled:
     for axis in dot.q.axes:
         if axis in dot.k.axes and any(axis in (pair.left, pair.right) for pair in block.labels):
             block = block.restricted(axis, axis)
+    block = block.dense(
+        [p.left for p in block.pairs if p.left is not None and p.left is not p.right]
+    )
     called: Any = {pair: pair.left or pair.right for pair in block.labels}
     found = block.c.rename(called)
     if dot.base is None:
