@@ -81,9 +81,16 @@ def _constant(value: Value, op: core.Constant) -> Iterable[Claim]:
     yield _fits(op.value, op.order)
 
 
+def _dimension_ratio(value: Value, op: core.DimensionRatio) -> Iterable[Claim]:
+    yield _is(value, False)
+    yield _has(value)
+
+
 def _matmul(value: Value, op: core.MatMul) -> Iterable[Claim]:
-    yield value.dim == op.family.rows, "it lives in the rows of the matrix"
-    yield op.x.dim == op.family.cols, "the matrix has as many columns as its vectors coordinates"
+    rows, cols = op.family.rows, op.family.cols
+    into, out_of = (cols, rows) if op.transposed else (rows, cols)
+    yield value.dim == into, "it lives in the rows of the matrix"
+    yield op.x.dim == out_of, "the matrix has as many columns as its vectors coordinates"
     yield _has(value, op.family.axes, op.x.axes)
     yield _broadcasts(op.family.std, op.family.layout)
 
@@ -175,6 +182,7 @@ RULES: dict[type[Instruction], Rule] = {
     core.Data: _data,
     core.Ones: _ones,
     core.Constant: _constant,
+    core.DimensionRatio: _dimension_ratio,
     core.MatMul: _matmul,
     Coordinatewise: _map,
     Linear: _linear,

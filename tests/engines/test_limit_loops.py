@@ -1,6 +1,5 @@
 """Blocks that are repeated, at infinite width: what passes through the loop is the law of x."""
 
-import functools
 import math
 from collections.abc import Callable
 
@@ -11,6 +10,7 @@ import limitlaw as ll
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.limit import plan, statistics
 from limitlaw.engines.limit.conditions import Limit
+from limitlaw.engines.reading import ReadBy
 
 Block = Callable[[ll.Wide], ll.Wide]
 TIMES = 3
@@ -150,7 +150,8 @@ def test_a_draw_depends_on_its_number_alone(monkeypatch: pytest.MonkeyPatch) -> 
     """Where all numbers are random: the same draws of however many, and in batches of any size."""
     monkeypatch.setattr(plan, "MOST_DIMENSIONS", 1)
     monkeypatch.setattr(BUDGET, "together", 100)
-    statistic = functools.partial(statistics.second_moment)  # its plan is no other test's
+    # its plan is no other test's
+    statistic = ReadBy(lambda draw, outputs: statistics.second_moment(draw, outputs))
     many = Limit((ll.attention(tokens(), heads=2).core,), statistic)
     assert many.plan.requests.overflows
 

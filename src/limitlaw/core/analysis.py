@@ -17,7 +17,7 @@ from limitlaw.core.instructions import (
     Take,
 )
 from limitlaw.core.kinds import Block, Coordinatewise, Family, Value
-from limitlaw.core.labelled import Axis
+from limitlaw.core.labelled import Axis, is_infinite
 from limitlaw.core.program import Output, Program
 from limitlaw.core.space import Dim
 from limitlaw.phi import Nonlinearity
@@ -131,6 +131,18 @@ class Analysis:
         if op.body is not None and Analysis.of_block(op.body).stay_random:
             return True
         return v.dim is not None and not v.dim.wide and v in self.drawn
+
+    @functools.cached_property
+    def sampled(self) -> frozenset[Value]:
+        """Those that differ from draw to draw: not on an infinite axis, of which all draws see the
+        same nodes.
+        """
+
+        def differs(v: Value) -> bool:
+            body = v.instruction.body
+            return not is_infinite(v.axes) if body is None else bool(self.of_block(body).sampled)
+
+        return frozenset(v for v in self.stay_random if differs(v))
 
     @functools.cached_property
     def depth(self) -> dict[Value, int]:

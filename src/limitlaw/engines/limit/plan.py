@@ -19,7 +19,7 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Rename, Repeat
 from limitlaw.core.kinds import Coordinatewise
-from limitlaw.core.labelled import Axes, Axis, is_infinite
+from limitlaw.core.labelled import Axes, Axis
 from limitlaw.core.program import Output, renumbered, unrolled, with_nodes
 from limitlaw.engines import engine
 from limitlaw.engines.effort import BUDGET, Pace
@@ -94,7 +94,7 @@ class Plan:
         """
         facts = Analysis(engine.program_of(tuple(outputs)))
         asked = {v for v, _ in outputs} if self.reading.undrawn else set()
-        coarse = any(v not in asked and not is_infinite(v.axes) for v in facts.stay_random)
+        coarse = bool(facts.sampled - asked)
         self.most_heads = BUDGET.heads_each if coarse else BUDGET.heads
         given, self.heads = written(outputs, self.most_heads, self.unrolls)
         self.outputs = renumbered(given, _shape)
