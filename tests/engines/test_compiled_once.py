@@ -15,6 +15,8 @@ import limitlaw as ll
 from limitlaw.engines import engine
 from limitlaw.engines.engine import Cache
 from limitlaw.engines.frames import finite as finite_width
+from limitlaw.engines.limit import draw
+from limitlaw.engines.limit.plan import Planned
 
 COMPILED: list[str] = []  # by JAX
 
@@ -152,28 +154,20 @@ def test_positions(compilations: Callable[[], int]) -> None:
     assert len(set(numbers)) == len(numbers)
 
 
-def test_stages() -> None:
-    """What does not depend on what is drawn is computed once: the same in two stages, and the
-    second has no more of it.
+def test_what_all_draws_share() -> None:
+    """A loop in front of attention, and the kernel of what it gives under a function without a
+    closed form, are no part of the function of a draw; they are, where nothing is handed over.
     """
-
-    def f(given: Any, drawn: Any) -> Any:
-        a, b = given
-        x, y = drawn
-        K = jax.lax.fori_loop(0, 3, lambda _, K: jnp.tanh(K @ K), a)
-        return {"v": K @ x + jnp.eye(2) @ b, "same": b, "number": 2.0, "drawn": jnp.exp(y)}
-
-    given = jnp.array([[1.0, 0.2], [0.3, 0.5]]), jnp.array([3.0, -1.0])
-    drawn = jnp.array([0.3, 0.7]), jnp.array(0.1)
-    stages = engine.Staged(f, given, drawn)
-    between = stages.first(given)
-    found = stages.second(between, drawn)
-    jax.tree.map(np.testing.assert_allclose, found, f(given, drawn))
-    assert stages.pays
-    loops = lambda f, *a: any(name in str(jax.make_jaxpr(f)(*a)) for name in engine.LOOPS)
-    assert loops(f, given, drawn)
-    assert not loops(stages.second, between, drawn)
-    assert not engine.Staged(lambda a, x: a * x, 1.0, 2.0).pays
+    hinge = lambda z: jnp.maximum(z - 0.3, 0) ** 2
+    x = ll.repeat(lambda x: ll.Matrix() @ ll.map(hinge, x), ll.initial(2, cov=np.eye(2) + 0.1), 3)
+    program = Planned((ll.attention(x, heads=2)[0].core,), draw.variance)
+    plan, drawn = program.plan, (jnp.ones(len(program.recipe)), jax.random.key(0), None, None)
+    loops = lambda f, *a: sum(str(jax.make_jaxpr(f)(*a)).count(name) for name in ("scan", "while"))
+    apart, together = ((program.arrays, shared) for shared in (program.given[1], []))
+    assert plan.prepares
+    assert loops(lambda *a: plan.draw(apart, *a), *drawn) == 0
+    assert loops(lambda *a: plan.draw(together, *a), *drawn) > 0
+    np.testing.assert_allclose(plan.draw(apart, *drawn), plan.draw(together, *drawn), rtol=1e-12)
 
 
 def test_another_structure_is_another_program(compilations: Callable[[], int]) -> None:

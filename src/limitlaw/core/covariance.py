@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -61,6 +62,7 @@ EVERYTHING: Equal = frozenset()  # all entries will be read
 _PAIRS: weakref.WeakValueDictionary[tuple[int, int], Pair] = weakref.WeakValueDictionary()
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Covariance:
     """Cov(v, w); `c` has labels that are pairs."""

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -78,6 +79,7 @@ def is_infinite(axes: Iterable[Axis]) -> bool:
 SMALL = 512  # products up to which one fused loop beats a call of a matrix product
 
 
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["array"], meta_fields=["axes"])
 @dataclasses.dataclass(frozen=True)
 class Labelled:
     """`array` has the labelled axes in front, in the order of `axes`, and hidden ones behind."""

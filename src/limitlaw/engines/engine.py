@@ -3,8 +3,7 @@ table of one rule for each instruction; softmax as a CPU likes it; functions tha
 for a structure.
 
 They are kept in a bounded cache, and compiled in another thread: the one that waits hears Ctrl-C,
-which a compiler does not. A function in two stages computes what does not depend on what is drawn
-once, and not with every batch of draws.
+which a compiler does not.
 """
 
 import collections
@@ -19,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, jaxpr_as_fun
 
 from limitlaw.arguments import inside_jit, is_traced
 from limitlaw.core.instructions import Dot
@@ -33,7 +31,6 @@ from limitlaw.float64 import in_float64
 Kept = TypeVar("Kept")
 FEW = 16  # tokens, up to which softmax has them in front
 LARGE = 2**18  # entries of a matrix of scores; of one with more a core has enough to do
-LOOPS, SMALL = ("scan", "while"), 2**10  # loops, and arrays of more numbers, take time
 
 # (draw, value, its instruction) → what the engine knows of the value
 Rule = Callable[[Any, Value, Any], Any]
@@ -277,54 +274,7 @@ def _waited_for(function: Callable[[], Any]) -> Any:
     return outcome.result()
 
 
-class Staged:
-    """f(given, drawn) = second(first(given), drawn), f being followed once, with arguments of
-    which the shapes are known: `first` computes all that does not depend on what is drawn.
-    """
-
-    def __init__(self, f: Callable[[Any, Any], Any], given: Any, drawn: Any) -> None:
-        seen, self.result = jax.make_jaxpr(f, return_shape=True)(given, drawn)
-        whole, count = seen.jaxpr, len(jax.tree.leaves(given))
-        later = _made_of(whole.invars[count:], whole.eqns)
-        earlier = _made_of(whole.invars[:count], whole.eqns) - later
-        # what is made of neither is a constant, and cheaper made again than handed over
-        before = [eqn for eqn in whole.eqns if later.isdisjoint(eqn.outvars)]
-        after = [eqn for eqn in whole.eqns if earlier.isdisjoint(eqn.outvars)]
-        read = (v for eqn in after for v in eqn.invars)
-        between = [v for v in dict.fromkeys(_variables((*read, *whole.outvars))) if v in earlier]
-        first = whole.replace(eqns=before, invars=whole.invars[:count], outvars=between)
-        second = whole.replace(eqns=after, invars=[*between, *whole.invars[count:]])
-        self._first, self._second = (
-            jaxpr_as_fun(ClosedJaxpr(part, seen.consts)) for part in (first, second)
-        )
-        self.pays = _takes_time(before)  # is `first` worth a call of its own?
-
-    def first(self, given: Any) -> list[Any]:
-        """What the second stage needs of the first."""
-        return self._first(*jax.tree.leaves(given))
-
-    def second(self, between: list[Any], drawn: Any) -> Any:
-        """What f gives."""
-        leaves = self._second(*between, *jax.tree.leaves(drawn))
-        return jax.tree.unflatten(jax.tree.structure(self.result), leaves)
-
-
-def _variables(read: Iterable[Any]) -> list[Any]:
-    """Of what equations read, all but numbers."""
-    return [v for v in read if not isinstance(v, Literal)]
-
-
-def _takes_time(equations: Iterable[JaxprEqn]) -> bool:
-    """Is there a loop among equations, or an array that is not small?"""
-    return any(
-        eqn.primitive.name in LOOPS
-        or any(math.prod(getattr(v.aval, "shape", ())) > SMALL for v in eqn.outvars)
-        or any(map(_takes_time, _inside(eqn)))
-        for eqn in equations
-    )
-
-
-def _inside(eqn: JaxprEqn) -> Iterator[list[JaxprEqn]]:
+def _inside(eqn: Any) -> Iterator[list[Any]]:
     """The equations of functions that an equation calls."""
     for parameter in eqn.params.values():
         for item in parameter if isinstance(parameter, tuple) else (parameter,):
@@ -333,18 +283,9 @@ def _inside(eqn: JaxprEqn) -> Iterator[list[JaxprEqn]]:
                 yield equations
 
 
-def _count(equations: Iterable[JaxprEqn]) -> int:
+def _count(equations: Iterable[Any]) -> int:
     """How many there are, with those of functions that are called."""
     return sum(1 + sum(map(_count, _inside(eqn))) for eqn in equations)
-
-
-def _made_of(variables: Iterable[Any], equations: Iterable[JaxprEqn]) -> set[Any]:
-    """The variables themselves, and all that depend on them."""
-    found = set(variables)
-    for eqn in equations:
-        if not found.isdisjoint(_variables(eqn.invars)):
-            found.update(eqn.outvars)
-    return found
 
 
 class Cache(Generic[Kept]):

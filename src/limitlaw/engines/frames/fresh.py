@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -77,6 +78,9 @@ def at_width(dim: Dim, n: int | Float[Array, ""]) -> Size:
     return n * dim.factor.numerator / dim.factor.denominator
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["c"], meta_fields=["axes", "own"]
+)
 @dataclasses.dataclass(frozen=True)
 class Fresh:
     """Vectors Σ_r c[…, r] Ξ_r with the axes `axes`;

@@ -9,7 +9,7 @@ wide vector is drawn.
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ from limitlaw.engines.frames.fresh import Form, Fresh, inner
 from limitlaw.engines.limit import scores
 from limitlaw.engines.limit.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
 from limitlaw.engines.limit.forms import BilinearForms
+from limitlaw.engines.limit.invariants import Invariants, Name
 from limitlaw.engines.limit.loop import Carried, Loop, Turn
 from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.engines.limit.nodes import Joint
@@ -88,7 +89,7 @@ class Static:
 
 class LimitDraw(FramesDraw):
     """One draw at infinite width. `table`: normal nodes for nonlinearities that need
-    quasi-Monte Carlo.
+    quasi-Monte Carlo. `known`: what all draws share, as far as it was computed before.
     """
 
     def __init__(
@@ -98,9 +99,11 @@ class LimitDraw(FramesDraw):
         source: Source,
         table: object,
         observed: int = 1,
+        known: Mapping[Name, Any] | None = None,
     ):
         super().__init__(static.facts.analysis, numbers, _dimension, source, observed)
         self.static, self._table = static, table
+        self.invariants = Invariants(static.facts.random, known)
         self._frames: dict[Dim, Joint] = {}
         self._factored: dict[Value, Fresh] = {}
 
@@ -123,7 +126,8 @@ class LimitDraw(FramesDraw):
             if isinstance(op, core.MatMul):
                 self._product(value, op)
             elif isinstance(op, core.Repeat):
-                self.results[value] = _repeat(self, value, op)
+                loop = functools.partial(_repeat, self, value, op)
+                self.results[value] = self.invariants.get(("loop", value), (value,), loop)
             elif isinstance(op, core.Contract | core.Rename):
                 self._mix(value, op)
         elif not self._is_undrawn(value):
@@ -170,6 +174,9 @@ class LimitDraw(FramesDraw):
         assert value.dim is not None
         if not value.dim.wide:
             return super().only_fresh(value)
+        return self.invariants.get(("factor", value), (value,), lambda: self._wide_on_roots(value))
+
+    def _wide_on_roots(self, value: Value) -> Fresh:
         if value not in self._factored:  # queries, keys and values are made of one factor
             block = self.moments.second(value, value)
             self._factored[value] = (
@@ -178,6 +185,18 @@ class LimitDraw(FramesDraw):
                 else fresh_of(block, value)
             )
         return self._factored[value]
+
+    def invariant(self, name: Name) -> Any:
+        """The quantity of a name that was asked for."""
+        kind, *values = name
+        ways: Mapping[str, Callable[..., Any]] = {
+            "loop": self.results.__getitem__,
+            "factor": self.only_fresh,
+            "mean": self.moments.mean,
+            "covariance": self.moments.covariance,
+            "product": self.moments.product,
+        }
+        return ways[kind](*values)
 
     def units(self, value: Value) -> Labelled:
         """Coordinates of a wide vector in a frame of those met so far."""

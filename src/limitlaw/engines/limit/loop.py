@@ -28,6 +28,7 @@ class CannotCarry(Exception):
     """More of what passes through a loop is needed than its mean and covariance."""
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Carried:
     """The law of vectors, as far as it passes from turn to turn; None stands for zero."""

@@ -136,6 +136,7 @@ class Moments:
         self._products: dict[tuple[Value, Value, Equal], Covariance | None] = {}
         self._table = table
         self._nodes: AtNodes | None = None
+        self._invariant = given.invariants.get
 
     @property
     def nodes(self) -> AtNodes:
@@ -158,6 +159,9 @@ class Moments:
 
     def mean(self, v: Value) -> Labelled | None:
         """E Z^v."""
+        return self._invariant(("mean", v), (v,), lambda: self._known_mean(v))
+
+    def _known_mean(self, v: Value) -> Labelled | None:
         if v not in self._means:
             terms = self.facts.terms.get(v)
             if not terms:
@@ -222,7 +226,7 @@ class Moments:
     def second(self, v: Value, w: Value, equal: Equal = EVERYTHING) -> Covariance | None:
         """E[Z^v Z^w]."""
         if isinstance(v.instruction, Coordinatewise) and isinstance(w.instruction, Coordinatewise):
-            block = self._product(v, w, equal)
+            block = self.product(v, w, equal)
             if block is not None and equal.issuperset(block.pairs):
                 return block.at(equal)
         block = self.covariance(v, w, equal)
@@ -238,6 +242,10 @@ class Moments:
             return None  # with no root in common they are independent
         if self.facts.position[v] < self.facts.position[w]:
             return _swapped(self.covariance(w, v, swapped(equal)))
+        name = "covariance", v, w, equal
+        return self._invariant(name, (v, w), lambda: self._known_covariance(v, w, equal))
+
+    def _known_covariance(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         known = self._blocks.setdefault((v, w), {})
         if equal not in known:
             enough = next((asked for asked in known if asked <= equal), None)
@@ -379,7 +387,7 @@ class Moments:
         """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
         if not {v, w} <= self.facts.integrable:
             return factored(self, v, w, equal)
-        block = self._product(v, w, equal)
+        block = self.product(v, w, equal)
         if block is None:
             return None
         first, second = self.mean(v), self.mean(w)
@@ -389,13 +397,17 @@ class Moments:
             lambda p, m, k: p - m * k, block.on_left(first), block.on_right(second)
         )
 
-    def _product(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
+    def product(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """E[φ(u) ψ(t)] of functions of one Gaussian vector each;
         None where they are not, or are independent.
         """
-        if (v, w, equal) not in self._products:
-            self._products[v, w, equal] = self._integrated(v, w, equal)
-        return self._products[v, w, equal]
+
+        def known() -> Covariance | None:
+            if (v, w, equal) not in self._products:
+                self._products[v, w, equal] = self._integrated(v, w, equal)
+            return self._products[v, w, equal]
+
+        return self._invariant(("product", v, w, equal), (v, w), known)
 
     def _integrated(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         u, t = self.facts.argument.get(v), self.facts.argument.get(w)

@@ -7,7 +7,7 @@ any points.
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -23,14 +23,17 @@ from limitlaw.core.labelled import Axes, Axis
 from limitlaw.core.program import Output, renumbered, unrolled, with_nodes
 from limitlaw.engines import engine
 from limitlaw.engines.effort import BUDGET, Pace
-from limitlaw.engines.engine import PROGRAMS, Compiled, Staged, draws_together, slots
+from limitlaw.engines.engine import PROGRAMS, Compiled, draws_together, slots
 from limitlaw.engines.limit.draw import LimitDraw, Outputs, Static
+from limitlaw.engines.limit.invariants import Name
 from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.reading import Reading
 from limitlaw.engines.run import in_batches, keys_of_draws
 from limitlaw.numerics.random import MOST_DIMENSIONS, Quasi
 
 This = TypeVar("This", bound="Planned")
+Given = tuple[list[Any], list[Any]]  # the numbers of a program, and what all its draws share
+SMALL = 2**10  # numbers in a covariance that takes no time
 
 
 def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[Outputs, int]:
@@ -52,7 +55,7 @@ def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[
 @dataclasses.dataclass(frozen=True)
 class Requests:
     """What one draw asks for: the degrees of freedom of each number,
-    ∞ for a normal, and of each one for every node.
+    ∞ for a normal, and of each one for every node; what it has in common with all others.
 
     `overflows`: it asks for more than are handed out. `dimensions`: of the nodes for
     nonlinearities. `size`: numbers in what is read off a draw. `quadrature`: there are integrals
@@ -67,6 +70,7 @@ class Requests:
     size: int = 0
     quadrature: bool = False
     unsure: bool = False
+    invariants: tuple[Name, ...] = ()
 
 
 class Plan:
@@ -81,7 +85,7 @@ class Plan:
             self._prepare(outputs)
         self.given = Compiled(self._given)
         self.draws = Compiled(jax.vmap(self.draw, in_axes=(None, 0, 0, None, None)))
-        one = lambda arrays, *numbers: self.draw(self._given(arrays), *numbers)
+        one = lambda arrays, *numbers: self.draw((arrays, []), *numbers)
         self.single = Compiled(one, called_rarely=True)
         # inside transformations of JAX, where memory is bounded too: compiled functions, which are
         # found again by each calculation that is transformed
@@ -103,7 +107,7 @@ class Plan:
         crosswise = self.reading.crosswise
         self.static = Static.of(self.facts, coarse, self.inflated, scores, crosswise)
         self.most = MOST_DIMENSIONS
-        self._stages: Staged | None = None
+        self._one: Callable[..., Any] | None = None  # a draw that reads numbers alone
         self.requests = self._recorded() if self._may_draw() else Requests()
         if self.requests.overflows:  # too many numbers for Sobol points to help: all are random
             self.most = 0
@@ -159,12 +163,11 @@ class Plan:
 
     def _recorded(self) -> Requests:
         """One draw, of which the requests are written down. Where it asks for numbers alone, and
-        not for nodes or keys, it is not followed again.
+        not for nodes or keys, it is not followed again: JAX has seen it.
         """
         found: dict[str, Any] = {}
 
-        def recorded(arrays: list[Any], numbers: tuple[Any, Any]) -> Any:
-            row, key = numbers
+        def recorded(arrays: list[Any], row: Any, key: Any) -> Any:
             source = Quasi(key, row, most=self.most)
             draw = self.followed(arrays, source, None)
             result = self.reading(draw, self.outputs)
@@ -172,46 +175,62 @@ class Plan:
             found.update(recipe=tuple(source.recipe), head_recipe=tuple(source.table_recipe))
             found.update(overflows=source.overflows, dimensions=draw.moments.dimensions)
             found.update(quadrature=integrals.quadrature, unsure=integrals.unsure)
+            found.update(invariants=tuple(draw.invariants.asked))
             return result
 
         arrays = engine.program_of(self.outputs).arrays
         row, key = jax.ShapeDtypeStruct((self.most,), float), jax.random.key(0)
-        stages = Staged(recorded, arrays, (row, key))
-        size = sum(math.prod(a.shape) for a in jax.tree.leaves(stages.result))
+        one = jax.jit(recorded)
+        read = jax.eval_shape(one, arrays, row, key)
+        size = sum(math.prod(a.shape) for a in jax.tree.leaves(read))
         requests = Requests(size=size, **found)
         if not (requests.head_recipe or requests.overflows or requests.dimensions):
-            self._stages = stages
+            self._one = one
         return requests
 
     @property
     def prepares(self) -> bool:
-        """Is something computed before all draws?"""
-        return self._stages is not None and self._stages.pays
-
-    def _given(self, arrays: list[Any]) -> list[Any]:
-        """What draws need of the numbers of the program: what is computed of them beforehand,
-        where that takes longer than a call.
+        """Are moments that all draws share computed before them: is there something that takes
+        longer than a call?
         """
-        return self._stages.first(arrays) if self._stages and self.prepares else arrays
+        takes_time = self.requests.quadrature or self.has_loops or self.largest > SMALL
+        alone = self._one is not None and self.random
+        return alone and takes_time and bool(self.requests.invariants)
 
-    def followed(self, arrays: list[Any], source: Quasi, table: object) -> LimitDraw:
+    def _given(self, arrays: list[Any]) -> Given:
+        """What draws need of the numbers of the program: these, and what all draws share."""
+        draw = self._draw(arrays, Quasi(jax.random.key(0), most=0), None)
+        for value in self.facts.program.values:
+            if value not in self.static.facts.random:
+                draw.evaluate(value)
+        return arrays, [draw.invariant(name) for name in self.requests.invariants]
+
+    def _draw(
+        self, arrays: list[Any], source: Quasi, table: object, shared: Any = ()
+    ) -> LimitDraw:
+        known = dict(zip(self.requests.invariants, shared, strict=True)) if shared else None
+        numbers = slots(self.facts.program, arrays)
+        return LimitDraw(self.static, numbers, source, table, known=known)
+
+    def followed(
+        self, arrays: list[Any], source: Quasi, table: object, shared: Any = ()
+    ) -> LimitDraw:
         """One draw of the program with these numbers in its slots."""
         program = self.facts.program
-        draw = LimitDraw(self.static, slots(program, arrays), source, table)
+        draw = self._draw(arrays, source, table, shared)
         draw.reader = self.reading.of_iteration if self.reading.iterations else None
         draw.run(program)
         return draw
 
-    def draw(self, given: list[Any], row: Any, key: Any, table: Any, heads: Any) -> Any:
+    def draw(self, given: Given, row: Any, key: Any, table: Any, heads: Any) -> Any:
         """What is read off the draw with the numbers in `row`,
         and those of each node of infinitely many heads.
         """
-        if self._stages is not None:
-            between = given if self.prepares else self._stages.first(given)
-            padded = jnp.pad(row, (0, self.most - len(row)))
-            return self._stages.second(between, (padded, key))
+        arrays, shared = given
+        if self._one is not None and not shared:
+            return self._one(arrays, jnp.pad(row, (0, self.most - len(row))), key)
         source = Quasi(key, row, heads, self.most)
-        draw = self.followed(given, source, table)
+        draw = self.followed(arrays, source, table, shared)
         result = self.reading(draw, self.outputs)
         # where more is asked for than was written down, vectors at nodes would be 0
         assert draw.moments.dimensions <= self.requests.dimensions
@@ -221,13 +240,13 @@ class Plan:
         """Outputs of this structure, by the program that is followed for them."""
         return written(asked, self.most_heads, self.unrolls)[0]
 
-    def _at(self, given: list[Any], rows: Any, keys: Any) -> Any:
+    def _at(self, given: Given, rows: Any, keys: Any) -> Any:
         """What is read off each draw, some draws at a time."""
         one = jax.checkpoint(lambda row, key: self.draw(given, row, key, None, None))
         size = min(len(rows), BUDGET.together)
         return jax.lax.map(lambda numbers: one(*numbers), (rows, keys), batch_size=size)
 
-    def _in_a_loop(self, given: list[Any], batches: Any) -> Any:
+    def _in_a_loop(self, given: Given, batches: Any) -> Any:
         """What is read off each draw of each batch, one batch at a time."""
         one = jax.checkpoint(lambda numbers: self.draws.function(given, *numbers))
         return jax.lax.map(one, batches)
@@ -310,9 +329,11 @@ class Planned:
             _ = self.given  # now: it must not belong to a loop or a branch of what follows
 
     @functools.cached_property
-    def given(self) -> list[Any]:
+    def given(self) -> Given:
         """What all draws need of the numbers of the program."""
-        return self._function(self.plan.given)(self.arrays) if self.plan.prepares else self.arrays
+        if not self.plan.prepares:
+            return self.arrays, []
+        return self._function(self.plan.given)(self.arrays)
 
     def _function(self, compiled: Compiled) -> Any:
         """A compiled function; inside transformations of JAX it is one more call."""

@@ -1,0 +1,37 @@
+"""What all draws of a program share: moments of vectors that depend on nothing that is drawn.
+
+A draw asks for them by name. They are computed before all draws, by a function of its own, and
+handed to the function of a draw; one that is not handed over is computed by the draw itself.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any
+
+from limitlaw.core.kinds import Value
+
+Name = tuple[Any, ...]  # what is asked for, and of which values
+
+
+class Invariants:
+    """Loop-invariant quantities by their names: those that are `known`, and those that were
+    `asked` for by quantities that are drawn.
+    """
+
+    def __init__(self, random: Container[Value], known: Mapping[Name, Any] | None = None) -> None:
+        self._random, self._known = random, known or {}
+        self.asked: dict[Name, None] = {}
+        self._depth = 0  # inside how many invariants are we, which need no others by name?
+
+    def get(self, name: Name, values: Iterable[Value], compute: Callable[[], Any]) -> Any:
+        """The quantity of that name, which depends on `values`; random ones are computed."""
+        if any(v in self._random for v in values):
+            return compute()
+        if name in self._known:
+            return self._known[name]
+        if not self._depth:
+            self.asked.setdefault(name)
+        self._depth += 1
+        try:
+            return compute()
+        finally:
+            self._depth -= 1
