@@ -170,7 +170,9 @@ def computed(parts: list[str]) -> Table:
     found: Table = {}
     for part in parts:
         for name, value, error in PARTS[part]():
-            values, errors = np.broadcast_arrays(np.ravel(value), np.ravel(error))
+            values, errors = np.broadcast_arrays(
+                *(np.asarray(x, float).ravel() for x in (value, error))
+            )
             found[name] = values.tolist(), errors.tolist()
     return found
 

@@ -35,14 +35,14 @@ from limitlaw.core.labelled import Axes, Axis, Layout, union
 from limitlaw.core.program import Program
 
 
-class Part(NamedTuple):
+class Chosen(NamedTuple):
     """Places along an axis, and the axis they make; none for a single place."""
 
     places: np.ndarray
     new: Axis | None
 
 
-Selection = Mapping[Axis, Part]
+Selection = Mapping[Axis, Chosen]
 
 
 def demanded(outputs: Sequence[Value]) -> tuple[Value, ...]:
@@ -256,7 +256,7 @@ def _after(first: Selection, then: Selection) -> Selection:
     for axis, part in first.items():
         again = then.get(part.new) if part.new is not None else None
         both[axis] = (
-            part if again is None else Part(np.asarray(part.places[again.places]), again.new)
+            part if again is None else Chosen(np.asarray(part.places[again.places]), again.new)
         )
     return both
 
@@ -269,7 +269,7 @@ def _chosen(op: Stack, selection: Selection) -> list[Value]:
 
 
 def _selection(op: Take) -> Selection:
-    return {op.axes[0]: Part(op.places[0].array, op.new[0] if op.new else None)}
+    return {op.axes[0]: Chosen(op.places[0].array, op.new[0] if op.new else None)}
 
 
 def _left(axes: Axes, selection: Selection) -> Axes:
@@ -282,7 +282,7 @@ def _taken(x: Value, selection: Selection) -> Value:
     """x at some places, as it is."""
     for axis, (places, new) in selection.items():
         op = Take(x, (axis,), (Places.of(places),), () if new is None else (new,))
-        x = Value(op, _left(x.axes, {axis: Part(places, new)}), x.dim, x.source)
+        x = Value(op, _left(x.axes, {axis: Chosen(places, new)}), x.dim, x.source)
     return x
 
 

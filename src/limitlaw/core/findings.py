@@ -16,7 +16,7 @@ from limitlaw.core.kinds import Family, Instruction, Value
 from limitlaw.core.members import Dependence
 from limitlaw.core.program import Program
 
-Names = Callable[[object], str]  # of what a user wrote, as the printed program has them
+NameOf = Callable[[object], str]  # of what a user wrote, as the printed program has them
 MOST = 3  # that are named
 
 
@@ -43,7 +43,7 @@ class Finding:
     reason: str = ""
     about: tuple[tuple[object, ...], ...] = ()
     label: str = ""
-    names: Names = str
+    names: NameOf = str
 
     @property
     def why(self) -> str:
@@ -134,10 +134,10 @@ class Report:
 class Facts(Analysis):
     """The analysis of a program, and what its printed form calls its values."""
 
-    names: Names
+    names: NameOf
     scores_in_a_row: int  # the depth of the program, all turns of its loops counted
 
-    def __init__(self, program: Program, names: Names, depth: int):
+    def __init__(self, program: Program, names: NameOf, depth: int):
         super().__init__(program)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "scores_in_a_row", depth)

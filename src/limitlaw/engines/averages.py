@@ -50,7 +50,7 @@ def average_law(
     def calculated(psi: Psi) -> tuple[Limit, Outcomes]:
         mapped = _mapped(output, psi)
         program = (
-            Limit(settled((output,)), statistics.Average(psi))
+            Limit(settled((output,)), statistics.CoordinateAverage(psi))
             if mapped is None
             else Limit(settled((mapped,)), statistics.mean)
         )

@@ -313,7 +313,7 @@ def _law_of_numbers(output: Output, effort: Effort) -> Law:
     (p,) = demanded((output.value,))
     if is_score(p) and not is_infinite(p.axes) and _is_alone(p):
         last = Last(None, 1, finite_shape(output.layout))
-        return _law_of_draws((output,), statistics.Scores(), last, effort)
+        return _law_of_draws((output,), statistics.ScoreCovariance(), last, effort)
     conditions = effort.conditions(Limit((output,), statistics.numbers), ())
     law = Empirical(conditions.arrays, conditions.kind, effort.beyond, BLOCKS)
     law.effort = conditions.effort

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,11 +26,19 @@ from limitlaw.language import ops, shapes
 from limitlaw.language.indexable import Indexable
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape
-from limitlaw.language.values import Scalars, Wide, coordinatewise, same_dim, scalars, whole, wide
+from limitlaw.language.values import (
+    Kind,
+    Scalars,
+    Wide,
+    coordinatewise,
+    same_dim,
+    scalars,
+    whole,
+    wide,
+)
 from limitlaw.phi import Nonlinearity, looked_at, user_function
 
 SCALINGS = ("sqrt", "linear")
-Kind = TypeVar("Kind", Wide, Scalars)
 
 
 def initial(

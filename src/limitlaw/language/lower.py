@@ -22,7 +22,7 @@ from limitlaw.language import ops
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape, parts_of, regrouped
 
-Names = dict[Axis, Axis]
+Renaming = dict[Axis, Axis]
 
 
 def written(value: Value) -> Output:
@@ -60,7 +60,7 @@ def _aligned(layout: Layout, shape: tuple[int, ...]) -> Layout:
 # --- meeting -------------------------------------------------------------------------------------
 
 
-def met(*layouts: Layout, taken: Iterable[Axis] = ()) -> tuple[Layout, list[Names]]:
+def met(*layouts: Layout, taken: Iterable[Axis] = ()) -> tuple[Layout, list[Renaming]]:
     """The common layout of operands, and what the axes of each are called in it."""
     ndim = max(map(len, layouts))
     padded = [(*(None,) * (ndim - len(layout)), *layout) for layout in layouts]
@@ -79,7 +79,7 @@ def met(*layouts: Layout, taken: Iterable[Axis] = ()) -> tuple[Layout, list[Name
     return tuple(common), names
 
 
-def renamed(value: kinds.Value, names: Names) -> kinds.Value:
+def renamed(value: kinds.Value, names: Renaming) -> kinds.Value:
     """The value with its axes called otherwise; given numbers are laid out anew instead."""
     changed = {a: b for a, b in names.items() if a is not b and a in value.axes}
     if not changed:
@@ -181,7 +181,7 @@ def _unrotated(factor: Value) -> tuple[Output, Any]:
 
 
 def _rotation(
-    base: float, factors: Sequence[Output], positions: Sequence[Any], names: Sequence[Names]
+    base: float, factors: Sequence[Output], positions: Sequence[Any], names: Sequence[Renaming]
 ) -> Any:
     numbers, orders = [], []
     for x, given, called in zip(factors, positions, names, strict=True):
@@ -312,7 +312,7 @@ def _repeat(v: Value, op: ops.Repeat) -> Output:
     return Output(_value(v, core.Repeat(start, block, op.times, op.shared), axes), argument.layout)
 
 
-def _called(layout: Layout, names: Layout) -> Names:
+def _called(layout: Layout, names: Layout) -> Renaming:
     """The axes of one layout by those of another of the same shape."""
     return {a: b for a, b in zip(layout, names, strict=True) if a is not None and b is not None}
 

@@ -2,15 +2,11 @@
 and of numbers (entry by entry).
 """
 
-from typing import TypeVar
-
 from jax import lax
 
 from limitlaw import phi
-from limitlaw.language.values import Scalars, Wide, coordinatewise, elementwise
+from limitlaw.language.values import Kind, Scalars, Wide, coordinatewise, elementwise
 from limitlaw.phi import Nonlinearity
-
-Kind = TypeVar("Kind", Wide, Scalars)
 
 
 def _write(function: Nonlinearity, w: Kind) -> Kind:

@@ -6,7 +6,7 @@ Operators write instructions; shapes and spaces are checked as the instruction i
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -146,6 +146,9 @@ class Wide(Indexable):
                 return balanced
             return scale(dimension_ratio(other.T.rows, other.T.cols), balanced)
         return mix(scalars(other), self)
+
+
+Kind = TypeVar("Kind", Wide, Scalars)  # what is done to vectors, and to numbers entry by entry
 
 
 def _power(x: Array, k: int) -> Array:

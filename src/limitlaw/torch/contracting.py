@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 import limitlaw as ll
-from limitlaw.language.named import Kind
 from limitlaw.language.ops import Matrix
-from limitlaw.language.values import Scalars, Wide, wide
+from limitlaw.language.values import Kind, Scalars, Wide, wide
 from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor, pulled

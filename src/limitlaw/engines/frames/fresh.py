@@ -43,7 +43,7 @@ from limitlaw.numerics.gaussian_vectors import bartlett
 from limitlaw.numerics.random import Quasi, Source, normal, split
 
 # a number that is known, ∞, or an argument of a compiled function
-Size = int | float | Float[Array, ""]
+SizeOrTraced = int | float | Float[Array, ""]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Dimension:
     be.
     """
 
-    size: Size
+    size: SizeOrTraced
     ask: Callable[[int], None]
 
     @property
@@ -71,7 +71,7 @@ class Dimension:
         return vectors
 
 
-def at_width(dim: Dim, n: int | Float[Array, ""]) -> Size:
+def at_width(dim: Dim, n: int | Float[Array, ""]) -> SizeOrTraced:
     """D of a space at width n, which may be an argument of a compiled function."""
     if isinstance(n, int) or not dim.wide:
         return dim.at(n if isinstance(n, int) else 1)

@@ -29,7 +29,7 @@ from limitlaw.engines.limit.draw import LimitDraw, Outputs
 from limitlaw.engines.reading import Reading
 from limitlaw.numerics.factors import orthonormalise
 
-Names = dict[Value | Family, Axis]  # what the axis of heads is called there
+NamesOfHeads = dict[Value | Family, Axis]  # what the axis of heads is called there
 
 EQUAL = 1e-13  # of the largest score, below which a difference is rounding
 
@@ -42,7 +42,7 @@ class HeadAxis:
 
     term: Output
     heads: Size  # math.inf is one, too
-    names: Names
+    names: NamesOfHeads
 
     @functools.cached_property
     def _random(self) -> frozenset[Value]:
@@ -86,7 +86,7 @@ def head_axis(output: Output) -> HeadAxis | None:
     return HeadAxis(Output(op.w, (axis, *output.layout)), axis.size, dict(places.found))
 
 
-def _apart(term: Value, names: Names) -> bool:
+def _apart(term: Value, names: NamesOfHeads) -> bool:
     """Does nothing that is common to all heads depend on single ones,
     or have an axis of theirs?
     """
@@ -104,7 +104,7 @@ class _Places:
     """
 
     def __init__(self) -> None:
-        self.found: Names = {}
+        self.found: NamesOfHeads = {}
         self._exposed: set[Value] = set()
 
     def follow(self, v: Value, axis: Axis, exposed: bool = True) -> bool:

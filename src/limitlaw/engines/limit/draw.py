@@ -29,7 +29,7 @@ from limitlaw.engines.frames.fresh import Form, Fresh, inner
 from limitlaw.engines.limit import scores
 from limitlaw.engines.limit.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
 from limitlaw.engines.limit.forms import BilinearForms
-from limitlaw.engines.limit.invariants import Invariants, Name
+from limitlaw.engines.limit.invariants import Invariant, Invariants
 from limitlaw.engines.limit.loop import Carried, Loop, Turn
 from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.engines.limit.nodes import Joint
@@ -99,7 +99,7 @@ class LimitDraw(FramesDraw):
         source: Source,
         table: object,
         observed: int = 1,
-        known: Mapping[Name, Any] | None = None,
+        known: Mapping[Invariant, Any] | None = None,
     ):
         super().__init__(static.facts.analysis, numbers, _dimension, source, observed)
         self.static, self._table = static, table
@@ -186,7 +186,7 @@ class LimitDraw(FramesDraw):
             )
         return self._factored[value]
 
-    def invariant(self, name: Name) -> Any:
+    def invariant(self, name: Invariant) -> Any:
         """The quantity of a name that was asked for."""
         kind, *values = name
         ways: Mapping[str, Callable[..., Any]] = {

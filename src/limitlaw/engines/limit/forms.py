@@ -30,7 +30,7 @@ from limitlaw.engines.frames.fresh import at_nodes
 from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.limit.moments import Moments
 from limitlaw.engines.limit.nodes import Joint
-from limitlaw.engines.limit.pairings import Component, Pairing, pairings
+from limitlaw.engines.limit.pairings import FrameGroup, Pairing, pairings
 from limitlaw.engines.limit.scores import phase, scored
 from limitlaw.engines.limit.waves import Waves, waves, waves_at
 from limitlaw.numerics.random import Source, normal
@@ -57,13 +57,13 @@ class BilinearForms:
         return forms
 
     @property
-    def components(self) -> list[Component]:
+    def components(self) -> list[FrameGroup]:
         """Of all pairings."""
         ends = ((x.first, x.second) for x in self._pairings.values())
         return list(dict.fromkeys(component for both in ends for component in both))
 
     @property
-    def distinct(self) -> list[Component]:
+    def distinct(self) -> list[FrameGroup]:
         """One for each frame."""
         return list({component.places: component for component in self.components}.values())
 
@@ -98,7 +98,7 @@ class BilinearForms:
 
     # --- frames ----------------------------------------------------------------------------------
 
-    def _coordinates(self, component: Component, v: Value) -> Labelled:
+    def _coordinates(self, component: FrameGroup, v: Value) -> Labelled:
         """L, the vectors in the frame of their component."""
         joint = self.frames.setdefault(component.places, Joint(self._gram))
         placed, copies = component.place(v)
@@ -162,7 +162,7 @@ def _ends(pairing: Pairing) -> tuple[int, int]:
     return (largest, largest) if pairing.first is pairing.second else (first, second)
 
 
-def _end(component: Component, v: Value) -> int:
+def _end(component: FrameGroup, v: Value) -> int:
     """How many axes the frame of a component has once v is placed."""
     places = component.places
     count = 0

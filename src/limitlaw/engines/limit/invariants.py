@@ -9,7 +9,7 @@ from typing import Any
 
 from limitlaw.core.kinds import Value
 
-Name = tuple[Any, ...]  # what is asked for, and of which values
+Invariant = tuple[Any, ...]  # the name of one: what it is, and of which values
 
 
 class Invariants:
@@ -17,12 +17,14 @@ class Invariants:
     `asked` for by quantities that are drawn.
     """
 
-    def __init__(self, random: Container[Value], known: Mapping[Name, Any] | None = None) -> None:
+    def __init__(
+        self, random: Container[Value], known: Mapping[Invariant, Any] | None = None
+    ) -> None:
         self._random, self._known = random, known or {}
-        self.asked: dict[Name, None] = {}
+        self.asked: dict[Invariant, None] = {}
         self._depth = 0  # inside how many invariants are we, which need no others by name?
 
-    def get(self, name: Name, values: Iterable[Value], compute: Callable[[], Any]) -> Any:
+    def get(self, name: Invariant, values: Iterable[Value], compute: Callable[[], Any]) -> Any:
         """The quantity of that name, which depends on `values`; random ones are computed."""
         if any(v in self._random for v in values):
             return compute()

@@ -1,6 +1,6 @@
 """Which scores are forms in the same normals, before any number is known.
 
-Vectors that may be correlated make a `Component`, which has one frame. Where every one of them is
+Vectors that may be correlated make a `FrameGroup`, which has one frame. Where every one of them is
 W x with the same family W, the frame is that of the x. Scores of vectors of the same two
 components are a `Pairing`, which has one matrix of normals. Along axes with different matrices
 (heads) there are independent copies of it.
@@ -15,7 +15,8 @@ from limitlaw.core.kinds import Family, Value
 from limitlaw.core.labelled import Axis
 from limitlaw.engines.limit.facts import LimitFacts
 
-Source = tuple[Family | Value, Axis]  # of independence along an axis: what is drawn apart there
+# why entries are independent along an axis: what is drawn apart there
+Independence = tuple[Family | Value, Axis]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -24,12 +25,12 @@ class Copies:
     in each of them.
     """
 
-    sources: frozenset[Source]
+    sources: frozenset[Independence]
     axis: dict[Value, Axis]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Component:
+class FrameGroup:
     """Vectors that may be correlated, in the order in which they are met."""
 
     vectors: tuple[Value, ...]
@@ -97,8 +98,8 @@ class Pairing:
     independent matrices of normals: copies of the first, of the second, or of both at once.
     """
 
-    first: Component
-    second: Component
+    first: FrameGroup
+    second: FrameGroup
     lead: tuple[tuple[Copies | None, Copies | None], ...]
     dots: tuple[Dot, ...]
 
@@ -132,7 +133,7 @@ def pairings(facts: LimitFacts, dots: Iterable[Value]) -> dict[Value, Pairing]:
     refused = {c for ends, group in grouped.items() for c in _refused(components, ends, group)}
     if refused:
         components = [
-            Component(c.vectors, tuple(x for x in c.copies if x not in refused))
+            FrameGroup(c.vectors, tuple(x for x in c.copies if x not in refused))
             for c in components
         ]
     made = {
@@ -147,7 +148,7 @@ def pairings(facts: LimitFacts, dots: Iterable[Value]) -> dict[Value, Pairing]:
     return {p: made[_ends(components, dot)] for p, dot in met.items()}
 
 
-def _components(facts: LimitFacts, dots: Sequence[Dot]) -> list[Component]:
+def _components(facts: LimitFacts, dots: Sequence[Dot]) -> list[FrameGroup]:
     """Vectors with a root in common, perhaps by way of others."""
     groups: list[tuple[int, list[Value]]] = []
     for v in dict.fromkeys(v for dot in dots for v in (dot.q, dot.k)):
@@ -157,10 +158,10 @@ def _components(facts: LimitFacts, dots: Sequence[Dot]) -> list[Component]:
         groups.append((roots, [u for group in near for u in group[1]] + [v]))
     order = {v: i for i, v in enumerate(v for dot in dots for v in (dot.q, dot.k))}
     sorted_groups = [sorted(group, key=order.__getitem__) for _, group in groups]
-    return [Component(tuple(group), _copies(group)) for group in sorted_groups]
+    return [FrameGroup(tuple(group), _copies(group)) for group in sorted_groups]
 
 
-def _ends(components: Sequence[Component], dot: Dot) -> tuple[int, int]:
+def _ends(components: Sequence[FrameGroup], dot: Dot) -> tuple[int, int]:
     first, second = sorted(
         next(i for i, c in enumerate(components) if v in c.vectors) for v in (dot.q, dot.k)
     )
@@ -168,7 +169,7 @@ def _ends(components: Sequence[Component], dot: Dot) -> tuple[int, int]:
 
 
 def _lead(
-    components: Sequence[Component], ends: tuple[int, int], dot: Dot
+    components: Sequence[FrameGroup], ends: tuple[int, int], dot: Dot
 ) -> tuple[tuple[Copies | None, Copies | None], ...]:
     """Copies of both that are one axis of a dot product, and the other ones of each."""
     first, second = (components[i] for i in ends)
@@ -180,7 +181,7 @@ def _lead(
 
 
 def _refused(
-    components: Sequence[Component], ends: tuple[int, int], dots: Sequence[Dot]
+    components: Sequence[FrameGroup], ends: tuple[int, int], dots: Sequence[Dot]
 ) -> set[Copies]:
     """Copies that do not meet in the same way in all dot products of a pairing: their entries are
     vectors like others. So are those of one component that meet other ones than themselves.
@@ -195,7 +196,7 @@ def _refused(
 def _copies(vectors: Sequence[Value]) -> tuple[Copies, ...]:
     """The axes along which vectors, and any two of them, are independent."""
     found = [_drawn_apart(v) for v in vectors]
-    groups: list[frozenset[Source]] = []
+    groups: list[frozenset[Independence]] = []
     for sources in (s for apart in found for s in apart.values()):
         near = [group for group in groups if group & sources]
         groups = [group for group in groups if group not in near]
@@ -209,7 +210,7 @@ def _copies(vectors: Sequence[Value]) -> tuple[Copies, ...]:
     return tuple(made)
 
 
-def _drawn_apart(v: Value) -> dict[Axis, frozenset[Source]]:
+def _drawn_apart(v: Value) -> dict[Axis, frozenset[Independence]]:
     """The axes along which entries of a vector have matrices, or initial vectors, of their own."""
     op = v.instruction
     match op:

@@ -24,7 +24,7 @@ from limitlaw.engines.limit.plan import Plan
 from limitlaw.engines.limit.statistics import CROSSED, second_moment
 from limitlaw.progress import watched
 
-Block = Float[Array | np.ndarray, "m m"]  # second moments of two entries
+SecondMoments = Float[Array | np.ndarray, "m m"]  # second moments of two entries
 
 
 class Pairs:
@@ -73,7 +73,7 @@ class Pairs:
         return Limit((self._left[i], self._right[j]), CROSSED, self._inflated)
 
 
-def _looped(programs: list[Limit]) -> list[Block]:
+def _looped(programs: list[Limit]) -> list[SecondMoments]:
     found = []
     with watched("kernel") as watch:
         for program in programs:
@@ -82,14 +82,14 @@ def _looped(programs: list[Limit]) -> list[Block]:
     return found
 
 
-def _mapped(programs: list[Limit]) -> list[Block]:
+def _mapped(programs: list[Limit]) -> list[SecondMoments]:
     """The same inside transformations, derivatives in bounded memory too: one loop over all that
     have one structure.
     """
     plans: dict[Plan, list[int]] = {}
     for i, program in enumerate(programs):
         plans.setdefault(program.plan, []).append(i)
-    found: dict[int, Block] = {}
+    found: dict[int, SecondMoments] = {}
     for plan, places in plans.items():
         columns = zip(*(programs[i].arrays for i in places), strict=True)
         arrays = [jnp.stack(column) for column in columns]

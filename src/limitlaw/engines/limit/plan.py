@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -25,13 +25,12 @@ from limitlaw.engines import engine
 from limitlaw.engines.effort import BUDGET, Pace
 from limitlaw.engines.engine import PROGRAMS, Compiled, draws_together, slots
 from limitlaw.engines.limit.draw import LimitDraw, Outputs, Static
-from limitlaw.engines.limit.invariants import Name
+from limitlaw.engines.limit.invariants import Invariant
 from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.reading import Reading
 from limitlaw.engines.run import in_batches, keys_of_draws
 from limitlaw.numerics.random import MOST_DIMENSIONS, Quasi
 
-This = TypeVar("This", bound="Planned")
 Given = tuple[list[Any], list[Any]]  # the numbers of a program, and what all its draws share
 SMALL = 2**10  # numbers in a covariance that takes no time
 
@@ -70,7 +69,7 @@ class Requests:
     size: int = 0
     quadrature: bool = False
     unsure: bool = False
-    invariants: tuple[Name, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
 
 
 class Plan:
@@ -372,11 +371,11 @@ class Planned:
         """Are there Gaussian integrals without a closed form?"""
         return self.plan.requests.quadrature
 
-    def inflated(self: This) -> This:
+    def inflated(self) -> Self:
         """The same program and reading, with errors of integrals added."""
         return type(self)(self._asked, self.reading, inflated=True)
 
-    def without_derivatives(self: This) -> This:
+    def without_derivatives(self) -> Self:
         """The same program with plain numbers, unless inside `jit` or `vmap`: to be looked at."""
         if not self.traced:
             return self

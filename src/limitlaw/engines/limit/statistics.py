@@ -84,7 +84,7 @@ def mean(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Average(Reading):
+class CoordinateAverage(Reading):
     """E ψ(Z^y), by quasi-Monte Carlo."""
 
     psi: Callable[[Any], Any]
@@ -104,7 +104,7 @@ def numbers(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Scores(Reading):
+class ScoreCovariance(Reading):
     """Mean and covariance of scores, given everything before them: they are not drawn."""
 
     undrawn = True

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from limitlaw.engines.limit.moments import Moments
 
 Terms = tuple[Value, ...]
-Name = tuple[bool, Terms]  # is it their common instruction, and not a stack?
+StackName = tuple[bool, Terms]  # is it their common instruction, and not a stack?
 
 
 class Together:
@@ -39,8 +39,8 @@ class Together:
 
     def __init__(self, facts: "LimitFacts"):
         self._facts = facts
-        self._made: dict[Name, Value] = {}
-        self._names: dict[Value, Name] = {}
+        self._made: dict[StackName, Value] = {}
+        self._names: dict[Value, StackName] = {}
         self._axes: dict[int, Axis] = {}
         self._kinds: dict[Value, Hashable] = {}
 
@@ -114,7 +114,7 @@ class Together:
     def _input(self, column: Terms) -> Value:
         return column[0] if len(set(column)) == 1 else self.stack(column)
 
-    def _find(self, name: Name, instruction: Callable[[Axis], Instruction]) -> Value:
+    def _find(self, name: StackName, instruction: Callable[[Axis], Instruction]) -> Value:
         if name not in self._made:
             terms = name[1]
             axis = self._axes.setdefault(len(terms), Axis(len(terms)))
@@ -162,7 +162,7 @@ def covariance(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covarian
         return _paired(joined(own, op.axis), op.axis)
     facts = moments.facts
     places = [i for i, t in enumerate(op.terms) if not facts.independent(t, w)]
-    parts: list[Part] = []
+    parts: list[BlockOfStack] = []
     for group, at in facts.together.groups([op.terms[i] for i in places]):
         asked = frozenset(p for p in inside if p.left in group.axes)
         block = moments.covariance(group, w, asked)
@@ -175,8 +175,8 @@ def _with_itself(moments: "Moments", op: Stack, equal: Equal) -> Covariance | No
     """Each vector with those before it: what the rows of later vectors are made of, in turn, so
     that no recursion runs through the whole stack.
     """
-    own: list[Part] = []
-    rows: list[Part] = []
+    own: list[BlockOfStack] = []
+    rows: list[BlockOfStack] = []
     for i, v in enumerate(op.terms):
         own.append((moments.covariance(v, v, equal), [i], None))
         if i:
@@ -197,10 +197,10 @@ def one_by_one(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covarian
     return joined([(block, [i], None) for i, block in enumerate(blocks)], axis)
 
 
-Part = tuple[Covariance | None, Sequence[int], Axis | None]
+BlockOfStack = tuple[Covariance | None, Sequence[int], Axis | None]
 
 
-def joined(parts: Sequence[Part], axis: Axis) -> Covariance | None:
+def joined(parts: Sequence[BlockOfStack], axis: Axis) -> Covariance | None:
     """Cov of vectors along an axis. Each part has those at some places, along an axis of its own
     or a single one; None for zero, as are the vectors at places that are in no part.
     """
