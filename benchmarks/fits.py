@@ -33,7 +33,7 @@ def rotary() -> str:
     """4 blocks with wide heads and rotary embeddings, 64 tokens, 64 draws."""
     import limitlaw as ll
 
-    net = ll.transformer(ll.initial((TOKENS,)), 4, HEADS, rotary=True)
+    net = ll.transformer(ll.initial((TOKENS,)), 4, HEADS, positions=ll.nn.Rotary())
     return _beside_numpy(net, 4, rotary=True)
 
 

@@ -2,6 +2,7 @@
 and the cache is bounded.
 """
 
+import collections
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.engines import engine
-from limitlaw.engines.engine import Cache
+from limitlaw.engines.engine import Cache, Compiled
 from limitlaw.engines.frames import finite as finite_width
 from limitlaw.engines.limit import draw
 from limitlaw.engines.limit.plan import Planned
@@ -65,6 +66,53 @@ def test_kernels_and_scales(name: str, compilations: Callable[[], int]) -> None:
     numbers = [float(np.asarray(r.variance() if isinstance(r, ll.Law) else r[0])) for r in results]
     assert compilations() == 1
     assert len(set(numbers)) == len(numbers)
+
+
+# --- the first call ------------------------------------------------------------------------------
+
+
+def solved() -> object:
+    return ll.depth.solve(
+        lambda c: blocks(o_std=c), "correlation", 0.5, over=(0.1, 3.0), samples=8
+    )
+
+
+def blocks(**scales: Any) -> ll.Wide:
+    return ll.transformer(ll.initial((2,)), 2, 1, hidden=None, **scales)
+
+
+FIRST: dict[str, Callable[[], object]] = {
+    "limit": lambda: ll.limit(
+        ll.attention(ll.rmsnorm(ll.attention(ll.initial((2,)), 1)), 1)[0], 64
+    ),
+    "finite": lambda: ll.finite_samples(layer(), 8, 64, 0),
+    "simulate": lambda: ll.simulate(layer(), 8, 64, 0),
+    "trace": lambda: ll.trace(blocks(), "correlation", samples=8),
+    "solve, trace": lambda: (solved(), ll.trace(blocks(), "correlation", samples=8)),
+    "gradients": lambda: ll.gradients(blocks(), 8, 8),
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_first_call_follows_a_program_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was compiled to be looked at, before the first draw, is what draws."""
+    followed: collections.Counter[Compiled] = collections.Counter()
+    made = Compiled.__init__
+
+    def counting(self: Compiled, function: Callable[..., Any], **options: Any) -> None:
+        def counted(*arguments: Any) -> Any:
+            followed[self] += 1
+            return function(*arguments)
+
+        made(self, counted, **options)
+
+    monkeypatch.setattr(Compiled, "__init__", counting)
+    ll.clear_cache()
+    FIRST[name]()
+    shapes = {compiled: len(compiled._known) for compiled in followed}
+    assert followed
+    assert dict(followed) == shapes
+    ll.clear_cache()
 
 
 WIDTHS = (6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)

@@ -82,7 +82,8 @@ def in_batches(
     structure, asked, stop = None, 0, 0
     under_way: collections.deque[Any] = collections.deque()
     with watched(name) as watch:
-        check(-(-pace.certain // size))
+        with jax.default_device(devices[0]):
+            check(-(-pace.certain // size))
         watch.reached(0, pace.samples)
         while stop < pace.samples:
             most = UNDER_WAY * len(devices) if stop else 1
@@ -108,9 +109,12 @@ def in_batches(
 
 
 def _devices() -> list[Any]:
-    """Those of this process, or the one that the user chose."""
+    """Those of this process, or the one that the user chose. The only one is not named: what is
+    compiled for a device by name is not what is compiled without, and would be compiled again.
+    """
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
-    return jax.local_devices() if chosen is None else [chosen]
+    several = jax.local_devices() if chosen is None else []
+    return several if len(several) > 1 else [chosen]
 
 
 def _tree(structure: Any, results: list[np.ndarray], draws: int) -> Any:
