@@ -38,20 +38,20 @@ BEYOND = ("gradients",)
 Factor = Float[Array, "ms ms"]  # of the kernel of all tokens
 Readout = Float[Array, "s s"]  # a factor of its Gram
 Seen = Bool[Array, "s s"]  # which tokens each attends to
-Scale = float | Float[Array, ""]
+StdDev = float | Float[Array, ""]
 Sizes = tuple[int, int, int, int | None]  # sequences, tokens, heads, their dimension or None
 
 
 class Stds(NamedTuple):
     """Standard deviations of the entries of the four matrices, in units of 1/√cols."""
 
-    q: Scale
-    k: Scale
-    v: Scale
-    o: Scale
+    q: StdDev
+    k: StdDev
+    v: StdDev
+    o: StdDev
 
 
-class Draw(NamedTuple):
+class TangentDraw(NamedTuple):
     """Of one draw: Θ of each matrix, f, and the Gram Γ of the gradients at the
     tokens of each sequence.
     """
@@ -73,7 +73,7 @@ class TangentKernel:
     on which the kernel depends. `gradient`: Γ_jl = ⟨∂f/∂x_j, ∂f/∂x_l⟩.
     """
 
-    draws: Draw = dataclasses.field(repr=False)
+    draws: TangentDraw = dataclasses.field(repr=False)
 
     def total(self, parts: str = PARTS) -> RandomKernel:
         """The kernel of the matrices that are trained, "qkvo" or some of these letters:
@@ -152,7 +152,7 @@ def attention_ntk(
         P = ∂f/∂p = A ∘ (D − rowsum(A ∘ D))
         Θ^V = Θ^O = σ_O²σ_V²/H Σ_a tr(Gᵀ A K A'ᵀ)    Θ^Q = Θ^K = σ_Q²σ_K² Σ_a ⟨P, K P' Kᵀ⟩
 
-    and their like with `head_dim`. Draw i depends only on (key, i). What
+    and their like with `head_dim`. TangentDraw i depends only on (key, i). What
     takes more memory than there is, or more than ten minutes, is refused without `force`.
     """
     K, m, s = _tokens(kernel)
@@ -199,11 +199,11 @@ def _draws(
     seen: Seen,
     sizes: Sizes,
     batch: int,
-) -> Draw:
+) -> TangentDraw:
     _, _, heads, d = sizes
     head = _wide_head if d is None else _narrow_head
 
-    def one(key: Key[Array, ""]) -> Draw:
+    def one(key: Key[Array, ""]) -> TangentDraw:
         """The sum over heads, which are independent."""
         keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(heads))
         per_head = jax.vmap(functools.partial(head, L, L_G, stds, seen, sizes))(keys)
@@ -228,7 +228,7 @@ def _of_sequences(x: Float[Array, "ms ms"], m: int, s: int) -> Float[Array, "m s
 
 def _wide_head(
     L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
-) -> Draw:
+) -> TangentDraw:
     """n × n matrices."""
     m, s, heads, _ = sizes
     K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T
@@ -242,12 +242,12 @@ def _wide_head(
     values = value * jnp.einsum("ik,mij,mjnl,nkl->mn", G, A, K, A)
     own = jnp.einsum("minj,mn->mij", K, jnp.eye(m))
     gradient = value * A.mT @ G @ A + score * (P @ own @ P.mT + P.mT @ own @ P)
-    return Draw(weights, weights, values, values, f, gradient)
+    return TangentDraw(weights, weights, values, values, f, gradient)
 
 
 def _narrow_head(
     L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
-) -> Draw:
+) -> TangentDraw:
     """Matrices into d dimensions and back: queries, keys, values and β = (dH)^{−1/2} W^Oᵀu are
     drawn themselves.
     """
@@ -264,4 +264,4 @@ def _narrow_head(
     Θ_q, Θ_k, Θ_v = (jnp.einsum("mic,njc,minj->mn", x, x, K) for x in scaled)
     mixed = A @ v
     Θ_o = std.o**2 / (d * heads) * jnp.einsum("ik,mic,nkc->mn", G, mixed, mixed)
-    return Draw(Θ_q, Θ_k, Θ_v, Θ_o, f, jnp.stack([x @ x.mT for x in scaled]).sum(axis=0))
+    return TangentDraw(Θ_q, Θ_k, Θ_v, Θ_o, f, jnp.stack([x @ x.mT for x in scaled]).sum(axis=0))

@@ -1,7 +1,7 @@
 """A Transformer by plain settings, as commands and stored runs describe it."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,3 +92,40 @@ class Network:
             self.phi if self.hidden else "attention alone"
         ]
         return ", ".join(parts)
+
+
+class ScaleGrid(NamedTuple):
+    """A scale and its values."""
+
+    name: str
+    values: tuple[float, ...]
+
+    @property
+    def linear(self) -> bool:
+        """Is it spaced evenly, as a correlation is, and not in logarithms?"""
+        return self.name == "correlation"
+
+    @staticmethod
+    def of(text: str, option: str) -> "ScaleGrid":
+        """From `q_std=0.1:10:8`, eight values spaced evenly in logarithms;
+        `correlation` is spaced evenly.
+        """
+        name, _, span = text.partition("=")
+        name = name.strip().replace("-", "_")
+        try:
+            low, high, count = (
+                kind(part) for kind, part in zip((float, float, int), span.split(":"), strict=True)
+            )
+        except ValueError:
+            raise ValueError(
+                f"{option} must look like q_std=0.1:10:8 (from:to:values), got {text}"
+            ) from None
+        if name not in SCALES:
+            raise ValueError(f"{option} must be one of {', '.join(SCALES)}, got {name}")
+        if count < 2 or low >= high or (name != "correlation" and low <= 0):
+            raise ValueError(
+                f"{option} must go from a lower to a higher value in two or more steps, got {text}"
+            )
+        spaced = np.linspace if name == "correlation" else np.geomspace
+        values = spaced(low, high, count)
+        return ScaleGrid(name, tuple(float(f"{value:.12g}") for value in values))

@@ -39,7 +39,7 @@ PRECISION = 1e-10  # of the root of the function that is drawn
 # the function again; of few draws, and of more
 SHORT, LONGER = 0.3, 2.0
 
-Network = Callable[[Any], Wide]  # of a scale, which may be traced
+NetworkOfScale = Callable[[Any], Wide]  # of a scale, which may be traced
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Solution:
 @in_float64
 @bounded("ask for fewer samples, blocks or tokens")
 def solve(
-    network: Network,
+    network: NetworkOfScale,
     statistic: str | Callable[..., Any],
     target: int | float,
     over: tuple[int | float, int | float],
@@ -154,7 +154,7 @@ class DrawnStatistic:
 
     def __init__(
         self,
-        network: Network,
+        network: NetworkOfScale,
         statistic: Statistic,
         at: int | None,
         most: int,

@@ -20,7 +20,7 @@ from limitlaw.engines.turns import Function, Scores
 from limitlaw.numerics.replicates import Replicates
 
 Kernel = Float[Array, "tokens tokens"]
-Number = Float[Array, ""]
+ScalarArray = Float[Array, ""]
 
 
 class Column(NamedTuple):
@@ -37,7 +37,7 @@ Read = Float[np.ndarray, "draws layers *rest"]
 # (what was read, which draws are independent, D of the space)
 Summary = Callable[[Read, Replicates, int | float], Column]
 # What an error is relative to: a number for each entry of a column
-Scale = Callable[[Column], Float[np.ndarray, "layers *rest"]]
+ErrorScale = Callable[[Column], Float[np.ndarray, "layers *rest"]]
 
 
 def averaged(read: Read, replicates: Replicates, dim: int | float) -> Column:
@@ -60,7 +60,7 @@ class Statistic:
     read: Function
     label: str = ""
     summary: Summary = averaged
-    scale: Scale = size
+    scale: ErrorScale = size
 
     def relative_error(self, column: Column) -> float:
         """The largest error of a column, in units of its scale; ∞ where it is not known."""
@@ -78,7 +78,7 @@ class Statistic:
 # --- of the kernel -------------------------------------------------------------------------------
 
 
-def variance(K: Kernel, scores: Scores) -> Number:
+def variance(K: Kernel, scores: Scores) -> ScalarArray:
     """s⁻¹ Σ_i K_ii: the mean square of an activation."""
     return jnp.mean(jnp.diagonal(K))
 
@@ -91,7 +91,7 @@ def correlations(K: Kernel) -> Float[Array, " pairs"]:
 
 
 def _over_pairs(reduce: Callable[[Array], Array]) -> Function:
-    def read(K: Kernel, scores: Scores) -> Number:
+    def read(K: Kernel, scores: Scores) -> ScalarArray:
         return reduce(correlations(K)) if len(K) > 1 else jnp.asarray(jnp.nan)
 
     return read
@@ -102,7 +102,7 @@ mean_correlation, least_correlation, largest_correlation = (
 )
 
 
-def effective_rank(K: Kernel, scores: Scores) -> Number:
+def effective_rank(K: Kernel, scores: Scores) -> ScalarArray:
     """(tr K)² / tr K²: how many directions the tokens fill,
     from 1 (all parallel) to their number.
     """
@@ -118,7 +118,7 @@ def effective_rank(K: Kernel, scores: Scores) -> Number:
 def _over_attention(read: Callable[[Array], Array]) -> Function:
     """The mean over the attention layers of a block; NaN where there is none."""
 
-    def of_layer(K: Kernel, scores: Scores) -> Number:
+    def of_layer(K: Kernel, scores: Scores) -> ScalarArray:
         if scores is None:
             return jnp.asarray(jnp.nan)
         layers = scores if isinstance(scores, tuple) else (scores,)
@@ -144,7 +144,7 @@ def _averaged_over_rows(read: Callable[[Array], Array]) -> Callable[[Array], Arr
     return lambda p: jnp.mean(matrix_by_matrix(read, p))
 
 
-def _score_variance(p: Float[Array, "... t"]) -> Number:
+def _score_variance(p: Float[Array, "... t"]) -> ScalarArray:
     """The mean square of the scores that are seen."""
     seen = jnp.isfinite(p)
     return jnp.sum(jnp.where(seen, p, 0.0) ** 2) / jnp.sum(seen)

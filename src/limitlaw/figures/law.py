@@ -15,7 +15,7 @@ POINTS = 281  # of each curve
 MIDDLE, FAR = 3.5, 7.0  # standard deviations that the two panels show
 MOST = 4  # labels in a line of the legend
 
-Curve = Float[np.ndarray, " x"]
+Heights = Float[np.ndarray, " x"]
 
 
 def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> Figure:
@@ -53,7 +53,7 @@ def _legend(figure: Figure, handles: list[Artist], labels: list[str]) -> None:
         legend.remove()
 
 
-def _density(law: Law, x: Curve) -> Curve:
+def _density(law: Law, x: Heights) -> Heights:
     """Of one law; not a number where it is infinite or underflows,
     so that no line is drawn there.
     """
@@ -61,7 +61,7 @@ def _density(law: Law, x: Curve) -> Curve:
     return np.where(np.isfinite(p) & (p > 0), p, np.nan)
 
 
-def _middle(axes: Axes, x: Curve, curves: Mapping[str, Curve]) -> None:
+def _middle(axes: Axes, x: Heights, curves: Mapping[str, Heights]) -> None:
     """The bulk, in linear scale."""
     for i, (label, p) in enumerate(curves.items()):
         axes.plot(x, p, label=label, **look(i))
@@ -69,7 +69,7 @@ def _middle(axes: Axes, x: Curve, curves: Mapping[str, Curve]) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _tails(axes: Axes, x: Curve, curves: Mapping[str, Curve]) -> None:
+def _tails(axes: Axes, x: Heights, curves: Mapping[str, Heights]) -> None:
     """The tails, in log scale, down to where the first law is at the edge and a little further."""
     for i, (label, p) in enumerate(curves.items()):
         axes.semilogy(x, p, label=label, **look(i))

@@ -67,7 +67,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Axis:
+class PlotAxis:
     """`ticks` are (value, text); none leaves them to the library.
     `limits` are (low, high), None where free.
     """
@@ -82,8 +82,8 @@ class Axis:
 class Panel:
     """One pair of axes and what is drawn in it, in the order of the legend."""
 
-    x: Axis
-    y: Axis
+    x: PlotAxis
+    y: PlotAxis
     curves: tuple[Curve, ...] = ()
     bands: tuple[Band, ...] = ()
     field: Field | None = None

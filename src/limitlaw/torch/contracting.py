@@ -12,14 +12,14 @@ from limitlaw.language.values import Scalars, Wide, wide
 from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor, pulled
-from limitlaw.torch.writer import Values, Writer, filled, merged, ordered, shaped
+from limitlaw.torch.writer import AnyValue, Writer, filled, merged, ordered, shaped
 
 CLOSE = 1e-12
 
 # --- weight matrices as families: one for each piece of the rows and of the columns --------------
 
 
-def product(writer: Writer, node: nodes.Linear) -> Values:
+def product(writer: Writer, node: nodes.Weighed) -> AnyValue:
     """Σ over pieces of the columns of W_piece x_piece, for each piece of the rows."""
     shape, contracted, axis = writer.layouts.meeting[node]
     layout = writer.layout(node)
@@ -39,7 +39,11 @@ def product(writer: Writer, node: nodes.Linear) -> Values:
 
 
 def _matrix(
-    writer: Writer, node: nodes.Linear, rows: Sequence[int], columns: Sequence[int], place: int
+    writer: Writer,
+    node: nodes.Weighed,
+    rows: Sequence[int],
+    columns: Sequence[int],
+    place: int,
 ) -> Matrix:
     """The family of matrices that the pieces of a weight matrix are;
     the same weights cut alike are the same family.
@@ -72,7 +76,7 @@ def _matrix(
 # --- contractions --------------------------------------------------------------------------------
 
 
-def contraction(writer: Writer, node: nodes.Contraction) -> Values:
+def contraction(writer: Writer, node: nodes.Contraction) -> AnyValue:
     a, b = (
         _side(writer, t, *found)
         for t, found in zip((node.a, node.b), writer.layouts.meeting[node], strict=True)
@@ -93,7 +97,7 @@ class _Side:
     """One factor of a contraction: its value with axes (lead…, row…, k…) less the coordinate."""
 
     def __init__(
-        self, value: Values, shape: Sequence[int], roles: Sequence[str], axis: int | None
+        self, value: AnyValue, shape: Sequence[int], roles: Sequence[str], axis: int | None
     ):
         self.value = value
         self.rotated: Wide | None = None  # the value with axes (lead…, rows), turned
@@ -106,7 +110,7 @@ class _Side:
         """The sizes of the batch axes of a role."""
         return tuple(s for s, r in zip(self.sizes, self.roles, strict=True) if r == role)
 
-    def grouped(self) -> Values:
+    def grouped(self) -> AnyValue:
         """The value with axes (lead…, rows, k), rows and k as one axis each."""
         lead, row, k = (len(self.of(r)) for r in ("lead", "row", "k"))
         return merged(self.value, [*(1,) * lead, row, k], self.sizes)

@@ -13,11 +13,11 @@ from limitlaw.language import ops
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.values import Scalars, Wide, scalars, wide
 from limitlaw.torch import nodes
-from limitlaw.torch.digits import Layout
+from limitlaw.torch.digits import Digits
 from limitlaw.torch.errors import Label, ReplayError
 from limitlaw.torch.evaluating import Evaluation
 from limitlaw.torch.nodes import Node, Tensor
-from limitlaw.torch.writer import Values, Writer
+from limitlaw.torch.writer import AnyValue, Writer
 
 # --- attention -----------------------------------------------------------------------------------
 
@@ -90,10 +90,10 @@ def _products(tensor: Tensor, factor: float) -> Iterable[tuple[float, nodes.Cont
     node = tensor.node
     if isinstance(node, nodes.Contraction):
         yield factor * node.scale, node
-    elif isinstance(node, nodes.Combination):
+    elif isinstance(node, nodes.WeightedSum):
         for coefficient, term in node.terms:
             yield from _products(term, factor * coefficient)
-    elif isinstance(node, nodes.Masked | nodes.Function):
+    elif isinstance(node, nodes.Masked | nodes.Elementwise):
         yield from _products(node.x, factor)
 
 
@@ -102,11 +102,11 @@ def _size(tensor: Tensor) -> float | None:
     None behind a norm, which takes it away.
     """
     node = tensor.node
-    if isinstance(node, nodes.Linear):
+    if isinstance(node, nodes.Weighed):
         return node.parameter.variance * node.weight.shape[-1]
     if isinstance(node, nodes.Rotation):
         return _size(node.x)
-    if isinstance(node, nodes.Combination):
+    if isinstance(node, nodes.WeightedSum):
         sizes = [(c, _size(t)) for c, t in node.terms]
         return max((c * c * s for c, s in sizes if s is not None), default=None)
     return None
@@ -119,14 +119,14 @@ EXACT, OF_TABLES = 1e-10, 1e-5  # relative errors in float64, and behind float32
 
 
 @dataclasses.dataclass(frozen=True)
-class Labelled:
+class LabelledValue:
     """A value of the program, where in the module it was written,
     and the numbers that the module has there.
     """
 
     label: Label
-    value: Values
-    layout: Layout
+    value: AnyValue
+    layout: Digits
     expected: np.ndarray
     tolerance: float
 
@@ -163,19 +163,19 @@ class Converted:
     its softmaxes over keys.
     """
 
-    outputs: tuple[Values, ...]
+    outputs: tuple[AnyValue, ...]
     width: int
-    values: tuple[Labelled, ...]
+    values: tuple[LabelledValue, ...]
     weights: dict[Matrix | Value, np.ndarray]
     notes: tuple[str, ...]
     attentions: tuple[Attention, ...] = ()
 
     @property
-    def output(self) -> Values:
+    def output(self) -> AnyValue:
         """The first output."""
         return self.outputs[0]
 
-    def __getitem__(self, name: str) -> Values:
+    def __getitem__(self, name: str) -> AnyValue:
         """The last value that a submodule computes, by its path."""
         found = [v.value for v in self.values if v.label.module == name]
         if not found:
@@ -214,7 +214,7 @@ def replay(converted: Converted) -> Replayed:
     return Replayed(tuple(errors))
 
 
-def _laid(array: np.ndarray, layout: Layout) -> np.ndarray:
+def _laid(array: np.ndarray, layout: Digits) -> np.ndarray:
     """The entries of a value in the order of its torch tensor."""
     if layout.coordinate is not None:
         array = np.moveaxis(array, -1, layout.coordinate)

@@ -9,8 +9,8 @@ import torch
 
 from limitlaw.float64 import in_float64
 from limitlaw.torch import laying, nodes, writing
-from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, Labelled, attentions, replay
-from limitlaw.torch.digits import Layout
+from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, LabelledValue, attentions, replay
+from limitlaw.torch.digits import Digits
 from limitlaw.torch.errors import ConversionError, Label
 from limitlaw.torch.exporting import Exported, exported
 from limitlaw.torch.layers import layers_of, loops, rolled
@@ -27,7 +27,7 @@ from limitlaw.torch.widths import (
     fixed_nodes,
     growing_axes,
 )
-from limitlaw.torch.writer import Values, Writer, filled, shaped
+from limitlaw.torch.writer import AnyValue, Writer, filled, shaped
 
 Module: TypeAlias = torch.nn.Module | Callable[[], torch.nn.Module]
 # or a function of the width
@@ -128,7 +128,9 @@ def written(
     return Converted(outputs, writer.width, values, writer.weights, (*notes, *said), attending)
 
 
-def _rolled(values: tuple[Labelled, ...], outputs: tuple[Values, ...]) -> tuple[Values, ...]:
+def _rolled(
+    values: tuple[LabelledValue, ...], outputs: tuple[AnyValue, ...]
+) -> tuple[AnyValue, ...]:
     """The outputs with repeated layers as one loop; what is replayed has them written out."""
     found = loops(values, layers_of(values), outputs)
     return tuple(rolled(y, found) for y in outputs)
@@ -136,7 +138,7 @@ def _rolled(values: tuple[Labelled, ...], outputs: tuple[Values, ...]) -> tuple[
 
 def _read(
     writer: Writer, label: Label, x: Tensor, numbers: torch.Tensor, tolerance: float
-) -> Labelled:
+) -> LabelledValue:
     """An output, or an embedding, in the shape that torch gives it,
     refined only where vectors are cut.
     """
@@ -153,7 +155,7 @@ def _read(
     value = filled(writer.read(x, shape), batch)
     outer = None if axis is None else [i for i, size in enumerate(whole) if size > 1][axis]
     value = shaped(value, [size for i, size in enumerate(whole) if i != outer])
-    return Labelled(label, value, Layout(tuple(whole), outer), numbers.numpy(), tolerance)
+    return LabelledValue(label, value, Digits(tuple(whole), outer), numbers.numpy(), tolerance)
 
 
 def _behind_tables(order: Iterable[Node]) -> set[Node]:
@@ -165,7 +167,7 @@ def _behind_tables(order: Iterable[Node]) -> set[Node]:
     return found
 
 
-def _labelled(known: Known, writer: Writer, behind: set[Node]) -> Iterable[Labelled]:
+def _labelled(known: Known, writer: Writer, behind: set[Node]) -> Iterable[LabelledValue]:
     """Every value of the program that the graph of the module has, too."""
     seen: set[Node] = set()
     for label, tensor, numbers in known:
@@ -183,4 +185,6 @@ def _labelled(known: Known, writer: Writer, behind: set[Node]) -> Iterable[Label
             continue
         seen.add(node)
         tolerance = OF_TABLES if node in behind else EXACT
-        yield Labelled(label, writer.values[node], writer.layout(node), numbers.numpy(), tolerance)
+        yield LabelledValue(
+            label, writer.values[node], writer.layout(node), numbers.numpy(), tolerance
+        )

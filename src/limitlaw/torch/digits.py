@@ -20,7 +20,7 @@ Cuts = tuple[frozenset[int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
+class Digits:
     """The digits of a node, none of size 1; `coordinate` is the digit that is the hidden axis of
     vectors, None for numbers. `narrow`: the dimension is that of heads and stays fixed as the
     width grows.
@@ -120,7 +120,7 @@ def refined(
     return pieces, axes
 
 
-def coordinate_axis(tensor: Tensor, layout: Layout, shape: Sequence[int]) -> int | None:
+def coordinate_axis(tensor: Tensor, layout: Digits, shape: Sequence[int]) -> int | None:
     """The axis of the refined tensor along which the coordinate runs once and whole;
     None where there is none.
     """
@@ -143,7 +143,7 @@ def coordinate_axis(tensor: Tensor, layout: Layout, shape: Sequence[int]) -> int
     return axis
 
 
-def piece_of_coordinate(tensor: Tensor, layout: Layout, shape: Sequence[int]) -> tuple[int, bool]:
+def piece_of_coordinate(tensor: Tensor, layout: Digits, shape: Sequence[int]) -> tuple[int, bool]:
     """The largest p < D so that the tensor reads the coordinate in whole runs of p; and whether
     several axes move it, so that it is a reshaped one, as that of heads is.
     """
@@ -164,7 +164,7 @@ def _in_runs(place: np.ndarray, p: int) -> bool:
     return not (runs[..., 0] % p).any() and np.array_equal(runs, runs[..., :1] + np.arange(p))
 
 
-def axis_of(layout: Layout, shape: Sequence[int], digit: int) -> tuple[int, int]:
+def axis_of(layout: Digits, shape: Sequence[int], digit: int) -> tuple[int, int]:
     """The axis of `shape` that a digit is a piece of,
     and the size of what lies inside of it in that axis.
     """

@@ -16,7 +16,7 @@ from limitlaw.arguments import first_line
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.scales import Parameters
 
-Numbers = dict[str, torch.Tensor]  # by name of the parameter, or of the node of the graph
+Tensors = dict[str, torch.Tensor]  # by name of the parameter, or of the node of the graph
 
 SILENT = {
     "_assert_tensor_metadata",
@@ -32,7 +32,7 @@ class Exported:
 
     graph: torch.fx.Graph
     parameters: dict[str, str]  # placeholder → name of the parameter
-    arrays: Numbers  # name of the parameter → its numbers
+    arrays: Tensors  # name of the parameter → its numbers
     constants: dict[str, Any]  # placeholder → buffer, lifted constant or input
     kinds: dict[str, str]  # name of the parameter → the classes of the modules that it is in
 
@@ -137,7 +137,7 @@ def result_of(node: torch.fx.Node, numbers: Mapping[torch.fx.Node, object]) -> A
     return node.target(*args, **kwargs)
 
 
-def computed(exported: Exported, arrays: Numbers) -> Numbers:
+def computed(exported: Exported, arrays: Tensors) -> Tensors:
     """The numbers of every tensor of a graph, by the name of its node, for these parameters."""
     numbers: dict[torch.fx.Node, object] = {}
     for node in exported.graph.nodes:
@@ -154,7 +154,7 @@ def runs(
     parameters: Parameters,
     factory: Callable[[], torch.nn.Module] | None,
     seeds: Iterable[int],
-) -> Iterator[Numbers]:
+) -> Iterator[Tensors]:
     """What the graph computes with new parameters, for each seed;
     the state of torch's generator stays.
     """
@@ -165,11 +165,11 @@ def runs(
             yield computed(exported, arrays)
 
 
-def _drawn(exported: Exported, parameters: Parameters) -> Numbers:
+def _drawn(exported: Exported, parameters: Parameters) -> Tensors:
     """Normal numbers of the measured variances; zeros,
     as of padding, stay, and what was the same stays the same.
     """
-    fresh: Numbers = {}
+    fresh: Tensors = {}
     for name, array in exported.arrays.items():
         if name in parameters.random:
             own = parameters.random[name]
@@ -182,7 +182,7 @@ def _drawn(exported: Exported, parameters: Parameters) -> Numbers:
     }
 
 
-def _made(exported: Exported, factory: Callable[[], torch.nn.Module]) -> Numbers:
+def _made(exported: Exported, factory: Callable[[], torch.nn.Module]) -> Tensors:
     """The parameters of another module that the factory makes."""
     module = factory()
     return {name: module.get_parameter(name).detach().double() for name in exported.arrays}

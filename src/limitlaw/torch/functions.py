@@ -111,7 +111,7 @@ def chain(tensor: Tensor) -> tuple[Tensor, Entrywise]:
     """
     node = tensor.node
     if (
-        not isinstance(node, nodes.Combination | nodes.Product | nodes.Function)
+        not isinstance(node, nodes.WeightedSum | nodes.Times | nodes.Elementwise)
         or not node.operands
     ):
         return tensor, lambda x: x
@@ -123,15 +123,15 @@ def chain(tensor: Tensor) -> tuple[Tensor, Entrywise]:
 
 
 def _entrywise(
-    node: nodes.Combination | nodes.Product | nodes.Function,
+    node: nodes.WeightedSum | nodes.Times | nodes.Elementwise,
     inner: list[Entrywise],
     x: jax.Array,
 ) -> jax.Array:
     """The node as a function of what its operands are functions of."""
     values = [f(x) for f in inner]
-    if isinstance(node, nodes.Function):
+    if isinstance(node, nodes.Elementwise):
         return node.f(values[0])
-    if isinstance(node, nodes.Product):
+    if isinstance(node, nodes.Times):
         return values[0] * values[1]
     terms = [c * v for (c, _), v in zip(node.terms, values, strict=True)]
     return jnp.asarray(sum(terms)) + node.shift

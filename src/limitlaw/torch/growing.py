@@ -10,7 +10,7 @@ import numpy as np
 from limitlaw.digits import plus_minus
 from limitlaw.torch.health import growing
 from limitlaw.torch.measuring import SQUARES
-from limitlaw.torch.table import Audit, Row, Table
+from limitlaw.torch.table import Audit, AuditRow, AuditTable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Growth:
     goes as n^exponent. None where the statistic is no mean square.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[AuditRow, ...]
     measured: tuple[float, float] | None
     predicted: tuple[float, float] | None
 
@@ -37,7 +37,7 @@ class Growth:
         return self.rows[0].statistic
 
 
-def growth_of(widths: Sequence[int], rows: Sequence[Row]) -> Growth:
+def growth_of(widths: Sequence[int], rows: Sequence[AuditRow]) -> Growth:
     """The exponents of one statistic of one layer."""
     if rows[0].statistic not in SQUARES or any(
         min(r.measured[0], r.predicted[0]) <= 0 for r in rows
@@ -61,7 +61,7 @@ def _exponent(
 
 
 @dataclasses.dataclass(frozen=True)
-class Widths(Table):
+class Widths(AuditTable):
     """An audit at every width, the narrowest first, and the growth of each layer with the width.
 
     The limit is that of the widest: its own variance × fan-in held fixed.
@@ -146,12 +146,12 @@ class Widths(Table):
         """A matplotlib figure: one panel for each statistic;
         at every width a curve and points, and their limit.
         """
-        from limitlaw.figures.audit import audit_figure
+        from limitlaw.torch.figures import audit_figure
 
         return audit_figure(
             {f"width {n}": a.rows for n, a in zip(self.widths, self.audits, strict=True)}, title
         )
 
 
-def _key(row: Row) -> tuple[str, str]:
+def _key(row: AuditRow) -> tuple[str, str]:
     return row.layer, row.statistic

@@ -18,7 +18,7 @@ from limitlaw.torch.measuring import CORRELATION, ENTROPY, SCORES, VARIANCE
 
 if TYPE_CHECKING:
     from limitlaw.torch.growing import Growth
-    from limitlaw.torch.table import Row
+    from limitlaw.torch.table import AuditRow
 
 COLLAPSED = 0.95  # token correlation
 ONE_HOT = 0.05  # of ln t
@@ -30,13 +30,13 @@ SURE = 5.0  # standard errors
 MOST_NAMES = 3  # of layers in one finding
 
 
-def ailments(rows: Iterable["Row"]) -> tuple[str, ...]:
+def ailments(rows: Iterable["AuditRow"]) -> tuple[str, ...]:
     """What is unhealthy, in words."""
     rows = tuple(rows)
     return (*_collapse(rows), *_attention(rows), *_growth(rows))
 
 
-def _blocks(rows: Iterable["Row"], statistic: str) -> list["Row"]:
+def _blocks(rows: Iterable["AuditRow"], statistic: str) -> list["AuditRow"]:
     """The rows of a statistic in layers that are members of lists;
     all of them where there are none.
     """
@@ -44,7 +44,7 @@ def _blocks(rows: Iterable["Row"], statistic: str) -> list["Row"]:
     return [row for row in found if row.layer.rpartition(".")[2].isdigit()] or found
 
 
-def _collapse(rows: tuple["Row", ...]) -> Iterator[str]:
+def _collapse(rows: tuple["AuditRow", ...]) -> Iterator[str]:
     found = _blocks(rows, CORRELATION)
     given = next((row for row in rows if row.statistic == CORRELATION), None)
     if given is None or not found:
@@ -58,7 +58,7 @@ def _collapse(rows: tuple["Row", ...]) -> Iterator[str]:
         )
 
 
-def _attention(rows: tuple["Row", ...]) -> Iterator[str]:
+def _attention(rows: tuple["AuditRow", ...]) -> Iterator[str]:
     for row in rows:
         if row.statistic != ENTROPY:
             continue
@@ -76,7 +76,7 @@ def _attention(rows: tuple["Row", ...]) -> Iterator[str]:
             )
 
 
-def _growth(rows: tuple["Row", ...]) -> Iterator[str]:
+def _growth(rows: tuple["AuditRow", ...]) -> Iterator[str]:
     found = [row for row in _blocks(rows, VARIANCE) if row.layer.rpartition(".")[2].isdigit()]
     if (
         len(found) < FEWEST

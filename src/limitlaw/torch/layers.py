@@ -19,11 +19,13 @@ from limitlaw.language.functions import initial
 from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
 from limitlaw.language.repeating import substituted
 from limitlaw.language.values import Wide
-from limitlaw.torch.converted import Labelled
-from limitlaw.torch.writer import This
+from limitlaw.torch.converted import LabelledValue
+from limitlaw.torch.writer import V
 
 
-def chosen_layers(values: Sequence[Labelled], layers: Sequence[str] | None) -> dict[str, Labelled]:
+def chosen_layers(
+    values: Sequence[LabelledValue], layers: Sequence[str] | None
+) -> dict[str, LabelledValue]:
     """The last vectors of each layer, those of heads apart."""
     found = layers_of(values, layers)
     missing = [path for path in layers or () if path not in found]
@@ -36,7 +38,7 @@ def chosen_layers(values: Sequence[Labelled], layers: Sequence[str] | None) -> d
     return found
 
 
-def _wide(values: Sequence[Labelled]) -> list[Labelled]:
+def _wide(values: Sequence[LabelledValue]) -> list[LabelledValue]:
     """The vectors of the stream: not those of heads."""
     everything = ancestors([v.value for v in values])
     given = {v.op.X.shape[-1] for v in everything if isinstance(v.op, ops.Data)}
@@ -46,10 +48,10 @@ def _wide(values: Sequence[Labelled]) -> list[Labelled]:
 
 
 def layers_of(
-    values: Sequence[Labelled], layers: Sequence[str] | None = None
-) -> dict[str, Labelled]:
+    values: Sequence[LabelledValue], layers: Sequence[str] | None = None
+) -> dict[str, LabelledValue]:
     """`chosen_layers`, as far as there are any."""
-    found: dict[str, Labelled] = {}
+    found: dict[str, LabelledValue] = {}
     for item in _wide(values):
         for path in layer_of(item.label.module) if layers is None else layers:
             if within(item.label.module, path):
@@ -78,7 +80,7 @@ FEWEST = 3  # blocks that are worth a loop
 
 
 @dataclasses.dataclass(frozen=True)
-class Loop:
+class LayerLoop:
     """Layers by their names, and the `repeat` whose turns they are;
     `last` is what the last of them wrote before.
     """
@@ -113,10 +115,12 @@ class _Block:
 
 
 def loops(
-    values: Sequence[Labelled], layers: Mapping[str, Labelled], asked_for: Iterable[Value]
-) -> list[Loop]:
+    values: Sequence[LabelledValue],
+    layers: Mapping[str, LabelledValue],
+    asked_for: Iterable[Value],
+) -> list[LayerLoop]:
     """The loops among layers, in order; those whose inner values are read elsewhere are none."""
-    found: list[Loop] = []
+    found: list[LayerLoop] = []
     known: dict[Value, Value] = {}
     for names in _lists(layers):
         loop = _loop(values, layers, names, known)
@@ -134,12 +138,12 @@ def _matrices(values: Iterable[Value]) -> set[Matrix]:
     return set(matrices_of(ancestors(values)))
 
 
-def rolled(y: This, found: Iterable[Loop]) -> This:
+def rolled(y: V, found: Iterable[LayerLoop]) -> V:
     """A value with loops in place of the blocks that were written out."""
     return substituted(y, {loop.last: loop.value for loop in found})
 
 
-def _lists(layers: Mapping[str, Labelled]) -> list[tuple[str, ...]]:
+def _lists(layers: Mapping[str, LabelledValue]) -> list[tuple[str, ...]]:
     """Consecutive layers that are members of one list."""
     groups = itertools.groupby(
         layers, key=lambda name: name.rpartition(".")[0] if _member(name) else name
@@ -156,11 +160,11 @@ def _member(name: str) -> bool:
 
 
 def _loop(
-    values: Sequence[Labelled],
-    layers: Mapping[str, Labelled],
+    values: Sequence[LabelledValue],
+    layers: Mapping[str, LabelledValue],
     names: tuple[str, ...],
     known: dict[Value, Value],
-) -> Loop | None:
+) -> LayerLoop | None:
     """The loop of all these layers, or of all but the first,
     where that differs from the others.
     """
@@ -177,10 +181,10 @@ def _loop(
             break
     if len(taken) < FEWEST - 1:
         return None
-    return Loop(taken, first.turned(substituted(start, known), len(taken)), outputs[-1])
+    return LayerLoop(taken, first.turned(substituted(start, known), len(taken)), outputs[-1])
 
 
-def _before(values: Sequence[Labelled], name: str, output: Wide) -> list[Wide]:
+def _before(values: Sequence[LabelledValue], name: str, output: Wide) -> list[Wide]:
     """What the first block may have read: vectors like its own from before it,
     the latest first.
     """

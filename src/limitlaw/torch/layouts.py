@@ -15,7 +15,7 @@ import numpy as np
 from limitlaw.torch import nodes
 from limitlaw.torch.digits import (
     Cuts,
-    Layout,
+    Digits,
     axis_of,
     coordinate_axis,
     cuts,
@@ -27,7 +27,7 @@ from limitlaw.torch.digits import (
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Node, Tensor
 
-Rules = Mapping[type[Node], Callable[["Layouts", Any], Layout]]
+LayoutRules = Mapping[type[Node], Callable[["Layouts", Any], Digits]]
 
 
 class _Again(Exception):
@@ -40,8 +40,8 @@ class _Again(Exception):
 class Layouts:
     """The layout of every node of a program, and the refined shape in which its operands meet."""
 
-    def __init__(self, order: Sequence[Node], rules: "Rules"):
-        self.of: dict[Node, Layout] = {}
+    def __init__(self, order: Sequence[Node], rules: "LayoutRules"):
+        self.of: dict[Node, Digits] = {}
         self.meeting: dict[Node, Any] = {}  # what the rule of the node found of its operands
         self._cuts: dict[Node, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
         self._numbers: set[Node] = set()
@@ -89,13 +89,13 @@ class Layouts:
 
     def laid(
         self, node: Node, sizes: Sequence[int], coordinate: int | None, narrow: bool = False
-    ) -> Layout:
+    ) -> Digits:
         """The layout, narrow where a consumer says so."""
-        return Layout(
+        return Digits(
             tuple(sizes), coordinate, coordinate is not None and (narrow or node in self._narrow)
         )
 
-    def source(self, node: Node) -> Layout:
+    def source(self, node: Node) -> Digits:
         """Vectors along the last axis, unless consumers want numbers."""
         sizes, _ = refined(node.shape, [self.cuts_of(node)], node.label)
         vectors = node not in self._numbers and bool(node.shape) and node.shape[-1] > 1
@@ -190,7 +190,7 @@ class Layouts:
         """Numbers that differ along a coordinate: given ones are data,
         others make numbers of the vectors.
         """
-        if isinstance(numbers.node, nodes.Given):
+        if isinstance(numbers.node, nodes.Fixed):
             found = places(numbers, self.of[numbers.node].sizes, shape)
             moving = [k for k, p in enumerate(found) if (p != p.take([0], axis=axis)).any()]
             if len(moving) == 1:
@@ -210,7 +210,7 @@ class Layouts:
     def coordinatewise(self) -> list[Node]:
         """The products with weights whose rows are read one by one."""
         return [
-            node for node in self.of if isinstance(node, nodes.Linear) and node in self._numbers
+            node for node in self.of if isinstance(node, nodes.Weighed) and node in self._numbers
         ]
 
     def wants_numbers(self, node: Node) -> bool:

@@ -21,8 +21,8 @@ from limitlaw.language import ops
 from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.values import Scalars, Wide
 from limitlaw.numerics.replicates import Replicates
-from limitlaw.torch.converted import Attention, Labelled
-from limitlaw.torch.exporting import Exported, Numbers, arguments_of, name_of
+from limitlaw.torch.converted import Attention, LabelledValue
+from limitlaw.torch.exporting import Exported, Tensors, arguments_of, name_of
 from limitlaw.torch.layers import loops, rolled, within
 from limitlaw.torch.making import MASKED
 
@@ -30,14 +30,14 @@ VARIANCE, CORRELATION, KURTOSIS = "variance", "token correlation", "excess kurto
 ENTROPY, SCORES = "attention entropy / ln t", "score variance"
 SQUARES = (VARIANCE, SCORES)  # means of squares, of which there is a scale
 
-Array: TypeAlias = np.ndarray | jax.Array
-Draws = dict[str, np.ndarray]  # by statistic, one number for each draw
+AnyArray: TypeAlias = np.ndarray | jax.Array
+ByStatistic = dict[str, np.ndarray]  # by statistic, one number for each draw
 
 
 # --- of vectors ----------------------------------------------------------------------------------
 
 
-def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
+def vectors_of(run: Tensors, item: LabelledValue) -> np.ndarray:
     """The vectors of a layer, one a row, as the graph of the module has computed them."""
     layout = item.layout
     assert layout.coordinate is not None
@@ -45,7 +45,7 @@ def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
     return x.reshape(-1, layout.dimension)
 
 
-def of_grams(grams: Array, xp: ModuleType = np) -> dict[str, Any]:
+def of_grams(grams: AnyArray, xp: ModuleType = np) -> dict[str, Any]:
     """For each draw of n^{-1} X Xᵀ the mean variance of tokens,
     and the mean correlation of pairs.
     """
@@ -74,7 +74,7 @@ def fourth_powers(x: Wide) -> Scalars:
 # --- of attention --------------------------------------------------------------------------------
 
 
-def of_scores(p: Array, seen: Array, xp: ModuleType = np) -> list[Any]:
+def of_scores(p: AnyArray, seen: AnyArray, xp: ModuleType = np) -> list[Any]:
     """The mean over rows of entropy / ln(tokens seen),
     and the mean square of the scores that are seen.
     """
@@ -119,7 +119,7 @@ def has_choice(attention: Attention) -> bool:
     return bool((attention.visible.sum(axis=-1) > 1).any())
 
 
-def measured_attention(exported: Exported, name: str, run: Numbers) -> np.ndarray:
+def measured_attention(exported: Exported, name: str, run: Tensors) -> np.ndarray:
     """`of_scores` of what a node of the graph, a softmax or a fused attention, has read."""
     node = next(n for n in exported.graph.nodes if n.name == name)
     args, kwargs = arguments_of(node, lambda n: run[n.name])
@@ -162,7 +162,9 @@ Stage = tuple[tuple[str, ...], Wide]
 
 
 def stages(
-    values: Sequence[Labelled], layers: Mapping[str, Labelled], attentions: Mapping[str, Attention]
+    values: Sequence[LabelledValue],
+    layers: Mapping[str, LabelledValue],
+    attentions: Mapping[str, Attention],
 ) -> list[Stage] | None:
     """The layers in their order, repeated ones as one loop; None where there is no loop, or
     attentions in a layer cannot be told apart.
@@ -181,7 +183,7 @@ def stages(
     return result
 
 
-def _one_each(layers: Mapping[str, Labelled], attentions: Mapping[str, Attention]) -> bool:
+def _one_each(layers: Mapping[str, LabelledValue], attentions: Mapping[str, Attention]) -> bool:
     """Has every layer one attention at most, and every attention a layer?"""
     before: set[Value] = set()
     count = 0
@@ -210,7 +212,7 @@ READ = Turns((_read,), given=False)  # the first output is a layer like the othe
 
 def at_width(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], width: int, samples: int
-) -> dict[str, Draws]:
+) -> dict[str, ByStatistic]:
     """The statistics of so many draws at this width."""
     outputs = tuple(value.core for _, value in parts)
     pace = Pace(samples, at_most=False)
@@ -220,7 +222,7 @@ def at_width(
 
 def at_infinity(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], samples: int
-) -> tuple[dict[str, Draws], Replicates]:
+) -> tuple[dict[str, ByStatistic], Replicates]:
     """The same as n → ∞, and which draws are independent; raises where there is no limit."""
     first, *others = [value for _, value in parts]
     checked("audit", others[-1])
@@ -239,10 +241,10 @@ def _written_out(parts: Sequence[Stage], read: Sequence[np.ndarray]) -> Sequence
 
 def _named(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Sequence[np.ndarray]
-) -> dict[str, Draws]:
+) -> dict[str, ByStatistic]:
     """By layer and attention, from arrays (draws, turns, statistics)."""
-    of_layers: dict[str, Draws] = {}
-    of_attentions: dict[str, Draws] = {}
+    of_layers: dict[str, ByStatistic] = {}
+    of_attentions: dict[str, ByStatistic] = {}
     for (names, value), array in zip(parts, read, strict=True):
         own = list(of_grams(np.eye(max(1, int(np.prod([int(s) for s in value.shape]))))))
         for turn, name in enumerate(names):

@@ -18,7 +18,7 @@ import torch
 from limitlaw.torch.errors import NOWHERE, Label
 from limitlaw.torch.scales import Parameter
 
-Shape = tuple[int, ...]
+TorchShape = tuple[int, ...]
 Entrywise: TypeAlias = Callable[[jax.Array], jax.Array]
 
 
@@ -28,7 +28,7 @@ class Node:
     `label` says where in the module it was written.
     """
 
-    shape: Shape
+    shape: TorchShape
     label: Label = dataclasses.field(default=NOWHERE, kw_only=True)
 
     @property
@@ -49,7 +49,7 @@ class Tensor:
     ids: torch.Tensor
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> TorchShape:
         """The torch shape."""
         return tuple(self.ids.shape)
 
@@ -92,7 +92,7 @@ class Random(Node):
 
 
 @dataclasses.dataclass(eq=False)
-class Given(Node):
+class Fixed(Node):
     """Given numbers."""
 
     array: np.ndarray
@@ -124,7 +124,7 @@ class _OfTwo(Node):
 
 
 @dataclasses.dataclass(eq=False)
-class Linear(_OfOne):
+class Weighed(_OfOne):
     """Σ_c W_rc x_…c for a weight matrix W of shape (rows, columns)."""
 
     parameter: Parameter
@@ -133,7 +133,7 @@ class Linear(_OfOne):
 
 
 @dataclasses.dataclass(eq=False)
-class Combination(Node):
+class WeightedSum(Node):
     """Σ coefficient·term + shift, entry by entry."""
 
     terms: tuple[tuple[float, Tensor], ...]
@@ -146,12 +146,12 @@ class Combination(Node):
 
 
 @dataclasses.dataclass(eq=False)
-class Product(_OfTwo):
+class Times(_OfTwo):
     """a·b, entry by entry."""
 
 
 @dataclasses.dataclass(eq=False)
-class Function(_OfOne):
+class Elementwise(_OfOne):
     """f(x), entry by entry."""
 
     name: str

@@ -64,7 +64,7 @@ def _unscaled(attentions: tuple[Attention, ...]) -> Iterator[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Size:
+class EntrySize:
     """The mean square of the entries of a parameter, and its relative standard error."""
 
     name: str
@@ -72,7 +72,7 @@ class Size:
     error: float
 
 
-def size_of(name: str, array: np.ndarray) -> Size:
+def size_of(name: str, array: np.ndarray) -> EntrySize:
     """Measured; entries that are 0, as those of padding, do not count unless all are.
 
     The error is at least that of normal entries: few do not know their own.
@@ -80,8 +80,10 @@ def size_of(name: str, array: np.ndarray) -> Size:
     squares = array[array != 0] ** 2 if array.any() else np.zeros(1)
     mean = float(squares.mean())
     if (array == array.flat[0]).all():
-        return Size(name, mean, 0.0)
-    return Size(name, mean, math.sqrt(max(2.0, float(squares.var()) / mean**2) / squares.size))
+        return EntrySize(name, mean, 0.0)
+    return EntrySize(
+        name, mean, math.sqrt(max(2.0, float(squares.var()) / mean**2) / squares.size)
+    )
 
 
 def role(name: str) -> str:
@@ -144,7 +146,7 @@ def misfits(
             yield from _outliers([size_of(name, arrays[name]) for name in names])
 
 
-def _outliers(sizes: list[Size]) -> Iterator[str]:
+def _outliers(sizes: list[EntrySize]) -> Iterator[str]:
     """Those beyond chance from the median; of two, the larger.
     A scale that changes steadily with depth is meant.
     """
@@ -158,11 +160,11 @@ def _outliers(sizes: list[Size]) -> Iterator[str]:
     middle = float(np.median([s.square for s in sizes]))
     error = 1.25 * float(np.median([s.error for s in sizes])) / math.sqrt(len(sizes))
     for size in sizes:
-        if _differ(size, Size("", middle, error)):
+        if _differ(size, EntrySize("", middle, error)):
             yield _said(size, middle, f"the median of its {len(sizes) - 1} siblings")
 
 
-def _differ(a: Size, b: Size) -> bool:
+def _differ(a: EntrySize, b: EntrySize) -> bool:
     if not a.square or not b.square:
         return a.square != b.square
     return abs(math.log(a.square / b.square)) > max(
@@ -170,14 +172,14 @@ def _differ(a: Size, b: Size) -> bool:
     )
 
 
-def _steady(sizes: list[Size]) -> bool:
+def _steady(sizes: list[EntrySize]) -> bool:
     """Does every step from block to block go the same way, none by chance?"""
     steps = list(itertools.pairwise(sizes))
     up = {later.square > earlier.square for earlier, later in steps}
     return len(sizes) > 2 and len(up) == 1 and all(_differ(*step) for step in steps)
 
 
-def _said(size: Size, reference: float, whose: str) -> str:
+def _said(size: EntrySize, reference: float, whose: str) -> str:
     weights = "weights" if module_of(size.name) != size.name else "entries"
     ratio = math.sqrt(size.square / reference) if reference else math.inf
     siblings = (
@@ -222,7 +224,7 @@ def _compared(name: str, exported: Exported, pattern: str, wanted: float | str) 
     fan = fan_in(exported, name)
     variance = _variance(pattern, wanted, fan)
     size = size_of(name, exported.arrays[name].numpy())
-    if _differ(size, Size("", variance, 0.0)):
+    if _differ(size, EntrySize("", variance, 0.0)):
         yield (
             f"{module_of(name)}: its standard deviation is {math.sqrt(size.square):.3g}, variance "
             f"× fan-in {size.square * fan:.3g}, expected {math.sqrt(variance):.3g} and "

@@ -28,10 +28,10 @@ def rotation(a: Tensor, b: Tensor) -> Tensor | None:
 def _times_table(tensor: Tensor) -> tuple[Tensor, np.ndarray] | None:
     """A tensor and the given numbers that it is multiplied by."""
     node = tensor.node
-    if not isinstance(node, nodes.Product) or not tensor.is_whole:
+    if not isinstance(node, nodes.Times) or not tensor.is_whole:
         return None
     for x, table in ((node.a, node.b), (node.b, node.a)):
-        if isinstance(table.node, nodes.Given):
+        if isinstance(table.node, nodes.Fixed):
             return x, table.node.array.reshape(-1)[table.ids.numpy()]
     return None
 
@@ -42,7 +42,7 @@ def _is_turned(turned: Tensor, x: Tensor) -> bool:
     if not isinstance(node, nodes.Concatenation) or not turned.is_whole or len(node.parts) != 2:
         return False
     minus, first = node.parts
-    if not isinstance(minus.node, nodes.Combination) or not minus.is_whole or minus.node.shift:
+    if not isinstance(minus.node, nodes.WeightedSum) or not minus.is_whole or minus.node.shift:
         return False
     if [c for c, _ in minus.node.terms] != [-1.0] or node.axis != len(x.shape) - 1:
         return False

@@ -33,7 +33,7 @@ class Parameter:
 
 
 @dataclasses.dataclass(frozen=True)
-class Drawn:
+class DrawnAs:
     """What a watched factory did last to a parameter:
     the law, and the variance of an entry (None: unknown).
     """
@@ -47,7 +47,9 @@ class Parameters:
     which are the same, and how the others start.
     """
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], drawn: Mapping[str, Drawn] | None = None):
+    def __init__(
+        self, arrays: Mapping[str, np.ndarray], drawn: Mapping[str, DrawnAs] | None = None
+    ):
         self.notes: list[str] = []
         self.constants = {
             name for name, a in arrays.items() if a.size == 0 or (a == a.flat[0]).all()
@@ -64,7 +66,7 @@ class Parameters:
                 "bias spreads, n^-1/2, is overstated"
             )
 
-    def _add(self, names: list[str], array: np.ndarray, drawn: Mapping[str, Drawn]) -> None:
+    def _add(self, names: list[str], array: np.ndarray, drawn: Mapping[str, DrawnAs]) -> None:
         first = names[0]
         if len(names) > 1:
             self.notes.append(
@@ -94,7 +96,7 @@ def _same(arrays: Mapping[str, np.ndarray]) -> list[list[str]]:
     return [group for groups in alike.values() for group in groups]
 
 
-def _cross_check(name: str, array: np.ndarray, known: Drawn) -> None:
+def _cross_check(name: str, array: np.ndarray, known: DrawnAs) -> None:
     """The variance that the factory declared must be the one that is measured."""
     assert known.variance is not None
     squares = array[array != 0] ** 2
@@ -128,7 +130,7 @@ class _Watch(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.drawn: dict[int, Drawn] = {}
+        self.drawn: dict[int, DrawnAs] = {}
         self.kept: list[torch.Tensor] = []  # so that no storage is used twice
 
     def __torch_dispatch__(
@@ -153,24 +155,24 @@ class _Watch(TorchDispatchMode):
         return result
 
 
-def _after(name: str, args: Sequence[object], before: Drawn | None, whole: bool) -> Drawn:
+def _after(name: str, args: Sequence[object], before: DrawnAs | None, whole: bool) -> DrawnAs:
     """The law after an operation in place; of one that is not followed, nothing is known."""
     numbers = [float(x) for x in args if isinstance(x, int | float)]
     if name == "normal_":
         mean, std = (*numbers, *(0.0, 1.0)[len(numbers) :])
-        return Drawn("normal", std**2 if mean == 0 else None)
+        return DrawnAs("normal", std**2 if mean == 0 else None)
     if name == "uniform_":
         low, high = (*numbers, *(0.0, 1.0)[len(numbers) :])
-        return Drawn("uniform", (high - low) ** 2 / 12 if low == -high else None)
+        return DrawnAs("uniform", (high - low) ** 2 / 12 if low == -high else None)
     if name in ("mul_", "div_") and numbers and before is not None and before.variance is not None:
         factor = numbers[0] ** (2 if name == "mul_" else -2)
-        return Drawn(before.law, before.variance * factor)
+        return DrawnAs(before.law, before.variance * factor)
     if name in ("zero_", "fill_") and before is not None and not whole:
         return before  # a row of padding
-    return Drawn("unknown", None)
+    return DrawnAs("unknown", None)
 
 
-def made(module: object) -> tuple[torch.nn.Module, dict[str, Drawn] | None]:
+def made(module: object) -> tuple[torch.nn.Module, dict[str, DrawnAs] | None]:
     """The module, and how its parameters were drawn where a function made it."""
     if isinstance(module, torch.nn.Module):
         return module, None

@@ -15,15 +15,15 @@ import limitlaw as ll
 from limitlaw.language.values import Scalars, Wide
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 from limitlaw.torch import measuring as measure
-from limitlaw.torch.converted import Attention, Labelled
+from limitlaw.torch.converted import Attention, LabelledValue
 from limitlaw.torch.converting import Conversion
-from limitlaw.torch.exporting import Numbers
+from limitlaw.torch.exporting import Tensors
 from limitlaw.torch.layers import chosen_layers, within
-from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORES, Draws
+from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORES, ByStatistic
 
 Key = tuple[str, str]  # what is asked, of which layer
 OF_LIMIT = 256  # draws of what stays random as n → ∞
-Estimate = tuple[float, float]  # a value and its standard error
+WithError = tuple[float, float]  # a value and its standard error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Subject:
     """
 
     done: Conversion
-    layers: Mapping[str, Labelled]
+    layers: Mapping[str, LabelledValue]
     attentions: Mapping[str, Attention]
     kurtosis: bool = False
 
@@ -55,7 +55,7 @@ class Subject:
             for name, a in self.attentions.items()
         }
 
-    def predicted(self, samples: int) -> dict[str, Draws]:
+    def predicted(self, samples: int) -> dict[str, ByStatistic]:
         """The statistics of so many draws at the module's own width."""
         width = self.done.program.width
         if self.stages is not None:
@@ -75,7 +75,7 @@ class Subject:
             else measure.stages(self.done.program.values, self.layers, self.attentions)
         )
 
-    def measured(self, run: Numbers) -> dict[Key, np.ndarray]:
+    def measured(self, run: Tensors) -> dict[Key, np.ndarray]:
         """What is asked, of one run of the module's graph."""
         found: dict[Key, np.ndarray] = {}
         for name, item in self.layers.items():
@@ -89,7 +89,7 @@ class Subject:
             )
         return found
 
-    def in_the_limit(self) -> dict[str, dict[str, Estimate]]:
+    def in_the_limit(self) -> dict[str, dict[str, WithError]]:
         """The statistics of every layer as n → ∞; none where there is no limit."""
         if self.stages is not None:
             return _limits(self.stages, self.attentions)
@@ -117,9 +117,9 @@ def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Att
     }
 
 
-def statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, Draws]:
+def statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, ByStatistic]:
     """The statistics of each layer, by its name, draw by draw."""
-    found: dict[str, Draws] = {}
+    found: dict[str, ByStatistic] = {}
     for (kind, name), array in draws.items():
         if kind == "gram":
             found.setdefault(name, {}).update(measure.of_grams(array))
@@ -135,7 +135,7 @@ def flat(x: Wide) -> Wide:
     return x.reshape(-1) if x.ndim else x[None]
 
 
-def mean(draws: np.ndarray, replicates: Replicates = INDEPENDENT) -> Estimate:
+def mean(draws: np.ndarray, replicates: Replicates = INDEPENDENT) -> WithError:
     """The mean, and its standard error, or 0 where there is one number only."""
     error = float(replicates.error(draws)) if len(draws) > 1 else 0.0
     return float(draws.mean()), error
@@ -143,7 +143,7 @@ def mean(draws: np.ndarray, replicates: Replicates = INDEPENDENT) -> Estimate:
 
 def _limits(
     stages: list[measure.Stage], attentions: Mapping[str, Attention]
-) -> dict[str, dict[str, Estimate]]:
+) -> dict[str, dict[str, WithError]]:
     """Means over draws of what stays random."""
     try:
         found, replicates = measure.at_infinity(stages, attentions, OF_LIMIT)
@@ -155,7 +155,7 @@ def _limits(
     }
 
 
-def _limit(x: Wide) -> dict[str, Estimate]:
+def _limit(x: Wide) -> dict[str, WithError]:
     """The means over the random kernel, or those of the kernel,
     with the errors that limitlaw states.
     """

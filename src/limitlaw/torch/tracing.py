@@ -16,7 +16,7 @@ from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError, Label, label_of, refused
 from limitlaw.torch.exporting import SILENT, Exported, arguments_of, name_of, result_of
 from limitlaw.torch.nodes import Node, Tensor
-from limitlaw.torch.rules import ADVICE, Rule, rule_of
+from limitlaw.torch.rules import ADVICE, AtenRule, rule_of
 from limitlaw.torch.scales import Parameters
 
 _OF_SHAPES = {
@@ -33,7 +33,7 @@ _OF_SHAPES = {
 # what is known of the tensors of a graph: where they are written, and their numbers
 Known = list[tuple[Label, Tensor, torch.Tensor]]
 # what the nodes of a graph give: tensors, lists of them, settings
-Results = dict[torch.fx.Node, object]
+GraphResults = dict[torch.fx.Node, object]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +52,8 @@ def traced(exported: Exported, parameters: Parameters, given: Collection[str] = 
     """
     tables = _tables(exported)
     leaves: dict[str, Node] = {}
-    symbols: Results = {}
-    numbers: Results = {}
+    symbols: GraphResults = {}
+    numbers: GraphResults = {}
     known: Known = []
     asked: list[tuple[object, object]] = []
     for node in exported.graph.nodes:
@@ -129,7 +129,7 @@ def _placeholder(
 
 
 def _step(
-    node: torch.fx.Node, label: Label, numbers: Results, symbols: Results
+    node: torch.fx.Node, label: Label, numbers: GraphResults, symbols: GraphResults
 ) -> tuple[object, object]:
     """The numbers and the symbol of one operation."""
     name = name_of(node.target)
@@ -149,7 +149,7 @@ def _step(
 
 
 def _ruled(
-    rule: Rule,
+    rule: AtenRule,
     node: torch.fx.Node,
     label: Label,
     args: Sequence[object],

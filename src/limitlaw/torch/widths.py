@@ -20,7 +20,7 @@ from limitlaw.torch.layouts import Layouts
 from limitlaw.torch.nodes import Node, Tensor
 from limitlaw.torch.tracing import Known
 
-Family: TypeAlias = Callable[[int], torch.nn.Module]
+ModuleFamily: TypeAlias = Callable[[int], torch.nn.Module]
 
 
 class Laid(NamedTuple):
@@ -31,7 +31,7 @@ class Laid(NamedTuple):
     known: Known
 
 
-def checked_family(module: object, widths: object) -> tuple[Family, list[int]]:
+def checked_family(module: object, widths: object) -> tuple[ModuleFamily, list[int]]:
     """The module, which must be a function of the width, and the widths in their order."""
     if isinstance(widths, str) or not isinstance(widths, Sequence):
         raise TypeError(f"widths must be a sequence of two or more integers, got {shown(widths)}")
@@ -56,7 +56,7 @@ def _takes_one(function: Callable[..., Any]) -> bool:
 
 
 def at_width(
-    family: Family, inputs: Sequence[Any], kwargs: Mapping[str, Any], width: int
+    family: ModuleFamily, inputs: Sequence[Any], kwargs: Mapping[str, Any], width: int
 ) -> tuple[Callable[[], torch.nn.Module], tuple[Any, ...], dict[str, Any]]:
     """What makes the module of this width, and its inputs: some may be functions of the width."""
     named = {name: _at(x, width) for name, x in kwargs.items()}
@@ -73,7 +73,7 @@ def common_width(
     """The dimension that most weight matrices and outputs have to do with,
     fixed ones apart where others are there.
     """
-    read = [node.x.node for node in order if isinstance(node, nodes.Linear)]
+    read = [node.x.node for node in order if isinstance(node, nodes.Weighed)]
     found = [
         node
         for node in (*read, *(x.node for x in asked))
@@ -96,7 +96,7 @@ def fixed_nodes(
     given = {
         layouts.of[n].dimension
         for n in order
-        if isinstance(n, nodes.Given) and _has_vectors(layouts, n)
+        if isinstance(n, nodes.Fixed) and _has_vectors(layouts, n)
     }
     fixed = (
         _fixed_sizes(family)

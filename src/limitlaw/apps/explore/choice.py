@@ -12,7 +12,7 @@ SAMPLES = (1024, 4096, 16384, 65536)
 
 
 @dataclasses.dataclass(frozen=True)
-class Field:
+class Setting:
     """One setting: its label, what it means, and its range or its choices.
     `log`: of its slider, after 0.
     """
@@ -49,7 +49,7 @@ class Field:
 
 
 def _setting(default: object, *field: Any, **more: Any) -> Any:
-    return dataclasses.field(default=default, metadata={"field": Field(*field, **more)})
+    return dataclasses.field(default=default, metadata={"field": Setting(*field, **more)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Choice:
         return "&".join(f"{f.name}={getattr(self, f.name)}" for f in changed)
 
 
-FIELDS: dict[str, Field] = {f.name: f.metadata["field"] for f in dataclasses.fields(Choice)}
+FIELDS: dict[str, Setting] = {f.name: f.metadata["field"] for f in dataclasses.fields(Choice)}
 DEFAULTS: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(Choice)}
 
 

@@ -20,14 +20,14 @@ SWEEPS = 8
 
 
 @dataclasses.dataclass(eq=False)
-class Node:
+class Box:
     """A box, or (without lines) the bend of an edge."""
 
     row: int
     lines: tuple[str, ...] = ()
     vector: bool = True
-    above: "list[Node]" = dataclasses.field(default_factory=list)
-    below: "list[Node]" = dataclasses.field(default_factory=list)
+    above: "list[Box]" = dataclasses.field(default_factory=list)
+    below: "list[Box]" = dataclasses.field(default_factory=list)
     x: float = 0.0
 
     @property
@@ -58,7 +58,7 @@ def svg(output: Value) -> str:
     )
 
 
-def _rows(output: Value) -> list[list[Node]]:
+def _rows(output: Value) -> list[list[Box]]:
     """Boxes and bends by row, joined."""
     names = Names((output,))
     to_output: dict[Value, int] = {output: 0}
@@ -71,8 +71,8 @@ def _rows(output: Value) -> list[list[Node]]:
     for value in names.listed:
         kind, formula = instruction(value, names)
         lines = f"{names[value]}  {kind}", formula, _shape(value)
-        nodes[value] = Node(last - to_output[value], lines, isinstance(value, Wide))
-    rows: list[list[Node]] = [[] for _ in range(last + 1)]
+        nodes[value] = Box(last - to_output[value], lines, isinstance(value, Wide))
+    rows: list[list[Box]] = [[] for _ in range(last + 1)]
     for value, node in nodes.items():
         rows[node.row].append(node)
         for source in dict.fromkeys(s for s in value.op.inputs if s in nodes):
@@ -85,10 +85,10 @@ def _shape(value: Value) -> str:
     return f"{shape} in R^{value.dim}" if isinstance(value, Wide) else f"{shape} numbers"
 
 
-def _join(upper: Node, lower: Node, rows: list[list[Node]]) -> None:
+def _join(upper: Box, lower: Box, rows: list[list[Box]]) -> None:
     """An edge, with a bend in each row between."""
     for row in range(upper.row + 1, lower.row):
-        bend = Node(row)
+        bend = Box(row)
         rows[row].append(bend)
         upper.below.append(bend)
         bend.above.append(upper)
@@ -97,7 +97,7 @@ def _join(upper: Node, lower: Node, rows: list[list[Node]]) -> None:
     lower.above.append(upper)
 
 
-def _placed(rows: list[list[Node]]) -> list[list[Node]]:
+def _placed(rows: list[list[Box]]) -> list[list[Box]]:
     """Rows in the order of the mean place of neighbours above and below, in turn."""
     for row in rows:
         _spread(row)
@@ -117,7 +117,7 @@ def _mean(places: Iterable[float], otherwise: float) -> float:
     return sum(found) / len(found) if found else otherwise
 
 
-def _spread(row: list[Node]) -> None:
+def _spread(row: list[Box]) -> None:
     """Side by side around 0."""
     x = -sum(node.width + ACROSS for node in row) / 2
     for node in row:
@@ -125,7 +125,7 @@ def _spread(row: list[Node]) -> None:
         x += node.width + ACROSS
 
 
-def _edge(a: Node, b: Node) -> str:
+def _edge(a: Box, b: Box) -> str:
     start, end = a.top + HEIGHT, b.top
     middle = (start + end) / 2
     straight = "" if a.lines else f"M{a.x:g} {a.top}V{start}"
@@ -135,7 +135,7 @@ def _edge(a: Node, b: Node) -> str:
     )
 
 
-def _box(node: Node) -> str:
+def _box(node: Box) -> str:
     left = node.x - WIDTH / 2
     texts = "".join(
         f'<text x="{node.x:g}" y="{node.top + 16 + 14 * i}"{_squeezed(line)}>{escape(line)}</text>'

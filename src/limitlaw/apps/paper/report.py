@@ -8,11 +8,11 @@ from limitlaw.apps.paper.catalogue import EXPERIMENTS
 from limitlaw.apps.paper.shown.reading import Tables, length
 from limitlaw.apps.reports import printed
 from limitlaw.apps.reports.figure import Figure
-from limitlaw.apps.reports.report import Report
+from limitlaw.apps.reports.report import HtmlReport
 from limitlaw.figures.picture import Picture
 from limitlaw.runs import Table
 
-TITLE = "The infinite-width limit of an attention layer, reproduced"
+PAPER_TITLE = "The infinite-width limit of an attention layer, reproduced"
 PAPER = (
     "M. Sakai, R. Karakida and M. Imaizumi (2025), <cite>Infinite-Width Limit of a Single "
     "Attention Layer: Analysis via Tensor Programs</cite>"
@@ -66,4 +66,4 @@ def report(tables: Tables, claims: Table, facts: Mapping[str, Any], path: Path) 
     """Write the report; it links to the pictures and tables that already lie beside
     it or one folder below.
     """
-    Report(TITLE, PAPER, drawn(tables), lines(claims), facts).write(path)
+    HtmlReport(PAPER_TITLE, PAPER, drawn(tables), lines(claims), facts).write(path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.figures.picture import Axis, Band, Curve, Field, Panel, Picture, Style
+from limitlaw.figures.picture import Band, Curve, Field, Panel, Picture, PlotAxis, Style
 from limitlaw.figures.style import MARKERS
 
 SCALE = 1.35  # screen pixels for a point of line width
@@ -67,7 +67,7 @@ def _layout(panel: Panel) -> dict[str, Any]:
     }
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: PlotAxis) -> dict[str, Any]:
     """Label, scale, ticks and range; ranges of log axes are exponents."""
     spec: dict[str, Any] = _GRID | {
         "title": {"text": axis.label, "standoff": 8},
@@ -96,7 +96,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return spec
 
 
-def _step(axis: Axis) -> int:
+def _step(axis: PlotAxis) -> int:
     """Decades between ticks."""
     low, high = axis.limits
     return 1 if not low or not high or high < 1e7 * low else 2

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from limitlaw.figures.picture import Axis, Curve, Field, Panel, Picture, Style
+from limitlaw.figures.picture import Curve, Field, Panel, Picture, PlotAxis, Style
 from limitlaw.figures.style import MARKERS, mathtext
 from limitlaw.files import replacing
 
@@ -112,7 +112,7 @@ def _panel(axes: "Axes", panel: Panel) -> None:
         getattr(axes, f"set_{name}lim")(*axis.limits)
 
 
-def _axis(axes: "Axes", axis: Axis, name: str) -> None:
+def _axis(axes: "Axes", axis: PlotAxis, name: str) -> None:
     """Label, scale and ticks; limits come last, since plotting changes them."""
     getattr(axes, f"set_{name}label")(mathtext(axis.label))
     if axis.log:

@@ -8,18 +8,18 @@ import math
 import numpy as np
 
 from limitlaw.figures import style
-from limitlaw.figures.picture import Axis, Curve, Style
+from limitlaw.figures.picture import Curve, PlotAxis, Style
 
 _MOST_TICKS = 8
 
 
-def power_axis(label: str, values: list[float]) -> Axis:
+def power_axis(label: str, values: list[float]) -> PlotAxis:
     """A logarithmic axis over whole numbers: ticks at each of a few, else at powers."""
     low, high = min(values), max(values)
     room = max(1.25, (high / low) ** 0.06)
     ticks = values if len(values) <= _MOST_TICKS and _apart(values) else _powers(low, high)
     labelled = tuple((t, style.number(t)) for t in ticks or values)
-    return Axis(label, True, labelled, (low / room, high * room))
+    return PlotAxis(label, True, labelled, (low / room, high * room))
 
 
 def _apart(values: list[float]) -> bool:

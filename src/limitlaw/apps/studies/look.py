@@ -18,7 +18,7 @@ _LINES = (
 PUBLISHED = Style(style.BLACK, 0.0, style.SOLID, "diamond", filled=False, size=5.5)
 SECOND = Style(style.GREY, 0.0, style.SOLID, "triangle", filled=False, size=5.5)
 FORMULA = Style(style.LIGHT_GREY, 3.6)
-LIMIT = "<i>n</i> → ∞"
+AT_INFINITY = "<i>n</i> → ∞"
 
 
 def line(

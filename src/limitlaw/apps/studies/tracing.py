@@ -57,6 +57,11 @@ def _pooled(name: str, values: np.ndarray) -> np.ndarray:
     return np.mean(values, axis=0)
 
 
+def column(found: Arrays, name: str, at: int | slice = slice(None)) -> dict[str, Any]:
+    """A statistic and its error as columns of a table; `at`: after these layers."""
+    return {name: found[name][at], "error": found[f"{name}_error"][at]}
+
+
 def listed(values: Iterable[float], errors: Iterable[float]) -> str:
     """Numbers with their errors: 0.344(1), 0.478(2)."""
     return ", ".join(compact(float(v), float(e)) for v, e in zip(values, errors, strict=True))

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from limitlaw.apps.paper.computed import tasks
 from limitlaw.apps.paper.computed.baseline import Case
-from limitlaw.apps.paper.computed.estimators import Estimate, kl_of_blocks
+from limitlaw.apps.paper.computed.estimators import Estimated, kl_of_blocks
 from limitlaw.apps.paper.computed.settings import Settings
 from limitlaw.runs import Chunk, Results, Table, rows
 
@@ -173,7 +173,7 @@ class Convergence(NamedTuple):
             point,
             "kde",
             "limit",
-            Estimate(float(np.mean(values)), spread),
+            Estimated(float(np.mean(values)), spread),
             self.samples * settings.samples,
         )
 
@@ -220,7 +220,7 @@ def _in_turn(lists: list[list[Chunk]]) -> list[Chunk]:
 
 
 def kl_row(
-    point: Point, estimator: str, reference: str, kl: Estimate, samples: int
+    point: Point, estimator: str, reference: str, kl: Estimated, samples: int
 ) -> dict[str, object]:
     """A row of a table of divergences; `samples` are those of one estimate."""
     return {

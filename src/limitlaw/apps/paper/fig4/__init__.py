@@ -6,19 +6,19 @@ from limitlaw.apps.paper.computed.convergence import Convergence, Point
 from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.fig4 import shown
 
-WIDTHS = Convergence(
+FIG4_WIDTHS = Convergence(
     name="fig4",
     paper=tuple(Point(width, 2) for width in (16, 64, 256, 1024)),
     beyond=(Point(16_384, 2), Point(4_096, 2)),
     tokens=None,
 )
-EXPERIMENT = Experiment(
+FIG4 = Experiment(
     "fig4",
-    WIDTHS.chunks,
-    WIDTHS.tables,
-    shown.CLAIMS,
-    shown.FIGURES,
+    FIG4_WIDTHS.chunks,
+    FIG4_WIDTHS.tables,
+    shown.FIG4_CLAIMS,
+    shown.FIG4_FIGURES,
     place=4,
     borrows=("fig1",),
-    dense=WIDTHS.dense,
+    dense=FIG4_WIDTHS.dense,
 )

@@ -40,4 +40,4 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     }
 
 
-EXPERIMENT = Experiment("joint", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=8)
+JOINT = Experiment("joint", _chunks, _tables, shown.JOINT_CLAIMS, shown.JOINT_FIGURES, place=8)

@@ -6,12 +6,12 @@ from limitlaw.apps.paper.shown import look
 from limitlaw.apps.paper.shown.reading import distinct, length, ordered, where
 from limitlaw.apps.reports.scales import guide, measured, positive, positive_limits, power_axis
 from limitlaw.figures import style
-from limitlaw.figures.picture import Axis, Band, Curve, Panel, Picture, Style
+from limitlaw.figures.picture import Band, Curve, Panel, Picture, PlotAxis, Style
 from limitlaw.runs import Table
 
-COLUMNS = ("heads", "width", "estimator", "reference", "kl", "error", "samples")
+KL_COLUMNS = ("heads", "width", "estimator", "reference", "kl", "error", "samples")
 NOISE_FLOOR = {"kde_floor": ("samples", "kl", "error")}
-WORDS = (
+KL_TEXT = (
     "Squares: the paper's estimator, from two KDEs on a common grid, mean ± standard deviation "
     "over the trials. Circles: the same divergence between the exact laws, ± its standard error."
 )
@@ -54,7 +54,7 @@ def divergence_panel(table: Table, floor: Table | None = None) -> Panel:
         limits = (min(limits[0], float(curves[-1].y.min()) / 2), limits[1])
     x = power_axis(_abscissa(table), [float(w) for w in distinct(table, "width")])
     line, bands = _floor(x, _level(table, floor))
-    ordinate = Axis(f"{look.KL}(finite ‖ limit)", True, limits=limits)
+    ordinate = PlotAxis(f"{look.KL}(finite ‖ limit)", True, limits=limits)
     return Panel(x, ordinate, (*curves, *line), bands, legend="lower left")
 
 
@@ -82,11 +82,11 @@ def _level(table: Table, floor: Table | None) -> np.ndarray:
     return np.nan_to_num(np.array([rows["kl"][0], rows["error"][0]], dtype=float))
 
 
-def _floor(x: Axis, level: np.ndarray) -> tuple[tuple[Curve, ...], tuple[Band, ...]]:
+def _floor(x: PlotAxis, level: np.ndarray) -> tuple[tuple[Curve, ...], tuple[Band, ...]]:
     """A line and a band across the panel."""
     if not len(level) or level[0] <= 0:
         return (), ()
     kl, error = float(level[0]), float(level[1])
     ends = np.array(x.limits, dtype=float)
-    line = Curve(ends, np.full(2, kl), look.FLOOR, "noise floor of the KDE")
+    line = Curve(ends, np.full(2, kl), look.NOISE_LEVEL, "noise floor of the KDE")
     return (line,), (Band(max(kl - error, kl / 10), kl + error, style.BAND),)

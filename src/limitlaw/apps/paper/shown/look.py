@@ -21,13 +21,13 @@ _KL_STYLES = {
     ("exact", "fixed_d"): Style(style.GREEN, 1.5, style.DASH_DOT, "triangle"),
     ("kde", "fixed_d"): Style(style.PURPLE, 1.2, style.DOTTED, "diamond", filled=False),
 }
-FLOOR = Style(style.GREY, 1.1, style.DOTTED)
+NOISE_LEVEL = Style(style.GREY, 1.1, style.DOTTED)
 
 DENSITY = "density"
 WIDE_HEADS = "<i>n</i> × <i>n</i> heads"
 KL = "<i>D</i><sub>KL</sub>"
 KURTOSIS = "excess kurtosis"
-_KINDS = {
+_CURVES = {
     "exact": "exact",
     "kde": "KDE",
     "limit": "limit <i>n</i> → ∞",
@@ -70,7 +70,7 @@ def kl_style(estimator: str, reference: str) -> Style:
 
 def curve_label(kind: str, group: str = "") -> str:
     """Such as "n = 16, exact"."""
-    words = _KINDS[kind].split(" <i>")[0] if group and kind == "limit" else _KINDS[kind]
+    words = _CURVES[kind].split(" <i>")[0] if group and kind == "limit" else _CURVES[kind]
     return f"{group}, {words}" if group else words
 
 
