@@ -31,9 +31,9 @@ from limitlaw.language.functions import visible
 from limitlaw.laws import Empirical, RandomKernel
 from limitlaw.numerics.random import normal
 
-PARTS = "qkvo"
-BATCH = 2**20  # numbers of draws that are computed together
-BEYOND = ("gradients",)
+MATRICES = "qkvo"
+TOGETHER_AT_MOST = 2**20  # numbers of draws that are computed together
+BEYOND_THEOREM = ("gradients",)
 
 Factor = Float[Array, "ms ms"]  # of the kernel of all tokens
 Readout = Float[Array, "s s"]  # a factor of its Gram
@@ -75,16 +75,16 @@ class TangentKernel:
 
     draws: TangentDraw = dataclasses.field(repr=False)
 
-    def total(self, parts: str = PARTS) -> RandomKernel:
+    def total(self, parts: str = MATRICES) -> RandomKernel:
         """The kernel of the matrices that are trained, "qkvo" or some of these letters:
         their sum, draw by draw.
         """
-        if not parts or set(parts) - set(PARTS) or len(set(parts)) < len(parts):
+        if not parts or set(parts) - set(MATRICES) or len(set(parts)) < len(parts):
             raise ValueError(
-                f"parts must be letters of {PARTS!r}, each at most once, got {parts!r}"
+                f"parts must be letters of {MATRICES!r}, each at most once, got {parts!r}"
             )
         return RandomKernel(
-            sum(np.asarray(getattr(self.draws, part)) for part in parts), beyond=BEYOND
+            sum(self.draws._asdict()[part] for part in parts), beyond=BEYOND_THEOREM
         )
 
     @property
@@ -110,12 +110,12 @@ class TangentKernel:
     @property
     def output(self) -> Empirical:
         """The law of f, (m,)."""
-        return Empirical(self.draws.output, beyond=BEYOND)
+        return Empirical(self.draws.output, beyond=BEYOND_THEOREM)
 
     @property
     def gradient(self) -> Empirical:
         """The law of Γ, (m, s, s)."""
-        return Empirical(self.draws.gradient, beyond=BEYOND)
+        return Empirical(self.draws.gradient, beyond=BEYOND_THEOREM)
 
     def __repr__(self) -> str:
         count, sequences = self.draws.output.shape
@@ -161,12 +161,12 @@ def attention_ntk(
         G = np.asarray(covariance("readout", real_array("readout", readout), s))
     heads, samples = positive_int("heads", heads), positive_int("samples", samples)
     d = None if head_dim is None else positive_int("head_dim", head_dim)
-    given = zip(PARTS, (q_std, k_std, v_std, o_std), strict=True)
+    given = zip(MATRICES, (q_std, k_std, v_std, o_std), strict=True)
     stds = Stds(*(float(non_negative_number(f"{name}_std", std)) for name, std in given))
     seen = np.ones((s, s), bool)
     if mask is not None:
         seen = np.broadcast_to(np.asarray(visible(mask, (s, s))), (s, s))
-    batch = max(1, BATCH // (heads * (m * s) ** 2))
+    batch = max(1, TOGETHER_AT_MOST // (heads * (m * s) ** 2))
     keys = keys_of_draws(as_key(key), 0, samples)
     arguments = keys, root(K), root(G), stds, seen, (m, s, heads, d), batch
     work_of(_draws.trace(*arguments)).check(1)

@@ -71,7 +71,7 @@ def _fair(tables: Tables) -> Claim:
 
 def share_of_heads(table: Table) -> Picture:
     x = power_axis("flips", [float(count) for count in table["count"]])
-    curve = Curve(table["count"], table["share"], style.POINTS, "share of heads")
+    curve = Curve(table["count"], table["share"], style.DOTS, "share of heads")
     return Picture(((Panel(x, PlotAxis("share", limits=(0.0, 1.0)), (curve,)),),), (4.6, 3.5))
 
 

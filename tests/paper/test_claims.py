@@ -11,7 +11,7 @@ import pytest
 
 from limitlaw.apps.paper.catalogue import EXPERIMENTS
 from limitlaw.apps.paper.fig1.shown import DIVERGENCES
-from limitlaw.apps.paper.head_dim.shown import MOMENTS
+from limitlaw.apps.paper.head_dim.shown import BY_HEAD_DIM
 from limitlaw.apps.paper.heads.shown import HEAD_KURTOSIS, HEAD_VARIANCE
 from limitlaw.apps.paper.shown.claims import claims
 from limitlaw.apps.paper.shown.reading import KLCurve, agree, curve, row
@@ -116,7 +116,7 @@ def heads(variance=HEAD_VARIANCE, kurtosis=HEAD_KURTOSIS, rate=HEAD_KURTOSIS**2 
 def head_dim(factor=1.0, kurtosis=1.0):
     """Figures of narrow heads."""
     figures = {
-        d: {"variance": factor * v, "kurtosis": kurtosis * k} for d, (v, k) in MOMENTS.items()
+        d: {"variance": factor * v, "kurtosis": kurtosis * k} for d, (v, k) in BY_HEAD_DIM.items()
     }
     return rows(*({"head_dim": float(d), **each} for d, each in figures.items()))
 

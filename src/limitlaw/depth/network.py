@@ -1,6 +1,7 @@
 """A Transformer by plain settings, as commands and stored runs describe it."""
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,12 @@ from limitlaw.language import named
 from limitlaw.language.functions import initial
 from limitlaw.language.values import Wide
 
-PHIS = ("gelu", "relu", "silu", "tanh", "erf", "identity")
-POSITIONS = ("none", "rotary", "alibi")
-NORMALISATIONS = ("layernorm", "rmsnorm")
+PHIS: dict[str, Callable[[Any], Any]] = {
+    phi.__name__: phi
+    for phi in (named.gelu, named.relu, named.silu, named.tanh, named.erf, named.identity)
+}
+NORMALISATIONS = {"layernorm": nn.layernorm, "rmsnorm": nn.rmsnorm}
+SEEN_POSITIONS = {"none": None, "rotary": nn.Rotary(), "alibi": nn.Alibi()}
 SCALES = ("scale", "q_std", "k_std", "v_std", "o_std", "mlp_std", "bias_std", "correlation")
 
 
@@ -57,10 +61,7 @@ class Network:
                 f"correlation must be between −1/(tokens − 1) and 1, got {self.correlation:g}"
             )
         kernel = (1 - self.correlation) * np.eye(s) + self.correlation
-        options = {
-            name: getattr(self, name)
-            for name in (*SCALES[:-1], "gated", "parallel", "shared", "kv_heads")
-        }
+        same = (*SCALES[:-1], "gated", "parallel", "shared", "kv_heads")
         return nn.transformer(
             initial((s,), cov=kernel),
             self.depth,
@@ -69,15 +70,11 @@ class Network:
             self.norm,
             self.mask,
             hidden=self.hidden * n if self.hidden else None,
-            phi=getattr(named, one_of("phi", self.phi, PHIS)),
-            normalise=getattr(nn, one_of("normalise", self.normalise, NORMALISATIONS)),
-            positions=self._positions(),
-            **options,
+            phi=_chosen("phi", self.phi, PHIS),
+            normalise=_chosen("normalise", self.normalise, NORMALISATIONS),
+            positions=_chosen("positions", self.positions, SEEN_POSITIONS),
+            **{name: vars(self)[name] for name in same},
         )
-
-    def _positions(self) -> Any:
-        kind = one_of("positions", self.positions, POSITIONS)
-        return {"none": None, "rotary": nn.Rotary(), "alibi": nn.Alibi()}[kind]
 
     @property
     def title(self) -> str:
@@ -92,6 +89,11 @@ class Network:
             self.phi if self.hidden else "attention alone"
         ]
         return ", ".join(parts)
+
+
+def _chosen(name: str, value: object, among: Mapping[str, Any]) -> Any:
+    """What an option stands for."""
+    return among[one_of(name, value, tuple(among))]
 
 
 class ScaleGrid(NamedTuple):

@@ -182,7 +182,7 @@ def excess_kurtosis(
     )
 
 
-MOST_DRAWS, POINTS = 4096, 400
+KL_DRAWS, KL_POINTS = 4096, 400
 
 
 def kl_from_gaussian(
@@ -196,7 +196,7 @@ def kl_from_gaussian(
     """
     if dim < 4:
         return Column(*(np.full(v.shape[1], math.nan) for _ in range(3)))
-    last = _scaled(v)[:MOST_DRAWS, :, -1]
+    last = _scaled(v)[:KL_DRAWS, :, -1]
     found = [_divergence_of(last[:, layer], replicates, dim) for layer in range(last.shape[1])]
     value, error = (np.array(part) for part in zip(*found, strict=True))
     return Column(value, error, np.full(len(value), math.nan))
@@ -226,7 +226,7 @@ def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
     mean = float(np.mean(v))
     least = max(float(np.min(v)), 1e-12 * mean)
     first, last = 0.5 * math.log(least), 0.5 * math.log(float(np.max(v)))
-    t = np.linspace(first - 16.0, last + math.log(14.0), POINTS)
+    t = np.linspace(first - 16.0, last + math.log(14.0), KL_POINTS)
     x = np.exp(t)
     p = np.mean(np.exp(log_density(x[:, None], np.maximum(v, least), dim)), axis=1)
     log_q = -0.5 * x * x / mean - 0.5 * math.log(2 * math.pi * mean)

@@ -1,7 +1,6 @@
 """What `trace` returns: a small table with one row for each layer."""
 
 import dataclasses
-import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -101,15 +100,14 @@ class Trace:
             )
         ]
 
-    def to_csv(self) -> str:
-        """The records as text, numbers with all their digits."""
-        lines = io.StringIO()
-        lines.write("layer,statistic,value,error,spread,width\n")
-        for record in self.records():
-            width = "inf" if self.width is None else self.width
+    def to_csv(self, *others: "Trace") -> str:
+        """The records, and then those of others, as text: numbers with all their digits."""
+        lines = ["layer,statistic,value,error,spread,width"]
+        for record in (record for trace in (self, *others) for record in trace.records()):
+            width = "inf" if record["width"] is None else record["width"]
             numbers = ",".join(f"{record[name]:.17g}" for name in ("value", "error", "spread"))
-            lines.write(f"{record['layer']},{record['statistic']},{numbers},{width}\n")
-        return lines.getvalue()
+            lines.append(f"{record['layer']},{record['statistic']},{numbers},{width}")
+        return "\n".join([*lines, ""])
 
     def plot(self, *others: "Trace", title: str = "") -> Any:
         """A matplotlib figure with a panel for each statistic;

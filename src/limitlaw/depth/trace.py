@@ -27,7 +27,7 @@ from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.values import Wide, wide
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 
-SAMPLES = 4096  # at most, where the user does not say
+TRACE_DRAWS = 4096  # at most, where the user does not say
 Asked = str | Statistic | Callable[..., Any]
 
 
@@ -99,7 +99,7 @@ def pace_of(
         columns = _columns(chosen, *found, dim)
         return max(statistic.relative_error(columns[statistic.name]) for statistic in chosen)
 
-    return Pace(SAMPLES, at_most=True, error=error, rtol=goal)
+    return Pace(TRACE_DRAWS, at_most=True, error=error, rtol=goal)
 
 
 def _columns(

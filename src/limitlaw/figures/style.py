@@ -22,8 +22,8 @@ MARKERS = {
     "down": ("v", "triangle-down"),
 }
 GUIDE = Style(GREY, 1.1, (3.0, 3.0))
-REFERENCE = Style(BLACK, 1.2, DOTTED)
-POINTS = Style(BLUE, 1.5, SOLID, "circle")
+DOTTED_LINE = Style(BLACK, 1.2, DOTTED)
+DOTS = Style(BLUE, 1.5, SOLID, "circle")
 BOUND = Style(GREY, 0.0, SOLID, "down", filled=False)
 
 

@@ -14,7 +14,7 @@ from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor, pulled
 from limitlaw.torch.writer import AnyValue, Writer, filled, merged, ordered, shaped
 
-CLOSE = 1e-12
+ONE_WITHIN = 1e-12
 
 # --- weight matrices as families: one for each piece of the rows and of the columns --------------
 
@@ -182,7 +182,7 @@ def _shape(shape: Sequence[float | int], lead: int, sizes: Sequence[int]) -> tup
 
 
 def _scaled(value: Kind, factor: float) -> Kind:
-    return value if abs(factor - 1) < CLOSE else factor * value
+    return value if abs(factor - 1) < ONE_WITHIN else factor * value
 
 
 def _mixed(node: nodes.Contraction, a: _Side, w: _Side, flipped: bool) -> Wide:

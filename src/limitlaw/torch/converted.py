@@ -4,10 +4,15 @@ and the weights of the module to replay it with.
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from limitlaw.core import kinds as core
+from limitlaw.engines.dense.simulate import evaluate
 from limitlaw.float64 import in_float64
 from limitlaw.language import ops
 from limitlaw.language.ops import Matrix, Value
@@ -15,7 +20,6 @@ from limitlaw.language.values import Scalars, Wide, scalars, wide
 from limitlaw.torch import nodes
 from limitlaw.torch.digits import Digits
 from limitlaw.torch.errors import Label, ReplayError
-from limitlaw.torch.evaluating import Evaluation
 from limitlaw.torch.nodes import Node, Tensor
 from limitlaw.torch.writer import AnyValue, Writer
 
@@ -199,10 +203,9 @@ def replay(converted: Converted) -> Replayed:
     Raises a `ReplayError` that names the first value that differs by more than 1e-10 of its
     largest entry in float64 (1e-5 behind tables that the module keeps in float32).
     """
-    evaluation = Evaluation(converted.weights, converted.width)
+    found = computed(converted, [item.value for item in converted.values])
     errors = []
-    for item in converted.values:
-        (array,) = evaluation.of([item.value])
+    for item, array in zip(converted.values, found, strict=True):
         error = _difference(_laid(array, item.layout), item.expected)
         if not error <= item.tolerance:
             raise ReplayError(
@@ -212,6 +215,30 @@ def replay(converted: Converted) -> Replayed:
             )
         errors.append((item.label, error))
     return Replayed(tuple(errors))
+
+
+class _OwnWeights:
+    """The numbers of a module as the weights of the dense engine."""
+
+    def __init__(self, arrays: Mapping[Any, np.ndarray]):
+        self._arrays = arrays
+
+    def initial(self, value: core.Value) -> jax.Array:
+        """The numbers of initial vectors."""
+        return jnp.asarray(self._arrays[value.source])
+
+    def multiply(self, family: core.Family, x: jax.Array, transposed: bool = False) -> jax.Array:
+        """W x, batch axes broadcast as in NumPy."""
+        if transposed:
+            raise TypeError("a program of a PyTorch module has no transposed matrices")
+        W = self._arrays[family.source]
+        return jnp.asarray(np.einsum("...rc,...c->...r", W, np.asarray(x), optimize=True))
+
+
+def computed(converted: Converted, values: Sequence[AnyValue]) -> list[np.ndarray]:
+    """The arrays of values for the numbers of the module; loops are to be written out."""
+    weights = _OwnWeights(converted.weights)
+    return [np.asarray(array) for array in evaluate(values, converted.width, weights)]
 
 
 def _laid(array: np.ndarray, layout: Digits) -> np.ndarray:

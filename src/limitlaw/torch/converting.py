@@ -98,7 +98,7 @@ def laid(trace: Traced) -> Laid:
     order = ancestors(reversed([x.node for x in asked]))
     tables = [t for _, t, _ in known if isinstance(t.node, nodes.Random) and t.node in set(order)]
     compact([*(t for node in order for t in node.operands), *asked, *tables])
-    return Laid(order, Layouts(order, laying.RULES), known)
+    return Laid(order, Layouts(order, laying.LAYOUT_RULES), known)
 
 
 def written(
@@ -110,7 +110,9 @@ def written(
     order, layouts, known = laid(trace) if family is None else family[max(family)]
     fixed = fixed_nodes(order, layouts, family)
     asked = [x for x, _ in trace.outputs]
-    writer = Writer(layouts, writing.RULES, common_width(order, asked, layouts, fixed), fixed)
+    writer = Writer(
+        layouts, writing.WRITING_RULES, common_width(order, asked, layouts, fixed), fixed
+    )
     behind = _behind_tables(order)
     label = Label("", "", "output", "output")
     last = [

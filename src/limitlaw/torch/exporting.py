@@ -4,6 +4,7 @@ with the module's own numbers, or with parameters drawn again.
 
 import copy
 import dataclasses
+import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -18,12 +19,8 @@ from limitlaw.torch.scales import Parameters
 
 Tensors = dict[str, torch.Tensor]  # by name of the parameter, or of the node of the graph
 
-SILENT = {
-    "_assert_tensor_metadata",
-    "_assert_async",
-    "sym_constrain_range_for_size",
-    "_assert_scalar",
-}
+SILENT = {"_assert_tensor_metadata", "_assert_async", "_assert_scalar"}
+SILENT |= {"sym_constrain_range_for_size"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,10 +109,14 @@ def kind_of(module: torch.nn.Module, parameter: str) -> str:
 # --- what the graph computes ---------------------------------------------------------------------
 
 
+_FUNCTIONS = types.FunctionType | types.BuiltinFunctionType
+
+
 def name_of(target: object) -> str:
     """The name of an operation without its overload: "add" for aten.add.Tensor."""
-    packet = getattr(target, "_overloadpacket", None)
-    return str(getattr(target if packet is None else packet, "__name__", target))
+    if isinstance(target, torch._ops.OpOverload):
+        return target.overloadpacket.__name__
+    return target.__name__ if isinstance(target, _FUNCTIONS) else str(target)
 
 
 def arguments_of(

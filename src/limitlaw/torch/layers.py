@@ -76,7 +76,7 @@ def within(module: str, path: str) -> bool:
 # --- repeated layers as one `repeat` -------------------------------------------------------------
 
 
-FEWEST = 3  # blocks that are worth a loop
+FEWEST_TURNS = 3  # blocks that are worth a loop
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _lists(layers: Mapping[str, LabelledValue]) -> list[tuple[str, ...]]:
     return [
         names
         for names in (tuple(group) for _, group in groups)
-        if len(names) >= FEWEST and _member(names[0])
+        if len(names) >= FEWEST_TURNS and _member(names[0])
     ]
 
 
@@ -179,7 +179,7 @@ def _loop(
         if own is not None and own.same(first):
             start, taken = before, names
             break
-    if len(taken) < FEWEST - 1:
+    if len(taken) < FEWEST_TURNS - 1:
         return None
     return LayerLoop(taken, first.turned(substituted(start, known), len(taken)), outputs[-1])
 

@@ -173,7 +173,7 @@ def _numbers_stay_still(
         layouts.cut(vectors[0].node, 1, False)
 
 
-RULES: LayoutRules = {
+LAYOUT_RULES: LayoutRules = {
     nodes.Random: _source,
     nodes.Fixed: _given,
     nodes.Weighed: _linear,

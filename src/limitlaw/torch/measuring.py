@@ -27,8 +27,8 @@ from limitlaw.torch.layers import loops, rolled, within
 from limitlaw.torch.making import MASKED
 
 VARIANCE, CORRELATION, KURTOSIS = "variance", "token correlation", "excess kurtosis"
-ENTROPY, SCORES = "attention entropy / ln t", "score variance"
-SQUARES = (VARIANCE, SCORES)  # means of squares, of which there is a scale
+ENTROPY, SCORE_VARIANCE = "attention entropy / ln t", "score variance"
+SQUARES = (VARIANCE, SCORE_VARIANCE)  # means of squares, of which there is a scale
 
 AnyArray: TypeAlias = np.ndarray | jax.Array
 ByStatistic = dict[str, np.ndarray]  # by statistic, one number for each draw
@@ -253,7 +253,7 @@ def _named(
             for other, a in attentions.items():
                 if within(a.label.module, name):
                     of_attentions[other] = dict(
-                        zip((ENTROPY, SCORES), at.T[len(own) :], strict=True)
+                        zip((ENTROPY, SCORE_VARIANCE), at.T[len(own) :], strict=True)
                     )
     for name in attentions:  # which may be a layer itself
         of_layers[name] = {**of_layers.get(name, {}), **of_attentions[name]}

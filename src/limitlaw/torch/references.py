@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from limitlaw.arguments import shown
 from limitlaw.float64 import in_float64
@@ -20,9 +21,9 @@ from limitlaw.torch.exporting import Exported, name_of
 from limitlaw.torch.scales import Parameters
 
 Expected = Mapping[str, float | str]
-NARROW = 4  # heads of fewer coordinates cannot show a missing 1/√d
+FEWEST_COORDINATES = 4  # heads of fewer coordinates cannot show a missing 1/√d
 CHANCE = 5.0  # standard errors
-NEGLIGIBLE = 0.01  # relative differences of a scale that matter to nobody
+TOLERATED = 0.01  # relative differences of a scale that matter to nobody
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 _OF_FAN_IN = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*fan_in\s*")
 
@@ -54,7 +55,7 @@ def _unscaled(attentions: tuple[Attention, ...]) -> Iterator[str]:
     as T5's, make up for it.
     """
     for a in attentions:
-        if a.dim >= NARROW and a.excess > a.dim**0.25:
+        if a.dim >= FEWEST_COORDINATES and a.excess > a.dim**0.25:
             yield (
                 f"{a.label.module or 'the module itself'}: q·k is multiplied by "
                 f"{abs(a.scale):.3g}, expected 1/√d = {a.dim**-0.5:.3g} with d = {a.dim}: the "
@@ -168,7 +169,7 @@ def _differ(a: EntrySize, b: EntrySize) -> bool:
     if not a.square or not b.square:
         return a.square != b.square
     return abs(math.log(a.square / b.square)) > max(
-        CHANCE * math.hypot(a.error, b.error), 2 * NEGLIGIBLE
+        CHANCE * math.hypot(a.error, b.error), 2 * TOLERATED
     )
 
 
@@ -268,7 +269,8 @@ def fan_in(exported: Exported, name: str) -> int:
         right = node.args[-1] if node.op == "call_function" and node.args else None
         if (
             name_of(node.target) in ("addmm", "mm", "matmul")
-            and getattr(right, "name", None) in places
+            and isinstance(right, torch.fx.Node)
+            and right.name in places
         ):
             return int(array.shape[0])
     return math.prod(array.shape[1:])

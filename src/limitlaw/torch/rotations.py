@@ -8,8 +8,8 @@ from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor
 
-TABLE = 1e-5  # of float32 tables
-POSITIONS = 1 << 17
+TABLE_ERROR = 1e-5  # of float32 tables
+LAST_POSITION = 1 << 17
 
 
 def rotation(a: Tensor, b: Tensor) -> Tensor | None:
@@ -63,7 +63,7 @@ def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float
     angle = positions[..., None] * base ** (-2 * np.arange(half) / D)
     table = np.exp(1j * np.concatenate([angle, angle], axis=-1))
     size = np.maximum(1.0, np.abs(positions))[..., None]
-    if (np.abs(table - (cos + 1j * sin)) > TABLE * size).any():
+    if (np.abs(table - (cos + 1j * sin)) > TABLE_ERROR * size).any():
         raise ConversionError(
             "a rotary table is not that of the angles position·base^(-2m/D): scaled or "
             "interpolated rotary embeddings have no rule; set rope_scaling to its default"
@@ -73,7 +73,7 @@ def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float
 
 def _positions(turns: np.ndarray) -> np.ndarray:
     """Whole positions p with e^{ip} = turn, the frequency of m = 0 being 1."""
-    every = np.exp(1j * np.arange(POSITIONS))
+    every = np.exp(1j * np.arange(LAST_POSITION))
     unique, inverse = np.unique(np.round(turns, 7), return_inverse=True)
     found = np.array([np.argmin(np.abs(every - turn)) for turn in unique])
     return found[inverse].reshape(turns.shape).astype(float)
@@ -94,4 +94,4 @@ def _base(turns: np.ndarray, positions: np.ndarray, D: int) -> float:
     angle = np.angle(turns[second, last] / turns[first, last])
     base = float(angle ** (-D / (2 * last)))
     near = float(f"{base:.3g}")
-    return near if abs(base - near) < TABLE * base * D else base
+    return near if abs(base - near) < TABLE_ERROR * base * D else base

@@ -23,45 +23,12 @@ from limitlaw.torch.weighing import attention, convolution, einsum, linear, matm
 AtenRule: TypeAlias = Callable[..., Entries | list[Tensor]]
 Dims: TypeAlias = int | Sequence[int] | None
 
-MOVES = (
-    "view",
-    "reshape",
-    "_unsafe_view",
-    "view_copy",
-    "transpose",
-    "permute",
-    "unsqueeze",
-    "squeeze",
-    "select",
-    "slice",
-    "split",
-    "split_with_sizes",
-    "chunk",
-    "unbind",
-    "expand",
-    "clone",
-    "contiguous",
-    "t",
-    "flatten",
-    "unflatten",
-    "repeat",
-    "repeat_interleave",
-    "index_select",
-    "index",
-    "alias",
-    "detach",
-    "flip",
-    "roll",
-    "narrow",
-    "movedim",
-    "swapaxes",
-    "tile",
-    "expand_as",
-    "lift_fresh_copy",
-    "diagonal",
-    "tensor_split",
-    "unfold",
-)
+MOVES = """
+    view reshape _unsafe_view view_copy transpose permute unsqueeze squeeze select slice split
+    split_with_sizes chunk unbind expand clone contiguous t flatten unflatten repeat
+    repeat_interleave index_select index alias detach flip roll narrow movedim swapaxes tile
+    expand_as lift_fresh_copy diagonal tensor_split unfold
+""".split()  # noqa: SIM905
 
 
 def _moved(
@@ -219,7 +186,7 @@ def _addmm(bias: Operand, x: Entries, w: Entries, beta: Real = 1, alpha: Real = 
     return make.combine((float(beta), bias), (float(alpha), matmul(x, w)))
 
 
-ADVICE = (
+ATEN_ADVICE = (
     "Write the line with operations that have one (sums, products, matmul, softmax, norms, "
     f"{', '.join(FUNCTIONS)}), or convert the submodules around it"
 )
@@ -229,7 +196,7 @@ def _function(name: str) -> AtenRule:
     return lambda x, *args: make.function(name, FUNCTIONS[name], x)
 
 
-RULES: dict[str, AtenRule] = {
+ATEN_RULES: dict[str, AtenRule] = {
     **dict.fromkeys(
         ("_to_copy", "to", "type_as", "dropout", "feature_dropout", "alpha_dropout"), _same
     ),
@@ -270,4 +237,4 @@ RULES: dict[str, AtenRule] = {
 def rule_of(operation: Callable[..., Any]) -> AtenRule | None:
     """The rule of an operation, None where there is none."""
     name = name_of(operation)
-    return functools.partial(_moved, operation) if name in MOVES else RULES.get(name)
+    return functools.partial(_moved, operation) if name in MOVES else ATEN_RULES.get(name)

@@ -15,7 +15,7 @@ from limitlaw.arguments import shown
 from limitlaw.digits import plus_minus
 from limitlaw.torch.errors import ConversionError
 
-FIRST = 64  # entries: arrays that differ do so there, as a rule
+FIRST_ENTRIES = 64  # entries: arrays that differ do so there, as a rule
 ROWS = 32  # rows that are looked at: orthogonal ones are so from the first
 TOO_FAR = 6.0  # standard errors between a declared and a measured variance
 
@@ -88,7 +88,7 @@ def _same(arrays: Mapping[str, np.ndarray]) -> list[list[str]]:
     """The names of arrays with the same numbers, together."""
     alike: dict[tuple[tuple[int, ...], bytes], list[list[str]]] = {}
     for name, array in arrays.items():
-        groups = alike.setdefault((array.shape, array.reshape(-1)[:FIRST].tobytes()), [])
+        groups = alike.setdefault((array.shape, array.reshape(-1)[:FIRST_ENTRIES].tobytes()), [])
         own = next((group for group in groups if np.array_equal(arrays[group[0]], array)), None)
         if own is None:
             groups.append(own := [])

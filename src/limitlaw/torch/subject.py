@@ -19,7 +19,7 @@ from limitlaw.torch.converted import Attention, LabelledValue
 from limitlaw.torch.converting import Conversion
 from limitlaw.torch.exporting import Tensors
 from limitlaw.torch.layers import chosen_layers, within
-from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORES, ByStatistic
+from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORE_VARIANCE, ByStatistic
 
 Key = tuple[str, str]  # what is asked, of which layer
 OF_LIMIT = 256  # draws of what stays random as n → ∞
@@ -126,7 +126,7 @@ def statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, ByStatistic]:
         elif kind == "fourth":
             found[name][KURTOSIS] = measure.kurtosis(array, draws["gram", name])
         else:
-            found.setdefault(name, {}).update({ENTROPY: array[:, 0], SCORES: array[:, 1]})
+            found.setdefault(name, {}).update({ENTROPY: array[:, 0], SCORE_VARIANCE: array[:, 1]})
     return found
 
 
@@ -173,7 +173,7 @@ def _limit(x: Wide) -> dict[str, WithError]:
         return {
             name: (float(v), float(e)) for name, v, e in zip(names, values, errors, strict=True)
         }
-    K, error = np.asarray(kernel), np.asarray(getattr(kernel, "error", 0.0))
+    K, error = np.asarray(kernel), np.asarray(kernel.error)
     value, *moved = (measure.of_grams(K + s * error) for s in (0, 1, -1))
     return {
         name: (float(value[name]), max(abs(float(m[name] - value[name])) for m in moved))

@@ -16,19 +16,12 @@ from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError, Label, label_of, refused
 from limitlaw.torch.exporting import SILENT, Exported, arguments_of, name_of, result_of
 from limitlaw.torch.nodes import Node, Tensor
-from limitlaw.torch.rules import ADVICE, AtenRule, rule_of
+from limitlaw.torch.rules import ATEN_ADVICE, AtenRule, rule_of
 from limitlaw.torch.scales import Parameters
 
-_OF_SHAPES = {
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "empty_like",
-    "new_zeros",
-    "new_ones",
-    "new_full",
-    "new_empty",
-}
+_OF_SHAPES = """
+    zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty
+""".split()  # noqa: SIM905
 
 # what is known of the tensors of a graph: where they are written, and their numbers
 Known = list[tuple[Label, Tensor, torch.Tensor]]
@@ -144,7 +137,7 @@ def _step(
     assert callable(node.target)
     rule = rule_of(node.target)
     if rule is None:
-        raise ConversionError(f"{label}: the operation {node.target} has no rule. {ADVICE}")
+        raise ConversionError(f"{label}: the operation {node.target} has no rule. {ATEN_ADVICE}")
     return result_of(node, numbers), _ruled(rule, node, label, args, kwargs)
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import limitlaw as ll
 from limitlaw.language.values import Scalars, Wide, scalars, wide
 from limitlaw.torch import nodes
-from limitlaw.torch.contracting import CLOSE, contraction, product
+from limitlaw.torch.contracting import ONE_WITHIN, contraction, product
 from limitlaw.torch.errors import ConversionError
-from limitlaw.torch.functions import KNOWN, affine, chain, recognised
+from limitlaw.torch.functions import KNOWN_FUNCTIONS, affine, chain, recognised
 from limitlaw.torch.nodes import Entrywise, Node, Tensor
 from limitlaw.torch.writer import (
     AnyValue,
@@ -53,7 +53,7 @@ def _combination(writer: Writer, node: nodes.WeightedSum) -> AnyValue:
     total: AnyValue | None = None
     for coefficient, term in node.terms:
         value = writer.operand(term, layout)
-        if abs(coefficient - 1) > CLOSE:
+        if abs(coefficient - 1) > ONE_WITHIN:
             value = -value if coefficient == -1 else coefficient * value
         total = value if total is None else total + value
     if total is None:
@@ -80,7 +80,7 @@ def _function(writer: Writer, node: nodes.Elementwise) -> AnyValue:
 def _mapped(w: AnyValue, f: Entrywise) -> Wide:
     """φ of vectors: one that limitlaw knows, or a function of one's own."""
     name = recognised(f)
-    return ll.map(lambda x: f(x), w) if name is None else KNOWN[name](w)
+    return ll.map(lambda x: f(x), w) if name is None else KNOWN_FUNCTIONS[name](w)
 
 
 def _of_numbers(p: Scalars, node: nodes.Elementwise) -> Scalars:
@@ -89,7 +89,7 @@ def _of_numbers(p: Scalars, node: nodes.Elementwise) -> Scalars:
     name = recognised(node.f)
     if name in (None, "square", "gelu_tanh"):
         return p * p if name == "square" else ll.apply(node.f, p)
-    return KNOWN[name](p)
+    return KNOWN_FUNCTIONS[name](p)
 
 
 def _reduction(writer: Writer, node: nodes.Reduction) -> AnyValue:
@@ -169,7 +169,7 @@ def _misplaced(writer: Writer, node: Node) -> AnyValue:
     raise ConversionError(f"{node.label}: {what}")
 
 
-RULES: WritingRules = {
+WRITING_RULES: WritingRules = {
     nodes.Random: _random,
     nodes.Fixed: _given,
     nodes.Weighed: product,

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from limitlaw.depth.network import Network
     from limitlaw.depth.phase import Phase
 
-FEWER = "ask for fewer --samples, --tokens or blocks (--depth)"
+FEWER_DRAWS = "ask for fewer --samples, --tokens or blocks (--depth)"
 PRINTED = "variance,correlation,effective_rank,entropy,participation,score_variance,kurtosis,kl"
-DRAWS = "Draws; as many as an error of --rtol takes."
-ERROR = "Relative standard error to reach: 0.01."
-STD = "Scale of these matrices."
+DRAWS_HELP = "Draws; as many as an error of --rtol takes."
+RTOL_HELP = "Relative standard error to reach: 0.01."
+STD_HELP = "Scale of these matrices."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,11 +44,11 @@ class NetworkOptions:
     parallel: bool = flag("Attention and MLP read the same vectors.")
     shared: bool = flag("All blocks have the same weights, as in ALBERT.")
     scale: float = option(1.0, "C", "Of each residual branch.")
-    q_std: float = option(1.0, "SD", STD)
-    k_std: float = option(1.0, "SD", STD)
-    v_std: float = option(1.0, "SD", STD)
-    o_std: float = option(1.0, "SD", STD)
-    mlp_std: float = option(1.0, "SD", STD)
+    q_std: float = option(1.0, "SD", STD_HELP)
+    k_std: float = option(1.0, "SD", STD_HELP)
+    v_std: float = option(1.0, "SD", STD_HELP)
+    o_std: float = option(1.0, "SD", STD_HELP)
+    mlp_std: float = option(1.0, "SD", STD_HELP)
     bias_std: float = option(0.0, "SD", "Scale of all biases.")
     correlation: float = option(0.0, "C", "Of the tokens that the first block is given.")
 
@@ -69,8 +69,8 @@ class DepthOptions:
     network: NetworkOptions
     width: list[int] | None = option(None, "N", "Also at this width; may be repeated.")
     statistics: str | None = option(None, "A,B,…", "Such as variance,entropy, or all.")
-    samples: int | None = option(None, "N", DRAWS)
-    rtol: float | None = option(None, "R", ERROR)
+    samples: int | None = option(None, "N", DRAWS_HELP)
+    rtol: float | None = option(None, "R", RTOL_HELP)
     seed: int | None = option(None, "N", "Seed of the draws.")
     every: int = option(1, "K", "Print every K-th layer, and the last.")
     plot: Path | None = option(None, "FILE", "Draw the curves into a .png, .pdf or .svg.")
@@ -78,7 +78,7 @@ class DepthOptions:
     force: bool = flag(FORCE)
 
 
-@command("depth", FEWER)
+@command("depth", FEWER_DRAWS)
 def depth(asked: DepthOptions) -> None:
     """Statistics after every block of a random Transformer: as n → ∞, and at widths beside it.
 
@@ -100,8 +100,7 @@ def depth(asked: DepthOptions) -> None:
             figure = traces[0].plot(*traces[1:], title=network.title)
             figure.savefig(picture, format=asked.plot.suffix[1:].lower(), dpi=150)
         if file is not None:
-            texts = [trace.to_csv() for trace in traces]
-            file.write((texts[0] + "".join(t.split("\n", 1)[1] for t in texts[1:])).encode())
+            file.write(traces[0].to_csv(*traces[1:]).encode())
     for path in (asked.plot, asked.csv):
         if path is not None:
             typer.echo(f"wrote {path}", err=True)
@@ -138,8 +137,8 @@ class PhaseOptions:
     at: int | None = option(None, "L", "After this block; the last.")
     network: NetworkOptions
     width: int | None = option(None, "N", "Width; n → ∞ without it.")
-    samples: int | None = option(None, "N", DRAWS)
-    rtol: float | None = option(None, "R", ERROR)
+    samples: int | None = option(None, "N", DRAWS_HELP)
+    rtol: float | None = option(None, "R", RTOL_HELP)
     seed: int = option(0, "N", "Seed, the same at all points.")
     out: Path = option(Path("out/phase"), "FOLDER", "Where table and picture go.")
     jobs: int | None = option(None, "N", JOBS)
@@ -147,7 +146,7 @@ class PhaseOptions:
     force: bool = flag(FORCE)
 
 
-@command("phase", f"{FEWER}, or points; what is finished is kept")
+@command("phase", f"{FEWER_DRAWS}, or points; what is finished is kept")
 def phase(asked: PhaseOptions) -> None:
     """A phase diagram: a statistic over two scales of a random Transformer.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from limitlaw.laws import Law
 
 PICTURES = (".png", ".pdf", ".svg")  # what --plot may end in
-LEVELS = (0.9, 0.99, 0.999, 0.9999)
+QUANTILES = (0.9, 0.99, 0.999, 0.9999)
 ENTROPY_SUFFICES = 1e-5  # above it a difference of entropies has ten digits of the divergence
 
 
@@ -44,8 +44,8 @@ def quantities_of(law: "Law") -> list[Printed]:
         Printed("standard_deviation", "standard deviation (sd)", sd, error / (2 * sd), sd),
         Printed("excess_kurtosis", "excess kurtosis", *kurtosis, 0.0),
     ]
-    q = np.array(LEVELS)
-    for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True):
+    q = np.array(QUANTILES)
+    for level, x, e in zip(QUANTILES, law.ppf(q), law.error.ppf(q), strict=True):
         name, label = f"quantile_{level:g}", f"quantile {100 * level:g} %"
         found.append(Printed(name, label, float(x), float(e), normal.inv_cdf(level)))
     at_0 = float(law.pdf(0.0)), float(law.error.pdf(0.0))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from limitlaw.apps.paper.reproduce import Outcome
     from limitlaw.runs import Table
 
-KNOWN = 60.0  # seconds, after which it is known how long a command takes
+KNOWN_AFTER = 60.0  # seconds, after which it is known how long a command takes
 Advance = Callable[..., None]  # of a name, by so many steps
 Drawing = Callable[[dict[str, "Table"], Path], Any]  # the pictures of some tables, into a folder
 
@@ -60,7 +60,7 @@ def _judged(advance: Advance, total: int | float, watch: Watch) -> Advance:
         nonlocal done
         advance(name, steps)
         done += steps
-        reached(watch, round(done), round(total), KNOWN)
+        reached(watch, round(done), round(total), KNOWN_AFTER)
 
     return counted
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from limitlaw.depth.network import PHIS
 
-SAMPLES = (1024, 4096, 16384, 65536)
+DRAW_CHOICES = (1024, 4096, 16384, 65536)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Choice:
         4096,
         "Draws",
         "of the exact law",
-        choices=tuple((str(n), f"{n:,}") for n in SAMPLES),
+        choices=tuple((str(n), f"{n:,}") for n in DRAW_CHOICES),
     )
     depth: int = _setting(
         12, "Blocks L", "attention and an MLP of 4n units each", 1, 48, group="depth"
@@ -114,8 +114,8 @@ class Choice:
     @property
     def query(self) -> str:
         """The settings that are not the default, as in an address."""
-        changed = [f for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
-        return "&".join(f"{f.name}={getattr(self, f.name)}" for f in changed)
+        changed = [f for f in dataclasses.fields(self) if vars(self)[f.name] != f.default]
+        return "&".join(f"{f.name}={vars(self)[f.name]}" for f in changed)
 
 
 FIELDS: dict[str, Setting] = {f.name: f.metadata["field"] for f in dataclasses.fields(Choice)}

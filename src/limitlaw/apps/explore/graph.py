@@ -13,7 +13,7 @@ from limitlaw.language.ops import Value
 from limitlaw.language.printing import Names, instruction
 from limitlaw.language.values import Wide
 
-WIDTH, HEIGHT = 176, 52  # of a box
+BOX_WIDTH, BOX_HEIGHT = 176, 52  # of a box
 ACROSS, DOWN = 16, 34  # between boxes
 BEND = 26  # room for an edge that passes a row
 SWEEPS = 8
@@ -32,11 +32,11 @@ class Box:
 
     @property
     def width(self) -> int:
-        return WIDTH if self.lines else BEND
+        return BOX_WIDTH if self.lines else BEND
 
     @property
     def top(self) -> int:
-        return self.row * (HEIGHT + DOWN)
+        return self.row * (BOX_HEIGHT + DOWN)
 
 
 def svg(output: Value) -> str:
@@ -45,7 +45,7 @@ def svg(output: Value) -> str:
     """
     rows = _placed(_rows(output))
     width = max(sum(n.width + ACROSS for n in row) for row in rows) + ACROSS
-    height = len(rows) * (HEIGHT + DOWN) - DOWN + 2
+    height = len(rows) * (BOX_HEIGHT + DOWN) - DOWN + 2
     boxes = [node for row in rows for node in row]
     drawn = "".join(_edge(a, b) for a in boxes for b in a.below) + "".join(
         _box(n) for n in boxes if n.lines
@@ -126,7 +126,7 @@ def _spread(row: list[Box]) -> None:
 
 
 def _edge(a: Box, b: Box) -> str:
-    start, end = a.top + HEIGHT, b.top
+    start, end = a.top + BOX_HEIGHT, b.top
     middle = (start + end) / 2
     straight = "" if a.lines else f"M{a.x:g} {a.top}V{start}"
     return (
@@ -136,14 +136,14 @@ def _edge(a: Box, b: Box) -> str:
 
 
 def _box(node: Box) -> str:
-    left = node.x - WIDTH / 2
+    left = node.x - BOX_WIDTH / 2
     texts = "".join(
         f'<text x="{node.x:g}" y="{node.top + 16 + 14 * i}"{_squeezed(line)}>{escape(line)}</text>'
         for i, line in enumerate(node.lines)
     )
     kind = "vector" if node.vector else "numbers"
     box = (
-        f'<rect x="{left:g}" y="{node.top}" width="{WIDTH}" height="{HEIGHT}" '
+        f'<rect x="{left:g}" y="{node.top}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" '
         f'rx="{4 if node.vector else 16}"/>'
     )
     return f'<g class="{kind}">{box}{texts}</g>'
@@ -151,4 +151,6 @@ def _box(node: Box) -> str:
 
 def _squeezed(line: str) -> str:
     """A line that would not fit into its box is drawn narrower."""
-    return f' textLength="{WIDTH - 12}" lengthAdjust="spacingAndGlyphs"' if len(line) > 27 else ""
+    return (
+        f' textLength="{BOX_WIDTH - 12}" lengthAdjust="spacingAndGlyphs"' if len(line) > 27 else ""
+    )

@@ -12,6 +12,7 @@ from limitlaw.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
@@ -97,8 +98,10 @@ def _entries(axes: "Axes", panel: Panel) -> dict[str, Any]:
 
 def _panel(axes: "Axes", panel: Panel) -> None:
     """One pair of axes."""
-    for axis, name in ((panel.x, "x"), (panel.y, "y")):
-        _axis(axes, axis, name)
+    scales = {"xscale": panel.x, "yscale": panel.y}
+    axes.set(**{name: "log" for name, axis in scales.items() if axis.log})
+    _axis(axes.xaxis, panel.x)
+    _axis(axes.yaxis, panel.y)
     for band in panel.bands:
         axes.axhspan(band.low, band.high, color=band.color, linewidth=0, zorder=0)
     for curve in panel.curves:
@@ -108,20 +111,17 @@ def _panel(axes: "Axes", panel: Panel) -> None:
     axes.grid(alpha=0.3, linewidth=0.4)
     axes.set_axisbelow(True)
     axes.set_title(mathtext(panel.title))
-    for axis, name in ((panel.x, "x"), (panel.y, "y")):
-        getattr(axes, f"set_{name}lim")(*axis.limits)
+    axes.set(xlim=panel.x.limits, ylim=panel.y.limits)
 
 
-def _axis(axes: "Axes", axis: PlotAxis, name: str) -> None:
-    """Label, scale and ticks; limits come last, since plotting changes them."""
-    getattr(axes, f"set_{name}label")(mathtext(axis.label))
+def _axis(drawn: "XAxis | YAxis", axis: PlotAxis) -> None:
+    """Label and ticks; limits come last, since plotting changes them."""
+    drawn.set_label_text(mathtext(axis.label))
     if axis.log:
-        getattr(axes, f"set_{name}scale")("log")
-        getattr(axes, f"{name}axis").set_minor_formatter("")
+        drawn.set_minor_formatter("")
     if axis.ticks:
-        values, texts = zip(*axis.ticks, strict=True)
-        getattr(axes, f"set_{name}ticks")(values, texts)
-        getattr(axes, f"set_{name}ticks")([], minor=True)
+        drawn.set_ticks(*map(list, zip(*axis.ticks, strict=True)))
+        drawn.set_ticks([], minor=True)
 
 
 def _curve(axes: "Axes", curve: Curve) -> None:

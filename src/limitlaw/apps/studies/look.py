@@ -33,7 +33,7 @@ def line(
 
 def level(ends: tuple[float, float], y: float, label: str = "") -> Curve:
     """A dotted line across a panel."""
-    return Curve(np.array(ends, float), np.full(2, y), style.REFERENCE, label)
+    return Curve(np.array(ends, float), np.full(2, y), style.DOTTED_LINE, label)
 
 
 def bare(place: int, x: np.ndarray, y: np.ndarray, label: str = "") -> Curve:

@@ -14,7 +14,7 @@ from limitlaw.apps.studies.giorlandino import GIORLANDINO
 from limitlaw.apps.studies.nait_saada import NAIT_SAADA
 from limitlaw.apps.studies.noci import NOCI
 from limitlaw.apps.studies.participation import PARTICIPATION
-from limitlaw.apps.studies.tails import TAILS
+from limitlaw.apps.studies.tails import TAILS_STUDY
 from limitlaw.apps.studies.unit_scaling import UNIT_SCALING
 from limitlaw.runs import Table
 
@@ -23,7 +23,7 @@ STUDIES_LEAD = "What others published about the depth of Transformers at initial
 STUDIES_HEADING = "The studies"
 STUDIES: dict[str, Experiment] = {  # in the order of the report
     each.name: each
-    for each in (GIORLANDINO, PARTICIPATION, COWSIK, NOCI, NAIT_SAADA, UNIT_SCALING, TAILS)
+    for each in (GIORLANDINO, PARTICIPATION, COWSIK, NOCI, NAIT_SAADA, UNIT_SCALING, TAILS_STUDY)
 }
 STUDY_FIGURES = {figure.key: figure for each in STUDIES.values() for figure in each.figures}
 

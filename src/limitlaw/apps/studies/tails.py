@@ -115,7 +115,7 @@ def picture(table: Table) -> Picture:
     return Picture((panels,), (7.2, 3.5), 3)
 
 
-TAILS = Experiment(
+TAILS_STUDY = Experiment(
     "tails",
     _chunks,
     _tables,

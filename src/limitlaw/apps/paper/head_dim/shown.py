@@ -15,19 +15,19 @@ from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis, Style
 from limitlaw.runs import Table
 
 # variance, kurtosis (theory §4)
-MOMENTS = {8: (0.385685, 1.1160), 64: (0.391129, 0.35144), 128: (0.391548, 0.29734)}
+BY_HEAD_DIM = {8: (0.385685, 1.1160), 64: (0.391129, 0.35144), 128: (0.391548, 0.29734)}
 FIXED_HEADS = "heads of dimension <i>d</i>"
 
 
 def _moments(tables: Tables) -> Claim:
-    found = {d: row(tables["head_dim"], head_dim=float(d)) for d in MOMENTS}
+    found = {d: row(tables["head_dim"], head_dim=float(d)) for d in BY_HEAD_DIM}
     pairs = {d: (moments["variance"], moments["kurtosis"]) for d, moments in found.items()}
     holds = all(
         abs(pairs[d][0] / v - 1) < 1e-5 and abs(pairs[d][1] / k - 1) < 1e-3
-        for d, (v, k) in MOMENTS.items()
+        for d, (v, k) in BY_HEAD_DIM.items()
     )
     expected, measured = (
-        ", ".join(f"{v:.6f} / {k:.4f}" for v, k in each.values()) for each in (MOMENTS, pairs)
+        ", ".join(f"{v:.6f} / {k:.4f}" for v, k in each.values()) for each in (BY_HEAD_DIM, pairs)
     )
     return Claim(
         "head_dim",
@@ -79,7 +79,7 @@ def _level(table: Table, column: str, label: str) -> Panel:
     """A moment against the head dimension, with its value for wide heads as a line across."""
     narrow = _finite_dimensions(table)
     x = _abscissa(narrow)
-    curves = [Curve(narrow["head_dim"], narrow[column], style.POINTS, FIXED_HEADS)]
+    curves = [Curve(narrow["head_dim"], narrow[column], style.DOTS, FIXED_HEADS)]
     for level in table[column][np.isinf(table["head_dim"])][:1]:
         ends = np.array(x.limits, dtype=float)
         curves.append(Curve(ends, np.full(2, level), look.curve_style("limit"), look.WIDE_HEADS))
@@ -98,7 +98,7 @@ def _divergence(table: Table) -> Panel:
     dims, kl = narrow["head_dim"], narrow["kl"]
     line = guide(dims, positive(kl), -2)
     limits = positive_limits(kl, line.y)
-    curves = measured(dims, kl, narrow["error"], limits[0], style.POINTS, FIXED_HEADS)
+    curves = measured(dims, kl, narrow["error"], limits[0], style.DOTS, FIXED_HEADS)
     label = f"{look.KL}(fixed <i>d</i> ‖ <i>n</i> × <i>n</i>)"
     return Panel(_abscissa(narrow), PlotAxis(label, True, limits=limits), (*curves, line))
 

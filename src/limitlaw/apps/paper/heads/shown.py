@@ -61,7 +61,7 @@ def _panel(table: Table, column: str, label: str, slope: int) -> Panel:
     x, y = table["heads"], positive(table[column])
     abscissa = power_axis("number of heads <i>H</i>", [float(h) for h in x])
     ordinate = PlotAxis(label, True, limits=positive_limits(y, 0.25 * y))
-    return Panel(abscissa, ordinate, (Curve(x, y, style.POINTS, "exact"), guide(x, y, slope)))
+    return Panel(abscissa, ordinate, (Curve(x, y, style.DOTS, "exact"), guide(x, y, slope)))
 
 
 HEADS_CLAIMS = (

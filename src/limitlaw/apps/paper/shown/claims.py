@@ -33,11 +33,9 @@ class ClaimRule(NamedTuple):
 def claims(rules: Iterable[ClaimRule], tables: Tables) -> Table:
     """The claims whose tables are there, as a table; `holds` is "yes" or "no"."""
     found = [rule.claim(tables) for rule in rules if all(name in tables for name in rule.needed)]
-    columns = {
-        name: np.array([str(getattr(claim, name)) for claim in found])
-        for name in Claim._fields[:-1]
-    }
-    return {**columns, "holds": np.array(["yes" if claim.holds else "no" for claim in found])}
+    rows = [[*map(str, claim[:-1]), "yes" if claim.holds else "no"] for claim in found]
+    columns = zip(*rows, strict=True) if rows else [()] * len(Claim._fields)
+    return {name: np.array(c, str) for name, c in zip(Claim._fields, columns, strict=True)}
 
 
 # --- claims that several experiments make --------------------------------------------------------

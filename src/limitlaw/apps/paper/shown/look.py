@@ -50,7 +50,7 @@ def curve_style(kind: str, group: int | None = None) -> Style:
     markers.
     """
     if kind == "gaussian":
-        return style.REFERENCE
+        return style.DOTTED_LINE
     if kind == "limit_fixed_d":
         return Style(style.BLACK, 1.3, style.DASHED)
     color, tint, dash, marker = _GROUPS[(3 if group is None else group) % len(_GROUPS)]

@@ -64,7 +64,7 @@ def _panel(table: Table, constant: Table | None, column: str, label: str) -> Pan
     if constant is not None:
         ends = np.full(2, float(constant["value"][0]))
         curves.append(
-            Curve(ends, np.array([0.0, top]), style.REFERENCE, "Gaussian theory: a constant")
+            Curve(ends, np.array([0.0, top]), style.DOTTED_LINE, "Gaussian theory: a constant")
         )
     x = PlotAxis("average over coordinates <i>t</i>", limits=limits)
     return Panel(
