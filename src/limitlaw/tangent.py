@@ -52,9 +52,7 @@ class Stds(NamedTuple):
 
 
 class TangentDraw(NamedTuple):
-    """Of one draw: Θ of each matrix, f, and the Gram Γ of the gradients at the
-    tokens of each sequence.
-    """
+    """One draw: Θ of each matrix, f, and the Gram Γ of the gradients at each sequence's tokens."""
 
     q: Float[Array, "m m"]
     k: Float[Array, "m m"]
@@ -76,9 +74,7 @@ class TangentKernel:
     draws: TangentDraw = dataclasses.field(repr=False)
 
     def total(self, parts: str = MATRICES) -> RandomKernel:
-        """The kernel of the matrices that are trained, "qkvo" or some of these letters:
-        their sum, draw by draw.
-        """
+        """The kernel of the matrices that are trained, "qkvo" or a part: a sum in each draw."""
         if not parts or set(parts) - set(MATRICES) or len(set(parts)) < len(parts):
             raise ValueError(
                 f"parts must be letters of {MATRICES!r}, each at most once, got {parts!r}"
@@ -248,9 +244,7 @@ def _wide_head(
 def _narrow_head(
     L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
 ) -> TangentDraw:
-    """Matrices into d dimensions and back: queries, keys, values and β = (dH)^{−1/2} W^Oᵀu are
-    drawn themselves.
-    """
+    """Matrices into d dimensions and back; q, k, v and β = (dH)^{−1/2} W^Oᵀu are drawn."""
     m, s, heads, d = sizes
     assert d is not None
     K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T

@@ -109,9 +109,7 @@ class ScaleGrid(NamedTuple):
 
     @staticmethod
     def of(text: str, option: str) -> "ScaleGrid":
-        """From `q_std=0.1:10:8`, eight values spaced evenly in logarithms;
-        `correlation` is spaced evenly.
-        """
+        """From `q_std=0.1:10:8`: eight values, evenly in logarithms; of a `correlation` evenly."""
         name, _, span = text.partition("=")
         name = name.strip().replace("-", "_")
         try:

@@ -70,9 +70,7 @@ def phase(
     done: Callable[[], None] = lambda: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> Table:
-    """The table of all points, also written to `out`/phase.csv;
-    points that `out`/chunks has are not computed again.
-    """
+    """Compute, write to `out`/phase.csv and return the table; finished chunks are not repeated."""
     make_folder(out)
     store = Store(out / "chunks", warn)
     chunks = asked.chunks()

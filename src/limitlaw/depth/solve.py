@@ -9,12 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.arguments import (
-    positive_int,
-    real_number,
-    relative_error,
-    shown,
-)
+from limitlaw.arguments import positive_int, real_number, relative_error, shown
 from limitlaw.depth.statistics import Statistic, averaged
 from limitlaw.depth.trace import chosen_statistics, program_at_infinity, stages, tied_loop
 from limitlaw.digits import plus_minus
@@ -44,9 +39,7 @@ NetworkOfScale = Callable[[Any], Wide]  # of a scale, which may be traced
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The scale at which the statistic is `target`, its standard error, and the slope d statistic
-    / d scale there.
-    """
+    """The scale at which the statistic is `target`, its standard error, and the slope there."""
 
     value: float
     error: float

@@ -24,9 +24,7 @@ ScalarArray = Float[Array, ""]
 
 
 class Column(NamedTuple):
-    """A statistic after each layer: its mean over draws, the standard error of that, and its
-    spread over draws.
-    """
+    """A statistic after each layer: mean over draws, standard error of that, sd over draws."""
 
     value: Float[np.ndarray, "layers *rest"]
     error: Float[np.ndarray, "layers *rest"]
@@ -103,9 +101,7 @@ mean_correlation, least_correlation, largest_correlation = (
 
 
 def effective_rank(K: Kernel, scores: Scores) -> ScalarArray:
-    """(tr K)² / tr K²: how many directions the tokens fill,
-    from 1 (all parallel) to their number.
-    """
+    """(tr K)² / tr K²: the directions that tokens fill, from 1 (all parallel) to their number."""
     trace = jnp.trace(K)
     K = K / jnp.where(trace > 0, trace, 1.0)
     square = jnp.sum(K * K)
@@ -220,9 +216,7 @@ def _divergence_of(
 
 
 def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
-    """∫ p ln(p/q), p the mean density over v, q = N(0, mean v);
-    x = e^t makes the integrand smooth at every scale.
-    """
+    """∫ p ln(p/q), p the mean density over v, q = N(0, mean v); by x = e^t it is smooth."""
     mean = float(np.mean(v))
     least = max(float(np.min(v)), 1e-12 * mean)
     first, last = 0.5 * math.log(least), 0.5 * math.log(float(np.max(v)))

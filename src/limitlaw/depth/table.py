@@ -66,9 +66,7 @@ class Trace:
         return f"{self.where}, {draws}, ± one standard error{beyond}"
 
     def rows(self, written: Callable[[float, float], str] = _written) -> Iterator[list[str]]:
-        """The cells of the table, layer after layer; `written` is how a value and its error
-        are.
-        """
+        """The cells of the table, layer by layer; `written` formats a value and its error."""
         for layer in range(len(self)):
             found = [
                 (float(column.value[layer]), float(column.error[layer]))
@@ -110,9 +108,7 @@ class Trace:
         return "\n".join([*lines, ""])
 
     def plot(self, *others: "Trace", title: str = "") -> Any:
-        """A matplotlib figure with a panel for each statistic;
-        `others` are drawn on the same axes.
-        """
+        """A matplotlib figure with a panel for each statistic, of this trace and `others`."""
         from limitlaw.depth.figures import depth_figure
 
         return depth_figure([self, *others], title)

@@ -18,9 +18,7 @@ Heights = Float[np.ndarray, " x"]
 
 
 def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> Figure:
-    """Densities of laws of one number by label, in linear and in log scale;
-    the first law sets the ranges.
-    """
+    """Densities by label, in linear and in log scale; the first law sets the ranges."""
     if not laws:
         raise ValueError("laws must be one law at least, by label, got none")
     first = next(iter(laws.values()))

@@ -1,6 +1,4 @@
-"""Laws of one number in one picture, as many as there are:
-densities, atoms as stems, samples as steps.
-"""
+"""Any number of laws in one picture: densities as lines, atoms as stems, samples as steps."""
 
 import itertools
 from collections.abc import Mapping
@@ -21,9 +19,7 @@ DASHES = ("-", (0, style.DASHED), (0, style.DOTTED), (0, style.DASH_DOT))
 
 
 def look(i: int) -> dict[str, Any]:
-    """Colour and dashes of the curve number i: all different, for any number of them that can be
-    told apart.
-    """
+    """The colour and dashes of curve number i: different for as many as can be told apart."""
     dashes = DASHES[(i + i // len(style.COLOURS)) % len(DASHES)]
     return {
         "color": style.COLOURS[i % len(style.COLOURS)],

@@ -1,6 +1,4 @@
-"""One place for colours, dashes, markers and labels:
-every picture, printed or interactive, reads them here.
-"""
+"""Colours, dashes, markers and labels of every picture, printed or interactive."""
 
 import re
 

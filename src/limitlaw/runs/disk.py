@@ -16,9 +16,7 @@ class StoreError(OSError):
 
 @contextlib.contextmanager
 def one_line_errors(action: str, path: Path) -> Iterator[None]:
-    """Whatever the operating system refuses becomes a StoreError:
-    "cannot write /path: No space left on device".
-    """
+    """A refusal of the system as a StoreError: "cannot write /path: No space left on device"."""
     try:
         yield
     except StoreError:

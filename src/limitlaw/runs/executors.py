@@ -22,9 +22,7 @@ class ClusterError(ConnectionError):
 
 
 def local(jobs: int | None = None) -> Executor:
-    """Threads, as many as cores by default: NumPy and XLA release Python's lock, and share
-    compiled programs.
-    """
+    """Threads, by default one a core: NumPy and XLA release Python's lock and share programs."""
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be a positive integer, got {jobs}")
     return _Threads(cores() if jobs is None else jobs)
@@ -68,9 +66,7 @@ def workers_of(executor: Executor) -> int:
 
 
 def cluster(address: str, timeout: int | float = CONNECT_SECONDS) -> Executor:
-    """The workers of the Dask scheduler at `address`, once they are seen to run the same code as
-    this process.
-    """
+    """The workers of the Dask scheduler at `address`, if they run the same code."""
     try:
         from distributed import Client
     except ImportError:
@@ -122,9 +118,7 @@ def _check_workers(client: "Client", address: str, timeout: int | float) -> None
 
 
 class ClusterExecutor(Crew):
-    """A Dask client as an executor. What a dying worker was computing, the scheduler gives to
-    another.
-    """
+    """A Dask client as an executor; the scheduler gives a dead worker's chunks to another."""
 
     def __init__(self, client: "Client"):
         self._client = client

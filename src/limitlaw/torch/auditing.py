@@ -186,9 +186,7 @@ def ahead(subject: Subject, samples: int) -> tuple[dict[str, ByStatistic], dict[
 
 
 def given_inputs(subject: Subject) -> Subject:
-    """The same layers and attentions in a program whose layers read numbers:
-    those of the layers before them.
-    """
+    """The same subject in a program where each layer reads the numbers that the last ones gave."""
     done = subject.done
     names = {item.label.name for item in subject.layers.values()}
     program = written(traced(done.exported, done.parameters, names), done.parameters.notes)
@@ -212,9 +210,7 @@ def given_inputs(subject: Subject) -> Subject:
 
 
 def _parts(subject: Subject) -> list[Subject]:
-    """Layer by layer, each with the attentions inside of it:
-    layers of one structure are compiled once.
-    """
+    """Layer by layer, each with its attentions: layers of one structure are compiled once."""
     parts, left = [], dict(subject.attentions)
     for name, item in subject.layers.items():
         own = {n: a for n, a in left.items() if within(a.label.module, name)}

@@ -39,11 +39,7 @@ def product(writer: Writer, node: nodes.Weighed) -> AnyValue:
 
 
 def _matrix(
-    writer: Writer,
-    node: nodes.Weighed,
-    rows: Sequence[int],
-    columns: Sequence[int],
-    place: int,
+    writer: Writer, node: nodes.Weighed, rows: Sequence[int], columns: Sequence[int], place: int
 ) -> Matrix:
     """The family of matrices that the pieces of a weight matrix are;
     the same weights cut alike are the same family.
@@ -132,9 +128,7 @@ def _rotated(
     roles: Sequence[str],
     axis: int | None,
 ) -> _Side:
-    """What is turned, read as its rotation is; the rotation follows,
-    when the axes have their places.
-    """
+    """The vectors before their rotation; they are rotated when their axes are in order."""
     side = _Side(writer.read(pulled(tensor, node.x), shape), shape, roles, axis)
     every = np.broadcast_to(node.positions[..., None], node.shape).reshape(-1)
     positions = every[tensor.ids.numpy().reshape(shape)].take(0, axis=axis)
@@ -153,9 +147,7 @@ def _rotated(
 
 
 def _scores(writer: Writer, node: nodes.Contraction, a: _Side, b: _Side) -> Scalars:
-    """D^{1/2}·scale times the dot products of a model's own scaling,
-    summed over the pieces of k.
-    """
+    """D^{1/2}·scale times dot products with 1/√D, summed over the pieces of k."""
     p = ll.dot(_factor(a), _factor(b))
     pieces, lead = len(a.of("k")), len(a.of("lead"))
     if pieces:

@@ -1,6 +1,4 @@
-"""What a conversion gives: a program, its labelled values,
-and the weights of the module to replay it with.
-"""
+"""What a conversion gives: a program, its labelled values, and the module's own weights."""
 
 import dataclasses
 import math
@@ -75,9 +73,7 @@ def _softmax_of(value: Value) -> ops.Apply | None:
 
 
 def _scale(node: nodes.Softmax) -> tuple[float, int, float]:
-    """What multiplies q·k, over how many coordinates it sums,
-    and how the scales of q and k compare.
-    """
+    """What multiplies q·k, how many coordinates that sums over, and the ratio of their scales."""
     found = list(_products(node.x, 1.0))
     if not found:
         return 0.0, 0, 1.0
@@ -102,9 +98,7 @@ def _products(tensor: Tensor, factor: float) -> Iterable[tuple[float, nodes.Cont
 
 
 def _size(tensor: Tensor) -> float | None:
-    """Variance × fan-in of the matrix that makes queries or keys;
-    None behind a norm, which takes it away.
-    """
+    """Variance × fan-in of the matrix that makes queries or keys; None behind a norm."""
     node = tensor.node
     if isinstance(node, nodes.Weighed):
         return node.parameter.variance * node.weight.shape[-1]
@@ -124,9 +118,7 @@ EXACT, OF_TABLES = 1e-10, 1e-5  # relative errors in float64, and behind float32
 
 @dataclasses.dataclass(frozen=True)
 class LabelledValue:
-    """A value of the program, where in the module it was written,
-    and the numbers that the module has there.
-    """
+    """A value, where in the module it was written, and the numbers that the module has there."""
 
     label: Label
     value: AnyValue
@@ -142,9 +134,7 @@ class LabelledValue:
 
 @dataclasses.dataclass(frozen=True)
 class Replayed:
-    """The relative error of every labelled value,
-    in the order in which the module computes them.
-    """
+    """The relative error of every labelled value, in the order of the module's computation."""
 
     errors: tuple[tuple[Label, float], ...]
 

@@ -104,9 +104,7 @@ def laid(trace: Traced) -> Laid:
 def written(
     trace: Traced, notes: Iterable[str], family: Mapping[int, Laid] | None = None
 ) -> Converted:
-    """The program of a graph that was followed, the widest of a family if there is one;
-    not replayed yet.
-    """
+    """The program of a graph (of a family: of the widest), which is not replayed yet."""
     order, layouts, known = laid(trace) if family is None else family[max(family)]
     fixed = fixed_nodes(order, layouts, family)
     asked = [x for x, _ in trace.outputs]
@@ -141,9 +139,7 @@ def _rolled(
 def _read(
     writer: Writer, label: Label, x: Tensor, numbers: torch.Tensor, tolerance: float
 ) -> LabelledValue:
-    """An output, or an embedding, in the shape that torch gives it,
-    refined only where vectors are cut.
-    """
+    """An output or an embedding in torch's shape, cut further only where vectors are."""
     layouts = writer.layouts
     shape = [size for size in x.shape if size > 1]
     vectors = layouts.of[x.node].coordinate is not None

@@ -127,9 +127,7 @@ def arguments_of(
 
 
 def result_of(node: torch.fx.Node, numbers: Mapping[torch.fx.Node, object]) -> Any:
-    """The numbers that an operation gives; in float64 where a module casts to float32 for speed,
-    None for assertions.
-    """
+    """The numbers of an operation (casts to float32 stay in float64), None for assertions."""
     if name_of(node.target) in SILENT:
         return None
     found = arguments_of(node, numbers.__getitem__)
@@ -156,9 +154,7 @@ def runs(
     factory: Callable[[], torch.nn.Module] | None,
     seeds: Iterable[int],
 ) -> Iterator[Tensors]:
-    """What the graph computes with new parameters, for each seed;
-    the state of torch's generator stays.
-    """
+    """The graph with new parameters for each seed; torch's own generator is left as it was."""
     for seed in seeds:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
@@ -167,9 +163,7 @@ def runs(
 
 
 def _drawn(exported: Exported, parameters: Parameters) -> Tensors:
-    """Normal numbers of the measured variances; zeros,
-    as of padding, stay, and what was the same stays the same.
-    """
+    """Normal parameters of the measured variances; zeros stay zero, equal arrays stay equal."""
     fresh: Tensors = {}
     for name, array in exported.arrays.items():
         if name in parameters.random:

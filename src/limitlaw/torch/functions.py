@@ -1,6 +1,4 @@
-"""Functions of numbers: how torch's operations are written in JAX,
-and which of them limitlaw knows.
-"""
+"""Functions of numbers: torch's operations in JAX, and those that limitlaw knows."""
 
 import functools
 from collections.abc import Callable
@@ -104,18 +102,13 @@ def affine(f: Entrywise) -> bool:
     slope = (values[96] - values[0]) / (_SAMPLED_AT[96] - _SAMPLED_AT[0])
     return bool(
         np.allclose(
-            values,
-            values[0] + slope * (_SAMPLED_AT - _SAMPLED_AT[0]),
-            rtol=1e-12,
-            atol=1e-12,
+            values, values[0] + slope * (_SAMPLED_AT - _SAMPLED_AT[0]), rtol=1e-12, atol=1e-12
         )
     )
 
 
 def chain(tensor: Tensor) -> tuple[Tensor, Entrywise]:
-    """The tensor as a function of one other: the longest chain of entrywise nodes
-    that reads one tensor only.
-    """
+    """The tensor as a function of one other, by the longest chain of entrywise nodes."""
     node = tensor.node
     if (
         not isinstance(node, nodes.WeightedSum | nodes.Times | nodes.Elementwise)
@@ -130,9 +123,7 @@ def chain(tensor: Tensor) -> tuple[Tensor, Entrywise]:
 
 
 def _entrywise(
-    node: nodes.WeightedSum | nodes.Times | nodes.Elementwise,
-    inner: list[Entrywise],
-    x: jax.Array,
+    node: nodes.WeightedSum | nodes.Times | nodes.Elementwise, inner: list[Entrywise], x: jax.Array
 ) -> jax.Array:
     """The node as a function of what its operands are functions of."""
     values = [f(x) for f in inner]

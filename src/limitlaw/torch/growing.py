@@ -82,9 +82,7 @@ class Widths(AuditTable):
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What grows with the width; what is wrong at the largest width;
-        and differences at any.
-        """
+        """What grows with the width, what is wrong at the largest, and differences at any."""
         last = self.audits[-1]
         others = [
             f"at width {n}: {said}"
@@ -143,9 +141,7 @@ class Widths(AuditTable):
         return found
 
     def plot(self, title: str = "") -> Any:
-        """A matplotlib figure: one panel for each statistic;
-        at every width a curve and points, and their limit.
-        """
+        """A matplotlib figure: one panel a statistic, with a curve and points for every width."""
         from limitlaw.torch.figures import audit_figure
 
         return audit_figure(

@@ -37,9 +37,7 @@ def ailments(rows: Iterable["AuditRow"]) -> tuple[str, ...]:
 
 
 def _blocks(rows: Iterable["AuditRow"], statistic: str) -> list["AuditRow"]:
-    """The rows of a statistic in layers that are members of lists;
-    all of them where there are none.
-    """
+    """The rows of a statistic in members of lists; all of its rows where there are no lists."""
     found = [row for row in rows if row.statistic == statistic]
     return [row for row in found if row.layer.rpartition(".")[2].isdigit()] or found
 
@@ -101,16 +99,12 @@ def _growth(rows: tuple["AuditRow", ...]) -> Iterator[str]:
 
 
 def growing(growth: Sequence["Growth"]) -> tuple[str, ...]:
-    """Layers whose scale grows with the width,
-    each where the growth begins; and scores that do.
-    """
+    """Layers whose scale grows with the width, named where it begins; scores that grow."""
     return (*_layers_that_grow(growth), *_scores_that_grow(growth))
 
 
 def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
-    """Those that grow by more than the layer before them:
-    what follows grows with them, until a norm ends it.
-    """
+    """Layers that grow by more than the one before: what follows grows too, up to a norm."""
     before, error = 0.0, 0.0
     for one in growth:
         if one.statistic != VARIANCE or one.measured is None:

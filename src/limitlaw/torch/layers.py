@@ -60,9 +60,7 @@ def layers_of(
 
 
 def layer_of(module: str) -> list[str]:
-    """The layer that a submodule is in: the member of a list of blocks,
-    else the child of the module.
-    """
+    """The layer of a submodule: the member of a list of blocks, else the child of the module."""
     parts = module.split(".")
     block = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
     return [".".join(parts[: block + 1])] if module else []
@@ -81,9 +79,7 @@ FEWEST_TURNS = 3  # blocks that are worth a loop
 
 @dataclasses.dataclass(frozen=True)
 class LayerLoop:
-    """Layers by their names, and the `repeat` whose turns they are;
-    `last` is what the last of them wrote before.
-    """
+    """Layers by name, the `repeat` whose iterations they are, and what the last one wrote."""
 
     names: tuple[str, ...]
     value: Wide
@@ -165,9 +161,7 @@ def _loop(
     names: tuple[str, ...],
     known: dict[Value, Value],
 ) -> LayerLoop | None:
-    """The loop of all these layers, or of all but the first,
-    where that differs from the others.
-    """
+    """The loop of all these layers, or of all but the first if that one differs."""
     outputs = [layers[name].vectors for name in names]
     blocks = [_block(x, y) for x, y in itertools.pairwise(outputs)]
     first = blocks[0]
@@ -185,9 +179,7 @@ def _loop(
 
 
 def _before(values: Sequence[LabelledValue], name: str, output: Wide) -> list[Wide]:
-    """What the first block may have read: vectors like its own from before it,
-    the latest first.
-    """
+    """What the first block may have read: earlier vectors of its shape, the latest first."""
     earlier = itertools.takewhile(lambda item: not within(item.label.module, name), values)
     found = [v.value for v in earlier if isinstance(v.value, Wide)]
     return [v for v in reversed(found) if v.shape == output.shape and v.dim == output.dim][:2]

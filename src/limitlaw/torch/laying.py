@@ -125,9 +125,7 @@ def _one_dimension(layouts: Layouts, tensors: Sequence[Tensor]) -> None:
 
 
 def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Digits:
-    """Parts side by side along a batch axis; one along coordinates may only enter a
-    contraction over them.
-    """
+    """Parts side by side along a batch axis; along coordinates only inside a contraction."""
     own = list(layouts.cuts_of(node))
     found = [list(cuts(t, layouts.of[t.node].sizes)) for t in node.parts]
     if any(f[node.axis] for f in [*found, own]):
@@ -159,9 +157,7 @@ def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Digits:
 def _numbers_stay_still(
     layouts: Layouts, node: nodes.Concatenation, coordinate: int | None, axes: list[int]
 ) -> None:
-    """Numbers beside vectors must be the same for all coordinates;
-    else, or on demand, the vectors become numbers.
-    """
+    """Numbers beside vectors must be constant along coordinates; else all become numbers."""
     if coordinate is None:
         return
     vectors = [t for t in node.parts if layouts.of[t.node].coordinate is not None]

@@ -104,9 +104,7 @@ class Layouts:
     # --- meeting ---------------------------------------------------------------------------------
 
     def coordinate(self, tensor: Tensor, shape: Sequence[int]) -> int | None:
-        """The axis of the refined tensor that is the coordinate;
-        the node is cut where it is read in pieces.
-        """
+        """The coordinate axis of the refined tensor; a node that is read in pieces is cut."""
         self._refine(tensor, shape)
         layout = self.of[tensor.node]
         if layout.coordinate is None:
@@ -117,9 +115,7 @@ class Layouts:
         return axis
 
     def _refine(self, tensor: Tensor, shape: Sequence[int]) -> None:
-        """Cut a batch digit that several axes move, as those of groups and of
-        queries in a group move heads.
-        """
+        """Cut a batch digit that several axes move, as groups of queries move heads."""
         layout, node = self.of[tensor.node], tensor.node
         for digit, place in enumerate([] if self.done else places(tensor, layout.sizes, shape)):
             moves = profile(place)
@@ -141,18 +137,14 @@ class Layouts:
     def met(
         self, node: Node, tensors: Sequence[Tensor], extra: Sequence[Cuts] = ()
     ) -> tuple[list[int], list[int]]:
-        """Tensors of one shape refined together:
-        the sizes of all pieces and the axes they are of.
-        """
+        """Tensors of one shape refined together: the sizes of all pieces, and their axes."""
         found = [cuts(t, self.of[t.node].sizes) for t in tensors]
         return refined(tensors[0].shape, [*found, *extra], node.label)
 
     def common(
         self, node: Node, tensors: Sequence[Tensor], shape: Sequence[int]
     ) -> tuple[int | None, bool]:
-        """The one axis that is the coordinate of all vectors among tensors that meet
-        entry by entry.
-        """
+        """The one coordinate axis of all vectors among tensors that meet entry by entry."""
         axes = [self.coordinate(t, shape) for t in tensors]
         found = sorted({a for a in axes if a is not None})
         if not found:
@@ -187,9 +179,7 @@ class Layouts:
     def _clash(
         self, node: Node, numbers: Tensor, vectors: list[Tensor], shape: Sequence[int], axis: int
     ) -> None:
-        """Numbers that differ along a coordinate: given ones are data,
-        others make numbers of the vectors.
-        """
+        """Numbers that differ along a coordinate: given ones become data, others numbers."""
         if isinstance(numbers.node, nodes.Fixed):
             found = places(numbers, self.of[numbers.node].sizes, shape)
             moving = [k for k, p in enumerate(found) if (p != p.take([0], axis=axis)).any()]

@@ -46,9 +46,7 @@ def vectors_of(run: Tensors, item: LabelledValue) -> np.ndarray:
 
 
 def of_grams(grams: AnyArray, xp: ModuleType = np) -> dict[str, Any]:
-    """For each draw of n^{-1} X Xᵀ the mean variance of tokens,
-    and the mean correlation of pairs.
-    """
+    """The mean variance of tokens and the mean correlation of pairs, from each n^{-1} X Xᵀ."""
     diagonal = xp.einsum("...ii->...i", grams)
     result = {VARIANCE: xp.asarray(diagonal.mean(axis=-1))}
     tokens = grams.shape[-1]
@@ -75,9 +73,7 @@ def fourth_powers(x: Wide) -> Scalars:
 
 
 def of_scores(p: AnyArray, seen: AnyArray, xp: ModuleType = np) -> list[Any]:
-    """The mean over rows of entropy / ln(tokens seen),
-    and the mean square of the scores that are seen.
-    """
+    """Mean over rows of entropy / ln(tokens seen), and mean square of the scores seen."""
     p = xp.where(seen, p, 0.0)
     shifted = xp.where(seen, p - xp.max(xp.where(seen, p, -xp.inf), axis=-1, keepdims=True), 0.0)
     weights = xp.where(seen, xp.exp(shifted), 0.0)
@@ -101,9 +97,7 @@ def attention_statistics(attention: Attention) -> Scalars:
 
 @functools.lru_cache(maxsize=64)
 def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[jax.Array], jax.Array]:
-    """One function for all attentions with the same mask:
-    programs are the same where their functions are.
-    """
+    """One function for equal masks: programs are equal only if their functions are."""
     seen = (
         np.unpackbits(np.frombuffer(bits, np.uint8), count=math.prod(shape))
         .astype(bool)

@@ -24,9 +24,7 @@ Entrywise: TypeAlias = Callable[[jax.Array], jax.Array]
 
 @dataclasses.dataclass(eq=False)
 class Node:
-    """Something that computes a tensor of `shape`;
-    `label` says where in the module it was written.
-    """
+    """Computes a tensor of `shape`; `label` says where in the module it was written."""
 
     shape: TorchShape
     label: Label = dataclasses.field(default=NOWHERE, kw_only=True)
@@ -82,9 +80,7 @@ def at(node: Node, ids: torch.Tensor) -> Tensor:
 
 @dataclasses.dataclass(eq=False)
 class Random(Node):
-    """A random parameter that is read as vectors: embeddings, positions, biases.
-    Rows that never occur are left out.
-    """
+    """A random parameter read as vectors: embeddings, biases; without rows that never occur."""
 
     parameter: Parameter
     array: np.ndarray
@@ -189,9 +185,7 @@ class Softmax(_OfOne):
 
 @dataclasses.dataclass(eq=False)
 class Rotation(_OfOne):
-    """Coordinates (m, m + D/2) of the last axis turned by positions·base^{-2m/D};
-    only a dot product may read it.
-    """
+    """Coordinates (m, m + D/2) turned by positions·base^{-2m/D}, for dot products only."""
 
     positions: np.ndarray  # of the shape without the last axis
     base: float

@@ -51,9 +51,7 @@ def referred(done: Conversion, expected: Expected | None) -> tuple[str, ...]:
 
 
 def _unscaled(attentions: tuple[Attention, ...]) -> Iterator[str]:
-    """Scores that grow with the dimension of heads; query matrices that are smaller by √d,
-    as T5's, make up for it.
-    """
+    """Scores that grow with the head dimension; query matrices smaller by √d mend it (T5)."""
     for a in attentions:
         if a.dim >= FEWEST_COORDINATES and a.excess > a.dim**0.25:
             yield (
@@ -134,9 +132,7 @@ def misfits(
     parameters: Parameters,
     kinds: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Parameters whose scale is not that of the same role in other blocks,
-    in modules of the same classes.
-    """
+    """Parameters whose scale is not that of the same role in other blocks of the same classes."""
     families: dict[tuple[str, str, tuple[int, ...]], list[str]] = {}
     for name, array in arrays.items():
         if array.size and block(name):
@@ -148,9 +144,7 @@ def misfits(
 
 
 def _outliers(sizes: list[EntrySize]) -> Iterator[str]:
-    """Those beyond chance from the median; of two, the larger.
-    A scale that changes steadily with depth is meant.
-    """
+    """Those beyond chance from the median, or the larger of two; a steady trend is meant so."""
     if len(sizes) < 2 or _steady(sizes):
         return
     if len(sizes) == 2:
@@ -199,9 +193,7 @@ def _said(size: EntrySize, reference: float, whose: str) -> str:
 
 
 def unexpected(exported: Exported, expected: Expected) -> Iterator[str]:
-    """Parameters whose scale is not what the user says;
-    patterns are those of fnmatch, with or without ".weight".
-    """
+    """Parameters of another scale than the user says, by patterns of fnmatch."""
     for pattern, wanted in expected.items():
         names = [
             name for name, array in exported.arrays.items() if _meant(name, pattern, array.ndim)
@@ -256,9 +248,7 @@ def _variance(pattern: str, wanted: float | str, fan: int) -> float:
 
 
 def fan_in(exported: Exported, name: str) -> int:
-    """How many entries meet in one output: the first axis of what stands on the right of a
-    product, as in Conv1D.
-    """
+    """How many entries meet in one output; the first axis for the right side of a product."""
     array = exported.arrays[name]
     if array.ndim < 2:
         return 1

@@ -1,6 +1,4 @@
-"""Rotary embeddings, recognised where they are written out:
-x·cos + cat(−x₂, x₁)·sin with given tables.
-"""
+"""Rotary embeddings that are written out, x·cos + cat(−x₂, x₁)·sin, recognised by their tables."""
 
 import numpy as np
 
@@ -53,9 +51,7 @@ def _is_turned(turned: Tensor, x: Tensor) -> bool:
 
 
 def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float]:
-    """The positions and the base of which the tables are cos and sin of position·base^{-2m/D},
-    for m and m + D/2.
-    """
+    """The positions and the base of tables of cos and sin of position·base^{-2m/D}."""
     half = D // 2
     turns = (cos + 1j * sin)[..., :half]
     positions = _positions(turns[..., 0])

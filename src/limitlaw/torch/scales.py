@@ -1,6 +1,4 @@
-"""How parameters start: the variance of their entries,
-from the way they were drawn or from measured moments.
-"""
+"""How parameters start: the variance of their entries, as declared or as measured."""
 
 import dataclasses
 import math
@@ -22,9 +20,7 @@ TOO_FAR = 6.0  # standard errors between a declared and a measured variance
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Parameter:
-    """A random parameter: entries of mean 0 and `variance`;
-    `key` is one for all parameters with the same numbers.
-    """
+    """A random parameter with entries of mean 0; equal arrays have the same `key`."""
 
     name: str
     key: str
@@ -34,18 +30,14 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True)
 class DrawnAs:
-    """What a watched factory did last to a parameter:
-    the law, and the variance of an entry (None: unknown).
-    """
+    """The last law that a factory drew a parameter from, and its variance (None: unknown)."""
 
     law: str
     variance: float | None
 
 
 class Parameters:
-    """The parameters of a module: which are constants,
-    which are the same, and how the others start.
-    """
+    """The parameters of a module: which are constants, which are equal, how the others start."""
 
     def __init__(
         self, arrays: Mapping[str, np.ndarray], drawn: Mapping[str, DrawnAs] | None = None

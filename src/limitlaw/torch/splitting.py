@@ -21,8 +21,7 @@ def split(outputs: Sequence[Tensor], known: Known) -> Known:
     kept = list(outputs)
     for node in reversed(ancestors([t.node for t in kept])):
         if isinstance(
-            node,
-            nodes.Weighed | nodes.WeightedSum | nodes.Times | nodes.Elementwise,
+            node, nodes.Weighed | nodes.WeightedSum | nodes.Times | nodes.Elementwise
         ) or _is_bias(node):
             known = _divided(node, _readers(node, kept), known)
     return known

@@ -1,6 +1,4 @@
-"""What is audited: the vectors of layers and the scores of attentions,
-in the program and in a run of the module.
-"""
+"""What is audited: vectors of layers and scores of attentions, in the program and in a run."""
 
 import dataclasses
 import functools
@@ -28,9 +26,7 @@ WithError = tuple[float, float]  # a value and its standard error
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """The layers and the attentions of a converted module by their names;
-    `kurtosis`: also that of coordinates.
-    """
+    """Layers and attentions of a module by name; `kurtosis`: also that of coordinates."""
 
     done: Conversion
     layers: Mapping[str, LabelledValue]
@@ -66,9 +62,7 @@ class Subject:
 
     @functools.cached_property
     def stages(self) -> list[measure.Stage] | None:
-        """The layers with repeated ones as loops; None where there are none,
-        or kurtosis is asked for.
-        """
+        """Layers with repeated ones as loops; None without loops, or if kurtosis is asked for."""
         return (
             None
             if self.kurtosis
@@ -104,9 +98,7 @@ def subject_of(done: Conversion, layers: Sequence[str] | None, kurtosis: bool) -
 
 
 def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Attention]:
-    """Every attention by the path of its module,
-    and by its node where there are several in one.
-    """
+    """Every attention by the path of its module, and by its node if a module has several."""
     found = [a for a in done.program.attentions if measure.has_choice(a)]
     if layers is not None:
         found = [a for a in found if any(within(a.label.module, path) for path in layers)]
@@ -156,9 +148,7 @@ def _limits(
 
 
 def _limit(x: Wide) -> dict[str, WithError]:
-    """The means over the random kernel, or those of the kernel,
-    with the errors that limitlaw states.
-    """
+    """Means over the random kernel, or of the deterministic one, with their stated errors."""
     try:
         kernel = ll.kernel(x, samples=OF_LIMIT)
     except (ValueError, TypeError, NotImplementedError):

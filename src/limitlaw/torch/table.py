@@ -174,9 +174,7 @@ class AuditRow:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row as text; where one module is measured,
-        the prediction is what one module gives.
-        """
+        """The row as text; of one module the prediction is shown with its sd over draws."""
         limit = "" if self.limit is None else plus_minus(*self.limit)
         here = plus_minus(*self.measured) if self.measured[1] else f"{self.measured[0]:.4g}"
         there = plus_minus(
@@ -291,9 +289,7 @@ class Audit(AuditTable):
         return [row.record for row in self.rows]
 
     def plot(self, title: str = "") -> Any:
-        """A matplotlib figure: one panel for each statistic,
-        the prediction as a curve, what is measured as points.
-        """
+        """A matplotlib figure: one panel a statistic, predictions as curves."""
         from limitlaw.torch.figures import audit_figure
 
         return audit_figure(

@@ -31,18 +31,14 @@ GraphResults = dict[torch.fx.Node, object]
 
 @dataclasses.dataclass(frozen=True)
 class Traced:
-    """The random outputs of a module, and for every tensor of its graph the symbol and the
-    numbers it stands for.
-    """
+    """The random outputs of a module, and the symbol and numbers of every tensor of its graph."""
 
     outputs: list[tuple[Tensor, torch.Tensor]]
     known: Known
 
 
 def traced(exported: Exported, parameters: Parameters, given: Collection[str] = ()) -> Traced:
-    """Follow a graph. What nodes that are named in `given` compute is asked for,
-    and is a constant behind them.
-    """
+    """Follow a graph; tensors named in `given` are asked for, and constants for what follows."""
     tables = _tables(exported)
     leaves: dict[str, Node] = {}
     symbols: GraphResults = {}
@@ -100,9 +96,7 @@ def _placeholder(
     tables: set[str],
     leaves: dict[str, Node],
 ) -> tuple[object, object]:
-    """The numbers of an input of the graph, and its symbol:
-    one for all parameters with the same numbers.
-    """
+    """The numbers of an input of the graph, and its symbol, the same one for equal arrays."""
     if name not in exported.parameters:
         return exported.constants[name], exported.constants[name]
     target = exported.parameters[name]

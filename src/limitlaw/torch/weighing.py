@@ -41,9 +41,7 @@ def matmul(a: Entries, b: Entries) -> Entries:
 
 
 def _weighed(x: Entries, weight: Tensor) -> Tensor:
-    """Σ_c W_rc x_c; a table that is read as vectors,
-    too (tied logits), meets x in dot products.
-    """
+    """Σ_c W_rc x_c; a table that is also read as vectors (tied logits) gives dot products."""
     if not isinstance(weight.node, nodes.Random):
         return make.contract(x, weight.moved(lambda ids: ids.t()))
     shape = (*x.shape[:-1], weight.shape[0])

@@ -70,9 +70,7 @@ def _at(x: object, width: int) -> Any:
 def common_width(
     order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts, fixed: frozenset[Node]
 ) -> int:
-    """The dimension that most weight matrices and outputs have to do with,
-    fixed ones apart where others are there.
-    """
+    """The dimension of most weight matrices and outputs; fixed ones only if there is no other."""
     read = [node.x.node for node in order if isinstance(node, nodes.Weighed)]
     found = [
         node
@@ -90,9 +88,7 @@ def common_width(
 def fixed_nodes(
     order: Sequence[Node], layouts: Layouts, family: Mapping[int, Laid] | None
 ) -> frozenset[Node]:
-    """The nodes of heads, or those that are fixed in a family,
-    and all in dimensions in which given vectors stand.
-    """
+    """The nodes of heads, or fixed ones of a family, and those in dimensions of given vectors."""
     given = {
         layouts.of[n].dimension
         for n in order
@@ -113,9 +109,7 @@ def _has_vectors(layouts: Layouts, node: Node) -> bool:
 
 
 def _fixed_sizes(found: Mapping[int, Laid]) -> frozenset[Node]:
-    """The nodes of the widest graph whose dimension is the same at every width;
-    the others grow in proportion.
-    """
+    """The nodes of the widest graph with one dimension at all widths; the others grow."""
     (width, widest), *others = sorted(found.items(), reverse=True)
     growing: set[Node] = set()
     for other, laid in others:

@@ -23,9 +23,7 @@ WritingRules = Mapping[type[Node], Callable[["Writer", Any], AnyValue]]
 
 
 class Writer:
-    """Writes each node once. `weights`: the module's own numbers,
-    by matrix and by initial vector.
-    """
+    """Writes each node once; `weights` are the module's numbers by matrix and initial vector."""
 
     def __init__(
         self, layouts: Layouts, rules: "WritingRules", width: int, fixed: frozenset[Node]
@@ -73,15 +71,9 @@ class Writer:
 
 
 def read(
-    value: V,
-    layout: Digits,
-    tensor: Tensor,
-    shape: Sequence[int],
-    coordinate: int | None,
+    value: V, layout: Digits, tensor: Tensor, shape: Sequence[int], coordinate: int | None
 ) -> V:
-    """The value with one batch axis for each axis of the refined `shape` but the coordinate;
-    size 1 is a broadcast.
-    """
+    """The value with a batch axis for each axis of `shape` but the coordinate; 1 broadcasts."""
     found = [
         _without(p, coordinate)
         for k, p in enumerate(places(tensor, layout.sizes, shape))
@@ -145,9 +137,7 @@ def filled(value: V, sizes: Sequence[int], start: int = 0) -> V:
 
 
 def merged(value: V, groups: Sequence[int], sizes: Sequence[int]) -> V:
-    """The value with its batch axes merged in groups of so many;
-    an empty group is an axis of size 1.
-    """
+    """The value with its batch axes merged in groups of so many; an empty group gives size 1."""
     shape, start = [], 0
     for count in groups:
         if count > 1:

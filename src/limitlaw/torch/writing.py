@@ -11,15 +11,7 @@ from limitlaw.torch.contracting import ONE_WITHIN, contraction, product
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.functions import KNOWN_FUNCTIONS, affine, chain, recognised
 from limitlaw.torch.nodes import Entrywise, Node, Tensor
-from limitlaw.torch.writer import (
-    AnyValue,
-    Writer,
-    WritingRules,
-    filled,
-    merged,
-    ordered,
-    shaped,
-)
+from limitlaw.torch.writer import AnyValue, Writer, WritingRules, filled, merged, ordered, shaped
 
 
 def _random(writer: Writer, node: nodes.Random) -> AnyValue:
@@ -122,9 +114,7 @@ def _softmax(writer: Writer, node: nodes.Softmax) -> AnyValue:
 
 
 def _concatenation(writer: Writer, node: nodes.Concatenation) -> AnyValue:
-    """Σ over parts of one-hot numbers @ part: what stands side by side.
-    Numbers c beside vectors are c·**1**.
-    """
+    """Σ over parts of one-hot numbers @ part; numbers c beside vectors are c·**1**."""
     vectors = [t for t in node.parts if writer.layout(t.node).coordinate is not None]
     # a vector first, to which numbers add
     ordered_parts = [*vectors, *(t for t in node.parts if t not in vectors)]

@@ -1,6 +1,4 @@
-"""The command `limitlaw audit`: a PyTorch module by file or configuration → table,
-findings, page.
-"""
+"""The command `limitlaw audit`: a PyTorch module → a table, findings in words, and a page."""
 
 import dataclasses
 import importlib
@@ -90,9 +88,7 @@ def _check(asked: AuditOptions) -> None:
 
 
 def _limitlaw_torch() -> Any:
-    """limitlaw.torch, in double precision; PyTorch on one thread,
-    as its modules here are small.
-    """
+    """limitlaw.torch, with PyTorch on one thread, since the modules here are small."""
     try:
         import limitlaw.torch as lt
     except ModuleNotFoundError as error:
@@ -123,9 +119,7 @@ def _named(asked: AuditOptions) -> tuple[Callable[..., Any], tuple[Any, ...], di
 
 
 def _function(file: Path, name: str) -> Callable[..., Any]:
-    """The function, after running the file; folders beside the file can be imported,
-    as by `python file.py`.
-    """
+    """The function, after running the file; it may import what lies beside it."""
     if not file.is_file():
         raise ValueError(f"there is no file {file}")
     spec = importlib.util.spec_from_file_location(file.stem, file)
@@ -183,12 +177,8 @@ def _token_numbers(vocabulary: int, tokens: int) -> Any:
 # --- a configuration of transformers -------------------------------------------------------------
 
 
-def _configured(
-    asked: AuditOptions,
-) -> tuple[Callable[[], Any], tuple[Any, ...], dict[str, Any]]:
-    """What makes the model of a configuration, with random weights, and its inputs;
-    nothing is downloaded.
-    """
+def _configured(asked: AuditOptions) -> tuple[Callable[[], Any], tuple[Any, ...], dict[str, Any]]:
+    """What makes the model of a configuration, with random weights, and its inputs."""
     assert asked.hf is not None
     path = f"--hf {asked.hf}"
     try:

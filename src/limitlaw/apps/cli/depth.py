@@ -1,6 +1,4 @@
-"""The commands `limitlaw depth` and `limitlaw phase`: a Transformer by options → statistics along
-depth, or a map.
-"""
+"""The commands `limitlaw depth` and `limitlaw phase`: statistics of a Transformer, or a map."""
 
 import dataclasses
 from pathlib import Path

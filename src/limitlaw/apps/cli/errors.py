@@ -57,9 +57,7 @@ def _fail(message: str, options: Sequence[str]) -> NoReturn:
 def opened(
     option: str, path: Path | None, suffixes: tuple[str, ...] = ()
 ) -> Iterator[BinaryIO | None]:
-    """A file to fill, which takes the place of `path` in the end;
-    opened first, to fail before the work.
-    """
+    """A file that takes the place of `path` once filled; opened first, to fail before the work."""
     if path is None:
         yield None
         return

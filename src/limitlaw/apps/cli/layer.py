@@ -139,9 +139,7 @@ class AttentionLayer:
     seed: int | None
 
     def law(self) -> "Law":
-        """The law of the output of one token, as `attention_law` has it,
-        without drawing the other tokens' outputs.
-        """
+        """The law of the output of one token; those of the others are not drawn."""
         import limitlaw as ll
         from limitlaw.arguments import covariance
         from limitlaw.engines.frames.finite import law_at_width
@@ -155,9 +153,7 @@ class AttentionLayer:
         return law_at_width(y, self.width, self.samples, self.seed or 0)
 
     def used(self, law: "Law") -> dict[str, Any]:
-        """The settings, with the draws and the seed that a sampled law has where the options leave
-        them open.
-        """
+        """The settings; of a sampled law with the draws and the seed that were used."""
         from limitlaw.numerics.random import SEED
 
         settings = {**vars(self), "tokens": len(self.kernel)}

@@ -20,9 +20,7 @@ ENTROPY_SUFFICES = 1e-5  # above it a difference of entropies has ten digits of 
 
 @dataclasses.dataclass(frozen=True)
 class Printed:
-    """A number read from a law, its standard error (0: none), and the same of the Gaussian of
-    equal variance.
-    """
+    """A number of a law, its standard error, and the same of a Gaussian of equal variance."""
 
     name: str
     label: str
@@ -75,9 +73,7 @@ def _kl_from_gaussian(law: "Law", variance: float) -> tuple[float, float]:
 
 
 def _source(law: "Law") -> str:
-    """Where the figures come from: exact, quadrature (2 heads, 7732 nodes), sampled (65536
-    components).
-    """
+    """Where the numbers come from: exact, quadrature (2 heads, 7732 nodes), sampled (…)."""
     return f"{law.kind} ({law.description})" if law.description else law.kind
 
 

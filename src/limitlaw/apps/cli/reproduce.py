@@ -1,6 +1,4 @@
-"""The commands `limitlaw reproduce` and `limitlaw studies`: experiments → tables → pictures →
-report.
-"""
+"""The commands `limitlaw reproduce` and `studies`: experiments → tables → pictures → report."""
 
 import dataclasses
 import time
@@ -159,9 +157,7 @@ class Clock(NamedTuple):
     reused: int
 
     def speedup(self) -> str:
-        """In core-seconds: a reference over the processor time of this run, so that neither counts
-        what else the machine does.
-        """
+        """Core-seconds of a reference over those of this run; other processes do not count."""
         from limitlaw.apps.paper.computed.baseline import REFERENCE
 
         if not self.dense.samples:

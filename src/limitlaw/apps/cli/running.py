@@ -1,6 +1,4 @@
-"""What commands that run experiments share: bars of progress, threads that stop, a process that
-draws, one line for what goes wrong.
-"""
+"""What commands that run experiments share: progress, threads, pictures beside the work."""
 
 import contextlib
 import multiprocessing
@@ -97,9 +95,7 @@ def outcome(
 def reported(
     found: "Outcome", facts: Mapping[str, Any], out: Path, report: Callable[..., None]
 ) -> bool:
-    """Write the report; say where it is, which claims hold, and how long it took; whether all of
-    them hold.
-    """
+    """Write the report, print which claims hold, and say whether all of them do."""
     from limitlaw.runs.chunks import versions
     from limitlaw.runs.disk import one_line_errors
 
@@ -129,9 +125,7 @@ def check_workers(jobs: int | None, cluster: str | None = None) -> None:
 
 @contextlib.contextmanager
 def workers(jobs: int | None, cluster: str | None = None) -> Iterator[Executor]:
-    """Where chunks are computed. Left at once, however it ends, with one line:
-    what is not finished is cancelled.
-    """
+    """Where chunks are computed. However it ends, what is not finished is cancelled."""
     check_workers(jobs, cluster)
     from limitlaw.runs import executors, runner
 
@@ -151,9 +145,7 @@ def workers(jobs: int | None, cluster: str | None = None) -> Iterator[Executor]:
 
 @contextlib.contextmanager
 def drawing(folder: Path, draw: Drawing) -> Iterator[Callable[[dict[str, "Table"]], None]]:
-    """Draw tables as they come, in a process beside the work;
-    all is drawn in the end. `draw` is one of a module.
-    """
+    """Draw tables as they come, in a process beside the work, by a function of a module."""
     from limitlaw.runs.disk import make_folder
 
     make_folder(folder)

@@ -1,6 +1,4 @@
-"""What the page is told: curves and numbers with their errors, read off laws and traces, as JSON
-has it.
-"""
+"""What the page is told: curves and numbers with their errors, as JSON has it."""
 
 import math
 from collections.abc import Callable
@@ -28,10 +26,7 @@ _LAWS: Cache[Law] = Cache(24)  # what the law of one answer was computed for, th
 def limit_of(choice: Choice) -> Law:
     """The law as n → ∞."""
     y = programs.layer(choice)
-    return _LAWS.get(
-        ("limit", *_layer(choice)),
-        lambda: ll.limit(y, programs.LIMIT_SAMPLES, 0),
-    )
+    return _LAWS.get(("limit", *_layer(choice)), lambda: ll.limit(y, programs.LIMIT_SAMPLES, 0))
 
 
 def exact_of(choice: Choice) -> Law:
@@ -39,8 +34,7 @@ def exact_of(choice: Choice) -> Law:
     budget.check_law(choice)
     key = "exact", *_layer(choice), choice.width, choice.samples
     return _LAWS.get(
-        key,
-        lambda: ll.finite(programs.layer(choice), choice.width, choice.samples, 0),
+        key, lambda: ll.finite(programs.layer(choice), choice.width, choice.samples, 0)
     )
 
 
@@ -50,9 +44,7 @@ def _layer(choice: Choice) -> tuple[Any, ...]:
 
 
 def gaussian_of(choice: Choice) -> Law:
-    """Infinitely many heads: the variance does not depend on their number, and their sum over √H
-    is Gaussian.
-    """
+    """The law with infinitely many heads: a Gaussian of the same variance."""
     return Gaussian(0.0, limit_of(choice).variance())
 
 
@@ -100,9 +92,7 @@ def _shown(law: Law) -> Answer:
 
 
 def more(choice: Choice, stopped: Stopped) -> Answer:
-    """Tails, and Kullback–Leibler divergences in nats:
-    what takes longer than curves, variance and kurtosis.
-    """
+    """Tails and Kullback–Leibler divergences in nats, which take longer than curves."""
     law, infinite = exact_of(choice), limit_of(choice)
     return {
         "exact": {
@@ -128,9 +118,7 @@ def _kl_from_gaussian(law: Law) -> Answer:
 
 
 def simulated(choice: Choice, stopped: Stopped) -> Answer:
-    """A histogram of networks with every matrix drawn; some at a time,
-    so that it can be stopped.
-    """
+    """A histogram of networks with every matrix drawn, in parts, so that it can be stopped."""
     y, chunks = (
         programs.layer(choice),
         max(1, budget.simulated_networks(choice) // programs.AT_ONCE),
@@ -269,9 +257,7 @@ def _number(value: SupportsFloat, error: SupportsFloat) -> Answer:
 
 
 def _text(v: float, e: float) -> str:
-    """Right digits where they say it as well as an error does;
-    all of them are in the downloads.
-    """
+    """A number with its right digits where these say enough, else with its error."""
     if not math.isfinite(v):
         return "–"
     if not 0 < e <= CERTAIN * abs(v):

@@ -1,6 +1,4 @@
-"""What an answer would cost, from its sizes alone: what takes minutes is refused before it
-starts.
-"""
+"""What an answer would cost, from its sizes alone: what takes minutes is refused at once."""
 
 from limitlaw.apps.explore.choice import Choice
 from limitlaw.digits import duration
@@ -15,9 +13,7 @@ DIFFERENTIATED = 64  # networks that gradients are taken of, every matrix drawn
 
 
 def check_law(choice: Choice) -> None:
-    """Raise where the exact law would take too long:
-    coordinates are drawn where tokens are not Gaussian.
-    """
+    """Raise where the exact law takes too long: tokens that are not Gaussian are drawn whole."""
     numbers = choice.heads * (choice.tokens + 4) + choice.tokens**2
     if choice.phi != "identity":
         numbers += choice.tokens * choice.width

@@ -40,9 +40,7 @@ class Box:
 
 
 def svg(output: Value) -> str:
-    """Of the program of one value. Colours are those of the page:
-    classes `vector`, `numbers` and `edge`.
-    """
+    """The graph of the program of a value; its CSS classes are `vector`, `numbers` and `edge`."""
     rows = _placed(_rows(output))
     width = max(sum(n.width + ACROSS for n in row) for row in rows) + ACROSS
     height = len(rows) * (BOX_HEIGHT + DOWN) - DOWN + 2

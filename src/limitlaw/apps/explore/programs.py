@@ -60,9 +60,7 @@ def _mask(choice: Choice) -> str | None:
 
 
 def takes_long(choice: Choice) -> bool:
-    """Is the limit an integral over three scores, which takes up to a second?
-    Two are quick, more are sampled.
-    """
+    """Is the limit an integral over three scores? That takes up to a second."""
     seen = choice.token + 1 if choice.mask == "causal" else choice.tokens
     return seen == 4 and not choice.head_dim
 
@@ -98,9 +96,7 @@ def _heads_code(choice: Choice, separator: str = ", ") -> str:
 
 
 def layer_code(choice: Choice) -> str:
-    """A script that prints the numbers of the first tab;
-    it defines y, limit, gaussian, exact and divergence.
-    """
+    """A script for the first tab; it defines y, limit, gaussian, exact and divergence."""
     g = f"ll.initial(({choice.tokens},), cov=kernel)"
     x = g if choice.phi == "identity" else f"ll.{choice.phi}({g})"
     return f"""{_HEAD}

@@ -24,9 +24,7 @@ EXPERIMENTS = found(paper.__name__, list(paper.__path__))
 def chosen(
     names: list[str], among: Mapping[str, Experiment] = EXPERIMENTS, kind: str = "experiment"
 ) -> list[Experiment]:
-    """The experiments of these names, in the order of the report;
-    all without a name. "fig1b" is a part of "fig1".
-    """
+    """The experiments of these names, in the order of the report; "fig1b" is a part of "fig1"."""
     wanted = [
         name if name in among or name[-1:] not in ("a", "b") else name[:-1] for name in names
     ]

@@ -1,6 +1,4 @@
-"""What an experiment is: chunks to be computed, tables made of their arrays, claims about these
-and pictures.
-"""
+"""What an experiment is: chunks to be computed, tables of their arrays, claims and pictures."""
 
 import math
 from collections.abc import Callable

@@ -202,9 +202,7 @@ def _numbers(values: np.ndarray) -> list[float | None]:
 
 
 def legend(picture: Picture) -> str:
-    """A list of buttons, each label once in the order of the panels;
-    nothing for a picture without curves.
-    """
+    """A list of buttons, each label once in the order of the panels; empty without curves."""
     curves = [curve for panel in picture.panels for curve in panel.curves if curve.label]
     styles = {curve.label: curve.style for curve in reversed(curves)}
     labels = dict.fromkeys(curve.label for curve in curves)

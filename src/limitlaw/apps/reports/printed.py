@@ -70,9 +70,7 @@ def draw(picture: Picture) -> "Figure":
 
 
 def _legend(figure: "Figure", picture: Picture, grid: np.ndarray) -> None:
-    """Below, each label once in the order of the panels, but for panels with a legend of their
-    own.
-    """
+    """One legend below, each label once; panels with a legend of their own keep it."""
     look: dict[str, Any] = {"handlelength": 3.0, "columnspacing": 1.4}
     entries: dict[str, Any] = {}
     for axes, panel in zip(grid.flat, picture.panels, strict=True):

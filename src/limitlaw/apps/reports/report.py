@@ -33,9 +33,7 @@ class HtmlReport:
     heading: str = "The figures of the paper"
 
     def write(self, path: Path) -> None:
-        """Write the page; it links to the pictures and tables that already lie
-        beside it or one folder below.
-        """
+        """Write the page, with links to the pictures and tables beside it or one folder below."""
         beside = _files(path.parent)
         figures = [figure for figure, _ in self.drawn]
         body = [

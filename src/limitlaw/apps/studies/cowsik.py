@@ -31,10 +31,7 @@ from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
 EDGES = {0.0: 1.796, 0.25: 1.876, 0.5: 2.128, 1.0: 3.333}  # α: σ_w*, published
 HALF_A_DIGIT = 0.0005
-SIGMAS_W = {
-    0.5: (1.0, 1.5, 2.0, 2.128, 2.5, 3.0),
-    1.0: (1.0, 2.0, 2.5, 3.333, 4.0, 5.0),
-}  # α: σ_w
+SIGMAS_W = {0.5: (1.0, 1.5, 2.0, 2.128, 2.5, 3.0), 1.0: (1.0, 2.0, 2.5, 3.333, 4.0, 5.0)}  # α: σ_w
 ALMOST_ORTHOGONAL = 0.99  # 1 − correlation of almost orthogonal tokens
 # 1 − correlation of nearly parallel tokens, and the block they are looked at in
 PARALLEL, EARLY = 1e-4, 2
@@ -47,9 +44,7 @@ QUICK_SIZE = {"count": 48, "depth": 24, "draws": 4}  # one program for both in a
 
 @functools.cache
 def _normal() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of a normal: Gauss-Legendre,
-    since sech⁴ is too narrow for Gauss-Hermite.
-    """
+    """Nodes and weights for N(0, 1): Gauss-Legendre, as sech⁴ is too narrow for Gauss-Hermite."""
     z, weights = np.polynomial.legendre.leggauss(400)
     weights = weights * np.exp(-50.0 * z * z)
     return 10.0 * z, weights / weights.sum()

@@ -1,6 +1,4 @@
-"""The look of the curves of studies: a colour, a dash and a marker for each of several,
-and what was published.
-"""
+"""The look of curves of studies: a colour, dash and marker for each, and published numbers."""
 
 import dataclasses
 

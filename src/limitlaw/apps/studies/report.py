@@ -34,15 +34,11 @@ def chosen(names: list[str]) -> list[Experiment]:
 
 
 def draw(tables: Tables, folder: Path) -> list[Path]:
-    """Write the figures whose tables are there as PDF and PNG into the folder, which is made;
-    their paths, in order.
-    """
+    """Write the figures whose tables are there into the folder; their paths, in order."""
     return shown.draw(tables, folder, STUDY_FIGURES)
 
 
 def report(tables: Tables, claims: Table, facts: Mapping[str, Any], path: Path) -> None:
-    """Write the report; it links to the pictures and tables that already lie beside
-    it or one folder below.
-    """
+    """Write the report, with links to the files that lie beside it or one folder below."""
     drawn, lines = shown.drawn(tables, STUDY_FIGURES), shown.lines(claims)
     HtmlReport(STUDIES_TITLE, "", drawn, lines, facts, STUDIES_LEAD, STUDIES_HEADING).write(path)

@@ -1,6 +1,4 @@
-"""What several studies compute with: traces in chunks, tokens of one correlation, and numbers
-beside published ones.
-"""
+"""What several studies compute with: traces in chunks, correlated tokens, published numbers."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -26,9 +24,7 @@ def traced(
     seed: int,
     width: int | None = None,
 ) -> Arrays:
-    """`trace` as arrays: of each statistic the value after each layer, and its error under
-    "…_error".
-    """
+    """`trace` as arrays: the values of each statistic along depth, and its errors as "…_error"."""
     trace = ll.trace(network, list(statistics), width, draws, seed)
     found = {}
     for name in trace:
@@ -68,7 +64,5 @@ def listed(values: Iterable[float], errors: Iterable[float]) -> str:
 
 
 def near(value: float, published: float, share: float) -> bool:
-    """Whether a number is the published one up to a share of it.
-    Its error does not count: noise proves nothing.
-    """
+    """Is a number the published one, up to a share of it? Errors do not count for it."""
     return math.isfinite(value) and abs(value - published) <= share * abs(published)

@@ -34,9 +34,7 @@ UNIT_MARGIN = 0.05
 
 
 def attention_factor(count: int) -> float:
-    """1/σ of the library: between √(ln T / T), uniform causal attention, and 1, one-hot, on a
-    logarithmic scale.
-    """
+    """1/σ of the library, between √(ln T/T) (uniform, causal) and 1 (one-hot), in logarithms."""
     uniform = math.sqrt(math.log(count) / count)
     return uniform ** -(1.0 - 1.0 / (1.0 + 4.0 * UNIT_HEAD_DIM))
 
@@ -63,18 +61,14 @@ def network(count: int) -> ll.Wide:
 
 
 def output_std(read: np.ndarray, replicates: Replicates, dim: float) -> Column:
-    """Of the attention in each block: as n → ∞ branches are orthogonal to the stream,
-    and the MLP adds 1.
-    """
+    """The sd of attention: as n → ∞ branches are orthogonal to the stream, and the MLP adds 1."""
     square = averaged(np.diff(read, axis=1) - 1.0, replicates, dim)
     std = np.sqrt(square.value)
     return Column(std, square.error / (2 * std), square.spread / (2 * std))
 
 
 def chain(*, count: int, draws: int, seed: int) -> Arrays:
-    """Standard deviation of the attention output in each layer, and correlation between tokens
-    behind it.
-    """
+    """The sd of the attention output in each layer, and the token correlation behind it."""
     statistics = [Statistic("std", variance, summary=output_std), "correlation"]
     return traced(network(count), statistics, draws, seed)
 

@@ -12,9 +12,7 @@ import numpy as np
 
 
 class Case(NamedTuple):
-    """A network, and how often the paper draws it.
-    Its nonlinearity costs nothing beside its matrices.
-    """
+    """A network, and how often the paper draws it; its nonlinearity costs next to nothing."""
 
     tokens: int
     heads: int

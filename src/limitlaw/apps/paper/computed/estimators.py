@@ -1,6 +1,4 @@
-"""Divergences from samples, as the paper estimates them, and from conditional densities, without
-smoothing.
-"""
+"""Divergences from samples, as the paper has them, and from conditional densities, unsmoothed."""
 
 import math
 from typing import NamedTuple
@@ -26,9 +24,7 @@ class Estimated(NamedTuple):
 
 
 class HalfLine(NamedTuple):
-    """Points and weights of the trapezoidal rule on a half line, for integrals of even functions
-    over the whole.
-    """
+    """Points and weights of the trapezoidal rule for integrals of even functions over the line."""
 
     y: Float[np.ndarray, " nodes"]
     weights: Float[np.ndarray, " nodes"]
@@ -37,9 +33,7 @@ class HalfLine(NamedTuple):
 def kde(
     samples: Float[np.ndarray, " N"], y: Float[np.ndarray, " points"]
 ) -> Float[np.ndarray, " points"]:
-    """The paper's estimate of a density: (N b)^{-1} Σ_i φ((y − y_i)/b), b = N^{-1/5} sd
-    (Scott's rule).
-    """
+    """The paper's estimate of a density, (N b)^{-1} Σ_i φ((y − y_i)/b), b = N^{-1/5} sd."""
     bandwidth = len(samples) ** -0.2 * samples.std(ddof=1)
     return np.asarray(_smoothed(jnp.asarray(samples), jnp.asarray(y), bandwidth))
 
@@ -56,9 +50,7 @@ def _smoothed(
 
 
 def kl_of_samples(p: Float[np.ndarray, " N"], q: Float[np.ndarray, " M"]) -> float:
-    """The paper's estimate of D(p‖q) from samples: two kernel density estimates on a
-    common grid of 500 points.
-    """
+    """The paper's estimate of D(p‖q): two kernel density estimates on a grid of 500 points."""
     grid = np.linspace(min(p.min(), q.min()), max(p.max(), q.max()), GRID_POINTS)
     first, second = (kde(samples, grid) + LEAST_KDE for samples in (p, q))
     first, second = first / first.sum(), second / second.sum()
@@ -125,9 +117,7 @@ def kl_of_blocks(
 
 
 def slope(x: object, y: object, error: object) -> Estimated:
-    """The slope of log y against log x by least squares, weighted by the errors of y, with its
-    standard error.
-    """
+    """The slope of log y against log x by weighted least squares, with its standard error."""
     x, y, error = (np.asarray(a, float) for a in (x, y, error))
     weight = (y / error) ** 2
     centred = np.log(x) - np.average(np.log(x), weights=weight)

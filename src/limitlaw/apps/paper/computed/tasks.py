@@ -1,6 +1,4 @@
-"""The functions that chunks of several experiments call:
-the law of y¹ as n → ∞, and at width n beside it.
-"""
+"""What chunks of several experiments compute: the law of y¹ as n → ∞, and at width n."""
 
 import numpy as np
 

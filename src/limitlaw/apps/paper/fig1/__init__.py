@@ -18,9 +18,7 @@ FIG1_WIDTHS = Convergence(
 
 
 def floor(*, tokens: int, heads: int, trial: int, samples: int, seed: int) -> Arrays:
-    """The paper's estimator between two samples of the same law, whose divergence is 0: its noise
-    floor.
-    """
+    """The noise floor of the paper's estimator: between two samples of one law."""
     seeds = [stream(seed, purpose, tokens, heads, trial) for purpose in ("floor", "floor again")]
     return {
         "kl": np.asarray(kl_of_samples(*(limit_samples(s, samples, tokens, heads) for s in seeds)))

@@ -1,6 +1,4 @@
-"""Figure 2: the score p_11 under both scalings, and one head and 256 heads against
-infinitely many; n = 256.
-"""
+"""Figure 2, n = 256: the score p_11 under both scalings; one head and 256 against infinity."""
 
 import numpy as np
 
@@ -17,9 +15,7 @@ FIG2_HEADS = Convergence(name="fig2b", paper=(Point(256, 1), Point(256, 256)), t
 
 
 def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
-    """p_11 at width n under both scalings: KDE of samples, and its exact density, a Gaussian
-    mixture over v.
-    """
+    """p_11 at width n under both scalings: a KDE, and its density, a Gaussian mixture."""
     first, second = (stream(seed, purpose, tokens, width) for purpose in ("conditions", "scores"))
     variances = score(tokens).finite(width, samples, first)
     normals = np.random.default_rng(second).standard_normal(samples)
@@ -34,9 +30,7 @@ def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
 
 
 def score_difference(*, tokens: int, width: int, block: int, draws: int, seed: int) -> Arrays:
-    """The density of p_11 under 1/√n less that of N(0, 1), at the nodes of divergences, from
-    coupled draws.
-    """
+    """The density of p_11 under 1/√n less that of N(0, 1), at nodes, from coupled draws."""
     purpose = stream(seed, "score difference", tokens, width, block)
     return differences(score(tokens), width, nodes(1.0).y, draws, purpose)
 

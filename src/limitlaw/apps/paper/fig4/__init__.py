@@ -1,6 +1,4 @@
-"""Figure 4: figure 1 with more tokens; how many is lost in the paper's text, 16 unless the
-settings say otherwise.
-"""
+"""Figure 4: figure 1 with more tokens, 16 by default: the paper's text does not say how many."""
 
 from limitlaw.apps.paper.computed.convergence import Convergence, Point
 from limitlaw.apps.paper.experiment import Experiment

@@ -1,6 +1,4 @@
-"""Beyond the paper: heads of fixed dimension, as real Transformers have them, against the n × n
-limit.
-"""
+"""Beyond the paper: heads of fixed dimension, as Transformers have, against the n × n limit."""
 
 import math
 

@@ -45,9 +45,7 @@ def contours(table: Table) -> Picture:
 
 
 def _settled(grid: np.ndarray) -> np.ndarray:
-    """A density that may be infinite on a line: such points are drawn as high as the highest of
-    their neighbours.
-    """
+    """A density that may be infinite on a line, with the highest of its neighbours there."""
     finite_part = np.where(np.isfinite(grid), grid, 0.0)
     around = np.pad(finite_part, 1)
     highest = np.maximum.reduce(

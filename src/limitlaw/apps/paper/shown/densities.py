@@ -78,9 +78,7 @@ def tail_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUTPU
 
 
 def curves_by(table: Table, group: str) -> tuple[Curve, ...]:
-    """Curves told apart by the values of a column; the limit of the widths and the Gaussian belong
-    to all of them.
-    """
+    """Curves by the values of a column; the limit of widths and the Gaussian belong to all."""
     shared = [kind for kind in _BELOW if group == "width" or kind == "gaussian"]
     values = finite(distinct(_without(table, shared), group))
     places = dict(zip(values, look.places(len(values)), strict=True))

@@ -23,9 +23,7 @@ def divergences(table: Table, floor: Table | None = None) -> Picture:
 
 
 def divergence_panel(table: Table, floor: Table | None = None) -> Panel:
-    """KL by each estimator from each reference, with the noise floor of the kernel
-    density estimates.
-    """
+    """The divergence by each estimator from each reference, and the noise floor of KDEs."""
     groups = [(e, r) for r in ("limit", "fixed_d") for e in ("exact", "kde")]
     several = len(distinct(table, "reference")) > 1
     parts = {
@@ -70,9 +68,7 @@ def _abscissa(table: Table) -> str:
 
 
 def _level(table: Table, floor: Table | None) -> np.ndarray:
-    """The floor (value, error) at the sample count of the estimates;
-    empty where it was not measured.
-    """
+    """The noise floor and its error at the sample count of the estimates, or nothing."""
     estimates = where(table, estimator="kde")
     if floor is None or not length(estimates):
         return np.zeros(0)

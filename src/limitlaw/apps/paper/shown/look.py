@@ -1,6 +1,4 @@
-"""The look and the words of the paper's curves: limits, exact laws and estimates, of widths, heads
-and dimensions.
-"""
+"""The look and the words of the paper's curves: limits, exact laws and estimates."""
 
 from limitlaw.figures import style
 from limitlaw.figures.picture import Style
@@ -46,9 +44,7 @@ def places(count: int) -> tuple[int, ...]:
 
 
 def curve_style(kind: str, group: int | None = None) -> Style:
-    """Of a density: limits wide and pale, exact laws as lines, kernel density estimates as
-    markers.
-    """
+    """The style of a density: limits wide and pale, exact laws thin, KDEs as markers."""
     if kind == "gaussian":
         return style.DOTTED_LINE
     if kind == "limit_fixed_d":

@@ -1,6 +1,4 @@
-"""Beyond the paper's figures, its Theorem 3.1 itself:
-averages over coordinates converge to a random variable.
-"""
+"""Beyond the figures, Theorem 3.1 itself: averages over coordinates tend to a random variable."""
 
 import math
 
