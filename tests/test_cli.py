@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import limitlaw as ll
 from limitlaw.apps import cli
-from limitlaw.apps.cli import output
+from limitlaw.apps.cli import layer, output
 
 SOURCE = Path(ll.__file__).parent
 # theory.md, section 7: 2 heads, 4 tokens
@@ -209,7 +209,7 @@ def test_options_reach_the_layer(kernel: Path) -> None:
 
 def test_numbers_that_are_not_finite_are_null() -> None:
     """JSON has no NaN."""
-    figure = output.Quantity("x", "x", math.inf, math.nan, 1.0)
+    figure = output.Printed("x", "x", math.inf, math.nan, 1.0)
     text = output.as_json(output.as_object(ll.Gaussian(0.0, 1.0), [figure], {"heads": math.inf}))
     assert json.loads(text)["figures"]["x"] == {"value": None, "error": None, "gaussian": 1.0}
 
@@ -291,7 +291,7 @@ def test_bad_files(tmp_path: Path, kernel: Path) -> None:
 
 def test_bad_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unknown suffixes and unwritable places are refused before anything is computed."""
-    monkeypatch.setattr(cli.Layer, "law", lambda *_: pytest.fail("computed something"))
+    monkeypatch.setattr(layer.AttentionLayer, "law", lambda *_: pytest.fail("computed something"))
     assert fail("--plot", tmp_path / "law.gif").startswith(
         "--plot must end in .png, .pdf, .svg, got "
     )
@@ -335,7 +335,7 @@ def test_curves_of_the_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     original = drawing.density_figure
     monkeypatch.setattr(drawing, "density_figure", remember)
-    monkeypatch.setattr(cli, "quantities_of", lambda law: [])
+    monkeypatch.setattr(output, "quantities_of", lambda law: [])
     succeed("--width", 64, "--samples", 2000, "--plot", tmp_path / "law.svg", "--json")
     labels = [
         "2 heads, n = 64",

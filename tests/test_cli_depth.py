@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from limitlaw.apps.cli import app
-from limitlaw.apps.cli.depth import NETWORK
+from limitlaw.apps.cli.depth import NetworkOptions
 from limitlaw.depth.network import Network
 
 SMALL = ["--depth", "2", "--heads", "1", "--tokens", "3", "--hidden", "0"]
@@ -76,8 +76,11 @@ def test_phase_goes_on(tmp_path: pathlib.Path) -> None:
 
 def test_options_are_those_of_a_network() -> None:
     """One for each setting, with the same default."""
-    fields = {field.name: field.default for field in dataclasses.fields(Network)}
-    assert {name: default for name, (_, default) in NETWORK.items()} == fields
+    own, theirs = (
+        {field.name: field.default for field in dataclasses.fields(kind)}
+        for kind in (NetworkOptions, Network)
+    )
+    assert own == theirs
 
 
 @pytest.mark.parametrize(

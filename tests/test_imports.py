@@ -76,7 +76,7 @@ INSIDE = {
     "core": {"space": 0, "labelled": 1, "kinds": 2, "instructions": 3}
     | dict.fromkeys(("program", "covariance"), 4)
     | {"*": 5, "check": 6},
-    "depth": {"statistics": 0, "network": 0, "table": 1, "trace": 2, "*": 3},
+    "depth": {"statistics": 0, "network": 0, "figures": 1, "table": 1, "trace": 2, "*": 3},
     "language": {
         "shapes": 0,
         "ops": 1,
@@ -526,7 +526,7 @@ ALLOWED = [
         "limitlaw.apps.studies.noci",
         "import limitlaw as ll\nfrom limitlaw.apps.paper.experiment import Experiment",
     ),
-    ("limitlaw.depth.table", "def f():\n    from limitlaw.figures.depth import depth_figure"),
+    ("limitlaw.depth.figures", "from limitlaw.figures.panels import panels_of"),
     (
         "limitlaw.apps.paper.catalogue",
         "from limitlaw.apps import paper\nfrom limitlaw.apps.paper.experiment import Experiment",
@@ -557,7 +557,7 @@ def test_the_checker_sees_cycles_and_private_names():
     ops, values = "limitlaw.language.ops", "limitlaw.language.values"
     late = imports(values, f"def f():\n    import {ops}")
     there = imports("limitlaw.core.demand", "from limitlaw.language.lower import lowered")
-    back = imports("limitlaw.language.shapes", "from limitlaw.core.labelled import Axis")
+    back = imports("limitlaw.language.shapes", "from limitlaw.core.labelled import PlotAxis")
     assert cycle([*there, *back], of_folders)
     assert not cycle([*there, *back])
     assert cycle([*imports(ops, f"import {values}"), *imports(values, f"from {ops} import Op")])

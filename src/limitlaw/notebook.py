@@ -1,12 +1,12 @@
-"""What a notebook shows of things here: tables and small curves in the reader's own colours,
-light or dark.
+"""What a notebook or a terminal shows of things here: tables, and small curves in the reader's own
+colours, light or dark.
 
 Colours are inherited (`currentColor`), every text is escaped,
 and nothing is loaded from elsewhere.
 """
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -62,6 +62,13 @@ def curve(x: Float[np.ndarray, " x"], y: Float[np.ndarray, " x"], label: str) ->
         f'<path d="M{MARGIN:g} {base:g}H{WIDTH - MARGIN:g}" stroke-width="0.5"/>'
         f'<polyline points="{points}" stroke-width="1.5"/></svg>'
     )
+
+
+def aligned(rows: Sequence[Sequence[str]], justified: Callable[[str, int], str]) -> str:
+    """Rows of cells as lines of text, in columns as wide as their longest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(justified, row, widths)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def frame(records: list[dict[str, object]]) -> object:

@@ -31,30 +31,28 @@ from limitlaw.language.functions import visible
 from limitlaw.laws import Empirical, RandomKernel
 from limitlaw.numerics.random import normal
 
-PARTS = "qkvo"
-BATCH = 2**20  # numbers of draws that are computed together
-BEYOND = ("gradients",)
+MATRICES = "qkvo"
+TOGETHER_AT_MOST = 2**20  # numbers of draws that are computed together
+BEYOND_THEOREM = ("gradients",)
 
 Factor = Float[Array, "ms ms"]  # of the kernel of all tokens
 Readout = Float[Array, "s s"]  # a factor of its Gram
 Seen = Bool[Array, "s s"]  # which tokens each attends to
-Scale = float | Float[Array, ""]
+StdDev = float | Float[Array, ""]
 Sizes = tuple[int, int, int, int | None]  # sequences, tokens, heads, their dimension or None
 
 
 class Stds(NamedTuple):
     """Standard deviations of the entries of the four matrices, in units of 1/√cols."""
 
-    q: Scale
-    k: Scale
-    v: Scale
-    o: Scale
+    q: StdDev
+    k: StdDev
+    v: StdDev
+    o: StdDev
 
 
-class Draw(NamedTuple):
-    """Of one draw: Θ of each matrix, f, and the Gram Γ of the gradients at the
-    tokens of each sequence.
-    """
+class TangentDraw(NamedTuple):
+    """One draw: Θ of each matrix, f, and the Gram Γ of the gradients at each sequence's tokens."""
 
     q: Float[Array, "m m"]
     k: Float[Array, "m m"]
@@ -73,18 +71,16 @@ class TangentKernel:
     on which the kernel depends. `gradient`: Γ_jl = ⟨∂f/∂x_j, ∂f/∂x_l⟩.
     """
 
-    draws: Draw = dataclasses.field(repr=False)
+    draws: TangentDraw = dataclasses.field(repr=False)
 
-    def total(self, parts: str = PARTS) -> RandomKernel:
-        """The kernel of the matrices that are trained, "qkvo" or some of these letters:
-        their sum, draw by draw.
-        """
-        if not parts or set(parts) - set(PARTS) or len(set(parts)) < len(parts):
+    def total(self, parts: str = MATRICES) -> RandomKernel:
+        """The kernel of the matrices that are trained, "qkvo" or a part: a sum in each draw."""
+        if not parts or set(parts) - set(MATRICES) or len(set(parts)) < len(parts):
             raise ValueError(
-                f"parts must be letters of {PARTS!r}, each at most once, got {parts!r}"
+                f"parts must be letters of {MATRICES!r}, each at most once, got {parts!r}"
             )
         return RandomKernel(
-            sum(np.asarray(getattr(self.draws, part)) for part in parts), beyond=BEYOND
+            sum(self.draws._asdict()[part] for part in parts), beyond=BEYOND_THEOREM
         )
 
     @property
@@ -110,12 +106,12 @@ class TangentKernel:
     @property
     def output(self) -> Empirical:
         """The law of f, (m,)."""
-        return Empirical(self.draws.output, beyond=BEYOND)
+        return Empirical(self.draws.output, beyond=BEYOND_THEOREM)
 
     @property
     def gradient(self) -> Empirical:
         """The law of Γ, (m, s, s)."""
-        return Empirical(self.draws.gradient, beyond=BEYOND)
+        return Empirical(self.draws.gradient, beyond=BEYOND_THEOREM)
 
     def __repr__(self) -> str:
         count, sequences = self.draws.output.shape
@@ -152,7 +148,7 @@ def attention_ntk(
         P = ∂f/∂p = A ∘ (D − rowsum(A ∘ D))
         Θ^V = Θ^O = σ_O²σ_V²/H Σ_a tr(Gᵀ A K A'ᵀ)    Θ^Q = Θ^K = σ_Q²σ_K² Σ_a ⟨P, K P' Kᵀ⟩
 
-    and their like with `head_dim`. Draw i depends only on (key, i). What
+    and their like with `head_dim`. TangentDraw i depends only on (key, i). What
     takes more memory than there is, or more than ten minutes, is refused without `force`.
     """
     K, m, s = _tokens(kernel)
@@ -161,12 +157,12 @@ def attention_ntk(
         G = np.asarray(covariance("readout", real_array("readout", readout), s))
     heads, samples = positive_int("heads", heads), positive_int("samples", samples)
     d = None if head_dim is None else positive_int("head_dim", head_dim)
-    given = zip(PARTS, (q_std, k_std, v_std, o_std), strict=True)
+    given = zip(MATRICES, (q_std, k_std, v_std, o_std), strict=True)
     stds = Stds(*(float(non_negative_number(f"{name}_std", std)) for name, std in given))
     seen = np.ones((s, s), bool)
     if mask is not None:
         seen = np.broadcast_to(np.asarray(visible(mask, (s, s))), (s, s))
-    batch = max(1, BATCH // (heads * (m * s) ** 2))
+    batch = max(1, TOGETHER_AT_MOST // (heads * (m * s) ** 2))
     keys = keys_of_draws(as_key(key), 0, samples)
     arguments = keys, root(K), root(G), stds, seen, (m, s, heads, d), batch
     work_of(_draws.trace(*arguments)).check(1)
@@ -199,11 +195,11 @@ def _draws(
     seen: Seen,
     sizes: Sizes,
     batch: int,
-) -> Draw:
+) -> TangentDraw:
     _, _, heads, d = sizes
     head = _wide_head if d is None else _narrow_head
 
-    def one(key: Key[Array, ""]) -> Draw:
+    def one(key: Key[Array, ""]) -> TangentDraw:
         """The sum over heads, which are independent."""
         keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(heads))
         per_head = jax.vmap(functools.partial(head, L, L_G, stds, seen, sizes))(keys)
@@ -228,7 +224,7 @@ def _of_sequences(x: Float[Array, "ms ms"], m: int, s: int) -> Float[Array, "m s
 
 def _wide_head(
     L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
-) -> Draw:
+) -> TangentDraw:
     """n × n matrices."""
     m, s, heads, _ = sizes
     K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T
@@ -242,15 +238,13 @@ def _wide_head(
     values = value * jnp.einsum("ik,mij,mjnl,nkl->mn", G, A, K, A)
     own = jnp.einsum("minj,mn->mij", K, jnp.eye(m))
     gradient = value * A.mT @ G @ A + score * (P @ own @ P.mT + P.mT @ own @ P)
-    return Draw(weights, weights, values, values, f, gradient)
+    return TangentDraw(weights, weights, values, values, f, gradient)
 
 
 def _narrow_head(
     L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
-) -> Draw:
-    """Matrices into d dimensions and back: queries, keys, values and β = (dH)^{−1/2} W^Oᵀu are
-    drawn themselves.
-    """
+) -> TangentDraw:
+    """Matrices into d dimensions and back; q, k, v and β = (dH)^{−1/2} W^Oᵀu are drawn."""
     m, s, heads, d = sizes
     assert d is not None
     K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T
@@ -264,4 +258,4 @@ def _narrow_head(
     Θ_q, Θ_k, Θ_v = (jnp.einsum("mic,njc,minj->mn", x, x, K) for x in scaled)
     mixed = A @ v
     Θ_o = std.o**2 / (d * heads) * jnp.einsum("ik,mic,nkc->mn", G, mixed, mixed)
-    return Draw(Θ_q, Θ_k, Θ_v, Θ_o, f, jnp.stack([x @ x.mT for x in scaled]).sum(axis=0))
+    return TangentDraw(Θ_q, Θ_k, Θ_v, Θ_o, f, jnp.stack([x @ x.mT for x in scaled]).sum(axis=0))

@@ -11,10 +11,10 @@ import pytest
 
 from limitlaw.apps.paper.catalogue import EXPERIMENTS
 from limitlaw.apps.paper.fig1.shown import DIVERGENCES
-from limitlaw.apps.paper.head_dim.shown import NARROW
-from limitlaw.apps.paper.heads.shown import KURTOSIS, VARIANCE
+from limitlaw.apps.paper.head_dim.shown import BY_HEAD_DIM
+from limitlaw.apps.paper.heads.shown import HEAD_KURTOSIS, HEAD_VARIANCE
 from limitlaw.apps.paper.shown.claims import claims
-from limitlaw.apps.paper.shown.reading import Curve, agree, curve, row
+from limitlaw.apps.paper.shown.reading import KLCurve, agree, curve, row
 from limitlaw.runs import rows
 
 RULES = [rule for experiment in EXPERIMENTS.values() for rule in experiment.claims]
@@ -102,7 +102,7 @@ def scores(sqrt=1.01, linear=1.01 / 256):
     )
 
 
-def heads(variance=VARIANCE, kurtosis=KURTOSIS, rate=KURTOSIS**2 / 48, power=1):
+def heads(variance=HEAD_VARIANCE, kurtosis=HEAD_KURTOSIS, rate=HEAD_KURTOSIS**2 / 48, power=1):
     """Figures of the law with 1, …, 1024 heads."""
     H = 4 ** np.arange(6)
     figures = {
@@ -116,7 +116,7 @@ def heads(variance=VARIANCE, kurtosis=KURTOSIS, rate=KURTOSIS**2 / 48, power=1):
 def head_dim(factor=1.0, kurtosis=1.0):
     """Figures of narrow heads."""
     figures = {
-        d: {"variance": factor * v, "kurtosis": kurtosis * k} for d, (v, k) in NARROW.items()
+        d: {"variance": factor * v, "kurtosis": kurtosis * k} for d, (v, k) in BY_HEAD_DIM.items()
     }
     return rows(*({"head_dim": float(d), **each} for d, each in figures.items()))
 
@@ -221,10 +221,10 @@ WRONG = [  # what is put in the place of a table, and which claims it breaks
     ({"fig4_kl": divergences(1e-4, 0.1)}, ["the law converges", "n⁻²"]),
     ({"fig5_kl": divergences(30.0, -1.5)}, ["n⁻²"]),
     ({"fig5_kl": divergences(-30.0)}, ["the law converges", "n⁻²"]),
-    ({"heads": heads(variance=VARIANCE * (1 + 1e-8))}, ["the variance does not depend"]),
-    ({"heads": heads(kurtosis=KURTOSIS * 1.001)}, ["not Gaussian"]),
+    ({"heads": heads(variance=HEAD_VARIANCE * (1 + 1e-8))}, ["the variance does not depend"]),
+    ({"heads": heads(kurtosis=HEAD_KURTOSIS * 1.001)}, ["not Gaussian"]),
     ({"heads": heads(power=2)}, ["not Gaussian"]),
-    ({"heads": heads(rate=1.02 * KURTOSIS**2 / 48)}, ["falls as H⁻²"]),
+    ({"heads": heads(rate=1.02 * HEAD_KURTOSIS**2 / 48)}, ["falls as H⁻²"]),
     ({"head_dim": head_dim(factor=1.0001)}, ["Variance / excess kurtosis"]),
     ({"head_dim": head_dim(kurtosis=1.01)}, ["Variance / excess kurtosis"]),
     ({"joint": joint(0.0)}, ["not jointly Gaussian"]),
@@ -276,7 +276,7 @@ def test_curves_and_rows():
     assert list(found.width) == [16, 64, 256, 1024, 65536]
     assert found.falls
     assert found.slope.value == pytest.approx(-2, abs=1e-9)
-    assert math.isnan(Curve(found.width, -found.kl, found.error).slope.value)
+    assert math.isnan(KLCurve(found.width, -found.kl, found.error).slope.value)
     assert str(found.since(1024)) == "1.907(2)e-5, 4.657(5)e-9"
     assert row(table, width=64, estimator="exact")["kl"] == pytest.approx(20 / 64**2)
     assert "estimator" not in row(table, width=64)

@@ -4,7 +4,7 @@ and what it says when something breaks.
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
@@ -49,12 +49,12 @@ def test_duplicates(tmp_path, monkeypatch):
     assert len(heard) == 3
 
 
-class Backwards(Executor):
+class Backwards(executors.Crew):
     """Two workers that finish last what was given to them first,
     and the most that ever waited for them.
     """
 
-    _max_workers = 2
+    workers = 2
     most = 0
 
     def __init__(self) -> None:
@@ -106,10 +106,10 @@ def test_failing_chunk(tmp_path):
     assert len(list(tmp_path.iterdir())) == len(heard)
 
 
-class Stuck(Executor):
+class Stuck(executors.Crew):
     """Finishes the first chunk, or fails at it, and never comes to the others."""
 
-    _max_workers = 2
+    workers = 2
 
     def __init__(self, fails: bool) -> None:
         self.futures: list[Future] = []

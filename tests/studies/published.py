@@ -30,12 +30,12 @@ def true_tables() -> dict[str, Table]:
 
 
 def _giorlandino() -> dict[str, Table]:
-    layers = np.arange(giorlandino.DEPTH + 1)
-    curve = np.interp(layers, giorlandino.LAYERS, giorlandino.THEORY)
+    layers = np.arange(giorlandino.GIORLANDINO_DEPTH + 1)
+    curve = np.interp(layers, giorlandino.LAYERS, giorlandino.THEORY_THEN)
     known = {
         "layer": giorlandino.LAYERS,
-        "measured": giorlandino.MEASURED,
-        "theory": giorlandino.THEORY,
+        "measured": giorlandino.MEASURED_THEN,
+        "theory": giorlandino.THEORY_THEN,
     }
     table = rows(
         {"biased": 1, "layer": layers, "correlation": curve, "error": np.full(len(layers), ERROR)}
@@ -46,7 +46,7 @@ def _giorlandino() -> dict[str, Table]:
 def _participation() -> Table:
     betas = np.array([beta for beta, _ in participation.COMPARED])
     model = participation.energy_model(betas)
-    gaps = {64: 0.1, participation.TOKENS: 0.0}
+    gaps = {64: 0.1, participation.REM_TOKENS: 0.0}
     return rows(
         *(
             {"tokens": t, "beta": betas, "participation": model + gap, "error": ERROR}
@@ -68,10 +68,13 @@ def _cowsik() -> dict[str, Table]:
 
 
 def _noci() -> Table:
-    layers = np.arange(noci.DEPTH + 1)
-    curve = noci.correlation((1 + noci.ALPHA**2 / noci.DEPTH) ** layers)
+    layers = np.arange(noci.NOCI_DEPTH + 1)
+    curve = noci.correlation((1 + noci.NOCI_ALPHA**2 / noci.NOCI_DEPTH) ** layers)
     return rows(
-        *({"scale": s, "layer": layers, "correlation": curve, "error": ERROR} for s in noci.SCALES)
+        *(
+            {"scale": s, "layer": layers, "correlation": curve, "error": ERROR}
+            for s in noci.SCORE_SCALES
+        )
     )
 
 
@@ -82,23 +85,23 @@ def _nait_saada() -> Table:
         {
             "tokens": counts,
             "excess": nait_saada.rank_excess(counts),
-            "second": nait_saada.EDGE,
+            "second": nait_saada.SV_EDGE,
             **errors,
         }
     )
 
 
 def _unit_scaling() -> Table:
-    std = np.linspace(1.06, 6.12, unit_scaling.DEPTH)
+    std = np.linspace(1.06, 6.12, unit_scaling.UNIT_DEPTH)
     behind = {"correlation": np.linspace(0.1, 0.9, len(std)), "correlation_error": ERROR}
     return rows({"layer": np.arange(len(std)), "std": std, "error": ERROR, **behind})
 
 
 def _tails() -> Table:
-    layers = np.arange(tails.DEPTH + 1)
+    layers = np.arange(tails.TAILS_DEPTH + 1)
     cases = [
         *((kind, tails.INFINITE) for kind in tails.NETWORKS),
-        *((kind, tails.WIDTH) for kind in tails.FINITE),
+        *((kind, tails.TAILS_WIDTH) for kind in tails.FINITE),
     ]
     curve = {"layer": layers, "kurtosis": 0.1 * layers, "error": ERROR}
     return rows(*({"network": kind, "width": width, **curve} for kind, width in cases))

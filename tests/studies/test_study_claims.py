@@ -90,7 +90,7 @@ def test_pictures_and_report(tmp_path):
     the page says which claims hold, with links to figures.
     """
     tables = true_tables()
-    drawn = report.shown.drawn(tables, report.FIGURES)
+    drawn = report.shown.drawn(tables, report.STUDY_FIGURES)
     assert [figure.key for figure, _ in drawn] == list(STUDIES)
     for _, picture in drawn:
         assert isinstance(picture, Picture)
@@ -101,9 +101,9 @@ def test_pictures_and_report(tmp_path):
         tables, claims(rules, tables), {"command": "limitlaw studies"}, tmp_path / "report.html"
     )
     page = (tmp_path / "report.html").read_text()
-    assert f"{report.WHAT}, computed again by <code>limitlaw studies</code>" in page
+    assert f"{report.STUDIES_LEAD}, computed again by <code>limitlaw studies</code>" in page
     assert page.count("✗ does not hold") == len(CONTRARY)
-    assert page.index('id="claims"') < page.index(f">{report.HEADING}<")
+    assert page.index('id="claims"') < page.index(f">{report.STUDIES_HEADING}<")
     assert all(f'<a href="#{key}">' in page for key in STUDIES)
     assert "Beyond the paper" not in page
 

@@ -63,7 +63,7 @@ def test_branches_scaled_by_depth():
     the chain of uniform attention is in the claims.
     """
     assert noci.correlation(np.array([1.0, math.e])) == pytest.approx(
-        [noci.START, 0.42306], abs=1e-5
+        [noci.NOCI_START, 0.42306], abs=1e-5
     )
 
 
@@ -79,7 +79,7 @@ def test_spectrum():
     assert float(nait_saada.second(kernel, jnp.asarray(p))) == pytest.approx(
         s[1] * math.sqrt(24), rel=1e-3
     )
-    assert nait_saada.EDGE == pytest.approx(2.62, abs=0.002)
+    assert nait_saada.SV_EDGE == pytest.approx(2.62, abs=0.002)
 
 
 def test_participation():
@@ -97,9 +97,9 @@ def test_the_rule_of_branches_is_a_plain_sum():
     """
     generator = np.random.default_rng(0)
     x = generator.normal(size=5)
-    u = math.sqrt(unit_scaling.DEPTH) * x
-    for i in range(2 * unit_scaling.DEPTH):
-        f, tau = generator.normal(size=5), 1 / math.sqrt(unit_scaling.DEPTH + i)
+    u = math.sqrt(unit_scaling.UNIT_DEPTH) * x
+    for i in range(2 * unit_scaling.UNIT_DEPTH):
+        f, tau = generator.normal(size=5), 1 / math.sqrt(unit_scaling.UNIT_DEPTH + i)
         x, u = (x + tau * f) / math.sqrt(1 + tau**2), u + f
     assert u / np.linalg.norm(u) == pytest.approx(x / np.linalg.norm(x), rel=1e-12)
 
@@ -125,7 +125,7 @@ def test_small_chains():
     the kurtosis behind one layer is the known one.
     """
     trace = traced(giorlandino.network(6, True, 2), ["correlation"], 64, 0)
-    assert trace["correlation"][0] == pytest.approx(giorlandino.START)
+    assert trace["correlation"][0] == pytest.approx(giorlandino.GIVEN_CORRELATION)
     assert (np.diff(trace["correlation"]) > 0).all()
     found = tails.kurtosis(kind="bare", width=0, draws=2048, seed=0)
     assert abs(found["kurtosis"][1] - KURTOSIS) < 5 * found["kurtosis_error"][1]

@@ -19,8 +19,8 @@ from scipy import stats
 from torch import nn
 
 import limitlaw.torch as lt
+from limitlaw.torch.converted import computed
 from limitlaw.torch.converting import conversion
-from limitlaw.torch.evaluating import Evaluation
 from limitlaw.torch.exporting import runs
 from limitlaw.torch.measuring import attention_statistics
 from limitlaw.torch.subject import subject_of
@@ -180,7 +180,7 @@ def test_attention_is_measured_as_torch_has_it(kind):
     ]
     assert found[0] == pytest.approx(float(sum(rows) / len(rows)), rel=1e-9)
     assert found[1] == pytest.approx(float((p[:, seen] ** 2).mean()), rel=1e-9)
-    (in_the_program,) = Evaluation(done.program.weights, 16).of([attention_statistics(attention)])
+    (in_the_program,) = computed(done.program, [attention_statistics(attention)])
     assert in_the_program == pytest.approx(found, rel=1e-9)
 
 

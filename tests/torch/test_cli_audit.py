@@ -14,7 +14,7 @@ import textwrap
 from typer.testing import CliRunner
 
 from limitlaw.apps.cli import app
-from limitlaw.apps.cli.audit import Request, _configured, _input
+from limitlaw.apps.cli.audit import AuditOptions, _configured, _input
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -119,7 +119,7 @@ def test_without_torch(file, monkeypatch):
 
 
 def request_of(**settings):
-    return Request(**{**dict.fromkeys(Request._fields), "tokens": 4, **settings})
+    return AuditOptions(**{"tokens": 4, **settings})
 
 
 def test_inputs():
@@ -143,11 +143,11 @@ def test_a_configuration(tmp_path):
     sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 8, "vocab_size": 20}
     path = tmp_path / "gpt2-config.json"
     path.write_text(json.dumps({"model_type": "gpt2", **sizes}))
-    factory, inputs, kwargs = _configured(request_of(hf=path), path)
+    factory, inputs, kwargs = _configured(request_of(hf=path))
     assert factory()(*inputs, **kwargs).last_hidden_state.shape == (1, 4, 16)
     path.write_text("{}")
     with pytest.raises(ValueError, match="it has no model_type"):
-        _configured(request_of(hf=path), path)
+        _configured(request_of(hf=path))
 
 
 def test_the_help_says_that_it_runs_code():

@@ -18,8 +18,8 @@ from limitlaw.float64 import in_float64
 from limitlaw.language.values import Wide
 from limitlaw.numerics.replicates import INDEPENDENT
 
-SAMPLES = 1024  # at most, where the user does not say
-STATISTICS = (
+MOST_DRAWS = 1024  # at most, where the user does not say
+OF_GRADIENTS = (
     Statistic("gradient", variance, "gradient variance"),
     Statistic("gradient_correlation", mean_correlation, "gradient correlation"),
 )
@@ -57,14 +57,15 @@ def gradients(
     engine.check_drawable("gradients", program, key)
     engine.check_width(program, width, None)
     pace = Pace(
-        SAMPLES if samples is None else positive_int("samples", samples), at_most=samples is None
+        MOST_DRAWS if samples is None else positive_int("samples", samples),
+        at_most=samples is None,
     )
     grams = np.concatenate(
         backward_grams(y.core, outputs, _place(token, y), width, pace, as_key(key)), axis=1
     )
     dim = layers[-1].dim.at(width)
-    columns = {s.name: s.summary(_read(s, grams), INDEPENDENT, dim) for s in STATISTICS}
-    return Trace(columns, {s.name: s.label for s in STATISTICS}, width, len(grams), pace.effort)
+    columns = {s.name: s.summary(_read(s, grams), INDEPENDENT, dim) for s in OF_GRADIENTS}
+    return Trace(columns, {s.name: s.label for s in OF_GRADIENTS}, width, len(grams), pace.effort)
 
 
 def _place(token: int | None, y: Wide) -> int | None:

@@ -1,7 +1,8 @@
 """A Transformer by plain settings, as commands and stored runs describe it."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,9 +13,12 @@ from limitlaw.language import named
 from limitlaw.language.functions import initial
 from limitlaw.language.values import Wide
 
-PHIS = ("gelu", "relu", "silu", "tanh", "erf", "identity")
-POSITIONS = ("none", "rotary", "alibi")
-NORMALISATIONS = ("layernorm", "rmsnorm")
+PHIS: dict[str, Callable[[Any], Any]] = {
+    phi.__name__: phi
+    for phi in (named.gelu, named.relu, named.silu, named.tanh, named.erf, named.identity)
+}
+NORMALISATIONS = {"layernorm": nn.layernorm, "rmsnorm": nn.rmsnorm}
+SEEN_POSITIONS = {"none": None, "rotary": nn.Rotary(), "alibi": nn.Alibi()}
 SCALES = ("scale", "q_std", "k_std", "v_std", "o_std", "mlp_std", "bias_std", "correlation")
 
 
@@ -57,10 +61,7 @@ class Network:
                 f"correlation must be between −1/(tokens − 1) and 1, got {self.correlation:g}"
             )
         kernel = (1 - self.correlation) * np.eye(s) + self.correlation
-        options = {
-            name: getattr(self, name)
-            for name in (*SCALES[:-1], "gated", "parallel", "shared", "kv_heads")
-        }
+        same = (*SCALES[:-1], "gated", "parallel", "shared", "kv_heads")
         return nn.transformer(
             initial((s,), cov=kernel),
             self.depth,
@@ -69,15 +70,11 @@ class Network:
             self.norm,
             self.mask,
             hidden=self.hidden * n if self.hidden else None,
-            phi=getattr(named, one_of("phi", self.phi, PHIS)),
-            normalise=getattr(nn, one_of("normalise", self.normalise, NORMALISATIONS)),
-            positions=self._positions(),
-            **options,
+            phi=_chosen("phi", self.phi, PHIS),
+            normalise=_chosen("normalise", self.normalise, NORMALISATIONS),
+            positions=_chosen("positions", self.positions, SEEN_POSITIONS),
+            **{name: vars(self)[name] for name in same},
         )
-
-    def _positions(self) -> Any:
-        kind = one_of("positions", self.positions, POSITIONS)
-        return {"none": None, "rotary": nn.Rotary(), "alibi": nn.Alibi()}[kind]
 
     @property
     def title(self) -> str:
@@ -92,3 +89,43 @@ class Network:
             self.phi if self.hidden else "attention alone"
         ]
         return ", ".join(parts)
+
+
+def _chosen(name: str, value: object, among: Mapping[str, Any]) -> Any:
+    """What an option stands for."""
+    return among[one_of(name, value, tuple(among))]
+
+
+class ScaleGrid(NamedTuple):
+    """A scale and its values."""
+
+    name: str
+    values: tuple[float, ...]
+
+    @property
+    def linear(self) -> bool:
+        """Is it spaced evenly, as a correlation is, and not in logarithms?"""
+        return self.name == "correlation"
+
+    @staticmethod
+    def of(text: str, option: str) -> "ScaleGrid":
+        """From `q_std=0.1:10:8`: eight values, evenly in logarithms; of a `correlation` evenly."""
+        name, _, span = text.partition("=")
+        name = name.strip().replace("-", "_")
+        try:
+            low, high, count = (
+                kind(part) for kind, part in zip((float, float, int), span.split(":"), strict=True)
+            )
+        except ValueError:
+            raise ValueError(
+                f"{option} must look like q_std=0.1:10:8 (from:to:values), got {text}"
+            ) from None
+        if name not in SCALES:
+            raise ValueError(f"{option} must be one of {', '.join(SCALES)}, got {name}")
+        if count < 2 or low >= high or (name != "correlation" and low <= 0):
+            raise ValueError(
+                f"{option} must go from a lower to a higher value in two or more steps, got {text}"
+            )
+        spaced = np.linspace if name == "correlation" else np.geomspace
+        values = spaced(low, high, count)
+        return ScaleGrid(name, tuple(float(f"{value:.12g}") for value in values))

@@ -4,46 +4,14 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from limitlaw.depth.network import SCALES, Network
+from limitlaw.depth.network import Network, ScaleGrid
 from limitlaw.depth.trace import trace
 from limitlaw.runs import Chunk, Store, Table, run, write_csv
 from limitlaw.runs.disk import make_folder
-
-
-class Grid(NamedTuple):
-    """A scale and its values."""
-
-    name: str
-    values: tuple[float, ...]
-
-    @staticmethod
-    def of(text: str, option: str) -> "Grid":
-        """From `q_std=0.1:10:8`, eight values spaced evenly in logarithms;
-        `correlation` is spaced evenly.
-        """
-        name, _, span = text.partition("=")
-        name = name.strip().replace("-", "_")
-        try:
-            low, high, count = (
-                kind(part) for kind, part in zip((float, float, int), span.split(":"), strict=True)
-            )
-        except ValueError:
-            raise ValueError(
-                f"{option} must look like q_std=0.1:10:8 (from:to:values), got {text}"
-            ) from None
-        if name not in SCALES:
-            raise ValueError(f"{option} must be one of {', '.join(SCALES)}, got {name}")
-        if count < 2 or low >= high or (name != "correlation" and low <= 0):
-            raise ValueError(
-                f"{option} must go from a lower to a higher value in two or more steps, got {text}"
-            )
-        spaced = np.linspace if name == "correlation" else np.geomspace
-        values = spaced(low, high, count)
-        return Grid(name, tuple(float(f"{value:.12g}") for value in values))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,13 +22,19 @@ class Phase:
 
     network: Network
     statistic: str
-    x: Grid
-    y: Grid
+    x: ScaleGrid
+    y: ScaleGrid
     at: int
     width: int | None
     samples: int | None
     seed: int
     rtol: float | None = None
+
+    @property
+    def title(self) -> str:
+        """Where in which network the statistic is looked at, in two lines."""
+        where = "n → ∞" if self.width is None else f"n = {self.width}"
+        return f"after block {self.at}, {where}\n{self.network.title}"
 
     def chunks(self) -> list[Chunk]:
         """One for each point."""
@@ -96,9 +70,7 @@ def phase(
     done: Callable[[], None] = lambda: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> Table:
-    """The table of all points, also written to `out`/phase.csv;
-    points that `out`/chunks has are not computed again.
-    """
+    """Compute, write to `out`/phase.csv and return the table; finished chunks are not repeated."""
     make_folder(out)
     store = Store(out / "chunks", warn)
     chunks = asked.chunks()

@@ -9,12 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from limitlaw.arguments import (
-    positive_int,
-    real_number,
-    relative_error,
-    shown,
-)
+from limitlaw.arguments import positive_int, real_number, relative_error, shown
 from limitlaw.depth.statistics import Statistic, averaged
 from limitlaw.depth.trace import chosen_statistics, program_at_infinity, stages, tied_loop
 from limitlaw.digits import plus_minus
@@ -27,26 +22,24 @@ from limitlaw.language.values import Wide
 from limitlaw.numerics.replicates import Replicates
 from limitlaw.progress import Watch, watched
 
-SAMPLES = 1024  # at most, where the user does not say
-STEPS = 100  # of Brent's method at most
+SOLVE_DRAWS = 1024  # at most, where the user does not say
+BRENT_STEPS = 100  # of Brent's method at most
 USUAL = 4  # values that are needed at least
-FIRST = 0.12  # half the first step in ln c
+FIRST_STEP = 0.12  # half the first step in ln c
 BESIDE = 1e-3  # of a root in ln c, for a central difference
-ROUNDING = 4 * float(np.finfo(float).eps)
-APART = 1e-7  # that two points must be to tell the slope
+ROOT_ROUNDING = 4 * float(np.finfo(float).eps)
+SLOPE_STEP = 1e-7  # that two points must be to tell the slope
 PRECISION = 1e-10  # of the root of the function that is drawn
 # in units of the error to be reached: a step so short is taken along the slope, without looking at
 # the function again; of few draws, and of more
 SHORT, LONGER = 0.3, 2.0
 
-Network = Callable[[Any], Wide]  # of a scale, which may be traced
+NetworkOfScale = Callable[[Any], Wide]  # of a scale, which may be traced
 
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The scale at which the statistic is `target`, its standard error, and the slope d statistic
-    / d scale there.
-    """
+    """The scale at which the statistic is `target`, its standard error, and the slope there."""
 
     value: float
     error: float
@@ -64,7 +57,7 @@ class Solution:
 @in_float64
 @bounded("ask for fewer samples, blocks or tokens")
 def solve(
-    network: Network,
+    network: NetworkOfScale,
     statistic: str | Callable[..., Any],
     target: int | float,
     over: tuple[int | float, int | float],
@@ -100,7 +93,7 @@ def solve(
     low, high = sorted(real_number("over", bound) for bound in over)
     if not 0 < low < high:
         raise ValueError(f"over must be two different positive scales, got {over}")
-    most = SAMPLES if samples is None else positive_int("samples", samples)
+    most = SOLVE_DRAWS if samples is None else positive_int("samples", samples)
     goal = relative_error(samples, rtol, BUDGET.rtol)
     least = 1 if samples is None else most  # of an unknown number the clock tells soon enough
     drawn = DrawnStatistic(network, chosen, at, most, least, key)
@@ -154,7 +147,7 @@ class DrawnStatistic:
 
     def __init__(
         self,
-        network: Network,
+        network: NetworkOfScale,
         statistic: Statistic,
         at: int | None,
         most: int,
@@ -246,13 +239,13 @@ class Root:
             seen[x] = self.at(x, draws)[0]
             return seen[x]
 
-        away = abs(f(x) / self.slope) if self.slope else FIRST
+        away = abs(f(x) / self.slope) if self.slope else FIRST_STEP
         if away <= precision and self.slope:
             return x
         a, b = self._bracket(f, x, min(2 * away, 0.25 * (self.high - self.low)))
-        root = float(brentq(f, a, b, xtol=precision, rtol=ROUNDING, maxiter=STEPS))
+        root = float(brentq(f, a, b, xtol=precision, rtol=ROOT_ROUNDING, maxiter=BRENT_STEPS))
         value = seen[root] if root in seen else f(root)
-        near = min((p for p in seen if abs(p - root) > APART), key=lambda p: abs(p - root))
+        near = min((p for p in seen if abs(p - root) > SLOPE_STEP), key=lambda p: abs(p - root))
         self.slope = (seen[near] - value) / (near - root)
         return root
 

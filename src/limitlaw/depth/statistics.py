@@ -20,13 +20,11 @@ from limitlaw.engines.turns import Function, Scores
 from limitlaw.numerics.replicates import Replicates
 
 Kernel = Float[Array, "tokens tokens"]
-Number = Float[Array, ""]
+ScalarArray = Float[Array, ""]
 
 
 class Column(NamedTuple):
-    """A statistic after each layer: its mean over draws, the standard error of that, and its
-    spread over draws.
-    """
+    """A statistic after each layer: mean over draws, standard error of that, sd over draws."""
 
     value: Float[np.ndarray, "layers *rest"]
     error: Float[np.ndarray, "layers *rest"]
@@ -37,7 +35,7 @@ Read = Float[np.ndarray, "draws layers *rest"]
 # (what was read, which draws are independent, D of the space)
 Summary = Callable[[Read, Replicates, int | float], Column]
 # What an error is relative to: a number for each entry of a column
-Scale = Callable[[Column], Float[np.ndarray, "layers *rest"]]
+ErrorScale = Callable[[Column], Float[np.ndarray, "layers *rest"]]
 
 
 def averaged(read: Read, replicates: Replicates, dim: int | float) -> Column:
@@ -60,7 +58,7 @@ class Statistic:
     read: Function
     label: str = ""
     summary: Summary = averaged
-    scale: Scale = size
+    scale: ErrorScale = size
 
     def relative_error(self, column: Column) -> float:
         """The largest error of a column, in units of its scale; ∞ where it is not known."""
@@ -78,7 +76,7 @@ class Statistic:
 # --- of the kernel -------------------------------------------------------------------------------
 
 
-def variance(K: Kernel, scores: Scores) -> Number:
+def variance(K: Kernel, scores: Scores) -> ScalarArray:
     """s⁻¹ Σ_i K_ii: the mean square of an activation."""
     return jnp.mean(jnp.diagonal(K))
 
@@ -91,7 +89,7 @@ def correlations(K: Kernel) -> Float[Array, " pairs"]:
 
 
 def _over_pairs(reduce: Callable[[Array], Array]) -> Function:
-    def read(K: Kernel, scores: Scores) -> Number:
+    def read(K: Kernel, scores: Scores) -> ScalarArray:
         return reduce(correlations(K)) if len(K) > 1 else jnp.asarray(jnp.nan)
 
     return read
@@ -102,10 +100,8 @@ mean_correlation, least_correlation, largest_correlation = (
 )
 
 
-def effective_rank(K: Kernel, scores: Scores) -> Number:
-    """(tr K)² / tr K²: how many directions the tokens fill,
-    from 1 (all parallel) to their number.
-    """
+def effective_rank(K: Kernel, scores: Scores) -> ScalarArray:
+    """(tr K)² / tr K²: the directions that tokens fill, from 1 (all parallel) to their number."""
     trace = jnp.trace(K)
     K = K / jnp.where(trace > 0, trace, 1.0)
     square = jnp.sum(K * K)
@@ -118,7 +114,7 @@ def effective_rank(K: Kernel, scores: Scores) -> Number:
 def _over_attention(read: Callable[[Array], Array]) -> Function:
     """The mean over the attention layers of a block; NaN where there is none."""
 
-    def of_layer(K: Kernel, scores: Scores) -> Number:
+    def of_layer(K: Kernel, scores: Scores) -> ScalarArray:
         if scores is None:
             return jnp.asarray(jnp.nan)
         layers = scores if isinstance(scores, tuple) else (scores,)
@@ -144,7 +140,7 @@ def _averaged_over_rows(read: Callable[[Array], Array]) -> Callable[[Array], Arr
     return lambda p: jnp.mean(matrix_by_matrix(read, p))
 
 
-def _score_variance(p: Float[Array, "... t"]) -> Number:
+def _score_variance(p: Float[Array, "... t"]) -> ScalarArray:
     """The mean square of the scores that are seen."""
     seen = jnp.isfinite(p)
     return jnp.sum(jnp.where(seen, p, 0.0) ** 2) / jnp.sum(seen)
@@ -182,7 +178,7 @@ def excess_kurtosis(
     )
 
 
-MOST_DRAWS, POINTS = 4096, 400
+KL_DRAWS, KL_POINTS = 4096, 400
 
 
 def kl_from_gaussian(
@@ -196,7 +192,7 @@ def kl_from_gaussian(
     """
     if dim < 4:
         return Column(*(np.full(v.shape[1], math.nan) for _ in range(3)))
-    last = _scaled(v)[:MOST_DRAWS, :, -1]
+    last = _scaled(v)[:KL_DRAWS, :, -1]
     found = [_divergence_of(last[:, layer], replicates, dim) for layer in range(last.shape[1])]
     value, error = (np.array(part) for part in zip(*found, strict=True))
     return Column(value, error, np.full(len(value), math.nan))
@@ -220,13 +216,11 @@ def _divergence_of(
 
 
 def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
-    """∫ p ln(p/q), p the mean density over v, q = N(0, mean v);
-    x = e^t makes the integrand smooth at every scale.
-    """
+    """∫ p ln(p/q), p the mean density over v, q = N(0, mean v); by x = e^t it is smooth."""
     mean = float(np.mean(v))
     least = max(float(np.min(v)), 1e-12 * mean)
     first, last = 0.5 * math.log(least), 0.5 * math.log(float(np.max(v)))
-    t = np.linspace(first - 16.0, last + math.log(14.0), POINTS)
+    t = np.linspace(first - 16.0, last + math.log(14.0), KL_POINTS)
     x = np.exp(t)
     p = np.mean(np.exp(log_density(x[:, None], np.maximum(v, least), dim)), axis=1)
     log_q = -0.5 * x * x / mean - 0.5 * math.log(2 * math.pi * mean)

@@ -1,8 +1,6 @@
 """What `trace` returns: a small table with one row for each layer."""
 
 import dataclasses
-import html
-import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,15 +8,7 @@ import numpy as np
 
 from limitlaw.depth.statistics import Column
 from limitlaw.digits import plus_minus
-
-
-def data_frame(records: list[dict[str, Any]]) -> Any:
-    """Records as a data frame of pandas."""
-    try:
-        import pandas  # type: ignore[import-untyped]
-    except ImportError:
-        raise ImportError("to_pandas needs pandas: pip install 'limitlaw[pandas]'") from None
-    return pandas.DataFrame(records)
+from limitlaw.notebook import aligned, block, frame, table
 
 
 def _written(value: float, error: float) -> str:
@@ -54,22 +44,29 @@ class Trace:
         return len(next(iter(self.columns.values())).value)
 
     @property
+    def head(self) -> list[str]:
+        """The names of the columns."""
+        return ["layer", *self.labels.values()]
+
+    @property
     def layers(self) -> np.ndarray:
         """0, 1, …: what the first layer is given, and what each gives."""
         return np.arange(len(self))
 
     @property
+    def where(self) -> str:
+        """n → ∞, or n = 64."""
+        return "n → ∞" if self.width is None else f"n = {self.width}"
+
+    @property
     def title(self) -> str:
         """Where the numbers come from, in one line."""
-        where = "n → ∞" if self.width is None else f"n = {self.width}"
         beyond = f"; beyond Theorem 3.1: {', '.join(self.beyond)}" if self.beyond else ""
         draws = self.effort or f"{self.samples:,} draw{'s' * (self.samples != 1)}"
-        return f"{where}, {draws}, ± one standard error{beyond}"
+        return f"{self.where}, {draws}, ± one standard error{beyond}"
 
     def rows(self, written: Callable[[float, float], str] = _written) -> Iterator[list[str]]:
-        """The cells of the table, layer after layer; `written` is how a value and its error
-        are.
-        """
+        """The cells of the table, layer by layer; `written` formats a value and its error."""
         for layer in range(len(self)):
             found = [
                 (float(column.value[layer]), float(column.error[layer]))
@@ -82,7 +79,7 @@ class Trace:
 
     def to_pandas(self) -> Any:
         """A data frame with one line for each layer and statistic (needs pandas)."""
-        return data_frame(self.records())
+        return frame(self.records())
 
     def records(self) -> list[dict[str, Any]]:
         """Layer, statistic, value, error, spread and width of every number."""
@@ -101,46 +98,29 @@ class Trace:
             )
         ]
 
-    def to_csv(self) -> str:
-        """The records as text, numbers with all their digits."""
-        lines = io.StringIO()
-        lines.write("layer,statistic,value,error,spread,width\n")
-        for record in self.records():
-            width = "inf" if self.width is None else self.width
+    def to_csv(self, *others: "Trace") -> str:
+        """The records, and then those of others, as text: numbers with all their digits."""
+        lines = ["layer,statistic,value,error,spread,width"]
+        for record in (record for trace in (self, *others) for record in trace.records()):
+            width = "inf" if record["width"] is None else record["width"]
             numbers = ",".join(f"{record[name]:.17g}" for name in ("value", "error", "spread"))
-            lines.write(f"{record['layer']},{record['statistic']},{numbers},{width}\n")
-        return lines.getvalue()
+            lines.append(f"{record['layer']},{record['statistic']},{numbers},{width}")
+        return "\n".join([*lines, ""])
 
     def plot(self, *others: "Trace", title: str = "") -> Any:
-        """A matplotlib figure with a panel for each statistic;
-        `others` are drawn on the same axes.
-        """
-        from limitlaw.figures.depth import depth_figure
+        """A matplotlib figure with a panel for each statistic, of this trace and `others`."""
+        from limitlaw.depth.figures import depth_figure
 
         return depth_figure([self, *others], title)
 
     def __str__(self) -> str:
-        head = ["layer", *self.labels.values()]
-        cells = [head, *self.rows()]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-        lines = [
-            "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in cells
-        ]
-        return "\n".join([self.title, *lines])
+        return f"{self.title}\n{aligned([self.head, *self.rows()], str.rjust)}"
 
     def __repr__(self) -> str:
-        where = "n → ∞" if self.width is None else f"n = {self.width}"
         return (
-            f"Trace({len(self) - 1} layers, {where}, {self.samples} draws: "
+            f"Trace({len(self) - 1} layers, {self.where}, {self.samples} draws: "
             f"{', '.join(self.columns)})"
         )
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f"<th>{html.escape(cell)}</th>" for cell in ("layer", *self.labels.values())
-        )
-        body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in self.rows()
-        )
-        caption = f"<caption>{html.escape(self.title)}</caption>"
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return block(self.title, table(self.head, self.rows()))

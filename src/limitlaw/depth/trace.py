@@ -27,7 +27,7 @@ from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.values import Wide, wide
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 
-SAMPLES = 4096  # at most, where the user does not say
+TRACE_DRAWS = 4096  # at most, where the user does not say
 Asked = str | Statistic | Callable[..., Any]
 
 
@@ -99,15 +99,13 @@ def pace_of(
         columns = _columns(chosen, *found, dim)
         return max(statistic.relative_error(columns[statistic.name]) for statistic in chosen)
 
-    return Pace(SAMPLES, at_most=True, error=error, rtol=goal)
+    return Pace(TRACE_DRAWS, at_most=True, error=error, rtol=goal)
 
 
 def _columns(
     chosen: Sequence[Statistic], arrays: Any, replicates: Replicates, dim: int | float
 ) -> dict[str, Column]:
-    """What all draws say of each statistic, from arrays (draws, layers, …) of each part of a
-    network.
-    """
+    """What all draws say of each statistic, from arrays (draws, layers, …) of several parts."""
     draws = [
         np.concatenate([np.asarray(part[i]) for part in arrays], axis=1)
         for i in range(len(chosen))
@@ -169,9 +167,7 @@ def chosen_statistics(given: object) -> list[Statistic]:
 
 
 def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) -> list[Statistic]:
-    """Those that are known of these layers: the law of a coordinate is where it is N(0, K_ii)
-    given the kernel.
-    """
+    """The statistics that exist: those of the law need coordinates N(0, K_ii) given K."""
     program = engine.program_of(outputs)
     gaussian = LimitFacts(Analysis(program)).gaussian
     if all(gaussian.get(output.value, False) for output in outputs) and _is_centred(program):
@@ -216,9 +212,7 @@ def _statistic(item: object, name: str | None = None) -> Statistic:
 
 
 def stages(network: object) -> tuple[Wide, list[Wide]]:
-    """What the first layer is given, and what each layer gives;
-    a loop is one of them, for all of its turns.
-    """
+    """What the first layer is given, and what each layer gives; a loop counts as one layer."""
     if isinstance(network, Sequence):
         given = [wide(f"network[{i}]", x) for i, x in enumerate(network)]
         if len(given) < 2:

@@ -1,5 +1,6 @@
 """The density of a law beside others, near its middle and in its tails."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -8,29 +9,31 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from limitlaw.figures.plot import look, standard_range
+from limitlaw.figures.plot import heights, look
 from limitlaw.laws import Law
 
-POINTS = 281  # of each curve
-MIDDLE, FAR = 3.5, 7.0  # standard deviations that the two panels show
-MOST = 4  # labels in a line of the legend
+MIDDLE_SDS, TAIL_SDS = 3.5, 7.0  # standard deviations that the two panels show
 
-Curve = Float[np.ndarray, " x"]
+Heights = Float[np.ndarray, " x"]
 
 
 def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> Figure:
-    """Densities of laws of one number by label, in linear and in log scale;
-    the first law sets the ranges.
-    """
+    """Densities by label, in linear and in log scale; the first law sets the ranges."""
     if not laws:
         raise ValueError("laws must be one law at least, by label, got none")
-    centre, sd, x = standard_range(next(iter(laws.values())), FAR, POINTS)
-    curves = {label: _density(law, x) for label, law in laws.items()}
+    first = next(iter(laws.values()))
+    centre, sd = float(first.mean()), math.sqrt(float(first.variance()))
+    if not sd > 0:
+        raise ValueError(
+            "the first of laws must have a positive variance to set the ranges, got 0"
+        )
+    x = centre + sd * np.linspace(-TAIL_SDS, TAIL_SDS, 281)
+    curves = {label: heights(law, x) for label, law in laws.items()}
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     _middle(left, x, curves)
     _tails(right, x, curves)
-    for axes, reach in ((left, MIDDLE), (right, FAR)):
+    for axes, reach in ((left, MIDDLE_SDS), (right, TAIL_SDS)):
         _abscissa(axes, centre, sd, reach, variable)
     figure.suptitle(title, fontsize="medium")
     _legend(figure, *left.get_legend_handles_labels())
@@ -39,7 +42,7 @@ def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> 
 
 def _legend(figure: Figure, handles: list[Artist], labels: list[str]) -> None:
     """Below the panels, in as many columns as fit into the figure."""
-    for columns in range(min(len(labels), MOST), 0, -1):
+    for columns in range(min(len(labels), 4), 0, -1):
         legend = figure.legend(
             handles,
             labels,
@@ -53,15 +56,7 @@ def _legend(figure: Figure, handles: list[Artist], labels: list[str]) -> None:
         legend.remove()
 
 
-def _density(law: Law, x: Curve) -> Curve:
-    """Of one law; not a number where it is infinite or underflows,
-    so that no line is drawn there.
-    """
-    p = np.exp(np.asarray(law.logpdf(x)))
-    return np.where(np.isfinite(p) & (p > 0), p, np.nan)
-
-
-def _middle(axes: Axes, x: Curve, curves: Mapping[str, Curve]) -> None:
+def _middle(axes: Axes, x: Heights, curves: Mapping[str, Heights]) -> None:
     """The bulk, in linear scale."""
     for i, (label, p) in enumerate(curves.items()):
         axes.plot(x, p, label=label, **look(i))
@@ -69,7 +64,7 @@ def _middle(axes: Axes, x: Curve, curves: Mapping[str, Curve]) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _tails(axes: Axes, x: Curve, curves: Mapping[str, Curve]) -> None:
+def _tails(axes: Axes, x: Heights, curves: Mapping[str, Heights]) -> None:
     """The tails, in log scale, down to where the first law is at the edge and a little further."""
     for i, (label, p) in enumerate(curves.items()):
         axes.semilogy(x, p, label=label, **look(i))

@@ -11,9 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Style:
-    """A line (`width` 0 for none) with dashes in multiples of its width, and a marker
-    (a name, or "" for none).
-    """
+    """A line (`width` 0: none) with dashes in multiples of its width, and a marker ("": none)."""
 
     color: str
     width: float = 1.5
@@ -24,9 +22,7 @@ class Style:
 
     @property
     def layer(self) -> int:
-        """From below: wide lines, solid ones, dashed ones (which let those below be seen),
-        markers.
-        """
+        """The drawing order, from below: wide lines, solid ones, dashed ones, markers."""
         if not self.width:
             return 3
         return 0 if self.width > 3 else 2 if self.dash else 1
@@ -34,9 +30,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Curve:
-    """Points in order; `low` and `high` are the ends of error bars.
-    Without a label it has no entry in a legend.
-    """
+    """Points in order, `low` and `high` the ends of error bars; no label, no entry in a legend."""
 
     x: np.ndarray
     y: np.ndarray
@@ -67,10 +61,8 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Axis:
-    """`ticks` are (value, text); none leaves them to the library.
-    `limits` are (low, high), None where free.
-    """
+class PlotAxis:
+    """`ticks` are (value, text), () for automatic ones; `limits` (low, high), None where free."""
 
     label: str
     log: bool = False
@@ -82,8 +74,8 @@ class Axis:
 class Panel:
     """One pair of axes and what is drawn in it, in the order of the legend."""
 
-    x: Axis
-    y: Axis
+    x: PlotAxis
+    y: PlotAxis
     curves: tuple[Curve, ...] = ()
     bands: tuple[Band, ...] = ()
     field: Field | None = None

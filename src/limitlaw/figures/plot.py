@@ -1,9 +1,6 @@
-"""Laws of one number in one picture, as many as there are:
-densities, atoms as stems, samples as steps.
-"""
+"""Any number of laws in one picture: densities as lines, atoms as stems, samples as steps."""
 
 import itertools
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +13,16 @@ from limitlaw.laws import Law
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-POINTS = 401  # of each curve
 # of the mass lies beyond the picture on either side, in linear and in log scale
-MIDDLE, FAR = 5e-4, 1e-9
-BINS = 60  # of samples
-COLOURS = (style.BLUE, style.VERMILLION, style.GREEN, style.ORANGE, style.PURPLE, style.SKY)
+MASS_BEYOND, MASS_BEYOND_LOG = 5e-4, 1e-9
 DASHES = ("-", (0, style.DASHED), (0, style.DOTTED), (0, style.DASH_DOT))
 
 
 def look(i: int) -> dict[str, Any]:
-    """Colour and dashes of the curve number i: all different, for any number of them that can be
-    told apart.
-    """
-    dashes = DASHES[(i + i // len(COLOURS)) % len(DASHES)]
+    """The colour and dashes of curve number i: different for as many as can be told apart."""
+    dashes = DASHES[(i + i // len(style.COLOURS)) % len(DASHES)]
     return {
-        "color": COLOURS[i % len(COLOURS)],
+        "color": style.COLOURS[i % len(style.COLOURS)],
         "linestyle": dashes,
         "linewidth": 2.0 if dashes == "-" else 1.6,
     }
@@ -48,7 +40,7 @@ def plot(
     """
     named = _named(laws, labelled)
     axes = _axes() if ax is None else ax
-    x = _range(list(named.values()), FAR if log else MIDDLE)
+    x = _range(list(named.values()), MASS_BEYOND_LOG if log else MASS_BEYOND)
     drawn = [_draw(axes, law, label, x, look(i)) for i, (label, law) in enumerate(named.items())]
     if log:
         axes.set_yscale("log")
@@ -99,7 +91,7 @@ def _range(laws: list[Law], beyond: float) -> Float[np.ndarray, " x"]:
     ends = np.array([(float(law.ppf(beyond)), float(law.isf(beyond))) for law in laws])
     low, high = float(ends.min()), float(ends.max())
     margin = 0.02 * (high - low) or max(abs(low), 1.0)
-    return np.linspace(low - margin, high + margin, POINTS)
+    return np.linspace(low - margin, high + margin, 401)
 
 
 def _draw(
@@ -108,11 +100,11 @@ def _draw(
     """One law; the heights of its curve."""
     if law.discrete:
         points, masses = (np.asarray(a) for a in law.atoms())
-        bins = min(BINS, max(5, len(points) // 20))
-        heights, edges = np.histogram(points, bins, weights=masses, density=True)
-        axes.stairs(heights, edges, label=label, color=looks["color"], linewidth=1.2)
-        return heights
-    p = _density(law, x)
+        bins = min(60, max(5, len(points) // 20))
+        found, edges = np.histogram(points, bins, weights=masses, density=True)
+        axes.stairs(found, edges, label=label, color=looks["color"], linewidth=1.2)
+        return found
+    p = heights(law, x)
     axes.plot(x, p, label=label, **looks)
     for point, mass in zip(*law.atoms(), strict=True):
         stem = {"color": looks["color"], "marker": "o", "markevery": [1], "linewidth": 1.2}
@@ -122,27 +114,15 @@ def _draw(
     return p
 
 
-def _density(law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-    """NaN where it is infinite or underflows, so that no line is drawn there."""
+def heights(law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
+    """The density, NaN where it is infinite or underflows, so that no line is drawn there."""
     p = np.asarray(law.pdf(x)) if len(law.atoms().points) else np.exp(np.asarray(law.logpdf(x)))
     return np.where(np.isfinite(p) & (p > 0), p, np.nan)
 
 
 def _decades(drawn: list[np.ndarray]) -> tuple[float, float]:
     """From below the smallest height that is meant to be seen to above the largest."""
-    heights = np.concatenate([h[np.isfinite(h) & (h > 0)] for h in drawn])
-    top = float(heights.max(initial=1e-300))
+    positive = np.concatenate([h[np.isfinite(h) & (h > 0)] for h in drawn])
+    top = float(positive.max(initial=1e-300))
     ends = [float(np.nanmin(np.where(h > 0, h, np.nan))) for h in drawn if (h > 0).any()]
     return max(max(ends) / 100, 1e-14 * top), 3 * top
-
-
-def standard_range(
-    law: Law, reach: float, points: int
-) -> tuple[float, float, Float[np.ndarray, " x"]]:
-    """The mean, the standard deviation, and points that reach so many of it to either side."""
-    centre, sd = float(law.mean()), math.sqrt(float(law.variance()))
-    if not sd > 0:
-        raise ValueError(
-            "the first of laws must have a positive variance to set the ranges, got 0"
-        )
-    return centre, sd, centre + sd * np.linspace(-reach, reach, points)

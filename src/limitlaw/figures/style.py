@@ -1,6 +1,4 @@
-"""One place for colours, dashes, markers and labels:
-every picture, printed or interactive, reads them here.
-"""
+"""Colours, dashes, markers and labels of every picture, printed or interactive."""
 
 import re
 
@@ -9,6 +7,7 @@ from limitlaw.figures.picture import Style
 # Okabe and Ito's colours for colour-blind readers, from light to dark: they differ in grey too.
 ORANGE, SKY, PURPLE = "#E69F00", "#56B4E9", "#CC79A7"
 VERMILLION, GREEN, BLUE, BLACK = "#D55E00", "#009E73", "#0072B2", "#000000"
+COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)  # of curves, in order
 GREY, LIGHT_GREY, BAND = "#6E6E6E", "#B8B8B8", "#E4E4E4"
 SOLID: tuple[float, ...] = ()
 DASHED, DOTTED, DASH_DOT = (6.0, 2.0), (1.0, 1.5), (6.0, 2.0, 1.0, 2.0)
@@ -21,8 +20,8 @@ MARKERS = {
     "down": ("v", "triangle-down"),
 }
 GUIDE = Style(GREY, 1.1, (3.0, 3.0))
-REFERENCE = Style(BLACK, 1.2, DOTTED)
-POINTS = Style(BLUE, 1.5, SOLID, "circle")
+DOTTED_LINE = Style(BLACK, 1.2, DOTTED)
+DOTS = Style(BLUE, 1.5, SOLID, "circle")
 BOUND = Style(GREY, 0.0, SOLID, "down", filled=False)
 
 

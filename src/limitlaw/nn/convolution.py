@@ -120,9 +120,7 @@ def _cut(windows: Wide, inside: Bool[np.ndarray, "..."]) -> Wide:
 def _windows(
     length: int, size: int, padding: str, stride: int
 ) -> tuple[Int[np.ndarray, "size out"], Bool[np.ndarray, "size out"]]:
-    """The place of the j-th entry of the window of position i, and whether it lies between the
-    borders.
-    """
+    """The place of the j-th entry of the window of position i, and whether it is inside."""
     centre = 0 if padding == "valid" else (size - 1) // 2
     outputs = length - size + 1 if padding == "valid" else length
     if outputs < 1:

@@ -15,17 +15,13 @@ from limitlaw.language.values import Wide, wide
 
 
 def dense(x: Wide, std: object = 1.0, bias_std: float = 0.0, dim: Dim | int = n) -> Wide:
-    """W x + b into the space `dim`: W_αβ ~ N(0, std²/cols), b_α ~ N(0, bias_std²), both shared by
-    the whole batch.
-    """
+    """W x + b in the space `dim`: W_αβ ~ N(0, std²/cols), b_α ~ N(0, bias_std²), one for all x."""
     x = wide("x", x)
     return with_bias(Matrix(std, rows=dim, cols=x.dim) @ x, bias_std)
 
 
 def with_bias(x: Wide, bias_std: float, shape: Shape = ()) -> Wide:
-    """x + b with independent bias vectors b_α ~ N(0, bias_std²)
-    of batch shape `shape`; none where bias_std is 0.
-    """
+    """x + b, b_α ~ N(0, bias_std²) of batch shape `shape`; x itself where bias_std is 0."""
     scale = non_negative_number("bias_std", bias_std)
     if not is_traced(scale) and not scale.any():
         return x

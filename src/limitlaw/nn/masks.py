@@ -16,17 +16,13 @@ def causal(tokens: int) -> Mask:
 
 
 def sliding_window(tokens: int, window: int) -> Mask:
-    """Token i sees itself and the window − 1 tokens before it,
-    i − window < j ≤ i (as in Mistral).
-    """
+    """Token i sees the last `window` tokens with itself, i − window < j ≤ i (as in Mistral)."""
     s = positive_int("tokens", tokens)
     return np.tri(s, dtype=bool) & ~np.tri(s, k=-positive_int("window", window), dtype=bool)
 
 
 def padding(lengths: Sequence[int], tokens: int) -> Bool[np.ndarray, "sequences tokens tokens"]:
-    """Sequence b sees its first lengths[b] tokens; places behind them see those as well,
-    and nobody sees them.
-    """
+    """All places of sequence b see its first lengths[b] tokens; the places behind are unseen."""
     s = positive_int("tokens", tokens)
     counts = np.asarray(
         [positive_int(f"lengths[{b}]", length) for b, length in enumerate(lengths)]

@@ -1,6 +1,4 @@
-"""Tokens as vectors, and where they stand: turned queries and keys, biases of scores, vectors that
-are added.
-"""
+"""Tokens as vectors and their positions: rotations, biases of scores, vectors that are added."""
 
 import dataclasses
 import math
@@ -31,9 +29,7 @@ def embedding(ids: object, std: float = 1.0, dim: Dim | int = n) -> Wide:
 
 @runtime_checkable
 class Positions(Protocol):
-    """How an attention layer sees positions: what it does to queries and keys, and to scores
-    (…, heads, s, t).
-    """
+    """What attention does with positions: to queries and keys, and to scores (…, heads, s, t)."""
 
     def turned(self, w: Wide) -> Wide:
         """Queries or keys (…, tokens)."""
@@ -98,9 +94,7 @@ class Alibi:
 
 
 def alibi_slopes(heads: int) -> Float[np.ndarray, " heads"]:
-    """2^{−8h/H}, h = 1 … H, with the interpolation of the authors' code where H is
-    no power of two.
-    """
+    """2^{−8h/H}, h = 1 … H, interpolated as by the authors where H is no power of two."""
     power = 2 ** int(math.log2(heads))
     first = 2.0 ** (-8.0 * np.arange(1, power + 1) / power)
     between = 2.0 ** (-4.0 * np.arange(1, 2 * (heads - power), 2) / power)

@@ -1,6 +1,4 @@
-"""Recurrent networks over the last batch axis (time), weights shared by all steps, state 0 before
-the first.
-"""
+"""Recurrent networks over the last batch axis (time), with state 0 before the first step."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,9 +18,7 @@ def rnn(
     input_std: object = 1.0,
     bias_std: float = 0.0,
 ) -> Wide:
-    """h_t = φ(W h_{t−1} + U x_t + b): (…, T) → (…, T).
-    `phi`: of vectors, as `tanh`, or of arrays, as jnp.tanh.
-    """
+    """h_t = φ(W h_{t−1} + U x_t + b): (…, T) → (…, T); φ acts on vectors or on arrays."""
     W = Matrix(std)
     states: list[Wide] = []
     for (u,) in _steps(x, 1, input_std, bias_std):

@@ -31,9 +31,7 @@ class Chunk:
 
     @staticmethod
     def of(function: Callable[..., dict[str, np.ndarray]], /, **arguments: object) -> "Chunk":
-        """The chunk `function(**arguments)`; arguments are texts, numbers, booleans, None, and
-        tuples of these.
-        """
+        """The chunk `function(**arguments)`: texts, numbers, booleans, None, tuples of these."""
         if "<" in getattr(function, "__qualname__", "<partial>"):
             raise ValueError(
                 "a chunk needs a function of a module, which other processes find by name, got "
@@ -56,9 +54,7 @@ class Chunk:
 
     @functools.cached_property
     def identity(self) -> str:
-        """A hash of function, arguments and versions:
-        where any of them changes, nothing old is found.
-        """
+        """A hash of function, arguments and versions; a change of any makes a new chunk."""
         return hashlib.sha256(canonical_json(self.description())).hexdigest()
 
     def description(self) -> dict[str, Any]:
@@ -89,9 +85,7 @@ class Chunk:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """What the numbers depend on besides settings: versions of packages and Python, a hash of
-    limitlaw's source.
-    """
+    """What numbers depend on besides settings: packages, Python, a hash of limitlaw's source."""
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {
         **found,
@@ -101,9 +95,7 @@ def versions() -> dict[str, str]:
 
 
 def plain(name: str, values: object) -> np.ndarray:
-    """`values` as a NumPy array of float64, int64 or text, without conversion: a float32 is a
-    mistake somewhere.
-    """
+    """`values` as an array of float64, int64 or text, not converted: a float32 is a mistake."""
     array = np.asarray(values)
     if array.dtype not in (np.float64, np.int64) and array.dtype.kind != "U":
         raise TypeError(f"{name} must be an array of float64, int64 or text, got {array.dtype}")
@@ -116,9 +108,7 @@ def canonical_json(value: object) -> bytes:
 
 
 def _source_hash() -> str:
-    """Changes with any line that numbers may depend on:
-    chunks of an engine corrected since are not used.
-    """
+    """Changes with any line that numbers depend on: chunks of older code are not used."""
     root = pathlib.Path(__file__).parents[1]
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     computing = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from limitlaw import files
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class StoreError(OSError):
@@ -16,15 +16,13 @@ class StoreError(OSError):
 
 @contextlib.contextmanager
 def one_line_errors(action: str, path: Path) -> Iterator[None]:
-    """Whatever the operating system refuses becomes a StoreError:
-    "cannot write /path: No space left on device".
-    """
+    """A refusal of the system as a StoreError: "cannot write /path: No space left on device"."""
     try:
         yield
     except StoreError:
         raise
     except OSError as error:
-        advice = "free some, or choose" if error.errno in FULL else "choose"
+        advice = "free some, or choose" if error.errno in DISK_FULL else "choose"
         why = f"{error.strerror or error} ({advice} another folder with --out)"
         raise StoreError(f"cannot {action} {path}: {why}") from error
 

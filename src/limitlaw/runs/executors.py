@@ -1,5 +1,6 @@
 """Where chunks are computed: threads of this machine, or the workers of a Dask cluster."""
 
+import abc
 import asyncio
 import contextvars
 import os
@@ -21,16 +22,29 @@ class ClusterError(ConnectionError):
 
 
 def local(jobs: int | None = None) -> Executor:
-    """Threads, as many as cores by default: NumPy and XLA release Python's lock, and share
-    compiled programs.
-    """
+    """Threads, by default one a core: NumPy and XLA release Python's lock and share programs."""
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be a positive integer, got {jobs}")
-    return _Threads(cores() if jobs is None else jobs, thread_name_prefix="chunk")
+    return _Threads(cores() if jobs is None else jobs)
 
 
-class _Threads(ThreadPoolExecutor):
+class Crew(Executor):
+    """An executor that says how many chunks it computes at once."""
+
+    @property
+    @abc.abstractmethod
+    def workers(self) -> int:
+        """How many."""
+
+
+class _Threads(ThreadPoolExecutor, Crew):
     """Threads in which context variables are what they are where the work is handed over."""
+
+    workers = 0
+
+    def __init__(self, jobs: int):
+        super().__init__(jobs, thread_name_prefix="chunk")
+        self.workers = jobs
 
     def submit(
         self, function: Callable[..., Any], /, *arguments: Any, **named: Any
@@ -48,16 +62,11 @@ def cores() -> int:
 
 def workers_of(executor: Executor) -> int:
     """How many chunks an executor computes at once."""
-    if isinstance(executor, ClusterExecutor):
-        return executor.workers
-    # what pools of threads and processes call it
-    return getattr(executor, "_max_workers", None) or cores()
+    return executor.workers if isinstance(executor, Crew) else cores()
 
 
 def cluster(address: str, timeout: int | float = CONNECT_SECONDS) -> Executor:
-    """The workers of the Dask scheduler at `address`, once they are seen to run the same code as
-    this process.
-    """
+    """The workers of the Dask scheduler at `address`, if they run the same code."""
     try:
         from distributed import Client
     except ImportError:
@@ -108,10 +117,8 @@ def _check_workers(client: "Client", address: str, timeout: int | float) -> None
                 )
 
 
-class ClusterExecutor(Executor):
-    """A Dask client as an executor. What a dying worker was computing, the scheduler gives to
-    another.
-    """
+class ClusterExecutor(Crew):
+    """A Dask client as an executor; the scheduler gives a dead worker's chunks to another."""
 
     def __init__(self, client: "Client"):
         self._client = client

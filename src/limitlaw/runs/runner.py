@@ -1,6 +1,4 @@
-"""Chunks → arrays: what is stored is read, the rest is computed, stored at once, and found by the
-next run.
-"""
+"""Chunks → arrays: what is stored is read, the rest is computed and stored at once."""
 
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -56,9 +54,7 @@ def run(
 def _computed(
     chunks: list[Chunk], executor: Executor
 ) -> Generator[tuple[Chunk, Arrays], None, None]:
-    """Chunks as they are finished, a bounded number under way;
-    whatever ends this early cancels the rest.
-    """
+    """Chunks as they are finished, a bounded number at a time; an early end cancels the rest."""
     limit = AHEAD * workers_of(executor)
     running: dict[Future[Arrays], Chunk] = {}
     try:
@@ -81,9 +77,7 @@ def _submitted(chunk: Chunk, executor: Executor) -> "Future[Arrays]":
 
 
 def _finished(running: "dict[Future[Arrays], Chunk]") -> Iterator[tuple[Chunk, Arrays]]:
-    """Wait, then take what is finished: first what is good and can be kept, then the first failure
-    is raised.
-    """
+    """Wait, and take what is finished: all good chunks first, then the first failure is raised."""
     ended, _ = wait(running, return_when=FIRST_COMPLETED)
     failed = [future for future in running if future in ended and future.exception() is not None]
     for future in [future for future in running if future in ended and future not in failed]:

@@ -38,9 +38,7 @@ class Store:
         return self.folder / f"{chunk.identity}.chunk"
 
     def get(self, chunk: Chunk) -> dict[str, np.ndarray] | None:
-        """The arrays of a chunk; None where it is not there or, after one line of warning, where
-        it is damaged.
-        """
+        """The arrays of a chunk; None where it is missing or (with a line of warning) damaged."""
         path = self.path(chunk)
         with one_line_errors("read", path):
             try:
@@ -90,9 +88,7 @@ def _checksum(payload: bytes) -> str:
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An .npz archive whose bytes depend on the arrays only:
-    `numpy.savez` writes the time as well.
-    """
+    """An .npz archive that depends on the arrays only: `numpy.savez` writes the time as well."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         for name, array in arrays.items():
@@ -103,9 +99,7 @@ def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _unpacked(payload: bytes) -> dict[str, np.ndarray] | None:
-    """The arrays of an archive; None where it is something else, forged with its checksum. Never
-    runs code in it.
-    """
+    """The arrays of an archive, None where it is something else; no code in it is run."""
     try:
         with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
             return {name: plain(name, array) for name, array in archive.items()}

@@ -19,9 +19,7 @@ FLOAT = re.compile(r"-?(\d+\.\d+|\d+(\.\d+)?e[+-]\d+|inf)|nan", re.ASCII)  # wha
 
 
 def write_csv(path: str | Path, table: Table) -> None:
-    """Write a table atomically: UTF-8, floats with the fewest digits that give them back,
-    inf and nan by name.
-    """
+    """Write a table atomically: UTF-8, floats with the fewest digits that give them back."""
     columns = [_cells(name, column) for name, column in table.items()]
     if len({len(cells) for cells in columns}) != 1:
         raise ValueError(
@@ -35,9 +33,7 @@ def write_csv(path: str | Path, table: Table) -> None:
 
 
 def read_csv(path: str | Path) -> Table:
-    """The table that `write_csv` wrote, with its types;
-    a column without rows comes back as float64.
-    """
+    """The table that `write_csv` wrote, with its types; an empty column comes back as float64."""
     with one_line_errors("read", Path(path)):
         text = Path(path).read_bytes().decode()
     names, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)

@@ -13,12 +13,14 @@ if importlib.util.find_spec("torch") is None:
     )
 
 from limitlaw.torch.auditing import audit
-from limitlaw.torch.converted import Converted, Labelled, Replayed, replay
+from limitlaw.torch.converted import Converted, Replayed, replay
+from limitlaw.torch.converted import LabelledValue as Labelled
 from limitlaw.torch.converting import program
 from limitlaw.torch.errors import ConversionError, ReplayError
 from limitlaw.torch.growing import Growth, Widths
 from limitlaw.torch.references import check
-from limitlaw.torch.table import Audit, Row
+from limitlaw.torch.table import Audit
+from limitlaw.torch.table import AuditRow as Row
 
 __all__ = [
     "Audit",

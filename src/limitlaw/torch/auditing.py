@@ -15,15 +15,15 @@ from limitlaw.float64 import in_float64
 from limitlaw.progress import watched
 from limitlaw.torch.converted import replay
 from limitlaw.torch.converting import AnyModule, Module, conversion, written
-from limitlaw.torch.exporting import Numbers, computed, runs
+from limitlaw.torch.exporting import Tensors, computed, runs
 from limitlaw.torch.growing import Widths
 from limitlaw.torch.layers import within
-from limitlaw.torch.measuring import Draws
+from limitlaw.torch.measuring import ByStatistic
 from limitlaw.torch.references import Expected, referred
 from limitlaw.torch.subject import Subject, mean, statistics, subject_of
-from limitlaw.torch.table import Audit, Row
+from limitlaw.torch.table import Audit, AuditRow
 from limitlaw.torch.tracing import traced
-from limitlaw.torch.widths import Family, at_width, checked_family
+from limitlaw.torch.widths import ModuleFamily, at_width, checked_family
 
 SEEDS = 32  # re-initialisations, where the user does not say
 
@@ -31,7 +31,9 @@ SEEDS = 32  # re-initialisations, where the user does not say
 @overload
 def audit(module: Module, *inputs: Any, widths: None = None, **settings: Any) -> Audit: ...
 @overload
-def audit(module: Family, *inputs: Any, widths: Sequence[int], **settings: Any) -> Widths: ...
+def audit(
+    module: ModuleFamily, *inputs: Any, widths: Sequence[int], **settings: Any
+) -> Widths: ...
 @in_float64
 @bounded("ask for fewer seeds, samples or tokens")
 def audit(
@@ -129,13 +131,13 @@ def _seeds(seeds: object) -> Sequence[int]:
     return found
 
 
-def over_seeds(subject: Subject, module: Module, seeds: Sequence[int]) -> dict[str, Draws]:
+def over_seeds(subject: Subject, module: Module, seeds: Sequence[int]) -> dict[str, ByStatistic]:
     """The statistics of re-initialised modules, one for each seed."""
     found = [subject.measured(run) for run in _runs(subject, module, seeds)]
     return statistics({key: np.stack([one[key] for one in found]) for key in found[0]})
 
 
-def _runs(subject: Subject, module: Module, seeds: Sequence[int]) -> Iterator[Numbers]:
+def _runs(subject: Subject, module: Module, seeds: Sequence[int]) -> Iterator[Tensors]:
     """The re-initialisations, with a line of progress."""
     factory = None if isinstance(module, torch.nn.Module) else module
     with watched("measuring") as watch:
@@ -152,16 +154,16 @@ def _row(
     here: np.ndarray,
     there: np.ndarray,
     limit: tuple[float, float] | None,
-) -> Row:
+) -> AuditRow:
     spread = float(there.std(ddof=1)) if len(there) > 1 else math.nan
     predicted = mean(there) if len(there) > 1 else (float(there[0]), math.inf)
-    return Row(name, statistic, mean(here), predicted, limit, spread, len(here))
+    return AuditRow(name, statistic, mean(here), predicted, limit, spread, len(here))
 
 
 # --- one step ahead ------------------------------------------------------------------------------
 
 
-def ahead(subject: Subject, samples: int) -> tuple[dict[str, Draws], dict[str, Draws]]:
+def ahead(subject: Subject, samples: int) -> tuple[dict[str, ByStatistic], dict[str, ByStatistic]]:
     """One module as it is: what its own numbers give in every layer, and what so many draws give,
     each layer given the numbers that the layers before it have computed.
 
@@ -173,7 +175,7 @@ def ahead(subject: Subject, samples: int) -> tuple[dict[str, Draws], dict[str, D
     nothing random is left in, as norms of given vectors, are left out.
     """
     given = given_inputs(subject)
-    predicted: dict[str, Draws] = {}
+    predicted: dict[str, ByStatistic] = {}
     for part in _parts(given):
         predicted |= part.predicted(samples)
     with torch.no_grad():
@@ -184,9 +186,7 @@ def ahead(subject: Subject, samples: int) -> tuple[dict[str, Draws], dict[str, D
 
 
 def given_inputs(subject: Subject) -> Subject:
-    """The same layers and attentions in a program whose layers read numbers:
-    those of the layers before them.
-    """
+    """The same subject in a program where each layer reads the numbers that the last ones gave."""
     done = subject.done
     names = {item.label.name for item in subject.layers.values()}
     program = written(traced(done.exported, done.parameters, names), done.parameters.notes)
@@ -210,9 +210,7 @@ def given_inputs(subject: Subject) -> Subject:
 
 
 def _parts(subject: Subject) -> list[Subject]:
-    """Layer by layer, each with the attentions inside of it:
-    layers of one structure are compiled once.
-    """
+    """Layer by layer, each with its attentions: layers of one structure are compiled once."""
     parts, left = [], dict(subject.attentions)
     for name, item in subject.layers.items():
         own = {n: a for n, a in left.items() if within(a.label.module, name)}

@@ -11,14 +11,14 @@ from limitlaw.language.values import Kind, Scalars, Wide, wide
 from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor, pulled
-from limitlaw.torch.writer import Values, Writer, filled, merged, ordered, shaped
+from limitlaw.torch.writer import AnyValue, Writer, filled, merged, ordered, shaped
 
-CLOSE = 1e-12
+ONE_WITHIN = 1e-12
 
 # --- weight matrices as families: one for each piece of the rows and of the columns --------------
 
 
-def product(writer: Writer, node: nodes.Linear) -> Values:
+def product(writer: Writer, node: nodes.Weighed) -> AnyValue:
     """Σ over pieces of the columns of W_piece x_piece, for each piece of the rows."""
     shape, contracted, axis = writer.layouts.meeting[node]
     layout = writer.layout(node)
@@ -38,7 +38,7 @@ def product(writer: Writer, node: nodes.Linear) -> Values:
 
 
 def _matrix(
-    writer: Writer, node: nodes.Linear, rows: Sequence[int], columns: Sequence[int], place: int
+    writer: Writer, node: nodes.Weighed, rows: Sequence[int], columns: Sequence[int], place: int
 ) -> Matrix:
     """The family of matrices that the pieces of a weight matrix are;
     the same weights cut alike are the same family.
@@ -71,7 +71,7 @@ def _matrix(
 # --- contractions --------------------------------------------------------------------------------
 
 
-def contraction(writer: Writer, node: nodes.Contraction) -> Values:
+def contraction(writer: Writer, node: nodes.Contraction) -> AnyValue:
     a, b = (
         _side(writer, t, *found)
         for t, found in zip((node.a, node.b), writer.layouts.meeting[node], strict=True)
@@ -92,7 +92,7 @@ class _Side:
     """One factor of a contraction: its value with axes (lead…, row…, k…) less the coordinate."""
 
     def __init__(
-        self, value: Values, shape: Sequence[int], roles: Sequence[str], axis: int | None
+        self, value: AnyValue, shape: Sequence[int], roles: Sequence[str], axis: int | None
     ):
         self.value = value
         self.rotated: Wide | None = None  # the value with axes (lead…, rows), turned
@@ -105,7 +105,7 @@ class _Side:
         """The sizes of the batch axes of a role."""
         return tuple(s for s, r in zip(self.sizes, self.roles, strict=True) if r == role)
 
-    def grouped(self) -> Values:
+    def grouped(self) -> AnyValue:
         """The value with axes (lead…, rows, k), rows and k as one axis each."""
         lead, row, k = (len(self.of(r)) for r in ("lead", "row", "k"))
         return merged(self.value, [*(1,) * lead, row, k], self.sizes)
@@ -127,9 +127,7 @@ def _rotated(
     roles: Sequence[str],
     axis: int | None,
 ) -> _Side:
-    """What is turned, read as its rotation is; the rotation follows,
-    when the axes have their places.
-    """
+    """The vectors before their rotation; they are rotated when their axes are in order."""
     side = _Side(writer.read(pulled(tensor, node.x), shape), shape, roles, axis)
     every = np.broadcast_to(node.positions[..., None], node.shape).reshape(-1)
     positions = every[tensor.ids.numpy().reshape(shape)].take(0, axis=axis)
@@ -148,9 +146,7 @@ def _rotated(
 
 
 def _scores(writer: Writer, node: nodes.Contraction, a: _Side, b: _Side) -> Scalars:
-    """D^{1/2}·scale times the dot products of a model's own scaling,
-    summed over the pieces of k.
-    """
+    """D^{1/2}·scale times dot products with 1/√D, summed over the pieces of k."""
     p = ll.dot(_factor(a), _factor(b))
     pieces, lead = len(a.of("k")), len(a.of("lead"))
     if pieces:
@@ -177,7 +173,7 @@ def _shape(shape: Sequence[float | int], lead: int, sizes: Sequence[int]) -> tup
 
 
 def _scaled(value: Kind, factor: float) -> Kind:
-    return value if abs(factor - 1) < CLOSE else factor * value
+    return value if abs(factor - 1) < ONE_WITHIN else factor * value
 
 
 def _mixed(node: nodes.Contraction, a: _Side, w: _Side, flipped: bool) -> Wide:

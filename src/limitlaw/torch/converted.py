@@ -1,23 +1,25 @@
-"""What a conversion gives: a program, its labelled values,
-and the weights of the module to replay it with.
-"""
+"""What a conversion gives: a program, its labelled values, and the module's own weights."""
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from limitlaw.core import kinds as core
+from limitlaw.engines.dense.simulate import evaluate
 from limitlaw.float64 import in_float64
 from limitlaw.language import ops
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.values import Scalars, Wide, scalars, wide
 from limitlaw.torch import nodes
-from limitlaw.torch.digits import Layout
+from limitlaw.torch.digits import Digits
 from limitlaw.torch.errors import Label, ReplayError
-from limitlaw.torch.evaluating import Evaluation
 from limitlaw.torch.nodes import Node, Tensor
-from limitlaw.torch.writer import Values, Writer
+from limitlaw.torch.writer import AnyValue, Writer
 
 # --- attention -----------------------------------------------------------------------------------
 
@@ -71,9 +73,7 @@ def _softmax_of(value: Value) -> ops.Apply | None:
 
 
 def _scale(node: nodes.Softmax) -> tuple[float, int, float]:
-    """What multiplies q·k, over how many coordinates it sums,
-    and how the scales of q and k compare.
-    """
+    """What multiplies q·k, how many coordinates that sums over, and the ratio of their scales."""
     found = list(_products(node.x, 1.0))
     if not found:
         return 0.0, 0, 1.0
@@ -90,23 +90,21 @@ def _products(tensor: Tensor, factor: float) -> Iterable[tuple[float, nodes.Cont
     node = tensor.node
     if isinstance(node, nodes.Contraction):
         yield factor * node.scale, node
-    elif isinstance(node, nodes.Combination):
+    elif isinstance(node, nodes.WeightedSum):
         for coefficient, term in node.terms:
             yield from _products(term, factor * coefficient)
-    elif isinstance(node, nodes.Masked | nodes.Function):
+    elif isinstance(node, nodes.Masked | nodes.Elementwise):
         yield from _products(node.x, factor)
 
 
 def _size(tensor: Tensor) -> float | None:
-    """Variance × fan-in of the matrix that makes queries or keys;
-    None behind a norm, which takes it away.
-    """
+    """Variance × fan-in of the matrix that makes queries or keys; None behind a norm."""
     node = tensor.node
-    if isinstance(node, nodes.Linear):
+    if isinstance(node, nodes.Weighed):
         return node.parameter.variance * node.weight.shape[-1]
     if isinstance(node, nodes.Rotation):
         return _size(node.x)
-    if isinstance(node, nodes.Combination):
+    if isinstance(node, nodes.WeightedSum):
         sizes = [(c, _size(t)) for c, t in node.terms]
         return max((c * c * s for c, s in sizes if s is not None), default=None)
     return None
@@ -119,14 +117,12 @@ EXACT, OF_TABLES = 1e-10, 1e-5  # relative errors in float64, and behind float32
 
 
 @dataclasses.dataclass(frozen=True)
-class Labelled:
-    """A value of the program, where in the module it was written,
-    and the numbers that the module has there.
-    """
+class LabelledValue:
+    """A value, where in the module it was written, and the numbers that the module has there."""
 
     label: Label
-    value: Values
-    layout: Layout
+    value: AnyValue
+    layout: Digits
     expected: np.ndarray
     tolerance: float
 
@@ -138,9 +134,7 @@ class Labelled:
 
 @dataclasses.dataclass(frozen=True)
 class Replayed:
-    """The relative error of every labelled value,
-    in the order in which the module computes them.
-    """
+    """The relative error of every labelled value, in the order of the module's computation."""
 
     errors: tuple[tuple[Label, float], ...]
 
@@ -163,19 +157,19 @@ class Converted:
     its softmaxes over keys.
     """
 
-    outputs: tuple[Values, ...]
+    outputs: tuple[AnyValue, ...]
     width: int
-    values: tuple[Labelled, ...]
+    values: tuple[LabelledValue, ...]
     weights: dict[Matrix | Value, np.ndarray]
     notes: tuple[str, ...]
     attentions: tuple[Attention, ...] = ()
 
     @property
-    def output(self) -> Values:
+    def output(self) -> AnyValue:
         """The first output."""
         return self.outputs[0]
 
-    def __getitem__(self, name: str) -> Values:
+    def __getitem__(self, name: str) -> AnyValue:
         """The last value that a submodule computes, by its path."""
         found = [v.value for v in self.values if v.label.module == name]
         if not found:
@@ -199,10 +193,9 @@ def replay(converted: Converted) -> Replayed:
     Raises a `ReplayError` that names the first value that differs by more than 1e-10 of its
     largest entry in float64 (1e-5 behind tables that the module keeps in float32).
     """
-    evaluation = Evaluation(converted.weights, converted.width)
+    found = computed(converted, [item.value for item in converted.values])
     errors = []
-    for item in converted.values:
-        (array,) = evaluation.of([item.value])
+    for item, array in zip(converted.values, found, strict=True):
         error = _difference(_laid(array, item.layout), item.expected)
         if not error <= item.tolerance:
             raise ReplayError(
@@ -214,7 +207,31 @@ def replay(converted: Converted) -> Replayed:
     return Replayed(tuple(errors))
 
 
-def _laid(array: np.ndarray, layout: Layout) -> np.ndarray:
+class _OwnWeights:
+    """The numbers of a module as the weights of the dense engine."""
+
+    def __init__(self, arrays: Mapping[Any, np.ndarray]):
+        self._arrays = arrays
+
+    def initial(self, value: core.Value) -> jax.Array:
+        """The numbers of initial vectors."""
+        return jnp.asarray(self._arrays[value.source])
+
+    def multiply(self, family: core.Family, x: jax.Array, transposed: bool = False) -> jax.Array:
+        """W x, batch axes broadcast as in NumPy."""
+        if transposed:
+            raise TypeError("a program of a PyTorch module has no transposed matrices")
+        W = self._arrays[family.source]
+        return jnp.asarray(np.einsum("...rc,...c->...r", W, np.asarray(x), optimize=True))
+
+
+def computed(converted: Converted, values: Sequence[AnyValue]) -> list[np.ndarray]:
+    """The arrays of values for the numbers of the module; loops are to be written out."""
+    weights = _OwnWeights(converted.weights)
+    return [np.asarray(array) for array in evaluate(values, converted.width, weights)]
+
+
+def _laid(array: np.ndarray, layout: Digits) -> np.ndarray:
     """The entries of a value in the order of its torch tensor."""
     if layout.coordinate is not None:
         array = np.moveaxis(array, -1, layout.coordinate)

@@ -9,8 +9,8 @@ import torch
 
 from limitlaw.float64 import in_float64
 from limitlaw.torch import laying, nodes, writing
-from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, Labelled, attentions, replay
-from limitlaw.torch.digits import Layout
+from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, LabelledValue, attentions, replay
+from limitlaw.torch.digits import Digits
 from limitlaw.torch.errors import ConversionError, Label
 from limitlaw.torch.exporting import Exported, exported
 from limitlaw.torch.layers import layers_of, loops, rolled
@@ -27,7 +27,7 @@ from limitlaw.torch.widths import (
     fixed_nodes,
     growing_axes,
 )
-from limitlaw.torch.writer import Values, Writer, filled, shaped
+from limitlaw.torch.writer import AnyValue, Writer, filled, shaped
 
 Module: TypeAlias = torch.nn.Module | Callable[[], torch.nn.Module]
 # or a function of the width
@@ -98,19 +98,19 @@ def laid(trace: Traced) -> Laid:
     order = ancestors(reversed([x.node for x in asked]))
     tables = [t for _, t, _ in known if isinstance(t.node, nodes.Random) and t.node in set(order)]
     compact([*(t for node in order for t in node.operands), *asked, *tables])
-    return Laid(order, Layouts(order, laying.RULES), known)
+    return Laid(order, Layouts(order, laying.LAYOUT_RULES), known)
 
 
 def written(
     trace: Traced, notes: Iterable[str], family: Mapping[int, Laid] | None = None
 ) -> Converted:
-    """The program of a graph that was followed, the widest of a family if there is one;
-    not replayed yet.
-    """
+    """The program of a graph (of a family: of the widest), which is not replayed yet."""
     order, layouts, known = laid(trace) if family is None else family[max(family)]
     fixed = fixed_nodes(order, layouts, family)
     asked = [x for x, _ in trace.outputs]
-    writer = Writer(layouts, writing.RULES, common_width(order, asked, layouts, fixed), fixed)
+    writer = Writer(
+        layouts, writing.WRITING_RULES, common_width(order, asked, layouts, fixed), fixed
+    )
     behind = _behind_tables(order)
     label = Label("", "", "output", "output")
     last = [
@@ -128,7 +128,9 @@ def written(
     return Converted(outputs, writer.width, values, writer.weights, (*notes, *said), attending)
 
 
-def _rolled(values: tuple[Labelled, ...], outputs: tuple[Values, ...]) -> tuple[Values, ...]:
+def _rolled(
+    values: tuple[LabelledValue, ...], outputs: tuple[AnyValue, ...]
+) -> tuple[AnyValue, ...]:
     """The outputs with repeated layers as one loop; what is replayed has them written out."""
     found = loops(values, layers_of(values), outputs)
     return tuple(rolled(y, found) for y in outputs)
@@ -136,10 +138,8 @@ def _rolled(values: tuple[Labelled, ...], outputs: tuple[Values, ...]) -> tuple[
 
 def _read(
     writer: Writer, label: Label, x: Tensor, numbers: torch.Tensor, tolerance: float
-) -> Labelled:
-    """An output, or an embedding, in the shape that torch gives it,
-    refined only where vectors are cut.
-    """
+) -> LabelledValue:
+    """An output or an embedding in torch's shape, cut further only where vectors are."""
     layouts = writer.layouts
     shape = [size for size in x.shape if size > 1]
     vectors = layouts.of[x.node].coordinate is not None
@@ -153,7 +153,7 @@ def _read(
     value = filled(writer.read(x, shape), batch)
     outer = None if axis is None else [i for i, size in enumerate(whole) if size > 1][axis]
     value = shaped(value, [size for i, size in enumerate(whole) if i != outer])
-    return Labelled(label, value, Layout(tuple(whole), outer), numbers.numpy(), tolerance)
+    return LabelledValue(label, value, Digits(tuple(whole), outer), numbers.numpy(), tolerance)
 
 
 def _behind_tables(order: Iterable[Node]) -> set[Node]:
@@ -165,7 +165,7 @@ def _behind_tables(order: Iterable[Node]) -> set[Node]:
     return found
 
 
-def _labelled(known: Known, writer: Writer, behind: set[Node]) -> Iterable[Labelled]:
+def _labelled(known: Known, writer: Writer, behind: set[Node]) -> Iterable[LabelledValue]:
     """Every value of the program that the graph of the module has, too."""
     seen: set[Node] = set()
     for label, tensor, numbers in known:
@@ -183,4 +183,6 @@ def _labelled(known: Known, writer: Writer, behind: set[Node]) -> Iterable[Label
             continue
         seen.add(node)
         tolerance = OF_TABLES if node in behind else EXACT
-        yield Labelled(label, writer.values[node], writer.layout(node), numbers.numpy(), tolerance)
+        yield LabelledValue(
+            label, writer.values[node], writer.layout(node), numbers.numpy(), tolerance
+        )

@@ -20,7 +20,7 @@ Cuts = tuple[frozenset[int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
+class Digits:
     """The digits of a node, none of size 1; `coordinate` is the digit that is the hidden axis of
     vectors, None for numbers. `narrow`: the dimension is that of heads and stays fixed as the
     width grows.
@@ -56,9 +56,7 @@ def places(
 
 
 def profile(place: np.ndarray) -> list[np.ndarray] | None:
-    """How a digit moves along each axis, f_a(j), where it is f_1(j_1) + f_2(j_2) + …;
-    None where it is not.
-    """
+    """How a digit moves along each axis: f_a(j) where it is Σ_a f_a(j_a); else None."""
     origin = place[(0,) * place.ndim]
     along = [
         place[(0,) * a + (slice(None),) + (0,) * (place.ndim - a - 1)] - origin
@@ -102,9 +100,7 @@ def _cut(f: np.ndarray) -> list[int]:
 def refined(
     shape: Sequence[int], cut: Iterable[Cuts], what: object
 ) -> tuple[list[int], list[int]]:
-    """The sizes of all pieces of all axes, those of size 1 left out,
-    and for each the axis that it is a piece of.
-    """
+    """The sizes of all pieces of all axes (but those of size 1), and the axis of each."""
     pieces: list[int] = []
     axes: list[int] = []
     for a, size in enumerate(shape):
@@ -120,10 +116,8 @@ def refined(
     return pieces, axes
 
 
-def coordinate_axis(tensor: Tensor, layout: Layout, shape: Sequence[int]) -> int | None:
-    """The axis of the refined tensor along which the coordinate runs once and whole;
-    None where there is none.
-    """
+def coordinate_axis(tensor: Tensor, layout: Digits, shape: Sequence[int]) -> int | None:
+    """The axis of the refined tensor along which the coordinate runs once and whole, or None."""
     if layout.coordinate is None:
         return None
     found = places(tensor, layout.sizes, shape)
@@ -143,7 +137,7 @@ def coordinate_axis(tensor: Tensor, layout: Layout, shape: Sequence[int]) -> int
     return axis
 
 
-def piece_of_coordinate(tensor: Tensor, layout: Layout, shape: Sequence[int]) -> tuple[int, bool]:
+def piece_of_coordinate(tensor: Tensor, layout: Digits, shape: Sequence[int]) -> tuple[int, bool]:
     """The largest p < D so that the tensor reads the coordinate in whole runs of p; and whether
     several axes move it, so that it is a reshaped one, as that of heads is.
     """
@@ -164,10 +158,8 @@ def _in_runs(place: np.ndarray, p: int) -> bool:
     return not (runs[..., 0] % p).any() and np.array_equal(runs, runs[..., :1] + np.arange(p))
 
 
-def axis_of(layout: Layout, shape: Sequence[int], digit: int) -> tuple[int, int]:
-    """The axis of `shape` that a digit is a piece of,
-    and the size of what lies inside of it in that axis.
-    """
+def axis_of(layout: Digits, shape: Sequence[int], digit: int) -> tuple[int, int]:
+    """The axis of `shape` that a digit is a piece of, and the size of the pieces inside of it."""
     inside = math.prod(layout.sizes[digit + 1 :])
     for a in range(len(shape)):
         below = math.prod(shape[a + 1 :])

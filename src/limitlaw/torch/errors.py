@@ -11,9 +11,7 @@ _PLACE = re.compile(r'File "([^"]+)", line (\d+), in \S+\n\s*(.*)')
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-    """The path of a module, the line of its `forward`,
-    the operation, and the name of its node in the graph.
-    """
+    """The path of a module, the line of its `forward`, the operation, its name in the graph."""
 
     module: str
     line: str
@@ -38,15 +36,11 @@ def label_of(node: torch.fx.Node) -> Label:
 
 
 class ConversionError(ValueError):
-    """A module that has no program: the message names the operation,
-    the module, the line and what could be done.
-    """
+    """A module that has no program; the message names the operation, where it is, and a remedy."""
 
 
 class ReplayError(ConversionError):
-    """A program that does not compute what its module computes:
-    the message names the first wrong value.
-    """
+    """A program with other numbers than its module; the message names the first wrong value."""
 
 
 # --- refused by name -----------------------------------------------------------------------------

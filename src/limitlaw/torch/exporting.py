@@ -4,6 +4,7 @@ with the module's own numbers, or with parameters drawn again.
 
 import copy
 import dataclasses
+import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -16,14 +17,10 @@ from limitlaw.arguments import first_line
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.scales import Parameters
 
-Numbers = dict[str, torch.Tensor]  # by name of the parameter, or of the node of the graph
+Tensors = dict[str, torch.Tensor]  # by name of the parameter, or of the node of the graph
 
-SILENT = {
-    "_assert_tensor_metadata",
-    "_assert_async",
-    "sym_constrain_range_for_size",
-    "_assert_scalar",
-}
+SILENT = {"_assert_tensor_metadata", "_assert_async", "_assert_scalar"}
+SILENT |= {"sym_constrain_range_for_size"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Exported:
 
     graph: torch.fx.Graph
     parameters: dict[str, str]  # placeholder → name of the parameter
-    arrays: Numbers  # name of the parameter → its numbers
+    arrays: Tensors  # name of the parameter → its numbers
     constants: dict[str, Any]  # placeholder → buffer, lifted constant or input
     kinds: dict[str, str]  # name of the parameter → the classes of the modules that it is in
 
@@ -112,10 +109,14 @@ def kind_of(module: torch.nn.Module, parameter: str) -> str:
 # --- what the graph computes ---------------------------------------------------------------------
 
 
+_FUNCTIONS = types.FunctionType | types.BuiltinFunctionType
+
+
 def name_of(target: object) -> str:
     """The name of an operation without its overload: "add" for aten.add.Tensor."""
-    packet = getattr(target, "_overloadpacket", None)
-    return str(getattr(target if packet is None else packet, "__name__", target))
+    if isinstance(target, torch._ops.OpOverload):
+        return target.overloadpacket.__name__
+    return target.__name__ if isinstance(target, _FUNCTIONS) else str(target)
 
 
 def arguments_of(
@@ -126,9 +127,7 @@ def arguments_of(
 
 
 def result_of(node: torch.fx.Node, numbers: Mapping[torch.fx.Node, object]) -> Any:
-    """The numbers that an operation gives; in float64 where a module casts to float32 for speed,
-    None for assertions.
-    """
+    """The numbers of an operation (casts to float32 stay in float64), None for assertions."""
     if name_of(node.target) in SILENT:
         return None
     found = arguments_of(node, numbers.__getitem__)
@@ -137,7 +136,7 @@ def result_of(node: torch.fx.Node, numbers: Mapping[torch.fx.Node, object]) -> A
     return node.target(*args, **kwargs)
 
 
-def computed(exported: Exported, arrays: Numbers) -> Numbers:
+def computed(exported: Exported, arrays: Tensors) -> Tensors:
     """The numbers of every tensor of a graph, by the name of its node, for these parameters."""
     numbers: dict[torch.fx.Node, object] = {}
     for node in exported.graph.nodes:
@@ -154,10 +153,8 @@ def runs(
     parameters: Parameters,
     factory: Callable[[], torch.nn.Module] | None,
     seeds: Iterable[int],
-) -> Iterator[Numbers]:
-    """What the graph computes with new parameters, for each seed;
-    the state of torch's generator stays.
-    """
+) -> Iterator[Tensors]:
+    """The graph with new parameters for each seed; torch's own generator is left as it was."""
     for seed in seeds:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
@@ -165,11 +162,9 @@ def runs(
             yield computed(exported, arrays)
 
 
-def _drawn(exported: Exported, parameters: Parameters) -> Numbers:
-    """Normal numbers of the measured variances; zeros,
-    as of padding, stay, and what was the same stays the same.
-    """
-    fresh: Numbers = {}
+def _drawn(exported: Exported, parameters: Parameters) -> Tensors:
+    """Normal parameters of the measured variances; zeros stay zero, equal arrays stay equal."""
+    fresh: Tensors = {}
     for name, array in exported.arrays.items():
         if name in parameters.random:
             own = parameters.random[name]
@@ -182,7 +177,7 @@ def _drawn(exported: Exported, parameters: Parameters) -> Numbers:
     }
 
 
-def _made(exported: Exported, factory: Callable[[], torch.nn.Module]) -> Numbers:
+def _made(exported: Exported, factory: Callable[[], torch.nn.Module]) -> Tensors:
     """The parameters of another module that the factory makes."""
     module = factory()
     return {name: module.get_parameter(name).detach().double() for name in exported.arrays}

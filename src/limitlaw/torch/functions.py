@@ -1,6 +1,4 @@
-"""Functions of numbers: how torch's operations are written in JAX,
-and which of them limitlaw knows.
-"""
+"""Functions of numbers: torch's operations in JAX, and those that limitlaw knows."""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +15,7 @@ from limitlaw.torch import nodes
 from limitlaw.torch.nodes import Entrywise, Tensor, pulled
 
 # Far out as well: relu6 is relu up to 6.
-_GRID = np.concatenate(
+_SAMPLED_AT = np.concatenate(
     [np.linspace(-6, 6, 97), [-0.3137, 0.7713, 2.2361, -1e3, -37.5, -9.0, 9.0, 37.5, 1e3]]
 )
 
@@ -58,7 +56,7 @@ FUNCTIONS: dict[str, Entrywise] = {
 }
 
 # What limitlaw writes for a function of vectors.
-KNOWN: dict[str, Callable[[Any], Any]] = {
+KNOWN_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "relu": ll.relu,
     "gelu": ll.gelu,
     "gelu_tanh": lambda w: ll.map(_smooth_gelu_tanh(), w),
@@ -81,7 +79,7 @@ def power(x: jax.Array, exponent: float) -> jax.Array:
 
 def recognised(f: Entrywise) -> str | None:
     """The name of the function of limitlaw that f is, by its values on a grid."""
-    values = np.asarray(f(jnp.asarray(_GRID)))
+    values = np.asarray(f(jnp.asarray(_SAMPLED_AT)))
     found = (
         name
         for name, known in _on_grid().items()
@@ -93,25 +91,27 @@ def recognised(f: Entrywise) -> str | None:
 @functools.cache
 def _on_grid() -> dict[str, np.ndarray]:
     functions = {**FUNCTIONS, "gelu": gelu, "gelu_tanh": gelu_tanh}
-    return {name: np.asarray(functions[name](jnp.asarray(_GRID))) for name in KNOWN}
+    return {
+        name: np.asarray(functions[name](jnp.asarray(_SAMPLED_AT))) for name in KNOWN_FUNCTIONS
+    }
 
 
 def affine(f: Entrywise) -> bool:
     """Is f a straight line?"""
-    values = np.asarray(f(jnp.asarray(_GRID)))
-    slope = (values[96] - values[0]) / (_GRID[96] - _GRID[0])
+    values = np.asarray(f(jnp.asarray(_SAMPLED_AT)))
+    slope = (values[96] - values[0]) / (_SAMPLED_AT[96] - _SAMPLED_AT[0])
     return bool(
-        np.allclose(values, values[0] + slope * (_GRID - _GRID[0]), rtol=1e-12, atol=1e-12)
+        np.allclose(
+            values, values[0] + slope * (_SAMPLED_AT - _SAMPLED_AT[0]), rtol=1e-12, atol=1e-12
+        )
     )
 
 
 def chain(tensor: Tensor) -> tuple[Tensor, Entrywise]:
-    """The tensor as a function of one other: the longest chain of entrywise nodes
-    that reads one tensor only.
-    """
+    """The tensor as a function of one other, by the longest chain of entrywise nodes."""
     node = tensor.node
     if (
-        not isinstance(node, nodes.Combination | nodes.Product | nodes.Function)
+        not isinstance(node, nodes.WeightedSum | nodes.Times | nodes.Elementwise)
         or not node.operands
     ):
         return tensor, lambda x: x
@@ -123,15 +123,13 @@ def chain(tensor: Tensor) -> tuple[Tensor, Entrywise]:
 
 
 def _entrywise(
-    node: nodes.Combination | nodes.Product | nodes.Function,
-    inner: list[Entrywise],
-    x: jax.Array,
+    node: nodes.WeightedSum | nodes.Times | nodes.Elementwise, inner: list[Entrywise], x: jax.Array
 ) -> jax.Array:
     """The node as a function of what its operands are functions of."""
     values = [f(x) for f in inner]
-    if isinstance(node, nodes.Function):
+    if isinstance(node, nodes.Elementwise):
         return node.f(values[0])
-    if isinstance(node, nodes.Product):
+    if isinstance(node, nodes.Times):
         return values[0] * values[1]
     terms = [c * v for (c, _), v in zip(node.terms, values, strict=True)]
     return jnp.asarray(sum(terms)) + node.shift

@@ -10,7 +10,7 @@ import numpy as np
 from limitlaw.digits import plus_minus
 from limitlaw.torch.health import growing
 from limitlaw.torch.measuring import SQUARES
-from limitlaw.torch.table import Audit, Row, Table
+from limitlaw.torch.table import Audit, AuditRow, AuditTable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Growth:
     goes as n^exponent. None where the statistic is no mean square.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[AuditRow, ...]
     measured: tuple[float, float] | None
     predicted: tuple[float, float] | None
 
@@ -37,7 +37,7 @@ class Growth:
         return self.rows[0].statistic
 
 
-def growth_of(widths: Sequence[int], rows: Sequence[Row]) -> Growth:
+def growth_of(widths: Sequence[int], rows: Sequence[AuditRow]) -> Growth:
     """The exponents of one statistic of one layer."""
     if rows[0].statistic not in SQUARES or any(
         min(r.measured[0], r.predicted[0]) <= 0 for r in rows
@@ -61,7 +61,7 @@ def _exponent(
 
 
 @dataclasses.dataclass(frozen=True)
-class Widths(Table):
+class Widths(AuditTable):
     """An audit at every width, the narrowest first, and the growth of each layer with the width.
 
     The limit is that of the widest: its own variance × fan-in held fixed.
@@ -82,9 +82,7 @@ class Widths(Table):
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What grows with the width; what is wrong at the largest width;
-        and differences at any.
-        """
+        """What grows with the width, what is wrong at the largest, and differences at any."""
         last = self.audits[-1]
         others = [
             f"at width {n}: {said}"
@@ -143,15 +141,13 @@ class Widths(Table):
         return found
 
     def plot(self, title: str = "") -> Any:
-        """A matplotlib figure: one panel for each statistic;
-        at every width a curve and points, and their limit.
-        """
-        from limitlaw.figures.audit import audit_figure
+        """A matplotlib figure: one panel a statistic, with a curve and points for every width."""
+        from limitlaw.torch.figures import audit_figure
 
         return audit_figure(
             {f"width {n}": a.rows for n, a in zip(self.widths, self.audits, strict=True)}, title
         )
 
 
-def _key(row: Row) -> tuple[str, str]:
+def _key(row: AuditRow) -> tuple[str, str]:
     return row.layer, row.statistic

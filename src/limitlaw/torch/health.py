@@ -14,37 +14,35 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from limitlaw.digits import plus_minus
-from limitlaw.torch.measuring import CORRELATION, ENTROPY, SCORES, VARIANCE
+from limitlaw.torch.measuring import CORRELATION, ENTROPY, SCORE_VARIANCE, VARIANCE
 
 if TYPE_CHECKING:
     from limitlaw.torch.growing import Growth
-    from limitlaw.torch.table import Row
+    from limitlaw.torch.table import AuditRow
 
 COLLAPSED = 0.95  # token correlation
 ONE_HOT = 0.05  # of ln t
 UNIFORM = 1e-6  # of ln t, from the largest entropy
-GROWTH = 4.0  # times the number of blocks
-FEWEST = 3  # blocks that show a trend
+GROWS = 4.0  # times the number of blocks
+FEWEST_BLOCKS = 3  # blocks that show a trend
 EXPONENT = 0.25  # of the width
 SURE = 5.0  # standard errors
-MOST_NAMES = 3  # of layers in one finding
+NAMED_LAYERS = 3  # of layers in one finding
 
 
-def ailments(rows: Iterable["Row"]) -> tuple[str, ...]:
+def ailments(rows: Iterable["AuditRow"]) -> tuple[str, ...]:
     """What is unhealthy, in words."""
     rows = tuple(rows)
     return (*_collapse(rows), *_attention(rows), *_growth(rows))
 
 
-def _blocks(rows: Iterable["Row"], statistic: str) -> list["Row"]:
-    """The rows of a statistic in layers that are members of lists;
-    all of them where there are none.
-    """
+def _blocks(rows: Iterable["AuditRow"], statistic: str) -> list["AuditRow"]:
+    """The rows of a statistic in members of lists; all of its rows where there are no lists."""
     found = [row for row in rows if row.statistic == statistic]
     return [row for row in found if row.layer.rpartition(".")[2].isdigit()] or found
 
 
-def _collapse(rows: tuple["Row", ...]) -> Iterator[str]:
+def _collapse(rows: tuple["AuditRow", ...]) -> Iterator[str]:
     found = _blocks(rows, CORRELATION)
     given = next((row for row in rows if row.statistic == CORRELATION), None)
     if given is None or not found:
@@ -58,7 +56,7 @@ def _collapse(rows: tuple["Row", ...]) -> Iterator[str]:
         )
 
 
-def _attention(rows: tuple["Row", ...]) -> Iterator[str]:
+def _attention(rows: tuple["AuditRow", ...]) -> Iterator[str]:
     for row in rows:
         if row.statistic != ENTROPY:
             continue
@@ -76,14 +74,14 @@ def _attention(rows: tuple["Row", ...]) -> Iterator[str]:
             )
 
 
-def _growth(rows: tuple["Row", ...]) -> Iterator[str]:
+def _growth(rows: tuple["AuditRow", ...]) -> Iterator[str]:
     found = [row for row in _blocks(rows, VARIANCE) if row.layer.rpartition(".")[2].isdigit()]
     if (
-        len(found) < FEWEST
+        len(found) < FEWEST_BLOCKS
         or found[0].layer.rpartition(".")[0] != found[-1].layer.rpartition(".")[0]
     ):
         return
-    first, last, most = found[0].measured[0], found[-1].measured[0], GROWTH * len(found)
+    first, last, most = found[0].measured[0], found[-1].measured[0], GROWS * len(found)
     chance = SURE * math.hypot(
         *(row.error / row.measured[0] for row in (found[0], found[-1]) if row.measured[0] > 0)
     )
@@ -92,7 +90,7 @@ def _growth(rows: tuple["Row", ...]) -> Iterator[str]:
         yield (
             f"{found[-1].layer}: the variance is {last / first:.3g} times that of "
             f"{found[0].layer}, a factor of {each:.2g} a block, expected at most {most:g} "
-            f"({GROWTH:g} times the blocks): it grows faster than residual branches of equal size "
+            f"({GROWS:g} times the blocks): it grows faster than residual branches of equal size "
             "add up, and explodes with depth"
         )
 
@@ -101,16 +99,12 @@ def _growth(rows: tuple["Row", ...]) -> Iterator[str]:
 
 
 def growing(growth: Sequence["Growth"]) -> tuple[str, ...]:
-    """Layers whose scale grows with the width,
-    each where the growth begins; and scores that do.
-    """
+    """Layers whose scale grows with the width, named where it begins; scores that grow."""
     return (*_layers_that_grow(growth), *_scores_that_grow(growth))
 
 
 def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
-    """Those that grow by more than the layer before them:
-    what follows grows with them, until a norm ends it.
-    """
+    """Layers that grow by more than the one before: what follows grows too, up to a norm."""
     before, error = 0.0, 0.0
     for one in growth:
         if one.statistic != VARIANCE or one.measured is None:
@@ -131,12 +125,12 @@ def _scores_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
     found = [
         (one.layer, one.measured)
         for one in growth
-        if one.statistic == SCORES and one.measured is not None
+        if one.statistic == SCORE_VARIANCE and one.measured is not None
         if one.measured[0] > max(EXPONENT, SURE * one.measured[1])
     ]
     if found:
-        names = ", ".join(name for name, _ in found[:MOST_NAMES])
-        names += f", … ({len(found)} in all)" if len(found) > MOST_NAMES else ""
+        names = ", ".join(name for name, _ in found[:NAMED_LAYERS])
+        names += f", … ({len(found)} in all)" if len(found) > NAMED_LAYERS else ""
         yield (
             f"{names}: the scores grow with width as n^{plus_minus(*found[0][1])}, expected n^0: "
             "attention becomes one-hot as the module gets wider"

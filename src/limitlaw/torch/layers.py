@@ -19,11 +19,13 @@ from limitlaw.language.functions import initial
 from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
 from limitlaw.language.repeating import substituted
 from limitlaw.language.values import Wide
-from limitlaw.torch.converted import Labelled
-from limitlaw.torch.writer import This
+from limitlaw.torch.converted import LabelledValue
+from limitlaw.torch.writer import V
 
 
-def chosen_layers(values: Sequence[Labelled], layers: Sequence[str] | None) -> dict[str, Labelled]:
+def chosen_layers(
+    values: Sequence[LabelledValue], layers: Sequence[str] | None
+) -> dict[str, LabelledValue]:
     """The last vectors of each layer, those of heads apart."""
     found = layers_of(values, layers)
     missing = [path for path in layers or () if path not in found]
@@ -36,7 +38,7 @@ def chosen_layers(values: Sequence[Labelled], layers: Sequence[str] | None) -> d
     return found
 
 
-def _wide(values: Sequence[Labelled]) -> list[Labelled]:
+def _wide(values: Sequence[LabelledValue]) -> list[LabelledValue]:
     """The vectors of the stream: not those of heads."""
     everything = ancestors([v.value for v in values])
     given = {v.op.X.shape[-1] for v in everything if isinstance(v.op, ops.Data)}
@@ -46,10 +48,10 @@ def _wide(values: Sequence[Labelled]) -> list[Labelled]:
 
 
 def layers_of(
-    values: Sequence[Labelled], layers: Sequence[str] | None = None
-) -> dict[str, Labelled]:
+    values: Sequence[LabelledValue], layers: Sequence[str] | None = None
+) -> dict[str, LabelledValue]:
     """`chosen_layers`, as far as there are any."""
-    found: dict[str, Labelled] = {}
+    found: dict[str, LabelledValue] = {}
     for item in _wide(values):
         for path in layer_of(item.label.module) if layers is None else layers:
             if within(item.label.module, path):
@@ -58,9 +60,7 @@ def layers_of(
 
 
 def layer_of(module: str) -> list[str]:
-    """The layer that a submodule is in: the member of a list of blocks,
-    else the child of the module.
-    """
+    """The layer of a submodule: the member of a list of blocks, else the child of the module."""
     parts = module.split(".")
     block = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
     return [".".join(parts[: block + 1])] if module else []
@@ -74,14 +74,12 @@ def within(module: str, path: str) -> bool:
 # --- repeated layers as one `repeat` -------------------------------------------------------------
 
 
-FEWEST = 3  # blocks that are worth a loop
+FEWEST_TURNS = 3  # blocks that are worth a loop
 
 
 @dataclasses.dataclass(frozen=True)
-class Loop:
-    """Layers by their names, and the `repeat` whose turns they are;
-    `last` is what the last of them wrote before.
-    """
+class LayerLoop:
+    """Layers by name, the `repeat` whose iterations they are, and what the last one wrote."""
 
     names: tuple[str, ...]
     value: Wide
@@ -113,10 +111,12 @@ class _Block:
 
 
 def loops(
-    values: Sequence[Labelled], layers: Mapping[str, Labelled], asked_for: Iterable[Value]
-) -> list[Loop]:
+    values: Sequence[LabelledValue],
+    layers: Mapping[str, LabelledValue],
+    asked_for: Iterable[Value],
+) -> list[LayerLoop]:
     """The loops among layers, in order; those whose inner values are read elsewhere are none."""
-    found: list[Loop] = []
+    found: list[LayerLoop] = []
     known: dict[Value, Value] = {}
     for names in _lists(layers):
         loop = _loop(values, layers, names, known)
@@ -134,12 +134,12 @@ def _matrices(values: Iterable[Value]) -> set[Matrix]:
     return set(matrices_of(ancestors(values)))
 
 
-def rolled(y: This, found: Iterable[Loop]) -> This:
+def rolled(y: V, found: Iterable[LayerLoop]) -> V:
     """A value with loops in place of the blocks that were written out."""
     return substituted(y, {loop.last: loop.value for loop in found})
 
 
-def _lists(layers: Mapping[str, Labelled]) -> list[tuple[str, ...]]:
+def _lists(layers: Mapping[str, LabelledValue]) -> list[tuple[str, ...]]:
     """Consecutive layers that are members of one list."""
     groups = itertools.groupby(
         layers, key=lambda name: name.rpartition(".")[0] if _member(name) else name
@@ -147,7 +147,7 @@ def _lists(layers: Mapping[str, Labelled]) -> list[tuple[str, ...]]:
     return [
         names
         for names in (tuple(group) for _, group in groups)
-        if len(names) >= FEWEST and _member(names[0])
+        if len(names) >= FEWEST_TURNS and _member(names[0])
     ]
 
 
@@ -156,14 +156,12 @@ def _member(name: str) -> bool:
 
 
 def _loop(
-    values: Sequence[Labelled],
-    layers: Mapping[str, Labelled],
+    values: Sequence[LabelledValue],
+    layers: Mapping[str, LabelledValue],
     names: tuple[str, ...],
     known: dict[Value, Value],
-) -> Loop | None:
-    """The loop of all these layers, or of all but the first,
-    where that differs from the others.
-    """
+) -> LayerLoop | None:
+    """The loop of all these layers, or of all but the first if that one differs."""
     outputs = [layers[name].vectors for name in names]
     blocks = [_block(x, y) for x, y in itertools.pairwise(outputs)]
     first = blocks[0]
@@ -175,15 +173,13 @@ def _loop(
         if own is not None and own.same(first):
             start, taken = before, names
             break
-    if len(taken) < FEWEST - 1:
+    if len(taken) < FEWEST_TURNS - 1:
         return None
-    return Loop(taken, first.turned(substituted(start, known), len(taken)), outputs[-1])
+    return LayerLoop(taken, first.turned(substituted(start, known), len(taken)), outputs[-1])
 
 
-def _before(values: Sequence[Labelled], name: str, output: Wide) -> list[Wide]:
-    """What the first block may have read: vectors like its own from before it,
-    the latest first.
-    """
+def _before(values: Sequence[LabelledValue], name: str, output: Wide) -> list[Wide]:
+    """What the first block may have read: earlier vectors of its shape, the latest first."""
     earlier = itertools.takewhile(lambda item: not within(item.label.module, name), values)
     found = [v.value for v in earlier if isinstance(v.value, Wide)]
     return [v for v in reversed(found) if v.shape == output.shape and v.dim == output.dim][:2]

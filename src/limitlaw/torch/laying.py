@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 
 from limitlaw.torch import nodes
-from limitlaw.torch.digits import Layout, cuts, refined
+from limitlaw.torch.digits import Digits, cuts, refined
 from limitlaw.torch.errors import ConversionError
-from limitlaw.torch.layouts import Layouts, Rules
+from limitlaw.torch.layouts import LayoutRules, Layouts
 from limitlaw.torch.nodes import Node, Tensor
 
 
-def _given(layouts: Layouts, node: nodes.Given) -> Layout:
+def _given(layouts: Layouts, node: nodes.Fixed) -> Digits:
     sizes, _ = refined(node.shape, [layouts.cuts_of(node)], node.label)
     digit = layouts.data_digit(node)
     return layouts.laid(node, sizes, digit, narrow=digit is not None)
 
 
-def _source(layouts: Layouts, node: Node) -> Layout:
+def _source(layouts: Layouts, node: Node) -> Digits:
     return layouts.source(node)
 
 
-def _entrywise(layouts: Layouts, node: Node) -> Layout:
+def _entrywise(layouts: Layouts, node: Node) -> Digits:
     """Terms, factors and arguments that meet entry by entry."""
     shape, _ = layouts.met(node, node.operands, [layouts.cuts_of(node)])
     axis, narrow = layouts.common(node, node.operands, shape)
@@ -29,13 +29,13 @@ def _entrywise(layouts: Layouts, node: Node) -> Layout:
     return layouts.laid(node, shape, axis, narrow)
 
 
-def _linear(layouts: Layouts, node: nodes.Linear) -> Layout:
+def _linear(layouts: Layouts, node: nodes.Weighed) -> Digits:
     """Rows are cut by consumers, columns as what W meets is."""
     shape, axes = layouts.met(node, [node.x], [(*layouts.cuts_of(node)[:-1], frozenset())])
     last = len(node.shape) - 1
     contracted = [i for i, a in enumerate(axes) if a == last]
     axis = layouts.coordinate(node.x, shape)
-    if axis is None and isinstance(node.x.node, nodes.Given):
+    if axis is None and isinstance(node.x.node, nodes.Fixed):
         layouts.as_data(node.x.node, len(layouts.of[node.x.node].sizes) - 1)
     if axis not in contracted:
         raise ConversionError(
@@ -50,7 +50,7 @@ def _linear(layouts: Layouts, node: nodes.Linear) -> Layout:
     return layouts.laid(node, sizes, len(sizes) - 1 if vectors else None)
 
 
-def _reduction(layouts: Layouts, node: nodes.Reduction) -> Layout:
+def _reduction(layouts: Layouts, node: nodes.Reduction) -> Digits:
     kept_axes = [a for a in range(len(node.x.shape)) if a not in node.axes]
     own = layouts.cuts_of(node)
     extra: list[frozenset[int]] = [frozenset()] * len(node.x.shape)
@@ -67,7 +67,7 @@ def _reduction(layouts: Layouts, node: nodes.Reduction) -> Layout:
     )
 
 
-def _numbers_only(layouts: Layouts, node: Node) -> Layout:
+def _numbers_only(layouts: Layouts, node: Node) -> Digits:
     (x,) = node.operands
     shape, _ = layouts.met(node, [x], [layouts.cuts_of(node)])
     if layouts.coordinate(x, shape) is not None:
@@ -75,7 +75,7 @@ def _numbers_only(layouts: Layouts, node: Node) -> Layout:
     return layouts.laid(node, shape, None)
 
 
-def _contraction(layouts: Layouts, node: nodes.Contraction) -> Layout:
+def _contraction(layouts: Layouts, node: nodes.Contraction) -> Digits:
     """Axes that both have, i, j and k are refined together."""
     own, rank = layouts.cuts_of(node), len(node.shape)
     lead = [own[:-2]]
@@ -124,10 +124,8 @@ def _one_dimension(layouts: Layouts, tensors: Sequence[Tensor]) -> None:
                 layouts.make_narrow(t.node)
 
 
-def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Layout:
-    """Parts side by side along a batch axis; one along coordinates may only enter a
-    contraction over them.
-    """
+def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Digits:
+    """Parts side by side along a batch axis; along coordinates only inside a contraction."""
     own = list(layouts.cuts_of(node))
     found = [list(cuts(t, layouts.of[t.node].sizes)) for t in node.parts]
     if any(f[node.axis] for f in [*found, own]):
@@ -159,9 +157,7 @@ def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Layout:
 def _numbers_stay_still(
     layouts: Layouts, node: nodes.Concatenation, coordinate: int | None, axes: list[int]
 ) -> None:
-    """Numbers beside vectors must be the same for all coordinates;
-    else, or on demand, the vectors become numbers.
-    """
+    """Numbers beside vectors must be constant along coordinates; else all become numbers."""
     if coordinate is None:
         return
     vectors = [t for t in node.parts if layouts.of[t.node].coordinate is not None]
@@ -173,13 +169,13 @@ def _numbers_stay_still(
         layouts.cut(vectors[0].node, 1, False)
 
 
-RULES: Rules = {
+LAYOUT_RULES: LayoutRules = {
     nodes.Random: _source,
-    nodes.Given: _given,
-    nodes.Linear: _linear,
-    nodes.Combination: _entrywise,
-    nodes.Product: _entrywise,
-    nodes.Function: _entrywise,
+    nodes.Fixed: _given,
+    nodes.Weighed: _linear,
+    nodes.WeightedSum: _entrywise,
+    nodes.Times: _entrywise,
+    nodes.Elementwise: _entrywise,
     nodes.Rotation: _entrywise,
     nodes.Reduction: _reduction,
     nodes.Contraction: _contraction,

@@ -15,7 +15,7 @@ import numpy as np
 from limitlaw.torch import nodes
 from limitlaw.torch.digits import (
     Cuts,
-    Layout,
+    Digits,
     axis_of,
     coordinate_axis,
     cuts,
@@ -27,7 +27,7 @@ from limitlaw.torch.digits import (
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Node, Tensor
 
-Rules = Mapping[type[Node], Callable[["Layouts", Any], Layout]]
+LayoutRules = Mapping[type[Node], Callable[["Layouts", Any], Digits]]
 
 
 class _Again(Exception):
@@ -40,8 +40,8 @@ class _Again(Exception):
 class Layouts:
     """The layout of every node of a program, and the refined shape in which its operands meet."""
 
-    def __init__(self, order: Sequence[Node], rules: "Rules"):
-        self.of: dict[Node, Layout] = {}
+    def __init__(self, order: Sequence[Node], rules: "LayoutRules"):
+        self.of: dict[Node, Digits] = {}
         self.meeting: dict[Node, Any] = {}  # what the rule of the node found of its operands
         self._cuts: dict[Node, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
         self._numbers: set[Node] = set()
@@ -89,13 +89,13 @@ class Layouts:
 
     def laid(
         self, node: Node, sizes: Sequence[int], coordinate: int | None, narrow: bool = False
-    ) -> Layout:
+    ) -> Digits:
         """The layout, narrow where a consumer says so."""
-        return Layout(
+        return Digits(
             tuple(sizes), coordinate, coordinate is not None and (narrow or node in self._narrow)
         )
 
-    def source(self, node: Node) -> Layout:
+    def source(self, node: Node) -> Digits:
         """Vectors along the last axis, unless consumers want numbers."""
         sizes, _ = refined(node.shape, [self.cuts_of(node)], node.label)
         vectors = node not in self._numbers and bool(node.shape) and node.shape[-1] > 1
@@ -104,9 +104,7 @@ class Layouts:
     # --- meeting ---------------------------------------------------------------------------------
 
     def coordinate(self, tensor: Tensor, shape: Sequence[int]) -> int | None:
-        """The axis of the refined tensor that is the coordinate;
-        the node is cut where it is read in pieces.
-        """
+        """The coordinate axis of the refined tensor; a node that is read in pieces is cut."""
         self._refine(tensor, shape)
         layout = self.of[tensor.node]
         if layout.coordinate is None:
@@ -117,9 +115,7 @@ class Layouts:
         return axis
 
     def _refine(self, tensor: Tensor, shape: Sequence[int]) -> None:
-        """Cut a batch digit that several axes move, as those of groups and of
-        queries in a group move heads.
-        """
+        """Cut a batch digit that several axes move, as groups of queries move heads."""
         layout, node = self.of[tensor.node], tensor.node
         for digit, place in enumerate([] if self.done else places(tensor, layout.sizes, shape)):
             moves = profile(place)
@@ -141,18 +137,14 @@ class Layouts:
     def met(
         self, node: Node, tensors: Sequence[Tensor], extra: Sequence[Cuts] = ()
     ) -> tuple[list[int], list[int]]:
-        """Tensors of one shape refined together:
-        the sizes of all pieces and the axes they are of.
-        """
+        """Tensors of one shape refined together: the sizes of all pieces, and their axes."""
         found = [cuts(t, self.of[t.node].sizes) for t in tensors]
         return refined(tensors[0].shape, [*found, *extra], node.label)
 
     def common(
         self, node: Node, tensors: Sequence[Tensor], shape: Sequence[int]
     ) -> tuple[int | None, bool]:
-        """The one axis that is the coordinate of all vectors among tensors that meet
-        entry by entry.
-        """
+        """The one coordinate axis of all vectors among tensors that meet entry by entry."""
         axes = [self.coordinate(t, shape) for t in tensors]
         found = sorted({a for a in axes if a is not None})
         if not found:
@@ -187,10 +179,8 @@ class Layouts:
     def _clash(
         self, node: Node, numbers: Tensor, vectors: list[Tensor], shape: Sequence[int], axis: int
     ) -> None:
-        """Numbers that differ along a coordinate: given ones are data,
-        others make numbers of the vectors.
-        """
-        if isinstance(numbers.node, nodes.Given):
+        """Numbers that differ along a coordinate: given ones become data, others numbers."""
+        if isinstance(numbers.node, nodes.Fixed):
             found = places(numbers, self.of[numbers.node].sizes, shape)
             moving = [k for k, p in enumerate(found) if (p != p.take([0], axis=axis)).any()]
             if len(moving) == 1:
@@ -210,7 +200,7 @@ class Layouts:
     def coordinatewise(self) -> list[Node]:
         """The products with weights whose rows are read one by one."""
         return [
-            node for node in self.of if isinstance(node, nodes.Linear) and node in self._numbers
+            node for node in self.of if isinstance(node, nodes.Weighed) and node in self._numbers
         ]
 
     def wants_numbers(self, node: Node) -> bool:

@@ -19,12 +19,12 @@ from limitlaw.torch.nodes import Entrywise, Tensor, at, pulled
 
 MASKED = -1e9  # constants below stand for −∞
 
-Number: TypeAlias = float | int
-Array: TypeAlias = Tensor | torch.Tensor  # random entries, or given ones
-Operand: TypeAlias = Array | Number
+Real: TypeAlias = float | int
+Entries: TypeAlias = Tensor | torch.Tensor  # random entries, or given ones
+Operand: TypeAlias = Entries | Real
 
 
-def moved(x: Array, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
+def moved(x: Entries, function: Callable[[torch.Tensor], torch.Tensor]) -> Entries:
     """The same entries where `function` puts them."""
     return x.moved(function) if isinstance(x, Tensor) else function(x)
 
@@ -42,11 +42,11 @@ def given(array: torch.Tensor) -> Tensor:
         first = kept.narrow(axis, 0, 1)
         if torch.equal(first.expand(kept.shape), kept):
             kept = first
-    node = nodes.Given(tuple(kept.shape), kept.numpy().copy())
+    node = nodes.Fixed(tuple(kept.shape), kept.numpy().copy())
     return node.whole().expanded(numbers.shape)
 
 
-def single(value: torch.Tensor | Number) -> float | None:
+def single(value: torch.Tensor | Real) -> float | None:
     """The number that a constant is everywhere, None where it differs."""
     if isinstance(value, torch.Tensor):
         flat = value.reshape(-1)
@@ -84,7 +84,7 @@ def combine(*terms: tuple[float, Operand]) -> Tensor:
         kept.append((coefficient, tensor))
     if len(kept) == 1 and kept[0][0] == 1.0 and not shift:
         return masked(kept[0][1], visible)
-    return masked(nodes.Combination(shape, tuple(kept), shift).whole(), visible)
+    return masked(nodes.WeightedSum(shape, tuple(kept), shift).whole(), visible)
 
 
 def _both(visible: np.ndarray | None, other: np.ndarray) -> np.ndarray:
@@ -105,7 +105,7 @@ def masked(x: Tensor, visible: np.ndarray | None) -> Tensor:
     return nodes.Masked(x.shape, x, np.broadcast_to(visible, x.shape)).whole()
 
 
-def multiply(a: Operand, b: Operand) -> Array:
+def multiply(a: Operand, b: Operand) -> Entries:
     """a·b with broadcasting."""
     if not isinstance(a, Tensor):
         if not isinstance(b, Tensor):
@@ -123,7 +123,7 @@ def multiply(a: Operand, b: Operand) -> Array:
 def product(a: Tensor, b: Tensor) -> Tensor:
     """a·b with broadcasting, both random or different from entry to entry."""
     shape = shape_of(a, b)
-    return nodes.Product(shape, a.expanded(shape), b.expanded(shape)).whole()
+    return nodes.Times(shape, a.expanded(shape), b.expanded(shape)).whole()
 
 
 def scale(a: Tensor, number: float) -> Tensor:
@@ -137,12 +137,12 @@ def scale(a: Tensor, number: float) -> Tensor:
         return at(
             nodes.Rotation(node.shape, scale(node.x, number), node.positions, node.base), a.ids
         )
-    return nodes.Combination(a.shape, ((number, a),)).whole()
+    return nodes.WeightedSum(a.shape, ((number, a),)).whole()
 
 
 def function(name: str, f: Entrywise, x: Tensor) -> Tensor:
     """f(x), entry by entry."""
-    return nodes.Function(x.shape, x, name, f).whole()
+    return nodes.Elementwise(x.shape, x, name, f).whole()
 
 
 def raised(x: Tensor, exponent: float) -> Tensor:
@@ -169,7 +169,7 @@ def reduce(x: Tensor, axes: Sequence[int], keep: bool, mean: bool) -> Tensor:
     return result.moved(lambda ids: ids.reshape(kept)) if keep else result
 
 
-def contract(a: Array, b: Array, factor: float = 1.0) -> Tensor:
+def contract(a: Entries, b: Entries, factor: float = 1.0) -> Tensor:
     """factor·a @ b for (…, i, k) and (…, k, j), as torch.matmul."""
     left, right = lifted(a), lifted(b)
     flat = (len(left.shape) == 1, len(right.shape) == 1)
@@ -201,7 +201,7 @@ def _contraction(a: Tensor, b: Tensor, factor: float) -> Tensor:
 def _unscaled(x: Tensor) -> tuple[Tensor, float]:
     """Without a constant factor."""
     node = x.node
-    if isinstance(node, nodes.Combination) and len(node.terms) == 1 and not node.shift:
+    if isinstance(node, nodes.WeightedSum) and len(node.terms) == 1 and not node.shift:
         ((coefficient, term),) = node.terms
         return pulled(x, term), coefficient
     return x, 1.0
@@ -234,7 +234,7 @@ def softmax(x: Tensor, axis: int) -> Tensor:
 
 
 def attention_weights(
-    q: Array, k: Array, mask: Array | None, causal: bool, factor: float | None
+    q: Entries, k: Entries, mask: Entries | None, causal: bool, factor: float | None
 ) -> Tensor:
     """softmax(q kᵀ·factor + mask), as scaled_dot_product_attention defines it."""
     factor = 1 / math.sqrt(q.shape[-1]) if factor is None else factor
@@ -258,7 +258,7 @@ def normalised(x: Tensor, axes: Sequence[int], eps: float, centred: bool) -> Ten
 # --- side by side --------------------------------------------------------------------------------
 
 
-def concatenate(tensors: Sequence[Array], dim: int = 0) -> Tensor:
+def concatenate(tensors: Sequence[Entries], dim: int = 0) -> Tensor:
     """torch.cat: entries of one node stay entries of it, others become a concatenation."""
     parts = [part for part in map(lifted, tensors) if 0 not in part.shape]
     if len(parts) == 1:
@@ -271,7 +271,7 @@ def concatenate(tensors: Sequence[Array], dim: int = 0) -> Tensor:
     return nodes.Concatenation(tuple(shape), tuple(parts), axis).whole()
 
 
-def stacked(tensors: Sequence[Array], dim: int = 0) -> Tensor:
+def stacked(tensors: Sequence[Entries], dim: int = 0) -> Tensor:
     """torch.stack."""
     parts = [moved(t, lambda x: x.unsqueeze(dim)) for t in tensors]
     return concatenate(parts, dim % len(parts[0].shape))

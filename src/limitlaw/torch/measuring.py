@@ -21,23 +21,23 @@ from limitlaw.language import ops
 from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.values import Scalars, Wide
 from limitlaw.numerics.replicates import Replicates
-from limitlaw.torch.converted import Attention, Labelled
-from limitlaw.torch.exporting import Exported, Numbers, arguments_of, name_of
+from limitlaw.torch.converted import Attention, LabelledValue
+from limitlaw.torch.exporting import Exported, Tensors, arguments_of, name_of
 from limitlaw.torch.layers import loops, rolled, within
 from limitlaw.torch.making import MASKED
 
 VARIANCE, CORRELATION, KURTOSIS = "variance", "token correlation", "excess kurtosis"
-ENTROPY, SCORES = "attention entropy / ln t", "score variance"
-SQUARES = (VARIANCE, SCORES)  # means of squares, of which there is a scale
+ENTROPY, SCORE_VARIANCE = "attention entropy / ln t", "score variance"
+SQUARES = (VARIANCE, SCORE_VARIANCE)  # means of squares, of which there is a scale
 
-Array: TypeAlias = np.ndarray | jax.Array
-Draws = dict[str, np.ndarray]  # by statistic, one number for each draw
+AnyArray: TypeAlias = np.ndarray | jax.Array
+ByStatistic = dict[str, np.ndarray]  # by statistic, one number for each draw
 
 
 # --- of vectors ----------------------------------------------------------------------------------
 
 
-def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
+def vectors_of(run: Tensors, item: LabelledValue) -> np.ndarray:
     """The vectors of a layer, one a row, as the graph of the module has computed them."""
     layout = item.layout
     assert layout.coordinate is not None
@@ -45,10 +45,8 @@ def vectors_of(run: Numbers, item: Labelled) -> np.ndarray:
     return x.reshape(-1, layout.dimension)
 
 
-def of_grams(grams: Array, xp: ModuleType = np) -> dict[str, Any]:
-    """For each draw of n^{-1} X Xᵀ the mean variance of tokens,
-    and the mean correlation of pairs.
-    """
+def of_grams(grams: AnyArray, xp: ModuleType = np) -> dict[str, Any]:
+    """The mean variance of tokens and the mean correlation of pairs, from each n^{-1} X Xᵀ."""
     diagonal = xp.einsum("...ii->...i", grams)
     result = {VARIANCE: xp.asarray(diagonal.mean(axis=-1))}
     tokens = grams.shape[-1]
@@ -74,10 +72,8 @@ def fourth_powers(x: Wide) -> Scalars:
 # --- of attention --------------------------------------------------------------------------------
 
 
-def of_scores(p: Array, seen: Array, xp: ModuleType = np) -> list[Any]:
-    """The mean over rows of entropy / ln(tokens seen),
-    and the mean square of the scores that are seen.
-    """
+def of_scores(p: AnyArray, seen: AnyArray, xp: ModuleType = np) -> list[Any]:
+    """Mean over rows of entropy / ln(tokens seen), and mean square of the scores seen."""
     p = xp.where(seen, p, 0.0)
     shifted = xp.where(seen, p - xp.max(xp.where(seen, p, -xp.inf), axis=-1, keepdims=True), 0.0)
     weights = xp.where(seen, xp.exp(shifted), 0.0)
@@ -101,9 +97,7 @@ def attention_statistics(attention: Attention) -> Scalars:
 
 @functools.lru_cache(maxsize=64)
 def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[jax.Array], jax.Array]:
-    """One function for all attentions with the same mask:
-    programs are the same where their functions are.
-    """
+    """One function for equal masks: programs are equal only if their functions are."""
     seen = (
         np.unpackbits(np.frombuffer(bits, np.uint8), count=math.prod(shape))
         .astype(bool)
@@ -119,7 +113,7 @@ def has_choice(attention: Attention) -> bool:
     return bool((attention.visible.sum(axis=-1) > 1).any())
 
 
-def measured_attention(exported: Exported, name: str, run: Numbers) -> np.ndarray:
+def measured_attention(exported: Exported, name: str, run: Tensors) -> np.ndarray:
     """`of_scores` of what a node of the graph, a softmax or a fused attention, has read."""
     node = next(n for n in exported.graph.nodes if n.name == name)
     args, kwargs = arguments_of(node, lambda n: run[n.name])
@@ -162,7 +156,9 @@ Stage = tuple[tuple[str, ...], Wide]
 
 
 def stages(
-    values: Sequence[Labelled], layers: Mapping[str, Labelled], attentions: Mapping[str, Attention]
+    values: Sequence[LabelledValue],
+    layers: Mapping[str, LabelledValue],
+    attentions: Mapping[str, Attention],
 ) -> list[Stage] | None:
     """The layers in their order, repeated ones as one loop; None where there is no loop, or
     attentions in a layer cannot be told apart.
@@ -181,7 +177,7 @@ def stages(
     return result
 
 
-def _one_each(layers: Mapping[str, Labelled], attentions: Mapping[str, Attention]) -> bool:
+def _one_each(layers: Mapping[str, LabelledValue], attentions: Mapping[str, Attention]) -> bool:
     """Has every layer one attention at most, and every attention a layer?"""
     before: set[Value] = set()
     count = 0
@@ -210,7 +206,7 @@ READ = Turns((_read,), given=False)  # the first output is a layer like the othe
 
 def at_width(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], width: int, samples: int
-) -> dict[str, Draws]:
+) -> dict[str, ByStatistic]:
     """The statistics of so many draws at this width."""
     outputs = tuple(value.core for _, value in parts)
     pace = Pace(samples, at_most=False)
@@ -220,7 +216,7 @@ def at_width(
 
 def at_infinity(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], samples: int
-) -> tuple[dict[str, Draws], Replicates]:
+) -> tuple[dict[str, ByStatistic], Replicates]:
     """The same as n → ∞, and which draws are independent; raises where there is no limit."""
     first, *others = [value for _, value in parts]
     checked("audit", others[-1])
@@ -239,10 +235,10 @@ def _written_out(parts: Sequence[Stage], read: Sequence[np.ndarray]) -> Sequence
 
 def _named(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Sequence[np.ndarray]
-) -> dict[str, Draws]:
+) -> dict[str, ByStatistic]:
     """By layer and attention, from arrays (draws, turns, statistics)."""
-    of_layers: dict[str, Draws] = {}
-    of_attentions: dict[str, Draws] = {}
+    of_layers: dict[str, ByStatistic] = {}
+    of_attentions: dict[str, ByStatistic] = {}
     for (names, value), array in zip(parts, read, strict=True):
         own = list(of_grams(np.eye(max(1, int(np.prod([int(s) for s in value.shape]))))))
         for turn, name in enumerate(names):
@@ -251,7 +247,7 @@ def _named(
             for other, a in attentions.items():
                 if within(a.label.module, name):
                     of_attentions[other] = dict(
-                        zip((ENTROPY, SCORES), at.T[len(own) :], strict=True)
+                        zip((ENTROPY, SCORE_VARIANCE), at.T[len(own) :], strict=True)
                     )
     for name in attentions:  # which may be a layer itself
         of_layers[name] = {**of_layers.get(name, {}), **of_attentions[name]}

@@ -18,17 +18,15 @@ import torch
 from limitlaw.torch.errors import NOWHERE, Label
 from limitlaw.torch.scales import Parameter
 
-Shape = tuple[int, ...]
+TorchShape = tuple[int, ...]
 Entrywise: TypeAlias = Callable[[jax.Array], jax.Array]
 
 
 @dataclasses.dataclass(eq=False)
 class Node:
-    """Something that computes a tensor of `shape`;
-    `label` says where in the module it was written.
-    """
+    """Computes a tensor of `shape`; `label` says where in the module it was written."""
 
-    shape: Shape
+    shape: TorchShape
     label: Label = dataclasses.field(default=NOWHERE, kw_only=True)
 
     @property
@@ -49,7 +47,7 @@ class Tensor:
     ids: torch.Tensor
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> TorchShape:
         """The torch shape."""
         return tuple(self.ids.shape)
 
@@ -82,9 +80,7 @@ def at(node: Node, ids: torch.Tensor) -> Tensor:
 
 @dataclasses.dataclass(eq=False)
 class Random(Node):
-    """A random parameter that is read as vectors: embeddings, positions, biases.
-    Rows that never occur are left out.
-    """
+    """A random parameter read as vectors: embeddings, biases; without rows that never occur."""
 
     parameter: Parameter
     array: np.ndarray
@@ -92,7 +88,7 @@ class Random(Node):
 
 
 @dataclasses.dataclass(eq=False)
-class Given(Node):
+class Fixed(Node):
     """Given numbers."""
 
     array: np.ndarray
@@ -124,7 +120,7 @@ class _OfTwo(Node):
 
 
 @dataclasses.dataclass(eq=False)
-class Linear(_OfOne):
+class Weighed(_OfOne):
     """Σ_c W_rc x_…c for a weight matrix W of shape (rows, columns)."""
 
     parameter: Parameter
@@ -133,7 +129,7 @@ class Linear(_OfOne):
 
 
 @dataclasses.dataclass(eq=False)
-class Combination(Node):
+class WeightedSum(Node):
     """Σ coefficient·term + shift, entry by entry."""
 
     terms: tuple[tuple[float, Tensor], ...]
@@ -146,12 +142,12 @@ class Combination(Node):
 
 
 @dataclasses.dataclass(eq=False)
-class Product(_OfTwo):
+class Times(_OfTwo):
     """a·b, entry by entry."""
 
 
 @dataclasses.dataclass(eq=False)
-class Function(_OfOne):
+class Elementwise(_OfOne):
     """f(x), entry by entry."""
 
     name: str
@@ -189,9 +185,7 @@ class Softmax(_OfOne):
 
 @dataclasses.dataclass(eq=False)
 class Rotation(_OfOne):
-    """Coordinates (m, m + D/2) of the last axis turned by positions·base^{-2m/D};
-    only a dot product may read it.
-    """
+    """Coordinates (m, m + D/2) turned by positions·base^{-2m/D}, for dot products only."""
 
     positions: np.ndarray  # of the shape without the last axis
     base: float

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from limitlaw.arguments import shown
 from limitlaw.float64 import in_float64
@@ -20,9 +21,9 @@ from limitlaw.torch.exporting import Exported, name_of
 from limitlaw.torch.scales import Parameters
 
 Expected = Mapping[str, float | str]
-NARROW = 4  # heads of fewer coordinates cannot show a missing 1/√d
+FEWEST_COORDINATES = 4  # heads of fewer coordinates cannot show a missing 1/√d
 CHANCE = 5.0  # standard errors
-NEGLIGIBLE = 0.01  # relative differences of a scale that matter to nobody
+TOLERATED = 0.01  # relative differences of a scale that matter to nobody
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 _OF_FAN_IN = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*fan_in\s*")
 
@@ -50,11 +51,9 @@ def referred(done: Conversion, expected: Expected | None) -> tuple[str, ...]:
 
 
 def _unscaled(attentions: tuple[Attention, ...]) -> Iterator[str]:
-    """Scores that grow with the dimension of heads; query matrices that are smaller by √d,
-    as T5's, make up for it.
-    """
+    """Scores that grow with the head dimension; query matrices smaller by √d mend it (T5)."""
     for a in attentions:
-        if a.dim >= NARROW and a.excess > a.dim**0.25:
+        if a.dim >= FEWEST_COORDINATES and a.excess > a.dim**0.25:
             yield (
                 f"{a.label.module or 'the module itself'}: q·k is multiplied by "
                 f"{abs(a.scale):.3g}, expected 1/√d = {a.dim**-0.5:.3g} with d = {a.dim}: the "
@@ -64,7 +63,7 @@ def _unscaled(attentions: tuple[Attention, ...]) -> Iterator[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Size:
+class EntrySize:
     """The mean square of the entries of a parameter, and its relative standard error."""
 
     name: str
@@ -72,7 +71,7 @@ class Size:
     error: float
 
 
-def size_of(name: str, array: np.ndarray) -> Size:
+def size_of(name: str, array: np.ndarray) -> EntrySize:
     """Measured; entries that are 0, as those of padding, do not count unless all are.
 
     The error is at least that of normal entries: few do not know their own.
@@ -80,8 +79,10 @@ def size_of(name: str, array: np.ndarray) -> Size:
     squares = array[array != 0] ** 2 if array.any() else np.zeros(1)
     mean = float(squares.mean())
     if (array == array.flat[0]).all():
-        return Size(name, mean, 0.0)
-    return Size(name, mean, math.sqrt(max(2.0, float(squares.var()) / mean**2) / squares.size))
+        return EntrySize(name, mean, 0.0)
+    return EntrySize(
+        name, mean, math.sqrt(max(2.0, float(squares.var()) / mean**2) / squares.size)
+    )
 
 
 def role(name: str) -> str:
@@ -131,9 +132,7 @@ def misfits(
     parameters: Parameters,
     kinds: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Parameters whose scale is not that of the same role in other blocks,
-    in modules of the same classes.
-    """
+    """Parameters whose scale is not that of the same role in other blocks of the same classes."""
     families: dict[tuple[str, str, tuple[int, ...]], list[str]] = {}
     for name, array in arrays.items():
         if array.size and block(name):
@@ -144,10 +143,8 @@ def misfits(
             yield from _outliers([size_of(name, arrays[name]) for name in names])
 
 
-def _outliers(sizes: list[Size]) -> Iterator[str]:
-    """Those beyond chance from the median; of two, the larger.
-    A scale that changes steadily with depth is meant.
-    """
+def _outliers(sizes: list[EntrySize]) -> Iterator[str]:
+    """Those beyond chance from the median, or the larger of two; a steady trend is meant so."""
     if len(sizes) < 2 or _steady(sizes):
         return
     if len(sizes) == 2:
@@ -158,26 +155,26 @@ def _outliers(sizes: list[Size]) -> Iterator[str]:
     middle = float(np.median([s.square for s in sizes]))
     error = 1.25 * float(np.median([s.error for s in sizes])) / math.sqrt(len(sizes))
     for size in sizes:
-        if _differ(size, Size("", middle, error)):
+        if _differ(size, EntrySize("", middle, error)):
             yield _said(size, middle, f"the median of its {len(sizes) - 1} siblings")
 
 
-def _differ(a: Size, b: Size) -> bool:
+def _differ(a: EntrySize, b: EntrySize) -> bool:
     if not a.square or not b.square:
         return a.square != b.square
     return abs(math.log(a.square / b.square)) > max(
-        CHANCE * math.hypot(a.error, b.error), 2 * NEGLIGIBLE
+        CHANCE * math.hypot(a.error, b.error), 2 * TOLERATED
     )
 
 
-def _steady(sizes: list[Size]) -> bool:
+def _steady(sizes: list[EntrySize]) -> bool:
     """Does every step from block to block go the same way, none by chance?"""
     steps = list(itertools.pairwise(sizes))
     up = {later.square > earlier.square for earlier, later in steps}
     return len(sizes) > 2 and len(up) == 1 and all(_differ(*step) for step in steps)
 
 
-def _said(size: Size, reference: float, whose: str) -> str:
+def _said(size: EntrySize, reference: float, whose: str) -> str:
     weights = "weights" if module_of(size.name) != size.name else "entries"
     ratio = math.sqrt(size.square / reference) if reference else math.inf
     siblings = (
@@ -196,9 +193,7 @@ def _said(size: Size, reference: float, whose: str) -> str:
 
 
 def unexpected(exported: Exported, expected: Expected) -> Iterator[str]:
-    """Parameters whose scale is not what the user says;
-    patterns are those of fnmatch, with or without ".weight".
-    """
+    """Parameters of another scale than the user says, by patterns of fnmatch."""
     for pattern, wanted in expected.items():
         names = [
             name for name, array in exported.arrays.items() if _meant(name, pattern, array.ndim)
@@ -222,7 +217,7 @@ def _compared(name: str, exported: Exported, pattern: str, wanted: float | str) 
     fan = fan_in(exported, name)
     variance = _variance(pattern, wanted, fan)
     size = size_of(name, exported.arrays[name].numpy())
-    if _differ(size, Size("", variance, 0.0)):
+    if _differ(size, EntrySize("", variance, 0.0)):
         yield (
             f"{module_of(name)}: its standard deviation is {math.sqrt(size.square):.3g}, variance "
             f"× fan-in {size.square * fan:.3g}, expected {math.sqrt(variance):.3g} and "
@@ -253,9 +248,7 @@ def _variance(pattern: str, wanted: float | str, fan: int) -> float:
 
 
 def fan_in(exported: Exported, name: str) -> int:
-    """How many entries meet in one output: the first axis of what stands on the right of a
-    product, as in Conv1D.
-    """
+    """How many entries meet in one output; the first axis for the right side of a product."""
     array = exported.arrays[name]
     if array.ndim < 2:
         return 1
@@ -266,7 +259,8 @@ def fan_in(exported: Exported, name: str) -> int:
         right = node.args[-1] if node.op == "call_function" and node.args else None
         if (
             name_of(node.target) in ("addmm", "mm", "matmul")
-            and getattr(right, "name", None) in places
+            and isinstance(right, torch.fx.Node)
+            and right.name in places
         ):
             return int(array.shape[0])
     return math.prod(array.shape[1:])

@@ -1,6 +1,4 @@
-"""Rotary embeddings, recognised where they are written out:
-x·cos + cat(−x₂, x₁)·sin with given tables.
-"""
+"""Rotary embeddings that are written out, x·cos + cat(−x₂, x₁)·sin, recognised by their tables."""
 
 import numpy as np
 
@@ -8,8 +6,8 @@ from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor
 
-TABLE = 1e-5  # of float32 tables
-POSITIONS = 1 << 17
+TABLE_ERROR = 1e-5  # of float32 tables
+LAST_POSITION = 1 << 17
 
 
 def rotation(a: Tensor, b: Tensor) -> Tensor | None:
@@ -28,10 +26,10 @@ def rotation(a: Tensor, b: Tensor) -> Tensor | None:
 def _times_table(tensor: Tensor) -> tuple[Tensor, np.ndarray] | None:
     """A tensor and the given numbers that it is multiplied by."""
     node = tensor.node
-    if not isinstance(node, nodes.Product) or not tensor.is_whole:
+    if not isinstance(node, nodes.Times) or not tensor.is_whole:
         return None
     for x, table in ((node.a, node.b), (node.b, node.a)):
-        if isinstance(table.node, nodes.Given):
+        if isinstance(table.node, nodes.Fixed):
             return x, table.node.array.reshape(-1)[table.ids.numpy()]
     return None
 
@@ -42,7 +40,7 @@ def _is_turned(turned: Tensor, x: Tensor) -> bool:
     if not isinstance(node, nodes.Concatenation) or not turned.is_whole or len(node.parts) != 2:
         return False
     minus, first = node.parts
-    if not isinstance(minus.node, nodes.Combination) or not minus.is_whole or minus.node.shift:
+    if not isinstance(minus.node, nodes.WeightedSum) or not minus.is_whole or minus.node.shift:
         return False
     if [c for c, _ in minus.node.terms] != [-1.0] or node.axis != len(x.shape) - 1:
         return False
@@ -53,9 +51,7 @@ def _is_turned(turned: Tensor, x: Tensor) -> bool:
 
 
 def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float]:
-    """The positions and the base of which the tables are cos and sin of position·base^{-2m/D},
-    for m and m + D/2.
-    """
+    """The positions and the base of tables of cos and sin of position·base^{-2m/D}."""
     half = D // 2
     turns = (cos + 1j * sin)[..., :half]
     positions = _positions(turns[..., 0])
@@ -63,7 +59,7 @@ def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float
     angle = positions[..., None] * base ** (-2 * np.arange(half) / D)
     table = np.exp(1j * np.concatenate([angle, angle], axis=-1))
     size = np.maximum(1.0, np.abs(positions))[..., None]
-    if (np.abs(table - (cos + 1j * sin)) > TABLE * size).any():
+    if (np.abs(table - (cos + 1j * sin)) > TABLE_ERROR * size).any():
         raise ConversionError(
             "a rotary table is not that of the angles position·base^(-2m/D): scaled or "
             "interpolated rotary embeddings have no rule; set rope_scaling to its default"
@@ -73,7 +69,7 @@ def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float
 
 def _positions(turns: np.ndarray) -> np.ndarray:
     """Whole positions p with e^{ip} = turn, the frequency of m = 0 being 1."""
-    every = np.exp(1j * np.arange(POSITIONS))
+    every = np.exp(1j * np.arange(LAST_POSITION))
     unique, inverse = np.unique(np.round(turns, 7), return_inverse=True)
     found = np.array([np.argmin(np.abs(every - turn)) for turn in unique])
     return found[inverse].reshape(turns.shape).astype(float)
@@ -94,4 +90,4 @@ def _base(turns: np.ndarray, positions: np.ndarray, D: int) -> float:
     angle = np.angle(turns[second, last] / turns[first, last])
     base = float(angle ** (-D / (2 * last)))
     near = float(f"{base:.3g}")
-    return near if abs(base - near) < TABLE * base * D else base
+    return near if abs(base - near) < TABLE_ERROR * base * D else base

@@ -15,53 +15,20 @@ from limitlaw.torch import making as make
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.exporting import name_of
 from limitlaw.torch.functions import FUNCTIONS, gelu, gelu_tanh
-from limitlaw.torch.making import Array, Number, Operand
+from limitlaw.torch.making import Entries, Operand, Real
 from limitlaw.torch.nodes import Tensor, at
 from limitlaw.torch.rotations import rotation
 from limitlaw.torch.weighing import attention, convolution, einsum, linear, matmul
 
-Rule: TypeAlias = Callable[..., Array | list[Tensor]]
-Axes: TypeAlias = int | Sequence[int] | None
+AtenRule: TypeAlias = Callable[..., Entries | list[Tensor]]
+Dims: TypeAlias = int | Sequence[int] | None
 
-MOVES = (
-    "view",
-    "reshape",
-    "_unsafe_view",
-    "view_copy",
-    "transpose",
-    "permute",
-    "unsqueeze",
-    "squeeze",
-    "select",
-    "slice",
-    "split",
-    "split_with_sizes",
-    "chunk",
-    "unbind",
-    "expand",
-    "clone",
-    "contiguous",
-    "t",
-    "flatten",
-    "unflatten",
-    "repeat",
-    "repeat_interleave",
-    "index_select",
-    "index",
-    "alias",
-    "detach",
-    "flip",
-    "roll",
-    "narrow",
-    "movedim",
-    "swapaxes",
-    "tile",
-    "expand_as",
-    "lift_fresh_copy",
-    "diagonal",
-    "tensor_split",
-    "unfold",
-)
+MOVES = """
+    view reshape _unsafe_view view_copy transpose permute unsqueeze squeeze select slice split
+    split_with_sizes chunk unbind expand clone contiguous t flatten unflatten repeat
+    repeat_interleave index_select index alias detach flip roll narrow movedim swapaxes tile
+    expand_as lift_fresh_copy diagonal tensor_split unfold
+""".split()  # noqa: SIM905
 
 
 def _moved(
@@ -78,7 +45,7 @@ def _same(x: Tensor, *args: object, **kwargs: object) -> Tensor:
     return x
 
 
-def _add(a: Operand, b: Operand, alpha: Number = 1) -> Tensor:
+def _add(a: Operand, b: Operand, alpha: Real = 1) -> Tensor:
     if isinstance(a, Tensor) and isinstance(b, Tensor) and alpha == 1:
         turned = rotation(a, b)
         if turned is not None:
@@ -86,15 +53,15 @@ def _add(a: Operand, b: Operand, alpha: Number = 1) -> Tensor:
     return make.combine((1.0, a), (float(alpha), b))
 
 
-def _sub(a: Operand, b: Operand, alpha: Number = 1) -> Tensor:
+def _sub(a: Operand, b: Operand, alpha: Real = 1) -> Tensor:
     return make.combine((1.0, a), (-float(alpha), b))
 
 
-def _rsub(a: Operand, b: Operand, alpha: Number = 1) -> Tensor:
+def _rsub(a: Operand, b: Operand, alpha: Real = 1) -> Tensor:
     return make.combine((-float(alpha), a), (1.0, b))
 
 
-def _div(a: Operand, b: Operand, rounding_mode: str | None = None) -> Array:
+def _div(a: Operand, b: Operand, rounding_mode: str | None = None) -> Entries:
     if rounding_mode is not None:
         raise ConversionError(f"div with rounding_mode={rounding_mode!r} has no rule")
     if isinstance(b, Tensor):
@@ -115,19 +82,19 @@ def _pow(x: Operand, exponent: Operand) -> Tensor:
     return make.raised(x, number)
 
 
-def _mean(x: Tensor, dim: Axes = None, keepdim: bool = False, dtype: object = None) -> Tensor:
+def _mean(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Tensor:
     return make.reduce(x, _axes(dim), keepdim, mean=True)
 
 
-def _sum(x: Tensor, dim: Axes = None, keepdim: bool = False, dtype: object = None) -> Tensor:
+def _sum(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Tensor:
     return make.reduce(x, _axes(dim), keepdim, mean=False)
 
 
-def _axes(dim: Axes) -> list[int]:
+def _axes(dim: Dims) -> list[int]:
     return [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
 
 
-def _var(x: Tensor, dim: Axes = None, correction: Number = 1, keepdim: bool = False) -> Array:
+def _var(x: Tensor, dim: Dims = None, correction: Real = 1, keepdim: bool = False) -> Entries:
     axes = _axes(dim)
     mean = make.reduce(x, axes, True, True)
     c = make.combine((1.0, x), (-1.0, mean))
@@ -152,7 +119,7 @@ def _where(condition: Operand, a: Operand, b: Operand) -> Tensor:
     return make.combine(*((1.0, p) for p in parts))
 
 
-def _hides(value: torch.Tensor | Number) -> bool:
+def _hides(value: torch.Tensor | Real) -> bool:
     """Does a constant stand for −∞?"""
     number = make.single(value)
     return number is not None and number < make.MASKED
@@ -169,25 +136,25 @@ def _layer_norm(
     bias: Operand | None = None,
     eps: float = 1e-5,
     *_: object,
-) -> Array:
+) -> Entries:
     axes = list(range(-len(shape), 0))
     return _affine(make.normalised(x, axes, eps, centred=True), weight, bias)
 
 
 def _rms_norm(
     x: Tensor, shape: Sequence[int], weight: Operand | None = None, eps: float | None = None
-) -> Array:
+) -> Entries:
     axes = list(range(-len(shape), 0))
     eps = torch.finfo(torch.float64).eps if eps is None else eps
     return _affine(make.normalised(x, axes, eps, centred=False), weight, None)
 
 
-def _affine(x: Tensor, weight: Operand | None, bias: Operand | None) -> Array:
+def _affine(x: Tensor, weight: Operand | None, bias: Operand | None) -> Entries:
     scaled = x if weight is None else make.multiply(x, weight)
     return scaled if bias is None else make.combine((1.0, scaled), (1.0, bias))
 
 
-def _embedding(table: Array, where: Array, *rest: object) -> Array:
+def _embedding(table: Entries, where: Entries, *rest: object) -> Entries:
     if isinstance(where, Tensor):
         raise ConversionError("an embedding of random numbers has no rule")
     return make.moved(table, lambda rows: rows[where])
@@ -199,15 +166,15 @@ def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return make.function("gelu", gelu, x)
 
 
-def _leaky_relu(x: Tensor, slope: Number = 0.01) -> Tensor:
+def _leaky_relu(x: Tensor, slope: Real = 0.01) -> Tensor:
     return make.function("leaky_relu", lambda v: jnp.where(v >= 0, v, slope * v), x)
 
 
-def _clamp(x: Tensor, low: Number | None = None, high: Number | None = None) -> Tensor:
+def _clamp(x: Tensor, low: Real | None = None, high: Real | None = None) -> Tensor:
     return make.function("clamp", lambda v: jnp.clip(v, low, high), x)
 
 
-def _elu(x: Tensor, alpha: Number = 1.0, *rest: Number) -> Tensor:
+def _elu(x: Tensor, alpha: Real = 1.0, *rest: Real) -> Tensor:
     if any(r != 1 for r in rest):
         raise ConversionError("elu with scales has no rule")
     return make.function(
@@ -215,21 +182,21 @@ def _elu(x: Tensor, alpha: Number = 1.0, *rest: Number) -> Tensor:
     )
 
 
-def _addmm(bias: Operand, x: Array, w: Array, beta: Number = 1, alpha: Number = 1) -> Tensor:
+def _addmm(bias: Operand, x: Entries, w: Entries, beta: Real = 1, alpha: Real = 1) -> Tensor:
     return make.combine((float(beta), bias), (float(alpha), matmul(x, w)))
 
 
-ADVICE = (
+ATEN_ADVICE = (
     "Write the line with operations that have one (sums, products, matmul, softmax, norms, "
     f"{', '.join(FUNCTIONS)}), or convert the submodules around it"
 )
 
 
-def _function(name: str) -> Rule:
+def _function(name: str) -> AtenRule:
     return lambda x, *args: make.function(name, FUNCTIONS[name], x)
 
 
-RULES: dict[str, Rule] = {
+ATEN_RULES: dict[str, AtenRule] = {
     **dict.fromkeys(
         ("_to_copy", "to", "type_as", "dropout", "feature_dropout", "alpha_dropout"), _same
     ),
@@ -267,7 +234,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def rule_of(operation: Callable[..., Any]) -> Rule | None:
+def rule_of(operation: Callable[..., Any]) -> AtenRule | None:
     """The rule of an operation, None where there is none."""
     name = name_of(operation)
-    return functools.partial(_moved, operation) if name in MOVES else RULES.get(name)
+    return functools.partial(_moved, operation) if name in MOVES else ATEN_RULES.get(name)

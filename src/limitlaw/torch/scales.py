@@ -1,6 +1,4 @@
-"""How parameters start: the variance of their entries,
-from the way they were drawn or from measured moments.
-"""
+"""How parameters start: the variance of their entries, as declared or as measured."""
 
 import dataclasses
 import math
@@ -15,16 +13,14 @@ from limitlaw.arguments import shown
 from limitlaw.digits import plus_minus
 from limitlaw.torch.errors import ConversionError
 
-FIRST = 64  # entries: arrays that differ do so there, as a rule
+FIRST_ENTRIES = 64  # entries: arrays that differ do so there, as a rule
 ROWS = 32  # rows that are looked at: orthogonal ones are so from the first
 TOO_FAR = 6.0  # standard errors between a declared and a measured variance
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Parameter:
-    """A random parameter: entries of mean 0 and `variance`;
-    `key` is one for all parameters with the same numbers.
-    """
+    """A random parameter with entries of mean 0; equal arrays have the same `key`."""
 
     name: str
     key: str
@@ -33,21 +29,19 @@ class Parameter:
 
 
 @dataclasses.dataclass(frozen=True)
-class Drawn:
-    """What a watched factory did last to a parameter:
-    the law, and the variance of an entry (None: unknown).
-    """
+class DrawnAs:
+    """The last law that a factory drew a parameter from, and its variance (None: unknown)."""
 
     law: str
     variance: float | None
 
 
 class Parameters:
-    """The parameters of a module: which are constants,
-    which are the same, and how the others start.
-    """
+    """The parameters of a module: which are constants, which are equal, how the others start."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], drawn: Mapping[str, Drawn] | None = None):
+    def __init__(
+        self, arrays: Mapping[str, np.ndarray], drawn: Mapping[str, DrawnAs] | None = None
+    ):
         self.notes: list[str] = []
         self.constants = {
             name for name, a in arrays.items() if a.size == 0 or (a == a.flat[0]).all()
@@ -64,7 +58,7 @@ class Parameters:
                 "bias spreads, n^-1/2, is overstated"
             )
 
-    def _add(self, names: list[str], array: np.ndarray, drawn: Mapping[str, Drawn]) -> None:
+    def _add(self, names: list[str], array: np.ndarray, drawn: Mapping[str, DrawnAs]) -> None:
         first = names[0]
         if len(names) > 1:
             self.notes.append(
@@ -86,7 +80,7 @@ def _same(arrays: Mapping[str, np.ndarray]) -> list[list[str]]:
     """The names of arrays with the same numbers, together."""
     alike: dict[tuple[tuple[int, ...], bytes], list[list[str]]] = {}
     for name, array in arrays.items():
-        groups = alike.setdefault((array.shape, array.reshape(-1)[:FIRST].tobytes()), [])
+        groups = alike.setdefault((array.shape, array.reshape(-1)[:FIRST_ENTRIES].tobytes()), [])
         own = next((group for group in groups if np.array_equal(arrays[group[0]], array)), None)
         if own is None:
             groups.append(own := [])
@@ -94,7 +88,7 @@ def _same(arrays: Mapping[str, np.ndarray]) -> list[list[str]]:
     return [group for groups in alike.values() for group in groups]
 
 
-def _cross_check(name: str, array: np.ndarray, known: Drawn) -> None:
+def _cross_check(name: str, array: np.ndarray, known: DrawnAs) -> None:
     """The variance that the factory declared must be the one that is measured."""
     assert known.variance is not None
     squares = array[array != 0] ** 2
@@ -128,7 +122,7 @@ class _Watch(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.drawn: dict[int, Drawn] = {}
+        self.drawn: dict[int, DrawnAs] = {}
         self.kept: list[torch.Tensor] = []  # so that no storage is used twice
 
     def __torch_dispatch__(
@@ -153,24 +147,24 @@ class _Watch(TorchDispatchMode):
         return result
 
 
-def _after(name: str, args: Sequence[object], before: Drawn | None, whole: bool) -> Drawn:
+def _after(name: str, args: Sequence[object], before: DrawnAs | None, whole: bool) -> DrawnAs:
     """The law after an operation in place; of one that is not followed, nothing is known."""
     numbers = [float(x) for x in args if isinstance(x, int | float)]
     if name == "normal_":
         mean, std = (*numbers, *(0.0, 1.0)[len(numbers) :])
-        return Drawn("normal", std**2 if mean == 0 else None)
+        return DrawnAs("normal", std**2 if mean == 0 else None)
     if name == "uniform_":
         low, high = (*numbers, *(0.0, 1.0)[len(numbers) :])
-        return Drawn("uniform", (high - low) ** 2 / 12 if low == -high else None)
+        return DrawnAs("uniform", (high - low) ** 2 / 12 if low == -high else None)
     if name in ("mul_", "div_") and numbers and before is not None and before.variance is not None:
         factor = numbers[0] ** (2 if name == "mul_" else -2)
-        return Drawn(before.law, before.variance * factor)
+        return DrawnAs(before.law, before.variance * factor)
     if name in ("zero_", "fill_") and before is not None and not whole:
         return before  # a row of padding
-    return Drawn("unknown", None)
+    return DrawnAs("unknown", None)
 
 
-def made(module: object) -> tuple[torch.nn.Module, dict[str, Drawn] | None]:
+def made(module: object) -> tuple[torch.nn.Module, dict[str, DrawnAs] | None]:
     """The module, and how its parameters were drawn where a function made it."""
     if isinstance(module, torch.nn.Module):
         return module, None

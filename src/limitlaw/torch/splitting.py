@@ -21,7 +21,7 @@ def split(outputs: Sequence[Tensor], known: Known) -> Known:
     kept = list(outputs)
     for node in reversed(ancestors([t.node for t in kept])):
         if isinstance(
-            node, nodes.Linear | nodes.Combination | nodes.Product | nodes.Function
+            node, nodes.Weighed | nodes.WeightedSum | nodes.Times | nodes.Elementwise
         ) or _is_bias(node):
             known = _divided(node, _readers(node, kept), known)
     return known
@@ -75,7 +75,7 @@ def _part(node: Node, places: torch.Tensor) -> Node:
     shape = (*node.shape[:-1], len(places))
     if isinstance(node, nodes.Random):
         return dataclasses.replace(node, shape=shape, array=node.array[places.numpy()])
-    if isinstance(node, nodes.Linear):
+    if isinstance(node, nodes.Weighed):
         part = f"{node.part}[{','.join(map(str, places.tolist()))}]"
         return dataclasses.replace(
             node, shape=shape, weight=node.weight[places.numpy()], part=part
@@ -84,12 +84,12 @@ def _part(node: Node, places: torch.Tensor) -> Node:
     def taken(t: Tensor) -> Tensor:
         return t.moved(lambda ids: ids[..., places])
 
-    if isinstance(node, nodes.Combination):
+    if isinstance(node, nodes.WeightedSum):
         terms = tuple((c, taken(t)) for c, t in node.terms)
         return dataclasses.replace(node, shape=shape, terms=terms)
-    if isinstance(node, nodes.Product):
+    if isinstance(node, nodes.Times):
         return dataclasses.replace(node, shape=shape, a=taken(node.a), b=taken(node.b))
-    assert isinstance(node, nodes.Function)
+    assert isinstance(node, nodes.Elementwise)
     return dataclasses.replace(node, shape=shape, x=taken(node.x))
 
 

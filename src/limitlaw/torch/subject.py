@@ -1,6 +1,4 @@
-"""What is audited: the vectors of layers and the scores of attentions,
-in the program and in a run of the module.
-"""
+"""What is audited: vectors of layers and scores of attentions, in the program and in a run."""
 
 import dataclasses
 import functools
@@ -15,25 +13,23 @@ import limitlaw as ll
 from limitlaw.language.values import Scalars, Wide
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 from limitlaw.torch import measuring as measure
-from limitlaw.torch.converted import Attention, Labelled
+from limitlaw.torch.converted import Attention, LabelledValue
 from limitlaw.torch.converting import Conversion
-from limitlaw.torch.exporting import Numbers
+from limitlaw.torch.exporting import Tensors
 from limitlaw.torch.layers import chosen_layers, within
-from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORES, Draws
+from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORE_VARIANCE, ByStatistic
 
 Key = tuple[str, str]  # what is asked, of which layer
 OF_LIMIT = 256  # draws of what stays random as n → ∞
-Estimate = tuple[float, float]  # a value and its standard error
+WithError = tuple[float, float]  # a value and its standard error
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """The layers and the attentions of a converted module by their names;
-    `kurtosis`: also that of coordinates.
-    """
+    """Layers and attentions of a module by name; `kurtosis`: also that of coordinates."""
 
     done: Conversion
-    layers: Mapping[str, Labelled]
+    layers: Mapping[str, LabelledValue]
     attentions: Mapping[str, Attention]
     kurtosis: bool = False
 
@@ -55,7 +51,7 @@ class Subject:
             for name, a in self.attentions.items()
         }
 
-    def predicted(self, samples: int) -> dict[str, Draws]:
+    def predicted(self, samples: int) -> dict[str, ByStatistic]:
         """The statistics of so many draws at the module's own width."""
         width = self.done.program.width
         if self.stages is not None:
@@ -66,16 +62,14 @@ class Subject:
 
     @functools.cached_property
     def stages(self) -> list[measure.Stage] | None:
-        """The layers with repeated ones as loops; None where there are none,
-        or kurtosis is asked for.
-        """
+        """Layers with repeated ones as loops; None without loops, or if kurtosis is asked for."""
         return (
             None
             if self.kurtosis
             else measure.stages(self.done.program.values, self.layers, self.attentions)
         )
 
-    def measured(self, run: Numbers) -> dict[Key, np.ndarray]:
+    def measured(self, run: Tensors) -> dict[Key, np.ndarray]:
         """What is asked, of one run of the module's graph."""
         found: dict[Key, np.ndarray] = {}
         for name, item in self.layers.items():
@@ -89,7 +83,7 @@ class Subject:
             )
         return found
 
-    def in_the_limit(self) -> dict[str, dict[str, Estimate]]:
+    def in_the_limit(self) -> dict[str, dict[str, WithError]]:
         """The statistics of every layer as n → ∞; none where there is no limit."""
         if self.stages is not None:
             return _limits(self.stages, self.attentions)
@@ -104,9 +98,7 @@ def subject_of(done: Conversion, layers: Sequence[str] | None, kurtosis: bool) -
 
 
 def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Attention]:
-    """Every attention by the path of its module,
-    and by its node where there are several in one.
-    """
+    """Every attention by the path of its module, and by its node if a module has several."""
     found = [a for a in done.program.attentions if measure.has_choice(a)]
     if layers is not None:
         found = [a for a in found if any(within(a.label.module, path) for path in layers)]
@@ -117,16 +109,16 @@ def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Att
     }
 
 
-def statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, Draws]:
+def statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, ByStatistic]:
     """The statistics of each layer, by its name, draw by draw."""
-    found: dict[str, Draws] = {}
+    found: dict[str, ByStatistic] = {}
     for (kind, name), array in draws.items():
         if kind == "gram":
             found.setdefault(name, {}).update(measure.of_grams(array))
         elif kind == "fourth":
             found[name][KURTOSIS] = measure.kurtosis(array, draws["gram", name])
         else:
-            found.setdefault(name, {}).update({ENTROPY: array[:, 0], SCORES: array[:, 1]})
+            found.setdefault(name, {}).update({ENTROPY: array[:, 0], SCORE_VARIANCE: array[:, 1]})
     return found
 
 
@@ -135,7 +127,7 @@ def flat(x: Wide) -> Wide:
     return x.reshape(-1) if x.ndim else x[None]
 
 
-def mean(draws: np.ndarray, replicates: Replicates = INDEPENDENT) -> Estimate:
+def mean(draws: np.ndarray, replicates: Replicates = INDEPENDENT) -> WithError:
     """The mean, and its standard error, or 0 where there is one number only."""
     error = float(replicates.error(draws)) if len(draws) > 1 else 0.0
     return float(draws.mean()), error
@@ -143,7 +135,7 @@ def mean(draws: np.ndarray, replicates: Replicates = INDEPENDENT) -> Estimate:
 
 def _limits(
     stages: list[measure.Stage], attentions: Mapping[str, Attention]
-) -> dict[str, dict[str, Estimate]]:
+) -> dict[str, dict[str, WithError]]:
     """Means over draws of what stays random."""
     try:
         found, replicates = measure.at_infinity(stages, attentions, OF_LIMIT)
@@ -155,10 +147,8 @@ def _limits(
     }
 
 
-def _limit(x: Wide) -> dict[str, Estimate]:
-    """The means over the random kernel, or those of the kernel,
-    with the errors that limitlaw states.
-    """
+def _limit(x: Wide) -> dict[str, WithError]:
+    """Means over the random kernel, or of the deterministic one, with their stated errors."""
     try:
         kernel = ll.kernel(x, samples=OF_LIMIT)
     except (ValueError, TypeError, NotImplementedError):
@@ -173,7 +163,7 @@ def _limit(x: Wide) -> dict[str, Estimate]:
         return {
             name: (float(v), float(e)) for name, v, e in zip(names, values, errors, strict=True)
         }
-    K, error = np.asarray(kernel), np.asarray(getattr(kernel, "error", 0.0))
+    K, error = np.asarray(kernel), np.asarray(kernel.error)
     value, *moved = (measure.of_grams(K + s * error) for s in (0, 1, -1))
     return {
         name: (float(value[name]), max(abs(float(m[name] - value[name])) for m in moved))

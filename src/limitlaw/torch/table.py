@@ -10,9 +10,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from limitlaw.depth.table import data_frame
 from limitlaw.digits import plus_minus
 from limitlaw.files import write
+from limitlaw.notebook import aligned, frame
 from limitlaw.torch.converted import Converted
 from limitlaw.torch.health import ailments
 from limitlaw.torch.measuring import ENTROPY, SQUARES
@@ -20,7 +20,7 @@ from limitlaw.torch.measuring import ENTROPY, SQUARES
 # --- what every table can do ---------------------------------------------------------------------
 
 
-class Table(abc.ABC):
+class AuditTable(abc.ABC):
     """Lines of text below a head, findings, and notes about how they came about."""
 
     @property
@@ -52,13 +52,8 @@ class Table(abc.ABC):
         """A matplotlib figure."""
 
     def __str__(self) -> str:
-        lines = [self.head, *(cells for cells, _ in self.lines)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
-        table = [
-            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        ]
-        return "\n".join([*table, *(f"! {finding}" for finding in self.findings)])
+        table = aligned([self.head, *(cells for cells, _ in self.lines)], str.ljust)
+        return "\n".join([table, *(f"! {finding}" for finding in self.findings)])
 
     def _repr_html_(self) -> str:
         return f"{self.html_table()}{_list(self.findings)}"
@@ -75,7 +70,7 @@ class Table(abc.ABC):
 
     def to_pandas(self) -> Any:
         """A data frame with one line for each of `records` (needs pandas)."""
-        return data_frame(self.records())
+        return frame(self.records())
 
     def to_html(self, path: str | os.PathLike[str], title: str = "limitlaw audit") -> None:
         """Write one page with findings, picture and table, which reads nothing else."""
@@ -95,7 +90,7 @@ tr.differs td{background:light-dark(#fbe3d6,#5a2f16)}
 img{max-width:100%;background:#fff;border-radius:4px}.wide{overflow-x:auto}"""
 
 
-def page(table: Table, title: str) -> str:
+def page(table: AuditTable, title: str) -> str:
     """Findings, picture and table."""
     picture = io.BytesIO()
     table.plot().savefig(picture, format="png", dpi=110)
@@ -129,7 +124,7 @@ CHANCE = 5.0  # standard errors
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class AuditRow:
     """One statistic of a layer: (value, standard error)
     as measured, predicted at the module's width, in the limit.
 
@@ -179,9 +174,7 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row as text; where one module is measured,
-        the prediction is what one module gives.
-        """
+        """The row as text; of one module the prediction is shown with its sd over draws."""
         limit = "" if self.limit is None else plus_minus(*self.limit)
         here = plus_minus(*self.measured) if self.measured[1] else f"{self.measured[0]:.4g}"
         there = plus_minus(
@@ -216,7 +209,7 @@ def _cube_root(x: float, m: float, error: float) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class Audit(Table):
+class Audit(AuditTable):
     """A table: one row for each layer and statistic. `program` is the module as a program.
 
     `width`: how many coordinates most layers have. `seeds`: the re-initialisations that were
@@ -225,7 +218,7 @@ class Audit(Table):
     against `expected`, copies, scores.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[AuditRow, ...]
     program: Converted
     width: int
     seeds: int
@@ -282,7 +275,7 @@ class Audit(Table):
         """The rows as text."""
         return [(row.cells, row.differs) for row in self.rows]
 
-    def __getitem__(self, layer: str) -> tuple[Row, ...]:
+    def __getitem__(self, layer: str) -> tuple[AuditRow, ...]:
         found = tuple(row for row in self.rows if row.layer == layer)
         if not found:
             raise KeyError(
@@ -296,10 +289,8 @@ class Audit(Table):
         return [row.record for row in self.rows]
 
     def plot(self, title: str = "") -> Any:
-        """A matplotlib figure: one panel for each statistic,
-        the prediction as a curve, what is measured as points.
-        """
-        from limitlaw.figures.audit import audit_figure
+        """A matplotlib figure: one panel a statistic, predictions as curves."""
+        from limitlaw.torch.figures import audit_figure
 
         return audit_figure(
             {f"n = {self.width}" if self.seeds else "one step ahead": self.rows}, title

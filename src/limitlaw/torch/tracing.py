@@ -16,44 +16,33 @@ from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError, Label, label_of, refused
 from limitlaw.torch.exporting import SILENT, Exported, arguments_of, name_of, result_of
 from limitlaw.torch.nodes import Node, Tensor
-from limitlaw.torch.rules import ADVICE, Rule, rule_of
+from limitlaw.torch.rules import ATEN_ADVICE, AtenRule, rule_of
 from limitlaw.torch.scales import Parameters
 
-_OF_SHAPES = {
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "empty_like",
-    "new_zeros",
-    "new_ones",
-    "new_full",
-    "new_empty",
-}
+_OF_SHAPES = """
+    zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty
+""".split()  # noqa: SIM905
 
 # what is known of the tensors of a graph: where they are written, and their numbers
 Known = list[tuple[Label, Tensor, torch.Tensor]]
 # what the nodes of a graph give: tensors, lists of them, settings
-Results = dict[torch.fx.Node, object]
+GraphResults = dict[torch.fx.Node, object]
 
 
 @dataclasses.dataclass(frozen=True)
 class Traced:
-    """The random outputs of a module, and for every tensor of its graph the symbol and the
-    numbers it stands for.
-    """
+    """The random outputs of a module, and the symbol and numbers of every tensor of its graph."""
 
     outputs: list[tuple[Tensor, torch.Tensor]]
     known: Known
 
 
 def traced(exported: Exported, parameters: Parameters, given: Collection[str] = ()) -> Traced:
-    """Follow a graph. What nodes that are named in `given` compute is asked for,
-    and is a constant behind them.
-    """
+    """Follow a graph; tensors named in `given` are asked for, and constants for what follows."""
     tables = _tables(exported)
     leaves: dict[str, Node] = {}
-    symbols: Results = {}
-    numbers: Results = {}
+    symbols: GraphResults = {}
+    numbers: GraphResults = {}
     known: Known = []
     asked: list[tuple[object, object]] = []
     for node in exported.graph.nodes:
@@ -107,9 +96,7 @@ def _placeholder(
     tables: set[str],
     leaves: dict[str, Node],
 ) -> tuple[object, object]:
-    """The numbers of an input of the graph, and its symbol:
-    one for all parameters with the same numbers.
-    """
+    """The numbers of an input of the graph, and its symbol, the same one for equal arrays."""
     if name not in exported.parameters:
         return exported.constants[name], exported.constants[name]
     target = exported.parameters[name]
@@ -129,7 +116,7 @@ def _placeholder(
 
 
 def _step(
-    node: torch.fx.Node, label: Label, numbers: Results, symbols: Results
+    node: torch.fx.Node, label: Label, numbers: GraphResults, symbols: GraphResults
 ) -> tuple[object, object]:
     """The numbers and the symbol of one operation."""
     name = name_of(node.target)
@@ -144,12 +131,12 @@ def _step(
     assert callable(node.target)
     rule = rule_of(node.target)
     if rule is None:
-        raise ConversionError(f"{label}: the operation {node.target} has no rule. {ADVICE}")
+        raise ConversionError(f"{label}: the operation {node.target} has no rule. {ATEN_ADVICE}")
     return result_of(node, numbers), _ruled(rule, node, label, args, kwargs)
 
 
 def _ruled(
-    rule: Rule,
+    rule: AtenRule,
     node: torch.fx.Node,
     label: Label,
     args: Sequence[object],

@@ -8,13 +8,13 @@ import torch
 from limitlaw.torch import making as make
 from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
-from limitlaw.torch.making import Array, moved
+from limitlaw.torch.making import Entries, moved
 from limitlaw.torch.nodes import Tensor
 
 
-def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+def linear(x: Entries, weight: Entries, bias: Entries | None = None) -> Entries:
     """x Wᵀ + b."""
-    product: Array
+    product: Entries
     if isinstance(weight, Tensor):
         product = _weighed(x, weight)
     elif make.single(weight) == 0:
@@ -30,7 +30,7 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return make.combine((1.0, product), (1.0, bias))
 
 
-def matmul(a: Array, b: Array) -> Array:
+def matmul(a: Entries, b: Entries) -> Entries:
     """a @ b: a product with a weight matrix, or a contraction of two tensors."""
     if isinstance(b, Tensor) and isinstance(b.node, nodes.Random) and len(b.shape) == 2:
         return _weighed(a, b.moved(lambda ids: ids.t()))
@@ -40,10 +40,8 @@ def matmul(a: Array, b: Array) -> Array:
     return make.contract(a, b)
 
 
-def _weighed(x: Array, weight: Tensor) -> Tensor:
-    """Σ_c W_rc x_c; a table that is read as vectors,
-    too (tied logits), meets x in dot products.
-    """
+def _weighed(x: Entries, weight: Tensor) -> Tensor:
+    """Σ_c W_rc x_c; a table that is also read as vectors (tied logits) gives dot products."""
     if not isinstance(weight.node, nodes.Random):
         return make.contract(x, weight.moved(lambda ids: ids.t()))
     shape = (*x.shape[:-1], weight.shape[0])
@@ -52,11 +50,11 @@ def _weighed(x: Array, weight: Tensor) -> Tensor:
         product = make.contract(flat, weight.moved(lambda ids: ids.t()))
         return product.moved(lambda ids: ids.reshape(shape))
     if isinstance(x, torch.Tensor):  # coordinates are never broadcast
-        x = nodes.Given(tuple(x.shape), x.detach().double().numpy().copy()).whole()
+        x = nodes.Fixed(tuple(x.shape), x.detach().double().numpy().copy()).whole()
     array = weight.node.array.reshape(-1)[weight.ids.numpy()]
     whole = _every(weight.ids, weight.node.array.size)
     part = "" if whole else f"[{int(weight.ids.min())}:{int(weight.ids.max()) + 1}]"
-    return nodes.Linear(shape, x, weight.node.parameter, array, part).whole()
+    return nodes.Weighed(shape, x, weight.node.parameter, array, part).whole()
 
 
 def _every(ids: torch.Tensor, count: int) -> bool:
@@ -69,10 +67,10 @@ def _every(ids: torch.Tensor, count: int) -> bool:
 
 
 def attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    attn_mask: Array | None = None,
+    q: Entries,
+    k: Entries,
+    v: Entries,
+    attn_mask: Entries | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
@@ -86,11 +84,11 @@ def attention(
     return make.contract(make.attention_weights(q, k, attn_mask, is_causal, scale), v)
 
 
-def _repeated(t: Array, times: int) -> Array:
+def _repeated(t: Entries, times: int) -> Entries:
     return moved(t, lambda x: x.repeat_interleave(times, dim=-3))
 
 
-def einsum(equation: str, operands: Sequence[Array], path: object = None) -> Array:
+def einsum(equation: str, operands: Sequence[Entries], path: object = None) -> Entries:
     """Two operands, indices that are batch, kept or summed: one contraction."""
     inputs, output = equation.replace(" ", "").split("->")
     a, b = inputs.split(",")
@@ -103,7 +101,7 @@ def einsum(equation: str, operands: Sequence[Array], path: object = None) -> Arr
             f"einsum {equation!r} sums over an index of one operand: sum it before"
         )
 
-    def arranged(x: Array, letters: str, rows: list[str], columns: list[str]) -> Array:
+    def arranged(x: Entries, letters: str, rows: list[str], columns: list[str]) -> Entries:
         order = [letters.index(i) for i in (*batch, *rows, *columns)]
         flat = [math.prod(size[i] for i in group) for group in (rows, columns)]
         return moved(x, lambda t: t.permute(order).reshape(*[size[i] for i in batch], *flat))
@@ -120,14 +118,14 @@ def einsum(equation: str, operands: Sequence[Array], path: object = None) -> Arr
 
 
 def convolution(
-    x: Array,
-    weight: Array,
-    bias: Array | None = None,
+    x: Entries,
+    weight: Entries,
+    bias: Entries | None = None,
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
-) -> Array:
+) -> Entries:
     """Every patch of a given image, as a vector, times the weights."""
     if isinstance(x, Tensor) or not isinstance(weight, Tensor) or groups != 1:
         raise ConversionError(

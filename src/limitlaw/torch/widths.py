@@ -20,7 +20,7 @@ from limitlaw.torch.layouts import Layouts
 from limitlaw.torch.nodes import Node, Tensor
 from limitlaw.torch.tracing import Known
 
-Family: TypeAlias = Callable[[int], torch.nn.Module]
+ModuleFamily: TypeAlias = Callable[[int], torch.nn.Module]
 
 
 class Laid(NamedTuple):
@@ -31,7 +31,7 @@ class Laid(NamedTuple):
     known: Known
 
 
-def checked_family(module: object, widths: object) -> tuple[Family, list[int]]:
+def checked_family(module: object, widths: object) -> tuple[ModuleFamily, list[int]]:
     """The module, which must be a function of the width, and the widths in their order."""
     if isinstance(widths, str) or not isinstance(widths, Sequence):
         raise TypeError(f"widths must be a sequence of two or more integers, got {shown(widths)}")
@@ -56,7 +56,7 @@ def _takes_one(function: Callable[..., Any]) -> bool:
 
 
 def at_width(
-    family: Family, inputs: Sequence[Any], kwargs: Mapping[str, Any], width: int
+    family: ModuleFamily, inputs: Sequence[Any], kwargs: Mapping[str, Any], width: int
 ) -> tuple[Callable[[], torch.nn.Module], tuple[Any, ...], dict[str, Any]]:
     """What makes the module of this width, and its inputs: some may be functions of the width."""
     named = {name: _at(x, width) for name, x in kwargs.items()}
@@ -70,10 +70,8 @@ def _at(x: object, width: int) -> Any:
 def common_width(
     order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts, fixed: frozenset[Node]
 ) -> int:
-    """The dimension that most weight matrices and outputs have to do with,
-    fixed ones apart where others are there.
-    """
-    read = [node.x.node for node in order if isinstance(node, nodes.Linear)]
+    """The dimension of most weight matrices and outputs; fixed ones only if there is no other."""
+    read = [node.x.node for node in order if isinstance(node, nodes.Weighed)]
     found = [
         node
         for node in (*read, *(x.node for x in asked))
@@ -90,13 +88,11 @@ def common_width(
 def fixed_nodes(
     order: Sequence[Node], layouts: Layouts, family: Mapping[int, Laid] | None
 ) -> frozenset[Node]:
-    """The nodes of heads, or those that are fixed in a family,
-    and all in dimensions in which given vectors stand.
-    """
+    """The nodes of heads, or fixed ones of a family, and those in dimensions of given vectors."""
     given = {
         layouts.of[n].dimension
         for n in order
-        if isinstance(n, nodes.Given) and _has_vectors(layouts, n)
+        if isinstance(n, nodes.Fixed) and _has_vectors(layouts, n)
     }
     fixed = (
         _fixed_sizes(family)
@@ -113,9 +109,7 @@ def _has_vectors(layouts: Layouts, node: Node) -> bool:
 
 
 def _fixed_sizes(found: Mapping[int, Laid]) -> frozenset[Node]:
-    """The nodes of the widest graph whose dimension is the same at every width;
-    the others grow in proportion.
-    """
+    """The nodes of the widest graph with one dimension at all widths; the others grow."""
     (width, widest), *others = sorted(found.items(), reverse=True)
     growing: set[Node] = set()
     for other, laid in others:

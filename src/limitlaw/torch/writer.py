@@ -13,28 +13,28 @@ from limitlaw.core.space import Dim
 from limitlaw.language.indexable import Indexable
 from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.values import Scalars, Wide
-from limitlaw.torch.digits import Layout, places
+from limitlaw.torch.digits import Digits, places
 from limitlaw.torch.layouts import Layouts
 from limitlaw.torch.nodes import Node, Tensor
 
-Values: TypeAlias = Wide | Scalars
-This = TypeVar("This", bound=Indexable)  # of values, which reading them keeps
-Rules = Mapping[type[Node], Callable[["Writer", Any], Values]]
+AnyValue: TypeAlias = Wide | Scalars
+V = TypeVar("V", bound=Indexable)  # of values, which reading them keeps
+WritingRules = Mapping[type[Node], Callable[["Writer", Any], AnyValue]]
 
 
 class Writer:
-    """Writes each node once. `weights`: the module's own numbers,
-    by matrix and by initial vector.
-    """
+    """Writes each node once; `weights` are the module's numbers by matrix and initial vector."""
 
-    def __init__(self, layouts: Layouts, rules: "Rules", width: int, fixed: frozenset[Node]):
+    def __init__(
+        self, layouts: Layouts, rules: "WritingRules", width: int, fixed: frozenset[Node]
+    ):
         self.layouts, self.rules, self.width, self.fixed = layouts, rules, width, fixed
-        self.values: dict[Node, Values] = {}
+        self.values: dict[Node, AnyValue] = {}
         self.weights: dict[Matrix | Value, np.ndarray] = {}
         self.shared: dict[tuple[object, ...], Matrix] = {}
-        self._read: dict[tuple[object, ...], Values] = {}
+        self._read: dict[tuple[object, ...], AnyValue] = {}
 
-    def layout(self, node: Node) -> Layout:
+    def layout(self, node: Node) -> Digits:
         """The layout of a node."""
         return self.layouts.of[node]
 
@@ -43,13 +43,13 @@ class Writer:
         dimension = self.layout(node).dimension
         return dimension if node in self.fixed else Dim(Fraction(dimension, self.width), wide=True)
 
-    def value(self, node: Node) -> Values:
+    def value(self, node: Node) -> AnyValue:
         """The value of a node, its batch axes the digits that are not coordinates."""
         if node not in self.values:
             self.values[node] = filled(self.rules[type(node)](self, node), self.layout(node).batch)
         return self.values[node]
 
-    def read(self, tensor: Tensor, shape: Sequence[int], meeting: int | None = None) -> Values:
+    def read(self, tensor: Tensor, shape: Sequence[int], meeting: int | None = None) -> AnyValue:
         """The tensor with one batch axis for each axis of the refined shape but the coordinate,
         its own or that of the vectors that it meets.
         """
@@ -62,7 +62,7 @@ class Writer:
             )
         return self._read[key]
 
-    def operand(self, tensor: Tensor, layout: Layout) -> Values:
+    def operand(self, tensor: Tensor, layout: Digits) -> AnyValue:
         """A tensor that meets others entry by entry in a node of this layout."""
         return self.read(tensor, layout.sizes, layout.coordinate)
 
@@ -71,11 +71,9 @@ class Writer:
 
 
 def read(
-    value: This, layout: Layout, tensor: Tensor, shape: Sequence[int], coordinate: int | None
-) -> This:
-    """The value with one batch axis for each axis of the refined `shape` but the coordinate;
-    size 1 is a broadcast.
-    """
+    value: V, layout: Digits, tensor: Tensor, shape: Sequence[int], coordinate: int | None
+) -> V:
+    """The value with a batch axis for each axis of `shape` but the coordinate; 1 broadcasts."""
     found = [
         _without(p, coordinate)
         for k, p in enumerate(places(tensor, layout.sizes, shape))
@@ -93,7 +91,7 @@ def _without(place: np.ndarray, axis: int | None) -> np.ndarray:
     return place if axis is None else np.asarray(place.take(0, axis=axis))
 
 
-def _axis_by_axis(value: This, found: list[np.ndarray], moved: list[list[int]], rank: int) -> This:
+def _axis_by_axis(value: V, found: list[np.ndarray], moved: list[list[int]], rank: int) -> V:
     """Each axis of the result moves one digit at most: entries, slices, a transpose, new axes."""
     for k in reversed(range(len(found))):
         before = (slice(None),) * k
@@ -121,7 +119,7 @@ def _slice(place: np.ndarray) -> slice | np.ndarray:
     return place
 
 
-def _gathered(value: This, found: list[np.ndarray], rank: int) -> This:
+def _gathered(value: V, found: list[np.ndarray], rank: int) -> V:
     """Entries by number, where digits move together."""
     still = tuple(a for a in range(rank) if all((p == p.take([0], axis=a)).all() for p in found))
     picked = tuple(found)
@@ -130,7 +128,7 @@ def _gathered(value: This, found: list[np.ndarray], rank: int) -> This:
     return value[picked]
 
 
-def filled(value: This, sizes: Sequence[int], start: int = 0) -> This:
+def filled(value: V, sizes: Sequence[int], start: int = 0) -> V:
     """The value with broadcast axes written out, from the axis `start` on."""
     for a, size in enumerate(sizes, start):
         if value.shape[a] != size:
@@ -138,10 +136,8 @@ def filled(value: This, sizes: Sequence[int], start: int = 0) -> This:
     return value
 
 
-def merged(value: This, groups: Sequence[int], sizes: Sequence[int]) -> This:
-    """The value with its batch axes merged in groups of so many;
-    an empty group is an axis of size 1.
-    """
+def merged(value: V, groups: Sequence[int], sizes: Sequence[int]) -> V:
+    """The value with its batch axes merged in groups of so many; an empty group gives size 1."""
     shape, start = [], 0
     for count in groups:
         if count > 1:
@@ -151,11 +147,11 @@ def merged(value: This, groups: Sequence[int], sizes: Sequence[int]) -> This:
     return shaped(value, shape)
 
 
-def ordered(value: This, order: Sequence[int]) -> This:
+def ordered(value: V, order: Sequence[int]) -> V:
     """The value with its batch axes in another order."""
     return value if list(order) == sorted(order) else value.transpose(tuple(order))
 
 
-def shaped(value: This, shape: Sequence[int]) -> This:
+def shaped(value: V, shape: Sequence[int]) -> V:
     """The value in another batch shape."""
     return value if tuple(shape) == value.shape else value.reshape(tuple(shape))

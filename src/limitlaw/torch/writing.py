@@ -7,14 +7,14 @@ import numpy as np
 import limitlaw as ll
 from limitlaw.language.values import Scalars, Wide, scalars, wide
 from limitlaw.torch import nodes
-from limitlaw.torch.contracting import CLOSE, contraction, product
+from limitlaw.torch.contracting import ONE_WITHIN, contraction, product
 from limitlaw.torch.errors import ConversionError
-from limitlaw.torch.functions import KNOWN, affine, chain, recognised
+from limitlaw.torch.functions import KNOWN_FUNCTIONS, affine, chain, recognised
 from limitlaw.torch.nodes import Entrywise, Node, Tensor
-from limitlaw.torch.writer import Rules, Values, Writer, filled, merged, ordered, shaped
+from limitlaw.torch.writer import AnyValue, Writer, WritingRules, filled, merged, ordered, shaped
 
 
-def _random(writer: Writer, node: nodes.Random) -> Values:
+def _random(writer: Writer, node: nodes.Random) -> AnyValue:
     """Initial vectors; rows of zeros, as of padding, are not random."""
     layout = writer.layout(node)
     vectors = layout.coordinate is not None
@@ -27,7 +27,7 @@ def _random(writer: Writer, node: nodes.Random) -> Values:
     return value if vectors else ll.average(value)
 
 
-def _given(writer: Writer, node: nodes.Given) -> Values:
+def _given(writer: Writer, node: nodes.Fixed) -> AnyValue:
     layout = writer.layout(node)
     array = node.array.reshape(layout.sizes)
     return (
@@ -37,15 +37,15 @@ def _given(writer: Writer, node: nodes.Given) -> Values:
     )
 
 
-def _combination(writer: Writer, node: nodes.Combination) -> Values:
+def _combination(writer: Writer, node: nodes.WeightedSum) -> AnyValue:
     layout = writer.layout(node)
     leaf, f = chain(node.whole())
     if layout.coordinate is not None and leaf.node is not node and not affine(f):
         return _mapped(writer.operand(leaf, layout), f)
-    total: Values | None = None
+    total: AnyValue | None = None
     for coefficient, term in node.terms:
         value = writer.operand(term, layout)
-        if abs(coefficient - 1) > CLOSE:
+        if abs(coefficient - 1) > ONE_WITHIN:
             value = -value if coefficient == -1 else coefficient * value
         total = value if total is None else total + value
     if total is None:
@@ -53,7 +53,7 @@ def _combination(writer: Writer, node: nodes.Combination) -> Values:
     return total + node.shift if node.shift else total
 
 
-def _product(writer: Writer, node: nodes.Product) -> Values:
+def _product(writer: Writer, node: nodes.Times) -> AnyValue:
     layout = writer.layout(node)
     leaf, f = chain(node.whole())
     if layout.coordinate is not None and leaf.node is not node:
@@ -61,7 +61,7 @@ def _product(writer: Writer, node: nodes.Product) -> Values:
     return writer.operand(node.a, layout) * writer.operand(node.b, layout)
 
 
-def _function(writer: Writer, node: nodes.Function) -> Values:
+def _function(writer: Writer, node: nodes.Elementwise) -> AnyValue:
     layout = writer.layout(node)
     if layout.coordinate is None:
         return _of_numbers(scalars(writer.read(node.x, layout.sizes)), node)
@@ -69,22 +69,22 @@ def _function(writer: Writer, node: nodes.Function) -> Values:
     return _mapped(writer.operand(leaf, layout), f)
 
 
-def _mapped(w: Values, f: Entrywise) -> Wide:
+def _mapped(w: AnyValue, f: Entrywise) -> Wide:
     """φ of vectors: one that limitlaw knows, or a function of one's own."""
     name = recognised(f)
-    return ll.map(lambda x: f(x), w) if name is None else KNOWN[name](w)
+    return ll.map(lambda x: f(x), w) if name is None else KNOWN_FUNCTIONS[name](w)
 
 
-def _of_numbers(p: Scalars, node: nodes.Function) -> Scalars:
+def _of_numbers(p: Scalars, node: nodes.Elementwise) -> Scalars:
     if node.name == "rsqrt":
         return ll.rsqrt(p)
     name = recognised(node.f)
     if name in (None, "square", "gelu_tanh"):
         return p * p if name == "square" else ll.apply(node.f, p)
-    return KNOWN[name](p)
+    return KNOWN_FUNCTIONS[name](p)
 
 
-def _reduction(writer: Writer, node: nodes.Reduction) -> Values:
+def _reduction(writer: Writer, node: nodes.Reduction) -> AnyValue:
     """Over coordinates an average, over batch axes a mean."""
     shape, kept, axis = writer.layouts.meeting[node]
     value = writer.read(node.x, shape)
@@ -100,7 +100,7 @@ def _reduction(writer: Writer, node: nodes.Reduction) -> Values:
     return value if node.mean or count == 1 else count * value
 
 
-def _softmax(writer: Writer, node: nodes.Softmax) -> Values:
+def _softmax(writer: Writer, node: nodes.Softmax) -> AnyValue:
     layout = writer.layout(node)
     p = filled(writer.read(node.x, layout.sizes), layout.sizes)
     last = node.shape[-1]
@@ -113,10 +113,8 @@ def _softmax(writer: Writer, node: nodes.Softmax) -> Values:
     return shaped(ll.softmax(scalars(p), visible), layout.sizes)
 
 
-def _concatenation(writer: Writer, node: nodes.Concatenation) -> Values:
-    """Σ over parts of one-hot numbers @ part: what stands side by side.
-    Numbers c beside vectors are c·**1**.
-    """
+def _concatenation(writer: Writer, node: nodes.Concatenation) -> AnyValue:
+    """Σ over parts of one-hot numbers @ part; numbers c beside vectors are c·**1**."""
     vectors = [t for t in node.parts if writer.layout(t.node).coordinate is not None]
     # a vector first, to which numbers add
     ordered_parts = [*vectors, *(t for t in node.parts if t not in vectors)]
@@ -129,7 +127,7 @@ def _concatenation(writer: Writer, node: nodes.Concatenation) -> Values:
     return total
 
 
-def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int) -> Values:
+def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int) -> AnyValue:
     """One part where it stands, zeros elsewhere."""
     coordinate = writer.layout(node).coordinate
     axis, whole = writer.layouts.meeting[node]
@@ -152,7 +150,7 @@ def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int)
     return ordered(moved, np.argsort(order).tolist())
 
 
-def _misplaced(writer: Writer, node: Node) -> Values:
+def _misplaced(writer: Writer, node: Node) -> AnyValue:
     what = (
         "a mask is read by a softmax only"
         if isinstance(node, nodes.Masked)
@@ -161,13 +159,13 @@ def _misplaced(writer: Writer, node: Node) -> Values:
     raise ConversionError(f"{node.label}: {what}")
 
 
-RULES: Rules = {
+WRITING_RULES: WritingRules = {
     nodes.Random: _random,
-    nodes.Given: _given,
-    nodes.Linear: product,
-    nodes.Combination: _combination,
-    nodes.Product: _product,
-    nodes.Function: _function,
+    nodes.Fixed: _given,
+    nodes.Weighed: product,
+    nodes.WeightedSum: _combination,
+    nodes.Times: _product,
+    nodes.Elementwise: _function,
     nodes.Reduction: _reduction,
     nodes.Contraction: contraction,
     nodes.Softmax: _softmax,

@@ -1,73 +1,94 @@
-"""The command `limitlaw audit`: a PyTorch module by file or configuration → table,
-findings, page.
-"""
+"""The command `limitlaw audit`: a PyTorch module → a table, findings in words, and a page."""
 
+import dataclasses
 import importlib
 import importlib.util
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
+
+from limitlaw.apps.cli.options import FORCE, argument, command, flag, option
 
 MODEL = "FILE.py:FUNCTION"
 
 
-class Request(NamedTuple):
-    """What was asked for on the command line."""
+@dataclasses.dataclass(frozen=True)
+class AuditOptions:
+    """What `limitlaw audit` was asked for."""
 
-    target: str | None
-    hf: Path | None
-    tokens: int
-    seeds: int
-    samples: int
-    input_dim: int | None
-    limit: bool
-    html: Path | None
-    width: tuple[int, ...] = ()
+    model: str | None = argument(
+        None, "[FILE.py:FUNCTION]", "A function that makes a torch.nn.Module."
+    )
+    hf: Path | None = option(None, "CONFIG.json", "A configuration of transformers, instead.")
+    tokens: int = option(16, "S", "Tokens of the input.")
+    seeds: int = option(32, "N", "Re-initialisations that are measured.")
+    samples: int = option(256, "N", "Draws that are predicted.")
+    input_dim: int | None = option(
+        None, "N", "Width of the input; a vocabulary or the first Linear tells it."
+    )
+    limit: bool = flag("Also as n → ∞, which takes longer.")
+    html: Path | None = option(None, "FILE", "Write a page with findings and picture.")
+    width: list[int] | None = option(
+        None, "N", "Call FUNCTION(N); twice or more, for growth with the width."
+    )
+    force: bool = flag(FORCE)
 
 
-def audit(request: Request) -> None:
-    """Make the module, audit it, print the table, and write the page."""
+@command("audit", "ask for fewer --seeds, --samples or --tokens")
+def audit(asked: AuditOptions) -> None:
+    """What every layer of a PyTorch module does at initialisation,
+    beside what it should do, and what is wrong.
+
+    Runs FILE.py and calls FUNCTION, once for each seed: the code in it runs as you, so audit files
+    that you trust. A model with a vocabulary is given S different tokens, others one sequence of S
+    normal vectors. Nothing is downloaded.
+
+    \b
+    Examples:
+      limitlaw audit mymodule.py:make_model --tokens 16 --seeds 32 --html out.html
+      limitlaw audit mymodule.py:make_encoder --input-dim 64
+      limitlaw audit mymodule.py:make_width --width 64 --width 128 --width 256
+      limitlaw audit --hf gpt2-config.json
+    """
+    _check(asked)
+    lt = _limitlaw_torch()
+    factory, inputs, kwargs = _configured(asked) if asked.model is None else _named(asked)
+    settings = {"seeds": asked.seeds, "samples": asked.samples, "limit": asked.limit}
+    table = lt.audit(factory, *inputs, widths=asked.width or None, **settings, **kwargs)
+    typer.echo(str(table))
+    if not table.findings:
+        typer.echo("nothing was found that is not as it should be")
+    if asked.html is not None:
+        table.to_html(asked.html, f"limitlaw audit {asked.model or asked.hf}")
+        typer.echo(f"wrote {asked.html}", err=True)
+
+
+def _check(asked: AuditOptions) -> None:
+    """What can be refused before anything heavy is loaded."""
     for name in ("tokens", "seeds", "samples", "input_dim"):
-        number = getattr(request, name)
+        number = vars(asked)[name]
         if number is not None and number < 1:
-            raise ValueError(
-                f"--{name.replace('_', '-')} must be a positive integer, got {number}"
-            )
-    if (request.target is None) == (request.hf is None):
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} must be a positive integer, got {number}")
+    if (asked.model is None) == (asked.hf is None):
         raise ValueError(f"give one of {MODEL} and --hf CONFIG.json")
-    if request.width and (
-        request.target is None or min(request.width) < 1 or len(set(request.width)) < 2
-    ):
+    widths = asked.width or ()
+    if widths and (asked.model is None or min(widths) < 1 or len(set(widths)) < 2):
         raise ValueError(
             f"--width must be given twice or more, positive integers, with a {MODEL} that takes a "
             "width"
         )
-    if request.html is not None and not request.html.resolve().parent.is_dir():
-        raise ValueError(
-            f"--html {request.html}: there is no folder {request.html.resolve().parent}"
-        )
-    lt = _limitlaw_torch()
-    factory, inputs, kwargs = (
-        _named(request) if request.hf is None else _configured(request, request.hf)
-    )
-    settings = {"seeds": request.seeds, "samples": request.samples, "limit": request.limit}
-    table = lt.audit(factory, *inputs, widths=request.width or None, **settings, **kwargs)
-    typer.echo(str(table))
-    if not table.findings:
-        typer.echo("nothing was found that is not as it should be")
-    if request.html is not None:
-        table.to_html(request.html, f"limitlaw audit {request.target or request.hf}")
-        typer.echo(f"wrote {request.html}", err=True)
+    folder = asked.html and asked.html.resolve().parent
+    if folder and not folder.is_dir():
+        raise ValueError(f"--html {asked.html}: there is no folder {folder}")
 
 
 def _limitlaw_torch() -> Any:
-    """limitlaw.torch, in double precision; PyTorch on one thread,
-    as its modules here are small.
-    """
+    """limitlaw.torch, with PyTorch on one thread, since the modules here are small."""
     try:
         import limitlaw.torch as lt
     except ModuleNotFoundError as error:
@@ -81,26 +102,24 @@ def _limitlaw_torch() -> Any:
 # --- a function of the user's --------------------------------------------------------------------
 
 
-def _named(request: Request) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+def _named(asked: AuditOptions) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """A function of a file, and inputs for what it makes;
     with several widths, both are functions of the width.
     """
-    assert request.target is not None
-    file, _, name = request.target.rpartition(":")
+    assert asked.model is not None
+    file, _, name = asked.model.rpartition(":")
     if not file or not name:
-        raise ValueError(f"the module must be given as {MODEL}, got {request.target}")
+        raise ValueError(f"the module must be given as {MODEL}, got {asked.model}")
     factory = _function(Path(file), name)
 
     def given(*width: int) -> Any:
-        return _input(_told(f"{request.target} failed", lambda: factory(*width)), request)
+        return _input(_told(f"{asked.model} failed", lambda: factory(*width)), asked)
 
-    return factory, (given if request.width else given(),), {}
+    return factory, (given if asked.width else given(),), {}
 
 
 def _function(file: Path, name: str) -> Callable[..., Any]:
-    """The function, after running the file; folders beside the file can be imported,
-    as by `python file.py`.
-    """
+    """The function, after running the file; it may import what lies beside it."""
     if not file.is_file():
         raise ValueError(f"there is no file {file}")
     spec = importlib.util.spec_from_file_location(file.stem, file)
@@ -112,14 +131,11 @@ def _function(file: Path, name: str) -> Callable[..., Any]:
         _told(f"{file} failed", lambda: spec.loader.exec_module(module))  # type: ignore[union-attr]
     finally:
         sys.path.pop(0)
-    found = getattr(module, name, None)
-    if not callable(found):
-        known = (
-            ", ".join(n for n, x in vars(module).items() if callable(x) and not n.startswith("_"))
-            or "none"
-        )
+    functions = {n: x for n, x in vars(module).items() if callable(x) and not n.startswith("_")}
+    if name not in functions:
+        known = ", ".join(functions) or "none"
         raise ValueError(f"{file} has no function {name}; there are {known}")
-    return found
+    return functions[name]
 
 
 def _told(what: str, function: Callable[[], Any]) -> Any:
@@ -130,22 +146,22 @@ def _told(what: str, function: Callable[[], Any]) -> Any:
         raise ValueError(f"{what}: {type(error).__name__}: {error}") from error
 
 
-def _input(module: object, request: Request) -> Any:
+def _input(module: object, asked: AuditOptions) -> Any:
     """Token numbers for a module with a vocabulary, else normal numbers: one sequence."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
     parts = list(module.modules()) if isinstance(module, torch.nn.Module) else []
     tables = [m.num_embeddings for m in parts if isinstance(m, torch.nn.Embedding)]
-    if tables and request.input_dim is None:
-        return _token_numbers(tables[0], request.tokens)
+    if tables and asked.input_dim is None:
+        return _token_numbers(tables[0], asked.tokens)
     widths = [m.in_features for m in parts if isinstance(m, torch.nn.Linear)]
-    if request.input_dim is None and not widths:
+    if asked.input_dim is None and not widths:
         raise ValueError(
             "the module has no vocabulary and no Linear: give the width of its input as "
             "--input-dim N"
         )
-    return torch.randn(1, request.tokens, request.input_dim or widths[0], generator=generator)
+    return torch.randn(1, asked.tokens, asked.input_dim or widths[0], generator=generator)
 
 
 def _token_numbers(vocabulary: int, tokens: int) -> Any:
@@ -154,38 +170,30 @@ def _token_numbers(vocabulary: int, tokens: int) -> Any:
 
     generator = torch.Generator().manual_seed(0)
     times = -(-tokens // vocabulary)
-    return torch.cat([torch.randperm(vocabulary, generator=generator) for _ in range(times)])[
-        None, :tokens
-    ]
+    rounds = [torch.randperm(vocabulary, generator=generator) for _ in range(times)]
+    return torch.cat(rounds)[None, :tokens]
 
 
 # --- a configuration of transformers -------------------------------------------------------------
 
 
-def _configured(
-    request: Request, path: Path
-) -> tuple[Callable[[], Any], tuple[Any, ...], dict[str, Any]]:
-    """What makes the model of a configuration, with random weights, and its inputs;
-    nothing is downloaded.
-    """
+def _configured(asked: AuditOptions) -> tuple[Callable[[], Any], tuple[Any, ...], dict[str, Any]]:
+    """What makes the model of a configuration, with random weights, and its inputs."""
+    assert asked.hf is not None
+    path = f"--hf {asked.hf}"
     try:
         transformers: Any = importlib.import_module("transformers")
     except ModuleNotFoundError:
         raise ValueError("--hf needs transformers: pip install transformers") from None
-    settings = _settings(path)
+    settings = _settings(asked.hf)
     kind = settings.pop("model_type", None)
     if not isinstance(kind, str):
         raise ValueError(
-            f"--hf {path}: it has no model_type, so that it is no configuration of transformers"
+            f"{path}: it has no model_type, so that it is no configuration of transformers"
         )
-    config = _told(f"--hf {path}", lambda: transformers.AutoConfig.for_model(kind, **settings))
-    if hasattr(config, "use_cache"):
-        config.use_cache = False
-    return (
-        (lambda: transformers.AutoModel.from_config(config)),
-        (),
-        _inputs_of(config, request, path),
-    )
+    config = _told(path, lambda: transformers.AutoConfig.for_model(kind, **settings))
+    config.use_cache = False
+    return lambda: transformers.AutoModel.from_config(config), (), _inputs_of(config, asked)
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -200,23 +208,20 @@ def _settings(path: Path) -> dict[str, Any]:
     return settings
 
 
-def _inputs_of(config: Any, request: Request, path: Path) -> dict[str, Any]:
+def _inputs_of(config: Any, asked: AuditOptions) -> dict[str, Any]:
+    """Tokens for a model with a vocabulary, an image for one that reads images."""
     import torch
 
-    if getattr(config, "vocab_size", None):
-        tokens = _token_numbers(config.vocab_size, request.tokens)
-        return {
-            "input_ids": tokens,
-            **({"decoder_input_ids": tokens} if config.is_encoder_decoder else {}),
-        }
-    if getattr(config, "image_size", None):
-        size, channels = config.image_size, getattr(config, "num_channels", 3)
-        return {
-            "pixel_values": torch.randn(
-                1, channels, size, size, generator=torch.Generator().manual_seed(0)
-            )
-        }
+    known = config.to_dict()
+    if known.get("vocab_size"):
+        tokens = _token_numbers(known["vocab_size"], asked.tokens)
+        names = ["input_ids"] + ["decoder_input_ids"] * bool(known.get("is_encoder_decoder"))
+        return dict.fromkeys(names, tokens)
+    if known.get("image_size"):
+        size, channels = known["image_size"], known.get("num_channels", 3)
+        generator = torch.Generator().manual_seed(0)
+        return {"pixel_values": torch.randn(1, channels, size, size, generator=generator)}
     raise ValueError(
-        f"--hf {path}: neither vocab_size nor image_size says what the model reads; write a "
+        f"--hf {asked.hf}: neither vocab_size nor image_size says what the model reads; write a "
         f"{MODEL}"
     )

@@ -10,9 +10,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn
 
 import typer
 
@@ -22,13 +22,6 @@ from limitlaw.files import remove_drafts, replacing
 GRACE = 1.0  # seconds in which Python may end the command itself
 STATUS = 128 + signal.SIGINT
 told = threading.Event()  # set where a command says itself that it was stopped
-OPTIONS = (
-    "heads|head_dim|kv_heads|width|kernel|mask|scaling|samples|q_std|k_std|v_std|o_std|mlp_std|"
-    "bias_std|depth|tokens|norm|normalise|positions|phi|scale|correlation|hidden|statistics"
-)
-
-
-Force = Annotated[bool, typer.Option("--force", help="Go on, whatever memory and time it takes.")]
 
 
 def check_extra(command: str, package: str, name: str, extra: str) -> None:
@@ -38,9 +31,9 @@ def check_extra(command: str, package: str, name: str, extra: str) -> None:
 
 
 @contextlib.contextmanager
-def one_line_errors(call: Call = NOBODY) -> Iterator[None]:
-    """Bad input ends the command with code 2 and one line that names the option; so does work that
-    would take too much, without `--force`.
+def one_line_errors(call: Call = NOBODY, options: Sequence[str] = ()) -> Iterator[None]:
+    """Bad input ends the command with code 2 and one line that names the option, where it begins
+    with an argument that is called as one of `options`; so does work that would take too much.
     """
     try:
         with calling(call):
@@ -48,13 +41,14 @@ def one_line_errors(call: Call = NOBODY) -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of the output left
     except (ValueError, TypeError, OSError) as error:
-        _fail(str(error))
+        _fail(str(error), options)
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, options: Sequence[str]) -> NoReturn:
     line = re.sub(r"\s*\n\s*", " ", message.strip()).replace("force=True", "--force")
-    named = rf"^(?:(?:limit|finite): )?({OPTIONS})\b"
-    line = re.sub(named, lambda m: "--" + m[1].replace("_", "-"), line)
+    named = re.match(rf"(?:(?:limit|finite): )?({'|'.join(options)})(?![\w:])", line)
+    if options and named:
+        line = f"--{named[1].replace('_', '-')}{line[named.end() :]}"
     typer.echo(f"limitlaw: {line}", err=True)
     raise typer.Exit(2)
 
@@ -63,9 +57,7 @@ def _fail(message: str) -> NoReturn:
 def opened(
     option: str, path: Path | None, suffixes: tuple[str, ...] = ()
 ) -> Iterator[BinaryIO | None]:
-    """A file to fill, which takes the place of `path` in the end;
-    opened first, to fail before the work.
-    """
+    """A file that takes the place of `path` once filled; opened first, to fail before the work."""
     if path is None:
         yield None
         return

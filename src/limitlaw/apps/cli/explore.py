@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from limitlaw.apps.cli.errors import check_extra
+from limitlaw.apps.cli.errors import check_extra, one_line_errors
 
 if TYPE_CHECKING:
     from limitlaw.apps.explore import Explorer
@@ -28,11 +28,8 @@ def explore(
       limitlaw explore
       limitlaw explore --port 8765 --no-browser
     """
-    try:
+    with one_line_errors():
         explorer = _made(port)
-    except ValueError as error:
-        typer.echo(f"limitlaw: {error}", err=True)
-        raise typer.Exit(2) from None
     typer.echo(f"limitlaw explore: {explorer.address} (Ctrl-C ends it)")
     explorer.warm_up()
     if browser:

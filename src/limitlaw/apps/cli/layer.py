@@ -1,9 +1,17 @@
-"""What the options of `limitlaw law` describe: an attention layer and the kernel of its tokens."""
+"""The command `limitlaw law`: an attention layer and the kernel of its tokens, and their law."""
 
 import dataclasses
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
+
+from limitlaw.apps.cli import output
+from limitlaw.apps.cli.errors import opened
+from limitlaw.apps.cli.options import FORCE, command, flag, option
+from limitlaw.apps.cli.output import PICTURES
+from limitlaw.digits import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -11,14 +19,115 @@ if TYPE_CHECKING:
 
     from limitlaw.laws import Law
 
-TOKENS = 4  # where neither --tokens nor --kernel says otherwise
+TOKENS_OF_A_LAYER = 4  # where neither --tokens nor --kernel says otherwise
 
 
 @dataclasses.dataclass(frozen=True)
-class Layer:
-    """An attention layer as the options describe it."""
+class LawOptions:
+    """What `limitlaw law` was asked for."""
 
+    heads: list[str] | None = option(
+        None, "H", "Heads: a positive integer, or inf; 2. Again for several laws."
+    )
+    tokens: int | None = option(
+        None, "S", f"Tokens; {TOKENS_OF_A_LAYER}, or as many as --kernel has."
+    )
+    head_dim: int | None = option(
+        None, "D", "Dimension of a head; all matrices are n × n without it."
+    )
+    width: int | None = option(None, "N", "Width n; n → ∞ without it.")
+    kernel: Path | None = option(
+        None, "FILE.npy", "S × S kernel E[x_i x_j] of the tokens; the identity."
+    )
+    mask: str | None = option(None, "causal", "Tokens see themselves and earlier ones.")
+    scaling: str = option("sqrt", "sqrt|linear", "Scores are divided by √n or by n (√D or D).")
+    token: int = option(0, "I", "The token whose output it is, from 0.")
+    q_std: float = option(1.0, "SD", "Scale of the query matrices.")
+    k_std: float = option(1.0, "SD", "Scale of the key matrices.")
+    v_std: float = option(1.0, "SD", "Scale of the value matrices.")
+    o_std: float = option(1.0, "SD", "Scale of the output matrices.")
+    samples: int | None = option(None, "N", "Draws, where something has to be sampled.")
+    seed: int | None = option(None, "N", "Seed of these draws.")
+    plot: Path | None = option(None, "FILE", "Draw the density into a .png, .pdf or .svg file.")
+    as_json: bool = flag("Print one JSON object instead of the table.", "json")
+    force: bool = flag(FORCE)
+
+
+@command("this law", "ask for fewer --samples or --tokens")
+def law(asked: LawOptions) -> None:
+    """The law of one token's output of a random attention layer.
+
+    Prints its variance, excess kurtosis, quantiles, density at 0, tail beyond three standard
+    deviations and Kullback-Leibler divergence from the Gaussian of equal variance, each with a
+    standard error where it is sampled.
+
+    \b
+    Examples:
+      limitlaw law --heads 2 --tokens 4
+      limitlaw law --heads 8 --head-dim 64 --mask causal --token 3
+      limitlaw law --heads 2 --width 64 --samples 20000
+      limitlaw law --heads inf --kernel kernel.npy
+      limitlaw law --heads 1 --heads 2 --heads 16 --plot law.png
+      limitlaw law --heads 2 --json | jq .figures.variance.value
+    """
+    with opened("--plot", asked.plot, PICTURES) as picture:
+        layers = _layers(asked)
+        laws = [layer.law() for layer in layers]
+        _print(asked, layers, laws)
+        if asked.plot is not None and picture is not None:
+            figure = density_figure(layers, laws)
+            figure.savefig(picture, format=asked.plot.suffix[1:].lower(), dpi=150)
+    if asked.plot is not None:
+        typer.echo(f"drew {asked.plot}", err=True)
+
+
+def _print(asked: LawOptions, layers: "list[AttentionLayer]", laws: "list[Law]") -> None:
+    """A table for each law, or all of them as JSON."""
+    written = []
+    for layer, one in zip(layers, laws, strict=True):
+        if not float(one.variance()) > 0:
+            raise ValueError(
+                "the output is always 0: --v-std, --o-std and the kernel must leave it a variance"
+            )
+        quantities = output.quantities_of(one)
+        if asked.as_json:
+            path = None if asked.kernel is None else str(asked.kernel)
+            written.append(output.as_object(one, quantities, {"kernel": path, **layer.used(one)}))
+        else:
+            output.print_table(quantities, layer.title, output.remark(one, asked.width))
+    if asked.as_json:
+        typer.echo(output.as_json(written[0] if len(written) == 1 else written))
+    given = {"--samples": asked.samples, "--seed": asked.seed}
+    names = [name for name, value in given.items() if value is not None]
+    if names and not any(one.kind == "sampled" for one in laws):
+        ignored = f"{' and '.join(names)} made no difference"
+        typer.echo(f"limitlaw: nothing is sampled here, so {ignored}", err=True)
+
+
+def _layers(asked: LawOptions) -> "list[AttentionLayer]":
+    """One for each number of heads."""
+    heads = [heads_of(text) for text in asked.heads or ["2"]]
+    if asked.mask not in (None, "causal"):
+        raise ValueError(f"--mask must be causal, got {asked.mask}")
+    if asked.samples is not None and asked.samples < 1:
+        raise ValueError(f"--samples must be a positive integer, got {asked.samples}")
+    if asked.width is not None and math.inf in heads:
+        raise ValueError("--heads inf is a limit of infinite width: leave out --width")
+    kernel = kernel_of(asked.kernel, asked.tokens)
+    if not 0 <= asked.token < len(kernel):
+        raise ValueError(f"--token must be one of 0 … {len(kernel) - 1}, got {asked.token}")
+    shared = {f.name: vars(asked)[f.name] for f in dataclasses.fields(AttentionLayer)[2:]}
+    return [AttentionLayer(kernel, number, **shared) for number in heads]
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionLayer:
+    """An attention layer on tokens of this kernel, one of which is looked at."""
+
+    kernel: "np.ndarray"
     heads: int | float
+    token: int
+    width: int | None
     head_dim: int | None
     scaling: str
     mask: str | None
@@ -29,40 +138,32 @@ class Layer:
     samples: int | None
     seed: int | None
 
-    def check(self, width: int | None) -> None:
-        """What the library would say in other terms."""
-        if self.mask not in (None, "causal"):
-            raise ValueError(f"--mask must be causal, got {self.mask}")
-        if self.samples is not None and self.samples < 1:
-            raise ValueError(f"--samples must be a positive integer, got {self.samples}")
-        if width is not None and self.heads == math.inf:
-            raise ValueError("--heads inf is a limit of infinite width: leave out --width")
-
-    def law(self, kernel: "np.ndarray", token: int, width: int | None) -> "Law":
-        """The law of the output of one token, as `attention_law` has it,
-        without drawing the other tokens' outputs.
-        """
+    def law(self) -> "Law":
+        """The law of the output of one token; those of the others are not drawn."""
         import limitlaw as ll
         from limitlaw.arguments import covariance
         from limitlaw.engines.frames.finite import law_at_width
 
-        x = ll.initial((len(kernel),), cov=covariance("kernel", kernel, len(kernel)))
+        s = len(self.kernel)
+        x = ll.initial((s,), cov=covariance("kernel", self.kernel, s))
         stds = self.q_std, self.k_std, self.v_std, self.o_std
-        y = ll.attention(x, self.heads, self.head_dim, self.scaling, self.mask, *stds)[token]
-        if width is None:
+        y = ll.attention(x, self.heads, self.head_dim, self.scaling, self.mask, *stds)[self.token]
+        if self.width is None:
             return ll.limit(y, self.samples, self.seed)
-        return law_at_width(y, width, self.samples, self.seed or 0)
+        return law_at_width(y, self.width, self.samples, self.seed or 0)
 
-    def used(self, law: "Law", width: int | None) -> dict[str, Any]:
-        """The settings, with the draws and the seed that a sampled law has where the
-        options leave them open.
-        """
+    def used(self, law: "Law") -> dict[str, Any]:
+        """The settings; of a sampled law with the draws and the seed that were used."""
         from limitlaw.numerics.random import SEED
 
-        settings = dataclasses.asdict(self)
+        settings = {**vars(self), "tokens": len(self.kernel)}
+        del settings["kernel"]
         if law.kind == "sampled":
-            settings["samples"] = law.samples
-            settings["seed"] = self.seed if self.seed is not None else SEED if width is None else 0
+            default = SEED if self.width is None else 0
+            settings |= {
+                "samples": law.samples,
+                "seed": default if self.seed is None else self.seed,
+            }
         return settings
 
     @property
@@ -70,41 +171,44 @@ class Layer:
         """How many heads, in words."""
         if self.heads == math.inf:
             return "infinitely many heads"
-        return f"{self.heads} head{'s' * (self.heads != 1)}"
+        return counted(int(self.heads), "head")
 
-    def title(self, tokens: int, token: int, width: int | None) -> str:
+    @property
+    def described_width(self) -> str:
+        """n → ∞, or n = 64."""
+        return "n → ∞" if self.width is None else f"n = {self.width}"
+
+    @property
+    def title(self) -> str:
         """What the law is of, in one line."""
-        parts = [
-            f"Attention, {self.described_heads}",
-            f"token {token} of {tokens}",
-            "n → ∞" if width is None else f"n = {width}",
-        ]
+        place = f"token {self.token} of {len(self.kernel)}"
+        parts = [f"Attention, {self.described_heads}", place, self.described_width]
         parts += [f"head dimension {self.head_dim}"] * (self.head_dim is not None)
         parts += ["causal mask"] * (self.mask is not None)
         parts += ["linear scaling"] * (self.scaling == "linear")
         return ", ".join(parts)
 
 
-def density_figure(
-    layers: list[Layer], kernel: "np.ndarray", token: int, width: int | None, laws: "list[Law]"
-) -> "Figure":
+def density_figure(layers: list[AttentionLayer], laws: "list[Law]") -> "Figure":
     """The picture of the laws, the Gaussian of infinitely many heads, and that of 1/n scaling."""
     from limitlaw.figures import law as drawing
     from limitlaw.laws import Gaussian
 
-    layer, law = layers[0], laws[0]
+    first = layers[0]
     # the variance is the same for any number of heads
-    few = dataclasses.replace(layer, heads=min(layer.heads, 2))
-    wide = law if width is None else few.law(kernel, token, None)
-    at = "n → ∞" if width is None else f"n = {width}"
-    shown = {f"{own.described_heads}, {at}": one for own, one in zip(layers, laws, strict=True)}
+    few = dataclasses.replace(first, heads=min(first.heads, 2), width=None)
+    shown = {
+        f"{own.described_heads}, {own.described_width}": one
+        for own, one in zip(layers, laws, strict=True)
+    }
     if all(own.heads != math.inf for own in layers):
+        wide = laws[0] if first.width is None else few.law()
         shown["Gaussian: infinitely many heads"] = Gaussian(0.0, float(wide.variance()))
-    linear = dataclasses.replace(few, scaling="linear", head_dim=None).law(kernel, token, None)
-    shown["Gaussian: scores scaled by 1/n"] = linear
-    title = layer.title(len(kernel), token, width)
+    linear = dataclasses.replace(few, scaling="linear", head_dim=None)
+    shown["Gaussian: scores scaled by 1/n"] = linear.law()
+    title = first.title
     if len(layers) > 1:
-        title = title.replace(layer.described_heads, "several heads", 1)
+        title = title.replace(first.described_heads, "several heads", 1)
     return drawing.density_figure(shown, title)
 
 
@@ -128,7 +232,7 @@ def kernel_of(path: Path | None, tokens: int | None) -> "np.ndarray":
     if tokens is not None and tokens < 1:
         raise ValueError(f"--tokens must be a positive integer, got {tokens}")
     if path is None:
-        return np.eye(TOKENS if tokens is None else tokens)
+        return np.eye(TOKENS_OF_A_LAYER if tokens is None else tokens)
     matrix = _loaded(path)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(

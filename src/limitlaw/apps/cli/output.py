@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import sys
+from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +14,13 @@ if TYPE_CHECKING:
     from limitlaw.laws import Law
 
 PICTURES = (".png", ".pdf", ".svg")  # what --plot may end in
-LEVELS = (0.9, 0.99, 0.999, 0.9999)
+QUANTILES = (0.9, 0.99, 0.999, 0.9999)
 ENTROPY_SUFFICES = 1e-5  # above it a difference of entropies has ten digits of the divergence
 
 
 @dataclasses.dataclass(frozen=True)
-class Quantity:
-    """A number read from a law, its standard error (0: none), and the same of the Gaussian of
-    equal variance.
-    """
+class Printed:
+    """A number of a law, its standard error, and the same of a Gaussian of equal variance."""
 
     name: str
     label: str
@@ -30,7 +29,7 @@ class Quantity:
     gaussian: float
 
 
-def quantities_of(law: "Law") -> list[Quantity]:
+def quantities_of(law: "Law") -> list[Printed]:
     """All that the command prints of a law."""
     import numpy as np
 
@@ -39,20 +38,20 @@ def quantities_of(law: "Law") -> list[Quantity]:
     normal = NormalDist(0.0, sd)
     kurtosis = float(law.kurtosis()), float(law.error.kurtosis())
     found = [
-        Quantity("variance", "variance", variance, error, variance),
-        Quantity("standard_deviation", "standard deviation (sd)", sd, error / (2 * sd), sd),
-        Quantity("excess_kurtosis", "excess kurtosis", *kurtosis, 0.0),
+        Printed("variance", "variance", variance, error, variance),
+        Printed("standard_deviation", "standard deviation (sd)", sd, error / (2 * sd), sd),
+        Printed("excess_kurtosis", "excess kurtosis", *kurtosis, 0.0),
     ]
-    q = np.array(LEVELS)
-    for level, x, e in zip(LEVELS, law.ppf(q), law.error.ppf(q), strict=True):
+    q = np.array(QUANTILES)
+    for level, x, e in zip(QUANTILES, law.ppf(q), law.error.ppf(q), strict=True):
         name, label = f"quantile_{level:g}", f"quantile {100 * level:g} %"
-        found.append(Quantity(name, label, float(x), float(e), normal.inv_cdf(level)))
+        found.append(Printed(name, label, float(x), float(e), normal.inv_cdf(level)))
     at_0 = float(law.pdf(0.0)), float(law.error.pdf(0.0))
-    found.append(Quantity("density_at_0", "density at 0", *at_0, normal.pdf(0.0)))
+    found.append(Printed("density_at_0", "density at 0", *at_0, normal.pdf(0.0)))
     tail = 2 * float(law.sf(3 * sd)), 2 * float(law.error.sf(3 * sd))
-    found.append(Quantity("tail_beyond_3_sd", "P(|y| > 3 sd)", *tail, math.erfc(3 / math.sqrt(2))))
+    found.append(Printed("tail_beyond_3_sd", "P(|y| > 3 sd)", *tail, math.erfc(3 / math.sqrt(2))))
     kl = _kl_from_gaussian(law, variance)
-    found.append(Quantity("kl_from_gaussian", "KL from the Gaussian", *kl, 0.0))
+    found.append(Printed("kl_from_gaussian", "KL from the Gaussian", *kl, 0.0))
     return found
 
 
@@ -74,9 +73,7 @@ def _kl_from_gaussian(law: "Law", variance: float) -> tuple[float, float]:
 
 
 def _source(law: "Law") -> str:
-    """Where the figures come from: exact, quadrature (2 heads, 7732 nodes), sampled (65536
-    components).
-    """
+    """Where the numbers come from: exact, quadrature (2 heads, 7732 nodes), sampled (…)."""
     return f"{law.kind} ({law.description})" if law.description else law.kind
 
 
@@ -90,29 +87,43 @@ def remark(law: "Law", width: int | None) -> str:
     )
 
 
-def print_table(quantities: list[Quantity], title: str, remark: str) -> None:
+def print_table(quantities: "list[Printed]", title: str, remark: str) -> None:
     """The numbers beside those of the Gaussian of equal variance."""
-    from rich.console import Console
-    from rich.table import Table
-
-    columns = "figure", "this law", "Gaussian of equal variance"
-    table = Table(*columns, title=title, title_justify="left", title_style="")
+    rows = []
     for quantity in quantities:
         shown = plus_minus(quantity.value, quantity.error)
         digits = 6 if "±" in shown else 12
-        table.add_row(quantity.label, shown, f"{quantity.gaussian:.{digits}g}")
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+        rows.append([quantity.label, shown, f"{quantity.gaussian:.{digits}g}"])
+    columns = "figure", "this law", "Gaussian of equal variance"
+    printed_table(columns, rows, title, remark, 120)
+
+
+def printed_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str, remark: str, width: int
+) -> None:
+    """A table between its title and a remark; `width` characters where no terminal has its own."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, title=title, title_justify="left", title_style="")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else width)
     console.print(table)
     console.print(remark, soft_wrap=True, markup=False)
 
 
-def as_object(law: "Law", quantities: list[Quantity], settings: dict[str, Any]) -> dict[str, Any]:
+def as_object(law: "Law", quantities: list[Printed], settings: dict[str, Any]) -> dict[str, Any]:
     """What is infinite or no number is None there, infinitely many heads are "inf"."""
     if settings["heads"] == math.inf:
         settings = {**settings, "heads": "inf"}
-    kinds = "value", "error", "gaussian"
     numbers = {
-        each.name: {kind: _finite(getattr(each, kind)) for kind in kinds} for each in quantities
+        each.name: {
+            "value": _finite(each.value),
+            "error": _finite(each.error),
+            "gaussian": _finite(each.gaussian),
+        }
+        for each in quantities
     }
     about = {"kind": law.kind, "source": _source(law), "beyond": list(law.beyond)}
     return {"settings": settings, **about, "figures": numbers}

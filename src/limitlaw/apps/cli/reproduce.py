@@ -1,83 +1,155 @@
-"""The command `limitlaw reproduce`: experiments → tables → pictures → report."""
+"""The commands `limitlaw reproduce` and `studies`: experiments → tables → pictures → report."""
 
+import dataclasses
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from limitlaw.apps.cli import running
-from limitlaw.apps.cli.errors import check_extra
+from limitlaw.apps.cli.options import FOLDER, FORCE, JOBS, argument, command, flag, option
 
 if TYPE_CHECKING:
     from limitlaw.apps.paper.computed.baseline import Cost
-    from limitlaw.apps.paper.reproduce import Outcome
+
+KEPT = "--quick is a first look; what is finished is kept"
 
 
-class Request(NamedTuple):
-    """What was asked for on the command line."""
+@dataclasses.dataclass(frozen=True)
+class Reproduction:
+    """What `limitlaw reproduce` was asked for."""
 
-    names: list[str]
-    out: Path
-    quick: bool
-    seed: int
-    trials: int | None
-    samples: int | None
-    tokens: int | None
-    jobs: int | None
-    cluster: str | None
-
-    @property
-    def command(self) -> str:
-        """The command line that asks for this, without where and how it runs."""
-        options = {
-            "seed": self.seed or None,
-            "trials": self.trials,
-            "samples": self.samples,
-            "tokens": self.tokens,
-        }
-        given = [f"--{name} {value}" for name, value in options.items() if value is not None]
-        return " ".join(["limitlaw reproduce", *self.names, *["--quick"] * self.quick, *given])
+    names: list[str] | None = argument(
+        None, "[EXPERIMENT]...", "Such as fig1, fig5, heads or theorem; all without a name."
+    )
+    quick: bool = flag("A first look, with fewer samples, in half a minute.")
+    out: Path = option(Path("out/reproduction"), "FOLDER", FOLDER)
+    seed: int = option(0, "N", "Seed of all draws.")
+    trials: int | None = option(None, "N", "Trials of the paper's estimator; 10.")
+    samples: int | None = option(
+        None, "N", "Samples of a trial; 50,000, and twice as many in figure 5."
+    )
+    tokens: int | None = option(None, "S", "Tokens of figure 4; 16.")
+    jobs: int | None = option(None, "N", JOBS)
+    cluster: str | None = option(
+        None, "ADDRESS", "A Dask scheduler whose workers compute, tcp://host:8786."
+    )
+    force: bool = flag(FORCE)
 
 
-def reproduce(request: Request) -> None:
-    """Run the experiments, draw, and say where everything is."""
+@command("reproduce", KEPT)
+def reproduce(asked: Reproduction) -> None:
+    """Every experiment of the paper, and some beyond it,
+    at the paper's counts: data, figures and a report.
+
+    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was,
+    with the same result.
+
+    \b
+    Examples:
+      limitlaw reproduce
+      limitlaw reproduce fig1 fig3 --quick
+      limitlaw reproduce fig4 --tokens 32 --out more-tokens
+      limitlaw reproduce --cluster tcp://10.0.0.1:8786
+    """
     start = time.perf_counter()
-    _check(request)
+    given = {"trials": asked.trials, "samples": asked.samples, "tokens": asked.tokens}
+    _check(given, asked.names)
+    running.check("reproduce", asked.seed, asked.jobs, asked.cluster)
     from limitlaw.apps.paper import catalogue, report
     from limitlaw.apps.paper.computed import baseline
+    from limitlaw.apps.paper.computed.networks import ELIDED
     from limitlaw.apps.paper.computed.settings import Settings
-    from limitlaw.apps.paper.reproduce import Listener, totals
-    from limitlaw.apps.paper.reproduce import reproduce as computed
-    from limitlaw.runs.executors import workers_of
 
-    experiments = catalogue.chosen(request.names)
-    settings = Settings.of(
-        request.quick, request.seed, request.trials, request.samples, request.tokens
+    chosen = catalogue.chosen(asked.names or [])
+    settings = Settings.of(asked.quick, asked.seed, **given)
+    dense = baseline.cost(case for each in chosen for case in each.dense(settings))
+    processor = time.process_time()
+    outcome, workers = running.outcome(
+        chosen, settings, asked.out, report.draw, asked.jobs, asked.cluster
     )
-    cases = [case for experiment in experiments for case in experiment.dense(settings)]
-    dense, processor = baseline.cost(cases), time.process_time()
-    with (
-        running.workers(request.jobs, request.cluster) as executor,
-        running.drawing(request.out / "figures", report.draw) as draw,
-        running.bars(totals(experiments, settings)) as advance,
-    ):
-        workers = workers_of(executor)
-        outcome = computed(
-            experiments, settings, request.out, executor, Listener(advance, draw, running.warn)
-        )
     # threads of this process, unless there is a cluster
-    used = None if request.cluster else time.process_time() - processor
-    clock = Clock(start, workers, used, dense, outcome.chunks, outcome.reused)
-    _present(request, settings.described(), outcome, clock)
+    used = None if asked.cluster else time.process_time() - processor
+    clock = Clock(workers, used, dense, outcome.chunks, outcome.reused)
+    facts = {
+        "command": _command_line("reproduce", asked, given),
+        "seconds": time.perf_counter() - start,
+        "speedup": clock.speedup(),
+        "settings": settings.described(),
+        "elided": ELIDED,
+    }
+    if not running.reported(outcome, facts, asked.out, report.report):
+        raise typer.Exit(1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Studies:
+    """What `limitlaw studies` was asked for."""
+
+    names: list[str] | None = argument(
+        None, "[STUDY]...", "Such as giorlandino, noci or tails; all without a name."
+    )
+    quick: bool = flag("A first look, with fewer draws, in a minute.")
+    out: Path = option(Path("out/studies"), "FOLDER", FOLDER)
+    seed: int = option(0, "N", "Seed of all draws.")
+    jobs: int | None = option(None, "N", JOBS)
+    force: bool = flag(FORCE)
+
+
+@command("studies", KEPT)
+def studies(asked: Studies) -> None:
+    """What others published about deep Transformers, computed again:
+    data, figures, and which claims hold.
+
+    What is finished is kept in FOLDER/chunks: a command that was stopped goes on where it was,
+    with the same result.
+
+    \b
+    Examples:
+      limitlaw studies --quick
+      limitlaw studies noci tails --out depth
+    """
+    start = time.perf_counter()
+    running.check("studies", asked.seed, asked.jobs)
+    from limitlaw.apps.studies import report
+    from limitlaw.apps.studies.settings import StudySettings
+
+    chosen, settings = report.chosen(asked.names or []), StudySettings(asked.seed, asked.quick)
+    outcome, _ = running.outcome(chosen, settings, asked.out, report.draw, asked.jobs)
+    facts = {
+        "command": _command_line("studies", asked, {}),
+        "seconds": time.perf_counter() - start,
+        "settings": dataclasses.asdict(settings),
+    }
+    # what does not hold is a result as well: the code is 0
+    running.reported(outcome, facts, asked.out, report.report)
+
+
+def _command_line(name: str, asked: Reproduction | Studies, given: Mapping[str, Any]) -> str:
+    """The command line that asks for this, without where and how it runs."""
+    options = {"seed": asked.seed or None, **given}
+    words = [f"--{option} {value}" for option, value in options.items() if value is not None]
+    return " ".join(["limitlaw", name, *(asked.names or ()), *["--quick"] * asked.quick, *words])
+
+
+def _check(given: Mapping[str, int | None], names: list[str] | None) -> None:
+    """Numbers of which there must be at least one or two, before anything heavy is loaded."""
+    for name, value in given.items():
+        least = 1 if name == "trials" else 2
+        if value is not None and value < least:
+            raise ValueError(f"--{name} must be at least {least}, got {value}")
+    if given["tokens"] is not None and names and "fig4" not in names:
+        among = f"which is not among {', '.join(names)}"
+        raise ValueError(f"--tokens is the number of tokens of fig4, {among}")
 
 
 class Clock(NamedTuple):
-    """When the work began, on how many workers, its processor time, and what it would cost to draw
-    every matrix.
+    """The workers of a run, its processor time (None: not known), what it would cost to draw every
+    matrix, its chunks, and how many of them an earlier run had computed.
     """
 
-    start: float
     workers: int
     processor: float | None
     dense: "Cost"
@@ -85,14 +157,12 @@ class Clock(NamedTuple):
     reused: int
 
     def speedup(self) -> str:
-        """In core-seconds: a reference over the processor time of this run, so that neither counts
-        what else the machine does.
-        """
-        from limitlaw.apps.paper.computed.baseline import MEASURED
+        """Core-seconds of a reference over those of this run; other processes do not count."""
+        from limitlaw.apps.paper.computed.baseline import REFERENCE
 
         if not self.dense.samples:
             return ""
-        cost = f"NumPy would need {self.dense.seconds / 3600:,.1f} core-hours ({MEASURED})"
+        cost = f"NumPy would need {self.dense.seconds / 3600:,.1f} core-hours ({REFERENCE})"
         if self.reused:
             return (
                 f"not measured, as {self.reused} of {self.chunks} chunks come from an earlier "
@@ -104,39 +174,3 @@ class Clock(NamedTuple):
             f"about {self.dense.seconds / self.processor:,.0f} times; {cost}, this run took "
             f"{self.processor:,.0f} s of processor time on {self.workers} cores"
         )
-
-
-def _present(request: Request, settings: dict[str, int], outcome: "Outcome", clock: Clock) -> None:
-    from limitlaw.apps.paper.computed.networks import ELIDED
-    from limitlaw.apps.paper.report import report
-    from limitlaw.runs.chunks import versions
-    from limitlaw.runs.disk import one_line_errors
-
-    with one_line_errors("write", request.out):
-        facts = {
-            "command": request.command,
-            "seconds": time.perf_counter() - clock.start,
-            "speedup": clock.speedup(),
-            "settings": settings,
-            "versions": versions(),
-            "elided": ELIDED,
-        }
-        report(outcome.tables, outcome.claims, facts, request.out / "report.html")
-    if not running.summary(request.out, outcome.claims, facts):
-        raise typer.Exit(1)
-
-
-def _check(request: Request) -> None:
-    """Numbers of which there must be at least one, before anything heavy is loaded."""
-    for name in ("trials", "samples", "tokens"):
-        value, least = getattr(request, name), 2 if name in ("samples", "tokens") else 1
-        if value is not None and value < least:
-            raise ValueError(f"--{name} must be at least {least}, got {value}")
-    if request.tokens is not None and request.names and "fig4" not in request.names:
-        raise ValueError(
-            "--tokens is the number of tokens of fig4, which is not among "
-            f"{', '.join(request.names)}"
-        )
-    running.check_seed(request.seed)
-    running.check_workers(request.jobs, request.cluster)
-    check_extra("reproduce", "plotly", "plotly", "paper")

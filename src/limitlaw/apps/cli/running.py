@@ -1,13 +1,11 @@
-"""What commands that run experiments share: bars of progress, threads that stop, a process that
-draws, one line for what goes wrong.
-"""
+"""What commands that run experiments share: progress, threads, pictures beside the work."""
 
 import contextlib
 import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +17,13 @@ from limitlaw.engines.bounds import reached
 from limitlaw.progress import Watch, watched
 
 if TYPE_CHECKING:
+    from limitlaw.apps.paper.experiment import Experiment
+    from limitlaw.apps.paper.reproduce import Outcome
     from limitlaw.runs import Table
 
-KNOWN = 60.0  # seconds, after which it is known how long a command takes
+KNOWN_AFTER = 60.0  # seconds, after which it is known how long a command takes
 Advance = Callable[..., None]  # of a name, by so many steps
-Draw = Callable[[dict[str, "Table"], Path], Any]  # the pictures of some tables, into a folder
+Drawing = Callable[[dict[str, "Table"], Path], Any]  # the pictures of some tables, into a folder
 
 
 @contextlib.contextmanager
@@ -36,24 +36,12 @@ def bars(totals: Mapping[str, int | float], enabled: bool | None = None) -> Iter
     """
     if not (sys.stderr.isatty() if enabled is None else enabled):
         with watched(", ".join(totals)) as watch:
-            yield _judged(_nothing, sum(totals.values()), watch)
+            yield _judged(lambda name, steps: None, sum(totals.values()), watch)
         return
     from rich.console import Console  # costs 50 ms to import, so only where a person watches
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(console=Console(stderr=True)) as progress:
         tasks = {name: progress.add_task(name, total=total) for name, total in totals.items()}
 
         def advance(name: str, steps: int | float = 1) -> None:
@@ -70,33 +58,57 @@ def _judged(advance: Advance, total: int | float, watch: Watch) -> Advance:
         nonlocal done
         advance(name, steps)
         done += steps
-        reached(watch, round(done), round(total), KNOWN)
+        reached(watch, round(done), round(total), KNOWN_AFTER)
 
     return counted
 
 
-def _nothing(name: str, steps: int | float = 1) -> None:
-    pass
-
-
-def check_seed(seed: int) -> None:
-    """A seed that a generator takes."""
+def check(name: str, seed: int, jobs: int | None, cluster: str | None = None) -> None:
+    """What a command that runs experiments needs, before anything heavy is loaded."""
     if seed < 0:
         raise ValueError(f"--seed must not be negative, got {seed}")
+    check_workers(jobs, cluster)
+    errors.check_extra(name, "plotly", "plotly", "paper")
 
 
-def summary(out: Path, claims: "Table", facts: Mapping[str, Any]) -> bool:
-    """Say where the report is, which claims hold,
-    and how long it took; whether all of them hold.
-    """
+def outcome(
+    chosen: "Sequence[Experiment]",
+    settings: Any,
+    out: Path,
+    draw: Drawing,
+    jobs: int | None,
+    cluster: str | None = None,
+) -> "tuple[Outcome, int]":
+    """The tables and claims of some experiments, by how many workers; drawn as they come."""
+    from limitlaw.apps.paper.reproduce import Listener, reproduce, totals
+    from limitlaw.runs.executors import workers_of
+
+    with (
+        workers(jobs, cluster) as executor,
+        drawing(out / "figures", draw) as ready,
+        bars(totals(chosen, settings)) as advance,
+    ):
+        count = workers_of(executor)
+        return reproduce(chosen, settings, out, executor, Listener(advance, ready, warn)), count
+
+
+def reported(
+    found: "Outcome", facts: Mapping[str, Any], out: Path, report: Callable[..., None]
+) -> bool:
+    """Write the report, print which claims hold, and say whether all of them do."""
+    from limitlaw.runs.chunks import versions
+    from limitlaw.runs.disk import one_line_errors
+
+    with one_line_errors("write", out):
+        whole = {**facts, "versions": versions()}
+        report(found.tables, found.claims, whole, out / "report.html")
+    claims = found.claims
     broken = [i for i, holds in enumerate(claims["holds"]) if holds != "yes"]
     total = len(claims["holds"])
     typer.echo(f"{total - len(broken)} of {total} claims hold")
     for i in broken:
-        expected, measured = claims["expected"][i], claims["measured"][i]
-        typer.echo(
-            f"  does not hold: {claims['claim'][i]} (expected {expected}; measured {measured})"
-        )
+        claim, expected, measured = (claims[n][i] for n in ("claim", "expected", "measured"))
+        typer.echo(f"  does not hold: {claim} (expected {expected}; measured {measured})")
     if facts.get("speedup"):
         typer.echo(f"speed-up over drawing every matrix: {facts['speedup']}")
     typer.echo(f"report: {out / 'report.html'}   data: {out / 'data'}   {facts['seconds']:.0f} s")
@@ -113,41 +125,27 @@ def check_workers(jobs: int | None, cluster: str | None = None) -> None:
 
 @contextlib.contextmanager
 def workers(jobs: int | None, cluster: str | None = None) -> Iterator[Executor]:
-    """Where chunks are computed. Left at once, however it ends, with one line:
-    what is not finished is cancelled.
-    """
+    """Where chunks are computed. However it ends, what is not finished is cancelled."""
     check_workers(jobs, cluster)
-    from limitlaw.runs import executors
+    from limitlaw.runs import executors, runner
 
     executor = executors.local(jobs) if cluster is None else executors.cluster(cluster)
-    with _one_line():
-        try:
-            yield executor
-        finally:
-            executor.shutdown(wait=False, cancel_futures=True)
-
-
-@contextlib.contextmanager
-def _one_line() -> Iterator[None]:
-    """What ends the work early, in one line."""
-    from limitlaw.runs.runner import ChunkError
-
     try:
-        yield
-    except ChunkError as error:
+        yield executor
+    except runner.ChunkError as error:
         warn(str(error))
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
         errors.told.set()
         warn("stopped; what is finished is kept, the same command goes on from there")
         raise typer.Exit(130) from None
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 @contextlib.contextmanager
-def drawing(folder: Path, draw: Draw) -> Iterator[Callable[[dict[str, "Table"]], None]]:
-    """Draw tables as they come, in a process beside the work;
-    all is drawn in the end. `draw` is one of a module.
-    """
+def drawing(folder: Path, draw: Drawing) -> Iterator[Callable[[dict[str, "Table"]], None]]:
+    """Draw tables as they come, in a process beside the work, by a function of a module."""
     from limitlaw.runs.disk import make_folder
 
     make_folder(folder)
@@ -174,7 +172,7 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _drawn(draw: Draw, tables: dict[str, "Table"], folder: Path) -> None:
+def _drawn(draw: Drawing, tables: dict[str, "Table"], folder: Path) -> None:
     from limitlaw.runs.disk import one_line_errors
 
     with one_line_errors("write", folder):

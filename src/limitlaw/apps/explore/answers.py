@@ -1,9 +1,5 @@
-"""What the page is told: curves and numbers with their errors, read off laws and traces, as JSON
-has it.
-"""
+"""What the page is told: curves and numbers with their errors, as JSON has it."""
 
-import csv
-import io
 import math
 from collections.abc import Callable
 from typing import Any, SupportsFloat
@@ -16,12 +12,12 @@ from limitlaw.apps.explore.choice import Choice
 from limitlaw.apps.explore.graph import svg
 from limitlaw.digits import plus_minus
 from limitlaw.engines.engine import Cache
+from limitlaw.figures.plot import heights
 from limitlaw.laws import Gaussian, Law
 
-POINTS, REACH = 161, 6.0  # of a curve, and standard deviations that it spans
-TAILS = (3.0, 5.0)
-BINS = 60
-DIGITS, CERTAIN = 9, 1e-6  # shown at most, and the relative error below which digits say it
+CURVE_POINTS, CURVE_SDS = 161, 6.0  # of a curve, and standard deviations that it spans
+TAIL_STARTS = (3.0, 5.0)  # in standard deviations
+SHOWN_DIGITS, CERTAIN = 9, 1e-6  # at most, and the relative error below which digits say it
 Answer = dict[str, Any]
 Stopped = Callable[[], bool]
 _LAWS: Cache[Law] = Cache(24)  # what the law of one answer was computed for, the next one reads
@@ -30,9 +26,7 @@ _LAWS: Cache[Law] = Cache(24)  # what the law of one answer was computed for, th
 def limit_of(choice: Choice) -> Law:
     """The law as n → ∞."""
     y = programs.layer(choice)
-    return _LAWS.get(
-        ("limit", *_layer(choice)), lambda: ll.limit(y, programs.LIMIT_SAMPLES, programs.SEED)
-    )
+    return _LAWS.get(("limit", *_layer(choice)), lambda: ll.limit(y, programs.LIMIT_SAMPLES, 0))
 
 
 def exact_of(choice: Choice) -> Law:
@@ -40,21 +34,17 @@ def exact_of(choice: Choice) -> Law:
     budget.check_law(choice)
     key = "exact", *_layer(choice), choice.width, choice.samples
     return _LAWS.get(
-        key, lambda: ll.finite(programs.layer(choice), choice.width, choice.samples, programs.SEED)
+        key, lambda: ll.finite(programs.layer(choice), choice.width, choice.samples, 0)
     )
 
 
 def _layer(choice: Choice) -> tuple[Any, ...]:
-    return tuple(
-        getattr(choice, name)
-        for name in ("tokens", "token", "heads", "head_dim", "scale", "correlation", "mask", "phi")
-    )
+    names = ("tokens", "token", "heads", "head_dim", "scale", "correlation", "mask", "phi")
+    return tuple(vars(choice)[name] for name in names)
 
 
 def gaussian_of(choice: Choice) -> Law:
-    """Infinitely many heads: the variance does not depend on their number, and their sum over √H
-    is Gaussian.
-    """
+    """The law with infinitely many heads: a Gaussian of the same variance."""
     return Gaussian(0.0, limit_of(choice).variance())
 
 
@@ -98,13 +88,11 @@ def exact(choice: Choice, stopped: Stopped) -> Answer:
 
 def _shown(law: Law) -> Answer:
     x = _abscissae(law)
-    return {"x": _list(x), "density": _density(law, x), "numbers": _numbers(law)}
+    return {"x": _list(x), "density": _list(heights(law, x)), "numbers": _numbers(law)}
 
 
 def more(choice: Choice, stopped: Stopped) -> Answer:
-    """Tails, and Kullback–Leibler divergences in nats:
-    what takes longer than curves, variance and kurtosis.
-    """
+    """Tails and Kullback–Leibler divergences in nats, which take longer than curves."""
     law, infinite = exact_of(choice), limit_of(choice)
     return {
         "exact": {
@@ -130,20 +118,21 @@ def _kl_from_gaussian(law: Law) -> Answer:
 
 
 def simulated(choice: Choice, stopped: Stopped) -> Answer:
-    """A histogram of networks with every matrix drawn; some at a time,
-    so that it can be stopped.
-    """
-    y, chunks = programs.layer(choice), max(1, budget.simulated_networks(choice) // programs.CHUNK)
+    """A histogram of networks with every matrix drawn, in parts, so that it can be stopped."""
+    y, chunks = (
+        programs.layer(choice),
+        max(1, budget.simulated_networks(choice) // programs.AT_ONCE),
+    )
     parts = []
     for key in range(chunks):
         if stopped():
             raise InterruptedError("the simulation was stopped")
-        parts.append(np.asarray(ll.simulate(y, choice.width, programs.CHUNK, key)))
+        parts.append(np.asarray(ll.simulate(y, choice.width, programs.AT_ONCE, key)))
     draws = np.concatenate(parts)
     law = ll.Empirical(draws)
-    sizes, x = ll.Empirical(np.abs(draws)), _sd(law) * np.array(TAILS)
+    sizes, x = ll.Empirical(np.abs(draws)), _sd(law) * np.array(TAIL_STARTS)
     tails = _tails_of(np.asarray(sizes.sf(x)), np.asarray(sizes.error.sf(x)))
-    edges = _sd(law) * np.linspace(-REACH, REACH, BINS + 1)
+    edges = _sd(law) * np.linspace(-CURVE_SDS, CURVE_SDS, 61)
     counts, _ = np.histogram(draws, edges)
     return {
         "x": _list(0.5 * (edges[1:] + edges[:-1])),
@@ -175,17 +164,11 @@ def _followed(trace: ll.depth.Trace) -> Answer:
 def _traces(choice: Choice) -> list[Any]:
     if choice.compare == "gradients":
         budget.check_gradients(choice)
-        return [
-            ll.gradients(
-                programs.network(choice), choice.width, budget.DIFFERENTIATED, programs.SEED
-            )
-        ]
+        return [ll.gradients(programs.network(choice), choice.width, budget.DIFFERENTIATED, 0)]
     budget.check_depth(choice)
     widths = (None, choice.width) if choice.compare == "both" else (None,)
     net = programs.network(choice)
-    return [
-        ll.trace(net, list(programs.STATISTICS), n, budget.TRACED, programs.SEED) for n in widths
-    ]
+    return [ll.trace(net, list(programs.FOLLOWED), n, budget.FOLLOWED_DRAWS, 0) for n in widths]
 
 
 def program(choice: Choice, stopped: Stopped) -> Answer:
@@ -218,19 +201,14 @@ def law_csv(choice: Choice, stopped: Stopped) -> str:
     p = np.asarray(gaussian_of(choice).pdf(x))
     # |∂p/∂v| times the error of v
     columns |= {"gaussian": p, "gaussian_error": p * np.abs(x**2 / v - 1) / (2 * v) * error}
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(
-        [[f"{value:.17g}" for value in row] for row in zip(*columns.values(), strict=True)]
-    )
-    return lines.getvalue()
+    lines = [[f"{value:.17g}" for value in row] for row in zip(*columns.values(), strict=True)]
+    return "".join(",".join(line) + "\n" for line in [list(columns), *lines])
 
 
 def depth_csv(choice: Choice, stopped: Stopped) -> str:
     """Statistics of every block with all their digits."""
-    first, *others = [trace.to_csv() for trace in _traces(choice)]
-    return first + "".join(text.split("\n", 1)[1] for text in others)
+    first, *others = _traces(choice)
+    return first.to_csv(*others)
 
 
 # --- numbers as JSON has them --------------------------------------------------------------------
@@ -246,7 +224,7 @@ def _sd(law: Law) -> float:
 
 
 def _abscissae(law: Law) -> np.ndarray:
-    return _sd(law) * np.linspace(-REACH, REACH, POINTS)
+    return _sd(law) * np.linspace(-CURVE_SDS, CURVE_SDS, CURVE_POINTS)
 
 
 def _numbers(law: Law) -> Answer:
@@ -258,13 +236,14 @@ def _numbers(law: Law) -> Answer:
 
 def _tails(law: Law) -> Answer:
     """P(|y| > t σ) of a symmetric law, σ being its own."""
-    x = _sd(law) * np.array(TAILS)
+    x = _sd(law) * np.array(TAIL_STARTS)
     return _tails_of(2 * np.asarray(law.sf(x)), 2 * np.asarray(law.error.sf(x)) * np.ones(len(x)))
 
 
 def _tails_of(values: np.ndarray, errors: np.ndarray) -> Answer:
     found = {
-        f"tail_{t:g}": _number(p, error) for t, p, error in zip(TAILS, values, errors, strict=True)
+        f"tail_{t:g}": _number(p, error)
+        for t, p, error in zip(TAIL_STARTS, values, errors, strict=True)
     }
     return {
         key: number if number["value"] else {**number, "text": "none"}
@@ -278,20 +257,12 @@ def _number(value: SupportsFloat, error: SupportsFloat) -> Answer:
 
 
 def _text(v: float, e: float) -> str:
-    """Right digits where they say it as well as an error does;
-    all of them are in the downloads.
-    """
+    """A number with its right digits where these say enough, else with its error."""
     if not math.isfinite(v):
         return "–"
     if not 0 < e <= CERTAIN * abs(v):
-        return plus_minus(v, e) if e else f"{v:.{DIGITS}g}"
-    return f"{v:.{min(DIGITS, math.floor(-math.log10(2 * e / abs(v))))}g}"
-
-
-def _density(law: Law, x: np.ndarray) -> list[float | None]:
-    """Nothing where it is infinite, or so small that it is 0: no line is drawn there."""
-    p = np.exp(np.asarray(law.logpdf(x)))
-    return _list(np.where(p > 0, p, np.nan))
+        return plus_minus(v, e) if e else f"{v:.{SHOWN_DIGITS}g}"
+    return f"{v:.{min(SHOWN_DIGITS, math.floor(-math.log10(2 * e / abs(v))))}g}"
 
 
 def _source(law: Law) -> str:

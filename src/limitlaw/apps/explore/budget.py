@@ -1,23 +1,19 @@
-"""What an answer would cost, from its sizes alone: what takes minutes is refused before it
-starts.
-"""
+"""What an answer would cost, from its sizes alone: what takes minutes is refused at once."""
 
 from limitlaw.apps.explore.choice import Choice
 from limitlaw.digits import duration
 
-SECONDS = 30.0  # that an answer may take
+ANSWER_SECONDS = 30.0  # that an answer may take
 NORMALS = 2e7  # numbers a second that an ordinary core draws and uses, measured with a margin
-SIMULATED, LEAST = 4096, 256  # networks of a histogram: as many as fit, and not fewer
+SIMULATED, FEWEST_NETWORKS = 4096, 256  # networks of a histogram: as many as fit, and not fewer
 SIMULATING = 8.0  # seconds that a histogram may take
 HIDDEN = 4  # n, units of an MLP
-TRACED = 256  # draws of a network in depth
+FOLLOWED_DRAWS = 256  # draws of a network in depth
 DIFFERENTIATED = 64  # networks that gradients are taken of, every matrix drawn
 
 
 def check_law(choice: Choice) -> None:
-    """Raise where the exact law would take too long:
-    coordinates are drawn where tokens are not Gaussian.
-    """
+    """Raise where the exact law takes too long: tokens that are not Gaussian are drawn whole."""
     numbers = choice.heads * (choice.tokens + 4) + choice.tokens**2
     if choice.phi != "identity":
         numbers += choice.tokens * choice.width
@@ -32,10 +28,11 @@ def simulated_networks(choice: Choice) -> int:
     """How many networks a histogram is made of."""
     weights = weights_of(choice)
     affordable = int(SIMULATING * NORMALS / weights)
-    if affordable < LEAST:
+    if affordable < FEWEST_NETWORKS:
         raise ValueError(
-            f"a simulation draws all {weights:,} weights of each network, and fewer than {LEAST} "
-            f"networks fit into {SIMULATING:g} s: choose a smaller width, or fewer heads"
+            f"a simulation draws all {weights:,} weights of each network, and fewer than "
+            f"{FEWEST_NETWORKS} networks fit into {SIMULATING:g} s: choose a smaller "
+            "width, or fewer heads"
         )
     return min(SIMULATED, affordable)
 
@@ -50,8 +47,8 @@ def check_depth(choice: Choice) -> None:
     s, wide = choice.tokens, (1 + HIDDEN) * choice.width if choice.compare == "both" else 0
     numbers = choice.depth * s * (choice.heads * s + s + wide)
     _check(
-        8 * TRACED * numbers,
-        f"{TRACED} draws of {numbers:,} numbers",
+        8 * FOLLOWED_DRAWS * numbers,
+        f"{FOLLOWED_DRAWS} draws of {numbers:,} numbers",
         "blocks or tokens, or less width",
     )
 
@@ -65,7 +62,7 @@ def check_gradients(choice: Choice) -> None:
 
 def _check(cost: int, what: str, fewer: str) -> None:
     seconds = cost / NORMALS
-    if seconds > SECONDS:
+    if seconds > ANSWER_SECONDS:
         raise ValueError(
             f"this would take about {duration(seconds)} ({what}): choose fewer {fewer}"
         )

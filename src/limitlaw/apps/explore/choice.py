@@ -8,14 +8,12 @@ from typing import Any
 
 from limitlaw.depth.network import PHIS
 
-SAMPLES = (1024, 4096, 16384, 65536)
+DRAW_CHOICES = (1024, 4096, 16384, 65536)
 
 
 @dataclasses.dataclass(frozen=True)
-class Field:
-    """One setting: its label, what it means, and its range or its choices.
-    `log`: of its slider, after 0.
-    """
+class Setting:
+    """One setting: label, meaning, range or choices; `log`: its slider is logarithmic after 0."""
 
     label: str
     help: str
@@ -28,9 +26,7 @@ class Field:
 
     @property
     def ticks(self) -> Sequence[float | int]:
-        """Where a slider stops: few places, so that a program is seldom compiled for a size that
-        is only passed by.
-        """
+        """Where a slider stops: at few places, so that few programs are compiled."""
         if not self.log:
             step = 1.0 if self.whole else 0.02
             return [
@@ -49,14 +45,12 @@ class Field:
 
 
 def _setting(default: object, *field: Any, **more: Any) -> Any:
-    return dataclasses.field(default=default, metadata={"field": Field(*field, **more)})
+    return dataclasses.field(default=default, metadata={"field": Setting(*field, **more)})
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """An attention layer on tokens φ(g), g ~ N(0, (1 − c) I + c);
-    and a Transformer of such layers.
-    """
+    """Attention on tokens φ(g), g ~ N(0, (1 − c) I + c), and a Transformer of such layers."""
 
     tokens: int = _setting(4, "Tokens s", "how many vectors attend to each other", 1, 32)
     token: int = _setting(3, "Token i", "whose output is looked at, from 0", 0, 31)
@@ -84,10 +78,7 @@ class Choice:
         choices=tuple((phi, phi) for phi in PHIS),
     )
     samples: int = _setting(
-        4096,
-        "Draws",
-        "of the exact law",
-        choices=tuple((str(n), f"{n:,}") for n in SAMPLES),
+        4096, "Draws", "of the exact law", choices=tuple((str(n), f"{n:,}") for n in DRAW_CHOICES)
     )
     depth: int = _setting(
         12, "Blocks L", "attention and an MLP of 4n units each", 1, 48, group="depth"
@@ -114,11 +105,11 @@ class Choice:
     @property
     def query(self) -> str:
         """The settings that are not the default, as in an address."""
-        changed = [f for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
-        return "&".join(f"{f.name}={getattr(self, f.name)}" for f in changed)
+        changed = [f for f in dataclasses.fields(self) if vars(self)[f.name] != f.default]
+        return "&".join(f"{f.name}={vars(self)[f.name]}" for f in changed)
 
 
-FIELDS: dict[str, Field] = {f.name: f.metadata["field"] for f in dataclasses.fields(Choice)}
+FIELDS: dict[str, Setting] = {f.name: f.metadata["field"] for f in dataclasses.fields(Choice)}
 DEFAULTS: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(Choice)}
 
 

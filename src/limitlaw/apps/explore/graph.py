@@ -13,39 +13,37 @@ from limitlaw.language.ops import Value
 from limitlaw.language.printing import Names, instruction
 from limitlaw.language.values import Wide
 
-WIDTH, HEIGHT = 176, 52  # of a box
+BOX_WIDTH, BOX_HEIGHT = 176, 52  # of a box
 ACROSS, DOWN = 16, 34  # between boxes
 BEND = 26  # room for an edge that passes a row
 SWEEPS = 8
 
 
 @dataclasses.dataclass(eq=False)
-class Node:
+class Box:
     """A box, or (without lines) the bend of an edge."""
 
     row: int
     lines: tuple[str, ...] = ()
     vector: bool = True
-    above: "list[Node]" = dataclasses.field(default_factory=list)
-    below: "list[Node]" = dataclasses.field(default_factory=list)
+    above: "list[Box]" = dataclasses.field(default_factory=list)
+    below: "list[Box]" = dataclasses.field(default_factory=list)
     x: float = 0.0
 
     @property
     def width(self) -> int:
-        return WIDTH if self.lines else BEND
+        return BOX_WIDTH if self.lines else BEND
 
     @property
     def top(self) -> int:
-        return self.row * (HEIGHT + DOWN)
+        return self.row * (BOX_HEIGHT + DOWN)
 
 
 def svg(output: Value) -> str:
-    """Of the program of one value. Colours are those of the page:
-    classes `vector`, `numbers` and `edge`.
-    """
+    """The graph of the program of a value; its CSS classes are `vector`, `numbers` and `edge`."""
     rows = _placed(_rows(output))
     width = max(sum(n.width + ACROSS for n in row) for row in rows) + ACROSS
-    height = len(rows) * (HEIGHT + DOWN) - DOWN + 2
+    height = len(rows) * (BOX_HEIGHT + DOWN) - DOWN + 2
     boxes = [node for row in rows for node in row]
     drawn = "".join(_edge(a, b) for a in boxes for b in a.below) + "".join(
         _box(n) for n in boxes if n.lines
@@ -58,7 +56,7 @@ def svg(output: Value) -> str:
     )
 
 
-def _rows(output: Value) -> list[list[Node]]:
+def _rows(output: Value) -> list[list[Box]]:
     """Boxes and bends by row, joined."""
     names = Names((output,))
     to_output: dict[Value, int] = {output: 0}
@@ -71,8 +69,8 @@ def _rows(output: Value) -> list[list[Node]]:
     for value in names.listed:
         kind, formula = instruction(value, names)
         lines = f"{names[value]}  {kind}", formula, _shape(value)
-        nodes[value] = Node(last - to_output[value], lines, isinstance(value, Wide))
-    rows: list[list[Node]] = [[] for _ in range(last + 1)]
+        nodes[value] = Box(last - to_output[value], lines, isinstance(value, Wide))
+    rows: list[list[Box]] = [[] for _ in range(last + 1)]
     for value, node in nodes.items():
         rows[node.row].append(node)
         for source in dict.fromkeys(s for s in value.op.inputs if s in nodes):
@@ -85,10 +83,10 @@ def _shape(value: Value) -> str:
     return f"{shape} in R^{value.dim}" if isinstance(value, Wide) else f"{shape} numbers"
 
 
-def _join(upper: Node, lower: Node, rows: list[list[Node]]) -> None:
+def _join(upper: Box, lower: Box, rows: list[list[Box]]) -> None:
     """An edge, with a bend in each row between."""
     for row in range(upper.row + 1, lower.row):
-        bend = Node(row)
+        bend = Box(row)
         rows[row].append(bend)
         upper.below.append(bend)
         bend.above.append(upper)
@@ -97,7 +95,7 @@ def _join(upper: Node, lower: Node, rows: list[list[Node]]) -> None:
     lower.above.append(upper)
 
 
-def _placed(rows: list[list[Node]]) -> list[list[Node]]:
+def _placed(rows: list[list[Box]]) -> list[list[Box]]:
     """Rows in the order of the mean place of neighbours above and below, in turn."""
     for row in rows:
         _spread(row)
@@ -117,7 +115,7 @@ def _mean(places: Iterable[float], otherwise: float) -> float:
     return sum(found) / len(found) if found else otherwise
 
 
-def _spread(row: list[Node]) -> None:
+def _spread(row: list[Box]) -> None:
     """Side by side around 0."""
     x = -sum(node.width + ACROSS for node in row) / 2
     for node in row:
@@ -125,8 +123,8 @@ def _spread(row: list[Node]) -> None:
         x += node.width + ACROSS
 
 
-def _edge(a: Node, b: Node) -> str:
-    start, end = a.top + HEIGHT, b.top
+def _edge(a: Box, b: Box) -> str:
+    start, end = a.top + BOX_HEIGHT, b.top
     middle = (start + end) / 2
     straight = "" if a.lines else f"M{a.x:g} {a.top}V{start}"
     return (
@@ -135,15 +133,15 @@ def _edge(a: Node, b: Node) -> str:
     )
 
 
-def _box(node: Node) -> str:
-    left = node.x - WIDTH / 2
+def _box(node: Box) -> str:
+    left = node.x - BOX_WIDTH / 2
     texts = "".join(
         f'<text x="{node.x:g}" y="{node.top + 16 + 14 * i}"{_squeezed(line)}>{escape(line)}</text>'
         for i, line in enumerate(node.lines)
     )
     kind = "vector" if node.vector else "numbers"
     box = (
-        f'<rect x="{left:g}" y="{node.top}" width="{WIDTH}" height="{HEIGHT}" '
+        f'<rect x="{left:g}" y="{node.top}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" '
         f'rx="{4 if node.vector else 16}"/>'
     )
     return f'<g class="{kind}">{box}{texts}</g>'
@@ -151,4 +149,6 @@ def _box(node: Node) -> str:
 
 def _squeezed(line: str) -> str:
     """A line that would not fit into its box is drawn narrower."""
-    return f' textLength="{WIDTH - 12}" lengthAdjust="spacingAndGlyphs"' if len(line) > 27 else ""
+    return (
+        f' textLength="{BOX_WIDTH - 12}" lengthAdjust="spacingAndGlyphs"' if len(line) > 27 else ""
+    )

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 import limitlaw as ll
-from limitlaw.apps.explore.budget import DIFFERENTIATED, HIDDEN, TRACED, simulated_networks
+from limitlaw.apps.explore.budget import DIFFERENTIATED, FOLLOWED_DRAWS, HIDDEN, simulated_networks
 from limitlaw.apps.explore.choice import Choice
+from limitlaw.depth.network import PHIS
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.draw import variance
 from limitlaw.float64 import in_float64
@@ -20,9 +21,8 @@ from limitlaw.laws import Law
 
 LIMIT_SAMPLES = 2**14  # of the limit, where it has to be sampled
 PREVIEW = 2**12  # where it is not, but takes longer than a slider moves
-SEED = 0
-STATISTICS = ("variance", "correlation", "entropy", "kurtosis")
-CHUNK = 256  # networks simulated at a time, between which a simulation can be stopped
+FOLLOWED = ("variance", "correlation", "entropy", "kurtosis")
+AT_ONCE = 256  # networks simulated at a time, between which a simulation can be stopped
 
 
 def _tokens(choice: Choice) -> Any:
@@ -33,7 +33,7 @@ def _tokens(choice: Choice) -> Any:
 def layer(choice: Choice) -> Any:
     """The output of the chosen token of an attention layer."""
     g = _tokens(choice)
-    x = g if choice.phi == "identity" else getattr(ll, choice.phi)(g)
+    x = g if choice.phi == "identity" else PHIS[choice.phi](g)
     y = ll.attention(
         x, choice.heads, choice.head_dim or None, mask=_mask(choice), q_std=choice.scale
     )
@@ -50,7 +50,7 @@ def network(choice: Choice) -> Any:
         choice.norm,
         _mask(choice),
         hidden=HIDDEN * ll.n,
-        phi=getattr(ll, choice.phi),
+        phi=PHIS[choice.phi],
         q_std=choice.scale,
     )
 
@@ -60,9 +60,7 @@ def _mask(choice: Choice) -> str | None:
 
 
 def takes_long(choice: Choice) -> bool:
-    """Is the limit an integral over three scores, which takes up to a second?
-    Two are quick, more are sampled.
-    """
+    """Is the limit an integral over three scores? That takes up to a second."""
     seen = choice.token + 1 if choice.mask == "causal" else choice.tokens
     return seen == 4 and not choice.head_dim
 
@@ -71,7 +69,7 @@ def takes_long(choice: Choice) -> bool:
 def sampled_limit(choice: Choice) -> Law:
     """The limit by a few draws: heads are i.i.d., so that the variances of one say everything."""
     one_head = dataclasses.replace(choice, heads=1)
-    variances = Limit((layer(one_head).core,), variance).conditions(PREVIEW, SEED).arrays
+    variances = Limit((layer(one_head).core,), variance).conditions(PREVIEW, 0).arrays
     return ll.HeadSum(variances, choice.heads, kind="sampled")
 
 
@@ -98,18 +96,16 @@ def _heads_code(choice: Choice, separator: str = ", ") -> str:
 
 
 def layer_code(choice: Choice) -> str:
-    """A script that prints the numbers of the first tab;
-    it defines y, limit, gaussian, exact and divergence.
-    """
+    """A script for the first tab; it defines y, limit, gaussian, exact and divergence."""
     g = f"ll.initial(({choice.tokens},), cov=kernel)"
     x = g if choice.phi == "identity" else f"ll.{choice.phi}({g})"
     return f"""{_HEAD}
 {_kernel_code(choice)}x = {x}
 y = ll.attention(x, {_heads_code(choice)})[{choice.token}]  # the output of one token
 
-limit = ll.limit(y, samples={LIMIT_SAMPLES}, key={SEED})  # n → ∞; draws only where it has to
+limit = ll.limit(y, samples={LIMIT_SAMPLES}, key=0)  # n → ∞; draws only where it has to
 gaussian = ll.Gaussian(0.0, limit.variance())  # infinitely many heads
-exact = ll.finite(y, width={choice.width}, samples={choice.samples}, key={SEED})
+exact = ll.finite(y, width={choice.width}, samples={choice.samples}, key=0)
 divergence = ll.divergence.kl(exact, limit)
 for name, law in (("width {choice.width}", exact), ("limit", limit), ("infinite heads", gaussian)):
     print(name, law.variance(), law.kurtosis(), 2 * law.sf(3 * law.variance() ** 0.5))
@@ -122,10 +118,10 @@ def _simulation_code(choice: Choice) -> str:
         networks = simulated_networks(choice)
     except ValueError:
         return ""  # the page does not offer it either
-    chunks = max(1, networks // CHUNK)
+    n, size, times = choice.width, AT_ONCE, max(1, networks // AT_ONCE)
     return f"""
-# Every matrix of {chunks * CHUNK:,} networks drawn, for comparison:
-# draws = np.concatenate([ll.simulate(y, {choice.width}, {CHUNK}, key) for key in range({chunks})])
+# Every matrix of {times * size:,} networks drawn, for comparison:
+# draws = np.concatenate([ll.simulate(y, {n}, {size}, key) for key in range({times})])
 """
 
 
@@ -149,10 +145,10 @@ for trace in traces:
 def _traces_code(choice: Choice) -> str:
     if choice.compare == "gradients":
         return (
-            f"traces = [ll.gradients(net, {choice.width}, samples={DIFFERENTIATED}, key={SEED})]  "
+            f"traces = [ll.gradients(net, {choice.width}, samples={DIFFERENTIATED}, key=0)]  "
             "# matrices drawn"
         )
     widths = f"(None, {choice.width})" if choice.compare == "both" else "(None,)"
-    return f"""statistics = {json.dumps(STATISTICS)}
+    return f"""statistics = {json.dumps(FOLLOWED)}
 widths = {widths}  # None: n → ∞
-traces = [ll.trace(net, statistics, width, samples={TRACED}, key={SEED}) for width in widths]"""
+traces = [ll.trace(net, statistics, width, samples={FOLLOWED_DRAWS}, key=0) for width in widths]"""

@@ -1,6 +1,4 @@
-"""Who may ask and what they are told: Flask on loopback, for the page that it serves itself and
-for nobody else.
-"""
+"""Who may ask and what they are told: Flask on loopback, for the page that it serves itself."""
 
 import contextlib
 import json
@@ -77,9 +75,7 @@ class Explorer:
         return f"http://{HOST}:{self.port}/"
 
     def warm_up(self) -> None:
-        """Compile what the page shows first, and the same of correlated tokens, which are another
-        program.
-        """
+        """Compile what the page shows first, and the same program for correlated tokens."""
         for choice in (Choice(), Choice(correlation=0.1)):
             for kind in ("preview", "exact", "limit", "more"):
                 threading.Thread(target=self._compile, args=(kind, choice), daemon=True).start()
@@ -100,9 +96,7 @@ class Explorer:
         self._server.serve_forever()
 
     def leave(self) -> None:
-        """End the process at once: a compiler that is at work hears nothing, and there is nothing
-        to save.
-        """
+        """End the process at once: a compiler at work cannot be interrupted."""
         sys.stdout.flush()
         os._exit(0)
 
@@ -148,9 +142,7 @@ def _app(worker: Worker, own: set[str]) -> Flask:
 
 
 def _foreign(own: set[str]) -> Response | None:
-    """A refusal of other hosts (names that were made to point here), origins, and pages that embed
-    this one.
-    """
+    """Refuse other hosts (names that were made to point here), origins, and embedding pages."""
     origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
     followed = request.path == "/" and request.headers.get("Sec-Fetch-Mode") == "navigate"
     if request.host not in own:
@@ -215,9 +207,7 @@ def _stop(worker: Worker, kind: str) -> Response:
 
 
 def _asked(kind: str) -> tuple[Choice, Any]:
-    """What is chosen, and for whom: a page waits for one answer of a kind, others for as many as
-    they like.
-    """
+    """The choice, and who asked: a page waits for one answer of each kind, others for any."""
     choice = choice_of(
         [(name, text) for name, text in request.args.items(multi=True) if name != "page"]
     )

@@ -2,7 +2,7 @@
 of.
 
     fig1/__init__.py    what it computes: chunks, and tables made of their arrays;
-                        `EXPERIMENT`, by which it is found
+                        declares an `Experiment`, which `catalogue` finds
     fig1/shown.py       what it claims of these tables, how it is pictured, and its captions
 
 `computed` and `shown` hold what several experiments share; `catalogue` finds the folders,

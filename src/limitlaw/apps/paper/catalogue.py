@@ -1,4 +1,4 @@
-"""All experiments, by name: every folder of `limitlaw.apps.paper` that has an EXPERIMENT."""
+"""All experiments, by name: each `Experiment` that a folder of `limitlaw.apps.paper` declares."""
 
 import importlib
 import pkgutil
@@ -12,10 +12,10 @@ def found(package: str, folders: list[str]) -> dict[str, Experiment]:
     """The experiments of a package, in the order of their places and then of their names."""
     names = [module.name for module in pkgutil.iter_modules(folders) if module.ispkg]
     modules = [importlib.import_module(f"{package}.{name}") for name in names]
-    experiments = [module.EXPERIMENT for module in modules if hasattr(module, "EXPERIMENT")]
-    return {
-        each.name: each for each in sorted(experiments, key=lambda each: (each.place, each.name))
-    }
+    declared = [each for module in modules for each in vars(module).values()]
+    experiments = [each for each in declared if isinstance(each, Experiment)]
+    in_order = sorted(experiments, key=lambda each: (each.place, each.name))
+    return {each.name: each for each in in_order}
 
 
 EXPERIMENTS = found(paper.__name__, list(paper.__path__))
@@ -24,9 +24,7 @@ EXPERIMENTS = found(paper.__name__, list(paper.__path__))
 def chosen(
     names: list[str], among: Mapping[str, Experiment] = EXPERIMENTS, kind: str = "experiment"
 ) -> list[Experiment]:
-    """The experiments of these names, in the order of the report;
-    all without a name. "fig1b" is a part of "fig1".
-    """
+    """The experiments of these names, in the order of the report; "fig1b" is a part of "fig1"."""
     wanted = [
         name if name in among or name[-1:] not in ("a", "b") else name[:-1] for name in names
     ]

@@ -1,13 +1,11 @@
-"""What an experiment is: chunks to be computed, tables made of their arrays, claims about these
-and pictures.
-"""
+"""What an experiment is: chunks to be computed, tables of their arrays, claims and pictures."""
 
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from limitlaw.apps.paper.computed.baseline import Case
-from limitlaw.apps.paper.shown.claims import Rule
+from limitlaw.apps.paper.shown.claims import ClaimRule
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.runs import Chunk, Results, Table
 
@@ -27,7 +25,7 @@ class Experiment(NamedTuple):
     name: str
     chunks: Callable[[Any], list[Chunk]]
     tables: Callable[[Any, Results], dict[str, Table]]
-    claims: tuple[Rule, ...]
+    claims: tuple[ClaimRule, ...]
     figures: tuple[Figure, ...]
     place: int | float = math.inf
     borrows: tuple[str, ...] = ()

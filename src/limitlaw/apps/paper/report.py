@@ -8,11 +8,11 @@ from limitlaw.apps.paper.catalogue import EXPERIMENTS
 from limitlaw.apps.paper.shown.reading import Tables, length
 from limitlaw.apps.reports import printed
 from limitlaw.apps.reports.figure import Figure
-from limitlaw.apps.reports.report import Report
+from limitlaw.apps.reports.report import HtmlReport
 from limitlaw.figures.picture import Picture
 from limitlaw.runs import Table
 
-TITLE = "The infinite-width limit of an attention layer, reproduced"
+PAPER_TITLE = "The infinite-width limit of an attention layer, reproduced"
 PAPER = (
     "M. Sakai, R. Karakida and M. Imaizumi (2025), <cite>Infinite-Width Limit of a Single "
     "Attention Layer: Analysis via Tensor Programs</cite>"
@@ -22,9 +22,7 @@ FIGURES: Figures = {figure.key: figure for each in EXPERIMENTS.values() for figu
 
 
 def checked(tables: Tables, figures: Figures = FIGURES) -> dict[str, Table]:
-    """The tables that figures show and that have rows;
-    a missing column or columns of different lengths raise.
-    """
+    """The tables that figures show and that have rows; a table of another form raises."""
     found = {}
     for figure in figures.values():
         for name in figure.columns:
@@ -41,9 +39,7 @@ def pictures(tables: Tables, figures: Figures = FIGURES) -> dict[str, Picture]:
 
 
 def draw(tables: Tables, folder: Path, figures: Figures = FIGURES) -> list[Path]:
-    """Write the figures whose tables are there as PDF and PNG into the folder, which is made;
-    their paths, in order.
-    """
+    """Write the figures whose tables are there into the folder; their paths, in order."""
     found = pictures(checked(tables, figures), figures)
     folder.mkdir(parents=True, exist_ok=True)
     return [path for key, picture in found.items() for path in printed.write(picture, folder, key)]
@@ -63,7 +59,5 @@ def lines(claims: Table) -> list[dict[str, Any]]:
 
 
 def report(tables: Tables, claims: Table, facts: Mapping[str, Any], path: Path) -> None:
-    """Write the report; it links to the pictures and tables that already lie beside
-    it or one folder below.
-    """
-    Report(TITLE, PAPER, drawn(tables), lines(claims), facts).write(path)
+    """Write the report, with links to the files that lie beside it or one folder below."""
+    HtmlReport(PAPER_TITLE, PAPER, drawn(tables), lines(claims), facts).write(path)

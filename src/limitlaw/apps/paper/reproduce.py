@@ -14,9 +14,7 @@ from limitlaw.runs.disk import make_folder
 
 
 class Outcome(NamedTuple):
-    """Tables by name, the table of claims, and how many chunks there were and came
-    from an earlier run.
-    """
+    """Tables by name, the claims, and how many chunks there were and came from an earlier run."""
 
     tables: dict[str, Table]
     claims: Table
@@ -115,9 +113,7 @@ class _Collector:
 
 
 def _from_both_ends(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The first, the last, the second, …: threads that compile find different networks to
-    compile.
-    """
+    """The first, the last, the second, …: threads then compile different networks."""
     chunks = list(dict.fromkeys(chunks))
     half = (len(chunks) + 1) // 2
     pairs = zip_longest(chunks[:half], reversed(chunks[half:]))

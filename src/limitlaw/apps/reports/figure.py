@@ -7,7 +7,6 @@ import numpy as np
 
 from limitlaw.figures.picture import Picture
 
-Table = Mapping[str, np.ndarray]  # columns of equal length by name
 Columns = Mapping[str, tuple[str, ...]]  # of each table, those that are read
 
 
@@ -34,14 +33,14 @@ class Figure:
         """All that it reads; further columns are nobody's business here."""
         return {**self.tables, **self.optional}
 
-    def picture(self, tables: Mapping[str, Table]) -> Picture | None:
+    def picture(self, tables: Mapping[str, Mapping[str, np.ndarray]]) -> Picture | None:
         """The picture, or None if its tables are not there."""
         enough = any if self.any_of else all
         if not enough(name in tables for name in self.tables):
             return None
         return self.build(*(tables.get(name) for name in self.columns))
 
-    def check(self, name: str, table: Table) -> None:
+    def check(self, name: str, table: Mapping[str, np.ndarray]) -> None:
         """One of its tables: a missing column or columns of different lengths raise."""
         columns = self.columns[name]
         missing = [column for column in columns if column not in table]

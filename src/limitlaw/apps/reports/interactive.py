@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.figures.picture import Axis, Band, Curve, Field, Panel, Picture, Style
+from limitlaw.figures.picture import Band, Curve, Field, Panel, Picture, PlotAxis, Style
 from limitlaw.figures.style import MARKERS
 
 SCALE = 1.35  # screen pixels for a point of line width
-DIGITS = 7  # of coordinates, which are for the eye
-WIDTH, HEIGHT = 38, 14  # of an entry of a legend, in pixels
+PLOTTED_DIGITS = 7  # of coordinates, which are for the eye
+SWATCH = 38, 14  # of an entry of a legend, in pixels
 # Outlines of the markers in a square of side 2 about the origin.
 _OUTLINES = {
     "square": "-.8,-.8 .8,-.8 .8,.8 -.8,.8",
@@ -26,7 +26,7 @@ _FONT = {
     "size": 13,
     "color": "#222",
 }
-_GRID = {
+_AXIS_LOOK = {
     "gridcolor": "#e6e6e6",
     "linecolor": "#555",
     "ticks": "outside",
@@ -67,9 +67,9 @@ def _layout(panel: Panel) -> dict[str, Any]:
     }
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: PlotAxis) -> dict[str, Any]:
     """Label, scale, ticks and range; ranges of log axes are exponents."""
-    spec: dict[str, Any] = _GRID | {
+    spec: dict[str, Any] = _AXIS_LOOK | {
         "title": {"text": axis.label, "standoff": 8},
         "zeroline": False,
         "showline": True,
@@ -96,7 +96,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return spec
 
 
-def _step(axis: Axis) -> int:
+def _step(axis: PlotAxis) -> int:
     """Decades between ticks."""
     low, high = axis.limits
     return 1 if not low or not high or high < 1e7 * low else 2
@@ -196,15 +196,13 @@ def _field(field: Field) -> dict[str, Any]:
 def _numbers(values: np.ndarray) -> list[float | None]:
     """Rounded to a few digits; none where not finite, which JSON cannot say."""
     return [
-        float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None
+        float(f"{v:.{PLOTTED_DIGITS}g}") if math.isfinite(v) else None
         for v in np.asarray(values, dtype=float).tolist()
     ]
 
 
 def legend(picture: Picture) -> str:
-    """A list of buttons, each label once in the order of the panels;
-    nothing for a picture without curves.
-    """
+    """A list of buttons, each label once in the order of the panels; empty without curves."""
     curves = [curve for panel in picture.panels for curve in panel.curves if curve.label]
     styles = {curve.label: curve.style for curve in reversed(curves)}
     labels = dict.fromkeys(curve.label for curve in curves)
@@ -222,7 +220,8 @@ def _item(label: str, style: Style) -> str:
 
 def _swatch(style: Style) -> str:
     """A short piece of the curve."""
-    box = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" aria-hidden="true"'
+    w, h = SWATCH
+    box = f'viewBox="0 0 {w} {h}" width="{w}" height="{h}" aria-hidden="true"'
     return f"<svg {box}>{_swatch_line(style)}{_swatch_marker(style)}</svg>"
 
 
@@ -234,13 +233,15 @@ def _swatch_line(style: Style) -> str:
     look = (
         f'stroke="{style.color}" stroke-width="{width:.2f}" stroke-dasharray="{dashes or "none"}"'
     )
-    return f'<line x1="1" x2="{WIDTH - 1}" y1="{HEIGHT / 2}" y2="{HEIGHT / 2}" {look}/>'
+    w, h = SWATCH
+    return f'<line x1="1" x2="{w - 1}" y1="{h / 2}" y2="{h / 2}" {look}/>'
 
 
 def _swatch_marker(style: Style) -> str:
     if not style.marker:
         return ""
-    place = f'transform="translate({WIDTH / 2} {HEIGHT / 2}) scale(4)"'
+    w, h = SWATCH
+    place = f'transform="translate({w / 2} {h / 2}) scale(4)"'
     look = (
         f'{place} fill="{style.color if style.filled else "#fff"}" stroke="{style.color}" '
         'stroke-width=".35"'

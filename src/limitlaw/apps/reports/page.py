@@ -83,9 +83,7 @@ def duration(seconds: float) -> str:
 
 
 def claims(rows: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str:
-    """The table of claims, each with a word, a colour and a sign for whether it holds,
-    and links to these figures.
-    """
+    """The table of claims, with a word, a colour and a sign for each verdict, and links."""
     good = sum(_holds(row) for row in rows)
     header = "".join(f'<th scope="col">{name}</th>' for name in (*_COLUMNS.values(), "Holds?"))
     body = "".join(_claim(row, figures) for row in rows)

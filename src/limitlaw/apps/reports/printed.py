@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from limitlaw.figures.picture import Axis, Curve, Field, Panel, Picture, Style
+from limitlaw.figures.picture import Curve, Field, Panel, Picture, PlotAxis, Style
 from limitlaw.figures.style import MARKERS, mathtext
 from limitlaw.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
@@ -69,9 +70,7 @@ def draw(picture: Picture) -> "Figure":
 
 
 def _legend(figure: "Figure", picture: Picture, grid: np.ndarray) -> None:
-    """Below, each label once in the order of the panels, but for panels with a legend of their
-    own.
-    """
+    """One legend below, each label once; panels with a legend of their own keep it."""
     look: dict[str, Any] = {"handlelength": 3.0, "columnspacing": 1.4}
     entries: dict[str, Any] = {}
     for axes, panel in zip(grid.flat, picture.panels, strict=True):
@@ -97,8 +96,10 @@ def _entries(axes: "Axes", panel: Panel) -> dict[str, Any]:
 
 def _panel(axes: "Axes", panel: Panel) -> None:
     """One pair of axes."""
-    for axis, name in ((panel.x, "x"), (panel.y, "y")):
-        _axis(axes, axis, name)
+    scales = {"xscale": panel.x, "yscale": panel.y}
+    axes.set(**{name: "log" for name, axis in scales.items() if axis.log})
+    _axis(axes.xaxis, panel.x)
+    _axis(axes.yaxis, panel.y)
     for band in panel.bands:
         axes.axhspan(band.low, band.high, color=band.color, linewidth=0, zorder=0)
     for curve in panel.curves:
@@ -108,20 +109,17 @@ def _panel(axes: "Axes", panel: Panel) -> None:
     axes.grid(alpha=0.3, linewidth=0.4)
     axes.set_axisbelow(True)
     axes.set_title(mathtext(panel.title))
-    for axis, name in ((panel.x, "x"), (panel.y, "y")):
-        getattr(axes, f"set_{name}lim")(*axis.limits)
+    axes.set(xlim=panel.x.limits, ylim=panel.y.limits)
 
 
-def _axis(axes: "Axes", axis: Axis, name: str) -> None:
-    """Label, scale and ticks; limits come last, since plotting changes them."""
-    getattr(axes, f"set_{name}label")(mathtext(axis.label))
+def _axis(drawn: "XAxis | YAxis", axis: PlotAxis) -> None:
+    """Label and ticks; limits come last, since plotting changes them."""
+    drawn.set_label_text(mathtext(axis.label))
     if axis.log:
-        getattr(axes, f"set_{name}scale")("log")
-        getattr(axes, f"{name}axis").set_minor_formatter("")
+        drawn.set_minor_formatter("")
     if axis.ticks:
-        values, texts = zip(*axis.ticks, strict=True)
-        getattr(axes, f"set_{name}ticks")(values, texts)
-        getattr(axes, f"set_{name}ticks")([], minor=True)
+        drawn.set_ticks(*map(list, zip(*axis.ticks, strict=True)))
+        drawn.set_ticks([], minor=True)
 
 
 def _curve(axes: "Axes", curve: Curve) -> None:

@@ -12,11 +12,11 @@ from limitlaw.apps.reports import interactive, page
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.figures.picture import Picture
 
-_KINDS = ("pdf", "png", "csv")
+_SUFFIXES = ("pdf", "png", "csv")
 
 
 @dataclass(frozen=True)
-class Report:
+class HtmlReport:
     """What a page says about a paper, which it cites in HTML:
     claims, figures, and facts about their making.
 
@@ -33,9 +33,7 @@ class Report:
     heading: str = "The figures of the paper"
 
     def write(self, path: Path) -> None:
-        """Write the page; it links to the pictures and tables that already lie
-        beside it or one folder below.
-        """
+        """Write the page, with links to the pictures and tables beside it or one folder below."""
         beside = _files(path.parent)
         figures = [figure for figure, _ in self.drawn]
         body = [
@@ -61,7 +59,9 @@ def _files(folder: Path) -> dict[str, str]:
     """Pictures and tables beside the report or one folder below, by name."""
     places = [*sorted(folder.glob("*.*")), *sorted(folder.glob("*/*.*"))]
     kept = [
-        place for place in places if place.suffix[1:] in _KINDS and not place.name.startswith(".")
+        place
+        for place in places
+        if place.suffix[1:] in _SUFFIXES and not place.name.startswith(".")
     ]
     return {place.name: place.relative_to(folder).as_posix() for place in reversed(kept)}
 

@@ -1,6 +1,4 @@
-"""Logarithmic axes with plain tick labels, guides of a given slope, error bars, and data that may
-not be positive.
-"""
+"""Logarithmic axes with plain labels, guides of a slope, error bars, data that may be negative."""
 
 import itertools
 import math
@@ -8,18 +6,18 @@ import math
 import numpy as np
 
 from limitlaw.figures import style
-from limitlaw.figures.picture import Axis, Curve, Style
+from limitlaw.figures.picture import Curve, PlotAxis, Style
 
 _MOST_TICKS = 8
 
 
-def power_axis(label: str, values: list[float]) -> Axis:
+def power_axis(label: str, values: list[float]) -> PlotAxis:
     """A logarithmic axis over whole numbers: ticks at each of a few, else at powers."""
     low, high = min(values), max(values)
     room = max(1.25, (high / low) ** 0.06)
     ticks = values if len(values) <= _MOST_TICKS and _apart(values) else _powers(low, high)
     labelled = tuple((t, style.number(t)) for t in ticks or values)
-    return Axis(label, True, labelled, (low / room, high * room))
+    return PlotAxis(label, True, labelled, (low / room, high * room))
 
 
 def _apart(values: list[float]) -> bool:
@@ -59,9 +57,7 @@ def positive(values: np.ndarray) -> np.ndarray:
 
 
 def guide(x: np.ndarray, y: np.ndarray, slope: int, shift: float = 0.25) -> Curve:
-    """A straight line of the given slope through the later half of a curve, `shift` times its last
-    point.
-    """
+    """A line of this slope through the later half of a curve, `shift` times its last point."""
     good = np.isfinite(y) & (y > 0)
     x, y = np.asarray(x, dtype=float)[good], y[good]
     ends = np.array([math.sqrt(x[0] * x[-1]), x[-1]])
@@ -71,9 +67,7 @@ def guide(x: np.ndarray, y: np.ndarray, slope: int, shift: float = 0.25) -> Curv
 def measured(
     x: np.ndarray, y: np.ndarray, error: np.ndarray, bottom: float, look: Style, label: str
 ) -> list[Curve]:
-    """A curve with error bars on a log axis: bars that reach zero end at `bottom`, values that do
-    are upper bounds.
-    """
+    """Error bars on a log axis end at `bottom` where they reach 0; values ≤ 0 are upper bounds."""
     value, error = np.asarray(y, dtype=float), np.nan_to_num(np.asarray(error, dtype=float))
     good = positive(value)
     low = np.where(good - error > bottom, good - error, np.minimum(bottom, good))

@@ -17,27 +17,26 @@ from scipy.optimize import brentq
 
 import limitlaw as ll
 from limitlaw.apps.paper.experiment import Experiment
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.reading import Tables, distinct, ordered, row, where
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.apps.studies import look
-from limitlaw.apps.studies.settings import Settings
+from limitlaw.apps.studies.settings import StudySettings
 from limitlaw.apps.studies.tracing import near, parts, pooled, tokens, traced
 from limitlaw.depth import Column, Statistic
 from limitlaw.depth.statistics import averaged, correlations
-from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.numerics.replicates import Replicates
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
 EDGES = {0.0: 1.796, 0.25: 1.876, 0.5: 2.128, 1.0: 3.333}  # α: σ_w*, published
 HALF_A_DIGIT = 0.0005
-SCALES = {0.5: (1.0, 1.5, 2.0, 2.128, 2.5, 3.0), 1.0: (1.0, 2.0, 2.5, 3.333, 4.0, 5.0)}  # α: σ_w
-APART = 0.99  # 1 − correlation of almost orthogonal tokens
+SIGMAS_W = {0.5: (1.0, 1.5, 2.0, 2.128, 2.5, 3.0), 1.0: (1.0, 2.0, 2.5, 3.333, 4.0, 5.0)}  # α: σ_w
+ALMOST_ORTHOGONAL = 0.99  # 1 − correlation of almost orthogonal tokens
 # 1 − correlation of nearly parallel tokens, and the block they are looked at in
 PARALLEL, EARLY = 1e-4, 2
 DEEP = {"alpha": 1.0, "sigma": 2.0}
-NODES = 400
-SMALL = {"count": 48, "depth": 24, "draws": 4}  # one program for both in a first look
+QUICK_SIZE = {"count": 48, "depth": 24, "draws": 4}  # one program for both in a first look
 
 
 # --- what was published --------------------------------------------------------------------------
@@ -45,10 +44,8 @@ SMALL = {"count": 48, "depth": 24, "draws": 4}  # one program for both in a firs
 
 @functools.cache
 def _normal() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of a normal: Gauss-Legendre,
-    since sech⁴ is too narrow for Gauss-Hermite.
-    """
-    z, weights = np.polynomial.legendre.leggauss(NODES)
+    """Nodes and weights for N(0, 1): Gauss-Legendre, as sech⁴ is too narrow for Gauss-Hermite."""
+    z, weights = np.polynomial.legendre.leggauss(400)
     weights = weights * np.exp(-50.0 * z * z)
     return 10.0 * z, weights / weights.sum()
 
@@ -111,31 +108,31 @@ def angles(
     return traced(network(alpha, sigma, count, start, depth), statistics, draws, seed)
 
 
-def _parallel(settings: Settings, alpha: float, sigma: float) -> list[Chunk]:
-    size = settings.either({"count": 64, "depth": EARLY + 1, "draws": 16}, SMALL)
+def _parallel(settings: StudySettings, alpha: float, sigma: float) -> list[Chunk]:
+    size = settings.either({"count": 64, "depth": EARLY + 1, "draws": 16}, QUICK_SIZE)
     return parts(1, settings.seed, angles, alpha=alpha, sigma=sigma, start=PARALLEL, **size)
 
 
-def _deep(settings: Settings) -> list[Chunk]:
-    size = settings.either({"count": 256, "depth": 24, "draws": 4}, SMALL)
-    return parts(1, settings.seed, angles, start=APART, **DEEP, **size)
+def _deep(settings: StudySettings) -> list[Chunk]:
+    size = settings.either({"count": 256, "depth": 24, "draws": 4}, QUICK_SIZE)
+    return parts(1, settings.seed, angles, start=ALMOST_ORTHOGONAL, **DEEP, **size)
 
 
-def _cases(settings: Settings) -> list[tuple[float, float]]:
+def _cases(settings: StudySettings) -> list[tuple[float, float]]:
     quick = [(1.0, 2.0), (1.0, 3.333), (1.0, 5.0)]
     return settings.either(
-        [(alpha, sigma) for alpha, scales in SCALES.items() for sigma in scales], quick
+        [(alpha, sigma) for alpha, scales in SIGMAS_W.items() for sigma in scales], quick
     )
 
 
-def _chunks(settings: Settings) -> list[Chunk]:
+def _chunks(settings: StudySettings) -> list[Chunk]:
     return [
         *(chunk for case in _cases(settings) for chunk in _parallel(settings, *case)),
         *_deep(settings),
     ]
 
 
-def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
     records = []
     for alpha, sigma in _cases(settings):
         found = pooled(_parallel(settings, alpha, sigma), results)
@@ -158,7 +155,7 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
 # --- claims and picture --------------------------------------------------------------------------
 
 
-def _edge(alpha: float, published: float) -> Rule:
+def _edge(alpha: float, published: float) -> ClaimRule:
     """The root of the printed formula, beside the root that is printed."""
 
     def rule(tables: Tables) -> Claim:
@@ -175,7 +172,7 @@ def _edge(alpha: float, published: float) -> Rule:
             abs(found - published) <= HALF_A_DIGIT,
         )
 
-    return Rule(("cowsik_edge",), rule)
+    return ClaimRule(("cowsik_edge",), rule)
 
 
 def _formula(tables: Tables) -> Claim:
@@ -217,29 +214,31 @@ def picture(table: Table, deep: Table, edges: Table) -> Picture:
             look.dots(place, part["sigma"], part["measured"], f"chain, <i>α</i> = {alpha:g}")
         )
     curves.append(look.level((min(table["sigma"]), max(table["sigma"])), 0.0, "edge of chaos"))
-    left = Panel(Axis("<i>σ</i><sub>w</sub>"), Axis("exponent of 1 − correlation"), tuple(curves))
+    left = Panel(
+        PlotAxis("<i>σ</i><sub>w</sub>"), PlotAxis("exponent of 1 − correlation"), tuple(curves)
+    )
     run = look.line(
         2, deep["layer"], deep["growth"], deep["error"], "from almost orthogonal tokens"
     )
     ends = float(deep["layer"][0]), float(deep["layer"][-1])
     flat = Curve(np.array(ends), np.full(2, exponent(*DEEP.values())), look.FORMULA)
     right = Panel(
-        Axis("block"),
-        Axis("exponent of 1 − correlation"),
+        PlotAxis("block"),
+        PlotAxis("exponent of 1 − correlation"),
         (flat, run),
         title="<i>α</i> = 1, <i>σ</i><sub>w</sub> = 2",
     )
     return Picture(((left, right),), (7.4, 3.6), 3)
 
 
-STUDY = Experiment(
+COWSIK = Experiment(
     "cowsik",
     _chunks,
     _tables,
     (
         *(_edge(*pair) for pair in EDGES.items()),
-        Rule(("cowsik",), _formula),
-        Rule(("cowsik_deep",), _from_afar),
+        ClaimRule(("cowsik",), _formula),
+        ClaimRule(("cowsik_deep",), _from_afar),
     ),
     (
         Figure(

@@ -13,25 +13,25 @@ import numpy as np
 
 import limitlaw as ll
 from limitlaw.apps.paper.experiment import Experiment
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.reading import Tables, agree, where
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.apps.studies import look
-from limitlaw.apps.studies.settings import Settings
-from limitlaw.apps.studies.tracing import listed, parts, pooled, tokens, traced
-from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.apps.studies.settings import StudySettings
+from limitlaw.apps.studies.tracing import column, listed, parts, pooled, tokens, traced
+from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
-DEPTH, START, BETA = 50, 0.026, 3.0
+GIORLANDINO_DEPTH, GIVEN_CORRELATION, BETA = 50, 0.026, 3.0
 WEIGHT, BIAS = math.sqrt(0.2), math.sqrt(4e-4)
 LAYERS = np.array([20, 25, 30, 35, 40])
-MEASURED = np.array([0.331, 0.453, 0.605, 0.775, 0.888])
-THEORY = np.array([0.367, 0.515, 0.678, 0.833, 0.927])
+MEASURED_THEN = np.array([0.331, 0.453, 0.605, 0.775, 0.888])
+THEORY_THEN = np.array([0.367, 0.515, 0.678, 0.833, 0.927])
 LONGEST = 512
 
 
 @functools.cache
-def network(count: int, biased: bool, depth: int = DEPTH) -> ll.Wide:
+def network(count: int, biased: bool, depth: int = GIORLANDINO_DEPTH) -> ll.Wide:
     """The blocks on `count` tokens; `biased`: values have biases too."""
     scale = math.sqrt(BETA * math.sqrt(math.log(LONGEST)))
 
@@ -41,7 +41,7 @@ def network(count: int, biased: bool, depth: int = DEPTH) -> ll.Wide:
         x = ll.nn.layernorm(x + y)
         return ll.nn.layernorm(x + ll.nn.mlp(x, ll.n, ll.relu, WEIGHT, BIAS))
 
-    return ll.repeat(block, tokens(count, START), depth)
+    return ll.repeat(block, tokens(count, GIVEN_CORRELATION), depth)
 
 
 def chain(*, count: int, biased: bool, draws: int, seed: int) -> Arrays:
@@ -49,25 +49,25 @@ def chain(*, count: int, biased: bool, draws: int, seed: int) -> Arrays:
     return traced(network(count, biased), ["correlation"], draws, seed)
 
 
-def _parts(settings: Settings, biased: bool) -> list[Chunk]:
+def _parts(settings: StudySettings, biased: bool) -> list[Chunk]:
     return parts(settings.either(4, 1), settings.seed, chain, count=300, biased=biased, draws=4)
 
 
-def _variants(settings: Settings) -> list[bool]:
+def _variants(settings: StudySettings) -> list[bool]:
     return settings.either([True, False], [True])
 
 
-def _chunks(settings: Settings) -> list[Chunk]:
+def _chunks(settings: StudySettings) -> list[Chunk]:
     return [chunk for biased in _variants(settings) for chunk in _parts(settings, biased)]
 
 
-def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
     records = []
     for biased in _variants(settings):
         found = pooled(_parts(settings, biased), results)
-        curve = {"correlation": found["correlation"], "error": found["correlation_error"]}
-        records.append({"biased": int(biased), "layer": np.arange(DEPTH + 1), **curve})
-    published = rows({"layer": LAYERS, "measured": MEASURED, "theory": THEORY})
+        curve = column(found, "correlation")
+        records.append({"biased": int(biased), "layer": np.arange(GIORLANDINO_DEPTH + 1), **curve})
+    published = rows({"layer": LAYERS, "measured": MEASURED_THEN, "theory": THEORY_THEN})
     return {"giorlandino": rows(*records), "giorlandino_published": published}
 
 
@@ -80,14 +80,14 @@ def _at(tables: Tables, biased: int) -> tuple[np.ndarray, np.ndarray]:
 def _nearer(tables: Tables) -> Claim:
     """Is the limit nearer to what they measured than their own theory?"""
     found, error = _at(tables, 1)
-    holds = bool((np.abs(found - MEASURED) < np.abs(THEORY - MEASURED)).all())
+    holds = bool((np.abs(found - MEASURED_THEN) < np.abs(THEORY_THEN - MEASURED_THEN)).all())
     claim = (
         "The limit of infinite width is nearer to the measured correlation than the published "
         "theory, at every layer"
     )
     expected = (
-        f"measured {listed(MEASURED, 0 * MEASURED)} at layers 20, 25, …, 40; theory "
-        f"{listed(THEORY, 0 * THEORY)}"
+        f"measured {listed(MEASURED_THEN, 0 * MEASURED_THEN)} at layers 20, 25, …, 40; theory "
+        f"{listed(THEORY_THEN, 0 * THEORY_THEN)}"
     )
     return Claim("giorlandino", claim, expected, listed(found, error), holds)
 
@@ -95,12 +95,14 @@ def _nearer(tables: Tables) -> Claim:
 def _theory(tables: Tables) -> Claim:
     """Their theory lets the number of tokens grow without bound."""
     found, error = _at(tables, 1)
-    holds = all(agree(*numbers, 0.0005) for numbers in zip(found, error, THEORY, strict=True))
+    holds = all(agree(*numbers, 0.0005) for numbers in zip(found, error, THEORY_THEN, strict=True))
     claim = (
         "The published theory, of infinitely many tokens, is the limit of infinite width at 300 "
         "tokens"
     )
-    return Claim("giorlandino", claim, listed(THEORY, 0 * THEORY), listed(found, error), holds)
+    return Claim(
+        "giorlandino", claim, listed(THEORY_THEN, 0 * THEORY_THEN), listed(found, error), holds
+    )
 
 
 def picture(table: Table, published: Table) -> Picture:
@@ -110,23 +112,26 @@ def picture(table: Table, published: Table) -> Picture:
         ((1, "biases of values and MLP"), (0, "biases of the MLP only"))
     ):
         part = where(table, biased=biased)
-        label = f"{look.LIMIT}, {words}"
+        label = f"{look.AT_INFINITY}, {words}"
         if len(part["layer"]):
             curves.append(look.bare(place, part["layer"], part["correlation"], label))
     curves.append(
         Curve(published["layer"], published["measured"], look.PUBLISHED, "published: measured")
     )
     curves.append(Curve(published["layer"], published["theory"], look.SECOND, "published: theory"))
-    x, y = Axis("layer", limits=(0.0, float(DEPTH))), Axis("token correlation", limits=(0.0, 1.0))
+    x, y = (
+        PlotAxis("layer", limits=(0.0, float(GIORLANDINO_DEPTH))),
+        PlotAxis("token correlation", limits=(0.0, 1.0)),
+    )
     return Picture(((Panel(x, y, tuple(curves)),),), (5.2, 3.8), 2)
 
 
-NEEDED = ("giorlandino",)
-STUDY = Experiment(
+GIORLANDINO_TABLE = ("giorlandino",)
+GIORLANDINO = Experiment(
     "giorlandino",
     _chunks,
     _tables,
-    (Rule(NEEDED, _nearer), Rule(NEEDED, _theory)),
+    (ClaimRule(GIORLANDINO_TABLE, _nearer), ClaimRule(GIORLANDINO_TABLE, _theory)),
     (
         Figure(
             "giorlandino",

@@ -1,6 +1,4 @@
-"""The look of the curves of studies: a colour, a dash and a marker for each of several,
-and what was published.
-"""
+"""The look of curves of studies: a colour, dash and marker for each, and published numbers."""
 
 import dataclasses
 
@@ -18,7 +16,7 @@ _LINES = (
 PUBLISHED = Style(style.BLACK, 0.0, style.SOLID, "diamond", filled=False, size=5.5)
 SECOND = Style(style.GREY, 0.0, style.SOLID, "triangle", filled=False, size=5.5)
 FORMULA = Style(style.LIGHT_GREY, 3.6)
-LIMIT = "<i>n</i> → ∞"
+AT_INFINITY = "<i>n</i> → ∞"
 
 
 def line(
@@ -33,7 +31,7 @@ def line(
 
 def level(ends: tuple[float, float], y: float, label: str = "") -> Curve:
     """A dotted line across a panel."""
-    return Curve(np.array(ends, float), np.full(2, y), style.REFERENCE, label)
+    return Curve(np.array(ends, float), np.full(2, y), style.DOTTED_LINE, label)
 
 
 def bare(place: int, x: np.ndarray, y: np.ndarray, label: str = "") -> Curve:

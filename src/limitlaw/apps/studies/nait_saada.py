@@ -14,26 +14,27 @@ import numpy as np
 
 import limitlaw as ll
 from limitlaw.apps.paper.experiment import Experiment
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.reading import Tables
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.apps.reports.scales import power_axis
 from limitlaw.apps.studies import look
-from limitlaw.apps.studies.settings import Settings
+from limitlaw.apps.studies.settings import StudySettings
 from limitlaw.apps.studies.tracing import near, parts, pooled, tokens, traced
 from limitlaw.digits import compact, short
-from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
-VARIANCE = math.e - 1  # of e^z, z ~ N(0, 1), in units of its squared mean
-EDGE = 2 * math.sqrt(VARIANCE)
-SHARE = 0.05
-FEW, MANY = 40, 800  # steps to the first eigenvalue, far above the others, and to the second
+EXP_VARIANCE = math.e - 1  # of e^z, z ~ N(0, 1), in units of its squared mean
+SV_EDGE = 2 * math.sqrt(EXP_VARIANCE)
+SV_MARGIN = 0.05
+STEPS_TO_FIRST = 40  # to the first eigenvalue, which is far above the others
+STEPS_TO_SECOND = 800
 
 
 def rank_excess(count: np.ndarray | float) -> np.ndarray | float:
     """2 (e − 1)²/T."""
-    return 2 * VARIANCE**2 / count
+    return 2 * EXP_VARIANCE**2 / count
 
 
 @functools.cache
@@ -69,7 +70,7 @@ def excess(kernel: jax.Array, scores: jax.Array | None) -> jax.Array:
     if scores is None:
         return jnp.zeros(())
     B = attended(scores)
-    u = largest(B, jnp.zeros(len(B)), FEW)
+    u = largest(B, jnp.zeros(len(B)), STEPS_TO_FIRST)
     return jnp.sum(B * B) / (u @ B @ u) ** 2 - 1.0
 
 
@@ -78,7 +79,7 @@ def second(kernel: jax.Array, scores: jax.Array | None) -> jax.Array:
     if scores is None:
         return jnp.zeros(())
     B = attended(scores)
-    v = largest(B, largest(B, jnp.zeros(len(B)), FEW), MANY)
+    v = largest(B, largest(B, jnp.zeros(len(B)), STEPS_TO_FIRST), STEPS_TO_SECOND)
     return jnp.sqrt(v @ B @ v * len(kernel))
 
 
@@ -87,20 +88,20 @@ def spectrum(*, count: int, draws: int, seed: int) -> Arrays:
     return traced(network(count), [excess, second], draws, seed)
 
 
-def _counts(settings: Settings) -> tuple[int, ...]:
+def _counts(settings: StudySettings) -> tuple[int, ...]:
     return settings.either((64, 128, 256, 512, 1024), (64, 512))
 
 
-def _parts(settings: Settings, count: int) -> list[Chunk]:
+def _parts(settings: StudySettings, count: int) -> list[Chunk]:
     draws = max(32, settings.either(2**15, 2**14) // count)
     return parts(1, settings.seed, spectrum, count=count, draws=draws)
 
 
-def _chunks(settings: Settings) -> list[Chunk]:
+def _chunks(settings: StudySettings) -> list[Chunk]:
     return [chunk for count in _counts(settings) for chunk in _parts(settings, count)]
 
 
-def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
     records = []
     for count in _counts(settings):
         found = pooled(_parts(settings, count), results)
@@ -113,22 +114,30 @@ def _rank(tables: Tables) -> Claim:
     at = int(np.argmin(np.abs(table["tokens"] - 512)))
     found, error = float(table["excess"][at]), float(table["excess_error"][at])
     expected = float(rank_excess(float(table["tokens"][at])))
-    claim = f"Stable rank of A Aᵀ − 1 is 2 (e − 1)²/T (T = {table['tokens'][at]}, to {SHARE:.0%})"
+    claim = (
+        f"Stable rank of A Aᵀ − 1 is 2 (e − 1)²/T (T = {table['tokens'][at]}, to {SV_MARGIN:.0%})"
+    )
     return Claim(
-        "nait_saada", claim, short(expected), compact(found, error), near(found, expected, SHARE)
+        "nait_saada",
+        claim,
+        short(expected),
+        compact(found, error),
+        near(found, expected, SV_MARGIN),
     )
 
 
 def _edge(tables: Tables) -> Claim:
     table = tables["nait_saada"]
     found, error = float(table["second"][-1]), float(table["second_error"][-1])
-    where = f"(T = {table['tokens'][-1]}, to {SHARE:.0%})"
+    where = f"(T = {table['tokens'][-1]}, to {SV_MARGIN:.0%})"
     claim = f"The second singular value has reached its edge, s₂ √T = 2 √(e − 1) {where}"
     values = ", ".join(
         f"{v:.2f} (T = {t})" for v, t in zip(table["second"], table["tokens"], strict=True)
     )
-    holds = near(found, EDGE, SHARE)
-    return Claim("nait_saada", claim, f"{EDGE:.3f}", f"{compact(found, error)}; {values}", holds)
+    holds = near(found, SV_EDGE, SV_MARGIN)
+    return Claim(
+        "nait_saada", claim, f"{SV_EDGE:.3f}", f"{compact(found, error)}; {values}", holds
+    )
 
 
 def picture(table: Table) -> Picture:
@@ -139,18 +148,18 @@ def picture(table: Table) -> Picture:
     chain = look.line(
         0, count, table["excess"] * count, table["excess_error"] * count, "chain of kernels"
     )
-    left = Panel(x, Axis("<i>T</i> · (stable rank − 1)"), (formula, chain))
-    edge = Curve(count, np.full(len(count), EDGE), look.FORMULA, "published")
+    left = Panel(x, PlotAxis("<i>T</i> · (stable rank − 1)"), (formula, chain))
+    edge = Curve(count, np.full(len(count), SV_EDGE), look.FORMULA, "published")
     chain = look.line(0, count, table["second"], table["second_error"], "chain of kernels")
-    right = Panel(x, Axis("<i>s</i><sub>2</sub> √<i>T</i>"), (edge, chain))
+    right = Panel(x, PlotAxis("<i>s</i><sub>2</sub> √<i>T</i>"), (edge, chain))
     return Picture(((left, right),), (7.2, 3.4), 2)
 
 
-STUDY = Experiment(
+NAIT_SAADA = Experiment(
     "nait_saada",
     _chunks,
     _tables,
-    (Rule(("nait_saada",), _rank), Rule(("nait_saada",), _edge)),
+    (ClaimRule(("nait_saada",), _rank), ClaimRule(("nait_saada",), _edge)),
     (
         Figure(
             "nait_saada",

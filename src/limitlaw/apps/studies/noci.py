@@ -12,33 +12,39 @@ import numpy as np
 
 import limitlaw as ll
 from limitlaw.apps.paper.experiment import Experiment
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.reading import Tables, distinct, where
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.apps.studies import look
-from limitlaw.apps.studies.settings import Settings
-from limitlaw.apps.studies.tracing import near, parts, pooled, tokens, traced
+from limitlaw.apps.studies.settings import StudySettings
+from limitlaw.apps.studies.tracing import column, near, parts, pooled, tokens, traced
 from limitlaw.digits import compact
-from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
-TOKENS, START, ALPHA, DEPTH = 32, 0.2, 1.0, 50
-SCALES = (0.0, 1.0, 2.0)  # σ_Q σ_K; 0 is uniform attention
-SHARE = 0.02
+NOCI_TOKENS, NOCI_START, NOCI_ALPHA, NOCI_DEPTH = 32, 0.2, 1.0, 50
+SCORE_SCALES = (0.0, 1.0, 2.0)  # σ_Q σ_K; 0 is uniform attention
+NOCI_MARGIN = 0.02
 
 
 def correlation(grown: np.ndarray) -> np.ndarray:
     """p/q where e^{α²t} has this value; with (1 + α²/L)^l in its place, after l of L layers."""
-    m = (1 + (TOKENS - 1) * START) / TOKENS
-    return (START + m * (grown - 1)) / (1 + m * (grown - 1))
+    m = (1 + (NOCI_TOKENS - 1) * NOCI_START) / NOCI_TOKENS
+    return (NOCI_START + m * (grown - 1)) / (1 + m * (grown - 1))
 
 
 @functools.cache
 def network(scale: float) -> ll.Wide:
     """L residual attention layers."""
-    branch = ALPHA / math.sqrt(DEPTH)
+    branch = NOCI_ALPHA / math.sqrt(NOCI_DEPTH)
     return ll.nn.transformer(
-        tokens(TOKENS, START), DEPTH, 1, norm="none", hidden=None, scale=branch, q_std=scale
+        tokens(NOCI_TOKENS, NOCI_START),
+        NOCI_DEPTH,
+        1,
+        norm="none",
+        hidden=None,
+        scale=branch,
+        q_std=scale,
     )
 
 
@@ -47,20 +53,20 @@ def chain(*, scale: float, draws: int, seed: int) -> Arrays:
     return traced(network(scale), ["correlation"], draws, seed)
 
 
-def _parts(settings: Settings, scale: float) -> list[Chunk]:
+def _parts(settings: StudySettings, scale: float) -> list[Chunk]:
     return parts(1, settings.seed, chain, scale=scale, draws=settings.either(1024, 64))
 
 
-def _chunks(settings: Settings) -> list[Chunk]:
-    return [chunk for scale in SCALES for chunk in _parts(settings, scale)]
+def _chunks(settings: StudySettings) -> list[Chunk]:
+    return [chunk for scale in SCORE_SCALES for chunk in _parts(settings, scale)]
 
 
-def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
     records = []
-    for scale in SCALES:
+    for scale in SCORE_SCALES:
         found = pooled(_parts(settings, scale), results)
-        curve = {"correlation": found["correlation"], "error": found["correlation_error"]}
-        records.append({"scale": scale, "layer": np.arange(DEPTH + 1), **curve})
+        curve = column(found, "correlation")
+        records.append({"scale": scale, "layer": np.arange(NOCI_DEPTH + 1), **curve})
     return {"noci": rows(*records)}
 
 
@@ -68,39 +74,41 @@ def _uniform(tables: Tables) -> Claim:
     """No draw is random there: the chain against the same recursion by hand."""
     part = where(tables["noci"], scale=0.0)
     gap = float(
-        np.abs(part["correlation"] - correlation((1 + ALPHA**2 / DEPTH) ** part["layer"])).max()
+        np.abs(
+            part["correlation"] - correlation((1 + NOCI_ALPHA**2 / NOCI_DEPTH) ** part["layer"])
+        ).max()
     )
     claim = (
         "Uniform attention: the formula with (1 + α²/L)^l for e^{α²l/L}, after every one of "
-        f"{DEPTH} layers"
+        f"{NOCI_DEPTH} layers"
     )
     return Claim("noci", claim, "the same", f"differs by {gap:.0e} at most", gap < 1e-9)
 
 
-def _formula(scale: float) -> Rule:
+def _formula(scale: float) -> ClaimRule:
     def rule(tables: Tables) -> Claim:
         part = where(tables["noci"], scale=scale)
         found, error = float(part["correlation"][-1]), float(part["error"][-1])
-        expected = float(correlation(np.exp([ALPHA**2]))[0])
+        expected = float(correlation(np.exp([NOCI_ALPHA**2]))[0])
         claim = (
-            f"Uniform attention describes scores of standard deviation {scale:g} (L = {DEPTH}, to "
-            f"{SHARE:.0%})"
+            f"Uniform attention describes scores of standard deviation {scale:g} (L = "
+            f"{NOCI_DEPTH}, to {NOCI_MARGIN:.0%})"
         )
-        holds = near(found, expected, SHARE)
+        holds = near(found, expected, NOCI_MARGIN)
         return Claim(
             "noci", claim, f"correlation {expected:.3f}", compact(found, max(error, 1e-6)), holds
         )
 
-    return Rule(("noci",), rule)
+    return ClaimRule(("noci",), rule)
 
 
 def picture(table: Table) -> Picture:
     """Correlation along depth for several scales of scores."""
-    layers = np.arange(DEPTH + 1)
+    layers = np.arange(NOCI_DEPTH + 1)
     curves = [
         Curve(
             layers,
-            correlation(np.exp(ALPHA**2 * layers / DEPTH)),
+            correlation(np.exp(NOCI_ALPHA**2 * layers / NOCI_DEPTH)),
             look.FORMULA,
             "formula, <i>L</i> → ∞",
         )
@@ -112,16 +120,18 @@ def picture(table: Table) -> Picture:
         )
         curves.append(look.bare(place, part["layer"], part["correlation"], label))
     panel = Panel(
-        Axis("layer", limits=(0.0, float(DEPTH))), Axis("token correlation"), tuple(curves)
+        PlotAxis("layer", limits=(0.0, float(NOCI_DEPTH))),
+        PlotAxis("token correlation"),
+        tuple(curves),
     )
     return Picture(((panel,),), (5.2, 3.6), 2)
 
 
-STUDY = Experiment(
+NOCI = Experiment(
     "noci",
     _chunks,
     _tables,
-    (Rule(("noci",), _uniform), *(_formula(scale) for scale in SCALES)),
+    (ClaimRule(("noci",), _uniform), *(_formula(scale) for scale in SCORE_SCALES)),
     (
         Figure(
             "noci",

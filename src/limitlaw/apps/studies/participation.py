@@ -12,20 +12,20 @@ import numpy as np
 
 import limitlaw as ll
 from limitlaw.apps.paper.experiment import Experiment
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.reading import Tables, agree, distinct, row, where
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.apps.studies import look
-from limitlaw.apps.studies.settings import Settings
-from limitlaw.apps.studies.tracing import parts, pooled, tokens, traced
+from limitlaw.apps.studies.settings import StudySettings
+from limitlaw.apps.studies.tracing import column, parts, pooled, tokens, traced
 from limitlaw.digits import compact, short
-from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
 CRITICAL = math.sqrt(2)
 BETAS = (0.5, 1.0, CRITICAL, 2.0, 3.0, 4.0)
 COMPARED = ((1.0, "β = 1"), (CRITICAL, "β = √2"), (3.0, "β = 3"))
-TOKENS = 512
+REM_TOKENS = 512
 
 
 def energy_model(beta: np.ndarray) -> np.ndarray:
@@ -46,48 +46,44 @@ def row_of(*, count: int, beta: float, draws: int, seed: int) -> Arrays:
     return traced(network(count, beta), ["participation"], draws, seed)
 
 
-def _parts(settings: Settings, count: int, beta: float) -> list[Chunk]:
+def _parts(settings: StudySettings, count: int, beta: float) -> list[Chunk]:
     draws = settings.either(4096, 1024)
     return parts(1, settings.seed, row_of, count=count, beta=beta, draws=draws)
 
 
-def _cases(settings: Settings) -> list[tuple[int, float]]:
+def _cases(settings: StudySettings) -> list[tuple[int, float]]:
     betas = settings.either(BETAS, tuple(beta for beta, _ in COMPARED))
     return [
         (count, beta)
-        for count in settings.either((64, TOKENS, 2048), (64, TOKENS))
+        for count in settings.either((64, REM_TOKENS, 2048), (64, REM_TOKENS))
         for beta in betas
     ]
 
 
-def _chunks(settings: Settings) -> list[Chunk]:
+def _chunks(settings: StudySettings) -> list[Chunk]:
     return [chunk for case in _cases(settings) for chunk in _parts(settings, *case)]
 
 
-def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
     records = []
     for count, beta in _cases(settings):
         found = pooled(_parts(settings, count, beta), results)
-        numbers = {
-            "participation": found["participation"][-1],
-            "error": found["participation_error"][-1],
-        }
-        records.append({"tokens": count, "beta": beta, **numbers})
+        records.append({"tokens": count, "beta": beta, **column(found, "participation", -1)})
     return {"participation": rows(*records)}
 
 
-def _equals(beta: float, words: str) -> Rule:
+def _equals(beta: float, words: str) -> ClaimRule:
     """The model's number at 512 tokens."""
 
     def rule(tables: Tables) -> Claim:
-        found = row(tables["participation"], tokens=TOKENS, beta=beta)
+        found = row(tables["participation"], tokens=REM_TOKENS, beta=beta)
         expected = float(energy_model(np.array([beta]))[0])
-        claim = f"Participation of {TOKENS} tokens is that of the random energy model, {words}"
+        claim = f"Participation of {REM_TOKENS} tokens is that of the random energy model, {words}"
         measured = compact(found["participation"], found["error"])
         holds = agree(found["participation"], found["error"], expected)
         return Claim("participation", claim, short(expected), measured, holds)
 
-    return Rule(("participation",), rule)
+    return ClaimRule(("participation",), rule)
 
 
 def _approaches(tables: Tables) -> Claim:
@@ -119,16 +115,16 @@ def picture(table: Table) -> Picture:
         part = where(table, tokens=count)
         label = f"<i>T</i> = {count}"
         curves.append(look.line(place, part["beta"], part["participation"], part["error"], label))
-    x = Axis("<i>β</i>: scores have sd <i>β</i> √(ln <i>T</i>)")
-    y = Axis("participation Σ <i>A</i><sup>2</sup>")
+    x = PlotAxis("<i>β</i>: scores have sd <i>β</i> √(ln <i>T</i>)")
+    y = PlotAxis("participation Σ <i>A</i><sup>2</sup>")
     return Picture(((Panel(x, y, tuple(curves)),),), (5.2, 3.6), 4)
 
 
-STUDY = Experiment(
+PARTICIPATION = Experiment(
     "participation",
     _chunks,
     _tables,
-    (*(_equals(*case) for case in COMPARED), Rule(("participation",), _approaches)),
+    (*(_equals(*case) for case in COMPARED), ClaimRule(("participation",), _approaches)),
     (
         Figure(
             "participation",

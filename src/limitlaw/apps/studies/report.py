@@ -8,26 +8,24 @@ from limitlaw.apps.paper import catalogue
 from limitlaw.apps.paper import report as shown
 from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.shown.reading import Tables
-from limitlaw.apps.reports.report import Report
-from limitlaw.apps.studies import (
-    cowsik,
-    giorlandino,
-    nait_saada,
-    noci,
-    participation,
-    tails,
-    unit_scaling,
-)
+from limitlaw.apps.reports.report import HtmlReport
+from limitlaw.apps.studies.cowsik import COWSIK
+from limitlaw.apps.studies.giorlandino import GIORLANDINO
+from limitlaw.apps.studies.nait_saada import NAIT_SAADA
+from limitlaw.apps.studies.noci import NOCI
+from limitlaw.apps.studies.participation import PARTICIPATION
+from limitlaw.apps.studies.tails import TAILS_STUDY
+from limitlaw.apps.studies.unit_scaling import UNIT_SCALING
 from limitlaw.runs import Table
 
-TITLE = "Studies of depth, computed again"
-WHAT = "What others published about the depth of Transformers at initialisation"
-HEADING = "The studies"
+STUDIES_TITLE = "Studies of depth, computed again"
+STUDIES_LEAD = "What others published about the depth of Transformers at initialisation"
+STUDIES_HEADING = "The studies"
 STUDIES: dict[str, Experiment] = {  # in the order of the report
-    each.STUDY.name: each.STUDY
-    for each in (giorlandino, participation, cowsik, noci, nait_saada, unit_scaling, tails)
+    each.name: each
+    for each in (GIORLANDINO, PARTICIPATION, COWSIK, NOCI, NAIT_SAADA, UNIT_SCALING, TAILS_STUDY)
 }
-FIGURES = {figure.key: figure for each in STUDIES.values() for figure in each.figures}
+STUDY_FIGURES = {figure.key: figure for each in STUDIES.values() for figure in each.figures}
 
 
 def chosen(names: list[str]) -> list[Experiment]:
@@ -36,15 +34,11 @@ def chosen(names: list[str]) -> list[Experiment]:
 
 
 def draw(tables: Tables, folder: Path) -> list[Path]:
-    """Write the figures whose tables are there as PDF and PNG into the folder, which is made;
-    their paths, in order.
-    """
-    return shown.draw(tables, folder, FIGURES)
+    """Write the figures whose tables are there into the folder; their paths, in order."""
+    return shown.draw(tables, folder, STUDY_FIGURES)
 
 
 def report(tables: Tables, claims: Table, facts: Mapping[str, Any], path: Path) -> None:
-    """Write the report; it links to the pictures and tables that already lie beside
-    it or one folder below.
-    """
-    drawn, lines = shown.drawn(tables, FIGURES), shown.lines(claims)
-    Report(TITLE, "", drawn, lines, facts, WHAT, HEADING).write(path)
+    """Write the report, with links to the files that lie beside it or one folder below."""
+    drawn, lines = shown.drawn(tables, STUDY_FIGURES), shown.lines(claims)
+    HtmlReport(STUDIES_TITLE, "", drawn, lines, facts, STUDIES_LEAD, STUDIES_HEADING).write(path)

@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class StudySettings:
     """A seed, and whether a first look is enough."""
 
     seed: int = 0

@@ -11,19 +11,19 @@ import numpy as np
 
 import limitlaw as ll
 from limitlaw.apps.paper.experiment import Experiment
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.reading import SIGMAS, Tables, where
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.apps.reports.scales import positive
 from limitlaw.apps.studies import look
-from limitlaw.apps.studies.settings import Settings
-from limitlaw.apps.studies.tracing import parts, pooled, tokens, traced
+from limitlaw.apps.studies.settings import StudySettings
+from limitlaw.apps.studies.tracing import column, parts, pooled, tokens, traced
 from limitlaw.digits import compact
 from limitlaw.figures import style
-from limitlaw.figures.picture import Axis, Panel, Picture
+from limitlaw.figures.picture import Panel, Picture, PlotAxis
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
-DEPTH, TOKENS, WIDTH = 8, 4, 64
+TAILS_DEPTH, TAILS_TOKENS, TAILS_WIDTH = 8, 4, 64
 NETWORKS = {
     "bare": "attention alone",
     "residual": "attention with residuals",
@@ -36,12 +36,12 @@ INFINITE = 0  # stands for n → ∞ in tables
 @functools.cache
 def network(kind: str) -> ll.Wide:
     """Eight layers."""
-    x = tokens(TOKENS)
+    x = tokens(TAILS_TOKENS)
     if kind == "bare":
-        return ll.repeat(lambda w: ll.nn.attention(w, 1), x, DEPTH)
+        return ll.repeat(lambda w: ll.nn.attention(w, 1), x, TAILS_DEPTH)
     if kind == "residual":
-        return ll.nn.transformer(x, DEPTH, 1, norm="none", hidden=None)
-    return ll.nn.transformer(x, DEPTH, 1, norm="pre")
+        return ll.nn.transformer(x, TAILS_DEPTH, 1, norm="none", hidden=None)
+    return ll.nn.transformer(x, TAILS_DEPTH, 1, norm="pre")
 
 
 def kurtosis(*, kind: str, width: int, draws: int, seed: int) -> Arrays:
@@ -49,30 +49,31 @@ def kurtosis(*, kind: str, width: int, draws: int, seed: int) -> Arrays:
     return traced(network(kind), ["kurtosis"], draws, seed, width or None)
 
 
-def _cases(settings: Settings) -> list[tuple[str, int, int]]:
+def _cases(settings: StudySettings) -> list[tuple[str, int, int]]:
     """Network, width and draws."""
     limits = [(kind, INFINITE, settings.either(2**16, 2**13)) for kind in NETWORKS]
-    return [*limits, *((kind, WIDTH, settings.either(2**14, 2**12)) for kind in FINITE)]
+    return [*limits, *((kind, TAILS_WIDTH, settings.either(2**14, 2**12)) for kind in FINITE)]
 
 
-def _parts(settings: Settings, kind: str, width: int, draws: int) -> list[Chunk]:
+def _parts(settings: StudySettings, kind: str, width: int, draws: int) -> list[Chunk]:
     return parts(1, settings.seed, kurtosis, kind=kind, width=width, draws=draws)
 
 
-def _chunks(settings: Settings) -> list[Chunk]:
+def _chunks(settings: StudySettings) -> list[Chunk]:
     return [chunk for case in _cases(settings) for chunk in _parts(settings, *case)]
 
 
-def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
     records = []
     for kind, width, draws in _cases(settings):
         found = pooled(_parts(settings, kind, width, draws), results)
-        curve = {"kurtosis": found["kurtosis"], "error": found["kurtosis_error"]}
-        records.append({"network": kind, "width": width, "layer": np.arange(DEPTH + 1), **curve})
+        layers = np.arange(TAILS_DEPTH + 1)
+        curve = {"layer": layers, **column(found, "kurtosis")}
+        records.append({"network": kind, "width": width, **curve})
     return {"tails": rows(*records)}
 
 
-def _heavier(kind: str, width: int) -> Rule:
+def _heavier(kind: str, width: int) -> ClaimRule:
     """After the last layer, against the first."""
 
     def rule(tables: Tables) -> Claim:
@@ -85,12 +86,12 @@ def _heavier(kind: str, width: int) -> Rule:
         top = 1 + int(np.argmax(value[1:]))
         shown = [
             f"{compact(float(value[i]), float(error[i]))} after layer {i}"
-            for i in sorted({1, top, DEPTH})
+            for i in sorted({1, top, TAILS_DEPTH})
         ]
         holds = value[-1] - value[1] > SIGMAS * np.hypot(error[-1], error[1])
         return Claim("tails", claim, expected, ", ".join(shown), bool(holds))
 
-    return Rule(("tails",), rule)
+    return ClaimRule(("tails",), rule)
 
 
 def _panel(table: Table, width: int, title: str) -> Panel:
@@ -100,25 +101,27 @@ def _panel(table: Table, width: int, title: str) -> Panel:
         if len(part["layer"]):
             layers, *numbers = (part[name][1:] for name in ("layer", "kurtosis", "error"))
             curves.append(look.line(place, layers, positive(numbers[0]), numbers[1], label))
-    return Panel(Axis("layer"), Axis("excess kurtosis", log=True), tuple(curves), title=title)
+    return Panel(
+        PlotAxis("layer"), PlotAxis("excess kurtosis", log=True), tuple(curves), title=title
+    )
 
 
 def picture(table: Table) -> Picture:
     """Excess kurtosis along depth, in the limit and at a finite width."""
     panels = (
-        _panel(table, INFINITE, look.LIMIT),
-        _panel(table, WIDTH, f"<i>n</i> = {style.number(WIDTH)}"),
+        _panel(table, INFINITE, look.AT_INFINITY),
+        _panel(table, TAILS_WIDTH, f"<i>n</i> = {style.number(TAILS_WIDTH)}"),
     )
     return Picture((panels,), (7.2, 3.5), 3)
 
 
-STUDY = Experiment(
+TAILS_STUDY = Experiment(
     "tails",
     _chunks,
     _tables,
     (
         *(_heavier(kind, INFINITE) for kind in NETWORKS),
-        *(_heavier(kind, WIDTH) for kind in FINITE),
+        *(_heavier(kind, TAILS_WIDTH) for kind in FINITE),
     ),
     (
         Figure(

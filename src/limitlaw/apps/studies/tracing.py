@@ -1,6 +1,4 @@
-"""What several studies compute with: traces in chunks, tokens of one correlation, and numbers
-beside published ones.
-"""
+"""What several studies compute with: traces in chunks, correlated tokens, published numbers."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -26,9 +24,7 @@ def traced(
     seed: int,
     width: int | None = None,
 ) -> Arrays:
-    """`trace` as arrays: of each statistic the value after each layer, and its error under
-    "…_error".
-    """
+    """`trace` as arrays: the values of each statistic along depth, and its errors as "…_error"."""
     trace = ll.trace(network, list(statistics), width, draws, seed)
     found = {}
     for name in trace:
@@ -57,13 +53,16 @@ def _pooled(name: str, values: np.ndarray) -> np.ndarray:
     return np.mean(values, axis=0)
 
 
+def column(found: Arrays, name: str, at: int | slice = slice(None)) -> dict[str, Any]:
+    """A statistic and its error as columns of a table; `at`: after these layers."""
+    return {name: found[name][at], "error": found[f"{name}_error"][at]}
+
+
 def listed(values: Iterable[float], errors: Iterable[float]) -> str:
     """Numbers with their errors: 0.344(1), 0.478(2)."""
     return ", ".join(compact(float(v), float(e)) for v, e in zip(values, errors, strict=True))
 
 
 def near(value: float, published: float, share: float) -> bool:
-    """Whether a number is the published one up to a share of it.
-    Its error does not count: noise proves nothing.
-    """
+    """Is a number the published one, up to a share of it? Errors do not count for it."""
     return math.isfinite(value) and abs(value - published) <= share * abs(published)

@@ -15,30 +15,28 @@ import numpy as np
 
 import limitlaw as ll
 from limitlaw.apps.paper.experiment import Experiment
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.reading import Tables
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.apps.studies import look
-from limitlaw.apps.studies.settings import Settings
+from limitlaw.apps.studies.settings import StudySettings
 from limitlaw.apps.studies.tracing import near, parts, pooled, tokens, traced
 from limitlaw.depth import Column, Statistic
 from limitlaw.depth.statistics import averaged, variance
 from limitlaw.digits import compact
-from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.numerics.replicates import Replicates
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
-DEPTH, HEADS, HEAD_DIM, TOKENS = 12, 16, 48, 256
+UNIT_DEPTH, UNIT_HEADS, UNIT_HEAD_DIM, UNIT_TOKENS = 12, 16, 48, 256
 LOGGED = ((0, 1.06), (11, 6.12))  # layer and standard deviation in the user's log
-SHARE = 0.05
+UNIT_MARGIN = 0.05
 
 
 def attention_factor(count: int) -> float:
-    """1/σ of the library: between √(ln T / T), uniform causal attention, and 1, one-hot, on a
-    logarithmic scale.
-    """
+    """1/σ of the library, between √(ln T/T) (uniform, causal) and 1 (one-hot), in logarithms."""
     uniform = math.sqrt(math.log(count) / count)
-    return uniform ** -(1.0 - 1.0 / (1.0 + 4.0 * HEAD_DIM))
+    return uniform ** -(1.0 - 1.0 / (1.0 + 4.0 * UNIT_HEAD_DIM))
 
 
 def gate_factor() -> float:
@@ -54,38 +52,36 @@ def network(count: int) -> ll.Wide:
     attention, gated = attention_factor(count), gate_factor()
 
     def block(u: ll.Wide) -> ll.Wide:
-        u = u + attention * ll.nn.attention(ll.nn.rmsnorm(u), HEADS, HEAD_DIM, "linear", "causal")
+        u = u + attention * ll.nn.attention(
+            ll.nn.rmsnorm(u), UNIT_HEADS, UNIT_HEAD_DIM, "linear", "causal"
+        )
         return u + gated * ll.nn.gated_mlp(ll.nn.rmsnorm(u))
 
-    return ll.repeat(block, math.sqrt(DEPTH) * tokens(count), DEPTH)
+    return ll.repeat(block, math.sqrt(UNIT_DEPTH) * tokens(count), UNIT_DEPTH)
 
 
 def output_std(read: np.ndarray, replicates: Replicates, dim: float) -> Column:
-    """Of the attention in each block: as n → ∞ branches are orthogonal to the stream,
-    and the MLP adds 1.
-    """
+    """The sd of attention: as n → ∞ branches are orthogonal to the stream, and the MLP adds 1."""
     square = averaged(np.diff(read, axis=1) - 1.0, replicates, dim)
     std = np.sqrt(square.value)
     return Column(std, square.error / (2 * std), square.spread / (2 * std))
 
 
 def chain(*, count: int, draws: int, seed: int) -> Arrays:
-    """Standard deviation of the attention output in each layer, and correlation between tokens
-    behind it.
-    """
+    """The sd of the attention output in each layer, and the token correlation behind it."""
     statistics = [Statistic("std", variance, summary=output_std), "correlation"]
     return traced(network(count), statistics, draws, seed)
 
 
-def _parts(settings: Settings) -> list[Chunk]:
+def _parts(settings: StudySettings) -> list[Chunk]:
     return parts(
-        settings.either(4, 1), settings.seed, chain, count=TOKENS, draws=settings.either(4, 2)
+        settings.either(4, 1), settings.seed, chain, count=UNIT_TOKENS, draws=settings.either(4, 2)
     )
 
 
-def _tables(settings: Settings, results: Results) -> dict[str, Table]:
+def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
     found = pooled(_parts(settings), results)
-    table = {"layer": np.arange(DEPTH), "std": found["std"], "error": found["std_error"]}
+    table = {"layer": np.arange(UNIT_DEPTH), "std": found["std"], "error": found["std_error"]}
     behind = {
         "correlation": found["correlation"][1:],
         "correlation_error": found["correlation_error"][1:],
@@ -93,20 +89,20 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     return {"unit_scaling": rows({**table, **behind})}
 
 
-def _logged(layer: int, expected: float) -> Rule:
+def _logged(layer: int, expected: float) -> ClaimRule:
     def rule(tables: Tables) -> Claim:
         table = tables["unit_scaling"]
         found, error = float(table["std"][layer]), float(table["error"][layer])
         claim = (
-            f"Standard deviation of the attention output in layer {layer} ({TOKENS} tokens, to "
-            f"{SHARE:.0%})"
+            f"Standard deviation of the attention output in layer {layer} ({UNIT_TOKENS} "
+            f"tokens, to {UNIT_MARGIN:.0%})"
         )
-        holds = near(found, expected, SHARE)
+        holds = near(found, expected, UNIT_MARGIN)
         return Claim(
             "unit_scaling", claim, f"{expected} in the user's log", compact(found, error), holds
         )
 
-    return Rule(("unit_scaling",), rule)
+    return ClaimRule(("unit_scaling",), rule)
 
 
 def _unit(tables: Tables) -> Claim:
@@ -116,7 +112,7 @@ def _unit(tables: Tables) -> Claim:
     last = compact(float(table["std"][-1]), float(table["error"][-1]))
     correlated = compact(float(table["correlation"][-1]), float(table["correlation_error"][-1]))
     claim = "Unit scaling: the attention output has standard deviation 1 in every layer (to 10 %)"
-    measured = f"{last} in layer {DEPTH - 1}, where tokens have correlation {correlated}"
+    measured = f"{last} in layer {UNIT_DEPTH - 1}, where tokens have correlation {correlated}"
     return Claim("unit_scaling", claim, "1, for tokens that are not correlated", measured, holds)
 
 
@@ -124,22 +120,22 @@ def picture(table: Table) -> Picture:
     """Attention output and correlation along depth."""
     layers = table["layer"]
     chain = look.line(
-        0, layers, table["std"], table["error"], f"chain of kernels, {TOKENS} tokens"
+        0, layers, table["std"], table["error"], f"chain of kernels, {UNIT_TOKENS} tokens"
     )
     at, logged = np.array(LOGGED).T
     log = Curve(at, logged, look.PUBLISHED, "user's log")
-    one = look.level((0.0, DEPTH - 1.0), 1.0, "intended")
-    left = Panel(Axis("layer"), Axis("sd of the attention output"), (chain, log, one))
+    one = look.level((0.0, UNIT_DEPTH - 1.0), 1.0, "intended")
+    left = Panel(PlotAxis("layer"), PlotAxis("sd of the attention output"), (chain, log, one))
     tied = look.line(0, layers, table["correlation"], table["correlation_error"])
-    right = Panel(Axis("layer"), Axis("token correlation", limits=(0.0, 1.0)), (tied,))
+    right = Panel(PlotAxis("layer"), PlotAxis("token correlation", limits=(0.0, 1.0)), (tied,))
     return Picture(((left, right),), (7.2, 3.4), 3)
 
 
-STUDY = Experiment(
+UNIT_SCALING = Experiment(
     "unit_scaling",
     _parts,
     _tables,
-    (*(_logged(*entry) for entry in LOGGED), Rule(("unit_scaling",), _unit)),
+    (*(_logged(*entry) for entry in LOGGED), ClaimRule(("unit_scaling",), _unit)),
     (
         Figure(
             "unit_scaling",

@@ -12,9 +12,7 @@ import numpy as np
 
 
 class Case(NamedTuple):
-    """A network, and how often the paper draws it.
-    Its nonlinearity costs nothing beside its matrices.
-    """
+    """A network, and how often the paper draws it; its nonlinearity costs next to nothing."""
 
     tokens: int
     heads: int
@@ -48,8 +46,8 @@ class Case(NamedTuple):
 
 # Seconds of one core for a random number and all that is done with it, and where measured:
 # networks of the figures take 8.9e-9 to 1.1e-8 at widths from 64 to 1024, more at smaller ones.
-SECONDS = 9.3e-9
-MEASURED = "one core of an AMD EPYC, NumPy 2.4.6, November 2026"
+SECONDS_PER_NORMAL = 9.3e-9
+REFERENCE = "one core of an AMD EPYC, NumPy 2.4.6, November 2026"
 
 
 class Cost(NamedTuple):
@@ -63,7 +61,7 @@ def cost(cases: Iterable[Case]) -> Cost:
     """The time that these would take, by the reference measurement."""
     chosen = list(cases)
     normals = sum(case.normals * case.samples for case in chosen)
-    return Cost(SECONDS * normals, sum(case.samples for case in chosen))
+    return Cost(SECONDS_PER_NORMAL * normals, sum(case.samples for case in chosen))
 
 
 def seconds_per_normal(case: Case, least: float = 1.5) -> float:

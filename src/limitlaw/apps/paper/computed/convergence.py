@@ -1,6 +1,4 @@
-"""Figures 1, 3, 4 and 5 of the paper: the law of y¹ for growing width against its limit,
-and their divergence.
-"""
+"""Figures 1, 3, 4 and 5: the law of y¹ for growing width, its limit, and their divergence."""
 
 from itertools import zip_longest
 from typing import NamedTuple
@@ -10,7 +8,7 @@ from jaxtyping import Float
 
 from limitlaw.apps.paper.computed import tasks
 from limitlaw.apps.paper.computed.baseline import Case
-from limitlaw.apps.paper.computed.estimators import Estimate, kl_of_blocks
+from limitlaw.apps.paper.computed.estimators import Estimated, kl_of_blocks
 from limitlaw.apps.paper.computed.settings import Settings
 from limitlaw.runs import Chunk, Results, Table, rows
 
@@ -40,9 +38,7 @@ class Convergence(NamedTuple):
     trials: int | None = None
 
     def chunks(self, settings: Settings) -> list[Chunk]:
-        """Limits first, then the first trial of each width, which are compiled at the same time,
-        and so on.
-        """
+        """Limits, then the first trial of each width, whose programs compile together, …"""
         points = self._points(settings)
         limits = [
             self.limit(settings, point, d) for point in points for d in (self.head_dim, None)
@@ -88,9 +84,7 @@ class Convergence(NamedTuple):
         ]
 
     def _differences(self, settings: Settings, point: Point) -> list[Chunk]:
-        """Where draws can be coupled: no nonlinearity, no more tokens than n;
-        elsewhere those of the trials serve.
-        """
+        """Coupled draws: without a nonlinearity, and with at most n tokens; else trials serve."""
         if self.phi != "clip" or self._tokens(settings) > point.width:
             return []
         draws = max(2**8, settings.draws // max(1, point.heads // 2))
@@ -173,16 +167,14 @@ class Convergence(NamedTuple):
             point,
             "kde",
             "limit",
-            Estimate(float(np.mean(values)), spread),
+            Estimated(float(np.mean(values)), spread),
             self.samples * settings.samples,
         )
 
     def exact_kls(
         self, settings: Settings, results: Results, point: Point
     ) -> list[dict[str, object]]:
-        """Divergences from the n × n limit, and from that at fixed head dimension
-        where there is one.
-        """
+        """Divergences from the n × n limit, and from that at fixed head dimension."""
         deltas, draws, near = self.differences(settings, results, point)
         found = [
             kl_row(
@@ -200,9 +192,7 @@ class Convergence(NamedTuple):
     def differences(
         self, settings: Settings, results: Results, point: Point
     ) -> tuple[Float[np.ndarray, "blocks nodes"], int, dict[str, np.ndarray]]:
-        """Blocks of p_n − p_∞, the number of draws in all, and the limit with the nodes and p_∞
-        there.
-        """
+        """Blocks of p_n − p_∞, the number of draws, and the limit with its nodes and p_∞ there."""
         near = results[self.limit(settings, point, self.head_dim)]
         chunks = self._differences(settings, point)
         if chunks:
@@ -220,7 +210,7 @@ def _in_turn(lists: list[list[Chunk]]) -> list[Chunk]:
 
 
 def kl_row(
-    point: Point, estimator: str, reference: str, kl: Estimate, samples: int
+    point: Point, estimator: str, reference: str, kl: Estimated, samples: int
 ) -> dict[str, object]:
     """A row of a table of divergences; `samples` are those of one estimate."""
     return {

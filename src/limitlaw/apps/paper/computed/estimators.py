@@ -1,6 +1,4 @@
-"""Divergences from samples, as the paper estimates them, and from conditional densities, without
-smoothing.
-"""
+"""Divergences from samples, as the paper has them, and from conditional densities, unsmoothed."""
 
 import math
 from typing import NamedTuple
@@ -12,13 +10,13 @@ from jaxtyping import Array, Float
 
 from limitlaw.divergence.in_blocks import bias_and_variance, subsets
 
-GRID = 500  # points common to two kernel density estimates
-FLOOR = 1e-10  # added to both, so that their ratio stays finite where one of them has no sample
-STEP, FARTHEST = 0.2, 10.0  # of the nodes, in standard deviations
-SMALL = 1e-3  # below which (1 + u) log(1 + u) − u is a series
+GRID_POINTS = 500  # points common to two kernel density estimates
+LEAST_KDE = 1e-10  # added to both, so that their ratio is finite where one has no sample
+NODE_STEP, LAST_NODE = 0.2, 10.0  # of the nodes, in standard deviations
+SERIES_BELOW = 1e-3  # below which (1 + u) log(1 + u) − u is a series
 
 
-class Estimate(NamedTuple):
+class Estimated(NamedTuple):
     """A number and its standard error."""
 
     value: float
@@ -26,9 +24,7 @@ class Estimate(NamedTuple):
 
 
 class HalfLine(NamedTuple):
-    """Points and weights of the trapezoidal rule on a half line, for integrals of even functions
-    over the whole.
-    """
+    """Points and weights of the trapezoidal rule for integrals of even functions over the line."""
 
     y: Float[np.ndarray, " nodes"]
     weights: Float[np.ndarray, " nodes"]
@@ -37,9 +33,7 @@ class HalfLine(NamedTuple):
 def kde(
     samples: Float[np.ndarray, " N"], y: Float[np.ndarray, " points"]
 ) -> Float[np.ndarray, " points"]:
-    """The paper's estimate of a density: (N b)^{-1} Σ_i φ((y − y_i)/b), b = N^{-1/5} sd
-    (Scott's rule).
-    """
+    """The paper's estimate of a density, (N b)^{-1} Σ_i φ((y − y_i)/b), b = N^{-1/5} sd."""
     bandwidth = len(samples) ** -0.2 * samples.std(ddof=1)
     return np.asarray(_smoothed(jnp.asarray(samples), jnp.asarray(y), bandwidth))
 
@@ -56,11 +50,9 @@ def _smoothed(
 
 
 def kl_of_samples(p: Float[np.ndarray, " N"], q: Float[np.ndarray, " M"]) -> float:
-    """The paper's estimate of D(p‖q) from samples: two kernel density estimates on a
-    common grid of 500 points.
-    """
-    grid = np.linspace(min(p.min(), q.min()), max(p.max(), q.max()), GRID)
-    first, second = (kde(samples, grid) + FLOOR for samples in (p, q))
+    """The paper's estimate of D(p‖q): two kernel density estimates on a grid of 500 points."""
+    grid = np.linspace(min(p.min(), q.min()), max(p.max(), q.max()), GRID_POINTS)
+    first, second = (kde(samples, grid) + LEAST_KDE for samples in (p, q))
     first, second = first / first.sum(), second / second.sum()
     return float(first @ np.log(first / second))
 
@@ -71,8 +63,8 @@ def nodes(variance: float) -> HalfLine:
     With steps of 0.2 standard deviations the trapezoidal rule is exact to rounding for them.
     """
     sd = math.sqrt(variance)
-    y = sd * np.arange(0.0, FARTHEST + STEP / 2, STEP)
-    weights = np.full(len(y), 2 * STEP * sd)
+    y = sd * np.arange(0.0, LAST_NODE + NODE_STEP / 2, NODE_STEP)
+    weights = np.full(len(y), 2 * NODE_STEP * sd)
     weights[0] /= 2
     return HalfLine(y, weights)
 
@@ -100,16 +92,16 @@ def kl_of_difference(
     """
     u = np.maximum(delta / q, -1.0)
     series = u**2 * (1 / 2 - u * (1 / 6 - u * (1 / 12 - u / 20)))
-    large = np.where(np.abs(u) < SMALL, 1.0, u)
+    large = np.where(np.abs(u) < SERIES_BELOW, 1.0, u)
     closed = np.where(u > -1, (1 + large) * np.log1p(np.maximum(large, -1 + 1e-16)), 0.0) - large
-    return float(weights @ (q * np.where(np.abs(u) < SMALL, series, closed)))
+    return float(weights @ (q * np.where(np.abs(u) < SERIES_BELOW, series, closed)))
 
 
 def kl_of_blocks(
     deltas: Float[np.ndarray, "blocks nodes"],
     q: Float[np.ndarray, " nodes"],
     weights: Float[np.ndarray, " nodes"],
-) -> Estimate:
+) -> Estimated:
     """D(q + δ ‖ q) from independent estimates of δ, with its standard error.
 
     D is nearly quadratic in δ, so that squared noise would bias it upward. The jackknife removes
@@ -121,15 +113,13 @@ def kl_of_blocks(
     means = keep @ deltas / keep.sum(axis=1, keepdims=True)
     values = np.array([kl_of_difference(delta, q, weights) for delta in means])
     bias, variance = bias_and_variance(B, values)
-    return Estimate(float(values[0]) - bias, math.sqrt(variance))
+    return Estimated(float(values[0]) - bias, math.sqrt(variance))
 
 
-def slope(x: object, y: object, error: object) -> Estimate:
-    """The slope of log y against log x by least squares, weighted by the errors of y, with its
-    standard error.
-    """
+def slope(x: object, y: object, error: object) -> Estimated:
+    """The slope of log y against log x by weighted least squares, with its standard error."""
     x, y, error = (np.asarray(a, float) for a in (x, y, error))
     weight = (y / error) ** 2
     centred = np.log(x) - np.average(np.log(x), weights=weight)
     size = (weight * centred**2).sum()
-    return Estimate(float((weight * centred * np.log(y)).sum() / size), 1 / math.sqrt(size))
+    return Estimated(float((weight * centred * np.log(y)).sum() / size), 1 / math.sqrt(size))

@@ -1,6 +1,4 @@
-"""The networks of the paper: s tokens x^i = φ(W^i h)
-and one attention layer on them (theory of Example 3.1).
-"""
+"""The networks of the paper (Example 3.1): s tokens x^i = φ(W^i h), and one attention layer."""
 
 import functools
 import threading
@@ -29,9 +27,7 @@ ELIDED = (
 
 
 def once(function: Callable[..., T]) -> Callable[..., T]:
-    """Keep what the function returns for each choice of arguments;
-    threads that need the same wait for the first.
-    """
+    """Keep what the function returns for each choice of arguments; other threads wait for it."""
     locks: dict[tuple[object, ...], threading.Lock] = {}
     found: dict[tuple[object, ...], T] = {}
 

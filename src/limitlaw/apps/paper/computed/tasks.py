@@ -1,6 +1,4 @@
-"""The functions that chunks of several experiments call:
-the law of y¹ as n → ∞, and at width n beside it.
-"""
+"""What chunks of several experiments compute: the law of y¹ as n → ∞, and at width n."""
 
 import numpy as np
 
@@ -9,7 +7,7 @@ from limitlaw.apps.paper.computed.networks import coupled, limit_law, limit_samp
 from limitlaw.engines.coupled import Coupled
 from limitlaw.runs import Arrays
 
-PARTS = 4  # of the draws of a chunk, for errors
+BLOCK_PARTS = 4  # of the draws of a chunk, for errors
 DRAWN, WIDEST = 261, 6.5  # points of a drawn density, and standard deviations to each side
 
 
@@ -72,7 +70,9 @@ def trial(
         "kl": np.asarray(kl_of_samples(finite, infinite)),
         "kde": kde(finite, y),
         "exact": mixture_density(v, y),
-        "blocks": np.stack([mixture_density(part, at.y) for part in np.array_split(v, PARTS)]),
+        "blocks": np.stack(
+            [mixture_density(part, at.y) for part in np.array_split(v, BLOCK_PARTS)]
+        ),
     }
 
 
@@ -94,7 +94,10 @@ def difference(
 
 def differences(program: Coupled, width: int, y: np.ndarray, draws: int, seed: int) -> Arrays:
     """In parts, whose Sobol points are scrambled independently."""
-    parts = [program.variances(width, max(1, draws // PARTS), seed + i) for i in range(PARTS)]
+    parts = [
+        program.variances(width, max(1, draws // BLOCK_PARTS), seed + i)
+        for i in range(BLOCK_PARTS)
+    ]
     near = [(mixture_density(v.plus, y) + mixture_density(v.minus, y)) / 2 for v in parts]
     deltas = [p - mixture_density(v.limit, y) for p, v in zip(near, parts, strict=True)]
     return {"delta": np.stack(deltas), "variance": np.array([v.limit.mean() for v in parts])}

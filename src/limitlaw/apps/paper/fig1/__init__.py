@@ -10,7 +10,7 @@ from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.fig1 import shown
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
-WIDTHS = Convergence(
+FIG1_WIDTHS = Convergence(
     name="fig1",
     paper=tuple(Point(width, 2) for width in (16, 64, 256, 1024)),
     beyond=tuple(Point(width, 2) for width in (65_536, 16_384, 4_096)),
@@ -18,9 +18,7 @@ WIDTHS = Convergence(
 
 
 def floor(*, tokens: int, heads: int, trial: int, samples: int, seed: int) -> Arrays:
-    """The paper's estimator between two samples of the same law, whose divergence is 0: its noise
-    floor.
-    """
+    """The noise floor of the paper's estimator: between two samples of one law."""
     seeds = [stream(seed, purpose, tokens, heads, trial) for purpose in ("floor", "floor again")]
     return {
         "kl": np.asarray(kl_of_samples(*(limit_samples(s, samples, tokens, heads) for s in seeds)))
@@ -39,7 +37,7 @@ def _counts(settings: Settings) -> tuple[int, int]:
 
 def _chunks(settings: Settings) -> list[Chunk]:
     floors = [chunk for samples in _counts(settings) for chunk in _floors(settings, samples)]
-    return [*WIDTHS.chunks(settings), *floors]
+    return [*FIG1_WIDTHS.chunks(settings), *floors]
 
 
 def _tables(settings: Settings, results: Results) -> dict[str, Table]:
@@ -47,9 +45,15 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     for samples in _counts(settings):
         kl = [float(results[chunk]["kl"]) for chunk in _floors(settings, samples)]
         floors.append({"samples": samples, "kl": float(np.mean(kl)), "error": float(np.std(kl))})
-    return {**WIDTHS.tables(settings, results), "kde_floor": rows(*floors)}
+    return {**FIG1_WIDTHS.tables(settings, results), "kde_floor": rows(*floors)}
 
 
-EXPERIMENT = Experiment(
-    "fig1", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=1, dense=WIDTHS.dense
+FIG1 = Experiment(
+    "fig1",
+    _chunks,
+    _tables,
+    shown.FIG1_CLAIMS,
+    shown.FIG1_FIGURES,
+    place=1,
+    dense=FIG1_WIDTHS.dense,
 )

@@ -1,8 +1,8 @@
 """What figure 1 claims, and how it is shown."""
 
-from limitlaw.apps.paper.computed.estimators import Estimate
+from limitlaw.apps.paper.computed.estimators import Estimated
 from limitlaw.apps.paper.shown import densities, divergences
-from limitlaw.apps.paper.shown.claims import Claim, Rule, converges, limits_agree, rate
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule, converges, limits_agree, rate
 from limitlaw.apps.paper.shown.reading import Tables, agree, curve, row
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.digits import compact, short
@@ -14,7 +14,7 @@ DIVERGENCES = {
     256: (1.576e-4, 5e-7),
     1024: (1.035e-5, 4e-8),
 }
-RATE_CONSTANT = Estimate(11.04, 0.03)
+RATE_CONSTANT = Estimated(11.04, 0.03)
 
 
 def _rate_constant(tables: Tables) -> Claim:
@@ -53,33 +53,34 @@ def _noise_floor(tables: Tables) -> Claim:
     )
 
 
-CLAIMS = (
+FIG1_CLAIMS = (
     converges("fig1", "fig1b", "Two heads"),
     rate("fig1", "fig1b", "Two heads", 1024, 0.02),
-    Rule(("fig1_kl",), _rate_constant),
-    Rule(("fig1_kl",), _known_divergences),
+    ClaimRule(("fig1_kl",), _rate_constant),
+    ClaimRule(("fig1_kl",), _known_divergences),
     limits_agree("fig1", "fig1b", "Two heads"),
-    Rule(("fig1_kl", "kde_floor"), _noise_floor),
+    ClaimRule(("fig1_kl", "kde_floor"), _noise_floor),
 )
-FIGURES = (
+FIG1_FIGURES = (
     Figure(
         "fig1a",
         "Figure 1(a)",
         "the law of one output as the width grows",
         "Density of one coordinate of one token, in linear and in log scale. The wider the layer, "
-        f"the closer to a limit whose tails are heavier than a Gaussian's. {densities.WORDS}",
+        f"the closer to a limit whose tails are heavier than a Gaussian's. "
+        f"{densities.DENSITY_TEXT}",
         densities.widths,
-        {"fig1_density": densities.COLUMNS},
+        {"fig1_density": densities.DENSITY_COLUMNS},
     ),
     Figure(
         "fig1b",
         "Figure 1(b)",
         "how fast the limit is reached",
-        f"Divergence of the law at width <i>n</i> from its limit. {divergences.WORDS} Dotted: "
+        f"Divergence of the law at width <i>n</i> from its limit. {divergences.KL_TEXT} Dotted: "
         "what that estimator gives between two samples of one law. There the paper's curve ends; "
         "the exact one goes on as <i>n</i><sup>−2</sup>.",
         divergences.divergences,
-        {"fig1_kl": divergences.COLUMNS},
+        {"fig1_kl": divergences.KL_COLUMNS},
         divergences.NOISE_FLOOR,
     ),
 )

@@ -1,6 +1,4 @@
-"""Figure 2: the score p_11 under both scalings, and one head and 256 heads against
-infinitely many; n = 256.
-"""
+"""Figure 2, n = 256: the score p_11 under both scalings; one head and 256 against infinity."""
 
 import numpy as np
 
@@ -13,13 +11,11 @@ from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.fig2 import shown
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
-HEADS = Convergence(name="fig2b", paper=(Point(256, 1), Point(256, 256)), trials=1)
+FIG2_HEADS = Convergence(name="fig2b", paper=(Point(256, 1), Point(256, 256)), trials=1)
 
 
 def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
-    """p_11 at width n under both scalings: KDE of samples, and its exact density, a Gaussian
-    mixture over v.
-    """
+    """p_11 at width n under both scalings: a KDE, and its density, a Gaussian mixture."""
     first, second = (stream(seed, purpose, tokens, width) for purpose in ("conditions", "scores"))
     variances = score(tokens).finite(width, samples, first)
     normals = np.random.default_rng(second).standard_normal(samples)
@@ -34,9 +30,7 @@ def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
 
 
 def score_difference(*, tokens: int, width: int, block: int, draws: int, seed: int) -> Arrays:
-    """The density of p_11 under 1/√n less that of N(0, 1), at the nodes of divergences, from
-    coupled draws.
-    """
+    """The density of p_11 under 1/√n less that of N(0, 1), at nodes, from coupled draws."""
     purpose = stream(seed, "score difference", tokens, width, block)
     return differences(score(tokens), width, nodes(1.0).y, draws, purpose)
 
@@ -54,22 +48,23 @@ def _differences(settings: Settings) -> list[Chunk]:
 
 
 def _chunks(settings: Settings) -> list[Chunk]:
-    return [_scores(settings), *_differences(settings), *HEADS.chunks(settings)]
+    return [_scores(settings), *_differences(settings), *FIG2_HEADS.chunks(settings)]
 
 
 def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     found = results[_scores(settings)]
-    tables = HEADS.tables(settings, results)
+    tables = FIG2_HEADS.tables(settings, results)
     scalings = ("sqrt", "linear")
     return {
         "fig2a": rows(*(row for scaling in scalings for row in _score_rows(found, scaling))),
         "fig2a_variance": rows(*(_variance_row(found, scaling) for scaling in scalings)),
         "fig2a_kl": rows(_score_kl(settings, results)),
         "fig2b": _joined(
-            tables["fig2b_density"], [_gaussian_row(settings, results, p) for p in HEADS.paper]
+            tables["fig2b_density"],
+            [_gaussian_row(settings, results, p) for p in FIG2_HEADS.paper],
         ),
         "fig2b_kl": _joined(
-            tables["fig2b_kl"], [_gaussian_kl(settings, results, p) for p in HEADS.paper]
+            tables["fig2b_kl"], [_gaussian_kl(settings, results, p) for p in FIG2_HEADS.paper]
         ),
     }
 
@@ -106,7 +101,7 @@ def _score_kl(settings: Settings, results: Results) -> dict[str, object]:
 
 def _gaussian_row(settings: Settings, results: Results, point: Point) -> dict[str, object]:
     """The law with infinitely many heads, which has the variance of each of them."""
-    law = results[HEADS.limit(settings, point, None)]
+    law = results[FIG2_HEADS.limit(settings, point, None)]
     density = mixture_density(law["variance"][None], law["y"])
     return {
         "heads": point.heads,
@@ -118,7 +113,7 @@ def _gaussian_row(settings: Settings, results: Results, point: Point) -> dict[st
 
 
 def _gaussian_kl(settings: Settings, results: Results, point: Point) -> dict[str, object]:
-    deltas, draws, law = HEADS.differences(settings, results, point)
+    deltas, draws, law = FIG2_HEADS.differences(settings, results, point)
     whole = deltas + law["q"] - law["gaussian"]
     return kl_row(
         point, "exact", "gaussian", kl_of_blocks(whole, law["gaussian"], law["weights"]), draws
@@ -130,6 +125,12 @@ def _joined(table: Table, records: list[dict[str, object]]) -> Table:
     return {name: np.concatenate([table[name], more[name]]) for name in table}
 
 
-EXPERIMENT = Experiment(
-    "fig2", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=2, dense=HEADS.dense
+FIG2 = Experiment(
+    "fig2",
+    _chunks,
+    _tables,
+    shown.FIG2_CLAIMS,
+    shown.FIG2_FIGURES,
+    place=2,
+    dense=FIG2_HEADS.dense,
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.densities import both, curves_by, curves_of_kinds, linear_panel
 from limitlaw.apps.paper.shown.reading import SIGMAS, Tables, row, where
 from limitlaw.apps.reports.figure import Figure
@@ -87,13 +87,13 @@ def heads(table: Table) -> Picture:
     return Picture((both(curves_by(table, "heads")),), (7.0, 3.5), 4)
 
 
-CLAIMS = (
-    Rule(("fig2a_variance", "fig2a_kl"), _random_score),
-    Rule(("fig2a_variance",), _vanishing_score),
-    Rule(("fig2b_kl",), _few_heads),
-    Rule(("fig2b_kl",), _many_heads),
+FIG2_CLAIMS = (
+    ClaimRule(("fig2a_variance", "fig2a_kl"), _random_score),
+    ClaimRule(("fig2a_variance",), _vanishing_score),
+    ClaimRule(("fig2b_kl",), _few_heads),
+    ClaimRule(("fig2b_kl",), _many_heads),
 )
-FIGURES = (
+FIG2_FIGURES = (
     Figure(
         "fig2a",
         "Figure 2(a)",

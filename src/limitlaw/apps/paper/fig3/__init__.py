@@ -4,19 +4,19 @@ from limitlaw.apps.paper.computed.convergence import Convergence, Point
 from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.fig3 import shown
 
-WIDTHS = Convergence(
+FIG3_WIDTHS = Convergence(
     name="fig3",
     paper=tuple(Point(64 * heads, heads) for heads in (1, 4, 16)),
     beyond=tuple(Point(64 * heads, heads) for heads in (64, 256)),
     head_dim=64,
 )
-EXPERIMENT = Experiment(
+FIG3 = Experiment(
     "fig3",
-    WIDTHS.chunks,
-    WIDTHS.tables,
-    shown.CLAIMS,
-    shown.FIGURES,
+    FIG3_WIDTHS.chunks,
+    FIG3_WIDTHS.tables,
+    shown.FIG3_CLAIMS,
+    shown.FIG3_FIGURES,
     place=3,
     borrows=("fig1",),
-    dense=WIDTHS.dense,
+    dense=FIG3_WIDTHS.dense,
 )

@@ -1,7 +1,7 @@
 """What figure 3 claims, and how it is shown."""
 
 from limitlaw.apps.paper.shown import densities, divergences
-from limitlaw.apps.paper.shown.claims import Claim, Rule, converges, limits_agree, rate
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule, converges, limits_agree, rate
 from limitlaw.apps.paper.shown.reading import Tables, curve
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.digits import compact
@@ -20,7 +20,7 @@ def _flattens(tables: Tables) -> Claim:
     return Claim("fig3b", claim, "near 1e-6, and far below", measured, bool(holds))
 
 
-CLAIMS = (
+FIG3_CLAIMS = (
     converges("fig3", "fig3b", "Heads of dimension 64"),
     rate(
         "fig3",
@@ -31,9 +31,9 @@ CLAIMS = (
         reference="fixed_d",
     ),
     limits_agree("fig3", "fig3b", "Heads of dimension 64"),
-    Rule(("fig3_kl",), _flattens),
+    ClaimRule(("fig3_kl",), _flattens),
 )
-FIGURES = (
+FIG3_FIGURES = (
     Figure(
         "fig3a",
         "Figure 3(a)",
@@ -43,17 +43,17 @@ FIGURES = (
         "heads, the dashed black one the limit at this <i>d</i>. Markers are the paper's KDE of "
         "one trial.",
         densities.widths,
-        {"fig3_density": densities.COLUMNS},
+        {"fig3_density": densities.DENSITY_COLUMNS},
     ),
     Figure(
         "fig3b",
         "Figure 3(b)",
         "how fast, with low-rank heads",
-        f"Divergence from two limits. {divergences.WORDS} Seen from the limit for <i>n</i> × "
+        f"Divergence from two limits. {divergences.KL_TEXT} Seen from the limit for <i>n</i> × "
         "<i>n</i> heads the exact curve flattens, since <i>d</i> stays fixed; from the limit at "
         "that <i>d</i> (triangles) it does not.",
         divergences.divergences,
-        {"fig3_kl": divergences.COLUMNS},
+        {"fig3_kl": divergences.KL_COLUMNS},
         divergences.NOISE_FLOOR,
     ),
 )

@@ -1,24 +1,22 @@
-"""Figure 4: figure 1 with more tokens; how many is lost in the paper's text, 16 unless the
-settings say otherwise.
-"""
+"""Figure 4: figure 1 with more tokens, 16 by default: the paper's text does not say how many."""
 
 from limitlaw.apps.paper.computed.convergence import Convergence, Point
 from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.fig4 import shown
 
-WIDTHS = Convergence(
+FIG4_WIDTHS = Convergence(
     name="fig4",
     paper=tuple(Point(width, 2) for width in (16, 64, 256, 1024)),
     beyond=(Point(16_384, 2), Point(4_096, 2)),
     tokens=None,
 )
-EXPERIMENT = Experiment(
+FIG4 = Experiment(
     "fig4",
-    WIDTHS.chunks,
-    WIDTHS.tables,
-    shown.CLAIMS,
-    shown.FIGURES,
+    FIG4_WIDTHS.chunks,
+    FIG4_WIDTHS.tables,
+    shown.FIG4_CLAIMS,
+    shown.FIG4_FIGURES,
     place=4,
     borrows=("fig1",),
-    dense=WIDTHS.dense,
+    dense=FIG4_WIDTHS.dense,
 )

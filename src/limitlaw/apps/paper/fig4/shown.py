@@ -16,21 +16,20 @@ def side_by_side(density: Table | None, kl: Table | None, floor: Table | None) -
     return Picture((tuple(panels),), (7.2 if len(panels) == 2 else 4.6, 3.6), 5)
 
 
-CLAIMS = (
+FIG4_CLAIMS = (
     converges("fig4", "fig4", "More tokens"),
     rate("fig4", "fig4", "More tokens", 1024, 0.03),
     limits_agree("fig4", "fig4", "More tokens"),
 )
-TABLES = {"fig4_density": densities.COLUMNS, "fig4_kl": divergences.COLUMNS}
-FIGURES = (
+FIG4_FIGURES = (
     Figure(
         "fig4",
         "Figure 4",
         "more tokens",
         "As figure 1 with a longer sequence: the density of one output, and its divergence from "
-        f"the limit. {densities.WORDS} {divergences.WORDS}",
+        f"the limit. {densities.DENSITY_TEXT} {divergences.KL_TEXT}",
         side_by_side,
-        TABLES,
+        {"fig4_density": densities.DENSITY_COLUMNS, "fig4_kl": divergences.KL_COLUMNS},
         divergences.NOISE_FLOOR,
         any_of=True,
     ),

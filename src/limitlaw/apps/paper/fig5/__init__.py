@@ -4,19 +4,19 @@ from limitlaw.apps.paper.computed.convergence import Convergence, Point
 from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.fig5 import shown
 
-WIDTHS = Convergence(
+FIG5_WIDTHS = Convergence(
     name="fig5",
     paper=tuple(Point(width, 2) for width in (16, 64, 256, 1024)),
     phi="relu",
     samples=2,
 )
-EXPERIMENT = Experiment(
+FIG5 = Experiment(
     "fig5",
-    WIDTHS.chunks,
-    WIDTHS.tables,
-    shown.CLAIMS,
-    shown.FIGURES,
+    FIG5_WIDTHS.chunks,
+    FIG5_WIDTHS.tables,
+    shown.FIG5_CLAIMS,
+    shown.FIG5_FIGURES,
     place=5,
     borrows=("fig1",),
-    dense=WIDTHS.dense,
+    dense=FIG5_WIDTHS.dense,
 )

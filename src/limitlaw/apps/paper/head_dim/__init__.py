@@ -1,6 +1,4 @@
-"""Beyond the paper: heads of fixed dimension, as real Transformers have them, against the n × n
-limit.
-"""
+"""Beyond the paper: heads of fixed dimension, as Transformers have, against the n × n limit."""
 
 import math
 
@@ -55,4 +53,6 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     return {"head_dim": rows(*numbers), "head_dim_density": rows(*densities)}
 
 
-EXPERIMENT = Experiment("head_dim", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=7)
+HEAD_DIM = Experiment(
+    "head_dim", _chunks, _tables, shown.HEAD_DIM_CLAIMS, shown.HEAD_DIM_FIGURES, place=7
+)

@@ -5,29 +5,29 @@ import math
 import numpy as np
 
 from limitlaw.apps.paper.shown import look
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.densities import tail_panel
 from limitlaw.apps.paper.shown.reading import Tables, distinct, finite, ordered, row, where
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.apps.reports.scales import guide, measured, positive, positive_limits, power_axis
 from limitlaw.figures import style
-from limitlaw.figures.picture import Axis, Curve, Panel, Picture, Style
+from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis, Style
 from limitlaw.runs import Table
 
 # variance, kurtosis (theory §4)
-NARROW = {8: (0.385685, 1.1160), 64: (0.391129, 0.35144), 128: (0.391548, 0.29734)}
+BY_HEAD_DIM = {8: (0.385685, 1.1160), 64: (0.391129, 0.35144), 128: (0.391548, 0.29734)}
 FIXED_HEADS = "heads of dimension <i>d</i>"
 
 
 def _moments(tables: Tables) -> Claim:
-    found = {d: row(tables["head_dim"], head_dim=float(d)) for d in NARROW}
+    found = {d: row(tables["head_dim"], head_dim=float(d)) for d in BY_HEAD_DIM}
     pairs = {d: (moments["variance"], moments["kurtosis"]) for d, moments in found.items()}
     holds = all(
         abs(pairs[d][0] / v - 1) < 1e-5 and abs(pairs[d][1] / k - 1) < 1e-3
-        for d, (v, k) in NARROW.items()
+        for d, (v, k) in BY_HEAD_DIM.items()
     )
     expected, measured = (
-        ", ".join(f"{v:.6f} / {k:.4f}" for v, k in each.values()) for each in (NARROW, pairs)
+        ", ".join(f"{v:.6f} / {k:.4f}" for v, k in each.values()) for each in (BY_HEAD_DIM, pairs)
     )
     return Claim(
         "head_dim",
@@ -79,11 +79,11 @@ def _level(table: Table, column: str, label: str) -> Panel:
     """A moment against the head dimension, with its value for wide heads as a line across."""
     narrow = _finite_dimensions(table)
     x = _abscissa(narrow)
-    curves = [Curve(narrow["head_dim"], narrow[column], style.POINTS, FIXED_HEADS)]
+    curves = [Curve(narrow["head_dim"], narrow[column], style.DOTS, FIXED_HEADS)]
     for level in table[column][np.isinf(table["head_dim"])][:1]:
         ends = np.array(x.limits, dtype=float)
         curves.append(Curve(ends, np.full(2, level), look.curve_style("limit"), look.WIDE_HEADS))
-    return Panel(x, Axis(label, limits=_around(table[column])), tuple(curves))
+    return Panel(x, PlotAxis(label, limits=_around(table[column])), tuple(curves))
 
 
 def _around(values: np.ndarray) -> tuple[float, float]:
@@ -98,25 +98,21 @@ def _divergence(table: Table) -> Panel:
     dims, kl = narrow["head_dim"], narrow["kl"]
     line = guide(dims, positive(kl), -2)
     limits = positive_limits(kl, line.y)
-    curves = measured(dims, kl, narrow["error"], limits[0], style.POINTS, FIXED_HEADS)
+    curves = measured(dims, kl, narrow["error"], limits[0], style.DOTS, FIXED_HEADS)
     label = f"{look.KL}(fixed <i>d</i> ‖ <i>n</i> × <i>n</i>)"
-    return Panel(_abscissa(narrow), Axis(label, True, limits=limits), (*curves, line))
+    return Panel(_abscissa(narrow), PlotAxis(label, True, limits=limits), (*curves, line))
 
 
 def _finite_dimensions(table: Table) -> Table:
     return {name: values[np.isfinite(table["head_dim"])] for name, values in table.items()}
 
 
-def _abscissa(narrow: Table) -> Axis:
+def _abscissa(narrow: Table) -> PlotAxis:
     return power_axis("head dimension <i>d</i>", [float(d) for d in narrow["head_dim"]])
 
 
-CLAIMS = (Rule(("head_dim",), _moments),)
-TABLES = {
-    "head_dim": ("head_dim", "variance", "kurtosis", "kl", "error"),
-    "head_dim_density": ("head_dim", "y", "density"),
-}
-FIGURES = (
+HEAD_DIM_CLAIMS = (ClaimRule(("head_dim",), _moments),)
+HEAD_DIM_FIGURES = (
     Figure(
         "head_dim",
         "",
@@ -126,7 +122,10 @@ FIGURES = (
         "the paper as <i>d</i> grows. The laws are exact Gaussian mixtures; error bars are those "
         "of sampling their components.",
         narrow_heads,
-        TABLES,
+        {
+            "head_dim": ("head_dim", "variance", "kurtosis", "kl", "error"),
+            "head_dim_density": ("head_dim", "y", "density"),
+        },
         any_of=True,
     ),
 )

@@ -7,7 +7,7 @@ from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.heads import shown
 from limitlaw.runs import Chunk, Results, Table, rows
 
-HEADS = tuple(2**k for k in range(11))
+COUNTS = tuple(2**k for k in range(11))
 
 
 def _limit(heads: int) -> Chunk:
@@ -15,7 +15,7 @@ def _limit(heads: int) -> Chunk:
 
 
 def _chunks(settings: Settings) -> list[Chunk]:
-    return [_limit(heads) for heads in (HEADS[::2] if settings.quick else HEADS)]
+    return [_limit(heads) for heads in (COUNTS[::2] if settings.quick else COUNTS)]
 
 
 def _tables(settings: Settings, results: Results) -> dict[str, Table]:
@@ -28,4 +28,4 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     return {"heads": rows(*records)}
 
 
-EXPERIMENT = Experiment("heads", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=6)
+HEADS = Experiment("heads", _chunks, _tables, shown.HEADS_CLAIMS, shown.HEADS_FIGURES, place=6)

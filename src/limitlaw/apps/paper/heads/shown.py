@@ -3,25 +3,25 @@
 import numpy as np
 
 from limitlaw.apps.paper.shown import look
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.reading import Tables, ordered
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.apps.reports.scales import guide, positive, positive_limits, power_axis
 from limitlaw.digits import short
 from limitlaw.figures import style
-from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.runs import Table
 
-VARIANCE, KURTOSIS = 0.391971443576, 0.243318425  # of one head, s = 4, K = I (theory §7)
+HEAD_VARIANCE, HEAD_KURTOSIS = 0.391971443576, 0.243318425  # of one head, s = 4, K = I (theory §7)
 
 
 def _same_variance(tables: Tables) -> Claim:
-    worst = float(np.abs(tables["heads"]["variance"] / VARIANCE - 1).max())
+    worst = float(np.abs(tables["heads"]["variance"] / HEAD_VARIANCE - 1).max())
     claim = "Remark 3.2: the variance does not depend on the number of heads"
     return Claim(
         "heads",
         claim,
-        f"variance {VARIANCE}",
+        f"variance {HEAD_VARIANCE}",
         f"largest relative difference {short(worst)}",
         worst < 1e-9,
     )
@@ -30,15 +30,15 @@ def _same_variance(tables: Tables) -> Claim:
 def _kurtosis(tables: Tables) -> Claim:
     table = tables["heads"]
     scaled = table["heads"] * table["kurtosis"]
-    holds = bool((np.abs(scaled / KURTOSIS - 1) < 1e-7).all())
+    holds = bool((np.abs(scaled / HEAD_KURTOSIS - 1) < 1e-7).all())
     claim = "The law is not Gaussian: H · excess kurtosis is a constant"
     measured = f"{scaled[0]:.9g} at H = 1, {scaled[-1]:.9g} at H = {table['heads'][-1]}"
-    return Claim("heads", claim, f"H·κ = {KURTOSIS}", measured, holds)
+    return Claim("heads", claim, f"H·κ = {HEAD_KURTOSIS}", measured, holds)
 
 
 def _rate(tables: Tables) -> Claim:
     table = tables["heads"]
-    expected = KURTOSIS**2 / 48
+    expected = HEAD_KURTOSIS**2 / 48
     scaled = float(table["heads"][-1] ** 2 * table["kl"][-1])
     holds = abs(scaled / expected - 1) < 0.01
     claim = (
@@ -60,12 +60,16 @@ def powers(table: Table) -> Picture:
 def _panel(table: Table, column: str, label: str, slope: int) -> Panel:
     x, y = table["heads"], positive(table[column])
     abscissa = power_axis("number of heads <i>H</i>", [float(h) for h in x])
-    ordinate = Axis(label, True, limits=positive_limits(y, 0.25 * y))
-    return Panel(abscissa, ordinate, (Curve(x, y, style.POINTS, "exact"), guide(x, y, slope)))
+    ordinate = PlotAxis(label, True, limits=positive_limits(y, 0.25 * y))
+    return Panel(abscissa, ordinate, (Curve(x, y, style.DOTS, "exact"), guide(x, y, slope)))
 
 
-CLAIMS = (Rule(("heads",), _same_variance), Rule(("heads",), _kurtosis), Rule(("heads",), _rate))
-FIGURES = (
+HEADS_CLAIMS = (
+    ClaimRule(("heads",), _same_variance),
+    ClaimRule(("heads",), _kurtosis),
+    ClaimRule(("heads",), _rate),
+)
+HEADS_FIGURES = (
     Figure(
         "heads",
         "",

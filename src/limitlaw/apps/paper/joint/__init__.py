@@ -1,6 +1,4 @@
-"""Beyond the paper: the joint density of two tokens with one head, beside the Gaussian of equal
-covariance.
-"""
+"""Beyond the paper: the joint density of two tokens, beside a Gaussian of equal covariance."""
 
 import numpy as np
 
@@ -13,9 +11,7 @@ from limitlaw.runs import Arrays, Chunk, Results, Table
 
 
 def joint(*, tokens: int, heads: int, points: int, samples: int) -> Arrays:
-    """The joint density of y¹ and y² as n → ∞ on a square grid, and the Gaussian of equal
-    covariance.
-    """
+    """The density of y¹ and y² as n → ∞ on a square grid, and a Gaussian's of equal covariance."""
     law = ll.limit(outputs(tokens, heads)[:2], samples=samples)
     covariance = np.asarray(law.covariance())
     axis = np.sqrt(covariance[0, 0]) * np.linspace(-3.5, 3.5, points)
@@ -40,4 +36,4 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     }
 
 
-EXPERIMENT = Experiment("joint", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=8)
+JOINT = Experiment("joint", _chunks, _tables, shown.JOINT_CLAIMS, shown.JOINT_FIGURES, place=8)

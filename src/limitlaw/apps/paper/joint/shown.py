@@ -5,11 +5,11 @@ import math
 import numpy as np
 
 from limitlaw.apps.paper.shown import look
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.reading import Tables
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.digits import short
-from limitlaw.figures.picture import Axis, Field, Panel, Picture
+from limitlaw.figures.picture import Field, Panel, Picture, PlotAxis
 from limitlaw.runs import Table
 
 DECADES = 4.0  # of a joint density below its peak
@@ -45,9 +45,7 @@ def contours(table: Table) -> Picture:
 
 
 def _settled(grid: np.ndarray) -> np.ndarray:
-    """A density that may be infinite on a line: such points are drawn as high as the highest of
-    their neighbours.
-    """
+    """A density that may be infinite on a line, with the highest of its neighbours there."""
     finite_part = np.where(np.isfinite(grid), grid, 0.0)
     around = np.pad(finite_part, 1)
     highest = np.maximum.reduce(
@@ -56,12 +54,12 @@ def _settled(grid: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(grid), grid, highest)
 
 
-def _token(index: int, y: np.ndarray) -> Axis:
-    return Axis(f"<i>y</i><sup>{index}</sup>", limits=(float(y[0]), float(y[-1])))
+def _token(index: int, y: np.ndarray) -> PlotAxis:
+    return PlotAxis(f"<i>y</i><sup>{index}</sup>", limits=(float(y[0]), float(y[-1])))
 
 
-CLAIMS = (Rule(("joint",), _not_gaussian),)
-FIGURES = (
+JOINT_CLAIMS = (ClaimRule(("joint",), _not_gaussian),)
+JOINT_FIGURES = (
     Figure(
         "joint",
         "",

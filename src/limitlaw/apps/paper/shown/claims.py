@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limitlaw.apps.paper.shown.reading import SIGMAS, Curve, Tables, curve
+from limitlaw.apps.paper.shown.reading import SIGMAS, KLCurve, Tables, curve
 from limitlaw.digits import compact, short
 from limitlaw.runs import Table
 
@@ -23,41 +23,39 @@ class Claim(NamedTuple):
     holds: bool
 
 
-class Rule(NamedTuple):
+class ClaimRule(NamedTuple):
     """From the tables it needs to a claim."""
 
     needed: tuple[str, ...]
     claim: Callable[[Tables], Claim]
 
 
-def claims(rules: Iterable[Rule], tables: Tables) -> Table:
+def claims(rules: Iterable[ClaimRule], tables: Tables) -> Table:
     """The claims whose tables are there, as a table; `holds` is "yes" or "no"."""
     found = [rule.claim(tables) for rule in rules if all(name in tables for name in rule.needed)]
-    columns = {
-        name: np.array([str(getattr(claim, name)) for claim in found])
-        for name in Claim._fields[:-1]
-    }
-    return {**columns, "holds": np.array(["yes" if claim.holds else "no" for claim in found])}
+    rows = [[*map(str, claim[:-1]), "yes" if claim.holds else "no"] for claim in found]
+    columns = zip(*rows, strict=True) if rows else [()] * len(Claim._fields)
+    return {name: np.array(c, str) for name, c in zip(Claim._fields, columns, strict=True)}
 
 
 # --- claims that several experiments make --------------------------------------------------------
 
 
-def converges(name: str, figure: str, what: str) -> Rule:
+def converges(name: str, figure: str, what: str) -> ClaimRule:
     """Divergences fall from each of the paper's widths to the next."""
 
     def rule(tables: Tables) -> Claim:
         found = curve(tables[f"{name}_kl"])
-        paper = Curve(*(column[found.width <= 1024] for column in found))
+        paper = KLCurve(*(column[found.width <= 1024] for column in found))
         claim = f"{what}: the law converges to its limit as the width grows"
         return Claim(figure, claim, "D falls from each width to the next", str(paper), paper.falls)
 
-    return Rule((f"{name}_kl",), rule)
+    return ClaimRule((f"{name}_kl",), rule)
 
 
 def rate(
     name: str, figure: str, what: str, start: int, margin: float, reference: str = "limit"
-) -> Rule:
+) -> ClaimRule:
     """From the width `start` on they fall as n⁻², up to `margin` in the exponent."""
 
     def rule(tables: Tables) -> Claim:
@@ -67,10 +65,10 @@ def rate(
         claim = f"{what}: D falls as n⁻² (fit from n = {start:,} to {int(late.width[-1]):,})"
         return Claim(figure, claim, "slope → −2", f"slope {compact(*fitted)}", bool(holds))
 
-    return Rule((f"{name}_kl",), rule)
+    return ClaimRule((f"{name}_kl",), rule)
 
 
-def limits_agree(name: str, figure: str, what: str) -> Rule:
+def limits_agree(name: str, figure: str, what: str) -> ClaimRule:
     """The two engines have one limit."""
 
     def rule(tables: Tables) -> Claim:
@@ -82,4 +80,4 @@ def limits_agree(name: str, figure: str, what: str) -> Rule:
         measured = f"variances differ by at most {short(float(sigmas.max()))} standard errors"
         return Claim(figure, claim, "the same variance", measured, bool((sigmas < SIGMAS).all()))
 
-    return Rule((f"{name}_coupled",), rule)
+    return ClaimRule((f"{name}_coupled",), rule)

@@ -8,19 +8,19 @@ import numpy as np
 from limitlaw.apps.paper.shown import look
 from limitlaw.apps.paper.shown.reading import distinct, finite, length, once, where
 from limitlaw.apps.reports.scales import positive
-from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.runs import Table
 
-COLUMNS = ("heads", "width", "curve", "y", "density")
-WORDS = (
+DENSITY_COLUMNS = ("heads", "width", "curve", "y", "density")
+DENSITY_TEXT = (
     "Lines are exact: averages of Gaussian densities over the conditions drawn at that width, "
     "nothing smoothed; the wide grey line is the limit, by quadrature. Markers are the paper's "
     "estimator, a Gaussian kernel density estimate (KDE) of one trial."
 )
 
-MARKERS = 25  # of a kernel density estimate, which is drawn as points
-MIDDLE = 2e-3  # a linear panel ends where the densities are this part of their peak
-DEEPEST = 1e-8  # a log panel ends at this part of the peak at the latest
+KDE_POINTS = 25  # of a kernel density estimate, which is drawn as points
+LEAST_DENSITY = 2e-3  # a linear panel ends where the densities are this part of their peak
+LEAST_LOG_DENSITY = 1e-8  # a log panel ends at this part of the peak at the latest
 OUTPUT = "output coordinate <i>y</i>"
 _BELOW = ("limit", "limit_fixed_d", "gaussian")  # drawn first
 
@@ -53,11 +53,11 @@ def linear_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUT
     """The bulk."""
     x = np.concatenate([curve.x for curve in curves])
     y = np.concatenate([np.nan_to_num(curve.y) for curve in curves])
-    inside = x[y > MIDDLE * y.max()]
+    inside = x[y > LEAST_DENSITY * y.max()]
     limits = (float(inside.min()), float(inside.max()))
     return Panel(
-        Axis(variable, limits=limits),
-        Axis(look.DENSITY, limits=(0.0, 1.08 * float(y.max()))),
+        PlotAxis(variable, limits=limits),
+        PlotAxis(look.DENSITY, limits=(0.0, 1.08 * float(y.max()))),
         curves,
         title=title,
     )
@@ -71,16 +71,14 @@ def tail_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUTPU
         for parts in zip(*((c.x, c.y) for c in logs if c.style.width), strict=True)
     )
     peak = float(np.nanmax(y))
-    bottom = max(float(np.nanmin(y)) / 2, DEEPEST * peak)
+    bottom = max(float(np.nanmin(y)) / 2, LEAST_LOG_DENSITY * peak)
     limits = float(x[y > bottom].min()), float(x[y > bottom].max())
-    ordinate = Axis(f"{look.DENSITY}, log scale", True, limits=(bottom, 3 * peak))
-    return Panel(Axis(variable, limits=limits), ordinate, logs, title=title)
+    ordinate = PlotAxis(f"{look.DENSITY}, log scale", True, limits=(bottom, 3 * peak))
+    return Panel(PlotAxis(variable, limits=limits), ordinate, logs, title=title)
 
 
 def curves_by(table: Table, group: str) -> tuple[Curve, ...]:
-    """Curves told apart by the values of a column; the limit of the widths and the Gaussian belong
-    to all of them.
-    """
+    """Curves by the values of a column; the limit of widths and the Gaussian belong to all."""
     shared = [kind for kind in _BELOW if group == "width" or kind == "gaussian"]
     values = finite(distinct(_without(table, shared), group))
     places = dict(zip(values, look.places(len(values)), strict=True))
@@ -130,7 +128,7 @@ def _curve(rows: Table, kind: str, place: int | None = None, name: str = "") -> 
     """One curve; of an estimate every few points only."""
     variable = "p" if "p" in rows else "y"
     rows = once(rows, variable)  # a table may repeat a limit for each width
-    step = max(1, math.ceil(len(rows["density"]) / MARKERS)) if kind == "kde" else 1
+    step = max(1, math.ceil(len(rows["density"]) / KDE_POINTS)) if kind == "kde" else 1
     # markers of different groups side by side
     start = step * (place or 0) // 4 if kind == "kde" else 0
     x, y = rows[variable][start % step :: step], rows["density"][start % step :: step]

@@ -6,12 +6,12 @@ from limitlaw.apps.paper.shown import look
 from limitlaw.apps.paper.shown.reading import distinct, length, ordered, where
 from limitlaw.apps.reports.scales import guide, measured, positive, positive_limits, power_axis
 from limitlaw.figures import style
-from limitlaw.figures.picture import Axis, Band, Curve, Panel, Picture, Style
+from limitlaw.figures.picture import Band, Curve, Panel, Picture, PlotAxis, Style
 from limitlaw.runs import Table
 
-COLUMNS = ("heads", "width", "estimator", "reference", "kl", "error", "samples")
+KL_COLUMNS = ("heads", "width", "estimator", "reference", "kl", "error", "samples")
 NOISE_FLOOR = {"kde_floor": ("samples", "kl", "error")}
-WORDS = (
+KL_TEXT = (
     "Squares: the paper's estimator, from two KDEs on a common grid, mean ± standard deviation "
     "over the trials. Circles: the same divergence between the exact laws, ± its standard error."
 )
@@ -23,9 +23,7 @@ def divergences(table: Table, floor: Table | None = None) -> Picture:
 
 
 def divergence_panel(table: Table, floor: Table | None = None) -> Panel:
-    """KL by each estimator from each reference, with the noise floor of the kernel
-    density estimates.
-    """
+    """The divergence by each estimator from each reference, and the noise floor of KDEs."""
     groups = [(e, r) for r in ("limit", "fixed_d") for e in ("exact", "kde")]
     several = len(distinct(table, "reference")) > 1
     parts = {
@@ -54,7 +52,7 @@ def divergence_panel(table: Table, floor: Table | None = None) -> Panel:
         limits = (min(limits[0], float(curves[-1].y.min()) / 2), limits[1])
     x = power_axis(_abscissa(table), [float(w) for w in distinct(table, "width")])
     line, bands = _floor(x, _level(table, floor))
-    ordinate = Axis(f"{look.KL}(finite ‖ limit)", True, limits=limits)
+    ordinate = PlotAxis(f"{look.KL}(finite ‖ limit)", True, limits=limits)
     return Panel(x, ordinate, (*curves, *line), bands, legend="lower left")
 
 
@@ -70,9 +68,7 @@ def _abscissa(table: Table) -> str:
 
 
 def _level(table: Table, floor: Table | None) -> np.ndarray:
-    """The floor (value, error) at the sample count of the estimates;
-    empty where it was not measured.
-    """
+    """The noise floor and its error at the sample count of the estimates, or nothing."""
     estimates = where(table, estimator="kde")
     if floor is None or not length(estimates):
         return np.zeros(0)
@@ -82,11 +78,11 @@ def _level(table: Table, floor: Table | None) -> np.ndarray:
     return np.nan_to_num(np.array([rows["kl"][0], rows["error"][0]], dtype=float))
 
 
-def _floor(x: Axis, level: np.ndarray) -> tuple[tuple[Curve, ...], tuple[Band, ...]]:
+def _floor(x: PlotAxis, level: np.ndarray) -> tuple[tuple[Curve, ...], tuple[Band, ...]]:
     """A line and a band across the panel."""
     if not len(level) or level[0] <= 0:
         return (), ()
     kl, error = float(level[0]), float(level[1])
     ends = np.array(x.limits, dtype=float)
-    line = Curve(ends, np.full(2, kl), look.FLOOR, "noise floor of the KDE")
+    line = Curve(ends, np.full(2, kl), look.NOISE_LEVEL, "noise floor of the KDE")
     return (line,), (Band(max(kl - error, kl / 10), kl + error, style.BAND),)

@@ -1,6 +1,4 @@
-"""The look and the words of the paper's curves: limits, exact laws and estimates, of widths, heads
-and dimensions.
-"""
+"""The look and the words of the paper's curves: limits, exact laws and estimates."""
 
 from limitlaw.figures import style
 from limitlaw.figures.picture import Style
@@ -21,13 +19,13 @@ _KL_STYLES = {
     ("exact", "fixed_d"): Style(style.GREEN, 1.5, style.DASH_DOT, "triangle"),
     ("kde", "fixed_d"): Style(style.PURPLE, 1.2, style.DOTTED, "diamond", filled=False),
 }
-FLOOR = Style(style.GREY, 1.1, style.DOTTED)
+NOISE_LEVEL = Style(style.GREY, 1.1, style.DOTTED)
 
 DENSITY = "density"
 WIDE_HEADS = "<i>n</i> × <i>n</i> heads"
 KL = "<i>D</i><sub>KL</sub>"
 KURTOSIS = "excess kurtosis"
-_KINDS = {
+_CURVES = {
     "exact": "exact",
     "kde": "KDE",
     "limit": "limit <i>n</i> → ∞",
@@ -46,11 +44,9 @@ def places(count: int) -> tuple[int, ...]:
 
 
 def curve_style(kind: str, group: int | None = None) -> Style:
-    """Of a density: limits wide and pale, exact laws as lines, kernel density estimates as
-    markers.
-    """
+    """The style of a density: limits wide and pale, exact laws thin, KDEs as markers."""
     if kind == "gaussian":
-        return style.REFERENCE
+        return style.DOTTED_LINE
     if kind == "limit_fixed_d":
         return Style(style.BLACK, 1.3, style.DASHED)
     color, tint, dash, marker = _GROUPS[(3 if group is None else group) % len(_GROUPS)]
@@ -70,7 +66,7 @@ def kl_style(estimator: str, reference: str) -> Style:
 
 def curve_label(kind: str, group: str = "") -> str:
     """Such as "n = 16, exact"."""
-    words = _KINDS[kind].split(" <i>")[0] if group and kind == "limit" else _KINDS[kind]
+    words = _CURVES[kind].split(" <i>")[0] if group and kind == "limit" else _CURVES[kind]
     return f"{group}, {words}" if group else words
 
 

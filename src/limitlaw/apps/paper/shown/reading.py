@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from limitlaw.apps.paper.computed.estimators import Estimate, slope
+from limitlaw.apps.paper.computed.estimators import Estimated, slope
 from limitlaw.digits import compact
 from limitlaw.runs import Table
 
@@ -55,17 +55,17 @@ def once(table: Table, column: str) -> Table:
     return {name: np.asarray(values)[first] for name, values in table.items()}
 
 
-class Curve(NamedTuple):
+class KLCurve(NamedTuple):
     """Divergences over widths, in rising order."""
 
     width: np.ndarray
     kl: np.ndarray
     error: np.ndarray
 
-    def since(self, width: int | float) -> "Curve":
+    def since(self, width: int | float) -> "KLCurve":
         """From this width on."""
         late = self.width >= width
-        return Curve(self.width[late], self.kl[late], self.error[late])
+        return KLCurve(self.width[late], self.kl[late], self.error[late])
 
     @property
     def falls(self) -> bool:
@@ -74,20 +74,20 @@ class Curve(NamedTuple):
         return bool((steps < -SIGMAS * np.hypot(self.error[1:], self.error[:-1])).all())
 
     @property
-    def slope(self) -> Estimate:
+    def slope(self) -> Estimated:
         """Of log D against log n; nan where D is not positive."""
         if not (self.kl > 0).all():
-            return Estimate(math.nan, math.nan)
+            return Estimated(math.nan, math.nan)
         return slope(self.width, self.kl, self.error)
 
     def __str__(self) -> str:
         return ", ".join(compact(*point) for point in zip(self.kl, self.error, strict=True))
 
 
-def curve(table: Table, estimator: str = "exact", reference: str = "limit") -> Curve:
+def curve(table: Table, estimator: str = "exact", reference: str = "limit") -> KLCurve:
     """The divergences of a table by one estimator."""
     chosen = ordered(where(table, estimator=estimator, reference=reference), "width")
-    return Curve(*(chosen[name] for name in ("width", "kl", "error")))
+    return KLCurve(*(chosen[name] for name in ("width", "kl", "error")))
 
 
 def agree(value: float, error: float, expected: float, margin: float = 0.0) -> bool:

@@ -1,6 +1,4 @@
-"""Beyond the paper's figures, its Theorem 3.1 itself:
-averages over coordinates converge to a random variable.
-"""
+"""Beyond the figures, Theorem 3.1 itself: averages over coordinates tend to a random variable."""
 
 import math
 
@@ -14,7 +12,7 @@ from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.theorem import shown
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
-WIDTHS = (16, 64, 256, 1024, 4096)
+THEOREM_WIDTHS = (16, 64, 256, 1024, 4096)
 NETWORK = {"tokens": 4, "heads": 2}
 
 
@@ -64,11 +62,11 @@ def _limit(settings: Settings) -> Chunk:
 
 
 def _chunks(settings: Settings) -> list[Chunk]:
-    return [_limit(settings), *(_finite(settings, width) for width in WIDTHS)]
+    return [_limit(settings), *(_finite(settings, width) for width in THEOREM_WIDTHS)]
 
 
 def _tables(settings: Settings, results: Results) -> dict[str, Table]:
-    laws = {float(width): results[_finite(settings, width)] for width in WIDTHS}
+    laws = {float(width): results[_finite(settings, width)] for width in THEOREM_WIDTHS}
     limit = laws[math.inf] = results[_limit(settings)]
     curves = [
         {"width": n, "t": law["t"], "cdf": law["cdf"], "pdf": math.nan} for n, law in laws.items()
@@ -91,4 +89,6 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     }
 
 
-EXPERIMENT = Experiment("theorem", _chunks, _tables, shown.CLAIMS, shown.FIGURES, place=9)
+THEOREM = Experiment(
+    "theorem", _chunks, _tables, shown.THEOREM_CLAIMS, shown.THEOREM_FIGURES, place=9
+)

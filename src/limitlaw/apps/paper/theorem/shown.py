@@ -5,12 +5,12 @@ import math
 import numpy as np
 
 from limitlaw.apps.paper.shown import look
-from limitlaw.apps.paper.shown.claims import Claim, Rule
+from limitlaw.apps.paper.shown.claims import Claim, ClaimRule
 from limitlaw.apps.paper.shown.reading import Tables, distinct, finite, ordered, where
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.digits import short
 from limitlaw.figures import style
-from limitlaw.figures.picture import Axis, Curve, Panel, Picture
+from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.runs import Table
 
 
@@ -64,16 +64,19 @@ def _panel(table: Table, constant: Table | None, column: str, label: str) -> Pan
     if constant is not None:
         ends = np.full(2, float(constant["value"][0]))
         curves.append(
-            Curve(ends, np.array([0.0, top]), style.REFERENCE, "Gaussian theory: a constant")
+            Curve(ends, np.array([0.0, top]), style.DOTTED_LINE, "Gaussian theory: a constant")
         )
-    x = Axis("average over coordinates <i>t</i>", limits=limits)
+    x = PlotAxis("average over coordinates <i>t</i>", limits=limits)
     return Panel(
-        x, Axis(label, limits=(0.0, 1.02 * top if column == "cdf" else top)), tuple(curves)
+        x, PlotAxis(label, limits=(0.0, 1.02 * top if column == "cdf" else top)), tuple(curves)
     )
 
 
-CLAIMS = (Rule(("theorem_figures",), _random_average), Rule(("theorem_figures",), _no_constant))
-FIGURES = (
+THEOREM_CLAIMS = (
+    ClaimRule(("theorem_figures",), _random_average),
+    ClaimRule(("theorem_figures",), _no_constant),
+)
+THEOREM_FIGURES = (
     Figure(
         "theorem",
         "",
