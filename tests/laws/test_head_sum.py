@@ -4,6 +4,7 @@ tails, gradients, errors, messages.
 
 import functools
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_allclose
 
+import limitlaw as ll
 from limitlaw.laws import GaussianMixture, HeadSum, inversion, load
 from limitlaw.numerics import contours
 
@@ -518,3 +520,28 @@ def test_one_head_is_its_mixture(monkeypatch):
     other = HeadSum(v, 1, w)
     assert_allclose(other.logpdf(x), law.logpdf(x), rtol=1e-11)
     assert_allclose(other.sf(x), law.sf(x), rtol=1e-11)
+
+
+def test_vmap_follows_contours_only_where_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points that the table has take no more under `vmap` than without; those beyond it agree."""
+    followed: list[int] = []
+    direct = contours.direct
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        jax.debug.callback(lambda: followed.append(1))
+        return direct(*arguments, **options)
+
+    monkeypatch.setattr(contours, "direct", counted)
+    inversion._beyond.clear_cache()
+    law = ll.limit(ll.attention(ll.initial((2,), cov=np.eye(2) + 0.1), 2)[0])
+    near, far = np.linspace(0.0, 3.0, 5), np.array([0.5, 20.0 * float(law.std())])
+    found = jax.vmap(law.logpdf)(near)
+    jax.effects_barrier()
+    np.testing.assert_allclose(found, law.logpdf(near), atol=1e-12)
+    assert not followed
+    np.testing.assert_allclose(jax.vmap(law.logpdf)(far), law.logpdf(far), rtol=1e-11)
+    slopes = jax.vmap(jax.grad(law.logpdf))(far)
+    apart = 1e-4 * np.array([1.0, -1.0])[:, None]
+    above, below = law.logpdf(far + apart)
+    np.testing.assert_allclose(slopes, (above - below) / 2e-4, rtol=1e-5)
+    inversion._beyond.clear_cache()

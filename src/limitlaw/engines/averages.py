@@ -1,7 +1,6 @@
 """Averages over coordinates as n → ∞: Theorem 3.1 of Sakai, Karakida and Imaizumi (2025)."""
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,7 @@ from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, Outcomes
 from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical
-from limitlaw.laws.averages import BLOCKS
+from limitlaw.laws.averages import BLOCKS, spread_of_blocks
 from limitlaw.laws.tracing import NEEDS_NUMBERS, Psi, average_of
 from limitlaw.phi import Nonlinearity, looked_at
 
@@ -76,7 +75,7 @@ def average_law(
     def other() -> Empirical:
         if kind == "quadrature":
             return Empirical(program.inflated().conditions(1, key).arrays, kind, beyond)
-        error = jnp.std(averages, axis=0, keepdims=True) / math.sqrt(len(averages) - 1)
+        error = spread_of_blocks(averages - average)
         return Empirical(average + error, "quadrature", beyond)
 
     return law.compared_with(later(other))

@@ -20,6 +20,7 @@ from limitlaw.laws.estimates import Estimate
 from limitlaw.laws.one_image import density, log_density
 from limitlaw.numerics.meshes import Places, mesh, of_components
 from limitlaw.numerics.panels import Panels, evaluated, of_integral, resolve, unseen
+from limitlaw.numerics.replicates import INDEPENDENT
 from limitlaw.phi import Nonlinearity
 from limitlaw.phi.preimages import Branched, log_slopes, padded_branches, preimages, slopes
 
@@ -158,9 +159,7 @@ def joint_entropy(law: Averaged, draws: Float[Array, "groups M *shape"]) -> Esti
     flat = draws.reshape(count, *law.shape)
     costs = -np.asarray(law.logpdf(flat))
     if not components.sampled:
-        return Estimate(
-            jnp.asarray(costs.mean()), lambda: jnp.asarray(costs.std() / math.sqrt(count))
-        )
+        return Estimate(jnp.asarray(costs.mean()), lambda: jnp.asarray(INDEPENDENT.error(costs)))
     value = float(np.asarray(components.weights) @ costs.reshape(draws.shape[:2]).mean(1))
     sigma = np.asarray(law.error.logpdf(flat[:: -(-count // SOME)]))
     most = lambda: (

@@ -17,6 +17,7 @@ from limitlaw.laws.averages import pad, padded_size
 from limitlaw.laws.head_nodes import Nodes, Number, Numbers
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics import contours
+from limitlaw.numerics.factors import everywhere
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import log_ndtr, ndtr
 from limitlaw.numerics.transform import Transform
@@ -343,17 +344,22 @@ def _beyond(
     powers: tuple[int, int],
 ) -> Float[Array, " x"]:
     """`near` up to `reach`, and beyond it the integral along a contour of each point's own, up to
-    FARTHEST times that.
+    FARTHEST times that. Under `vmap` no contour is followed where none of all points is beyond.
     """
     v, w, u, centre = map(jnp.asarray, arrays)
     transform = Transform(v, w, u, *powers, centre, jnp)
 
+    def is_beyond(a: Array) -> Array:
+        return (a > reach) & (a <= FARTHEST * reach)
+
     def one(point: tuple[Array, Array]) -> Array:
         a, at = point
         own = lambda: contours.direct(transform, quantity, a, atom)
-        return jax.lax.cond((a > reach) & (a <= FARTHEST * reach), own, lambda: at)
+        return jax.lax.cond(is_beyond(a), own, lambda: at)
 
-    return jnp.where(jnp.isposinf(x), -jnp.inf, jax.lax.map(one, (x, near)))
+    none = everywhere(~jnp.any(is_beyond(jax.lax.stop_gradient(x))))
+    found = jax.lax.cond(none, lambda: near, lambda: jax.lax.map(one, (x, near)))
+    return jnp.where(jnp.isposinf(x), -jnp.inf, found)
 
 
 @jax.jit

@@ -89,7 +89,7 @@ def _derivative(primals: tuple[Array], tangents: tuple[Array]) -> TwoArrays:
     (K,) = primals
     _, C = _correlations(lax.stop_gradient(K))
     return lax.cond(
-        _everywhere(jnp.all(_is_regular(cholesky(C)))),
+        everywhere(jnp.all(_is_regular(cholesky(C)))),
         lambda *both: jax.jvp(_triangular, both[:1], both[1:]),
         lambda *both: jax.jvp(_either, both[:1], both[1:]),
         *(*primals, *tangents),
@@ -97,14 +97,14 @@ def _derivative(primals: tuple[Array], tangents: tuple[Array]) -> TwoArrays:
 
 
 @jax.custom_batching.custom_vmap
-def _everywhere(true: Bool[Array, ""]) -> Bool[Array, ""]:
+def everywhere(true: Bool[Array, ""]) -> Bool[Array, ""]:
     """Is it true of all that are vmapped together? One answer, so that a branch stays a branch."""
     return true
 
 
-@_everywhere.def_vmap
+@everywhere.def_vmap
 def _of_all(size: int, batched: list[bool], true: Bool[Array, " size"]) -> tuple[Array, bool]:
-    return _everywhere(jnp.all(true)), False
+    return everywhere(jnp.all(true)), False
 
 
 def _triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:

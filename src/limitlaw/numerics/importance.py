@@ -22,11 +22,10 @@ from jaxtyping import Float, Int
 
 from limitlaw.numerics.proposals import Proposal, fitted
 from limitlaw.numerics.random import Sobol
+from limitlaw.numerics.replicates import INDEPENDENT
 
 TARGET = 9e-4  # standard error of the log density that is aimed at
 REPLICATES = 16  # independent scramblings
-# the standard deviation of Student's t of so many
-STUDENT = math.sqrt((REPLICATES - 1) / (REPLICATES - 3))
 DRAWS, LEAST = 2**13, 2**7  # of all heads in one block of one replicate, and of each head at least
 BLOCKS, BUDGET = 256, 40.0  # at most, and seconds for a point
 COMBINATIONS = 16  # of the draws of different heads
@@ -122,7 +121,7 @@ class JointDensity:
             logs = np.logaddexp(logs, self._block(y, q, block))
             if (block + 1) & block == 0 and logs.max() > -math.inf:
                 sums = np.exp(logs - logs.max())
-                error = STUDENT * float(sums.std(ddof=1) / sums.mean()) / math.sqrt(REPLICATES)
+                error = float(INDEPENDENT.error(sums) / sums.mean())
                 if error <= TARGET or 2 * (time.monotonic() - start) > BUDGET:
                     break
         return log_mean(logs) - math.log(block + 1), error

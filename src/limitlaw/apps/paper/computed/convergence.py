@@ -10,6 +10,7 @@ from limitlaw.apps.paper.computed import tasks
 from limitlaw.apps.paper.computed.baseline import Case
 from limitlaw.apps.paper.computed.estimators import Estimated, kl_of_blocks
 from limitlaw.apps.paper.computed.settings import Settings
+from limitlaw.numerics.replicates import INDEPENDENT
 from limitlaw.runs import Chunk, Results, Table, rows
 
 
@@ -132,7 +133,7 @@ class Convergence(NamedTuple):
         found = np.concatenate(
             [results[chunk]["variance"] for chunk in self._differences(settings, point)]
         )
-        error = float(found.std(ddof=1) / np.sqrt(len(found)))
+        error = float(INDEPENDENT.error(found))
         law = float(results[self.limit(settings, point, self.head_dim)]["variance"])
         variance = {"variance": float(found.mean()), "error": error, "limit": law}
         return {"heads": point.heads, "width": point.width, **variance}

@@ -9,6 +9,7 @@ from limitlaw.apps.paper.computed.settings import Settings
 from limitlaw.apps.paper.computed.tasks import differences, drawn_at
 from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.fig2 import shown
+from limitlaw.numerics.replicates import INDEPENDENT
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
 FIG2_HEADS = Convergence(name="fig2b", paper=(Point(256, 1), Point(256, 256)), trials=1)
@@ -25,7 +26,7 @@ def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
         found[f"{scaling}_p"] = p
         found[f"{scaling}_kde"] = kde(np.sqrt(v) * normals, p)
         found[f"{scaling}_exact"] = mixture_density(v, p)
-        found[f"{scaling}_variance"] = np.array([v.mean(), v.std() / np.sqrt(samples)])
+        found[f"{scaling}_variance"] = np.array([v.mean(), INDEPENDENT.error(v)])
     return found
 
 
