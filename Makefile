@@ -52,6 +52,8 @@ benchmarks: venv
 	$(BIN)/python benchmarks/limit.py
 	$(BIN)/python benchmarks/laws.py
 	$(BIN)/python benchmarks/depth.py
+	$(BIN)/python benchmarks/covariances.py
+	$(BIN)/python benchmarks/fits.py
 	for what in laws hundred uniform gpt2; do $(BIN)/python benchmarks/audit.py $$what || exit 1; done
 	$(BIN)/python benchmarks/explore.py
 

@@ -21,7 +21,7 @@ def main() -> None:
 
     jax.config.update("jax_enable_x64", True)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, nargs="*", default=[8, 16, 32])
+    parser.add_argument("--steps", type=int, nargs="*", default=[8, 16, 32, 64])
     parser.add_argument("--images", type=int, default=10)
     parser.add_argument("--pixels", type=int, default=32)
     options = parser.parse_args()
