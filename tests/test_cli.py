@@ -217,58 +217,49 @@ def test_numbers_that_are_not_finite_are_null() -> None:
 # --- errors --------------------------------------------------------------------------------------
 
 BAD_OPTIONS = [
-    (("--heads", "0"), "--heads must be a positive integer or inf, got 0"),
-    (("--heads", "1.5"), "--heads must be a positive integer or inf, got 1.5"),
-    (("--heads", "two"), "--heads must be a positive integer or inf, got two"),
-    (
-        ("--heads", "inf", "--width", "8"),
-        "--heads inf is a limit of infinite width: leave out --width",
-    ),
-    (("--tokens", "0"), "--tokens must be a positive integer, got 0"),
-    (("--width", "0"), "--width must be a positive integer, got 0"),
-    (("--head-dim", "0"), "--head-dim must be a positive integer, got 0"),
-    (("--samples", "0"), "--samples must be a positive integer, got 0"),
-    (("--token", "4"), "--token must be one of 0 … 3, got 4"),
-    (("--token", "-1"), "--token must be one of 0 … 3, got -1"),
-    (("--scaling", "cube"), "--scaling must be one of 'sqrt', 'linear', got 'cube'"),
-    (("--mask", "full"), "--mask must be causal, got full"),
-    (("--q-std", "-1"), "--q-std must be ≥ 0, got -1"),
-    (("--k-std", "nan"), "--k-std must be finite"),
-    (("--v-std", "-2"), "--v-std must be ≥ 0, got -2"),
-    (("--o-std", "-3"), "--o-std must be ≥ 0, got -3"),
-    (("--v-std", "0"), "the output is always 0"),
+    *(("--heads", value) for value in ("0", "1.5", "two")),
+    *((f"--{name}", "0") for name in ("tokens", "width", "head-dim", "samples")),
+    *(("--token", value) for value in ("4", "-1")),
+    ("--scaling", "cube"),
+    ("--mask", "full"),
+    ("--q-std", "-1"),
+    ("--k-std", "inf"),
+    ("--v-std", "-2"),
+    ("--o-std", "-3"),
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS)
-def test_bad_options(options: tuple[str, ...], message: str) -> None:
-    """One line that names the option."""
-    assert fail(*options).startswith(message)
+@pytest.mark.parametrize(("option", "value"), BAD_OPTIONS)
+def test_bad_options(option: str, value: str) -> None:
+    """One line that names the option, and what came."""
+    line = fail(option, value)
+    assert line.startswith(f"{option} must be")
+    assert value in line
+
+
+def test_options_that_disagree() -> None:
+    assert fail("--heads", "inf", "--width", "8").endswith("leave out --width")
+    assert fail("--v-std", "0").startswith("the output is always 0")
 
 
 BAD_KERNELS = [
-    (np.ones((2, 3)), "--kernel must hold a square matrix over the tokens, got shape (2, 3)"),
-    (np.ones(3), "--kernel must hold a square matrix over the tokens, got shape (3,)"),
-    (np.zeros((0, 0)), "--kernel must hold a square matrix over the tokens, got shape (0, 0)"),
-    (np.full((2, 2), np.nan), "--kernel must be finite, got 4 NaN"),
-    (
-        np.array([[1.0, 2.0], [2.0, 1.0]]),
-        "--kernel must be positive semi-definite, got smallest eigenvalue -1 ",
-    ),
-    (
-        np.array([[1.0, 0.5], [0.2, 1.0]]),
-        "--kernel must be symmetric, got entries [0, 1] = 0.5 and [1, 0] = 0.2",
-    ),
-    (1j * np.eye(2), "--kernel must be real numbers"),
-    (np.zeros((2, 2)), "the output is always 0"),
+    (np.ones((2, 3)), "(2, 3)"),
+    (np.ones(3), "(3,)"),
+    (np.zeros((0, 0)), "(0, 0)"),
+    (np.full((2, 2), np.nan), "4 NaN"),
+    (np.array([[1.0, 2.0], [2.0, 1.0]]), "-1 "),
+    (np.array([[1.0, 0.5], [0.2, 1.0]]), "[0, 1] = 0.5 and [1, 0] = 0.2"),
+    (1j * np.eye(2), "complex128"),
 ]
 
 
-@pytest.mark.parametrize(("matrix", "message"), BAD_KERNELS)
-def test_bad_kernels(tmp_path: Path, matrix: np.ndarray, message: str) -> None:
+@pytest.mark.parametrize(("matrix", "got"), BAD_KERNELS)
+def test_bad_kernels(tmp_path: Path, matrix: np.ndarray, got: str) -> None:
     """One line that says what is wrong with the matrix, and how far."""
     np.save(tmp_path / "bad.npy", matrix)
-    assert fail("--kernel", tmp_path / "bad.npy").startswith(message)
+    line = fail("--kernel", tmp_path / "bad.npy")
+    assert line.startswith("--kernel must")
+    assert got in line
 
 
 def test_bad_files(tmp_path: Path, kernel: Path) -> None:

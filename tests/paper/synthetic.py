@@ -257,8 +257,4 @@ FACTS: dict[str, Any] = {
     "settings": {"seed": 0, "samples": 50_000, "trials": 10, "jobs": 2},
     "versions": {"limitlaw": "0.1.0", "jax": "0.8", "numpy": "2.4"},
     "elided": "clip at 100 is the identity up to probability e^−5000 and is not drawn.",
-    "timing": [
-        {"experiment": "fig1", "seconds": 61.2, "samples": 2_000_000},
-        {"experiment": "fig2", "seconds": 33.0},
-    ],
 }

@@ -31,8 +31,14 @@ def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> 
     curves = {label: heights(law, x) for label, law in laws.items()}
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _middle(left, x, curves)
-    _tails(right, x, curves)
+    for i, (label, p) in enumerate(curves.items()):
+        left.plot(x, p, label=label, **look(i))
+        right.semilogy(x, p, label=label, **look(i))
+    left.set(ylabel="density", ylim=(0, None))
+    # the tails down to where the first law is at the edge and a little further
+    bottom = float(np.nanmin(next(iter(curves.values())))) / 100
+    top = 3 * max(float(np.nanmax(p)) for p in curves.values())
+    right.set(ylabel="density, log scale", ylim=(bottom, top))
     for axes, reach in ((left, MIDDLE_SDS), (right, TAIL_SDS)):
         _abscissa(axes, centre, sd, reach, variable)
     figure.suptitle(title, fontsize="medium")
@@ -54,23 +60,6 @@ def _legend(figure: Figure, handles: list[Artist], labels: list[str]) -> None:
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return
         legend.remove()
-
-
-def _middle(axes: Axes, x: Heights, curves: Mapping[str, Heights]) -> None:
-    """The bulk, in linear scale."""
-    for i, (label, p) in enumerate(curves.items()):
-        axes.plot(x, p, label=label, **look(i))
-    axes.set_ylabel("density")
-    axes.set_ylim(bottom=0)
-
-
-def _tails(axes: Axes, x: Heights, curves: Mapping[str, Heights]) -> None:
-    """The tails, in log scale, down to where the first law is at the edge and a little further."""
-    for i, (label, p) in enumerate(curves.items()):
-        axes.semilogy(x, p, label=label, **look(i))
-    axes.set_ylabel("density, log scale")
-    bottom = float(np.nanmin(next(iter(curves.values())))) / 100
-    axes.set_ylim(bottom, 3 * max(float(np.nanmax(p)) for p in curves.values()))
 
 
 def _abscissa(axes: Axes, centre: float, sd: float, reach: float, variable: str) -> None:

@@ -39,7 +39,11 @@ def plot(
     and axes are those of the reader's matplotlib style.
     """
     named = _named(laws, labelled)
-    axes = _axes() if ax is None else ax
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
+    axes = ax
     x = _range(list(named.values()), MASS_BEYOND_LOG if log else MASS_BEYOND)
     drawn = [_draw(axes, law, label, x, look(i)) for i, (label, law) in enumerate(named.items())]
     if log:
@@ -78,12 +82,6 @@ def _named(laws: tuple[Any, ...], labelled: Mapping[str, Any]) -> dict[str, Law]
     if not named:
         raise ValueError("plot needs one law at least, got none")
     return named
-
-
-def _axes() -> "Axes":
-    from matplotlib import pyplot
-
-    return pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
 
 
 def _range(laws: list[Law], beyond: float) -> Float[np.ndarray, " x"]:

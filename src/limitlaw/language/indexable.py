@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Self, cast
+from typing import Any, TypeVar, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +16,8 @@ from limitlaw.language import ops, shapes
 from limitlaw.language.lower import written
 from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.shapes import Shape
+
+Like = TypeVar("Like", bound="Indexable")  # for beartype, `Self` needs a decorated class
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -57,32 +59,32 @@ class Indexable(Value, Written):
 
         return lambda item: made()[item]
 
-    def _made(self, op: ops.Op, shape: Shape) -> Self:
+    def _made(self: Like, op: ops.Op, shape: Shape) -> Like:
         if isinstance(self.op, ops.Rotary):
             raise TypeError(
                 "rotary(w) may only enter a dot: index, reshape and add up w before you rotate it"
             )
         return dataclasses.replace(self, op=op, shape=shape)
 
-    def __getitem__(self, index: object) -> Self:
+    def __getitem__(self: Like, index: object) -> Like:
         index = tuple(map(_constant_index, index if isinstance(index, tuple) else (index,)))
         return self._made(
             ops.Index(self, index), shapes.indexed(type(self).__name__, self.shape, index)
         )
 
-    def sum(self, axis: int | tuple[int, ...] | None = None) -> Self:
+    def sum(self: Like, axis: int | tuple[int, ...] | None = None) -> Like:
         """Σ over batch axes."""
         axes, shape = shapes.reduced("sum", self.shape, axis)
         if any(self.shape[a] == math.inf for a in axes):
             raise ValueError("an infinite axis has no plain sum: write normalised_sum(w, axis)")
         return self._made(ops.Sum(self, axes, normalised=False), shape)
 
-    def mean(self, axis: int | tuple[int, ...] | None = None) -> Self:
+    def mean(self: Like, axis: int | tuple[int, ...] | None = None) -> Like:
         """The mean over batch axes (over coordinates it is `average`)."""
         axes, _ = shapes.reduced("mean", self.shape, axis)
-        return cast(Self, cast(Any, self.sum(axis)) / math.prod(self.shape[a] for a in axes))
+        return cast(Like, cast(Any, self.sum(axis)) / math.prod(self.shape[a] for a in axes))
 
-    def reshape(self, *shape: object) -> Self:
+    def reshape(self: Like, *shape: object) -> Like:
         """The same entries in another batch shape, as `numpy.reshape`."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         if shapes.is_infinite(self.shape):
@@ -92,7 +94,7 @@ class Indexable(Value, Written):
         new = shapes.of_function("reshape", lambda a: jnp.reshape(a, tuple(wanted)), self.shape)
         return self._made(ops.Reshape(self, new), new)
 
-    def transpose(self, *axes: object) -> Self:
+    def transpose(self: Like, *axes: object) -> Like:
         """The batch axes in another order, as `numpy.transpose`."""
         wanted = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
         order = tuple(wanted) or tuple(reversed(range(self.ndim)))
@@ -111,7 +113,7 @@ class Indexable(Value, Written):
             raise TypeError("an infinite axis has no length and no list of entries")
         return int(self.shape[0])
 
-    def __iter__(self) -> Iterator[Self]:
+    def __iter__(self: Like) -> Iterator[Like]:
         return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:

@@ -49,18 +49,7 @@ def attention(
     `positions`: `nn.Rotary()` or `nn.Alibi()`. `qk_norm`: a norm of queries and keys, as
     `rmsnorm`. `bias_std`: queries, keys, values and outputs have biases N(0, bias_std²).
     """
-    x = wide("x", x)
-    if not x.ndim:
-        raise ValueError(
-            "x must have a last batch axis of tokens, got a single vector; stack([x]) makes it "
-            "one token"
-        )
-    seen = x if context is None else wide("context", context)
-    if seen.shape[:-1] != x.shape[:-1]:
-        raise ValueError(
-            f"context must have the batch axes {x.shape[:-1]} of x before its own, got "
-            f"{seen.shape}"
-        )
+    x, seen = _tokens(x, context)
     if heads != math.inf:
         heads = positive_int("heads", heads)
     query, key = _families(heads, kv_heads)
@@ -69,10 +58,9 @@ def attention(
     stds = {"q_std": q_std, "k_std": k_std, "v_std": v_std, "o_std": o_std}
     q_std, k_std, v_std, o_std = (non_negative(name, std) for name, std in stds.items())
     tokens, others = (w[(..., *[None] * (len(query) - 1), slice(None))] for w in (x, seen))
-    q = _projected(Matrix(q_std, query, rows=head, cols=x.dim), tokens, bias_std)
-    k, v = (
-        _projected(Matrix(std, key, rows=head, cols=seen.dim), others, bias_std)
-        for std in (k_std, v_std)
+    q, k, v = (
+        with_bias(Matrix(std, family, rows=head, cols=w.dim) @ w, bias_std, family)
+        for std, family, w in ((q_std, query, tokens), (k_std, key, others), (v_std, key, others))
     )
     if qk_norm is not None:
         q, k = qk_norm(q), qk_norm(k)
@@ -84,6 +72,23 @@ def attention(
     return with_bias(y, bias_std)
 
 
+def _tokens(x: object, context: object) -> tuple[Wide, Wide]:
+    """The vectors that ask, and those that answer: the same, or a context."""
+    asking = wide("x", x)
+    if not asking.ndim:
+        raise ValueError(
+            "x must have a last batch axis of tokens, got a single vector; stack([x]) makes it "
+            "one token"
+        )
+    seen = asking if context is None else wide("context", context)
+    if seen.shape[:-1] != asking.shape[:-1]:
+        raise ValueError(
+            f"context must have the batch axes {asking.shape[:-1]} of x before its own, got "
+            f"{seen.shape}"
+        )
+    return asking, seen
+
+
 def _families(heads: int | float, kv_heads: int | None) -> tuple[Shape, Shape]:
     """One matrix a head, the same for all tokens: of queries, and of keys and values."""
     groups = heads if kv_heads is None else positive_int("kv_heads", kv_heads)
@@ -92,10 +97,6 @@ def _families(heads: int | float, kv_heads: int | None) -> tuple[Shape, Shape]:
     if heads == math.inf or heads % groups:
         raise ValueError(f"kv_heads must divide heads={heads}, got {groups}")
     return (groups, int(heads) // int(groups), 1), (groups, 1, 1)
-
-
-def _projected(W: Matrix, tokens: Wide, bias_std: float) -> Wide:
-    return with_bias(W @ tokens, bias_std, W.shape)
 
 
 def _scores(

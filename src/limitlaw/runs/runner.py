@@ -19,15 +19,11 @@ class ChunkError(RuntimeError):
     """A chunk that could not be computed; what was finished before is stored."""
 
 
-def _nothing(chunk: Chunk, arrays: Arrays) -> None:
-    pass
-
-
 def run(
     chunks: Sequence[Chunk],
     store: Store,
     executor: Executor,
-    done: Callable[[Chunk, Arrays], None] = _nothing,
+    done: Callable[[Chunk, Arrays], None] = lambda chunk, arrays: None,
 ) -> dict[Chunk, Arrays]:
     """The arrays of all chunks, in their order, which does not depend on the order
     in which they are finished.

@@ -153,7 +153,9 @@ def _scores(writer: Writer, node: nodes.Contraction, a: _Side, b: _Side) -> Scal
         p = p.sum(tuple(range(lead, lead + pieces)))
     D = writer.layout(node.a.node).dimension
     whole = (*a.of("lead"), *a.of("row"), *b.of("row"))
-    return shaped(_scaled(p, node.scale * math.sqrt(D)), _shape(p.shape, lead, whole))
+    # leading axes may be broadcast
+    shape = (*(int(size) for size in p.shape[:lead]), *whole[lead:])
+    return shaped(_scaled(p, node.scale * math.sqrt(D)), shape)
 
 
 def _factor(side: _Side) -> Wide:
@@ -165,11 +167,6 @@ def _factor(side: _Side) -> Wide:
     sizes = [side.sizes[i] for i in order]
     vectors = merged(ordered(side.value, order), [*(1,) * (lead + k), row], sizes)
     return wide("a factor of scores", vectors)
-
-
-def _shape(shape: Sequence[float | int], lead: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    """The sizes, but for leading axes that are broadcast."""
-    return (*(int(s) for s in shape[:lead]), *sizes[lead:])
 
 
 def _scaled(value: Kind, factor: float) -> Kind:

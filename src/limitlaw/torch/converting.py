@@ -27,7 +27,7 @@ from limitlaw.torch.widths import (
     fixed_nodes,
     growing_axes,
 )
-from limitlaw.torch.writer import AnyValue, Writer, filled, shaped
+from limitlaw.torch.writer import Writer, filled, shaped
 
 Module: TypeAlias = torch.nn.Module | Callable[[], torch.nn.Module]
 # or a function of the width
@@ -118,7 +118,8 @@ def written(
         for x, numbers in trace.outputs
     ]
     values = (*_labelled(known, writer, behind), *last)
-    outputs = _rolled(values, tuple(v.value for v in last))
+    found = loops(values, layers_of(values), [v.value for v in last])
+    outputs = tuple(rolled(v.value, found) for v in last)  # what is replayed is written out
     said = [
         f"{node.label}: its rows are numbers, not a vector: each is read by itself"
         for node in layouts.coordinatewise()
@@ -126,14 +127,6 @@ def written(
     said += growing_axes(family) if family else []
     attending = tuple(attentions(order, writer))
     return Converted(outputs, writer.width, values, writer.weights, (*notes, *said), attending)
-
-
-def _rolled(
-    values: tuple[LabelledValue, ...], outputs: tuple[AnyValue, ...]
-) -> tuple[AnyValue, ...]:
-    """The outputs with repeated layers as one loop; what is replayed has them written out."""
-    found = loops(values, layers_of(values), outputs)
-    return tuple(rolled(y, found) for y in outputs)
 
 
 def _read(

@@ -145,17 +145,13 @@ def piece_of_coordinate(tensor: Tensor, layout: Digits, shape: Sequence[int]) ->
     place = places(tensor, layout.sizes, shape)[layout.coordinate]
     moving = [a for a in range(place.ndim) if np.ptp(place, axis=a).any()]
     for p in divisors(layout.dimension)[1:]:
-        if any(_in_runs(np.moveaxis(place, a, -1), p) for a in moving):
-            return p, len(moving) > 1
+        for a in moving:  # runs q·p, …, q·p + p − 1 along an axis
+            runs = np.moveaxis(place, a, -1).reshape(-1, p) if place.shape[a] % p == 0 else None
+            if runs is None or (runs[:, 0] % p).any():
+                continue
+            if np.array_equal(runs, runs[:, :1] + np.arange(p)):
+                return p, len(moving) > 1
     return 1, len(moving) > 1
-
-
-def _in_runs(place: np.ndarray, p: int) -> bool:
-    """Does the last axis come in runs q·p, …, q·p + p − 1?"""
-    if place.shape[-1] % p:
-        return False
-    runs = place.reshape(*place.shape[:-1], -1, p)
-    return not (runs[..., 0] % p).any() and np.array_equal(runs, runs[..., :1] + np.arange(p))
 
 
 def axis_of(layout: Digits, shape: Sequence[int], digit: int) -> tuple[int, int]:

@@ -37,7 +37,10 @@ class Exported:
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exported:
     """The graph of `module` in eval mode and float64; the module itself stays as it is."""
     twin = copy.deepcopy(module).double().eval()
-    args, kwargs = pytree.tree_map(_double, (args, kwargs))
+    args, kwargs = pytree.tree_map(
+        lambda x: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x,
+        (args, kwargs),
+    )
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of PyTorch about itself
@@ -45,12 +48,6 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     except Exception as error:
         raise ConversionError(_why(error)) from error
     return _read(program, args, kwargs, twin)
-
-
-def _double(value: object) -> Any:
-    return (
-        value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
-    )
 
 
 def _why(error: Exception) -> str:
@@ -158,7 +155,11 @@ def runs(
     for seed in seeds:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
-            arrays = _drawn(exported, parameters) if factory is None else _made(exported, factory)
+            if factory is None:
+                arrays = _drawn(exported, parameters)
+            else:
+                made = factory()
+                arrays = {n: made.get_parameter(n).detach().double() for n in exported.arrays}
             yield computed(exported, arrays)
 
 
@@ -175,9 +176,3 @@ def _drawn(exported: Exported, parameters: Parameters) -> Tensors:
         n: fresh[parameters.random[n].key] if n in parameters.random else a
         for n, a in exported.arrays.items()
     }
-
-
-def _made(exported: Exported, factory: Callable[[], torch.nn.Module]) -> Tensors:
-    """The parameters of another module that the factory makes."""
-    module = factory()
-    return {name: module.get_parameter(name).detach().double() for name in exported.arrays}

@@ -15,10 +15,6 @@ def _given(layouts: Layouts, node: nodes.Fixed) -> Digits:
     return layouts.laid(node, sizes, digit, narrow=digit is not None)
 
 
-def _source(layouts: Layouts, node: Node) -> Digits:
-    return layouts.source(node)
-
-
 def _entrywise(layouts: Layouts, node: Node) -> Digits:
     """Terms, factors and arguments that meet entry by entry."""
     shape, _ = layouts.met(node, node.operands, [layouts.cuts_of(node)])
@@ -86,12 +82,13 @@ def _contraction(layouts: Layouts, node: nodes.Contraction) -> Digits:
     shape_a, axes = refined(node.a.shape, [(*common, of_a[-2] | own[-2], k)], node.label)
     shape_b, axes_b = refined(node.b.shape, [(*common, of_b[-2] | own[-1], k)], node.label)
     at_a, at_b = layouts.coordinate(node.a, shape_a), layouts.coordinate(node.b, shape_b)
-    roles = [[_role(a, rank) for a in found] for found in (axes, axes_b)]
+    role = ["lead"] * (rank - 2) + ["row", "k"]
+    roles = [[role[a] for a in found] for found in (axes, axes_b)]
     inside = [
-        at is not None and role[at] == "k" for at, role in zip((at_a, at_b), roles, strict=True)
+        at is not None and found[at] == "k" for at, found in zip((at_a, at_b), roles, strict=True)
     ]
-    for tensor, at, role in zip((node.a, node.b), (at_a, at_b), roles, strict=True):
-        kept = at is not None and (role[at] == "row" if not all(inside) else True)
+    for tensor, at, found in zip((node.a, node.b), (at_a, at_b), roles, strict=True):
+        kept = at is not None and (found[at] == "row" if not all(inside) else True)
         if at is not None and (not kept or (layouts.wants_numbers(node) and not all(inside))):
             layouts.cut(tensor.node, 1, False)  # what is a number for the other factor is one here
     if at_a is not None and at_b is not None and not all(inside):
@@ -111,10 +108,6 @@ def _contraction(layouts: Layouts, node: nodes.Contraction) -> Digits:
         coordinate = start + at_b - roles[1].index("row")
         narrow = layouts.of[node.b.node].narrow
     return layouts.laid(node, sizes, coordinate, narrow)
-
-
-def _role(axis: int, rank: int) -> str:
-    return "k" if axis == rank - 1 else "row" if axis == rank - 2 else "lead"
 
 
 def _one_dimension(layouts: Layouts, tensors: Sequence[Tensor]) -> None:
@@ -170,7 +163,7 @@ def _numbers_stay_still(
 
 
 LAYOUT_RULES: LayoutRules = {
-    nodes.Random: _source,
+    nodes.Random: Layouts.source,
     nodes.Fixed: _given,
     nodes.Weighed: _linear,
     nodes.WeightedSum: _entrywise,

@@ -64,11 +64,6 @@ def kurtosis(fourth: np.ndarray, grams: np.ndarray) -> np.ndarray:
     return np.asarray((fourth / np.where(square > 0, square, 1.0)).mean(axis=-1) - 3.0)
 
 
-def fourth_powers(x: Wide) -> Scalars:
-    """n^{-1} Σ x_α⁴ of each vector, in the program."""
-    return ll.average(ll.map(lambda v: v**4, x, kinks=()))
-
-
 # --- of attention --------------------------------------------------------------------------------
 
 
@@ -223,14 +218,9 @@ def at_infinity(
     pace = Pace(samples, at_most=False)
     found = program_at_infinity(first, others, READ).replicated(pace, None)
     read = [np.asarray(array[0]) for array in found.arrays]
-    return _named(_written_out(parts, read), attentions, read), found.replicates
-
-
-def _written_out(parts: Sequence[Stage], read: Sequence[np.ndarray]) -> Sequence[Stage]:
-    """A loop that the limit had to write out gives its turns one by one."""
-    if len(read) == len(parts):
-        return parts
-    return [((name,), value) for names, value in parts for name in names]
+    if len(read) != len(parts):  # a loop that the limit had to write out, iteration by iteration
+        parts = [((name,), value) for names, value in parts for name in names]
+    return _named(parts, attentions, read), found.replicates
 
 
 def _named(

@@ -41,24 +41,12 @@ def _moved(
     return at(x.node, ids) if isinstance(ids, torch.Tensor) else [at(x.node, i) for i in ids]
 
 
-def _same(x: Tensor, *args: object, **kwargs: object) -> Tensor:
-    return x
-
-
 def _add(a: Operand, b: Operand, alpha: Real = 1) -> Tensor:
     if isinstance(a, Tensor) and isinstance(b, Tensor) and alpha == 1:
         turned = rotation(a, b)
         if turned is not None:
             return turned
-    return make.combine((1.0, a), (float(alpha), b))
-
-
-def _sub(a: Operand, b: Operand, alpha: Real = 1) -> Tensor:
-    return make.combine((1.0, a), (-float(alpha), b))
-
-
-def _rsub(a: Operand, b: Operand, alpha: Real = 1) -> Tensor:
-    return make.combine((-float(alpha), a), (1.0, b))
+    return _sum_of(a, b, 1, alpha)
 
 
 def _div(a: Operand, b: Operand, rounding_mode: str | None = None) -> Entries:
@@ -69,10 +57,6 @@ def _div(a: Operand, b: Operand, rounding_mode: str | None = None) -> Entries:
     return make.multiply(a, 1 / b)
 
 
-def _neg(x: Tensor) -> Tensor:
-    return make.combine((-1.0, x))
-
-
 def _pow(x: Operand, exponent: Operand) -> Tensor:
     if isinstance(exponent, Tensor) or not isinstance(x, Tensor):
         raise ConversionError("only given powers of random values have a rule")
@@ -80,14 +64,6 @@ def _pow(x: Operand, exponent: Operand) -> Tensor:
     if number is None:
         raise ConversionError("a power that differs from entry to entry has no rule")
     return make.raised(x, number)
-
-
-def _mean(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Tensor:
-    return make.reduce(x, _axes(dim), keepdim, mean=True)
-
-
-def _sum(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Tensor:
-    return make.reduce(x, _axes(dim), keepdim, mean=False)
 
 
 def _axes(dim: Dims) -> list[int]:
@@ -103,30 +79,17 @@ def _var(x: Tensor, dim: Dims = None, correction: Real = 1, keepdim: bool = Fals
     return make.multiply(variance, count / (count - correction))
 
 
-def _softmax(x: Tensor, dim: int, *rest: object, **kwargs: object) -> Tensor:
-    return make.softmax(x, dim)
-
-
 def _where(condition: Operand, a: Operand, b: Operand) -> Tensor:
     """Given conditions: a mask where one side is −∞, a sum of two products elsewhere."""
     if not isinstance(condition, torch.Tensor):
         raise ConversionError("a condition on random values has no rule")
     for x, other, seen in ((a, b, condition), (b, a, ~condition)):
-        if isinstance(x, Tensor) and not isinstance(other, Tensor) and _hides(other):
+        hidden = None if isinstance(other, Tensor) else make.single(other)
+        if isinstance(x, Tensor) and hidden is not None and hidden < make.MASKED:
             shape = make.shape_of(condition, x)
             return make.masked(x.expanded(shape), seen.expand(shape).numpy())
     parts = [make.multiply(x, c.double()) for x, c in ((a, condition), (b, ~condition))]
     return make.combine(*((1.0, p) for p in parts))
-
-
-def _hides(value: torch.Tensor | Real) -> bool:
-    """Does a constant stand for −∞?"""
-    number = make.single(value)
-    return number is not None and number < make.MASKED
-
-
-def _masked_fill(x: Operand, mask: Operand, value: Operand) -> Tensor:
-    return _where(mask, value, x)
 
 
 def _layer_norm(
@@ -135,39 +98,32 @@ def _layer_norm(
     weight: Operand | None = None,
     bias: Operand | None = None,
     eps: float = 1e-5,
-    *_: object,
+    centred: bool = True,
 ) -> Entries:
-    axes = list(range(-len(shape), 0))
-    return _affine(make.normalised(x, axes, eps, centred=True), weight, bias)
+    normed = make.normalised(x, list(range(-len(shape), 0)), eps, centred)
+    scaled = normed if weight is None else make.multiply(normed, weight)
+    return scaled if bias is None else make.combine((1.0, scaled), (1.0, bias))
 
 
 def _rms_norm(
     x: Tensor, shape: Sequence[int], weight: Operand | None = None, eps: float | None = None
 ) -> Entries:
-    axes = list(range(-len(shape), 0))
     eps = torch.finfo(torch.float64).eps if eps is None else eps
-    return _affine(make.normalised(x, axes, eps, centred=False), weight, None)
+    return _layer_norm(x, shape, weight, None, eps, centred=False)
 
 
-def _affine(x: Tensor, weight: Operand | None, bias: Operand | None) -> Entries:
-    scaled = x if weight is None else make.multiply(x, weight)
-    return scaled if bias is None else make.combine((1.0, scaled), (1.0, bias))
+def _mean(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Tensor:
+    return make.reduce(x, _axes(dim), keepdim, mean=True)
+
+
+def _sum(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Tensor:
+    return make.reduce(x, _axes(dim), keepdim, mean=False)
 
 
 def _embedding(table: Entries, where: Entries, *rest: object) -> Entries:
     if isinstance(where, Tensor):
         raise ConversionError("an embedding of random numbers has no rule")
     return make.moved(table, lambda rows: rows[where])
-
-
-def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    if approximate == "tanh":
-        return make.function("gelu_tanh", gelu_tanh, x)
-    return make.function("gelu", gelu, x)
-
-
-def _leaky_relu(x: Tensor, slope: Real = 0.01) -> Tensor:
-    return make.function("leaky_relu", lambda v: jnp.where(v >= 0, v, slope * v), x)
 
 
 def _clamp(x: Tensor, low: Real | None = None, high: Real | None = None) -> Tensor:
@@ -182,48 +138,58 @@ def _elu(x: Tensor, alpha: Real = 1.0, *rest: Real) -> Tensor:
     )
 
 
-def _addmm(bias: Operand, x: Entries, w: Entries, beta: Real = 1, alpha: Real = 1) -> Tensor:
-    return make.combine((float(beta), bias), (float(alpha), matmul(x, w)))
-
-
 ATEN_ADVICE = (
     "Write the line with operations that have one (sums, products, matmul, softmax, norms, "
     f"{', '.join(FUNCTIONS)}), or convert the submodules around it"
 )
 
 
-def _function(name: str) -> AtenRule:
-    return lambda x, *args: make.function(name, FUNCTIONS[name], x)
+def _sum_of(a: Operand, b: Operand, x: float = 1.0, y: float = 1.0) -> Tensor:
+    """x a + y b."""
+    return make.combine((float(x), a), (float(y), b))
+
+
+def _entrywise(name: str, f: Callable[..., Any]) -> AtenRule:
+    """The rule of a function f(x, *settings) of numbers."""
+    return lambda x, *rest: make.function(name, lambda v: f(v, *rest), x)
 
 
 ATEN_RULES: dict[str, AtenRule] = {
     **dict.fromkeys(
-        ("_to_copy", "to", "type_as", "dropout", "feature_dropout", "alpha_dropout"), _same
+        ("_to_copy", "to", "type_as", "dropout", "feature_dropout", "alpha_dropout"),
+        lambda x, *rest, **settings: x,
     ),
-    **{name: _function(name) for name in FUNCTIONS},
-    **dict.fromkeys(("softmax", "_softmax", "_safe_softmax"), _softmax),
+    **{name: _entrywise(name, lambda v, *_, f=f: f(v)) for name, f in FUNCTIONS.items()},
+    **dict.fromkeys(
+        ("softmax", "_softmax", "_safe_softmax"), lambda x, dim, *rest, **_: make.softmax(x, dim)
+    ),
     **dict.fromkeys(("mm", "bmm", "matmul"), matmul),
-    **dict.fromkeys(("addmm", "baddbmm"), _addmm),
+    **dict.fromkeys(
+        ("addmm", "baddbmm"),
+        lambda c, x, w, beta=1, alpha=1: _sum_of(c, matmul(x, w), beta, alpha),
+    ),
     **dict.fromkeys(("conv1d", "conv2d"), convolution),
     **dict.fromkeys(("clamp", "hardtanh"), _clamp),
     "add": _add,
-    "sub": _sub,
-    "rsub": _rsub,
+    "sub": lambda a, b, alpha=1: _sum_of(a, b, 1, -alpha),
+    "rsub": lambda a, b, alpha=1: _sum_of(a, b, -alpha, 1),
     "mul": make.multiply,
     "div": _div,
-    "neg": _neg,
+    "neg": lambda x: make.combine((-1.0, x)),
     "pow": _pow,
     "rsqrt": make.rsqrt,
     "mean": _mean,
     "sum": _sum,
     "var": _var,
     "where": _where,
-    "masked_fill": _masked_fill,
-    "layer_norm": _layer_norm,
+    "masked_fill": lambda x, mask, value: _where(mask, value, x),
+    "layer_norm": lambda x, *rest: _layer_norm(x, *rest[:4]),
     "rms_norm": _rms_norm,
     "embedding": _embedding,
-    "gelu": _gelu,
-    "leaky_relu": _leaky_relu,
+    "gelu": lambda x, approximate="none": make.function(
+        *(("gelu", gelu) if approximate == "none" else ("gelu_tanh", gelu_tanh)), x
+    ),
+    "leaky_relu": _entrywise("leaky_relu", lambda v, a=0.01: jnp.where(v >= 0, v, a * v)),
     "relu6": lambda x: _clamp(x, 0, 6),
     "elu": _elu,
     "linear": linear,

@@ -22,13 +22,9 @@ def split(outputs: Sequence[Tensor], known: Known) -> Known:
     for node in reversed(ancestors([t.node for t in kept])):
         if isinstance(
             node, nodes.Weighed | nodes.WeightedSum | nodes.Times | nodes.Elementwise
-        ) or _is_bias(node):
+        ) or (isinstance(node, nodes.Random) and len(node.shape) == 1):
             known = _divided(node, _readers(node, kept), known)
     return known
-
-
-def _is_bias(node: Node) -> bool:
-    return isinstance(node, nodes.Random) and len(node.shape) == 1
 
 
 def _readers(node: Node, outputs: Iterable[Tensor]) -> list[Tensor]:

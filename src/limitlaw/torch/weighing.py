@@ -52,18 +52,9 @@ def _weighed(x: Entries, weight: Tensor) -> Tensor:
     if isinstance(x, torch.Tensor):  # coordinates are never broadcast
         x = nodes.Fixed(tuple(x.shape), x.detach().double().numpy().copy()).whole()
     array = weight.node.array.reshape(-1)[weight.ids.numpy()]
-    whole = _every(weight.ids, weight.node.array.size)
+    whole = torch.equal(weight.ids.reshape(-1).sort().values, torch.arange(weight.node.array.size))
     part = "" if whole else f"[{int(weight.ids.min())}:{int(weight.ids.max()) + 1}]"
     return nodes.Weighed(shape, x, weight.node.parameter, array, part).whole()
-
-
-def _every(ids: torch.Tensor, count: int) -> bool:
-    """Is every number below `count` among the ids, once?"""
-    if ids.numel() != count:
-        return False
-    seen = torch.zeros(count, dtype=torch.bool)
-    seen[ids.reshape(-1)] = True
-    return bool(seen.all())
 
 
 def attention(
@@ -80,12 +71,9 @@ def attention(
     if dropout_p:
         raise ConversionError("dropout in train mode draws at random: call it with dropout_p=0")
     if enable_gqa:
-        k, v = (_repeated(t, q.shape[-3] // t.shape[-3]) for t in (k, v))
+        times = q.shape[-3] // k.shape[-3]
+        k, v = (moved(t, lambda x: x.repeat_interleave(times, dim=-3)) for t in (k, v))
     return make.contract(make.attention_weights(q, k, attn_mask, is_causal, scale), v)
-
-
-def _repeated(t: Entries, times: int) -> Entries:
-    return moved(t, lambda x: x.repeat_interleave(times, dim=-3))
 
 
 def einsum(equation: str, operands: Sequence[Entries], path: object = None) -> Entries:
@@ -137,8 +125,8 @@ def convolution(
     rows, channels, *sides = weight.shape
     kernel = (1, *sides) if flat else tuple(sides)
     steps, margins, gaps = (
-        _of_row(sizes, own) if flat else sizes if isinstance(sizes, int) else tuple(sizes)
-        for sizes, own in ((stride, 1), (padding, 0), (dilation, 1))
+        (own, given[-1]) if flat else (given[0], given[-1])
+        for own, given in ((1, _sides(stride)), (0, _sides(padding)), (1, _sides(dilation)))
     )
     patches = torch.nn.functional.unfold(
         image, kernel, dilation=gaps, padding=margins, stride=steps
@@ -151,6 +139,5 @@ def convolution(
     return moved(embedded, lambda t: t.transpose(1, 2).reshape(sizes))
 
 
-def _of_row(sizes: int | Sequence[int], own: int) -> tuple[int, int]:
-    """A setting along a sequence as one of an image of one row."""
-    return own, sizes if isinstance(sizes, int) else sizes[-1]
+def _sides(sizes: int | Sequence[int]) -> Sequence[int]:
+    return [sizes] if isinstance(sizes, int) else sizes

@@ -75,7 +75,7 @@ def read(
 ) -> V:
     """The value with a batch axis for each axis of `shape` but the coordinate; 1 broadcasts."""
     found = [
-        _without(p, coordinate)
+        p if coordinate is None else np.asarray(p.take(0, axis=coordinate))
         for k, p in enumerate(places(tensor, layout.sizes, shape))
         if k != layout.coordinate
     ]
@@ -87,17 +87,13 @@ def read(
     return _axis_by_axis(value, found, moved, rank)
 
 
-def _without(place: np.ndarray, axis: int | None) -> np.ndarray:
-    return place if axis is None else np.asarray(place.take(0, axis=axis))
-
-
 def _axis_by_axis(value: V, found: list[np.ndarray], moved: list[list[int]], rank: int) -> V:
     """Each axis of the result moves one digit at most: entries, slices, a transpose, new axes."""
     for k in reversed(range(len(found))):
         before = (slice(None),) * k
-        place = found[k].reshape(-1)[0] if not moved[k] else _along(found[k], moved[k][0])
-        if not moved[k]:
-            value = value[(*before, int(place))]
+        place = np.moveaxis(found[k], moved[k][0], -1)[(0,) * (rank - 1)] if moved[k] else None
+        if place is None:
+            value = value[(*before, int(found[k].flat[0]))]
         elif not np.array_equal(place, np.arange(value.shape[k])):
             value = value[(*before, _slice(place))]
     target = [axes[0] for axes in moved if axes]
@@ -106,10 +102,6 @@ def _axis_by_axis(value: V, found: list[np.ndarray], moved: list[list[int]], ran
     if len(target) < rank:
         value = value[tuple(slice(None) if a in target else None for a in range(rank))]
     return value
-
-
-def _along(place: np.ndarray, axis: int) -> np.ndarray:
-    return place[(0,) * axis + (slice(None),) + (0,) * (place.ndim - axis - 1)]
 
 
 def _slice(place: np.ndarray) -> slice | np.ndarray:

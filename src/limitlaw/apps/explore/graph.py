@@ -6,7 +6,7 @@ stand in the order of the mean place of their neighbours (Sugiyama, Tagawa & Tod
 """
 
 import dataclasses
-from collections.abc import Iterable
+import statistics
 from html import escape
 
 from limitlaw.language.ops import Value
@@ -17,6 +17,8 @@ BOX_WIDTH, BOX_HEIGHT = 176, 52  # of a box
 ACROSS, DOWN = 16, 34  # between boxes
 BEND = 26  # room for an edge that passes a row
 SWEEPS = 8
+# a line that would not fit into its box is drawn narrower
+SQUEEZED = f' textLength="{BOX_WIDTH - 12}" lengthAdjust="spacingAndGlyphs"'
 
 
 @dataclasses.dataclass(eq=False)
@@ -101,18 +103,12 @@ def _placed(rows: list[list[Box]]) -> list[list[Box]]:
         _spread(row)
     for sweep in range(SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            row.sort(
-                key=lambda node: _mean(
-                    (n.x for n in (node.above if sweep % 2 == 0 else node.below)), node.x
-                )
-            )
+            for node in row:
+                beside = node.above if sweep % 2 == 0 else node.below
+                node.x = statistics.fmean([n.x for n in beside] or [node.x])
+            row.sort(key=lambda node: node.x)
             _spread(row)
     return rows
-
-
-def _mean(places: Iterable[float], otherwise: float) -> float:
-    found = list(places)
-    return sum(found) / len(found) if found else otherwise
 
 
 def _spread(row: list[Box]) -> None:
@@ -136,7 +132,8 @@ def _edge(a: Box, b: Box) -> str:
 def _box(node: Box) -> str:
     left = node.x - BOX_WIDTH / 2
     texts = "".join(
-        f'<text x="{node.x:g}" y="{node.top + 16 + 14 * i}"{_squeezed(line)}>{escape(line)}</text>'
+        f'<text x="{node.x:g}" y="{node.top + 16 + 14 * i}"{SQUEEZED * (len(line) > 27)}>'
+        f"{escape(line)}</text>"
         for i, line in enumerate(node.lines)
     )
     kind = "vector" if node.vector else "numbers"
@@ -145,10 +142,3 @@ def _box(node: Box) -> str:
         f'rx="{4 if node.vector else 16}"/>'
     )
     return f'<g class="{kind}">{box}{texts}</g>'
-
-
-def _squeezed(line: str) -> str:
-    """A line that would not fit into its box is drawn narrower."""
-    return (
-        f' textLength="{BOX_WIDTH - 12}" lengthAdjust="spacingAndGlyphs"' if len(line) > 27 else ""
-    )

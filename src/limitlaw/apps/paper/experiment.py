@@ -10,10 +10,6 @@ from limitlaw.apps.reports.figure import Figure
 from limitlaw.runs import Chunk, Results, Table
 
 
-def _nothing(settings: object) -> list[Case]:
-    return []
-
-
 class Experiment(NamedTuple):
     """One figure, or two that share their data; settings are those of its report.
 
@@ -29,4 +25,4 @@ class Experiment(NamedTuple):
     figures: tuple[Figure, ...]
     place: int | float = math.inf
     borrows: tuple[str, ...] = ()
-    dense: Callable[[Any], list[Case]] = _nothing
+    dense: Callable[[Any], list[Case]] = lambda settings: []

@@ -79,7 +79,7 @@ def _axis(axis: PlotAxis) -> dict[str, Any]:
         spec |= {
             "type": "log",
             "exponentformat": "power",
-            "dtick": _step(axis),
+            "dtick": 2 if axis.limits[0] and (axis.limits[1] or 0) >= 1e7 * axis.limits[0] else 1,
             "minor": {"ticks": ""},
         }
     if axis.ticks:
@@ -96,12 +96,6 @@ def _axis(axis: PlotAxis) -> dict[str, Any]:
     return spec
 
 
-def _step(axis: PlotAxis) -> int:
-    """Decades between ticks."""
-    low, high = axis.limits
-    return 1 if not low or not high or high < 1e7 * low else 2
-
-
 def _curve(curve: Curve) -> dict[str, Any]:
     """A scatter trace, with the name that the legend of the page knows it by."""
     look = curve.style
@@ -115,7 +109,9 @@ def _curve(curve: Curve) -> dict[str, Any]:
         "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>",
     }
     if look.width:
-        spec["line"] = {"color": look.color, "width": SCALE * look.width, "dash": _dash(look)}
+        width = SCALE * look.width
+        dash = ",".join(f"{width * part:.1f}px" for part in look.dash) or "solid"
+        spec["line"] = {"color": look.color, "width": width, "dash": dash}
     if look.marker:
         spec["marker"] = _marker(look)
     if curve.low is not None and curve.high is not None:
@@ -124,10 +120,6 @@ def _curve(curve: Curve) -> dict[str, Any]:
             "%{x:.4~g}: %{y:.4~g} ± %{error_y.array:.2~g}<extra>%{fullData.name}</extra>"
         )
     return spec
-
-
-def _dash(look: Style) -> str:
-    return ",".join(f"{SCALE * look.width * part:.1f}px" for part in look.dash) or "solid"
 
 
 def _marker(look: Style) -> dict[str, Any]:
@@ -206,16 +198,12 @@ def legend(picture: Picture) -> str:
     curves = [curve for panel in picture.panels for curve in panel.curves if curve.label]
     styles = {curve.label: curve.style for curve in reversed(curves)}
     labels = dict.fromkeys(curve.label for curve in curves)
-    items = "".join(_item(label, styles[label]) for label in labels)
-    return f'<ul class="legend">\n{items}</ul>\n' if items else ""
-
-
-def _item(label: str, style: Style) -> str:
-    button = (
-        f'<button type="button" aria-pressed="true" data-label="{escape(label)}">{_swatch(style)} '
-        f"{label}</button>"
+    items = "".join(
+        f'<li><button type="button" aria-pressed="true" data-label="{escape(label)}">'
+        f"{_swatch(styles[label])} {label}</button></li>\n"
+        for label in labels
     )
-    return f"<li>{button}</li>\n"
+    return f'<ul class="legend">\n{items}</ul>\n' if items else ""
 
 
 def _swatch(style: Style) -> str:

@@ -1,7 +1,7 @@
 """The parts of the report as HTML; all text but that of captions, which is our own, is escaped."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -60,8 +60,7 @@ def head(title: str, what: str, facts: Mapping[str, Any]) -> str:
     if facts.get("speedup"):
         speedup = escape(str(facts["speedup"]).rstrip("."))
         lead += f". Speed-up over drawing every weight matrix: {speedup}"
-    more = "".join(f"<p>{escape(str(text))}</p>\n" for text in facts.get("paragraphs", ()))
-    return f"<header>\n<h1>{title}</h1>\n<p>{lead}.</p>\n{more}</header>\n"
+    return f"<header>\n<h1>{title}</h1>\n<p>{lead}.</p>\n</header>\n"
 
 
 def contents(figures: Sequence[Figure]) -> str:
@@ -84,7 +83,7 @@ def duration(seconds: float) -> str:
 
 def claims(rows: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str:
     """The table of claims, with a word, a colour and a sign for each verdict, and links."""
-    good = sum(_holds(row) for row in rows)
+    good = sum(row["holds"] == "yes" for row in rows)
     header = "".join(f'<th scope="col">{name}</th>' for name in (*_COLUMNS.values(), "Holds?"))
     body = "".join(_claim(row, figures) for row in rows)
     count = f'<p class="count"><strong>{good} of {len(rows)} claims hold.</strong></p>'
@@ -93,13 +92,10 @@ def claims(rows: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str:
     return section("claims", "The claims", f"{count}\n{_scrolling('Claims', lines)}")
 
 
-def _holds(row: Mapping[str, Any]) -> bool:
-    return str(row["holds"]).strip().lower() in ("yes", "true", "1")
-
-
 def _claim(row: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     """One row; the cells name their columns for narrow windows."""
-    cells = {name: _unbroken(escape(str(row[name]))) for name in _COLUMNS}
+    # numbers such as 1.03e-5 with a hyphen at which no line ends
+    cells = {n: re.sub(r"(?<=[\d)])e-(?=\d)", "e\u2011", escape(str(row[n]))) for n in _COLUMNS}
     cells["figure"] = _place(str(row["figure"]), figures)
     labels = {name: f' data-label="{title}"' for name, title in _COLUMNS.items()}
     labels["claim"] = ""
@@ -107,15 +103,10 @@ def _claim(row: Mapping[str, Any], figures: Sequence[Figure]) -> str:
         f"<td{labels[name]}{' class=place' if name == 'figure' else ''}>{text}</td>"
         for name, text in cells.items()
     )
-    good = _holds(row)
+    good = row["holds"] == "yes"
     word, sign = ("yes", "✓ holds") if good else ("no", "✗ does not hold")
     verdict = f'<span class="{word}">{sign}</span>'
     return f'<tr{"" if good else " class=failed"}>{tds}<td class="verdict">{verdict}</td></tr>\n'
-
-
-def _unbroken(text: str) -> str:
-    """Numbers such as 1.03e-5 with a hyphen at which no line ends."""
-    return re.sub(r"(?<=[\d)])e-(?=\d)", "e\u2011", text)
 
 
 def _place(text: str, figures: Sequence[Figure]) -> str:
@@ -155,16 +146,9 @@ def figure(shown: Figure, picture: Picture, files: Mapping[str, str]) -> str:
 def _plot(key: str, title: str, panel: Panel) -> str:
     """The place of one panel."""
     own = f", {panel.title}" if panel.title else ""
-    words = _plain(f"{title}: {panel.y.label} against {panel.x.label}{own}")
+    words = re.sub("</?(i|sub|sup)>", "", f"{title}: {panel.y.label} against {panel.x.label}{own}")
     kind = "plot square" if panel.field else "plot"
     return f'<div class="{kind}" id="{key}" role="img" aria-label="{escape(words)}"></div>\n'
-
-
-def _plain(label: str) -> str:
-    """A label without markup."""
-    for tag in ("i", "sub", "sup"):
-        label = label.replace(f"<{tag}>", "").replace(f"</{tag}>", "")
-    return label.strip()
 
 
 def _links(files: Mapping[str, str]) -> str:
@@ -174,43 +158,27 @@ def _links(files: Mapping[str, str]) -> str:
 
 
 def computed(facts: Mapping[str, Any]) -> str:
-    """How this was computed: what was left out, settings, versions and times."""
+    """How this was computed: what was left out, settings and versions."""
     parts = [f"<p>{escape(str(facts['elided']))}</p>\n"] if facts.get("elided") else []
     for key, title in (("settings", "Settings"), ("versions", "Versions")):
         if facts.get(key):
-            parts.append(_table(title, ("", ""), facts[key].items(), header=False))
-    timing = [dict(row) for row in facts.get("timing", ())]
-    if timing:
-        columns = list(dict.fromkeys(column for row in timing for column in row))
-        rows = ([row.get(column, "") for column in columns] for row in timing)
-        parts.append(_table("Times", columns, rows))
+            parts.append(_scrolling(title, _facts(title, facts[key])))
     return section("computed", "How this was computed", "".join(parts)) if parts else ""
 
 
-def _table(
-    title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]], header: bool = True
-) -> str:
-    """A small table of facts."""
-    top = "".join(f'<th scope="col">{escape(str(column))}</th>' for column in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_text(value))}</td>" for value in row) + "</tr>\n"
-        for row in rows
+def _facts(title: str, facts: Mapping[str, Any]) -> str:
+    """A small table of names and values; large numbers have commas."""
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{escape(_text(value))}</td></tr>\n"
+        for name, value in facts.items()
     )
-    head_row = f"<thead><tr>{top}</tr></thead>\n" if header else ""
-    opening = f'<table class="facts">\n<caption>{title}</caption>'
-    lines = f"{opening}\n{head_row}<tbody>\n{body}</tbody>\n</table>\n"
-    return _scrolling(title, lines)
+    return (
+        f'<table class="facts">\n<caption>{title}</caption>\n<tbody>\n{rows}</tbody>\n</table>\n'
+    )
 
 
 def _text(value: object) -> str:
-    """A number with few digits, a list with commas."""
-    if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}" if abs(value) >= 10_000 else str(value)
-    if isinstance(value, list | tuple):
-        return ", ".join(_text(part) for part in value)
-    return str(value)
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
 
 
 def _scrolling(label: str, table: str) -> str:

@@ -37,20 +37,13 @@ def write(picture: Picture, folder: Path, name: str) -> list[Path]:
 
     with _LOCK, matplotlib.rc_context(_SETTINGS):
         figure = draw(picture)
-        _lay_out(figure)
-        return [_save(figure, folder / f"{name}.{kind}", kind) for kind in ("pdf", "png")]
-
-
-def _lay_out(figure: "Figure") -> None:
-    """Once for both files: it takes longer than drawing."""
-    figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
-    figure.set_layout_engine("none")
-
-
-def _save(figure: "Figure", path: Path, kind: str) -> Path:
-    with replacing(path) as file:
-        figure.savefig(file, format=kind, dpi=DPI, metadata=_METADATA[kind])
-    return path
+        # laid out once for both files: it takes longer than drawing
+        figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
+        figure.set_layout_engine("none")
+        for kind, metadata in _METADATA.items():
+            with replacing(folder / f"{name}.{kind}") as file:
+                figure.savefig(file, format=kind, dpi=DPI, metadata=metadata)
+        return [folder / f"{name}.{kind}" for kind in _METADATA]
 
 
 def draw(picture: Picture) -> "Figure":

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -308,6 +308,9 @@ def _shape(array: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(np.shape(array), jnp.result_type(array))
 
 
+LikePlanned = TypeVar("LikePlanned", bound="Planned")
+
+
 class Planned:
     """A program at infinite width, with its numbers, and the reading to be read off its draws.
 
@@ -371,11 +374,11 @@ class Planned:
         """Are there Gaussian integrals without a closed form?"""
         return self.plan.requests.quadrature
 
-    def inflated(self) -> Self:
+    def inflated(self: LikePlanned) -> LikePlanned:
         """The same program and reading, with errors of integrals added."""
         return type(self)(self._asked, self.reading, inflated=True)
 
-    def without_derivatives(self) -> Self:
+    def without_derivatives(self: LikePlanned) -> LikePlanned:
         """The same program with plain numbers, unless inside `jit` or `vmap`: to be looked at."""
         if not self.traced:
             return self

@@ -6,7 +6,7 @@ from limitlaw.apps.paper.shown import look
 from limitlaw.apps.paper.shown.reading import distinct, length, ordered, where
 from limitlaw.apps.reports.scales import guide, measured, positive, positive_limits, power_axis
 from limitlaw.figures import style
-from limitlaw.figures.picture import Band, Curve, Panel, Picture, PlotAxis, Style
+from limitlaw.figures.picture import Band, Curve, Panel, Picture, PlotAxis
 from limitlaw.runs import Table
 
 KL_COLUMNS = ("heads", "width", "estimator", "reference", "kl", "error", "samples")
@@ -26,6 +26,11 @@ def divergence_panel(table: Table, floor: Table | None = None) -> Panel:
     """The divergence by each estimator from each reference, and the noise floor of KDEs."""
     groups = [(e, r) for r in ("limit", "fixed_d") for e in ("exact", "kde")]
     several = len(distinct(table, "reference")) > 1
+
+    def name(estimator: str, reference: str) -> str:
+        against = f", {look.REFERENCES[reference]}" if several else ""
+        return look.ESTIMATORS[estimator] + against
+
     parts = {
         group: ordered(where(table, estimator=group[0], reference=group[1]), "width")
         for group in groups
@@ -38,7 +43,12 @@ def divergence_panel(table: Table, floor: Table | None = None) -> Panel:
         c
         for group, rows in parts.items()
         for c in measured(
-            rows["width"], rows["kl"], rows["error"], limits[0], *_look(group, several)
+            rows["width"],
+            rows["kl"],
+            rows["error"],
+            limits[0],
+            look.KL_STYLES[group],
+            name(*group),
         )
     ]
     one_law = len(distinct(table, "heads")) == 1
@@ -54,10 +64,6 @@ def divergence_panel(table: Table, floor: Table | None = None) -> Panel:
     line, bands = _floor(x, _level(table, floor))
     ordinate = PlotAxis(f"{look.KL}(finite ‖ limit)", True, limits=limits)
     return Panel(x, ordinate, (*curves, *line), bands, legend="lower left")
-
-
-def _look(group: tuple[str, str], several: bool) -> tuple[Style, str]:
-    return look.kl_style(*group), look.kl_label(*group, several)
 
 
 def _abscissa(table: Table) -> str:

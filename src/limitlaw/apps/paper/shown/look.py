@@ -13,7 +13,7 @@ _GROUPS = (
     (style.SKY, "#BBE1F6", (3.0, 1.0), "circle"),
 )
 _PLACES = {1: (3,), 2: (1, 3), 3: (1, 2, 3)}  # few groups take the darker styles
-_KL_STYLES = {
+KL_STYLES = {
     ("exact", "limit"): Style(style.BLUE, 1.5, style.SOLID, "circle"),
     ("kde", "limit"): Style(style.VERMILLION, 1.2, style.DASHED, "square", filled=False),
     ("exact", "fixed_d"): Style(style.GREEN, 1.5, style.DASH_DOT, "triangle"),
@@ -34,8 +34,8 @@ _CURVES = {
     "limit_wide": f"limit, {WIDE_HEADS}",
 }
 _SYMBOLS = {"width": "<i>n</i>", "heads": "<i>H</i>", "head_dim": "<i>d</i>"}
-_ESTIMATORS = {"exact": "exact", "kde": "KDE (paper)"}
-_AGAINST = {"limit": "from <i>n</i> × <i>n</i> limit", "fixed_d": "from fixed-<i>d</i> limit"}
+ESTIMATORS = {"exact": "exact", "kde": "KDE (paper)"}
+REFERENCES = {"limit": "from <i>n</i> × <i>n</i> limit", "fixed_d": "from fixed-<i>d</i> limit"}
 
 
 def places(count: int) -> tuple[int, ...]:
@@ -59,11 +59,6 @@ def curve_style(kind: str, group: int | None = None) -> Style:
     return Style(color, 1.4, dash)
 
 
-def kl_style(estimator: str, reference: str) -> Style:
-    """Of a divergence, by estimator and by the limit it is taken from."""
-    return _KL_STYLES[estimator, reference]
-
-
 def curve_label(kind: str, group: str = "") -> str:
     """Such as "n = 16, exact"."""
     words = _CURVES[kind].split(" <i>")[0] if group and kind == "limit" else _CURVES[kind]
@@ -74,8 +69,3 @@ def group_label(column: str, value: int | float) -> str:
     """Such as "n = 16" or "n → ∞"."""
     symbol = _SYMBOLS[column]
     return f"{symbol} → ∞" if value == float("inf") else f"{symbol} = {style.number(value)}"
-
-
-def kl_label(estimator: str, reference: str, several: bool) -> str:
-    """Of a divergence; the reference is named only where there are `several`."""
-    return _ESTIMATORS[estimator] + (f", {_AGAINST[reference]}" if several else "")
