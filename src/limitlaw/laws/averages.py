@@ -26,9 +26,10 @@ AT = 2.0
 MOST = 0.7  # of the squared deviations of blocks: one block with more is not one of many alike
 ALIKE = 1e-14  # of an average: blocks that differ by no more are equal but for rounding
 
-How = Literal["mean", "log", "spread", "log spread", "products"]  # components are reduced
+How = Literal["mean", "log", "spread", "log spread"]  # components are reduced
 
 Quantity = Callable[..., Inexact[Array, "..."]]  # of one component at one point
+Product = Callable[[Array], Array]  # `jnp.square`, or `outer_product`
 Points: TypeAlias = PyTree[Array | np.ndarray]  # arrays, points in front
 A = TypeVar("A", Array, np.ndarray)
 
@@ -111,29 +112,25 @@ class Components:
         point = jax.tree.map(lambda a: jnp.asarray(a)[None], (at, weighted, integral))
         return self._error(Influence(share), point, size, jnp.zeros((1, *integral.shape)))[0]
 
-    def covariance(
-        self, quantity: Quantity, point: PyTree[Array], size: int = 1
-    ) -> tuple[Inexact[Array, "i ..."], Inexact[Array, "i i ..."]]:
-        """c_i = Σ_k w_k f_i of an f with several entries,
-        and the covariance of these averages; 0 unless sampled.
-
-        Cov(c_i, c_j) = Σ_k w_k² (f_i − c_i)(f_j − c_j)/(1 − Σ_k w_k²),
-        entry by entry of what follows i in f.
+    def variance_of_average(
+        self, quantity: Quantity, product: Product, point: Array, size: int = 1
+    ) -> Array:
+        """The variance of an average m = Σ_k w_k f_k, Σ_k w_k² (f_k − m)²/(1 − Σ_k w_k²), or by
+        `product` its covariance matrix, of f flattened; 0 unless sampled.
         """
-        points = jax.tree.map(lambda a: jnp.asarray(a)[None], point)
+        m = self.average(quantity, point[None], size).value[0]
         if not self.sampled or len(self) == 1:
-            c = self._reduce(quantity, "mean", points, size)[0]
-            return c, jnp.zeros((c.shape[0], *c.shape))
-        if self.parts:
-            c = self._reduce(quantity, "mean", points, size)[0]
-            d = (
-                jnp.stack([part._reduce(quantity, "mean", points, size)[0] for part in self.parts])
-                - c
+            return product(jnp.zeros_like(m))
+        if not self.parts:
+            squares = self.with_weights().average(
+                WeightedProduct(quantity, product), (point[None], m[None]), size
             )
-            spread = jnp.einsum("bi...,bj...->ij...", d, d) / (len(d) * (len(d) - 1))
-            unseen = jnp.where(rare_decide(d, c), never_drawn(c, len(self)), 0.0) ** 2
-            return c, spread + jnp.einsum("ij,i...->ij...", jnp.eye(len(c)), unseen)
-        return _centred(*self._reduce(quantity, "products", points, size), self.weights)
+            return squares.value[0] / (1 - jnp.sum(self.weights**2))
+        parts = [part.average(quantity, point[None], size).value[0] for part in self.parts]
+        d = jnp.stack(parts) - m
+        unseen = jnp.where(rare_decide(d, m), never_drawn(m, len(self)), 0.0) ** 2
+        spread = jnp.sum(jax.vmap(product)(d), axis=0) / (len(d) * (len(d) - 1))
+        return spread + (unseen if spread.shape == m.shape else jnp.diag(unseen.reshape(-1)))
 
     def _error(
         self,
@@ -214,15 +211,21 @@ class Influence:
         )
 
 
-@jax.jit
-def _centred(
-    c: Inexact[Array, "1 i ..."], sums: Inexact[Array, "1 j j ..."], weights: Float[Array, " N"]
-) -> tuple[Array, Array]:
-    """Averages c and their covariance, from the sums of w², w² f_i and w² f_i f_j."""
-    c, sums = c[0], sums[0]
-    total, single, double = sums[0, 0], sums[0, 1:], sums[1:, 1:]
-    centred = double - c[:, None] * single - single[:, None] * c + total * c[:, None] * c
-    return c, centred / (1 - jnp.sum(weights**2))
+@dataclasses.dataclass(frozen=True)
+class WeightedProduct:
+    """w (f − m)(f − m)ᵀ, or its diagonal, of a component with its weight w."""
+
+    quantity: Quantity
+    product: Product
+
+    def __call__(self, weighted: tuple[PyTree[Array], Array], point: tuple[Array, Array]) -> Array:
+        (component, w), (at, m) = weighted, point
+        return w * self.product(self.quantity(component, at) - m)
+
+
+def outer_product(d: Float[Array, "..."]) -> Float[Array, "m m"]:
+    """d dᵀ, d flattened."""
+    return jnp.outer(d, d)
 
 
 @jax.jit
@@ -323,11 +326,6 @@ def _blocks(
             w = w.reshape(down, *[1] * (f.ndim - 1))
             if how == "log":
                 return jax.nn.logsumexp(f + jnp.log(w), axis=0)
-            if how == "products":
-                g = jnp.concatenate([jnp.ones_like(f[:, :, :1]), f], axis=2)
-                return jnp.sum(w * f, axis=0), jnp.sum(
-                    w[..., None] ** 2 * g[:, :, :, None] * g[:, :, None], axis=0
-                )
             if how in ("spread", "log spread"):
                 d = jnp.exp(f - block[1]) - 1 if how == "log spread" else f - block[1]
                 squares = w**2 * jnp.abs(d) ** 2

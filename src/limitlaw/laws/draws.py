@@ -24,12 +24,19 @@ from limitlaw.laws.tracing import Psi, psi_values
 Draws = Float[Array, "M *shape"]  # of one group
 
 
+def outer(draws: Draws, centre: Float[Array, "*shape"]) -> Float[Array, "m m"]:
+    """Mean of (y − c)(y − c)ᵀ, y flattened."""
+    d = (draws - centre).reshape(draws.shape[0], -1)
+    return d.T @ d / draws.shape[0]
+
+
 class OfDraws(Averaged):
     """Draws (groups, M, *shape): groups are independent and have weights,
     draws within one share a component.
     """
 
     discrete = True
+    _outer = staticmethod(outer)
 
     def __init__(self, components: Components, kind: str, beyond: tuple[str, ...]) -> None:
         super().__init__(components.parameters.shape[2:], kind, beyond)
@@ -57,10 +64,6 @@ class OfDraws(Averaged):
     @property
     def _central(self) -> Quantity:
         return central
-
-    @property
-    def _outer(self) -> Quantity:
-        return outer
 
     @property
     def _xp(self) -> Any:
@@ -200,12 +203,6 @@ def central(draws: Draws, centre: Float[Array, "*shape"]) -> Float[Array, "4 *sh
     """Mean of (y − c)^j over one group's draws, j = 1 … 4."""
     d = draws - centre
     return jnp.stack([jnp.mean(d**j, axis=0) for j in (1, 2, 3, 4)])
-
-
-def outer(draws: Draws, centre: Float[Array, "*shape"]) -> Float[Array, "m m"]:
-    """Mean of (y − c)(y − c)ᵀ, y flattened."""
-    d = (draws - centre).reshape(draws.shape[0], -1)
-    return d.T @ d / draws.shape[0]
 
 
 def below(draws: Float[Array, " M"], x: Float[Array, ""]) -> Float[Array, ""]:

@@ -47,6 +47,8 @@ class GaussianMixture(Averaged):
     a formula are computed from.
     """
 
+    _outer = staticmethod(one_gaussian.joint_outer)
+
     def __init__(
         self,
         mean: object,
@@ -89,10 +91,6 @@ class GaussianMixture(Averaged):
     @property
     def _central(self) -> Quantity:
         return one_gaussian.joint_central if self.shape else one_gaussian.central
-
-    @property
-    def _outer(self) -> Quantity:
-        return one_gaussian.joint_outer if self.shape else one_gaussian.outer
 
     def _at(self, quantity: Quantity, x: Array) -> Estimate:
         """The average of a quantity at points of shape (…, *event)."""

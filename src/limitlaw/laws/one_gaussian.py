@@ -123,11 +123,6 @@ def joint_central(component: Component, centre: Float[Array, "..."]) -> Float[Ar
     return moments.reshape(4, *centre.shape)
 
 
-def outer(component: Component, centre: Float[Array, "..."]) -> Float[Array, "..."]:
-    """E (Y − c)²."""
-    return central(component, centre)[1]
-
-
 def joint_outer(component: Component, centre: Float[Array, "..."]) -> Float[Array, "m m"]:
     """E (Y − c)(Y − c)ᵀ."""
     mean, covariance = component

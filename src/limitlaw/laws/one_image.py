@@ -20,7 +20,7 @@ from limitlaw.laws.averages import Quantity
 from limitlaw.laws.expectation import FEW
 from limitlaw.laws.one_gaussian import Component
 from limitlaw.laws.tracing import Psi
-from limitlaw.numerics.normal_rule import REACH, Rule, smooth_nodes
+from limitlaw.numerics.normal_rule import LENGTH, ON_PANEL, REACH, Rule, smooth_nodes
 from limitlaw.numerics.special_functions import half_line
 from limitlaw.phi import Nonlinearity
 from limitlaw.phi.preimages import Branched
@@ -39,7 +39,7 @@ MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
 # of all components: some seconds. Where more are needed, shifts of the rule that differ between
 # components keep its mean right, and their spread or a rule of fewer nodes shows what is missing.
 MOST_AT_ALL = 2**25
-CLOSELY = 8 * 96  # nodes between the cuts of a function that is not known
+CLOSELY = 40  # times as many nodes between the cuts of a function that is not known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,8 +227,9 @@ class StraightCf:
         safe = jnp.where(sd > 0, sd, 1.0)
         parts = [self._over(piece, mean, safe, t) for piece in self.pieces]
         if self.rule is not None:
-            x, w = (a[self.rule.nodes : -self.rule.nodes] for a in self.rule(mean, safe))
-            parts.append(jnp.sum(w * jnp.exp(1j * t * self.phi(x))))
+            x, w = self.rule(mean, safe)
+            between = (x > self.rule.breaks[0]) & (x < self.rule.breaks[-1])
+            parts.append(jnp.sum(jnp.where(between, w, 0.0) * jnp.exp(1j * t * self.phi(x))))
         return jnp.where(sd > 0, sum(parts), jnp.exp(1j * t * self.phi(mean)))
 
     def _over(self, piece: Piece, mean: Array, sd: Array, t: Array) -> Complex[Array, ""]:
@@ -286,7 +287,7 @@ class ImageRules:
 
     def _of_all_nodes(self) -> Rule:
         if self.known is not None and self.known.kinks:
-            return Rule(96, self.known.kinks)  # between kinks φ is linear
+            return Rule(ON_PANEL, self.known.kinks)  # between kinks φ is linear
         narrow = not self.traced and self.sd <= NARROW
         named = self.phi.branches is not None
         waves = named and (self.known is None or len(self.known.branches) > MOST_BRANCHES)
@@ -295,20 +296,23 @@ class ImageRules:
         if (named and narrow) or waves:
             return Rule(min(smooth_nodes(self.sd), MOST_NODES))
         cuts = OCTAVES if named else tuple(sorted({*(self.phi.cuts or ()), *self.kinks}))
+        between = Rule(ON_PANEL, cuts)
         if cuts and not named and self.phi.kinks is None:
-            return self._of_unknown(cuts)
+            return self._of_unknown(between)
         if cuts and not (narrow and self.many):
-            return Rule(24 if self.many else 48, cuts, cut_at_mean=True)
-        return Rule(max(96, self.plain // (len(self.kinks) + 1)), self.kinks)
+            return between
+        plain = Rule(ON_PANEL, self.kinks) if self.kinks else Rule(self.plain)
+        return plain.finer(self.plain / plain.count)
 
-    def _of_unknown(self, cuts: tuple[float, ...]) -> Rule:
+    def _of_unknown(self, between: Rule) -> Rule:
         """Where φ may have more structure than its cuts tell: a rule between them may look
         settled by accident. It is compared with one of far more nodes; draws have them everywhere.
         """
-        few = self.components * (len(cuts) + 2) * CLOSELY <= MOST_NODES
+        closely = between.finer(CLOSELY)
+        few = self.components * closely.count <= MOST_NODES
         if self.sampled or (self.share < 1 and not few):
             return Rule(self.plain)
-        return Rule(CLOSELY if self.share < 1 else 48, cuts, cut_at_mean=True)
+        return closely if self.share < 1 else between
 
     def wave(self, t: Array) -> tuple[Quantity, int]:
         """E e^{itφ(Y)}, and through how many numbers it passes:
@@ -319,16 +323,16 @@ class ImageRules:
             return StraightCf(self.phi, pieces), 32
         breaks = self.moments.breaks
         far = straight_beyond(self.phi, OCTAVES[0], OCTAVES[-1]) if breaks == OCTAVES else None
-        turns = math.ceil(self.share * self._nodes_of_waves(t, far is not None))
-        nodes = max(self.moments.nodes, turns)
-        rule = Rule(-(-nodes // 96) * 96 if nodes > 96 and breaks else nodes, breaks)
-        cf = StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule)
-        return cf, nodes * (len(breaks) + 1)
+        turns = self.share * self._nodes_of_waves(t, far is not None)
+        # a panel has as many nodes as the trapezoidal rule has there
+        share = LENGTH / (2 * REACH) if breaks else 1.0
+        rule = self.moments.finer(share * turns / self.moments.nodes)
+        return StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule), rule.count
 
     def _nodes_of_waves(self, t: Array, straight_far_out: bool) -> int:
         """For the fastest turns of e^{itφ} that are not integrated in closed form."""
         if self.traced or is_traced(t):
-            return TRACED_NODES // (8 if self.moments.breaks else 1)
+            return TRACED_NODES // (4 if self.moments.breaks else 1)
         turns = min(self.sd, OCTAVES[-1] / REACH) if straight_far_out else self.sd
         fastest = float(jnp.max(jnp.abs(t), initial=1.0, where=jnp.isfinite(t)))
         most = max(self.plain, MOST_AT_ALL // self.components)

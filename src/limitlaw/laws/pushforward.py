@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.digits import counted
+from limitlaw.domain import DEVIATIONS, LOG_DEVIATIONS
 from limitlaw.laws import one_gaussian, storage
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Quantity, pad, padded_size
@@ -41,7 +42,6 @@ from limitlaw.phi.branches import Branch
 from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes
 
 FEWER = 0.9  # of the nodes, in the rule to compare with
-FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
 
 
 class Pushforward(Averaged):
@@ -73,8 +73,10 @@ class Pushforward(Averaged):
         self._reach = (-math.inf, math.inf)
         near = self._reach
         if not self._traced:
-            self._reach = (float(jnp.min(mean - FAR * sd)), float(jnp.max(mean + FAR * sd)))
-            near = (float(jnp.min(mean - 13 * sd)), float(jnp.max(mean + 13 * sd)))
+            self._reach, near = (
+                (float(jnp.min(mean - out * sd)), float(jnp.max(mean + out * sd)))
+                for out in (LOG_DEVIATIONS, DEVIATIONS + 1)
+            )
         self._branched = branched(self.phi, near)
         self._share = share
         turn = shifts(len(base._components))
@@ -97,16 +99,12 @@ class Pushforward(Averaged):
 
     @property
     def _size(self) -> int:
-        rule, entries = self._rules.moments, self._components.parameters[0][0].size
-        return rule.nodes * rule.pieces * max(1, entries)
+        entries = self._components.parameters[0][0].size
+        return self._rules.moments.count * max(1, entries)
 
     @property
     def _central(self) -> Quantity:
         return Central(self.phi, self._rules.moments)
-
-    @property
-    def _outer(self) -> Quantity:
-        return lambda component, centre: self._central(component, centre)[1]
 
     def _covariance(self) -> Estimate:
         return self._drawn._covariance() if self.shape else self._variance()
@@ -231,12 +229,12 @@ class Pushforward(Averaged):
         wider = max(1.0, far / REACH)
         finer = math.ceil(math.sqrt(k) / 2) if k else 1  # φ^k varies faster than φ
         own = self._rules.moments
-        rule = dataclasses.replace(own, nodes=math.ceil(own.nodes * wider) * finer)
+        rule = own.finer(wider * finer)
         reached = jnp.linspace(
             jnp.min(mean - far * sd, axis=0), jnp.max(mean + far * sd, axis=0), 4097
         )
         s = unit(jnp.max(jnp.abs(self.phi(reached)), axis=0))
-        size = rule.nodes * self._size // own.nodes
+        size = rule.count * self._size // own.count
         moment = self._components.average(ImageMoment(self.phi, rule, k, wider), s[None], size)
         return in_units(moment, s, k).reshape(self.shape)
 

@@ -6,10 +6,12 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
+from limitlaw.domain import DEVIATIONS, RATIO_OF_VARIANCES
+
 # standard deviations; 1e-32 lies beyond
-STEPS = np.array([-12.0, -6.0, -2.0, 0.0, 2.0, 6.0, 12.0])
+STEPS = DEVIATIONS * np.array([-1, -1 / 2, -1 / 6, 0, 1 / 6, 1 / 2, 1])
 FEW = 256  # components that are all looked at
-NARROWEST = 1e-12  # of the widest: no scale is finer
+NARROWEST = RATIO_OF_VARIANCES**-0.5  # of the widest scale: none is finer
 OCTAVE = 4.0  # scales nearer than this count as one, where components are more
 RATIO = 4.0  # of the lengths of neighbouring cells, at most
 NEAR = 0.5  # scales: a point with another one so near says nothing new
@@ -39,7 +41,7 @@ def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
     starts = np.flatnonzero(np.diff(scale[order], prepend=-1))
     stops = np.append(starts[1:], len(order))
     chosen = np.concatenate([starts, (starts + stops) // 2, stops - 1])
-    ends = [np.argmin((mean - 12 * sd)[order]), np.argmax((mean + 12 * sd)[order])]
+    ends = [np.argmin((mean - STEPS[-1] * sd)[order]), np.argmax((mean + STEPS[-1] * sd)[order])]
     chosen = order[np.concatenate([chosen, ends])]
     return mean[chosen], sd[chosen]
 

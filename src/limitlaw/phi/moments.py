@@ -20,8 +20,9 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from limitlaw.numerics import Reals
+from limitlaw.numerics.gaussian_quadrature import FULL_ERROR, ValueAndError
 from limitlaw.phi import numeric
-from limitlaw.phi.integrals import ValueAndError, derivative
+from limitlaw.phi.integrals import derivative
 from limitlaw.phi.nonlinearity import Mean, Nonlinearity, Product
 
 Given = ArrayLike | None  # a mean, as it may be given
@@ -120,7 +121,7 @@ def product_with_error(
     means = _fixed(*(0.0 if m is None else m for m in (m_u, m_v)))
     arguments = *means, K_uu, _within(K_uu, K_uv, K_vv), K_vv
     phi, psi = _hashable(phi), _hashable(psi)
-    return value, numeric.moment_and_error(phi, 0, psi, 0, numeric.FULL, *arguments)[1]
+    return value, numeric.moment_and_error(phi, 0, psi, 0, FULL_ERROR, *arguments)[1]
 
 
 def _fixed(*arguments: ArrayLike) -> list[Reals]:

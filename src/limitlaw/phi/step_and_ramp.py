@@ -11,10 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from limitlaw.numerics import Floats, Reals
+from limitlaw.numerics.gaussian_quadrature import TINY
 from limitlaw.phi.nonlinearity import Mean, Product
-
-# stands in for a variance or a determinant of zero: its inverse and its square root are finite
-TINY = 1e-200
 
 Noise = Floats | float  # a variance that is added
 Two = tuple[Reals, Reals]
