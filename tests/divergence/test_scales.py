@@ -116,7 +116,7 @@ def test_more_components_than_are_looked_at(monkeypatch):
     m, s, w = many(300)
     p, q = GaussianMixture(m, s**2, w), Gaussian(0.5, 4.0)
     found = {name: f(p, q) for name, f in FIGURES.items()}
-    monkeypatch.setattr("limitlaw.numerics.meshes.FEW", 300)
+    monkeypatch.setattr("limitlaw.numerics.meshes.FEW_COMPONENTS", 300)
     for name, f in FIGURES.items():
         whole = f(p, q)
         assert whole.error < 1e-8

@@ -22,7 +22,7 @@ SPREADS = (0.0173, 0.0191)
 @pytest.fixture(autouse=True)
 def a_poor_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """Integrals that end at ten standard deviations, and say so."""
-    monkeypatch.setattr(gaussian_quadrature, "LIMIT", 10)
+    monkeypatch.setattr(gaussian_quadrature, "OUTER_LIMIT", 10)
 
 
 def soft(z):

@@ -21,14 +21,14 @@ from limitlaw.divergence.two_laws import Integrand, TwoLaws, estimate, relative
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import POLE, Panels, evaluated, of_integral, resolve, unseen
 
-TOLERANCE, TOLERANCE_SAMPLED = 1e-12, 1e-7  # of the divergence, for each panel
-SAMPLES = 2**14  # of joint laws
-NEGLIGIBLE = 1e-20  # mass at a node
-SMALLEST = 1e-290  # integrand that has not lost digits on its way to 0
+PER_PANEL, PER_PANEL_SAMPLED = 1e-12, 1e-7  # of the divergence, for each panel
+POINTS_OF_JOINT = 2**14  # of joint laws
+NEGLIGIBLE_MASS = 1e-20  # mass at a node
+SMALLEST_INTEGRAND = 1e-290  # integrand that has not lost digits on its way to 0
 
 
 @compared
-def kl(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
+def kl(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
     """D(p‖q) = ∫ p log(p/q) of laws with densities; infinite where q = 0 and p > 0.
 
     One number: by quadrature of p log(p/q) − p + q ≥ 0, which has the same integral and no
@@ -44,7 +44,7 @@ def kl(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
 
 
 @compared
-def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
+def jensen_shannon(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
     """½ D(p‖m) + ½ D(q‖m) with m = (p + q)/2 (Lin 1991), in nats:
     at most log 2, also where supports differ.
 
@@ -55,7 +55,7 @@ def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> D
 
 
 @compared
-def hellinger(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
+def hellinger(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
     """H = √(½∫ (√p − √q)²), the Hellinger distance:
     between 0 and 1. About noise, which enters H², see `kl`.
     """
@@ -90,7 +90,7 @@ def root(squared: Divergence) -> Divergence:
 
 
 def _of_numbers(pair: TwoLaws) -> Divergence:
-    tolerance = TOLERANCE_SAMPLED if pair.sampled else TOLERANCE
+    tolerance = PER_PANEL_SAMPLED if pair.sampled else PER_PANEL
     panels, rows = resolve(
         pair.rows,
         pair.integrand,
@@ -119,7 +119,7 @@ def _unseen(pair: TwoLaws, panels: Panels, rows: Float[np.ndarray, "b x"]) -> fl
     """
     lp, lq = pair.logs(rows)
     p, q = np.exp(lp), np.exp(lq)
-    counts = (panels.weights * p > NEGLIGIBLE) & np.isfinite(lq)
+    counts = (panels.weights * p > NEGLIGIBLE_MASS) & np.isfinite(lq)
     ratio = (
         np.abs(np.where(counts, lp - lq, 0)).max(initial=0) if pair.function is relative else 0.0
     )
@@ -145,7 +145,7 @@ def _beyond(pair: TwoLaws, panels: Panels, f: Float[np.ndarray, " x"]) -> float:
 def _power_law(end: float, d: Float[np.ndarray, " x"], f: Float[np.ndarray, " x"]) -> float:
     """∫ f behind the last d at which it has all its digits; 0 if that is just before `end`."""
     order = np.argsort(d)
-    order = order[f[order] > SMALLEST]
+    order = order[f[order] > SMALLEST_INTEGRAND]
     d, f = d[order], f[order]
     if len(d) < 2 or not np.isfinite(f[-1]) or end / 2 < d[-1] <= end:
         return 0.0

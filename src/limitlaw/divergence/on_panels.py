@@ -14,7 +14,7 @@ from limitlaw.numerics.panels import Panels, of_integral, resolve
 
 # relative errors by rounding: of densities, and of the smaller tail of distribution functions,
 # some of which are inversions
-DENSITIES, TAILS = 2e-15, 3e-14
+DENSITY_ROUNDING, TAIL_ROUNDING = 2e-15, 3e-14
 
 
 def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:

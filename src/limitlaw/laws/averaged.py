@@ -22,9 +22,9 @@ from limitlaw.laws.averages import (
 from limitlaw.laws.base import Blocks, Law
 from limitlaw.laws.estimates import Atoms, Estimate, exact
 
-FEWEST = 4  # blocks that show the noise
-SMALL = 1e-8  # levels below which tails are told apart by their logarithms
-MANY = 1024  # components of a law that is only looked at
+FEW_BLOCKS = 4  # blocks that show the noise
+SMALL_LEVEL = 1e-8  # levels below which tails are told apart by their logarithms
+THINNED = 1024  # components of a law that is only looked at
 # atoms: they are draws, of which hardly two are equal, and their masses have no better error than
 # 1/N
 MANY_ATOMS = 1024
@@ -59,7 +59,7 @@ class Averaged(Law):
         weights = np.asarray(self._components.weights)
         runs = np.array_split(np.arange(len(weights)), min(BLOCKS, len(weights)))
         runs = [run for run in runs if weights[run].sum() > 0]
-        if len(runs) < FEWEST:
+        if len(runs) < FEW_BLOCKS:
             return None
         laws = tuple(self._part(slice(run[0], run[-1] + 1)) for run in runs)
         total = np.array([weights[run].sum() for run in runs])
@@ -68,7 +68,7 @@ class Averaged(Law):
     def thinned(self) -> "Averaged":
         """Every so many components, about a thousand of them."""
         count = len(self._components)
-        return self if count <= MANY else self._part(slice(None, None, -(-count // MANY)))
+        return self if count <= THINNED else self._part(slice(None, None, -(-count // THINNED)))
 
     @property
     @abc.abstractmethod
@@ -113,7 +113,7 @@ class Averaged(Law):
         """How far the error of the tail moves its quantile x:
         error/density, by logarithms where the level is small.
         """
-        if is_traced(level) or not bool((level < SMALL).any()):
+        if is_traced(level) or not bool((level < SMALL_LEVEL).any()):
             return self._cdf(x).error() / self._pdf(x).value
         below, above = self._log_tail(x, False), self._log_tail(x, True)
         log, relative = (

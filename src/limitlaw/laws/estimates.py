@@ -15,7 +15,9 @@ from jaxtyping import Array, Float, Inexact
 from limitlaw.arguments import is_traced, real_points
 from limitlaw.laws.tracing import Psi
 
-ROUNDING = 2.0**-50  # of a number that is a sum: four times the distance of neighbouring floats
+SUM_ROUNDING = (
+    2.0**-50
+)  # of a number that is a sum: four times the distance of neighbouring floats
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +54,7 @@ def no_less_than_rounding(
 ) -> Float[Array, "..."]:
     """An error, and where there is one, no less than what the number itself is rounded by."""
     size = jnp.where(jnp.isfinite(value), jnp.abs(value), 0.0)
-    return jnp.where(error > 0, jnp.maximum(error, ROUNDING * size), error)
+    return jnp.where(error > 0, jnp.maximum(error, SUM_ROUNDING * size), error)
 
 
 class Atoms(NamedTuple):

@@ -32,7 +32,7 @@ from limitlaw.numerics.random import normal
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtri
 
-DRAWS = 2**17  # where a quantity of a joint law has to be sampled
+DRAWS_OF_JOINT = 2**17  # where a quantity of a joint law has to be sampled
 
 
 class GaussianMixture(Averaged):
@@ -262,12 +262,14 @@ class GaussianMixture(Averaged):
         components = self._components
         key = jax.random.key(self._seed)
         if not components.sampled:
-            draws = self.sample(key, (DRAWS, 1))
+            draws = self.sample(key, (DRAWS_OF_JOINT, 1))
             return Grouped(
-                Components(draws, jnp.full(DRAWS, 1 / DRAWS), True), "sampled", self.beyond
+                Components(draws, jnp.full(DRAWS_OF_JOINT, 1 / DRAWS_OF_JOINT), True),
+                "sampled",
+                self.beyond,
             )
         N = len(components)
-        M = max(1, DRAWS // N)
+        M = max(1, DRAWS_OF_JOINT // N)
         draws = self._draw(key, jnp.repeat(jnp.arange(N), M)).reshape(N, M, *self.shape)
         return Grouped(dataclasses.replace(components, parameters=draws), "sampled", self.beyond)
 

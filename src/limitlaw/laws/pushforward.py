@@ -41,7 +41,7 @@ from limitlaw.phi import Nonlinearity, user_function
 from limitlaw.phi.branches import Branch
 from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes
 
-FEWER = 0.9  # of the nodes, in the rule to compare with
+SHARE_TO_COMPARE = 0.9  # of the nodes, in the rule to compare with
 
 
 class Pushforward(Averaged):
@@ -89,7 +89,7 @@ class Pushforward(Averaged):
     def _by_another_rule(self) -> "Pushforward":
         """The same law, or that of the base by its other rule, with fewer nodes."""
         base: Any = self.base.other or self.base
-        return Pushforward(self.phi, base, self.kind, self.beyond, FEWER)
+        return Pushforward(self.phi, base, self.kind, self.beyond, SHARE_TO_COMPARE)
 
     @functools.cached_property
     def _rules(self) -> ImageRules:

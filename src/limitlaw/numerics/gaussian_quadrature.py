@@ -24,12 +24,14 @@ T = TypeVar("T")
 
 # The integral over |x| > LIMIT is left out, P(|Z| > 12) = 4e-33, and inside another integral that
 # over |x| > INNER_LIMIT, P(|Z| > 10) = 2e-23.
-LIMIT, INNER_LIMIT = round(DEVIATIONS), 10
+OUTER_LIMIT, INNER_LIMIT = round(DEVIATIONS), 10
 # Gauss nodes on a panel: the first number is for the value, the others are for its error
 VALUE_ONLY, ROUGH_ERROR, FULL_ERROR = (10,), (10, 7), (10, 7, 5)
-TINY = 1e-200  # stands in for a variance of zero: its inverse and its square root are finite
-BEYOND = np.array([1.0, 1.01, 1.03, 1.07, 1.15, 1.3, 1.5, 1.7, 2.0, 2.3, 2.6, 3.0, 3.5, 4.0])
-HELD = 2**17  # numbers held at a time by `rotated`
+TINIEST = 1e-200  # stands in for a variance of zero: its inverse and its square root are finite
+BEYOND_PANELS = np.array(
+    [1.0, 1.01, 1.03, 1.07, 1.15, 1.3, 1.5, 1.7, 2.0, 2.3, 2.6, 3.0, 3.5, 4.0]
+)
+HELD_NODES = 2**17  # numbers held at a time by `rotated`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,7 @@ def panel_edges(
 
     A function that is smooth but for that structure is a good polynomial on every panel.
     """
-    limit = INNER_LIMIT if inner else LIMIT
+    limit = INNER_LIMIT if inner else OUTER_LIMIT
     edges = [jnp.linspace(-limit, limit, limit + 1)[(slice(None),) + (None,) * len(shape)]]
     edges += [jnp.clip(graded.edges(), -limit, limit) for graded in structure]
     return jnp.sort(
@@ -147,12 +149,12 @@ def _error_of_the_finest(size: Reals, differences: list[Reals], analytic: bool) 
     n^{-2} too. A difference may be small by chance: a part of the other one is taken into account.
     If f may have kinks inside nothing better is known than e_7.
     """
-    A = jnp.maximum(size, TINY)
+    A = jnp.maximum(size, TINIEST)
     d_7, d_5 = differences[0] / A, differences[-1] / A
     if not analytic:
         return A * jnp.maximum(d_7, 0.1 * d_5)
     seen = jnp.maximum(d_7 ** (10 / 7), 0.02 * d_5**2)
-    unseen = jnp.maximum(d_7 * jnp.minimum(1.0, d_7 / jnp.maximum(d_5, TINY)) ** 1.5, 0.1 * d_5)
+    unseen = jnp.maximum(d_7 * jnp.minimum(1.0, d_7 / jnp.maximum(d_5, TINIEST)) ** 1.5, 0.1 * d_5)
     return A * jnp.where(d_5 < 0.03, seen, unseen)
 
 
@@ -161,8 +163,8 @@ def _outside(f: RealFunction, edges: Float[Array, "edges ..."]) -> Reals:
     defined it is not counted.
     """
     axes = (slice(None),) + (None,) * (edges.ndim - 1)
-    x = jnp.concatenate([edges[0] * BEYOND[axes], edges[-1] * BEYOND[axes]])
-    steps = np.gradient(BEYOND)[axes]
+    x = jnp.concatenate([edges[0] * BEYOND_PANELS[axes], edges[-1] * BEYOND_PANELS[axes]])
+    steps = np.gradient(BEYOND_PANELS)[axes]
     w = jnp.concatenate([-edges[0] * steps, edges[-1] * steps]) * jnp.exp(-0.5 * x * x)
     return _size_of_terms(f(x), w / math.sqrt(2 * math.pi))
 
@@ -203,7 +205,7 @@ def rotated(
     """
     nodes = disc(step, radius)
     count = len(nodes[0])
-    chunk = max(1, min(count, HELD // max(1, math.prod(shape))))
+    chunk = max(1, min(count, HELD_NODES // max(1, math.prod(shape))))
     rows = -(-count // chunk)
     axes = (slice(None), slice(None)) + (None,) * len(shape)
     whole = [np.pad(a, (0, rows * chunk - count)).reshape(rows, chunk)[axes] for a in nodes]

@@ -9,13 +9,13 @@ from jaxtyping import Float
 from limitlaw.domain import DEVIATIONS, RATIO_OF_VARIANCES
 
 # standard deviations; 1e-32 lies beyond
-STEPS = DEVIATIONS * np.array([-1, -1 / 2, -1 / 6, 0, 1 / 6, 1 / 2, 1])
-FEW = 256  # components that are all looked at
+EXTENT = DEVIATIONS * np.array([-1, -1 / 2, -1 / 6, 0, 1 / 6, 1 / 2, 1])
+FEW_COMPONENTS = 256  # components that are all looked at
 NARROWEST = RATIO_OF_VARIANCES**-0.5  # of the widest scale: none is finer
 OCTAVE = 4.0  # scales nearer than this count as one, where components are more
 RATIO = 4.0  # of the lengths of neighbouring cells, at most
-NEAR = 0.5  # scales: a point with another one so near says nothing new
-ROUNDING = 1e-13  # of |x|: points nearer than this are one
+NEARBY = 0.5  # scales: a point with another one so near says nothing new
+SAME_POINT = 1e-13  # of |x|: points nearer than this are one
 
 # where a law of one number lives: points at which its density varies, and on which scale
 Places = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
@@ -27,9 +27,9 @@ def of_components(mean: ArrayLike, sd: ArrayLike) -> Places:
     """
     mean, sd = np.asarray(mean, float), np.asarray(sd, float)
     mean, sd = mean[sd > 0], sd[sd > 0]
-    if len(sd) > FEW:
+    if len(sd) > FEW_COMPONENTS:
         mean, sd = _some(mean, sd)
-    return (mean[:, None] + sd[:, None] * STEPS).reshape(-1), np.repeat(sd, len(STEPS))
+    return (mean[:, None] + sd[:, None] * EXTENT).reshape(-1), np.repeat(sd, len(EXTENT))
 
 
 def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
@@ -41,7 +41,7 @@ def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
     starts = np.flatnonzero(np.diff(scale[order], prepend=-1))
     stops = np.append(starts[1:], len(order))
     chosen = np.concatenate([starts, (starts + stops) // 2, stops - 1])
-    ends = [np.argmin((mean - STEPS[-1] * sd)[order]), np.argmax((mean + STEPS[-1] * sd)[order])]
+    ends = [np.argmin((mean - EXTENT[-1] * sd)[order]), np.argmax((mean + EXTENT[-1] * sd)[order])]
     chosen = order[np.concatenate([chosen, ends])]
     return mean[chosen], sd[chosen]
 
@@ -66,7 +66,7 @@ def spaced(
     points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " e"]:
     """The points in order, without those within half their own scale of one with a finer scale."""
-    reach = np.maximum(NEAR * scales, ROUNDING * np.abs(points))
+    reach = np.maximum(NEARBY * scales, SAME_POINT * np.abs(points))
     reach, points = reach[np.isfinite(points)], points[np.isfinite(points)]
     kept = np.zeros(0)
     for i in np.argsort(reach, kind="stable"):

@@ -14,19 +14,19 @@ from limitlaw.domain import DEVIATIONS
 
 REACH = DEVIATIONS  # of the trapezoidal rule: what lies beyond has probability 4e-33
 # of panels, four deviations farther than functions may be 0
-LENGTH = 4.0
-EDGES = LENGTH * np.arange(-4, 5)
+PANEL_LENGTH = 4.0
+PANEL_EDGES = PANEL_LENGTH * np.arange(-4, 5)
 ON_PANEL = 20  # nodes, which integrate the normal density on one of length 4 to 1e-16
 AT_ONCE = 96  # nodes of one Gauss–Legendre rule, at most
 # of the trapezoidal rule, in units of min(1, 1/sd): 1e-11 for the poles of tanh, 1.6 off the axis
-STEP = 0.3
+TRAPEZOIDAL_STEP = 0.3
 GOLDEN = 0.6180339887498949
 
 Scalar = float | Float[Array, ""]
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class NormalRule:
     """Nodes and weights for E ψ(Y), Y ~ N(mean, sd²), written for one component.
 
     Without `breaks` the trapezoidal rule, best for smooth ψ, of so many `nodes`. A shift in [0, 1)
@@ -55,11 +55,11 @@ class Rule:
         if not self.breaks:
             return self.nodes
         on_panel = min(self.nodes, AT_ONCE) * -(-self.nodes // AT_ONCE)
-        return on_panel * (len(self.breaks) + len(EDGES) - 1)
+        return on_panel * (len(self.breaks) + len(PANEL_EDGES) - 1)
 
-    def finer(self, times: float) -> "Rule":
+    def finer(self, times: float) -> "NormalRule":
         """With so many times the nodes, and no fewer than there are."""
-        return Rule(math.ceil(self.nodes * max(times, 1.0)), self.breaks)
+        return NormalRule(math.ceil(self.nodes * max(times, 1.0)), self.breaks)
 
     def _on_panels(self, mean: Scalar, sd: Scalar) -> tuple[Array, Array]:
         u, w = np.polynomial.legendre.leggauss(min(self.nodes, AT_ONCE))
@@ -67,12 +67,14 @@ class Rule:
         u = ((u + 1) / 2 + np.arange(parts)[:, None]).reshape(-1) / parts
         w = np.tile(w / 2 / parts, parts)
         z = (jnp.array(self.breaks) - mean) / jnp.where(sd > 0, sd, 1)
-        edges = jnp.sort(jnp.concatenate([EDGES, jnp.clip(z, EDGES[0], EDGES[-1])]))
+        edges = jnp.sort(
+            jnp.concatenate([PANEL_EDGES, jnp.clip(z, PANEL_EDGES[0], PANEL_EDGES[-1])])
+        )
         length = jnp.diff(edges)[:, None]
         return (edges[:-1, None] + length * u).reshape(-1), (length * w).reshape(-1)
 
 
-def smooth_nodes(sd: float, step: float = STEP) -> int:
+def smooth_nodes(sd: float, step: float = TRAPEZOIDAL_STEP) -> int:
     """How many nodes the trapezoidal rule takes for a ψ that varies on the scale of 1: one of few
     numbers, to compile for.
     """

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 from limitlaw.numerics import Reals
 from limitlaw.numerics.gaussian_quadrature import (
     FULL_ERROR,
-    TINY,
+    TINIEST,
     VALUE_ONLY,
     Graded,
     RealFunction,
@@ -78,7 +78,7 @@ def pair_law(m_u: Reals, m_v: Reals, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> J
     """Roots are taken before anything is broadcast; |ρ| > 1, which rounding makes, is ±1."""
     sigma_u, sigma_v = jnp.sqrt(jnp.maximum(K_uu, 0.0)), jnp.sqrt(jnp.maximum(K_vv, 0.0))
     rho = jnp.clip(K_uv / jnp.maximum(sigma_u, TINY_SD) / jnp.maximum(sigma_v, TINY_SD), -1.0, 1.0)
-    s2 = jnp.where(K_uu > 0, spread(K_uu, K_uv, K_vv) / jnp.maximum(K_uu, TINY), K_vv)
+    s2 = jnp.where(K_uu > 0, spread(K_uu, K_uv, K_vv) / jnp.maximum(K_uu, TINIEST), K_vv)
     return JointNormal(*jnp.broadcast_arrays(m_u, m_v, sigma_u, sigma_v, rho, s2))
 
 
@@ -170,7 +170,7 @@ def deltas(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
         p = density(at - m, k)
         if d == 1:
             return jump * p
-        slope_of_p = jnp.where(p > 0, -(at - m) / jnp.maximum(k, TINY) * p, 0.0)
+        slope_of_p = jnp.where(p > 0, -(at - m) / jnp.maximum(k, TINIEST) * p, 0.0)
         return slope_jump * p - jump * slope_of_p
 
     return _over_kinks(phi, d, term, jnp.broadcast_shapes(jnp.shape(m), jnp.shape(k)))
@@ -245,7 +245,7 @@ def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: JointNor
     With p the density of u and G(u) = E(ψ⁽ᵉ⁾(v) | u): ∫ δ(u − b)
     p G du = p(b)G(b), ∫ δ'(u − b) p G du = −(pG)'(b).
     """
-    K_uu = jnp.maximum(law.sigma_u**2, TINY)
+    K_uu = jnp.maximum(law.sigma_u**2, TINIEST)
     beta = law.rho * law.sigma_v / jnp.maximum(law.sigma_u, TINY_SD)
     jumps = any(kink.jump for kink in phi.kinks or ())
 
@@ -267,7 +267,7 @@ def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: JointNor
 def rms(phi: Nonlinearity, f: RealFunction, m: Reals, k: Reals) -> Reals:
     """√E f(u)², u ~ N(m, k), for f with the kinks of φ, and never 0."""
     square, _ = mean(phi, lambda x: f(x) ** 2, m, k, VALUE_ONLY)
-    return jnp.sqrt(jnp.maximum(square, TINY))
+    return jnp.sqrt(jnp.maximum(square, TINIEST))
 
 
 def smooth_pair(

@@ -15,9 +15,9 @@ from limitlaw.arguments import is_traced
 from limitlaw.numerics import Reals
 from limitlaw.numerics.gaussian_quadrature import (
     FULL_ERROR,
-    LIMIT,
+    OUTER_LIMIT,
     ROUGH_ERROR,
-    TINY,
+    TINIEST,
     VALUE_ONLY,
     RealFunction,
     ValueAndError,
@@ -53,7 +53,7 @@ def mean_and_error(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> ValueAndErr
     centre = jnp.where(jnp.isfinite(f(m)), f(m), 0.0)
     by_stein = lambda u: (f(u) - centre) * (u - m)
     stein, rest = integrals.mean(phi, by_stein, m, k, FULL_ERROR)
-    some = jnp.maximum(k, TINY)
+    some = jnp.maximum(k, TINIEST)
     return jnp.where(k > 1e-4, stein / some, value), jnp.where(k > 1e-4, rest / some, error)
 
 
@@ -128,8 +128,8 @@ def moment_and_error(
         return plain, error
     scaled, _ = _outer_integral(phi, 1, True, psi, e, care, *arguments)
     cross, _ = moment_and_error(phi, 1, psi, e + 1, care, *arguments)
-    sigma_u = jnp.sqrt(jnp.maximum(K_uu, TINY))
-    stein = scaled / sigma_u - K_uv / jnp.maximum(K_uu, TINY) * cross
+    sigma_u = jnp.sqrt(jnp.maximum(K_uu, TINIEST))
+    stein = scaled / sigma_u - K_uv / jnp.maximum(K_uu, TINIEST) * cross
     return jnp.where(sigma_u > 1e-2, stein, plain), error
 
 
@@ -175,15 +175,15 @@ def _size(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
     """
     m, k = jnp.broadcast_arrays(m, k)
     rms = integrals.rms(phi, phi.function, m, k)
-    x = jnp.linspace(-LIMIT, LIMIT, 41)[(slice(None),) + (None,) * m.ndim]
+    x = jnp.linspace(-OUTER_LIMIT, OUTER_LIMIT, 41)[(slice(None),) + (None,) * m.ndim]
     largest_value = jnp.max(jnp.abs(phi.function(m + jnp.sqrt(k) * x)), axis=0)
-    nothing = (rms <= 1e-10 * largest_value + 2 * TINY**0.5) & jnp.isfinite(largest_value)
+    nothing = (rms <= 1e-10 * largest_value + 2 * TINIEST**0.5) & jnp.isfinite(largest_value)
     return jnp.where(nothing, jnp.inf, rms)
 
 
 def _warn(name: str, value: Reals, error: Reals, scale: Callable[[], Reals]) -> None:
     """Say so where an integral fails."""
-    if is_traced(error) or largest(error / jnp.maximum(jnp.abs(value), TINY)) <= FAILED:
+    if is_traced(error) or largest(error / jnp.maximum(jnp.abs(value), TINIEST)) <= FAILED:
         return
     relative = float(largest(error / scale()))
     if relative > FAILED:
