@@ -1,7 +1,7 @@
 """Laws behind attention know the errors of the integrals that its tokens' kernel is made of.
 
 Tokens are φ(h) with a threshold far out: E φ(h)² is an integral over the tail, of which a rule for
-normal variables that ends at ten deviations sees the beginning only. Scores are so small
+normal variables that does not go on behind thresholds sees the beginning only. Scores are so small
 that attention is uniform: the variance of the output is Σ_j E φ(h_j)²/s².
 """
 
@@ -21,8 +21,8 @@ SPREADS = (0.0173, 0.0191)
 
 @pytest.fixture(autouse=True)
 def a_poor_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Integrals that end at ten standard deviations, and say so."""
-    monkeypatch.setattr(gaussian_quadrature, "OUTER_LIMIT", 10)
+    """Integrals that do not look behind thresholds, and say so."""
+    monkeypatch.setattr(gaussian_quadrature, "OUT", math.inf)
 
 
 def soft(z):

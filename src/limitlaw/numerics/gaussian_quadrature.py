@@ -6,6 +6,7 @@ memory is bounded.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -22,9 +23,10 @@ RealFunction = Callable[[Reals], Reals]
 ValueAndError = tuple[Reals, Reals]
 T = TypeVar("T")
 
-# The integral over |x| > LIMIT is left out, P(|Z| > 12) = 4e-33, and inside another integral that
-# over |x| > INNER_LIMIT, P(|Z| > 10) = 2e-23.
-OUTER_LIMIT, INNER_LIMIT = round(DEVIATIONS), 10
+LIMIT = 10.0  # the integral over |x| > 10 is left out: P(|Z| > 10) = 2e-23
+# unless the integrand has structure farther out than OUT, and may be 0 before it: structure at 12
+# deviations is the domain's last, and e^{−56} of what is behind it lies beyond 16
+OUT, FAR_EDGES = 4.0, DEVIATIONS + np.array([0.0, 2.0, 4.0])
 # Gauss nodes on a panel: the first number is for the value, the others are for its error
 VALUE_ONLY, ROUGH_ERROR, FULL_ERROR = (10,), (10, 7), (10, 7, 5)
 TINIEST = 1e-200  # stands in for a variance of zero: its inverse and its square root are finite
@@ -61,16 +63,22 @@ class Graded:
 
 
 def panel_edges(
-    shape: tuple[int, ...], structure: Sequence[Graded], inner: bool = False
+    shape: tuple[int, ...], structure: Sequence[Graded], far: Sequence[Graded] = ()
 ) -> Float[Array, "edges ..."]:
-    """Edges of panels on [−LIMIT, LIMIT], cut where the integrand has structure: those of length
-    2, on which ten nodes integrate the normal density to 1e-15, and those of the structure.
+    """Edges of panels on [−LIMIT, LIMIT], equal ones of length 2, on which ten nodes integrate the
+    normal density to 1e-15, cut where the integrand has structure; and farther out if that of
+    `far` is, before which the integrand may be 0.
 
     A function that is smooth but for that structure is a good polynomial on every panel.
     """
-    limit = INNER_LIMIT if inner else OUTER_LIMIT
-    edges = [jnp.linspace(-limit, limit, limit + 1)[(slice(None),) + (None,) * len(shape)]]
-    edges += [jnp.clip(graded.edges(), -limit, limit) for graded in structure]
+    axes = (slice(None),) + (None,) * len(shape)
+    edges = [np.linspace(-LIMIT, LIMIT, round(LIMIT) + 1)[axes]]
+    edges += [jnp.clip(graded.edges(), -LIMIT, LIMIT) for graded in structure]
+    edges += [jnp.clip(graded.edges(), -FAR_EDGES[-1], FAR_EDGES[-1]) for graded in far]
+    for side in (-1, 1) if far else ():
+        out = [jnp.any(side * graded.c > OUT, axis=0) for graded in far]
+        reached = functools.reduce(jnp.logical_or, out)
+        edges.append(side * jnp.where(reached, FAR_EDGES[axes], LIMIT))
     return jnp.sort(
         jnp.concatenate([jnp.broadcast_to(e, (len(e), *shape)) for e in edges]), axis=0
     )

@@ -157,7 +157,8 @@ def mean(
 ) -> ValueAndError:
     """E f(u), u ~ N(m, k), for f with the kinks of φ; `inner`: inside another integral."""
     m, sigma = jnp.broadcast_arrays(m, jnp.sqrt(jnp.maximum(k, 0.0)))
-    edges = panel_edges(m.shape, [places.own(m, sigma) for places in structure(phi)], inner)
+    own = [places.own(m, sigma) for places in structure(phi)]
+    edges = panel_edges(m.shape, own) if inner else panel_edges(m.shape, (), own)
     return integrate(lambda x: f(m + sigma * x), edges, care, is_analytic(phi))
 
 
@@ -232,7 +233,7 @@ def nested(
     own = [places.own(law.m_u, law.sigma_u) for places in structure(phi)]
     slope = law.rho * law.sigma_v
     of_means = [places.of_means(law.m_v, slope, law.s2) for places in structure(psi)]
-    edges = panel_edges(law.shape, own + of_means)
+    edges = panel_edges(law.shape, of_means, own)
     exact = psi.mean is not None and not psi.accuracy
     doubted = None if care != FULL_ERROR or exact else doubt
     return integrate(integrand, edges, care, is_analytic(phi) and is_analytic(psi), doubted)

@@ -15,7 +15,7 @@ from limitlaw.arguments import is_traced
 from limitlaw.numerics import Reals
 from limitlaw.numerics.gaussian_quadrature import (
     FULL_ERROR,
-    OUTER_LIMIT,
+    LIMIT,
     ROUGH_ERROR,
     TINIEST,
     VALUE_ONLY,
@@ -175,7 +175,7 @@ def _size(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
     """
     m, k = jnp.broadcast_arrays(m, k)
     rms = integrals.rms(phi, phi.function, m, k)
-    x = jnp.linspace(-OUTER_LIMIT, OUTER_LIMIT, 41)[(slice(None),) + (None,) * m.ndim]
+    x = jnp.linspace(-LIMIT, LIMIT, 41)[(slice(None),) + (None,) * m.ndim]
     largest_value = jnp.max(jnp.abs(phi.function(m + jnp.sqrt(k) * x)), axis=0)
     nothing = (rms <= 1e-10 * largest_value + 2 * TINIEST**0.5) & jnp.isfinite(largest_value)
     return jnp.where(nothing, jnp.inf, rms)
