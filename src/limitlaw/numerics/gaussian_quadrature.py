@@ -72,7 +72,7 @@ def panel_edges(
     A function that is smooth but for that structure is a good polynomial on every panel.
     """
     axes = (slice(None),) + (None,) * len(shape)
-    edges = [np.linspace(-LIMIT, LIMIT, round(LIMIT) + 1)[axes]]
+    edges = [jnp.linspace(-LIMIT, LIMIT, round(LIMIT) + 1)[axes]]
     edges += [jnp.clip(graded.edges(), -LIMIT, LIMIT) for graded in structure]
     edges += [jnp.clip(graded.edges(), -FAR_EDGES[-1], FAR_EDGES[-1]) for graded in far]
     for side in (-1, 1) if far else ():
