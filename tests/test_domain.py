@@ -35,7 +35,8 @@ def test_beyond(make):
 def test_zero_and_what_is_narrow_beside_something_wide():
     assert ll.limit(ll.initial(cov=0.0)).variance() == 0
     ll.initial((2,), cov=np.diag([1e-16, 1.0]))
-    assert ll.Gaussian(0.0, 1e-13).variance() == pytest.approx(1e-13)  # as rounding leaves it of a zero
+    # as rounding leaves it of a zero
+    assert ll.Gaussian(0.0, 1e-13).variance() == pytest.approx(1e-13)
     jax.jit(lambda v: ll.Gaussian(0.0, v).variance())(1.0)
 
 

@@ -3,6 +3,7 @@ and their distribution functions there.
 """
 
 import dataclasses
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float
@@ -65,15 +66,26 @@ class Tails:
         above = np.asarray(law.sf(x)) if not left.all() else 0.0
         return np.where(left, below, -above)
 
-    def resolved(self, tolerance: float) -> tuple[Panels, Float[np.ndarray, "b x"]]:
-        """Of one law: panels that resolve its tails, each on one side of the middle,
-        and the rows of its blocks there.
-        """
-        (law,) = self.laws
-        whole = law.whole
-        return resolve(
-            self.rows,
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedTails:
+    """The tails of one law, F left of the middle and F − 1 right of it, at the nodes of panels
+    that resolve them, each on one side of the middle, for every block: rows.
+    """
+
+    law: InBlocks
+    panels: Panels
+    rows: Float[np.ndarray, "b x"]
+    middle: float
+
+    @classmethod
+    def of(cls, law: InBlocks, tolerance: float) -> Self:
+        """On panels whose polynomials leave out so much of ∫ |F|."""
+        whole, tails = law.whole, Tails.of((law,))
+        panels, rows = resolve(
+            tails.rows,
             lambda rows: law.weights @ rows,
-            first_panels(whole, whole, (self.middle,)),
-            of_integral(tolerance, jumps=np.append(atoms(whole), self.middle)),
+            first_panels(whole, whole, (tails.middle,)),
+            of_integral(tolerance, jumps=np.append(atoms(whole), tails.middle)),
         )
+        return cls(law, panels, rows, tails.middle)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy.polynomial import legendre
 
 from limitlaw.divergence.in_blocks import one_block
-from limitlaw.divergence.on_panels import Tails
+from limitlaw.divergence.on_panels import ResolvedTails
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import Panels
 
@@ -72,9 +72,9 @@ class Smooth:
     @classmethod
     def of(cls, law: Law) -> "Smooth":
         """From its tails, which the panels resolve."""
-        tails = Tails.of((one_block(law),))
-        panels, rows = tails.resolved(SMOOTH_TOLERANCE)
-        values = rows[0] + np.where(panels.nodes > tails.middle, 1.0, 0.0)
+        tails = ResolvedTails.of(one_block(law), SMOOTH_TOLERANCE)
+        panels = tails.panels
+        values = tails.rows[0] + np.where(panels.nodes > tails.middle, 1.0, 0.0)
         return cls(panels, panels.coefficients(values))
 
     def at(

@@ -15,8 +15,8 @@ from numpy.polynomial import legendre
 
 from limitlaw.divergence.compared import Divergence, check_numbers, compared, is_infinite
 from limitlaw.divergence.densities import root
-from limitlaw.divergence.in_blocks import InBlocks, bias_and_variance, in_blocks, subsets
-from limitlaw.divergence.on_panels import TAIL_ROUNDING, Tails, atoms
+from limitlaw.divergence.in_blocks import bias_and_variance, in_blocks, subsets
+from limitlaw.divergence.on_panels import TAIL_ROUNDING, ResolvedTails, atoms
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import Panels
 
@@ -97,7 +97,10 @@ def _noise(
 
 
 def _quantiles(law: Law) -> "_OfSamples | _Smooth":
-    return _OfSamples.of(law) if law.discrete else _Smooth.of(law)
+    if law.discrete:
+        return _OfSamples.of(law)
+    cut = in_blocks(law)
+    return _Smooth.of(cut, PER_TAIL_SAMPLED if cut.whole.kind == "sampled" else PER_TAIL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,24 +150,8 @@ class _OfSamples:
         ]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Smooth:
-    """F left of the middle and F − 1 right of it,
-    at the nodes of panels, for every block: rows.
-    """
-
-    law: InBlocks
-    panels: Panels
-    rows: Float[np.ndarray, "b x"]
-    middle: float
-
-    @classmethod
-    def of(cls, law: Law) -> "_Smooth":
-        cut = in_blocks(law)
-        tails = Tails.of((cut,))
-        tolerance = PER_TAIL_SAMPLED if cut.whole.kind == "sampled" else PER_TAIL
-        panels, rows = tails.resolved(tolerance)
-        return cls(cut, panels, rows, tails.middle)
+class _Smooth(ResolvedTails):
+    """Quantiles from the distribution function."""
 
     @property
     def blocks(self) -> int:

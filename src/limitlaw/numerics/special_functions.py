@@ -158,8 +158,7 @@ def half_line(u: Reals, tau: Reals) -> Complex[Array, "..."]:
     """e^{−iuτ} E e^{iτZ} 1{Z > u} = ½ e^{−u²/2} w((τ + iu)/√2), for u ≥ 0 and a standard normal Z:
     a Fourier integral over part of its law.
     """
-    w = faddeeva((tau + 1j * jnp.minimum(u, 1e3)) / math.sqrt(2))  # e^{−u²/2} is 0 from 39 on
-    return 0.5 * jnp.exp(-(u**2) / 2) * w
+    return 0.5 * jnp.exp(-(u**2) / 2) * faddeeva((tau + 1j * u) / math.sqrt(2))
 
 
 @jax.jit
