@@ -15,13 +15,12 @@ from limitlaw.divergence.compared import (
     check_shapes,
     compared,
 )
-from limitlaw.divergence.in_blocks import in_blocks
+from limitlaw.divergence.in_blocks import in_blocks, tolerance
 from limitlaw.divergence.on_panels import first_panels
 from limitlaw.divergence.two_laws import Integrand, TwoLaws, estimate, relative
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import POLE, Panels, evaluated, of_integral, resolve, unseen
 
-PER_PANEL, PER_PANEL_SAMPLED = 1e-12, 1e-7  # of the divergence, for each panel
 POINTS_OF_JOINT = 2**14  # of joint laws
 NEGLIGIBLE_MASS = 1e-20  # mass at a node
 SMALLEST_INTEGRAND = 1e-290  # integrand that has not lost digits on its way to 0
@@ -90,12 +89,11 @@ def root(squared: Divergence) -> Divergence:
 
 
 def _of_numbers(pair: TwoLaws) -> Divergence:
-    tolerance = PER_PANEL_SAMPLED if pair.sampled else PER_PANEL
     panels, rows = resolve(
         pair.rows,
         pair.integrand,
         first_panels(pair.p.whole, pair.q.whole),
-        of_integral(tolerance, lambda D: 0.3 * rounding(D)),
+        of_integral(tolerance(pair.p, pair.q), lambda D: 0.3 * rounding(D)),
         POLE,
     )
     value, variance = estimate(pair, panels.nodes, panels.weights, rows)

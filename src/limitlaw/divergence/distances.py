@@ -18,7 +18,7 @@ from limitlaw.divergence.compared import (
     compared,
     is_infinite,
 )
-from limitlaw.divergence.in_blocks import InBlocks, in_blocks
+from limitlaw.divergence.in_blocks import InBlocks, in_blocks, tolerance
 from limitlaw.divergence.on_panels import (
     DENSITY_ROUNDING,
     TAIL_ROUNDING,
@@ -39,7 +39,6 @@ from limitlaw.numerics.panels import (
     unseen,
 )
 
-PER_PANEL, PER_PANEL_SAMPLED = 1e-12, 1e-7  # of the distance, for each panel
 ROUNDING_OF_DISTANCE = 1e-16
 ENDS_OF_PANEL = np.array([-1.0, 1.0])  # of a panel
 
@@ -78,7 +77,7 @@ def total_variation(p: Law, q: Law) -> Divergence:
     laws = in_blocks(p), in_blocks(q)
     rows = lambda x: np.concatenate([law.rows(lambda part: part.pdf(x)) for law in laws])
     panels, d, values = _difference(
-        laws, rows, of_integral(_tolerance(laws), lambda _: ROUNDING_OF_DISTANCE), POLE
+        laws, rows, of_integral(tolerance(*laws), lambda _: ROUNDING_OF_DISTANCE), POLE
     )
     found = noise(laws, values, d, panels.weights, lambda law: law.error.pdf(panels.nodes))
     found = found.beside(_rounding(laws, values, DENSITY_ROUNDING), panels.weights)
@@ -100,7 +99,7 @@ def wasserstein1(p: Law, q: Law) -> Divergence:
         return Divergence(math.inf, 0.0)
     jumps = np.concatenate([atoms(p), atoms(q)])
     panels, d, found, steps = _distribution_functions(
-        p, q, lambda tolerance: of_integral(tolerance, jumps=jumps)
+        p, q, lambda left_out: of_integral(left_out, jumps=jumps)
     )
     if steps is not None:
         value, rough = steps.integral()
@@ -134,7 +133,7 @@ def _distribution_functions(
     panels, d, values = _difference(
         laws,
         Tails.of(laws).rows,
-        tails(math.inf if stepped else _tolerance(laws)),
+        tails(math.inf if stepped else tolerance(*laws)),
         NARROWEST_PANEL,
     )
     if p is q:
@@ -142,12 +141,6 @@ def _distribution_functions(
     found = noise(laws, values, d, panels.weights, lambda law: law.error.cdf(panels.nodes))
     found = found.beside(_rounding(laws, values, TAIL_ROUNDING), panels.weights)
     return panels, d, found, SteppedDifference.of(p, q) if stepped else None
-
-
-def _tolerance(laws: tuple[InBlocks, InBlocks]) -> float:
-    return (
-        PER_PANEL_SAMPLED if "sampled" in (laws[0].whole.kind, laws[1].whole.kind) else PER_PANEL
-    )
 
 
 def _difference(

@@ -99,11 +99,6 @@ class TwoLaws:
         """p log(p/q) − p + q, or what `function` is."""
         return self.function(*self.logs(rows))
 
-    @property
-    def sampled(self) -> bool:
-        """Is either law?"""
-        return "sampled" in (self.p.whole.kind, self.q.whole.kind)
-
 
 def estimate(
     pair: TwoLaws, x: object, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]

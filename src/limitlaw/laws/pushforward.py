@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
@@ -265,20 +264,14 @@ class Pushforward(Averaged):
             return self._atoms_of_flats(flats)
         mean, sd, _ = self._components.parameters
         bad = self.base._degenerate
-        values = [np.asarray(self.phi(mean[bad]))]
-        chances = [np.ones(bad.sum())]
-        owners = [np.flatnonzero(bad)]
-        for branch in flats:
-            ends = (jnp.asarray(branch.lo), jnp.asarray(branch.hi))
-            chances.append(
-                np.asarray(
-                    jax.vmap(lambda m, s, e=ends: one_gaussian.between((m, s), e))(mean, sd)
-                )[~bad]
-            )
-            owners.append(np.flatnonzero(~bad))
-            values.append(np.full((~bad).sum(), branch.bottom))
+        ends = np.array([(b.lo, b.hi, b.bottom) for b in flats], float).reshape(-1, 3).T
+        lo, hi = jnp.asarray(ends[:2])
+        chances = np.asarray(one_gaussian.between((mean[:, None], sd[:, None]), (lo, hi)))
+        owner, flat = np.nonzero(np.repeat(~bad[:, None], len(flats), axis=1))
         return self._merged(
-            np.concatenate(values), np.concatenate(owners), np.concatenate(chances)
+            np.concatenate([np.asarray(self.phi(mean[bad])), ends[2][flat]]),
+            np.concatenate([np.flatnonzero(bad), owner]),
+            np.concatenate([np.ones(bad.sum()), chances[owner, flat]]),
         )
 
     def _atoms_of_flats(self, flats: list[Branch]) -> tuple[Atoms, Array]:
@@ -289,7 +282,7 @@ class Pushforward(Averaged):
             return no_atoms()
         points = np.unique([branch.bottom for branch in flats])
         ends = jnp.array([b.lo for b in flats], float), jnp.array([b.hi for b in flats], float)
-        masses = self._components.average(lambda c, e: one_gaussian.between(c[:2], e), ends)
+        masses = self._components.average(one_gaussian.between, ends)
         same = jnp.array([[branch.bottom == point for branch in flats] for point in points], float)
         return Atoms(jnp.asarray(points), same @ masses.value), same @ masses.error()
 

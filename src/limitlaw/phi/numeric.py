@@ -13,16 +13,8 @@ import jax.numpy as jnp
 
 from limitlaw.arguments import is_traced
 from limitlaw.numerics import Reals
-from limitlaw.numerics.gaussian_quadrature import (
-    FULL_ERROR,
-    LIMIT,
-    ROUGH_ERROR,
-    TINIEST,
-    VALUE_ONLY,
-    RealFunction,
-    ValueAndError,
-    largest,
-)
+from limitlaw.numerics import gaussian_quadrature as rules
+from limitlaw.numerics.gaussian_quadrature import RealFunction, ValueAndError, largest
 from limitlaw.phi import integrals
 from limitlaw.phi.integrals import Care, JointNormal, derivative, pair_law
 from limitlaw.phi.nonlinearity import Nonlinearity
@@ -44,7 +36,7 @@ def mean_and_error(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> ValueAndErr
     """E φ⁽ᵈ⁾(u) with its error; if kinks are unknown, E φ⁽ᵈ⁾ = E (φ⁽ᵈ⁻¹⁾(u) − φ⁽ᵈ⁻¹⁾(m))(u − m)/k
     for k not small.
     """
-    value, error = integrals.mean(phi, derivative(phi.function, d), m, k, FULL_ERROR)
+    value, error = integrals.mean(phi, derivative(phi.function, d), m, k, rules.FULL_ERROR)
     if d == 0:
         return value, error
     if phi.kinks is not None:
@@ -52,8 +44,8 @@ def mean_and_error(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> ValueAndErr
     f = derivative(phi.function, d - 1)
     centre = jnp.where(jnp.isfinite(f(m)), f(m), 0.0)
     by_stein = lambda u: (f(u) - centre) * (u - m)
-    stein, rest = integrals.mean(phi, by_stein, m, k, FULL_ERROR)
-    some = jnp.maximum(k, TINIEST)
+    stein, rest = integrals.mean(phi, by_stein, m, k, rules.FULL_ERROR)
+    some = jnp.maximum(k, rules.TINIEST)
     return jnp.where(k > 1e-4, stein / some, value), jnp.where(k > 1e-4, rest / some, error)
 
 
@@ -79,7 +71,7 @@ def product(
 ) -> Reals:
     """E φ(u)ψ(v)."""
     watched = any(p.kinks is None or p.cuts is not None or p.oscillates for p in (phi, psi))
-    care = ROUGH_ERROR if watched else VALUE_ONLY
+    care = rules.ROUGH_ERROR if watched else rules.VALUE_ONLY
     value, error = moment_and_error(phi, 0, psi, 0, care, m_u, m_v, K_uu, K_uv, K_vv)
     if watched:
         name = f"{phi.name}·{psi.name}"
@@ -102,11 +94,8 @@ def _product_jvp(
     total = jnp.zeros_like(value)
     for (d, e), tangent in zip(orders, tangents, strict=True):
         if not isinstance(tangent, jax.custom_derivatives.SymbolicZero):
-            factor = 0.5 if 2 in (d, e) else 1.0
-            total = (
-                total
-                + factor * moment_and_error(phi, d, psi, e, VALUE_ONLY, *primals)[0] * tangent
-            )
+            slope, _ = moment_and_error(phi, d, psi, e, rules.VALUE_ONLY, *primals)
+            total = total + (0.5 if 2 in (d, e) else 1.0) * slope * tangent
     return value, total
 
 
@@ -128,8 +117,8 @@ def moment_and_error(
         return plain, error
     scaled, _ = _outer_integral(phi, 1, True, psi, e, care, *arguments)
     cross, _ = moment_and_error(phi, 1, psi, e + 1, care, *arguments)
-    sigma_u = jnp.sqrt(jnp.maximum(K_uu, TINIEST))
-    stein = scaled / sigma_u - K_uv / jnp.maximum(K_uu, TINIEST) * cross
+    sigma_u = jnp.sqrt(jnp.maximum(K_uu, rules.TINIEST))
+    stein = scaled / sigma_u - K_uv / jnp.maximum(K_uu, rules.TINIEST) * cross
     return jnp.where(sigma_u > 1e-2, stein, plain), error
 
 
@@ -175,15 +164,15 @@ def _size(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
     """
     m, k = jnp.broadcast_arrays(m, k)
     rms = integrals.rms(phi, phi.function, m, k)
-    x = jnp.linspace(-LIMIT, LIMIT, 41)[(slice(None),) + (None,) * m.ndim]
+    x = jnp.linspace(-rules.LIMIT, rules.LIMIT, 41)[(slice(None),) + (None,) * m.ndim]
     largest_value = jnp.max(jnp.abs(phi.function(m + jnp.sqrt(k) * x)), axis=0)
-    nothing = (rms <= 1e-10 * largest_value + 2 * TINIEST**0.5) & jnp.isfinite(largest_value)
+    nothing = (rms <= 1e-10 * largest_value + 2 * rules.TINIEST**0.5) & jnp.isfinite(largest_value)
     return jnp.where(nothing, jnp.inf, rms)
 
 
 def _warn(name: str, value: Reals, error: Reals, scale: Callable[[], Reals]) -> None:
     """Say so where an integral fails."""
-    if is_traced(error) or largest(error / jnp.maximum(jnp.abs(value), TINIEST)) <= FAILED:
+    if is_traced(error) or largest(error / jnp.maximum(jnp.abs(value), rules.TINIEST)) <= FAILED:
         return
     relative = float(largest(error / scale()))
     if relative > FAILED:
