@@ -186,5 +186,5 @@ def of_joint(p: Law, q: Law, samples: int, key: object, function: Integrand) -> 
 
 
 def _variance_of_mean(values: Float[np.ndarray, " x"], half: int) -> float:
-    """Of the mean over two halves drawn from different laws."""
+    """The variance of a mean over two halves that are drawn from different laws."""
     return float(sum(np.var(part, ddof=1) / half / 4 for part in (values[:half], values[half:])))

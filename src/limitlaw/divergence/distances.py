@@ -53,7 +53,7 @@ class DistanceErrors:
     def beside(
         self, rounding: Float[np.ndarray, " x"], weights: Float[np.ndarray, " x"]
     ) -> "DistanceErrors":
-        """With the rounding of d."""
+        """These errors and, in quadrature, those from the rounding of d."""
         return DistanceErrors(
             math.hypot(self.of_integral, float(weights @ rounding)),
             math.hypot(self.of_maximum, float(rounding.max(initial=0))),
@@ -174,7 +174,7 @@ def _whole(
 def _rounding(
     laws: tuple[InBlocks, InBlocks], values: Float[np.ndarray, "b x"], relative: float
 ) -> Float[np.ndarray, " x"]:
-    """Of p − q: that of each, whatever cancels."""
+    """The rounding of p − q: that of both, whatever cancels."""
     first, second = _whole(laws, values)
     return relative * (np.abs(first) + np.abs(second)) / 2
 

@@ -50,7 +50,7 @@ class Tails:
 
     @classmethod
     def of(cls, laws: tuple[InBlocks, ...]) -> "Tails":
-        """With the middle between those of the laws."""
+        """The tails of these laws, the middle being the mean of theirs."""
         return cls(laws, float(np.mean([law.whole.middle() for law in laws])))
 
     def rows(self, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, "b x"]:
@@ -58,7 +58,7 @@ class Tails:
         return np.concatenate([law.rows(lambda part: self.at(part, x)) for law in self.laws])
 
     def at(self, law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-        """Of one law. Both tails are asked for at all points where both are needed:
+        """The tail of one law. Both are asked for at all points where both are needed:
         few shapes to compile for.
         """
         left = x <= self.middle
@@ -80,7 +80,7 @@ class ResolvedTails:
 
     @classmethod
     def of(cls, law: InBlocks, tolerance: float) -> Self:
-        """On panels whose polynomials leave out so much of ∫ |F|."""
+        """The tails on panels whose polynomials leave out at most this part of ∫ |F|."""
         whole, tails = law.whole, Tails.of((law,))
         panels, rows = resolve(
             tails.rows,

@@ -34,7 +34,7 @@ class SteppedDifference:
 
     @classmethod
     def of(cls, p: Law, q: Law) -> "SteppedDifference":
-        """From two laws, samples one of them at least."""
+        """The difference of two laws, of which one at least is of samples."""
         if p.discrete and q.discrete:
             points = np.unique(np.concatenate([law.atoms().points for law in (p, q)]))
             d = np.asarray(p.cdf(points[:-1])) - np.asarray(q.cdf(points[:-1]))
@@ -71,7 +71,7 @@ class Smooth:
 
     @classmethod
     def of(cls, law: Law) -> "Smooth":
-        """From its tails, which the panels resolve."""
+        """The distribution function of a law, from its tails."""
         tails = ResolvedTails.of(one_block(law), SMOOTH_TOLERANCE)
         panels = tails.panels
         values = tails.rows[0] + np.where(panels.nodes > tails.middle, 1.0, 0.0)

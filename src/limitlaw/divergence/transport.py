@@ -138,7 +138,7 @@ class _OfSamples:
         return ndtri(self._ends(None)[:-1])
 
     def rounding(self, z: Levels) -> Levels:
-        """None: they are samples."""
+        """Samples are not rounded."""
         return np.zeros_like(z)
 
     def at(self, z: Levels, keep: Float[np.ndarray, " b"] | None) -> Levels:
@@ -155,12 +155,12 @@ class _Smooth(ResolvedTails):
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """The number of blocks."""
         return len(self.law.parts)
 
     @property
     def error(self) -> float:
-        """What the polynomials leave out of ∫ F."""
+        """The part of ∫ F that the polynomials leave out."""
         return float(self.panels.tails(self.law.weights @ self.rows).sum())
 
     def rounding(self, z: Levels) -> Levels:

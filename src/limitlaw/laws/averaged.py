@@ -73,8 +73,8 @@ class Averaged(Law):
     @property
     @abc.abstractmethod
     def _central(self) -> Quantity:
-        """Of a component and a centre c: E (Y − c)^j for j = 1,
-        2, 3, 4, in front of the law's shape.
+        """E (Y − c)^j of a component, about a centre c, for j = 1, 2, 3, 4 in front of the law's
+        shape.
         """
 
     def _moments(self, centre: Float[Array, "..."]) -> Estimate:

@@ -56,7 +56,7 @@ class Components:
         return self.weights.shape[0]
 
     def with_weights(self) -> "Components":
-        """The same for quantities of (component, its weight)."""
+        """These components for quantities of (component, its weight)."""
         return dataclasses.replace(self, parameters=(self.parameters, self.weights))
 
     @functools.cached_property
@@ -236,7 +236,7 @@ def outer_product(d: Float[Array, "..."]) -> Float[Array, "m m"]:
 def _standard_error(
     squares: Float[Array, "..."], cubes: Inexact[Array, "..."], weights: Float[Array, " N"]
 ) -> Float[Array, "..."]:
-    """From the sums of w² d² and w³ d³."""
+    """The standard error of an average, from the sums of w² d² and w³ d³."""
     safe = jnp.where(squares > 0, squares, 1)
     skewness = jnp.where(squares > 0, jnp.abs(cubes) / safe**1.5, 0)
     return jnp.sqrt(squares / (1 - jnp.sum(weights**2))) * (

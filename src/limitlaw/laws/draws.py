@@ -44,7 +44,7 @@ class OfDraws(Averaged):
 
     @abc.abstractmethod
     def _no_density(self, what: str) -> ValueError:
-        """What is said where a density is asked for."""
+        """The error that is raised where a density is asked for."""
 
     @property
     def _draws(self) -> Float[Array, "groups M *shape"]:
@@ -58,7 +58,7 @@ class OfDraws(Averaged):
         return Grouped(self._components.part(rows), self.kind, self.beyond)
 
     def thinned(self) -> "OfDraws":
-        """Itself: its quantiles are fast."""
+        """The law itself, whose quantiles are fast."""
         return self
 
     @property
@@ -171,7 +171,7 @@ class OfDraws(Averaged):
 
     @property
     def description(self) -> str:
-        """How many draws there are."""
+        """The number of draws."""
         return counted(self._draws.shape[0] * self._size, "sample")
 
     def _count(self) -> int:

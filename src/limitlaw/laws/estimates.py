@@ -65,7 +65,7 @@ class Atoms(NamedTuple):
 
 
 def no_atoms(shape: tuple[int, ...] = ()) -> tuple[Atoms, Float[Array, " 0"]]:
-    """Those of a law of that shape with a density, and the errors of their masses."""
+    """No atoms, of a law of that shape with a density, and no errors of their masses."""
     return Atoms(jnp.zeros((0, *shape)), jnp.zeros(0)), jnp.zeros(0)
 
 
@@ -144,7 +144,7 @@ class Estimates(abc.ABC):
         return self._place(jnp.minimum(q, 1 - q), q > 0.5)
 
     def _interval(self, confidence: Array) -> tuple[Estimate, Estimate]:
-        """Its two ends."""
+        """The two ends of the interval."""
         level = (1 - confidence) / 2
         every = jnp.ones(level.shape, bool)
         return self._place(level, every), self._place(level, ~every)

@@ -317,18 +317,18 @@ class GaussianMixture(Averaged):
         )
 
     def middle(self) -> float:
-        """The mean."""
+        """The mean is in the middle."""
         return float(
             np.asarray(self._components.weights) @ np.asarray(self._components.parameters[0])
         )
 
     def places(self) -> Places:
-        """Those of its components."""
+        """The places of its components."""
         return of_components(*self._components.parameters)
 
     @property
     def description(self) -> str:
-        """How many components there are."""
+        """The number of components."""
         return counted(len(self._components), "component")
 
     def _count(self) -> int:

@@ -255,7 +255,7 @@ class StraightCf:
 
 @dataclasses.dataclass(frozen=True)
 class ImageRules:
-    """With which nodes φ(Y) is averaged over the components of Y.
+    """The nodes with which φ(Y) is averaged over the components of Y.
 
     `known`: the branches of φ that Y reaches. `sd`: the largest of the components, whose numbers
     are not known if `traced`. `plain`: nodes for a φ of which nothing is known. `share`: of the
@@ -283,7 +283,7 @@ class ImageRules:
 
     @functools.cached_property
     def moments(self) -> NormalRule:
-        """For powers of φ(Y)."""
+        """The rule for averages of powers of φ(Y)."""
         rule = self._of_all_nodes()
         return dataclasses.replace(rule, nodes=math.ceil(self.share * rule.nodes))
 
@@ -336,7 +336,9 @@ class ImageRules:
         return StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule), rule.count
 
     def _nodes_of_waves(self, t: Array, straight_far_out: bool) -> int:
-        """For the fastest turns of e^{itφ} that are not integrated in closed form."""
+        """The nodes that the fastest turns of e^{itφ} take, as far as they are not integrated in
+        closed form.
+        """
         if self.traced or is_traced(t):
             return TRACED_NODES // (4 if self.moments.breaks else 1)
         turns = min(self.sd, NAMED_CUTS[-1] / REACH) if straight_far_out else self.sd

@@ -65,7 +65,7 @@ def records(law: Law) -> list[dict[str, Any]]:
 
 
 def rows(law: Law) -> list[QuantityRow]:
-    """What the table shows."""
+    """The rows that the table shows."""
     found = [
         QuantityRow(name, getattr(law, name)(), getattr(law.error, name)())
         for name in ("mean", "variance", "kurtosis")

@@ -305,7 +305,7 @@ class Pushforward(Averaged):
         return super().middle() if self._branched is None else float(np.median(self.places()[0]))
 
     def places(self) -> Places:
-        """Those of Y, moved and stretched by φ."""
+        """The places of Y, moved and stretched by φ."""
         return super().places() if self._branched is None else self._placed
 
     @kept

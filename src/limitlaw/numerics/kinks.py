@@ -125,7 +125,7 @@ def located(
 
 
 def _roundest(l: HostReals, r: HostReals) -> HostReals:
-    """Of the numbers within rounding of each interval the one that is shortest to write: there a
+    """The shortest decimal among the numbers within rounding of each interval: there a
     function was cut.
     """
     ulps = np.arange(-4, 5)

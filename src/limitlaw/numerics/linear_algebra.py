@@ -26,7 +26,7 @@ def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _by_blocks(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """Of the columns J of a block, C[:, J] − L L[J, :]ᵀ is left when its turn comes: one product
+    """When its turn comes, C[:, J] − L L[J, :]ᵀ is left of the columns J of a block: one product
     of matrices, whatever the number of panels.
     """
     m = C.shape[-1]

@@ -22,8 +22,8 @@ Places = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
 
 
 def of_components(mean: ArrayLike, sd: ArrayLike) -> Places:
-    """Of N(mean_k, sd_k²): the steps of each component, and its scale; of many components for some
-    of every scale.
+    """The places of Σ_k w_k N(mean_k, sd_k²): the steps of each component, and its scale; of many
+    components those of some of every scale.
     """
     mean, sd = np.asarray(mean, float), np.asarray(sd, float)
     mean, sd = mean[sd > 0], sd[sd > 0]
@@ -33,8 +33,8 @@ def of_components(mean: ArrayLike, sd: ArrayLike) -> Places:
 
 
 def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
-    """For every scale the first, the middle and the last component in order of the means; and the
-    ends of them all.
+    """The first, the middle and the last component of every scale, in order of the means, and the
+    two ends of them all.
     """
     scale = np.floor(np.log(sd / sd.min()) / np.log(OCTAVE))
     order = np.lexsort((mean, scale))
@@ -47,7 +47,7 @@ def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
 
 
 def of_scales(low: float, high: float) -> Places:
-    """Of a mixture of N(0, v), √v between `low` and `high`."""
+    """The places of a mixture of N(0, v), √v between `low` and `high`."""
     low = max(low, NARROWEST * high)
     scales = np.geomspace(low, high, 1 + int(np.ceil(np.log(high / low) / np.log(OCTAVE))))
     return of_components(np.zeros_like(scales), scales)

@@ -59,12 +59,12 @@ class Bins(NamedTuple):
 
     @property
     def counts(self) -> Int[np.ndarray, " octaves"]:
-        """How many intervals each octave has; below the last there is one more."""
+        """The number of intervals in each octave; below the last there is one more."""
         return np.maximum(self.top >> np.minimum(np.arange(self.octaves), 62), self.least)
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of intervals."""
         return int(self.counts.sum()) + 1
 
     def place(self, v: Floats, xp: ModuleType) -> Int[Array | np.ndarray, " N"]:

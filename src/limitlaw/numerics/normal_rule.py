@@ -51,14 +51,14 @@ class NormalRule:
 
     @property
     def count(self) -> int:
-        """How many nodes there are on all panels."""
+        """The number of nodes on all panels."""
         if not self.breaks:
             return self.nodes
         on_panel = min(self.nodes, AT_ONCE) * -(-self.nodes // AT_ONCE)
         return on_panel * (len(self.breaks) + len(PANEL_EDGES) - 1)
 
     def finer(self, times: float) -> "NormalRule":
-        """With so many times the nodes, and no fewer than there are."""
+        """This rule with so many times its nodes, and never with fewer."""
         return NormalRule(math.ceil(self.nodes * max(times, 1.0)), self.breaks)
 
     def _on_panels(self, mean: Scalar, sd: Scalar) -> tuple[Array, Array]:

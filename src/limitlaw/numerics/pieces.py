@@ -296,5 +296,5 @@ def _polynomial(c: OnCells, lo: Cells, hi: Cells, x: GridOnCells) -> GridOnCells
 
 
 def _distance(lo: Cells, hi: Cells) -> Cells:
-    """From 0."""
+    """The distance of each cell from 0."""
     return np.where(lo * hi < 0, 0.0, np.minimum(np.abs(lo), np.abs(hi)))

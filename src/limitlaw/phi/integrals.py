@@ -110,12 +110,12 @@ class Features:
     right: Float[np.ndarray, " places"]
 
     def own(self, m: Reals, sigma: Reals) -> Graded:
-        """In x, for φ(m + σx)."""
+        """The structure of φ(m + σx) as a function of x."""
         sigma = jnp.maximum(sigma, TINY_SD)
         return Graded((self._column(self.at, m.ndim) - m) / sigma, self.width / sigma, self.levels)
 
     def of_means(self, m: Reals, slope: Reals, s2: Reals) -> Graded:
-        """In x, for E φ(v), v ~ N(m + slope·x, s²)."""
+        """The structure of E φ(v), v ~ N(m + slope·x, s²), as a function of x."""
         slope = jnp.where(jnp.abs(slope) > TINY_SD, slope, TINY_SD)
         at, left, right = (self._column(a, m.ndim) for a in (self.at, self.left, self.right))
         before, behind = jnp.where(slope > 0, left, right), jnp.where(slope > 0, right, left)
@@ -128,7 +128,7 @@ class Features:
 
 
 def structure(phi: Nonlinearity) -> list[Features]:
-    """Where φ is not smooth, or not smooth on long scales."""
+    """The places where φ is not smooth, or not smooth on long scales."""
     kinks = [kink.at for kink in phi.kinks or ()]
     at = np.array(sorted({*(phi.cuts or ()), *kinks}))
     if not len(at):
