@@ -20,6 +20,7 @@ from limitlaw.engines.engine import Draw
 ROOT = pathlib.Path(limitlaw.__file__).parent
 LEAVES = {
     "digits",
+    "domain",
     "files",
     "float64",
     "functions",

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from limitlaw.domain import check_variances
 from limitlaw.float64 import check_trace
 
 
@@ -191,15 +192,21 @@ def covariance(name: str, value: object, size: int) -> Any:
 
 
 def variances(name: str, value: object, size: int) -> Any:
-    """`value` as `covariance` has it; a number c, and a diagonal matrix,
-    as the vector of their `size` entries.
+    """`value` as `covariance` has it, in the domain of accuracy; a number c, and a diagonal
+    matrix, as the vector of their `size` entries.
     """
     array = real_array(name, value)
     if array.ndim == 0:
-        if not is_traced(array) and not array >= 0:
-            raise ValueError(f"{name} must be positive semi-definite, got the number {array:g}")
+        if not is_traced(array):
+            if not array >= 0:
+                raise ValueError(
+                    f"{name} must be positive semi-definite, got the number {array:g}"
+                )
+            check_variances(name, array)
         return array * np.ones(size)
     matrix = covariance(name, value, size)
+    if not is_traced(matrix):
+        check_variances(name, np.diagonal(matrix))
     diagonal = isinstance(matrix, np.ndarray) and np.count_nonzero(matrix) == np.count_nonzero(
         np.diagonal(matrix)
     )

@@ -144,7 +144,7 @@ def test_inflated_closed_forms():
     assert 0 < np.abs(inflated - value).max() < 1e-12
 
 
-@pytest.mark.parametrize("deviations", [6.0, 8.5, 10.0, 12.4, 27.0])
+@pytest.mark.parametrize("deviations", [6.0, 8.5, 10.0, 12.0])
 def test_all_of_it_far_out(deviations: float) -> None:
     """E 1(u > c) and E max(u − c, 0)², where c is many deviations away: rare, but all there is.
 

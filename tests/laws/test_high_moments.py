@@ -66,16 +66,16 @@ def test_moments_of_heads(heads, k):
 def test_moments_that_overflow():
     """Infinite where float64 ends, never NaN; zero where the law is symmetric."""
     for big in (
-        ll.Gaussian(0.0, 1e20),
-        ll.HeadSum([1e20], 3),
+        ll.Gaussian(0.0, 1e12),
+        ll.HeadSum([1e12], 3),
         ll.Empirical([-1e10, 1e10]),
         ll.Gaussian(1e200, 1.0),
     ):
         assert big.moment(200) == math.inf
         assert not np.isnan(big.error.moment(200))
     assert ll.Gaussian(-1e200, 1.0).moment(3) == -math.inf
-    assert ll.Gaussian(0.0, 1e20).moment(201) == 0
-    assert ll.Gaussian(0.0, 1e-20).moment(200) == 0
+    assert ll.Gaussian(0.0, 1e12).moment(201) == 0
+    assert ll.Gaussian(0.0, 1e-12).moment(200) == 0
     assert ll.Gaussian(3.0, 0.0).moment(250) == pytest.approx(3.0**250, rel=1e-13)
     mixture = ll.GaussianMixture(np.zeros(5), np.geomspace(1e-3, 1e3, 5))
     assert mixture.moment(240) == math.inf

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw.numerics.linear_algebra import BLOCK, PANEL, cholesky
+from limitlaw.numerics.linear_algebra import COLUMNS_OF_BLOCK, COLUMNS_OF_PANEL, cholesky
 
-SIZES = [3, PANEL, 2 * PANEL + 7, 2 * BLOCK + 9]
+SIZES = [3, COLUMNS_OF_PANEL, 2 * COLUMNS_OF_PANEL + 7, 2 * COLUMNS_OF_BLOCK + 9]
 factors = jax.jit(jax.vmap(cholesky))
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw.numerics.nodes import FINE, TRACED, are_summable, compressed, mean_of
+from limitlaw.numerics.nodes import FINE, TRACED_BINS, are_summable, compressed, mean_of
 
 
 def nodes(decades, count=60_000, seed=0):
@@ -66,7 +66,7 @@ def test_inside_jit_and_its_derivative():
     assert float(jax.jit(transform)(1.0)) == pytest.approx(exact, abs=1e-10)
     assert float(jax.grad(transform)(1.0)) == pytest.approx(slope, abs=1e-8)
     assert float(jax.jit(jax.grad(transform))(1.0)) == pytest.approx(slope, abs=1e-8)
-    assert TRACED.size < FINE.size
+    assert TRACED_BINS.size < FINE.size
 
 
 def test_means_of_independent_numbers():

@@ -15,20 +15,19 @@ from limitlaw.divergence.compared import (
     check_shapes,
     compared,
 )
-from limitlaw.divergence.in_blocks import in_blocks
+from limitlaw.divergence.in_blocks import in_blocks, tolerance
 from limitlaw.divergence.on_panels import first_panels
 from limitlaw.divergence.two_laws import Integrand, TwoLaws, estimate, relative
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import POLE, Panels, evaluated, of_integral, resolve, unseen
 
-TOLERANCE, TOLERANCE_SAMPLED = 1e-12, 1e-7  # of the divergence, for each panel
-SAMPLES = 2**14  # of joint laws
-NEGLIGIBLE = 1e-20  # mass at a node
-SMALLEST = 1e-290  # integrand that has not lost digits on its way to 0
+POINTS_OF_JOINT = 2**14  # of joint laws
+NEGLIGIBLE_MASS = 1e-20  # mass at a node
+SMALLEST_INTEGRAND = 1e-290  # integrand that has not lost digits on its way to 0
 
 
 @compared
-def kl(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
+def kl(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
     """D(p‖q) = ∫ p log(p/q) of laws with densities; infinite where q = 0 and p > 0.
 
     One number: by quadrature of p log(p/q) − p + q ≥ 0, which has the same integral and no
@@ -44,7 +43,7 @@ def kl(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
 
 
 @compared
-def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
+def jensen_shannon(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
     """½ D(p‖m) + ½ D(q‖m) with m = (p + q)/2 (Lin 1991), in nats:
     at most log 2, also where supports differ.
 
@@ -55,7 +54,7 @@ def jensen_shannon(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> D
 
 
 @compared
-def hellinger(p: Law, q: Law, samples: int = SAMPLES, key: object = 0) -> Divergence:
+def hellinger(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
     """H = √(½∫ (√p − √q)²), the Hellinger distance:
     between 0 and 1. About noise, which enters H², see `kl`.
     """
@@ -90,12 +89,11 @@ def root(squared: Divergence) -> Divergence:
 
 
 def _of_numbers(pair: TwoLaws) -> Divergence:
-    tolerance = TOLERANCE_SAMPLED if pair.sampled else TOLERANCE
     panels, rows = resolve(
         pair.rows,
         pair.integrand,
         first_panels(pair.p.whole, pair.q.whole),
-        of_integral(tolerance, lambda D: 0.3 * rounding(D)),
+        of_integral(tolerance(pair.p, pair.q), lambda D: 0.3 * rounding(D)),
         POLE,
     )
     value, variance = estimate(pair, panels.nodes, panels.weights, rows)
@@ -119,7 +117,7 @@ def _unseen(pair: TwoLaws, panels: Panels, rows: Float[np.ndarray, "b x"]) -> fl
     """
     lp, lq = pair.logs(rows)
     p, q = np.exp(lp), np.exp(lq)
-    counts = (panels.weights * p > NEGLIGIBLE) & np.isfinite(lq)
+    counts = (panels.weights * p > NEGLIGIBLE_MASS) & np.isfinite(lq)
     ratio = (
         np.abs(np.where(counts, lp - lq, 0)).max(initial=0) if pair.function is relative else 0.0
     )
@@ -145,7 +143,7 @@ def _beyond(pair: TwoLaws, panels: Panels, f: Float[np.ndarray, " x"]) -> float:
 def _power_law(end: float, d: Float[np.ndarray, " x"], f: Float[np.ndarray, " x"]) -> float:
     """∫ f behind the last d at which it has all its digits; 0 if that is just before `end`."""
     order = np.argsort(d)
-    order = order[f[order] > SMALLEST]
+    order = order[f[order] > SMALLEST_INTEGRAND]
     d, f = d[order], f[order]
     if len(d) < 2 or not np.isfinite(f[-1]) or end / 2 < d[-1] <= end:
         return 0.0
@@ -188,5 +186,5 @@ def of_joint(p: Law, q: Law, samples: int, key: object, function: Integrand) -> 
 
 
 def _variance_of_mean(values: Float[np.ndarray, " x"], half: int) -> float:
-    """Of the mean over two halves drawn from different laws."""
+    """The variance of a mean over two halves that are drawn from different laws."""
     return float(sum(np.var(part, ddof=1) / half / 4 for part in (values[:half], values[half:])))

@@ -18,13 +18,19 @@ from limitlaw.divergence.compared import (
     compared,
     is_infinite,
 )
-from limitlaw.divergence.in_blocks import InBlocks, in_blocks
-from limitlaw.divergence.on_panels import DENSITIES, TAILS, Tails, atoms, first_panels
-from limitlaw.divergence.steps import Steps
+from limitlaw.divergence.in_blocks import InBlocks, in_blocks, tolerance
+from limitlaw.divergence.on_panels import (
+    DENSITY_ROUNDING,
+    TAIL_ROUNDING,
+    Tails,
+    atoms,
+    first_panels,
+)
+from limitlaw.divergence.steps import SteppedDifference
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import (
-    NARROW,
-    ORDER,
+    NARROWEST_PANEL,
+    PANEL_ORDER,
     POLE,
     Panels,
     Resolution,
@@ -33,13 +39,12 @@ from limitlaw.numerics.panels import (
     unseen,
 )
 
-TOLERANCE, TOLERANCE_SAMPLED = 1e-12, 1e-7  # of the distance, for each panel
-ROUNDING = 1e-16
-ENDS = np.array([-1.0, 1.0])  # of a panel
+ROUNDING_OF_DISTANCE = 1e-16
+ENDS_OF_PANEL = np.array([-1.0, 1.0])  # of a panel
 
 
 @dataclasses.dataclass(frozen=True)
-class Noise:
+class DistanceErrors:
     """Errors of ∫ |d| and of max |d|."""
 
     of_integral: float
@@ -47,9 +52,9 @@ class Noise:
 
     def beside(
         self, rounding: Float[np.ndarray, " x"], weights: Float[np.ndarray, " x"]
-    ) -> "Noise":
-        """With the rounding of d."""
-        return Noise(
+    ) -> "DistanceErrors":
+        """These errors and, in quadrature, those from the rounding of d."""
+        return DistanceErrors(
             math.hypot(self.of_integral, float(weights @ rounding)),
             math.hypot(self.of_maximum, float(rounding.max(initial=0))),
         )
@@ -72,10 +77,10 @@ def total_variation(p: Law, q: Law) -> Divergence:
     laws = in_blocks(p), in_blocks(q)
     rows = lambda x: np.concatenate([law.rows(lambda part: part.pdf(x)) for law in laws])
     panels, d, values = _difference(
-        laws, rows, of_integral(_tolerance(laws), lambda _: ROUNDING), POLE
+        laws, rows, of_integral(tolerance(*laws), lambda _: ROUNDING_OF_DISTANCE), POLE
     )
     found = noise(laws, values, d, panels.weights, lambda law: law.error.pdf(panels.nodes))
-    found = found.beside(_rounding(laws, values, DENSITIES), panels.weights)
+    found = found.beside(_rounding(laws, values, DENSITY_ROUNDING), panels.weights)
     missed = sum(unseen(panels, density) for density in _whole(laws, values))
     return Divergence(
         integral(panels, d) / 2, math.hypot(panels.tails(d).sum() + missed, found.of_integral) / 2
@@ -94,7 +99,7 @@ def wasserstein1(p: Law, q: Law) -> Divergence:
         return Divergence(math.inf, 0.0)
     jumps = np.concatenate([atoms(p), atoms(q)])
     panels, d, found, steps = _distribution_functions(
-        p, q, lambda tolerance: of_integral(tolerance, jumps=jumps)
+        p, q, lambda left_out: of_integral(left_out, jumps=jumps)
     )
     if steps is not None:
         value, rough = steps.integral()
@@ -119,26 +124,23 @@ def kolmogorov(p: Law, q: Law) -> Divergence:
 
 def _distribution_functions(
     p: Law, q: Law, tails: Callable[[float], Resolution]
-) -> tuple[Panels, Float[np.ndarray, " x"], Noise, Steps | None]:
+) -> tuple[Panels, Float[np.ndarray, " x"], DistanceErrors, SteppedDifference | None]:
     """F_p − F_q at the nodes of panels that resolve it,
     its noise, and a stepped form where samples are involved.
     """
     laws = in_blocks(p), in_blocks(q)
     stepped = p.discrete or q.discrete
     panels, d, values = _difference(
-        laws, Tails.of(laws).rows, tails(math.inf if stepped else _tolerance(laws)), NARROW
+        laws,
+        Tails.of(laws).rows,
+        tails(math.inf if stepped else tolerance(*laws)),
+        NARROWEST_PANEL,
     )
     if p is q:
-        return panels, 0 * d, Noise(0.0, 0.0), None
+        return panels, 0 * d, DistanceErrors(0.0, 0.0), None
     found = noise(laws, values, d, panels.weights, lambda law: law.error.cdf(panels.nodes))
-    found = found.beside(_rounding(laws, values, TAILS), panels.weights)
-    return panels, d, found, Steps.of(p, q) if stepped else None
-
-
-def _tolerance(laws: tuple[InBlocks, InBlocks]) -> float:
-    return (
-        TOLERANCE_SAMPLED if "sampled" in (laws[0].whole.kind, laws[1].whole.kind) else TOLERANCE
-    )
+    found = found.beside(_rounding(laws, values, TAIL_ROUNDING), panels.weights)
+    return panels, d, found, SteppedDifference.of(p, q) if stepped else None
 
 
 def _difference(
@@ -172,7 +174,7 @@ def _whole(
 def _rounding(
     laws: tuple[InBlocks, InBlocks], values: Float[np.ndarray, "b x"], relative: float
 ) -> Float[np.ndarray, " x"]:
-    """Of p − q: that of each, whatever cancels."""
+    """The rounding of p − q: that of both, whatever cancels."""
     first, second = _whole(laws, values)
     return relative * (np.abs(first) + np.abs(second)) / 2
 
@@ -183,7 +185,7 @@ def noise(
     d: Float[np.ndarray, " x"],
     weights: Float[np.ndarray, " x"],
     pointwise: Callable[[Law], object],
-) -> Noise:
+) -> DistanceErrors:
     """Errors from the `rows` of the blocks of both laws at nodes;
     `pointwise`: of a law that is in one block.
 
@@ -206,7 +208,7 @@ def noise(
         )
         linear, square = linear + float(moved) ** 2, square + sigma**2
     sigma = np.sqrt(square)
-    return Noise(
+    return DistanceErrors(
         math.sqrt(linear + float(weights @ folded(d, sigma)) ** 2), float(sigma.max(initial=0))
     )
 
@@ -226,10 +228,10 @@ def integral(panels: Panels, d: Float[np.ndarray, " x"]) -> float:
     dx/du between the roots.
     """
     c = panels.coefficients(d * panels.slopes)
-    ends = legendre.legval(ENDS, c.T)
-    signs = np.sign(np.concatenate([d.reshape(-1, ORDER), ends], 1))
+    ends = legendre.legval(ENDS_OF_PANEL, c.T)
+    signs = np.sign(np.concatenate([d.reshape(-1, PANEL_ORDER), ends], 1))
     mixed = (signs.min(1) < 0) & (signs.max(1) > 0)
-    plain = (panels.weights * np.abs(d)).reshape(-1, ORDER).sum(1)
+    plain = (panels.weights * np.abs(d)).reshape(-1, PANEL_ORDER).sum(1)
     split = [_between_roots(Legendre(c[i])) for i in np.flatnonzero(mixed)]
     return float(plain[~mixed].sum() + sum(split))
 
@@ -249,7 +251,7 @@ def maximum(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[float, float]:
     best, error = 0.0, 0.0
     for i in np.flatnonzero(rough + 10 * left >= rough.max()):
         polynomial = Legendre(c[i])
-        at = np.concatenate([ENDS, _roots(polynomial.deriv())])
+        at = np.concatenate([ENDS_OF_PANEL, _roots(polynomial.deriv())])
         best, error = max(best, float(np.abs(polynomial(at)).max())), max(error, float(left[i]))
     return best, error
 
@@ -273,8 +275,8 @@ def _heights(
 ) -> tuple[Float[np.ndarray, " panels"], Float[np.ndarray, " panels"]]:
     """On each panel the largest |d| at nodes and ends, and the last two coefficients."""
     c = panels.coefficients(d)
-    ends = np.abs(legendre.legval(ENDS, c.T)).max(1)
-    return np.maximum(np.abs(d).reshape(-1, ORDER).max(1), ends), np.abs(c[:, -2:]).sum(1)
+    ends = np.abs(legendre.legval(ENDS_OF_PANEL, c.T)).max(1)
+    return np.maximum(np.abs(d).reshape(-1, PANEL_ORDER).max(1), ends), np.abs(c[:, -2:]).sum(1)
 
 
 def _roots(polynomial: Legendre) -> Float[np.ndarray, " roots"]:

@@ -81,6 +81,11 @@ class InBlocks:
         return np.sqrt(np.sum(a**2 * (rows - self.weights @ rows) ** 2, 0) / (1 - np.sum(a**2)))
 
 
+def tolerance(*laws: InBlocks) -> float:
+    """What an integral over panels may leave out of itself on each: of noise, seven digits do."""
+    return 1e-7 if any(law.whole.kind == "sampled" for law in laws) else 1e-12
+
+
 def in_blocks(law: Law) -> InBlocks:
     """The law in the blocks that it says it consists of."""
     whole = law.in_bulk()

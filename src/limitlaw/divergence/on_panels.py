@@ -3,6 +3,7 @@ and their distribution functions there.
 """
 
 import dataclasses
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float
@@ -14,7 +15,7 @@ from limitlaw.numerics.panels import Panels, of_integral, resolve
 
 # relative errors by rounding: of densities, and of the smaller tail of distribution functions,
 # some of which are inversions
-DENSITIES, TAILS = 2e-15, 3e-14
+DENSITY_ROUNDING, TAIL_ROUNDING = 2e-15, 3e-14
 
 
 def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:
@@ -49,7 +50,7 @@ class Tails:
 
     @classmethod
     def of(cls, laws: tuple[InBlocks, ...]) -> "Tails":
-        """With the middle between those of the laws."""
+        """The tails of these laws, the middle being the mean of theirs."""
         return cls(laws, float(np.mean([law.whole.middle() for law in laws])))
 
     def rows(self, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, "b x"]:
@@ -57,7 +58,7 @@ class Tails:
         return np.concatenate([law.rows(lambda part: self.at(part, x)) for law in self.laws])
 
     def at(self, law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-        """Of one law. Both tails are asked for at all points where both are needed:
+        """The tail of one law. Both are asked for at all points where both are needed:
         few shapes to compile for.
         """
         left = x <= self.middle
@@ -65,15 +66,26 @@ class Tails:
         above = np.asarray(law.sf(x)) if not left.all() else 0.0
         return np.where(left, below, -above)
 
-    def resolved(self, tolerance: float) -> tuple[Panels, Float[np.ndarray, "b x"]]:
-        """Of one law: panels that resolve its tails, each on one side of the middle,
-        and the rows of its blocks there.
-        """
-        (law,) = self.laws
-        whole = law.whole
-        return resolve(
-            self.rows,
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedTails:
+    """The tails of one law, F left of the middle and F − 1 right of it, at the nodes of panels
+    that resolve them, each on one side of the middle, for every block: rows.
+    """
+
+    law: InBlocks
+    panels: Panels
+    rows: Float[np.ndarray, "b x"]
+    middle: float
+
+    @classmethod
+    def of(cls, law: InBlocks, tolerance: float) -> Self:
+        """The tails on panels whose polynomials leave out at most this part of ∫ |F|."""
+        whole, tails = law.whole, Tails.of((law,))
+        panels, rows = resolve(
+            tails.rows,
             lambda rows: law.weights @ rows,
-            first_panels(whole, whole, (self.middle,)),
-            of_integral(tolerance, jumps=np.append(atoms(whole), self.middle)),
+            first_panels(whole, whole, (tails.middle,)),
+            of_integral(tolerance, jumps=np.append(atoms(whole), tails.middle)),
         )
+        return cls(law, panels, rows, tails.middle)

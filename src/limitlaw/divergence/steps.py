@@ -9,16 +9,16 @@ from jaxtyping import Float
 from numpy.polynomial import legendre
 
 from limitlaw.divergence.in_blocks import one_block
-from limitlaw.divergence.on_panels import Tails
+from limitlaw.divergence.on_panels import ResolvedTails
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import Panels
 
-FINE = 256  # cells of a panel of the smooth law
-TOLERANCE = 1e-10
+FINE_CELLS = 256  # cells of a panel of the smooth law
+SMOOTH_TOLERANCE = 1e-10
 
 
 @dataclasses.dataclass(frozen=True)
-class Steps:
+class SteppedDifference:
     """d = F_p − F_q on cells between neighbouring points,
     at both ends and in the middle, and continuous inside.
 
@@ -30,11 +30,11 @@ class Steps:
     left: Float[np.ndarray, " cells"]
     middle: Float[np.ndarray, " cells"]
     right: Float[np.ndarray, " cells"]
-    coarse: "Steps | None" = None  # the same with cells twice as large
+    coarse: "SteppedDifference | None" = None  # the same with cells twice as large
 
     @classmethod
-    def of(cls, p: Law, q: Law) -> "Steps":
-        """From two laws, samples one of them at least."""
+    def of(cls, p: Law, q: Law) -> "SteppedDifference":
+        """The difference of two laws, of which one at least is of samples."""
         if p.discrete and q.discrete:
             points = np.unique(np.concatenate([law.atoms().points for law in (p, q)]))
             d = np.asarray(p.cdf(points[:-1])) - np.asarray(q.cdf(points[:-1]))
@@ -42,7 +42,8 @@ class Steps:
         stepped, smooth = (p, q) if p.discrete else (q, p)
         function = Smooth.of(smooth)
         return dataclasses.replace(
-            _cells(stepped, function, FINE), coarse=_cells(stepped, function, FINE // 2)
+            _cells(stepped, function, FINE_CELLS),
+            coarse=_cells(stepped, function, FINE_CELLS // 2),
         )
 
     def integral(self) -> tuple[float, float]:
@@ -70,10 +71,10 @@ class Smooth:
 
     @classmethod
     def of(cls, law: Law) -> "Smooth":
-        """From its tails, which the panels resolve."""
-        tails = Tails.of((one_block(law),))
-        panels, rows = tails.resolved(TOLERANCE)
-        values = rows[0] + np.where(panels.nodes > tails.middle, 1.0, 0.0)
+        """The distribution function of a law, from its tails."""
+        tails = ResolvedTails.of(one_block(law), SMOOTH_TOLERANCE)
+        panels = tails.panels
+        values = tails.rows[0] + np.where(panels.nodes > tails.middle, 1.0, 0.0)
         return cls(panels, panels.coefficients(values))
 
     def at(
@@ -92,10 +93,10 @@ class Smooth:
         )
 
 
-def _cells(stepped: Law, smooth: Smooth, fine: int) -> Steps:
+def _cells(stepped: Law, smooth: Smooth, fine: int) -> SteppedDifference:
     lo, hi = smooth.panels.lo[:, None], smooth.panels.hi[:, None]
     grid = (lo + (hi - lo) * np.arange(fine) / fine).reshape(-1)
     points = np.unique(np.concatenate([stepped.atoms().points, grid, smooth.panels.hi[-1:]]))
     a, b = points[:-1], points[1:]
     level, middle = np.asarray(stepped.cdf(a)), (a + b) / 2
-    return Steps(points, *(level - smooth.at(x, middle) for x in (a, middle, b)))
+    return SteppedDifference(points, *(level - smooth.at(x, middle) for x in (a, middle, b)))

@@ -15,19 +15,19 @@ from numpy.polynomial import legendre
 
 from limitlaw.divergence.compared import Divergence, check_numbers, compared, is_infinite
 from limitlaw.divergence.densities import root
-from limitlaw.divergence.in_blocks import InBlocks, bias_and_variance, in_blocks, subsets
-from limitlaw.divergence.on_panels import TAILS, Tails, atoms
+from limitlaw.divergence.in_blocks import bias_and_variance, in_blocks, subsets
+from limitlaw.divergence.on_panels import TAIL_ROUNDING, ResolvedTails, atoms
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import Panels
 
-TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of ∫ |F| over panels
+PER_TAIL, PER_TAIL_SAMPLED = 1e-13, 1e-9  # of ∫ |F| over panels
 # normal scores: 1e-19 lies beyond; of the steps whose ratio shows how much that is
-FARTHEST, CELL, LAST = 9.0, 0.25, 0.5
+FAR_SCORE, CELL_SIZE, LAST_STEPS = 9.0, 0.25, 0.5
 # of a cell, of the rule to compare with, and samples of which cells get fewer still
-NODES, FEWER, MANY = 8, 4, 4096
+CELL_NODES, FEWER_NODES, MANY_JUMPS = 8, 4, 4096
 # cells of a panel in which a quantile is looked for, and steps of Newton's method inside
-FINE, STEPS, ROUNDING = 8, 6, 1e-9
-LEAST = 4  # blocks that show the noise
+CELLS_OF_PANEL, NEWTON_STEPS, NEAR_ROOT = 8, 6, 1e-9
+FEWEST_BLOCKS = 4  # blocks that show the noise
 
 Levels = Float[np.ndarray, " z"]
 
@@ -47,10 +47,10 @@ def wasserstein2(p: Law, q: Law) -> Divergence:
         return Divergence(math.inf, 0.0)
     first, second = _quantiles(p), _quantiles(q)
     jumps = np.concatenate([first.jumps(), second.jumps()])
-    z, weights = _rule(jumps, NODES if len(jumps) < MANY else FEWER // 2)
+    z, weights = _rule(jumps, CELL_NODES if len(jumps) < MANY_JUMPS else FEWER_NODES // 2)
     x, y = first.at(z, None), second.at(z, None)
     value = float(weights @ (x - y) ** 2)
-    coarse, fewer = _rule(jumps, FEWER if len(jumps) < MANY else 1)
+    coarse, fewer = _rule(jumps, FEWER_NODES if len(jumps) < MANY_JUMPS else 1)
     rough = abs(value - float(fewer @ (first.at(coarse, None) - second.at(coarse, None)) ** 2))
     away, moved = np.abs(x - y), first.rounding(z) + second.rounding(z)
     left = 2 * float(away.max(initial=0)) * (first.error + second.error)
@@ -66,8 +66,8 @@ def wasserstein2(p: Law, q: Law) -> Divergence:
 def _beyond(distance: Levels, terms: Levels) -> float:
     """What lies farther out than the rule, if it fades on as over the last two of its steps."""
     before, last = (
-        float(terms[(distance > far - LAST) & (distance <= far)].sum())
-        for far in (FARTHEST - LAST, FARTHEST)
+        float(terms[(distance > far - LAST_STEPS) & (distance <= far)].sum())
+        for far in (FAR_SCORE - LAST_STEPS, FAR_SCORE)
     )
     if last == 0:
         return 0.0
@@ -78,8 +78,8 @@ def _rule(jumps: Float[np.ndarray, " jumps"], nodes: int) -> tuple[Levels, Level
     """Gauss–Legendre nodes in z between the jumps of either quantile,
     and weights with the normal density.
     """
-    regular = np.linspace(-FARTHEST, FARTHEST, 1 + round(2 * FARTHEST / CELL))
-    edges = np.unique(np.concatenate([regular, jumps[np.abs(jumps) < FARTHEST]]))
+    regular = np.linspace(-FAR_SCORE, FAR_SCORE, 1 + round(2 * FAR_SCORE / CELL_SIZE))
+    edges = np.unique(np.concatenate([regular, jumps[np.abs(jumps) < FAR_SCORE]]))
     u, w = legendre.leggauss(nodes)
     half = np.diff(edges)[:, None] / 2
     z = (edges[:-1, None] + half * (u + 1)).reshape(-1)
@@ -90,14 +90,17 @@ def _noise(
     law: "_OfSamples | _Smooth", z: Levels, weights: Levels, other: Levels
 ) -> tuple[float, float]:
     """Bias and variance of Σ w (Q − other)² from the blocks of a sampled law."""
-    if law.blocks < LEAST:
+    if law.blocks < FEWEST_BLOCKS:
         return 0.0, 0.0
     values = [float(weights @ (law.at(z, keep) - other) ** 2) for keep in subsets(law.blocks)]
     return bias_and_variance(law.blocks, np.array(values))
 
 
 def _quantiles(law: Law) -> "_OfSamples | _Smooth":
-    return _OfSamples.of(law) if law.discrete else _Smooth.of(law)
+    if law.discrete:
+        return _OfSamples.of(law)
+    cut = in_blocks(law)
+    return _Smooth.of(cut, PER_TAIL_SAMPLED if cut.whole.kind == "sampled" else PER_TAIL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +138,7 @@ class _OfSamples:
         return ndtri(self._ends(None)[:-1])
 
     def rounding(self, z: Levels) -> Levels:
-        """None: they are samples."""
+        """Samples are not rounded."""
         return np.zeros_like(z)
 
     def at(self, z: Levels, keep: Float[np.ndarray, " b"] | None) -> Levels:
@@ -147,40 +150,24 @@ class _OfSamples:
         ]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Smooth:
-    """F left of the middle and F − 1 right of it,
-    at the nodes of panels, for every block: rows.
-    """
-
-    law: InBlocks
-    panels: Panels
-    rows: Float[np.ndarray, "b x"]
-    middle: float
-
-    @classmethod
-    def of(cls, law: Law) -> "_Smooth":
-        cut = in_blocks(law)
-        tails = Tails.of((cut,))
-        tolerance = TOLERANCE_SAMPLED if cut.whole.kind == "sampled" else TOLERANCE
-        panels, rows = tails.resolved(tolerance)
-        return cls(cut, panels, rows, tails.middle)
+class _Smooth(ResolvedTails):
+    """Quantiles from the distribution function."""
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """The number of blocks."""
         return len(self.law.parts)
 
     @property
     def error(self) -> float:
-        """What the polynomials leave out of ∫ F."""
+        """The part of ∫ F that the polynomials leave out."""
         return float(self.panels.tails(self.law.weights @ self.rows).sum())
 
     def rounding(self, z: Levels) -> Levels:
         """How far quantiles move with the rounding of F: on each panel that of its largest."""
         F = self.law.weights @ self.rows
         size = np.abs(F).reshape(len(self.panels.lo), -1).max(axis=1)
-        moved = F + TAILS * np.repeat(size, len(F) // len(size))
+        moved = F + TAIL_ROUNDING * np.repeat(size, len(F) // len(size))
         return np.abs(_solved(self.panels, moved, z, self.middle) - self.at(z, None))
 
     def jumps(self) -> Float[np.ndarray, " jumps"]:
@@ -210,7 +197,7 @@ def _solved(panels: Panels, G: Float[np.ndarray, " x"], z: Levels, middle: float
     from scipy.special import ndtr
 
     c = panels.coefficients(G)
-    u = np.linspace(-1, 1, FINE + 1)
+    u = np.linspace(-1, 1, CELLS_OF_PANEL + 1)
     right = (panels.lo >= middle).repeat(len(u))
     grid = legendre.legval(u, c.T).reshape(-1)
     low, high = ndtr(z), ndtr(-z)
@@ -227,12 +214,12 @@ def _solved(panels: Panels, G: Float[np.ndarray, " x"], z: Levels, middle: float
     target = np.where(panels.lo[panel] >= middle, -high, low)
     coefficients, slopes = c[panel].T, legendre.legder(c[panel].T)
     at = (a + b) / 2
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         value, slope = (legendre.legval(at, each, tensor=False) for each in (coefficients, slopes))
         a, b = np.where(value < target, at, a), np.where(value < target, b, at)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = at - (value - target) / slope
-        near = np.abs(step - (a + b) / 2) <= (0.5 + ROUNDING) * (b - a)  # an end may be the root
+        near = np.abs(step - (a + b) / 2) <= (0.5 + NEAR_ROOT) * (b - a)  # an end may be the root
         at = np.where(near, np.clip(step, a, b), (a + b) / 2)
     x = np.where(between, panels.lo[panel], panels.at(at, panel))
     return np.where(below, panels.lo[0], np.where(beyond, panels.hi[-1], x))

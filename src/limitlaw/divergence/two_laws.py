@@ -14,7 +14,7 @@ from limitlaw.laws import Law
 
 Logs = Float[np.ndarray, "*rows x"]  # log densities at points, of one law or of several
 Integrand = Callable[[Logs, Logs], Logs]
-MOST = 0.9  # relative error of a density at most, in what its noise does
+MOST_SPREAD = 0.9  # relative error of a density at most, in what its noise does
 
 
 def relative(
@@ -99,11 +99,6 @@ class TwoLaws:
         """p log(p/q) − p + q, or what `function` is."""
         return self.function(*self.logs(rows))
 
-    @property
-    def sampled(self) -> bool:
-        """Is either law?"""
-        return "sampled" in (self.p.whole.kind, self.q.whole.kind)
-
 
 def estimate(
     pair: TwoLaws, x: object, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]
@@ -148,7 +143,7 @@ def _pointwise(
     errors as correlated, a bound; the bias bounds the quadratic one.
     """
     sigma = np.asarray(law.error.logpdf(x))
-    sigma = np.where(np.isfinite(own) & np.isfinite(sigma), np.clip(sigma, 0, MOST), 0)
+    sigma = np.where(np.isfinite(own) & np.isfinite(sigma), np.clip(sigma, 0, MOST_SPREAD), 0)
     f = function(own)
     above, below = function(own + np.log1p(sigma)), function(own + np.log1p(-sigma))
     known = np.isfinite(above) & np.isfinite(below)

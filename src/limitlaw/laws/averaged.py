@@ -12,13 +12,19 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from limitlaw.arguments import is_traced
-from limitlaw.laws.averages import BLOCKS, Components, Quantity, spread_of_blocks
+from limitlaw.laws.averages import (
+    BLOCKS,
+    Components,
+    Quantity,
+    outer_product,
+    spread_of_blocks,
+)
 from limitlaw.laws.base import Blocks, Law
 from limitlaw.laws.estimates import Atoms, Estimate, exact
 
-FEWEST = 4  # blocks that show the noise
-SMALL = 1e-8  # levels below which tails are told apart by their logarithms
-MANY = 1024  # components of a law that is only looked at
+FEW_BLOCKS = 4  # blocks that show the noise
+SMALL_LEVEL = 1e-8  # levels below which tails are told apart by their logarithms
+THINNED = 1024  # components of a law that is only looked at
 # atoms: they are draws, of which hardly two are equal, and their masses have no better error than
 # 1/N
 MANY_ATOMS = 1024
@@ -30,6 +36,7 @@ class Averaged(Law):
     """
 
     _components: Components
+    _outer: Quantity  # of a joint law, of a component and a centre c: E (Y − c)(Y − c)ᵀ
 
     @property
     def _size(self) -> int:
@@ -52,7 +59,7 @@ class Averaged(Law):
         weights = np.asarray(self._components.weights)
         runs = np.array_split(np.arange(len(weights)), min(BLOCKS, len(weights)))
         runs = [run for run in runs if weights[run].sum() > 0]
-        if len(runs) < FEWEST:
+        if len(runs) < FEW_BLOCKS:
             return None
         laws = tuple(self._part(slice(run[0], run[-1] + 1)) for run in runs)
         total = np.array([weights[run].sum() for run in runs])
@@ -61,19 +68,14 @@ class Averaged(Law):
     def thinned(self) -> "Averaged":
         """Every so many components, about a thousand of them."""
         count = len(self._components)
-        return self if count <= MANY else self._part(slice(None, None, -(-count // MANY)))
+        return self if count <= THINNED else self._part(slice(None, None, -(-count // THINNED)))
 
     @property
     @abc.abstractmethod
     def _central(self) -> Quantity:
-        """Of a component and a centre c: E (Y − c)^j for j = 1,
-        2, 3, 4, in front of the law's shape.
+        """E (Y − c)^j of a component, about a centre c, for j = 1, 2, 3, 4 in front of the law's
+        shape.
         """
-
-    @property
-    @abc.abstractmethod
-    def _outer(self) -> Quantity:
-        """Of a component and a centre c: E (Y − c)(Y − c)ᵀ, Y flattened."""
 
     def _moments(self, centre: Float[Array, "..."]) -> Estimate:
         return self._components.average(self._central, centre[None], self._size)[0]
@@ -91,22 +93,27 @@ class Averaged(Law):
         which is too small by the variance of m (Bessel 1818).
         """
         mean = self._centre
-        c, C = self._components.covariance(self._central, mean, self._size)
-        return Estimate(c[1] + C[0, 0], lambda: self._moments(mean).error()[1])
+        second = self._moments(mean)[1]
+        missing = self._components.variance_of_average(
+            FirstMoment(self._central), jnp.square, mean, self._size
+        )
+        return Estimate(second.value + missing, second.error)
 
     def _covariance(self) -> Estimate:
+        if not self.shape:
+            return self._variance()
         mean = self._centre
-        estimate = self._components.average(self._outer, mean[None], self._size)
-        shape = () if self.shape == () else estimate.value.shape[1:]
-        missing = self._components.covariance(Means(self._central), mean, self._size)[1]
-        value = estimate.value.reshape(shape) + missing.reshape(shape)
-        return Estimate(value, lambda: estimate.error().reshape(shape))
+        second = self._components.average(self._outer, mean[None], self._size)[0]
+        missing = self._components.variance_of_average(
+            FirstMoment(self._central), outer_product, mean, self._size
+        )
+        return Estimate(second.value + missing, second.error)
 
     def _moved(self, x: Array, level: Array, lower: Array) -> Array:
         """How far the error of the tail moves its quantile x:
         error/density, by logarithms where the level is small.
         """
-        if is_traced(level) or not bool((level < SMALL).any()):
+        if is_traced(level) or not bool((level < SMALL_LEVEL).any()):
             return self._cdf(x).error() / self._pdf(x).value
         below, above = self._log_tail(x, False), self._log_tail(x, True)
         log, relative = (
@@ -201,13 +208,13 @@ def kurtosis(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Means:
-    """E Y − c of a component, flattened."""
+class FirstMoment:
+    """E Y − c of a component."""
 
     central: Quantity
 
-    def __call__(self, component: PyTree[Array], centre: Array) -> Float[Array, " m"]:
-        return self.central(component, centre)[0].reshape(-1)
+    def __call__(self, component: PyTree[Array], centre: Array) -> Float[Array, "*shape"]:
+        return self.central(component, centre)[0]
 
 
 @dataclasses.dataclass(frozen=True)

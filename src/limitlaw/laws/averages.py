@@ -15,21 +15,24 @@ from jaxtyping import Array, Bool, Float, Inexact, PyTree
 from limitlaw.laws.estimates import Estimate
 
 # numbers held at a time: (components × points × numbers per quantity) fits the cache
-BLOCK = 2**17
+HELD_NUMBERS = 2**17
 SIZES = (1, 16, 128, 1024)  # points at a time
 BLOCKS = 16  # that a sampled law, or a quasi-random sequence, is cut into
-LEAST = 2  # components of a block
+LEAST_OF_BLOCK = 2  # components of a block
 # standard errors out, where a stated error holds to first order in the skewness of what is
 # averaged
 AT = 2.0
 
-MOST = 0.7  # of the squared deviations of blocks: one block with more is not one of many alike
-ALIKE = 1e-14  # of an average: blocks that differ by no more are equal but for rounding
+ONE_BLOCK = (
+    0.7  # of the squared deviations of blocks: one block with more is not one of many alike
+)
+ALIKE_BLOCKS = 1e-14  # of an average: blocks that differ by no more are equal but for rounding
 
-How = Literal["mean", "log", "spread", "log spread", "products"]  # components are reduced
+How = Literal["mean", "log", "spread", "log spread"]  # components are reduced
 
 Quantity = Callable[..., Inexact[Array, "..."]]  # of one component at one point
-Points: TypeAlias = PyTree[Array | np.ndarray]  # arrays, points in front
+OfDeviations = Callable[[Array], Array]  # `jnp.square`, or `outer_product`
+AtPoints: TypeAlias = PyTree[Array | np.ndarray]  # arrays, points in front
 A = TypeVar("A", Array, np.ndarray)
 
 
@@ -53,7 +56,7 @@ class Components:
         return self.weights.shape[0]
 
     def with_weights(self) -> "Components":
-        """The same for quantities of (component, its weight)."""
+        """These components for quantities of (component, its weight)."""
         return dataclasses.replace(self, parameters=(self.parameters, self.weights))
 
     @functools.cached_property
@@ -62,7 +65,7 @@ class Components:
         a remainder belongs to none.
         """
         size = len(self) // self.blocks if self.blocks else 0
-        if not self.sampled or size < LEAST:
+        if not self.sampled or size < LEAST_OF_BLOCK:
             return []
         starts = range(0, self.blocks * size, size)
         return [self.part(slice(start, start + size)) for start in starts]
@@ -76,14 +79,16 @@ class Components:
             self.sampled,
         )
 
-    def average(self, quantity: Quantity, points: Points | None = None, size: int = 1) -> Estimate:
+    def average(
+        self, quantity: Quantity, points: AtPoints | None = None, size: int = 1
+    ) -> Estimate:
         """Σ_k w_k quantity(component k, point) for each point;
         `size`: how many numbers one quantity passes through.
         """
         value = self._reduce(quantity, "mean", points, size)
         return Estimate(value, lambda: self._error(quantity, points, size, value))
 
-    def log_average(self, quantity: Quantity, points: Points) -> Estimate:
+    def log_average(self, quantity: Quantity, points: AtPoints) -> Estimate:
         """log Σ_k w_k exp(quantity), safe where every term underflows.
         The error is that of the logarithm.
         """
@@ -96,7 +101,7 @@ class Components:
         nodes: Float[np.ndarray, " x"],
         weighted: Inexact[np.ndarray, "x ..."],
         integral: Inexact[Array, "..."],
-        points: Callable[[Array], Points] = lambda x: x,
+        points: Callable[[Array], AtPoints] = lambda x: x,
     ) -> Float[Array, "..."]:
         """The standard error of ∫ f p: of what each component,
         of density `share`, contributes to it.
@@ -111,34 +116,30 @@ class Components:
         point = jax.tree.map(lambda a: jnp.asarray(a)[None], (at, weighted, integral))
         return self._error(Influence(share), point, size, jnp.zeros((1, *integral.shape)))[0]
 
-    def covariance(
-        self, quantity: Quantity, point: PyTree[Array], size: int = 1
-    ) -> tuple[Inexact[Array, "i ..."], Inexact[Array, "i i ..."]]:
-        """c_i = Σ_k w_k f_i of an f with several entries,
-        and the covariance of these averages; 0 unless sampled.
-
-        Cov(c_i, c_j) = Σ_k w_k² (f_i − c_i)(f_j − c_j)/(1 − Σ_k w_k²),
-        entry by entry of what follows i in f.
+    def variance_of_average(
+        self, quantity: Quantity, product: OfDeviations, point: Array, size: int = 1
+    ) -> Array:
+        """The variance of an average m = Σ_k w_k f_k, Σ_k w_k² (f_k − m)²/(1 − Σ_k w_k²), or by
+        `product` its covariance matrix, of f flattened; 0 unless sampled.
         """
-        points = jax.tree.map(lambda a: jnp.asarray(a)[None], point)
+        m = self.average(quantity, point[None], size).value[0]
         if not self.sampled or len(self) == 1:
-            c = self._reduce(quantity, "mean", points, size)[0]
-            return c, jnp.zeros((c.shape[0], *c.shape))
-        if self.parts:
-            c = self._reduce(quantity, "mean", points, size)[0]
-            d = (
-                jnp.stack([part._reduce(quantity, "mean", points, size)[0] for part in self.parts])
-                - c
+            return product(jnp.zeros_like(m))
+        if not self.parts:
+            squares = self.with_weights().average(
+                WeightedProduct(quantity, product), (point[None], m[None]), size
             )
-            spread = jnp.einsum("bi...,bj...->ij...", d, d) / (len(d) * (len(d) - 1))
-            unseen = jnp.where(rare_decide(d, c), never_drawn(c, len(self)), 0.0) ** 2
-            return c, spread + jnp.einsum("ij,i...->ij...", jnp.eye(len(c)), unseen)
-        return _centred(*self._reduce(quantity, "products", points, size), self.weights)
+            return squares.value[0] / (1 - jnp.sum(self.weights**2))
+        parts = [part.average(quantity, point[None], size).value[0] for part in self.parts]
+        d = jnp.stack(parts) - m
+        unseen = jnp.where(rare_decide(d, m), never_drawn(m, len(self)), 0.0) ** 2
+        spread = jnp.sum(jax.vmap(product)(d), axis=0) / (len(d) * (len(d) - 1))
+        return spread + (unseen if spread.shape == m.shape else jnp.diag(unseen.reshape(-1)))
 
     def _error(
         self,
         quantity: Quantity,
-        points: Points | None,
+        points: AtPoints | None,
         size: int,
         value: Array,
         how: Literal["spread", "log spread"] = "spread",
@@ -169,7 +170,7 @@ class Components:
         self,
         quantity: Quantity,
         how: How,
-        points: Points | None,
+        points: AtPoints | None,
         size: int,
         centre: Array | None = None,
     ) -> PyTree[Array]:
@@ -187,12 +188,12 @@ class Components:
         return parts[0] if len(parts) == 1 else jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
 
     def _part(
-        self, quantity: Quantity, how: How, points: tuple[Points, Array], size: int
+        self, quantity: Quantity, how: How, points: tuple[AtPoints, Array], size: int
     ) -> PyTree[Array]:
         count = points[1].shape[0]
         padded = padded_size(count)
         across = min(padded, 128)
-        down = max(1, min(BLOCK // (across * size), len(self)))
+        down = max(1, min(HELD_NUMBERS // (across * size), len(self)))
         at, centre = jax.tree.map(lambda a: pad(a, padded), points)
         sums = _blocks(self.parameters, self.weights, at, centre, quantity, how, (down, across))
         return jax.tree.map(lambda a: a[:count], sums)
@@ -214,22 +215,28 @@ class Influence:
         )
 
 
-@jax.jit
-def _centred(
-    c: Inexact[Array, "1 i ..."], sums: Inexact[Array, "1 j j ..."], weights: Float[Array, " N"]
-) -> tuple[Array, Array]:
-    """Averages c and their covariance, from the sums of w², w² f_i and w² f_i f_j."""
-    c, sums = c[0], sums[0]
-    total, single, double = sums[0, 0], sums[0, 1:], sums[1:, 1:]
-    centred = double - c[:, None] * single - single[:, None] * c + total * c[:, None] * c
-    return c, centred / (1 - jnp.sum(weights**2))
+@dataclasses.dataclass(frozen=True)
+class WeightedProduct:
+    """w (f − m)(f − m)ᵀ, or its diagonal, of a component with its weight w."""
+
+    quantity: Quantity
+    product: OfDeviations
+
+    def __call__(self, weighted: tuple[PyTree[Array], Array], point: tuple[Array, Array]) -> Array:
+        (component, w), (at, m) = weighted, point
+        return w * self.product(self.quantity(component, at) - m)
+
+
+def outer_product(d: Float[Array, "..."]) -> Float[Array, "m m"]:
+    """d dᵀ, d flattened."""
+    return jnp.outer(d, d)
 
 
 @jax.jit
 def _standard_error(
     squares: Float[Array, "..."], cubes: Inexact[Array, "..."], weights: Float[Array, " N"]
 ) -> Float[Array, "..."]:
-    """From the sums of w² d² and w³ d³."""
+    """The standard error of an average, from the sums of w² d² and w³ d³."""
     safe = jnp.where(squares > 0, squares, 1)
     skewness = jnp.where(squares > 0, jnp.abs(cubes) / safe**1.5, 0)
     return jnp.sqrt(squares / (1 - jnp.sum(weights**2))) * (
@@ -255,13 +262,13 @@ def rare_decide(
     """May draws that are too rare to be seen decide an average?
 
     Blocks of draws then differ from it (by `d`) not at all, or one of them does far more than all
-    others: of normal deviations of 16 blocks the largest has `MOST` of their squares once in a
-    thousand times.
+    others: of normal deviations of 16 blocks the largest has `ONE_BLOCK` of their squares once in
+    a thousand times.
     """
     size = jnp.abs(d)
     largest = jnp.max(size, axis=0)
     squares = jnp.sum((size / jnp.where(largest > 0, largest, 1.0)) ** 2, axis=0)
-    return (largest <= ALIKE * jnp.abs(value)) | (squares < 1 / MOST)
+    return (largest <= ALIKE_BLOCKS * jnp.abs(value)) | (squares < 1 / ONE_BLOCK)
 
 
 def error_of_blocks(
@@ -274,7 +281,7 @@ def error_of_blocks(
     return jnp.hypot(spread_of_blocks(d), unseen)
 
 
-def _rows(points: tuple[Points, Array], start: int) -> tuple[PyTree[Array], Array]:
+def _rows(points: tuple[AtPoints, Array], start: int) -> tuple[PyTree[Array], Array]:
     return jax.tree.map(lambda a: jnp.asarray(a)[start : start + SIZES[-1]], points)
 
 
@@ -323,11 +330,6 @@ def _blocks(
             w = w.reshape(down, *[1] * (f.ndim - 1))
             if how == "log":
                 return jax.nn.logsumexp(f + jnp.log(w), axis=0)
-            if how == "products":
-                g = jnp.concatenate([jnp.ones_like(f[:, :, :1]), f], axis=2)
-                return jnp.sum(w * f, axis=0), jnp.sum(
-                    w[..., None] ** 2 * g[:, :, :, None] * g[:, :, None], axis=0
-                )
             if how in ("spread", "log spread"):
                 d = jnp.exp(f - block[1]) - 1 if how == "log spread" else f - block[1]
                 squares = w**2 * jnp.abs(d) ** 2

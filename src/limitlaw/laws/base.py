@@ -30,7 +30,7 @@ Content = tuple[dict[str, Any], dict[str, np.ndarray]]  # of a file: a header an
 
 KINDS = ("exact", "quadrature", "sampled")
 # of quantiles that show where a law lives
-LEVELS = (1e-16, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-16)
+LEVELS_OF_PLACES = (1e-16, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-16)
 
 
 class Blocks(NamedTuple):
@@ -193,7 +193,7 @@ class Law(ScipyNames):
         """For one number: points at which the law varies,
         and the scale on which it does, to choose panels by.
         """
-        x = np.asarray(self.thinned().ppf(np.array(LEVELS)))
+        x = np.asarray(self.thinned().ppf(np.array(LEVELS_OF_PLACES)))
         return x, np.full(len(x), (x[-2] - x[1]) / 16)
 
     def breaks(self) -> Float[np.ndarray, " breaks"]:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import check_psd, integer, is_traced, non_negative, real_array, shown
+from limitlaw.domain import check_variances
 
 T = TypeVar("T")
 
@@ -33,9 +34,11 @@ def mixture_arrays(mean: Float[Array, "N ..."], covariance: object) -> tuple[Arr
         raise ValueError(f"covariance must have shape {expected}, {what}, got shape {given.shape}")
     if not is_traced(given):
         if not shape:
-            non_negative("covariance", given)
+            check_variances("covariance", non_negative("covariance", given), small=False)
         else:
-            non_negative("covariance's diagonal", np.diagonal(given, axis1=1, axis2=2))
+            diagonal = np.diagonal(given, axis1=1, axis2=2)
+            non_negative("covariance's diagonal", diagonal)
+            check_variances("covariance's diagonal", diagonal, small=False)
             for k in np.unique(np.linspace(0, N - 1, min(N, LOOKED_AT)).astype(int)) if m else ():
                 check_psd(f"covariance of component {k}", given[k])
     return mean, jnp.asarray(given)

@@ -21,7 +21,13 @@ from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms, Estimate, as_logarithm, in_units, unit
 from limitlaw.laws.tracing import Psi, psi_values
 
-Draws = Float[Array, "M *shape"]  # of one group
+GroupDraws = Float[Array, "M *shape"]  # of one group
+
+
+def outer(draws: GroupDraws, centre: Float[Array, "*shape"]) -> Float[Array, "m m"]:
+    """Mean of (y − c)(y − c)ᵀ, y flattened."""
+    d = (draws - centre).reshape(draws.shape[0], -1)
+    return d.T @ d / draws.shape[0]
 
 
 class OfDraws(Averaged):
@@ -30,6 +36,7 @@ class OfDraws(Averaged):
     """
 
     discrete = True
+    _outer = staticmethod(outer)
 
     def __init__(self, components: Components, kind: str, beyond: tuple[str, ...]) -> None:
         super().__init__(components.parameters.shape[2:], kind, beyond)
@@ -37,7 +44,7 @@ class OfDraws(Averaged):
 
     @abc.abstractmethod
     def _no_density(self, what: str) -> ValueError:
-        """What is said where a density is asked for."""
+        """The error that is raised where a density is asked for."""
 
     @property
     def _draws(self) -> Float[Array, "groups M *shape"]:
@@ -51,16 +58,12 @@ class OfDraws(Averaged):
         return Grouped(self._components.part(rows), self.kind, self.beyond)
 
     def thinned(self) -> "OfDraws":
-        """Itself: its quantiles are fast."""
+        """The law itself, whose quantiles are fast."""
         return self
 
     @property
     def _central(self) -> Quantity:
         return central
-
-    @property
-    def _outer(self) -> Quantity:
-        return outer
 
     @property
     def _xp(self) -> Any:
@@ -149,7 +152,7 @@ class OfDraws(Averaged):
         return in_units(self._components.average(DrawsMoment(k), s[None], self._size), s, k)[0]
 
     def _expect(self, psi: Psi) -> Estimate:
-        return self._components.average(Mean(psi), size=self._size)
+        return self._components.average(MeanOfPsi(psi), size=self._size)
 
     def _atoms(self) -> tuple[Atoms, Array]:
         groups, M = self._draws.shape[:2]
@@ -168,7 +171,7 @@ class OfDraws(Averaged):
 
     @property
     def description(self) -> str:
-        """How many draws there are."""
+        """The number of draws."""
         return counted(self._draws.shape[0] * self._size, "sample")
 
     def _count(self) -> int:
@@ -196,16 +199,10 @@ class Grouped(OfDraws):
         raise TypeError("draws in groups are part of another law: save that one")
 
 
-def central(draws: Draws, centre: Float[Array, "*shape"]) -> Float[Array, "4 *shape"]:
+def central(draws: GroupDraws, centre: Float[Array, "*shape"]) -> Float[Array, "4 *shape"]:
     """Mean of (y − c)^j over one group's draws, j = 1 … 4."""
     d = draws - centre
     return jnp.stack([jnp.mean(d**j, axis=0) for j in (1, 2, 3, 4)])
-
-
-def outer(draws: Draws, centre: Float[Array, "*shape"]) -> Float[Array, "m m"]:
-    """Mean of (y − c)(y − c)ᵀ, y flattened."""
-    d = (draws - centre).reshape(draws.shape[0], -1)
-    return d.T @ d / draws.shape[0]
 
 
 def below(draws: Float[Array, " M"], x: Float[Array, ""]) -> Float[Array, ""]:
@@ -213,7 +210,7 @@ def below(draws: Float[Array, " M"], x: Float[Array, ""]) -> Float[Array, ""]:
     return jnp.mean(draws <= x, axis=0)
 
 
-def cf(draws: Draws, t: Float[Array, "*shape"]) -> Complex[Array, ""]:
+def cf(draws: GroupDraws, t: Float[Array, "*shape"]) -> Complex[Array, ""]:
     """Mean of exp(i t·y)."""
     return jnp.mean(jnp.exp(1j * jnp.sum((draws * t).reshape(draws.shape[0], -1), axis=1)))
 
@@ -224,15 +221,15 @@ class DrawsMoment:
 
     k: int
 
-    def __call__(self, draws: Draws, s: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    def __call__(self, draws: GroupDraws, s: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return jnp.mean((draws / s) ** self.k, axis=0)
 
 
 @dataclasses.dataclass(frozen=True)
-class Mean:
+class MeanOfPsi:
     """Mean of ψ(y)."""
 
     psi: Psi
 
-    def __call__(self, draws: Draws, _: Array) -> Inexact[Array, "..."]:
+    def __call__(self, draws: GroupDraws, _: Array) -> Inexact[Array, "..."]:
         return jnp.mean(psi_values(self.psi, draws, draws.shape[0]), axis=0)

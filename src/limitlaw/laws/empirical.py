@@ -73,7 +73,7 @@ class Empirical(OfDraws):
 
     @property
     def description(self) -> str:
-        """How many draws there are."""
+        """The number of draws."""
         return "point mass" if self._is_point_mass else super().description
 
     def _no_density(self, what: str) -> ValueError:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from limitlaw.laws import one_gaussian
 from limitlaw.laws.averaged import Averaged
-from limitlaw.laws.averages import Components, Points, Quantity
+from limitlaw.laws.averages import AtPoints, Components, Quantity
 from limitlaw.laws.estimates import Estimate
 from limitlaw.laws.one_image import density, log_density
 from limitlaw.numerics.meshes import Places, mesh, of_components
@@ -48,7 +48,7 @@ class Entropy:
     log: Callable[[Array], Estimate]
     weight: Callable[[Array, Array], Array]
     share: Quantity
-    points: Callable[[Array], Points]
+    points: Callable[[Array], AtPoints]
     places: Places
     breaks: tuple[float, ...]
     variance: Callable[[], Array]

@@ -35,87 +35,87 @@ class Errors:
         return no_less_than_rounding(jnp.hypot(error, difference), value)
 
     def pdf(self, x: object) -> Float[Array, "..."]:
-        """Of the density."""
+        """The error of the density."""
         x = self._law._points("x", x)
         return self._law._at_poles(x, 0.0, self._of(lambda law: law._pdf(x)))
 
     def logpdf(self, x: object) -> Float[Array, "..."]:
-        """Of the log density."""
+        """The error of the log density."""
         x = self._law._points("x", x)
         return self._law._at_poles(x, 0.0, self._of(lambda law: law._logpdf(x)))
 
     def cdf(self, x: object) -> Float[Array, "..."]:
-        """Of P(Y ≤ x)."""
+        """The error of P(Y ≤ x)."""
         x = self._law._numbers("cdf", "x", x)
         return self._of(lambda law: law._cdf(x))
 
     def sf(self, x: object) -> Float[Array, "..."]:
-        """Of P(Y > x)."""
+        """The error of P(Y > x)."""
         x = self._law._numbers("sf", "x", x)
         return self._of(lambda law: law._sf(x))
 
     def ppf(self, q: object) -> Float[Array, "..."]:
-        """Of the quantile: the error of the cdf there over the density;
+        """The error of the quantile: that of the cdf there over the density;
         0 inside an atom's jump.
         """
         q = self._law._levels("ppf", q)
         return self._of(lambda law: law._ppf(q))
 
     def isf(self, q: object) -> Float[Array, "..."]:
-        """Of the quantile from above."""
+        """The error of the quantile that is counted from above."""
         q = self._law._levels("isf", q)
         return self._of(lambda law: law._isf(q))
 
     def median(self) -> Float[Array, ""]:
-        """Of the median."""
+        """The error of the median."""
         return self.ppf(0.5)
 
     def interval(
         self, confidence: object = 0.95
     ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        """Of the two ends."""
+        """The errors of the two ends."""
         level = self._law._levels("interval", confidence, "confidence")
         return self._of(lambda law: law._interval(level)[0]), self._of(
             lambda law: law._interval(level)[1]
         )
 
     def logcdf(self, x: object) -> Float[Array, "..."]:
-        """Of log P(Y ≤ x): the relative error of P(Y ≤ x)."""
+        """The error of log P(Y ≤ x), which is the relative one of P(Y ≤ x)."""
         x = self._law._numbers("logcdf", "x", x)
         return self._of(lambda law: law._logcdf(x))
 
     def logsf(self, x: object) -> Float[Array, "..."]:
-        """Of log P(Y > x): the relative error of P(Y > x)."""
+        """The error of log P(Y > x), which is the relative one of P(Y > x)."""
         x = self._law._numbers("logsf", "x", x)
         return self._of(lambda law: law._logsf(x))
 
     def cf(self, t: object) -> Float[Array, "..."]:
-        """Of the characteristic function, in modulus."""
+        """The error of the characteristic function, in modulus."""
         t = self._law._points("t", t)
         return self._of(lambda law: law._cf(t))
 
     def mean(self) -> Float[Array, "..."]:
-        """Of the mean."""
+        """The error of the mean."""
         return self._of(lambda law: law._mean())
 
     def variance(self) -> Float[Array, "..."]:
-        """Of the variance."""
+        """The error of the variance."""
         return self._of(lambda law: law._variance())
 
     def covariance(self) -> Float[Array, "..."]:
-        """Of each entry of the covariance."""
+        """The error of each entry of the covariance."""
         return self._of(lambda law: law._covariance())
 
     def std(self) -> Float[Array, "..."]:
-        """Of the standard deviation."""
+        """The error of the standard deviation."""
         return self._of(lambda law: law._std())
 
     def skewness(self) -> Float[Array, "..."]:
-        """Of the skewness."""
+        """The error of the skewness."""
         return self._of(lambda law: law._skewness())
 
     def kurtosis(self) -> Float[Array, "..."]:
-        """Of the excess kurtosis κ = E(Y − m)⁴/v² − 3.
+        """The error of the excess kurtosis κ = E(Y − m)⁴/v² − 3.
 
         Where two rules are compared, both differ from the truth in v and in the fourth moment, and
         may do so alike: what the difference of v alone makes of κ counts, too.
@@ -129,20 +129,20 @@ class Errors:
         return jnp.where(error > 0, jnp.hypot(error, alone), error)
 
     def moment(self, k: int) -> Float[Array, "..."]:
-        """Of E Y^k."""
+        """The error of E Y^k."""
         k = order(k)
         return self._of(lambda law: law._moment(k))
 
     def expect(self, psi: Psi) -> Float[Array, "..."]:
-        """Of E ψ(Y)."""
+        """The error of E ψ(Y)."""
         return average_of(psi, self._law.shape, lambda psi: self._of(lambda law: law._expect(psi)))
 
     def entropy(self) -> Float[Array, ""]:
-        """Of the entropy."""
+        """The error of the entropy."""
         return self._of(lambda law: law._entropy())
 
     def atoms(self) -> Float[Array, " atoms"]:
-        """Of the atoms' masses."""
+        """The errors of the masses of atoms."""
         atoms, error = self._law._atoms()
         if self._law._other is None:
             return error

@@ -15,7 +15,9 @@ from jaxtyping import Array, Float, Inexact
 from limitlaw.arguments import is_traced, real_points
 from limitlaw.laws.tracing import Psi
 
-ROUNDING = 2.0**-50  # of a number that is a sum: four times the distance of neighbouring floats
+SUM_ROUNDING = (
+    2.0**-50
+)  # of a number that is a sum: four times the distance of neighbouring floats
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +54,7 @@ def no_less_than_rounding(
 ) -> Float[Array, "..."]:
     """An error, and where there is one, no less than what the number itself is rounded by."""
     size = jnp.where(jnp.isfinite(value), jnp.abs(value), 0.0)
-    return jnp.where(error > 0, jnp.maximum(error, ROUNDING * size), error)
+    return jnp.where(error > 0, jnp.maximum(error, SUM_ROUNDING * size), error)
 
 
 class Atoms(NamedTuple):
@@ -63,7 +65,7 @@ class Atoms(NamedTuple):
 
 
 def no_atoms(shape: tuple[int, ...] = ()) -> tuple[Atoms, Float[Array, " 0"]]:
-    """Those of a law of that shape with a density, and the errors of their masses."""
+    """No atoms, of a law of that shape with a density, and no errors of their masses."""
     return Atoms(jnp.zeros((0, *shape)), jnp.zeros(0)), jnp.zeros(0)
 
 
@@ -142,7 +144,7 @@ class Estimates(abc.ABC):
         return self._place(jnp.minimum(q, 1 - q), q > 0.5)
 
     def _interval(self, confidence: Array) -> tuple[Estimate, Estimate]:
-        """Its two ends."""
+        """The two ends of the interval."""
         level = (1 - confidence) / 2
         every = jnp.ones(level.shape, bool)
         return self._place(level, every), self._place(level, ~every)

@@ -21,7 +21,7 @@ from limitlaw.laws.averages import Components, Quantity
 from limitlaw.laws.estimates import Estimate
 from limitlaw.laws.tracing import Psi, psi_values
 from limitlaw.numerics.meshes import Places, mesh, of_components
-from limitlaw.numerics.normal_rule import REACH, Rule, shifts
+from limitlaw.numerics.normal_rule import REACH, NormalRule, shifts
 from limitlaw.numerics.panels import Panels, Rows, evaluated, of_integral, resolve, unseen
 from limitlaw.numerics.pieces import pieces
 
@@ -179,7 +179,7 @@ def of_gaussians(
     """E ψ(Y) of a mixture of Gaussians of one number, `certain`: of which sd = 0.
     `breaks`: where ψ is known not to be smooth.
     """
-    rule = Rule(nodes)  # shifted for each component: unbiased, wherever ψ jumps
+    rule = NormalRule(nodes)  # shifted for each component: unbiased, wherever ψ jumps
     turns = (shifts(len(components)) + UNEVEN) % 1
     shifted = dataclasses.replace(components, parameters=(*components.parameters, turns))
     average = shifted.average(Expectation(psi, rule), size=rule.nodes)
@@ -220,9 +220,9 @@ class Expectation:
     """
 
     psi: Psi
-    rule: Rule
+    rule: NormalRule
 
-    def __call__(self, component: one_gaussian.Component, _: Array) -> Inexact[Array, "3 ..."]:
+    def __call__(self, component: one_gaussian.OneGaussian, _: Array) -> Inexact[Array, "3 ..."]:
         x, w = self.rule(*component)
         values = psi_values(self.psi, x, x.shape[0])
         between, size = disagreement(w, values, self.rule.nodes / (2 * REACH))

@@ -134,7 +134,7 @@ class ScipyLaw(Law):
 
     @property
     def description(self) -> str:
-        """Its name in scipy.stats."""
+        """The name of the distribution in scipy.stats."""
         return f"scipy.stats.{self.distribution.dist.name}"
 
 

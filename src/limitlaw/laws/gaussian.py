@@ -62,5 +62,5 @@ class Gaussian(GaussianMixture):
 
     @property
     def description(self) -> str:
-        """Nothing more than its name."""
+        """A Gaussian needs no more description than its name."""
         return ""

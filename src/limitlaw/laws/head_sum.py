@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Key
 from limitlaw.arguments import is_traced, positive_int
 from limitlaw.digits import counted
 from limitlaw.laws import expectation
-from limitlaw.laws.averaged import FEWEST
+from limitlaw.laws.averaged import FEW_BLOCKS
 from limitlaw.laws.averages import BLOCKS, error_of_blocks
 from limitlaw.laws.base import Blocks, Content, Law
 from limitlaw.laws.checking import entries
@@ -306,7 +306,7 @@ class HeadSum(Law):
         """
         if self.kind != "sampled":
             return super().blocks()
-        return Blocks(*self._in_blocks) if len(self._in_blocks[0]) >= FEWEST else None
+        return Blocks(*self._in_blocks) if len(self._in_blocks[0]) >= FEW_BLOCKS else None
 
     @functools.cached_property
     def _in_blocks(self) -> tuple[tuple["HeadSum", ...], Float[np.ndarray, " b"], bool]:

@@ -38,7 +38,7 @@ class KernelMatrix:
 
     @property
     def error(self) -> Any:
-        """Of each entry."""
+        """The error of each entry."""
         return self._error()
 
     def tree_flatten(self) -> tuple[tuple[Any, Any], tuple[str, tuple[str, ...]]]:

@@ -32,7 +32,7 @@ from limitlaw.numerics.random import normal
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtri
 
-DRAWS = 2**17  # where a quantity of a joint law has to be sampled
+DRAWS_OF_JOINT = 2**17  # where a quantity of a joint law has to be sampled
 
 
 class GaussianMixture(Averaged):
@@ -46,6 +46,8 @@ class GaussianMixture(Averaged):
     spread of so many consecutive blocks of it. `seed`: of the draws that joint quantities without
     a formula are computed from.
     """
+
+    _outer = staticmethod(one_gaussian.joint_outer)
 
     def __init__(
         self,
@@ -89,10 +91,6 @@ class GaussianMixture(Averaged):
     @property
     def _central(self) -> Quantity:
         return one_gaussian.joint_central if self.shape else one_gaussian.central
-
-    @property
-    def _outer(self) -> Quantity:
-        return one_gaussian.joint_outer if self.shape else one_gaussian.outer
 
     def _at(self, quantity: Quantity, x: Array) -> Estimate:
         """The average of a quantity at points of shape (…, *event)."""
@@ -264,12 +262,14 @@ class GaussianMixture(Averaged):
         components = self._components
         key = jax.random.key(self._seed)
         if not components.sampled:
-            draws = self.sample(key, (DRAWS, 1))
+            draws = self.sample(key, (DRAWS_OF_JOINT, 1))
             return Grouped(
-                Components(draws, jnp.full(DRAWS, 1 / DRAWS), True), "sampled", self.beyond
+                Components(draws, jnp.full(DRAWS_OF_JOINT, 1 / DRAWS_OF_JOINT), True),
+                "sampled",
+                self.beyond,
             )
         N = len(components)
-        M = max(1, DRAWS // N)
+        M = max(1, DRAWS_OF_JOINT // N)
         draws = self._draw(key, jnp.repeat(jnp.arange(N), M)).reshape(N, M, *self.shape)
         return Grouped(dataclasses.replace(components, parameters=draws), "sampled", self.beyond)
 
@@ -317,18 +317,18 @@ class GaussianMixture(Averaged):
         )
 
     def middle(self) -> float:
-        """The mean."""
+        """The mean is in the middle."""
         return float(
             np.asarray(self._components.weights) @ np.asarray(self._components.parameters[0])
         )
 
     def places(self) -> Places:
-        """Those of its components."""
+        """The places of its components."""
         return of_components(*self._components.parameters)
 
     @property
     def description(self) -> str:
-        """How many components there are."""
+        """The number of components."""
         return counted(len(self._components), "component")
 
     def _count(self) -> int:

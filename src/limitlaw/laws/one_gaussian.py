@@ -15,17 +15,17 @@ from limitlaw.numerics.special_functions import log_ndtr, ndtr
 
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
-Component = tuple[Float[Array, "..."], ...]
+OneGaussian = tuple[Float[Array, "..."], ...]
 
 
-def standardised(component: Component, x: Float[Array, "..."]) -> Float[Array, "..."]:
+def standardised(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
     """(x − mean)/sd, infinite off a point mass."""
     mean, sd = component[:2]
     point = jnp.where(x >= mean, jnp.inf, -jnp.inf)
     return jnp.where(sd > 0, (x - mean) / jnp.where(sd > 0, sd, 1), point)
 
 
-def pdf(component: Component, x: Float[Array, "..."]) -> Float[Array, "..."]:
+def pdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Density of N(mean, sd²); 0 for a point mass, which has no part with a density."""
     mean, sd = component[:2]
     safe = jnp.where(sd > 0, sd, 1)
@@ -33,7 +33,7 @@ def pdf(component: Component, x: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.where(sd > 0, jnp.exp(-0.5 * z * z) * (math.exp(-LOG_ROOT_TWO_PI) / safe), 0)
 
 
-def logpdf(component: Component, x: Float[Array, "..."]) -> Float[Array, "..."]:
+def logpdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Log density of N(mean, sd²); −∞ for a point mass, which has no part with a density."""
     mean, sd = component[:2]
     safe = jnp.where(sd > 0, sd, 1)
@@ -41,46 +41,46 @@ def logpdf(component: Component, x: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.where(sd > 0, -0.5 * z * z - jnp.log(safe) - LOG_ROOT_TWO_PI, -jnp.inf)
 
 
-def cdf(component: Component, x: Float[Array, "..."]) -> Float[Array, "..."]:
+def cdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
     """P(Y ≤ x)."""
     return ndtr(standardised(component, x))
 
 
-def sf(component: Component, x: Float[Array, "..."]) -> Float[Array, "..."]:
+def sf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
     """P(Y > x)."""
     return ndtr(-standardised(component, x))
 
 
-def tail(component: Component, point: tuple[Array, Array]) -> Float[Array, "..."]:
+def tail(component: OneGaussian, point: tuple[Array, Array]) -> Float[Array, "..."]:
     """P(Y ≤ x) where the side is 1, P(Y > x) where it is −1."""
     x, side = point
     return ndtr(side * standardised(component, x))
 
 
-def logcdf(component: Component, x: Float[Array, "..."]) -> Float[Array, "..."]:
+def logcdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
     """log P(Y ≤ x)."""
     return log_ndtr(standardised(component, x))
 
 
-def logsf(component: Component, x: Float[Array, "..."]) -> Float[Array, "..."]:
+def logsf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
     """log P(Y > x)."""
     return log_ndtr(-standardised(component, x))
 
 
-def _on_the_left(component: Component, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+def _on_the_left(component: OneGaussian, ends: tuple[Array, Array]) -> tuple[Array, Array]:
     """The standardised ends of an interval, mirrored to where both have small tails."""
     lo, hi = (standardised(component, end) for end in ends)
     mirrored = lo > 0
     return jnp.where(mirrored, -hi, lo), jnp.where(mirrored, -lo, hi)
 
 
-def between(component: Component, ends: tuple[Array, Array]) -> Float[Array, "..."]:
+def between(component: OneGaussian, ends: tuple[Array, Array]) -> Float[Array, "..."]:
     """P(lo < Y ≤ hi), 0 where hi ≤ lo, taken on the side where the tails are small."""
     lo, hi = _on_the_left(component, ends)
     return jnp.where(lo < hi, ndtr(hi) - ndtr(lo), 0)
 
 
-def log_between(component: Component, ends: tuple[Array, Array]) -> Float[Array, "..."]:
+def log_between(component: OneGaussian, ends: tuple[Array, Array]) -> Float[Array, "..."]:
     """log P(lo < Y ≤ hi) = log Φ(hi) + log(1 − Φ(lo)/Φ(hi)); −∞ where hi ≤ lo."""
     lo, hi = _on_the_left(component, ends)
     some = lo < hi
@@ -89,46 +89,41 @@ def log_between(component: Component, ends: tuple[Array, Array]) -> Float[Array,
     return jnp.where(some, top + jnp.log(-jnp.expm1(share)), -jnp.inf)
 
 
-def cf(component: Component, t: Float[Array, ""]) -> Complex[Array, ""]:
+def cf(component: OneGaussian, t: Float[Array, ""]) -> Complex[Array, ""]:
     """E exp(i t Y)."""
     mean, sd = component[:2]
     return jnp.exp(1j * t * mean - 0.5 * (t * sd) ** 2)
 
 
-def joint_cf(component: Component, t: Float[Array, "..."]) -> Complex[Array, ""]:
+def joint_cf(component: OneGaussian, t: Float[Array, "..."]) -> Complex[Array, ""]:
     """E exp(i t·Y)."""
     mean, covariance = component
     t = t.reshape(-1)
     return jnp.exp(1j * (t @ mean) - 0.5 * (t @ covariance @ t))
 
 
-def joint_logpdf(component: Component, x: Float[Array, "..."]) -> Float[Array, ""]:
+def joint_logpdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, ""]:
     """Log density of a joint Gaussian given as (mean, L⁻¹, log det L), L the Cholesky factor."""
     mean, whiten, logdet = component
     z = whiten @ (x.reshape(-1) - mean)
     return -0.5 * jnp.sum(z * z) - logdet - LOG_ROOT_TWO_PI * mean.shape[0]
 
 
-def central(component: Component, centre: Float[Array, "..."]) -> Float[Array, "4 ..."]:
+def central(component: OneGaussian, centre: Float[Array, "..."]) -> Float[Array, "4 ..."]:
     """E (Y − c)^j for j = 1 … 4."""
     mean, sd = component[:2]
     d, v = mean - centre, sd**2
     return jnp.stack([d, d**2 + v, d**3 + 3 * d * v, d**4 + 6 * d**2 * v + 3 * v**2])
 
 
-def joint_central(component: Component, centre: Float[Array, "..."]) -> Float[Array, "4 ..."]:
+def joint_central(component: OneGaussian, centre: Float[Array, "..."]) -> Float[Array, "4 ..."]:
     """The same for each entry of a joint Gaussian."""
     mean, covariance = component
     moments = central((mean, jnp.sqrt(jnp.diagonal(covariance))), centre.reshape(-1))
     return moments.reshape(4, *centre.shape)
 
 
-def outer(component: Component, centre: Float[Array, "..."]) -> Float[Array, "..."]:
-    """E (Y − c)²."""
-    return central(component, centre)[1]
-
-
-def joint_outer(component: Component, centre: Float[Array, "..."]) -> Float[Array, "m m"]:
+def joint_outer(component: OneGaussian, centre: Float[Array, "..."]) -> Float[Array, "m m"]:
     """E (Y − c)(Y − c)ᵀ."""
     mean, covariance = component
     d = mean - centre.reshape(-1)
@@ -144,7 +139,7 @@ class Moment:
     k: int
     joint: bool
 
-    def __call__(self, component: Component, s: Float[Array, "..."]) -> Float[Array, "..."]:
+    def __call__(self, component: OneGaussian, s: Float[Array, "..."]) -> Float[Array, "..."]:
         mean, spread = component[:2]
         m = mean / s
         v = jnp.diagonal(spread) / s / s if self.joint else (spread / s) ** 2

@@ -18,28 +18,28 @@ from limitlaw.arguments import is_traced
 from limitlaw.laws import one_gaussian
 from limitlaw.laws.averages import Quantity
 from limitlaw.laws.expectation import FEW
-from limitlaw.laws.one_gaussian import Component
+from limitlaw.laws.one_gaussian import OneGaussian
 from limitlaw.laws.tracing import Psi
-from limitlaw.numerics.normal_rule import REACH, Rule, smooth_nodes
+from limitlaw.numerics.normal_rule import ON_PANEL, PANEL_LENGTH, REACH, NormalRule, smooth_nodes
 from limitlaw.numerics.special_functions import half_line
 from limitlaw.phi import Nonlinearity
 from limitlaw.phi.preimages import Branched
 
 INSIDE = np.array([0.25, 0.5, 0.75, 0.9])  # of a piece, where φ is looked at
 # of the distance of the kinks, in the pieces beyond them
-BEYOND = np.array([0.5, 1.0, 2.0, 500.0])
+PLACES_BEYOND = np.array([0.5, 1.0, 2.0, 500.0])
 # relative and absolute deviations from a straight line that are none
-ROUNDING, SMALL = 1e-14, 1e-20
+STRAIGHT_TO, STRAIGHT_TO_ABSOLUTE = 1e-14, 1e-20
 # standard deviations of Y up to which a trapezoidal rule of a few hundred nodes is the best
-NARROW = 4.0
+NARROW_BASE = 4.0
 # named ones: linear beyond
-OCTAVES = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))
+NAMED_CUTS = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))
 MOST_BRANCHES = 3  # of functions that are linear in the large
 MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
 # of all components: some seconds. Where more are needed, shifts of the rule that differ between
 # components keep its mean right, and their spread or a rule of fewer nodes shows what is missing.
 MOST_AT_ALL = 2**25
-CLOSELY = 8 * 96  # nodes between the cuts of a function that is not known
+CLOSELY = 40.0  # times as many nodes between the cuts of a function that is not known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,9 +47,11 @@ class Central:
     """E (φ(Y) − c)^j for j = 1 … 4, for each entry."""
 
     phi: Nonlinearity
-    rule: Rule
+    rule: NormalRule
 
-    def __call__(self, component: Component, centre: Float[Array, "..."]) -> Float[Array, "4 ..."]:
+    def __call__(
+        self, component: OneGaussian, centre: Float[Array, "..."]
+    ) -> Float[Array, "4 ..."]:
         def entry(mean: Array, sd: Array, shift: Array, c: Array) -> Float[Array, " 4"]:
             x, w = self.rule(mean, sd, shift)
             d = self.phi(x) - c
@@ -69,11 +71,11 @@ class ImageMoment:
     """
 
     phi: Nonlinearity
-    rule: Rule
+    rule: NormalRule
     k: int
     wider: float
 
-    def __call__(self, component: Component, s: Float[Array, "..."]) -> Float[Array, "..."]:
+    def __call__(self, component: OneGaussian, s: Float[Array, "..."]) -> Float[Array, "..."]:
         def entry(mean: Array, sd: Array, shift: Array, s: Array) -> Float[Array, ""]:
             x, w = self.rule(mean, self.wider * sd, shift)
             z = (x - mean) / jnp.where(sd > 0, sd, 1)
@@ -94,9 +96,9 @@ class Cf:
     """E exp(i t φ(Y)) for one number."""
 
     phi: Nonlinearity
-    rule: Rule
+    rule: NormalRule
 
-    def __call__(self, component: Component, t: Float[Array, ""]) -> Complex[Array, ""]:
+    def __call__(self, component: OneGaussian, t: Float[Array, ""]) -> Complex[Array, ""]:
         x, w = self.rule(*component)
         return jnp.sum(w * jnp.exp(1j * t * self.phi(x)))
 
@@ -121,7 +123,7 @@ class OnBranches:
     above: bool
     log: bool = False
 
-    def __call__(self, component: Component, point: tuple[Array, Array]) -> Float[Array, ""]:
+    def __call__(self, component: OneGaussian, point: tuple[Array, Array]) -> Float[Array, ""]:
         mean, sd, image = component
         y, intervals = point
         ends = (intervals[:, 0], intervals[:, 1])
@@ -135,14 +137,14 @@ class OnBranches:
         return found + 0 * jnp.where(jnp.isnan(y), y, 0)
 
 
-def density(component: Component, point: tuple[Array, Array]) -> Float[Array, ""]:
+def density(component: OneGaussian, point: tuple[Array, Array]) -> Float[Array, ""]:
     """Σ over branches of the density at the preimage, over |φ'|."""
     x, jacobian = point
     p = one_gaussian.pdf(component, x)
     return jnp.sum(jnp.where(p > 0, p * jacobian, 0))
 
 
-def log_density(component: Component, point: tuple[Array, Array]) -> Float[Array, ""]:
+def log_density(component: OneGaussian, point: tuple[Array, Array]) -> Float[Array, ""]:
     """The logarithm of `density`; −∞ for a point mass."""
     x, log_jacobian = point
     mean, sd, _ = component
@@ -193,13 +195,13 @@ def _lines(phi: Nonlinearity, los: list[float], his: list[float]) -> tuple[Piece
         x = (
             lo + INSIDE * (hi - lo)
             if math.isfinite(hi - lo)
-            else at + math.copysign(unit, lo + hi) * BEYOND
+            else at + math.copysign(unit, lo + hi) * PLACES_BEYOND
         )
         with jax.ensure_compile_time_eval():
             y = np.asarray(phi(jnp.asarray(x)), float)
         slope = (y[-1] - y[0]) / (x[-1] - x[0])
         piece = Piece(lo, hi, at, float(y[0] - slope * (x[0] - at)), float(slope))
-        if not np.abs(y - piece(x)).max() <= SMALL + ROUNDING * (
+        if not np.abs(y - piece(x)).max() <= STRAIGHT_TO_ABSOLUTE + STRAIGHT_TO * (
             np.abs(y).max() + abs(slope) * np.abs(x).max()
         ):
             return None
@@ -220,15 +222,16 @@ class StraightCf:
 
     phi: Nonlinearity
     pieces: tuple[Piece, ...]
-    rule: Rule | None = None
+    rule: NormalRule | None = None
 
-    def __call__(self, component: Component, t: Float[Array, ""]) -> Complex[Array, ""]:
+    def __call__(self, component: OneGaussian, t: Float[Array, ""]) -> Complex[Array, ""]:
         mean, sd, _ = component
         safe = jnp.where(sd > 0, sd, 1.0)
         parts = [self._over(piece, mean, safe, t) for piece in self.pieces]
         if self.rule is not None:
-            x, w = (a[self.rule.nodes : -self.rule.nodes] for a in self.rule(mean, safe))
-            parts.append(jnp.sum(w * jnp.exp(1j * t * self.phi(x))))
+            x, w = self.rule(mean, safe)
+            between = (x > self.rule.breaks[0]) & (x < self.rule.breaks[-1])
+            parts.append(jnp.sum(jnp.where(between, w, 0.0) * jnp.exp(1j * t * self.phi(x))))
         return jnp.where(sd > 0, sum(parts), jnp.exp(1j * t * self.phi(mean)))
 
     def _over(self, piece: Piece, mean: Array, sd: Array, t: Array) -> Complex[Array, ""]:
@@ -252,7 +255,7 @@ class StraightCf:
 
 @dataclasses.dataclass(frozen=True)
 class ImageRules:
-    """With which nodes φ(Y) is averaged over the components of Y.
+    """The nodes with which φ(Y) is averaged over the components of Y.
 
     `known`: the branches of φ that Y reaches. `sd`: the largest of the components, whose numbers
     are not known if `traced`. `plain`: nodes for a φ of which nothing is known. `share`: of the
@@ -279,36 +282,39 @@ class ImageRules:
         return self.sampled and self.components > FEW
 
     @functools.cached_property
-    def moments(self) -> Rule:
-        """For powers of φ(Y)."""
+    def moments(self) -> NormalRule:
+        """The rule for averages of powers of φ(Y)."""
         rule = self._of_all_nodes()
         return dataclasses.replace(rule, nodes=math.ceil(self.share * rule.nodes))
 
-    def _of_all_nodes(self) -> Rule:
+    def _of_all_nodes(self) -> NormalRule:
         if self.known is not None and self.known.kinks:
-            return Rule(96, self.known.kinks)  # between kinks φ is linear
-        narrow = not self.traced and self.sd <= NARROW
+            return NormalRule(ON_PANEL, self.known.kinks)  # between kinks φ is linear
+        narrow = not self.traced and self.sd <= NARROW_BASE
         named = self.phi.branches is not None
         waves = named and (self.known is None or len(self.known.branches) > MOST_BRANCHES)
         if waves and self.traced:
-            return Rule(TRACED_NODES)
+            return NormalRule(TRACED_NODES)
         if (named and narrow) or waves:
-            return Rule(min(smooth_nodes(self.sd), MOST_NODES))
-        cuts = OCTAVES if named else tuple(sorted({*(self.phi.cuts or ()), *self.kinks}))
+            return NormalRule(min(smooth_nodes(self.sd), MOST_NODES))
+        cuts = NAMED_CUTS if named else tuple(sorted({*(self.phi.cuts or ()), *self.kinks}))
+        between = NormalRule(ON_PANEL, cuts)
         if cuts and not named and self.phi.kinks is None:
-            return self._of_unknown(cuts)
+            return self._of_unknown(between)
         if cuts and not (narrow and self.many):
-            return Rule(24 if self.many else 48, cuts, cut_at_mean=True)
-        return Rule(max(96, self.plain // (len(self.kinks) + 1)), self.kinks)
+            return between
+        plain = NormalRule(ON_PANEL, self.kinks) if self.kinks else NormalRule(self.plain)
+        return plain.finer(self.plain / plain.count)
 
-    def _of_unknown(self, cuts: tuple[float, ...]) -> Rule:
+    def _of_unknown(self, between: NormalRule) -> NormalRule:
         """Where φ may have more structure than its cuts tell: a rule between them may look
         settled by accident. It is compared with one of far more nodes; draws have them everywhere.
         """
-        few = self.components * (len(cuts) + 2) * CLOSELY <= MOST_NODES
+        closely = between.finer(CLOSELY)
+        few = self.components * closely.count <= MOST_NODES
         if self.sampled or (self.share < 1 and not few):
-            return Rule(self.plain)
-        return Rule(CLOSELY if self.share < 1 else 48, cuts, cut_at_mean=True)
+            return NormalRule(self.plain)
+        return closely if self.share < 1 else between
 
     def wave(self, t: Array) -> tuple[Quantity, int]:
         """E e^{itφ(Y)}, and through how many numbers it passes:
@@ -318,18 +324,24 @@ class ImageRules:
         if pieces:
             return StraightCf(self.phi, pieces), 32
         breaks = self.moments.breaks
-        far = straight_beyond(self.phi, OCTAVES[0], OCTAVES[-1]) if breaks == OCTAVES else None
-        turns = math.ceil(self.share * self._nodes_of_waves(t, far is not None))
-        nodes = max(self.moments.nodes, turns)
-        rule = Rule(-(-nodes // 96) * 96 if nodes > 96 and breaks else nodes, breaks)
-        cf = StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule)
-        return cf, nodes * (len(breaks) + 1)
+        far = (
+            straight_beyond(self.phi, NAMED_CUTS[0], NAMED_CUTS[-1])
+            if breaks == NAMED_CUTS
+            else None
+        )
+        turns = self.share * self._nodes_of_waves(t, far is not None)
+        # a panel has as many nodes as the trapezoidal rule has there
+        share = PANEL_LENGTH / (2 * REACH) if breaks else 1.0
+        rule = self.moments.finer(share * turns / self.moments.nodes)
+        return StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule), rule.count
 
     def _nodes_of_waves(self, t: Array, straight_far_out: bool) -> int:
-        """For the fastest turns of e^{itφ} that are not integrated in closed form."""
+        """The nodes that the fastest turns of e^{itφ} take, as far as they are not integrated in
+        closed form.
+        """
         if self.traced or is_traced(t):
-            return TRACED_NODES // (8 if self.moments.breaks else 1)
-        turns = min(self.sd, OCTAVES[-1] / REACH) if straight_far_out else self.sd
+            return TRACED_NODES // (4 if self.moments.breaks else 1)
+        turns = min(self.sd, NAMED_CUTS[-1] / REACH) if straight_far_out else self.sd
         fastest = float(jnp.max(jnp.abs(t), initial=1.0, where=jnp.isfinite(t)))
         most = max(self.plain, MOST_AT_ALL // self.components)
         return min(smooth_nodes(turns * fastest), MOST_NODES, most)

@@ -12,14 +12,14 @@ from limitlaw import notebook
 from limitlaw.digits import plus_minus
 from limitlaw.laws.base import Law
 
-LEVELS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+SHOWN_LEVELS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 ENTRIES = 8  # of a joint law, at most
-POINTS = 121  # of the curve that a notebook shows
-ROUNDING = 1e-14  # of a quantile, beside the largest that is shown
-ENDS = 1e-3  # of the mass lies beyond it on either side
+CURVE_POINTS = 121  # of the curve that a notebook shows
+QUANTILE_ZERO = 1e-14  # of a quantile, beside the largest that is shown
+CURVE_ENDS = 1e-3  # of the mass lies beyond it on either side
 
 
-class Row(NamedTuple):
+class QuantityRow(NamedTuple):
     """A quantity of a law, with its error: numbers, or an array of one for each entry."""
 
     name: str
@@ -64,10 +64,10 @@ def records(law: Law) -> list[dict[str, Any]]:
     ]
 
 
-def rows(law: Law) -> list[Row]:
-    """What the table shows."""
+def rows(law: Law) -> list[QuantityRow]:
+    """The rows that the table shows."""
     found = [
-        Row(name, getattr(law, name)(), getattr(law.error, name)())
+        QuantityRow(name, getattr(law, name)(), getattr(law.error, name)())
         for name in ("mean", "variance", "kurtosis")
     ]
     if not law.shape and np.isnan(found[-1].value):
@@ -79,19 +79,23 @@ def rows(law: Law) -> list[Row]:
     return found
 
 
-def _places(law: Law) -> list[Row]:
+def _places(law: Law) -> list[QuantityRow]:
     """Quantiles and atoms."""
-    q = np.array(LEVELS)
+    q = np.array(SHOWN_LEVELS)
     pairs = np.stack(np.broadcast_arrays(law.ppf(q), law.error.ppf(q)))
-    rounding = ROUNDING * np.max(np.abs(pairs[0]))
+    rounding = QUANTILE_ZERO * np.max(np.abs(pairs[0]))
     pairs = np.where(np.max(np.abs(pairs), axis=0) < rounding, 0.0, pairs)  # medians, mostly
-    found = [Row(f"ppf({level:g})", *pair) for level, pair in zip(LEVELS, pairs.T, strict=True)]
+    found = [
+        QuantityRow(f"ppf({level:g})", *pair)
+        for level, pair in zip(SHOWN_LEVELS, pairs.T, strict=True)
+    ]
     points, masses = law.atoms()
     if len(points) > ENTRIES:
-        return [*found, Row(f"{len(points)} atoms", masses.sum(), np.zeros(()))]
+        return [*found, QuantityRow(f"{len(points)} atoms", masses.sum(), np.zeros(()))]
     errors = law.error.atoms()
     return found + [
-        Row(f"P(Y = {float(x):g})", m, e) for x, m, e in zip(points, masses, errors, strict=True)
+        QuantityRow(f"P(Y = {float(x):g})", m, e)
+        for x, m, e in zip(points, masses, errors, strict=True)
     ]
 
 
@@ -110,7 +114,7 @@ def _curve(law: Law) -> str:
     if law.shape or law.discrete:
         return ""
     with contextlib.suppress(ValueError):
-        low, high = (float(x) for x in law.ppf(np.array([ENDS, 1 - ENDS])))
-        x = np.linspace(low, high, POINTS + 2)[1:-1]
+        low, high = (float(x) for x in law.ppf(np.array([CURVE_ENDS, 1 - CURVE_ENDS])))
+        x = np.linspace(low, high, CURVE_POINTS + 2)[1:-1]
         return notebook.curve(x, np.asarray(law.pdf(x)), f"density from {low:.3g} to {high:.3g}")
     return ""

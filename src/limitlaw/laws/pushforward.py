@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.digits import counted
+from limitlaw.domain import DEVIATIONS, LOG_DEVIATIONS
 from limitlaw.laws import one_gaussian, storage
 from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import Components, Quantity, pad, padded_size
@@ -40,8 +40,7 @@ from limitlaw.phi import Nonlinearity, user_function
 from limitlaw.phi.branches import Branch
 from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes
 
-FEWER = 0.9  # of the nodes, in the rule to compare with
-FAR = 39.0  # standard deviations; a Gaussian tail beyond is below the smallest float
+SHARE_TO_COMPARE = 0.9  # of the nodes, in the rule to compare with
 
 
 class Pushforward(Averaged):
@@ -73,8 +72,10 @@ class Pushforward(Averaged):
         self._reach = (-math.inf, math.inf)
         near = self._reach
         if not self._traced:
-            self._reach = (float(jnp.min(mean - FAR * sd)), float(jnp.max(mean + FAR * sd)))
-            near = (float(jnp.min(mean - 13 * sd)), float(jnp.max(mean + 13 * sd)))
+            self._reach, near = (
+                (float(jnp.min(mean - out * sd)), float(jnp.max(mean + out * sd)))
+                for out in (LOG_DEVIATIONS, DEVIATIONS + 1)
+            )
         self._branched = branched(self.phi, near)
         self._share = share
         turn = shifts(len(base._components))
@@ -87,7 +88,7 @@ class Pushforward(Averaged):
     def _by_another_rule(self) -> "Pushforward":
         """The same law, or that of the base by its other rule, with fewer nodes."""
         base: Any = self.base.other or self.base
-        return Pushforward(self.phi, base, self.kind, self.beyond, FEWER)
+        return Pushforward(self.phi, base, self.kind, self.beyond, SHARE_TO_COMPARE)
 
     @functools.cached_property
     def _rules(self) -> ImageRules:
@@ -97,16 +98,12 @@ class Pushforward(Averaged):
 
     @property
     def _size(self) -> int:
-        rule, entries = self._rules.moments, self._components.parameters[0][0].size
-        return rule.nodes * rule.pieces * max(1, entries)
+        entries = self._components.parameters[0][0].size
+        return self._rules.moments.count * max(1, entries)
 
     @property
     def _central(self) -> Quantity:
         return Central(self.phi, self._rules.moments)
-
-    @property
-    def _outer(self) -> Quantity:
-        return lambda component, centre: self._central(component, centre)[1]
 
     def _covariance(self) -> Estimate:
         return self._drawn._covariance() if self.shape else self._variance()
@@ -231,12 +228,12 @@ class Pushforward(Averaged):
         wider = max(1.0, far / REACH)
         finer = math.ceil(math.sqrt(k) / 2) if k else 1  # φ^k varies faster than φ
         own = self._rules.moments
-        rule = dataclasses.replace(own, nodes=math.ceil(own.nodes * wider) * finer)
+        rule = own.finer(wider * finer)
         reached = jnp.linspace(
             jnp.min(mean - far * sd, axis=0), jnp.max(mean + far * sd, axis=0), 4097
         )
         s = unit(jnp.max(jnp.abs(self.phi(reached)), axis=0))
-        size = rule.nodes * self._size // own.nodes
+        size = rule.count * self._size // own.count
         moment = self._components.average(ImageMoment(self.phi, rule, k, wider), s[None], size)
         return in_units(moment, s, k).reshape(self.shape)
 
@@ -267,20 +264,14 @@ class Pushforward(Averaged):
             return self._atoms_of_flats(flats)
         mean, sd, _ = self._components.parameters
         bad = self.base._degenerate
-        values = [np.asarray(self.phi(mean[bad]))]
-        chances = [np.ones(bad.sum())]
-        owners = [np.flatnonzero(bad)]
-        for branch in flats:
-            ends = (jnp.asarray(branch.lo), jnp.asarray(branch.hi))
-            chances.append(
-                np.asarray(
-                    jax.vmap(lambda m, s, e=ends: one_gaussian.between((m, s), e))(mean, sd)
-                )[~bad]
-            )
-            owners.append(np.flatnonzero(~bad))
-            values.append(np.full((~bad).sum(), branch.bottom))
+        ends = np.array([(b.lo, b.hi, b.bottom) for b in flats], float).reshape(-1, 3).T
+        lo, hi = jnp.asarray(ends[:2])
+        chances = np.asarray(one_gaussian.between((mean[:, None], sd[:, None]), (lo, hi)))
+        owner, flat = np.nonzero(np.repeat(~bad[:, None], len(flats), axis=1))
         return self._merged(
-            np.concatenate(values), np.concatenate(owners), np.concatenate(chances)
+            np.concatenate([np.asarray(self.phi(mean[bad])), ends[2][flat]]),
+            np.concatenate([np.flatnonzero(bad), owner]),
+            np.concatenate([np.ones(bad.sum()), chances[owner, flat]]),
         )
 
     def _atoms_of_flats(self, flats: list[Branch]) -> tuple[Atoms, Array]:
@@ -291,7 +282,7 @@ class Pushforward(Averaged):
             return no_atoms()
         points = np.unique([branch.bottom for branch in flats])
         ends = jnp.array([b.lo for b in flats], float), jnp.array([b.hi for b in flats], float)
-        masses = self._components.average(lambda c, e: one_gaussian.between(c[:2], e), ends)
+        masses = self._components.average(one_gaussian.between, ends)
         same = jnp.array([[branch.bottom == point for branch in flats] for point in points], float)
         return Atoms(jnp.asarray(points), same @ masses.value), same @ masses.error()
 
@@ -314,7 +305,7 @@ class Pushforward(Averaged):
         return super().middle() if self._branched is None else float(np.median(self.places()[0]))
 
     def places(self) -> Places:
-        """Those of Y, moved and stretched by φ."""
+        """The places of Y, moved and stretched by φ."""
         return super().places() if self._branched is None else self._placed
 
     @kept

@@ -25,9 +25,9 @@ NEEDS_NUMBERS = (
     jax.errors.TracerIntegerConversionError,
     jax.errors.ConcretizationTypeError,
 )
-EXPECTED = "psi must map arrays (…, *shape) to arrays (…) by functions of jax.numpy"
+PSI_MUST = "psi must map arrays (…, *shape) to arrays (…) by functions of jax.numpy"
 HINT = "write jnp.tanh for np.tanh or math.tanh, and jnp.where for `if`"
-DRAWS = 7  # in the array on which ψ is tried
+TRIED = 7  # in the array on which ψ is tried
 
 
 def kept(method: Callable[[S], T]) -> "functools.cached_property[T]":
@@ -67,7 +67,7 @@ def average_of(
     Most calculations are compiled, and need a ψ of jax.numpy;
     those that are not may do with NumPy.
     """
-    traceable = _check(psi, (DRAWS, *shape), real)
+    traceable = _check(psi, (TRIED, *shape), real)
     try:
         return calculation(by_value(psi))
     except NEEDS_NUMBERS as error:
@@ -81,7 +81,7 @@ def _check(psi: object, given: tuple[int, ...], real: bool) -> bool:
     says whether it can be compiled.
     """
     if not callable(psi):
-        raise TypeError(f"{EXPECTED}, got {shown(psi)}")
+        raise TypeError(f"{PSI_MUST}, got {shown(psi)}")
     traceable = True
     try:
         result = jax.eval_shape(lambda y: psi(y), jax.ShapeDtypeStruct(given, jnp.float64))
@@ -89,13 +89,13 @@ def _check(psi: object, given: tuple[int, ...], real: bool) -> bool:
         traceable, result = False, _of_numbers(psi, given, error)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{EXPECTED}; given an array of shape {given} it fails ({first_line(error)}): {HINT}"
+            f"{PSI_MUST}; given an array of shape {given} it fails ({first_line(error)}): {HINT}"
         ) from error
     if not hasattr(result, "shape"):
-        raise TypeError(f"{EXPECTED}; given an array of shape {given} it returns {shown(result)}")
+        raise TypeError(f"{PSI_MUST}; given an array of shape {given} it returns {shown(result)}")
     if result.shape[:1] != given[:1]:
         raise ValueError(
-            f"{EXPECTED}; given an array of shape {given} it returns one of shape {result.shape}"
+            f"{PSI_MUST}; given an array of shape {given} it returns one of shape {result.shape}"
         )
     if real and jnp.issubdtype(result.dtype, jnp.complexfloating):
         raise TypeError(
@@ -113,7 +113,7 @@ def _of_numbers(psi: Psi, given: tuple[int, ...], error: Exception) -> Array | n
 
 
 def _needs_numbers() -> TypeError:
-    return TypeError(f"{EXPECTED}, got one that needs the numbers themselves: {HINT}")
+    return TypeError(f"{PSI_MUST}, got one that needs the numbers themselves: {HINT}")
 
 
 def psi_values(psi: Psi, y: Array, count: int) -> Array:

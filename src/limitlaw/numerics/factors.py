@@ -18,16 +18,16 @@ from limitlaw.numerics.linear_algebra import cholesky
 
 UNROLLED = 16  # rows up to which Python writes out the loop: on a CPU two to three times faster
 REGULAR = 1e-6  # squared pivots of correlations above which Cholesky's factor errs by 1e-9 at most
-SUMMED = 2  # rows up to which multiply-and-sum beats `@`
+SUMMED_ROWS = 2  # rows up to which multiply-and-sum beats `@`
 
-Index = Int[Array, ""] | int
+LoopIndex = Int[Array, ""] | int
 TwoArrays = tuple[Float[Array, "..."], Float[Array, "..."]]
-State = TypeVar("State")
+Carry = TypeVar("Carry")
 
 
 def gram(x: Float[Array, "*batch m D"]) -> Float[Array, "*batch m m"]:
     """x xᵀ, the inner products of the rows."""
-    if x.shape[-2] <= SUMMED:
+    if x.shape[-2] <= SUMMED_ROWS:
         return jnp.sum(x[..., :, None, :] * x[..., None, :, :], axis=-1)
     return x @ jnp.swapaxes(x, -1, -2)
 
@@ -52,7 +52,7 @@ def factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     scale, C = _correlations(K)
     tolerance = 32 * m * float(np.finfo(K.dtype).eps)
 
-    def step(j: Index, state: TwoArrays) -> TwoArrays:
+    def step(j: LoopIndex, state: TwoArrays) -> TwoArrays:
         S, L = state
         column = _column(S[..., :, j], jnp.arange(m), j, tolerance)
         return S - column[..., :, None] * column[..., None, :], L.at[..., :, j].set(column)
@@ -148,7 +148,7 @@ def _pivoted(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     scale, C = _correlations(K)
     tolerance = 32 * m * float(np.finfo(K.dtype).eps)
 
-    def step(j: Index, state: TwoArrays) -> TwoArrays:
+    def step(j: LoopIndex, state: TwoArrays) -> TwoArrays:
         S, F = state
         left = jnp.diagonal(S, axis1=-2, axis2=-1)
         first = jnp.argmax(8 * left >= jnp.max(left, axis=-1, keepdims=True), axis=-1)
@@ -178,7 +178,7 @@ def _correlations(
 
 
 def _column(
-    S: Float[Array, "*batch m"], row: Int[Array, " m"], j: Index, tolerance: float
+    S: Float[Array, "*batch m"], row: Int[Array, " m"], j: LoopIndex, tolerance: float
 ) -> Float[Array, "*batch m"]:
     """Column j of L from column j of what is left of C."""
     left = jnp.where(row >= j, S, 0.0)
@@ -208,7 +208,7 @@ def orthonormalise(
     k, k1 = x.shape[0], basis.shape[0]
     threshold = (1024 * float(np.finfo(x.dtype).eps)) ** 2
 
-    def step(i: Index, state: TwoArrays) -> TwoArrays:
+    def step(i: LoopIndex, state: TwoArrays) -> TwoArrays:
         frame, coefficients = state
         once, v = _project(x[i], frame)
         twice, v = _project(v, frame)
@@ -238,7 +238,7 @@ def _normalise(
     return jnp.where(exists, length, 0.0), jnp.where(exists, v / length, 0.0)
 
 
-def _loop(count: int, step: Callable[[Index, State], State], state: State) -> State:
+def _loop(count: int, step: Callable[[LoopIndex, Carry], Carry], state: Carry) -> Carry:
     """`step(i, state)` for i < count, written out when there are few."""
     if count > UNROLLED:
         return jax.lax.fori_loop(0, count, step, state)

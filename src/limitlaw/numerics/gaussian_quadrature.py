@@ -6,6 +6,7 @@ memory is bounded.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -15,21 +16,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from limitlaw.numerics import Reals
+from limitlaw.domain import DEVIATIONS
+from limitlaw.numerics import Floats, Reals
 
-Function = Callable[[Reals], Reals]
+RealFunction = Callable[[Reals], Reals]
+ValueAndError = tuple[Reals, Reals]
 T = TypeVar("T")
 
 LIMIT = 10.0  # the integral over |x| > 10 is left out: P(|Z| > 10) = 2e-23
-# unless the integrand has structure far out, and may be 0 before it: then behind the first such
-# place, up to where the density underflows
-OUT, FAR, FAR_LEVELS = 4.0, 37.5, 7
-BASE_PANELS = 10  # on panels of length 2 the ten-point rule integrates the density itself to 1e-15
-RULES = (10, 7, 5)  # Gauss nodes on a panel: the first for the value, the others for its error
-ROUGH = RULES[:2]
-TINY = 1e-300
-BEYOND = np.array([1.0, 1.01, 1.03, 1.07, 1.15, 1.3, 1.5, 1.7, 2.0, 2.3, 2.6, 3.0, 3.5, 4.0])
-CHUNK = 2**17  # numbers held at a time by `rotated`
+# unless the integrand has structure farther out than OUT, and may be 0 before it: structure at 12
+# deviations is the domain's last, and e^{−56} of what is behind it lies beyond 16
+OUT, FAR_EDGES = 4.0, DEVIATIONS + np.array([0.0, 2.0, 4.0])
+# Gauss nodes on a panel: the first number is for the value, the others are for its error
+VALUE_ONLY, ROUGH_ERROR, FULL_ERROR = (10,), (10, 7), (10, 7, 5)
+TINIEST = 1e-200  # stands in for a variance of zero: its inverse and its square root are finite
+BEYOND_PANELS = np.array(
+    [1.0, 1.01, 1.03, 1.07, 1.15, 1.3, 1.5, 1.7, 2.0, 2.3, 2.6, 3.0, 3.5, 4.0]
+)
+HELD_NODES = 2**17  # numbers held at a time by `rotated`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,68 +65,55 @@ class Graded:
 def panel_edges(
     shape: tuple[int, ...], structure: Sequence[Graded], far: Sequence[Graded] = ()
 ) -> Float[Array, "edges ..."]:
-    """Edges of panels on [−LIMIT, LIMIT]: equal ones, cut where the integrand has structure; and
-    behind places of `far`, before which it may be 0.
+    """Edges of panels on [−LIMIT, LIMIT], equal ones of length 2, on which ten nodes integrate the
+    normal density to 1e-15, cut where the integrand has structure; and farther out if that of
+    `far` is, before which the integrand may be 0.
 
     A function that is smooth but for that structure is a good polynomial on every panel.
     """
-    edges = [jnp.linspace(-LIMIT, LIMIT, BASE_PANELS + 1)[(slice(None),) + (None,) * len(shape)]]
+    axes = (slice(None),) + (None,) * len(shape)
+    edges = [jnp.linspace(-LIMIT, LIMIT, round(LIMIT) + 1)[axes]]
     edges += [jnp.clip(graded.edges(), -LIMIT, LIMIT) for graded in structure]
-    if far:
-        places = [jnp.broadcast_to(g.c, (len(g.c), *shape)) for g in far]
-        c = jnp.concatenate(places)
-        edges += [_far_edges(c), -_far_edges(-c)]
+    edges += [jnp.clip(graded.edges(), -FAR_EDGES[-1], FAR_EDGES[-1]) for graded in far]
+    for side in (-1, 1) if far else ():
+        out = [jnp.any(side * graded.c > OUT, axis=0) for graded in far]
+        reached = functools.reduce(jnp.logical_or, out)
+        edges.append(side * jnp.where(reached, FAR_EDGES[axes], LIMIT))
     return jnp.sort(
         jnp.concatenate([jnp.broadcast_to(e, (len(e), *shape)) for e in edges]), axis=0
     )
 
 
-def _far_edges(c: Float[Array, "places ..."]) -> Float[Array, "edges ..."]:
-    """Edges behind the first place c > OUT, where the density falls like e^{−c(x − c)}; at LIMIT
-    where there is none.
-    """
-    first = jnp.min(jnp.where(c > OUT, c, jnp.inf), axis=0, initial=jnp.inf)
-    steps = np.concatenate([[0.0], 2.0 ** np.arange(FAR_LEVELS)])
-    behind = first + steps[(slice(None),) + (None,) * first.ndim] / first
-    return jnp.where(jnp.isfinite(first), jnp.minimum(behind, FAR), LIMIT)
-
-
-def integrate(f: Function, edges: Float[Array, "edges ..."]) -> Reals:
-    """∫ f(x) n(x) dx, n the standard normal density, by a Gauss–Legendre rule on each panel; empty
-    panels cost nothing.
-
-    `f` takes nodes of shape (count, *shape).
-    """
-    (value,) = _over_panels(lambda a, b: tuple(_on_panel(f, a, b, RULES[:1])[0]), edges)
-    return value
-
-
-def integrate_with_error(
-    f: Function,
+def integrate(
+    f: RealFunction,
     edges: Float[Array, "edges ..."],
-    analytic: bool,
-    doubt: Function | None = None,
-    rules: tuple[int, ...] = RULES,
-) -> tuple[Reals, Reals]:
-    """`integrate`, with an estimate of its error for each element, from rules with fewer nodes on
-    the same panels.
+    rules: tuple[int, ...] = VALUE_ONLY,
+    analytic: bool = True,
+    doubt: RealFunction | None = None,
+) -> ValueAndError:
+    """∫ f(x) n(x) dx, n the standard normal density, by a Gauss–Legendre rule on each panel, and
+    its error for each element, from rules with fewer nodes on the same panels; 0 by one rule.
 
-    `analytic`: is f known to be smooth inside the panels? `doubt`: what f itself may be wrong by.
-    Two `rules` give a rough estimate.
+    `f` takes nodes of shape (count, *shape); empty panels cost nothing. `analytic`: is f known to
+    be smooth inside the panels? `doubt`: what f itself may be wrong by.
     """
 
-    def panel(a: Reals, b: Reals) -> tuple[Reals, Reals]:
+    def panel(a: Reals, b: Reals) -> tuple[Reals, ...]:
         (fine, *others), size = _on_panel(f, a, b, rules)
+        if not others:
+            return (fine,)
         error = _error_of_the_finest(size, [jnp.abs(fine - other) for other in others], analytic)
         return fine, error if doubt is None else error + _on_panel(doubt, a, b, rules[-1:])[0][0]
 
-    value, error = _over_panels(panel, edges)
-    error = error + tail(f, edges.ndim - 1, -edges[0], edges[-1])
+    value, *errors = _over_panels(panel, edges)
+    if not errors:
+        return value, jnp.zeros_like(value)
+    error = errors[0] + _outside(f, edges)
     return value, jnp.where(jnp.isfinite(value) & ~jnp.isnan(error), error, jnp.inf)
 
 
 def _on_panel(
-    f: Function, a: Reals, b: Reals, rules: tuple[int, ...]
+    f: RealFunction, a: Reals, b: Reals, rules: tuple[int, ...]
 ) -> tuple[list[Reals], Reals]:
     """∫ f(x) n(x) dx over [a, b] by each rule, and ∫ |f(x)| n(x) dx by the first; f is called
     once.
@@ -166,27 +157,29 @@ def _error_of_the_finest(size: Reals, differences: list[Reals], analytic: bool) 
     n^{-2} too. A difference may be small by chance: a part of the other one is taken into account.
     If f may have kinks inside nothing better is known than e_7.
     """
-    A = jnp.maximum(size, TINY)
+    A = jnp.maximum(size, TINIEST)
     d_7, d_5 = differences[0] / A, differences[-1] / A
     if not analytic:
         return A * jnp.maximum(d_7, 0.1 * d_5)
     seen = jnp.maximum(d_7 ** (10 / 7), 0.02 * d_5**2)
-    unseen = jnp.maximum(d_7 * jnp.minimum(1.0, d_7 / jnp.maximum(d_5, TINY)) ** 1.5, 0.1 * d_5)
+    unseen = jnp.maximum(d_7 * jnp.minimum(1.0, d_7 / jnp.maximum(d_5, TINIEST)) ** 1.5, 0.1 * d_5)
     return A * jnp.where(d_5 < 0.03, seen, unseen)
 
 
-def tail(
-    f: Function, ndim: int, left: Reals | float = LIMIT, right: Reals | float = LIMIT
-) -> Reals:
-    """About ∫ |f(x)| n(x) dx over x < −left and x > right, infinite if f overflows; where f is not
+def _outside(f: RealFunction, edges: Float[Array, "edges ..."]) -> Reals:
+    """About ∫ |f(x)| n(x) dx outside of the panels, infinite if f overflows; where f is not
     defined it is not counted.
     """
-    axes = (slice(None),) + (None,) * ndim
-    beyond, steps = BEYOND[axes], np.gradient(BEYOND)[axes]
-    x = jnp.concatenate([-left * beyond, right * beyond])
-    w = jnp.concatenate([left * steps, right * steps]) * jnp.exp(-0.5 * x * x)
-    values = jnp.abs(f(x))
-    terms = jnp.where(jnp.isinf(values), jnp.inf, w / math.sqrt(2 * math.pi) * values)
+    axes = (slice(None),) + (None,) * (edges.ndim - 1)
+    x = jnp.concatenate([edges[0] * BEYOND_PANELS[axes], edges[-1] * BEYOND_PANELS[axes]])
+    steps = np.gradient(BEYOND_PANELS)[axes]
+    w = jnp.concatenate([-edges[0] * steps, edges[-1] * steps]) * jnp.exp(-0.5 * x * x)
+    return _size_of_terms(f(x), w / math.sqrt(2 * math.pi))
+
+
+def _size_of_terms(values: Reals, w: Floats) -> Reals:
+    """Σ w |value|, infinite if one is; those that are not defined are not counted."""
+    terms = jnp.where(jnp.isinf(values), jnp.inf, w * jnp.abs(values))
     return jnp.sum(jnp.where(jnp.isnan(terms), 0.0, terms), axis=0)
 
 
@@ -204,8 +197,8 @@ def disc(
 
 
 def rotated(
-    f: Function,
-    g: Function,
+    f: RealFunction,
+    g: RealFunction,
     u: Callable[[Reals, Reals], Reals],
     v: Callable[[Reals, Reals], Reals],
     shape: tuple[int, ...],
@@ -220,7 +213,7 @@ def rotated(
     """
     nodes = disc(step, radius)
     count = len(nodes[0])
-    chunk = max(1, min(count, CHUNK // max(1, math.prod(shape))))
+    chunk = max(1, min(count, HELD_NODES // max(1, math.prod(shape))))
     rows = -(-count // chunk)
     axes = (slice(None), slice(None)) + (None,) * len(shape)
     whole = [np.pad(a, (0, rows * chunk - count)).reshape(rows, chunk)[axes] for a in nodes]
@@ -233,7 +226,7 @@ def rotated(
 
 
 def on_a_grid(
-    f: Function, u: Function, shape: tuple[int, ...], step: float, radius: float
+    f: RealFunction, u: RealFunction, shape: tuple[int, ...], step: float, radius: float
 ) -> Float[Array, "2 ..."]:
     """E f(u(x)) and E x f(u(x)) by the trapezoidal rule of one dimension."""
     grid = step * np.arange(-math.floor(radius / step), math.floor(radius / step) + 1)
@@ -251,9 +244,7 @@ def tail_of_plane(f: Callable[[Reals, Reals], Reals], ndim: int, radius: float =
     axes = (slice(None),) + (None,) * ndim
     x, y = ((r[:, None] * a).ravel()[axes] for a in (np.cos(angle), np.sin(angle)))
     w = np.repeat(np.gradient(r) * r * np.exp(-0.5 * r**2) / 16, 16)
-    values = jnp.abs(f(jnp.asarray(x), jnp.asarray(y)))
-    terms = jnp.where(jnp.isinf(values), jnp.inf, w[axes] * values)
-    return jnp.sum(jnp.where(jnp.isnan(terms), 0.0, terms), axis=0)
+    return _size_of_terms(f(jnp.asarray(x), jnp.asarray(y)), w[axes])
 
 
 def largest(error: Reals) -> Float[Array, ""]:

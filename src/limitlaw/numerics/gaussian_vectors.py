@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, DTypeLike, Float, Int, Key, UInt64
 from limitlaw.arguments import positive_int
 from limitlaw.numerics.random import (
     ANGLE_BITS,
-    LARGEST,
+    LARGEST_NORMAL,
     RADIUS_BITS,
     Quasi,
     Source,
@@ -30,7 +30,7 @@ MOST_TERMS = 24  # of the series of the acceptance probability; a logarithm is f
 Degrees = int | Int[np.ndarray, "..."] | Float[Array, "..."]
 KnownOrTraced = int | Float[Array, ""]  # known, or an argument of a compiled function
 Candidate = tuple[Float[Array, "..."], Bool[Array, "..."]]  # w, and whether it is accepted
-State = tuple[Int[Array, ""], Float[Array, "..."], Bool[Array, "..."]]
+Attempt = tuple[Int[Array, ""], Float[Array, "..."], Bool[Array, "..."]]
 
 
 def chi(
@@ -131,7 +131,7 @@ def _accepted(
     def candidate(i: Int[Array, ""] | int) -> Candidate:
         return _candidate(_words(key, i, shape), _words(key, i + 1, shape), d, terms)
 
-    def again(state: State) -> State:
+    def again(state: Attempt) -> Attempt:
         i, w, accepted = state
         new, now = candidate(i)
         return i + 2, jnp.where(accepted, w, new), accepted | now
@@ -148,7 +148,7 @@ def _terms(d: float) -> int | None:
 
     p is `_acceptance` for this d or a larger one, and |t| ≤ LARGEST/√(9d).
     """
-    t = LARGEST / math.sqrt(9 * d)
+    t = LARGEST_NORMAL / math.sqrt(9 * d)
     orders = range(5, 5 + MOST_TERMS)
     return next((k for k in orders if t < 1 and 3 * d * t**k / (k * (1 - t)) < GRAIN), None)
 

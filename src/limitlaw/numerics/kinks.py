@@ -17,12 +17,12 @@ from jaxtyping import Bool, Float
 from limitlaw.arguments import is_traced
 from limitlaw.numerics import Reals
 
-Function = Callable[[Reals], Any]  # a user's may give truth values, integers, or what fails
-Values = Float[np.ndarray, "..."]
+Pointwise = Callable[[Reals], Any]  # a user's may give truth values, integers, or what fails
+HostReals = Float[np.ndarray, "..."]
 
-POINTS = 4096  # a function is called on
+POINTS_OF_CALL = 4096  # a function is called on
 SECTIONS = 64  # parts of an interval among which the one with the jump is looked for
-LEVELS = 14  # 64^14 = 2^84 parts
+SECTIONINGS = 14  # 64^14 = 2^84 parts
 # a jump keeps its size as the interval shrinks; what is continuous shrinks by 1/64, a root by 1/8
 PERSISTS = 0.2
 
@@ -47,21 +47,21 @@ class Kink:
 class Sampled:
     """A function and its derivatives, as functions of NumPy arrays."""
 
-    def __init__(self, f: Function):
-        self._derivatives: list[Function] = [functools.partial(_in_double, f)]
+    def __init__(self, f: Pointwise):
+        self._derivatives: list[Pointwise] = [functools.partial(_in_double, f)]
 
-    def __call__(self, x: Values, order: int = 0) -> Values:
+    def __call__(self, x: HostReals, order: int = 0) -> HostReals:
         while len(self._derivatives) <= order:
             self._derivatives.append(functools.partial(_derivative, self._derivatives[-1]))
         f = self._derivatives[order]
         flat = np.ravel(x)
-        padded = np.zeros(-(-max(flat.size, 1) // POINTS) * POINTS)
+        padded = np.zeros(-(-max(flat.size, 1) // POINTS_OF_CALL) * POINTS_OF_CALL)
         padded[: flat.size] = flat
-        parts = [_evaluated(f, part) for part in padded.reshape(-1, POINTS)]
+        parts = [_evaluated(f, part) for part in padded.reshape(-1, POINTS_OF_CALL)]
         return np.concatenate(parts)[: flat.size].reshape(np.shape(x))
 
 
-def _in_double(f: Function, x: Reals) -> Reals:
+def _in_double(f: Pointwise, x: Reals) -> Reals:
     """f(x), of which truth values and integers are numbers; what was rounded to single precision
     looks like stairs.
     """
@@ -71,11 +71,11 @@ def _in_double(f: Function, x: Reals) -> Reals:
     return y.astype(x.dtype)
 
 
-def _derivative(f: Function, x: Reals) -> Reals:
+def _derivative(f: Pointwise, x: Reals) -> Reals:
     return jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
 
 
-def _evaluated(f: Function, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def _evaluated(f: Pointwise, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """f of a few points, or `CannotLook`, whatever the user's function raises."""
     try:
         with jax.ensure_compile_time_eval():
@@ -88,7 +88,7 @@ def _evaluated(f: Function, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n
     return np.asarray(y)
 
 
-def beside(at: Values) -> Values:
+def beside(at: HostReals) -> HostReals:
     """A distance that still separates both sides of these points in double precision."""
     return 2.0**-48 * np.maximum(np.abs(at), 2.0**-20)
 
@@ -105,7 +105,7 @@ def located(
     found = np.ones(len(lo), bool)
     before = np.zeros(len(lo))
     steps = np.arange(SECTIONS) / (SECTIONS - 1)
-    for level in range(LEVELS):
+    for level in range(SECTIONINGS):
         rounding = 2 * np.spacing(np.maximum(np.abs(l), np.abs(r)))
         open_ = np.flatnonzero(found & (r - l > rounding) & (r - l > 2.0**-80))
         if not len(open_):
@@ -124,8 +124,8 @@ def located(
     return _roundest(l, r), found & inside
 
 
-def _roundest(l: Values, r: Values) -> Values:
-    """Of the numbers within rounding of each interval the one that is shortest to write: there a
+def _roundest(l: HostReals, r: HostReals) -> HostReals:
+    """The shortest decimal among the numbers within rounding of each interval: there a
     function was cut.
     """
     ulps = np.arange(-4, 5)

@@ -29,17 +29,20 @@ from limitlaw.numerics.factors import orthonormalise
 # where e^{−u} turns: a ten-digit polynomial between neighbours
 SOFTMAX = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 # the same for one distance, where the logarithm of e^{−u} may matter
-FINE = tuple(2.0 * k for k in range(41))
+TURNS_OF_ONE = tuple(2.0 * k for k in range(41))
 # standard deviations between neighbouring cuts of a normal density, for the same reason
-NORMAL = 2.2
+NORMAL_STEP = 2.2
 # distances from a special point: of its square five digits are left
 SHRINKING = 2.0 ** np.arange(-16, 2)
 # widths around the place where a later mean changes sign
 CROSSING = (-8.0, -4.0, -1.5, 0.0, 1.5, 4.0, 8.0)
 TRACED_PANELS = 16  # at most, where their number must be fixed
-NEGLIGIBLE, LONG = 1e-17, 10.0  # weights that are left out, and the reach from which on none are
+NEGLIGIBLE_WEIGHT, LONG = (
+    1e-17,
+    10.0,
+)  # weights that are left out, and the reach from which on none are
 
-Rule = tuple[Floats, Floats]  # nodes and weights
+Discrete = tuple[Floats, Floats]  # nodes and weights
 Scalar = float | Floats
 Indices = Int[Array | np.ndarray, " d"]
 Flags = Bool[Array | np.ndarray, " d"]
@@ -52,7 +55,7 @@ def sorted_scores(
     reach: float,
     backwards: bool = False,
     special: float | None = None,
-) -> Rule:
+) -> Discrete:
     """Nodes z (N, r) and weights (N,) of sum one for averages over scores ℓ = a + B z, z standard
     normal in R^r.
 
@@ -68,7 +71,7 @@ def sorted_scores(
     others = others[:, ::-1] if backwards else others
     ties = others > np.arange(s)[:, None]  # of equal scores the first counts as the largest
 
-    def largest(j: int | Int[Array | np.ndarray, ""], others: Indices, ties: Flags) -> Rule:
+    def largest(j: int | Int[Array | np.ndarray, ""], others: Indices, ties: Flags) -> Discrete:
         return _part(a[j] - a[others], B[j] - B[others], ties, order, reach, special)
 
     if is_traced(a, B):
@@ -81,7 +84,7 @@ def sorted_scores(
 
 def _part(
     mu: Floats, rows: Floats, ties: Flags, order: int, reach: float, special: float | None
-) -> Rule:
+) -> Discrete:
     """Nodes z where all distances u = μ + rows·z from one score are positive, and weights of that
     probability.
     """
@@ -104,7 +107,7 @@ class _Orthant:
         self.xp = jnp if self.traced else np
         self.points, self.weights = np.polynomial.legendre.leggauss(order)
 
-    def nodes(self) -> Rule:
+    def nodes(self) -> Discrete:
         """Nodes ε (N, d) and weights (N,), whose sum is the probability of the orthant."""
         xp = self.xp
         eps: Floats = np.zeros((1, 0))
@@ -116,11 +119,11 @@ class _Orthant:
             eps = xp.concatenate([xp.repeat(eps, u.shape[1], axis=0), new.reshape(-1, 1)], axis=1)
             w = (w[:, None] * share).reshape(-1)
             if not self.traced:
-                kept = w > (NEGLIGIBLE if self.reach < LONG else 0.0)
+                kept = w > (NEGLIGIBLE_WEIGHT if self.reach < LONG else 0.0)
                 eps, w = eps[kept], w[kept]
         return eps, w
 
-    def _given(self, i: int, m: Floats, eps: Floats) -> Rule:
+    def _given(self, i: int, m: Floats, eps: Floats) -> Discrete:
         """Nodes and weights of u_i ≥ 0 given the earlier ones, one row for each of their nodes."""
         xp, c = self.xp, self.C[i, i]
         certain = xp.where((m > 0) | ((m == 0) & self.ties[i]), 1.0, 0.0)  # c = 0: u_i = m
@@ -136,9 +139,9 @@ class _Orthant:
     def _edges(self, i: int, m: Floats, c: Scalar, eps: Floats) -> Floats:
         """Where panels end, (N, edges), all between max(0, m − reach·c) and m + reach·c."""
         xp = self.xp
-        count = round(self.reach / NORMAL)
-        normal = NORMAL * np.arange(-count, count + 1)
-        turns = np.array(FINE if len(self.mu) == 1 else SOFTMAX)
+        count = round(self.reach / NORMAL_STEP)
+        normal = NORMAL_STEP * np.arange(-count, count + 1)
+        turns = np.array(TURNS_OF_ONE if len(self.mu) == 1 else SOFTMAX)
         cuts = [xp.broadcast_to(turns, (len(m), len(turns))), m[:, None] + c * normal]
         if self.special is not None:
             steps = np.concatenate([-SHRINKING, [0.0], SHRINKING]) * min(1.0, float(c))
@@ -165,7 +168,7 @@ class _Orthant:
         crossing = deviation * np.array(CROSSING[1:-1:2] if self.traced else CROSSING)
         return xp.where(flat, 0.0, centre[:, None] + xp.concatenate([crossing, near]) / slope)
 
-    def _panels(self, edges: Floats, m: Floats, c: Scalar) -> Rule:
+    def _panels(self, edges: Floats, m: Floats, c: Scalar) -> Discrete:
         """Gauss–Legendre nodes on each panel; weights follow the normal density and have its mass
         on the panel.
         """

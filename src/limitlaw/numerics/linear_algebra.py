@@ -13,11 +13,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-PANEL = 16  # columns of a Cholesky factor that are found together
-BLOCK = 128  # columns at most whose panels act on each other one by one
+COLUMNS_OF_PANEL = 16  # columns of a Cholesky factor that are found together
+COLUMNS_OF_BLOCK = 128  # columns at most whose panels act on each other one by one
 PIECE = 2**17  # multiplications of a product
 
-Index = Int[Array, ""] | int
+LoopIndex = Int[Array, ""] | int
 
 
 def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
@@ -26,17 +26,17 @@ def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _by_blocks(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """Of the columns J of a block, C[:, J] − L L[J, :]ᵀ is left when its turn comes: one product
+    """When its turn comes, C[:, J] − L L[J, :]ᵀ is left of the columns J of a block: one product
     of matrices, whatever the number of panels.
     """
     m = C.shape[-1]
-    count = math.ceil(m / BLOCK)
-    width = PANEL * math.ceil(m / (PANEL * count))
+    count = math.ceil(m / COLUMNS_OF_BLOCK)
+    width = COLUMNS_OF_PANEL * math.ceil(m / (COLUMNS_OF_PANEL * count))
     size = count * width
     pad = [(0, 0)] * (C.ndim - 2) + [(0, size - m)] * 2
     S = jnp.pad(C, pad) + jnp.diag(jnp.where(jnp.arange(size) < m, 0.0, 1.0))
 
-    def block(p: Index, L: Array) -> Array:
+    def block(p: LoopIndex, L: Array) -> Array:
         start = p * width
         columns = lax.dynamic_slice_in_dim(S, start, width, axis=-1)
         rows = lax.dynamic_slice_in_dim(L, start, width, axis=-2)
@@ -47,24 +47,24 @@ def _by_blocks(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     return jnp.tril(L)[..., :m, :m]
 
 
-def _by_panels(S: Float[Array, "*batch m b"], first: Index) -> Float[Array, "*batch m b"]:
+def _by_panels(S: Float[Array, "*batch m b"], first: LoopIndex) -> Float[Array, "*batch m b"]:
     """Columns `first`, … of L from what is left of those of C: panel by panel, S[:, J] L_J^{-T}
     are columns J of L, and S loses their products.
     """
     width, row = S.shape[-1], jnp.arange(S.shape[-2])
 
-    def panel(p: Index, state: tuple[Array, Array]) -> tuple[Array, Array]:
+    def panel(p: LoopIndex, state: tuple[Array, Array]) -> tuple[Array, Array]:
         S, L = state
-        start = p * PANEL
-        columns = lax.dynamic_slice_in_dim(S, start, PANEL, axis=-1)
-        own = lax.dynamic_slice_in_dim(columns, first + start, PANEL, axis=-2)
+        start = p * COLUMNS_OF_PANEL
+        columns = lax.dynamic_slice_in_dim(S, start, COLUMNS_OF_PANEL, axis=-1)
+        own = lax.dynamic_slice_in_dim(columns, first + start, COLUMNS_OF_PANEL, axis=-2)
         inverse = jnp.swapaxes(_inverse_factor(own), -1, -2)
         columns = jnp.where((row >= first + start)[:, None], columns @ inverse, 0.0)
         L = lax.dynamic_update_slice_in_dim(L, columns, start, axis=-1)
         rows = lax.dynamic_slice_in_dim(columns, first, width, axis=-2)
         return S - columns @ jnp.swapaxes(rows, -1, -2), L
 
-    _, L = lax.fori_loop(0, width // PANEL, panel, (S, jnp.zeros_like(S)))
+    _, L = lax.fori_loop(0, width // COLUMNS_OF_PANEL, panel, (S, jnp.zeros_like(S)))
     return L
 
 

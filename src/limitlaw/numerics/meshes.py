@@ -6,46 +6,48 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
+from limitlaw.domain import DEVIATIONS, RATIO_OF_VARIANCES
+
 # standard deviations; 1e-32 lies beyond
-STEPS = np.array([-12.0, -6.0, -2.0, 0.0, 2.0, 6.0, 12.0])
-FEW = 256  # components that are all looked at
-NARROWEST = 1e-12  # of the widest: no scale is finer
+EXTENT = DEVIATIONS * np.array([-1, -1 / 2, -1 / 6, 0, 1 / 6, 1 / 2, 1])
+FEW_COMPONENTS = 256  # components that are all looked at
+NARROWEST = RATIO_OF_VARIANCES**-0.5  # of the widest scale: none is finer
 OCTAVE = 4.0  # scales nearer than this count as one, where components are more
 RATIO = 4.0  # of the lengths of neighbouring cells, at most
-NEAR = 0.5  # scales: a point with another one so near says nothing new
-ROUNDING = 1e-13  # of |x|: points nearer than this are one
+NEARBY = 0.5  # scales: a point with another one so near says nothing new
+SAME_POINT = 1e-13  # of |x|: points nearer than this are one
 
 # where a law of one number lives: points at which its density varies, and on which scale
 Places = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
 
 
 def of_components(mean: ArrayLike, sd: ArrayLike) -> Places:
-    """Of N(mean_k, sd_k²): the steps of each component, and its scale; of many components for some
-    of every scale.
+    """The places of Σ_k w_k N(mean_k, sd_k²): the steps of each component, and its scale; of many
+    components those of some of every scale.
     """
     mean, sd = np.asarray(mean, float), np.asarray(sd, float)
     mean, sd = mean[sd > 0], sd[sd > 0]
-    if len(sd) > FEW:
+    if len(sd) > FEW_COMPONENTS:
         mean, sd = _some(mean, sd)
-    return (mean[:, None] + sd[:, None] * STEPS).reshape(-1), np.repeat(sd, len(STEPS))
+    return (mean[:, None] + sd[:, None] * EXTENT).reshape(-1), np.repeat(sd, len(EXTENT))
 
 
 def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
-    """For every scale the first, the middle and the last component in order of the means; and the
-    ends of them all.
+    """The first, the middle and the last component of every scale, in order of the means, and the
+    two ends of them all.
     """
     scale = np.floor(np.log(sd / sd.min()) / np.log(OCTAVE))
     order = np.lexsort((mean, scale))
     starts = np.flatnonzero(np.diff(scale[order], prepend=-1))
     stops = np.append(starts[1:], len(order))
     chosen = np.concatenate([starts, (starts + stops) // 2, stops - 1])
-    ends = [np.argmin((mean - 12 * sd)[order]), np.argmax((mean + 12 * sd)[order])]
+    ends = [np.argmin((mean - EXTENT[-1] * sd)[order]), np.argmax((mean + EXTENT[-1] * sd)[order])]
     chosen = order[np.concatenate([chosen, ends])]
     return mean[chosen], sd[chosen]
 
 
 def of_scales(low: float, high: float) -> Places:
-    """Of a mixture of N(0, v), √v between `low` and `high`."""
+    """The places of a mixture of N(0, v), √v between `low` and `high`."""
     low = max(low, NARROWEST * high)
     scales = np.geomspace(low, high, 1 + int(np.ceil(np.log(high / low) / np.log(OCTAVE))))
     return of_components(np.zeros_like(scales), scales)
@@ -64,7 +66,7 @@ def spaced(
     points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " e"]:
     """The points in order, without those within half their own scale of one with a finer scale."""
-    reach = np.maximum(NEAR * scales, ROUNDING * np.abs(points))
+    reach = np.maximum(NEARBY * scales, SAME_POINT * np.abs(points))
     reach, points = reach[np.isfinite(points)], points[np.isfinite(points)]
     kept = np.zeros(0)
     for i in np.argsort(reach, kind="stable"):

@@ -59,12 +59,12 @@ class Bins(NamedTuple):
 
     @property
     def counts(self) -> Int[np.ndarray, " octaves"]:
-        """How many intervals each octave has; below the last there is one more."""
+        """The number of intervals in each octave; below the last there is one more."""
         return np.maximum(self.top >> np.minimum(np.arange(self.octaves), 62), self.least)
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of intervals."""
         return int(self.counts.sum()) + 1
 
     def place(self, v: Floats, xp: ModuleType) -> Int[Array | np.ndarray, " N"]:
@@ -81,20 +81,25 @@ class Bins(NamedTuple):
         return xp.where(below, self.size - 1, inside)
 
 
-EQUAL = 1e-12  # relative deviation that is rounding
-FINE, TRACED = Bins(2048, 64, 1100), Bins(1024, 32, 40)  # 1,100 octaves are all that floats have
+EQUAL_VALUES = 1e-12  # relative deviation that is rounding
+FINE, TRACED_BINS = (
+    Bins(2048, 64, 1100),
+    Bins(1024, 32, 40),
+)  # 1,100 octaves are all that floats have
 SUMMED = Bins(512, 32, 1100), Bins(256, 16, 40)  # where all pairs of nodes are formed
 MOST_SUMMED = 3 * 2**10  # nodes of which all pairs are formed
 SUMMED_ROUGHLY = Bins(384, 24, 1100), Bins(192, 12, 40)
 DEGREE = 24  # nodes a panel
 TURN = 12.0  # λ times the width of a panel: e^{λv} is interpolated to 1e-15 of its largest value
 SHARES = 64
-FAR = 1e-6  # of the largest v: panels below are wider, for few nodes over decades, to 1e-13
+FAR_DOWN = 1e-6  # of the largest v: panels below are wider, for few nodes over decades, to 1e-13
 ROUNDED = 1e-14  # of the largest v: no panel is narrower
-NEGLIGIBLE = 60.0  # e^{λv} counts as nothing once it is e^{−60} of the largest
+GONE = 60.0  # e^{λv} counts as nothing once it is e^{−60} of the largest
 
 
-def compressed(v: Floats, w: Floats, resolution: tuple[Bins, Bins] = (FINE, TRACED)) -> Discrete:
+def compressed(
+    v: Floats, w: Floats, resolution: tuple[Bins, Bins] = (FINE, TRACED_BINS)
+) -> Discrete:
     """Nodes v ≥ 0 and weights, as two nodes for each of some thousand intervals: its two-point
     Gauss rule.
 
@@ -125,7 +130,7 @@ def compressed(v: Floats, w: Floats, resolution: tuple[Bins, Bins] = (FINE, TRAC
     relative = v / xp.where(mean > 0, mean, 1.0)[place] - 1
     squares = w * relative * relative
     second, third = total(squares) / safe, total(squares * relative) / safe
-    real = (second > EQUAL**2) & (mean > 0)
+    real = (second > EQUAL_VALUES**2) & (mean > 0)
     spread = xp.sqrt(xp.where(real, second, 1.0))
     skew = xp.where(real, third / spread**3, 0.0)
     root = xp.sqrt(1 + 0.25 * skew**2)
@@ -209,8 +214,8 @@ def _edges(low: float, high: float, growth: float) -> np.ndarray:
     edges = [high]
     while edges[-1] > low * (1 - 1e-9):
         at = edges[-1]
-        most = at / 2 if at > FAR * high else 3 * at / 4
-        edges.append(at - min(most, max(least, (high - at) * 2 * TURN / (2 * NEGLIGIBLE))))
+        most = at / 2 if at > FAR_DOWN * high else 3 * at / 4
+        edges.append(at - min(most, max(least, (high - at) * 2 * TURN / (2 * GONE))))
     if len(edges) == 2:
         edges[1] = min(edges[1], low)
     return np.array(edges[::-1])
@@ -246,5 +251,5 @@ def topmost(
     high = variances[weights > 0].max()
     if least * ROUNDED * high < 1:
         return None
-    kept = ((weights > 0) & (variances > high * (1 - NEGLIGIBLE * ROUNDED))).any(0)
+    kept = ((weights > 0) & (variances > high * (1 - GONE * ROUNDED))).any(0)
     return variances[:, kept], weights[:, kept]

@@ -10,17 +10,17 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.polynomial import legendre
 
-ORDER = 16  # nodes of a panel
-LEVELS = 42  # halvings at most: at a pole, down to what rounding leaves
-MOST = 4096  # panels at most
-NARROW = 1e-13  # of |x|
+PANEL_ORDER = 16  # nodes of a panel
+PANEL_HALVINGS = 42  # halvings at most: at a pole, down to what rounding leaves
+MOST_PANELS = 4096  # panels at most
+NARROWEST_PANEL = 1e-13  # of |x|
 POLE = 1e-9  # the same at a pole of a density, where densities round
 TOGETHER = 128  # points evaluated at a time
-SUMMED = 1e-13  # rounding of a sum of mass one
+ROUNDING_OF_MASS = 1e-13  # rounding of a sum of mass one
 
-U, W = legendre.leggauss(ORDER)
+U, W = legendre.leggauss(PANEL_ORDER)
 # c_k = (k + ½) Σ_j w_j P_k(u_j) f_j: the Legendre coefficients of the polynomial through the f_j
-TRANSFORM = (np.arange(ORDER) + 0.5)[:, None] * W * legendre.legvander(U, ORDER - 1).T
+TRANSFORM = (np.arange(PANEL_ORDER) + 0.5)[:, None] * W * legendre.legvander(U, PANEL_ORDER - 1).T
 
 Rows = Float[np.ndarray, "rows _"]
 
@@ -79,10 +79,10 @@ class Panels:
         """For each panel the matrix that takes values at the floats to Legendre coefficients in
         u.
         """
-        transforms = np.broadcast_to(TRANSFORM, (len(self.lo), ORDER, ORDER)).copy()
+        transforms = np.broadcast_to(TRANSFORM, (len(self.lo), PANEL_ORDER, PANEL_ORDER)).copy()
         moved = np.abs(self._places - U).max(1, initial=0)
         some = (moved > 1e-13) & (moved < 1e-3)
-        transforms[some] = np.linalg.inv(legendre.legvander(self._places[some], ORDER - 1))
+        transforms[some] = np.linalg.inv(legendre.legvander(self._places[some], PANEL_ORDER - 1))
         return transforms
 
     def _slopes(self, u: Float[np.ndarray, "panels order"]) -> Float[np.ndarray, "panels order"]:
@@ -120,7 +120,7 @@ class Panels:
         """Legendre coefficients in u of the polynomial through f, given at the nodes, on each
         panel.
         """
-        return np.einsum("pkj,pj->pk", self._transforms, f.reshape(-1, ORDER))
+        return np.einsum("pkj,pj->pk", self._transforms, f.reshape(-1, PANEL_ORDER))
 
     def tails(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, " panels"]:
         """What the last two coefficients of f dx/du carry on each panel, over which they are
@@ -143,8 +143,8 @@ class Panels:
         """
         if len(self.lo) < 2:
             return np.zeros(len(self.lo))
-        c, x = self.coefficients(f), self.nodes.reshape(-1, ORDER)
-        left, right = c.sum(1)[:-1], (c * (-1.0) ** np.arange(ORDER)).sum(1)[1:]
+        c, x = self.coefficients(f), self.nodes.reshape(-1, PANEL_ORDER)
+        left, right = c.sum(1)[:-1], (c * (-1.0) ** np.arange(PANEL_ORDER)).sum(1)[1:]
         step = np.where(
             np.isin(self.lo[1:], jumps), 0, np.abs(right - left) * (x[1:, 0] - x[:-1, -1])
         )
@@ -189,7 +189,7 @@ def resolve(
     integrand: Callable[[Rows], Float[np.ndarray, " x"]],
     panels: Panels,
     tails: Resolution,
-    closest: float = NARROW,
+    closest: float = NARROWEST_PANEL,
 ) -> tuple[Panels, Rows]:
     """Panels that resolve f = integrand(evaluate(x)), from the first `panels`, and the rows at
     their nodes.
@@ -199,15 +199,15 @@ def resolve(
     densities round.
     """
     rows = evaluated(evaluate, panels.nodes)
-    for _ in range(LEVELS):
+    for _ in range(PANEL_HALVINGS):
         f = integrand(rows)
         if not np.isfinite(f).all():
             break
         left, most = tails(panels, f)
-        least = np.where(panels.pole == 0, NARROW, closest)
+        least = np.where(panels.pole == 0, NARROWEST_PANEL, closest)
         narrow = panels.hi - panels.lo < least * np.maximum(np.abs(panels.lo), np.abs(panels.hi))
         unresolved = (left > most) & ~narrow
-        if not unresolved.any() or len(panels.lo) + unresolved.sum() > MOST:
+        if not unresolved.any() or len(panels.lo) + unresolved.sum() > MOST_PANELS:
             break
         panels, rows = refined(evaluate, panels, rows, unresolved)
     return panels, rows
@@ -234,11 +234,11 @@ def refined(
     """The chosen panels halved, the others kept."""
     new = panels.halves(which)
     fresh = evaluated(evaluate, new.nodes)
-    kept = rows.reshape(len(rows), -1, ORDER)[:, ~which]
+    kept = rows.reshape(len(rows), -1, PANEL_ORDER)[:, ~which]
     pairs = ((panels.lo, new.lo), (panels.hi, new.hi), (panels.pole, new.pole))
     lo, hi, pole = (np.concatenate([old[~which], added]) for old, added in pairs)
     order = np.argsort(lo)
-    joined = np.concatenate([kept, fresh.reshape(len(rows), -1, ORDER)], 1)[:, order]
+    joined = np.concatenate([kept, fresh.reshape(len(rows), -1, PANEL_ORDER)], 1)[:, order]
     return Panels(lo[order], hi[order], pole[order]), joined.reshape(len(rows), -1)
 
 
@@ -246,4 +246,4 @@ def unseen(panels: Panels, density: Float[np.ndarray, " x"]) -> float:
     """The mass of a density that its values at the nodes leave out, or count twice, beyond
     rounding.
     """
-    return max(abs(1 - float(panels.weights @ density)) - SUMMED, 0.0)
+    return max(abs(1 - float(panels.weights @ density)) - ROUNDING_OF_MASS, 0.0)

@@ -13,35 +13,35 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from jaxtyping import Bool, Float
 
-from limitlaw.numerics.kinks import CannotLook, Function, Kink, Sampled, beside, located, measured
+from limitlaw.numerics.kinks import CannotLook, Kink, Pointwise, Sampled, beside, located, measured
 
 Cells = Float[np.ndarray, " cells"]
 Others = Float[np.ndarray, " others"]  # cells, as many as there will be
-Values = Float[np.ndarray, "degree cells"]
-Grid = Float[np.ndarray, "points cells"]
+OnCells = Float[np.ndarray, "degree cells"]
+GridOnCells = Float[np.ndarray, "points cells"]
 
-DEGREE = 16
+PIECE_DEGREE = 16
 RESOLVED = 1e-13  # of the last coefficients, relative to the function on the cell
 NOISE = 3e-15  # relative to the function closer to 0: what cancellation may leave of it
-NEGLIGIBLE = 1e-30  # relative to the function on |x| < 20
+NEGLIGIBLE_PIECE = 1e-30  # relative to the function on |x| < 20
 # structure of length 0.001 is seen on |x| < 20, kinks of a function in the large beyond
 INNER, OUTER = 20.0, 1e7
-WIDTH, SMALLEST, GROWTH = 0.1, 1e-6, 2 ** (1 / 8)
-ALIKE = 8.0  # ratio of sizes at which the smaller one is still resolved with the larger
+FIRST_WIDTH, SMALLEST_CELL, WIDENING = 0.1, 1e-6, 2 ** (1 / 8)
+ALIKE_SIZES = 8.0  # ratio of sizes at which the smaller one is still resolved with the larger
 CONTINUED = 1e3  # in units of `RESOLVED`: a polynomial continued to where the function is larger
 # points of a cell at which its polynomial is compared with the function, 0.0008 apart
 BETWEEN, OFF_CENTRE = 128, 0.43
-ROUNDS = 8
+CUTTINGS = 8
 MOST_OPEN = 128  # cells that are cut at a time, the ones closest to 0
 MOST_KINKS, MOST_CUTS = 64, 192
 SPLIT = 8
 
-_angles = np.pi * np.arange(DEGREE + 1) / DEGREE
-NODES = -np.cos(_angles)
-_halved = np.where(np.arange(DEGREE + 1) % DEGREE == 0, 0.5, 1.0)
+_angles = np.pi * np.arange(PIECE_DEGREE + 1) / PIECE_DEGREE
+CHEBYSHEV_POINTS = -np.cos(_angles)
+_halved = np.where(np.arange(PIECE_DEGREE + 1) % PIECE_DEGREE == 0, 0.5, 1.0)
 # Coefficients c_k of Σ_k c_k T_k from values at NODES: a discrete cosine transform.
-_cosines = np.cos(np.arange(DEGREE + 1)[:, None] * (np.pi - _angles))
-COEFFICIENTS = 2 / DEGREE * _halved[:, None] * _cosines * _halved
+_cosines = np.cos(np.arange(PIECE_DEGREE + 1)[:, None] * (np.pi - _angles))
+COEFFICIENTS = 2 / PIECE_DEGREE * _halved[:, None] * _cosines * _halved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Pieces:
         return self.reach >= INNER and self.smooth
 
 
-def pieces(f: Function, kinks: Iterable[float] | None = None) -> Pieces | None:
+def pieces(f: Pointwise, kinks: Iterable[float] | None = None) -> Pieces | None:
     """The pieces of f, or None if f cannot be looked at.
     With `kinks`, these are its kinks, and no others.
     """
@@ -76,9 +76,9 @@ def pieces(f: Function, kinks: Iterable[float] | None = None) -> Pieces | None:
 
 def first_edges() -> Float[np.ndarray, " edges"]:
     """Edges of cells of all sizes, none of them where a function is likely to be cut."""
-    fine = SMALLEST * 2.0 ** np.arange(np.floor(np.log2(WIDTH / SMALLEST)))
-    even = np.arange(1.2345 * WIDTH, INNER, WIDTH)
-    coarse = INNER * GROWTH ** np.arange(1, np.ceil(np.log(OUTER / INNER) / np.log(GROWTH)))
+    fine = SMALLEST_CELL * 2.0 ** np.arange(np.floor(np.log2(FIRST_WIDTH / SMALLEST_CELL)))
+    even = np.arange(1.2345 * FIRST_WIDTH, INNER, FIRST_WIDTH)
+    coarse = INNER * WIDENING ** np.arange(1, np.ceil(np.log(OUTER / INNER) / np.log(WIDENING)))
     positive = np.concatenate([fine, even, coarse]) * 1.01234
     return np.concatenate([-0.98765 * positive[::-1], positive])
 
@@ -94,14 +94,14 @@ class _Search:
         self.jumps: set[float] = set()
         self.cuts: set[float] = set(self.declared or ())
         self.reach = OUTER
-        self.resolved: list[tuple[Cells, Cells, Values]] = []
+        self.resolved: list[tuple[Cells, Cells, OnCells]] = []
 
     def pieces(self) -> Pieces:
         """Cut until all is resolved, then merge."""
         lo, hi = _parted(first_edges(), self.declared or [])
         values = self.f(_nodes(lo, hi))
         self._note_sizes(lo, hi, values)
-        for _ in range(ROUNDS):
+        for _ in range(CUTTINGS):
             coefficients = COEFFICIENTS @ values
             tolerance = self._tolerance(lo, hi, values)
             good = np.abs(coefficients[-2:]).max(0) <= tolerance  # false where not finite
@@ -119,23 +119,23 @@ class _Search:
         return self._result()
 
     def _confirmed(
-        self, lo: Cells, hi: Cells, c: Values, tolerance: Cells
+        self, lo: Cells, hi: Cells, c: OnCells, tolerance: Cells
     ) -> Bool[np.ndarray, " cells"]:
         """Is f the polynomial between the nodes, too? A narrow peak may lie between them."""
         x = lo + (hi - lo) * (np.arange(BETWEEN) + OFF_CENTRE)[:, None] / BETWEEN
         off = np.abs(self.f(x) - _polynomial(c, lo, hi, x)).max(0)
         return off <= CONTINUED * tolerance  # false where not finite
 
-    def _note_sizes(self, lo: Cells, hi: Cells, values: Values) -> None:
+    def _note_sizes(self, lo: Cells, hi: Cells, values: OnCells) -> None:
         """The largest |f| between −x and x, for all x."""
         x = np.abs(_nodes(lo, hi)).ravel()
         order = np.argsort(x)
         sizes = np.abs(values).ravel()[order]
         self._places = x[order]
         self._sizes = np.maximum.accumulate(np.where(np.isfinite(sizes), sizes, 0.0))
-        self._negligible = NEGLIGIBLE * self._sizes[np.searchsorted(self._places, INNER)]
+        self._negligible = NEGLIGIBLE_PIECE * self._sizes[np.searchsorted(self._places, INNER)]
 
-    def _tolerance(self, lo: Cells, hi: Cells, values: Values) -> Cells:
+    def _tolerance(self, lo: Cells, hi: Cells, values: OnCells) -> Cells:
         """How large the last coefficients of a smooth function may be:
         as its rounding, or as that of what it reads.
         """
@@ -148,7 +148,7 @@ class _Search:
         negligible = 0 * largest + self._negligible
         return np.maximum.reduce([RESOLVED * largest, NOISE * closer, rounding, negligible])
 
-    def _nearest(self, lo: Cells, hi: Cells, values: Values) -> tuple[Others, Others]:
+    def _nearest(self, lo: Cells, hi: Cells, values: OnCells) -> tuple[Others, Others]:
         """The cells closest to 0, first ones first, on which f is finite somewhere;
         the others are given up.
         """
@@ -204,7 +204,7 @@ class _Search:
         return measured(self.f, nearest[:MOST_KINKS])
 
     def _merged(
-        self, lo: Cells, hi: Cells, c: Values
+        self, lo: Cells, hi: Cells, c: OnCells
     ) -> tuple[Others, Others, Float[np.ndarray, "degree others"]]:
         """Neighbours joined where one polynomial does for both, the even pairs and the odd ones in
         turn.
@@ -221,8 +221,8 @@ class _Search:
         return lo, hi, c
 
     def _joined(
-        self, lo: Cells, mid: Cells, hi: Cells, left: Values, right: Values
-    ) -> tuple[Values, Bool[np.ndarray, " cells"]]:
+        self, lo: Cells, mid: Cells, hi: Cells, left: OnCells, right: OnCells
+    ) -> tuple[OnCells, Bool[np.ndarray, " cells"]]:
         """The polynomial on [lo, hi] from those on both halves, and whether it is as good, also
         where f is smaller.
         """
@@ -234,7 +234,7 @@ class _Search:
         off = [half.difference(joined, lo, hi) for half in halves]
         fits = (np.abs(joined[-2:]).max(0) <= tolerance) & (np.maximum(*off) <= 10 * tolerance)
         sizes = [half.tolerance for half in halves]
-        alike = np.maximum(*sizes) <= ALIKE * np.minimum(*sizes)
+        alike = np.maximum(*sizes) <= ALIKE_SIZES * np.minimum(*sizes)
         # Else the polynomial where f is smaller must go on where f is larger.
         goes_on = [
             half.difference(*other.essential()) <= CONTINUED * half.tolerance
@@ -242,7 +242,7 @@ class _Search:
         ]
         return joined, fits & (alike | np.where(sizes[0] > sizes[1], *goes_on))
 
-    def _is_smooth(self, lo: Cells, hi: Cells, c: Values) -> bool:
+    def _is_smooth(self, lo: Cells, hi: Cells, c: OnCells) -> bool:
         """Are the slopes of the polynomials those that jax finds?
         They are not for a straight-through estimator.
         """
@@ -260,18 +260,18 @@ class _Half:
     """A polynomial on cells that may be joined with their neighbours."""
 
     def __init__(
-        self, c: Values, lo: Cells, hi: Cells, tolerance: Callable[[Cells, Cells, Values], Cells]
+        self, c: OnCells, lo: Cells, hi: Cells, tolerance: Callable[[Cells, Cells, OnCells], Cells]
     ):
         self.c, self.lo, self.hi = c, lo, hi
         self.x = _nodes(lo, hi)
         self.values = _polynomial(c, lo, hi, self.x)
         self.tolerance = tolerance(lo, hi, self.values)
 
-    def essential(self) -> tuple[Values, Cells, Cells]:
+    def essential(self) -> tuple[OnCells, Cells, Cells]:
         """The polynomial without coefficients that are as small as rounding."""
         return np.where(np.abs(self.c) > self.tolerance, self.c, 0.0), self.lo, self.hi
 
-    def difference(self, c: Values, lo: Cells, hi: Cells) -> Cells:
+    def difference(self, c: OnCells, lo: Cells, hi: Cells) -> Cells:
         """To another polynomial, which is given on [lo, hi]."""
         return np.abs(_polynomial(c, lo, hi, self.x) - self.values).max(0)
 
@@ -284,17 +284,17 @@ def _parted(edges: Float[np.ndarray, " edges"], at: list[float]) -> tuple[Cells,
     return np.sort(lo), np.sort(hi)
 
 
-def _nodes(lo: Cells, hi: Cells) -> Values:
-    x = 0.5 * (lo + hi) + 0.5 * (hi - lo) * NODES[:, None]
+def _nodes(lo: Cells, hi: Cells) -> OnCells:
+    x = 0.5 * (lo + hi) + 0.5 * (hi - lo) * CHEBYSHEV_POINTS[:, None]
     x[0], x[-1] = lo, hi
     return x
 
 
-def _polynomial(c: Values, lo: Cells, hi: Cells, x: Grid) -> Grid:
+def _polynomial(c: OnCells, lo: Cells, hi: Cells, x: GridOnCells) -> GridOnCells:
     """Σ_k c_k T_k at points x of [lo, hi]."""
     return np.polynomial.chebyshev.chebval((2 * x - (lo + hi)) / (hi - lo), c, tensor=False)
 
 
 def _distance(lo: Cells, hi: Cells) -> Cells:
-    """From 0."""
+    """The distance of each cell from 0."""
     return np.where(lo * hi < 0, 0.0, np.minimum(np.abs(lo), np.abs(hi)))

@@ -26,7 +26,7 @@ RADIUS_BITS = 40  # of the 64 random bits of a pair
 ANGLE_BITS = 64 - RADIUS_BITS
 WORD_BITS = 53  # of a uniform number in float64
 # the radius of the smallest U, 2⁻⁴¹: no draw is beyond 7.54
-LARGEST = math.sqrt(2 * (RADIUS_BITS + 1) * math.log(2))
+LARGEST_NORMAL = math.sqrt(2 * (RADIUS_BITS + 1) * math.log(2))
 # Terms of the Taylor series of cos and sin that reach full precision at an eighth of a turn.
 _TERMS = {jnp.dtype(jnp.float64): (9, 8), jnp.dtype(jnp.float32): (6, 5)}
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 
-Reals = Float[np.ndarray, "..."]
+HostReals = Float[np.ndarray, "..."]
 
 LEFT_OUT = 16  # groups of replicates that a jackknife leaves out, one after the other
-ROUNDING = 2.0**-52
+ROUNDING_OF_MEAN = 2.0**-52
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Replicates:
         m = np.sum(w * means, axis=0)
         variance = np.sum((w * (means - m)) ** 2, axis=0) / (1.0 - np.sum(weights**2))
         error = student(len(weights)) * np.sqrt(variance)
-        return np.where(error > 0, np.maximum(error, ROUNDING * np.abs(m)), error)
+        return np.where(error > 0, np.maximum(error, ROUNDING_OF_MEAN * np.abs(m)), error)
 
     def jackknife(
         self,

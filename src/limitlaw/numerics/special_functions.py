@@ -42,18 +42,23 @@ ERFCX = [
     2.5872183876286698e-09,
 ]
 # Faddeeva's function: a sum over so many nodes
-NODES = 11
-STEP = math.sqrt(math.pi / (NODES + 1))
-MIDDLES, MULTIPLES = STEP * (np.arange(NODES + 1) + 0.5), STEP * np.arange(1, NODES + 1)
+FADDEEVA_NODES = 11
+FADDEEVA_STEP = math.sqrt(math.pi / (FADDEEVA_NODES + 1))
+MIDDLES, MULTIPLES = (
+    FADDEEVA_STEP * (np.arange(FADDEEVA_NODES + 1) + 0.5),
+    FADDEEVA_STEP * np.arange(1, FADDEEVA_NODES + 1),
+)
 # the cosine integral: below, the series loses less than a digit to cancellation; above, the
 # fraction converges fast
-SPLIT = 4.0
+SERIES_END = 4.0
 TERMS, FRACTION = 20, 60  # of both, which reach full precision at SPLIT
 # χ_D = F_D^{-1}(Φ(z)), lengths of Gaussian vectors, as smooth functions of one normal:
-FARTHEST = 9.0  # |z|, beyond which normals have mass 2e-19
+FARTHEST_NORMAL = 9.0  # |z|, beyond which normals have mass 2e-19
 DEGREES = 32, 64, 128  # of the interpolating polynomials, tried in turn
 PRECISE = 1e-11  # relative to the length
-MANY = 2.0**16  # degrees of freedom from which a series is exact to 1e-12, and SciPy soon is not
+MANY_DEGREES = (
+    2.0**16
+)  # degrees of freedom from which a series is exact to 1e-12, and SciPy soon is not
 
 
 def series(x: Reals, coefficients: list[float]) -> Reals:
@@ -127,16 +132,16 @@ def faddeeva(z: Complex[Array, "..."]) -> Complex[Array, "..."]:
     Chandler-Wilde, SIAM J. Numer. Anal. 59, 2021).
     """
     left, x, y = z.real < 0, jnp.abs(z.real), z.imag
-    high = y >= jnp.maximum(x, math.pi / STEP)
-    part = (x / STEP) % 1
+    high = y >= jnp.maximum(x, math.pi / FADDEEVA_STEP)
+    part = (x / FADDEEVA_STEP) % 1
     middle = high | (y >= x) | (part < 0.25) | (part > 0.75)
     z = x + 1j * y
     low = jnp.where(high, 1 + 0.5j, z)  # where a residue is needed
     residue = 2 * jnp.exp(-low * low)
-    turn = jnp.exp(2j * math.pi / STEP * low)  # at most 1: e^{−2πiz/h} may overflow
+    turn = jnp.exp(2j * math.pi / FADDEEVA_STEP * low)  # at most 1: e^{−2πiz/h} may overflow
     by_middles = _sum(z, MIDDLES) + jnp.where(high, 0, residue * turn / (turn + 1))
     away = jnp.where(middle, 1.0, z)
-    at_zero = 1j * STEP / (math.pi * away)
+    at_zero = 1j * FADDEEVA_STEP / (math.pi * away)
     by_multiples = at_zero + _sum(away, MULTIPLES) + residue * turn / (turn - 1)
     w = jnp.where(middle, by_middles, by_multiples)
     return jnp.where(left, w.conj(), w)  # w(−z̄) is the conjugate of w(z)
@@ -146,15 +151,14 @@ def _sum(z: Complex[Array, "..."], nodes: np.ndarray) -> Complex[Array, "..."]:
     """(2ih/π) Σ_k e^{−t_k²} z/(z² − t_k²), the rule for what lies right and left of 0."""
     ratio = nodes / jnp.where(z == 0, 1, z)[..., None]
     terms = np.exp(-(nodes**2)) / ((z[..., None] - nodes) * (1 + ratio))
-    return jnp.where(z == 0, 0, 2j * STEP / math.pi * jnp.sum(terms, -1))
+    return jnp.where(z == 0, 0, 2j * FADDEEVA_STEP / math.pi * jnp.sum(terms, -1))
 
 
 def half_line(u: Reals, tau: Reals) -> Complex[Array, "..."]:
     """e^{−iuτ} E e^{iτZ} 1{Z > u} = ½ e^{−u²/2} w((τ + iu)/√2), for u ≥ 0 and a standard normal Z:
     a Fourier integral over part of its law.
     """
-    w = faddeeva((tau + 1j * jnp.minimum(u, 1e3)) / math.sqrt(2))  # e^{−u²/2} is 0 from 39 on
-    return 0.5 * jnp.exp(-(u**2) / 2) * w
+    return 0.5 * jnp.exp(-(u**2) / 2) * faddeeva((tau + 1j * u) / math.sqrt(2))
 
 
 @jax.jit
@@ -164,8 +168,8 @@ def cosine_integral(x: Reals) -> Reals:
     Abramowitz and Stegun (1964), 5.2.16 (series) and 5.1.22 with 5.2.23 (continued fraction of
     E₁(ix) = −Ci x + i(Si x − π/2)), from the last of a fixed number of terms on.
     """
-    small, large = jnp.minimum(x, SPLIT), jnp.maximum(x, SPLIT)
-    return jnp.where(x < SPLIT, _cosine_series(small), _cosine_fraction(large))
+    small, large = jnp.minimum(x, SERIES_END), jnp.maximum(x, SERIES_END)
+    return jnp.where(x < SERIES_END, _cosine_series(small), _cosine_fraction(large))
 
 
 def _cosine_series(x: Reals) -> Reals:
@@ -200,7 +204,7 @@ def chi_quantile(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarr
     polynomial = _interpolant(float(df))
     if polynomial is None:
         return _quantile(df, z)
-    return np.asarray(np.exp(polynomial(np.clip(z, -FARTHEST, FARTHEST))))
+    return np.asarray(np.exp(polynomial(np.clip(z, -FARTHEST_NORMAL, FARTHEST_NORMAL))))
 
 
 @functools.lru_cache(maxsize=256)
@@ -208,9 +212,9 @@ def _interpolant(df: float) -> np.polynomial.Chebyshev | None:
     """log χ_df as a polynomial in z, or None where none is precise enough."""
     for degree in DEGREES:
         polynomial = np.polynomial.Chebyshev.interpolate(
-            lambda z: np.log(_quantile(df, z)), degree, domain=[-FARTHEST, FARTHEST]
+            lambda z: np.log(_quantile(df, z)), degree, domain=[-FARTHEST_NORMAL, FARTHEST_NORMAL]
         )
-        z = np.linspace(-FARTHEST, FARTHEST, 4 * degree + 3)
+        z = np.linspace(-FARTHEST_NORMAL, FARTHEST_NORMAL, 4 * degree + 3)
         exact = _quantile(df, z)
         if np.abs(np.exp(polynomial(z)) / exact - 1).max() < PRECISE:
             return polynomial
@@ -218,7 +222,7 @@ def _interpolant(df: float) -> np.polynomial.Chebyshev | None:
 
 
 def _quantile(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    if df > MANY:
+    if df > MANY_DEGREES:
         return _cornish_fisher(df, z)
     from scipy.special import gammainccinv, gammaincinv, ndtr
 

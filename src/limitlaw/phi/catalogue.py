@@ -8,9 +8,9 @@ from typing import Any
 
 from limitlaw.phi.nonlinearity import Nonlinearity
 
-Family = Callable[[Any], Nonlinearity]  # of its parameter, None where it has none
+Rebuild = Callable[[Any], Nonlinearity]  # of its parameter, None where it has none
 
-_families: dict[str, Family] = {}
+_families: dict[str, Rebuild] = {}
 _same: list[tuple[Callable[..., Any], Nonlinearity]] = []
 
 
@@ -24,7 +24,7 @@ def add(phi: Nonlinearity, *same: Callable[..., Any]) -> Nonlinearity:
     return phi
 
 
-def add_family(name: str, make: Family) -> None:
+def add_family(name: str, make: Rebuild) -> None:
     """Let make(parameter) be the φ whose field `saved` is (name, parameter)."""
     if name in _families:
         raise ValueError(f"there is a nonlinearity of the name {name} already")

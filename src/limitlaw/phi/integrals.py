@@ -18,12 +18,13 @@ from jaxtyping import Array, Bool, Float
 
 from limitlaw.numerics import Reals
 from limitlaw.numerics.gaussian_quadrature import (
-    ROUGH,
-    RULES,
-    Function,
+    FULL_ERROR,
+    TINIEST,
+    VALUE_ONLY,
     Graded,
+    RealFunction,
+    ValueAndError,
     integrate,
-    integrate_with_error,
     largest,
     on_a_grid,
     otherwise,
@@ -32,17 +33,18 @@ from limitlaw.numerics.gaussian_quadrature import (
     tail_of_plane,
 )
 from limitlaw.phi.nonlinearity import Nonlinearity
-from limitlaw.phi.step_and_ramp import TINY, density, spread
+from limitlaw.phi.step_and_ramp import density, spread
 
-ValueAndError = tuple[Reals, Reals]  # a value and its error
-
-SMALL = 1e-150
+Care = tuple[int, ...]  # the rules of `integrate`: how much care is taken of the error
+TINY_SD = 1e-100  # stands in for a standard deviation of zero
 KINK_LEVELS = 4  # a normal law has faded at 8 deviations
 SMOOTH_LEVELS = 6  # tanh, silu, … are linear beyond 32 to all digits
 UNKNOWN_LEVELS = 13
 # two steps that agree to this: halving the step squares the error, so that the finer has 1e-12
 ACCEPT = 1e-6
-ROUNDING = 1e-13  # of sums over the nodes of the plane, in units of the roots of second moments
+ROUNDING_ON_PLANE = (
+    1e-13  # of sums over the nodes of the plane, in units of the roots of second moments
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,19 +77,19 @@ class JointNormal:
 def pair_law(m_u: Reals, m_v: Reals, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> JointNormal:
     """Roots are taken before anything is broadcast; |ρ| > 1, which rounding makes, is ±1."""
     sigma_u, sigma_v = jnp.sqrt(jnp.maximum(K_uu, 0.0)), jnp.sqrt(jnp.maximum(K_vv, 0.0))
-    rho = jnp.clip(K_uv / jnp.maximum(sigma_u, SMALL) / jnp.maximum(sigma_v, SMALL), -1.0, 1.0)
-    s2 = jnp.where(K_uu > 0, spread(K_uu, K_uv, K_vv) / jnp.maximum(K_uu, TINY), K_vv)
+    rho = jnp.clip(K_uv / jnp.maximum(sigma_u, TINY_SD) / jnp.maximum(sigma_v, TINY_SD), -1.0, 1.0)
+    s2 = jnp.where(K_uu > 0, spread(K_uu, K_uv, K_vv) / jnp.maximum(K_uu, TINIEST), K_vv)
     return JointNormal(*jnp.broadcast_arrays(m_u, m_v, sigma_u, sigma_v, rho, s2))
 
 
-def derivative(f: Function, order: int) -> Function:
+def derivative(f: RealFunction, order: int) -> RealFunction:
     """The derivative of f of that order, elementwise, almost everywhere."""
     for _ in range(order):
         f = _derivative(f)
     return f
 
 
-def _derivative(f: Function) -> Function:
+def _derivative(f: RealFunction) -> RealFunction:
     return lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
 
 
@@ -108,13 +110,13 @@ class Features:
     right: Float[np.ndarray, " places"]
 
     def own(self, m: Reals, sigma: Reals) -> Graded:
-        """In x, for φ(m + σx)."""
-        sigma = jnp.maximum(sigma, SMALL)
+        """The structure of φ(m + σx) as a function of x."""
+        sigma = jnp.maximum(sigma, TINY_SD)
         return Graded((self._column(self.at, m.ndim) - m) / sigma, self.width / sigma, self.levels)
 
     def of_means(self, m: Reals, slope: Reals, s2: Reals) -> Graded:
-        """In x, for E φ(v), v ~ N(m + slope·x, s²)."""
-        slope = jnp.where(jnp.abs(slope) > SMALL, slope, SMALL)
+        """The structure of E φ(v), v ~ N(m + slope·x, s²), as a function of x."""
+        slope = jnp.where(jnp.abs(slope) > TINY_SD, slope, TINY_SD)
         at, left, right = (self._column(a, m.ndim) for a in (self.at, self.left, self.right))
         before, behind = jnp.where(slope > 0, left, right), jnp.where(slope > 0, right, left)
         scale = jnp.abs(slope)
@@ -126,7 +128,7 @@ class Features:
 
 
 def structure(phi: Nonlinearity) -> list[Features]:
-    """Where φ is not smooth, or not smooth on long scales."""
+    """The places where φ is not smooth, or not smooth on long scales."""
     kinks = [kink.at for kink in phi.kinks or ()]
     at = np.array(sorted({*(phi.cuts or ()), *kinks}))
     if not len(at):
@@ -150,27 +152,14 @@ def is_analytic(phi: Nonlinearity) -> bool:
     return phi.kinks is not None
 
 
-def _mean_edges(phi: Nonlinearity, m: Reals, sigma: Reals, far: bool) -> Float[Array, "edges ..."]:
-    own = [places.own(m, sigma) for places in structure(phi)]
-    return panel_edges(m.shape, own, own if far else ())
-
-
-def mean_by_quadrature(
-    phi: Nonlinearity, f: Function, m: Reals, k: Reals, far: bool = True
-) -> Reals:
-    """E f(u), u ~ N(m, k), for f with the kinks of φ; `far`: also behind those far out."""
-    m, sigma = jnp.broadcast_arrays(m, jnp.sqrt(jnp.maximum(k, 0.0)))
-    return integrate(lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma, far))
-
-
-def mean_with_error(
-    phi: Nonlinearity, f: Function, m: Reals, k: Reals, far: bool = True
+def mean(
+    phi: Nonlinearity, f: RealFunction, m: Reals, k: Reals, care: Care, inner: bool = False
 ) -> ValueAndError:
-    """The same, with its error."""
+    """E f(u), u ~ N(m, k), for f with the kinks of φ; `inner`: inside another integral."""
     m, sigma = jnp.broadcast_arrays(m, jnp.sqrt(jnp.maximum(k, 0.0)))
-    return integrate_with_error(
-        lambda x: f(m + sigma * x), _mean_edges(phi, m, sigma, far), is_analytic(phi)
-    )
+    own = [places.own(m, sigma) for places in structure(phi)]
+    edges = panel_edges(m.shape, own) if inner else panel_edges(m.shape, (), own)
+    return integrate(lambda x: f(m + sigma * x), edges, care, is_analytic(phi))
 
 
 def deltas(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
@@ -182,7 +171,7 @@ def deltas(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
         p = density(at - m, k)
         if d == 1:
             return jump * p
-        slope_of_p = jnp.where(p > 0, -(at - m) / jnp.maximum(k, TINY) * p, 0.0)
+        slope_of_p = jnp.where(p > 0, -(at - m) / jnp.maximum(k, TINIEST) * p, 0.0)
         return slope_jump * p - jump * slope_of_p
 
     return _over_kinks(phi, d, term, jnp.broadcast_shapes(jnp.shape(m), jnp.shape(k)))
@@ -199,68 +188,55 @@ def _over_kinks(
     return jax.lax.scan(lambda total, row: (total + term(*row), None), jnp.zeros(shape), table)[0]
 
 
-def inner_mean(psi: Nonlinearity, e: int) -> Callable[[Reals, Reals], Reals]:
-    """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²): the closed form of ψ, differentiated in μ, or else a
-    quadrature.
+def inner_mean(
+    psi: Nonlinearity, e: int, care: Care = VALUE_ONLY
+) -> Callable[[Reals, Reals], ValueAndError]:
+    """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²), and its error: the closed form of ψ, differentiated in μ,
+    or else a quadrature.
     """
     closed = psi.mean
-    if closed is None:
-        f = derivative(psi.function, e)
-        return lambda mu, s2: (
-            mean_by_quadrature(psi, f, mu, s2, far=False) + (deltas(psi, e, mu, s2) if e else 0.0)
-        )
-    return lambda mu, s2: derivative(lambda mu: closed(mu, s2), e)(mu)
+    if closed is not None:
+
+        def by_formula(mu: Reals, s2: Reals) -> ValueAndError:
+            value = derivative(lambda mu: closed(mu, s2), e)(mu)
+            return value, psi.accuracy * jnp.abs(value)
+
+        return by_formula
+    f = derivative(psi.function, e)
+
+    def by_quadrature(mu: Reals, s2: Reals) -> ValueAndError:
+        value, error = mean(psi, f, mu, s2, care, inner=True)
+        return (value + deltas(psi, e, mu, s2) if e else value), error
+
+    return by_quadrature
 
 
-def inner_error(psi: Nonlinearity, e: int) -> Callable[[Reals, Reals], Reals] | None:
-    """The error of `inner_mean`, or None if there is none."""
-    if psi.mean is None:
-        return lambda mu, s2: mean_with_error(psi, derivative(psi.function, e), mu, s2, far=False)[
-            1
-        ]
-    if not psi.accuracy:
-        return None
-    return lambda mu, s2: psi.accuracy * jnp.abs(inner_mean(psi, e)(mu, s2))
-
-
-def _edges(phi: Nonlinearity, psi: Nonlinearity, law: JointNormal) -> Float[Array, "edges ..."]:
-    own = [places.own(law.m_u, law.sigma_u) for places in structure(phi)]
-    slope = law.rho * law.sigma_v
-    inner = [places.of_means(law.m_v, slope, law.s2) for places in structure(psi)]
-    return panel_edges(law.shape, own + inner, own)
-
-
-def nested(phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal) -> Reals:
-    """E f(u) ψ⁽ᵉ⁾(v) for f with the kinks of φ, almost everywhere in u."""
-    G = inner_mean(psi, e)
-    return integrate(lambda x: f(law.u(x)) * G(law.given(x), law.s2), _edges(phi, psi, law))
-
-
-def nested_with_error(
+def nested(
     phi: Nonlinearity,
-    f: Function,
+    f: RealFunction,
     psi: Nonlinearity,
     e: int,
     law: JointNormal,
-    rough: bool = False,
+    care: Care,
 ) -> ValueAndError:
-    """The same, with its error: that of the outer integral and, unless `rough`, the mean of those
-    of the inner ones.
+    """E f(u) ψ⁽ᵉ⁾(v) for f with the kinks of φ, almost everywhere in u, and its error: that of the
+    outer integral and, with full care, the mean of those of the inner ones.
     """
-    G, wrong_by = inner_mean(psi, e), None if rough else inner_error(psi, e)
+    G, with_error = inner_mean(psi, e), inner_mean(psi, e, care)
 
     def integrand(x: Reals) -> Reals:
-        return f(law.u(x)) * G(law.given(x), law.s2)
+        return f(law.u(x)) * G(law.given(x), law.s2)[0]
 
     def doubt(x: Reals) -> Reals:
-        assert wrong_by is not None
-        return jnp.abs(f(law.u(x))) * wrong_by(law.given(x), law.s2)
+        return jnp.abs(f(law.u(x))) * with_error(law.given(x), law.s2)[1]
 
-    analytic = is_analytic(phi) and is_analytic(psi)
-    rules = ROUGH if rough else RULES
-    return integrate_with_error(
-        integrand, _edges(phi, psi, law), analytic, doubt if wrong_by else None, rules
-    )
+    own = [places.own(law.m_u, law.sigma_u) for places in structure(phi)]
+    slope = law.rho * law.sigma_v
+    of_means = [places.of_means(law.m_v, slope, law.s2) for places in structure(psi)]
+    edges = panel_edges(law.shape, of_means, own)
+    exact = psi.mean is not None and not psi.accuracy
+    doubted = None if care != FULL_ERROR or exact else doubt
+    return integrate(integrand, edges, care, is_analytic(phi) and is_analytic(psi), doubted)
 
 
 def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: JointNormal) -> Reals:
@@ -270,32 +246,33 @@ def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: JointNor
     With p the density of u and G(u) = E(ψ⁽ᵉ⁾(v) | u): ∫ δ(u − b)
     p G du = p(b)G(b), ∫ δ'(u − b) p G du = −(pG)'(b).
     """
-    K_uu = jnp.maximum(law.sigma_u**2, TINY)
-    beta = law.rho * law.sigma_v / jnp.maximum(law.sigma_u, SMALL)
+    K_uu = jnp.maximum(law.sigma_u**2, TINIEST)
+    beta = law.rho * law.sigma_v / jnp.maximum(law.sigma_u, TINY_SD)
     jumps = any(kink.jump for kink in phi.kinks or ())
 
     def term(at: Reals, jump: Reals, slope_jump: Reals) -> Reals:
-        x = (at - law.m_u) / jnp.maximum(law.sigma_u, SMALL)
+        x = (at - law.m_u) / jnp.maximum(law.sigma_u, TINY_SD)
         p, mu = density(at - law.m_u, K_uu), law.given(x)
-        G = inner_mean(psi, e)(mu, law.s2)
+        G, _ = inner_mean(psi, e)(mu, law.s2)
         if d == 1:
             return jump * p * G
         total = slope_jump * p * G
         if jumps:
-            slope_of_G = beta * inner_mean(psi, e + 1)(mu, law.s2)
+            slope_of_G = beta * inner_mean(psi, e + 1)(mu, law.s2)[0]
             total = total - jump * p * (slope_of_G - x / jnp.sqrt(K_uu) * G)
         return total
 
     return _over_kinks(phi, d, term, law.shape)
 
 
-def rms(phi: Nonlinearity, f: Function, m: Reals, k: Reals) -> Reals:
+def rms(phi: Nonlinearity, f: RealFunction, m: Reals, k: Reals) -> Reals:
     """√E f(u)², u ~ N(m, k), for f with the kinks of φ, and never 0."""
-    return jnp.sqrt(jnp.maximum(mean_by_quadrature(phi, lambda x: f(x) ** 2, m, k), TINY))
+    square, _ = mean(phi, lambda x: f(x) ** 2, m, k, VALUE_ONLY)
+    return jnp.sqrt(jnp.maximum(square, TINIEST))
 
 
 def smooth_pair(
-    phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal, rough: bool
+    phi: Nonlinearity, f: RealFunction, psi: Nonlinearity, e: int, law: JointNormal, care: Care
 ) -> ValueAndError:
     """E f(u) ψ⁽ᵉ⁾(v) where no closed form helps, and its error, for f and ψ⁽ᵉ⁾ that seem to be
     smooth.
@@ -326,7 +303,7 @@ def smooth_pair(
     outside = tail_of_plane(lambda x, y: f(u(x, y)) * g(v(x, y)), len(law.shape)) / (of_u * of_v)
 
     def panels() -> ValueAndError:
-        return nested_with_error(phi, f, psi, e, law, rough)
+        return nested(phi, f, psi, e, law, care)
 
     def accepted(value: Reals, change: Reals) -> ValueAndError:
         return value, of_u * of_v * (jnp.max(change, axis=0) ** 2 + outside)
@@ -335,8 +312,8 @@ def smooth_pair(
         """Does the rule see all of f and g: are E f and E g those of panels at their cuts?"""
         if not known:
             return jnp.array(True)
-        E_f = mean_by_quadrature(phi, f, law.m_u, law.sigma_u**2) / of_u
-        E_g = mean_by_quadrature(psi, g, law.m_v, law.sigma_v**2) / of_v
+        E_f = mean(phi, f, law.m_u, law.sigma_u**2, VALUE_ONLY)[0] / of_u
+        E_g = mean(psi, g, law.m_v, law.sigma_v**2, VALUE_ONLY)[0] / of_v
         return largest(figures[jnp.array([1, 3])] - jnp.stack([E_f, E_g])) < ACCEPT
 
     _, first = rule(0.4, 9.0)
@@ -347,7 +324,7 @@ def smooth_pair(
     def finer() -> ValueAndError:
         value, third = rule(0.1, 10.0)
         last = jnp.abs(third - second)
-        squared = known | jnp.all(last <= 10 * change**2 + ROUNDING)
+        squared = known | jnp.all(last <= 10 * change**2 + ROUNDING_ON_PLANE)
         good = squared & (largest(last) < ACCEPT) & (largest(outside) < ACCEPT)
         good &= complete(third)
         return otherwise(good, accepted(value, last), panels)

@@ -80,26 +80,28 @@ def _mixture() -> tuple[Float[np.ndarray, "terms"], Float[np.ndarray, "terms"]]:
     return w, 4 * np.exp(2 * nodes)
 
 
-WEIGHTS, VARIANCES = _mixture()
+LOGISTIC_WEIGHTS, LOGISTIC_VARIANCES = _mixture()
 
 
 def logistic_mean(f: Callable[..., Reals], m: Reals, k: Reals) -> Reals:
     """Σ_j w_j f(m, k, s_j²)."""
     axes = (slice(None),) + (None,) * max(jnp.ndim(m), jnp.ndim(k))
-    return jnp.sum(WEIGHTS[axes] * f(m, k, VARIANCES[axes]), axis=0)
+    return jnp.sum(LOGISTIC_WEIGHTS[axes] * f(m, k, LOGISTIC_VARIANCES[axes]), axis=0)
 
 
 def logistic_product(f: Callable[..., Reals], K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     """Σ_ij w_i w_j f(K_uu, K_uv, K_vv, s_i², s_j²), in a loop over i."""
     shape = jnp.broadcast_shapes(K_uu.shape, K_uv.shape, K_vv.shape)
     axes = (slice(None),) + (None,) * len(shape)
-    w, t2 = WEIGHTS[axes], VARIANCES[axes]
+    w, t2 = LOGISTIC_WEIGHTS[axes], LOGISTIC_VARIANCES[axes]
 
     def term(total: Reals, i: tuple[Reals, Reals]) -> tuple[Reals, None]:
         w_i, s2 = i
         return total + w_i * jnp.sum(w * f(K_uu, K_uv, K_vv, s2, t2), axis=0), None
 
-    return jax.lax.scan(term, jnp.zeros(shape), (jnp.asarray(WEIGHTS), jnp.asarray(VARIANCES)))[0]
+    return jax.lax.scan(
+        term, jnp.zeros(shape), (jnp.asarray(LOGISTIC_WEIGHTS), jnp.asarray(LOGISTIC_VARIANCES))
+    )[0]
 
 
 def _tanh_mean(m: Reals, k: Reals) -> Reals:

@@ -20,14 +20,15 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from limitlaw.numerics import Reals
+from limitlaw.numerics.gaussian_quadrature import FULL_ERROR, ValueAndError
 from limitlaw.phi import numeric
-from limitlaw.phi.integrals import ValueAndError, derivative
-from limitlaw.phi.nonlinearity import Mean, Nonlinearity, Product
+from limitlaw.phi.integrals import derivative
+from limitlaw.phi.nonlinearity import Centre, Nonlinearity, PairMoment
 
-Given = ArrayLike | None  # a mean, as it may be given
+GivenMean = ArrayLike | None  # a mean, as it may be given
 
 
-def mean(phi: Nonlinearity, m: Given, k: ArrayLike) -> Reals:
+def mean(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> Reals:
     """E φ(u), u ~ N(m, k)."""
     m, k = jnp.asarray(0.0 if m is None else m, float), jnp.asarray(k, float)
     if phi.mean is not None:
@@ -35,7 +36,7 @@ def mean(phi: Nonlinearity, m: Given, k: ArrayLike) -> Reals:
     return numeric.mean(_hashable(phi), 0, *jnp.broadcast_arrays(m, k))
 
 
-def slope(phi: Nonlinearity, m: Given, k: ArrayLike) -> Reals:
+def slope(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> Reals:
     """E φ'(u) = E φ(u)(u − m)/k, u ~ N(m, k) (Stein's lemma);
     a jump of φ counts as a delta function in φ'.
     """
@@ -49,8 +50,8 @@ def slope(phi: Nonlinearity, m: Given, k: ArrayLike) -> Reals:
 def product(
     phi: Nonlinearity,
     psi: Nonlinearity,
-    m_u: Given,
-    m_v: Given,
+    m_u: GivenMean,
+    m_v: GivenMean,
     K_uu: ArrayLike,
     K_uv: ArrayLike,
     K_vv: ArrayLike,
@@ -72,21 +73,21 @@ def product(
     return numeric.product(_hashable(phi), _hashable(psi), m_u, m_v, K_uu, K_uv, K_vv)
 
 
-def mean_with_error(phi: Nonlinearity, m: Given, k: ArrayLike) -> ValueAndError:
+def mean_with_error(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> ValueAndError:
     """`mean` and its error."""
     return _first_with_error(mean, phi, 0, m, k)
 
 
-def slope_with_error(phi: Nonlinearity, m: Given, k: ArrayLike) -> ValueAndError:
+def slope_with_error(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> ValueAndError:
     """`slope` and its error."""
     return _first_with_error(slope, phi, 1, m, k)
 
 
 def _first_with_error(
-    moment: Callable[[Nonlinearity, Given, ArrayLike], Reals],
+    moment: Callable[[Nonlinearity, GivenMean, ArrayLike], Reals],
     phi: Nonlinearity,
     d: int,
-    m: Given,
+    m: GivenMean,
     k: ArrayLike,
 ) -> ValueAndError:
     value = moment(phi, m, k)
@@ -99,8 +100,8 @@ def _first_with_error(
 def product_with_error(
     phi: Nonlinearity,
     psi: Nonlinearity,
-    m_u: Given,
-    m_v: Given,
+    m_u: GivenMean,
+    m_v: GivenMean,
     K_uu: ArrayLike,
     K_uv: ArrayLike,
     K_vv: ArrayLike,
@@ -120,7 +121,7 @@ def product_with_error(
     means = _fixed(*(0.0 if m is None else m for m in (m_u, m_v)))
     arguments = *means, K_uu, _within(K_uu, K_uv, K_vv), K_vv
     phi, psi = _hashable(phi), _hashable(psi)
-    return value, numeric.moment_and_error(phi, 0, psi, 0, numeric.FULL, *arguments)[1]
+    return value, numeric.moment_and_error(phi, 0, psi, 0, FULL_ERROR, *arguments)[1]
 
 
 def _fixed(*arguments: ArrayLike) -> list[Reals]:
@@ -133,7 +134,9 @@ def mean_is_closed(phi: Nonlinearity) -> bool:
     return phi.mean is not None and phi.accuracy == 0
 
 
-def product_is_closed(phi: Nonlinearity, psi: Nonlinearity, m_u: Given, m_v: Given) -> bool:
+def product_is_closed(
+    phi: Nonlinearity, psi: Nonlinearity, m_u: GivenMean, m_v: GivenMean
+) -> bool:
     """Is `product` of φ and ψ with these means a closed form?"""
     if phi.accuracy or psi.accuracy:
         return False
@@ -162,7 +165,7 @@ def _within(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     return jnp.where(jnp.abs(K_uv) > bound * (1 + 1e-12), jnp.sign(K_uv) * bound, K_uv)
 
 
-def _known_zero(m: Given) -> Mean:
+def _known_zero(m: GivenMean) -> Centre:
     """None for a mean that is statically zero, else an array."""
     if m is None or (isinstance(m, int | float) and m == 0):
         return None
@@ -172,8 +175,8 @@ def _known_zero(m: Given) -> Mean:
 def _closed_product(
     phi: Nonlinearity,
     psi: Nonlinearity,
-    m_u: Mean,
-    m_v: Mean,
+    m_u: Centre,
+    m_v: Centre,
     K_uu: Reals,
     K_uv: Reals,
     K_vv: Reals,
@@ -189,7 +192,7 @@ def _closed_product(
     return None if cross is None else cross(m_u, m_v, K_uu, K_uv, K_vv)
 
 
-def _cross_product(phi: Nonlinearity, psi: Nonlinearity) -> Product | None:
+def _cross_product(phi: Nonlinearity, psi: Nonlinearity) -> PairMoment | None:
     """The closed form of E φ(u)ψ(v) that φ knows for ψ, or ψ for φ."""
     for other, product in phi.products:
         if other == psi:
@@ -200,7 +203,7 @@ def _cross_product(phi: Nonlinearity, psi: Nonlinearity) -> Product | None:
     return None
 
 
-def _exchanged(product: Product) -> Product:
+def _exchanged(product: PairMoment) -> PairMoment:
     """E φ(u)ψ(v) from E ψ(u)φ(v)."""
     return lambda m_u, m_v, K_uu, K_uv, K_vv: product(m_v, m_u, K_vv, K_uv, K_uu)
 

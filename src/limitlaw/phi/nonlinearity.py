@@ -16,10 +16,10 @@ from limitlaw.phi.branches import Branches
 
 __all__ = ["Kink", "Nonlinearity", "looked_at", "user_function"]
 
-Mean = Reals | None  # None where it is known to be zero
-Product = Callable[[Mean, Mean, Reals, Reals, Reals], Reals | None]
+Centre = Reals | None  # None where it is known to be zero
+PairMoment = Callable[[Centre, Centre, Reals, Reals, Reals], Reals | None]
 
-OCTAVES = (0.0, *(sign * 2.0**j for j in range(13) for sign in (-1, 1)))
+CUTS_OF_UNKNOWN = (0.0, *(sign * 2.0**j for j in range(13) for sign in (-1, 1)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Nonlinearity:
     bounded: bool | None
     kinks: tuple[Kink, ...] | None = None
     mean: Callable[[Reals, Reals], Reals] | None = None
-    product: Product | None = None
+    product: PairMoment | None = None
     cuts: tuple[float, ...] | None = None
     accuracy: float = 0.0
     branches: Branches | None = None
     log_slope: Callable[[Reals], Reals] | None = None
     saved: tuple[str, float | None] | None = None
-    products: tuple[tuple["Nonlinearity", Product], ...] = ()
+    products: tuple[tuple["Nonlinearity", PairMoment], ...] = ()
     linear: bool = False
     oscillates: bool = False
 
@@ -90,7 +90,7 @@ def looked_at(
     declared = None if kinks is None else tuple(map(float, kinks))
     found = _pieces(phi.function) if declared is None else pieces(phi.function, declared)
     if found is None:
-        cuts = None if declared is None else tuple(sorted({*OCTAVES, *declared}))
+        cuts = None if declared is None else tuple(sorted({*CUTS_OF_UNKNOWN, *declared}))
         return dataclasses.replace(phi, kinks=() if declared == () else None, cuts=cuts)
     finite = all(math.isfinite(k.jump) and math.isfinite(k.slope_jump) for k in found.kinks)
     complete = finite and (declared is not None or found.confident)

@@ -13,13 +13,12 @@ import jax.numpy as jnp
 
 from limitlaw.arguments import is_traced
 from limitlaw.numerics import Reals
-from limitlaw.numerics.gaussian_quadrature import LIMIT, Function, largest
+from limitlaw.numerics import gaussian_quadrature as rules
+from limitlaw.numerics.gaussian_quadrature import RealFunction, ValueAndError, largest
 from limitlaw.phi import integrals
-from limitlaw.phi.integrals import JointNormal, ValueAndError, derivative, pair_law
+from limitlaw.phi.integrals import Care, JointNormal, derivative, pair_law
 from limitlaw.phi.nonlinearity import Nonlinearity
-from limitlaw.phi.step_and_ramp import TINY
 
-NONE, ROUGH, FULL = "no error", "rough error", "full error"  # care taken of the error of a product
 FAILED = 1e-4  # relative error of a moment that is warned of: smaller ones are stated with the law
 
 
@@ -37,15 +36,16 @@ def mean_and_error(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> ValueAndErr
     """E φ⁽ᵈ⁾(u) with its error; if kinks are unknown, E φ⁽ᵈ⁾ = E (φ⁽ᵈ⁻¹⁾(u) − φ⁽ᵈ⁻¹⁾(m))(u − m)/k
     for k not small.
     """
-    value, error = integrals.mean_with_error(phi, derivative(phi.function, d), m, k)
+    value, error = integrals.mean(phi, derivative(phi.function, d), m, k, rules.FULL_ERROR)
     if d == 0:
         return value, error
     if phi.kinks is not None:
         return value + integrals.deltas(phi, d, m, k), error
     f = derivative(phi.function, d - 1)
     centre = jnp.where(jnp.isfinite(f(m)), f(m), 0.0)
-    stein, rest = integrals.mean_with_error(phi, lambda u: (f(u) - centre) * (u - m), m, k)
-    some = jnp.maximum(k, TINY)
+    by_stein = lambda u: (f(u) - centre) * (u - m)
+    stein, rest = integrals.mean(phi, by_stein, m, k, rules.FULL_ERROR)
+    some = jnp.maximum(k, rules.TINIEST)
     return jnp.where(k > 1e-4, stein / some, value), jnp.where(k > 1e-4, rest / some, error)
 
 
@@ -71,7 +71,7 @@ def product(
 ) -> Reals:
     """E φ(u)ψ(v)."""
     watched = any(p.kinks is None or p.cuts is not None or p.oscillates for p in (phi, psi))
-    care = ROUGH if watched else NONE
+    care = rules.ROUGH_ERROR if watched else rules.VALUE_ONLY
     value, error = moment_and_error(phi, 0, psi, 0, care, m_u, m_v, K_uu, K_uv, K_vv)
     if watched:
         name = f"{phi.name}·{psi.name}"
@@ -94,13 +94,13 @@ def _product_jvp(
     total = jnp.zeros_like(value)
     for (d, e), tangent in zip(orders, tangents, strict=True):
         if not isinstance(tangent, jax.custom_derivatives.SymbolicZero):
-            factor = 0.5 if 2 in (d, e) else 1.0
-            total = total + factor * moment_and_error(phi, d, psi, e, NONE, *primals)[0] * tangent
+            slope, _ = moment_and_error(phi, d, psi, e, rules.VALUE_ONLY, *primals)
+            total = total + (0.5 if 2 in (d, e) else 1.0) * slope * tangent
     return value, total
 
 
 def moment_and_error(
-    phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, care: str, *arguments: Reals
+    phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, care: Care, *arguments: Reals
 ) -> ValueAndError:
     """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v) with delta functions, and its error, with that much `care`.
 
@@ -117,34 +117,32 @@ def moment_and_error(
         return plain, error
     scaled, _ = _outer_integral(phi, 1, True, psi, e, care, *arguments)
     cross, _ = moment_and_error(phi, 1, psi, e + 1, care, *arguments)
-    sigma_u = jnp.sqrt(jnp.maximum(K_uu, TINY))
-    stein = scaled / sigma_u - K_uv / jnp.maximum(K_uu, TINY) * cross
+    sigma_u = jnp.sqrt(jnp.maximum(K_uu, rules.TINIEST))
+    stein = scaled / sigma_u - K_uv / jnp.maximum(K_uu, rules.TINIEST) * cross
     return jnp.where(sigma_u > 1e-2, stein, plain), error
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
 def _outer_integral(
-    phi: Nonlinearity, d: int, by_x: bool, psi: Nonlinearity, e: int, care: str, *arguments: Reals
+    phi: Nonlinearity, d: int, by_x: bool, psi: Nonlinearity, e: int, care: Care, *arguments: Reals
 ) -> ValueAndError:
     """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v), or with another factor x = (u − m_u)/σ_u, u being integrated outside."""
     law = pair_law(*arguments)
     f = derivative(phi.function, d)
     if by_x:
-        sigma_u = jnp.maximum(law.sigma_u, integrals.SMALL)
+        sigma_u = jnp.maximum(law.sigma_u, integrals.TINY_SD)
         return _almost_everywhere(phi, lambda u: f(u) * (u - law.m_u) / sigma_u, psi, e, law, care)
     value, error = _almost_everywhere(phi, f, psi, e, law, care)
     return value + integrals.at_kinks(phi, d, psi, e, law), error
 
 
 def _almost_everywhere(
-    phi: Nonlinearity, f: Function, psi: Nonlinearity, e: int, law: JointNormal, care: str
+    phi: Nonlinearity, f: RealFunction, psi: Nonlinearity, e: int, law: JointNormal, care: Care
 ) -> ValueAndError:
     """E f(u)ψ⁽ᵉ⁾(v) without delta functions of φ, f having the kinks of φ."""
-    if phi.mean is None and psi.mean is None and not phi.kinks and not psi.kinks:
-        return integrals.smooth_pair(phi, f, psi, e, law, care != FULL)
-    if care != NONE:
-        return integrals.nested_with_error(phi, f, psi, e, law, care == ROUGH)
-    return integrals.nested(phi, f, psi, e, law), jnp.zeros(law.shape)
+    smooth = phi.mean is None and psi.mean is None and not phi.kinks and not psi.kinks
+    rule = integrals.smooth_pair if smooth else integrals.nested
+    return rule(phi, f, psi, e, law, care)
 
 
 def _outer_is_second(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int) -> bool:
@@ -166,15 +164,15 @@ def _size(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
     """
     m, k = jnp.broadcast_arrays(m, k)
     rms = integrals.rms(phi, phi.function, m, k)
-    x = jnp.linspace(-LIMIT, LIMIT, 41)[(slice(None),) + (None,) * m.ndim]
+    x = jnp.linspace(-rules.LIMIT, rules.LIMIT, 41)[(slice(None),) + (None,) * m.ndim]
     largest_value = jnp.max(jnp.abs(phi.function(m + jnp.sqrt(k) * x)), axis=0)
-    nothing = (rms <= 1e-10 * largest_value + 2 * TINY**0.5) & jnp.isfinite(largest_value)
+    nothing = (rms <= 1e-10 * largest_value + 2 * rules.TINIEST**0.5) & jnp.isfinite(largest_value)
     return jnp.where(nothing, jnp.inf, rms)
 
 
 def _warn(name: str, value: Reals, error: Reals, scale: Callable[[], Reals]) -> None:
     """Say so where an integral fails."""
-    if is_traced(error) or largest(error / jnp.maximum(jnp.abs(value), TINY)) <= FAILED:
+    if is_traced(error) or largest(error / jnp.maximum(jnp.abs(value), rules.TINIEST)) <= FAILED:
         return
     relative = float(largest(error / scale()))
     if relative > FAILED:

@@ -14,7 +14,7 @@ from limitlaw.arguments import real_number
 from limitlaw.numerics import Reals
 from limitlaw.phi.branches import Branch, Branches, line, listed, same
 from limitlaw.phi.catalogue import add, add_family, add_same
-from limitlaw.phi.nonlinearity import Kink, Mean, Nonlinearity
+from limitlaw.phi.nonlinearity import Centre, Kink, Nonlinearity
 from limitlaw.phi.step_and_ramp import (
     abs_mean,
     abs_product,
@@ -30,7 +30,7 @@ INF = math.inf
 POSITIVE = Branch(0.0, INF, 0.0, INF, same)
 
 
-def _product_of_lines(m_u: Mean, m_v: Mean, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+def _product_of_lines(m_u: Centre, m_v: Centre, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     """E u v."""
     return K_uv if m_u is None or m_v is None else K_uv + m_u * m_v
 

@@ -11,10 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from limitlaw.numerics import Floats, Reals
-from limitlaw.phi.nonlinearity import Mean, Product
-
-# stands in for a variance or a determinant of zero: its inverse and its square root are finite
-TINY = 1e-200
+from limitlaw.numerics.gaussian_quadrature import TINIEST
+from limitlaw.phi.nonlinearity import Centre, PairMoment
 
 Noise = Floats | float  # a variance that is added
 Two = tuple[Reals, Reals]
@@ -25,7 +23,7 @@ Noisy = tuple[Reals, Reals, Reals, Noise, Noise]
 @jax.custom_jvp
 def density(m: Reals, k: Reals) -> Reals:
     """The density of N(m, k) at 0, e^{−m²/2k}/√(2πk)."""
-    k = jnp.maximum(k, TINY)
+    k = jnp.maximum(k, TINIEST)
     sigma = jnp.sqrt(k)
     return jnp.exp(-0.5 * (m / sigma) ** 2) / (math.sqrt(2 * math.pi) * sigma)
 
@@ -35,7 +33,7 @@ def _density_jvp(primals: Two, tangents: Two) -> Two:
     """∂D/∂m = −(m/k) D and, by the heat equation, ∂D/∂k = ½ ∂²D/∂m² = ½ (m²/k² − 1/k) D."""
     (m, k), (dm, dk) = primals, tangents
     D = density(m, k)
-    k = jnp.maximum(k, TINY)
+    k = jnp.maximum(k, TINIEST)
     first = jnp.where(D > 0, -m / k * D, 0.0)
     second = jnp.where(D > 0, (m * (m / k) - 1) * D / k, 0.0)
     return D, first * dm + 0.5 * second * dk
@@ -44,7 +42,7 @@ def _density_jvp(primals: Two, tangents: Two) -> Two:
 @jax.custom_jvp
 def sign_mean(m: Reals, k: Reals) -> Reals:
     """E sign(u) = erf(m/√(2k)), u ~ N(m, k)."""
-    return jax.scipy.special.erf(m / jnp.sqrt(2 * jnp.maximum(k, TINY)))
+    return jax.scipy.special.erf(m / jnp.sqrt(2 * jnp.maximum(k, TINIEST)))
 
 
 @sign_mean.defjvp
@@ -52,7 +50,7 @@ def _sign_mean_jvp(primals: Two, tangents: Two) -> Two:
     """∂/∂m = 2D and ∂/∂k = −(m/k) D."""
     (m, k), (dm, dk) = primals, tangents
     D = density(m, k)
-    k = jnp.maximum(k, TINY)
+    k = jnp.maximum(k, TINIEST)
     return sign_mean(*primals), 2 * D * dm + jnp.where(D > 0, -m / k * D, 0.0) * dk
 
 
@@ -74,7 +72,7 @@ def ramp_mean(m: Reals, k: Reals) -> Reals:
     """E max(u, 0) = m Φ(m/√k) + k D(m, k), u ~ N(m, k):
     small where m is far below 0, without cancelling.
     """
-    above = 0.5 * jax.scipy.special.erfc(-m / jnp.sqrt(2 * jnp.maximum(k, TINY)))
+    above = 0.5 * jax.scipy.special.erfc(-m / jnp.sqrt(2 * jnp.maximum(k, TINIEST)))
     return m * above + k * density(m, k)
 
 
@@ -105,10 +103,10 @@ def _spread_jvp(primals: Three, tangents: Three) -> Two:
 
 
 def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
-    """(K_uu + s²)(K_vv + t²) − K_uv², never below `TINY`:
+    """(K_uu + s²)(K_vv + t²) − K_uv², never below `TINIEST`:
     K itself is taken to be positive semi-definite.
     """
-    return jnp.maximum(spread(K_uu, K_uv, K_vv) + (s2 * K_vv + t2 * (K_uu + s2)), TINY)
+    return jnp.maximum(spread(K_uu, K_uv, K_vv) + (s2 * K_vv + t2 * (K_uu + s2)), TINIEST)
 
 
 @jax.custom_jvp
@@ -130,8 +128,8 @@ def _sign_product_jvp(primals: Noisy, tangents: Noisy) -> Two:
     K_uu, K_uv, K_vv, s2, t2 = primals
     slope = 2 / (math.pi * jnp.sqrt(determinant(*primals)))
     half = 0.5 * K_uv
-    change_u = half / jnp.maximum(K_uu + s2, TINY) * tangents[0]
-    change_v = half / jnp.maximum(K_vv + t2, TINY) * tangents[2]
+    change_u = half / jnp.maximum(K_uu + s2, TINIEST) * tangents[0]
+    change_v = half / jnp.maximum(K_vv + t2, TINIEST) * tangents[2]
     return sign_product(*primals), slope * (tangents[1] - (change_u + change_v))
 
 
@@ -149,8 +147,8 @@ def _abs_product_jvp(primals: Noisy, tangents: Noisy) -> Two:
     """∂/∂K_uv = E sign(p) sign(q) and ∂/∂K_uu = E δ(p)|q| = √det/(π K_pp)."""
     K_uu, _, K_vv, s2, t2 = primals
     root = jnp.sqrt(determinant(*primals)) / math.pi
-    change_u = root / jnp.maximum(K_uu + s2, TINY) * tangents[0]
-    change_v = root / jnp.maximum(K_vv + t2, TINY) * tangents[2]
+    change_u = root / jnp.maximum(K_uu + s2, TINIEST) * tangents[0]
+    change_v = root / jnp.maximum(K_vv + t2, TINIEST) * tangents[2]
     return abs_product(*primals), sign_product(*primals) * tangents[1] + (change_u + change_v)
 
 
@@ -173,10 +171,10 @@ def smooth_ramp_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise, t2: No
     return K_uv * theta + d * (K_uv * K_uv * s2 / (K_uu + s2) + K_vv * rest / (K_vv + t2))
 
 
-def zero_mean(product: Callable[..., Reals]) -> Product:
+def zero_mean(product: Callable[..., Reals]) -> PairMoment:
     """The field `Nonlinearity.product` from a closed form for zero means."""
 
-    def closed(m_u: Mean, m_v: Mean, *K: Reals) -> Reals | None:
+    def closed(m_u: Centre, m_v: Centre, *K: Reals) -> Reals | None:
         return product(*K) if m_u is None and m_v is None else None
 
     return closed
@@ -188,7 +186,7 @@ def leaky_mean(slope: float) -> Callable[[Reals, Reals], Reals]:
     return lambda m, k: a * m + b * abs_mean(m, k)
 
 
-def leaky_product(slope: float) -> Product:
+def leaky_product(slope: float) -> PairMoment:
     """(½(1 + slope))² K_uv + (½(1 − slope))² E|u||v|."""
     a, b = (0.5 * (1 + slope)) ** 2, (0.5 * (1 - slope)) ** 2
     return zero_mean(lambda *K: a * K[1] + b * abs_product(*K))

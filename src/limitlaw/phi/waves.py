@@ -10,7 +10,7 @@ import numpy as np
 from limitlaw.numerics import Reals
 from limitlaw.phi.branches import Branch, Branches, Turned
 from limitlaw.phi.catalogue import add
-from limitlaw.phi.nonlinearity import Mean, Nonlinearity, Product
+from limitlaw.phi.nonlinearity import Centre, Nonlinearity, PairMoment
 
 MOST_WAVES = 2000  # monotone branches that are summed
 
@@ -28,12 +28,12 @@ def _cos_cos(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     return 0.5 * (jnp.exp(K_uv - a) + jnp.exp(-K_uv - a))
 
 
-def _by_addition(own: Callable[..., Reals], other: Callable[..., Reals]) -> Product:
+def _by_addition(own: Callable[..., Reals], other: Callable[..., Reals]) -> PairMoment:
     """E φ(m_u + u) φ(m_v + v) by the addition theorem, from E φ(u)φ(v) and, where φ is the sine,
     that of the cosine, and the other way round.
     """
 
-    def product(m_u: Mean, m_v: Mean, *K: Reals) -> Reals:
+    def product(m_u: Centre, m_v: Centre, *K: Reals) -> Reals:
         centred = own(*K)
         if m_u is None and m_v is None:
             return centred
@@ -43,7 +43,7 @@ def _by_addition(own: Callable[..., Reals], other: Callable[..., Reals]) -> Prod
     return product
 
 
-def _cos_sin(m_u: Mean, m_v: Mean, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
+def _cos_sin(m_u: Centre, m_v: Centre, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     """E cos(u) sin(v) = ½E sin(v + u) + ½E sin(v − u)."""
     m_u, m_v = (jnp.zeros(()) if m is None else m for m in (m_u, m_v))
     a = 0.5 * (K_uu + K_vv)

@@ -1,0 +1,27 @@
+"""The domain of accuracy: within it every number is right to its stated error, and what is beyond
+it is refused in one line.
+
+Variances, and standard deviations of scores, from 1e-12 to 1e12, and exactly zero; variances in
+one law up to 1e16 times each other; densities up to 12 standard deviations out, logarithms of
+densities and of tails up to 40; functions of the user's own whose structure is no finer than 1e-3
+of a standard deviation.
+"""
+
+from jaxtyping import Float
+from numpy import ndarray
+
+VARIANCES = 1e-12, 1e12
+RATIO_OF_VARIANCES = 1e16
+DEVIATIONS, LOG_DEVIATIONS = 12.0, 40.0
+
+
+def check_variances(name: str, values: Float[ndarray, "..."], small: bool = True) -> None:
+    """Raise unless the largest variance is zero or in the domain; `small`: also if it is too
+    small. Others may be small besides it.
+    """
+    largest, (low, high) = values.max(initial=0.0), VARIANCES
+    if largest > high or (small and 0 < largest < low):
+        raise ValueError(
+            f"{name} must be 0 or from {low:g} to {high:g}, where results are accurate, got "
+            f"{largest:g}: measure in another unit"
+        )
