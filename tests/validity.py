@@ -167,14 +167,33 @@ def _stack(value: Value, op: core.Stack) -> Iterable[Claim]:
 
 
 def _argument(value: Value, op: core.Argument) -> Iterable[Claim]:
-    yield _is(value, True)
+    return ()
 
 
-def _repeat(value: Value, op: core.Repeat) -> Iterable[Claim]:
-    yield op.times >= 1, "a block is repeated at least once"
-    for v in (op.x, op.block.argument, op.block.result):
-        yield v.dim == value.dim, "a block leads from a space to itself"
-        yield set(v.axes) == set(value.axes), "a block leads from a batch to itself"
+def _scan(value: Value, op: core.Scan) -> Iterable[Claim]:
+    yield op.times >= 1, "there is an iteration"
+    yield not value.axes and not value.is_vector, "its results are read from it one by one"
+    yield len(op.block.arguments) == len(op.inputs), "every argument stands for a value"
+    for outside, inside in zip(op.inputs, op.block.arguments, strict=True):
+        yield outside.dim == inside.dim, "an argument lives in the space of what it stands for"
+    for start, v, y in zip(op.starts, op.carried, op.following, strict=True):
+        yield y.dim == v.dim, "a carry stays in its space"
+        yield set(start.axes) == set(v.axes) == set(y.axes), "a carry keeps its axes"
+    for sequence, v in zip(op.sequences, op.elements, strict=True):
+        left = set(sequence.axes) - {op.axis}
+        yield left == set(v.axes), "an entry has the axes of the sequence but that of iterations"
+    for constant, v in zip(op.constants, op.invariant, strict=True):
+        yield set(constant.axes) == set(v.axes), "a constant keeps its axes"
+    for v in ancestors(op.block.results):
+        known = not isinstance(v.instruction, core.Argument) or v in op.block.arguments
+        yield known, "a block reads its own arguments"
+
+
+def _from_scan(value: Value, op: core.FromScan) -> Iterable[Claim]:
+    yield isinstance(op.scan.instruction, core.Scan), "it reads a scan"
+    yield 0 <= op.place < len(op.loop.block.results), "the scan has such a result"
+    yield value.dim == op.result.dim, "it lives where the result does"
+    yield _has(value, op.result.axes, (op.loop.axis,) if op.stacked else ())
 
 
 RULES: dict[type[Instruction], Rule] = {
@@ -194,5 +213,6 @@ RULES: dict[type[Instruction], Rule] = {
     core.Rename: _rename,
     core.Stack: _stack,
     core.Argument: _argument,
-    core.Repeat: _repeat,
+    core.Scan: _scan,
+    core.FromScan: _from_scan,
 }

@@ -43,7 +43,7 @@ from limitlaw.language.named import (
 )
 from limitlaw.language.ops import Matrix
 from limitlaw.language.printing import mermaid
-from limitlaw.language.repeating import repeat
+from limitlaw.language.repeating import repeat, scan
 from limitlaw.language.values import Scalars, Wide
 from limitlaw.laws import (
     Combination,
@@ -129,6 +129,7 @@ __all__ = [
     "rnn",
     "rotary",
     "rsqrt",
+    "scan",
     "sigmoid",
     "sign",
     "silu",

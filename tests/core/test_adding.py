@@ -146,12 +146,17 @@ def count(draw: Counting, value: Value, op: Instruction) -> int:
     return own + sum(draw[v] for v in op.inputs)
 
 
-def count_turns(draw: Counting, value: Value, op: core.Repeat) -> int:
-    """A block counts as often as it is repeated."""
+def count_iterations(draw: Counting, value: Value, op: core.Scan) -> int:
+    """A block counts as often as it is applied."""
     inside = Counting(draw.numbers)
-    inside.results[op.block.argument] = 0
-    inside.run(Program((op.block.result,)))
-    return draw[op.x] + op.times * inside[op.block.result]
+    inside.results |= dict.fromkeys(op.block.arguments, 0)
+    inside.run(Program(op.block.results))
+    return sum(draw[v] for v in op.inputs) + op.times * sum(inside[v] for v in op.block.results)
+
+
+def count_read(draw: Counting, value: Value, op: core.FromScan) -> int:
+    """What is read off a scan is no other number."""
+    return draw[op.scan]
 
 
 def count_nothing(draw: Counting, value: Value, op: core.Rename) -> int:
@@ -162,7 +167,8 @@ def count_nothing(draw: Counting, value: Value, op: core.Rename) -> int:
 Counting.rules = {
     **dict.fromkeys(INSTRUCTIONS, count),
     core.Rename: count_nothing,
-    core.Repeat: count_turns,
+    core.Scan: count_iterations,
+    core.FromScan: count_read,
 }
 
 

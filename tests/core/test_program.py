@@ -12,7 +12,7 @@ import pytest
 import limitlaw as ll
 from limitlaw.core import instructions as core
 from limitlaw.core.instructions import INSTRUCTIONS
-from limitlaw.core.kinds import Number, Value, rule_for
+from limitlaw.core.kinds import Block, Number, Value, rule_for
 from limitlaw.core.labelled import Axis, shape
 from limitlaw.core.program import Program, ancestors
 from limitlaw.core.space import n
@@ -79,6 +79,14 @@ H = Value(core.Initial(Number(np.zeros(())), Number(np.eye(4)), (S,), True, True
 P = Value(core.Constant(Number(np.ones(4)), (S,)), (S,), None)
 W = core.Family((), Number(np.ones(())), n, n)
 
+X = Value(core.Argument(), (S,), n)
+
+
+def loop(result: Value, times: int) -> Value:
+    """A block with one carry."""
+    return Value(core.Scan((H,), (), (), Block((X,), (result,)), Axis(times)), (), None)
+
+
 WRONG: dict[str, Value] = {
     "an axis twice": dataclasses.replace(H, axes=(S, S)),
     "numbers as vectors": dataclasses.replace(P, dim=n),
@@ -98,8 +106,9 @@ WRONG: dict[str, Value] = {
         core.Dot(H, H, "sqrt", n, None, (Number(0.0),), ((),)), (S,), None
     ),
     "vectors as numbers": Value(core.Apply(abs, (H,), ((S,),), (S,), 0, "abs"), (S,), None),
-    "a block that leads elsewhere": Value(core.Repeat(H, core.Block(H, P), 2), (S,), n),
-    "no turns": Value(core.Repeat(H, core.Block(H, H), 0), (S,), n),
+    "a block that leads elsewhere": loop(P, 2),
+    "no iterations": loop(X, 0),
+    "a result that is not there": Value(core.FromScan(loop(X, 2), 1), (S,), n),
 }
 
 

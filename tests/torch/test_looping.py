@@ -57,7 +57,7 @@ class Stack(nn.Module):
 
 def repeats(program):
     """How often the loops of a program turn."""
-    return [v.op.times for v in ancestors([program.output]) if isinstance(v.op, ops.Repeat)]
+    return [v.op.times for v in ancestors([program.output]) if isinstance(v.op, ops.Scan)]
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from limitlaw.core.instructions import (
     Dot,
+    FromScan,
     Initial,
     MatMul,
     Ones,
     Rename,
-    Repeat,
+    Scan,
     Take,
 )
 from limitlaw.core.kinds import Block, Coordinatewise, Family, Value
@@ -39,15 +40,15 @@ class Component:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Analysis:
-    """The facts of a program; of the block of a loop, where `argument` is what it is given."""
+    """The facts of a program, perhaps that of the `block` of a loop."""
 
     program: Program
-    argument: Value | None = None
+    block: Block | None = None
 
     @classmethod
     def of_block(cls, block: Block) -> "Analysis":
         """The facts of the block of a loop."""
-        return cls(Program((block.result,)), block.argument)
+        return cls(Program(block.results), block)
 
     @functools.cached_property
     def values(self) -> list[Value]:
@@ -151,9 +152,9 @@ class Analysis:
         for v in self.values:
             below = max((found[u] for u in v.inputs), default=0)
             found[v] = below + self.is_random(v)
-            if isinstance(v.instruction, Repeat):
-                block = v.instruction.block
-                found[v] += v.instruction.times * Analysis.of_block(block).depth[block.result]
+            if isinstance(v.instruction, Scan):
+                inside = Analysis.of_block(v.instruction.block).depth
+                found[v] += v.instruction.times * max(inside.values(), default=0)
         return found
 
     @functools.cached_property
@@ -258,7 +259,7 @@ def components(facts: Analysis) -> dict[Value, Component]:
             v = parent[v]
         return v
 
-    met: dict[tuple[Family, str], Value] = {}
+    met: dict[tuple[object, object], Value] = {}
     for v in facts.values:
         op = v.instruction
         if isinstance(op, MatMul):
@@ -266,14 +267,17 @@ def components(facts: Analysis) -> dict[Value, Component]:
                 into, out_of = ("cols", "rows") if op.transposed else ("rows", "cols")
                 parent[root(v)] = root(met.setdefault((op.family, into), v))
                 parent[root(op.x)] = root(met.setdefault((op.family, out_of), op.x))
+        elif isinstance(op, Scan | FromScan):  # all vectors of a space that pass through a loop
+            scan, met_there = (v, v.vectors) if isinstance(op, Scan) else (op.scan, (v,))
+            for u in (u for u in met_there if u.is_vector):
+                parent[root(u)] = root(met.setdefault((scan, u.dim), u))
         elif v.is_vector:
             for u in v.vectors:
                 parent[root(v)] = root(u)
         elif isinstance(op, Dot) and (op.base is not None or not facts.fresh & {op.q, op.k}):
             parent[root(op.q)] = root(op.k)
-    if facts.argument in parent:
-        # one becomes the other in the next turn
-        parent[root(facts.argument)] = root(facts.program.outputs[0])
+    for u in _passing(facts):  # one becomes the other in the next iteration
+        parent[root(u)] = root(met.setdefault((facts.block, u.dim), u))
     table: dict[Value, Component] = {}
     for v in facts.values:
         op = v.instruction
@@ -283,13 +287,26 @@ def components(facts: Analysis) -> dict[Value, Component]:
             component.points |= op.has_coordinates
             component.has_one |= op.meets_one
             component.observed |= v in facts.program.outputs
-            if op.body is not None:
-                inside = Analysis.of_block(op.body).components[op.body.result]
-                component.points |= inside.points
-                component.has_one |= inside.has_one
         elif isinstance(op, Dot) and op.base is not None:
             table[root(op.q)].points = True
+    for v in facts.values:
+        op = v.instruction
+        if isinstance(op, Scan):
+            inside = Analysis.of_block(op.block)
+            for u in _passing(inside):
+                if (first := met.get((v, u.dim))) is not None:
+                    component = table[root(first)]
+                    component.points |= inside.components[u].points
+                    component.has_one |= inside.components[u].has_one
     return {v: table[root(v)] for v in parent}
+
+
+def _passing(facts: Analysis) -> list[Value]:
+    """The vectors by which a block and what is outside of it meet."""
+    if facts.block is None:
+        return []
+    met = (*facts.block.arguments, *facts.block.results)
+    return [v for v in met if v.is_vector and v in facts.position]
 
 
 # --- the last step -------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from limitlaw.core.instructions import (
     MatMul,
     Places,
     Rename,
-    Repeat,
+    Scan,
     Stack,
     Take,
 )
@@ -166,9 +166,11 @@ class _Rewriter:
         if value in self.mixings:
             assert isinstance(op, Contract)
             return self._mixed_first(value, op, read)
-        if isinstance(op, Repeat):
-            (result,) = demanded([op.block.result])
-            op = dataclasses.replace(op, x=read[0], block=Block(op.block.argument, result))
+        if isinstance(op, Scan):
+            results = demanded(op.block.results)
+            if any(new is not old for new, old in zip(results, op.block.results, strict=True)):
+                op = dataclasses.replace(op, block=Block(op.block.arguments, results))
+            op = _changed(op, dict(zip(op.inputs, read, strict=True)), inside)
         elif isinstance(op, Dot) and op.q in self.absorbed:
             op = Dot(read[0], read[1], "linear", op.dim)
         else:

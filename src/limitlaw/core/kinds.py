@@ -92,12 +92,10 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Block:
-    """`result`, as a function of `argument`: both have the same axes and live in the
-    same space.
-    """
+    """`results`, as functions of `arguments` and of nothing else outside."""
 
-    argument: Value
-    result: Value
+    arguments: tuple[Value, ...]
+    results: tuple[Value, ...]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -131,7 +129,7 @@ class Instruction:
 
     @property
     def body(self) -> Block | None:
-        """The block that it repeats."""
+        """The block that it applies in every iteration of a loop."""
         return None
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:

@@ -13,14 +13,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from limitlaw.arguments import is_traced
-from limitlaw.core.instructions import Initial, MatMul, Repeat
+from limitlaw.core.instructions import (
+    Constant,
+    FromScan,
+    Initial,
+    MatMul,
+    Places,
+    Scan,
+    Stack,
+    Take,
+)
 from limitlaw.core.kinds import Block, Family, Instruction, Number, Value
 from limitlaw.core.labelled import Axis, Layout, NodeAxis, is_infinite
 
 HELD = 2**25  # numbers in the largest array with an axis of nodes
 FEWEST = 2**8  # nodes
 
-Turns = dict[Value, list[Value]]  # what each turn of a loop gives
+# of scans: what the block gave in each iteration t
+Iterations = dict[Value, dict[int, tuple[Value, ...]]]
 
 
 class Output(NamedTuple):
@@ -90,9 +100,9 @@ class Program:
 
     @functools.cached_property
     def blocks(self) -> dict[Block, "Program"]:
-        """The programs of the blocks that are repeated."""
-        repeats = (v.instruction for v in self.values if isinstance(v.instruction, Repeat))
-        return {r.block: Program((r.block.result,)) for r in repeats}
+        """The programs of the blocks of loops."""
+        bodies = (v.instruction.body for v in self.values)
+        return {body: Program(body.results) for body in bodies if body is not None}
 
     @functools.cached_property
     def every_block(self) -> list["Program"]:
@@ -163,7 +173,7 @@ class _Encoder:
             name = self._name("family", content)
             return name if known else (name, *map(self._content, _fields(content)))
         if isinstance(content, Block):
-            return self.program(Program((content.result,)))
+            return self.program(Program((*content.arguments, *content.results)))
         return content
 
     def _name(self, kind: str, item: object) -> tuple[str, int]:
@@ -260,9 +270,10 @@ class _Writer:
         if isinstance(item, Family):
             return self._family(item)
         if isinstance(item, Block):
-            self._write([item.argument, item.result])
-            same = self._values[item.result] is item.result
-            return item if same else Block(self._values[item.argument], self._values[item.result])
+            self._write([*item.arguments, *item.results])
+            arguments, results = self._new(item.arguments), self._new(item.results)
+            same = arguments is item.arguments and results is item.results
+            return item if same else Block(arguments, results)
         return item
 
     def _family(self, old: Family) -> Family:
@@ -273,54 +284,93 @@ class _Writer:
         return self._families[old]
 
 
+# --- loops written out ---------------------------------------------------------------------------
+
+
 def unrolled(outputs: Sequence[Value], most: int | None = None) -> tuple[Value, ...]:
-    """The same outputs without loops; with `most`, so many turns of each stand for more."""
-    return _copied(outputs, {}, most, anew=False)
+    """The same outputs without loops; with `most`, so many iterations of each stand for more."""
+    return _Unroller(most, {}).copied(outputs, {}, anew=False)
 
 
-def every_turn(outputs: Sequence[Value]) -> tuple[Value, ...]:
-    """The same outputs without loops; in place of one that is a loop all of its turns."""
-    turns: Turns = {}
-    written = _copied(outputs, {}, None, anew=False, turns=turns)
-    pairs = zip(outputs, written, strict=True)
-    return tuple(value for output, result in pairs for value in turns.get(output, [result]))
-
-
-def _copied(
-    outputs: Sequence[Value],
-    known: dict[Value, Value],
-    most: int | None,
-    anew: bool,
-    turns: Turns | None = None,
-) -> tuple[Value, ...]:
-    """Outputs on other values in place of those that are known;
-    `anew` with other matrices and initial vectors.
-
-    `turns` is filled with what each turn of a loop gives.
+def every_iteration(outputs: Sequence[Value]) -> tuple[Value, ...]:
+    """The same outputs without loops; in place of a carry of a loop, what it is after each of its
+    iterations.
     """
-    families: dict[Family, Family] = {}
-
-    def renewed(op: Instruction) -> Instruction:
-        new: dict[object, object] = {u: known[u] for u in op.inputs}
-        if anew and isinstance(op, MatMul):
-            new[op.family] = families.setdefault(op.family, dataclasses.replace(op.family))
-        return op.replaced(new)
-
-    for v in ancestors(outputs):
-        op = v.instruction
-        if v in known:
-            continue
-        if isinstance(op, Repeat):
-            x = known[op.x]
-            for _ in range(op.times if most is None else min(op.times, most)):
-                (x,) = _copied((op.block.result,), {op.block.argument: x}, most, not op.shared)
-                if turns is not None:
-                    turns.setdefault(v, []).append(x)
-            known[v] = x
-        elif all(known[u] is u for u in op.inputs) and not (
-            anew and isinstance(op, Initial | MatMul)
-        ):
-            known[v] = v
+    found: Iterations = {}
+    written = _Unroller(None, found).copied(outputs, {}, anew=False)
+    values: list[Value] = []
+    for output, result in zip(outputs, written, strict=True):
+        op = output.instruction
+        if isinstance(op, FromScan) and not op.stacked:
+            values += [given[op.place] for given in found[op.scan].values()]
         else:
-            known[v] = dataclasses.replace(v, instruction=renewed(op))
-    return tuple(known[v] for v in outputs)
+            values.append(result)
+    return tuple(values)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Unroller:
+    """Writes the iterations of loops one after the other; with `most`, the first ones only."""
+
+    most: int | None
+    found: Iterations
+
+    def copied(
+        self, outputs: Sequence[Value], known: dict[Value, Value], anew: bool
+    ) -> tuple[Value, ...]:
+        """Outputs on other values in place of those that are known;
+        `anew` with other matrices and initial vectors.
+        """
+        families: dict[Family, Family] = {}
+        for v in ancestors(outputs):
+            op = v.instruction
+            if v in known:
+                continue
+            if isinstance(op, Scan):
+                self.found[v] = self._iterations(op, known)
+                known[v] = v
+            elif isinstance(op, FromScan):
+                known[v] = _read(op, self.found[op.scan])
+            else:
+                new: dict[object, object] = {u: known[u] for u in op.inputs}
+                if anew and isinstance(op, MatMul):
+                    new[op.family] = families.setdefault(op.family, dataclasses.replace(op.family))
+                renewed = anew and isinstance(op, Initial | MatMul)
+                same = not renewed and all(a is b for a, b in new.items())
+                known[v] = v if same else dataclasses.replace(v, instruction=op.replaced(new))
+        return tuple(known[v] for v in outputs)
+
+    def _iterations(self, op: Scan, known: Mapping[Value, Value]) -> dict[int, tuple[Value, ...]]:
+        carries = [known[u] for u in op.starts]
+        constants = [known[u] for u in op.constants]
+        found = {}
+        for t in op.order[: self.most]:
+            elements = [entry(known[u], op.axis, t) for u in op.sequences]
+            given = zip(op.block.arguments, (*carries, *elements, *constants), strict=True)
+            found[t] = self.copied(op.block.results, dict(given), not op.shared)
+            carries = list(found[t][: len(carries)])
+        return found
+
+
+def _read(op: FromScan, found: Mapping[int, tuple[Value, ...]]) -> Value:
+    """The result of a loop of which these iterations are written out."""
+    last = list(found.values())[-1][op.place]
+    if not op.stacked:
+        return last
+    axis = op.loop.axis
+    terms = tuple(found[t][op.place] if t in found else last for t in range(op.loop.times))
+    return Value(Stack(terms, axis), (axis, *last.axes), last.dim, last.source)
+
+
+def entry(sequence: Value, axis: Axis, t: int) -> Value:
+    """The entry of a sequence in iteration t."""
+    if axis not in sequence.axes:
+        return sequence
+    axes, op = tuple(a for a in sequence.axes if a is not axis), sequence.instruction
+    if isinstance(op, Constant):
+        i = op.order.index(axis)
+        cut = Number(op.value.array[(slice(None),) * i + (t,)])
+        op = Constant(cut, (*op.order[:i], *op.order[i + 1 :]))
+    else:
+        op = Take(sequence, (axis,), (Places.of(np.asarray(t)),), ())
+    return Value(op, axes, sequence.dim, sequence.source)

@@ -9,7 +9,7 @@ import numpy as np
 from limitlaw.arguments import positive_int, relative_error, shown
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.kinds import Instruction
-from limitlaw.core.program import Output, Program, every_turn
+from limitlaw.core.program import Output, Program, every_iteration
 from limitlaw.depth.statistics import STATISTICS, Column, Statistic
 from limitlaw.depth.table import Trace
 from limitlaw.engines import engine
@@ -19,11 +19,13 @@ from limitlaw.engines.frames.finite import drawn_statistic
 from limitlaw.engines.infinite_width import checked
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.facts import LimitFacts
+from limitlaw.engines.limit.plan import Followed
 from limitlaw.engines.turns import Turns
 from limitlaw.float64 import in_float64
 from limitlaw.functions import by_value
 from limitlaw.language import ops
 from limitlaw.language.ops import Value, ancestors
+from limitlaw.language.repeating import results_of
 from limitlaw.language.values import Wide, wide
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 
@@ -134,10 +136,9 @@ def program_at_infinity(
     Written out where a loop cannot be followed.
     """
     for outputs in ways_to_follow(first, layers, tied):
-        program = Limit(outputs, functions)
-        if not program.plan.unrolls:
+        if not Followed.of(outputs, functions).why_written_out:
             break
-    return program
+    return Limit(outputs, functions)
 
 
 def ways_to_follow(
@@ -148,8 +149,8 @@ def ways_to_follow(
         yield [first.core, tied.core]
     outputs = [value.core for value in (first, *layers)]
     yield outputs
-    turns = every_turn([output.value for output in outputs])
-    yield [Output(value, value.axes) for value in turns]
+    written_out = every_iteration([output.value for output in outputs])
+    yield [Output(value, value.axes) for value in written_out]
 
 
 def chosen_statistics(given: object) -> list[Statistic]:
@@ -227,35 +228,43 @@ def stages(network: object) -> tuple[Wide, list[Wide]]:
             "network must have blocks that were written with repeat, as nn.transformer has; of "
             "other networks hand in a sequence of vectors, one for each layer"
         )
-    layers: list[Any] = []
-    for value, op in loops:
-        layers += op.turns if isinstance(op, ops.Unrolled) else [value]
+    layers = [layer for _, _, made in loops for layer in made]
     shapes = {x.shape for x in layers}
     if len(shapes) > 1:
         raise ValueError(
             "all blocks of network must have the same batch shape, got "
             f"{', '.join(map(str, shapes))}"
         )
-    return wide("network", loops[0][1].x), layers
+    return wide("network", loops[0][1]), layers
 
 
 def tied_loop(network: object) -> Wide | None:
     """Layers with the same matrices as one loop, if that is what a network is."""
     loops = [] if isinstance(network, Sequence) else _loops(wide("network", network))
-    if len(loops) != 1 or not isinstance(loops[0][1], ops.Unrolled) or not loops[0][1].tied:
+    op = loops[0][0].op if len(loops) == 1 else None
+    if not isinstance(op, ops.Unrolled) or op.tied is None:
         return None
-    op, block = loops[0][1], loops[0][1].tied
-    loop = ops.Repeat(op.x, block.argument, block.result, len(op.turns), shared=True)
-    x = wide("network", op.x)
-    return Wide(loop, x.shape, x.dim)
+    block = op.tied
+    return results_of(
+        ops.Scan((op.x,), (), (), (block.argument,), (block.result,), len(op.turns), shared=True)
+    )[0]
 
 
-def _loops(network: Wide) -> list[tuple[Value, ops.Repeat | ops.Unrolled]]:
-    """The loops of a program in order, without those inside their blocks."""
-    kinds = ops.Repeat | ops.Unrolled
-    found = [(v, v.op) for v in ancestors([network]) if isinstance(v.op, kinds)]
+def _loops(network: Wide) -> list[tuple[Value, Value, list[Any]]]:
+    """The loops of a program in order, without those inside their blocks: what each gives (of
+    several streams the first), where it starts, and the layers it has; of a scan those are one.
+    """
+    found: dict[object, tuple[Value, Value, list[Any]]] = {}
+    places: dict[Value, int] = {}
     inside: set[Value] = set()
-    for _, op in found:
-        last = [op.result] if isinstance(op, ops.Repeat) else op.turns
-        inside |= set(ancestors(last)) - set(ancestors([op.x]))
-    return [(v, op) for v, op in found if v not in inside]
+    for v in ancestors([network]):
+        op = v.op
+        if isinstance(op, ops.Unrolled):
+            found[v] = v, op.x, list(op.turns)
+            inside |= set(ancestors(op.turns)) - set(ancestors([op.x]))
+        elif isinstance(op, ops.FromScan) and not op.stacked and isinstance(v, Wide):
+            if op.place <= places.setdefault(op.scan, op.place):
+                places[op.scan] = op.place
+                found[op.scan] = v, op.loop.starts[op.place], [v]
+            inside |= set(ancestors(op.loop.results)) - set(ancestors(op.loop.starts))
+    return [loop for loop in found.values() if loop[0] not in inside]

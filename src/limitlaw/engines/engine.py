@@ -131,7 +131,7 @@ class Draw:
         self.numbers = numbers
         self.results: dict[Value, Any] = {}
         self.reader: Reader | None = None
-        self.turns: dict[Value, Any] = {}  # what was read off every turn of a loop
+        self.turns: dict[Value, Any] = {}  # what was read off every iteration of a loop
 
     def run(self, program: Program) -> None:
         """Follow the program, value after value."""
@@ -146,10 +146,6 @@ class Draw:
 
     def __getitem__(self, value: Value) -> Any:
         return self.results[value]
-
-    def read(self, inside: "Draw", value: Value, program: Program) -> Any:
-        """What is read off a turn of a loop, whose block gave `value`."""
-        return None if self.reader is None else self.reader(inside, value, program.values)
 
 
 def slots(program: Program, arrays: list[Any]) -> dict[Number, Any]:

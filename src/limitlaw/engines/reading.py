@@ -16,6 +16,7 @@ class Reading:
 
     `coordinates`: how many coordinates of each output it reads at finite width.
     `at_nodes`: it averages over nodes, which cannot be seen in the program.
+    `of_coordinates`: it reads the law of a coordinate of outputs, and not only their moments.
     `undrawn`: of outputs that are scores it reads the covariance, so that they are not drawn.
     `crosswise`: it reads two outputs together, and nothing of each by itself.
     `iterations`: it reads every iteration of a loop, by `of_iteration`.
@@ -23,6 +24,7 @@ class Reading:
 
     coordinates: int = 1
     at_nodes: bool = False
+    of_coordinates: bool = False
     undrawn: bool = False
     crosswise: bool = False
     iterations: bool = False
@@ -38,9 +40,10 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True)
 class ReadBy(Reading):
-    """What a function reads, which needs nothing special."""
+    """What a function reads."""
 
     function: Callable[..., Any]
+    of_coordinates: bool = False
 
     def __call__(self, draw: Any, outputs: Any) -> Any:
         return self.function(draw, outputs)

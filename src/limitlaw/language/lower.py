@@ -304,12 +304,46 @@ def _argument(v: Value, op: ops.Argument) -> Output:
     return Output(_value(v, core.Argument(), present(layout)), layout)
 
 
-def _repeat(v: Value, op: ops.Repeat) -> Output:
-    argument, x, result = (lowered(u) for u in (op.argument, op.x, op.result))
-    axes = argument.value.axes
-    start, end = (renamed(u.value, _called(u.layout, argument.layout)) for u in (x, result))
-    block = kinds.Block(argument.value, end)
-    return Output(_value(v, core.Repeat(start, block, op.times, op.shared), axes), argument.layout)
+def _scan(v: Value, op: ops.Scan) -> Output:
+    axis = Axis(op.times)
+    inside, results = ([lowered(u) for u in values] for values in (op.arguments, op.results))
+    first, last = len(op.starts), len(op.arguments) - len(op.constants)
+    sequences = [_along(lowered(u), axis) for u in op.sequences]
+    given = [*map(lowered, op.starts), *sequences, *map(lowered, op.constants)]
+    read = [
+        renamed(x.value, _called(x.layout, argument.layout))
+        for x, argument in zip(given, inside, strict=True)
+    ]
+    carries = [
+        renamed(x.value, _called(x.layout, argument.layout))
+        for x, argument in zip(results[:first], inside[:first], strict=True)
+    ]
+    outputs = [x.value for x in results[first:]]
+    block = kinds.Block(tuple(x.value for x in inside), (*carries, *outputs))
+    parts = tuple(read[:first]), tuple(read[first:last]), tuple(read[last:])
+    scan = core.Scan(*parts, block, axis, op.reverse, op.shared)
+    return Output(kinds.Value(scan, (), None, v), ())
+
+
+def _along(sequence: Output, axis: Axis) -> Output:
+    """A sequence whose first axis is that of the iterations, without it in its layout."""
+    first, *layout = sequence.layout
+    names = {} if first is None else {first: axis}
+    return Output(renamed(sequence.value, names), tuple(layout))
+
+
+def _from_scan(v: Value, op: ops.FromScan) -> Output:
+    scan = lowered(op.scan).value
+    of = op.loop.results[op.place] if op.stacked else op.loop.arguments[op.place]
+    layout = lowered(of).layout
+    if not op.stacked:
+        return Output(_value(v, core.FromScan(scan, op.place), present(layout)), layout)
+    instruction = core.FromScan(scan, op.place)
+    axis = instruction.loop.axis
+    value = _value(v, instruction, (axis, *present(layout)))
+    if op.loop.times > 1:
+        return Output(value, (axis, *layout))
+    return Output(_taken(v, value, [((axis,), [np.asarray(0)], ())]), (None, *layout))
 
 
 def _called(layout: Layout, names: Layout) -> Renaming:
@@ -347,6 +381,7 @@ RULES: dict[type[ops.Op], Callable[[Any, Any], Output]] = {
     ops.Reshape: _reshape,
     ops.Transpose: _transpose,
     ops.Argument: _argument,
-    ops.Repeat: _repeat,
+    ops.Scan: _scan,
+    ops.FromScan: _from_scan,
     ops.Unrolled: _unrolled,
 }

@@ -258,16 +258,41 @@ class Argument(Op):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Repeat(Op):
-    """A block, `result` as a function of `argument`, applied `times` times with new matrices in
-    each turn.
+class Scan(Op):
+    """A block, `results` as functions of `arguments`, applied `times` times: carries from `starts`
+    on, entries of `sequences`, loop-invariant `constants`; then next carries, and outputs of every
+    iteration. Matrices are new in each iteration, or the same ones (`shared`).
     """
 
-    x: Value
-    argument: Value
-    result: Value
+    starts: tuple[Value, ...]
+    sequences: tuple[Value, ...]
+    constants: tuple[Value, ...]
+    arguments: tuple[Value, ...]
+    results: tuple[Value, ...]
     times: int
+    reverse: bool = False
     shared: bool = False
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FromScan(Op):
+    """A result of a scan: the last of a carry, or behind all carries an output of every iteration,
+    along a new first axis.
+    """
+
+    scan: Value
+    place: int
+
+    @property
+    def loop(self) -> Scan:
+        """The scan."""
+        assert isinstance(self.scan.op, Scan)
+        return self.scan.op
+
+    @property
+    def stacked(self) -> bool:
+        """Is it an output of every iteration?"""
+        return self.place >= len(self.loop.starts)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

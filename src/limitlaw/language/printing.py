@@ -26,7 +26,8 @@ _LETTERS = {
     ops.Apply: "a",
 }
 _LINEAR = "y"
-_WRITTEN_OUT = ops.Constant | ops.Ones | ops.DimensionRatio  # where they are used
+# where they are used
+_WRITTEN_OUT = ops.Constant | ops.Ones | ops.DimensionRatio | ops.Scan
 _DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -86,7 +87,8 @@ def mermaid(*outputs: Value) -> str:
         left, right = ("[", "]") if isinstance(value, Wide) else ("([", "])")
         lines.append(f'    v{names.number[value]}{left}"{label}"{right}')
     for value in names.listed:
-        for source in dict.fromkeys(value.op.inputs):
+        read = value.op.loop.inputs if isinstance(value.op, ops.FromScan) else value.op.inputs
+        for source in dict.fromkeys(read):
             if source in names.number:
                 lines.append(f"    v{names.number[source]} --> v{names.number[value]}")
     return "\n".join(lines)
@@ -157,8 +159,32 @@ def _sum(op: ops.Sum, names: Names) -> str:
     return f"{factor}Σ {names[op.x]} over axis {axes}"
 
 
-def _repeat(op: ops.Repeat, names: Names) -> str:
-    return f"{names[op.argument]} ↦ {names[op.result]}, {op.times} times from {names[op.x]}"
+def _scan(op: ops.Scan, names: Names) -> str:
+    first = len(op.starts)
+    elements = op.arguments[first : first + len(op.sequences)]
+    along = _several(tuple(zip(elements, op.sequences, strict=True)), names)
+    block = f"{_tuple(op.arguments, names)} ↦ {_tuple(op.results, names)}"
+    start = _tuple(op.starts, names) if op.starts else "nothing"
+    constants = op.arguments[first + len(op.sequences) :]
+    given = _several(tuple(zip(constants, op.constants, strict=True)), names)
+    backward = ", backward" if op.reverse else ""
+    return f"{block}, {op.times} times from {start}{along}{given}{backward}"
+
+
+def _tuple(values: tuple[Value, ...], names: Names) -> str:
+    return names[values[0]] if len(values) == 1 else f"({_arguments(values, names)})"
+
+
+def _several(pairs: tuple[tuple[Value, Value], ...], names: Names) -> str:
+    """What stands for what in a block."""
+    return "".join(f", {names[inside]} of {names[outside]}" for inside, outside in pairs)
+
+
+def _from_scan(op: ops.FromScan, names: Names) -> str:
+    if len(op.loop.results) == 1:
+        return names[op.scan]
+    of = names[op.loop.results[op.place]]
+    return f"{'every' if op.stacked else 'last'} {of} of {names[op.scan]}"
 
 
 _FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
@@ -187,7 +213,8 @@ _FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
     ops.Index: ("linear", lambda op, names: f"{names[op.x]}[{', '.join(map(_index, op.index))}]"),
     ops.Reshape: ("linear", lambda op, names: f"reshape({names[op.x]})"),
     ops.Argument: ("argument", lambda op, names: "of a block"),
-    ops.Repeat: ("repeat", _repeat),
+    ops.Scan: ("scan", _scan),
+    ops.FromScan: ("scan", _from_scan),
     ops.Unrolled: (
         "unrolled",
         lambda op, names: f"{names[op.turns[-1]]}, {len(op.turns)} blocks: {op.why}",

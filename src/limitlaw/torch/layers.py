@@ -17,7 +17,7 @@ from limitlaw.engines import engine
 from limitlaw.language import ops
 from limitlaw.language.functions import initial
 from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
-from limitlaw.language.repeating import substituted
+from limitlaw.language.repeating import results_of, substituted
 from limitlaw.language.values import Wide
 from limitlaw.torch.converted import LabelledValue
 from limitlaw.torch.writer import V
@@ -102,7 +102,8 @@ class _Block:
 
     def turned(self, start: Wide, times: int) -> Wide:
         """The block applied so many times."""
-        return Wide(ops.Repeat(start, self.argument, self.result, times), start.shape, start.dim)
+        (turned,) = results_of(ops.Scan((start,), (), (), (self.argument,), (self.result,), times))
+        return turned
 
     def same(self, other: "_Block") -> bool:
         """Do both compute the same?"""

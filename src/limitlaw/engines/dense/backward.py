@@ -10,12 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.instructions import Repeat
 from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import sizes
 from limitlaw.core.program import Output
 from limitlaw.engines import engine
-from limitlaw.engines.dense.rules import DenseDraw
+from limitlaw.engines.dense.rules import DenseDraw, iterations
 from limitlaw.engines.dense.simulate import batch_size
 from limitlaw.engines.dense.weights import DrawnWeights, numbered, roots
 from limitlaw.engines.effort import Pace
@@ -34,7 +33,7 @@ def backward_grams(
     pace: Pace,
     key: Key[Array, ""],
 ) -> list[Float[Any, "draws layers tokens tokens"]]:
-    """n⁻¹⟨dx_i, dx_j⟩ at each stage, for loops after each turn:
+    """n⁻¹⟨dx_i, dx_j⟩ at each stage, for loops after each iteration:
     dx = √n ∂f/∂x, f = n^{−1/2} Σ_i u_i·y_i, u normal.
 
     `token`: the only i that is read out; all of them without.
@@ -65,10 +64,8 @@ def backward_grams(
 
 
 def _shape(value: Value, width: int) -> tuple[int, ...]:
-    op = value.instruction
     assert value.dim is not None
-    turns = (op.times,) if isinstance(op, Repeat) else ()
-    return (*turns, *sizes(value.axes), value.dim.at(width))
+    return (*iterations(value), *sizes(value.axes), value.dim.at(width))
 
 
 def _readout(
@@ -79,6 +76,6 @@ def _readout(
 
 
 def _gram(dx: Float[Array, "... dim"], value: Value) -> Float[Array, "layers tokens tokens"]:
-    turns = dx.shape[0] if isinstance(value.instruction, Repeat) else 1
-    dx = dx.reshape(turns, -1, dx.shape[-1])
+    (layers,) = iterations(value) or (1,)
+    dx = dx.reshape(layers, -1, dx.shape[-1])
     return dx @ dx.mT / dx.shape[-1]

@@ -1,13 +1,13 @@
 """One rule for each instruction: arrays with all coordinates, in a last, hidden axis."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from limitlaw.core import instructions as core
 from limitlaw.core.kinds import Coordinatewise, Linear, Number, Value
@@ -21,7 +21,7 @@ class DenseDraw(Draw):
     """One draw at width n = `width`: an array for each value,
     by these weights and initial vectors.
 
-    `probes`: what is added to some values, for a loop after each of its turns;
+    `probes`: what is added to some values, to carries of loops after each iteration;
     zeros, to differentiate in.
     """
 
@@ -38,7 +38,7 @@ class DenseDraw(Draw):
     def evaluate(self, value: Value) -> None:
         """By its rule, and what is added to it."""
         super().evaluate(value)
-        if value in self.probes and not isinstance(value.instruction, core.Repeat):
+        if value in self.probes and not iterations(value):
             self.results[value] = Labelled(
                 self[value].with_axes(value.axes).array + self.probes[value], value.axes
             )
@@ -46,6 +46,12 @@ class DenseDraw(Draw):
     def at(self, output: Output) -> Float[Array, "..."]:
         """The array of an output, laid out as the user wrote it."""
         return self[output.value].whole(output.layout)
+
+
+def iterations(value: Value) -> tuple[int, ...]:
+    """The number of iterations, as the shape of an axis, of a loop that carries a value."""
+    op = value.instruction
+    return (op.loop.times,) if isinstance(op, core.FromScan) and not op.stacked else ()
 
 
 def _initial(draw: DenseDraw, value: Value, op: core.Initial) -> Labelled:
@@ -127,34 +133,65 @@ def _linear(draw: DenseDraw, value: Value, op: Linear) -> Labelled:
 
 
 def _argument(draw: DenseDraw, value: Value, op: core.Argument) -> Labelled:
-    raise ValueError("a block is followed by `repeat` only")
+    raise ValueError("a block is followed by loops only")
 
 
-def _repeat(draw: DenseDraw, value: Value, op: core.Repeat) -> Labelled:
-    """One compiled loop: the coordinates of x pass from turn to turn,
-    the weights are those of the turn.
+def _scan(draw: DenseDraw, value: Value, op: core.Scan) -> list[Labelled]:
+    """One compiled loop: the coordinates of carries pass from iteration to iteration,
+    the weights are those of the iteration.
     """
-    body, weights = Program((op.block.result,)), draw.weights
+    body, weights = Program(op.block.results), draw.weights
     if not isinstance(weights, DrawnWeights):
         raise TypeError(
-            "a loop draws its weights in every turn: write its blocks out where weights are given"
+            "a loop draws its weights in every iteration: write its blocks out where weights are "
+            "given"
         )
+    constants = dict(zip(op.invariant, map(draw.__getitem__, op.constants), strict=True))
+    carries = {v.instruction: p for v, p in draw.probes.items() if iterations(v)}
+    probes = {
+        op.place: p
+        for op, p in carries.items()
+        if isinstance(op, core.FromScan) and op.scan is value
+    }
 
-    def turn(
-        x: Float[Array, "..."], at: tuple[Int[Array, ""], Any]
-    ) -> tuple[Float[Array, "..."], None]:
-        i, probe = at
-        inside = DenseDraw(draw.numbers, draw.width, weights.of_turn(value, i))
-        inside.results[op.block.argument] = Labelled(x, value.axes)
+    def step(carries: list[Any], at: Any) -> tuple[list[Any], list[Any]]:
+        t, elements, probes = at
+        inside = DenseDraw(draw.numbers, draw.width, weights.of_iteration(value, t))
+        inside.results |= constants
+        inside.results |= dict(zip(op.carried, _labelled(carries, op.carried), strict=True))
+        inside.results |= dict(zip(op.elements, _labelled(elements, op.elements), strict=True))
         inside.run(body)
-        result = inside[op.block.result].with_axes(value.axes).array
-        return result if probe is None else result + probe, None
+        made = _arrays(inside, op.following, op.carried)
+        made = [x + probes[i] if i in probes else x for i, x in enumerate(made)]
+        return made, _arrays(inside, op.outputs, op.outputs)
 
-    probes = draw.probes.get(value)
     # matrices are drawn again rather than kept for derivatives
-    one = turn if probes is None else jax.checkpoint(turn)
-    last, _ = lax.scan(one, draw[op.x].with_axes(value.axes).array, (jnp.arange(op.times), probes))
-    return Labelled(last, value.axes)
+    one = jax.checkpoint(step) if probes else step
+    along = [
+        draw[u].with_axes((op.axis, *v.axes)).array
+        for u, v in zip(op.sequences, op.elements, strict=True)
+    ]
+    last, outputs = lax.scan(
+        one,
+        _arrays(draw, op.starts, op.carried),
+        (jnp.arange(op.times), along, probes),
+        reverse=op.reverse,
+    )
+    stacked = [Labelled(x, (op.axis, *y.axes)) for x, y in zip(outputs, op.outputs, strict=True)]
+    return _labelled(last, op.carried) + stacked
+
+
+def _arrays(draw: DenseDraw, values: Sequence[Value], like: Sequence[Value]) -> list[Any]:
+    """With the axes of others."""
+    return [draw[u].with_axes(v.axes).array for u, v in zip(values, like, strict=True)]
+
+
+def _labelled(arrays: Sequence[Any], like: Sequence[Value]) -> list[Labelled]:
+    return [Labelled(x, v.axes) for x, v in zip(arrays, like, strict=True)]
+
+
+def _from_scan(draw: DenseDraw, value: Value, op: core.FromScan) -> Labelled:
+    return draw.results[op.scan][op.place]
 
 
 RULES: Rules = {
@@ -169,6 +206,7 @@ RULES: Rules = {
     core.Apply: _apply,
     Linear: _linear,
     core.Argument: _argument,
-    core.Repeat: _repeat,
+    core.Scan: _scan,
+    core.FromScan: _from_scan,
 }
 DenseDraw.rules = RULES

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.instructions import Initial, Repeat
+from limitlaw.core.instructions import Initial, Scan
 from limitlaw.core.kinds import Family, Number, Value
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Program
@@ -50,7 +50,7 @@ def numbered(program: Program) -> dict[Leaf, int]:
     """
     leaves: list[Leaf] = [v for v in program.values if isinstance(v.instruction, Initial)]
     leaves += program.families
-    leaves += [v for v in program.values if isinstance(v.instruction, Repeat)]
+    leaves += [v for v in program.values if isinstance(v.instruction, Scan)]
     return {leaf: i for i, leaf in enumerate(leaves)}
 
 
@@ -97,12 +97,12 @@ class DrawnWeights:
         scale = self._numbers(family.std)[..., None] / math.sqrt(x.shape[-1])
         return scale * meeting.scatter(products)
 
-    def of_turn(self, loop: Value, turn: Int[Array, ""]) -> "DrawnWeights":
-        """New weights in each turn."""
+    def of_iteration(self, loop: Value, t: Int[Array, ""]) -> "DrawnWeights":
+        """New weights in each iteration, or the same ones."""
         op = loop.instruction
-        assert isinstance(op, Repeat)
-        body = Program((op.block.result,))
-        key = jax.random.fold_in(self._key_of(loop), turn)
+        assert isinstance(op, Scan)
+        body = Program(op.block.results)
+        key = jax.random.fold_in(self._key_of(loop), 0 if op.shared else t)
         return DrawnWeights(key, self._width, numbered(body), Analysis(body).reused, self._given)
 
     def _numbers(self, slot: Number) -> Float[Array, "..."]:

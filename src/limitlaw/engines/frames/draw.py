@@ -3,7 +3,7 @@ the drawn and of the fresh part of vectors. Written for one draw, vmapped.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -43,7 +43,7 @@ from limitlaw.engines.frames.fresh import (
     total,
 )
 from limitlaw.engines.frames.ledger import Ledger
-from limitlaw.engines.frames.loop import Loop
+from limitlaw.engines.frames.loop import FramesLoop
 from limitlaw.engines.frames.spaces import Frame, Points, Space
 from limitlaw.numerics.factors import gram, pivoted_factor
 from limitlaw.numerics.random import Source, fold_in
@@ -132,10 +132,40 @@ class FramesDraw(Draw):
         draw.asked = self.asked
         return draw
 
+    def read_iteration(
+        self, inside: "FramesDraw", scan: Value, layer: Sequence[Value] | None = None
+    ) -> dict[int, Any]:
+        """What is read off an iteration of a loop, which is made of `layer`, for each carry that is
+        an output.
+        """
+        if self.reader is None:
+            return {}
+        body = scan.instruction.body
+        assert body is not None
+        results, layer = body.results, inside.facts.values if layer is None else layer
+        return {
+            op.place: self.reader(inside, results[op.place], layer)
+            for op in map(_as_carry, self.facts.program.outputs)
+            if op is not None and op.scan is scan
+        }
+
+    def keep_read(self, scan: Value, read: Mapping[int, Any]) -> None:
+        """What was read off all iterations, by time."""
+        for v in self.facts.program.outputs:
+            op = _as_carry(v)
+            if op is not None and op.scan is scan and op.place in read:
+                self.turns[v] = read[op.place]
+
     def only_fresh(self, value: Value) -> Fresh | None:
         """The fresh part of a vector that has no other."""
         form = self[value]
         return form.fresh if form.drawn is None else None
+
+
+def _as_carry(v: Value) -> core.FromScan | None:
+    """The instruction of a carry of a loop."""
+    op = v.instruction
+    return op if isinstance(op, core.FromScan) and not op.stacked else None
 
 
 # --- Leaves and MatMul ---------------------------------------------------------------------------
@@ -336,23 +366,29 @@ def _stack(draw: FramesDraw, value: Value, op: core.Stack) -> Form | Labelled:
 
 
 def _argument(draw: FramesDraw, value: Value, op: core.Argument) -> Form:
-    raise ValueError("a block is followed by `repeat` only")
+    raise ValueError("a block is followed by loops only")
 
 
-def _repeat(draw: FramesDraw, value: Value, op: core.Repeat) -> Form:
-    """One compiled loop for all turns but the last, of which a fresh part may be left;
-    for all, if each is read.
+def _scan(draw: FramesDraw, value: Value, op: core.Scan) -> list[Form | Labelled]:
+    """One compiled loop: for all iterations if each is read, else for all but the last,
+    of which a fresh part may be left.
     """
-    loop = Loop(draw, value, op)
-    x = draw.settled(op.x).with_axes(value.axes).array
-    if draw.reader is not None:
-        x, draw.turns[value] = loop.turns(loop.start(x), op.times)
-        loop.close()
-        return Form(Labelled(x, value.axes), None)
-    if op.times > 1:
-        x, _ = loop.turns(loop.start(x), op.times - 1)
-        loop.close()
-    return loop.within(x, op.times - 1, draw.space(value))[op.block.result]
+    loop = FramesLoop(draw, value, op)
+    if not op.outputs and draw.reader is None:
+        t = op.order[-1]
+        carries = loop.followed(op.times - 1)[0] if op.times > 1 else loop.starts
+        inside = loop.within(carries, t, loop.entries(t), loop.spaces)
+        return [inside[y] for y in op.following]
+    carries, outputs, read = loop.followed(op.times)
+    draw.keep_read(value, read)
+    values = [*op.carried, *op.outputs]
+    axes = [v.axes for v in op.carried] + [(op.axis, *y.axes) for y in op.outputs]
+    known = map(Labelled, carries + outputs, axes)
+    return [Form(x, None) if v.is_vector else x for v, x in zip(values, known, strict=True)]
+
+
+def _from_scan(draw: FramesDraw, value: Value, op: core.FromScan) -> Form | Labelled:
+    return draw.results[op.scan][op.place]
 
 
 RULES: Rules = {
@@ -372,6 +408,7 @@ RULES: Rules = {
     core.Stack: _stack,
     Linear: _linear,
     core.Argument: _argument,
-    core.Repeat: _repeat,
+    core.Scan: _scan,
+    core.FromScan: _from_scan,
 }
 FramesDraw.rules = RULES

@@ -8,12 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from limitlaw.core.covariance import Covariance, expanded
-from limitlaw.core.instructions import Argument, Repeat
-from limitlaw.core.kinds import Coordinatewise, Linear, Value
+from limitlaw.core.kinds import Coordinatewise, Linear, Value, no_rule
 from limitlaw.core.labelled import Labelled, finite_shape, sizes
 from limitlaw.core.program import Output
 from limitlaw.engines.limit.draw import LimitDraw
-from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.limit.moments import zeros
 from limitlaw.engines.limit.nodes import SPANNED, AtNodes
 from limitlaw.numerics.random import normal
@@ -89,7 +87,7 @@ class _GaussianPart:
         if self._gaussian[v] and self._gaussian[w]:
             return self.draw.moments.covariance(v, w)
         if not self._gaussian[v]:
-            if isinstance(v.instruction, Coordinatewise | Argument | Repeat):
+            if isinstance(v.instruction, Coordinatewise):
                 return None
             return expanded(v, lambda u, _: self.covariance(u, w), self.draw.results)
         block = self.covariance(w, v)
@@ -106,8 +104,7 @@ class _GaussianPart:
             return self.draw.moments.mean(v) or zeros(v)
         if isinstance(v.instruction, Coordinatewise):
             return nodes.at(v).mapped(lambda at: at[..., 0])
-        if isinstance(v.instruction, Argument | Repeat):
-            raise CannotCarry("what comes out of a loop is not Gaussian")
+        if not isinstance(v.instruction, Linear):
+            raise no_rule(type(v.instruction), "the law of a coordinate that is not Gaussian")
         values: dict[Value, Any] = {u: self.value(u, nodes) for u in v.vectors}
-        assert isinstance(v.instruction, Linear)
         return v.instruction.applied(values.__getitem__, self.draw.results)

@@ -27,10 +27,11 @@ from limitlaw.engines.frames.draw import RULES as FRAMES
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import Form, Fresh, inner
 from limitlaw.engines.limit import scores
-from limitlaw.engines.limit.facts import LimitFacts, correlated, facts_of_block, undrawn_scores
+from limitlaw.engines.limit.carrying import Passing, passing
+from limitlaw.engines.limit.facts import LimitFacts, correlated, undrawn_scores
 from limitlaw.engines.limit.forms import BilinearForms
 from limitlaw.engines.limit.invariants import Invariant, Invariants
-from limitlaw.engines.limit.loop import Carried, Loop, Turn
+from limitlaw.engines.limit.loop import JointLaw, LimitLoop, Passed, Recipe
 from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.engines.limit.nodes import Joint
 from limitlaw.engines.limit.tied import TiedLoop
@@ -48,11 +49,12 @@ class Static:
     facts: LimitFacts
     correlated: frozenset[Value]  # dot products that need a joint draw
     inflated: bool = False  # are Gaussian integrals taken to be larger by their errors?
-    # of its loops, once known
-    turns: dict[Value, Turn] = dataclasses.field(default_factory=dict, compare=False)
-    # and what passes through those whose turns are tied
+    # of its loops, once known: what one iteration asks for, what passes through those whose
+    # iterations are tied, how many numbers that is, and the facts of their blocks
+    iterations: dict[Value, Recipe] = dataclasses.field(default_factory=dict, compare=False)
     tied: dict[Value, Any] = dataclasses.field(default_factory=dict, compare=False)
-    held: dict[Value, int] = dataclasses.field(default_factory=dict, compare=False)  # numbers
+    held: dict[Value, int] = dataclasses.field(default_factory=dict, compare=False)
+    blocks: dict[Value, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -74,17 +76,12 @@ class Static:
         """Those, as they are met."""
         return sorted(self.correlated, key=self.facts.position.__getitem__)
 
-    def of_block(self, loop: Value) -> "Static":
-        """The same for the block of a loop."""
-        op = loop.instruction
-        assert isinstance(op, core.Repeat)
-        found = facts_of_block(op, self.facts.gaussian[op.x])
-        jointly = correlated(found)
-        undrawn = undrawn_scores(found.analysis) - jointly
-        facts = LimitFacts(
-            found.analysis, undrawn, self.facts.coarse, found.gaussian[op.block.argument]
-        )
-        return Static(facts, jointly, self.inflated)
+    def inside(self, scan: Value) -> tuple["Static", Passing]:
+        """The same for the block of a loop, and what passes through that."""
+        if scan not in self.blocks:
+            through = passing(self.facts, scan)
+            self.blocks[scan] = Static(through.facts, through.jointly, self.inflated), through
+        return self.blocks[scan]
 
 
 class LimitDraw(FramesDraw):
@@ -104,6 +101,7 @@ class LimitDraw(FramesDraw):
         super().__init__(static.facts.analysis, numbers, _dimension, source, observed)
         self.static, self._table = static, table
         self.invariants = Invariants(static.facts.random, known)
+        self.law = JointLaw({}, {})  # of what the block of a loop is given
         self._frames: dict[Dim, Joint] = {}
         self._factored: dict[Value, Fresh] = {}
 
@@ -122,12 +120,11 @@ class LimitDraw(FramesDraw):
         the products with matrices that met narrow ones.
         """
         op = value.instruction
+        if isinstance(op, core.Scan) and self._is_known(value):
+            return
         if value.dim is not None and value.dim.wide:
             if isinstance(op, core.MatMul):
                 self._product(value, op)
-            elif isinstance(op, core.Repeat):
-                loop = functools.partial(_repeat, self, value, op)
-                self.results[value] = self.invariants.get(("loop", value), (value,), loop)
             elif isinstance(op, core.Contract | core.Rename):
                 self._mix(value, op)
         elif not self._is_undrawn(value):
@@ -137,9 +134,18 @@ class LimitDraw(FramesDraw):
         """A draw of the block of a loop."""
         return LimitDraw(static, self.numbers, source, self._table, self.observed)
 
-    def carried(self, value: Value) -> Carried:
-        """What is known of vectors that pass through a loop."""
-        return self.results[value]
+    def _is_known(self, loop: Value) -> bool:
+        """Is all that comes out of a loop known before the draw?"""
+        random = loop in self.static.facts.random
+        return self.invariants.are_known and not random and self.reader is None
+
+    def passed(self, loop: Value) -> Passed:
+        """What comes out of a loop."""
+        if loop not in self.results:
+            op = loop.instruction
+            assert isinstance(op, core.Scan)
+            self.results[loop] = _scan(self, loop, op)
+        return self.results[loop]
 
     def _is_undrawn(self, value: Value) -> bool:
         op = value.instruction
@@ -190,7 +196,7 @@ class LimitDraw(FramesDraw):
         """The quantity of a name that was asked for."""
         kind, *values = name
         ways: Mapping[str, Callable[..., Any]] = {
-            "loop": self.results.__getitem__,
+            "number": self.results.__getitem__,
             "factor": self.only_fresh,
             "mean": self.moments.mean,
             "covariance": self.moments.covariance,
@@ -234,11 +240,17 @@ def _dot(draw: LimitDraw, value: Value, op: core.Dot) -> Labelled:
     return FRAMES[core.Dot](draw, value, op)
 
 
-def _repeat(draw: LimitDraw, value: Value, op: core.Repeat) -> Carried:
-    return (TiedLoop if op.shared else Loop)(draw, value, op).passed()
+def _scan(draw: LimitDraw, value: Value, op: core.Scan) -> Passed:
+    return (TiedLoop if op.shared else LimitLoop)(draw, value, op).passed()
 
 
-LimitDraw.rules = {**FRAMES, core.Dot: _dot, core.Repeat: _repeat}
+def _from_scan(draw: LimitDraw, value: Value, op: core.FromScan) -> Labelled:
+    """Numbers; of wide vectors moments are read."""
+    number = lambda: draw.passed(op.scan).numbers[op.place]
+    return draw.invariants.get(("number", value), (value,), number)
+
+
+LimitDraw.rules = {**FRAMES, core.Dot: _dot, core.Scan: _scan, core.FromScan: _from_scan}
 
 
 def fresh_of(block: Covariance, value: Value) -> Fresh:

@@ -3,23 +3,40 @@ which vectors are Gaussian, and on what they depend.
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
+from limitlaw import phi as nonlinearities
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import (
     Argument,
     Contract,
     Dot,
+    FromScan,
     Initial,
     MatMul,
     Ones,
     Rename,
-    Repeat,
+    Scan,
     Take,
 )
-from limitlaw.core.kinds import Coordinatewise, Family, Instruction, Linear, Value, no_rule
+from limitlaw.core.kinds import Coordinatewise, Instruction, Linear, Value, no_rule
 from limitlaw.core.labelled import Axis, NodeAxis
 from limitlaw.engines.limit.together import Together
+
+
+class Known(NamedTuple):
+    """What is known of an argument of a block before any number is: of vectors, are they Gaussian,
+    have they a mean, and from what may they be made? Do they depend on what is drawn?
+    """
+
+    gaussian: bool = False
+    has_mean: bool = False
+    random: bool = False
+    roots: int = 0
+
+
+PASSING = "what passes through a loop"  # the root that all arguments of a block have in common
 
 
 class LimitFacts:
@@ -27,7 +44,7 @@ class LimitFacts:
 
     `roots`: the matrices and initial vectors a vector is made from, as bits; with none in common
     two are independent. `gaussian`: is it a linear combination of Gaussian vectors and of **1**?
-    `random`: depends on what is drawn. `undrawn`: scores of infinitely many heads that only weigh
+    `has_mean`: may its mean be other than zero? `random`: depends on what is drawn. `undrawn`: scores of infinitely many heads that only weigh
     vectors of which a normalised sum is taken: their second moments are all that matters.
     `bilinear`: Σ p w with such scores p. `argument`: the u of φ(u), where φ acts on one Gaussian
     vector, and perhaps on numbers. `integrable`: φ(u) whose products are integrated, not averaged
@@ -35,8 +52,8 @@ class LimitFacts:
     moments at equal indices are read.
 
     `coarse`: use quasi-Monte Carlo, not quadrature, for products of functions of which nothing is
-    known, where they depend on what is drawn; there will be many draws. `argument_is_gaussian`: of
-    a block, is what it is given in every turn? `argument_roots`: what it may have been made from.
+    known, where they depend on what is drawn; there will be many draws. `arguments`: what is known
+    of those of a block.
     """
 
     def __init__(
@@ -44,17 +61,17 @@ class LimitFacts:
         facts: Analysis,
         undrawn: frozenset[Value] = frozenset(),
         coarse: bool = False,
-        argument_is_gaussian: bool = False,
         crosswise: bool = False,
-        argument_roots: int = 0,
+        arguments: Mapping[Value, Known] | None = None,
     ):
         self.analysis, self.undrawn, self.coarse = facts, undrawn, coarse
-        self.crosswise = crosswise
-        self._argument_is_gaussian, self._argument_roots = argument_is_gaussian, argument_roots
+        self.crosswise, self._arguments = crosswise, arguments or {}
         self.position = dict(facts.position)
-        self._bits: dict[Value | Family, int] = {}
+        self._bits: dict[object, int] = {}
         self.roots: dict[Value, int] = {}
         self.gaussian: dict[Value, bool] = {}
+        self.has_mean: dict[Value, bool] = {}
+        self.loops: dict[Value, LoopFacts] = {}
         self.random: set[Value] = set()
         self.bilinear: set[Value] = set()
         self.argument: dict[Value, Value] = {}
@@ -76,7 +93,10 @@ class LimitFacts:
     def _learn(self, v: Value) -> None:
         if v.dim is not None and v.dim.wide:
             self._add(v)
-        if v in self.analysis.stay_random or not self.random.isdisjoint(v.inputs):
+        if isinstance(v.instruction, Scan):
+            self.loops[v] = LoopFacts(v.instruction, self)
+        given = self._arguments.get(v, Known()).random
+        if given or v in self.analysis.stay_random or not self.random.isdisjoint(v.inputs):
             self.random.add(v)
         rough = self.coarse and v in self.random and _is_unknown(v.instruction)
         if v in self.argument and not rough:
@@ -129,38 +149,49 @@ class LimitFacts:
     def _add(self, v: Value) -> None:
         op = v.instruction
         if isinstance(op, MatMul | Initial):
-            self.roots[v], self.gaussian[v] = (
-                self._bit(op.family if isinstance(op, MatMul) else v),
-                True,
-            )
+            source = op.family if isinstance(op, MatMul) else v
+            self.roots[v], self.gaussian[v] = self.root_of(source), True
+            self.has_mean[v] = isinstance(op, Initial) and not op.centred
         elif isinstance(op, Ones):
-            self.roots[v], self.gaussian[v] = 0, True
+            self.roots[v], self.gaussian[v], self.has_mean[v] = 0, True, True
         elif isinstance(op, Argument):
-            self.roots[v] = self._bit(v) | self._argument_roots
-            self.gaussian[v] = self._argument_is_gaussian
-        elif isinstance(op, Repeat):
-            inside = facts_of_block(op, self.gaussian[op.x])
-            passes = not inside.independent(op.block.argument, op.block.result)
-            self.roots[v] = self._bit(v) | (self.roots[op.x] if passes else 0)
-            self.gaussian[v] = inside.gaussian[op.block.result]
+            known = self._arguments.get(v, Known())
+            self.roots[v] = self.root_of(v) | self.root_of(PASSING) | known.roots
+            self.gaussian[v], self.has_mean[v] = known.gaussian, known.has_mean
+        elif isinstance(op, FromScan):
+            loop = self.loops[op.scan]
+            given = (self.roots[u] for u in loop.made_from(op.place))
+            self.roots[v] = functools.reduce(int.__or__, given, self.root_of(op.scan))
+            self.gaussian[v], self.has_mean[v] = loop.known(op.place)
         elif not isinstance(op, Linear | Coordinatewise):
             raise no_rule(type(op), "the infinite-width limit")
         else:
-            self.roots[v] = functools.reduce(int.__or__, (self.roots[u] for u in v.vectors), 0)
-            self.gaussian[v] = op.linear and all(self.gaussian[u] for u in v.vectors)
-            if isinstance(op, Contract) and op.a is not None and unnamed(op.a) in self.undrawn:
-                self.bilinear.add(v)
-                self.roots[v] |= self._bit(unnamed(op.a))
-            vectors = set(v.vectors)
-            if (
-                isinstance(op, Coordinatewise)
-                and len(vectors) == 1
-                and all(self.gaussian[u] for u in vectors)
-            ):
-                (self.argument[v],) = vectors
+            self._combine(v, op)
 
-    def _bit(self, source: Value | Family) -> int:
+    def _combine(self, v: Value, op: Linear | Coordinatewise) -> None:
+        """A linear combination, or a nonlinearity."""
+        vectors = dict.fromkeys(v.vectors)
+        self.roots[v] = functools.reduce(int.__or__, (self.roots[u] for u in vectors), 0)
+        all_gaussian = all(self.gaussian[u] for u in vectors)
+        self.gaussian[v] = op.linear and all_gaussian
+        self.has_mean[v] = any(self.has_mean[u] for u in vectors)
+        if isinstance(op, Contract) and op.a is not None and unnamed(op.a) in self.undrawn:
+            self.bilinear.add(v)
+            self.roots[v] |= self.root_of(unnamed(op.a))
+            self.has_mean[v] = False
+        if isinstance(op, Coordinatewise):
+            if len(vectors) == 1 and all_gaussian:
+                (self.argument[v],) = vectors
+            factors = None if v in self.argument else independent_factors(self, op)
+            self.has_mean[v] = factors is None or all(self.has_mean[u] for u in factors)
+
+    def root_of(self, source: object) -> int:
+        """The bit of a source of randomness."""
         return self._bits.setdefault(source, 1 << len(self._bits))
+
+    def reads(self, v: Value, source: object) -> bool:
+        """Is v made from a source of randomness: a family, a vector, what passes through a loop?"""
+        return bool(self.roots[v] & self.root_of(source))
 
     def independent(self, v: Value, w: Value) -> bool:
         """Have the two no root in common?"""
@@ -189,13 +220,70 @@ def _is_unknown(op: Instruction) -> bool:
     return isinstance(op, Coordinatewise) and (op.phi.mean is None or len(op.args) > 1)
 
 
-def facts_of_block(op: Repeat, gaussian: bool) -> LimitFacts:
-    """The facts of the block of a loop, to which Gaussian vectors are given if they
-    are so in every turn.
-    """
-    analysis = Analysis.of_block(op.block)
-    facts = LimitFacts(analysis, argument_is_gaussian=gaussian)
-    return facts if not gaussian or facts.gaussian[op.block.result] else LimitFacts(analysis)
+class LoopFacts:
+    """Facts about what passes through a loop of the program that `outside` is about."""
+
+    def __init__(self, op: Scan, outside: LimitFacts):
+        self.op, self._analysis = op, Analysis.of_block(op.block)
+        given = zip(op.block.arguments, op.inputs, strict=True)
+        self.arguments = {v: _known(u, outside) for v, u in given}
+        self.outside = dict(zip(op.block.arguments, op.inputs, strict=True))
+        while True:
+            facts = LimitFacts(self._analysis, coarse=outside.coarse, arguments=self.arguments)
+            after = {
+                v: _either(self.arguments[v], _known(y, facts))
+                for v, y in zip(op.carried, op.following, strict=True)
+            }
+            if all(self.arguments[v] == known for v, known in after.items()):
+                break
+            self.arguments |= after
+        self.block = facts
+
+    def known(self, place: int) -> tuple[bool, bool]:
+        """Is a result Gaussian, and has it a mean?"""
+        if place < len(self.op.starts):
+            known = self.arguments[self.op.carried[place]]
+            return known.gaussian, known.has_mean
+        y = self.op.block.results[place]
+        return self.block.gaussian[y], self.block.has_mean[y]
+
+    def made_from(self, place: int) -> list[Value]:
+        """The vectors outside from which a result is made."""
+        following = dict(zip(self.op.carried, self.op.following, strict=True))
+        found: set[Value] = set()
+        stack = [self.op.block.results[place]]
+        while stack:
+            y = stack.pop()
+            new = {v for v in self.arguments if v in self.block.roots and self.block.reads(y, v)}
+            stack += [following[v] for v in new - found if v in following]
+            found |= new
+        return [self.outside[v] for v in self.op.block.arguments if v in found]
+
+
+def _known(u: Value, facts: LimitFacts) -> Known:
+    """Of a value of a program, as an argument of a block."""
+    return Known(facts.gaussian.get(u, False), facts.has_mean.get(u, False), u in facts.random)
+
+
+def _either(first: Known, second: Known) -> Known:
+    """Of what is one of two."""
+    return Known(
+        first.gaussian and second.gaussian,
+        first.has_mean or second.has_mean,
+        first.random or second.random,
+    )
+
+
+def independent_factors(facts: LimitFacts, op: object) -> tuple[Value, Value] | None:
+    """a and b of a product a b of two independent vectors."""
+    if (
+        not isinstance(op, Coordinatewise)
+        or op.phi is not nonlinearities.multiply
+        or len(op.args) != 2
+    ):
+        return None
+    a, b = op.args
+    return (a, b) if a.is_vector and b.is_vector and facts.independent(a, b) else None
 
 
 def unnamed(p: Value) -> Value:

@@ -12,15 +12,16 @@ from jax import lax
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.covariance import Covariance, Equal, expanded, pair
-from limitlaw.core.instructions import Repeat
+from limitlaw.core.instructions import Scan
 from limitlaw.core.kinds import Coordinatewise, Number, Value
 from limitlaw.core.labelled import Axes, Axis, Labelled, sizes
 from limitlaw.core.program import Program, ancestors
-from limitlaw.engines.limit.facts import LimitFacts, scores
+from limitlaw.engines.limit.facts import Known, LimitFacts, independent_factors, scores
 from limitlaw.engines.limit.forms import Place, gram_of
-from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.limit.moments import Moments
 from limitlaw.engines.limit.nodes import extension
+from limitlaw.engines.limit.pairings import pairings
+from limitlaw.engines.limit.products import in_two
 
 if TYPE_CHECKING:
     from limitlaw.engines.limit.draw import LimitDraw, Static
@@ -38,20 +39,19 @@ class History:
     or itself where it is the same in all turns.
     """
 
-    def __init__(self, op: Repeat, turns: int):
-        self.turns, self.block = Axis(turns), op.block
-        self.program = Program((op.block.result,))
+    def __init__(self, op: Scan, turns: int):
+        self.turns = Axis(turns)
+        (self.argument,), (self.result,) = op.block.arguments, op.block.results
+        self.program = Program(op.block.results)
         self.of: dict[Value, Value] = {}
-        for v in ancestors([op.block.result]):
+        for v in ancestors(op.block.results):
             self.of[v] = self._copied(v)
-        if any(not _is_plain(v) for v in self.of):
-            raise CannotCarry("only finite batches of wide vectors pass through tied turns")
         self.values = list(self.of)
         self.past = {past: v for v, past in self.of.items() if past is not v}
 
     def _copied(self, v: Value) -> Value:
         axes = (self.turns, *v.axes)
-        if v is self.block.argument:
+        if v is self.argument:
             return Value(core.Argument(), axes, v.dim)
         if all(self.of[u] is u for u in v.inputs):
             return v
@@ -68,18 +68,64 @@ class History:
     def room(self, name: Name) -> Any:
         """Zeros for what passes from turn to turn under a name."""
         kind, i = name
-        x = self.block.argument.axes if kind == "product" else ()
+        x = self.argument.axes if kind == "product" else ()
         return jnp.zeros(sizes((self.turns, *x, *self.values[i].axes)))
 
-    def static(self, outside: "Static") -> "Static":
-        """The facts of both. The argument may have to do with everything."""
+    def facts(self, coarse: bool) -> LimitFacts:
+        """Of both. The argument may have to do with everything."""
         vectors = [past for past in self.past if past.is_vector]
-        analysis = Analysis(Program((*vectors, self.block.result)), self.block.argument)
+        analysis = Analysis(Program((*vectors, self.result)))
         roots = (1 << 2 * len(analysis.values)) - 1
-        facts = LimitFacts(analysis, frozenset(), outside.facts.coarse, True, argument_roots=roots)
-        if not facts.gaussian[self.block.result]:
-            raise CannotCarry("what passes through the turns is not Gaussian")
-        return type(outside)(facts, frozenset(scores(self.program.values)), outside.inflated)
+        known = dict.fromkeys((self.argument, self.of[self.argument]), Known(True, roots=roots))
+        return LimitFacts(analysis, frozenset(), coarse, arguments=known)
+
+    def static(self, outside: "Static") -> "Static":
+        """The facts, with all scores drawn jointly."""
+        drawn = frozenset(scores(self.program.values))
+        return type(outside)(self.facts(outside.facts.coarse), drawn, outside.inflated)
+
+
+def why_not_tied(outside: LimitFacts, scan: Value) -> str:
+    """Why what passes through tied iterations of a program cannot be followed; empty if it can."""
+    op = scan.instruction
+    assert isinstance(op, Scan)
+    if not len(op.inputs) == len(op.block.results) == 1:
+        return "one stream of vectors passes through tied iterations"
+    if not all(map(_is_plain, ancestors(op.block.results))):
+        return "only finite batches of wide vectors pass through tied iterations"
+    if outside.loops[scan].known(0)[1]:
+        return "means are not carried through tied iterations"
+    if _made(ancestors(op.starts)) & _made(ancestors(op.block.results)):
+        return "the first iteration is given what its matrices made"
+    facts = History(op, 2).facts(outside.coarse)
+    if not facts.gaussian[op.block.results[0]]:
+        return "what passes through tied iterations is not Gaussian"
+    if _needs_nodes(facts):
+        return "vectors at nodes are not carried through tied iterations"
+    found = pairings(facts, scores(ancestors(op.block.results))).values()
+    if any(len(end.places) > 1 for pairing in found for end in (pairing.first, pairing.second)):
+        return "one matrix of scores meets several vectors in an iteration"
+    return ""
+
+
+def _made(values: list[Value]) -> set[object]:
+    """The matrices and initial vectors among values."""
+    initial = {v for v in values if isinstance(v.instruction, core.Initial)}
+    return initial | {v.instruction.matrices for v in values} - {None}
+
+
+def _needs_nodes(facts: LimitFacts) -> bool:
+    """Is there a nonlinearity that is neither integrated, nor a product of independent vectors in
+    all that it may meet?
+    """
+    functions = [v for v in facts.roots if isinstance(v.instruction, Coordinatewise)]
+    products = [v for v in facts.roots if v.instruction.matrices is not None]
+    rough = [v for v in functions if v not in facts.integrable]
+    return any(independent_factors(facts, v.instruction) is None for v in rough) or any(
+        not facts.independent(v, w) and in_two(facts, v, w) is None
+        for v in rough
+        for w in functions + products
+    )
 
 
 def _is_plain(v: Value) -> bool:
@@ -87,7 +133,7 @@ def _is_plain(v: Value) -> bool:
     plain = all(type(axis) is Axis and isinstance(axis.size, int) for axis in v.axes)
     wide = v.dim is None or v.dim.wide
     read = all(u.dim is None or u.dim.wide for u in v.inputs)
-    return plain and wide and read and not isinstance(v.instruction, Repeat)
+    return plain and wide and read and not isinstance(v.instruction, core.Scan | core.FromScan)
 
 
 class TurnMoments(Moments):
@@ -106,7 +152,7 @@ class TurnMoments(Moments):
     @property
     def nodes(self) -> Any:
         """There are none."""
-        raise CannotCarry("vectors at nodes are not carried through tied turns")
+        raise AssertionError("vectors at nodes are not carried through tied iterations")
 
     def variance(self, v: Value) -> Labelled:
         """Var Z^v; of earlier turns it is known."""
@@ -123,12 +169,12 @@ class TurnMoments(Moments):
 
     def _expanded(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         if v in self._history.past and w in self._history.past:
-            raise CannotCarry("covariances of two earlier turns are not carried")
+            raise AssertionError("covariances of two earlier turns are not carried")
         return super()._expanded(v, w, equal)
 
     def _leaves(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """Cov of matrix products, initial vectors and arguments."""
-        x = self._history.block.argument
+        x = self._history.argument
         arguments = (x, self._history.of[x])
         if v in arguments and w in arguments:
             return self._of_arguments(v, w)
@@ -141,7 +187,7 @@ class TurnMoments(Moments):
 
     def _of_arguments(self, v: Value, w: Value) -> Covariance:
         """Cov(x_t, x_t), and Cov(x_t, x_s)."""
-        x, turns = self._history.block.argument, self._history.turns
+        x, turns = self._history.argument, self._history.turns
         left, right = _left(x.axes), _right(x.axes)
         if v is w:
             return Covariance(Labelled(self._state[OWN], (*left, *right)))
@@ -150,7 +196,7 @@ class TurnMoments(Moments):
 
     def _of_product(self, g: Value, x: Value) -> Covariance | None:
         """Cov(g, x) of a matrix product and an argument, of which one is at hand."""
-        argument, turns = self._history.block.argument, self._history.turns
+        argument, turns = self._history.argument, self._history.turns
         if g in self._history.past:
             own = self._history.past[g]
             array = self._known("product", own)
@@ -172,26 +218,26 @@ class TurnMoments(Moments):
         return self._chains[g]
 
     def _followed(self, g: Value) -> Any:
-        block, turns = self._history.block, self._history.turns
-        linear = _linear(block.result, block.argument)
-        leaves = [v for v in linear if not v.instruction.linear and v is not block.argument]
+        result, argument, turns = self._history.result, self._history.argument, self._history.turns
+        linear = _linear(result)
+        leaves = [v for v in linear if not v.instruction.linear and v is not argument]
         met = {v: self.covariance(g, self._history.of[v]) for v in leaves}
         arrays = [(v, *_turns_in_front(c, turns)) for v, c in met.items() if c is not None]
         numbers = list(dict.fromkeys(p for v in linear for p in v.inputs if not p.is_vector))
-        axes = block.argument.axes
+        axes = argument.axes
 
         def step(c: Any, at: Any) -> tuple[Any, Any]:
             products, given = at
             known: dict[Value, Covariance | None] = dict.fromkeys(leaves)
             for (v, _, labels), array in zip(arrays, products, strict=True):
                 known[v] = Covariance(Labelled(array, labels)).swapped
-            known[block.argument] = Covariance(Labelled(c, (*_left(axes), *_right(g.axes))))
+            known[argument] = Covariance(Labelled(c, (*_left(axes), *_right(g.axes))))
             at_turn = {p: Labelled(x, p.axes) for p, x in zip(numbers, given, strict=True)}
             of: Callable[[Value, Equal], Covariance | None] = lambda u, _: known[u]
             for v in linear:
                 if v not in known:
                     known[v] = expanded(v, of, at_turn)
-            return whole(known[block.result], axes, g.axes), c
+            return whole(known[result], axes, g.axes), c
 
         along = [array for _, array, _ in arrays], [self._number(p) for p in numbers]
         end, chain = lax.scan(step, jnp.zeros((*sizes(axes), *sizes(g.axes))), along)
@@ -206,15 +252,13 @@ class TurnMoments(Moments):
         return found.whole((self._history.turns, *p.axes))
 
 
-def _linear(result: Value, argument: Value) -> list[Value]:
+def _linear(result: Value) -> list[Value]:
     """What a block's result is linear in, each after what it reads."""
     found: dict[Value, None] = {}
 
     def visit(v: Value) -> None:
         if v in found:
             return
-        if isinstance(v.instruction, Coordinatewise):
-            raise CannotCarry("a nonlinearity is added to what passes through the turns")
         if v.instruction.linear:
             for u in v.vectors:
                 visit(u)

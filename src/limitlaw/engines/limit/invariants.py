@@ -24,6 +24,11 @@ class Invariants:
         self.asked: dict[Invariant, None] = {}
         self._depth = 0  # inside how many invariants are we, which need no others by name?
 
+    @property
+    def are_known(self) -> bool:
+        """Were they computed before?"""
+        return bool(self._known)
+
     def get(self, name: Invariant, values: Iterable[Value], compute: Callable[[], Any]) -> Any:
         """The quantity of that name, which depends on `values`; random ones are computed."""
         if any(v in self._random for v in values):

@@ -1,12 +1,10 @@
-"""A loop at infinite width: what passes from turn to turn is the law of x,
-by its mean and covariance.
-
-These are all that the next turn needs where x is Gaussian given the numbers so far, and where it
-meets matrices before nonlinearities. Where it does not (`CannotCarry`), the turns are written out.
+"""A loop at infinite width: what passes from iteration to iteration is the joint law of its carries
+and of what stands beside them (`carrying`), by means and covariances.
 """
 
-import dataclasses
+import functools
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -15,130 +13,344 @@ import numpy as np
 from jax import lax
 
 from limitlaw.core.covariance import Covariance, pair
-from limitlaw.core.instructions import Repeat
+from limitlaw.core.instructions import Scan
 from limitlaw.core.kinds import Value
-from limitlaw.core.labelled import Labelled, sizes
+from limitlaw.core.labelled import Axes, Labelled
+from limitlaw.core.space import Dim
+from limitlaw.engines.limit.carrying import InSpace, count
 from limitlaw.numerics.random import Quasi
 
 if TYPE_CHECKING:
     from limitlaw.engines.limit.draw import LimitDraw
+    from limitlaw.engines.limit.moments import Moments
 
 
-class CannotCarry(Exception):
-    """More of what passes through a loop is needed than its mean and covariance."""
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Carried:
-    """The law of vectors, as far as it passes from turn to turn; None stands for zero."""
-
-    mean: Labelled | None
-    covariance: Covariance | None
-
-
-class Turn(NamedTuple):
-    """What one turn asks for: numbers, those of each node,
-    more than are handed out; and does it make a mean?
+class SpaceLaw(NamedTuple):
+    """The law in one space of carries C and of what stands beside them, Q: E of (C, Q), Cov(C, (C,
+    Q)) and Cov(Q, Q).
     """
+
+    mean: Any
+    carried: Any
+    beside: Any
+
+
+class Located(NamedTuple):
+    """Where vectors are in a space: from `start` on, among carries or beside them."""
+
+    dim: Dim
+    is_carry: bool
+    start: Any
+    axes: Axes
+    has_mean: bool
+
+
+class JointLaw:
+    """Means and covariances of what passes through a loop, by spaces."""
+
+    def __init__(self, laws: Mapping[Dim, SpaceLaw], places: Mapping[Value | int, Located]):
+        self._laws, self._places = laws, places
+
+    def __contains__(self, key: Value | int) -> bool:
+        return key in self._places
+
+    def mean(self, key: Value | int) -> Labelled | None:
+        """E; None is zero."""
+        place = self._places.get(key)
+        if place is None or not place.has_mean:
+            return None
+        law = self._laws[place.dim]
+        first = 0 if place.is_carry else len(law.carried)
+        array = _cut(law.mean, first + place.start, count(place.axes))
+        return Labelled(array.reshape(_sizes(place.axes)), place.axes)
+
+    def covariance(self, v: Value | int, w: Value | int) -> Covariance | None:
+        """Cov(v, w); None is zero."""
+        first, second = self._places[v], self._places[w]
+        if first.dim != second.dim:
+            return None
+        law = self._laws[first.dim]
+        if second.is_carry and not first.is_carry:
+            return None if (found := self.covariance(w, v)) is None else found.swapped
+        rows = law.carried if first.is_carry else law.beside
+        shift = len(law.carried) if first.is_carry and not second.is_carry else 0
+        rows = _cut(rows, first.start, count(first.axes))
+        array = _cut(rows, shift + second.start, count(second.axes), axis=1)
+        labels = (*(pair(a, None) for a in first.axes), *(pair(None, a) for a in second.axes))
+        return Covariance(
+            Labelled(array.reshape(*_sizes(first.axes), *_sizes(second.axes)), labels)
+        )
+
+
+def _sizes(axes: Axes) -> tuple[int, ...]:
+    return tuple(int(axis.size) for axis in axes)
+
+
+def _cut(array: Any, start: Any, size: int, axis: int = 0) -> Any:
+    if isinstance(start, int):
+        return lax.slice_in_dim(array, start, start + size, axis=axis)
+    return lax.dynamic_slice_in_dim(array, start, size, axis=axis)
+
+
+class Passed(NamedTuple):
+    """What comes out of a loop: the law of vectors, and numbers."""
+
+    law: JointLaw
+    numbers: Mapping[int, Labelled]
+
+
+class Recipe(NamedTuple):
+    """What one iteration asks for: numbers, those of each node, more than are handed out."""
 
     recipe: tuple[float, ...]
     table_recipe: tuple[float, ...]
     overflows: bool
-    has_mean: bool
 
 
-class Loop:
-    """The turns of a loop, in a draw that has come to it."""
+class LoopState(NamedTuple):
+    """What passes on: the law in each space, and numbers."""
 
-    def __init__(self, draw: "LimitDraw", value: Value, op: Repeat):
-        if not value.dim or not value.dim.wide:
-            raise CannotCarry("vectors of fixed dimension pass by their coordinates")
+    laws: dict[Dim, SpaceLaw]
+    numbers: list[Any]
+
+
+class LimitLoop:
+    """The iterations of a scan, in a draw that has come to it."""
+
+    def __init__(self, draw: "LimitDraw", value: Value, op: Scan):
         self.draw, self.value, self.op = draw, value, op
-        self.static = draw.static.of_block(value)
-        self.has_mean = draw.moments.mean(op.x) is not None
+        self.static, self.passing = draw.static.inside(value)
         self._most = draw.source.most if isinstance(draw.source, Quasi) else math.inf
+        given = zip(op.block.arguments, op.inputs, strict=True)
+        self.numbers = {v: draw[u] for v, u in given if not v.is_vector}
 
-    def passed(self) -> Carried:
-        """The law of x after all turns."""
-        start = Carried(
-            self.draw.moments.mean(self.op.x), self.draw.moments.covariance(self.op.x, self.op.x)
-        )
-        known = self.draw.static.turns
-        if self.value not in known:
-            known[self.value] = self._recorded(start)
-        one = known[self.value]
-        self.has_mean = one.has_mean
-        rows, tables, keys = _numbers(self.draw.source, one, self.op.times)
+    def passed(self) -> Passed:
+        """What comes out after all iterations."""
+        op, draw = self.op, self.draw
+        start = self._packed(self._start)
+        if self.value not in draw.static.iterations:
+            draw.static.iterations[self.value] = self._recorded(start)
+        one = draw.static.iterations[self.value]
+        draw.static.held[self.value] = sum(a.size for a in jax.tree.leaves(start))
 
-        def turn(carry: Any, numbers: Any) -> tuple[Any, Any]:
-            row, table, key = numbers
-            inside = self._followed(self._opened(carry), Quasi(key, row, table, self._most))
-            read = self.draw.read(inside, self.op.block.result, self.static.facts.analysis.program)
-            after = self._packed(self._result(inside))
-            self.draw.moments.take_note_of(inside.moments)  # now: all has been asked of them
-            return after, read
+        def step(carry: Any, at: Any) -> tuple[Any, Any]:
+            t, elements, (row, table, key) = at
+            state = self._opened(carry)
+            inside = self._followed(state, t, elements, Quasi(key, row, table, self._most))
+            read = draw.read_iteration(inside, self.value)
+            after, outputs = self._after(state, t, inside)
+            draw.moments.take_note_of(inside.moments)  # now: all has been asked of them
+            return self._packed(after), (outputs, read)
 
-        end, self.draw.turns[self.value] = lax.scan(
-            turn, self._packed(start), (rows, tables, keys)
-        )
-        return self._opened(end)
+        order = np.asarray(op.order)
+        along = jax.tree.map(lambda x: x[order], self._along())
+        numbers = _numbers(draw.source, one, op.times)
+        end, (outputs, read) = lax.scan(step, start, (jnp.asarray(order), along, numbers))
+        draw.keep_read(self.value, read)
+        state, first = self._opened(end), len(op.starts)
+        carried = [(i, v.axes) for i, v in enumerate(op.carried) if not v.is_vector]
+        found = {i: Labelled(x, axes) for (i, axes), x in zip(carried, state.numbers, strict=True)}
+        stacked = [(first + i, y) for i, y in enumerate(op.outputs) if not y.is_vector]
+        for (i, y), x in zip(stacked, outputs, strict=True):
+            found[i] = Labelled(x[::-1] if op.reverse else x, (op.axis, *y.axes))
+        return Passed(JointLaw(state.laws, self._results), found)
 
-    def _recorded(self, start: Carried) -> Turn:
-        """What one turn asks for. A mean that a turn makes is there from the start,
-        perhaps as zero.
-        """
+    def _recorded(self, start: Any) -> Recipe:
+        """What one iteration asks for."""
         source = Quasi(jax.random.key(0), most=self._most)
 
-        def recorded(carry: object) -> Any:
-            result = self._result(self._followed(self._opened(carry), source))
-            self.has_mean |= result.mean is not None
-            return self._packed(result)
+        def recorded(carry: Any, t: Any, elements: Any) -> Any:
+            state = self._opened(carry)
+            return self._packed(
+                self._after(state, t, self._followed(state, t, elements, source))[0]
+            )
 
-        before = self.has_mean
-        jax.eval_shape(recorded, self._packed(start))
-        if self.has_mean != before:
-            return self._recorded(start)
-        return Turn(
-            tuple(source.recipe), tuple(source.table_recipe), source.overflows, self.has_mean
+        jax.eval_shape(recorded, start, 0, [x[0] for x in self._along()])
+        return Recipe(tuple(source.recipe), tuple(source.table_recipe), source.overflows)
+
+    # --- before the loop -------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _start(self) -> LoopState:
+        """What is known before the loop."""
+        moments, op = self.draw.moments, self.op
+        laws = {part.dim: self._law_before(part, moments) for part in self.passing.parts}
+        starts = zip(op.starts, op.carried, strict=True)
+        numbers = [self.draw[u].whole(v.axes) for u, v in starts if not u.is_vector]
+        return LoopState(laws, numbers)
+
+    def _law_before(self, part: InSpace, moments: "Moments") -> SpaceLaw:
+        """The law of starts and of what is outside; outputs are zero so far."""
+        carries = [(self.op.starts[i], axes) for i, (_, axes) in part.carries.items()]
+        outside = [(w, axes) for w, (_, axes) in part.outside.items()]
+        read, every = {u for u, _ in self.passing.read}, (*carries, *outside)
+        c, q, p = part.carried, part.standing, sum(count(axes) for _, axes in outside)
+        own = [[flat(moments, v, w, a, b) for w, b in every] for v, a in carries]
+        carried = jnp.block(own) if carries else jnp.zeros((0, c + p))
+        rows = [
+            [
+                flat(moments, v, w, a, b) if v in read else jnp.zeros((count(a), count(b)))
+                for w, b in outside
+            ]
+            for v, a in outside
+        ]
+        beside = jnp.block(rows) if outside else jnp.zeros((0, 0))
+        means = [mean_of(moments, v, axes) for v, axes in every]
+        return SpaceLaw(
+            jnp.concatenate([*means, jnp.zeros(q - p)]),
+            jnp.pad(carried, [(0, 0), (0, q - p)]),
+            jnp.pad(beside, [(0, q - p), (0, q - p)]),
         )
 
-    def _followed(self, x: Carried, source: Quasi) -> "LimitDraw":
-        """One turn."""
-        inside = self.draw.inside(self.static, source)
-        inside.results[self.op.block.argument] = x
+    # --- one iteration ---------------------------------------------------------------------------
+
+    def _along(self) -> list[Any]:
+        """The numbers among sequences, iterations in front."""
+        along = zip(self.op.sequences, self.op.elements, strict=True)
+        return [self.draw[u].whole((self.op.axis, *v.axes)) for u, v in along if not v.is_vector]
+
+    def _followed(
+        self, state: LoopState, t: Any, elements: list[Any], source: Quasi
+    ) -> "LimitDraw":
+        """Recipe t."""
+        op, inside = self.op, self.draw.inside(self.static, source)
+        inside.law = JointLaw(state.laws, self._arguments(t))
+        inside.results |= {v: x for v, x in self.numbers.items() if v in op.invariant}
+        for arguments, arrays in ((op.carried, state.numbers), (op.elements, elements)):
+            numbers = [v for v in arguments if not v.is_vector]
+            given = zip(numbers, arrays, strict=True)
+            inside.results |= {v: Labelled(x, v.axes) for v, x in given}
         inside.run(self.static.facts.analysis.program)
         return inside
 
-    def _result(self, inside: "LimitDraw") -> Carried:
-        result = self.op.block.result
-        return Carried(inside.moments.mean(result), inside.moments.covariance(result, result))
+    def _after(self, state: LoopState, t: Any, inside: "LimitDraw") -> tuple[LoopState, list[Any]]:
+        """What passes on, and the numbers that the iteration gives."""
+        op = self.op
+        laws = {
+            part.dim: self._law_after(part, state.laws[part.dim], t, inside.moments)
+            for part in self.passing.parts
+        }
+        carried = zip(op.following, op.carried, strict=True)
+        numbers = [inside[y].whole(v.axes) for y, v in carried if not v.is_vector]
+        return LoopState(laws, numbers), [
+            inside[y].whole(y.axes) for y in op.outputs if not y.is_vector
+        ]
 
-    def _packed(self, x: Carried) -> Any:
-        """As arrays over all entries."""
-        axes = self.value.axes
-        shape = sizes(axes)
-        K = jnp.zeros((*shape, *shape)) if x.covariance is None else x.covariance.whole(axes, axes)
-        if not self.has_mean:
-            return (K,)
-        return K, jnp.zeros(shape) if x.mean is None else x.mean.whole(axes)
+    def _law_after(self, part: InSpace, before: SpaceLaw, t: Any, moments: "Moments") -> SpaceLaw:
+        """The law after iteration t, in which its outputs have their places."""
+        results, c = self.op.block.results, part.carried
+        carries = [(results[i], start, axes) for i, (start, axes) in part.carries.items()]
+        outputs = [
+            (results[i], start + t * count(axes[1:]), axes[1:])
+            for i, (start, axes) in part.outputs.items()
+        ]
+        beside = [] if part.beside is None else [(part.beside, 0, part.beside.axes)]
+        mean, carried, Q = before
+        if carries:
+            rows = [
+                [flat(moments, v, w, a, b) for w, _, b in carries + beside] for v, _, a in carries
+            ]
+            carried = jnp.block(rows)
+        for v, start, a in carries:
+            mean = lax.dynamic_update_slice(mean, mean_of(moments, v, a), (start,))
+        for y, at, a in outputs:
+            mean = lax.dynamic_update_slice(mean, mean_of(moments, y, a), (c + at,))
+            for w, _, b in beside:
+                row = flat(moments, y, w, a, b)
+                Q = lax.dynamic_update_slice(Q, row, (at, 0))
+                Q = lax.dynamic_update_slice(Q, row.T, (0, at))
+            for v, start, b in carries:
+                column = flat(moments, v, y, b, a)
+                carried = lax.dynamic_update_slice(carried, column, (start, c + at))
+        for y, row_at, a in outputs:
+            for w, at, b in outputs:
+                Q = lax.dynamic_update_slice(Q, flat(moments, y, w, a, b), (row_at, at))
+        return SpaceLaw(mean, carried, Q)
 
-    def _opened(self, arrays: Any) -> Carried:
-        K, *mean = arrays
-        axes = self.value.axes
-        labels = (*(pair(a, None) for a in axes), *(pair(None, a) for a in axes))
-        return Carried(Labelled(mean[0], axes) if mean else None, Covariance(Labelled(K, labels)))
+    # --- places ----------------------------------------------------------------------------------
+
+    def _arguments(self, t: Any) -> dict[Value | int, Located]:
+        """Of what the block is given in iteration t."""
+        op, known = self.op, self.passing.arguments
+        found: dict[Value | int, Located] = {}
+        outside = dict(zip(op.block.arguments, op.inputs, strict=True))
+        for part in self.passing.parts:
+            for i, (start, axes) in part.carries.items():
+                v = op.carried[i]
+                found[v] = Located(part.dim, True, start, axes, known[v].has_mean)
+            for v in (*op.elements, *op.invariant):
+                if outside[v] in part.outside and v.is_vector:
+                    start, axes = part.outside[outside[v]]
+                    if axes and axes[0] is op.axis:
+                        start, axes = start + t * count(axes[1:]), axes[1:]
+                    found[v] = Located(part.dim, False, start, axes, known[v].has_mean)
+            if (w := part.beside) is not None:
+                found[w] = Located(part.dim, False, 0, w.axes, known[w].has_mean)
+        return found
+
+    @functools.cached_property
+    def _results(self) -> dict[Value | int, Located]:
+        """Of what comes out, and of what it meets."""
+        loop = self.draw.static.facts.loops[self.value]
+        found: dict[Value | int, Located] = {}
+        for part in self.passing.parts:
+            for i, (start, axes) in part.carries.items():
+                found[i] = Located(part.dim, True, start, axes, loop.known(i)[1])
+            for i, (start, axes) in part.outputs.items():
+                found[i] = Located(part.dim, False, start, axes, loop.known(i)[1])
+            for w, (start, axes) in part.outside.items():
+                found[w] = Located(part.dim, False, start, axes, has_mean=False)
+        return found
+
+    # --- as arrays -------------------------------------------------------------------------------
+
+    def _packed(self, state: LoopState) -> Any:
+        """Without what no iteration changes: means that are zero, and laws outside."""
+        laws = []
+        for part in self.passing.parts:
+            law = state.laws[part.dim]
+            mean = law.mean if self._has_mean(part) else None
+            laws.append(SpaceLaw(mean, law.carried, law.beside if part.outputs else None))
+        return laws, state.numbers
+
+    def _opened(self, arrays: Any) -> LoopState:
+        laws, numbers = arrays
+        found = {}
+        for part, law in zip(self.passing.parts, laws, strict=True):
+            mean = jnp.zeros(part.carried + part.standing) if law.mean is None else law.mean
+            beside = self._start.laws[part.dim].beside if law.beside is None else law.beside
+            found[part.dim] = SpaceLaw(mean, law.carried, beside)
+        return LoopState(found, numbers)
+
+    def _has_mean(self, part: InSpace) -> bool:
+        known = self.passing.arguments
+        carries = any(known[self.op.carried[i]].has_mean for i in part.carries)
+        return carries or (part.beside is not None and known[part.beside].has_mean)
 
 
-def _numbers(source: Any, one: Turn, times: int) -> tuple[Any, Any, Any]:
-    """For each turn the numbers it asks for, those of each node, and a key.
+def flat(moments: "Moments", v: Value, w: Value, left: Axes, right: Axes) -> Any:
+    """Cov(v, w) over the flattened entries."""
+    block = moments.covariance(v, w)
+    if block is None:
+        return jnp.zeros((count(left), count(right)))
+    return block.flat(left, right)
+
+
+def mean_of(moments: "Moments", v: Value, axes: Axes) -> Any:
+    """E v over the flattened entries."""
+    mean = moments.mean(v)
+    return jnp.zeros(count(axes)) if mean is None else mean.whole(axes).reshape(-1)
+
+
+def _numbers(source: Any, one: Recipe, times: int) -> tuple[Any, Any, Any]:
+    """For each iteration the numbers it asks for, those of each node, and a key.
 
     Where the source hands out fewer, that is written down, and all numbers are random in the end.
     """
-    count = len(one.recipe)
+    size = len(one.recipe)
     rows = jnp.zeros((times, 0))
-    if count:
-        given = source.take((times, count), np.tile(one.recipe, (times, 1)), float)
-        rows = jnp.zeros((times, count)) if given is None else given
-    key = source.fresh_key() if one.overflows or (count and given is None) else jax.random.key(0)
+    if size:
+        given = source.take((times, size), np.tile(one.recipe, (times, 1)), float)
+        rows = jnp.zeros((times, size)) if given is None else given
+    key = source.fresh_key() if one.overflows or (size and given is None) else jax.random.key(0)
     return rows, source.columns(one.table_recipe, times), jax.random.split(key, times)

@@ -44,10 +44,9 @@ from limitlaw.core.labelled import (
 )
 from limitlaw.engines.frames.fresh import inner
 from limitlaw.engines.limit import together
-from limitlaw.engines.limit.facts import LimitFacts
-from limitlaw.engines.limit.loop import CannotCarry
+from limitlaw.engines.limit.facts import LimitFacts, independent_factors
 from limitlaw.engines.limit.nodes import AtNodes
-from limitlaw.engines.limit.products import bilinear, factored, independent_factors
+from limitlaw.engines.limit.products import bilinear, factored
 from limitlaw.phi import Nonlinearity, moments
 
 if TYPE_CHECKING:
@@ -194,9 +193,13 @@ class Moments:
         """As it is given."""
         return None if op.centred else self.given.given(op.mean, op.order)
 
-    def mean_of_loop(self, v: Value, op: core.Argument | core.Repeat) -> Labelled | None:
-        """That of what passes through it."""
-        return self.given.carried(v).mean
+    def mean_of_argument(self, v: Value, op: core.Argument) -> Labelled | None:
+        """Of what passes through a loop."""
+        return self.given.law.mean(v)
+
+    def mean_of_result(self, v: Value, op: core.FromScan) -> Labelled | None:
+        """Of what comes out of it."""
+        return self.given.passed(op.scan).law.mean(op.place)
 
     def mean_of_map(self, v: Value, op: Coordinatewise) -> Labelled | None:
         """E φ(Z), a Gaussian integral."""
@@ -204,7 +207,7 @@ class Moments:
         if u is not None:
             numbers = self._numbers(op, lambda a: a)
             return self.integrals.moment("mean", [op], [numbers], [self.mean(u), self.variance(u)])
-        factors = independent_factors(self, op)
+        factors = independent_factors(self.facts, op)
         if factors is None:
             return self.nodes.at(v).mapped(lambda z: z.mean(axis=-1))
         first, second = (self.mean(f) for f in factors)
@@ -273,10 +276,10 @@ class Moments:
         if self._is_linear(w):
             of = lambda u, asked: self.covariance(u, v, asked)
             return _swapped(expanded(w, of, self.numbers, swapped(equal)))
+        if isinstance(v.instruction, core.FromScan) or isinstance(w.instruction, core.FromScan):
+            return self._of_results(v, w)
         if v in self.facts.bilinear or w in self.facts.bilinear:
             return bilinear(self, v, w)
-        if isinstance(v.instruction, core.Repeat) or isinstance(w.instruction, core.Repeat):
-            return self._of_loop(v, w)
         if isinstance(v.instruction, Coordinatewise):
             is_map = isinstance(w.instruction, Coordinatewise)
             return (
@@ -288,8 +291,8 @@ class Moments:
 
     def _leaves(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """Cov of two matrix products; of an argument, or of initial vectors, with themselves."""
-        if isinstance(v.instruction, core.Argument):
-            return self.given.carried(v).covariance
+        if isinstance(v.instruction, core.Argument) and isinstance(w.instruction, core.Argument):
+            return self.given.law.covariance(v, w)
         if isinstance(v.instruction, core.Initial):
             return self._initial(v)
         if v.instruction.matrices is None or w.instruction.matrices is None:
@@ -310,13 +313,24 @@ class Moments:
             else Covariance(block.c.take(old, [p.array for p in first.places], new))
         )
 
-    def _of_loop(self, v: Value, w: Value) -> Covariance | None:
-        """What comes out of a loop is known by itself only:
-        what it has in common with x is not carried through it.
+    def _of_results(self, v: Value, w: Value) -> Covariance | None:
+        """Cov of what comes out of a loop with what else does, with what was met before it, and
+        with functions of such vectors.
         """
-        if v is not w:
-            raise CannotCarry("what comes out of a loop meets what went in")
-        return self.given.carried(v).covariance
+        for first, second, turned in ((v, w, False), (w, v, True)):
+            if not isinstance(op := first.instruction, core.FromScan):
+                continue
+            law, other = self.given.passed(op.scan).law, second.instruction
+            same = isinstance(other, core.FromScan) and other.scan is op.scan
+            key = other.place if isinstance(other, core.FromScan) and same else second
+            if key in law:
+                block = law.covariance(op.place, key)
+            elif isinstance(other, Coordinatewise):
+                block = _swapped(self._map_with_gaussian(second, first, EVERYTHING))
+            else:
+                continue
+            return _swapped(block) if turned else block
+        raise AssertionError(f"{v} and {w} meet behind a loop, and did not in it")
 
     def take_note_of(self, inside: "Moments") -> None:
         """Of the integrals of a turn of a loop: whether they are closed forms,
@@ -458,8 +472,8 @@ MEANS: Mapping[type[Instruction], Callable[[Moments, Value, Any], Labelled | Non
     core.MatMul: lambda moments, v, op: None,
     Coordinatewise: Moments.mean_of_map,
     Linear: Moments.mean_of_sum,
-    core.Argument: Moments.mean_of_loop,
-    core.Repeat: Moments.mean_of_loop,
+    core.Argument: Moments.mean_of_argument,
+    core.FromScan: Moments.mean_of_result,
 }
 
 

@@ -13,11 +13,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from limitlaw.core.covariance import Covariance, pair
-from limitlaw.core.instructions import Argument, Repeat
-from limitlaw.core.kinds import Coordinatewise, Linear, Value
+from limitlaw.core.kinds import Coordinatewise, Linear, Value, no_rule
 from limitlaw.core.labelled import Axes, Labelled, elementwise, sizes
 from limitlaw.core.space import Dim
-from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.numerics.factors import factor
 from limitlaw.numerics.linear_algebra import diagonal, taken
 
@@ -211,11 +209,8 @@ class AtNodes:
             return elementwise(
                 op.phi, *(self.at(u) if u.is_vector else numbers[u] for u in op.args)
             )
-        if isinstance(op, Argument | Repeat):
-            raise CannotCarry(
-                "a nonlinearity acts on what passes through a loop, which is not Gaussian"
-            )
-        assert isinstance(op, Linear)
+        if not isinstance(op, Linear):
+            raise no_rule(type(op), "a function of vectors that are not Gaussian")
         return op.applied(self.at, numbers)
 
     def _gaussian(self, v: Value) -> Labelled:

@@ -17,16 +17,16 @@ import numpy as np
 from limitlaw.arguments import frozen, inside_jit, is_traced
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
-from limitlaw.core.instructions import Rename, Repeat
+from limitlaw.core.instructions import Rename
 from limitlaw.core.kinds import Coordinatewise
 from limitlaw.core.labelled import Axes, Axis
 from limitlaw.core.program import Output, renumbered, unrolled, with_nodes
 from limitlaw.engines import engine
 from limitlaw.engines.effort import BUDGET, Pace
 from limitlaw.engines.engine import PROGRAMS, Compiled, draws_together, slots
+from limitlaw.engines.limit.carrying import why_written_out
 from limitlaw.engines.limit.draw import LimitDraw, Outputs, Static
 from limitlaw.engines.limit.invariants import Invariant
-from limitlaw.engines.limit.loop import CannotCarry
 from limitlaw.engines.reading import Reading
 from limitlaw.engines.run import in_batches, keys_of_draws
 from limitlaw.numerics.random import MOST_DIMENSIONS, Quasi
@@ -72,16 +72,46 @@ class Requests:
     invariants: tuple[Invariant, ...] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class Followed:
+    """The program that is followed for some outputs, and what is known of it before any number is.
+
+    `why_written_out`: why its loops are, empty if they are not. `heads`: how many nodes an infinite
+    axis has, at most `most_heads`.
+    """
+
+    outputs: Outputs
+    static: Static
+    why_written_out: str
+    heads: int
+    most_heads: int
+
+    @classmethod
+    def of(cls, outputs: Sequence[Output], reading: Reading, inflated: bool = False) -> "Followed":
+        """Loops are written out where what passes through them is more than a joint law."""
+        facts = Analysis(engine.program_of(tuple(outputs)))
+        asked = {v for v, _ in outputs} if reading.undrawn else set()
+        coarse = bool(facts.sampled - asked)
+        most_heads = BUDGET.heads_each if coarse else BUDGET.heads
+        why = ""
+        while True:
+            given, heads = written(outputs, most_heads, bool(why))
+            program = renumbered(given, _shape)
+            scores = frozenset(v for v, _ in program) if reading.undrawn else frozenset()
+            analysis = Analysis(engine.program_of(program))
+            static = Static.of(analysis, coarse, inflated, scores, reading.crosswise)
+            cannot = why_written_out(static.facts, reading.of_coordinates or reading.at_nodes)
+            if not cannot:
+                return cls(program, static, why, heads, most_heads)
+            why = cannot
+
+
 class Plan:
     """A structure at infinite width, and the reading that is read off its draws."""
 
     def __init__(self, outputs: Sequence[Output], reading: Reading, inflated: bool):
-        self.reading, self.inflated, self.unrolls = reading, inflated, False
-        try:
-            self._prepare(outputs)
-        except CannotCarry:
-            self.unrolls = True
-            self._prepare(outputs)
+        self.reading, self.inflated = reading, inflated
+        self._prepare(outputs)
         self.given = Compiled(self._given)
         self.draws = Compiled(jax.vmap(self.draw, in_axes=(None, 0, 0, None, None)))
         one = lambda arrays, *numbers: self.draw((arrays, []), *numbers)
@@ -95,24 +125,18 @@ class Plan:
         """With few nodes for each draw where there will be many: what stays random is drawn,
         but for scores that are asked for and for those of infinitely many heads, which are nodes.
         """
-        facts = Analysis(engine.program_of(tuple(outputs)))
-        asked = {v for v, _ in outputs} if self.reading.undrawn else set()
-        coarse = bool(facts.sampled - asked)
-        self.most_heads = BUDGET.heads_each if coarse else BUDGET.heads
-        given, self.heads = written(outputs, self.most_heads, self.unrolls)
-        self.outputs = renumbered(given, _shape)
-        self.facts = Analysis(engine.program_of(self.outputs))
-        scores = frozenset(v for v, _ in self.outputs) if self.reading.undrawn else frozenset()
-        crosswise = self.reading.crosswise
-        self.static = Static.of(self.facts, coarse, self.inflated, scores, crosswise)
+        followed = Followed.of(outputs, self.reading, self.inflated)
+        self.most_heads, self.unrolls = followed.most_heads, bool(followed.why_written_out)
+        self.heads, self.outputs = followed.heads, followed.outputs
+        self.facts, self.static = followed.static.facts.analysis, followed.static
         self.most = MOST_DIMENSIONS
         self._one: Callable[..., Any] | None = None  # a draw that reads numbers alone
         self.requests = self._recorded() if self._may_draw() else Requests()
         if self.requests.overflows:  # too many numbers for Sobol points to help: all are random
             self.most = 0
             self.requests = dataclasses.replace(self.requests, recipe=())
-            for loop, turn in self.static.turns.items():
-                self.static.turns[loop] = turn._replace(recipe=(), overflows=True)
+            for loop, asked in self.static.iterations.items():
+                self.static.iterations[loop] = asked._replace(recipe=(), overflows=True)
 
     def _may_draw(self) -> bool:
         """May something be drawn, or averaged over nodes?
@@ -130,7 +154,7 @@ class Plan:
     @property
     def has_loops(self) -> bool:
         """Is there a loop?"""
-        return any(isinstance(v.instruction, Repeat) for v in self.facts.values)
+        return bool(self.static.facts.loops)
 
     @property
     def compiles(self) -> bool:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
-from limitlaw import phi as nonlinearities
 from limitlaw.core import instructions as core
 from limitlaw.core.covariance import Covariance, Equal, between, outer, swapped, total
-from limitlaw.core.kinds import Coordinatewise, Value
+from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Axis, Labelled
-from limitlaw.engines.limit.facts import unnamed
+from limitlaw.engines.limit.facts import LimitFacts, independent_factors, unnamed
 from limitlaw.engines.limit.together import one_by_one
 
 if TYPE_CHECKING:
@@ -22,10 +21,10 @@ def factored(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance
     """Cov(a b, c d) of products whose factors are independent;
     by quasi-Monte Carlo where that does not apply.
     """
-    apart = _apart(moments, v, w)
+    apart = in_two(moments.facts, v, w)
     if apart is not None:
         return _product_of_independent(moments, *apart, equal)
-    if any(_apart(moments, t, u) for t in _terms(moments, v) for u in _terms(moments, w)):
+    if any(in_two(moments.facts, t, u) for t in _terms(moments, v) for u in _terms(moments, w)):
         if len(_terms(moments, v)) > 1:
             return one_by_one(moments, v, w, equal)
         block = one_by_one(moments, w, v, swapped(equal))
@@ -37,15 +36,13 @@ def _terms(moments: "Moments", v: Value) -> tuple[Value, ...]:
     return moments.facts.terms.get(v, (v,))
 
 
-def _apart(moments: "Moments", v: Value, w: Value) -> tuple[Any, Any] | None:
+def in_two(facts: LimitFacts, v: Value, w: Value) -> tuple[Any, Any] | None:
     """(a, c) and (b, d) of products v = a b and w = c d, where one pair is independent of the
     other; None for a factor that is absent, or where that does not apply.
     """
-    factors, others = (independent_factors(moments, x.instruction) or (x, None) for x in (v, w))
+    factors, others = (independent_factors(facts, x.instruction) or (x, None) for x in (v, w))
     for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):
-        apart = all(
-            x is None or y is None or moments.facts.independent(x, y) for x, y in ((a, d), (b, c))
-        )
+        apart = all(x is None or y is None or facts.independent(x, y) for x, y in ((a, d), (b, c)))
         if apart and (b is not None or d is not None):
             return (a, c), (b, d)
     return None
@@ -70,18 +67,6 @@ def _product_of_independent(
     (A, B), (M, N) = covariances, products
     terms = [x.times(y) for x, y in ((A, B), (M, B), (A, N)) if x is not None and y is not None]
     return total(terms) if terms else None
-
-
-def independent_factors(moments: "Moments", op: object) -> tuple[Value, Value] | None:
-    """a and b of a product a b of two independent vectors."""
-    if (
-        not isinstance(op, Coordinatewise)
-        or op.phi is not nonlinearities.multiply
-        or len(op.args) != 2
-    ):
-        return None
-    a, b = op.args
-    return (a, b) if a.is_vector and b.is_vector and moments.facts.independent(a, b) else None
 
 
 def bilinear(moments: "Moments", v: Any, w: Any) -> Covariance | None:

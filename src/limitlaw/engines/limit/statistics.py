@@ -20,8 +20,7 @@ from limitlaw.engines.limit.moments import zeros
 from limitlaw.engines.reading import ReadBy, Reading
 
 
-@ReadBy
-def conditions(
+def _conditions(
     draw: LimitDraw, outputs: Outputs
 ) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
     """Mean and covariance of the outputs given what is drawn."""
@@ -30,6 +29,9 @@ def conditions(
     gaussian = all(draw.static.facts.gaussian[v] for v, _ in outputs)
     mean, C = (coordinate.gaussian if gaussian else coordinate.mixed)(draw, outputs)
     return mean, C + jnp.diag(unsigned(jnp.diag(C)) - jnp.diag(C))
+
+
+conditions = ReadBy(_conditions, of_coordinates=True)
 
 
 @ReadBy

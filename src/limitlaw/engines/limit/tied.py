@@ -19,16 +19,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from limitlaw.core import instructions as core
-from limitlaw.core.covariance import Covariance, pair
-from limitlaw.core.instructions import Repeat
+from limitlaw.core.instructions import Scan
 from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Labelled, sizes
-from limitlaw.core.program import ancestors
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.limit.forms import BilinearForms, Normals
 from limitlaw.engines.limit.history import OWN, History, Name, State, TurnFrame, TurnMoments, whole
-from limitlaw.engines.limit.loop import CannotCarry, Carried
+from limitlaw.engines.limit.loop import JointLaw, Located, Passed, SpaceLaw
 from limitlaw.numerics.random import Quasi
 
 if TYPE_CHECKING:
@@ -42,29 +39,25 @@ class TiedLoop:
     what is not there yet costs time as well.
     """
 
-    def __init__(self, draw: "LimitDraw", value: Value, op: Repeat):
+    def __init__(self, draw: "LimitDraw", value: Value, op: Scan):
         self.draw, self.value, self.op = draw, value, op
-        if draw.moments.mean(op.x) is not None:
-            raise CannotCarry("means are not carried through tied turns")
-        if _made(ancestors([op.x])) & _made(ancestors([op.block.result])):
-            raise CannotCarry("the first turn is given what its matrices made")
-        vectors = op.times * math.prod(sizes(value.axes))
+        (self.x,), (argument,) = op.starts, op.carried
+        self.axes = argument.axes
+        vectors = op.times * math.prod(sizes(self.axes))
         count = max(1, min(BUDGET.most_stretches, vectors // BUDGET.stretch, op.times))
         ends = [-(-op.times * (i + 1) // count) for i in range(count)]
         histories = [History(op, end) for end in ends]
         statics = [history.static(draw.static) for history in histories]
         forms = BilinearForms(draw.moments, statics[0].in_order, statics[0].facts)
-        if any(len(component.places) > 1 for component in forms.components):
-            raise CannotCarry("one matrix of scores meets several vectors in a turn")
         self.normals = forms.all_normals(draw.source, op.times)
         self.stretches = [
-            Stretch(draw, op, history, static, forms, self.normals)
+            Stretch(draw, value, history, static, forms, self.normals)
             for history, static in zip(histories, statics, strict=True)
         ]
 
-    def passed(self) -> Carried:
+    def passed(self) -> Passed:
         """The law of x after all turns."""
-        x, axes = self.op.x, self.value.axes
+        x, axes = self.x, self.axes
         state: State = {OWN: whole(self.draw.moments.covariance(x, x), axes, axes)}
         known = self.draw.static.tied
         if self.value not in known:
@@ -76,16 +69,13 @@ class TiedLoop:
             start = stretch.end
         held = sum(array.size for array in (*state.values(), *self.normals.values()))
         self.draw.static.held[self.value] = held
-        self.draw.turns[self.value] = jax.tree.map(lambda *parts: jnp.concatenate(parts), *read)
-        labels = (*(pair(axis, None) for axis in axes), *(pair(None, axis) for axis in axes))
-        return Carried(None, Covariance(Labelled(state[OWN], labels)))
-
-
-def _made(values: list[Value]) -> set[object]:
-    """The matrices and initial vectors among values."""
-    ops = [v.instruction for v in values]
-    initial = {v for v in values if isinstance(v.instruction, core.Initial)}
-    return initial | {op.family for op in ops if isinstance(op, core.MatMul)}
+        every = jax.tree.map(lambda *parts: jnp.concatenate(parts), *read)
+        self.draw.keep_read(self.value, every)
+        assert x.dim is not None
+        m = math.prod(sizes(axes))
+        law = SpaceLaw(jnp.zeros(m), state[OWN].reshape(m, m), jnp.zeros((0, 0)))
+        place = Located(x.dim, True, 0, axes, has_mean=False)
+        return Passed(JointLaw({x.dim: law}, {0: place}), {})
 
 
 class Stretch:
@@ -94,13 +84,13 @@ class Stretch:
     def __init__(
         self,
         draw: "LimitDraw",
-        op: Repeat,
+        loop: Value,
         history: History,
         static: Any,
         forms: BilinearForms,
         normals: Normals,
     ):
-        self._draw, self._block, self._history, self._static = draw, op.block, history, static
+        self._draw, self._loop, self._history, self._static = draw, loop, history, static
         self.end = int(history.turns.size)
         self._forms, self._normals = forms, forms.those_of(normals, self.end)
 
@@ -109,7 +99,7 @@ class Stretch:
 
         def turn(state: State, at: Any) -> tuple[State, Any]:
             inside, moments = self._turn(at, state)
-            read = self._draw.read(inside, self._block.result, self._history.program)
+            read = self._draw.read_iteration(inside, self._loop, self._history.program.values)
             after = self._next(at, state, inside, moments)
             self._draw.moments.take_note_of(moments)  # now: all has been asked of them
             return after, read
@@ -159,8 +149,6 @@ class Stretch:
         for i, p in enumerate(self._history.numbers):
             past = self._history.of[p]
             inside.results[past] = Labelled(state["number", i], past.axes)
-        x = self._block.argument
-        inside.results[x] = inside.results[self._history.of[x]] = Carried(None, None)
         frames = {
             component.places: TurnFrame(moments, self._history, at, state["frame", i])
             for i, component in enumerate(self._forms.distinct)
@@ -174,9 +162,7 @@ class Stretch:
 
     def _next(self, at: Any, state: State, inside: "LimitDraw", moments: TurnMoments) -> State:
         """What the next turn is given."""
-        y = self._block.result
-        if moments.mean(y) is not None:
-            raise CannotCarry("means are not carried through tied turns")
+        y = self._history.result
         after: State = {OWN: whole(moments.covariance(y, y), y.axes, y.axes)}
         for i, p in enumerate(self._history.numbers):
             after["number", i] = state["number", i].at[at].set(inside[p].whole(p.axes))
@@ -196,5 +182,5 @@ class Stretch:
 
     def _products(self, moments: TurnMoments, v: Value) -> Any:
         """Cov(y, v_s), turns in front."""
-        y, past = self._block.result, self._history.of[v]
+        y, past = self._history.result, self._history.of[v]
         return whole(moments.covariance(y, past), y.axes, v.axes, self._history.turns)
