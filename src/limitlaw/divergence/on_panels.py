@@ -3,7 +3,7 @@ and their distribution functions there.
 """
 
 import dataclasses
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -67,6 +67,9 @@ class Tails:
         return np.where(left, below, -above)
 
 
+Resolved = TypeVar("Resolved", bound="ResolvedTails")
+
+
 @dataclasses.dataclass(frozen=True)
 class ResolvedTails:
     """The tails of one law, F left of the middle and F − 1 right of it, at the nodes of panels
@@ -79,7 +82,7 @@ class ResolvedTails:
     middle: float
 
     @classmethod
-    def of(cls, law: InBlocks, tolerance: float) -> Self:
+    def of(cls: type[Resolved], law: InBlocks, tolerance: float) -> Resolved:
         """The tails on panels whose polynomials leave out at most this part of ∫ |F|."""
         whole, tails = law.whole, Tails.of((law,))
         panels, rows = resolve(
