@@ -51,7 +51,6 @@ def test_every_figure_fits(name: str) -> None:
     assert picture is not None
     with matplotlib.rc_context(printed._SETTINGS):
         figure = printed.draw(picture)
-        printed._lay_out(figure)
         box = figure.get_tightbbox()
         legends = [legend.get_window_extent() for legend in figure.legends]
     assert 0 <= box.x0 < box.x1 <= figure.get_figwidth()

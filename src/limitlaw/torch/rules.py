@@ -144,7 +144,7 @@ ATEN_ADVICE = (
 )
 
 
-def _sum_of(a: Operand, b: Operand, x: float = 1.0, y: float = 1.0) -> Tensor:
+def _sum_of(a: Operand, b: Operand, x: Real = 1, y: Real = 1) -> Tensor:
     """x a + y b."""
     return make.combine((float(x), a), (float(y), b))
 

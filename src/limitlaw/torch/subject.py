@@ -166,7 +166,8 @@ def _limit(x: Wide) -> dict[str, WithError]:
         return {
             name: (float(v), float(e)) for name, v, e in zip(names, values, errors, strict=True)
         }
-    K, error = np.asarray(kernel), np.asarray(kernel.error)
+    known = isinstance(kernel, ll.KernelMatrix)
+    K, error = np.asarray(kernel), np.asarray(kernel.error if known else 0.0)
     value, *moved = (measure.of_grams(K + s * error) for s in (0, 1, -1))
     return {
         name: (float(value[name]), max(abs(float(m[name] - value[name])) for m in moved))

@@ -37,9 +37,6 @@ def write(picture: Picture, folder: Path, name: str) -> list[Path]:
 
     with _LOCK, matplotlib.rc_context(_SETTINGS):
         figure = draw(picture)
-        # laid out once for both files: it takes longer than drawing
-        figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
-        figure.set_layout_engine("none")
         for kind, metadata in _METADATA.items():
             with replacing(folder / f"{name}.{kind}") as file:
                 figure.savefig(file, format=kind, dpi=DPI, metadata=metadata)
@@ -59,6 +56,9 @@ def draw(picture: Picture) -> "Figure":
     if fields:
         _colour_bar(figure, fields[0], grid, picture.rows[0][0].field)
     _legend(figure, picture, grid)
+    # laid out once for both files: it takes longer than drawing
+    figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
+    figure.set_layout_engine("none")
     return figure
 
 
