@@ -191,12 +191,11 @@ def test_rnn(batch):
 
 @pytest.mark.parametrize("batch", [(4,), (2, 3)])
 def test_lstm(batch):
-    y, x, found, biases = prepared(
+    y, x, (U, W), (b,) = prepared(
         lambda x: ll.lstm(x, std=1.5, input_std=0.7, bias_std=0.2), batch
     )
-    # in order of first use: the first step has no h and forgets nothing
-    Uo, Ui, Ug, Wo, Uf, Wf, Wi, Wg = found
-    bo, bi, bg, bf = (0.2 * b for b in biases)
+    (Ui, Uf, Ug, Uo), (Wi, Wf, Wg, Wo) = (M.reshape(4, *M.shape[-2:]) for M in (U, W))
+    bi, bf, bg, bo = 0.2 * b.reshape(4, -1)
     h = c = np.zeros(x[..., 0, :].shape)
     for t in range(batch[-1]):
         u = x[..., t, :]
@@ -211,12 +210,11 @@ def test_lstm(batch):
 
 @pytest.mark.parametrize("batch", [(4,), (2, 3)])
 def test_gru(batch):
-    y, x, found, biases = prepared(
+    y, x, (U, W), (b,) = prepared(
         lambda x: ll.gru(x, std=1.5, input_std=0.7, bias_std=0.2), batch
     )
-    # in order of first use: at the first step the reset gate r meets h = 0
-    Uz, Ug, Wz, Ur, Wr, Wg = found
-    bz, bg, br = (0.2 * b for b in biases)
+    (Uz, Ur, Ug), (Wz, Wr, Wg) = (M.reshape(3, *M.shape[-2:]) for M in (U, W))
+    bz, br, bg = 0.2 * b.reshape(3, -1)
     h = np.zeros(x[..., 0, :].shape)
     for t in range(batch[-1]):
         u = x[..., t, :]

@@ -8,7 +8,7 @@ from limitlaw.language.functions import stack
 from limitlaw.language.named import sigmoid, tanh
 from limitlaw.language.ops import Matrix
 from limitlaw.language.values import Wide, wide
-from limitlaw.nn.feedforward import dense
+from limitlaw.nn.feedforward import with_bias
 
 
 def rnn(
@@ -21,7 +21,7 @@ def rnn(
     """h_t = φ(W h_{t−1} + U x_t + b): (…, T) → (…, T); φ acts on vectors or on arrays."""
     W = Matrix(std)
     states: list[Wide] = []
-    for (u,) in _steps(x, 1, input_std, bias_std):
+    for u in _steps(x, (), input_std, bias_std):
         states.append(activated(phi, u + W @ states[-1] if states else u))
     return stack(states, axis=-1)
 
@@ -32,16 +32,13 @@ def lstm(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 
     Gates i, f, o = sigmoid(·) and g = tanh(·) of W h_{t−1} + U x_t + b, each with its own W, U and
     b.
     """
-    Wi, Wf, Wg, Wo = (Matrix(std) for _ in range(4))
+    W = _gates(4, std, wide("x", x).ndim - 1)
     states: list[Wide] = []
     c = None
-    for i, f, g, o in _steps(x, 4, input_std, bias_std):
-        if c is None:
-            c = sigmoid(i) * tanh(g)
-        else:
-            h = states[-1]
-            c = sigmoid(f + Wf @ h) * c + sigmoid(i + Wi @ h) * tanh(g + Wg @ h)
-            o = o + Wo @ h
+    for u in _steps(x, (4,), input_std, bias_std):
+        i, f, g, o = u + W @ states[-1] if states else u
+        new = sigmoid(i) * tanh(g)
+        c = new if c is None else sigmoid(f) * c + new
         states.append(sigmoid(o) * tanh(c))
     return stack(states, axis=-1)
 
@@ -52,27 +49,34 @@ def gru(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 0
     z, r = sigmoid(W h_{t−1} + U x_t + b), g = tanh(U x_t + b + r ⊙ (W h_{t−1})), each with its own
     W, U and b.
     """
-    Wz, Wr, Wg = (Matrix(std) for _ in range(3))
+    W = _gates(3, std, wide("x", x).ndim - 1)
     states: list[Wide] = []
-    for z, r, g in _steps(x, 3, input_std, bias_std):
+    for z, r, g in _steps(x, (3,), input_std, bias_std):
         if not states:
             states.append((1 - sigmoid(z)) * tanh(g))
             continue
         h = states[-1]
-        update = sigmoid(z + Wz @ h)
-        candidate = tanh(g + sigmoid(r + Wr @ h) * (Wg @ h))
+        of_z, of_r, of_g = W @ h
+        update = sigmoid(z + of_z)
+        candidate = tanh(g + sigmoid(r + of_r) * of_g)
         states.append((1 - update) * candidate + update * h)
     return stack(states, axis=-1)
 
 
-def _steps(x: Wide, gates: int, input_std: object, bias_std: float) -> Iterator[list[Wide]]:
-    """For each time step the inputs U x_t + b of every gate."""
+def _gates(count: int, std: object, ndim: int) -> Matrix:
+    """A matrix for each gate, one batch: what is known of all gates is found at once."""
+    return Matrix(std, (count, *(1,) * ndim))
+
+
+def _steps(x: Wide, gates: tuple[int, ...], input_std: object, bias_std: float) -> Iterator[Wide]:
+    """For each time step the inputs U x_t + b, of all gates."""
     x = wide("x", x)
     if not x.ndim:
         raise ValueError(
             "x must have a last batch axis of time steps, got a single vector; stack([x]) makes "
             "it one step"
         )
-    inputs = [dense(x, input_std, bias_std) for _ in range(gates)]
+    shape = (*gates, *(1,) * x.ndim) if gates else ()
+    u = with_bias(Matrix(input_std, shape, cols=x.dim) @ x, bias_std, shape)
     for t in range(int(x.shape[-1])):
-        yield [u[..., t] for u in inputs]
+        yield u[..., t]

@@ -41,6 +41,7 @@ from limitlaw.core.labelled import (
     finite_shape,
     labelled,
     multiply,
+    sizes,
 )
 from limitlaw.engines.frames.fresh import inner
 from limitlaw.engines.limit import together
@@ -494,10 +495,11 @@ class _Numbers(Mapping[Value, Any]):
 
 
 def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:
-    """Are both taken at the same places, of which only equal ones are read:
+    """Are both taken at the same places of axes of one size, of which only equal ones are read:
     windows of a convolution?
     """
-    return first.places == second.places and equal.issuperset(map(pair, first.new, second.new))
+    same = first.places == second.places and sizes(first.axes) == sizes(second.axes)
+    return same and equal.issuperset(map(pair, first.new, second.new))
 
 
 def _swapped(block: Covariance | None) -> Covariance | None:
