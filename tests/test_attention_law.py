@@ -137,13 +137,14 @@ def test_many_tokens() -> None:
 
 
 def test_joint_density() -> None:
-    """Four tokens, H = 2: standard error of the log density at most 1e-3;
-    one head diverges on the diagonal.
+    """Four tokens, H = 2: the mixture, within its errors of another draw of it; one head diverges
+    on the diagonal.
     """
     x = np.array([[0.1, -0.2, 0.3, 0.0], [0.0, 0.0, 0.0, 0.0]])
-    law = ll.attention_law(I4, 2)
-    assert np.isfinite(law.logpdf(x)).all()
-    assert (law.error.logpdf(x) < 1e-3).all()
+    law, other = (ll.attention_law(I4, 2, key=key) for key in (0, 1))
+    apart = np.abs(law.logpdf(x) - other.logpdf(x))
+    assert (apart <= 5 * np.hypot(law.error.logpdf(x), other.error.logpdf(x))).all()
+    assert (law.error.logpdf(x) < 1e-2).all()
     one = ll.attention_law(I4, 1, samples=2**10)
     assert one.logpdf(np.full(4, 0.3)) == np.inf
     causal = ll.attention_law(I4, 1, mask="causal", samples=2**10)

@@ -28,7 +28,7 @@ from limitlaw.engines import engine
 from limitlaw.engines.bounds import bounded, check_covariance, later
 from limitlaw.engines.effort import BUDGET, Drawn, Pace, default_draws
 from limitlaw.engines.heads import laws as head_laws
-from limitlaw.engines.heads.joint import MANY, diverges, joint_density, pooled
+from limitlaw.engines.heads.joint import MANY, diverges, pooled
 from limitlaw.engines.heads.mixing import dimension, mixing_law
 from limitlaw.engines.heads.structure import head_axis
 from limitlaw.engines.law import Last, law_given
@@ -43,7 +43,6 @@ from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS, error_of_blocks
 from limitlaw.laws.estimates import no_less_than_rounding
 from limitlaw.laws.kernel_matrix import KernelMatrix
-from limitlaw.numerics.importance import JointDensity
 
 ADVICE = "ask for fewer samples, or for fewer tokens, as in y[0]"
 
@@ -249,7 +248,7 @@ class Effort:
 
 
 def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
-    """Where heads are i.i.d. given the kernel: of one number by inversion,
+    """Where heads are i.i.d. given the kernel: of one number to many digits,
     of several a mixture with such marginals.
     """
     samples, key, beyond = effort.samples, effort.key, effort.beyond
@@ -271,12 +270,8 @@ def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
         default = min(BUDGET.joint_draws, 2 ** int(math.log2(max(most, BUDGET.least_joint))))
         return _law_of_draws((output,), statistics.conditions, last, effort, default)
 
-    def density() -> JointDensity | None:
-        refined = samples is None and not infinite and axis.heads <= MANY
-        return joint_density(axis, key) if refined else None
-
     one = later(lambda i: limit(y[i], samples, key))
-    return Tokens(shape, later(joint), one, beyond, infinite, later(density))
+    return Tokens(shape, later(joint), one, beyond, infinite)
 
 
 def _law_of_draws(

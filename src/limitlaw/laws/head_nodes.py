@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from limitlaw.arguments import is_traced, non_negative
+from limitlaw.arguments import frozen, is_traced, non_negative
 from limitlaw.laws.estimates import unit
-from limitlaw.numerics.nodes import on_few_nodes, topmost
-from limitlaw.numerics.transform import Transform, power
+from limitlaw.numerics.series import power
 
 Numbers = np.ndarray | Array  # NumPy's, or JAX's where something is traced
 Number = np.float64 | Array  # one of them
@@ -72,25 +71,25 @@ class Nodes:
         """How many are summed."""
         return self.inner * self.outer
 
-    def transform(self, reach: float | None = None, start: float = 0.0) -> Transform:
-        """φ; with `reach`, on few nodes, for contours through the saddle points of
-        start ≤ |x| ≤ reach.
+    @property
+    def levels(self) -> int:
+        """Octaves between the smallest and the largest positive variance, and a few below."""
+        v = self.variances[(self.weights > 0) & (self.variances > 0)]
+        return 4 + (math.ceil(math.log2(v.max() / v.min())) if v.size else 0)
+
+    def frozen(self) -> "Nodes":
+        """The same without derivatives."""
+        v, w, u = map(frozen, (self.variances, self.weights, self.groups))
+        return Nodes(v, w, u, self.inner, self.outer)
+
+    def tilted(self, tilt: Number | float) -> tuple["Nodes", Number]:
+        """The law of S = (pq)^{−1} Σ v tilted by e^{λS}, and log E e^{λS}: weights w e^{λv/pq}/M_g
+        and u M_g^p/Σ_g u_g M_g^p, M_g = Σ_k w_gk e^{λ v_gk/pq}.
         """
-        centre = self.variance()
-        if reach is None:
-            return Transform(
-                self.variances, self.weights, self.groups, self.inner, self.outer, centre, self.xp
-            )
-        v, w, heads = np.asarray(self.variances), np.asarray(self.weights), self.heads
-        # x/max v ≤ θ ≤ x/E v
-        least = float((start / self.ends()[1]) ** 2 / (2 * heads))
-        most = float((reach / centre) ** 2 / (2 * heads))
-        top = topmost(v, w, least)
-        if top is not None:
-            # their weights do not sum to one
-            return Transform(*top, self.groups, self.inner, self.outer, 0.0)
-        nodes, weights = on_few_nodes(v, w, most)
-        return Transform(nodes, weights, self.groups, self.inner, self.outer, centre)
+        rows, weights = _tilted(self.weights, tilt / self.heads * self.variances)
+        total, groups = _tilted(self.groups, self.inner * rows)
+        nodes = Nodes(self.variances, weights, groups, self.inner, self.outer)
+        return nodes, self.outer * total
 
     def blocks(self, count: int) -> tuple[list["Nodes"], Float[np.ndarray, " b"], bool]:
         """Consecutive parts, of rows where those are many and else of each row:
@@ -127,6 +126,22 @@ class Nodes:
         """
         arrays = (jnp.asarray(a) for a in (self.variances, self.weights, self.groups))
         return _drawn(key, *arrays, count, self.inner, self.outer)
+
+
+def _tilted(weights: Numbers, e: Numbers) -> tuple[Any, Numbers]:
+    """log Σ_k w_k e^{e_k}, and w_k e^{e_k} over that sum, along the last axis: with all digits of
+    the logarithm also where it is next to nothing, as for a single one of very many heads.
+    """
+    xp = jnp if is_traced(weights, e) else np
+    middle, most = frozen((weights * e).sum(-1)), frozen(e).max(-1)
+    near = most - middle < 1
+    shift = xp.where(near, middle, most)
+    e = e - shift[..., None]
+    terms = weights * xp.exp(e)
+    total = terms.sum(-1)
+    change = xp.where(near, (weights * xp.expm1(e)).sum(-1), 0.0)
+    log = xp.where(near, xp.log1p(change), xp.log(total))
+    return shift + log, terms / total[..., None]
 
 
 @functools.partial(jax.jit, static_argnums=(4, 5, 6))

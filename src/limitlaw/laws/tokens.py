@@ -2,7 +2,6 @@
 often to many digits.
 """
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,28 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from limitlaw.arguments import is_traced
 from limitlaw.laws import storage
 from limitlaw.laws.base import Blocks, Content, Law
 from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms, Estimate, exact
 from limitlaw.laws.tracing import Psi
-from limitlaw.numerics.importance import JointDensity
 
 SAVED = 64  # entries at most of which a file holds the laws one by one
-FEW = 16  # points whose densities get a calculation of their own
 
 
 class Tokens(Law):
     """Outputs Y of `shape`: single entries have laws of their own,
     `marginal(i)`, and the joint law is a mixture.
 
-    The mixture is drawn when a joint quantity is first asked for, with standard errors. Where
-    `density` gives one, densities at up to 16 points at a time come from importance sampling
-    instead, to about 1e-3 of the logarithm: seconds a point. Larger arrays, derivatives and
-    `law.joint.logpdf` are of the mixture, whose error is a few times larger in the tails.
-    `diverges` says that the joint density is infinite where all entries are equal, as for one head
-    without a mask: there the log density is ∞, and near it no average over draws is reliable.
+    The mixture, `law.joint`, is drawn when a joint quantity is first asked for, with standard
+    errors. `diverges` says that the joint density is infinite where all entries are equal, as for
+    one head without a mask: there the log density is ∞, and near it no average over draws is
+    reliable.
     """
 
     def __init__(
@@ -42,12 +36,10 @@ class Tokens(Law):
         entry: Callable[[tuple[int, ...]], Law],
         beyond: tuple[str, ...] = (),
         diverges: bool = False,
-        density: Callable[[], JointDensity | None] = lambda: None,
     ) -> None:
         super().__init__(shape, "sampled", beyond)
         self._make, self._entry, self._diverges = joint, entry, diverges
         self._made: Law | None = None
-        self._make_density = density
 
     @property
     def joint(self) -> Law:
@@ -56,10 +48,6 @@ class Tokens(Law):
             self._made = self._make()
             self.effort = self._made.effort
         return self._made
-
-    @functools.cached_property
-    def _density(self) -> JointDensity | None:
-        return self._make_density()
 
     def marginal(self, i: object) -> Law:
         """The law of Y[i]: its own for one entry, that of the mixture for several."""
@@ -73,12 +61,6 @@ class Tokens(Law):
         return self.joint._sample(key, shape)
 
     def _logpdf(self, x: Array) -> Estimate:
-        lead = x.shape[: x.ndim - len(self.shape)]
-        if not is_traced(x) and math.prod(lead) <= FEW and self._density is not None:
-            value, error = self._density.log(np.asarray(x).reshape(-1, math.prod(self.shape)))
-            return Estimate(
-                jnp.asarray(value).reshape(lead), lambda: jnp.asarray(error).reshape(lead)
-            )
         log = self.joint._logpdf(x)
         if not self._diverges:
             return log

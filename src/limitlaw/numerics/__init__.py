@@ -1,4 +1,4 @@
-"""Numerical methods: random numbers, linear algebra, quadrature, contours; nothing of programs.
+"""Numerical methods: random numbers, linear algebra, quadrature; nothing of programs.
 
 Some work on arrays of NumPy, and of JAX where something is traced: `xp` is then the module of the
 arrays at hand.

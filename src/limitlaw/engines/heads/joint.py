@@ -1,27 +1,23 @@
 """Joint laws of several outputs that are sums over i.i.d. heads: many heads from pools of single
-ones, densities by importance sampling, and where they are infinite.
+ones, and where densities are infinite.
 """
 
 import math
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from limitlaw.core import instructions as core
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output, Program
 from limitlaw.engines.bounds import check_memory, later
 from limitlaw.engines.effort import BUDGET
-from limitlaw.engines.heads.structure import HeadAxis, WithScores, softmax_scores
+from limitlaw.engines.heads.structure import HeadAxis
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, seed_of, seed_of_law
 from limitlaw.laws import GaussianMixture
 from limitlaw.laws.averages import BLOCKS
-from limitlaw.numerics.importance import JointDensity
-from limitlaw.numerics.linear_algebra import times
-from limitlaw.numerics.random import MOST_DIMENSIONS, Sobol
-from limitlaw.numerics.special_functions import chi_quantile
+from limitlaw.numerics.random import Sobol
 
 MANY = 64  # heads beyond which sums of them are drawn from a pool of single ones
 
@@ -60,44 +56,6 @@ def pooled(
     if program.is_unsure and not inflated:
         law.compared_with(later(lambda: pooled(y, axis, samples, key, beyond, inflated=True)))
     return law
-
-
-def joint_density(axis: HeadAxis, key: object) -> JointDensity | None:
-    """Of the sum over heads; None where there is no density,
-    or the covariance of a head is no function of normals.
-    """
-    program = Limit((axis.resized(1),), WithScores(statistics.covariance))
-    if program.traced or not program.is_function_of_recipe:
-        return None
-    basis = _active(program)
-    heads = int(axis.heads)
-    if not len(basis) or heads * (len(basis) + 1) > MOST_DIMENSIONS:
-        return None
-    density = JointDensity(
-        lambda z: _covariance(program, times(z, basis)), len(basis), heads, seed_of(key)
-    )
-    return density if density.exists else None
-
-
-def _covariance(program: Limit, z: Float[np.ndarray, "N r"]) -> Float[np.ndarray, "N m m"]:
-    """The covariance of one head at given normals, some of which become χ variables
-    with the same quantiles.
-    """
-    x = z.copy()
-    for j in np.flatnonzero(np.isfinite(program.recipe)):
-        x[:, j] = chi_quantile(program.recipe[j], z[:, j])
-    C, _ = program.at(x)
-    return C.reshape(len(z), *C.shape[-2:])
-
-
-def _active(program: Limit) -> Float[np.ndarray, "active r"]:
-    """An orthonormal basis of the directions on which the covariance may depend;
-    steepest first, where that is known.
-
-    Softmax ignores a common shift, and masked scores do nothing. Of χ variables all are kept.
-    """
-    scores = softmax_scores(program) if np.isinf(program.recipe).all() else None
-    return np.eye(len(program.recipe)) if scores is None else scores.directions
 
 
 def diverges(axis: HeadAxis, outputs: int) -> bool:

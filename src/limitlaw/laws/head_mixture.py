@@ -1,0 +1,249 @@
+"""Quantities of a sum over heads: density, tails, quantiles, and a rule for expectations."""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from limitlaw.arguments import frozen, is_traced
+from limitlaw.laws.averages import pad, padded_size
+from limitlaw.laws.head_nodes import Nodes, Number, Numbers
+from limitlaw.laws.head_parts import (
+    KNOTS,
+    Part,
+    log_values,
+    mixture,
+    mixture_of_nodes,
+    tilts,
+    transform,
+)
+from limitlaw.laws.tracing import kept
+from limitlaw.numerics.meshes import NARROWEST
+from limitlaw.numerics.roots import invert
+from limitlaw.numerics.special_functions import ndtr
+
+POINTS, REPLICA_POINTS = 256, 128  # lattice points of an octave; of a replicate
+ROUGHER = 0.75  # of them, to compare with
+FEW = 2**11  # nodes of a single head, which are then the mixture
+FAR = 40.0, 14.0  # standard deviations, and those of a sum in which one head is the widest
+GRID, TRACED_GRID = 2**14, 2**8  # points on each side of 0 for expectations
+# the same for replicates, whose spread alone matters
+REPLICA_GRID, TRACED_REPLICA_GRID = 2**10, 2**6
+WIDE = 14.0  # standard deviations of the widest node, to which these reach
+SCORES = np.linspace(0, 9, 2049)  # normal scores between which quantiles are interpolated, to draw
+
+
+class HeadMixture:
+    """Nodes and what is computed from them once.
+
+    Quantities are NumPy arrays, or JAX arrays where the nodes or the points are traced.
+    A `replica` is one of several whose spread is asked for: it has fewer points.
+    `rough`: of those that it has, ROUGHER.
+    """
+
+    def __init__(self, nodes: Nodes, replica: bool = False, rough: bool = False) -> None:
+        self.nodes, self._replica, self._rough = nodes, replica, rough
+        self.atom = nodes.atom()  # P(Y = 0)
+        self.sd = nodes.xp.sqrt(nodes.variance())
+        self.point_mass = not nodes.traced and not self.sd > 0
+        self._known: dict[int, Part] = {}
+
+    @property
+    def is_exact(self) -> bool:
+        """Is the law the mixture over the nodes themselves?"""
+        few = self.nodes.traced or self.nodes.variances.size <= FEW
+        return self.nodes.heads == 1 and few
+
+    @functools.cached_property
+    def rougher(self) -> "HeadMixture | None":
+        """The same with fewer points, whose difference shows the error."""
+        return None if self.is_exact else HeadMixture(self.nodes, self._replica, rough=True)
+
+    def log_density(self, x: Numbers) -> Numbers:
+        """log pdf of the part without the atom."""
+        return self._at("pdf", self._magnitude(x))
+
+    def tail(self, x: Numbers) -> Number | Numbers:
+        """P(Y > |x|)."""
+        return self.module(x).exp(self._at("sf", self._magnitude(x)))
+
+    def log_tail(self, x: Numbers, above: bool) -> Number | Numbers:
+        """log P(Y > x) if `above`, else log P(Y ≤ x)."""
+        xp = self.module(x)
+        log = self._at("sf", self._magnitude(x))
+        return xp.where((x < 0) ^ above, log, xp.log1p(-xp.exp(log)))
+
+    def cdf(self, x: Numbers) -> Number | Numbers:
+        """P(Y ≤ x)."""
+        tail = self.tail(x)
+        return self.module(x).where(x < 0, tail, 1 - tail)
+
+    def sf(self, x: Numbers) -> Number | Numbers:
+        """P(Y > x)."""
+        tail = self.tail(x)
+        return self.module(x).where(x < 0, 1 - tail, tail)
+
+    def cf(self, t: Numbers) -> Number | Numbers:
+        """φ(t) for real t."""
+        n = self.nodes
+        found = transform(n.variances, n.weights, n.groups, jnp.ravel(t), n.inner, n.outer)
+        return found.reshape(jnp.shape(t)) + 0j
+
+    def module(self, x: object) -> Any:
+        """NumPy, or jax.numpy where the nodes or x are traced."""
+        return jnp if self.nodes.traced or is_traced(x) else np
+
+    def _magnitude(self, x: Numbers) -> Numbers:
+        """|x|, with slope 1 at 0."""
+        return jnp.where(x < 0, -x, x) if self.module(x) is jnp else np.asarray(np.abs(x))
+
+    def _at(self, quantity: str, x: Numbers) -> Numbers:
+        """log pdf, or log P(Y > x), at x ≥ 0: by the mixture of the nearest of KNOTS."""
+        xp = self.module(x)
+        if self.point_mass:
+            return xp.where(xp.isnan(x), xp.nan, -xp.inf)
+        flat: Any = x.reshape(-1)
+        found: Any = xp.full(x.size, xp.nan)
+        part = xp.searchsorted(xp.asarray(self._ends), flat)
+        for j in range(len(self._ends) + 1):
+            if xp is np:
+                here = np.flatnonzero(part == j)
+                if here.size:
+                    at = jnp.asarray(pad(flat[here], padded_size(here.size)))
+                    found[here] = self._values(j, at, quantity)[: here.size]
+            else:
+                found = self._where_traced(j, part == j, flat, found, quantity)
+        if self.nodes.traced:  # all of it may be at 0, as it turns out
+            found = xp.where(self.sd > 0, found, -xp.inf)
+        return found.reshape(x.shape)
+
+    def _where_traced(self, j: int, here: Array, x: Array, found: Array, quantity: str) -> Array:
+        """`found`, or the values by the mixture j where they are asked for."""
+        if not self.nodes.traced:
+            self._part(j)
+        elif j:
+            _ = self._tilts  # here: what is kept must not be made inside of `cond`
+        at = jnp.where(here, x, jnp.append(0.0, self._ends)[j])
+
+        def values() -> Array:
+            return self._values(j, at, quantity)
+
+        value = jax.lax.cond(here.any(), values, lambda: found) if j else values()
+        return jnp.where(here, value, found)
+
+    def _values(self, j: int, x: Array, quantity: str) -> Array:
+        """By the mixture j."""
+        slope = 1 / frozen(self.nodes.ends()[1]) if self._rough else 0.0
+        return log_values(self._part(j), self._farthest, slope, x, quantity)
+
+    def _part(self, j: int) -> Part:
+        """The mixture for |x| near KNOTS[j]; inside of transformations only the first is kept."""
+        if j in self._known:
+            return self._known[j]
+        points = REPLICA_POINTS if self._replica else POINTS
+        points = int(ROUGHER * points) if self._rough else points
+        part = (
+            mixture_of_nodes(self.nodes)
+            if self.is_exact
+            else mixture(self.nodes, self._tilts[j] if j else 0.0, points)
+        )
+        if j == 0 or not self.nodes.traced:
+            self._known[j] = part
+        return part
+
+    @functools.cached_property
+    def _tilts(self) -> Numbers:
+        return tilts(self.nodes.frozen())
+
+    @functools.cached_property
+    def _ends(self) -> Numbers:
+        """Where the next of KNOTS is nearer."""
+        middles = (KNOTS[1:] + KNOTS[:-1]) / 2
+        return np.zeros(0) if self.is_exact else frozen(self.sd) * middles
+
+    @functools.cached_property
+    def _farthest(self) -> Number:
+        """|x| up to which the mixtures reach."""
+        sd, high = frozen(self.sd), frozen(self.nodes.ends()[1])
+        ends = FAR[0] * sd, FAR[1] * (high / self.nodes.heads) ** 0.5
+        return 1e100 * sd if self.is_exact else (jnp if is_traced(sd) else np).maximum(*ends)
+
+    def quantile(self, q: np.ndarray) -> np.ndarray:
+        """By symmetry the quantile of min(q, 1 − q), or minus it; 0 inside the atom."""
+        lower = np.minimum(q, 1 - q).reshape(-1)
+        inside = (lower > 0) & (lower < (1 - self.atom) / 2)
+        x = np.zeros(lower.shape)
+        if inside.any():
+            x = np.where(
+                inside, self._lower_quantile(np.where(inside, lower, (1 - self.atom) / 4)), 0.0
+            )
+        x = (np.where(lower <= 0, -np.inf, x) + 0 * lower).reshape(q.shape)
+        return np.where(q <= 0.5, x, -x)
+
+    def _lower_quantile(self, p: np.ndarray) -> np.ndarray:
+        """For levels below ½: between √v z of the widest and of the narrowest node,
+        z the normal quantile.
+        """
+        level = jnp.asarray(pad(p, padded_size(len(p))))
+        z = jax.scipy.special.ndtri(level)
+        narrow, wide = (math.sqrt(v) for v in self.nodes.ends())
+        width = float(self.sd)
+
+        def tail(x: Array) -> tuple[Array, Array]:
+            at = np.asarray(x)
+            return jnp.asarray(self.cdf(at)), jnp.asarray(np.exp(self.log_density(at)))
+
+        bracket = (z * wide - 1e-9 * width, jnp.minimum(z * narrow + 1e-9 * width, 0.0))
+        lower = jnp.ones(level.shape, bool)
+        return np.asarray(invert(tail, level, lower, bracket, width * z, width))[: len(p)]
+
+    @kept
+    def rule(self) -> tuple[Array, Array, Array]:
+        """Points y, weights of an expectation at them, and log pdf there:
+        the trapezoidal rule in w, y = a sinh w.
+        """
+        xp = self.nodes.xp
+        low, high = self.nodes.ends()
+        least = NARROWEST * high
+        a = xp.sqrt(xp.maximum(low, least))
+        grids = (REPLICA_GRID, TRACED_REPLICA_GRID) if self._replica else (GRID, TRACED_GRID)
+        half = grids[self.nodes.traced]
+        end = xp.arcsinh(WIDE * xp.sqrt(high) / a)
+        w = end * np.arange(half + 1) / half
+        y = a * xp.sinh(w)
+        log = self.log_density(y)
+        weight = xp.exp(log) * a * xp.cosh(w) * end / half
+        if not self.nodes.traced and low < least:  # what is narrower has all its mass at 0
+            beyond = np.asarray(self.tail(np.asarray([a * np.sinh(0.5 * w[1])])))
+            weight[0] = 1 - self.atom - 2 * beyond[0]
+        return tuple(  # type: ignore[return-value]
+            jnp.asarray(xp.concatenate([sign * side[:0:-1], side]))
+            for sign, side in ((-1, y), (1, weight), (1, log))
+        )
+
+    @kept
+    def scores(self) -> tuple[Array, Array]:
+        """Quantiles x(z) at normal scores z ≥ 0, and dx/dz,
+        which is the normal density over that at x.
+        """
+        x = -self.quantile(np.asarray(ndtr(-SCORES)))
+        slope = np.exp(-(SCORES**2) / 2 - self.log_density(x)) / math.sqrt(2 * math.pi)
+        return jnp.asarray(x), jnp.asarray(slope)
+
+
+@jax.jit
+def hermite(
+    x: Float[Array, " scores"], slope: Float[Array, " scores"], z: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """x(z), odd in z, by cubic Hermite interpolation; on a straight line beyond the last score."""
+    h = SCORES[1]
+    s = jnp.abs(z) / h
+    i = jnp.minimum(s.astype(int), len(SCORES) - 2)
+    r = jnp.minimum(s - i, 1.0)
+    at = (1 + 2 * r) * (1 - r) ** 2 * x[i] + r**2 * (3 - 2 * r) * x[i + 1]
+    at = at + h * r * (1 - r) * ((1 - r) * slope[i] - r * slope[i + 1])
+    return jnp.sign(z) * (at + (s - i - r) * h * slope[i + 1])
