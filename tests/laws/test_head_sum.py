@@ -440,7 +440,9 @@ def test_kurtosis_at_every_scale(scale):
 
 
 def test_variances_inside_jit_many_decades_apart():
-    """Inside jax.jit, down to 1e-16 of the widest; 0 is an atom. Three Gaussians, or two and the atom, are the sum of two heads."""
+    """Inside jax.jit, down to 1e-16 of the widest; 0 is an atom. Three Gaussians, or two and the
+    atom, are the sum of two heads.
+    """
     w, x = np.array([0.3, 0.7]), np.array([0.4, 0.9, 2.0])
 
     def found(v):
@@ -468,7 +470,7 @@ def test_one_head_is_its_mixture(monkeypatch):
     share, sd = w / w.sum(), np.sqrt(v)
     assert_allclose(law.pdf(x), (scipy.stats.norm.pdf(x[:, None] / sd) / sd) @ share, rtol=1e-13)
     assert_allclose(law.sf(x), scipy.stats.norm.sf(x[:, None] / sd) @ share, rtol=1e-12)
-    monkeypatch.setattr(head_mixture, "FEW", 0)
+    monkeypatch.setattr(head_mixture, "FEW_NODES", 0)
     other = HeadSum(v, 1, w)
     assert_allclose(other.logpdf(x), law.logpdf(x), rtol=1e-11)
     assert_allclose(other.sf(x), law.sf(x), rtol=1e-11)

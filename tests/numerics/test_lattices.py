@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from limitlaw.numerics.lattices import DEGREE, HALVES, OFFSETS, Lattices, lagrange
+from limitlaw.numerics.lattices import DEGREE, HALVES, NEIGHBOURS, Lattices, lagrange
 
 
 def law(
@@ -23,7 +23,7 @@ def test_shares_are_exact_for_polynomials() -> None:
     """Σ_j ℓ_j(r) j^k = r^k; in the middle they are symmetric."""
     r = np.linspace(0, 0.99, 7)
     for k in range(DEGREE):
-        found = sum(a * float(b) ** k for a, b in zip(lagrange(r), OFFSETS, strict=True))
+        found = sum(a * float(b) ** k for a, b in zip(lagrange(r), NEIGHBOURS, strict=True))
         np.testing.assert_allclose(found, r**k, rtol=1e-10, atol=1e-10 * 8.0**k)
     np.testing.assert_allclose(HALVES, HALVES[::-1], rtol=1e-13)
 
@@ -32,7 +32,7 @@ def test_transforms_never_grow() -> None:
     """|P| ≤ 1 for P(ξ) = (1 + Σ_j a_j e^{i(2j−1)ξ})/2: convolutions can go on without end."""
     xi = np.linspace(0, np.pi, 400)
     P = (
-        1 + sum(a * np.exp(1j * (2 * b - 1) * xi) for a, b in zip(HALVES, OFFSETS, strict=True))
+        1 + sum(a * np.exp(1j * (2 * b - 1) * xi) for a, b in zip(HALVES, NEIGHBOURS, strict=True))
     ) / 2
     assert np.abs(P).max() <= 1 + 1e-12
     assert np.abs(P.imag).max() < 1e-12

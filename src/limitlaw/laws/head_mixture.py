@@ -14,7 +14,7 @@ from limitlaw.laws.averages import pad, padded_size
 from limitlaw.laws.head_nodes import Nodes, Number, Numbers
 from limitlaw.laws.head_parts import (
     KNOTS,
-    Part,
+    HeadPart,
     log_values,
     mixture,
     mixture_of_nodes,
@@ -26,15 +26,17 @@ from limitlaw.numerics.meshes import NARROWEST
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtr
 
-POINTS, REPLICA_POINTS = 256, 128  # lattice points of an octave; of a replicate
+LATTICE, REPLICA_LATTICE = 256, 128  # lattice points of an octave; of a replicate
 ROUGHER = 0.75  # of them, to compare with
-FEW = 2**11  # nodes of a single head, which are then the mixture
-FAR = 40.0, 14.0  # standard deviations, and those of a sum in which one head is the widest
-GRID, TRACED_GRID = 2**14, 2**8  # points on each side of 0 for expectations
+FEW_NODES = 2**11  # nodes of a single head, which are then the mixture
+SUM_REACH = 40.0, 14.0  # standard deviations, and those of a sum in which one head is the widest
+RULE_POINTS, TRACED_RULE = 2**14, 2**8  # points on each side of 0 for expectations
 # the same for replicates, whose spread alone matters
-REPLICA_GRID, TRACED_REPLICA_GRID = 2**10, 2**6
-WIDE = 14.0  # standard deviations of the widest node, to which these reach
-SCORES = np.linspace(0, 9, 2049)  # normal scores between which quantiles are interpolated, to draw
+REPLICA_RULE, TRACED_REPLICA_RULE = 2**10, 2**6
+RULE_REACH = 14.0  # standard deviations of the widest node, to which these reach
+NORMAL_SCORES = np.linspace(
+    0, 9, 2049
+)  # normal scores between which quantiles are interpolated, to draw
 
 
 class HeadMixture:
@@ -50,12 +52,12 @@ class HeadMixture:
         self.atom = nodes.atom()  # P(Y = 0)
         self.sd = nodes.xp.sqrt(nodes.variance())
         self.point_mass = not nodes.traced and not self.sd > 0
-        self._known: dict[int, Part] = {}
+        self._known: dict[int, HeadPart] = {}
 
     @property
     def is_exact(self) -> bool:
         """Is the law the mixture over the nodes themselves?"""
-        few = self.nodes.traced or self.nodes.variances.size <= FEW
+        few = self.nodes.traced or self.nodes.variances.size <= FEW_NODES
         return self.nodes.heads == 1 and few
 
     @functools.cached_property
@@ -140,11 +142,11 @@ class HeadMixture:
         slope = 1 / frozen(self.nodes.ends()[1]) if self._rough else 0.0
         return log_values(self._part(j), self._farthest, slope, x, quantity)
 
-    def _part(self, j: int) -> Part:
+    def _part(self, j: int) -> HeadPart:
         """The mixture for |x| near KNOTS[j]; inside of transformations only the first is kept."""
         if j in self._known:
             return self._known[j]
-        points = REPLICA_POINTS if self._replica else POINTS
+        points = REPLICA_LATTICE if self._replica else LATTICE
         points = int(ROUGHER * points) if self._rough else points
         part = (
             mixture_of_nodes(self.nodes)
@@ -169,7 +171,7 @@ class HeadMixture:
     def _farthest(self) -> Number:
         """|x| up to which the mixtures reach."""
         sd, high = frozen(self.sd), frozen(self.nodes.ends()[1])
-        ends = FAR[0] * sd, FAR[1] * (high / self.nodes.heads) ** 0.5
+        ends = SUM_REACH[0] * sd, SUM_REACH[1] * (high / self.nodes.heads) ** 0.5
         return 1e100 * sd if self.is_exact else (jnp if is_traced(sd) else np).maximum(*ends)
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
@@ -210,9 +212,11 @@ class HeadMixture:
         low, high = self.nodes.ends()
         least = NARROWEST * high
         a = xp.sqrt(xp.maximum(low, least))
-        grids = (REPLICA_GRID, TRACED_REPLICA_GRID) if self._replica else (GRID, TRACED_GRID)
+        grids = (
+            (REPLICA_RULE, TRACED_REPLICA_RULE) if self._replica else (RULE_POINTS, TRACED_RULE)
+        )
         half = grids[self.nodes.traced]
-        end = xp.arcsinh(WIDE * xp.sqrt(high) / a)
+        end = xp.arcsinh(RULE_REACH * xp.sqrt(high) / a)
         w = end * np.arange(half + 1) / half
         y = a * xp.sinh(w)
         log = self.log_density(y)
@@ -230,8 +234,8 @@ class HeadMixture:
         """Quantiles x(z) at normal scores z ≥ 0, and dx/dz,
         which is the normal density over that at x.
         """
-        x = -self.quantile(np.asarray(ndtr(-SCORES)))
-        slope = np.exp(-(SCORES**2) / 2 - self.log_density(x)) / math.sqrt(2 * math.pi)
+        x = -self.quantile(np.asarray(ndtr(-NORMAL_SCORES)))
+        slope = np.exp(-(NORMAL_SCORES**2) / 2 - self.log_density(x)) / math.sqrt(2 * math.pi)
         return jnp.asarray(x), jnp.asarray(slope)
 
 
@@ -240,9 +244,9 @@ def hermite(
     x: Float[Array, " scores"], slope: Float[Array, " scores"], z: Float[Array, " n"]
 ) -> Float[Array, " n"]:
     """x(z), odd in z, by cubic Hermite interpolation; on a straight line beyond the last score."""
-    h = SCORES[1]
+    h = NORMAL_SCORES[1]
     s = jnp.abs(z) / h
-    i = jnp.minimum(s.astype(int), len(SCORES) - 2)
+    i = jnp.minimum(s.astype(int), len(NORMAL_SCORES) - 2)
     r = jnp.minimum(s - i, 1.0)
     at = (1 + 2 * r) * (1 - r) ** 2 * x[i] + r**2 * (3 - 2 * r) * x[i + 1]
     at = at + h * r * (1 - r) * ((1 - r) * slope[i] - r * slope[i + 1])

@@ -22,15 +22,17 @@ from limitlaw.numerics.special_functions import log_ndtr
 # standard deviations x: the nearest of them has the mixture for a point; from 0 on without a tilt
 KNOTS = np.array([0.0, 15.0, 23.0, 29.0, 34.0, 38.0])
 TILTS = 96  # among which those for KNOTS are interpolated
-LEVELS = (
+TRACED_OCTAVES = (
     56  # octaves of variances inside jax.jit: those below 2^{−53} of the largest count as that
 )
-NEGLIGIBLE = 1e-40  # of the largest weight
-LEAST = 2**9  # weights, whose number is doubled until there are enough: few sizes, to compile for
+NO_WEIGHT = 1e-40  # of the largest weight
+FEWEST_WEIGHTS = (
+    2**9
+)  # weights, whose number is doubled until there are enough: few sizes, to compile for
 CELLS = 2**17  # numbers held at a time
 
 
-class Part(NamedTuple):
+class HeadPart(NamedTuple):
     """The mixture Σ_k W_k e^{b_k} exp(−x²/2S_k), b = log E e^{λS} − λS − log(2πS)/2."""
 
     S: Numbers
@@ -52,7 +54,7 @@ def tilts(nodes: Nodes) -> Numbers:
     return xp.interp(KNOTS * xp.sqrt(V), S * xp.sqrt(2 * tilt), tilt, left=0.0)
 
 
-def mixture(nodes: Nodes, tilt: Number | float, points: int) -> Part:
+def mixture(nodes: Nodes, tilt: Number | float, points: int) -> HeadPart:
     """The mixture by the tilted law of S, on so many lattice points to an octave."""
     if not nodes.traced:
         return _mixture(nodes, tilt, points, nodes.levels)
@@ -60,13 +62,13 @@ def mixture(nodes: Nodes, tilt: Number | float, points: int) -> Part:
     return _mixture_in_jax(*arrays, tilt, nodes.inner, nodes.outer, points)
 
 
-def mixture_of_nodes(nodes: Nodes) -> Part:
+def mixture_of_nodes(nodes: Nodes) -> HeadPart:
     """The same of a single head, whose nodes are the mixture."""
     w = nodes.xp.where(nodes.variances > 0, nodes.groups[:, None] * nodes.weights, 0.0)
     return _of_weight(nodes.variances.reshape(-1), w.reshape(-1), 0.0, 0.0)
 
 
-def _mixture(nodes: Nodes, tilt: Number | float, points: int, levels: int) -> Part:
+def _mixture(nodes: Nodes, tilt: Number | float, points: int, levels: int) -> HeadPart:
     tilted, constant = nodes.tilted(tilt)
     xp, high = nodes.xp, frozen(nodes.ends()[1])
     top = xp.where(high > 0, high, 1.0)
@@ -87,28 +89,28 @@ def _mixture_in_jax(
     inner: int,
     outer: int,
     points: int,
-) -> Part:
-    return _mixture(Nodes(v, w, u, inner, outer), tilt, points, LEVELS)
+) -> HeadPart:
+    return _mixture(Nodes(v, w, u, inner, outer), tilt, points, TRACED_OCTAVES)
 
 
-def _of_weight(S: Numbers, W: Numbers, tilt: Number | float, constant: Number | float) -> Part:
+def _of_weight(S: Numbers, W: Numbers, tilt: Number | float, constant: Number | float) -> HeadPart:
     """The mixture of those S > 0 whose weight is not negligible."""
     xp, size = jnp if is_traced(S, W) else np, frozen(abs(W))
-    there = (S > 0) & (size > NEGLIGIBLE * size.max())
+    there = (S > 0) & (size > NO_WEIGHT * size.max())
     if xp is np:  # the others are left out
-        count = LEAST
+        count = FEWEST_WEIGHTS
         while count < there.sum():
             count *= 2
         kept = np.argsort(~there, kind="stable")[:count]
         more = max(count - len(S), 0)
         S, W, there = (np.pad(a[kept], (0, more)) for a in (S, W, there))
     S, W = xp.where(there, S, 1.0), xp.where(there, W, 0.0)
-    return Part(S, W, constant - tilt * S - xp.log(2 * math.pi * S) / 2)
+    return HeadPart(S, W, constant - tilt * S - xp.log(2 * math.pi * S) / 2)
 
 
 @functools.partial(jax.jit, static_argnames="quantity")
 def log_values(
-    part: Part,
+    part: HeadPart,
     farthest: Float[Array, ""],
     slope: Float[Array, ""] | float,
     x: Float[Array, " x"],

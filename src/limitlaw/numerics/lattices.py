@@ -26,19 +26,19 @@ from limitlaw.arguments import frozen, is_traced
 from limitlaw.numerics import Floats
 
 DEGREE = 16  # points that share a weight
-OFFSETS = np.arange(DEGREE) - DEGREE // 2 + 1  # of these points, from the one below
+NEIGHBOURS = np.arange(DEGREE) - DEGREE // 2 + 1  # of these points, from the one below
 PAD = 2 * DEGREE  # points beyond both ends of an octave, for shares
 
-Law = tuple[Floats, Floats]  # weights (R, L, points) on L lattices, and masses (R,) at 0
+OnLattices = tuple[Floats, Floats]  # weights (R, L, points) on L lattices, and masses (R,) at 0
 T = TypeVar("T")
 
 
 def lagrange(r: Any) -> list[Any]:
-    """ℓ_j(r), 0 ≤ r < 1, for points at OFFSETS."""
-    factors = [r - b for b in OFFSETS.tolist()]
+    """ℓ_j(r), 0 ≤ r < 1, for points at NEIGHBOURS."""
+    factors = [r - b for b in NEIGHBOURS.tolist()]
     before = itertools.accumulate(factors[:-1], operator.mul, initial=1.0)
     after = list(itertools.accumulate(factors[:0:-1], operator.mul, initial=1.0))[::-1]
-    scales = [math.prod(a - b for b in OFFSETS.tolist() if b != a) for a in OFFSETS.tolist()]
+    scales = [math.prod(a - b for b in NEIGHBOURS.tolist() if b != a) for a in NEIGHBOURS.tolist()]
     return [p * q / scale for p, q, scale in zip(before, after, scales, strict=True)]
 
 
@@ -52,7 +52,7 @@ class Lattices:
     of the last level. Masses at 0 are kept apart.
     """
 
-    law: Law
+    law: OnLattices
     top: Float[Array | np.ndarray, ""] | float
 
     @classmethod
@@ -68,7 +68,7 @@ class Lattices:
         place = (np.arange(len(v))[:, None] * levels + level) * width + below + PAD
         carried = xp.where(present, w, 0.0)
         total = xp.zeros(len(v) * levels * width)
-        for offset, share in zip(OFFSETS, lagrange(t - below), strict=True):
+        for offset, share in zip(NEIGHBOURS, lagrange(t - below), strict=True):
             index, weight = (place + offset).reshape(-1), (carried * share).reshape(-1)
             total = total + (
                 np.bincount(index, weight, total.size)
@@ -98,7 +98,7 @@ class Lattices:
         digits = np.array([int(digit) for digit in f"{count:b}"[1:]])
         xp = _module(*self.law)
 
-        def step(both: tuple[Law, Law], digit: Any) -> tuple[tuple[Law, Law], None]:
+        def step(both: tuple[OnLattices, ...], digit: Any) -> Any:
             total, (weights, zero) = both
             twice, one = _summed(total, total, xp, doubled=True), (_lowered(weights, xp), zero)
             if xp is np:
@@ -129,13 +129,13 @@ def _scan(step: Callable[[T, Any], tuple[T, Any]], first: T, rows: Any, xp: Modu
     return first, np.array(found)
 
 
-def _normalised(law: Law) -> Law:
+def _normalised(law: OnLattices) -> OnLattices:
     weights, zero = law
     mass = weights.sum((1, 2)) + zero
     return weights / mass[:, None, None], zero / mass
 
 
-def _summed(first: Law, second: Law, xp: Any, doubled: bool = False) -> Law:
+def _summed(first: OnLattices, second: OnLattices, xp: Any, doubled: bool = False) -> OnLattices:
     """The law of a sum of two numbers, of which level k has what is above half of its end and F_k,
     on the same points, what is below: A_k * (B_k + F^B_k) + F^A_k * B_k. `doubled`: for a `top`
     twice as large.
