@@ -94,10 +94,11 @@ def _mixture_in_jax(
 
 
 def _of_weight(S: Numbers, W: Numbers, tilt: Number | float, constant: Number | float) -> HeadPart:
-    """The mixture of those S > 0 whose weight is not negligible."""
-    xp, size = jnp if is_traced(S, W) else np, frozen(abs(W))
-    there = (S > 0) & (size > NO_WEIGHT * size.max())
-    if xp is np:  # the others are left out
+    """The mixture of those S > 0 that have weight: inside JAX of all, which may have a slope."""
+    xp, there = jnp if is_traced(S, W) else np, S > 0
+    if xp is np:
+        size = np.abs(W)
+        there = there & (size > NO_WEIGHT * size.max())
         count = FEWEST_WEIGHTS
         while count < there.sum():
             count *= 2
@@ -134,7 +135,7 @@ def log_values(
         own = jnp.where(slope > 0, slope, jax.lax.stop_gradient((terms / S).sum() / total))
         beyond = (x - at) * (x + at) / 2 * own
         if quantity == "sf":
-            beyond = beyond + jnp.log(jnp.where(x > at, x / at, 1.0))
+            beyond = beyond + jnp.log(jnp.where(x > at, x / jnp.where(x > at, at, 1.0), 1.0))
         found = most + jnp.log(total) - jnp.where(x > at, beyond, 0.0)
         return jnp.where(x == jnp.inf, -jnp.inf, found)
 
