@@ -291,7 +291,7 @@ def test_many_heads_given_random_kernels() -> None:
     for y in (ll.attention(ll.attention(x, 1), 20)[0], shared):
         law = ll.limit(y, samples=512)
         assert isinstance(law, ll.HeadSum)
-        assert law._inversion.nodes.variances.shape[0] == 512
+        assert law._mixture.nodes.variances.shape[0] == 512
         C = np.asarray(
             Limit((y.core,), statistics.conditions).conditions(4096, None).arrays[1]
         ).reshape(-1)

@@ -22,6 +22,7 @@ from limitlaw.laws.head_parts import (
     transform,
 )
 from limitlaw.laws.tracing import kept
+from limitlaw.numerics.factors import everywhere
 from limitlaw.numerics.meshes import NARROWEST
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtr
@@ -134,7 +135,8 @@ class HeadMixture:
         def values() -> Array:
             return self._values(j, at, quantity)
 
-        value = jax.lax.cond(here.any(), values, lambda: found) if j else values()
+        none = everywhere(~here.any())  # of all points that are vmapped together
+        value = jax.lax.cond(none, lambda: found, values) if j else values()
         return jnp.where(here, value, found)
 
     def _values(self, j: int, x: Array, quantity: str) -> Array:
