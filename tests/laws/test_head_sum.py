@@ -4,7 +4,6 @@ tails, gradients, errors, messages.
 
 import functools
 import itertools
-from typing import Any
 
 import jax
 import jax.numpy as jnp

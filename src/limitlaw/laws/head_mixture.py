@@ -23,7 +23,7 @@ from limitlaw.laws.head_parts import (
 )
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics.factors import everywhere
-from limitlaw.numerics.meshes import NARROWEST
+from limitlaw.numerics.meshes import RATIO_OF_VARIANCES
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtr
 
@@ -212,7 +212,7 @@ class HeadMixture:
         """
         xp = self.nodes.xp
         low, high = self.nodes.ends()
-        least = NARROWEST * high
+        least = high / RATIO_OF_VARIANCES
         a = xp.sqrt(xp.maximum(low, least))
         grids = (
             (REPLICA_RULE, TRACED_REPLICA_RULE) if self._replica else (RULE_POINTS, TRACED_RULE)

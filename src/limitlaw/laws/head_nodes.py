@@ -14,14 +14,13 @@ from jaxtyping import Array, Float
 
 from limitlaw.arguments import frozen, is_traced, non_negative
 from limitlaw.laws.estimates import unit
+from limitlaw.numerics.meshes import RATIO_OF_VARIANCES
 from limitlaw.numerics.series import power
 
 Numbers = np.ndarray | Array  # NumPy's, or JAX's where something is traced
 Number = np.float64 | Array  # one of them
 
 LARGEST = 1e150  # variance of a head
-# variances below are not told from this part of the largest: 1e-30 of a standard deviation
-FLOOR = 1e-60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,11 +222,9 @@ def head_nodes(
 
 
 def _above_floor(v: Numbers) -> Numbers:
-    """v, the smallest ones raised to FLOOR of the largest: contours reach so far."""
-    if is_traced(v):
-        return v
-    least = FLOOR * v.max()
-    return np.where((v > 0) & (v < least), least, v)
+    """v, the smallest positive ones raised to 1/RATIO_OF_VARIANCES of the largest."""
+    xp = jnp if is_traced(v) else np
+    return xp.where(v > 0, xp.maximum(v, frozen(v).max() / RATIO_OF_VARIANCES), 0.0)
 
 
 def _normalised(name: str, w: Numbers) -> Numbers:

@@ -22,9 +22,7 @@ from limitlaw.numerics.special_functions import log_ndtr
 # standard deviations x: the nearest of them has the mixture for a point; from 0 on without a tilt
 KNOTS = np.array([0.0, 15.0, 23.0, 29.0, 34.0, 38.0])
 TILTS = 96  # among which those for KNOTS are interpolated
-TRACED_OCTAVES = (
-    56  # octaves of variances inside jax.jit: those below 2^{−53} of the largest count as that
-)
+TRACED_OCTAVES = 58  # of RATIO_OF_VARIANCES, and a few below
 NO_WEIGHT = 1e-40  # of the largest weight
 FEWEST_WEIGHTS = (
     2**9
@@ -72,8 +70,7 @@ def _mixture(nodes: Nodes, tilt: Number | float, points: int, levels: int) -> He
     tilted, constant = nodes.tilted(tilt)
     xp, high = nodes.xp, frozen(nodes.ends()[1])
     top = xp.where(high > 0, high, 1.0)
-    v = xp.where(nodes.variances > 0, xp.maximum(nodes.variances, top * 2.0 ** (3 - levels)), 0.0)
-    one = Lattices.of(v, tilted.weights, top, points, levels)
+    one = Lattices.of(nodes.variances, tilted.weights, top, points, levels)
     law = one.power(nodes.inner).mixed(tilted.groups)
     law = law.power(nodes.outer) if nodes.outer > 1 else law
     S = law.numbers.reshape(-1) / nodes.heads
