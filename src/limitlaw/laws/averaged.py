@@ -92,22 +92,21 @@ class Averaged(Law):
         """Σ_k w_k E_k (Y − m)² about the estimated mean m,
         which is too small by the variance of m (Bessel 1818).
         """
-        mean = self._centre
-        second = self._moments(mean)[1]
-        missing = self._components.variance_of_average(
-            FirstMoment(self._central), jnp.square, mean, self._size
-        )
-        return Estimate(second.value + missing, second.error)
+        centre = self._centre
+        second = self._moments(centre)[1]
+        return Estimate(second.value + self._of_the_mean(jnp.square, centre), second.error)
 
     def _covariance(self) -> Estimate:
         if not self.shape:
             return self._variance()
-        mean = self._centre
-        second = self._components.average(self._outer, mean[None], self._size)[0]
-        missing = self._components.variance_of_average(
-            FirstMoment(self._central), outer_product, mean, self._size
-        )
-        return Estimate(second.value + missing, second.error)
+        centre = self._centre
+        second = self._components.average(self._outer, centre[None], self._size)[0]
+        return Estimate(second.value + self._of_the_mean(outer_product, centre), second.error)
+
+    def _of_the_mean(self, product: Callable[[Array], Array], centre: Array) -> Array:
+        """The variance of the estimated mean, which is the centre, or its covariance matrix."""
+        first = FirstMoment(self._central)
+        return self._components.variance_of_average(first, product, centre, self._size)
 
     def _moved(self, x: Array, level: Array, lower: Array) -> Array:
         """How far the error of the tail moves its quantile x:
