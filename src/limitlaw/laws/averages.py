@@ -117,7 +117,7 @@ class Components:
     def variance_of_average(
         self, quantity: Quantity, product: OfDeviations, point: Array, size: int = 1
     ) -> Array:
-        """The variance of an average Σ_k w_k f_k = 0, Σ_k w_k² f_k²/(1 − Σ_k w_k²), or by `product`
+        """The variance of an average Σ_k w_k f_k = 0, Σ_k w_k² f_k²/(1 − Σ_k w_k²), or by product
         its covariance matrix, of f flattened; 0 unless sampled.
         """
         if not self.sampled or len(self) == 1:
