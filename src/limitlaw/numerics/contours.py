@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from limitlaw.numerics import Floats, Numbers
-from limitlaw.numerics.transform import TINY, Scalar, Transform
+from limitlaw.numerics import Floats, Numbers, Scalar
+from limitlaw.numerics.transform import TINY, Transform
 
 DIGITS = 40.0  # errors are e^{−40} of the integrand at the saddle
 WIDTH = 24.0  # c, in units of the integrand's width 1/√K''

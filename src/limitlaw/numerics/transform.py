@@ -13,13 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from limitlaw.numerics import Floats, Numbers
+from limitlaw.numerics import Floats, Numbers, Scalar
 
 TINY = 1e-300
 HALVINGS = 40
 CELLS = 2**22  # numbers held at a time
 
-Scalar = float | Floats
 Either = Array | np.ndarray  # of any kind
 Rows = Int[np.ndarray, " rows"] | slice
 T = TypeVar("T")
