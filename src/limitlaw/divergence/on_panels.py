@@ -69,9 +69,6 @@ class Tails:
         return np.where(left, below, -above)
 
 
-Resolved = TypeVar("Resolved", bound="ResolvedTails")
-
-
 @dataclasses.dataclass(frozen=True)
 class ResolvedTails:
     """The tails of one law, F left of the middle and F − 1 right of it, at the nodes of panels

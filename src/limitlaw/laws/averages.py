@@ -117,9 +117,9 @@ class Components:
     def second_moment(
         self, second: Quantity, first: Quantity, product: OfDeviations, centre: Array, size: int
     ) -> Array:
-        """Σ_k w_k s_k of second moments about an estimated mean, which is too small by the variance
-        of that mean (Bessel 1818): Σ_k w_k² f_k²/(1 − Σ_k w_k²) of first moments f_k, or their
-        covariance matrix by `product`; 0 unless sampled.
+        """Σ_k w_k s_k of second moments about an estimated mean, which is too small by the
+        variance of that mean (Bessel 1818): Σ_k w_k² f_k²/(1 − Σ_k w_k²) of first moments f_k, or
+        their covariance matrix by `product`; 0 unless sampled.
         """
         several = self.sampled and len(self) > 1
         share = 1 / (1 - jnp.sum(self.weights**2)) if several and not self.parts else jnp.zeros(())
