@@ -17,6 +17,8 @@ from limitlaw.numerics.panels import Panels, of_integral, resolve
 # some of which are inversions
 DENSITY_ROUNDING, TAIL_ROUNDING = 2e-15, 3e-14
 
+Resolved = TypeVar("Resolved", bound="ResolvedTails")
+
 
 def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:
     """Panels on which each law can be seen: fine where one of its components is narrow,
@@ -65,9 +67,6 @@ class Tails:
         below = np.asarray(law.cdf(x)) if left.any() else 0.0
         above = np.asarray(law.sf(x)) if not left.all() else 0.0
         return np.where(left, below, -above)
-
-
-Resolved = TypeVar("Resolved", bound="ResolvedTails")
 
 
 @dataclasses.dataclass(frozen=True)

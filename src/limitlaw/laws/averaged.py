@@ -89,25 +89,24 @@ class Averaged(Law):
         return self._moments(jnp.zeros(self.shape))[0].value
 
     def _variance(self) -> Estimate:
-        """Σ_k w_k E_k (Y − m)² about the estimated mean m,
-        which is too small by the variance of m (Bessel 1818).
-        """
-        mean = self._centre
-        second = self._moments(mean)[1]
-        missing = self._components.variance_of_average(
-            FirstMoment(self._central), jnp.square, mean, self._size
-        )
-        return Estimate(second.value + missing, second.error)
+        centre = self._centre
+        second = CentralMoment(self._central, 2)
+        value = self._second_moment(second, jnp.square, centre)
+        return Estimate(value, lambda: self._moments(centre).error()[1])
 
     def _covariance(self) -> Estimate:
         if not self.shape:
             return self._variance()
-        mean = self._centre
-        second = self._components.average(self._outer, mean[None], self._size)[0]
-        missing = self._components.variance_of_average(
-            FirstMoment(self._central), outer_product, mean, self._size
-        )
-        return Estimate(second.value + missing, second.error)
+        centre = self._centre
+        value = self._second_moment(self._outer, outer_product, centre)
+        average = self._components.average
+        return Estimate(value, lambda: average(self._outer, centre[None], self._size).error()[0])
+
+    def _second_moment(
+        self, second: Quantity, product: Callable[[Array], Array], centre: Array
+    ) -> Array:
+        first = CentralMoment(self._central, 1)
+        return self._components.second_moment(second, first, product, centre, self._size)
 
     def _moved(self, x: Array, level: Array, lower: Array) -> Array:
         """How far the error of the tail moves its quantile x:
@@ -208,13 +207,14 @@ def kurtosis(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
 
 
 @dataclasses.dataclass(frozen=True)
-class FirstMoment:
-    """E Y − c of a component."""
+class CentralMoment:
+    """E (Y − c)^j of a component."""
 
     central: Quantity
+    j: int
 
     def __call__(self, component: PyTree[Array], centre: Array) -> Float[Array, "*shape"]:
-        return self.central(component, centre)[0]
+        return self.central(component, centre)[self.j - 1]
 
 
 @dataclasses.dataclass(frozen=True)

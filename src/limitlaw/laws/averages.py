@@ -23,9 +23,7 @@ LEAST_OF_BLOCK = 2  # components of a block
 # averaged
 AT = 2.0
 
-ONE_BLOCK = (
-    0.7  # of the squared deviations of blocks: one block with more is not one of many alike
-)
+ONE_BLOCK = 0.7  # of the squared deviations of blocks: with more it is not one of many alike
 ALIKE_BLOCKS = 1e-14  # of an average: blocks that differ by no more are equal but for rounding
 
 How = Literal["mean", "log", "spread", "log spread"]  # components are reduced
@@ -116,25 +114,21 @@ class Components:
         point = jax.tree.map(lambda a: jnp.asarray(a)[None], (at, weighted, integral))
         return self._error(Influence(share), point, size, jnp.zeros((1, *integral.shape)))[0]
 
-    def variance_of_average(
-        self, quantity: Quantity, product: OfDeviations, point: Array, size: int = 1
+    def second_moment(
+        self, second: Quantity, first: Quantity, product: OfDeviations, centre: Array, size: int
     ) -> Array:
-        """The variance of an average m = Σ_k w_k f_k, Σ_k w_k² (f_k − m)²/(1 − Σ_k w_k²), or by
-        `product` its covariance matrix, of f flattened; 0 unless sampled.
+        """Σ_k w_k s_k of second moments about an estimated mean, which is too small by the
+        variance of that mean (Bessel 1818): Σ_k w_k² f_k²/(1 − Σ_k w_k²) of first moments f_k, or
+        their covariance matrix by `product`; 0 unless sampled.
         """
-        m = self.average(quantity, point[None], size).value[0]
-        if not self.sampled or len(self) == 1:
-            return product(jnp.zeros_like(m))
-        if not self.parts:
-            squares = self.with_weights().average(
-                WeightedProduct(quantity, product), (point[None], m[None]), size
-            )
-            return squares.value[0] / (1 - jnp.sum(self.weights**2))
-        parts = [part.average(quantity, point[None], size).value[0] for part in self.parts]
-        d = jnp.stack(parts) - m
-        unseen = jnp.where(rare_decide(d, m), never_drawn(m, len(self)), 0.0) ** 2
-        spread = jnp.sum(jax.vmap(product)(d), axis=0) / (len(d) * (len(d) - 1))
-        return spread + (unseen if spread.shape == m.shape else jnp.diag(unseen.reshape(-1)))
+        several = self.sampled and len(self) > 1
+        share = 1 / (1 - jnp.sum(self.weights**2)) if several and not self.parts else jnp.zeros(())
+        both, point = SecondMoment(second, first, product), (centre[None], share[None])
+        total = self.with_weights().average(both, point, size).value[0]
+        if not (several and self.parts):
+            return total
+        d = jnp.stack([part.average(first, centre[None], size).value[0] for part in self.parts])
+        return total + jnp.sum(jax.vmap(product)(d), axis=0) / (len(d) * (len(d) - 1))
 
     def _error(
         self,
@@ -216,15 +210,17 @@ class Influence:
 
 
 @dataclasses.dataclass(frozen=True)
-class WeightedProduct:
-    """w (f − m)(f − m)ᵀ, or its diagonal, of a component with its weight w."""
+class SecondMoment:
+    """s + w f fᵀ/(1 − Σ_k w_k²), or its diagonal, of a component with its weight w."""
 
-    quantity: Quantity
+    second: Quantity
+    first: Quantity
     product: OfDeviations
 
     def __call__(self, weighted: tuple[PyTree[Array], Array], point: tuple[Array, Array]) -> Array:
-        (component, w), (at, m) = weighted, point
-        return w * self.product(self.quantity(component, at) - m)
+        (component, w), (centre, share) = weighted, point
+        f = self.first(component, centre)
+        return self.second(component, centre) + w * share * self.product(f)
 
 
 def outer_product(d: Float[Array, "..."]) -> Float[Array, "m m"]:

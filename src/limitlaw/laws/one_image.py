@@ -330,8 +330,8 @@ class ImageRules:
             else None
         )
         turns = self.share * self._nodes_of_waves(t, far is not None)
-        # a panel has as many nodes as the trapezoidal rule has there
-        share = PANEL_LENGTH / (2 * REACH) if breaks else 1.0
+        # a panel has twice as many nodes as the trapezoidal rule has there: φ may be steep
+        share = PANEL_LENGTH / REACH if breaks else 1.0
         rule = self.moments.finer(share * turns / self.moments.nodes)
         return StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule), rule.count
 
@@ -340,7 +340,7 @@ class ImageRules:
         closed form.
         """
         if self.traced or is_traced(t):
-            return TRACED_NODES // (4 if self.moments.breaks else 1)
+            return TRACED_NODES // (8 if self.moments.breaks else 1)
         turns = min(self.sd, NAMED_CUTS[-1] / REACH) if straight_far_out else self.sd
         fastest = float(jnp.max(jnp.abs(t), initial=1.0, where=jnp.isfinite(t)))
         most = max(self.plain, MOST_AT_ALL // self.components)

@@ -5,8 +5,12 @@ arrays at hand.
 """
 
 import numpy as np
-from jaxtyping import Array, Float, Inexact
+from jaxtyping import Array, Float, Inexact, Int
 
 Reals = Float[Array, "..."]  # of JAX
+HostReals = Float[np.ndarray, "..."]
 Floats = Float[Array | np.ndarray, "..."]
 Numbers = Inexact[Array | np.ndarray, "..."]  # real or complex
+Scalar = float | Floats
+Discrete = tuple[Floats, Floats]  # a discrete law, or a rule: nodes and weights
+LoopIndex = Int[Array, ""] | int

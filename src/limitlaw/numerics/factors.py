@@ -14,13 +14,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from limitlaw.numerics import LoopIndex
 from limitlaw.numerics.linear_algebra import cholesky
 
 UNROLLED = 16  # rows up to which Python writes out the loop: on a CPU two to three times faster
 REGULAR = 1e-6  # squared pivots of correlations above which Cholesky's factor errs by 1e-9 at most
 SUMMED_ROWS = 2  # rows up to which multiply-and-sum beats `@`
 
-LoopIndex = Int[Array, ""] | int
 TwoArrays = tuple[Float[Array, "..."], Float[Array, "..."]]
 Carry = TypeVar("Carry")
 

@@ -6,7 +6,6 @@ memory is bounded.
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -24,9 +23,9 @@ ValueAndError = tuple[Reals, Reals]
 T = TypeVar("T")
 
 LIMIT = 10.0  # the integral over |x| > 10 is left out: P(|Z| > 10) = 2e-23
-# unless the integrand has structure farther out than OUT, and may be 0 before it: structure at 12
-# deviations is the domain's last, and e^{−56} of what is behind it lies beyond 16
-OUT, FAR_EDGES = 4.0, DEVIATIONS + np.array([0.0, 2.0, 4.0])
+# unless the integrand has structure far out, and may be 0 before it: then behind the first such
+# place, up to 16, beyond which e^{−56} of that is left for structure at the end of the domain
+OUT, FAR, FAR_STEPS = 4.0, DEVIATIONS + 4, np.append(0.0, 2.0 ** np.arange(7))
 # Gauss nodes on a panel: the first number is for the value, the others are for its error
 VALUE_ONLY, ROUGH_ERROR, FULL_ERROR = (10,), (10, 7), (10, 7, 5)
 TINIEST = 1e-200  # stands in for a variance of zero: its inverse and its square root are finite
@@ -73,15 +72,23 @@ def panel_edges(
     """
     axes = (slice(None),) + (None,) * len(shape)
     edges = [jnp.linspace(-LIMIT, LIMIT, round(LIMIT) + 1)[axes]]
-    edges += [jnp.clip(graded.edges(), -LIMIT, LIMIT) for graded in structure]
-    edges += [jnp.clip(graded.edges(), -FAR_EDGES[-1], FAR_EDGES[-1]) for graded in far]
-    for side in (-1, 1) if far else ():
-        out = [jnp.any(side * graded.c > OUT, axis=0) for graded in far]
-        reached = functools.reduce(jnp.logical_or, out)
-        edges.append(side * jnp.where(reached, FAR_EDGES[axes], LIMIT))
+    edges += [jnp.clip(graded.edges(), -LIMIT, LIMIT) for graded in (*structure, *far)]
+    if far:
+        places = [jnp.broadcast_to(graded.c, (len(graded.c), *shape)) for graded in far]
+        c = jnp.concatenate(places)
+        edges += [_far_edges(c), -_far_edges(-c)]
     return jnp.sort(
         jnp.concatenate([jnp.broadcast_to(e, (len(e), *shape)) for e in edges]), axis=0
     )
+
+
+def _far_edges(c: Float[Array, "places ..."]) -> Float[Array, "edges ..."]:
+    """Edges behind the first place c > OUT, where the density falls like e^{−c(x − c)}; at LIMIT
+    where there is none.
+    """
+    first = jnp.min(jnp.where(c > OUT, c, jnp.inf), axis=0, initial=jnp.inf)
+    behind = first + FAR_STEPS[(slice(None),) + (None,) * first.ndim] / first
+    return jnp.where(jnp.isfinite(first), jnp.minimum(behind, FAR), LIMIT)
 
 
 def integrate(

@@ -15,10 +15,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from limitlaw.arguments import is_traced
-from limitlaw.numerics import Reals
+from limitlaw.numerics import HostReals, Reals
 
 Pointwise = Callable[[Reals], Any]  # a user's may give truth values, integers, or what fails
-HostReals = Float[np.ndarray, "..."]
 
 POINTS_OF_CALL = 4096  # a function is called on
 SECTIONS = 64  # parts of an interval among which the one with the jump is looked for

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from limitlaw.arguments import frozen, is_traced
-from limitlaw.numerics import Floats
+from limitlaw.numerics import Discrete, Floats, Scalar
 from limitlaw.numerics.factors import orthonormalise
 
 # where e^{−u} turns: a ten-digit polynomial between neighbours
@@ -42,8 +42,6 @@ NEGLIGIBLE_WEIGHT, LONG = (
     10.0,
 )  # weights that are left out, and the reach from which on none are
 
-Discrete = tuple[Floats, Floats]  # nodes and weights
-Scalar = float | Floats
 Indices = Int[Array | np.ndarray, " d"]
 Flags = Bool[Array | np.ndarray, " d"]
 

@@ -13,11 +13,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from limitlaw.numerics import LoopIndex
+
 COLUMNS_OF_PANEL = 16  # columns of a Cholesky factor that are found together
 COLUMNS_OF_BLOCK = 128  # columns at most whose panels act on each other one by one
 PIECE = 2**17  # multiplications of a product
-
-LoopIndex = Int[Array, ""] | int
 
 
 def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:

@@ -13,10 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from limitlaw.arguments import frozen, is_traced
-from limitlaw.numerics import Floats
-
-Discrete = tuple[Floats, Floats]  # nodes and weights
-
+from limitlaw.numerics import Discrete, Floats
 
 # --- a lattice -----------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.domain import DEVIATIONS
+from limitlaw.numerics import Reals
 
 REACH = DEVIATIONS  # of the trapezoidal rule: what lies beyond has probability 4e-33
 # of panels, four deviations farther than functions may be 0
@@ -21,8 +22,6 @@ AT_ONCE = 96  # nodes of one Gauss–Legendre rule, at most
 # of the trapezoidal rule, in units of min(1, 1/sd): 1e-11 for the poles of tanh, 1.6 off the axis
 TRAPEZOIDAL_STEP = 0.3
 GOLDEN = 0.6180339887498949
-
-Scalar = float | Float[Array, ""]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +38,7 @@ class NormalRule:
     breaks: tuple[float, ...] = ()
 
     def __call__(
-        self, mean: Scalar, sd: Scalar, shift: Scalar = 0.5
+        self, mean: Reals | float, sd: Reals | float, shift: Reals | float = 0.5
     ) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
         if self.breaks:
             z, w = self._on_panels(mean, sd)
@@ -61,7 +60,7 @@ class NormalRule:
         """This rule with so many times its nodes, and never with fewer."""
         return NormalRule(math.ceil(self.nodes * max(times, 1.0)), self.breaks)
 
-    def _on_panels(self, mean: Scalar, sd: Scalar) -> tuple[Array, Array]:
+    def _on_panels(self, mean: Reals | float, sd: Reals | float) -> tuple[Array, Array]:
         u, w = np.polynomial.legendre.leggauss(min(self.nodes, AT_ONCE))
         parts = -(-self.nodes // AT_ONCE)
         u = ((u + 1) / 2 + np.arange(parts)[:, None]).reshape(-1) / parts

@@ -14,8 +14,6 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 
-HostReals = Float[np.ndarray, "..."]
-
 LEFT_OUT = 16  # groups of replicates that a jackknife leaves out, one after the other
 ROUNDING_OF_MEAN = 2.0**-52
 

@@ -495,11 +495,13 @@ class _Numbers(Mapping[Value, Any]):
 
 
 def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:
-    """Are both taken at the same places of axes of one size, of which only equal ones are read:
-    windows of a convolution?
+    """Are both taken at the same places, of which only equal ones are read: windows of a
+    convolution? Their axes are the same, or have nothing to do with each other.
     """
-    same = first.places == second.places and sizes(first.axes) == sizes(second.axes)
-    return same and equal.issuperset(map(pair, first.new, second.new))
+    apart = set(first.axes).isdisjoint(second.x.axes) and set(second.axes).isdisjoint(first.x.axes)
+    related = first.axes == second.axes or (apart and sizes(first.axes) == sizes(second.axes))
+    equal_places = first.places == second.places
+    return related and equal_places and equal.issuperset(map(pair, first.new, second.new))
 
 
 def _swapped(block: Covariance | None) -> Covariance | None:
