@@ -101,13 +101,6 @@ def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[jax.Array]
     return lambda p: jnp.stack(of_scores(p, seen, jnp))
 
 
-def has_choice(attention: Attention) -> bool:
-    """Does a token see more than one?"""
-    if attention.visible is None:
-        return int(attention.scores.shape[-1]) > 1
-    return bool((attention.visible.sum(axis=-1) > 1).any())
-
-
 def measured_attention(exported: Exported, name: str, run: Tensors) -> np.ndarray:
     """`of_scores` of what a node of the graph, a softmax or a fused attention, has read."""
     node = next(n for n in exported.graph.nodes if n.name == name)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from limitlaw.digits import plus_minus
+from limitlaw.digits import counted, plus_minus
 from limitlaw.files import write
 from limitlaw.notebook import aligned, frame
 from limitlaw.torch.converted import Converted
@@ -84,6 +84,7 @@ STYLE = """
 :root{color-scheme:light dark}
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;
 color:light-dark(#222,#e9eaeb);background:light-dark(#fff,#15181b)}
+h1{overflow-wrap:anywhere}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.15rem .8rem;border-bottom:1px solid light-dark(#ddd,#3a4046)}
 tr.differs td{background:light-dark(#fbe3d6,#5a2f16)}
@@ -96,7 +97,7 @@ def page(table: AuditTable, title: str) -> str:
     table.plot().savefig(picture, format="png", dpi=110)
     image = base64.b64encode(picture.getvalue()).decode()
     summary = (
-        f"{len(table.findings)} findings"
+        counted(len(table.findings), "finding")
         if table.findings
         else "Nothing was found that is not as it should be."
     )
