@@ -83,7 +83,7 @@ def audit(
 
 @dataclasses.dataclass(frozen=True)
 class _Settings:
-    """Those of `audit`."""
+    """The settings of `audit`."""
 
     seeds: Sequence[int]
     samples: int

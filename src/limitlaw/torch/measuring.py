@@ -219,13 +219,13 @@ def at_infinity(
 def _named(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Sequence[np.ndarray]
 ) -> dict[str, ByStatistic]:
-    """By layer and attention, from arrays (draws, turns, statistics)."""
+    """By layer and attention, from arrays (draws, iterations, statistics)."""
     of_layers: dict[str, ByStatistic] = {}
     of_attentions: dict[str, ByStatistic] = {}
     for (names, value), array in zip(parts, read, strict=True):
         own = list(of_grams(np.eye(max(1, int(np.prod([int(s) for s in value.shape]))))))
-        for turn, name in enumerate(names):
-            at = array[:, turn]
+        for i, name in enumerate(names):
+            at = array[:, i]
             of_layers[name] = dict(zip(own, at.T, strict=False))
             for other, a in attentions.items():
                 if within(a.label.module, name):

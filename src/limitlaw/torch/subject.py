@@ -41,7 +41,7 @@ class Subject:
 
     @property
     def asked(self) -> dict[Key, Scalars]:
-        """What the program must give."""
+        """The values of the program from which all statistics are computed."""
         values = {name: flat(item.vectors) for name, item in self.layers.items()}
         asked = {("gram", name): ll.dot(x, x, "linear") for name, x in values.items()}
         if self.kurtosis:

@@ -36,12 +36,12 @@ class AuditTable(abc.ABC):
     @property
     @abc.abstractmethod
     def findings(self) -> tuple[str, ...]:
-        """What is wrong, in words."""
+        """The findings: what is wrong, in words."""
 
     @property
     @abc.abstractmethod
     def notes(self) -> tuple[str, ...]:
-        """What was found on the way."""
+        """Remarks about the conversion."""
 
     @abc.abstractmethod
     def records(self) -> list[dict[str, Any]]:
@@ -92,7 +92,7 @@ img{max-width:100%;background:#fff;border-radius:4px}.wide{overflow-x:auto}"""
 
 
 def page(table: AuditTable, title: str) -> str:
-    """Findings, picture and table."""
+    """A page of HTML with findings, picture and table."""
     picture = io.BytesIO()
     table.plot().savefig(picture, format="png", dpi=110)
     image = base64.b64encode(picture.getvalue()).decode()
@@ -260,7 +260,7 @@ class Audit(AuditTable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Those of the program."""
+        """The notes of the program."""
         return self.program.notes
 
     @property

@@ -74,7 +74,7 @@ def contents(figures: Sequence[Figure]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as "4 min 12 s"."""
+    """A time in words, such as "4 min 12 s"."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

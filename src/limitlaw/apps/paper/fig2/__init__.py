@@ -90,7 +90,7 @@ def _variance_row(found: Arrays, scaling: str) -> dict[str, object]:
 
 
 def _score_kl(settings: Settings, results: Results) -> dict[str, object]:
-    """D(p_11 at n = 256 ‖ N(0, 1))."""
+    """The divergence D(p_11 at n = 256 ‖ N(0, 1)), as a row of a table."""
     at = nodes(1.0)
     deltas = np.concatenate([results[chunk]["delta"] for chunk in _differences(settings)])
     kl = kl_of_blocks(deltas, mixture_density(np.ones(1), at.y), at.weights)

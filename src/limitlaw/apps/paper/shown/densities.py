@@ -46,7 +46,7 @@ def both(curves: tuple[Curve, ...], title: str = "") -> tuple[Panel, Panel]:
 
 
 def linear_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUTPUT) -> Panel:
-    """The bulk."""
+    """Curves in linear scale, where they are not close to 0."""
     x = np.concatenate([curve.x for curve in curves])
     y = np.concatenate([np.nan_to_num(curve.y) for curve in curves])
     inside = x[y > LEAST_DENSITY * y.max()]
