@@ -190,7 +190,7 @@ def test_killed_while_drawing(tmp_path):
     children = [Path("/proc", child) for child in (tmp_path / "children").read_text().split()]
     assert children
     try:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30  # a busy machine is slow to import
         while any(map(alive, children)) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not any(map(alive, children))
