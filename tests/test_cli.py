@@ -103,7 +103,7 @@ def test_json_is_the_law() -> None:
         "variance": law.variance(),
         "standard_deviation": sd,
         "excess_kurtosis": law.kurtosis(),
-        **{f"quantile_{q}": law.ppf(q) for q in output.LEVELS},
+        **{f"quantile_{q}": law.ppf(q) for q in output.QUANTILES},
         "density_at_0": law.pdf(0.0),
         "tail_beyond_3_sd": 2 * law.sf(3 * sd),
         "kl_from_gaussian": 2.7317974473567e-4,  # by limitlaw.divergence.kl

@@ -85,22 +85,22 @@ class TangentKernel:
 
     @property
     def q(self) -> RandomKernel:
-        """Of the query matrices."""
+        """The part of the query matrices."""
         return self.total("q")
 
     @property
     def k(self) -> RandomKernel:
-        """Of the key matrices."""
+        """The part of the key matrices."""
         return self.total("k")
 
     @property
     def v(self) -> RandomKernel:
-        """Of the value matrices."""
+        """The part of the value matrices."""
         return self.total("v")
 
     @property
     def o(self) -> RandomKernel:
-        """Of the output matrices."""
+        """The part of the output matrices."""
         return self.total("o")
 
     @property
@@ -225,7 +225,7 @@ def _of_sequences(x: Float[Array, "ms ms"], m: int, s: int) -> Float[Array, "m s
 def _wide_head(
     L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
 ) -> TangentDraw:
-    """n × n matrices."""
+    """One draw of a head with n × n matrices."""
     m, s, heads, _ = sizes
     K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T
     first, second = jax.random.split(key)

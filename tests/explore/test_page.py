@@ -203,7 +203,7 @@ def test_an_impossible_choice_says_why(page, settings, words, mended):
 def test_what_would_take_minutes_is_refused(page, monkeypatch):
     """The limit is shown nevertheless, and nothing old stands beside it."""
     page.open()
-    monkeypatch.setattr(budget, "SECONDS", 1e-6)
+    monkeypatch.setattr(budget, "ANSWER_SECONDS", 1e-6)
     page.choose("scale", "0.52")
     assert "this would take about" in page.message
     assert page.cell("variance", "exact") == page.cell("kl_gaussian", "exact") == "–"

@@ -56,6 +56,11 @@ def finished(out: Path, jobs: int, seed: int = 0) -> subprocess.CompletedProcess
     )
 
 
+def said(run: subprocess.CompletedProcess) -> list[str]:
+    """Standard error, but for the lines of progress that a busy machine makes time for."""
+    return [line for line in run.stderr.splitlines() if not line.startswith("fig1: ")]
+
+
 def tables(out: Path) -> dict[str, bytes]:
     """The bytes of the CSV files by name."""
     return {path.stem: path.read_bytes() for path in (out / "data").glob("*.csv")}
@@ -78,7 +83,7 @@ def test_what_it_leaves(whole):
     report, tables and pictures.
     """
     out, run, found = whole
-    assert (run.returncode, run.stderr) == (0, "")
+    assert (run.returncode, said(run)) == (0, [])
     claims, speed, places = run.stdout.splitlines()
     assert claims == "6 of 6 claims hold"
     assert speed.startswith("speed-up over drawing every matrix: about ")
@@ -123,7 +128,7 @@ def test_killed_and_damaged(whole):
     before = {path: path.stat().st_mtime_ns for path in kept}
     run = finished(out, jobs=2)
     assert run.returncode == 0
-    lines = run.stderr.splitlines()
+    lines = said(run)
     assert len(lines) == 2
     for path in (cut, changed):
         assert [line for line in lines if line.startswith(f"limitlaw: {path} is damaged: ")]
@@ -144,13 +149,13 @@ def test_another_seed(whole):
     first = chunks(out)
     run = finished(out, jobs=2, seed=1)
     assert run.returncode in (0, 1), run.stderr  # claims are statistical
-    assert run.stderr == ""
+    assert said(run) == []
     other, both = tables(out), chunks(out)
     assert set(other) == TABLES
     assert all(other[name] != expected[name] for name in TABLES)
     assert len(both) == 2 * len(first) - 1  # the limit is not drawn
     run = finished(out, jobs=2)
-    assert (run.returncode, run.stderr) == (0, "")
+    assert (run.returncode, said(run)) == (0, [])
     assert (
         f"not measured, as {len(first)} of {len(first)} chunks come from an earlier run"
         in run.stdout
@@ -185,7 +190,7 @@ def test_killed_while_drawing(tmp_path):
     children = [Path("/proc", child) for child in (tmp_path / "children").read_text().split()]
     assert children
     try:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30  # a busy machine is slow to import
         while any(map(alive, children)) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not any(map(alive, children))

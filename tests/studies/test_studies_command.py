@@ -40,7 +40,9 @@ def test_what_it_leaves(tmp_path):
     """Code 0 although claims fail; all files, with the same bytes on two threads."""
     out = tmp_path / "one"
     run = finished(out, "--jobs", "1")
-    assert (run.returncode, run.stderr) == (0, "")
+    progress = "participation: "  # on a busy machine
+    lines = [line for line in run.stderr.splitlines() if not line.startswith(progress)]
+    assert (run.returncode, lines) == (0, [])
     first, *rest, last = run.stdout.splitlines()
     assert first == "1 of 4 claims hold"
     assert [line[:17] for line in rest] == ["  does not hold: "] * 3

@@ -64,7 +64,10 @@ def gradients(
         backward_grams(y.core, outputs, _place(token, y), width, pace, as_key(key)), axis=1
     )
     dim = layers[-1].dim.at(width)
-    columns = {s.name: s.summary(_read(s, grams), INDEPENDENT, dim) for s in OF_GRADIENTS}
+    columns = {}
+    for s in OF_GRADIENTS:
+        read = jax.vmap(jax.vmap(lambda gram, read=s.read: read(gram, None)))(jnp.asarray(grams))
+        columns[s.name] = s.summary(np.asarray(read), INDEPENDENT, dim)
     return Trace(columns, {s.name: s.label for s in OF_GRADIENTS}, width, len(grams), pace.effort)
 
 
@@ -76,9 +79,3 @@ def _place(token: int | None, y: Wide) -> int | None:
     if not -y.shape[-1] <= token < y.shape[-1]:
         raise ValueError(f"token must be one of 0 … {y.shape[-1] - 1}, got {token}")
     return int(token)
-
-
-def _read(statistic: Statistic, grams: np.ndarray) -> np.ndarray:
-    return np.asarray(
-        jax.vmap(jax.vmap(lambda gram: statistic.read(gram, None)))(jnp.asarray(grams))
-    )

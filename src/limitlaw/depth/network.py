@@ -78,7 +78,7 @@ class Network:
 
     @property
     def title(self) -> str:
-        """In one line."""
+        """The network in one line."""
         parts = [f"{self.depth} blocks", f"{self.heads} head{'s' * (self.heads != 1)}"]
         parts += [f"of dimension {self.head_dim}"] * (self.head_dim is not None)
         parts += [
@@ -92,7 +92,7 @@ class Network:
 
 
 def _chosen(name: str, value: object, among: Mapping[str, Any]) -> Any:
-    """What an option stands for."""
+    """The value that a name stands for."""
     return among[one_of(name, value, tuple(among))]
 
 

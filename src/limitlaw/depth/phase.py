@@ -37,7 +37,7 @@ class Phase:
         return f"after block {self.at}, {where}\n{self.network.title}"
 
     def chunks(self) -> list[Chunk]:
-        """One for each point."""
+        """One chunk for each point of the diagram."""
         settings = dataclasses.asdict(self.network)
         common = {"statistic": self.statistic, "at": self.at, "width": self.width}
         draws = {"samples": self.samples, "seed": self.seed, "rtol": self.rtol}

@@ -136,7 +136,7 @@ def _participation(p: Float[Array, "... t"]) -> Float[Array, "..."]:
 
 
 def _averaged_over_rows(read: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Over all heads, too."""
+    """The mean of a function of rows over all rows and heads."""
     return lambda p: jnp.mean(matrix_by_matrix(read, p))
 
 
@@ -160,7 +160,7 @@ entropy, participation, score_variance = (
 
 
 def token_variances(K: Kernel, scores: Scores) -> Float[Array, " tokens"]:
-    """K_ii."""
+    """The variances K_ii of all tokens."""
     return jnp.diagonal(K)
 
 

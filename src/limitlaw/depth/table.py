@@ -55,7 +55,7 @@ class Trace:
 
     @property
     def where(self) -> str:
-        """n → ∞, or n = 64."""
+        """The width in words: "n → ∞", or as "n = 64"."""
         return "n → ∞" if self.width is None else f"n = {self.width}"
 
     @property

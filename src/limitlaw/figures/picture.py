@@ -94,5 +94,5 @@ class Picture:
 
     @property
     def panels(self) -> list[Panel]:
-        """All of them, row after row."""
+        """All panels, row after row."""
         return [panel for row in self.rows for panel in row]

@@ -61,7 +61,7 @@ def plot(
 
 
 def _named(laws: tuple[Any, ...], labelled: Mapping[str, Any]) -> dict[str, Law]:
-    """All laws by label, checked."""
+    """All laws by label; what is no law of one number is refused."""
     pairs: list[tuple[str | None, Any]] = []
     for law in laws:
         pairs += law.items() if isinstance(law, Mapping) else [(None, law)]

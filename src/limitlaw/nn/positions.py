@@ -50,7 +50,7 @@ class Rotary:
     positions: Any = None
 
     def turned(self, w: Wide) -> Wide:
-        """Each token by its angle."""
+        """The vectors, rotated by the angles of their positions."""
         if self.positions is None:
             return rotary(w, np.arange(float(w.shape[-1])), self.base)
         return rotary(w, real_array("positions", self.positions), self.base)
@@ -75,7 +75,7 @@ class Alibi:
         return w
 
     def scored(self, p: Scalars, heads: int | float) -> Scalars:
-        """With the bias of each head."""
+        """The scores with the bias of each head."""
         if heads == math.inf:
             raise ValueError(
                 "Alibi has a slope for each head: heads must be finite, got heads=math.inf"

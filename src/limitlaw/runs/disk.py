@@ -28,7 +28,7 @@ def one_line_errors(action: str, path: Path) -> Iterator[None]:
 
 
 def write(path: Path, data: bytes) -> None:
-    """All of a file, or what was there."""
+    """Write all of a file, or leave what was there."""
     with one_line_errors("write", path):
         files.write(path, data)
 

@@ -34,7 +34,7 @@ class Crew(Executor):
     @property
     @abc.abstractmethod
     def workers(self) -> int:
-        """How many."""
+        """The number of chunks."""
 
 
 class _Threads(ThreadPoolExecutor, Crew):
@@ -125,7 +125,7 @@ class ClusterExecutor(Crew):
 
     @property
     def workers(self) -> int:
-        """The threads of all workers now."""
+        """The number of threads of all workers at this moment."""
         return max(1, sum(self._client.nthreads().values()))
 
     def submit(

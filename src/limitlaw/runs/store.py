@@ -34,7 +34,7 @@ class Store:
         make_folder(self.folder)
 
     def path(self, chunk: Chunk) -> Path:
-        """Where the chunk is, or will be."""
+        """The path of the file of a chunk, whether or not it is there."""
         return self.folder / f"{chunk.identity}.chunk"
 
     def get(self, chunk: Chunk) -> dict[str, np.ndarray] | None:

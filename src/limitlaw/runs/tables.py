@@ -52,7 +52,7 @@ def rows(*records: Mapping[str, Any]) -> Table:
 
 
 def _cells(name: str, column: np.ndarray) -> list[str]:
-    """The texts of a column."""
+    """The entries of a column as text."""
     column = plain(name, column)
     if column.ndim != 1:
         raise ValueError(f"column {name} must have one axis, got shape {column.shape}")

@@ -83,7 +83,7 @@ def audit(
 
 @dataclasses.dataclass(frozen=True)
 class _Settings:
-    """Those of `audit`."""
+    """The settings of `audit`."""
 
     seeds: Sequence[int]
     samples: int
@@ -109,13 +109,15 @@ def _at_one_width(
     else:
         measured, predicted = ahead(subject, settings.samples)
     beyond = subject.in_the_limit() if settings.limit else {}
-    rows = [
-        _row(
-            name, statistic, draws, predicted[name][statistic], beyond.get(name, {}).get(statistic)
-        )
-        for name, found in measured.items()
-        for statistic, draws in found.items()
-    ]
+    rows = []
+    for name, found in measured.items():
+        for statistic, here in found.items():
+            there, at_infinity = predicted[name][statistic], beyond.get(name, {}).get(statistic)
+            several = len(there) > 1
+            spread = float(there.std(ddof=1)) if several else math.nan
+            law = mean(there) if several else (float(there[0]), math.inf)
+            row = AuditRow(name, statistic, mean(here), law, at_infinity, spread, len(here))
+            rows.append(row)
     return Audit(tuple(rows), done.program, subject.width, len(seeds), references)
 
 
@@ -146,18 +148,6 @@ def _runs(subject: Subject, module: Module, seeds: Sequence[int]) -> Iterator[Te
         ):
             yield run
             reached(watch, i + 1, len(seeds))
-
-
-def _row(
-    name: str,
-    statistic: str,
-    here: np.ndarray,
-    there: np.ndarray,
-    limit: tuple[float, float] | None,
-) -> AuditRow:
-    spread = float(there.std(ddof=1)) if len(there) > 1 else math.nan
-    predicted = mean(there) if len(there) > 1 else (float(there[0]), math.inf)
-    return AuditRow(name, statistic, mean(here), predicted, limit, spread, len(here))
 
 
 # --- one step ahead ------------------------------------------------------------------------------

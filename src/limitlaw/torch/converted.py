@@ -55,13 +55,9 @@ def attentions(order: Sequence[Node], writer: Writer) -> Iterator[Attention]:
             applied = _softmax_of(writer.values[node])
             if applied is not None:
                 scores, *mask = map(scalars, applied.args)
-                yield Attention(node.label, scores, _seen(mask), *_scale(node))
-
-
-def _seen(mask: Sequence[Scalars]) -> np.ndarray | None:
-    """Which scores a mask of given numbers shows, None without a mask."""
-    given = [m.op.value for m in mask if isinstance(m.op, ops.Constant)]
-    return np.asarray(given[0]) > 0 if given else None
+                given = [m.op.value for m in mask if isinstance(m.op, ops.Constant)]
+                seen = np.asarray(given[0]) > 0 if given else None
+                yield Attention(node.label, scores, seen, *_scale(node))
 
 
 def _softmax_of(value: Value) -> ops.Apply | None:
@@ -196,7 +192,11 @@ def replay(converted: Converted) -> Replayed:
     found = computed(converted, [item.value for item in converted.values])
     errors = []
     for item, array in zip(converted.values, found, strict=True):
-        error = _difference(_laid(array, item.layout), item.expected)
+        laid, expected = _laid(array, item.layout), item.expected.reshape(-1)
+        error = math.inf
+        if laid.size == expected.size:
+            size = float(np.abs(expected).max(initial=0.0)) or 1.0
+            error = float(np.abs(laid - expected).max(initial=0.0)) / size
         if not error <= item.tolerance:
             raise ReplayError(
                 f"{item.label}: the program gives other numbers than the module, relative error "
@@ -236,10 +236,3 @@ def _laid(array: np.ndarray, layout: Digits) -> np.ndarray:
     if layout.coordinate is not None:
         array = np.moveaxis(array, -1, layout.coordinate)
     return array.reshape(-1)
-
-
-def _difference(array: np.ndarray, expected: np.ndarray) -> float:
-    if array.size != math.prod(expected.shape):
-        return math.inf
-    size = float(np.abs(expected).max(initial=0.0))
-    return float(np.abs(array - expected.reshape(-1)).max(initial=0.0)) / (size or 1.0)

@@ -33,7 +33,7 @@ class Growth:
 
     @property
     def statistic(self) -> str:
-        """What is measured."""
+        """The statistic that is measured."""
         return self.rows[0].statistic
 
 
@@ -93,7 +93,7 @@ class Widths(AuditTable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Those of the widest."""
+        """The notes of the audit at the largest width."""
         return self.audits[-1].notes
 
     @property

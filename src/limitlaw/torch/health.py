@@ -31,7 +31,7 @@ NAMED_LAYERS = 3  # of layers in one finding
 
 
 def ailments(rows: Iterable["AuditRow"]) -> tuple[str, ...]:
-    """What is unhealthy, in words."""
+    """The findings about measurements, in words."""
     rows = tuple(rows)
     return (*_collapse(rows), *_attention(rows), *_growth(rows))
 
@@ -121,7 +121,7 @@ def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
 
 
 def _scores_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
-    """All attentions in one line."""
+    """The attentions whose scores grow, in one finding."""
     found = [
         (one.layer, one.measured)
         for one in growth

@@ -101,12 +101,12 @@ class _Block:
         return program.structure, [np.asarray(a) for a in program.arrays]
 
     def turned(self, start: Wide, times: int) -> Wide:
-        """The block applied so many times."""
+        """The block applied `times` times to `start`, each time with weights of its own."""
         (turned,) = results_of(ops.Scan((start,), (), (), (self.argument,), (self.result,), times))
         return turned
 
     def same(self, other: "_Block") -> bool:
-        """Do both compute the same?"""
+        """Do both blocks compute the same function?"""
         (one, numbers), (two, others) = self.signature, other.signature
         return one == two and all(map(np.array_equal, numbers, others))
 

@@ -204,5 +204,5 @@ class Layouts:
         ]
 
     def wants_numbers(self, node: Node) -> bool:
-        """Does a consumer need numbers?"""
+        """Does something that reads this node need numbers?"""
         return node in self._numbers

@@ -55,7 +55,7 @@ def single(value: torch.Tensor | Real) -> float | None:
 
 
 def shape_of(*operands: Operand) -> tuple[int, ...]:
-    """The common shape."""
+    """The shape to which these operands are broadcast."""
     shapes = [tuple(x.shape) for x in operands if isinstance(x, Tensor | torch.Tensor)]
     return tuple(torch.broadcast_shapes(*shapes))
 
@@ -199,7 +199,7 @@ def _contraction(a: Tensor, b: Tensor, factor: float) -> Tensor:
 
 
 def _unscaled(x: Tensor) -> tuple[Tensor, float]:
-    """Without a constant factor."""
+    """A tensor without its constant factor, and the factor."""
     node = x.node
     if isinstance(node, nodes.WeightedSum) and len(node.terms) == 1 and not node.shift:
         ((coefficient, term),) = node.terms
@@ -272,6 +272,6 @@ def concatenate(tensors: Sequence[Entries], dim: int = 0) -> Tensor:
 
 
 def stacked(tensors: Sequence[Entries], dim: int = 0) -> Tensor:
-    """torch.stack."""
+    """The tensors side by side along a new axis, as torch.stack."""
     parts = [moved(t, lambda x: x.unsqueeze(dim)) for t in tensors]
     return concatenate(parts, dim % len(parts[0].shape))

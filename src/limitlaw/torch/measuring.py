@@ -101,13 +101,6 @@ def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[jax.Array]
     return lambda p: jnp.stack(of_scores(p, seen, jnp))
 
 
-def has_choice(attention: Attention) -> bool:
-    """Does a token see more than one?"""
-    if attention.visible is None:
-        return int(attention.scores.shape[-1]) > 1
-    return bool((attention.visible.sum(axis=-1) > 1).any())
-
-
 def measured_attention(exported: Exported, name: str, run: Tensors) -> np.ndarray:
     """`of_scores` of what a node of the graph, a softmax or a fused attention, has read."""
     node = next(n for n in exported.graph.nodes if n.name == name)
@@ -226,13 +219,13 @@ def at_infinity(
 def _named(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Sequence[np.ndarray]
 ) -> dict[str, ByStatistic]:
-    """By layer and attention, from arrays (draws, turns, statistics)."""
+    """By layer and attention, from arrays (draws, iterations, statistics)."""
     of_layers: dict[str, ByStatistic] = {}
     of_attentions: dict[str, ByStatistic] = {}
     for (names, value), array in zip(parts, read, strict=True):
         own = list(of_grams(np.eye(max(1, int(np.prod([int(s) for s in value.shape]))))))
-        for turn, name in enumerate(names):
-            at = array[:, turn]
+        for i, name in enumerate(names):
+            at = array[:, i]
             of_layers[name] = dict(zip(own, at.T, strict=False))
             for other, a in attentions.items():
                 if within(a.label.module, name):

@@ -89,26 +89,26 @@ class Random(Node):
 
 @dataclasses.dataclass(eq=False)
 class Fixed(Node):
-    """Given numbers."""
+    """Numbers that are given, not random."""
 
     array: np.ndarray
 
 
 @dataclasses.dataclass(eq=False)
 class _OfOne(Node):
-    """Reads one tensor."""
+    """A node that reads one tensor."""
 
     x: Tensor
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """What is read."""
+        """The tensor that is read."""
         return (self.x,)
 
 
 @dataclasses.dataclass(eq=False)
 class _OfTwo(Node):
-    """Reads two tensors."""
+    """A node that reads two tensors."""
 
     a: Tensor
     b: Tensor

@@ -43,7 +43,7 @@ def check(
 
 
 def referred(done: Conversion, expected: Expected | None) -> tuple[str, ...]:
-    """`check` of a conversion."""
+    """The findings of `check` for a module that was converted."""
     arrays = {name: array.numpy() for name, array in done.exported.arrays.items()}
     scales = misfits(arrays, done.parameters, done.exported.kinds)
     found = [*copies(done.parameters), *scales, *_unscaled(done.program.attentions)]

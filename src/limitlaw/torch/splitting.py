@@ -67,7 +67,7 @@ def _renumbered(ids: torch.Tensor, columns: int, group: np.ndarray) -> torch.Ten
 
 
 def _part(node: Node, places: torch.Tensor) -> Node:
-    """The node with these columns only."""
+    """A node with these columns only."""
     shape = (*node.shape[:-1], len(places))
     if isinstance(node, nodes.Random):
         return dataclasses.replace(node, shape=shape, array=node.array[places.numpy()])

@@ -41,7 +41,7 @@ class Subject:
 
     @property
     def asked(self) -> dict[Key, Scalars]:
-        """What the program must give."""
+        """The values of the program from which all statistics are computed."""
         values = {name: flat(item.vectors) for name, item in self.layers.items()}
         asked = {("gram", name): ll.dot(x, x, "linear") for name, x in values.items()}
         if self.kurtosis:
@@ -102,7 +102,11 @@ def subject_of(done: Conversion, layers: Sequence[str] | None, kurtosis: bool) -
 
 def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Attention]:
     """Every attention by the path of its module, and by its node if a module has several."""
-    found = [a for a in done.program.attentions if measure.has_choice(a)]
+    found = [  # those in which a token sees more than one
+        a
+        for a in done.program.attentions
+        if (a.scores.shape[-1] if a.visible is None else a.visible.sum(axis=-1).max()) > 1
+    ]
     if layers is not None:
         found = [a for a in found if any(within(a.label.module, path) for path in layers)]
     count = Counter(a.label.module for a in found)

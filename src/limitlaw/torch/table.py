@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from limitlaw.digits import plus_minus
+from limitlaw.digits import counted, plus_minus
 from limitlaw.files import write
 from limitlaw.notebook import aligned, frame
 from limitlaw.torch.converted import Converted
@@ -36,12 +36,12 @@ class AuditTable(abc.ABC):
     @property
     @abc.abstractmethod
     def findings(self) -> tuple[str, ...]:
-        """What is wrong, in words."""
+        """The findings: what is wrong, in words."""
 
     @property
     @abc.abstractmethod
     def notes(self) -> tuple[str, ...]:
-        """What was found on the way."""
+        """Remarks about the conversion."""
 
     @abc.abstractmethod
     def records(self) -> list[dict[str, Any]]:
@@ -84,6 +84,7 @@ STYLE = """
 :root{color-scheme:light dark}
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;
 color:light-dark(#222,#e9eaeb);background:light-dark(#fff,#15181b)}
+h1{overflow-wrap:anywhere}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.15rem .8rem;border-bottom:1px solid light-dark(#ddd,#3a4046)}
 tr.differs td{background:light-dark(#fbe3d6,#5a2f16)}
@@ -91,12 +92,12 @@ img{max-width:100%;background:#fff;border-radius:4px}.wide{overflow-x:auto}"""
 
 
 def page(table: AuditTable, title: str) -> str:
-    """Findings, picture and table."""
+    """A page of HTML with findings, picture and table."""
     picture = io.BytesIO()
     table.plot().savefig(picture, format="png", dpi=110)
     image = base64.b64encode(picture.getvalue()).decode()
     summary = (
-        f"{len(table.findings)} findings"
+        counted(len(table.findings), "finding")
         if table.findings
         else "Nothing was found that is not as it should be."
     )
@@ -259,7 +260,7 @@ class Audit(AuditTable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Those of the program."""
+        """The notes of the program."""
         return self.program.notes
 
     @property

@@ -63,7 +63,11 @@ def traced(exported: Exported, parameters: Parameters, given: Collection[str] = 
         else:
             label = label_of(node)
             numbers[node], symbols[node] = _step(node, label, numbers, symbols)
-            _keep(known, label, symbols[node], numbers[node])
+            known += [
+                (label, symbol, exact.detach().clone())
+                for symbol, exact in _random([(symbols[node], numbers[node])])
+                if exact.is_floating_point()
+            ]
             if node.name in given:
                 asked.append((symbols[node], numbers[node]))
                 symbols[node] = numbers[node]
@@ -163,12 +167,3 @@ def _labelled(node: Node, label: Label) -> None:
         node.label = label
         for operand in node.operands:
             _labelled(operand.node, label)
-
-
-def _keep(known: Known, label: Label, symbol: object, numbers: object) -> None:
-    if (
-        isinstance(symbol, Tensor)
-        and isinstance(numbers, torch.Tensor)
-        and numbers.is_floating_point()
-    ):
-        known.append((label, symbol, numbers.detach().clone()))

@@ -51,7 +51,7 @@ class NetworkOptions:
     correlation: float = option(0.0, "C", "Of the tokens that the first block is given.")
 
     def network(self) -> "Network":
-        """The network that is described."""
+        """The network that these options describe."""
         from limitlaw.depth.network import Network
 
         return Network(**vars(self))
@@ -109,7 +109,7 @@ def depth(asked: DepthOptions) -> None:
 
 
 def _traces(network: "Network", asked: DepthOptions) -> list["Trace"]:
-    """As n → ∞, and at each width."""
+    """The statistics as n → ∞, and at each width that was asked for."""
     from limitlaw.depth import STATISTICS, trace
 
     named = asked.statistics or PRINTED
@@ -178,7 +178,7 @@ def phase(asked: PhaseOptions) -> None:
 
 
 def _phase(asked: PhaseOptions) -> "Phase":
-    """What the options ask for."""
+    """The phase diagram that the options describe."""
     from limitlaw.depth.network import ScaleGrid
     from limitlaw.depth.phase import Phase
     from limitlaw.depth.trace import chosen_statistics

@@ -105,7 +105,7 @@ def _print(asked: LawOptions, layers: "list[AttentionLayer]", laws: "list[Law]")
 
 
 def _layers(asked: LawOptions) -> "list[AttentionLayer]":
-    """One for each number of heads."""
+    """The layers that the options describe, one for each number of heads."""
     heads = [heads_of(text) for text in asked.heads or ["2"]]
     if asked.mask not in (None, "causal"):
         raise ValueError(f"--mask must be causal, got {asked.mask}")
@@ -168,19 +168,19 @@ class AttentionLayer:
 
     @property
     def described_heads(self) -> str:
-        """How many heads, in words."""
+        """The number of heads in words, as "2 heads"."""
         if self.heads == math.inf:
             return "infinitely many heads"
         return counted(int(self.heads), "head")
 
     @property
     def described_width(self) -> str:
-        """n → ∞, or n = 64."""
+        """The width in words: "n → ∞", or as "n = 64"."""
         return "n → ∞" if self.width is None else f"n = {self.width}"
 
     @property
     def title(self) -> str:
-        """What the law is of, in one line."""
+        """The layer and the token in one line."""
         place = f"token {self.token} of {len(self.kernel)}"
         parts = [f"Attention, {self.described_heads}", place, self.described_width]
         parts += [f"head dimension {self.head_dim}"] * (self.head_dim is not None)
@@ -213,7 +213,7 @@ def density_figure(layers: list[AttentionLayer], laws: "list[Law]") -> "Figure":
 
 
 def heads_of(text: str) -> int | float:
-    """A positive integer, or infinity."""
+    """The number of heads that an option says: a positive integer, or infinity."""
     if text.strip().lower() in ("inf", "infinity", "∞"):
         return math.inf
     try:

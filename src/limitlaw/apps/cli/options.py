@@ -28,7 +28,7 @@ def flag(help: str, name: str = "") -> Any:
 
 
 def argument(default: object, metavar: str, help: str) -> Any:
-    """A word without a name."""
+    """A positional argument of the command."""
     return _field(default, typer.Argument, metavar=metavar, help=help)
 
 

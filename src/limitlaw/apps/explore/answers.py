@@ -172,7 +172,7 @@ def _traces(choice: Choice) -> list[Any]:
 
 
 def program(choice: Choice, stopped: Stopped) -> Answer:
-    """Code and graph."""
+    """The programs as code and as text, and the graph of the layer."""
     y = programs.layer(choice)
     deep = programs.network(choice)
     return {

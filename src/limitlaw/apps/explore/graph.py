@@ -59,7 +59,7 @@ def svg(output: Value) -> str:
 
 
 def _rows(output: Value) -> list[list[Box]]:
-    """Boxes and bends by row, joined."""
+    """The boxes of instructions and the bends of edges, row by row."""
     names = Names((output,))
     to_output: dict[Value, int] = {output: 0}
     for value in reversed(names.listed):
@@ -112,7 +112,7 @@ def _placed(rows: list[list[Box]]) -> list[list[Box]]:
 
 
 def _spread(row: list[Box]) -> None:
-    """Side by side around 0."""
+    """Place the boxes of a row side by side, centred at 0."""
     x = -sum(node.width + ACROSS for node in row) / 2
     for node in row:
         node.x = x + (node.width + ACROSS) / 2

@@ -71,7 +71,7 @@ class Explorer:
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{HOST}:{self.port}/"
 
     def warm_up(self) -> None:

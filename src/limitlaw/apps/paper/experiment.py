@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from limitlaw.apps.paper.computed.baseline import Case
+from limitlaw.apps.paper.computed.convergence import Convergence
 from limitlaw.apps.paper.shown.claims import ClaimRule
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.runs import Chunk, Results, Table
@@ -26,3 +27,15 @@ class Experiment(NamedTuple):
     place: int | float = math.inf
     borrows: tuple[str, ...] = ()
     dense: Callable[[Any], list[Case]] = lambda settings: []
+
+
+def of_widths(
+    widths: Convergence,
+    place: int,
+    claims: tuple[ClaimRule, ...],
+    figures: tuple[Figure, ...],
+    borrows: tuple[str, ...] = ("fig1",),
+) -> Experiment:
+    """A row of the paper's table of experiments, with the noise floor of figure 1."""
+    chunks, tables, dense = widths.chunks, widths.tables, widths.dense
+    return Experiment(widths.name, chunks, tables, claims, figures, place, borrows, dense)

@@ -207,7 +207,7 @@ def legend(picture: Picture) -> str:
 
 
 def _swatch(style: Style) -> str:
-    """A short piece of the curve."""
+    """A short piece of a curve, for the legend."""
     w, h = SWATCH
     box = f'viewBox="0 0 {w} {h}" width="{w}" height="{h}" aria-hidden="true"'
     return f"<svg {box}>{_swatch_line(style)}{_swatch_marker(style)}</svg>"

@@ -7,7 +7,7 @@ from typing import Any
 
 from limitlaw.apps.reports.figure import Figure
 from limitlaw.apps.reports.interactive import legend
-from limitlaw.figures.picture import Panel, Picture
+from limitlaw.figures.picture import Picture
 
 # The browser itself refuses whatever would have to be fetched.
 _POLICY = (
@@ -74,7 +74,7 @@ def contents(figures: Sequence[Figure]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as "4 min 12 s"."""
+    """A time in words, such as "4 min 12 s"."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -96,7 +96,10 @@ def _claim(row: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     """One row; the cells name their columns for narrow windows."""
     # numbers such as 1.03e-5 with a hyphen at which no line ends
     cells = {n: re.sub(r"(?<=[\d)])e-(?=\d)", "e\u2011", escape(str(row[n]))) for n in _COLUMNS}
-    cells["figure"] = _place(str(row["figure"]), figures)
+    for figure in figures:  # a link where the text is the key or the name of a figure
+        name = figure.name or figure.title
+        if str(row["figure"]) in (figure.key, name, name.removeprefix("Figure ")):
+            cells["figure"] = f'<a href="#{figure.key}">{name}</a>'
     labels = {name: f' data-label="{title}"' for name, title in _COLUMNS.items()}
     labels["claim"] = ""
     tds = "".join(
@@ -107,15 +110,6 @@ def _claim(row: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     word, sign = ("yes", "✓ holds") if good else ("no", "✗ does not hold")
     verdict = f'<span class="{word}">{sign}</span>'
     return f'<tr{"" if good else " class=failed"}>{tds}<td class="verdict">{verdict}</td></tr>\n'
-
-
-def _place(text: str, figures: Sequence[Figure]) -> str:
-    """A link where the text is the key or the name of a figure of this page."""
-    for figure in figures:
-        name = figure.name or figure.title
-        if text in (figure.key, name, name.removeprefix("Figure ")):
-            return f'<a href="#{figure.key}">{name}</a>'
-    return escape(text)
 
 
 def section(key: str, title: str, content: str) -> str:
@@ -134,21 +128,20 @@ def figure(shown: Figure, picture: Picture, files: Mapping[str, str]) -> str:
     title = f"{shown.name}: {shown.title}" if shown.name else shown.title
     panels = picture.panels
     kind = "single" if len(panels) == 1 else "three" if len(picture.rows[0]) == 3 else "pairs"
-    places = "".join(_plot(panel_id(shown.key, i), title, panel) for i, panel in enumerate(panels))
+    places = ""
+    for i, panel in enumerate(panels):
+        own = f", {panel.title}" if panel.title else ""
+        words = f"{title}: {panel.y.label} against {panel.x.label}{own}"
+        label = escape(re.sub("</?(i|sub|sup)>", "", words))
+        square = " square" if panel.field else ""
+        places += f'<div class="plot{square}" id="{panel_id(shown.key, i)}" role="img" '
+        places += f'aria-label="{label}"></div>\n'
     links = f'<p class="files">{_links(files)}</p>\n' if files else ""
     return (
         f'<figure id="{shown.key}">\n<h3>{title}</h3>\n'
         f'<div class="panels {kind}">\n{places}</div>\n{legend(picture)}'
         f"<figcaption>{shown.text}</figcaption>\n{links}</figure>\n"
     )
-
-
-def _plot(key: str, title: str, panel: Panel) -> str:
-    """The place of one panel."""
-    own = f", {panel.title}" if panel.title else ""
-    words = re.sub("</?(i|sub|sup)>", "", f"{title}: {panel.y.label} against {panel.x.label}{own}")
-    kind = "plot square" if panel.field else "plot"
-    return f'<div class="{kind}" id="{key}" role="img" aria-label="{escape(words)}"></div>\n'
 
 
 def _links(files: Mapping[str, str]) -> str:

@@ -44,7 +44,7 @@ def write(picture: Picture, folder: Path, name: str) -> list[Path]:
 
 
 def draw(picture: Picture) -> "Figure":
-    """The panels with one legend below."""
+    """A figure with the panels, laid out, and one legend below."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=picture.size, dpi=DPI, layout="constrained")
@@ -88,7 +88,7 @@ def _entries(axes: "Axes", panel: Panel) -> dict[str, Any]:
 
 
 def _panel(axes: "Axes", panel: Panel) -> None:
-    """One pair of axes."""
+    """Draw one panel."""
     scales = {"xscale": panel.x, "yscale": panel.y}
     axes.set(**{name: "log" for name, axis in scales.items() if axis.log})
     _axis(axes.xaxis, panel.x)

@@ -51,7 +51,15 @@ class HtmlReport:
     def _section(self, key: str, title: str, beside: dict[str, str], paper: bool) -> str:
         """The figures of the paper or those beyond it; nothing if there are none."""
         chosen = [pair for pair in self.drawn if bool(pair[0].name) == paper]
-        parts = [page.figure(figure, picture, _own(figure, beside)) for figure, picture in chosen]
+        parts = []
+        for figure, picture in chosen:
+            wanted = [
+                f"{figure.key}.pdf",
+                f"{figure.key}.png",
+                *(f"{t}.csv" for t in figure.columns),
+            ]
+            own = {file: beside[file] for file in wanted if file in beside}
+            parts.append(page.figure(figure, picture, own))
         return page.section(key, title, "".join(parts)) if parts else ""
 
 
@@ -64,13 +72,6 @@ def _files(folder: Path) -> dict[str, str]:
         if place.suffix[1:] in _SUFFIXES and not place.name.startswith(".")
     ]
     return {place.name: place.relative_to(folder).as_posix() for place in reversed(kept)}
-
-
-def _own(figure: Figure, beside: dict[str, str]) -> dict[str, str]:
-    """The files of one figure."""
-    pictures = [f"{figure.key}.pdf", f"{figure.key}.png"]
-    wanted = [*pictures, *(f"{table}.csv" for table in figure.columns)]
-    return {file: beside[file] for file in wanted if file in beside}
 
 
 def _scripts(drawn: Iterable[tuple[Figure, Picture]]) -> str:

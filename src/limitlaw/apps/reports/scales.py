@@ -15,30 +15,25 @@ def power_axis(label: str, values: list[float]) -> PlotAxis:
     """A logarithmic axis over whole numbers: ticks at each of a few, else at powers."""
     low, high = min(values), max(values)
     room = max(1.25, (high / low) ** 0.06)
-    ticks = values if len(values) <= _MOST_TICKS and _apart(values) else _powers(low, high)
+    least = 1.05 * (high / low) ** 0.1  # so that labels leave each other room
+    apart = all(b / a > least for a, b in itertools.pairwise(values))
+    ticks = values if len(values) <= _MOST_TICKS and apart else _powers(low, high)
     labelled = tuple((t, style.number(t)) for t in ticks or values)
     return PlotAxis(label, True, labelled, (low / room, high * room))
-
-
-def _apart(values: list[float]) -> bool:
-    """Whether the labels of these ticks leave each other room."""
-    least = 1.05 * (max(values) / min(values)) ** 0.1
-    return all(b / a > least for a, b in itertools.pairwise(values))
 
 
 def _powers(low: float, high: float) -> list[float]:
     """The powers of 4, 10 or 100 between two numbers, as many as fit."""
     ticks: list[float] = []
     for base in (4, 10, 100):
-        first, last = math.ceil(_log(low, base) - 1e-9), math.floor(_log(high, base) + 1e-9)
+        first, last = (
+            math.ceil(math.log(low, base) - 1e-9),
+            math.floor(math.log(high, base) + 1e-9),
+        )
         ticks = [float(base**i) for i in range(max(first, 0), last + 1)]
         if len(ticks) <= _MOST_TICKS:
             break
     return ticks
-
-
-def _log(value: float, base: int) -> float:
-    return math.log(value) / math.log(base)
 
 
 def positive_limits(*values: np.ndarray, room: float = 2.5) -> tuple[float, float]:

@@ -51,7 +51,7 @@ def _normal() -> tuple[np.ndarray, np.ndarray]:
 
 
 def slopes(sigma: float) -> tuple[float, float]:
-    """v and χ of tanh."""
+    """The mean square v and the mean square slope χ of tanh."""
     z, weights = _normal()
     t = np.tanh(sigma * z)
     mean = [float(weights @ f) for f in (t * t, (1 - t * t) ** 2)]
@@ -59,7 +59,7 @@ def slopes(sigma: float) -> tuple[float, float]:
 
 
 def exponent(alpha: float, sigma: float) -> float:
-    """λ."""
+    """The published exponent λ of 1 − correlation."""
     a, (v, chi) = alpha**2, slopes(sigma)
     return math.log((1 + a + a * chi) / ((1 + a) * (1 + a + a * v)))
 

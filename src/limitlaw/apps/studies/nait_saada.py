@@ -33,7 +33,7 @@ STEPS_TO_SECOND = 800
 
 
 def rank_excess(count: np.ndarray | float) -> np.ndarray | float:
-    """2 (e − 1)²/T."""
+    """The published excess of the stable rank, 2 (e − 1)²/T."""
     return 2 * EXP_VARIANCE**2 / count
 
 
@@ -45,7 +45,7 @@ def network(count: int) -> tuple[ll.Wide, ll.Wide]:
 
 
 def attended(scores: jax.Array) -> jax.Array:
-    """A Aᵀ of the one head."""
+    """The matrix A Aᵀ of the only head, A = softmax(scores)."""
     A = jax.nn.softmax(scores.reshape(scores.shape[-2:]), axis=-1)
     return A @ A.T
 

@@ -35,7 +35,7 @@ def correlation(grown: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def network(scale: float) -> ll.Wide:
-    """L residual attention layers."""
+    """The network of L residual attention layers."""
     branch = NOCI_ALPHA / math.sqrt(NOCI_DEPTH)
     return ll.nn.transformer(
         tokens(NOCI_TOKENS, NOCI_START),

@@ -42,7 +42,7 @@ def network(count: int, beta: float) -> tuple[ll.Wide, ll.Wide]:
 
 
 def row_of(*, count: int, beta: float, draws: int, seed: int) -> Arrays:
-    """Σ_j A_1j² of a layer."""
+    """The participation Σ_j A_1j² of an attention layer."""
     return traced(network(count, beta), ["participation"], draws, seed)
 
 
@@ -73,7 +73,7 @@ def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
 
 
 def _equals(beta: float, words: str) -> ClaimRule:
-    """The model's number at 512 tokens."""
+    """Is the participation of 512 tokens that of the random energy model?"""
 
     def rule(tables: Tables) -> Claim:
         found = row(tables["participation"], tokens=REM_TOKENS, beta=beta)

@@ -35,7 +35,7 @@ INFINITE = 0  # stands for n → ∞ in tables
 
 @functools.cache
 def network(kind: str) -> ll.Wide:
-    """Eight layers."""
+    """A network of eight layers of this kind."""
     x = tokens(TAILS_TOKENS)
     if kind == "bare":
         return ll.repeat(lambda w: ll.nn.attention(w, 1), x, TAILS_DEPTH)
@@ -50,7 +50,7 @@ def kurtosis(*, kind: str, width: int, draws: int, seed: int) -> Arrays:
 
 
 def _cases(settings: StudySettings) -> list[tuple[str, int, int]]:
-    """Network, width and draws."""
+    """The network, the width and the number of draws of each case."""
     limits = [(kind, INFINITE, settings.either(2**16, 2**13)) for kind in NETWORKS]
     return [*limits, *((kind, TAILS_WIDTH, settings.either(2**14, 2**12)) for kind in FINITE)]
 

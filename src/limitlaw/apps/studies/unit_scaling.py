@@ -106,7 +106,7 @@ def _logged(layer: int, expected: float) -> ClaimRule:
 
 
 def _unit(tables: Tables) -> Claim:
-    """What the library promises."""
+    """Does the attention output have unit scale, as the library promises?"""
     table = tables["unit_scaling"]
     holds = bool((np.abs(table["std"] - 1) < 0.1 + 5 * table["error"]).all())
     last = compact(float(table["std"][-1]), float(table["error"][-1]))

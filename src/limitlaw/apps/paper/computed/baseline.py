@@ -22,7 +22,7 @@ class Case(NamedTuple):
 
     @property
     def normals(self) -> int:
-        """Random numbers of one sample."""
+        """The number of normals that one sample takes."""
         inner = self.width if self.head_dim is None else self.head_dim
         return self.width + self.tokens * self.width**2 + 4 * self.heads * inner * self.width
 

@@ -56,7 +56,7 @@ def outputs(tokens: int, heads: int, head_dim: int | None = None, phi: str = "cl
 
 @once
 def output(tokens: int, heads: int, head_dim: int | None = None, phi: str = "clip") -> Wide:
-    """y^1, the first token."""
+    """y^1, the output of the first token."""
     return outputs(tokens, heads, head_dim, phi)[0]
 
 
@@ -115,6 +115,6 @@ def score(tokens: int) -> Coupled:
 
 
 def stream(seed: int, *labels: object) -> int:
-    """A seed for each purpose."""
+    """A seed that depends on the user's seed and on the purpose."""
     digest = zlib.crc32(repr(labels).encode())
     return int(np.random.SeedSequence([seed, digest]).generate_state(1, np.uint64)[0] >> 1)

@@ -12,7 +12,7 @@ DRAWN, WIDEST = 261, 6.5  # points of a drawn density, and standard deviations t
 
 
 def drawn_at(variance: float) -> np.ndarray:
-    """Where densities are drawn."""
+    """The points at which pictures show a density of this variance."""
     return np.sqrt(variance) * np.linspace(-WIDEST, WIDEST, DRAWN)
 
 

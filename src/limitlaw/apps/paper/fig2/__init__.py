@@ -56,17 +56,14 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
     found = results[_scores(settings)]
     tables = FIG2_HEADS.tables(settings, results)
     scalings = ("sqrt", "linear")
+    gaussians = [_gaussian_row(settings, results, point) for point in FIG2_HEADS.paper]
+    divergences = [_gaussian_kl(settings, results, point) for point in FIG2_HEADS.paper]
     return {
         "fig2a": rows(*(row for scaling in scalings for row in _score_rows(found, scaling))),
         "fig2a_variance": rows(*(_variance_row(found, scaling) for scaling in scalings)),
         "fig2a_kl": rows(_score_kl(settings, results)),
-        "fig2b": _joined(
-            tables["fig2b_density"],
-            [_gaussian_row(settings, results, p) for p in FIG2_HEADS.paper],
-        ),
-        "fig2b_kl": _joined(
-            tables["fig2b_kl"], [_gaussian_kl(settings, results, p) for p in FIG2_HEADS.paper]
-        ),
+        "fig2b": rows(tables["fig2b_density"], *gaussians),
+        "fig2b_kl": rows(tables["fig2b_kl"], *divergences),
     }
 
 
@@ -93,7 +90,7 @@ def _variance_row(found: Arrays, scaling: str) -> dict[str, object]:
 
 
 def _score_kl(settings: Settings, results: Results) -> dict[str, object]:
-    """D(p_11 at n = 256 ‖ N(0, 1))."""
+    """The divergence D(p_11 at n = 256 ‖ N(0, 1)), as a row of a table."""
     at = nodes(1.0)
     deltas = np.concatenate([results[chunk]["delta"] for chunk in _differences(settings)])
     kl = kl_of_blocks(deltas, mixture_density(np.ones(1), at.y), at.weights)
@@ -119,11 +116,6 @@ def _gaussian_kl(settings: Settings, results: Results, point: Point) -> dict[str
     return kl_row(
         point, "exact", "gaussian", kl_of_blocks(whole, law["gaussian"], law["weights"]), draws
     )
-
-
-def _joined(table: Table, records: list[dict[str, object]]) -> Table:
-    more = rows(*records)
-    return {name: np.concatenate([table[name], more[name]]) for name in table}
 
 
 FIG2 = Experiment(

@@ -1,7 +1,7 @@
 """Figure 3: heads of dimension 64 whose number grows with the width, n = 64 H."""
 
 from limitlaw.apps.paper.computed.convergence import Convergence, Point
-from limitlaw.apps.paper.experiment import Experiment
+from limitlaw.apps.paper.experiment import of_widths
 from limitlaw.apps.paper.fig3 import shown
 
 FIG3_WIDTHS = Convergence(
@@ -10,13 +10,4 @@ FIG3_WIDTHS = Convergence(
     beyond=tuple(Point(64 * heads, heads) for heads in (64, 256)),
     head_dim=64,
 )
-FIG3 = Experiment(
-    "fig3",
-    FIG3_WIDTHS.chunks,
-    FIG3_WIDTHS.tables,
-    shown.FIG3_CLAIMS,
-    shown.FIG3_FIGURES,
-    place=3,
-    borrows=("fig1",),
-    dense=FIG3_WIDTHS.dense,
-)
+FIG3 = of_widths(FIG3_WIDTHS, 3, shown.FIG3_CLAIMS, shown.FIG3_FIGURES)

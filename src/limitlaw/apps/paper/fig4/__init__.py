@@ -1,7 +1,7 @@
 """Figure 4: figure 1 with more tokens, 16 by default: the paper's text does not say how many."""
 
 from limitlaw.apps.paper.computed.convergence import Convergence, Point
-from limitlaw.apps.paper.experiment import Experiment
+from limitlaw.apps.paper.experiment import of_widths
 from limitlaw.apps.paper.fig4 import shown
 
 FIG4_WIDTHS = Convergence(
@@ -10,13 +10,4 @@ FIG4_WIDTHS = Convergence(
     beyond=(Point(16_384, 2), Point(4_096, 2)),
     tokens=None,
 )
-FIG4 = Experiment(
-    "fig4",
-    FIG4_WIDTHS.chunks,
-    FIG4_WIDTHS.tables,
-    shown.FIG4_CLAIMS,
-    shown.FIG4_FIGURES,
-    place=4,
-    borrows=("fig1",),
-    dense=FIG4_WIDTHS.dense,
-)
+FIG4 = of_widths(FIG4_WIDTHS, 4, shown.FIG4_CLAIMS, shown.FIG4_FIGURES)

@@ -8,7 +8,7 @@ from limitlaw.runs import Table
 
 
 def side_by_side(density: Table | None, kl: Table | None, floor: Table | None) -> Picture:
-    """Density and divergence."""
+    """The density, and beside it the divergence."""
     panels = (
         [] if density is None else [densities.linear_panel(densities.curves_by(density, "width"))]
     )

@@ -1,7 +1,7 @@
 """Figure 5: figure 1 with ReLU and 100,000 samples: K_ii = 1/2, K_ij = 1/(2π)."""
 
 from limitlaw.apps.paper.computed.convergence import Convergence, Point
-from limitlaw.apps.paper.experiment import Experiment
+from limitlaw.apps.paper.experiment import of_widths
 from limitlaw.apps.paper.fig5 import shown
 
 FIG5_WIDTHS = Convergence(
@@ -10,13 +10,4 @@ FIG5_WIDTHS = Convergence(
     phi="relu",
     samples=2,
 )
-FIG5 = Experiment(
-    "fig5",
-    FIG5_WIDTHS.chunks,
-    FIG5_WIDTHS.tables,
-    shown.FIG5_CLAIMS,
-    shown.FIG5_FIGURES,
-    place=5,
-    borrows=("fig1",),
-    dense=FIG5_WIDTHS.dense,
-)
+FIG5 = of_widths(FIG5_WIDTHS, 5, shown.FIG5_CLAIMS, shown.FIG5_FIGURES)

@@ -16,6 +16,7 @@ from limitlaw.runs import Table
 
 # variance, kurtosis (theory §4)
 BY_HEAD_DIM = {8: (0.385685, 1.1160), 64: (0.391129, 0.35144), 128: (0.391548, 0.29734)}
+HEAD_DIM_LABEL = "head dimension <i>d</i>"
 FIXED_HEADS = "heads of dimension <i>d</i>"
 
 
@@ -77,38 +78,26 @@ def _density(rows: Table, line: Style, label: str) -> Curve:
 
 def _level(table: Table, column: str, label: str) -> Panel:
     """A moment against the head dimension, with its value for wide heads as a line across."""
-    narrow = _finite_dimensions(table)
-    x = _abscissa(narrow)
+    narrow = {name: values[np.isfinite(table["head_dim"])] for name, values in table.items()}
+    x = power_axis(HEAD_DIM_LABEL, [float(d) for d in narrow["head_dim"]])
     curves = [Curve(narrow["head_dim"], narrow[column], style.DOTS, FIXED_HEADS)]
     for level in table[column][np.isinf(table["head_dim"])][:1]:
         ends = np.array(x.limits, dtype=float)
         curves.append(Curve(ends, np.full(2, level), look.curve_style("limit"), look.WIDE_HEADS))
-    return Panel(x, PlotAxis(label, limits=_around(table[column])), tuple(curves))
-
-
-def _around(values: np.ndarray) -> tuple[float, float]:
-    """A range with room on both sides."""
-    low, high = float(np.min(values)), float(np.max(values))
+    low, high = float(np.min(table[column])), float(np.max(table[column]))
     room = 0.07 * (high - low or abs(high) or 1.0)
-    return low - room, high + room
+    return Panel(x, PlotAxis(label, limits=(low - room, high + room)), tuple(curves))
 
 
 def _divergence(table: Table) -> Panel:
-    narrow = _finite_dimensions(table)
+    narrow = {name: values[np.isfinite(table["head_dim"])] for name, values in table.items()}
     dims, kl = narrow["head_dim"], narrow["kl"]
+    x = power_axis(HEAD_DIM_LABEL, [float(d) for d in dims])
     line = guide(dims, positive(kl), -2)
     limits = positive_limits(kl, line.y)
     curves = measured(dims, kl, narrow["error"], limits[0], style.DOTS, FIXED_HEADS)
     label = f"{look.KL}(fixed <i>d</i> ‖ <i>n</i> × <i>n</i>)"
-    return Panel(_abscissa(narrow), PlotAxis(label, True, limits=limits), (*curves, line))
-
-
-def _finite_dimensions(table: Table) -> Table:
-    return {name: values[np.isfinite(table["head_dim"])] for name, values in table.items()}
-
-
-def _abscissa(narrow: Table) -> PlotAxis:
-    return power_axis("head dimension <i>d</i>", [float(d) for d in narrow["head_dim"]])
+    return Panel(x, PlotAxis(label, True, limits=limits), (*curves, line))
 
 
 HEAD_DIM_CLAIMS = (ClaimRule(("head_dim",), _moments),)

@@ -69,7 +69,7 @@ def rate(
 
 
 def limits_agree(name: str, figure: str, what: str) -> ClaimRule:
-    """The two engines have one limit."""
+    """The limits of the finite-width and the infinite-width engine are the same."""
 
     def rule(tables: Tables) -> Claim:
         table = tables[f"{name}_coupled"]

@@ -30,10 +30,13 @@ def widths(table: Table) -> Picture:
     heads = distinct(table, "heads")
     if len(heads) == 1:
         return Picture((both(curves_by(table, "width")),), (7.0, 3.4), 5)
-    columns = [
-        both(curves_of_kinds(where(table, heads=h)), title=_title(where(table, heads=h), h))
-        for h in heads
-    ]
+    columns = []
+    for number in heads:
+        own = where(table, heads=number)
+        sizes = finite(distinct(own, "width"))
+        title = look.group_label("heads", number)
+        title += f", {look.group_label('width', sizes[0])}" * (len(sizes) == 1)
+        columns.append(both(curves_of_kinds(own), title=title))
     return Picture(tuple(zip(*columns, strict=True)), (7.0, 5.0), 4)
 
 
@@ -42,15 +45,8 @@ def both(curves: tuple[Curve, ...], title: str = "") -> tuple[Panel, Panel]:
     return linear_panel(curves, title=title), tail_panel(curves, title=title)
 
 
-def _title(table: Table, number: int) -> str:
-    """The number of heads, and the width if there is one."""
-    sizes = finite(distinct(table, "width"))
-    name = look.group_label("heads", number)
-    return f"{name}, {look.group_label('width', sizes[0])}" if len(sizes) == 1 else name
-
-
 def linear_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUTPUT) -> Panel:
-    """The bulk."""
+    """Curves in linear scale, where they are not close to 0."""
     x = np.concatenate([curve.x for curve in curves])
     y = np.concatenate([np.nan_to_num(curve.y) for curve in curves])
     inside = x[y > LEAST_DENSITY * y.max()]
@@ -80,7 +76,8 @@ def tail_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUTPU
 def curves_by(table: Table, group: str) -> tuple[Curve, ...]:
     """Curves by the values of a column; the limit of widths and the Gaussian belong to all."""
     shared = [kind for kind in _BELOW if group == "width" or kind == "gaussian"]
-    values = finite(distinct(_without(table, shared), group))
+    own_rows = {name: column[~np.isin(table["curve"], shared)] for name, column in table.items()}
+    values = finite(distinct(own_rows, group))
     places = dict(zip(values, look.places(len(values)), strict=True))
     own = [
         (value, kind)
@@ -98,20 +95,8 @@ def curves_by(table: Table, group: str) -> tuple[Curve, ...]:
     ]
     return (
         *curves,
-        *(_curve(_once(table, kind), kind) for kind in shared if kind in table["curve"]),
+        *(_curve(where(table, curve=kind), kind) for kind in shared if kind in table["curve"]),
     )
-
-
-def _without(table: Table, kinds: list[str]) -> Table:
-    """The rows of other kinds."""
-    keep = ~np.isin(table["curve"], kinds)
-    return {column: values[keep] for column, values in table.items()}
-
-
-def _once(table: Table, kind: str) -> Table:
-    """The rows of a kind that belongs to all numbers of heads, which may repeat it."""
-    rows = where(table, curve=kind)
-    return where(rows, heads=rows["heads"][0])
 
 
 def curves_of_kinds(table: Table) -> tuple[Curve, ...]:

@@ -60,12 +60,12 @@ def curve_style(kind: str, group: int | None = None) -> Style:
 
 
 def curve_label(kind: str, group: str = "") -> str:
-    """Such as "n = 16, exact"."""
+    """The label of a curve, such as "n = 16, exact"."""
     words = _CURVES[kind].split(" <i>")[0] if group and kind == "limit" else _CURVES[kind]
     return f"{group}, {words}" if group else words
 
 
 def group_label(column: str, value: int | float) -> str:
-    """Such as "n = 16" or "n → ∞"."""
+    """The label of a group, such as "n = 16" or "n → ∞"."""
     symbol = _SYMBOLS[column]
     return f"{symbol} → ∞" if value == float("inf") else f"{symbol} = {style.number(value)}"

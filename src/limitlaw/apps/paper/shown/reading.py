@@ -15,7 +15,7 @@ SIGMAS = 5.0  # standard errors that a number may be off
 
 
 def length(table: Table) -> int:
-    """How many rows."""
+    """The number of rows."""
     return len(next(iter(table.values()), ()))
 
 
@@ -63,7 +63,7 @@ class KLCurve(NamedTuple):
     error: np.ndarray
 
     def since(self, width: int | float) -> "KLCurve":
-        """From this width on."""
+        """The part from this width on."""
         late = self.width >= width
         return KLCurve(self.width[late], self.kl[late], self.error[late])
 
