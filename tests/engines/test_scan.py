@@ -227,6 +227,7 @@ def written_out(y: ll.Wide) -> Output:
     return Output(value, y.core.layout)
 
 
+@pytest.mark.usefixtures("as_user")  # nested loops are deep calls, and checks of types deepen them
 @pytest.mark.parametrize("name", CARRIED)
 def test_as_written_out(name: str) -> None:
     """The limit, draw by draw, with all that is outside, and without unrolling."""
@@ -378,3 +379,23 @@ def test_errors(wrong: Any, says: str) -> None:
     """One line that says what is wrong."""
     with pytest.raises((TypeError, ValueError), match=says):
         wrong(tokens())
+
+
+@pytest.mark.parametrize("width", [3, 20], ids=["full frames", "frames"])
+def test_inner_products(width: int) -> None:
+    """Of outputs of all iterations, the last carry, inputs, and what is outside, at finite width:
+    all of them in one frame.
+    """
+
+    def gram(loop: bool) -> ll.Scalars:
+        h = ll.initial((TIMES, 2), cov=np.kron(np.eye(TIMES) + 0.3, K))
+        k = ll.Matrix() @ h[0]
+        step = lambda c, x: (0.7 * c + ll.Matrix() @ (x + k), c + 0.5 * x)
+        c, y = ll.scan(step, h[1], h) if loop else by_hand(step, h[1], h)
+        vectors = [*(y[i, 0] for i in range(TIMES)), c[1], c[0], h[2, 0], k[0]]
+        z = ll.stack(vectors)
+        return ll.dot(z, z, scaling="linear")
+
+    exact = ll.finite_samples(gram(True), width, DRAWS, jax.random.key(0))
+    drawn = ll.simulate(gram(False), width, DRAWS, jax.random.key(1))
+    assert disagreement(np.asarray(exact), np.asarray(drawn)) < 1

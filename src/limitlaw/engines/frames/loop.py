@@ -71,13 +71,18 @@ class PassingFrame:
         vectors = _wider(vectors, self.r)
         if self.r < self._wanted:  # there is no other axis
             return vectors
-        known, rest = jnp.split(vectors, [self.r - self.carried], axis=-1)
-        if self.each:
-            _, _, Q = orthonormalise(rest[: self.each], jnp.zeros((0, rest.shape[-1]), rest.dtype))
-            along = rest @ Q.T
-            known = lax.dynamic_update_slice(known, along, (0, self.old + t * self.each))
-            rest = (rest - along @ Q).at[: self.each].set(0.0)
-        left = self._fitted(rest[self.each :])
+        kept = self.r - self.carried
+        if not self.each:
+            known, rest = jnp.split(vectors, [kept], axis=-1)
+            return jnp.concatenate([known, self._fitted(rest)], axis=-1)
+        # what was drawn has places on the axes of later outputs, too: nothing else has, so far
+        free = jnp.arange(vectors.shape[-1]) >= self.old + t * self.each
+        rest = jnp.where(free, vectors, 0.0)
+        _, _, Q = orthonormalise(rest[: self.each], jnp.zeros((0, rest.shape[-1]), rest.dtype))
+        along = rest @ Q.T
+        known = jnp.where(free, 0.0, vectors)[:, :kept]
+        known = lax.dynamic_update_slice(known, along, (0, self.old + t * self.each))
+        left = self._fitted((rest - along @ Q)[self.each :])
         return jnp.concatenate([known, jnp.pad(left, [(self.each, 0), (0, 0)])], axis=-1)
 
     def _fitted(self, rest: Float[Array, "vectors r"]) -> Float[Array, "vectors r2"]:
