@@ -1,11 +1,11 @@
 """All public names, which `limitlaw` hands on."""
 
 from limitlaw import depth, divergence, laws, nn
-from limitlaw.core.check import check
 from limitlaw.core.space import n
 from limitlaw.depth.gradients import gradients
 from limitlaw.depth.trace import trace
 from limitlaw.engines.averages import average_law
+from limitlaw.engines.checking import check
 from limitlaw.engines.dense.simulate import simulate
 from limitlaw.engines.engine import clear_cache
 from limitlaw.engines.frames.finite import finite, finite_samples

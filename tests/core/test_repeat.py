@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.core.program import unrolled
+from limitlaw.core.unrolling import unrolled
 from statistics_of_samples import disagreement
 from validity import validate
 

@@ -246,7 +246,7 @@ def test_loops_inside_blocks() -> None:
     assert (np.diff(trace["variance"].value) > 0).all()
     behind = ll.trace(ll.repeat(inner, x + nn.attention(x, 7), 2), ["entropy"], samples=16)
     assert np.isnan(behind["entropy"].value[0])
-    with pytest.raises(ValueError, match="shared=True needs a block without a repeat inside"):
+    with pytest.raises(ValueError, match="shared=True needs a block without a loop inside"):
         ll.repeat(lambda w: ll.repeat(inner, w, 2), x, 2, shared=True)
 
 

@@ -18,7 +18,8 @@ from limitlaw.core.findings import Facts, Finding, Report, Verdict
 from limitlaw.core.instructions import Apply, Constant, Dot, Initial, MatMul
 from limitlaw.core.kinds import Coordinatewise, Family, Value
 from limitlaw.core.members import Found
-from limitlaw.core.program import Program, Written, unrolled
+from limitlaw.core.program import Program, Written
+from limitlaw.core.unrolling import unrolled
 from limitlaw.float64 import in_float64
 
 TURNS = 2  # of a loop, which show what any turns have to do with each other

@@ -9,7 +9,8 @@ import numpy as np
 from limitlaw.arguments import positive_int, relative_error, shown
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.kinds import Instruction
-from limitlaw.core.program import Output, Program, every_iteration
+from limitlaw.core.program import Output, Program
+from limitlaw.core.unrolling import every_iteration
 from limitlaw.depth.statistics import STATISTICS, Column, Statistic
 from limitlaw.depth.table import Trace
 from limitlaw.engines import engine

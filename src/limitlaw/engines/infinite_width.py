@@ -35,8 +35,9 @@ from limitlaw.engines.law import Last, law_given
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, Outcomes, seed_of_law
 from limitlaw.engines.limit.draw import variance
-from limitlaw.engines.limit.facts import LimitFacts, are_correlated, is_score
+from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.limit.pairs import Pairs
+from limitlaw.engines.limit.score_facts import are_correlated, is_score
 from limitlaw.engines.reading import Reading
 from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical, Law, RandomKernel, Tokens

@@ -65,17 +65,17 @@ def scan(
     reverse: bool = False,
     shared: bool = False,
 ) -> tuple[Any, Any]:
-    """A loop with inputs and outputs by iteration, as `jax.lax.scan`: from (c, y_t) = block(c, x_t)
-    for each entry x_t of `inputs` along their first axis, the last carry c, and all outputs y_t
-    along a new first axis.
+    """A loop with inputs and outputs by iteration, as `jax.lax.scan`: (c, y_t) = block(c, x_t) for
+    each entry x_t of `inputs` along their first axis. Gives the last carry c, and the outputs y_t
+    of all iterations along a new first axis.
 
     `carry` and `inputs` are vectors or numbers of a program, arrays, or tuples of these; None for
     no inputs, with a `length`. The block gives a carry of the same shapes and spaces, and outputs
     of any, or None. `reverse` goes from the last entry to the first. Every iteration has matrices
     and initial vectors of its own, with `shared=True` all have the same ones (as ALBERT has). What
-    the block reads from outside stays the same in all iterations. It is written once, and runs as
-    one compiled loop. With `shared=True`, and where a block uses a matrix from outside, there is no
-    loop: the iterations are written one after the other, and `check` says so.
+    the block reads from outside stays the same. It is written once, and runs as one compiled loop.
+    With `shared=True`, and where a block uses a matrix from outside, there is no loop: iterations
+    are written one after the other, and `check` says so.
     """
     if not callable(block):
         raise TypeError(f"block must be a function of a carry and inputs, got {shown(block)}")

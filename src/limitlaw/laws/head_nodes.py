@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import frozen, is_traced, non_negative
+from limitlaw.domain import RATIO_OF_VARIANCES
 from limitlaw.laws.estimates import unit
-from limitlaw.numerics.meshes import RATIO_OF_VARIANCES
 from limitlaw.numerics.series import power
 
 Numbers = np.ndarray | Array  # NumPy's, or JAX's where something is traced

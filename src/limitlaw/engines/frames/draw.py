@@ -43,7 +43,7 @@ from limitlaw.engines.frames.fresh import (
     total,
 )
 from limitlaw.engines.frames.ledger import Ledger
-from limitlaw.engines.frames.loop import FramesLoop
+from limitlaw.engines.frames.loop import scanned
 from limitlaw.engines.frames.spaces import Frame, Points, Space
 from limitlaw.numerics.factors import gram, pivoted_factor
 from limitlaw.numerics.random import Source, fold_in
@@ -135,8 +135,8 @@ class FramesDraw(Draw):
     def read_iteration(
         self, inside: "FramesDraw", scan: Value, layer: Sequence[Value] | None = None
     ) -> dict[int, Any]:
-        """What is read off an iteration of a loop, which is made of `layer`, for each carry that is
-        an output.
+        """What is read off an iteration of a loop, made of `layer`, for each carry that is an
+        output.
         """
         if self.reader is None:
             return {}
@@ -369,24 +369,6 @@ def _argument(draw: FramesDraw, value: Value, op: core.Argument) -> Form:
     raise ValueError("a block is followed by loops only")
 
 
-def _scan(draw: FramesDraw, value: Value, op: core.Scan) -> list[Form | Labelled]:
-    """One compiled loop: for all iterations if each is read, else for all but the last,
-    of which a fresh part may be left.
-    """
-    loop = FramesLoop(draw, value, op)
-    if not op.outputs and draw.reader is None:
-        t = op.order[-1]
-        carries = loop.followed(op.times - 1)[0] if op.times > 1 else loop.starts
-        inside = loop.within(carries, t, loop.entries(t), loop.spaces)
-        return [inside[y] for y in op.following]
-    carries, outputs, read = loop.followed(op.times)
-    draw.keep_read(value, read)
-    values = [*op.carried, *op.outputs]
-    axes = [v.axes for v in op.carried] + [(op.axis, *y.axes) for y in op.outputs]
-    known = map(Labelled, carries + outputs, axes)
-    return [Form(x, None) if v.is_vector else x for v, x in zip(values, known, strict=True)]
-
-
 def _from_scan(draw: FramesDraw, value: Value, op: core.FromScan) -> Form | Labelled:
     return draw.results[op.scan][op.place]
 
@@ -408,7 +390,7 @@ RULES: Rules = {
     core.Stack: _stack,
     Linear: _linear,
     core.Argument: _argument,
-    core.Scan: _scan,
+    core.Scan: scanned,
     core.FromScan: _from_scan,
 }
 FramesDraw.rules = RULES

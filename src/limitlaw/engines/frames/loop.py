@@ -32,14 +32,12 @@ from limitlaw.numerics.random import Quasi
 if TYPE_CHECKING:
     from limitlaw.engines.frames.draw import FramesDraw
 
-Arrays = list[Any]  # one for each of several values: its batch axes, and for vectors one more
-Rows = Float[Array, "vectors r"]
-NewRows = Float[Array, "vectors r2"]
+Batches = list[Any]  # one array for each of several values
 Time = int | Int[Array, ""]
 
 
 @dataclasses.dataclass(frozen=True)
-class Turned:
+class PassingFrame:
     """How a frame passes through a loop: `old` axes that stay, `each` for the outputs of one of
     `times` iterations, and `carried` ones.
     """
@@ -59,37 +57,42 @@ class Turned:
     def _wanted(self) -> int:
         return self.old + self.times * self.each + self.carried
 
-    def start(self, carries: Rows) -> NewRows:
+    def start(self, carries: Float[Array, "vectors r"]) -> Float[Array, "vectors r2"]:
         """Places of carries before the loop."""
         if self.r < self._wanted:
             return _wider(carries, self.r)
         known = _wider(carries[:, : self.old], self.r - self.carried)
         return jnp.concatenate([known, self._fitted(carries[:, self.old :])], axis=-1)
 
-    def after(self, t: Time, vectors: Rows) -> NewRows:
+    def after(self, t: Time, vectors: Float[Array, "vectors r"]) -> Float[Array, "vectors r2"]:
         """Places after iteration t, of its outputs and then of carries: outputs have the part L Q
         on new axes Q, carries what they have along these, and the rest turned.
         """
         vectors = _wider(vectors, self.r)
         if self.r < self._wanted:  # there is no other axis
             return vectors
-        known, rest = jnp.split(vectors, [self.r - self.carried], axis=-1)
-        if self.each:
-            _, _, Q = orthonormalise(rest[: self.each], jnp.zeros((0, rest.shape[-1]), rest.dtype))
-            along = rest @ Q.T
-            known = lax.dynamic_update_slice(known, along, (0, self.old + t * self.each))
-            rest = (rest - along @ Q).at[: self.each].set(0.0)
-        left = self._fitted(rest[self.each :])
+        kept = self.r - self.carried
+        if not self.each:
+            known, rest = jnp.split(vectors, [kept], axis=-1)
+            return jnp.concatenate([known, self._fitted(rest)], axis=-1)
+        # what was drawn has places on the axes of later outputs, too: nothing else has, so far
+        free = jnp.arange(vectors.shape[-1]) >= self.old + t * self.each
+        rest = jnp.where(free, vectors, 0.0)
+        _, _, Q = orthonormalise(rest[: self.each], jnp.zeros((0, rest.shape[-1]), rest.dtype))
+        along = rest @ Q.T
+        known = jnp.where(free, 0.0, vectors)[:, :kept]
+        known = lax.dynamic_update_slice(known, along, (0, self.old + t * self.each))
+        left = self._fitted((rest - along @ Q)[self.each :])
         return jnp.concatenate([known, jnp.pad(left, [(self.each, 0), (0, 0)])], axis=-1)
 
-    def _fitted(self, rest: Rows) -> NewRows:
+    def _fitted(self, rest: Float[Array, "vectors r"]) -> Float[Array, "vectors r2"]:
         """Vectors with the same inner products on as many axes as there are carries."""
         if rest.shape[-1] > self.carried:
             rest = pivoted_factor(gram(rest))
         return _wider(rest, self.carried)
 
 
-def _wider(rows: Rows, r: int) -> NewRows:
+def _wider(rows: Float[Array, "vectors r"], r: int) -> Float[Array, "vectors r2"]:
     return jnp.pad(rows, [(0, 0), (0, max(0, r - rows.shape[-1]))])
 
 
@@ -107,29 +110,35 @@ class FramesLoop:
         along = zip(op.sequences, op.elements, strict=True)
         self.along = [self._array(u, (op.axis, *v.axes)) for u, v in along]
         self.turned = {
-            dim: Turned(space, space.r, _count(op.outputs, dim), op.times, _count(op.carried, dim))
+            dim: PassingFrame(
+                space, space.r, _count(op.outputs, dim), op.times, _count(op.carried, dim)
+            )
             for dim, space in self.spaces.items()
             if isinstance(space, Frame)
         }
         self.starts = self._known(op.starts, op.carried)
 
-    def _known(self, values: Iterable[Value], like: Iterable[Value]) -> Arrays:
+    def _passing(self, dim: Dim, frame: Frame) -> PassingFrame:
+        each, carried = (_count(values, dim) for values in (self.op.outputs, self.op.carried))
+        return PassingFrame(frame, frame.r, each, self.op.times, carried)
+
+    def _known(self, values: Iterable[Value], like: Iterable[Value]) -> Batches:
         return [self._array(u, v.axes) for u, v in zip(values, like, strict=True)]
 
     def _array(self, u: Value, axes: Axes) -> Any:
         known = self.draw.settled(u) if u.is_vector else self.draw[u]
         return known.with_axes(axes).array
 
-    def entries(self, t: Time) -> Arrays:
+    def entries(self, t: Time) -> Batches:
         """Of all sequences."""
         return [x[t] for x in self.along]
 
     # --- one iteration ---------------------------------------------------------------------------
 
     def within(
-        self, carries: Arrays, t: Time, elements: Arrays, spaces: Mapping[Dim, Space]
+        self, carries: Batches, t: Time, elements: Batches, spaces: Mapping[Dim, Space]
     ) -> "FramesDraw":
-        """Time t, from these carries on."""
+        """Iteration t, from these carries on."""
         draw, block = self.draw, self.op.block
         key = draw.key(self.value)
         key = key if isinstance(key, Quasi) else jax.random.fold_in(key, t)
@@ -144,7 +153,7 @@ class FramesLoop:
         inside.run(self.facts.program)
         return inside
 
-    def step(self, carries: Arrays, at: Any) -> tuple[Arrays, Any]:
+    def step(self, carries: Batches, at: Any) -> tuple[Batches, Any]:
         """Carries after an iteration, its outputs, and what is read off it."""
         t, elements = at
         op, first = self.op, len(self.op.starts)
@@ -163,7 +172,7 @@ class FramesLoop:
 
     # --- all iterations --------------------------------------------------------------------------
 
-    def followed(self, count: int) -> tuple[Arrays, Arrays, Any]:
+    def followed(self, count: int) -> tuple[Batches, Batches, Any]:
         """Carries after so many iterations, their outputs, and what is read off them.
 
         A `Quasi` hands out its numbers in order, so that its iterations are written out.
@@ -189,7 +198,9 @@ class FramesLoop:
 
 
 def _turned(
-    arrays: Arrays, own: Sequence[int], f: Callable[[Rows], NewRows]
+    arrays: Batches,
+    own: Sequence[int],
+    f: Callable[[Float[Array, "vectors r"]], Float[Array, "vectors r2"]],
 ) -> Iterator[tuple[int, Any]]:
     """Batches of vectors, by their places in `arrays`, after f of all of them as rows."""
     shapes = [arrays[i].shape for i in own]
@@ -200,6 +211,24 @@ def _turned(
     ends = np.cumsum([math.prod(shape[:-1]) for shape in shapes])
     for i, shape, part in zip(own, shapes, jnp.split(rows, ends[:-1]), strict=True):
         yield i, part.reshape(*shape[:-1], rows.shape[-1])
+
+
+def scanned(draw: "FramesDraw", value: Value, op: Scan) -> list[Form | Labelled]:
+    """One compiled loop: for all iterations if each is read, else for all but the last,
+    of which a fresh part may be left.
+    """
+    loop = FramesLoop(draw, value, op)
+    if not op.outputs and draw.reader is None:
+        t = op.order[-1]
+        carries = loop.followed(op.times - 1)[0] if op.times > 1 else loop.starts
+        inside = loop.within(carries, t, loop.entries(t), loop.spaces)
+        return [inside[y] for y in op.following]
+    carries, outputs, read = loop.followed(op.times)
+    draw.keep_read(value, read)
+    axes = [v.axes for v in op.carried] + [(op.axis, *y.axes) for y in op.outputs]
+    known = map(Labelled, carries + outputs, axes)
+    vectors = (y.is_vector for y in op.block.results)
+    return [Form(x, None) if is_vector else x for x, is_vector in zip(known, vectors, strict=True)]
 
 
 def _count(values: Iterable[Value], dim: Dim) -> int:

@@ -23,14 +23,9 @@ from limitlaw.core.kinds import Coordinatewise, Value
 from limitlaw.core.labelled import Axes, Axis, sizes
 from limitlaw.core.program import Program
 from limitlaw.core.space import Dim
-from limitlaw.engines.limit.facts import (
-    PASSING,
-    Known,
-    LimitFacts,
-    correlated,
-    undrawn_scores,
-)
+from limitlaw.engines.limit.facts import PASSING, LimitFacts, OfArgument
 from limitlaw.engines.limit.history import why_not_tied
+from limitlaw.engines.limit.score_facts import correlated, undrawn_scores
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,7 +66,7 @@ class Passing:
     op: Scan
     parts: tuple[InSpace, ...]
     read: tuple[tuple[Value, Axes], ...]
-    arguments: dict[Value, Known]
+    arguments: dict[Value, OfArgument]
     coarse: bool
 
     @functools.cached_property
@@ -117,7 +112,7 @@ def passing(facts: LimitFacts, scan: Value) -> Passing:
             gaussian &= all(loop.known(i)[0] for i, _ in outputs)
             has_mean = any(facts.has_mean[w] for w, _ in given)
             has_mean |= any(loop.known(i)[1] for i, _ in outputs)
-            arguments[beside] = Known(gaussian, has_mean)
+            arguments[beside] = OfArgument(gaussian, has_mean)
         parts.append(
             InSpace(
                 dim,
@@ -260,9 +255,9 @@ def _of_scan(facts: LimitFacts, scan: Value) -> Iterator[str]:
     vectors = [v for v in known if v in inside.roots]
     rough = not all(known[v].gaussian for v in vectors)
     for v in _leaves(inside, through.op.block.results):
-        if isinstance(v.instruction, Coordinatewise) and inside.reads(v, PASSING):
-            if rough or (beside and _is_rough(inside, v)):
-                yield "a nonlinearity acts on what passes, and its result meets that again"
+        function = isinstance(v.instruction, Coordinatewise) and inside.reads(v, PASSING)
+        if function and (rough or (beside and _is_rough(inside, v))):
+            yield "a nonlinearity acts on what passes, and its result meets that again"
     yield from _later(facts, scan)
     yield from _reasons(inside, of_coordinates=False)
 

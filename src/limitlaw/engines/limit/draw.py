@@ -28,12 +28,14 @@ from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import Form, Fresh, inner
 from limitlaw.engines.limit import scores
 from limitlaw.engines.limit.carrying import Passing, passing
-from limitlaw.engines.limit.facts import LimitFacts, correlated, undrawn_scores
+from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.limit.forms import BilinearForms
 from limitlaw.engines.limit.invariants import Invariant, Invariants
-from limitlaw.engines.limit.loop import JointLaw, LimitLoop, Passed, Recipe
+from limitlaw.engines.limit.joint_law import JointLaw, Passed
+from limitlaw.engines.limit.loop import LimitLoop, Recipe
 from limitlaw.engines.limit.moments import Moments, zeros
 from limitlaw.engines.limit.nodes import Joint
+from limitlaw.engines.limit.score_facts import correlated, undrawn_scores
 from limitlaw.engines.limit.tied import TiedLoop
 from limitlaw.engines.reading import ReadBy
 from limitlaw.numerics.factors import gram, pivoted_factor

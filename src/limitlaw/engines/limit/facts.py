@@ -11,7 +11,6 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import (
     Argument,
     Contract,
-    Dot,
     FromScan,
     Initial,
     MatMul,
@@ -21,11 +20,11 @@ from limitlaw.core.instructions import (
     Take,
 )
 from limitlaw.core.kinds import Coordinatewise, Instruction, Linear, Value, no_rule
-from limitlaw.core.labelled import Axis, NodeAxis
+from limitlaw.core.labelled import Axis
 from limitlaw.engines.limit.together import Together
 
 
-class Known(NamedTuple):
+class OfArgument(NamedTuple):
     """What is known of an argument of a block before any number is: of vectors, are they Gaussian,
     have they a mean, and from what may they be made? Do they depend on what is drawn?
     """
@@ -44,12 +43,12 @@ class LimitFacts:
 
     `roots`: the matrices and initial vectors a vector is made from, as bits; with none in common
     two are independent. `gaussian`: is it a linear combination of Gaussian vectors and of **1**?
-    `has_mean`: may its mean be other than zero? `random`: depends on what is drawn. `undrawn`: scores of infinitely many heads that only weigh
-    vectors of which a normalised sum is taken: their second moments are all that matters.
-    `bilinear`: Σ p w with such scores p. `argument`: the u of φ(u), where φ acts on one Gaussian
-    vector, and perhaps on numbers. `integrable`: φ(u) whose products are integrated, not averaged
-    over nodes. `apart`: the axes of a vector along which, as far as can be seen, only second
-    moments at equal indices are read.
+    `has_mean`: may its mean be other than zero? `random`: depends on what is drawn. `undrawn`:
+    scores of infinitely many heads that only weigh vectors of which a normalised sum is taken:
+    their second moments are all that matters. `bilinear`: Σ p w with such scores p. `argument`:
+    the u of φ(u), where φ acts on one Gaussian vector, and perhaps on numbers. `integrable`: φ(u)
+    whose products are integrated, not averaged over nodes. `apart`: the axes of a vector along
+    which, as far as can be seen, only second moments at equal indices are read.
 
     `coarse`: use quasi-Monte Carlo, not quadrature, for products of functions of which nothing is
     known, where they depend on what is drawn; there will be many draws. `arguments`: what is known
@@ -62,7 +61,7 @@ class LimitFacts:
         undrawn: frozenset[Value] = frozenset(),
         coarse: bool = False,
         crosswise: bool = False,
-        arguments: Mapping[Value, Known] | None = None,
+        arguments: Mapping[Value, OfArgument] | None = None,
     ):
         self.analysis, self.undrawn, self.coarse = facts, undrawn, coarse
         self.crosswise, self._arguments = crosswise, arguments or {}
@@ -95,7 +94,7 @@ class LimitFacts:
             self._add(v)
         if isinstance(v.instruction, Scan):
             self.loops[v] = LoopFacts(v.instruction, self)
-        given = self._arguments.get(v, Known()).random
+        given = self._arguments.get(v, OfArgument()).random
         if given or v in self.analysis.stay_random or not self.random.isdisjoint(v.inputs):
             self.random.add(v)
         rough = self.coarse and v in self.random and _is_unknown(v.instruction)
@@ -155,7 +154,7 @@ class LimitFacts:
         elif isinstance(op, Ones):
             self.roots[v], self.gaussian[v], self.has_mean[v] = 0, True, True
         elif isinstance(op, Argument):
-            known = self._arguments.get(v, Known())
+            known = self._arguments.get(v, OfArgument())
             self.roots[v] = self.root_of(v) | self.root_of(PASSING) | known.roots
             self.gaussian[v], self.has_mean[v] = known.gaussian, known.has_mean
         elif isinstance(op, FromScan):
@@ -190,7 +189,7 @@ class LimitFacts:
         return self._bits.setdefault(source, 1 << len(self._bits))
 
     def reads(self, v: Value, source: object) -> bool:
-        """Is v made from a source of randomness: a family, a vector, what passes through a loop?"""
+        """Is v made from a source of randomness: a family, a vector, `PASSING`?"""
         return bool(self.roots[v] & self.root_of(source))
 
     def independent(self, v: Value, w: Value) -> bool:
@@ -260,14 +259,16 @@ class LoopFacts:
         return [self.outside[v] for v in self.op.block.arguments if v in found]
 
 
-def _known(u: Value, facts: LimitFacts) -> Known:
+def _known(u: Value, facts: LimitFacts) -> OfArgument:
     """Of a value of a program, as an argument of a block."""
-    return Known(facts.gaussian.get(u, False), facts.has_mean.get(u, False), u in facts.random)
+    return OfArgument(
+        facts.gaussian.get(u, False), facts.has_mean.get(u, False), u in facts.random
+    )
 
 
-def _either(first: Known, second: Known) -> Known:
+def _either(first: OfArgument, second: OfArgument) -> OfArgument:
     """Of what is one of two."""
-    return Known(
+    return OfArgument(
         first.gaussian and second.gaussian,
         first.has_mean or second.has_mean,
         first.random or second.random,
@@ -291,96 +292,3 @@ def unnamed(p: Value) -> Value:
     while isinstance(p.instruction, Rename):
         p = p.instruction.x
     return p
-
-
-def undrawn_scores(facts: Analysis) -> frozenset[Value]:
-    """Scores on an axis of nodes that only weigh vectors,
-    of which only a normalised sum over that axis is read.
-    """
-
-    def summed(v: Value, axis: Axis) -> bool:
-        """Is v read only by the sum over `axis`, perhaps behind matrices and under other names?"""
-        if len(facts.readers[v]) != 1 or v in facts.program.outputs:
-            return False
-        (reader,) = facts.readers[v]
-        op = reader.instruction
-        if isinstance(op, MatMul):
-            return axis in op.family.axes and summed(reader, axis)
-        if isinstance(op, Rename):
-            return summed(reader, op.name_of(axis))
-        return isinstance(op, Contract) and op.a is None and op.normalised and axis in op.over
-
-    def only_weighs(p: Value, axis: Axis) -> bool:
-        for reader in facts.readers[p]:
-            op = reader.instruction
-            if isinstance(op, Rename):
-                if not only_weighs(reader, op.name_of(axis)):
-                    return False
-            elif not (
-                isinstance(op, Contract)
-                and op.a is p
-                and reader.is_vector
-                and summed(reader, axis)
-            ):
-                return False
-        return bool(facts.readers[p]) and p not in facts.program.outputs
-
-    def qualifies(p: Value) -> bool:
-        op = p.instruction
-        if not (isinstance(op, Dot) and op.dim.wide and op.scaling == "sqrt" and op.base is None):
-            return False
-        return any(only_weighs(p, axis) for axis in p.axes if isinstance(axis, NodeAxis))
-
-    return frozenset(p for p in facts.values if qualifies(p))
-
-
-def scores(values: Iterable[Value]) -> list[Value]:
-    """Dot products of wide vectors that stay random."""
-    return [v for v in values if is_score(v)]
-
-
-def is_score(v: Value) -> bool:
-    """Is v a dot product of wide vectors under 1/√n?"""
-    op = v.instruction
-    return isinstance(op, Dot) and op.dim.wide and op.scaling == "sqrt"
-
-
-def correlated(facts: LimitFacts) -> frozenset[Value]:
-    """The random scores that are not known to be independent of all others,
-    and those with rotary factors.
-    """
-    met = scores(facts.analysis.values)
-    found = {v for v in met if v.instruction.base is not None}  # type: ignore[attr-defined]
-    by_root: dict[int, list[Value]] = {}
-    for p in met:  # two arrays of scores that have no factor's root in common are independent
-        for other in _near(p, facts, by_root):
-            if are_correlated(p, other, facts):
-                found |= {p, other}
-    return frozenset(found)
-
-
-def _near(p: Value, facts: LimitFacts, by_root: dict[int, list[Value]]) -> list[Value]:
-    """Earlier scores of which a factor shares a root with a factor of p;
-    p is written down for later ones.
-    """
-    near: dict[Value, None] = {}
-    mask = facts.roots[p.inputs[0]] | facts.roots[p.inputs[1]]
-    while mask:
-        bit = mask & -mask
-        mask ^= bit
-        near |= dict.fromkeys(by_root.setdefault(bit, []))
-        by_root[bit].append(p)
-    return list(near)
-
-
-def are_correlated(p: Value, other: Value, facts: LimitFacts) -> bool:
-    """May two arrays of scores be correlated: do their factors have matrices in common,
-    pair by pair?
-    """
-    if not (is_score(p) and is_score(other)):
-        return False
-    (q, k), (r, t) = p.inputs, other.inputs
-    straight, crossed = ((q, r), (k, t)), ((q, t), (k, r))
-    return any(
-        not any(facts.independent(*pair) for pair in pairs) for pairs in (straight, crossed)
-    )

@@ -16,12 +16,13 @@ from limitlaw.core.instructions import Scan
 from limitlaw.core.kinds import Coordinatewise, Number, Value
 from limitlaw.core.labelled import Axes, Axis, Labelled, sizes
 from limitlaw.core.program import Program, ancestors
-from limitlaw.engines.limit.facts import Known, LimitFacts, independent_factors, scores
+from limitlaw.engines.limit.facts import LimitFacts, OfArgument, independent_factors
 from limitlaw.engines.limit.forms import Place, gram_of
 from limitlaw.engines.limit.moments import Moments
 from limitlaw.engines.limit.nodes import extension
 from limitlaw.engines.limit.pairings import pairings
 from limitlaw.engines.limit.products import in_two
+from limitlaw.engines.limit.score_facts import scores
 
 if TYPE_CHECKING:
     from limitlaw.engines.limit.draw import LimitDraw, Static
@@ -76,7 +77,9 @@ class History:
         vectors = [past for past in self.past if past.is_vector]
         analysis = Analysis(Program((*vectors, self.result)))
         roots = (1 << 2 * len(analysis.values)) - 1
-        known = dict.fromkeys((self.argument, self.of[self.argument]), Known(True, roots=roots))
+        known = dict.fromkeys(
+            (self.argument, self.of[self.argument]), OfArgument(True, roots=roots)
+        )
         return LimitFacts(analysis, frozenset(), coarse, arguments=known)
 
     def static(self, outside: "Static") -> "Static":

@@ -1,10 +1,9 @@
-"""A loop at infinite width: what passes from iteration to iteration is the joint law of its carries
+"""A loop at infinite width: what passes from iteration to iteration is the joint law of carries
 and of what stands beside them (`carrying`), by means and covariances.
 """
 
 import functools
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -12,91 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from limitlaw.core.covariance import Covariance, pair
 from limitlaw.core.instructions import Scan
 from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Axes, Labelled
 from limitlaw.core.space import Dim
 from limitlaw.engines.limit.carrying import InSpace, count
+from limitlaw.engines.limit.joint_law import JointLaw, Located, Passed, SpaceLaw
 from limitlaw.numerics.random import Quasi
 
 if TYPE_CHECKING:
     from limitlaw.engines.limit.draw import LimitDraw
     from limitlaw.engines.limit.moments import Moments
-
-
-class SpaceLaw(NamedTuple):
-    """The law in one space of carries C and of what stands beside them, Q: E of (C, Q), Cov(C, (C,
-    Q)) and Cov(Q, Q).
-    """
-
-    mean: Any
-    carried: Any
-    beside: Any
-
-
-class Located(NamedTuple):
-    """Where vectors are in a space: from `start` on, among carries or beside them."""
-
-    dim: Dim
-    is_carry: bool
-    start: Any
-    axes: Axes
-    has_mean: bool
-
-
-class JointLaw:
-    """Means and covariances of what passes through a loop, by spaces."""
-
-    def __init__(self, laws: Mapping[Dim, SpaceLaw], places: Mapping[Value | int, Located]):
-        self._laws, self._places = laws, places
-
-    def __contains__(self, key: Value | int) -> bool:
-        return key in self._places
-
-    def mean(self, key: Value | int) -> Labelled | None:
-        """E; None is zero."""
-        place = self._places.get(key)
-        if place is None or not place.has_mean:
-            return None
-        law = self._laws[place.dim]
-        first = 0 if place.is_carry else len(law.carried)
-        array = _cut(law.mean, first + place.start, count(place.axes))
-        return Labelled(array.reshape(_sizes(place.axes)), place.axes)
-
-    def covariance(self, v: Value | int, w: Value | int) -> Covariance | None:
-        """Cov(v, w); None is zero."""
-        first, second = self._places[v], self._places[w]
-        if first.dim != second.dim:
-            return None
-        law = self._laws[first.dim]
-        if second.is_carry and not first.is_carry:
-            return None if (found := self.covariance(w, v)) is None else found.swapped
-        rows = law.carried if first.is_carry else law.beside
-        shift = len(law.carried) if first.is_carry and not second.is_carry else 0
-        rows = _cut(rows, first.start, count(first.axes))
-        array = _cut(rows, shift + second.start, count(second.axes), axis=1)
-        labels = (*(pair(a, None) for a in first.axes), *(pair(None, a) for a in second.axes))
-        return Covariance(
-            Labelled(array.reshape(*_sizes(first.axes), *_sizes(second.axes)), labels)
-        )
-
-
-def _sizes(axes: Axes) -> tuple[int, ...]:
-    return tuple(int(axis.size) for axis in axes)
-
-
-def _cut(array: Any, start: Any, size: int, axis: int = 0) -> Any:
-    if isinstance(start, int):
-        return lax.slice_in_dim(array, start, start + size, axis=axis)
-    return lax.dynamic_slice_in_dim(array, start, size, axis=axis)
-
-
-class Passed(NamedTuple):
-    """What comes out of a loop: the law of vectors, and numbers."""
-
-    law: JointLaw
-    numbers: Mapping[int, Labelled]
 
 
 class Recipe(NamedTuple):
@@ -121,7 +46,7 @@ class LimitLoop:
         self.draw, self.value, self.op = draw, value, op
         self.static, self.passing = draw.static.inside(value)
         self._most = draw.source.most if isinstance(draw.source, Quasi) else math.inf
-        given = zip(op.block.arguments, op.inputs, strict=True)
+        given = zip(op.invariant, op.constants, strict=True)
         self.numbers = {v: draw[u] for v, u in given if not v.is_vector}
 
     def passed(self) -> Passed:
@@ -131,7 +56,9 @@ class LimitLoop:
         if self.value not in draw.static.iterations:
             draw.static.iterations[self.value] = self._recorded(start)
         one = draw.static.iterations[self.value]
-        draw.static.held[self.value] = sum(a.size for a in jax.tree.leaves(start))
+        draw.static.held[self.value] = sum(
+            part.standing * (part.carried + part.standing) for part in self.passing.parts
+        )
 
         def step(carry: Any, at: Any) -> tuple[Any, Any]:
             t, elements, (row, table, key) = at
@@ -144,16 +71,17 @@ class LimitLoop:
 
         order = np.asarray(op.order)
         along = jax.tree.map(lambda x: x[order], self._along())
-        numbers = _numbers(draw.source, one, op.times)
-        end, (outputs, read) = lax.scan(step, start, (jnp.asarray(order), along, numbers))
+        asked = _numbers(draw.source, one, op.times)
+        end, (outputs, read) = lax.scan(step, start, (jnp.asarray(order), along, asked))
         draw.keep_read(self.value, read)
-        state, first = self._opened(end), len(op.starts)
-        carried = [(i, v.axes) for i, v in enumerate(op.carried) if not v.is_vector]
-        found = {i: Labelled(x, axes) for (i, axes), x in zip(carried, state.numbers, strict=True)}
-        stacked = [(first + i, y) for i, y in enumerate(op.outputs) if not y.is_vector]
-        for (i, y), x in zip(stacked, outputs, strict=True):
-            found[i] = Labelled(x[::-1] if op.reverse else x, (op.axis, *y.axes))
-        return Passed(JointLaw(state.laws, self._results), found)
+        state = self._opened(end)
+        every = [x[::-1] if op.reverse else x for x in outputs]
+        axes = [v.axes for v in op.carried] + [(op.axis, *y.axes) for y in op.outputs]
+        numbers = [i for i, y in enumerate(op.block.results) if not y.is_vector]
+        found = zip(numbers, (*state.numbers, *every), strict=True)
+        return Passed(
+            JointLaw(state.laws, self._results), {i: Labelled(x, axes[i]) for i, x in found}
+        )
 
     def _recorded(self, start: Any) -> Recipe:
         """What one iteration asks for."""
@@ -189,7 +117,9 @@ class LimitLoop:
         carried = jnp.block(own) if carries else jnp.zeros((0, c + p))
         rows = [
             [
-                flat(moments, v, w, a, b) if v in read else jnp.zeros((count(a), count(b)))
+                flat(moments, v, w, a, b)
+                if v in read or w in read
+                else jnp.zeros((count(a), count(b)))
                 for w, b in outside
             ]
             for v, a in outside
@@ -212,10 +142,10 @@ class LimitLoop:
     def _followed(
         self, state: LoopState, t: Any, elements: list[Any], source: Quasi
     ) -> "LimitDraw":
-        """Recipe t."""
+        """Iteration t."""
         op, inside = self.op, self.draw.inside(self.static, source)
         inside.law = JointLaw(state.laws, self._arguments(t))
-        inside.results |= {v: x for v, x in self.numbers.items() if v in op.invariant}
+        inside.results |= self.numbers
         for arguments, arrays in ((op.carried, state.numbers), (op.elements, elements)):
             numbers = [v for v in arguments if not v.is_vector]
             given = zip(numbers, arrays, strict=True)
@@ -251,6 +181,8 @@ class LimitLoop:
                 [flat(moments, v, w, a, b) for w, _, b in carries + beside] for v, _, a in carries
             ]
             carried = jnp.block(rows)
+        known = all(moments.mean(y) is None for y, _, _ in carries + outputs)
+        assert known or self._has_mean(part)
         for v, start, a in carries:
             mean = lax.dynamic_update_slice(mean, mean_of(moments, v, a), (start,))
         for y, at, a in outputs:

@@ -20,7 +20,8 @@ from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Rename
 from limitlaw.core.kinds import Coordinatewise
 from limitlaw.core.labelled import Axes, Axis
-from limitlaw.core.program import Output, renumbered, unrolled, with_nodes
+from limitlaw.core.program import Output, renumbered, with_nodes
+from limitlaw.core.unrolling import unrolled
 from limitlaw.engines import engine
 from limitlaw.engines.effort import BUDGET, Pace
 from limitlaw.engines.engine import PROGRAMS, Compiled, draws_together, slots
@@ -74,10 +75,10 @@ class Requests:
 
 @dataclasses.dataclass(frozen=True)
 class Followed:
-    """The program that is followed for some outputs, and what is known of it before any number is.
+    """The program that is followed for some outputs, and what is known of it before any number.
 
-    `why_written_out`: why its loops are, empty if they are not. `heads`: how many nodes an infinite
-    axis has, at most `most_heads`.
+    `why_written_out`: why its loops are, empty if they are not. `heads`: how many nodes an
+    infinite axis has, at most `most_heads`.
     """
 
     outputs: Outputs

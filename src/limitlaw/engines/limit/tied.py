@@ -25,7 +25,7 @@ from limitlaw.core.labelled import Labelled, sizes
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.limit.forms import BilinearForms, Normals
 from limitlaw.engines.limit.history import OWN, History, Name, State, TurnFrame, TurnMoments, whole
-from limitlaw.engines.limit.loop import JointLaw, Located, Passed, SpaceLaw
+from limitlaw.engines.limit.joint_law import JointLaw, Located, Passed, SpaceLaw
 from limitlaw.numerics.random import Quasi
 
 if TYPE_CHECKING:

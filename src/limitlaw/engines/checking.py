@@ -1,0 +1,38 @@
+"""`check`, with what the limit n → ∞ makes of loops."""
+
+import dataclasses
+import functools
+
+from limitlaw.core import check as core
+from limitlaw.core.findings import Report
+from limitlaw.core.program import Output, Written
+from limitlaw.engines.limit.plan import Followed
+from limitlaw.engines.reading import Reading
+from limitlaw.float64 import in_float64
+
+
+@in_float64
+def check(y: Written | tuple[Written, ...]) -> Report:
+    """Which assumptions of Theorem 3.1 hold for the program of `y`,
+    what lies beyond it, and what the limit refuses.
+    """
+    report = core.check(y)
+    if report.refused:
+        return report
+    outputs = tuple(value.core for value in (y if isinstance(y, tuple) else (y,)))
+    note = functools.partial(_of_loops, outputs)
+    return dataclasses.replace(report, notes=(*report.notes, note))
+
+
+class _Coordinates(Reading):
+    """The law of a coordinate."""
+
+    of_coordinates = True
+
+
+def _of_loops(outputs: tuple[Output, ...]) -> list[str]:
+    """Why iterations are written out as n → ∞, if they are."""
+    for reading, where in ((Reading(), ""), (_Coordinates(), " for the law of a coordinate")):
+        if why := Followed.of(outputs, reading).why_written_out:
+            return [f"as n → ∞ loops are written out{where}: {why}"]
+    return []
