@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import frozen, is_traced
+from limitlaw.domain import RATIO_OF_VARIANCES
 from limitlaw.laws.averages import pad, padded_size
 from limitlaw.laws.head_nodes import Nodes, Number, Numbers
 from limitlaw.laws.head_parts import (
@@ -23,7 +24,6 @@ from limitlaw.laws.head_parts import (
 )
 from limitlaw.laws.tracing import kept
 from limitlaw.numerics.factors import everywhere
-from limitlaw.numerics.meshes import RATIO_OF_VARIANCES
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtr
 
