@@ -358,7 +358,7 @@ def test_print_and_file(tmp_path):
         (([1.0], 2.5), {}, "heads must be a positive integer"),
         (([1.0, -0.5], 2), {}, "variances must be ≥ 0, got -0.5"),
         (([1.0, np.nan], 2), {}, "variances must be finite, got 1 NaN"),
-        (([1.0, 1e160], 2), {}, r"variances must be at most 1e\+150, whose square"),
+        (([1.0, 1e13], 2), {}, r"variances must be 0 or from 1e-12 to 1e\+12"),
         ((1.0, 2), {}, r"variances must have shape \(nodes,\) or \(groups, nodes\)"),
         (([], 2), {}, "variances must have shape"),
         (
@@ -431,9 +431,9 @@ def test_mixing():
     np.testing.assert_allclose(w, [[0.25, 0.75]], rtol=1e-15)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e-162, 1e140])
+@pytest.mark.parametrize("scale", [1e-12, 1e11])
 def test_kurtosis_at_every_scale(scale):
-    """Squares of the variances would underflow, or overflow."""
+    """At both ends of the domain."""
     law = HeadSum(scale * np.array([1.0, 3.0]), 1, [0.5, 0.5])
     assert float(law.kurtosis()) == pytest.approx(0.75, rel=1e-14)
 

@@ -13,14 +13,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import frozen, is_traced, non_negative
-from limitlaw.domain import RATIO_OF_VARIANCES
+from limitlaw.domain import RATIO_OF_VARIANCES, check_variances
 from limitlaw.laws.estimates import unit
 from limitlaw.numerics.series import power
 
 Numbers = np.ndarray | Array  # NumPy's, or JAX's where something is traced
 Number = np.float64 | Array  # one of them
 
-LARGEST = 1e150  # variance of a head
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,11 +198,8 @@ def head_nodes(
             "variances must have shape (nodes,) or (groups, nodes), not empty, got shape "
             f"{v.shape}"
         )
-    if not is_traced(v) and v.max() > LARGEST:
-        raise ValueError(
-            f"variances must be at most {LARGEST:g}, whose square is still a number, got "
-            f"{v.max():g}: ask for the law in a larger unit"
-        )
+    if not is_traced(v):
+        check_variances("variances", v, small=False)
     shape = v.shape
     w = np.ones(shape) if weights is None else non_negative("weights", weights)
     if w.shape != shape:

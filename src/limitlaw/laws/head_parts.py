@@ -24,9 +24,7 @@ KNOTS = np.array([0.0, 15.0, 23.0, 29.0, 34.0, 38.0])
 TILTS = 96  # among which those for KNOTS are interpolated
 TRACED_OCTAVES = 58  # of RATIO_OF_VARIANCES, and a few below
 NO_WEIGHT = 1e-40  # of the largest weight
-FEWEST_WEIGHTS = (
-    2**9
-)  # weights, whose number is doubled until there are enough: few sizes, to compile for
+FEWEST_WEIGHTS = 2**9  # doubled until there are enough: few sizes, to compile for
 CELLS = 2**17  # numbers held at a time
 
 
