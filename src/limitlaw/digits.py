@@ -13,7 +13,7 @@ import re
 
 DIGITS = 12  # at most
 INVISIBLE = 5e-10  # relative error: digits say it as well as "±" does
-SMALL = 1e-3  # a number and an error below are printed with an exponent
+EXPONENT_BELOW = 1e-3  # a number and an error below are printed with an exponent
 
 
 def plus_minus(x: float, error: float) -> str:
@@ -31,7 +31,7 @@ def plus_minus(x: float, error: float) -> str:
         return f"{x:.{_right_digits(x, error)}g}"
     if not (math.isfinite(error) and math.isfinite(x)):
         return f"{x:.6g} ± {error:.2g}"
-    if x != 0 and max(abs(x), error) < SMALL:
+    if x != 0 and max(abs(x), error) < EXPONENT_BELOW:
         exponent = _exponent(x)
         return f"({_decimal(x / 10**exponent, error / 10**exponent)})e{exponent:03d}"
     return _decimal(x, error)
@@ -77,7 +77,7 @@ def compact(x: float, error: float) -> str:
 
 def short(x: float) -> str:
     """Three digits: 0.0123, 1.03e-5."""
-    text = f"{x:.3g}" if abs(x) >= SMALL or x == 0 else f"{x:.2e}"
+    text = f"{x:.3g}" if abs(x) >= EXPONENT_BELOW or x == 0 else f"{x:.2e}"
     text = re.sub(r"e([+-])0*", lambda m: "e" + m[1].replace("+", ""), text)
     return text.replace("-", "−" if x < 0 else "-", 1)
 

@@ -142,7 +142,7 @@ def _in_float64(member: Any) -> Any:
     return member
 
 
-class State(dict[str, Any]):
+class PickledState(dict[str, Any]):
     """The attributes of an object that holds arrays of JAX, which are unpickled in the mode of
     whoever reads them: here, in 64 bits.
     """

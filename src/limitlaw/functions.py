@@ -27,8 +27,8 @@ PURE = {
 # what writes elsewhere than to a variable of the function's own
 WRITES = ("STORE_GLOBAL", "STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "DELETE_", "LOAD_BUILD")
 IMPURE = {"fromfile", "genfromtxt", "load", "loadtxt", "memmap", "random"}  # of NumPy
-LARGEST = 2**16  # bytes of an array that is compared entry by entry
-MOST = 64  # things that a function reads
+LARGEST_COMPARED = 2**16  # bytes of an array that is compared entry by entry
+MOST_READ = 64  # things that a function reads
 
 _Jitted = type(jax.jit(lambda: None))
 
@@ -83,7 +83,7 @@ class _Reader:
     """
 
     def __init__(self) -> None:
-        self._left = MOST
+        self._left = MOST_READ
         self._open: set[int] = set()  # functions being read
 
     def function(self, f: types.FunctionType) -> tuple[Hashable, Callable[..., Any]]:
@@ -139,7 +139,7 @@ class _Reader:
     def _array(self, v: Any) -> tuple[Hashable, Any]:
         """By its entries; NumPy's may change, and are copied."""
         ours = type(v) is np.ndarray or isinstance(v, np.generic | jax.Array)
-        if not ours or v.dtype.kind not in "biufc" or v.nbytes > LARGEST:
+        if not ours or v.dtype.kind not in "biufc" or v.nbytes > LARGEST_COMPARED:
             raise _Unsure
         if isinstance(v, jax.Array) and (v.is_deleted() or not v.is_fully_addressable):
             raise _Unsure

@@ -17,9 +17,9 @@ from limitlaw.core.instructions import INSTRUCTIONS
 from limitlaw.core.kinds import Instruction, Value
 from limitlaw.core.labelled import Axis, Labelled, sizes
 from limitlaw.core.program import Output, Program, Written
-from limitlaw.engines.dense.rules import RULES as DENSE
+from limitlaw.engines.dense.rules import DENSE_RULES as DENSE
 from limitlaw.engines.engine import Draw
-from limitlaw.engines.frames.draw import RULES as FRAMES
+from limitlaw.engines.frames.draw import FRAME_RULES as FRAMES
 from statistics_of_samples import disagreement
 from validity import validate
 

@@ -16,8 +16,8 @@ from limitlaw.core.kinds import Block, Number, Value, rule_for
 from limitlaw.core.labelled import Axis, shape
 from limitlaw.core.program import Program, ancestors
 from limitlaw.core.space import n
-from limitlaw.engines.dense.rules import RULES as DENSE
-from limitlaw.engines.frames.draw import RULES as FRAMES
+from limitlaw.engines.dense.rules import DENSE_RULES as DENSE
+from limitlaw.engines.frames.draw import FRAME_RULES as FRAMES
 from validity import RULES, validate
 
 

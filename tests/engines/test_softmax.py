@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.engines.engine import FEW, softmax
+from limitlaw.engines.engine import TOKENS_IN_FRONT, softmax
 
-TOKENS = (1, 3, FEW, FEW + 1)
+TOKENS = (1, 3, TOKENS_IN_FRONT, TOKENS_IN_FRONT + 1)
 
 
 def written(tokens: int, mask: object) -> object:

@@ -210,9 +210,7 @@ def test_lstm(batch):
 
 @pytest.mark.parametrize("batch", [(4,), (2, 3)])
 def test_gru(batch):
-    y, x, (U, W), (b,) = prepared(
-        lambda x: ll.gru(x, std=1.5, input_std=0.7, bias_std=0.2), batch
-    )
+    y, x, (U, W), (b,) = prepared(lambda x: ll.gru(x, std=1.5, input_std=0.7, bias_std=0.2), batch)
     (Uz, Ur, Ug), (Wz, Wr, Wg) = (M.reshape(3, *M.shape[-2:]) for M in (U, W))
     bz, br, bg = 0.2 * b.reshape(3, -1)
     h = np.zeros(x[..., 0, :].shape)

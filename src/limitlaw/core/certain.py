@@ -11,7 +11,7 @@ from limitlaw.core.instructions import Apply, Constant
 from limitlaw.core.kinds import Number, Value
 from limitlaw.core.program import Output, ancestors
 
-NONE = np.zeros(1, bool)
+UNSURE = np.zeros(1, bool)
 
 
 def settled(outputs: Sequence[Output]) -> tuple[Output, ...]:
@@ -40,15 +40,17 @@ def _single(v: Value) -> np.ndarray:
     """Which rows of a softmax see one token, where that is known; none of anything else."""
     op = v.instruction
     if not isinstance(op, Apply) or op.structure != "softmax":
-        return NONE
+        return UNSURE
     tokens = op.layouts[0][-1]
     if tokens is None:  # there is one
         return np.ones(1, bool)
     mask = op.args[-1].instruction
     if len(op.args) == 1 or not isinstance(mask, Constant) or tokens not in mask.order:
-        return NONE
+        return UNSURE
     array = mask.value.array
-    return NONE if is_traced(array) else (np.asarray(array) > 0).sum(mask.order.index(tokens)) == 1
+    return (
+        UNSURE if is_traced(array) else (np.asarray(array) > 0).sum(mask.order.index(tokens)) == 1
+    )
 
 
 def _visible(op: Apply) -> Value:

@@ -24,7 +24,7 @@ from limitlaw.float64 import in_float64
 
 TURNS = 2  # of a loop, which show what any turns have to do with each other
 
-LIMIT = "scores have a limit"
+HAS_LIMIT = "scores have a limit"
 
 
 @in_float64
@@ -41,7 +41,7 @@ def check(y: Written | tuple[Written, ...]) -> Report:
     written = tuple(value.core.value for value in outputs)
     depth = max(Analysis(Program(written)).depth.values())
     program = Facts(Program(unrolled(written, TURNS)), outputs[0].names(*outputs[1:]), depth)
-    found = tuple(finding for rule in RULES for finding in rule(program))
+    found = tuple(finding for rule in CHECKS for finding in rule(program))
     return Report(found, tuple(value.notes for value in outputs))
 
 
@@ -62,7 +62,7 @@ def scores_have_a_limit(program: Facts) -> Iterator[Finding]:
                 if finding is not None:
                     yield finding
     if clean:
-        yield Finding(LIMIT, Verdict.HOLDS)
+        yield Finding(HAS_LIMIT, Verdict.HOLDS)
 
 
 def _pair(program: Facts, dot: Value, op: Dot, left: Value, right: Value) -> Finding | None:
@@ -81,7 +81,7 @@ def _pair(program: Facts, dot: Value, op: Dot, left: Value, right: Value) -> Fin
     if any(_fresh(program, op, *side, through_numbers=False) for side in sides):
         why = "{}: its matrices met earlier scores on which {} depend; drawn given those scores"
         label = "tied weights across layers"
-        return program.finding(LIMIT, Verdict.BEYOND, why, (dot,), (left, right), label=label)
+        return program.finding(HAS_LIMIT, Verdict.BEYOND, why, (dot,), (left, right), label=label)
     shared = [m for m in _own(left) if m in _own(right)]
     about: tuple[Value | Family, ...] = (left, right)
     if shared:
@@ -101,7 +101,7 @@ def _pair(program: Facts, dot: Value, op: Dot, left: Value, right: Value) -> Fin
             "scaling='linear'"
         )
     return program.finding(
-        LIMIT, Verdict.REFUSED, why, (dot,), about, label="scores without a limit"
+        HAS_LIMIT, Verdict.REFUSED, why, (dot,), about, label="scores without a limit"
     )
 
 
@@ -390,7 +390,7 @@ def no_transposes(program: Facts) -> Iterator[Finding]:
         yield Finding(rule, Verdict.HOLDS)
 
 
-RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     scores_have_a_limit,
     no_transposes,
     assumption_a,

@@ -17,7 +17,7 @@ from limitlaw.core.members import Dependence
 from limitlaw.core.program import Program
 
 NameOf = Callable[[object], str]  # of what a user wrote, as the printed program has them
-MOST = 3  # that are named
+MOST_NAMED = 3  # that are named
 
 
 class Verdict(enum.StrEnum):
@@ -51,8 +51,8 @@ class Finding:
         return self.reason.format(*(self._named(group) for group in self.about))
 
     def _named(self, group: tuple[object, ...]) -> str:
-        dots = " …" if len(group) > MOST else ""
-        return ", ".join(dict.fromkeys(map(self.names, group[:MOST]))) + dots
+        dots = " …" if len(group) > MOST_NAMED else ""
+        return ", ".join(dict.fromkeys(map(self.names, group[:MOST_NAMED]))) + dots
 
     @property
     def values(self) -> tuple[object, ...]:

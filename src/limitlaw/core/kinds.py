@@ -21,7 +21,7 @@ from limitlaw.core.labelled import Axes, Axis, Labelled, Layout
 from limitlaw.core.space import Dim
 from limitlaw.phi import Nonlinearity
 
-Rule = TypeVar("Rule")
+Found = TypeVar("Found")
 NONE: frozenset[Axis] = frozenset()
 
 
@@ -162,7 +162,9 @@ class Instruction:
         return dataclasses.replace(self, **changes)
 
 
-def rule_for(kind: type[Instruction], rules: Mapping[type[Instruction], Rule], where: str) -> Rule:
+def rule_for(
+    kind: type[Instruction], rules: Mapping[type[Instruction], Found], where: str
+) -> Found:
     """The rule of a kind of instruction in a table: its own, or that of what it is a kind of."""
     for known in kind.__mro__:
         if known in rules:

@@ -76,7 +76,7 @@ def is_infinite(axes: Iterable[Axis]) -> bool:
     return any(axis.size == math.inf for axis in axes)
 
 
-SMALL = 512  # products up to which one fused loop beats a call of a matrix product
+FUSED = 512  # products up to which one fused loop beats a call of a matrix product
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["array"], meta_fields=["axes"])
@@ -212,7 +212,7 @@ def _product(a: Labelled, w: Labelled, over: Axes) -> Labelled:
     if not both:
         return multiply(a, w)
     hidden = w.array.shape[len(w.axes) :]
-    if math.prod(sizes(union(a.axes, w.axes))) * math.prod(hidden) <= SMALL:
+    if math.prod(sizes(union(a.axes, w.axes))) * math.prod(hidden) <= FUSED:
         return multiply(a, w).sum(both)
     letter = {axis: i for i, axis in enumerate(union(a.axes, w.axes))}
     tail = [len(letter) + i for i in range(len(hidden))]

@@ -17,8 +17,8 @@ from limitlaw.core.instructions import MatMul
 from limitlaw.core.kinds import Block, Family, Instruction, Number, Value
 from limitlaw.core.labelled import Axis, Layout, NodeAxis, is_infinite
 
-HELD = 2**25  # numbers in the largest array with an axis of nodes
-FEWEST = 2**8  # nodes
+NODES_HELD = 2**25  # numbers in the largest array with an axis of nodes
+FEWEST_NODES = 2**8  # nodes
 
 
 class Output(NamedTuple):
@@ -213,7 +213,7 @@ def with_nodes(outputs: Sequence[Output], most: int) -> tuple[tuple[Output, ...]
         if is_infinite(v.axes)
     )
     count = most
-    while count > FEWEST and count * largest > HELD:
+    while count > FEWEST_NODES and count * largest > NODES_HELD:
         count //= 2
     return resized(outputs, {axis: NodeAxis(count) for axis in infinite}), count
 

@@ -27,7 +27,7 @@ FAR_SCORE, CELL_SIZE, LAST_STEPS = 9.0, 0.25, 0.5
 CELL_NODES, FEWER_NODES, MANY_JUMPS = 8, 4, 4096
 # cells of a panel in which a quantile is looked for, and steps of Newton's method inside
 CELLS_OF_PANEL, NEWTON_STEPS, NEAR_ROOT = 8, 6, 1e-9
-FEWEST_BLOCKS = 4  # blocks that show the noise
+FEWEST_FOR_NOISE = 4  # blocks that show the noise
 
 Levels = Float[np.ndarray, " z"]
 
@@ -90,7 +90,7 @@ def _noise(
     law: "_OfSamples | _Smooth", z: Levels, weights: Levels, other: Levels
 ) -> tuple[float, float]:
     """Bias and variance of Σ w (Q − other)² from the blocks of a sampled law."""
-    if law.blocks < FEWEST_BLOCKS:
+    if law.blocks < FEWEST_FOR_NOISE:
         return 0.0, 0.0
     values = [float(weights @ (law.at(z, keep) - other) ** 2) for keep in subsets(law.blocks)]
     return bias_and_variance(law.blocks, np.array(values))

@@ -33,13 +33,13 @@ from limitlaw.float64 import methods_in_float64
 from limitlaw.numerics.random import Quasi, Sobol
 from limitlaw.numerics.special_functions import chi_quantile
 
-FAR = 2**50  # a width at which ζ has an effect of 3e-8
+FAR_WIDTH = 2**50  # a width at which ζ has an effect of 3e-8
 MATTERS = 1e-6  # relative change of v at that width; a score of one head among thousands has more
 PROBES = 4  # points at which that is tried
 # dimensions beyond which Sobol points take longer to make and are no better than random ones
 SOBOL = 256
 # draws computed together, and numbers they hold: about what the cache of a CPU has
-BATCH, HELD = 1024, 2**19
+BATCH, NORMALS_HELD = 1024, 2**19
 
 
 class CoupledVariances(NamedTuple):
@@ -88,7 +88,7 @@ class Coupled:
                 "image"
             )
         rule = self._rule(width)
-        if rule.program is not self._program(FAR):
+        if rule.program is not self._program(FAR_WIDTH):
             raise ValueError(
                 f"variances needs a width that is not below the number of vectors, got {width}"
             )
@@ -123,10 +123,10 @@ class Coupled:
 
     def _new_rule(self, width: int) -> "_Rule":
         df = _degrees(self._output, width)
-        far = None if self.has_coordinates else self._program(FAR)
+        far = None if self.has_coordinates else self._program(FAR_WIDTH)
         if far is None or len(far.df) != len(df):
             return _Rule(self._program(width), df, np.ones(len(df), bool), 1.0)
-        return _Rule(far, df, self._stays, math.sqrt(FAR / width))
+        return _Rule(far, df, self._stays, math.sqrt(FAR_WIDTH / width))
 
     def _program(self, width: int) -> "_Program":
         with self._lock:
@@ -137,7 +137,7 @@ class Coupled:
     @functools.cached_property
     def _stays(self) -> Bool[np.ndarray, " r"]:
         """Which numbers are of z: lengths in fixed dimensions, and what else is felt far out."""
-        far = self._program(FAR)
+        far = self._program(FAR_WIDTH)
         r = len(far.df)
         z = np.random.default_rng(0).standard_normal((PROBES, 1, r))
         moved = np.concatenate([z, z + np.eye(r)], axis=1).reshape(-1, r)
@@ -145,7 +145,7 @@ class Coupled:
         moved[:, lengths] += np.sqrt(far.df[lengths])
         v = far.variances(moved).reshape(PROBES, 1 + r)
         felt = np.abs(v[:, 1:] / v[:, :1] - 1).max(axis=0) > MATTERS
-        return felt | (far.df < FAR // 2)
+        return felt | (far.df < FAR_WIDTH // 2)
 
 
 class _Rule(NamedTuple):
@@ -184,7 +184,7 @@ class _Program:
 
     def __init__(self, output: Output, width: int) -> None:
         self.df = _degrees(output, width)
-        self.batch = max(1, min(BATCH, HELD // len(self.df)))
+        self.batch = max(1, min(BATCH, NORMALS_HELD // len(self.df)))
         program = engine.program_of((output,))
         self._arguments = program.arrays
         name = ("coupled", engine.structure(program, (output,)), width, self.batch)

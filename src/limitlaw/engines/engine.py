@@ -29,8 +29,8 @@ from limitlaw.engines.estimate import Work, work_of
 from limitlaw.float64 import in_float64
 
 Kept = TypeVar("Kept")
-FEW = 16  # tokens, up to which softmax has them in front
-LARGE = 2**18  # entries of a matrix of scores; of one with more a core has enough to do
+TOKENS_IN_FRONT = 16  # tokens, up to which softmax has them in front
+LARGE_MATRIX = 2**18  # entries of a matrix of scores; of one with more a core has enough to do
 
 # (draw, value, its instruction) → what the engine knows of the value
 Rule = Callable[[Any, Value, Any], Any]
@@ -169,7 +169,7 @@ def softmax(p: Array, visible: Array | None = None) -> Array:
     which on a CPU is several times faster.
     """
     p = p if visible is None else jnp.where(visible > 0, p, -jnp.inf)
-    if p.shape[-1] > FEW:
+    if p.shape[-1] > TOKENS_IN_FRONT:
         return matrix_by_matrix(functools.partial(jax.nn.softmax, axis=-1), p)
     tokens = lax.optimization_barrier(jnp.moveaxis(p, -1, 0))
     largest = functools.reduce(jnp.maximum, list(tokens))
@@ -182,7 +182,7 @@ def matrix_by_matrix(f: Callable[[Array], Array], p: Array) -> Array:
     are large one after the other, so that what f holds meanwhile it holds of one.
     """
     lead, matrix = p.shape[:-2], p.shape[-2:]
-    if math.prod(matrix) < LARGE or math.prod(lead) == 1:
+    if math.prod(matrix) < LARGE_MATRIX or math.prod(lead) == 1:
         return f(p)
     found = lax.map(f, p.reshape(-1, *matrix))
     return found.reshape(*lead, *found.shape[1:])

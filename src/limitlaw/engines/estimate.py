@@ -30,10 +30,10 @@ NANOSECONDS = (
 )
 UPDATED = {"scatter": 2, "scatter-add": 2, "dynamic_update_slice": 1}  # the argument written there
 # nanoseconds for each multiplication with addition, in products of matrices of which all sides
-# have FEW or more, and of smaller ones; and for each entry of a product
-LARGE, SMALL, ENTRY, FEW = 0.03, 0.3, 1.0, 32
+# have LARGE_SIDE or more, and of smaller ones; and for each entry of a product
+FAST, SLOW, ENTRY, LARGE_SIDE = 0.03, 0.3, 1.0, 32
 REDUCED = 0.25  # nanoseconds for each entry of a sum, or a maximum
-# multiplications that factorise an n × n matrix, over n³; they run at SMALL, from BLOCKED rows on
+# multiplications that factorise an n × n matrix, over n³; they run at SLOW, from BLOCKED rows on
 # as products of matrices do, and FACTORISED nanoseconds go by for each matrix
 BLOCKED = 512
 FACTORISATIONS = {
@@ -50,7 +50,7 @@ FACTORISED = 300.0
 STEP = 100.0  # nanoseconds of each operation, however small it is
 TURNS = 2  # of loops whose end is not known: rejections, and few of them
 # whose results no compiler makes entry by entry in passing
-HELD = {"dot_general", "sort", "scan", "while", *FACTORISATIONS}
+MATERIALISED = {"dot_general", "sort", "scan", "while", *FACTORISATIONS}
 
 
 class Work(NamedTuple):
@@ -96,7 +96,7 @@ def _work(jaxpr: Any) -> tuple[float, int]:
             held = max(held, *(most for _, most in inner))
         else:
             seconds += 1e-9 * _nanoseconds(name, equation)
-        if name in HELD:
+        if name in MATERIALISED:
             held = max(held, _bytes(equation.outvars))
     return seconds, held
 
@@ -139,11 +139,11 @@ def _nanoseconds(name: str, equation: Any) -> float:
         summed = math.prod(shapes[0][axis] for axis in contracted)
         products = summed * math.prod(shapes[0][axis] for axis in batch)
         sides = [summed, *(math.prod(shape) // max(1, products) for shape in shapes)]
-        return STEP + made * (ENTRY + summed * (LARGE if min(sides) >= FEW else SMALL))
+        return STEP + made * (ENTRY + summed * (FAST if min(sides) >= LARGE_SIDE else SLOW))
     if name in FACTORISATIONS:
         n = max(shapes[0][-2:])
         columns = shapes[1][-1] if name == "triangular_solve" else n
-        rate = LARGE if min(n, columns) >= BLOCKED else SMALL
+        rate = FAST if min(n, columns) >= BLOCKED else SLOW
         each = FACTORISED + rate * FACTORISATIONS[name] * n * n * columns
         return math.prod(shapes[0][:-2]) * each
     if name in UPDATED:

@@ -86,9 +86,9 @@ def dot(q: Wide, k: Wide, scaling: str = "sqrt") -> Scalars:
     """
     one_of("scaling", scaling, SCALINGS)
     for name, value in (("q", q), ("k", k)):
-        if not (isinstance(value, Wide) and isinstance(value.op, ops.Rotary)):
+        if not (isinstance(value, Wide) and isinstance(value.op, ops.Rotated)):
             wide(name, value)
-    bases = sorted({factor.op.base for factor in (q, k) if isinstance(factor.op, ops.Rotary)})
+    bases = sorted({factor.op.base for factor in (q, k) if isinstance(factor.op, ops.Rotated)})
     if len(bases) > 1:
         raise ValueError(
             f"dot(q, k): q and k must be rotated with one base, got {bases[0]:g} and {bases[1]:g}"
@@ -265,4 +265,4 @@ def rotary(w: Wide, positions: object, base: float = 10_000.0) -> Wide:
     base = real_number("base", base)
     if base <= 0:
         raise ValueError(f"base must be positive, got {base:g}")
-    return Wide(ops.Rotary(w, places, base), w.shape, w.dim)
+    return Wide(ops.Rotated(w, places, base), w.shape, w.dim)

@@ -34,7 +34,7 @@ class Indexable(Value, Written):
     @property
     def core(self) -> Output:
         """The value as engines read it."""
-        if isinstance(self.op, ops.Rotary):
+        if isinstance(self.op, ops.Rotated):
             raise TypeError(
                 "y is rotary(w), which may only enter a dot: ask for w, or for the dot product"
             )
@@ -60,7 +60,7 @@ class Indexable(Value, Written):
         return lambda item: made()[item]
 
     def _made(self: Like, op: ops.Op, shape: Shape) -> Like:
-        if isinstance(self.op, ops.Rotary):
+        if isinstance(self.op, ops.Rotated):
             raise TypeError(
                 "rotary(w) may only enter a dot: index, reshape and add up w before you rotate it"
             )

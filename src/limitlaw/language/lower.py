@@ -29,7 +29,7 @@ def written(value: Value) -> Output:
     """A value that has just been written, in the core language;
     what it reads was lowered before.
     """
-    rule = RULES.get(type(value.op))
+    rule = LOWERING.get(type(value.op))
     return value.op.lowered(value) if rule is None else rule(value, value.op)
 
 
@@ -167,7 +167,7 @@ def _dot(v: Value, op: ops.Dot) -> Output:
     factors = [renamed(x.value, n) for x, n in zip((q, k), names, strict=True)]
     rotation: tuple[Any, ...] = ()
     if q_positions is not None or k_positions is not None:
-        base = next(f.op.base for f in (op.q, op.k) if isinstance(f.op, ops.Rotary))
+        base = next(f.op.base for f in (op.q, op.k) if isinstance(f.op, ops.Rotated))
         rotation = _rotation(base, (q, k), (q_positions, k_positions), names)
     instruction = core.Dot(factors[0], factors[1], op.scaling, op.dim, *rotation)
     return Output(_value(v, instruction, present(layout)), layout)
@@ -175,7 +175,7 @@ def _dot(v: Value, op: ops.Dot) -> Output:
 
 def _unrotated(factor: Value) -> tuple[Output, Any]:
     """A factor of a dot product, and the positions by which it is rotated."""
-    if isinstance(factor.op, ops.Rotary):
+    if isinstance(factor.op, ops.Rotated):
         return lowered(factor.op.w), factor.op.positions
     return lowered(factor), None
 
@@ -225,7 +225,7 @@ def _apply(v: Value, op: ops.Apply) -> Output:
     return Output(_value(v, instruction, present(layout)), layout)
 
 
-def _rotary(v: Value, op: ops.Rotary) -> Output:
+def _rotary(v: Value, op: ops.Rotated) -> Output:
     return lowered(op.w)  # the rotation belongs to the dot product
 
 
@@ -360,7 +360,7 @@ def _transpose(v: Value, op: ops.Transpose) -> Output:
     return Output(x.value, tuple(x.layout[a] for a in op.axes))
 
 
-RULES: dict[type[ops.Op], Callable[[Any, Any], Output]] = {
+LOWERING: dict[type[ops.Op], Callable[[Any, Any], Output]] = {
     ops.Initial: _initial,
     ops.Data: _data,
     ops.Ones: _ones,
@@ -371,7 +371,7 @@ RULES: dict[type[ops.Op], Callable[[Any, Any], Output]] = {
     ops.Dot: _dot,
     ops.Average: _average,
     ops.Apply: _apply,
-    ops.Rotary: _rotary,
+    ops.Rotated: _rotary,
     ops.Mix: _mix,
     ops.Scale: _scale,
     ops.Add: _add,

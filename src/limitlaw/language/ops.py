@@ -239,7 +239,7 @@ class Apply(Op):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Rotary(Op):
+class Rotated(Op):
     """Coordinates m and m + D/2 turned by the angle position·base^{-2m/D}, m < D/2;
     may only enter a `Dot`.
     """

@@ -198,7 +198,7 @@ _FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
     ops.Dot: ("dot product", _dot),
     ops.Average: ("average", lambda op, names: f"{_power(op.dim, '-1')} Σ_α {names[op.w]}"),
     ops.Apply: ("scalars", lambda op, names: f"{op.name}({_arguments(op.args, names)})"),
-    ops.Rotary: (
+    ops.Rotated: (
         "rotary",
         lambda op, names: f"rotate {names[op.w]} by position, base {op.base:g}",
     ),

@@ -17,7 +17,7 @@ from limitlaw.language.lower import written
 from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
 from limitlaw.language.values import Wide, scalars, wide
 
-Written = TypeVar("Written", bound=Value)
+Like = TypeVar("Like", bound=Value)
 Streams = TypeVar("Streams", bound=Wide | tuple[Wide, ...])
 Values = tuple[Value, ...]
 # carries and entries → next carries and outputs
@@ -251,7 +251,7 @@ def _from_outside(first: Values, second: Values, arguments: Values) -> tuple[Val
     return values, set(matrices_of(own)) & set(matrices_of(other))
 
 
-def all_substituted(values: Sequence[Written], known: dict[Value, Value]) -> tuple[Written, ...]:
+def all_substituted(values: Sequence[Like], known: dict[Value, Value]) -> tuple[Like, ...]:
     """Values with others in place of those that are `known`, on the same matrices and initial
     vectors.
     """
@@ -260,10 +260,10 @@ def all_substituted(values: Sequence[Written], known: dict[Value, Value]) -> tup
         if v not in new:
             same = all(new[u] is u for u in v.op.inputs)
             new[v] = v if same else dataclasses.replace(v, op=_reading(v.op, new))
-    return tuple(cast(Written, new[v]) for v in values)
+    return tuple(cast(Like, new[v]) for v in values)
 
 
-def substituted(y: Written, known: dict[Value, Value]) -> Written:
+def substituted(y: Like, known: dict[Value, Value]) -> Like:
     """The same for one value."""
     return all_substituted((y,), known)[0]
 

@@ -165,7 +165,7 @@ def wide(name: str, value: object) -> Wide:
         raise TypeError(
             f"{name} must be a Wide (a vector of a program), got {type(value).__name__}{hint}"
         )
-    if isinstance(value.op, ops.Rotary):
+    if isinstance(value.op, ops.Rotated):
         raise TypeError(
             f"{name} is rotary(w), which may only enter a dot: the rotation belongs to the dot "
             "product"

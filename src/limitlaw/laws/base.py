@@ -13,14 +13,14 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Inexact, Key
 
 from limitlaw.arguments import as_key, one_of
-from limitlaw.float64 import State, methods_in_float64
+from limitlaw.float64 import PickledState, methods_in_float64
 from limitlaw.laws.checking import UNSAID, one_meaning, order, sample_shape
 from limitlaw.laws.errors import Errors
 from limitlaw.laws.estimates import Atoms
 from limitlaw.laws.scipy_names import ScipyNames
 from limitlaw.laws.tracing import Psi, average_of, quantity
 from limitlaw.notebook import frame
-from limitlaw.numerics.meshes import Places
+from limitlaw.numerics.meshes import FineStructure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -189,7 +189,7 @@ class Law(ScipyNames):
         """
         return float(self.thinned().ppf(0.5))
 
-    def places(self) -> Places:
+    def places(self) -> FineStructure:
         """For one number: points at which the law varies,
         and the scale on which it does, to choose panels by.
         """
@@ -259,8 +259,8 @@ class Law(ScipyNames):
         source = as_key(key)
         return self._sample(source, sample_shape(one_meaning(key, shape)))
 
-    def __getstate__(self) -> State:
-        return State(self.__dict__)
+    def __getstate__(self) -> PickledState:
+        return PickledState(self.__dict__)
 
     @abc.abstractmethod
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:

@@ -21,7 +21,7 @@ from limitlaw.laws.estimates import Estimate
 from limitlaw.laws.mixture import GaussianMixture
 from limitlaw.phi import Nonlinearity, user_function
 
-Samples = TypeVar("Samples", bound="Empirical")
+LikeEmpirical = TypeVar("LikeEmpirical", bound="Empirical")
 
 
 class Empirical(OfDraws):
@@ -52,7 +52,7 @@ class Empirical(OfDraws):
         )
         self._integrated: Callable[[], Any] = lambda: integrated
 
-    def with_mean(self: Samples, integrated: Callable[[], Any]) -> Samples:
+    def with_mean(self: LikeEmpirical, integrated: Callable[[], Any]) -> LikeEmpirical:
         """This law, with E Y and its error from elsewhere, once the mean is asked for."""
         self._integrated = functools.cache(integrated)
         return self

@@ -18,7 +18,7 @@ from limitlaw.laws.averaged import Averaged
 from limitlaw.laws.averages import AtPoints, Components, Quantity
 from limitlaw.laws.estimates import Estimate
 from limitlaw.laws.one_image import density, log_density
-from limitlaw.numerics.meshes import Places, mesh, of_components
+from limitlaw.numerics.meshes import FineStructure, mesh, of_components
 from limitlaw.numerics.panels import Panels, evaluated, of_integral, resolve, unseen
 from limitlaw.numerics.replicates import INDEPENDENT
 from limitlaw.phi import Nonlinearity
@@ -31,7 +31,7 @@ SLIGHT = 0.1  # nats: a bias up to here is the first term of a series
 FLAT = 1e-8  # |φ'| at an extremum, after rounding
 NEAR = 0.1  # an extremum of φ, where φ(x') = φ(x) is solved by its slope
 
-U, W = np.polynomial.legendre.leggauss(8)
+GAUSS_NODES, GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Entropy:
     weight: Callable[[Array, Array], Array]
     share: Quantity
     points: Callable[[Array], AtPoints]
-    places: Places
+    places: FineStructure
     breaks: tuple[float, ...]
     variance: Callable[[], Array]
 
@@ -235,8 +235,10 @@ def _other_side(
     other = 2 * extremum - x
     for _ in range(4):
         step = other - x
-        along = slope((x[:, None] + step[:, None] * (U + 1) / 2).reshape(-1)).reshape(-1, len(U))
-        other = other - step * (along @ (W / 2)) / slope(other)
+        along = slope((x[:, None] + step[:, None] * (GAUSS_NODES + 1) / 2).reshape(-1)).reshape(
+            -1, len(GAUSS_NODES)
+        )
+        other = other - step * (along @ (GAUSS_WEIGHTS / 2)) / slope(other)
     return other
 
 

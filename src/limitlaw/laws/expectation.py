@@ -20,21 +20,21 @@ from limitlaw.laws import one_gaussian
 from limitlaw.laws.averages import Components, Quantity
 from limitlaw.laws.estimates import Estimate
 from limitlaw.laws.tracing import Psi, psi_values
-from limitlaw.numerics.meshes import Places, mesh, of_components
+from limitlaw.numerics.meshes import FineStructure, mesh, of_components
 from limitlaw.numerics.normal_rule import REACH, NormalRule, shifts
 from limitlaw.numerics.panels import Panels, Rows, evaluated, of_integral, resolve, unseen
 from limitlaw.numerics.pieces import pieces
 
 AGREE = 1e-13  # of E |ψ|: two rules that differ by no more
-TOLERANCE = 1e-14  # of ∫ |ψ| p, for each panel
+EXPECTATION_TOLERANCE = 1e-14  # of ∫ |ψ| p, for each panel
 # sampled components: the rules of more differ enough for their spread to show the error
-FEW = 2**10
+MANY_COMPONENTS = 2**10
 # shift of the rule, whose even points would else mirror its odd ones: both would agree for every
 # even ψ
 UNEVEN = 0.25
 # nodes of a rule in which jumps are looked for, and the order of differences that shows them:
 # cos(kz) is smooth up to about a hundred radians in a standard deviation
-FINE, ORDER = 2**14, 8
+JUMPS_SEEN_FROM, ORDER = 2**14, 8
 ROUNDING = 2.0**-50  # of E |ψ|, in these differences
 RARE = 1e-8  # of the largest density: mass that is missed is not looked for where less is
 
@@ -51,7 +51,7 @@ def is_enough(between: Array, size: Array, psi: Psi) -> bool:
 def on_panels(
     psi: Psi,
     density: Callable[[Float[np.ndarray, " x"]], Float[np.ndarray, " x"]],
-    places: Places,
+    places: FineStructure,
     breaks: tuple[float, ...] = (),
     mass: float = 1.0,
 ) -> "OnPanels":
@@ -68,7 +68,7 @@ def on_panels(
     def rows(x: Float[np.ndarray, " x"]) -> Rows:
         return np.stack([density(x), values.joined(x)])
 
-    resolution = of_integral(TOLERANCE, jumps=cuts)
+    resolution = of_integral(EXPECTATION_TOLERANCE, jumps=cuts)
     panels, found = resolve(rows, lambda rows: rows[0] * rows[1], panels, resolution)
     return OnPanels(panels, found[0], values(panels.nodes), cuts, mass)
 
@@ -184,7 +184,7 @@ def of_gaussians(
     shifted = dataclasses.replace(components, parameters=(*components.parameters, turns))
     average = shifted.average(Expectation(psi, rule), size=rule.nodes)
     value, between, scale = average[0], jnp.abs(average.value[1]), jnp.abs(average.value[2])
-    if components.sampled and len(components) > FEW:
+    if components.sampled and len(components) > MANY_COMPONENTS:
         return value
     if (components.sampled and certain.any()) or is_enough(between, scale, psi):
         return value.beside(between)
@@ -243,7 +243,7 @@ def disagreement(
     even, odd = (2 * jnp.sum(terms[start::2], axis=0) for start in (0, 1))
     beyond = steps * (jnp.abs(terms[0]) + jnp.abs(terms[-1]))
     size = jnp.sum(jnp.abs(terms), axis=0)
-    jumps = _at_jumps(w, values) if len(w) >= FINE else 0.0
+    jumps = _at_jumps(w, values) if len(w) >= JUMPS_SEEN_FROM else 0.0
     jumps = jnp.where(jumps > ROUNDING * size, jumps, 0.0)
     return jnp.abs(even - odd) + beyond + jumps, size
 

@@ -14,7 +14,7 @@ from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms, Estimate, exact, no_atoms
 from limitlaw.laws.gaussian import Gaussian
 from limitlaw.laws.tracing import Psi
-from limitlaw.numerics.meshes import Places
+from limitlaw.numerics.meshes import FineStructure
 
 FAR_OUT = 10.0 ** -np.array([300, 200, 130, 80, 50, 30, 20])  # levels of a law's tails
 
@@ -108,7 +108,7 @@ class ScipyLaw(Law):
             raise IndexError(f"i must leave the one number of the law, got {i!r}")
         return self
 
-    def places(self) -> Places:
+    def places(self) -> FineStructure:
         """Quantiles far out as well, on the scale of their distance from the median: tails may be
         heavy, so that what lies beyond a level of 1e-16 still counts in an average.
         """

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from limitlaw.arguments import frozen, is_traced
 from limitlaw.domain import RATIO_OF_VARIANCES
 from limitlaw.laws.averages import pad, padded_size
-from limitlaw.laws.head_nodes import Nodes, Number, Numbers
+from limitlaw.laws.head_nodes import HeadArray, HeadNumber, Nodes
 from limitlaw.laws.head_parts import (
     KNOTS,
     HeadPart,
@@ -66,31 +66,31 @@ class HeadMixture:
         """The same with fewer points, whose difference shows the error."""
         return None if self.is_exact else HeadMixture(self.nodes, self._replica, rough=True)
 
-    def log_density(self, x: Numbers) -> Numbers:
+    def log_density(self, x: HeadArray) -> HeadArray:
         """log pdf of the part without the atom."""
         return self._at("pdf", self._magnitude(x))
 
-    def tail(self, x: Numbers) -> Number | Numbers:
+    def tail(self, x: HeadArray) -> HeadNumber | HeadArray:
         """P(Y > |x|)."""
         return self.module(x).exp(self._at("sf", self._magnitude(x)))
 
-    def log_tail(self, x: Numbers, above: bool) -> Number | Numbers:
+    def log_tail(self, x: HeadArray, above: bool) -> HeadNumber | HeadArray:
         """log P(Y > x) if `above`, else log P(Y ≤ x)."""
         xp = self.module(x)
         log = self._at("sf", self._magnitude(x))
         return xp.where((x < 0) ^ above, log, xp.log1p(-xp.exp(log)))
 
-    def cdf(self, x: Numbers) -> Number | Numbers:
+    def cdf(self, x: HeadArray) -> HeadNumber | HeadArray:
         """P(Y ≤ x)."""
         tail = self.tail(x)
         return self.module(x).where(x < 0, tail, 1 - tail)
 
-    def sf(self, x: Numbers) -> Number | Numbers:
+    def sf(self, x: HeadArray) -> HeadNumber | HeadArray:
         """P(Y > x)."""
         tail = self.tail(x)
         return self.module(x).where(x < 0, 1 - tail, tail)
 
-    def cf(self, t: Numbers) -> Number | Numbers:
+    def cf(self, t: HeadArray) -> HeadNumber | HeadArray:
         """φ(t) for real t."""
         n = self.nodes
         found = transform(n.variances, n.weights, n.groups, jnp.ravel(t), n.inner, n.outer)
@@ -100,11 +100,11 @@ class HeadMixture:
         """NumPy, or jax.numpy where the nodes or x are traced."""
         return jnp if self.nodes.traced or is_traced(x) else np
 
-    def _magnitude(self, x: Numbers) -> Numbers:
+    def _magnitude(self, x: HeadArray) -> HeadArray:
         """|x|, with slope 1 at 0."""
         return jnp.where(x < 0, -x, x) if self.module(x) is jnp else np.asarray(np.abs(x))
 
-    def _at(self, quantity: str, x: Numbers) -> Numbers:
+    def _at(self, quantity: str, x: HeadArray) -> HeadArray:
         """log pdf, or log P(Y > x), at x ≥ 0: by the mixture of the nearest of KNOTS."""
         xp = self.module(x)
         if self.point_mass:
@@ -160,17 +160,17 @@ class HeadMixture:
         return part
 
     @functools.cached_property
-    def _tilts(self) -> Numbers:
+    def _tilts(self) -> HeadArray:
         return tilts(self.nodes.frozen())
 
     @functools.cached_property
-    def _ends(self) -> Numbers:
+    def _ends(self) -> HeadArray:
         """Where the next of KNOTS is nearer."""
         middles = (KNOTS[1:] + KNOTS[:-1]) / 2
         return np.zeros(0) if self.is_exact else frozen(self.sd) * middles
 
     @functools.cached_property
-    def _farthest(self) -> Number:
+    def _farthest(self) -> HeadNumber:
         """|x| up to which the mixtures reach."""
         sd, high = frozen(self.sd), frozen(self.nodes.ends()[1])
         ends = SUM_REACH[0] * sd, SUM_REACH[1] * (high / self.nodes.heads) ** 0.5

@@ -17,9 +17,8 @@ from limitlaw.domain import RATIO_OF_VARIANCES, check_variances
 from limitlaw.laws.estimates import unit
 from limitlaw.numerics.series import power
 
-Numbers = np.ndarray | Array  # NumPy's, or JAX's where something is traced
-Number = np.float64 | Array  # one of them
-
+HeadArray = np.ndarray | Array  # NumPy's, or JAX's where something is traced
+HeadNumber = np.float64 | Array  # one of them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +28,9 @@ class Nodes:
     φ(t) = (Σ_g u_g (Σ_k w_gk e^{−t² v_gk/(2pq)})^p)^q, p = `inner`, q = `outer`.
     """
 
-    variances: Numbers
-    weights: Numbers
-    groups: Numbers
+    variances: HeadArray
+    weights: HeadArray
+    groups: HeadArray
     inner: int
     outer: int
 
@@ -45,20 +44,20 @@ class Nodes:
         """NumPy, or jax.numpy where something is traced."""
         return jnp if self.traced else np
 
-    def moments(self, j: int) -> Numbers:
+    def moments(self, j: int) -> HeadArray:
         """Σ_k w_gk v_gk^j, for each g."""
         return (self.weights * self.variances**j).sum(1)
 
-    def variance(self) -> Number:
+    def variance(self) -> HeadNumber:
         """E v."""
         return (self.groups * self.moments(1)).sum()
 
-    def atom(self) -> Number:
+    def atom(self) -> HeadNumber:
         """P(Y = 0)."""
         zero = self.xp.where(self.variances == 0, self.weights, 0.0).sum(1)
         return (self.groups * zero**self.inner).sum() ** self.outer
 
-    def ends(self) -> tuple[Number, Number]:
+    def ends(self) -> tuple[HeadNumber, HeadNumber]:
         """The smallest and the largest variance that carry weight."""
         carries = self.weights > 0
         v = self.variances
@@ -80,7 +79,7 @@ class Nodes:
         v, w, u = map(frozen, (self.variances, self.weights, self.groups))
         return Nodes(v, w, u, self.inner, self.outer)
 
-    def tilted(self, tilt: Number | float) -> tuple["Nodes", Number]:
+    def tilted(self, tilt: HeadNumber | float) -> tuple["Nodes", HeadNumber]:
         """The law of S = (pq)^{−1} Σ v tilted by e^{λS}, and log E e^{λS}: weights w e^{λv/pq}/M_g
         and u M_g^p/Σ_g u_g M_g^p, M_g = Σ_k w_gk e^{λ v_gk/pq}.
         """
@@ -126,7 +125,7 @@ class Nodes:
         return _drawn(key, *arrays, count, self.inner, self.outer)
 
 
-def _tilted(weights: Numbers, e: Numbers) -> tuple[Any, Numbers]:
+def _tilted(weights: HeadArray, e: HeadArray) -> tuple[Any, HeadArray]:
     """log Σ_k w_k e^{e_k}, and w_k e^{e_k} over that sum, along the last axis: with all digits of
     the logarithm also where it is next to nothing, as for a single one of very many heads.
     """
@@ -160,7 +159,7 @@ def _drawn(
     return variances.reshape(-1)[jnp.clip(index, g * N, g * N + N - 1)].mean(axis=(0, 1))
 
 
-def even_moment(n: int, nodes: Nodes) -> Number:
+def even_moment(n: int, nodes: Nodes) -> HeadNumber:
     """E Y^{2n} for E e^{θY} = (Σ_g u_g (Σ_k w_gk e^{λ v_gk})^p)^q,
     λ = θ²/(2pq), of `nodes` u, w, v, p and q.
 
@@ -217,13 +216,13 @@ def head_nodes(
     )
 
 
-def _above_floor(v: Numbers) -> Numbers:
+def _above_floor(v: HeadArray) -> HeadArray:
     """v, the smallest positive ones raised to 1/RATIO_OF_VARIANCES of the largest."""
     xp = jnp if is_traced(v) else np
     return xp.where(v > 0, xp.maximum(v, frozen(v).max() / RATIO_OF_VARIANCES), 0.0)
 
 
-def _normalised(name: str, w: Numbers) -> Numbers:
+def _normalised(name: str, w: HeadArray) -> HeadArray:
     """Rows of sum one; those that already are stay as they are, bit for bit."""
     total = w.sum(-1, keepdims=True)
     if is_traced(w):

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from limitlaw.arguments import frozen, is_traced
-from limitlaw.laws.head_nodes import Nodes, Number, Numbers
+from limitlaw.laws.head_nodes import HeadArray, HeadNumber, Nodes
 from limitlaw.numerics.lattices import Lattices
 from limitlaw.numerics.special_functions import log_ndtr
 
@@ -31,26 +31,26 @@ CELLS = 2**17  # numbers held at a time
 class HeadPart(NamedTuple):
     """The mixture Σ_k W_k e^{b_k} exp(−x²/2S_k), b = log E e^{λS} − λS − log(2πS)/2."""
 
-    S: Numbers
-    W: Numbers
-    b: Numbers
+    S: HeadArray
+    W: HeadArray
+    b: HeadArray
 
 
-def tilts(nodes: Nodes) -> Numbers:
+def tilts(nodes: Nodes) -> HeadArray:
     """λ for each of KNOTS: where E_λ S √(2λ) = x, E_λ of the law tilted by e^{λS}."""
     xp, high = nodes.xp, nodes.ends()[1]
     V, high = (xp.where(high > 0, v, 1.0) for v in (nodes.variance(), high))
     low, top = xp.log(1e-3 / high), xp.log(1e3 / V)
     tilt = xp.exp(low + (top - low) * np.linspace(0, 1, TILTS))
 
-    def mean(one: Number) -> Number:
+    def mean(one: HeadNumber) -> HeadNumber:
         return nodes.tilted(one)[0].variance()
 
     S = jax.lax.map(mean, tilt) if xp is jnp else np.array([mean(one) for one in tilt])
     return xp.interp(KNOTS * xp.sqrt(V), S * xp.sqrt(2 * tilt), tilt, left=0.0)
 
 
-def mixture(nodes: Nodes, tilt: Number | float, points: int) -> HeadPart:
+def mixture(nodes: Nodes, tilt: HeadNumber | float, points: int) -> HeadPart:
     """The mixture by the tilted law of S, on so many lattice points to an octave."""
     if not nodes.traced:
         return _mixture(nodes, tilt, points, nodes.levels)
@@ -64,7 +64,7 @@ def mixture_of_nodes(nodes: Nodes) -> HeadPart:
     return _of_weight(nodes.variances.reshape(-1), w.reshape(-1), 0.0, 0.0)
 
 
-def _mixture(nodes: Nodes, tilt: Number | float, points: int, levels: int) -> HeadPart:
+def _mixture(nodes: Nodes, tilt: HeadNumber | float, points: int, levels: int) -> HeadPart:
     tilted, constant = nodes.tilted(tilt)
     xp, high = nodes.xp, frozen(nodes.ends()[1])
     top = xp.where(high > 0, high, 1.0)
@@ -88,7 +88,9 @@ def _mixture_in_jax(
     return _mixture(Nodes(v, w, u, inner, outer), tilt, points, TRACED_OCTAVES)
 
 
-def _of_weight(S: Numbers, W: Numbers, tilt: Number | float, constant: Number | float) -> HeadPart:
+def _of_weight(
+    S: HeadArray, W: HeadArray, tilt: HeadNumber | float, constant: HeadNumber | float
+) -> HeadPart:
     """The mixture of those S > 0 that have weight: inside JAX of all, which may have a slope."""
     xp, there = jnp if is_traced(S, W) else np, S > 0
     if xp is np:

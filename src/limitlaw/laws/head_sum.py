@@ -19,12 +19,12 @@ from limitlaw.laws.base import Blocks, Content, Law
 from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms, Estimate, exact, no_atoms
 from limitlaw.laws.head_mixture import HeadMixture, hermite
-from limitlaw.laws.head_nodes import Nodes, Number, Numbers, even_moment, head_nodes
+from limitlaw.laws.head_nodes import HeadArray, HeadNumber, Nodes, even_moment, head_nodes
 from limitlaw.laws.tracing import Psi, psi_values
-from limitlaw.numerics.meshes import NARROWEST, Places, of_scales
+from limitlaw.numerics.meshes import NARROWEST, FineStructure, of_scales
 from limitlaw.numerics.random import normal
 
-FEW = 16  # heads that are drawn one by one
+HEADS_DRAWN_APART = 16  # heads that are drawn one by one
 
 
 class HeadSum(Law):
@@ -108,7 +108,7 @@ class HeadSum(Law):
         )
         return self._alike(law, lambda other: other.with_heads(heads))
 
-    def _estimate(self, quantity: Callable[[HeadMixture], Number | Numbers]) -> Estimate:
+    def _estimate(self, quantity: Callable[[HeadMixture], HeadNumber | HeadArray]) -> Estimate:
         """A quantity with the error that blocks of nodes show:
         their standard deviation over √blocks.
         """
@@ -134,8 +134,8 @@ class HeadSum(Law):
         return Estimate(value, error)
 
     def _of_replicas(
-        self, quantity: Callable[[HeadMixture], Number | Numbers], xp: ModuleType
-    ) -> Numbers:
+        self, quantity: Callable[[HeadMixture], HeadNumber | HeadArray], xp: ModuleType
+    ) -> HeadArray:
         """A quantity of every block; in a loop where the nodes are traced, which is compiled once
         instead of once for each block.
         """
@@ -273,7 +273,7 @@ class HeadSum(Law):
         count = math.prod(shape)
         law = self._mixture
         first, second = jax.random.split(key)
-        if self.heads <= FEW:
+        if self.heads <= HEADS_DRAWN_APART:
             y = jnp.sqrt(law.nodes.draw(first, count)) * normal(second, (count,))
         elif self._has_atom:
             y = jnp.asarray(
@@ -331,7 +331,7 @@ class HeadSum(Law):
         """The law is symmetric."""
         return 0.0
 
-    def places(self) -> Places:
+    def places(self) -> FineStructure:
         """Every scale between those of the narrowest and of the widest node."""
         low, high = (math.sqrt(v) for v in self._nodes.ends())
         return of_scales(low, high) if high > 0 else (np.zeros(0), np.zeros(0))
@@ -349,12 +349,12 @@ class HeadSum(Law):
         return math.prod(self._nodes.variances.shape)
 
 
-def _apart(value: Array, other: Number | Numbers) -> Array:
+def _apart(value: Array, other: HeadNumber | HeadArray) -> Array:
     """|value − other|, 0 where both are the same infinity."""
     return jnp.abs(jnp.where(value == other, 0.0, value - other))
 
 
-def kurtosis(nodes: Nodes) -> Number:
+def kurtosis(nodes: Nodes) -> HeadNumber:
     """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v/V in group g,
     V = E v: squares of v itself would leave the range of numbers. NaN where V = 0.
     """

@@ -26,7 +26,7 @@ from limitlaw.laws.estimates import Atoms, Estimate, as_logarithm, growth, in_un
 from limitlaw.laws.expectation import of_gaussians
 from limitlaw.laws.tracing import Psi, kept
 from limitlaw.numerics.factors import eigen_factor, whitening
-from limitlaw.numerics.meshes import Places, of_components
+from limitlaw.numerics.meshes import FineStructure, of_components
 from limitlaw.numerics.normal_rule import smooth_nodes
 from limitlaw.numerics.random import normal
 from limitlaw.numerics.roots import invert
@@ -322,7 +322,7 @@ class GaussianMixture(Averaged):
             np.asarray(self._components.weights) @ np.asarray(self._components.parameters[0])
         )
 
-    def places(self) -> Places:
+    def places(self) -> FineStructure:
         """The places of its components."""
         return of_components(*self._components.parameters)
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Complex, Float
 from limitlaw.arguments import is_traced
 from limitlaw.laws import one_gaussian
 from limitlaw.laws.averages import Quantity
-from limitlaw.laws.expectation import FEW
+from limitlaw.laws.expectation import MANY_COMPONENTS
 from limitlaw.laws.one_gaussian import OneGaussian
 from limitlaw.laws.tracing import Psi
 from limitlaw.numerics.normal_rule import ON_PANEL, PANEL_LENGTH, REACH, NormalRule, smooth_nodes
@@ -279,7 +279,7 @@ class ImageRules:
     @property
     def many(self) -> bool:
         """Are there so many sampled components that their spread shows the error?"""
-        return self.sampled and self.components > FEW
+        return self.sampled and self.components > MANY_COMPONENTS
 
     @functools.cached_property
     def moments(self) -> NormalRule:

@@ -14,7 +14,7 @@ from limitlaw.laws.base import Law
 
 SHOWN_LEVELS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 ENTRIES = 8  # of a joint law, at most
-CURVE_POINTS = 121  # of the curve that a notebook shows
+NOTEBOOK_POINTS = 121  # of the curve that a notebook shows
 QUANTILE_ZERO = 1e-14  # of a quantile, beside the largest that is shown
 CURVE_ENDS = 1e-3  # of the mass lies beyond it on either side
 
@@ -115,6 +115,6 @@ def _curve(law: Law) -> str:
         return ""
     with contextlib.suppress(ValueError):
         low, high = (float(x) for x in law.ppf(np.array([CURVE_ENDS, 1 - CURVE_ENDS])))
-        x = np.linspace(low, high, CURVE_POINTS + 2)[1:-1]
+        x = np.linspace(low, high, NOTEBOOK_POINTS + 2)[1:-1]
         return notebook.curve(x, np.asarray(law.pdf(x)), f"density from {low:.3g} to {high:.3g}")
     return ""

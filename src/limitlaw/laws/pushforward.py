@@ -32,7 +32,7 @@ from limitlaw.laws.one_image import (
     log_density,
 )
 from limitlaw.laws.tracing import Psi, kept
-from limitlaw.numerics.meshes import Places
+from limitlaw.numerics.meshes import FineStructure
 from limitlaw.numerics.normal_rule import REACH, shifts
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtri
@@ -304,12 +304,12 @@ class Pushforward(Averaged):
         """The median of its places."""
         return super().middle() if self._branched is None else float(np.median(self.places()[0]))
 
-    def places(self) -> Places:
+    def places(self) -> FineStructure:
         """The places of Y, moved and stretched by φ."""
         return super().places() if self._branched is None else self._placed
 
     @kept
-    def _placed(self) -> Places:
+    def _placed(self) -> FineStructure:
         x, scale = self.base.places()
         at = jnp.asarray(x)
         return np.asarray(self.phi(at)), scale * np.asarray(slopes(self.phi, at))

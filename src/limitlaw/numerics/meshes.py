@@ -18,10 +18,10 @@ NEARBY = 0.5  # scales: a point with another one so near says nothing new
 SAME_POINT = 1e-13  # of |x|: points nearer than this are one
 
 # where a law of one number lives: points at which its density varies, and on which scale
-Places = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
+FineStructure = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
 
 
-def of_components(mean: ArrayLike, sd: ArrayLike) -> Places:
+def of_components(mean: ArrayLike, sd: ArrayLike) -> FineStructure:
     """The places of Σ_k w_k N(mean_k, sd_k²): the steps of each component, and its scale; of many
     components those of some of every scale.
     """
@@ -32,7 +32,7 @@ def of_components(mean: ArrayLike, sd: ArrayLike) -> Places:
     return (mean[:, None] + sd[:, None] * EXTENT).reshape(-1), np.repeat(sd, len(EXTENT))
 
 
-def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
+def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> FineStructure:
     """The first, the middle and the last component of every scale, in order of the means, and the
     two ends of them all.
     """
@@ -46,7 +46,7 @@ def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> Places:
     return mean[chosen], sd[chosen]
 
 
-def of_scales(low: float, high: float) -> Places:
+def of_scales(low: float, high: float) -> FineStructure:
     """The places of a mixture of N(0, v), √v between `low` and `high`."""
     low = max(low, NARROWEST * high)
     scales = np.geomspace(low, high, 1 + int(np.ceil(np.log(high / low) / np.log(OCTAVE))))

@@ -18,7 +18,7 @@ REACH = DEVIATIONS  # of the trapezoidal rule: what lies beyond has probability 
 PANEL_LENGTH = 4.0
 PANEL_EDGES = PANEL_LENGTH * np.arange(-4, 5)
 ON_PANEL = 20  # nodes, which integrate the normal density on one of length 4 to 1e-16
-AT_ONCE = 96  # nodes of one Gauss–Legendre rule, at most
+NODES_AT_ONCE = 96  # nodes of one Gauss–Legendre rule, at most
 # of the trapezoidal rule, in units of min(1, 1/sd): 1e-11 for the poles of tanh, 1.6 off the axis
 TRAPEZOIDAL_STEP = 0.3
 GOLDEN = 0.6180339887498949
@@ -53,7 +53,7 @@ class NormalRule:
         """The number of nodes on all panels."""
         if not self.breaks:
             return self.nodes
-        on_panel = min(self.nodes, AT_ONCE) * -(-self.nodes // AT_ONCE)
+        on_panel = min(self.nodes, NODES_AT_ONCE) * -(-self.nodes // NODES_AT_ONCE)
         return on_panel * (len(self.breaks) + len(PANEL_EDGES) - 1)
 
     def finer(self, times: float) -> "NormalRule":
@@ -61,8 +61,8 @@ class NormalRule:
         return NormalRule(math.ceil(self.nodes * max(times, 1.0)), self.breaks)
 
     def _on_panels(self, mean: Reals | float, sd: Reals | float) -> tuple[Array, Array]:
-        u, w = np.polynomial.legendre.leggauss(min(self.nodes, AT_ONCE))
-        parts = -(-self.nodes // AT_ONCE)
+        u, w = np.polynomial.legendre.leggauss(min(self.nodes, NODES_AT_ONCE))
+        parts = -(-self.nodes // NODES_AT_ONCE)
         u = ((u + 1) / 2 + np.arange(parts)[:, None]).reshape(-1) / parts
         w = np.tile(w / 2 / parts, parts)
         z = (jnp.array(self.breaks) - mean) / jnp.where(sd > 0, sd, 1)

@@ -194,7 +194,7 @@ def _from_scan(draw: DenseDraw, value: Value, op: core.FromScan) -> Labelled:
     return draw.results[op.scan][op.place]
 
 
-RULES: Rules = {
+DENSE_RULES: Rules = {
     core.Initial: _initial,
     core.Data: _data,
     core.Ones: _ones,
@@ -209,4 +209,4 @@ RULES: Rules = {
     core.Scan: _scan,
     core.FromScan: _from_scan,
 }
-DenseDraw.rules = RULES
+DenseDraw.rules = DENSE_RULES

@@ -373,7 +373,7 @@ def _from_scan(draw: FramesDraw, value: Value, op: core.FromScan) -> Form | Labe
     return draw.results[op.scan][op.place]
 
 
-RULES: Rules = {
+FRAME_RULES: Rules = {
     core.Initial: _initial,
     core.Data: _data,
     core.Ones: _ones,
@@ -393,4 +393,4 @@ RULES: Rules = {
     core.Scan: scanned,
     core.FromScan: _from_scan,
 }
-FramesDraw.rules = RULES
+FramesDraw.rules = FRAME_RULES

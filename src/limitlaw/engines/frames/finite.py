@@ -28,11 +28,11 @@ from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical, Law
 from limitlaw.numerics.random import Source, random_seed
 
-ADVICE = "ask for fewer samples or a smaller width, or for fewer tokens, as in y[0]"
+ADVICE_AT_WIDTH = "ask for fewer samples or a smaller width, or for fewer tokens, as in y[0]"
 
 
 @in_float64
-@bounded(ADVICE)
+@bounded(ADVICE_AT_WIDTH)
 def finite(
     y: object,
     width: int,
@@ -93,7 +93,7 @@ def _law(output: Output, width: int, pace: Pace, key: object, k: int | None) -> 
 
 
 @in_float64
-@bounded(ADVICE)
+@bounded(ADVICE_AT_WIDTH)
 def finite_samples(
     y: object,
     width: int,

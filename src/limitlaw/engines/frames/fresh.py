@@ -24,7 +24,7 @@ from jax import lax
 from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core.labelled import (
-    SMALL,
+    FUSED,
     Axes,
     Axis,
     Labelled,
@@ -372,7 +372,7 @@ def inner(u: Labelled, v: Labelled) -> Labelled:
     r = min(u.array.shape[-1], v.array.shape[-1])
     u, v = u.mapped(lambda a: a[..., :r]), v.mapped(lambda a: a[..., :r])
     axes = union(u.axes, v.axes)
-    if math.prod(sizes(axes)) * r <= SMALL:  # one fused loop beats a call of a matrix product
+    if math.prod(sizes(axes)) * r <= FUSED:  # one fused loop beats a call of a matrix product
         return Labelled((u.laid(axes) * v.laid(axes)).sum(axis=-1), axes)
     both = tuple(axis for axis in u.axes if axis in v.axes)
     axes = union(both, axes)  # as a product of matrices gives them: not one more copy

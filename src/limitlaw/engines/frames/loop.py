@@ -32,7 +32,7 @@ from limitlaw.numerics.random import Quasi
 if TYPE_CHECKING:
     from limitlaw.engines.frames.draw import FramesDraw
 
-Batches = list[Any]  # one array for each of several values
+BatchArrays = list[Any]  # one array for each of several values
 Time = int | Int[Array, ""]
 
 
@@ -122,21 +122,21 @@ class FramesLoop:
         each, carried = (_count(values, dim) for values in (self.op.outputs, self.op.carried))
         return PassingFrame(frame, frame.r, each, self.op.times, carried)
 
-    def _known(self, values: Iterable[Value], like: Iterable[Value]) -> Batches:
+    def _known(self, values: Iterable[Value], like: Iterable[Value]) -> BatchArrays:
         return [self._array(u, v.axes) for u, v in zip(values, like, strict=True)]
 
     def _array(self, u: Value, axes: Axes) -> Any:
         known = self.draw.settled(u) if u.is_vector else self.draw[u]
         return known.with_axes(axes).array
 
-    def entries(self, t: Time) -> Batches:
+    def entries(self, t: Time) -> BatchArrays:
         """Of all sequences."""
         return [x[t] for x in self.along]
 
     # --- one iteration ---------------------------------------------------------------------------
 
     def within(
-        self, carries: Batches, t: Time, elements: Batches, spaces: Mapping[Dim, Space]
+        self, carries: BatchArrays, t: Time, elements: BatchArrays, spaces: Mapping[Dim, Space]
     ) -> "FramesDraw":
         """Iteration t, from these carries on."""
         draw, block = self.draw, self.op.block
@@ -153,7 +153,7 @@ class FramesLoop:
         inside.run(self.facts.program)
         return inside
 
-    def step(self, carries: Batches, at: Any) -> tuple[Batches, Any]:
+    def step(self, carries: BatchArrays, at: Any) -> tuple[BatchArrays, Any]:
         """Carries after an iteration, its outputs, and what is read off it."""
         t, elements = at
         op, first = self.op, len(self.op.starts)
@@ -172,7 +172,7 @@ class FramesLoop:
 
     # --- all iterations --------------------------------------------------------------------------
 
-    def followed(self, count: int) -> tuple[Batches, Batches, Any]:
+    def followed(self, count: int) -> tuple[BatchArrays, BatchArrays, Any]:
         """Carries after so many iterations, their outputs, and what is read off them.
 
         A `Quasi` hands out its numbers in order, so that its iterations are written out.
@@ -198,7 +198,7 @@ class FramesLoop:
 
 
 def _turned(
-    arrays: Batches,
+    arrays: BatchArrays,
     own: Sequence[int],
     f: Callable[[Float[Array, "vectors r"]], Float[Array, "vectors r2"]],
 ) -> Iterator[tuple[int, Any]]:

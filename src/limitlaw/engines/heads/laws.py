@@ -23,7 +23,7 @@ from limitlaw.numerics.nodes import are_summable, mean_of
 from limitlaw.phi import Nonlinearity
 
 # heads whose variances are convolved, or drawn one by one where the kernel is random
-FEW, FEW_TRACED = 16, 2
+MANY_HEADS, MANY_HEADS_TRACED = 16, 2
 
 
 def law_of_one_number(
@@ -74,7 +74,7 @@ def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | No
     """H^{−1/2} Σ_a y_a given the mean of the variances of its heads; None where those are many."""
     if _is_point(mixing) or mixing.heads == math.inf:
         return _given_mixing(mixing, beyond)  # type: ignore[return-value]
-    if mixing.heads > (FEW_TRACED if is_traced(mixing.variances) else FEW):
+    if mixing.heads > (MANY_HEADS_TRACED if is_traced(mixing.variances) else MANY_HEADS):
         return None
     if mixing.heads > 1 and not are_summable(mixing.variances, mixing.weights):
         return None
@@ -102,7 +102,7 @@ def _given_random_kernels(
     mixture.
     """
     axis = head_axis(y)
-    if axis is None or not FEW < axis.heads < math.inf or not axis.kernel_is_random:
+    if axis is None or not MANY_HEADS < axis.heads < math.inf or not axis.kernel_is_random:
         return None
     program = Limit((axis.resized(math.inf),), variances)
     if not program.random or not program.plan.requests.head_recipe or program.plan.uses_nodes:

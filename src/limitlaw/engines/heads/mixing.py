@@ -32,7 +32,7 @@ from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
 from limitlaw.numerics.nodes import compressed, lattice, lattice_size
 from limitlaw.numerics.random import Sobol
 
-MOST_DIMENSIONS = 3  # for a quadrature
+MOST_FOR_QUADRATURE = 3  # for a quadrature
 # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
 REACHES = 8.8, 13.2
 EDGE = 7.6  # beyond the first reach lies 5e-5 of what lies beyond this
@@ -112,7 +112,7 @@ def mixing_law(
 
 
 def _second_rule(
-    program: Limit, rule: "_Rule | _Either", samples: int | None
+    program: Limit, rule: "_Quadrature | _Either", samples: int | None
 ) -> Callable[[], Weighted] | None:
     """Other nodes, and integrals that are larger by their errors;
     None where there is nothing to compare with.
@@ -145,7 +145,7 @@ def _sobol(program: Limit, samples: int | None, key: object) -> Outcomes:
 # --- quadrature ----------------------------------------------------------------------------------
 
 
-def _quadrature(program: Limit, samples: int | None) -> "_Rule | _Either | None":
+def _quadrature(program: Limit, samples: int | None) -> "_Quadrature | _Either | None":
     """A rule for the normals of a program of few tokens; None where there is none.
 
     `samples` is for rules that cannot look at numbers:
@@ -155,18 +155,18 @@ def _quadrature(program: Limit, samples: int | None) -> "_Rule | _Either | None"
         return None
     still = program.without_derivatives()
     scores = softmax_scores(still)
-    row = None if scores is None else scores.one_row(MOST_DIMENSIONS + 1)
+    row = None if scores is None else scores.one_row(MOST_FOR_QUADRATURE + 1)
     directions = np.eye(len(program.recipe)) if scores is None else scores.directions
     if is_traced(directions):
         return _fixed(program, scores, row, directions, samples or 0)
     if len(directions) == 0:
-        return _Rule(
+        return _Quadrature(
             program,
             lambda reach, rough: (np.zeros((1, len(program.recipe))), np.ones(1)),
             is_point=True,
         )
     orders = TRACED_ORDERS if program.traced else ORDERS
-    if scores and row and (len(directions) < MOST_DIMENSIONS or scores.steepness > STEEP):
+    if scores and row and (len(directions) < MOST_FOR_QUADRATURE or scores.steepness > STEEP):
         return _sorted(program, row, orders, REACHES)
     step = _settled_step(still, directions)
     if step is not None:
@@ -181,7 +181,7 @@ def _variances(program: Limit, z: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Rule:
+class _Quadrature:
     """`nodes(reach, rough)`: z and weights; `rough` asks for a second rule,
     whose difference shows the error.
     """
@@ -209,7 +209,7 @@ class _Rule:
 
 def _sorted(
     program: Limit, row: Weighted, orders: tuple[int, ...], reaches: tuple[float, ...]
-) -> _Rule:
+) -> _Quadrature:
     """By the largest score; the second rule has one node less and takes the scores
     in another order.
     """
@@ -221,7 +221,7 @@ def _sorted(
         fewer = rough + (reach > REACHES[0])
         return sorted_scores(a, B, max(order - fewer, 1), reach, backwards=rough, special=special)
 
-    return _Rule(program, nodes, reaches)
+    return _Quadrature(program, nodes, reaches)
 
 
 def _where_output_vanishes(program: Limit, row: Weighted, order: int) -> float | None:
@@ -254,7 +254,7 @@ def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float
     None where that takes long.
     """
     d = len(directions)
-    if d > MOST_DIMENSIONS:
+    if d > MOST_FOR_QUADRATURE:
         return None
     step = COARSEST
     figures: Any = None
@@ -269,14 +269,14 @@ def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float
 
 def _lattice_rule(
     program: Limit, directions: Any, step: float, reaches: tuple[float, ...]
-) -> _Rule:
+) -> _Quadrature:
     """The trapezoidal rule; the second rule has another offset."""
 
     def nodes(reach: float, rough: bool) -> Weighted:
         z, w = lattice(len(directions), step, reach, OFFSETS[rough])
         return z @ directions, w
 
-    return _Rule(program, nodes, reaches)
+    return _Quadrature(program, nodes, reaches)
 
 
 def _fixed(
@@ -285,12 +285,12 @@ def _fixed(
     row: Weighted | None,
     directions: Any,
     samples: int,
-) -> "_Rule | _Either | None":
+) -> "_Quadrature | _Either | None":
     """A rule of fixed size, inside `jit` and `vmap`, where numbers cannot be looked at."""
     d = len(directions)
     smooth = (
         _lattice_rule(program, directions, TRACED_STEP, REACHES[:1])
-        if d <= MOST_DIMENSIONS
+        if d <= MOST_FOR_QUADRATURE
         else None
     )
     if scores is None or row is None:
@@ -301,7 +301,7 @@ def _fixed(
     steep = _sorted(program, row, orders, (reach,))
     return (
         steep
-        if smooth is None or d < MOST_DIMENSIONS
+        if smooth is None or d < MOST_FOR_QUADRATURE
         else _Either(scores.steepness <= STEEP, smooth, steep)
     )
 
@@ -311,8 +311,8 @@ class _Either:
     """The first rule if `condition`, a traced one, holds, else the second."""
 
     condition: Any
-    first: _Rule
-    second: _Rule
+    first: _Quadrature
+    second: _Quadrature
     is_point = False
 
     def mixing(self, rough: bool = False) -> Weighted:

@@ -23,8 +23,7 @@ from limitlaw.core.kinds import Number, Value
 from limitlaw.core.labelled import Labelled, sizes, union
 from limitlaw.core.program import Output
 from limitlaw.core.space import Dim
-from limitlaw.engines.frames.draw import RULES as FRAMES
-from limitlaw.engines.frames.draw import FramesDraw
+from limitlaw.engines.frames.draw import FRAME_RULES, FramesDraw
 from limitlaw.engines.frames.fresh import Form, Fresh, inner
 from limitlaw.engines.limit import scores
 from limitlaw.engines.limit.carrying import Passing, passing
@@ -159,7 +158,7 @@ class LimitDraw(FramesDraw):
             if value in self.static.facts.behind:
                 self.moments.own(value)  # now, so that no recursion runs through the whole program
         elif op.family not in self.facts.reused:
-            self.results[value] = FRAMES[core.MatMul](self, value, op)
+            self.results[value] = FRAME_RULES[core.MatMul](self, value, op)
 
     def _mix(self, value: Value, op: core.Contract | core.Rename) -> None:
         """Sums of such products stay coefficients on roots: that of all heads is one matrix, and
@@ -167,7 +166,7 @@ class LimitDraw(FramesDraw):
         """
         (x,) = value.vectors
         if isinstance(self.results.get(x), Form) and all(u in self.results for u in value.inputs):
-            self.results[value] = FRAMES[type(op)](self, value, op)
+            self.results[value] = FRAME_RULES[type(op)](self, value, op)
 
     def product(self, value: Value, equal: Equal) -> Covariance | None:
         """Cov(W x) for x of fixed dimension, where W meets nothing else; that of their sums."""
@@ -232,14 +231,14 @@ def _dimension(dim: Dim) -> int | float:
 
 def _dot(draw: LimitDraw, value: Value, op: core.Dot) -> Labelled:
     if not op.dim.wide:
-        return FRAMES[core.Dot](draw, value, op)
+        return FRAME_RULES[core.Dot](draw, value, op)
     if value.is_average:
         return draw.moments.mean(op.q) or zeros(value)
     if op.scaling == "linear":
         return scores.deterministic(draw.moments, value)
     if value in draw.static.correlated:
         return draw.forms.draw(draw.key(value), value)
-    return FRAMES[core.Dot](draw, value, op)
+    return FRAME_RULES[core.Dot](draw, value, op)
 
 
 def _scan(draw: LimitDraw, value: Value, op: core.Scan) -> Passed:
@@ -252,7 +251,7 @@ def _from_scan(draw: LimitDraw, value: Value, op: core.FromScan) -> Labelled:
     return draw.invariants.get(("number", value), (value,), number)
 
 
-LimitDraw.rules = {**FRAMES, core.Dot: _dot, core.Scan: _scan, core.FromScan: _from_scan}
+LimitDraw.rules = {**FRAME_RULES, core.Dot: _dot, core.Scan: _scan, core.FromScan: _from_scan}
 
 
 def fresh_of(block: Covariance, value: Value) -> Fresh:

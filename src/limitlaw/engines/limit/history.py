@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from limitlaw.engines.limit.draw import LimitDraw, Static
 
 Name = tuple[str, int]
-State = dict[Name, Any]  # what passes from turn to turn
+TurnState = dict[Name, Any]  # what passes from turn to turn
 OWN = "own", 0  # Cov(x_t, x_t)
 # Variance, relative to its own, of a part that every vector of a frame has alone. Deep turns
 # repeat earlier ones up to rounding, and regression on all of them is stable only with it.
@@ -145,7 +145,7 @@ class TurnMoments(Moments):
     """
 
     def __init__(
-        self, history: History, turn: Any, state: State, facts: LimitFacts, given: "LimitDraw"
+        self, history: History, turn: Any, state: TurnState, facts: LimitFacts, given: "LimitDraw"
     ):
         super().__init__(facts, given, None, given.static.inflated)
         self._history, self._turn, self._state = history, turn, state

@@ -33,7 +33,7 @@ from limitlaw.engines.run import in_batches, keys_of_draws
 from limitlaw.numerics.random import MOST_DIMENSIONS, Quasi
 
 Given = tuple[list[Any], list[Any]]  # the numbers of a program, and what all its draws share
-SMALL = 2**10  # numbers in a covariance that takes no time
+QUICK_COVARIANCE = 2**10  # numbers in a covariance that takes no time
 
 
 def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[Outputs, int]:
@@ -217,7 +217,7 @@ class Plan:
         """Are moments that all draws share computed before them: is there something that takes
         longer than a call?
         """
-        takes_time = self.requests.quadrature or self.has_loops or self.largest > SMALL
+        takes_time = self.requests.quadrature or self.has_loops or self.largest > QUICK_COVARIANCE
         alone = self._one is not None and self.random
         return alone and takes_time and bool(self.requests.invariants)
 

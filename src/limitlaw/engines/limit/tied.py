@@ -24,7 +24,15 @@ from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Labelled, sizes
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.limit.forms import BilinearForms, Normals
-from limitlaw.engines.limit.history import OWN, History, Name, State, TurnFrame, TurnMoments, whole
+from limitlaw.engines.limit.history import (
+    OWN,
+    History,
+    Name,
+    TurnFrame,
+    TurnMoments,
+    TurnState,
+    whole,
+)
 from limitlaw.engines.limit.joint_law import JointLaw, Located, Passed, SpaceLaw
 from limitlaw.numerics.random import Quasi
 
@@ -58,7 +66,7 @@ class TiedLoop:
     def passed(self) -> Passed:
         """The law of x after all turns."""
         x, axes = self.x, self.axes
-        state: State = {OWN: whole(self.draw.moments.covariance(x, x), axes, axes)}
+        state: TurnState = {OWN: whole(self.draw.moments.covariance(x, x), axes, axes)}
         known = self.draw.static.tied
         if self.value not in known:
             known[self.value] = self.stretches[0].asked(state)
@@ -94,10 +102,10 @@ class Stretch:
         self.end = int(history.turns.size)
         self._forms, self._normals = forms, forms.those_of(normals, self.end)
 
-    def followed(self, state: State, start: int) -> tuple[State, Any]:
+    def followed(self, state: TurnState, start: int) -> tuple[TurnState, Any]:
         """What passes on, and what is read off each turn from `start` on."""
 
-        def turn(state: State, at: Any) -> tuple[State, Any]:
+        def turn(state: TurnState, at: Any) -> tuple[TurnState, Any]:
             inside, moments = self._turn(at, state)
             read = self._draw.read_iteration(inside, self._loop, self._history.program.values)
             after = self._next(at, state, inside, moments)
@@ -106,9 +114,9 @@ class Stretch:
 
         return lax.scan(turn, state, jnp.arange(start, self.end))
 
-    def widened(self, state: State, names: list[Name]) -> State:
+    def widened(self, state: TurnState, names: list[Name]) -> TurnState:
         """What passes from turn to turn, with room for the turns of this stretch."""
-        rooms: State = {OWN: jnp.zeros(state[OWN].shape)}
+        rooms: TurnState = {OWN: jnp.zeros(state[OWN].shape)}
         for i, p in enumerate(self._history.numbers):
             rooms["number", i] = jnp.zeros((self.end, *sizes(p.axes)))
         for i, component in enumerate(self._forms.distinct):
@@ -122,17 +130,17 @@ class Stretch:
             for name, room in rooms.items()
         }
 
-    def asked(self, state: State) -> list[Name]:
+    def asked(self, state: TurnState) -> list[Name]:
         """What a turn asks for of earlier ones."""
         names: list[Name] = []
         while missing := self._missing(self.widened(state, names)):
             names += missing
         return names
 
-    def _missing(self, state: State) -> list[Name]:
+    def _missing(self, state: TurnState) -> list[Name]:
         asked: dict[Name, None] = {}
 
-        def turn(state: State) -> State:
+        def turn(state: TurnState) -> TurnState:
             inside, moments = self._turn(jnp.asarray(0), state)
             after = self._next(jnp.asarray(0), state, inside, moments)
             asked.update(moments.asked)
@@ -141,7 +149,7 @@ class Stretch:
         jax.eval_shape(turn, state)
         return [name for name in asked if name not in state]
 
-    def _turn(self, at: Any, state: State) -> tuple["LimitDraw", TurnMoments]:
+    def _turn(self, at: Any, state: TurnState) -> tuple["LimitDraw", TurnMoments]:
         """A draw of one turn."""
         inside = self._draw.inside(self._static, Quasi(jax.random.key(0), most=0))
         moments = TurnMoments(self._history, at, state, self._static.facts, inside)
@@ -160,10 +168,12 @@ class Stretch:
         inside.run(self._history.program)
         return inside, moments
 
-    def _next(self, at: Any, state: State, inside: "LimitDraw", moments: TurnMoments) -> State:
+    def _next(
+        self, at: Any, state: TurnState, inside: "LimitDraw", moments: TurnMoments
+    ) -> TurnState:
         """What the next turn is given."""
         y = self._history.result
-        after: State = {OWN: whole(moments.covariance(y, y), y.axes, y.axes)}
+        after: TurnState = {OWN: whole(moments.covariance(y, y), y.axes, y.axes)}
         for i, p in enumerate(self._history.numbers):
             after["number", i] = state["number", i].at[at].set(inside[p].whole(p.axes))
         for i, component in enumerate(self._forms.distinct):
