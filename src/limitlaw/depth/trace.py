@@ -20,7 +20,7 @@ from limitlaw.engines.frames.finite import drawn_statistic
 from limitlaw.engines.infinite_width import checked
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.facts import LimitFacts
-from limitlaw.engines.limit.plan import Followed
+from limitlaw.engines.limit.followed import Followed
 from limitlaw.engines.turns import Turns
 from limitlaw.float64 import in_float64
 from limitlaw.functions import by_value

@@ -6,7 +6,7 @@ import functools
 from limitlaw.core import check as core
 from limitlaw.core.findings import Report
 from limitlaw.core.program import Output, Written
-from limitlaw.engines.limit.plan import Followed
+from limitlaw.engines.limit.followed import Followed
 from limitlaw.engines.reading import Reading
 from limitlaw.float64 import in_float64
 

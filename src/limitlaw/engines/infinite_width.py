@@ -18,11 +18,12 @@ from limitlaw.arguments import (
     positive_int,
     relative_error,
 )
-from limitlaw.core.analysis import Analysis, has_pole, last_step
+from limitlaw.core.analysis import Analysis
 from limitlaw.core.certain import settled
 from limitlaw.core.check import check
 from limitlaw.core.demand import demanded
 from limitlaw.core.labelled import finite_shape, is_infinite, present
+from limitlaw.core.last_step import has_pole, last_step
 from limitlaw.core.program import Output, Program
 from limitlaw.engines import engine
 from limitlaw.engines.bounds import bounded, check_covariance, later

@@ -34,14 +34,13 @@ from limitlaw.engines.frames.fresh import (
     apply_roots,
     bartlett_units,
     equal_length,
-    fresh_scores,
     inner,
     scaled,
-    scores_with_drawn,
     side_by_side,
     stacked,
     total,
 )
+from limitlaw.engines.frames.fresh_scores import fresh_scores, scores_with_drawn
 from limitlaw.engines.frames.ledger import Ledger
 from limitlaw.engines.frames.loop import scanned
 from limitlaw.engines.frames.spaces import Frame, Points, Space

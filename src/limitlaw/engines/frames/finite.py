@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import as_key, positive_int
-from limitlaw.core.analysis import Analysis, has_pole, last_step
+from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Rename
 from limitlaw.core.labelled import finite_shape, sizes
+from limitlaw.core.last_step import has_pole, last_step
 from limitlaw.core.program import Output, Program
 from limitlaw.core.space import Dim
 from limitlaw.engines import bounds, engine

@@ -17,9 +17,9 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import frozen, is_traced
-from limitlaw.core.analysis import has_pole, terms_of
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import MatMul
+from limitlaw.core.last_step import has_pole, terms_of
 from limitlaw.core.program import Output
 from limitlaw.core.space import Dim
 from limitlaw.engines.effort import BUDGET

@@ -15,18 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.arguments import frozen, inside_jit, is_traced
-from limitlaw.core.analysis import Analysis
-from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Rename
 from limitlaw.core.kinds import Coordinatewise
 from limitlaw.core.labelled import Axes, Axis
-from limitlaw.core.program import Output, renumbered, with_nodes
-from limitlaw.core.unrolling import unrolled
+from limitlaw.core.program import Output, renumbered
 from limitlaw.engines import engine
 from limitlaw.engines.effort import BUDGET, Pace
 from limitlaw.engines.engine import PROGRAMS, Compiled, draws_together, slots
-from limitlaw.engines.limit.carrying import why_written_out
-from limitlaw.engines.limit.draw import LimitDraw, Outputs, Static
+from limitlaw.engines.limit.draw import LimitDraw, Outputs
+from limitlaw.engines.limit.followed import Followed, written
 from limitlaw.engines.limit.invariants import Invariant
 from limitlaw.engines.reading import Reading
 from limitlaw.engines.run import in_batches, keys_of_draws
@@ -34,22 +31,6 @@ from limitlaw.numerics.random import MOST_DIMENSIONS, Quasi
 
 Given = tuple[list[Any], list[Any]]  # the numbers of a program, and what all its draws share
 QUICK_COVARIANCE = 2**10  # numbers in a covariance that takes no time
-
-
-def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[Outputs, int]:
-    """The outputs by a program that computes no more than they need;
-    how many nodes an infinite axis has in it.
-    """
-    if unrolls:
-        turns = unrolled([output.value for output in outputs])
-        outputs = [
-            Output(value, output.layout) for value, output in zip(turns, outputs, strict=True)
-        ]
-    finite, heads = with_nodes(outputs, most_heads)
-    values = demanded([output.value for output in finite])
-    return tuple(
-        Output(value, output.layout) for value, output in zip(values, finite, strict=True)
-    ), heads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,40 +52,6 @@ class Requests:
     quadrature: bool = False
     unsure: bool = False
     invariants: tuple[Invariant, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Followed:
-    """The program that is followed for some outputs, and what is known of it before any number.
-
-    `why_written_out`: why its loops are, empty if they are not. `heads`: how many nodes an
-    infinite axis has, at most `most_heads`.
-    """
-
-    outputs: Outputs
-    static: Static
-    why_written_out: str
-    heads: int
-    most_heads: int
-
-    @classmethod
-    def of(cls, outputs: Sequence[Output], reading: Reading, inflated: bool = False) -> "Followed":
-        """Loops are written out where what passes through them is more than a joint law."""
-        facts = Analysis(engine.program_of(tuple(outputs)))
-        asked = {v for v, _ in outputs} if reading.undrawn else set()
-        coarse = bool(facts.sampled - asked)
-        most_heads = BUDGET.heads_each if coarse else BUDGET.heads
-        why = ""
-        while True:
-            given, heads = written(outputs, most_heads, bool(why))
-            program = renumbered(given, _shape)
-            scores = frozenset(v for v, _ in program) if reading.undrawn else frozenset()
-            analysis = Analysis(engine.program_of(program))
-            static = Static.of(analysis, coarse, inflated, scores, reading.crosswise)
-            cannot = why_written_out(static.facts, reading.of_coordinates or reading.at_nodes)
-            if not cannot:
-                return cls(program, static, why, heads, most_heads)
-            why = cannot
 
 
 class Plan:
@@ -326,11 +273,6 @@ class Plan:
 def _numbers(axes: Axes, apart: frozenset[Axis]) -> int:
     """In a covariance of which, along axes `apart`, equal indices are read."""
     return math.prod(int(a.size) if a in apart else int(a.size) ** 2 for a in axes)
-
-
-def _shape(array: Any) -> jax.ShapeDtypeStruct:
-    """What a compiled function depends on of its arguments."""
-    return jax.ShapeDtypeStruct(np.shape(array), jnp.result_type(array))
 
 
 LikePlanned = TypeVar("LikePlanned", bound="Planned")
