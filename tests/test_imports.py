@@ -74,7 +74,7 @@ INSIDE = {
         "report": 5,
     },
     "studies": {"settings": 0, "look": 0, "tracing": 0, "*": 1, "report": 2},
-    "core": {"space": 0, "labelled": 1, "kinds": 2, "loops": 3, "instructions": 4}
+    "core": {"space": 0, "labelled": 1, "kinds": 2, "loops": 3, "linear": 3, "instructions": 4}
     | dict.fromkeys(("program", "covariance"), 5)
     | {"*": 6, "check": 7},
     "depth": {"statistics": 0, "network": 0, "figures": 1, "table": 1, "trace": 2, "*": 3},

@@ -17,7 +17,7 @@ from limitlaw.engines import engine
 from limitlaw.engines.engine import Cache, Compiled
 from limitlaw.engines.frames import finite as finite_width
 from limitlaw.engines.limit import draw
-from limitlaw.engines.limit.plan import Planned
+from limitlaw.engines.limit.planned import Planned
 
 COMPILED: list[str] = []  # by JAX
 

@@ -13,7 +13,7 @@ import pytest
 from eager import defined, exact
 
 import limitlaw as ll
-from limitlaw.engines.frames import fresh, ledger, spaces
+from limitlaw.engines.frames import fresh_scores, ledger, spaces
 from limitlaw.engines.frames.fresh import Dimension, Fresh
 from limitlaw.numerics import factors, gaussian_vectors
 from statistics_of_samples import disagreement
@@ -98,9 +98,9 @@ def cross_terms_forgotten(patch: Patch) -> None:
 
 
 def lengths_forgotten(patch: Patch) -> None:
-    right = fresh.bartlett_units
+    right = fresh_scores.bartlett_units
     patch.setattr(
-        fresh,
+        fresh_scores,
         "bartlett_units",
         lambda key, m, D, *rest: right(key, m, of_size(D, math.inf), *rest),
     )

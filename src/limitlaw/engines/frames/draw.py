@@ -15,29 +15,24 @@ from limitlaw.core.kinds import Coordinatewise, Family, Linear, Number, Value, n
 from limitlaw.core.labelled import (
     Labelled,
     Layout,
-    contract,
     elementwise,
     finite_shape,
     labelled,
     multiply,
     sizes,
-    stack,
 )
 from limitlaw.core.space import Dim
 from limitlaw.engines.engine import Draw, Rules, softmax
+from limitlaw.engines.frames import linear
 from limitlaw.engines.frames.fresh import (
     Dimension,
     Form,
     Fresh,
     SizeOrTraced,
-    added,
     apply_roots,
     bartlett_units,
-    equal_length,
     inner,
     scaled,
-    side_by_side,
-    stacked,
     total,
 )
 from limitlaw.engines.frames.fresh_scores import fresh_scores, scores_with_drawn
@@ -298,69 +293,6 @@ def _apply(draw: FramesDraw, value: Value, op: core.Apply) -> Labelled:
     return labelled(jnp.asarray(result), op.layout)
 
 
-# --- Linear operations ---------------------------------------------------------------------------
-
-
-def _linear(draw: FramesDraw, value: Value, op: Linear) -> Form | Labelled:
-    """A linear instruction that has no rule of its own: what it does to coordinates, or to
-    coefficients on the roots of all that it reads.
-    """
-    numbers = {u: draw[u] for u in value.inputs if not u.is_vector}
-    if not value.is_vector:
-        return op.applied(draw.__getitem__, numbers)
-    waiting = [f for f in map(draw.only_fresh, value.vectors) if f is not None]
-    if len(waiting) < len(value.vectors) or len(set(value.vectors)) < len(waiting):
-        settled = equal_length([draw.settled(v) for v in value.vectors])
-        x = dict(zip(value.vectors, settled, strict=True))
-        return Form(op.applied(x.__getitem__, numbers), None)
-    c = dict(zip(value.vectors, side_by_side(waiting), strict=True))
-    return Form(None, Fresh(op.applied(c.__getitem__, numbers), value.axes, frozenset()))
-
-
-def _contract(draw: FramesDraw, value: Value, op: core.Contract) -> Form | Labelled:
-    if not value.is_vector:
-        return _linear(draw, value, op)
-    a = None if op.a is None else draw[op.a]
-    return draw[op.w].mapped(
-        lambda w: contract(a, w, op.over, op.normalised),
-        lambda f: f.contract(a, op.over, op.normalised, value.axes),
-    )
-
-
-def _add(draw: FramesDraw, value: Value, op: core.Add) -> Form | Labelled:
-    if not value.is_vector:
-        return _linear(draw, value, op)
-    forms = [draw[t] for t in op.terms]
-    drawn = [f.drawn for f in forms if f.drawn is not None]
-    fresh = [f.fresh for f in forms if f.fresh is not None]
-    return Form(total(drawn) if drawn else None, added(fresh, value.axes) if fresh else None)
-
-
-def _take(draw: FramesDraw, value: Value, op: core.Take) -> Form | Labelled:
-    if not value.is_vector:
-        return _linear(draw, value, op)
-    places = [p.array for p in op.places]
-    return draw[op.x].mapped(
-        lambda w: w.take(op.axes, places, op.new),
-        lambda f: f.take(op.axes, places, op.new, value.axes),
-    )
-
-
-def _rename(draw: FramesDraw, value: Value, op: core.Rename) -> Form | Labelled:
-    if not value.is_vector:
-        return _linear(draw, value, op)
-    return draw[op.x].mapped(lambda w: w.rename(op.names), lambda f: f.rename(op.names))
-
-
-def _stack(draw: FramesDraw, value: Value, op: core.Stack) -> Form | Labelled:
-    if not value.is_vector:
-        return _linear(draw, value, op)
-    waiting = [f for f in map(draw.only_fresh, op.terms) if f is not None]
-    if len(waiting) == len(op.terms) and len(set(op.terms)) == len(op.terms):
-        return Form(None, stacked(waiting, op.axis, value.axes))
-    return Form(stack(equal_length([draw.settled(t) for t in op.terms]), op.axis), None)
-
-
 # --- Loops ---------------------------------------------------------------------------------------
 
 
@@ -382,12 +314,12 @@ FRAME_RULES: Rules = {
     Coordinatewise: _map,
     core.Dot: _dot,
     core.Apply: _apply,
-    core.Contract: _contract,
-    core.Add: _add,
-    core.Take: _take,
-    core.Rename: _rename,
-    core.Stack: _stack,
-    Linear: _linear,
+    core.Contract: linear.contract_rule,
+    core.Add: linear.add_rule,
+    core.Take: linear.take_rule,
+    core.Rename: linear.rename_rule,
+    core.Stack: linear.stack_rule,
+    Linear: linear.linear_rule,
     core.Argument: _argument,
     core.Scan: scanned,
     core.FromScan: _from_scan,

@@ -15,7 +15,7 @@ import numpy as np
 from limitlaw.arguments import as_key, inside_jit, is_traced
 from limitlaw.engines.bounds import check_memory
 from limitlaw.engines.effort import BUDGET, Pace
-from limitlaw.engines.limit.plan import Planned
+from limitlaw.engines.limit.planned import Planned
 from limitlaw.engines.run import in_batches
 from limitlaw.numerics.random import SEED, Quasi, ShiftedSobol, Sobol, matched, nodes, random_seed
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
