@@ -16,6 +16,7 @@ from adversary.functions import FUNCTIONS, PSIS
 
 Array = Any
 MOST_SCORES = 1e10  # standard deviation of scores
+SMALLEST = 1e-9  # largest variance of a kernel that is not 0
 WIDE_ROW = 64  # heads that are drawn one by one
 
 
@@ -323,8 +324,8 @@ def numbers(shape: Structure, seed: int) -> Numbers:
 
 def kernel(rng: np.random.Generator, s: int) -> Array:
     """Covariances of s tokens: any rank, correlations up to ±1,
-    zero rows, repeated tokens, scales 1e-8 … 1e7, so that variances of outputs stay in the
-    domain of accuracy.
+    zero rows, repeated tokens, scales 1e-7 … 1e7, so that variances of outputs stay in the
+    domain of accuracy; the largest variance is SMALLEST or more, or 0.
     """
     kind = _pick(
         rng, {"random": 4, "equal": 2, "repeated": 1, "zero": 1, "decades": 1, "identity": 1}
@@ -344,7 +345,8 @@ def kernel(rng: np.random.Generator, s: int) -> Array:
             B *= 10 ** rng.uniform(-5, 0, size=(s, 1))
         K = B @ B.T
     scale = 10 ** (rng.uniform(-7, 5.5) if rng.random() < 0.3 else rng.uniform(-1.5, 2))
-    return scale * (K + K.T) / 2
+    top = scale * np.diag(K).max()
+    return scale * max(1.0, SMALLEST / top if top else 1.0) * (K + K.T) / 2
 
 
 def case(shape: Structure, seed: int) -> Case:
