@@ -43,7 +43,7 @@ def interpreted(closed: ClosedJaxpr, *arguments: Any) -> list[np.ndarray]:
     """The outputs of a jaxpr. Arrays are dropped after their last use."""
     jaxpr = closed.jaxpr
     environment: dict[Var, Any] = dict(
-        zip(jaxpr.constvars, map(np.asarray, closed.consts), strict=True)
+        zip(jaxpr.constvars, map(_constant, closed.consts), strict=True)
     )
     environment.update(zip(jaxpr.invars, arguments, strict=True))
 
@@ -60,6 +60,14 @@ def interpreted(closed: ClosedJaxpr, *arguments: Any) -> list[np.ndarray]:
         for variable in dead:
             environment.pop(variable, None)
     return [read(v) for v in jaxpr.outvars]
+
+
+def _constant(value: Any) -> np.ndarray:
+    """A constant of a jaxpr; keys are numbers of 64 bits here."""
+    if jax.dtypes.issubdtype(jax.numpy.result_type(value), jax.dtypes.prng_key):
+        high, low = np.moveaxis(np.asarray(jax.random.key_data(value), np.uint64), -1, 0)
+        return high << np.uint64(32) | low
+    return np.asarray(value)
 
 
 @functools.cache

@@ -276,11 +276,11 @@ def test_gated_recurrent() -> None:
     K = np.asarray(ll.kernel(y))
     h = defined(y, 32, 3_000, 0)
     products = h[:, :, None] * h[:, None, :]
-    z = (products.mean(axis=0) - K) / (products.std(axis=0) / math.sqrt(len(h)))
-    assert np.abs(z).max() < 5
+    error = products.std(axis=0) / math.sqrt(len(h))
+    assert (np.abs(products.mean(axis=0) - K) < 5 * error).all()
     readout = ll.limit(ll.Matrix() @ y)
     np.testing.assert_allclose(readout.covariance(), K, rtol=1e-12)
-    assert (readout.error.variance() < 1e-3 * readout.variance()).all()
+    assert (readout.error.variance() < 0.1 * np.diag(error)).all()  # as 300,000 networks
 
 
 def test_swiglu() -> None:

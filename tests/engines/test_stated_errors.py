@@ -123,7 +123,7 @@ def test_average_of_a_step() -> None:
 
 def test_errors_of_quasi_random_mixtures() -> None:
     """Over 24 scramblings: stated errors hold, and are at most a hundred times too large."""
-    y = ll.tanh(ll.attention(ll.initial((2,)), 2)[0])
+    y = ll.tanh(ll.attention(ll.initial((5,)), 2)[0])
     figures = {
         "mean": lambda law: law.moment(2),
         "cdf": lambda law: law.cdf(0.3),

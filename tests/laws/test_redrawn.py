@@ -22,7 +22,7 @@ FIGURES = (
 @pytest.fixture(autouse=True)
 def fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that 64 keys take seconds."""
-    monkeypatch.setattr(mixture, "DRAWS", 2**14)
+    monkeypatch.setattr(mixture, "DRAWS_OF_JOINT", 2**14)
 
 
 def layer() -> ll.Wide:

@@ -48,7 +48,6 @@ class Budget:
     held_elsewhere: int = 2**27  # at infinite width: 1 GiB
     coordinates_elsewhere: int = 2**29  # at finite width: 4 GiB
     optimised: int = 2**13  # operations of a program that is worth a compiler's optimisation
-    seconds_to_optimise: float = 5e-4  # for each of more operations
     traced_batches: int = 64  # at most by default inside `jit`, where nothing can be timed
 
     # nodes for nonlinearities, and for infinitely many heads: of a deterministic program; for each

@@ -192,10 +192,12 @@ def matrix_by_matrix(f: Callable[[Array], Array], p: Array) -> Array:
 
 
 class Compiled:
-    """`jax.jit(function)`, which is `function`; refused where that takes too much (`bounds`)."""
+    """`jax.jit(function)`, which is `function`; refused where that takes too much (`bounds`).
+    `called_rarely`: a few times once compiled.
+    """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = jax.jit(function)
+    def __init__(self, function: Callable[..., Any], called_rarely: bool = False) -> None:
+        self.function, self._called_rarely = jax.jit(function), called_rarely
         self._known: dict[Any, Ready] = {}
         self.size = 0  # equations that were compiled, all shapes together
 
@@ -220,14 +222,13 @@ class Compiled:
             traced = self.function.trace(*arguments)
             work = work_of(traced)
             work.check(calls)
-            self._known[kinds] = self._compiled(traced, work, calls)
+            self._known[kinds] = self._compiled(traced, work)
             self.size += _count(traced.jaxpr.jaxpr.eqns)
         self._known[kinds].work.check(calls)
 
-    def _compiled(self, traced: Any, work: Work, calls: int) -> "Ready":
-        lowered, operations = traced.lower(), len(traced.jaxpr.eqns)
-        short = calls * work.seconds < BUDGET.seconds_to_optimise * operations
-        if operations > BUDGET.optimised and short and jax.default_backend() == "cpu":
+    def _compiled(self, traced: Any, work: Work) -> "Ready":
+        lowered, many = traced.lower(), len(traced.jaxpr.eqns) > BUDGET.optimised
+        if many and self._called_rarely and jax.default_backend() == "cpu":
             # so many operations take longer to optimise than to run
             options = {"xla_backend_optimization_level": 0}
             compiled = _waited_for(in_float64(functools.partial(lowered.compile, options)))

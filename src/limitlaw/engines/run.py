@@ -19,7 +19,7 @@ from limitlaw.engines.engine import Compiled, untraceable
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 from limitlaw.progress import watched
 
-UNDER_WAY = 2  # batches at a time, once one is finished: one core seldom waits for another
+UNDER_WAY = 1  # batches at a time on each device
 
 One = Callable[..., Any]  # (arguments, key of a draw) → a tree of arrays
 

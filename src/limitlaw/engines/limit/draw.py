@@ -181,16 +181,16 @@ class LimitDraw(FramesDraw):
         assert value.dim is not None
         if not value.dim.wide:
             return super().only_fresh(value)
-        return self.invariants.get(("factor", value), (value,), lambda: self._wide_on_roots(value))
-
-    def _wide_on_roots(self, value: Value) -> Fresh:
-        if value not in self._factored:  # queries, keys and values are made of one factor
-            block = self.moments.second(value, value)
-            self._factored[value] = (
-                Fresh(Labelled(jnp.zeros(1), ()), value.axes, frozenset())
-                if block is None
-                else fresh_of(block, value)
-            )
+        with self.invariants.asked_for(("factor", value), value) as before:
+            if before:
+                return before[0]
+            if value not in self._factored:  # queries, keys and values are made of one factor
+                block = self.moments.second(value, value)
+                self._factored[value] = (
+                    Fresh(Labelled(jnp.zeros(1), ()), value.axes, frozenset())
+                    if block is None
+                    else fresh_of(block, value)
+                )
         return self._factored[value]
 
     def invariant(self, name: Invariant) -> Any:
@@ -247,8 +247,8 @@ def _scan(draw: LimitDraw, value: Value, op: core.Scan) -> Passed:
 
 def _from_scan(draw: LimitDraw, value: Value, op: core.FromScan) -> Labelled:
     """Numbers; of wide vectors moments are read."""
-    number = lambda: draw.passed(op.scan).numbers[op.place]
-    return draw.invariants.get(("number", value), (value,), number)
+    with draw.invariants.asked_for(("number", value), value) as before:
+        return before[0] if before else draw.passed(op.scan).numbers[op.place]
 
 
 LimitDraw.rules = {**FRAME_RULES, core.Dot: _dot, core.Scan: _scan, core.FromScan: _from_scan}

@@ -4,7 +4,8 @@ A draw asks for them by name. They are computed before all draws, by a function 
 handed to the function of a draw; one that is not handed over is computed by the draw itself.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping
+import contextlib
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from limitlaw.core.kinds import Value
@@ -29,16 +30,20 @@ class Invariants:
         """Were they computed before?"""
         return bool(self._known)
 
-    def get(self, name: Invariant, values: Iterable[Value], compute: Callable[[], Any]) -> Any:
-        """The quantity of that name, which depends on `values`; random ones are computed."""
+    @contextlib.contextmanager
+    def asked_for(self, name: Invariant, *values: Value) -> Iterator[tuple[Any, ...]]:
+        """Where the quantity of that name is computed, which depends on `values`: the quantity
+        where it is known, as the one entry of a tuple, else an empty one.
+        """
         if any(v in self._random for v in values):
-            return compute()
-        if name in self._known:
-            return self._known[name]
-        if not self._depth:
-            self.asked.setdefault(name)
-        self._depth += 1
-        try:
-            return compute()
-        finally:
-            self._depth -= 1
+            yield ()
+        elif name in self._known:
+            yield (self._known[name],)
+        else:
+            if not self._depth:
+                self.asked.setdefault(name)
+            self._depth += 1
+            try:
+                yield ()
+            finally:
+                self._depth -= 1

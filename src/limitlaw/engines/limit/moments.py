@@ -65,7 +65,7 @@ class Moments:
         self._products: dict[tuple[Value, Value, Equal], Covariance | None] = {}
         self._table = table
         self._nodes: AtNodes | None = None
-        self._invariant = given.invariants.get
+        self._invariants = given.invariants
 
     @property
     def nodes(self) -> AtNodes:
@@ -88,17 +88,17 @@ class Moments:
 
     def mean(self, v: Value) -> Labelled | None:
         """E Z^v."""
-        return self._invariant(("mean", v), (v,), lambda: self._known_mean(v))
-
-    def _known_mean(self, v: Value) -> Labelled | None:
-        if v not in self._means:
-            terms = self.facts.terms.get(v)
-            if not terms:
-                self._means[v] = self._mean(v, v.instruction)
-            elif all(self.mean(u) is None for u in terms):
-                self._means[v] = None
-            else:
-                self._means[v] = self.grown("mean", v, lambda u: self.mean(u) or zeros(u))
+        with self._invariants.asked_for(("mean", v), v) as before:
+            if before:
+                return before[0]
+            if v not in self._means:
+                terms = self.facts.terms.get(v)
+                if not terms:
+                    self._means[v] = self._mean(v, v.instruction)
+                elif all(self.mean(u) is None for u in terms):
+                    self._means[v] = None
+                else:
+                    self._means[v] = self.grown("mean", v, lambda u: self.mean(u) or zeros(u))
         return self._means[v]
 
     def grown(self, name: str, v: Value, of: Callable[[Value], Labelled]) -> Labelled:
@@ -176,14 +176,14 @@ class Moments:
         if self.facts.position[v] < self.facts.position[w]:
             return _swapped(self.covariance(w, v, swapped(equal)))
         name = "covariance", v, w, equal
-        return self._invariant(name, (v, w), lambda: self._known_covariance(v, w, equal))
-
-    def _known_covariance(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         known = self._blocks.setdefault((v, w), {})
-        if equal not in known:
-            enough = next((asked for asked in known if asked <= equal), None)
-            block = self._expanded(v, w, equal) if enough is None else known[enough]
-            known[equal] = block.at(equal) if block is not None and equal else block
+        with self._invariants.asked_for(name, v, w) as before:
+            if before:
+                return before[0]
+            if equal not in known:
+                enough = next((asked for asked in known if asked <= equal), None)
+                block = self._expanded(v, w, equal) if enough is None else known[enough]
+                known[equal] = block.at(equal) if block is not None and equal else block
         return known[equal]
 
     def _expanded(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
@@ -345,13 +345,13 @@ class Moments:
         """E[φ(u) ψ(t)] of functions of one Gaussian vector each;
         None where they are not, or are independent.
         """
-
-        def known() -> Covariance | None:
-            if (v, w, equal) not in self._products:
-                self._products[v, w, equal] = self._integrated(v, w, equal)
-            return self._products[v, w, equal]
-
-        return self._invariant(("product", v, w, equal), (v, w), known)
+        name = v, w, equal
+        with self._invariants.asked_for(("product", *name), v, w) as before:
+            if before:
+                return before[0]
+            if name not in self._products:
+                self._products[name] = self._integrated(v, w, equal)
+        return self._products[name]
 
     def _integrated(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         u, t = self.facts.argument.get(v), self.facts.argument.get(w)

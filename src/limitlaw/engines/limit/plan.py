@@ -60,7 +60,7 @@ class Plan:
         self.given = Compiled(self._given)
         self.draws = Compiled(jax.vmap(self.draw, in_axes=(None, 0, 0, None, None)))
         one = lambda arrays, *numbers: self.draw((arrays, []), *numbers)
-        self.single = Compiled(one)
+        self.single = Compiled(one, called_rarely=True)
         # inside transformations of JAX, where memory is bounded too: compiled functions, which are
         # found again by each calculation that is transformed
         self.at = jax.jit(self._at)
