@@ -377,6 +377,7 @@ ONE: dict[str, Callable[..., Any]] = {
     **{name: _plain(function) for name, function in PLAIN.items()},
     **{f"reduce_{name}": _over_axes(function) for name, function in REDUCTIONS.items()},
     "div": _divide,
+    "random_seed": lambda parameters, seeds: _mixed(np.asarray(seeds).astype(np.uint64)),
     "random_fold_in": _fold_in,
     "random_split": _split,
     "random_bits": _bits,

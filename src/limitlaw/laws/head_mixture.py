@@ -136,7 +136,9 @@ class HeadMixture:
             return self._values(j, at, quantity)
 
         none = everywhere(~here.any())  # of all points that are vmapped together
-        value = jax.lax.cond(none, lambda: found, values) if j else values()
+        if not j or not is_traced(seen := frozen(none)):  # where it can be seen: no `cond`
+            return found if j and bool(seen) else jnp.where(here, values(), found)
+        value = jax.lax.cond(none, lambda: found, values)
         return jnp.where(here, value, found)
 
     def _values(self, j: int, x: Array, quantity: str) -> Array:
