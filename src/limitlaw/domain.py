@@ -1,5 +1,5 @@
-"""The domain of accuracy: within it every number is right to its stated error, and what is beyond
-it is refused in one line.
+"""The domain of accuracy: within it every number is right to its stated error. Covariances of
+`initial` beyond it, and laws with larger variances, are refused in one line.
 
 Variances, and standard deviations of scores, from 1e-12 to 1e12, and exactly zero; variances in
 one law up to 1e16 times each other; densities up to 12 standard deviations out, logarithms of
