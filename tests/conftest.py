@@ -16,7 +16,7 @@ import pytest
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 jax.config.update("jax_enable_x64", True)
 MOST_MAPPINGS, MOST_BYTES, CHECKED = 45_000, 3 * 2**30, 10  # looked at after every tenth test
-SLOW = Path(__file__).with_name("slow.txt")
+SLOW, QUICK = (Path(__file__).with_name(f"{name}.txt") for name in ("slow", "quick"))
 _count = itertools.count()
 _allowed: list[float] = [MOST_BYTES]
 UNCHECKED = {"adversary", "explore", "paper", "phi", "studies", "torch"}
@@ -39,15 +39,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of which quicker ones check the same code are marked as long (see `slow.txt`)."""
-    names = [
-        line
-        for line in SLOW.read_text(encoding="utf-8").splitlines()
-        if line and not line.startswith("#")
-    ]
+    """Tests of which quicker ones check the same code are marked as long (`slow.txt`), and those
+    of quick files as quick (`quick.txt`).
+    """
+    slow, quick = map(_named, (SLOW, QUICK))
     for item in items:
-        if item.nodeid.removeprefix("tests/").startswith(tuple(names)):
+        name = item.nodeid.removeprefix("tests/")
+        if name.startswith(slow):
             item.add_marker(pytest.mark.long)
+        elif name.startswith(quick) and not item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.quick)
+
+
+def _named(file: Path) -> tuple[str, ...]:
+    """The lines of a file that are no comments."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 @pytest.fixture(autouse=True)
