@@ -7,9 +7,10 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from limitlaw.core.covariance import Covariance, expanded
+from limitlaw.core.covariance import Covariance
 from limitlaw.core.kinds import Coordinatewise, Linear, Value, no_rule
 from limitlaw.core.labelled import Labelled, finite_shape, sizes
+from limitlaw.core.linear_covariance import expanded
 from limitlaw.core.program import Output
 from limitlaw.engines.limit.draw import LimitDraw
 from limitlaw.engines.limit.moments import zeros

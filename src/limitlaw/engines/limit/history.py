@@ -11,10 +11,11 @@ from jax import lax
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.covariance import Covariance, Equal, expanded, pair
+from limitlaw.core.covariance import Covariance, Equal, pair
 from limitlaw.core.instructions import Scan
 from limitlaw.core.kinds import Coordinatewise, Number, Value
 from limitlaw.core.labelled import Axes, Axis, Labelled, sizes
+from limitlaw.core.linear_covariance import expanded
 from limitlaw.core.program import Program, ancestors
 from limitlaw.engines.limit.facts import LimitFacts, OfArgument, independent_factors
 from limitlaw.engines.limit.forms import Place, gram_of

@@ -18,7 +18,6 @@ from limitlaw.core.covariance import (
     Covariance,
     Equal,
     between,
-    expanded,
     outer,
     pair,
     sides,
@@ -42,6 +41,7 @@ from limitlaw.core.labelled import (
     multiply,
     sizes,
 )
+from limitlaw.core.linear_covariance import expanded
 from limitlaw.engines.frames.fresh import inner
 from limitlaw.engines.limit import together
 from limitlaw.engines.limit.facts import LimitFacts, independent_factors
