@@ -185,6 +185,18 @@ def even_moment(n: int, nodes: Nodes) -> HeadNumber:
     return moment
 
 
+def kurtosis(nodes: Nodes) -> HeadNumber:
+    """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v/V in group g,
+    V = E v: squares of v itself would leave the range of numbers. NaN where V = 0.
+    """
+    V = nodes.variance()
+    V = nodes.xp.where(V > 0, V, math.nan)
+    share, mean = nodes.variances / V, nodes.moments(1) / V
+    within = (nodes.weights * (share - mean[:, None]) ** 2).sum(1)
+    between = (nodes.groups * (mean - 1) ** 2).sum()
+    return 3 * (between + (nodes.groups * within).sum() / nodes.inner) / nodes.outer
+
+
 def head_nodes(
     variances: object, heads: int, weights: object, groups: object, shared: int
 ) -> Nodes:

@@ -12,16 +12,23 @@ from jaxtyping import Array, Bool, Float, Key
 
 from limitlaw.arguments import is_traced, positive_int
 from limitlaw.digits import counted
-from limitlaw.laws import expectation
+from limitlaw.laws import head_expectation
 from limitlaw.laws.averaged import FEW_BLOCKS
 from limitlaw.laws.averages import BLOCKS, error_of_blocks
 from limitlaw.laws.base import Blocks, Content, Law
 from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms, Estimate, exact, no_atoms
-from limitlaw.laws.head_mixture import HeadMixture, hermite
-from limitlaw.laws.head_nodes import HeadArray, HeadNumber, Nodes, even_moment, head_nodes
-from limitlaw.laws.tracing import Psi, psi_values
-from limitlaw.numerics.meshes import NARROWEST, FineStructure, of_scales
+from limitlaw.laws.head_mixture import HeadMixture, entropy, hermite
+from limitlaw.laws.head_nodes import (
+    HeadArray,
+    HeadNumber,
+    Nodes,
+    even_moment,
+    head_nodes,
+    kurtosis,
+)
+from limitlaw.laws.tracing import Psi
+from limitlaw.numerics.meshes import FineStructure
 from limitlaw.numerics.random import normal
 
 HEADS_DRAWN_APART = 16  # heads that are drawn one by one
@@ -96,17 +103,13 @@ class HeadSum(Law):
             raise ValueError(
                 f"with_heads needs heads that share nothing, got sets of {self.shared}"
             )
-        nodes = self._nodes
-        law = HeadSum(
-            nodes.variances,
-            heads,
-            nodes.weights,
-            nodes.groups,
-            self.kind,
-            self.beyond,
-            narrow=self.narrow,
-        )
+        law = self._of(self._nodes, heads, self.beyond)
         return self._alike(law, lambda other: other.with_heads(heads))
+
+    def _of(self, nodes: Nodes, heads: object, beyond: tuple[str, ...] = ()) -> "HeadSum":
+        """A sum over heads of other nodes, or over another number of heads."""
+        v, w, u = nodes.variances, nodes.weights, nodes.groups
+        return HeadSum(v, heads, w, u, self.kind, beyond, self.shared, self.narrow)
 
     def _estimate(self, quantity: Callable[[HeadMixture], HeadNumber | HeadArray]) -> Estimate:
         """A quantity with the error that blocks of nodes show:
@@ -216,45 +219,7 @@ class HeadSum(Law):
         return self._estimate(lambda law: even_moment(k // 2, law.nodes))
 
     def _expect(self, psi: Psi) -> Estimate:
-        at_zero = psi_values(psi, jnp.zeros(1), 1)[0]
-
-        def quantity(law: HeadMixture) -> Array:
-            if law.point_mass:
-                return at_zero
-            y, weight, _ = law.rule
-            return jnp.tensordot(weight, psi_values(psi, y, len(y)), 1) + law.atom * at_zero
-
-        law, estimate = self._mixture, self._estimate(quantity)
-        if law.point_mass:
-            return estimate
-        y, weight, _ = law.rule
-        between, size = expectation.disagreement(weight, psi_values(psi, y, len(y)))
-        if expectation.is_enough(between, size, psi):
-            return estimate.beside(between)
-        core, at_core = self._core()
-        found = expectation.on_panels(
-            psi,
-            lambda x: np.where(np.abs(x) < core, 0.0, np.exp(law.log_density(x))),
-            self.places(),
-            (-core, core) if core else (),
-            float(1 - law.atom - at_core),
-        )
-        value = found.value + (law.atom + at_core) * at_zero
-        within = psi_values(psi, jnp.asarray([-core, core]), 2) - at_zero
-        moved = at_core * jnp.max(jnp.abs(within), axis=0)
-        return Estimate(value, lambda: jnp.hypot(found.error + moved, estimate.error()))
-
-    def _core(self) -> tuple[float, float]:
-        """|y| below all scales that panels resolve, and the probability that Y is as small, atoms
-        left out; 0 where no head is that narrow.
-        """
-        low, high = (math.sqrt(v) for v in self._nodes.ends())
-        core = NARROWEST * high
-        if low >= core:
-            return 0.0, 0.0
-        law = self._mixture
-        beyond = np.asarray(law.tail(np.array([core])))[0]
-        return core, max(float(1 - 2 * beyond - law.atom), 0.0)
+        return head_expectation.expected(psi, self._mixture, self._estimate)
 
     def _entropy(self) -> Estimate:
         self._require_density()
@@ -307,20 +272,7 @@ class HeadSum(Law):
     @functools.cached_property
     def _in_blocks(self) -> tuple[tuple["HeadSum", ...], Float[np.ndarray, " b"], bool]:
         parts, weights, exact = self._nodes.blocks(BLOCKS)
-        sums = (
-            HeadSum(
-                part.variances,
-                self.heads,
-                part.weights,
-                part.groups,
-                self.kind,
-                (),
-                self.shared,
-                self.narrow,
-            )
-            for part in parts
-        )
-        return tuple(sums), weights, exact
+        return tuple(self._of(part, self.heads) for part in parts), weights, exact
 
     @functools.cached_property
     def _replicas(self) -> tuple[HeadMixture, ...]:
@@ -333,8 +285,7 @@ class HeadSum(Law):
 
     def places(self) -> FineStructure:
         """Every scale between those of the narrowest and of the widest node."""
-        low, high = (math.sqrt(v) for v in self._nodes.ends())
-        return of_scales(low, high) if high > 0 else (np.zeros(0), np.zeros(0))
+        return head_expectation.places(self._nodes)
 
     @property
     def description(self) -> str:
@@ -352,25 +303,3 @@ class HeadSum(Law):
 def _apart(value: Array, other: HeadNumber | HeadArray) -> Array:
     """|value − other|, 0 where both are the same infinity."""
     return jnp.abs(jnp.where(value == other, 0.0, value - other))
-
-
-def kurtosis(nodes: Nodes) -> HeadNumber:
-    """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v/V in group g,
-    V = E v: squares of v itself would leave the range of numbers. NaN where V = 0.
-    """
-    V = nodes.variance()
-    V = (jnp if nodes.traced else np).where(V > 0, V, math.nan)
-    share, mean = nodes.variances / V, nodes.moments(1) / V
-    within = (nodes.weights * (share - mean[:, None]) ** 2).sum(1)
-    between = (nodes.groups * (mean - 1) ** 2).sum()
-    return 3 * (between + (nodes.groups * within).sum() / nodes.inner) / nodes.outer
-
-
-def entropy(law: HeadMixture, every: int = 1) -> Array:
-    """−∫ p log p, by the trapezoidal rule, or by `every` second of its points;
-    −∞ for what turns out to be certain.
-    """
-    _, weight, log = (a[::every] for a in law.rule)
-    return jnp.where(
-        law.sd > 0, -every * jnp.sum(jnp.where(weight > 0, weight * log, 0)), -jnp.inf
-    )
