@@ -13,7 +13,7 @@ from limitlaw.core.labelled import Labelled, finite_shape, sizes
 from limitlaw.core.linear_covariance import expanded
 from limitlaw.core.program import Output
 from limitlaw.engines.limit.draw import LimitDraw
-from limitlaw.engines.limit.moments import zeros
+from limitlaw.engines.limit.means import zeros
 from limitlaw.engines.limit.nodes import SPANNED, AtNodes
 from limitlaw.numerics.random import normal
 

@@ -32,7 +32,8 @@ from limitlaw.engines.limit.forms import BilinearForms
 from limitlaw.engines.limit.invariants import Invariant, Invariants
 from limitlaw.engines.limit.joint_law import JointLaw, Passed
 from limitlaw.engines.limit.loop import LimitLoop, Recipe
-from limitlaw.engines.limit.moments import Moments, zeros
+from limitlaw.engines.limit.means import zeros
+from limitlaw.engines.limit.moments import Moments
 from limitlaw.engines.limit.nodes import Joint
 from limitlaw.engines.limit.score_facts import correlated, undrawn_scores
 from limitlaw.engines.limit.tied import TiedLoop

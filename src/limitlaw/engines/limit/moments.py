@@ -1,16 +1,14 @@
 """First and second moments of the limits Z^v of wide vectors, given all numbers:
 Definition 3.1 as a recursion.
 
-Cov(v, w) is found by expanding the later of the two by its instruction. Linear instructions act on
-the covariance; what is left are pairs of MatMul outputs, initial vectors and Nonlin outputs, whose
+Means have a rule for each instruction (`means.py`). Cov(v, w) is found by expanding the later of
+the two by its instruction. Linear instructions act on the covariance; what is left are pairs of
+MatMul outputs and initial vectors (`matrix_products.py`), and Nonlin outputs (`nonlin.py`), whose
 Gaussian integrals are taken entry by entry (`Integrals`).
 """
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-
-import jax.numpy as jnp
 
 from limitlaw.core import instructions as core
 from limitlaw.core.covariance import (
@@ -20,34 +18,19 @@ from limitlaw.core.covariance import (
     between,
     outer,
     pair,
-    sides,
     swapped,
     total,
 )
-from limitlaw.core.kinds import (
-    Coordinatewise,
-    Family,
-    Instruction,
-    Linear,
-    Number,
-    Value,
-    no_rule,
-    rule_for,
-)
-from limitlaw.core.labelled import (
-    Labelled,
-    finite_shape,
-    labelled,
-    multiply,
-    sizes,
-)
+from limitlaw.core.kinds import Coordinatewise, Value, no_rule, rule_for
+from limitlaw.core.labelled import Labelled, sizes
 from limitlaw.core.linear_covariance import expanded
-from limitlaw.engines.frames.fresh import inner
-from limitlaw.engines.limit import together
-from limitlaw.engines.limit.facts import LimitFacts, independent_factors
+from limitlaw.engines.limit import nonlin, together
+from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.limit.integrals import Integrals
+from limitlaw.engines.limit.matrix_products import initial_vectors, matrix_products
+from limitlaw.engines.limit.means import MEANS, zeros
 from limitlaw.engines.limit.nodes import AtNodes
-from limitlaw.engines.limit.products import bilinear, factored
+from limitlaw.engines.limit.products import bilinear
 
 if TYPE_CHECKING:
     from limitlaw.engines.limit.draw import LimitDraw
@@ -113,36 +96,6 @@ class Moments:
             return None
         return rule_for(type(op), MEANS, "the infinite-width limit")(self, v, op)
 
-    def mean_of_sum(self, v: Value, op: Linear) -> Labelled | None:
-        """E of a linear combination: that of the means."""
-        if all(self.mean(u) is None for u in v.vectors):
-            return None
-        return op.applied(lambda u: self.mean(u) or zeros(u), self.numbers)
-
-    def mean_of_initial(self, v: Value, op: core.Initial) -> Labelled | None:
-        """As it is given."""
-        return None if op.centred else self.given.given(op.mean, op.order)
-
-    def mean_of_argument(self, v: Value, op: core.Argument) -> Labelled | None:
-        """Of what passes through a loop."""
-        return self.given.law.mean(v)
-
-    def mean_of_result(self, v: Value, op: core.FromScan) -> Labelled | None:
-        """Of what comes out of it."""
-        return self.given.passed(op.scan).law.mean(op.place)
-
-    def mean_of_map(self, v: Value, op: Coordinatewise) -> Labelled | None:
-        """E φ(Z), a Gaussian integral."""
-        u = self.facts.argument.get(v)
-        if u is not None:
-            numbers = self._numbers(op, lambda a: a)
-            return self.integrals.moment("mean", [op], [numbers], [self.mean(u), self.variance(u)])
-        factors = independent_factors(self.facts, op)
-        if factors is None:
-            return self.nodes.at(v).mapped(lambda z: z.mean(axis=-1))
-        first, second = (self.mean(f) for f in factors)
-        return None if first is None or second is None else multiply(first, second)
-
     def variance(self, v: Value) -> Labelled:
         """Var Z^v, entry by entry."""
         if v in self.facts.terms:
@@ -186,6 +139,10 @@ class Moments:
                 known[equal] = block.at(equal) if block is not None and equal else block
         return known[equal]
 
+    def knows(self, v: Value, w: Value) -> bool:
+        """Has their covariance been asked for?"""
+        return (v, w) in self._blocks
+
     def _expanded(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         if isinstance(v.instruction, core.Stack):
             return together.covariance(self, v, w, equal)
@@ -211,12 +168,11 @@ class Moments:
         if v in self.facts.bilinear or w in self.facts.bilinear:
             return bilinear(self, v, w)
         if isinstance(v.instruction, Coordinatewise):
-            is_map = isinstance(w.instruction, Coordinatewise)
-            return (
-                self._map_with_map(v, w, equal) if is_map else self._map_with_gaussian(v, w, equal)
-            )
+            if isinstance(w.instruction, Coordinatewise):
+                return nonlin.map_with_map(self, v, w, equal)
+            return nonlin.map_with_gaussian(self, v, w, equal)
         if isinstance(w.instruction, Coordinatewise):
-            return _swapped(self._map_with_gaussian(w, v, swapped(equal)))
+            return _swapped(nonlin.map_with_gaussian(self, w, v, swapped(equal)))
         return self._leaves(v, w, equal)
 
     def _leaves(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
@@ -224,10 +180,10 @@ class Moments:
         if isinstance(v.instruction, core.Argument) and isinstance(w.instruction, core.Argument):
             return self.given.law.covariance(v, w)
         if isinstance(v.instruction, core.Initial):
-            return self._initial(v)
+            return initial_vectors(self, v)
         if v.instruction.matrices is None or w.instruction.matrices is None:
             raise no_rule(type(v.instruction), "the infinite-width limit")
-        return self._matmuls(v, w, equal)
+        return matrix_products(self, v, w, equal)
 
     def _taken(self, first: core.Take, second: core.Take, equal: Equal) -> Covariance | None:
         """Cov(x[places], x'[places]) = Cov(x, x')[places], where only equal indices are read."""
@@ -256,7 +212,7 @@ class Moments:
             if key in law:
                 block = law.covariance(op.place, key)
             elif isinstance(other, Coordinatewise):
-                block = _swapped(self._map_with_gaussian(second, first, EVERYTHING))
+                block = _swapped(nonlin.map_with_gaussian(self, second, first, EVERYTHING))
             else:
                 continue
             return _swapped(block) if turned else block
@@ -274,73 +230,6 @@ class Moments:
         """Is v linear in the vectors it reads, with known coefficients?"""
         return v.instruction.linear and v not in self.facts.bilinear
 
-    def _initial(self, v: Value) -> Covariance:
-        op: Any = v.instruction
-        cov = jnp.asarray(self._slot(op.cov))
-        shape = finite_shape(op.order)
-        if op.diagonal:
-            variances = labelled(cov.reshape(shape), op.order)
-            return Covariance(variances.rename({a: pair(a, a) for a in variances.axes}))
-        layout = (
-            *(a and pair(a, None) for a in op.order),
-            *(a and pair(None, a) for a in op.order),
-        )
-        return Covariance(labelled(cov.reshape(*shape, *shape), layout))
-
-    def _slot(self, slot: Number) -> Any:
-        return self.given.numbers[slot]
-
-    def _matmuls(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
-        """Cov(W x, W x') = std² E[x x'], for each matrix of the family."""
-        op, other = v.instruction, w.instruction
-        assert isinstance(op, core.MatMul)
-        assert isinstance(other, core.MatMul)
-        W = op.family
-        apart = between(equal | {pair(a, a) for a in W.axes}, op.x.axes, other.x.axes)
-        if W.cols.wide:
-            self._in_order(w)
-            block = self.second(op.x, other.x, apart)
-            return None if block is None else self._of_family(block, W)
-        x, y = self.given.units(op.x), self.given.units(other.x)
-        left, right = sides(x.axes, y.axes, apart)
-        return self._of_family(Covariance(inner(x.rename(left), y.rename(right))), W)
-
-    def _in_order(self, w: Value) -> None:
-        """The rows of covariances of W x₁, W x₂, …, up to a stack of them, one after the other,
-        so that no recursion runs through all of them.
-        """
-        terms = self.facts.terms.get(w, ())
-        rows = [
-            (terms[i], self.facts.together.as_one(terms[:i])) for i in range(len(terms) - 1, 0, -1)
-        ]
-        unknown = list(itertools.takewhile(lambda row: row not in self._blocks, rows))
-        for v, before in reversed(unknown):
-            self.covariance(v, before)
-
-    def _of_family(self, block: Covariance, W: Family) -> Covariance:
-        """std² E[x x'] for each matrix of a family:
-        entries made by different matrices are independent.
-        """
-        for axis in W.axes:
-            block = block.restricted(axis, axis)
-        return block.scaled(self.given.given(W.std, W.layout).mapped(jnp.square))
-
-    # --- Nonlin ----------------------------------------------------------------------------------
-
-    def _map_with_map(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
-        """Cov(φ(u), ψ(u')) = E[φ(u) ψ(u')] − E φ(u) E ψ(u')."""
-        if not {v, w} <= self.facts.integrable:
-            return factored(self, v, w, equal)
-        block = self.product(v, w, equal)
-        if block is None:
-            return None
-        first, second = self.mean(v), self.mean(w)
-        if first is None or second is None:
-            return block
-        return block.mapped(
-            lambda p, m, k: p - m * k, block.on_left(first), block.on_right(second)
-        )
-
     def product(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
         """E[φ(u) ψ(t)] of functions of one Gaussian vector each;
         None where they are not, or are independent.
@@ -350,61 +239,8 @@ class Moments:
             if before:
                 return before[0]
             if name not in self._products:
-                self._products[name] = self._integrated(v, w, equal)
+                self._products[name] = nonlin.product(self, v, w, equal)
         return self._products[name]
-
-    def _integrated(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
-        u, t = self.facts.argument.get(v), self.facts.argument.get(w)
-        if u is None or t is None or not {v, w} <= self.facts.integrable:
-            return None
-        block = self.covariance(u, t, between(equal, u.axes, t.axes))
-        if block is None:
-            return None
-        numbers = [
-            self._numbers(v.instruction, block.on_left),
-            self._numbers(w.instruction, block.on_right),
-        ]
-        means = self.mean(u), self.mean(t)
-        m_u = None if means[0] is None else block.on_left(means[0])
-        m_t = None if means[1] is None else block.on_right(means[1])
-        K_uu, K_tt = block.on_left(self.variance(u)), block.on_right(self.variance(t))
-        functions = [v.instruction, w.instruction]
-        return Covariance(
-            self.integrals.moment("product", functions, numbers, [m_u, m_t, K_uu, block.c, K_tt])
-        )
-
-    def _map_with_gaussian(self, v: Value, g: Value, equal: Equal) -> Covariance | None:
-        """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a,
-        g) for φ = a b with b independent of a and g.
-        """
-        u = self.facts.argument.get(v)
-        if u is None:
-            return factored(self, v, g, equal)
-        block = self.covariance(u, g, between(equal, u.axes, g.axes))
-        if block is None:
-            return None
-        numbers = self._numbers(v.instruction, lambda a: a)
-        return block.scaled(
-            self.integrals.moment(
-                "slope", [v.instruction], [numbers], [self.mean(u), self.variance(u)]
-            )
-        )
-
-    def _numbers(self, op: Any, place: Callable[[Labelled], Labelled]) -> dict[Value, Labelled]:
-        """The numbers among the arguments of φ, put in their place."""
-        return {p: place(self.numbers[p]) for p in op.args if not p.is_vector}
-
-
-# E of a vector by the instruction that made it; None is zero
-MEANS: Mapping[type[Instruction], Callable[[Moments, Value, Any], Labelled | None]] = {
-    core.Ones: lambda moments, v, op: Labelled(jnp.ones(()), ()),
-    core.Initial: Moments.mean_of_initial,
-    core.MatMul: lambda moments, v, op: None,
-    Coordinatewise: Moments.mean_of_map,
-    Linear: Moments.mean_of_sum,
-    core.Argument: Moments.mean_of_argument,
-    core.FromScan: Moments.mean_of_result,
-}
 
 
 class _Numbers(Mapping[Value, Any]):
@@ -435,8 +271,3 @@ def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:
 
 def _swapped(block: Covariance | None) -> Covariance | None:
     return None if block is None else block.swapped
-
-
-def zeros(v: Value) -> Labelled:
-    """Zero for each entry."""
-    return Labelled(jnp.zeros(()), ())

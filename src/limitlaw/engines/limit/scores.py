@@ -15,7 +15,8 @@ from limitlaw.core.covariance import Covariance, total
 from limitlaw.core.instructions import Dot
 from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Labelled, elementwise, multiply
-from limitlaw.engines.limit.moments import Moments, zeros
+from limitlaw.engines.limit.means import zeros
+from limitlaw.engines.limit.moments import Moments
 from limitlaw.engines.limit.waves import rotation_factor
 
 

@@ -16,7 +16,7 @@ from limitlaw.core.program import Output
 from limitlaw.engines.frames.statistics import Conditions
 from limitlaw.engines.limit import coordinate, scores
 from limitlaw.engines.limit.draw import LimitDraw, Outputs, unsigned
-from limitlaw.engines.limit.moments import zeros
+from limitlaw.engines.limit.means import zeros
 from limitlaw.engines.reading import ReadBy, Reading
 
 
