@@ -80,11 +80,16 @@ INSIDE = {
     "depth": {"statistics": 0, "network": 0, "figures": 1, "table": 1, "trace": 2, "*": 3},
     "language": {
         "shapes": 0,
-        "ops": 1,
-        "lower": 2,
-        "indexable": 3,
-        "values": 4,
-        "*": 5,
+        "tree": 1,
+        "matrices": 2,
+        "batch_ops": 2,
+        "ops": 3,
+        "broadcasting": 3,
+        "lower_batch_ops": 4,
+        "lower": 5,
+        "indexable": 6,
+        "values": 7,
+        "*": 8,
     },
     "engines": dict.fromkeys(
         ("effort", "bounds", "estimate", "engine", "law", "meeting", "reading"), 0

@@ -24,6 +24,7 @@ from limitlaw.language.functions import (
     softmax,
     stack,
 )
+from limitlaw.language.matrices import Matrix
 from limitlaw.language.named import (
     abs,
     clip,
@@ -41,7 +42,6 @@ from limitlaw.language.named import (
     softplus,
     tanh,
 )
-from limitlaw.language.ops import Matrix
 from limitlaw.language.printing import mermaid
 from limitlaw.language.repeating import repeat, scan
 from limitlaw.language.values import Scalars, Wide

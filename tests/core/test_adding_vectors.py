@@ -16,8 +16,8 @@ import limitlaw as ll
 from limitlaw.core.kinds import Coordinatewise, Instruction, Linear, Value
 from limitlaw.core.labelled import Labelled, elementwise
 from limitlaw.core.program import Output
-from limitlaw.language import ops
-from limitlaw.language.lower import lowered, together
+from limitlaw.language import tree
+from limitlaw.language.broadcasting import lowered, together
 from limitlaw.phi import Nonlinearity
 from statistics_of_samples import disagreement
 from validity import validate
@@ -45,14 +45,14 @@ class Turned(Linear):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Turn(ops.Op):
+class Turn(tree.Op):
     """The second place: what a user writes, and what that is in the core language."""
 
     x: ll.Wide
     y: ll.Wide
     angle: float
 
-    def lowered(self, value: ops.Value) -> Output:
+    def lowered(self, value: tree.Value) -> Output:
         layout, (x, y) = together(lowered(self.x), lowered(self.y))
         axes = tuple(axis for axis in layout if axis is not None)
         return Output(Value(Turned(x, y, self.angle), axes, x.dim, value), layout)
@@ -83,11 +83,11 @@ class Larger(Coordinatewise):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Maximum(ops.Op):
+class Maximum(tree.Op):
     x: ll.Wide
     y: ll.Wide
 
-    def lowered(self, value: ops.Value) -> Output:
+    def lowered(self, value: tree.Value) -> Output:
         layout, (x, y) = together(lowered(self.x), lowered(self.y))
         axes = tuple(axis for axis in layout if axis is not None)
         return Output(Value(Larger(x, y), axes, x.dim, value), layout)
@@ -199,10 +199,10 @@ class Sorted(Instruction):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Sort(ops.Op):
+class Sort(tree.Op):
     x: ll.Wide
 
-    def lowered(self, value: ops.Value) -> Output:
+    def lowered(self, value: tree.Value) -> Output:
         x = lowered(self.x)
         return Output(Value(Sorted(x.value), x.value.axes, x.value.dim, value), x.layout)
 

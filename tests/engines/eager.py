@@ -20,7 +20,8 @@ from limitlaw.engines.frames.statistics import Conditions, Samples
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.language import ops
-from limitlaw.language.ops import ancestors, matrices_of
+from limitlaw.language.ops import matrices_of
+from limitlaw.language.tree import ancestors
 from limitlaw.numerics.random import Sobol
 from statistics_of_samples import root
 

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.engines.dense.simulate import evaluate
-from limitlaw.language.ops import Initial, ancestors, matrices_of
+from limitlaw.language.ops import Initial, matrices_of
+from limitlaw.language.tree import ancestors
 
 
 class GivenWeights:

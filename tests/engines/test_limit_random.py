@@ -18,7 +18,7 @@ from random_programs import Writer
 
 import limitlaw as ll
 from limitlaw.language import ops
-from limitlaw.language.ops import ancestors
+from limitlaw.language.tree import Value, ancestors
 from statistics_of_samples import SIGMAS, conditional_features
 
 PROGRAMS = 60
@@ -55,7 +55,7 @@ def is_slow(y: ll.Wide) -> bool:
     return any(len(set(_vectors(args))) == 1 and len(set(args)) > 1 for args in maps)
 
 
-def _vectors(args: tuple[ops.Value, ...]) -> list[ops.Value]:
+def _vectors(args: tuple[Value, ...]) -> list[Value]:
     return [a for a in args if isinstance(a, ll.Wide)]
 
 

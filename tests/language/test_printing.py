@@ -10,7 +10,8 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.language import ops
-from limitlaw.language.ops import ancestors, matrices_of
+from limitlaw.language.ops import matrices_of
+from limitlaw.language.tree import ancestors
 
 NAME = re.compile(r"[A-Za-z][₀-₉]+")
 KINDS = {

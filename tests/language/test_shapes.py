@@ -11,7 +11,7 @@ import pytest
 
 import limitlaw as ll
 from limitlaw.engines.dense.simulate import evaluate
-from limitlaw.language.ops import ancestors
+from limitlaw.language.tree import ancestors
 from limitlaw.language.values import Scalars, Wide
 
 WIDTH = 6

@@ -9,7 +9,7 @@ import pytest
 
 import limitlaw as ll
 from engines.given_weights import assert_close, initials, plain_softmax, random_weights, run
-from limitlaw.language.ops import ancestors
+from limitlaw.language.tree import ancestors
 
 WIDTH = 6
 S = 4

@@ -11,7 +11,7 @@ from torch import nn
 
 import limitlaw.torch as lt
 from limitlaw.language import ops
-from limitlaw.language.ops import ancestors
+from limitlaw.language.tree import ancestors
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -15,7 +15,7 @@ from torch import nn
 import limitlaw as ll
 import limitlaw.torch as lt
 from limitlaw.language import ops
-from limitlaw.language.ops import ancestors
+from limitlaw.language.tree import ancestors
 from limitlaw.torch.converting import conversion
 from limitlaw.torch.subject import statistics, subject_of
 

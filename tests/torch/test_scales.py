@@ -17,7 +17,8 @@ from torch import nn
 
 import limitlaw as ll
 import limitlaw.torch as lt
-from limitlaw.language.ops import ancestors, matrices_of
+from limitlaw.language.ops import matrices_of
+from limitlaw.language.tree import ancestors
 from limitlaw.torch.converting import conversion
 
 pytestmark = pytest.mark.filterwarnings("ignore")

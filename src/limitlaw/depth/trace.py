@@ -25,8 +25,8 @@ from limitlaw.engines.turns import Turns
 from limitlaw.float64 import in_float64
 from limitlaw.functions import by_value
 from limitlaw.language import ops
-from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.repeating import results_of
+from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Wide, wide
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 

@@ -24,8 +24,9 @@ from limitlaw.float64 import in_float64
 from limitlaw.functions import by_value
 from limitlaw.language import ops, shapes
 from limitlaw.language.indexable import Indexable
-from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.matrices import Matrix
 from limitlaw.language.shapes import Shape
+from limitlaw.language.tree import Value
 from limitlaw.language.values import (
     Kind,
     Scalars,

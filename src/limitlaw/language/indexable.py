@@ -14,8 +14,8 @@ import numpy as np
 from limitlaw.core.program import Output, Written
 from limitlaw.language import ops, shapes
 from limitlaw.language.lower import written
-from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.shapes import Shape
+from limitlaw.language.tree import Op, Value, ancestors
 
 Like = TypeVar("Like", bound="Indexable")  # for beartype, `Self` needs a decorated class
 
@@ -59,7 +59,7 @@ class Indexable(Value, Written):
 
         return lambda item: made()[item]
 
-    def _made(self: Like, op: ops.Op, shape: Shape) -> Like:
+    def _made(self: Like, op: Op, shape: Shape) -> Like:
         if isinstance(self.op, ops.Rotated):
             raise TypeError(
                 "rotary(w) may only enter a dot: index, reshape and add up w before you rotate it"

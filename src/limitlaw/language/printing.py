@@ -12,7 +12,9 @@ from limitlaw import notebook
 from limitlaw.arguments import is_traced
 from limitlaw.core.space import Dim
 from limitlaw.language import ops
-from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
+from limitlaw.language.matrices import Matrix
+from limitlaw.language.ops import matrices_of
+from limitlaw.language.tree import Op, Value, ancestors
 from limitlaw.language.values import Wide
 
 # How the paper calls the result of an instruction: h initial, g MatMul, x Nonlin, p dot product.
@@ -187,7 +189,7 @@ def _from_scan(op: ops.FromScan, names: Names) -> str:
     return f"{'every' if op.stacked else 'last'} {of} of {names[op.scan]}"
 
 
-_FORMULAS: dict[type[ops.Op], tuple[str, Callable[[Any, Names], str]]] = {
+_FORMULAS: dict[type[Op], tuple[str, Callable[[Any, Names], str]]] = {
     ops.Initial: ("initial", lambda op, names: f"N({_numbers(op.mean)}, {_covariance(op.cov)})"),
     ops.Data: ("data", lambda op, names: "given coordinates"),
     ops.Ones: ("constant", lambda op, names: "(1, …, 1)"),

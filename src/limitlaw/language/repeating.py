@@ -14,7 +14,9 @@ from limitlaw.arguments import positive_int, shown
 from limitlaw.language import ops
 from limitlaw.language.functions import stack
 from limitlaw.language.lower import written
-from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
+from limitlaw.language.matrices import Matrix
+from limitlaw.language.ops import matrices_of
+from limitlaw.language.tree import Op, Value, ancestors
 from limitlaw.language.values import Wide, scalars, wide
 
 Like = TypeVar("Like", bound=Value)
@@ -268,7 +270,7 @@ def substituted(y: Like, known: dict[Value, Value]) -> Like:
     return all_substituted((y,), known)[0]
 
 
-def _reading(op: ops.Op, new: dict[Value, Value]) -> ops.Op:
+def _reading(op: Op, new: dict[Value, Value]) -> Op:
     """The same instruction, reading other values."""
 
     def renewed(content: object) -> object:

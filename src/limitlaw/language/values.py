@@ -17,7 +17,8 @@ from limitlaw.arguments import real_array
 from limitlaw.core.space import Dim
 from limitlaw.language import ops, shapes
 from limitlaw.language.indexable import Indexable
-from limitlaw.language.ops import Matrix, Transposed, Value
+from limitlaw.language.matrices import Matrix, Transposed
+from limitlaw.language.tree import Value
 from limitlaw.phi import Nonlinearity
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from limitlaw.arguments import non_negative, positive_int, shown
 from limitlaw.core.space import as_dim, n
 from limitlaw.language.functions import dot, normalised_sum, softmax
-from limitlaw.language.ops import Matrix
+from limitlaw.language.matrices import Matrix
 from limitlaw.language.shapes import Shape
 from limitlaw.language.values import Wide, wide
 from limitlaw.nn.feedforward import with_bias

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Int
 
 from limitlaw.arguments import non_negative, one_of, positive_int
 from limitlaw.core.space import Dim, n
-from limitlaw.language.ops import Matrix
+from limitlaw.language.matrices import Matrix
 from limitlaw.language.values import Wide, wide
 from limitlaw.nn.feedforward import dense, with_bias
 

@@ -8,9 +8,10 @@ from limitlaw.arguments import integer, is_traced, non_negative_number, shown
 from limitlaw.core.space import Dim, as_dim, n
 from limitlaw.language.activations import activated
 from limitlaw.language.functions import average, initial
+from limitlaw.language.matrices import Matrix
 from limitlaw.language.named import relu, rsqrt, silu
-from limitlaw.language.ops import Matrix, Value
 from limitlaw.language.shapes import Shape
+from limitlaw.language.tree import Value
 from limitlaw.language.values import Wide, wide
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from limitlaw.language.activations import activated
 from limitlaw.language.functions import stack
+from limitlaw.language.matrices import Matrix
 from limitlaw.language.named import sigmoid, tanh
-from limitlaw.language.ops import Matrix
 from limitlaw.language.values import Wide, wide
 from limitlaw.nn.feedforward import with_bias
 

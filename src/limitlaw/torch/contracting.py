@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import limitlaw as ll
-from limitlaw.language.ops import Matrix
+from limitlaw.language.matrices import Matrix
 from limitlaw.language.values import Kind, Scalars, Wide, wide
 from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError

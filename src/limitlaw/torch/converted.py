@@ -13,7 +13,8 @@ from limitlaw.core import kinds as core
 from limitlaw.engines.dense.simulate import evaluate
 from limitlaw.float64 import in_float64
 from limitlaw.language import ops
-from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.matrices import Matrix
+from limitlaw.language.tree import Value
 from limitlaw.language.values import Scalars, Wide, scalars, wide
 from limitlaw.torch import nodes
 from limitlaw.torch.digits import Digits

@@ -16,8 +16,10 @@ import numpy as np
 from limitlaw.engines import engine
 from limitlaw.language import ops
 from limitlaw.language.functions import initial
-from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
+from limitlaw.language.matrices import Matrix
+from limitlaw.language.ops import matrices_of
 from limitlaw.language.repeating import results_of, substituted
+from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Wide
 from limitlaw.torch.converted import LabelledValue
 from limitlaw.torch.writer import V

@@ -18,7 +18,7 @@ from limitlaw.engines.frames.finite import drawn_statistic
 from limitlaw.engines.infinite_width import checked
 from limitlaw.engines.turns import Scores, Turns
 from limitlaw.language import ops
-from limitlaw.language.ops import Value, ancestors
+from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide
 from limitlaw.numerics.replicates import Replicates
 from limitlaw.torch.converted import Attention, LabelledValue

@@ -11,7 +11,8 @@ import numpy as np
 
 from limitlaw.core.space import Dim
 from limitlaw.language.indexable import Indexable
-from limitlaw.language.ops import Matrix, Value
+from limitlaw.language.matrices import Matrix
+from limitlaw.language.tree import Value
 from limitlaw.language.values import Scalars, Wide
 from limitlaw.torch.digits import Digits, places
 from limitlaw.torch.layouts import Layouts

@@ -9,8 +9,8 @@ import dataclasses
 import statistics
 from html import escape
 
-from limitlaw.language.ops import Value
 from limitlaw.language.printing import Names, instruction
+from limitlaw.language.tree import Value
 from limitlaw.language.values import Wide
 
 BOX_WIDTH, BOX_HEIGHT = 176, 52  # of a box

@@ -1,0 +1,68 @@
+"""The syntax tree that a user writes: values, and instructions that make them. Each instruction is
+data: what it reads, and its constants. Engines give them meaning.
+
+A `Value` is what an instruction makes: a batch of vectors (`Wide`) or of numbers (`Scalars`), see
+`values.py`. Its coordinate axis is hidden, so every axis mentioned here is a batch axis. Identity
+is the object: two equal instructions are two random variables.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+from limitlaw.core.program import Output
+from limitlaw.language.shapes import Shape
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Value:
+    """What an instruction makes: its instruction, its batch shape, and what it is in the core
+    language.
+    """
+
+    op: "Op"
+    shape: Shape
+    lowered: Output = dataclasses.field(init=False)
+
+    @property
+    def ndim(self) -> int:
+        """The number of batch axes."""
+        return len(self.shape)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Op:
+    """An instruction of what a user writes."""
+
+    def lowered(self, value: Value) -> Output:
+        """What `value`, which it makes, is in the core language: said here by instructions that
+        are added from outside of this package (`language/lower.py` knows all others).
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say what it is in core")
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values this instruction reads, in order."""
+        return tuple(self._values())
+
+    def _values(self) -> Iterator[Value]:
+        for field in dataclasses.fields(self):
+            content = getattr(self, field.name)
+            for item in content if isinstance(content, tuple) else (content,):
+                if isinstance(item, Value):
+                    yield item
+
+
+def ancestors(outputs: Iterable[Value]) -> list[Value]:
+    """Every value the outputs depend on, themselves included, each after what it reads
+    (any depth).
+    """
+    order: dict[Value, None] = {}
+    stack = [(value, False) for value in reversed(list(outputs))]
+    while stack:
+        value, ready = stack.pop()
+        if ready:
+            order.setdefault(value)
+        elif value not in order:
+            stack.append((value, True))
+            stack.extend((v, False) for v in reversed(value.op.inputs) if v not in order)
+    return list(order)
