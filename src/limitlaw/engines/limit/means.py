@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from limitlaw.engines.limit.moments import Moments
 
 
-def _of_sum(moments: "Moments", v: Value, op: Linear) -> Labelled | None:
+def of_sum(moments: "Moments", v: Value, op: Linear) -> Labelled | None:
     """E of a linear combination: that of the means."""
     if all(moments.mean(u) is None for u in v.vectors):
         return None
     return op.applied(lambda u: moments.mean(u) or zeros(u), moments.numbers)
 
 
-def _of_initial(moments: "Moments", v: Value, op: core.Initial) -> Labelled | None:
+def of_initial(moments: "Moments", v: Value, op: core.Initial) -> Labelled | None:
     """E h, as it is given."""
     return None if op.centred else moments.given.given(op.mean, op.order)
 
 
-def _of_argument(moments: "Moments", v: Value, op: core.Argument) -> Labelled | None:
+def of_argument(moments: "Moments", v: Value, op: core.Argument) -> Labelled | None:
     """E of what passes through a loop."""
     return moments.given.law.mean(v)
 
 
-def _of_result(moments: "Moments", v: Value, op: core.FromScan) -> Labelled | None:
+def of_result(moments: "Moments", v: Value, op: core.FromScan) -> Labelled | None:
     """E of what comes out of a loop."""
     return moments.given.passed(op.scan).law.mean(op.place)
 
 
-def _of_map(moments: "Moments", v: Value, op: Coordinatewise) -> Labelled | None:
+def of_map(moments: "Moments", v: Value, op: Coordinatewise) -> Labelled | None:
     """E φ(Z), a Gaussian integral."""
     u = moments.facts.argument.get(v)
     if u is not None:
@@ -55,12 +55,12 @@ def _of_map(moments: "Moments", v: Value, op: Coordinatewise) -> Labelled | None
 # E of a vector by the instruction that made it; None is zero
 MEANS: Mapping[type[Instruction], Callable[["Moments", Value, Any], Labelled | None]] = {
     core.Ones: lambda moments, v, op: Labelled(jnp.ones(()), ()),
-    core.Initial: _of_initial,
+    core.Initial: of_initial,
     core.MatMul: lambda moments, v, op: None,
-    Coordinatewise: _of_map,
-    Linear: _of_sum,
-    core.Argument: _of_argument,
-    core.FromScan: _of_result,
+    Coordinatewise: of_map,
+    Linear: of_sum,
+    core.Argument: of_argument,
+    core.FromScan: of_result,
 }
 
 
