@@ -6,6 +6,8 @@ are this instruction, applied to the stacks of its inputs:
 
     stack(W x₁, …, W x_k) = W stack(x₁, …, x_k),    stack(φ(u₁), …) = φ(stack(u₁, …)).
 
+Entries taken of vectors are stacked as several places of one vector, or as one place of several.
+
 So covariances take a number of operations that does not grow with k, and neither does the program
 that JAX compiles: a step of a recurrent network costs as much of it as any other.
 """
@@ -53,13 +55,27 @@ class Together:
         """Alike vectors as one, and their places among `terms`; those like no other by
         themselves.
         """
-        found: dict[Hashable, list[int]] = {}
-        for i, v in enumerate(terms):
-            kind = self._kind(v)  # v itself where it is like no other, also where it comes twice
-            found.setdefault((kind, i) if kind is v else kind, []).append(i)
+        by_vector, by_place = (self._sorted(terms, kind) for kind in (self._kind, self._place))
+        found = by_vector if len(by_vector) <= len(by_place) else by_place
         return [
             (self.as_one(tuple(terms[i] for i in places)), places) for places in found.values()
         ]
+
+    def _sorted(
+        self, terms: Sequence[Value], kind_of: Callable[[Value], Hashable]
+    ) -> dict[Hashable, list[int]]:
+        found: dict[Hashable, list[int]] = {}
+        for i, v in enumerate(terms):
+            kind = kind_of(v)  # v itself where it is like no other, also where it comes twice
+            found.setdefault((kind, i) if kind is v else kind, []).append(i)
+        return found
+
+    def _place(self, v: Value) -> Hashable:
+        """The kind of a vector, the same places of different ones being alike."""
+        op = v.instruction
+        if not isinstance(op, Take):
+            return self._kind(v)
+        return Take, op.axes, op.places, op.new, op.x.dim, frozenset(op.x.axes)
 
     def grown(
         self, v: Value, known: dict[Value, Labelled], of: Callable[[Value], Labelled]
@@ -94,7 +110,7 @@ class Together:
 
     def _common(self, terms: Terms, axis: Axis) -> Instruction:
         op = terms[0].instruction
-        if isinstance(op, Take):
+        if isinstance(op, Take) and len({v.inputs for v in terms}) == 1:
             takes = [v.instruction for v in terms if isinstance(v.instruction, Take)]
             stacked = zip(*(take.places for take in takes), strict=True)
             places = tuple(Places.of(np.stack([p.array for p in column])) for column in stacked)
