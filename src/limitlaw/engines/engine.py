@@ -32,6 +32,13 @@ Kept = TypeVar("Kept")
 TOKENS_IN_FRONT = 16  # tokens, up to which softmax has them in front
 LARGE_MATRIX = 2**18  # entries of a matrix of scores; of one with more a core has enough to do
 
+# of XLA, for programs that take longer to optimise than to run; a third of the memory, too
+LITTLE_EFFORT = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
+}
+
 # (draw, value, its instruction) → what the engine knows of the value
 Rule = Callable[[Any, Value, Any], Any]
 Rules = Mapping[type[Instruction], Rule]
@@ -230,8 +237,7 @@ class Compiled:
         lowered, many = traced.lower(), len(traced.jaxpr.eqns) > BUDGET.optimised
         if many and self._called_rarely and jax.default_backend() == "cpu":
             # so many operations take longer to optimise than to run
-            options = {"xla_backend_optimization_level": 0}
-            compiled = _waited_for(in_float64(functools.partial(lowered.compile, options)))
+            compiled = _waited_for(in_float64(functools.partial(lowered.compile, LITTLE_EFFORT)))
             return Ready(compiled, work.measured(compiled))
         compiled = _waited_for(in_float64(lowered.compile))  # found again by the next call
         return Ready(self.function, work.measured(compiled))
