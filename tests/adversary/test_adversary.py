@@ -16,6 +16,16 @@ from adversary.figures import Figure
 from adversary.run import examined
 
 DRAWS = 100_000  # of the reference
+# Cases of an everyday run in groups that take long; the long tests run all.
+FEW = {
+    "two tokens, one head": 8,
+    "two tokens, two heads": 8,
+    "two tokens, five heads": 3,
+    "two tokens, 10⁶ heads": 3,
+    "three tokens, a mask": 3,
+    "four tokens, causal": 2,
+}
+JIT = {"two tokens, two heads": 3, "three tokens, a mask": 1}  # figures, the same way
 
 
 class Group(NamedTuple):
@@ -149,12 +159,11 @@ def test_there_are_two_hundred_cases() -> None:
     assert sum(group.cases for group in GROUPS.values() if group.jit) > 80
 
 
-@pytest.mark.parametrize("name", GROUPS)
-def test_group(name: str) -> None:
+def check(name: str, count: int, jit: int) -> None:
     """Every figure within five errors of the reference,
     and errors not more than a hundred times too large.
     """
-    shape, count, jit = GROUPS[name]
+    shape = GROUPS[name].structure
     first = 1000 * list(GROUPS).index(name)
     report = Report()
     for seed in range(first, first + count):
@@ -163,3 +172,15 @@ def test_group(name: str) -> None:
         f"{len(report.failures)} of {len(report.verdicts)} figures\n{report}"
     )
     assert not report.overstated(), str(report)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_group(name: str) -> None:
+    _, count, jit = GROUPS[name]
+    check(name, FEW.get(name, count), JIT.get(name, jit))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FEW)
+def test_whole_group(name: str) -> None:
+    check(name, *GROUPS[name][1:])

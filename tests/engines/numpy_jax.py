@@ -227,7 +227,11 @@ def _while(parameters: Any, *arguments: Any) -> Any:
 
 
 def _scan(parameters: Any, *arguments: Any) -> Any:
-    a, b, length = parameters["num_consts"], parameters["num_carry"], parameters["length"]
+    if "ft_in" in parameters:  # from JAX 0.11 on
+        a, b, _ = map(len, parameters["ft_in"].unpack())
+    else:
+        a, b = parameters["num_consts"], parameters["num_carry"]
+    length = parameters["length"]
     constants, carry, inputs = arguments[:a], list(arguments[a : a + b]), arguments[a + b :]
     outputs = []
     for i in range(length)[:: -1 if parameters["reverse"] else 1]:

@@ -15,7 +15,7 @@ import limitlaw as ll
 from limitlaw import progress
 from limitlaw.apps import cli
 from limitlaw.apps.cli.running import bars
-from limitlaw.engines import bounds, engine
+from limitlaw.engines import bounds, engine, estimate
 from limitlaw.engines.bounds import Call, calling, check_bytes, free_gib, later, reached, refuse
 from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.engine import Compiled
@@ -94,8 +94,9 @@ def test_force(no_time, monkeypatch, name):
         CALLS[name]()
 
 
-def test_wide_networks_are_refused_at_once():
+def test_wide_networks_are_refused_at_once(monkeypatch):
     """Ten draws of a layer at width 100,000, 4·10¹¹ numbers, without drawing one."""
+    monkeypatch.setattr(estimate, "cores", lambda: 1)  # with more of them it takes minutes
     y = ll.attention(ll.initial((4,)), 2)
     start = time.process_time()
     with pytest.raises(ValueError, match=r"simulate would take about \d+ (hours|days)"):
@@ -212,6 +213,7 @@ print("finite", found[-1], seconds)
 """
 
 
+@pytest.mark.long  # and where others use the processor it fails
 def test_time():
     """Within a factor of three of the processor's seconds, for functions and for engines."""
     for line in run(TIME).splitlines():

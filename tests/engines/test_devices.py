@@ -23,9 +23,9 @@ def seen(device):
     return default_device(device)
 
 run.jax.default_device = seen
-y = ll.attention(ll.relu(ll.matrices(3) @ ll.initial()), heads=2)
+y = ll.attention(ll.initial((2,)), heads=2)
 key = jax.random.key(0)
-net = ll.transformer(ll.initial((2,)), 2, 1)
+net = ll.transformer(ll.initial((2,)), 2, 1, hidden=None)
 draws = [
     *jax.tree.leaves(ll.finite_samples(y, 16, 500, key)),
     *jax.tree.leaves(ll.simulate(y, 16, 500, key)),

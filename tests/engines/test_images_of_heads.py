@@ -64,14 +64,16 @@ def test_one_head_of_many_scales_inside_jit() -> None:
 
     def figures(v, heads):
         law = ll.laws.HeadSum(v, heads, jnp.asarray(w))
-        return law.cdf(points), law.logpdf(points), law.entropy(), law.error.logpdf(points)
+        of_one = (law.cdf(points), law.entropy()) if heads == 1 else ()
+        return law.logpdf(points), law.error.logpdf(points), *of_one
 
     for heads in (1, 2):
         inside = jax.jit(figures, static_argnums=1)(v, heads)
         outside = figures(v, heads)
-        for a, b in list(zip(inside, outside, strict=True))[: 3 if heads == 1 else 0]:
-            np.testing.assert_allclose(a, b, rtol=1e-9)
-        assert (jnp.abs(inside[1] - outside[1]) <= 5 * inside[3] + 1e-9).all()
+        if heads == 1:
+            for i in (0, 2, 3):
+                np.testing.assert_allclose(inside[i], outside[i], rtol=1e-9)
+        assert (jnp.abs(inside[0] - outside[0]) <= 5 * inside[1] + 1e-9).all()
 
 
 def test_point_masses_say_so() -> None:

@@ -16,7 +16,7 @@ from limitlaw.core.program import Program
 from statistics_of_samples import disagreement
 from validity import validate
 
-PROGRAMS = 70
+PROGRAMS, EVERYDAY = 70, 40
 WIDTHS = (1, 2, 3, 5, 8)
 DRAWS = 3000
 
@@ -27,7 +27,13 @@ def program(seed: int) -> ll.Wide:
     return Writer(seed).program()
 
 
-@pytest.mark.parametrize("seed", range(PROGRAMS))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=() if seed < EVERYDAY else pytest.mark.long)
+        for seed in range(PROGRAMS)
+    ],
+)
 def test_random_program(seed: int) -> None:
     """About 20 statistics each, at 5σ: one false alarm in a thousand runs,
     and the seeds are fixed.

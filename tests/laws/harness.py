@@ -64,6 +64,7 @@ def _pushed(phi: nl.Nonlinearity, *kinks: float) -> Case:
 
 # relatives of others
 LIGHT = ("centred mixture", "identity", "leaky_relu(0.1)", "sigmoid", "cos", "silu", "erf")
+RELATIVES = (*LIGHT, "weighted mixture", "marginal", "leaky_relu(-0.5)", "softplus")
 
 
 @functools.cache

@@ -2,23 +2,31 @@
 distribution function, quantiles, moments and samples agree.
 """
 
+from collections.abc import Iterable
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from laws.harness import LIGHT, Case, cases, integral
+from laws.harness import LIGHT, RELATIVES, Case, cases, integral
 from limitlaw.laws import Pushforward, load
 
-ALL = pytest.mark.parametrize("case", cases(), ids=str)
-CORE = pytest.mark.parametrize(
-    "case", [case for case in cases() if case.name not in LIGHT], ids=str
-)
-WITH_DENSITY = pytest.mark.parametrize("case", [case for case in cases() if case.density], ids=str)
+
+def each(chosen: Iterable[Case]) -> pytest.MarkDecorator:
+    """A test for each of these laws; those that are relatives of others run with the long ones."""
+    marked = [
+        pytest.param(case, marks=pytest.mark.long if case.name in RELATIVES else ())
+        for case in chosen
+    ]
+    return pytest.mark.parametrize("case", marked, ids=str)
+
+
+ALL = each(cases())
+CORE = each(case for case in cases() if case.name not in LIGHT)
+WITH_DENSITY = each(case for case in cases() if case.density)
 # densities 1/√(y − end), which double precision resolves to its square root
 POLES = ("sin", "cos", "gelu", "silu")
-CORE_WITH_DENSITY = pytest.mark.parametrize(
-    "case", [case for case in cases() if case.density and case.name not in LIGHT], ids=str
-)
+CORE_WITH_DENSITY = each(case for case in cases() if case.density and case.name not in LIGHT)
 LEVELS = np.array([1e-9, 1e-3, 0.02, 0.15, 0.33, 0.5, 0.71, 0.9, 0.99, 0.9995, 1 - 1e-9])
 
 
@@ -119,14 +127,10 @@ def test_moments(case):
     close(law.expect(lambda y: jnp.cos(y - 1)), reference(lambda y: np.cos(y - 1)))
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        case
-        for case in cases()
-        if case.density and case.name not in LIGHT and not case.law.atoms().masses.size
-    ],
-    ids=str,
+@each(
+    case
+    for case in cases()
+    if case.density and case.name not in LIGHT and not case.law.atoms().masses.size
 )
 def test_entropy(case):
     """−∫ p log p."""

@@ -206,17 +206,17 @@ def test_moments_and_expectations(shared):
 def test_draws_of_groups(heads):
     """Kolmogorov–Smirnov, head by head and by quantiles; the same law from either."""
     v, w, u = grouped(5, 2, 8)
-    law = HeadSum(v, heads, w, u)
+    law, draws = HeadSum(v, heads, w, u), 5_000
     random = np.random.default_rng(0)
-    g = random.choice(2, 20_000, p=u)
+    g = random.choice(2, draws, p=u)
     counts = np.where(
         g[:, None] == 0,
-        random.multinomial(heads, w[0], 20_000),
-        random.multinomial(heads, w[1], 20_000),
+        random.multinomial(heads, w[0], draws),
+        random.multinomial(heads, w[1], draws),
     )
-    y = np.sqrt((counts * v[g]).sum(1) / heads) * random.normal(size=20_000)
-    for draws in (y, np.asarray(law.sample(0, (20_000,)))):
-        assert scipy.stats.kstest(draws, lambda x: np.asarray(law.cdf(x))).pvalue > 1e-5
+    y = np.sqrt((counts * v[g]).sum(1) / heads) * random.normal(size=draws)
+    for found in (y, np.asarray(law.sample(0, (draws,)))):
+        assert scipy.stats.kstest(found, lambda x: np.asarray(law.cdf(x))).pvalue > 1e-5
 
 
 def test_gradients():
@@ -520,16 +520,32 @@ def test_beyond_forty_deviations():
     assert (np.abs(found - exact) <= law.error.logpdf(x) + 1e-9 * np.abs(exact)).all()
 
 
-def test_second_derivatives_inside_jit():
-    """In a common factor c of the variances: log f(x; c) = log f(x/√c; 1) − log √c."""
+def scaled(c, x):
+    """log f(x; c), c a common factor of the variances: log f(x/√c; 1) − log √c."""
     v, w, u = grouped(7)
-    x = jnp.array([0.0, 0.7, 3.0, 9.0])
-    law = HeadSum(v, 5, w, u)
-    scaled = lambda c: HeadSum(c * v, 5, w, u).logpdf(x)
-    first, second = jax.jit(lambda c: (jax.jacfwd(scaled)(c), jax.jacfwd(jax.jacrev(scaled))(c)))(
-        1.0
-    )
-    slope = jax.vmap(jax.grad(law.logpdf))(x)
-    bend = jax.vmap(jax.grad(jax.grad(law.logpdf)))(x)
+    return HeadSum(c * v, 5, w, u).logpdf(x)
+
+
+def derivatives(x):
+    """Of log f(x; 1) in x, the first and the second."""
+    each = jax.vmap(jax.value_and_grad(jax.grad(lambda x: scaled(1.0, x))))
+    return map(np.asarray, each(x))
+
+
+def test_derivatives_inside_jit():
+    """The first in c against that in x; and the second in x against its differences."""
+    x, h = jnp.array([0.0, 0.7, 3.0, 9.0]), 1e-4
+    first = jax.jit(jax.jacfwd(lambda c: scaled(c, x)))(1.0)
+    slope, bend = derivatives(x)
     np.testing.assert_allclose(first, -x * slope / 2 - 0.5, rtol=1e-10)
+    (after, _), (before, _) = derivatives(x + h), derivatives(x - h)
+    np.testing.assert_allclose(bend, (after - before) / (2 * h), rtol=1e-6)
+
+
+@pytest.mark.long
+def test_second_derivatives_inside_jit():
+    """The second in c against those in x."""
+    x = jnp.array([0.0, 0.7, 3.0, 9.0])
+    second = jax.jit(jax.jacfwd(jax.jacrev(lambda c: scaled(c, x))))(1.0)
+    slope, bend = derivatives(x)
     np.testing.assert_allclose(second, x**2 * bend / 4 + 0.75 * x * slope + 0.5, rtol=1e-9)

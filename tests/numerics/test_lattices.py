@@ -77,13 +77,13 @@ def test_inside_jit_with_derivatives() -> None:
         total = Lattices.of(scale * jnp.asarray(v)[None], w[None], 1.5, 64, 8).power(count)
         return (total.law[0][0] * jnp.exp(-total.numbers / count)).sum()
 
-    for count in (1, 5, 300):
+    for count in (1, 300):
         exact = lambda c, count=count: (w @ np.exp(-c * v / count)) ** count
-        f = jax.jit(lambda c, count=count: mean(c, count))
-        assert float(f(1.0)) == pytest.approx(exact(1.0), rel=1e-12)
+        value, gradient = jax.jit(jax.value_and_grad(lambda c, count=count: mean(c, count)))(1.0)
+        assert float(value) == pytest.approx(exact(1.0), rel=1e-12)
         slope = (
             -count
             * (w @ np.exp(-v / count)) ** (count - 1)
             * (w @ (v / count * np.exp(-v / count)))
         )
-        assert float(jax.grad(f)(1.0)) == pytest.approx(slope, rel=1e-11)
+        assert float(gradient) == pytest.approx(slope, rel=1e-11)
