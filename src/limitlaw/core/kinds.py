@@ -205,8 +205,17 @@ class Linear(Instruction):
     def applied(
         self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
-        """The result for given arrays of what it reads: these may have further axes, which it
-        leaves alone, and hidden ones. `vectors` are those that it is linear in.
+        """The result for given arrays of what it reads: vectors(x) for each vector x, in which it
+        is linear, and numbers[a] for each batch of numbers a.
+
+        An axis is known by its object, not by its place. There may be further axes, and hidden
+        ones behind all others: both are left alone. An axis along which x is constant may be
+        missing: `contract`, `add` and `elementwise` (`core/labelled.py`) know that; a function
+        that needs it takes x.with_axes(union(x.axes, (axis,))), which writes it out.
+
+        Given numbers, say the entries of a matrix A, are a `Value` like others: the word writes
+        `scalars(A)`, the op lowers it, and numbers[a] is read here, as `Contract` does. What the
+        slot of a `Number` holds is not known here: one compiled function serves all numbers.
         """
         raise NotImplementedError
 

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.arguments import is_traced
@@ -193,6 +195,30 @@ def renumbered(outputs: Sequence[Output], array: Callable[[Any], Any]) -> tuple[
         return known[old]
 
     return _Writer(lambda axis: axis, number).outputs(outputs)
+
+
+def without_numbers(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """The same outputs with no numbers in their slots: what a function that is compiled for their
+    structure may keep. Reading a slot is an error, not the numbers of one program for all.
+    """
+
+    def alone(array: Any) -> ShapeAlone:
+        return ShapeAlone(np.shape(array), jnp.result_type(array))  # type: ignore[no-untyped-call]
+
+    return renumbered(outputs, alone)
+
+
+class ShapeAlone(jax.ShapeDtypeStruct):
+    """The shape and type of given numbers that are not known yet."""
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError(
+            "an instruction read Number.array, where the numbers of a program are not known: "
+            "let it hold a Value (scalars(array) in the language, lowered) and read "
+            "numbers[value] in applied, as Contract does"
+        )
+
+    __jax_array__ = __array__
 
 
 def with_nodes(outputs: Sequence[Output], most: int) -> tuple[tuple[Output, ...], int]:
