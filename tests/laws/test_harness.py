@@ -189,9 +189,9 @@ ELSEWHERE = {
     "Averaged": "what mixtures and draws have in common",
     "OfDraws": "what laws of draws have in common",
     "Grouped": "what laws of draws in groups have in common",
-    "Combination": "test_branches.py",
+    "Combination": "test_laws.py",
     "ScipyLaw": "test_laws.py",
-    "RandomKernel": "test_kernel_means.py",
+    "RandomKernel": "engines/test_limit_api.py",
     "Tokens": "test_saved.py",
 }
 
