@@ -16,7 +16,7 @@ import limitlaw as ll
 from limitlaw.core.instructions import Contract
 from limitlaw.core.kinds import Coordinatewise, Instruction, Linear, Number, Value
 from limitlaw.core.labelled import Axes, Axis, Labelled, elementwise, multiply, present, union
-from limitlaw.core.program import Output
+from limitlaw.core.program import Output, Program
 from limitlaw.language import tree
 from limitlaw.language.broadcasting import lowered, together
 from limitlaw.language.values import scalars
@@ -58,6 +58,9 @@ class Turn(tree.Op):
         layout, (x, y) = together(lowered(self.x), lowered(self.y))
         axes = tuple(axis for axis in layout if axis is not None)
         return Output(Value(Turned(x, y, self.angle), axes, x.dim, value), layout)
+
+    def formula(self, name: Callable[[tree.Value], str]) -> str:
+        return f"{name(self.x)} turned to {name(self.y)} by {self.angle:g}"
 
 
 def turn(x: ll.Wide, y: ll.Wide, angle: float) -> ll.Wide:
@@ -269,6 +272,15 @@ def test_numbers_that_an_instruction_may_not_read(engine: str) -> None:
         ENGINES[engine](ll.Matrix() @ y)
 
 
+@pytest.mark.parametrize("a", [np.ones(2), [1.0], {"a": 1}], ids=["array", "list", "dict"])
+def test_fields_that_cannot_be_compared(a: Any) -> None:
+    """The instruction and its field are named."""
+    x = ll.initial()
+    y = Value(dataclasses.replace(Weighed(x.core.value, Number(1.0)), a=a), (), x.dim)
+    with pytest.raises(TypeError, match=r"Weighed\.a must be a value, .* got "):
+        _ = Program((y,)).structure
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_entries_that_are_equal(engine: str) -> None:
     """Vectors with a mean that is constant along the axis."""
@@ -319,6 +331,41 @@ def test_it_is_checked_printed_and_traced(words: tuple[Word, Word]) -> None:
     ours, known = (t["variance"] for t in traces)
     error = 5 * np.hypot(ours.error, known.error)
     assert np.all(np.abs(ours.value - known.value) <= error)
+
+
+def test_what_is_printed() -> None:
+    """The formula that an instruction has of its own, or its name and what it reads."""
+    x, y = ll.initial(), ll.initial()
+    assert "h₁ turned to h₂ by 0.7" in str(turn(x, y, 0.7))
+    assert "Maximum(h₁, h₂)" in str(larger(x, y))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Wrong(Linear):
+    """What is not linear, or does not know axes by their objects."""
+
+    x: Value
+    array: Callable[[Labelled, Value], Labelled]
+
+    def applied(
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
+    ) -> Labelled:
+        return self.array(vectors(self.x), self.x)
+
+
+@pytest.mark.parametrize(
+    ("array", "claim"),
+    [
+        (lambda a, x: a.mapped(lambda w: w + 1.0), "it is linear"),
+        (lambda a, x: a.mapped(lambda w: w[::-1]), "it leaves further axes alone"),
+        (lambda a, x: a.sum(x.axes) if x.axes[0] in a.axes else a, "an axis may be missing"),
+    ],
+)
+def test_what_breaks_a_rule(array: Callable[[Labelled, Value], Labelled], claim: str) -> None:
+    """`validate` tries on random arrays what `Linear.applied` asks for."""
+    x = ll.initial(3).core.value
+    with pytest.raises(ValueError, match=claim):
+        validate(Value(Wrong(x, array), x.axes, x.dim))
 
 
 # --- what no engine knows ------------------------------------------------------------------------

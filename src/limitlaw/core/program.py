@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.arguments import is_traced
+from limitlaw.arguments import is_traced, shown
 from limitlaw.core.instructions import MatMul
 from limitlaw.core.kinds import Block, Family, Instruction, Number, Value
 from limitlaw.core.labelled import Axis, Layout, NodeAxis, is_infinite
@@ -144,10 +144,21 @@ class _Encoder:
         return (tuple(rows), self._content(program.outputs))
 
     def _instruction(self, instruction: Instruction) -> Hashable:
-        fields = dataclasses.fields(instruction)
-        return (type(instruction), *(self._content(getattr(instruction, f.name)) for f in fields))
+        kind, found = type(instruction), []
+        for field in dataclasses.fields(instruction):
+            content = self._content(getattr(instruction, field.name))
+            try:
+                hash(content)
+            except TypeError:
+                raise TypeError(
+                    f"{kind.__name__}.{field.name} must be a value, an axis, a Number, a tuple of "
+                    f"such or a constant that can be hashed, got {shown(content)}: given numbers "
+                    "are a Value, scalars(array) lowered"
+                ) from None
+            found.append(content)
+        return (kind, *found)
 
-    def _content(self, content: object) -> Hashable:
+    def _content(self, content: object) -> Any:
         if isinstance(content, tuple):
             return tuple(map(self._content, content))
         if isinstance(content, Value):
