@@ -134,7 +134,8 @@ class Instruction:
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
         """The axes, of those of its result, along which an entry of the result may need other
-        entries of what it reads: all of them, if nothing else is known.
+        entries of what it reads: all of them, if nothing else is known. A cumulative sum mixes the
+        axis it goes along. Along others entry i is made of entries i on the same axis.
         """
         return frozenset(axes)
 
@@ -143,7 +144,9 @@ class Instruction:
         return self.mixes(axes)
 
     def separates(self) -> Axes:
-        """The axes along which it may treat entries differently: all, if nothing else is known."""
+        """The axes along which it may treat entries differently: all, if nothing else is known.
+        Given weights do so along their own axes, a sum of two batches nowhere.
+        """
         return tuple(axis for v in self.inputs for axis in v.axes)
 
     @functools.cached_property

@@ -7,17 +7,12 @@ import jax.numpy as jnp
 
 from limitlaw.core.covariance import EVERYTHING, Covariance, Equal, Pair, pair, stacked, total
 from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take
-from limitlaw.core.kinds import Instruction, Linear, Value
+from limitlaw.core.kinds import Linear, Value
 from limitlaw.core.labelled import Axis, Labelled
 
-RULED = Add | Stack | Contract | Take | Rename  # what has a rule of its own here
-
-
-def writes_out(op: Instruction) -> bool:
-    """Is it linear without a rule of its own: does it need the covariances of all entries along
-    the axes that it mixes?
-    """
-    return op.linear and not isinstance(op, RULED)
+# what has a rule of its own in `expanded`; others take the covariances of all entries along axes
+# that they mix
+RULED = Add | Stack | Contract | Take | Rename
 
 
 def expanded(
