@@ -2,14 +2,24 @@
 what must hold of the value it makes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from limitlaw.core import instructions as core
 from limitlaw.core.kinds import Coordinatewise, Instruction, Linear, Number, Value, rule_for
-from limitlaw.core.labelled import Axes, Layout, present, union
+from limitlaw.core.labelled import (
+    Axes,
+    Axis,
+    Labelled,
+    Layout,
+    add,
+    is_infinite,
+    present,
+    sizes,
+    union,
+)
 from limitlaw.core.program import ancestors
 
 Claim = tuple[bool, str]  # does it hold, and what it says
@@ -103,6 +113,36 @@ def _map(value: Value, op: Coordinatewise) -> Iterable[Claim]:
 
 def _linear(value: Value, op: Linear) -> Iterable[Claim]:
     yield {v.dim for v in op.inputs if v.is_vector} <= {value.dim}, "its vectors live in its space"
+    if value.is_vector and not is_infinite(union(*(v.axes for v in op.inputs))):
+        yield from _tried(value, op)
+
+
+def _tried(value: Value, op: Linear) -> Iterable[Claim]:
+    """What `applied` does to random arrays, with a hidden axis of size 2."""
+    random, further = np.random.default_rng(0), Axis(4)
+    numbers = {
+        v: Labelled(random.normal(size=sizes(v.axes)), v.axes)
+        for v in op.inputs
+        if not v.is_vector
+    }
+
+    def drawn(*axes: Axis, written: bool = True) -> dict[Value, Labelled]:
+        every = {v: (*axes, *(v.axes if written else ())) for v in op.inputs if v.is_vector}
+        return {v: Labelled(random.normal(size=(*sizes(x), 2)), x) for v, x in every.items()}
+
+    def made(vectors: Mapping[Value, Labelled], *axes: Axis) -> np.ndarray:
+        return np.asarray(op.applied(vectors.__getitem__, numbers).whole((*axes, *value.axes)))
+
+    x, y = drawn(), drawn()
+    both = {v: add([x[v], y[v]]) for v in x}
+    yield np.allclose(made(x) + made(y), made(both)), "it is linear in its vectors"
+    # behind others, where places of axes would be those of single vectors
+    several = drawn(further)
+    one = {v: Labelled(a.array[1], v.axes) for v, a in several.items()}
+    yield np.allclose(made(several, further)[1], made(one)), "it leaves further axes alone"
+    short = drawn(written=False)
+    full = {v: a.with_axes(v.axes) for v, a in short.items()}
+    yield np.allclose(made(short), made(full)), "an axis may be missing where entries are equal"
 
 
 def _dot(value: Value, op: core.Dot) -> Iterable[Claim]:

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.core.kinds import Coordinatewise, Instruction, Linear, Value
-from limitlaw.core.labelled import Labelled, elementwise
-from limitlaw.core.program import Output
+from limitlaw.core.instructions import Contract
+from limitlaw.core.kinds import Coordinatewise, Instruction, Linear, Number, Value
+from limitlaw.core.labelled import Axes, Axis, Labelled, elementwise, multiply, present, union
+from limitlaw.core.program import Output, Program
 from limitlaw.language import tree
 from limitlaw.language.broadcasting import lowered, together
+from limitlaw.language.values import scalars
 from limitlaw.phi import Nonlinearity
 from statistics_of_samples import disagreement
 from validity import validate
@@ -57,10 +59,55 @@ class Turn(tree.Op):
         axes = tuple(axis for axis in layout if axis is not None)
         return Output(Value(Turned(x, y, self.angle), axes, x.dim, value), layout)
 
+    def formula(self, name: Callable[[tree.Value], str]) -> str:
+        return f"{name(self.x)} turned to {name(self.y)} by {self.angle:g}"
+
 
 def turn(x: ll.Wide, y: ll.Wide, angle: float) -> ll.Wide:
     """The third place: a word of the language."""
     return ll.Wide(Turn(x, y, angle), x.shape, x.dim)
+
+
+# --- a linear map that mixes entries, by given numbers: three places -----------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Accumulated(Linear):
+    """a_i Σ_{j ≤ i} x_j along an axis. Given numbers are a value like others."""
+
+    a: Value
+    x: Value
+    axis: Axis
+
+    def applied(
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
+    ) -> Labelled:
+        """x may be constant along the axis, and lack it; the sum is not."""
+        x = vectors(self.x)
+        x = x.with_axes(union(x.axes, (self.axis,)))
+        place = x.axes.index(self.axis)
+        return multiply(numbers[self.a], x.mapped(lambda w: jnp.cumsum(w, axis=place)))
+
+    def mixes(self, axes: Axes) -> frozenset[Axis]:
+        """Entries along the axis, and along no other one."""
+        return frozenset((self.axis,))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Accumulate(tree.Op):
+    a: ll.Scalars
+    x: ll.Wide
+
+    def lowered(self, value: tree.Value) -> Output:
+        layout, (x, a) = together(lowered(self.x), lowered(self.a))
+        axis = layout[-1]
+        if axis is None:  # along an axis of size 1
+            return Output(Value(Contract(a, x, ()), present(layout), x.dim, value), layout)
+        return Output(Value(Accumulated(a, x, axis), present(layout), x.dim, value), layout)
+
+
+def accumulated(a: Any, x: ll.Wide) -> ll.Wide:
+    return ll.Wide(Accumulate(scalars(a), x), x.shape, x.dim)
 
 
 # --- a function of two vectors, coordinate by coordinate: three places ---------------------------
@@ -106,6 +153,13 @@ def turned_in_words(x: ll.Wide, y: ll.Wide) -> ll.Wide:
 
 def larger_in_words(x: ll.Wide, y: ll.Wide) -> ll.Wide:
     return ll.map(jnp.maximum, x, y)
+
+
+RATES = np.array([1.0, 0.5, 2.0])
+
+
+def accumulated_in_words(a: np.ndarray, x: ll.Wide) -> ll.Wide:
+    return (a[:, None] * np.tri(len(a))) @ x
 
 
 PAIRS = {
@@ -168,6 +222,97 @@ def test_a_kernel_by_formula() -> None:
     np.testing.assert_allclose(K, c * c + 2 * s * s + 2 * c * s * 0.3, rtol=1e-12)
 
 
+ENGINES = {
+    "simulate": lambda y: float(np.var(ll.simulate(y, 8, 100, jax.random.key(0)))),
+    "finite": lambda y: float(ll.finite(y, 8, 100, jax.random.key(0)).variance()),
+    "limit": lambda y: float(ll.limit(y).variance()),
+    "kernel": lambda y: float(ll.kernel(y)),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_other_numbers(engine: str) -> None:
+    """Of two programs that differ in given numbers only each has its own law."""
+    x = ll.initial(3)
+    for a in (RATES, 3 * RATES):
+        found = ENGINES[engine](accumulated(a, x)[2])
+        assert found == pytest.approx(a[2] ** 2 * 3, rel=1e-9 if engine[0] in "lk" else 0.5)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Weighed(Linear):
+    """a·x for a number of its own: what an instruction must not read in `applied`."""
+
+    x: Value
+    a: Number
+
+    def applied(
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
+    ) -> Labelled:
+        return vectors(self.x).mapped(lambda w: jnp.asarray(self.a.array) * w)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Weigh(tree.Op):
+    x: ll.Wide
+    a: float
+
+    def lowered(self, value: tree.Value) -> Output:
+        x = lowered(self.x)
+        instruction = Weighed(x.value, Number(np.float64(self.a)))
+        return Output(Value(instruction, x.value.axes, x.value.dim, value), x.layout)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_numbers_that_an_instruction_may_not_read(engine: str) -> None:
+    """One compiled program serves all numbers: one that reads some of its own is refused."""
+    x = ll.Matrix() @ ll.initial()
+    y = ll.Wide(Weigh(x, 2.0), x.shape, x.dim)
+    with pytest.raises(TypeError, match=r"read Number\.array, .* numbers\[value\] in applied"):
+        ENGINES[engine](ll.Matrix() @ y)
+
+
+@pytest.mark.parametrize("a", [np.ones(2), [1.0], {"a": 1}], ids=["array", "list", "dict"])
+def test_fields_that_cannot_be_compared(a: Any) -> None:
+    """The instruction and its field are named."""
+    x = ll.initial()
+    y = Value(dataclasses.replace(Weighed(x.core.value, Number(1.0)), a=a), (), x.dim)
+    with pytest.raises(TypeError, match=r"Weighed\.a must be a value, .* got "):
+        _ = Program((y,)).structure
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_entries_that_are_equal(engine: str) -> None:
+    """Vectors with a mean that is constant along the axis."""
+    x = ll.initial(3, mean=1.0)
+    mine, theirs = (
+        ENGINES[engine]((ll.Matrix() @ w(RATES, x))[2])
+        for w in (accumulated, accumulated_in_words)
+    )
+    assert mine == pytest.approx(theirs, rel=0.1 if engine == "finite" else 1e-9)
+
+
+def summed(heads: float, word: Callable[[ll.Wide], ll.Wide]) -> ll.Wide:
+    """A normalised sum over heads, behind a word."""
+    each = ll.Matrix(shape=(heads, 1))
+    return ll.normalised_sum(word(each @ ll.initial(3)[None]), 0)[2]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_heads(engine: str) -> None:
+    """What is not mixed stays apart: no covariance of one head with another is written out."""
+    few = engine in ("simulate", "finite")
+    y = summed(4 if few else math.inf, lambda x: accumulated(RATES, x))
+    expected = RATES[2] ** 2 * 3
+    assert ENGINES[engine](y) == pytest.approx(expected, rel=0.5 if few else 1e-9)
+
+
+@pytest.mark.parametrize("engine", ["limit", "kernel"])
+def test_many_heads_that_may_be_mixed(engine: str) -> None:
+    """Where nothing is said of axes all covariances are needed: compiled, they are not held."""
+    assert ENGINES[engine](summed(math.inf, lambda x: turn(x, x, 0.0))) == pytest.approx(1.0)
+
+
 def test_it_is_checked_printed_and_traced(words: tuple[Word, Word]) -> None:
     """By what reads programs rather than draws them; block by block in a network."""
     mine, theirs = words
@@ -186,6 +331,41 @@ def test_it_is_checked_printed_and_traced(words: tuple[Word, Word]) -> None:
     ours, known = (t["variance"] for t in traces)
     error = 5 * np.hypot(ours.error, known.error)
     assert np.all(np.abs(ours.value - known.value) <= error)
+
+
+def test_what_is_printed() -> None:
+    """The formula that an instruction has of its own, or its name and what it reads."""
+    x, y = ll.initial(), ll.initial()
+    assert "h₁ turned to h₂ by 0.7" in str(turn(x, y, 0.7))
+    assert "Maximum(h₁, h₂)" in str(larger(x, y))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Wrong(Linear):
+    """What is not linear, or does not know axes by their objects."""
+
+    x: Value
+    array: Callable[[Labelled, Value], Labelled]
+
+    def applied(
+        self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
+    ) -> Labelled:
+        return self.array(vectors(self.x), self.x)
+
+
+@pytest.mark.parametrize(
+    ("array", "claim"),
+    [
+        (lambda a, x: a.mapped(lambda w: w + 1.0), "it is linear"),
+        (lambda a, x: a.mapped(lambda w: w[::-1]), "it leaves further axes alone"),
+        (lambda a, x: a.sum(x.axes) if x.axes[0] in a.axes else a, "an axis may be missing"),
+    ],
+)
+def test_what_breaks_a_rule(array: Callable[[Labelled, Value], Labelled], claim: str) -> None:
+    """`validate` tries on random arrays what `Linear.applied` asks for."""
+    x = ll.initial(3).core.value
+    with pytest.raises(ValueError, match=claim):
+        validate(Value(Wrong(x, array), x.axes, x.dim))
 
 
 # --- what no engine knows ------------------------------------------------------------------------

@@ -236,6 +236,57 @@ def test_table() -> None:
         trace["kl"]
 
 
+def test_a_statistic_of_arrays() -> None:
+    """It has a column for each entry; a large one is refused where it would be shown."""
+    x = ll.initial((2,), cov=np.diag([1.0, 4.0]))
+    y = ll.repeat(lambda w: w + ll.dense(w), x, 2)
+    trace = ll.trace(y, {"spectrum": lambda K, p: jnp.linalg.eigvalsh(K), "K": lambda K, p: K})
+    np.testing.assert_allclose(trace["spectrum"].value, [[1, 4], [2, 8], [4, 16]])
+    head = "layer spectrum[0] spectrum[1] K[0, 0] K[0, 1] K[1, 0] K[1, 1]"
+    assert " ".join(trace.head) == head
+    assert "spectrum[1]" in str(trace)
+    assert trace._repr_html_().count("<tr>") == 4
+    assert [r["value"] for r in trace.records() if r["statistic"] == "spectrum[1]"] == [4, 8, 16]
+    assert len(trace.plot().axes) == 6
+    large = ll.trace(y, {"many": lambda K, p: jnp.ones((9, 9))})
+    with pytest.raises(ValueError, match=r"'many' has shape \(9, 9\)"):
+        str(large)
+
+
+def test_a_statistic_of_the_law() -> None:
+    """One of a user's own that says so is refused where a layer ends in a nonlinearity."""
+    tails = ll.depth.Statistic("tails", lambda K, p: jnp.diagonal(K), of_the_law=True)
+    y = ll.repeat(lambda w: ll.relu(ll.dense(w)), ll.initial((2,)), 1)
+    with pytest.raises(ValueError, match="tails need layers whose coordinates are Gaussian"):
+        ll.trace(y, tails)
+
+
+@pytest.mark.parametrize(
+    ("f", "said"),
+    [
+        (lambda K: K[0, 0], "raised TypeError: .* takes 1 positional argument"),
+        (lambda K, p: p.max(), "raised AttributeError: .*; scores are None in row 0"),
+        (lambda K, p: float(K[0, 0]), "raised ConcretizationTypeError"),
+        (lambda K, p: "many", "raised ValueError: could not convert"),
+    ],
+)
+def test_a_statistic_that_fails(f: Any, said: str) -> None:
+    """It is named, and what it raised."""
+    y = nn.transformer(ll.initial((2,)), 1, 1, norm="none", hidden=None)
+    with pytest.raises((TypeError, ValueError), match=f"(?s)statistics: 'mine' must be .*{said}"):
+        ll.trace(y, {"mine": f}, samples=4)
+
+
+def test_a_statistic_of_several_shapes() -> None:
+    """Rows of a table are of one shape."""
+    y = nn.transformer(ll.initial((2,)), 1, 1, norm="none", hidden=None)
+    mine = {"mine": lambda K, p: jnp.zeros(() if p is None else 2)}
+    with pytest.raises(
+        ValueError, match=r"'mine' must have one shape in all rows, got \(\), \(2,\)"
+    ):
+        ll.trace(y, mine, samples=4)
+
+
 def test_loops_inside_blocks() -> None:
     """Rows are those of the outer blocks; what stands before the first has no scores."""
     x, M = ll.initial((2,)), ll.Matrix()

@@ -106,11 +106,13 @@ def cases() -> list[Case]:
     ]
 
 
-def integral(case: Case, psi: Any, lo: float = -np.inf, hi: float = np.inf) -> Any:
+def integral(
+    case: Case, psi: Any, lo: float = -np.inf, hi: float = np.inf, beyond: float = 1e-15
+) -> Any:
     """∫ ψ pdf from lo to hi, tanh-sinh on each piece:
-    nodes crowd at the ends, where densities may be infinite.
+    nodes crowd at the ends, where densities may be infinite. `beyond`: the mass left out.
     """
-    far = np.asarray(case.law.ppf(np.array([1e-15, 1 - 1e-15])))
+    far = np.asarray([case.law.ppf(beyond), case.law.isf(beyond)])
     edges = np.clip(
         np.unique([*far, *case.kinks, *case.law.ppf(np.array([0.1, 0.35, 0.65, 0.9]))]), lo, hi
     )

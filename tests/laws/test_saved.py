@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from limitlaw.laws import GaussianMixture, HeadSum, Tokens, load, tokens
+from limitlaw.laws import Gaussian, GaussianMixture, HeadSum, Law, Tokens, load, tokens
 
 FILES = pathlib.Path(__file__).parent / "saved"  # written at commit 716ad09; values by 224149a
 VALUES = json.loads((FILES / "values.json").read_text())
@@ -35,6 +35,34 @@ def test_poles_are_kept():
     """An infinite density stays infinite."""
     assert load(FILES / "pole.npz").pdf(0.0) == np.inf
     assert load(FILES / "narrow.npz").pdf(0.0) == np.inf
+
+
+def test_a_law_of_ones_own(tmp_path, monkeypatch):
+    """A file whose law is not known says what to import; one whose constructor takes something
+    else says what it is given.
+    """
+    monkeypatch.setattr(Law, "known", dict(Law.known))
+
+    class Shifted(Gaussian):
+        def __init__(self, centre, covariance):
+            super().__init__(centre, covariance)
+
+    Shifted(1.0, 2.0).save(tmp_path / "law")
+    with pytest.raises(ValueError, match=r"Shifted\(…\) must take .* mean, covariance, .* kind"):
+        load(tmp_path / "law")
+    del Law.known["Shifted"]
+    with pytest.raises(ValueError, match="knows no law Shifted: import the module that defines"):
+        load(tmp_path / "law")
+
+
+def test_two_laws_of_one_name(monkeypatch):
+    """Refused: a file of one would be read as the other. The same one may be written again."""
+    monkeypatch.setattr(Law, "known", dict(Law.known))
+    body = {"__module__": "mine", "__qualname__": "Gaussian"}
+    with pytest.raises(TypeError, match=r"Gaussian is there already, limitlaw\.laws\.gaussian"):
+        type("Gaussian", (GaussianMixture,), body)
+    again = {"__module__": Gaussian.__module__, "__qualname__": "Gaussian"}
+    assert type("Gaussian", (GaussianMixture,), again) is Law.known["Gaussian"]
 
 
 def test_joint_laws_of_tokens(tmp_path, monkeypatch):

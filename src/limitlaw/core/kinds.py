@@ -134,7 +134,8 @@ class Instruction:
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
         """The axes, of those of its result, along which an entry of the result may need other
-        entries of what it reads: all of them, if nothing else is known.
+        entries of what it reads: all of them, if nothing else is known. A cumulative sum mixes the
+        axis it goes along. Along others entry i is made of entries i on the same axis.
         """
         return frozenset(axes)
 
@@ -143,7 +144,9 @@ class Instruction:
         return self.mixes(axes)
 
     def separates(self) -> Axes:
-        """The axes along which it may treat entries differently: all, if nothing else is known."""
+        """The axes along which it may treat entries differently: all, if nothing else is known.
+        Given weights do so along their own axes, a sum of two batches nowhere.
+        """
         return tuple(axis for v in self.inputs for axis in v.axes)
 
     @functools.cached_property
@@ -205,8 +208,17 @@ class Linear(Instruction):
     def applied(
         self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
-        """The result for given arrays of what it reads: these may have further axes, which it
-        leaves alone, and hidden ones. `vectors` are those that it is linear in.
+        """The result for given arrays of what it reads: vectors(x) for each vector x, in which it
+        is linear, and numbers[a] for each batch of numbers a.
+
+        An axis is known by its object, not by its place. There may be further axes, and hidden
+        ones behind all others: both are left alone. An axis along which x is constant may be
+        missing: `contract`, `add` and `elementwise` (`core/labelled.py`) know that; a function
+        that needs it takes x.with_axes(union(x.axes, (axis,))), which writes it out.
+
+        Given numbers, say the entries of a matrix A, are a `Value` like others: the word writes
+        `scalars(A)`, the op lowers it, and numbers[a] is read here, as `Contract` does. What the
+        slot of a `Number` holds is not known here: one compiled function serves all numbers.
         """
         raise NotImplementedError
 

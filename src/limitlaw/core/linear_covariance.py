@@ -1,6 +1,6 @@
 """What linear instructions do to covariances: Cov(v, w) from those of what v reads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,6 +9,10 @@ from limitlaw.core.covariance import EVERYTHING, Covariance, Equal, Pair, pair, 
 from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take
 from limitlaw.core.kinds import Linear, Value
 from limitlaw.core.labelled import Axis, Labelled
+
+# what has a rule of its own in `expanded`; others take the covariances of all entries along axes
+# that they mix
+RULED = Add | Stack | Contract | Take | Rename
 
 
 def expanded(
@@ -49,24 +53,37 @@ def expanded(
         block = of(op.x, frozenset(pair(called.get(p.left, p.left), p.right) for p in equal))
         return block and block.rename(op.names)
     assert isinstance(op, Linear)
-    return _applied(op, {u: of(u, EVERYTHING) for u in v.vectors}, numbers)
+    apart = {a for a in v.axes if a not in op.mixes(v.axes)}
+    asked = frozenset(
+        p for p in equal if p.left in apart and any(p.left in u.axes for u in v.vectors)
+    )
+    whole = {u: of(u, _left_in(asked, u)) for u in v.vectors}
+    read = {u: block and block.at(asked) for u, block in whole.items()}
+    return _applied(op, read, numbers, apart)
 
 
 def _applied(
-    op: Linear, read: Mapping[Value, Covariance | None], numbers: Mapping[Value, Any]
+    op: Linear,
+    read: Mapping[Value, Covariance | None],
+    numbers: Mapping[Value, Any],
+    apart: Collection[Axis],
 ) -> Covariance | None:
-    """What any linear instruction does, to the left side of covariances of all entries."""
+    """What any linear instruction does, to the left side of covariances: of all entries, but along
+    the axes `apart`, which it does not mix. Pairs of these that all blocks have are kept.
+    """
+    known = [set(block.pairs) for block in read.values() if block is not None]
+    if not known:
+        return None
+    kept: dict[Any, Pair] = {p.left: p for p in set.intersection(*known) if p.left in apart}
 
     def left(block: Covariance | None) -> Labelled:
         if block is None:
             return Labelled(jnp.zeros(()), ())
-        whole = block.dense([p.left for p in block.pairs if p.left is not None])
+        whole = block.dense([p.left for p in block.pairs if p.left and p.left not in kept])
         return whole.c.rename({p: p.left for p in whole.labels if p.left is not None})
 
-    if all(block is None for block in read.values()):
-        return None
     c = op.applied(lambda u: left(read[u]), numbers)
-    names: Any = {a: pair(a, None) for a in c.axes if not isinstance(a, Pair)}
+    names: Any = {a: kept.get(a, pair(a, None)) for a in c.axes if not isinstance(a, Pair)}
     return Covariance(c.rename(names))
 
 

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from limitlaw.arguments import is_traced
+from limitlaw.arguments import is_traced, shown
 from limitlaw.core.instructions import MatMul
 from limitlaw.core.kinds import Block, Family, Instruction, Number, Value
 from limitlaw.core.labelled import Axis, Layout, NodeAxis, is_infinite
@@ -142,10 +144,21 @@ class _Encoder:
         return (tuple(rows), self._content(program.outputs))
 
     def _instruction(self, instruction: Instruction) -> Hashable:
-        fields = dataclasses.fields(instruction)
-        return (type(instruction), *(self._content(getattr(instruction, f.name)) for f in fields))
+        kind, found = type(instruction), []
+        for field in dataclasses.fields(instruction):
+            content = self._content(getattr(instruction, field.name))
+            try:
+                hash(content)
+            except TypeError:
+                raise TypeError(
+                    f"{kind.__name__}.{field.name} must be a value, an axis, a Number, a tuple of "
+                    f"such or a constant that can be hashed, got {shown(content)}: given numbers "
+                    "are a Value, scalars(array) lowered"
+                ) from None
+            found.append(content)
+        return (kind, *found)
 
-    def _content(self, content: object) -> Hashable:
+    def _content(self, content: object) -> Any:
         if isinstance(content, tuple):
             return tuple(map(self._content, content))
         if isinstance(content, Value):
@@ -193,6 +206,30 @@ def renumbered(outputs: Sequence[Output], array: Callable[[Any], Any]) -> tuple[
         return known[old]
 
     return _Writer(lambda axis: axis, number).outputs(outputs)
+
+
+def without_numbers(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """The same outputs with no numbers in their slots: what a function that is compiled for their
+    structure may keep. Reading a slot is an error, not the numbers of one program for all.
+    """
+
+    def alone(array: Any) -> ShapeAlone:
+        return ShapeAlone(np.shape(array), jnp.result_type(array))  # type: ignore[no-untyped-call]
+
+    return renumbered(outputs, alone)
+
+
+class ShapeAlone(jax.ShapeDtypeStruct):
+    """The shape and type of given numbers that are not known yet."""
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError(
+            "an instruction read Number.array, where the numbers of a program are not known: "
+            "let it hold a Value (scalars(array) in the language, lowered) and read "
+            "numbers[value] in applied, as Contract does"
+        )
+
+    __jax_array__ = __array__
 
 
 def with_nodes(outputs: Sequence[Output], most: int) -> tuple[tuple[Output, ...], int]:

@@ -155,7 +155,7 @@ class DrawnStatistic:
         key: object,
     ) -> None:
         self._network, self._at, self.most, self._least = network, at, most, least
-        self._functions, self._seed = Turns((statistic.read,)), seed_of(key)
+        self._functions, self._seed = Turns((statistic.function,)), seed_of(key)
         self._x, self.evaluated, self.together = math.nan, 0, 1
         self.watch: Watch | None = None
         self._seen: dict[float, list[Float[np.ndarray, " draws"]]] = {}

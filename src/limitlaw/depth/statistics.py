@@ -49,9 +49,31 @@ def size(column: Column) -> Float[np.ndarray, "layers *rest"]:
 
 
 @dataclasses.dataclass(frozen=True)
+class Named:
+    """A function of (kernel, scores) whose errors say whose they are."""
+
+    name: str
+    read: Function
+
+    def __call__(self, K: Kernel, scores: Scores) -> Array:
+        """What is read of one draw, as an array."""
+        try:
+            return jnp.asarray(self.read(K, scores), float)
+        except Exception as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            none = "; scores are None in row 0 and without attention" if scores is None else ""
+            raise kind(
+                f"statistics: {self.name!r} must be a jax.numpy function of (kernel, scores) that "
+                f"gives numbers, and raised {type(error).__name__}: {error}{none}"
+            ) from error
+
+
+@dataclasses.dataclass(frozen=True)
 class Statistic:
-    """`read`: of one draw; `summary`: of all. `label` is for tables and pictures; a relative error
-    is one in units of `scale`.
+    """`read(kernel, scores)`: of one draw; `summary(read, replicates, D)`: of all, a `Column` from
+    an array (draws, layers, …), by default the mean. `label` is for tables and pictures; a
+    relative error is one in units of `scale`. `of_the_law`: the summary takes a coordinate of x_i
+    for N(0, K_ii) given K, and has no meaning where a layer ends in a nonlinearity.
     """
 
     name: str
@@ -59,6 +81,12 @@ class Statistic:
     label: str = ""
     summary: Summary = averaged
     scale: ErrorScale = size
+    of_the_law: bool = False
+
+    @property
+    def function(self) -> Named:
+        """What is read of one draw, under the name of the statistic."""
+        return Named(self.name, self.read)
 
     def relative_error(self, column: Column) -> float:
         """The largest error of a column, in units of its scale; ∞ where it is not known."""
@@ -66,11 +94,6 @@ class Statistic:
         error, scale = column.error[known], self.scale(column)[known]
         share = np.where(error > 0, error / np.where(scale > 0, scale, 1.0), error)
         return float(np.max(np.nan_to_num(share, nan=math.inf), initial=0.0))
-
-    @property
-    def of_the_law(self) -> bool:
-        """Is it one of the law of a coordinate, not of each draw?"""
-        return self.summary in (excess_kurtosis, kl_from_gaussian)
 
 
 # --- of the kernel -------------------------------------------------------------------------------
@@ -257,6 +280,7 @@ STATISTICS = {
             "excess kurtosis",
             excess_kurtosis,
             lambda column: column.value + 3.0,  # the fourth moment
+            of_the_law=True,
         ),
         Statistic(
             "kl",
@@ -264,6 +288,7 @@ STATISTICS = {
             "KL from a Gaussian",
             kl_from_gaussian,
             lambda column: np.ones_like(column.value),
+            of_the_law=True,
         ),
     )
 }

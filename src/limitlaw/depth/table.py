@@ -1,6 +1,7 @@
 """What `trace` returns: a small table with one row for each layer."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,9 @@ from limitlaw.notebook import aligned, block, frame, table
 
 def _written(value: float, error: float) -> str:
     return plus_minus(value, error) if error > 0 else f"{value:.6g}"
+
+
+MOST_SHOWN = 64  # entries of a statistic that has a column for each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +48,26 @@ class Trace:
         return len(next(iter(self.columns.values())).value)
 
     @property
+    def in_numbers(self) -> "Trace":
+        """With a column for each entry of a statistic that gives arrays, as "spectrum[2]"."""
+        columns, labels = {}, {}
+        for name, column in self.columns.items():
+            shape = column.value.shape[1:]
+            if math.prod(shape) > MOST_SHOWN:
+                raise ValueError(
+                    f"a table shows statistics of at most {MOST_SHOWN} numbers a layer, and "
+                    f"{name!r} has shape {shape}: read trace[{name!r}].value, or ask for others"
+                )
+            for place in np.ndindex(shape):
+                entry = f"[{', '.join(map(str, place))}]" if shape else ""
+                columns[name + entry] = Column(*(part[:, *place] for part in column))
+                labels[name + entry] = self.labels[name] + entry
+        return dataclasses.replace(self, columns=columns, labels=labels)
+
+    @property
     def head(self) -> list[str]:
         """The names of the columns."""
-        return ["layer", *self.labels.values()]
+        return ["layer", *self.in_numbers.labels.values()]
 
     @property
     def layers(self) -> np.ndarray:
@@ -67,10 +88,10 @@ class Trace:
 
     def rows(self, written: Callable[[float, float], str] = _written) -> Iterator[list[str]]:
         """The cells of the table, layer by layer; `written` formats a value and its error."""
+        columns = self.in_numbers.columns.values()
         for layer in range(len(self)):
             found = [
-                (float(column.value[layer]), float(column.error[layer]))
-                for column in self.columns.values()
+                (float(column.value[layer]), float(column.error[layer])) for column in columns
             ]
             yield [
                 str(layer),
@@ -92,7 +113,7 @@ class Trace:
                 "spread": spread,
                 "width": self.width,
             }
-            for name, column in self.columns.items()
+            for name, column in self.in_numbers.columns.items()
             for i, (value, error, spread) in enumerate(
                 zip(*(array.tolist() for array in column), strict=True)
             )
@@ -111,7 +132,7 @@ class Trace:
         """A matplotlib figure with a panel for each statistic, of this trace and `others`."""
         from limitlaw.depth.figures import depth_figure
 
-        return depth_figure([self, *others], title)
+        return depth_figure([trace.in_numbers for trace in (self, *others)], title)
 
     def __str__(self) -> str:
         return f"{self.title}\n{aligned([self.head, *self.rows()], str.rjust)}"

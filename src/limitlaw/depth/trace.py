@@ -67,7 +67,7 @@ def trace(
     dim = math.inf if width is None else layers[-1].dim.at(positive_int("width", width))
     labels = {s.name: s.label or s.name for s in chosen}
     pace = pace_of(samples, rtol, chosen, dim)
-    functions = Turns(tuple(statistic.read for statistic in chosen))
+    functions = Turns(tuple(statistic.function for statistic in chosen))
     if width is not None:
         arrays = drawn_statistic(
             "trace", outputs, width, pace, 0 if key is None else key, functions
@@ -109,14 +109,17 @@ def _columns(
     chosen: Sequence[Statistic], arrays: Any, replicates: Replicates, dim: int | float
 ) -> dict[str, Column]:
     """What all draws say of each statistic, from arrays (draws, layers, …) of several parts."""
-    draws = [
-        np.concatenate([np.asarray(part[i]) for part in arrays], axis=1)
-        for i in range(len(chosen))
-    ]
-    return {
-        statistic.name: statistic.summary(read, replicates, dim)
-        for statistic, read in zip(chosen, draws, strict=True)
-    }
+    columns = {}
+    for i, statistic in enumerate(chosen):
+        parts = [np.asarray(part[i]) for part in arrays]
+        shapes = dict.fromkeys(part.shape[2:] for part in parts)
+        if len(shapes) > 1:
+            raise ValueError(
+                f"statistics: {statistic.name!r} must have one shape in all rows, got "
+                f"{', '.join(map(str, shapes))}; in row 0 scores are None"
+            )
+        columns[statistic.name] = statistic.summary(np.concatenate(parts, axis=1), replicates, dim)
+    return columns
 
 
 def _deterministic(column: Column, inflated: Column | None) -> Column:

@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float
 
 from limitlaw.arguments import positive_int
 from limitlaw.core.analysis import Analysis
-from limitlaw.core.program import Output, Written
+from limitlaw.core.program import Output, Written, without_numbers
 from limitlaw.engines import engine
 from limitlaw.engines.engine import PROGRAMS, Compiled
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
@@ -188,7 +188,9 @@ class _Program:
         program = engine.program_of((output,))
         self._arguments = program.arrays
         name = ("coupled", engine.structure(program, (output,)), width, self.batch)
-        self._compiled = PROGRAMS.get(name, lambda: Compiled(_batch_of_variances(output, width)))
+        self._compiled = PROGRAMS.get(
+            name, lambda: Compiled(_batch_of_variances(without_numbers((output,)), width))
+        )
         self._first, self._ready = threading.Lock(), False
 
     def variances(self, rows: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, " draws"]:
@@ -216,16 +218,20 @@ def _key() -> Array:
     return jax.random.key(0)
 
 
-def _variance(output: Output, arguments: list[Any], width: int, source: Quasi) -> Float[Array, ""]:
-    _, covariance = one_draw((output,), arguments, width, Conditions(1), source)
+def _variance(
+    outputs: tuple[Output, ...], arguments: list[Any], width: int, source: Quasi
+) -> Float[Array, ""]:
+    _, covariance = one_draw(outputs, arguments, width, Conditions(1), source)
     return covariance[0, 0]
 
 
-def _batch_of_variances(output: Output, width: int) -> Callable[..., Float[Array, " batch"]]:
+def _batch_of_variances(
+    outputs: tuple[Output, ...], width: int
+) -> Callable[..., Float[Array, " batch"]]:
     """(slots, a batch of rows) → v for each row."""
 
     def variance(arguments: list[Any], row: Float[Array, " r"]) -> Float[Array, ""]:
-        return _variance(output, arguments, width, Quasi(_key(), row, most=math.inf))
+        return _variance(outputs, arguments, width, Quasi(_key(), row, most=math.inf))
 
     return jax.vmap(variance, in_axes=(None, 0))
 
@@ -234,7 +240,7 @@ def _degrees(output: Output, width: int) -> Float[np.ndarray, " r"]:
     """Degrees of freedom of the numbers of one draw, in order; ∞ for normals."""
     source = Quasi(_key(), most=math.inf)
     arguments = engine.program_of((output,)).arrays
-    jax.eval_shape(lambda: _variance(output, arguments, width, source))
+    jax.eval_shape(lambda: _variance((output,), arguments, width, source))
     return np.asarray(source.recipe)
 
 

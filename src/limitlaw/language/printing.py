@@ -121,9 +121,8 @@ class Names:
 
 def instruction(value: Value, names: Names) -> tuple[str, str]:
     """The kind of the instruction that made `value`, and its formula."""
-    name = type(value.op).__name__
     if type(value.op) not in _FORMULAS:
-        return name, f"{name}({_arguments(value.op.inputs, names)})"
+        return type(value.op).__name__, value.op.formula(names.__getitem__)
     kind, formula = _FORMULAS[type(value.op)]
     return kind, formula(value.op, names)
 

@@ -7,7 +7,7 @@ is the object: two equal instructions are two random variables.
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from limitlaw.core.program import Output
 from limitlaw.language.shapes import Shape
@@ -38,6 +38,12 @@ class Op:
         are added from outside of this package (`language/lower.py` knows all others).
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what it is in core")
+
+    def formula(self, name: Callable[[Value], str]) -> str:
+        """How it is printed, name(x) being what x is called: for instructions that are added from
+        outside of this package (`language/printing.py` knows all others).
+        """
+        return f"{type(self).__name__}({', '.join(map(name, self.inputs))})"
 
     @property
     def inputs(self) -> tuple[Value, ...]:

@@ -63,7 +63,13 @@ class Law(ScipyNames):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        Law.known[methods_in_float64(cls).__name__] = cls
+        known, place = Law.known.get(cls.__name__, cls), (cls.__module__, cls.__qualname__)
+        if (known.__module__, known.__qualname__) != place:  # the same one may be written again
+            raise TypeError(
+                f"a law named {cls.__name__} is there already, {known.__module__}."
+                f"{known.__qualname__}, and files know laws by this name: choose another"
+            )
+        Law.known[cls.__name__] = methods_in_float64(cls)
 
     def __init__(self, shape: tuple[int, ...], kind: str, beyond: tuple[str, ...]) -> None:
         self.shape = shape
@@ -272,7 +278,11 @@ class Law(ScipyNames):
 
     @abc.abstractmethod
     def _content(self) -> Content:
-        """What rebuilds the law: a header of plain values, and arrays."""
+        """What rebuilds the law: a header of plain values, and arrays by name.
+
+        `load` calls the class with these arrays, `kind` and `beyond` as keywords: its constructor
+        takes all of them, by these names. The header adds nothing to that call.
+        """
 
     def __repr__(self) -> str:
         effort = f", {self.effort}" if self.effort else ""

@@ -86,13 +86,24 @@ def load(path: str | os.PathLike[str]) -> Law:
     header, arrays = read(path)
     try:
         return rebuilt(header, arrays)
+    except CannotRebuildError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from error.__cause__
     except (KeyError, TypeError, ValueError, StopIteration) as error:
         raise ValueError(f"{os.fspath(path)} is not a law that limitlaw saved ({error})") from None
 
 
+class CannotRebuildError(ValueError):
+    """A file is whole, and its law is not known here, or does not take what it saved."""
+
+
 def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Law:
     """The law that a header and its arrays describe; a pushforward holds its base's header."""
-    law: Any = Law.known[header["law"]]
+    name = header["law"]
+    if name not in Law.known:
+        raise CannotRebuildError(
+            f"limitlaw knows no law {name}: import the module that defines it, and load again"
+        )
+    law: Any = Law.known[name]
     provenance = {"kind": header["kind"], "beyond": tuple(header["beyond"])}
     if "base" in header:
         return law(rebuild(*header["phi"]), rebuilt(header["base"], arrays), **provenance)
@@ -100,7 +111,13 @@ def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Law:
         parts = {name: rebuilt(each, part(name, arrays)) for name, each in header["parts"].items()}
         return law.rebuilt(header, parts, provenance["beyond"])
     own = {name: array for name, array in arrays.items() if not name.startswith(OTHER)}
-    found = law(**own, **provenance)
+    try:
+        found = law(**own, **provenance)
+    except TypeError as error:
+        raise CannotRebuildError(
+            f"{name}(…) must take what its _content saves, {', '.join([*own, *provenance])}, as "
+            f"keywords: {error}"
+        ) from error
     found._poles, found.effort = tuple(header.get("poles", ())), str(header.get("effort", ""))
     if "other" not in header:
         return found

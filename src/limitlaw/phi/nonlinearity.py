@@ -30,14 +30,14 @@ class Nonlinearity:
     `pseudo_lipschitz`: is |φ(x) − φ(y)| ≤ C (1 + |x|^k + |y|^k) |x − y| for some C and k?
     `bounded`: is |φ| ≤ C?
 
-    For Gaussian moments: `kinks`, where φ is not smooth, () for nowhere. `cuts`: points between
-    which φ is a polynomial to rounding; without them φ is smooth on a length scale of order 1 away
-    from its kinks. `mean(m, k)`: a closed form of E φ(u), u ~ N(m, k), elementwise and
-    differentiable, also at k = 0. `product(m_u, m_v, K_uu, K_uv, K_vv)`: one of E φ(u)φ(v); its
-    means are None where they are zero, and it may answer None where it has no closed form.
-    `accuracy`: the relative error of these two, 0 for closed forms in earnest. `products`: pairs
-    of another ψ and a closed form of E φ(u)ψ(v). `linear`: is φ(x) = x? `oscillates`: does φ turn
-    on a scale of order 1 however far out?
+    For Gaussian moments: `kinks`, where φ or a derivative of it jumps, () for nowhere. `cuts`:
+    points between which φ is a polynomial to rounding; without them φ is smooth on a length scale
+    of order 1 away from its kinks. `mean(m, k)`: a closed form of E φ(u), u ~ N(m, k), elementwise
+    and differentiable, also at k = 0. `product(m_u, m_v, K_uu, K_uv, K_vv)`: one of E φ(u)φ(v);
+    its means are None where they are zero, and it may answer None where it has no closed form.
+    `accuracy`: the error of these two relative to their values, 0 for closed forms in earnest.
+    `products`: pairs of another ψ and a closed form of E φ(u)ψ(v). `linear`: is φ(x) = x?
+    `oscillates`: does φ turn on a scale of order 1 however far out?
 
     For the density of φ(Y): `branches(lo, hi)`, the monotone branches that meet (lo, hi), and
     `log_slope(x)`, log |φ'| where differentiating φ would lose it. `saved`: the family and the

@@ -2,7 +2,7 @@
 every matrix being drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import sizes
-from limitlaw.core.program import Output
+from limitlaw.core.program import Output, without_numbers
 from limitlaw.engines import engine
 from limitlaw.engines.dense.rules import DenseDraw, iterations
 from limitlaw.engines.dense.simulate import batch_size
@@ -40,6 +40,18 @@ def backward_grams(
     """
     outputs = (*stages, y)
     program = engine.program_of(outputs)
+    name = ("backward", engine.structure(program, outputs), token, width)
+    batch = max(1, batch_size(program, width) // 2)
+    compiled = PROGRAMS.get(
+        name, lambda: Compiled(batched(_draw(without_numbers(outputs), token, width), batch))
+    )
+    return drawn("gradients", compiled, batch, list(roots(program).values()), pace, key)
+
+
+def _draw(outputs: tuple[Output, ...], token: int | None, width: int) -> Callable[..., Any]:
+    """(slots, key) → the matrices of one draw; the last output is y."""
+    program = engine.program_of(outputs)
+    *stages, y = outputs
     values = [stage.value for stage in stages]
 
     def draw(
@@ -57,10 +69,7 @@ def backward_grams(
         (found,) = pull(_readout(key, last.shape, token))
         return [_gram(dx, value) for dx, value in zip(found, values, strict=True)]
 
-    name = ("backward", engine.structure(program, outputs), token, width)
-    batch = max(1, batch_size(program, width) // 2)
-    compiled = PROGRAMS.get(name, lambda: Compiled(batched(draw, batch)))
-    return drawn("gradients", compiled, batch, list(roots(program).values()), pace, key)
+    return draw
 
 
 def _shape(value: Value, width: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """`simulate`: draws of a program by its definition."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key
 from limitlaw.arguments import as_key, positive_int
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.labelled import finite_shape, sizes
-from limitlaw.core.program import Output, Program, Written
+from limitlaw.core.program import Output, Program, Written, without_numbers
 from limitlaw.engines import bounds, engine
 from limitlaw.engines.bounds import bounded
 from limitlaw.engines.dense.rules import DenseDraw
@@ -67,8 +67,16 @@ def compiled(outputs: tuple[Output, ...], width: int, count: int | None) -> tupl
     """The number of draws computed together, and the compiled function of slots,
     key and first draw.
     """
+    batch = batch_size(engine.program_of(outputs), width)
+    name = ("dense", engine.structure(engine.program_of(outputs), outputs), width, count, batch)
+    return batch, PROGRAMS.get(
+        name, lambda: Compiled(batched(_draw(without_numbers(outputs), width, count), batch))
+    )
+
+
+def _draw(outputs: tuple[Output, ...], width: int, count: int | None) -> Callable[..., Any]:
+    """(slots, key) → what is observed in one draw."""
     program = engine.program_of(outputs)
-    batch = batch_size(program, width)
 
     def draw(arguments: list[Any], key: Key[Array, ""]) -> list[Float[Array, "..."]]:
         given = slots(program, arguments)
@@ -77,8 +85,7 @@ def compiled(outputs: tuple[Output, ...], width: int, count: int | None) -> tupl
         run.run(program)
         return [_observed(output, run.at(output), count) for output in outputs]
 
-    key = ("dense", engine.structure(program, outputs), width, count, batch)
-    return batch, PROGRAMS.get(key, lambda: Compiled(batched(draw, batch)))
+    return draw
 
 
 def _observed(

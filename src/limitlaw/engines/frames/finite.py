@@ -13,7 +13,7 @@ from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import Rename
 from limitlaw.core.labelled import finite_shape, sizes
 from limitlaw.core.last_step import has_pole, last_step
-from limitlaw.core.program import Output, Program
+from limitlaw.core.program import Output, Program, without_numbers
 from limitlaw.core.space import Dim
 from limitlaw.engines import bounds, engine
 from limitlaw.engines.bounds import bounded
@@ -191,16 +191,21 @@ def compiled(outputs: tuple[Output, ...], width: int, reading: Reading) -> tuple
     structure = engine.structure(program, outputs)
     batch = _batch_size(program, width)
     least = PROGRAMS.get(
-        ("least width", structure, reading), lambda: least_width(outputs, reading)
+        ("least width", structure, reading),
+        lambda: least_width(without_numbers(outputs), reading),
     )
     fixed = None if width >= least else width  # else one compiled function serves all widths
 
-    def draw(arguments: tuple[list[Any], Float[Array, ""]], key: Key[Array, ""]) -> Any:
-        numbers, n = arguments
-        return one_draw(outputs, numbers, n if fixed is None else fixed, reading, key)
+    def made() -> Compiled:
+        plain = without_numbers(outputs)
 
-    name = ("finite", structure, fixed, reading, batch)
-    return batch, PROGRAMS.get(name, lambda: Compiled(batched(draw, batch)))
+        def draw(arguments: tuple[list[Any], Float[Array, ""]], key: Key[Array, ""]) -> Any:
+            numbers, n = arguments
+            return one_draw(plain, numbers, n if fixed is None else fixed, reading, key)
+
+        return Compiled(batched(draw, batch))
+
+    return batch, PROGRAMS.get(("finite", structure, fixed, reading, batch), made)
 
 
 def least_width(outputs: tuple[Output, ...], reading: Reading) -> int | float:

@@ -14,7 +14,7 @@ Also here: D of a space, the scores of fresh vectors, and `Form`, a drawn part +
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -217,9 +217,11 @@ def stacked(terms: list[Fresh], axis: Axis, axes: Axes) -> Fresh:
     return Fresh(stack([padded(p.c) for p in parts], axis), axes, common | {axis})
 
 
-def side_by_side(parts: list[Fresh]) -> list[Labelled]:
-    """The coefficients of several batches on the roots of all of them."""
-    each = [f.shared(f.axes) for f in parts]
+def side_by_side(parts: list[Fresh], own: Collection[Axis] = ()) -> list[Labelled]:
+    """The coefficients of several batches on the roots of all of them, those of the axes `own`
+    apart.
+    """
+    each = [f.shared([axis for axis in f.axes if axis not in own]) for f in parts]
     ends = np.cumsum([f.roots for f in each])
 
     def placed(f: Fresh, end: int) -> Labelled:

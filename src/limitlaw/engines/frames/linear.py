@@ -33,8 +33,10 @@ def linear_rule(draw: "FramesDraw", value: Value, op: Linear) -> Form | Labelled
         settled = equal_length([draw.settled(v) for v in value.vectors])
         x = dict(zip(value.vectors, settled, strict=True))
         return Form(op.applied(x.__getitem__, numbers), None)
-    c = dict(zip(value.vectors, side_by_side(waiting), strict=True))
-    return Form(None, Fresh(op.applied(c.__getitem__, numbers), value.axes, frozenset()))
+    mixed = op.mixes(value.axes)
+    own = frozenset(a for a in value.axes if a not in mixed and all(a in f.own for f in waiting))
+    c = dict(zip(value.vectors, side_by_side(waiting, own), strict=True))
+    return Form(None, Fresh(op.applied(c.__getitem__, numbers), value.axes, own))
 
 
 def contract_rule(draw: "FramesDraw", value: Value, op: core.Contract) -> Form | Labelled:

@@ -4,15 +4,10 @@ need, its numbers are slots, and its loops are written out where more than a joi
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
-
-import jax
-import jax.numpy as jnp
-import numpy as np
 
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
-from limitlaw.core.program import Output, renumbered, with_nodes
+from limitlaw.core.program import Output, with_nodes, without_numbers
 from limitlaw.core.unrolling import unrolled
 from limitlaw.engines import engine
 from limitlaw.engines.effort import BUDGET
@@ -61,7 +56,7 @@ class Followed:
         why = ""
         while True:
             given, heads = written(outputs, most_heads, bool(why))
-            program = renumbered(given, _shape)
+            program = without_numbers(given)
             scores = frozenset(v for v, _ in program) if reading.undrawn else frozenset()
             analysis = Analysis(engine.program_of(program))
             static = Static.of(analysis, coarse, inflated, scores, reading.crosswise)
@@ -69,8 +64,3 @@ class Followed:
             if not cannot:
                 return cls(program, static, why, heads, most_heads)
             why = cannot
-
-
-def _shape(array: Any) -> jax.ShapeDtypeStruct:
-    """What a compiled function depends on of its arguments."""
-    return jax.ShapeDtypeStruct(np.shape(array), jnp.result_type(array))

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from limitlaw.core.instructions import Rename
 from limitlaw.core.kinds import Coordinatewise
 from limitlaw.core.labelled import Axes, Axis
+from limitlaw.core.linear_covariance import RULED
 from limitlaw.core.program import Output
 from limitlaw.engines import engine
 from limitlaw.engines.effort import BUDGET
@@ -104,9 +105,13 @@ class Plan:
     @property
     def compiles(self) -> bool:
         """Should the program be compiled even if it is followed once: are there loops, matrices
-        that are used again and again, or is it asked again with other numbers?
+        that are used again and again, or is it asked again with other numbers? May it take much
+        memory, which is known of what is compiled?
         """
-        return self.has_loops or bool(self.facts.reused) or self.static.facts.crosswise
+        ops = [v.instruction for v in self.facts.program.values]
+        large = any(op.linear and not isinstance(op, RULED) for op in ops)
+        used_again = self.has_loops or bool(self.facts.reused) or self.static.facts.crosswise
+        return used_again or large
 
     @property
     def largest(self) -> int:
