@@ -207,14 +207,12 @@ def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     """W x given the x's: coordinates i.i.d. N(0, std² G)
     with G the Gram of the x's, for each matrix of the family.
     """
-    if op.family in draw.facts.transposed:
-        raise no_rule(core.MatMul, "the exact law at finite width, of Wᵀ x,")
     if op.family in draw.facts.reused:
         return _again(draw, value, op)
     own = frozenset(op.family.axes)
     std = draw.given(op.family.std, op.family.layout)
     waiting = draw.only_fresh(op.x)
-    D = draw.dimension(op.family.cols)
+    D = draw.dimension(op.contracted)
     if waiting is None:
         c = draw.units(op.x)
     elif isinstance(D.size, float):
@@ -231,15 +229,20 @@ def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
 
 
 def _again(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
-    """W x for a matrix that met other vectors: regression on those, and a fresh residual."""
+    """W x, or Wᵀ x, for a matrix that met other vectors: regression on those, and a fresh
+    residual.
+    """
     ledger = draw.ledgers.get(op.family)
     if ledger is None:
         std = jnp.asarray(draw.numbers[op.family.std], draw.dtype)
         ledger = draw.ledgers[op.family] = Ledger(op.family, std)
-    drawn, fresh = ledger.regressed(draw.units(op.x))
-    if draw.facts.is_last_product(value):
+    left, spaces = op.transposed, (draw.space(op.x), draw.space(value))
+    regressed, fresh = ledger.regressed(draw.units(op.x), left)
+    if draw.facts.is_last_product(value) and (not left) not in ledger.met:
+        drawn = None if regressed is None else regressed.mapped(spaces[1].from_units)
         return Form(drawn, fresh)
-    return Form(ledger.extended(draw.space(value), draw.key(value), drawn), None)
+    product = ledger.extended(spaces, left, draw.key(value), regressed)
+    return Form(product.mapped(spaces[1].from_units), None)
 
 
 # --- Nonlin and dot products ---------------------------------------------------------------------

@@ -73,6 +73,10 @@ class Frame:
         """w itself."""
         return w
 
+    def from_units(self, w: Float[Array, "*batch r"]) -> Float[Array, "*batch r"]:
+        """w itself."""
+        return w
+
     def coordinates(self, w: Float[Array, "*batch r"]) -> Float[Array, "*batch k"]:
         """The observed coordinates."""
         axes = jnp.asarray(self.axes_of_coordinates, self.dtype).T
@@ -107,6 +111,10 @@ class Points:
     def units(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
         """w/√D."""
         return w / self.D.root
+
+    def from_units(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
+        """√D w."""
+        return w * self.D.root
 
     def coordinates(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch k"]:
         """The observed coordinates."""
