@@ -80,9 +80,11 @@ NETS: dict[str, Net] = {
     "layernorm": lambda x: ll.layernorm(ll.Matrix() @ x + 0.5),
     "rmsnorm": ll.rmsnorm,
     "grouped": lambda x: ll.attention(x, heads=4, head_dim=4, kv_heads=2),
-    "pre-norm": lambda x: ll.transformer(x, 1, 2, norm="pre", head_dim=4, hidden=2 * ll.n),
-    "post-norm": lambda x: ll.transformer(
-        x, 1, 2, norm="post", head_dim=4, hidden=2 * ll.n, normalise=ll.rmsnorm
+    "rotary": lambda x: ll.attention(x, heads=2, head_dim=4, positions=ll.nn.Rotary()),
+    "rotary, wide": lambda x: ll.attention(x, heads=2, positions=ll.nn.Rotary(), mask="causal"),
+    "pre-norm": lambda x: ll.nn.block(x, 2, norm="pre", head_dim=4, hidden=2 * ll.n),
+    "post-norm": lambda x: ll.nn.block(
+        x, 2, norm="post", head_dim=4, hidden=2 * ll.n, normalise=ll.rmsnorm
     ),
     "convolution": lambda x: ll.conv1d(x, 3),
     "tied cells": user_cell,
@@ -117,5 +119,13 @@ def test_what_f_does_not_read() -> None:
     f, _ = of_readout(NETS["mlp"])
     with pytest.raises(ValueError, match="f must depend on what wrt names"):
         gradient(f, tokens())
+    x = tokens()
+    f = ll.average(ll.transformer(x, 2, 1)[0])
+    with pytest.raises(TypeError, match="does not go through repeat and scan yet"):
+        gradient(f, x)
+
+
+@pytest.mark.usefixtures("as_user")
+def test_what_is_no_number() -> None:
     with pytest.raises(TypeError, match="f must be one number"):
         gradient(tokens(), tokens())

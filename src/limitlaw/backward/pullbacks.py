@@ -15,9 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw import phi
-from limitlaw.core.kinds import no_rule
 from limitlaw.language import ops
-from limitlaw.language.functions import dot, stack
+from limitlaw.language.functions import dot
 from limitlaw.language.ops import Value
 from limitlaw.language.values import (
     Scalars,
@@ -40,9 +39,14 @@ Pullback = Callable[[Any, Any, Any], Added]
 
 def pulled(y: Value, b: Any) -> Added:
     """What y adds to the backward of each value that it reads."""
+    if isinstance(y.op, ops.FromScan):
+        raise TypeError(
+            "gradient does not go through repeat and scan yet: write blocks one after the other, "
+            "as in `for _ in range(depth): x = block(x)`"
+        )
     rule = PULLBACKS.get(type(y.op))
     if rule is None:
-        raise no_rule(type(y.op), "gradient")  # type: ignore[arg-type]
+        raise TypeError(f"gradient has no rule for the operation {type(y.op).__name__}")
     for x, added in rule(y, y.op, b):
         yield x, _like(x, added)
 
@@ -99,19 +103,25 @@ def _times_slope(op: ops.Map, i: int, b: Wide) -> Wide:
 
 
 def _dot(y: Scalars, op: ops.Dot, b: Scalars) -> Added:
-    """Of q: Σ_j p̄_ij k_j, and of k: Σ_i p̄_ij q_i."""
+    """Of q: Σ_j p̄_ij k_j, and of k: Σ_i p̄_ij q_i; with positions Rᵀ_i Σ_j p̄_ij R_j k_j."""
     q, k = (f.op.w if isinstance(f.op, ops.Rotated) else f for f in (op.q, op.k))
-    if q is not op.q or k is not op.k:
-        raise TypeError("gradient has no rule for rotary yet")
     if op.scaling == "linear":
         b = b * dimension_ratio(None, op.dim)
-    many_q, many_k = (bool(f.shape) for f in (q, k))
-    lead = (slice(None),) * (b.ndim - many_q - many_k)
-    full = b[(*lead, slice(None) if many_q else None, slice(None) if many_k else None)]
-    vectors = [f if f.shape else f[None] for f in (q, k)]
-    for x, a, other in ((q, full, vectors[1]), (k, _swapped(full), vectors[0])):
-        product: Any = a @ other
+    many = [slice(None) if f.shape else None for f in (q, k)]
+    lead = (slice(None),) * (b.ndim - sum(m is not None for m in many))
+    full = b[(*lead, *many)]
+    for x, a, factor, other in ((q, full, op.q, op.k), (k, _swapped(full), op.k, op.q)):
+        vectors = _turned(other, other, 1)
+        product = _turned(a @ (vectors if vectors.shape else vectors[None]), factor, -1)
         yield x, product if x.shape else product[..., 0]
+
+
+def _turned(w: Any, like: Value, sign: int) -> Any:
+    """w turned by the positions of `like`, which may be what it is turned from; there or back."""
+    if not isinstance(like.op, ops.Rotated):
+        return w
+    w = like.op.w if w is like else w
+    return Wide(ops.Turned(w, sign * like.op.positions, like.op.base), w.shape, w.dim)
 
 
 def _average(y: Scalars, op: ops.Average, b: Scalars) -> Added:

@@ -6,6 +6,7 @@ from typing import Any
 from limitlaw.backward.pullbacks import pulled
 from limitlaw.language import ops
 from limitlaw.language.ops import Value, ancestors
+from limitlaw.language.shapes import is_infinite
 from limitlaw.language.values import Scalars, Wide, scalars, wide
 
 
@@ -41,6 +42,8 @@ def backward(f: Scalars, wrt: Iterable[Value]) -> dict[Value, Any]:
     if not isinstance(f, Scalars) or f.shape:
         raise TypeError(f"f must be one number of a program, a Scalars of shape (), got {f!r}")
     order = ancestors([f])
+    if any(is_infinite(getattr(v, "shape", ())) for v in order):
+        raise TypeError("gradient needs a number of heads, got a program with heads=math.inf")
     depends = set(wrt)
     for v in order:
         if any(u in depends for u in v.op.inputs):

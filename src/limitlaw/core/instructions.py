@@ -188,6 +188,27 @@ class Dot(Instruction):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class Rotate(Instruction):
+    """Coordinates (m, m + D/2) of each vector turned by the angle position·base^{-2m/D}, m < D/2;
+    the `positions` are laid out by `order`.
+    """
+
+    has_coordinates: ClassVar[bool] = True
+    x: Value
+    positions: Number
+    order: Layout
+    base: float
+
+    def mixes(self, axes: Axes) -> frozenset[Axis]:
+        """Entry by entry."""
+        return NONE
+
+    def separates(self) -> Axes:
+        """By their positions."""
+        return self.positions.axes(self.order)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Apply(Instruction):
     """f of whole arrays of numbers, laid out as the user wrote them: one layout for each argument,
     and one for f's result.
@@ -236,6 +257,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     MatMul,
     Map,
     Dot,
+    Rotate,
     Apply,
     Contract,
     Add,

@@ -139,6 +139,13 @@ def _rotation(
     return base, tuple(numbers), tuple(orders), _reach(*(number.array for number in numbers))
 
 
+def _turned(v: Value, op: ops.Turned) -> Output:
+    w = lowered(op.w)
+    order = aligned(w.layout, np.shape(op.positions))
+    rotate = core.Rotate(w.value, Number(op.positions), order, op.base)
+    return Output(core_value(v, rotate, w.value.axes), w.layout)
+
+
 def _reach(first: Any, second: Any) -> float | None:
     """A bound of |first − second|, a power of two, so that programs of other positions are
     likely to have the same structure; None inside transformations of JAX.
@@ -242,6 +249,7 @@ LOWERING: dict[type[Op], Callable[[Any, Any], Output]] = BATCH_RULES | {
     ops.Average: _average,
     ops.Apply: _apply,
     ops.Rotated: _rotary,
+    ops.Turned: _turned,
     ops.Argument: _argument,
     ops.Scan: _scan,
     ops.FromScan: _from_scan,

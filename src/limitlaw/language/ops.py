@@ -131,6 +131,15 @@ class Rotated(Op):
     base: float
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Turned(Op):
+    """The same rotation as a vector, turned back if positions are negative."""
+
+    w: Value
+    positions: Any
+    base: float
+
+
 # --- Loops ---------------------------------------------------------------------------------------
 
 

@@ -203,6 +203,10 @@ _FORMULAS: dict[type[Op], tuple[str, Callable[[Any, Names], str]]] = {
         "rotary",
         lambda op, names: f"rotate {names[op.w]} by position, base {op.base:g}",
     ),
+    ops.Turned: (
+        "rotary",
+        lambda op, names: f"rotate {names[op.w]} by position, base {op.base:g}",
+    ),
     ops.Mix: ("linear", lambda op, names: f"{names[op.a]} @ {names[op.w]}"),
     ops.Scale: ("linear", lambda op, names: f"{names[op.a]} * {names[op.w]}"),
     ops.Add: ("linear", lambda op, names: " + ".join(names[term] for term in op.terms)),

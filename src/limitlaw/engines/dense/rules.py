@@ -123,6 +123,10 @@ def rotated(w: Labelled, positions: Labelled, base: float) -> Labelled:
     return Labelled(jnp.concatenate([here.array, there.array], axis=-1), here.axes)
 
 
+def _rotate(draw: DenseDraw, value: Value, op: core.Rotate) -> Labelled:
+    return rotated(draw[op.x], labelled(draw.numbers[op.positions], op.order), op.base)
+
+
 def _apply(draw: DenseDraw, value: Value, op: core.Apply) -> Labelled:
     arrays = [draw[p].whole(layout) for p, layout in zip(op.args, op.layouts, strict=True)]
     return labelled(jnp.asarray(op.f(*arrays)), op.layout)
@@ -203,6 +207,7 @@ DENSE_RULES: Rules = {
     core.MatMul: _matmul,
     Coordinatewise: _map,
     core.Dot: _dot,
+    core.Rotate: _rotate,
     core.Apply: _apply,
     Linear: _linear,
     core.Argument: _argument,

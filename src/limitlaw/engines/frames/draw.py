@@ -11,7 +11,7 @@ from jaxtyping import Array, DTypeLike, Float
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis, Component
-from limitlaw.core.kinds import Coordinatewise, Family, Linear, Number, Value, no_rule
+from limitlaw.core.kinds import Coordinatewise, Family, Linear, Number, Value
 from limitlaw.core.labelled import (
     Labelled,
     Layout,
@@ -290,6 +290,11 @@ def rotated(w: Labelled, positions: Labelled, base: float) -> Labelled:
     return Labelled(jnp.concatenate([here.array, there.array], axis=-1), here.axes)
 
 
+def _rotate(draw: FramesDraw, value: Value, op: core.Rotate) -> Form:
+    positions = draw.given(op.positions, op.order)
+    return Form(rotated(draw.settled(op.x), positions, op.base), None)
+
+
 def _apply(draw: FramesDraw, value: Value, op: core.Apply) -> Labelled:
     arrays = [draw[p].whole(layout) for p, layout in zip(op.args, op.layouts, strict=True)]
     result = softmax(*arrays) if op.structure == "softmax" else op.f(*arrays)
@@ -316,6 +321,7 @@ FRAME_RULES: Rules = {
     core.MatMul: _matmul,
     Coordinatewise: _map,
     core.Dot: _dot,
+    core.Rotate: _rotate,
     core.Apply: _apply,
     core.Contract: linear.contract_rule,
     core.Add: linear.add_rule,
