@@ -1,7 +1,7 @@
 """Reverse mode on a program: the backward vectors of f, and its tangent kernel."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from limitlaw.backward.pullbacks import pulled
 from limitlaw.language import ops
@@ -58,8 +58,8 @@ def backward(f: Scalars, wrt: Iterable[Value]) -> dict[Value, Any]:
     return found
 
 
-def products(f: Scalars) -> list[tuple[ops.MatMul, Wide]]:
-    """Every product with a matrix that f reads, and its backward vector."""
+def products(f: Scalars) -> list[tuple[Wide, Wide]]:
+    """Every product with a matrix on which f depends, and its backward vector."""
     made = [v for v in ancestors([f]) if isinstance(v.op, ops.MatMul)]
     found = backward(f, made)
-    return [(v.op, found[v]) for v in made if v in found]  # type: ignore[misc]
+    return [(cast(Wide, v), found[v]) for v in made if v in found]

@@ -1,0 +1,166 @@
+"""Tangent kernels as programs: Θ(f, f') = Σ_w ∂f/∂w ∂f'/∂w over the parameters w of matrices
+W = σ w/√cols.
+
+For y = W x with backward b of y, ∂f/∂w = σ (b/√rows)(x/√cols)ᵀ summed over the vectors that W
+meets, so that
+
+    Θ^W = σ² Σ_{i,j} (b_i·b'_j/rows) (x_i·x'_j/cols).
+"""
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from limitlaw.backward.entries import entry_axis
+from limitlaw.backward.reverse import products
+from limitlaw.core.labelled import Axis
+from limitlaw.language import ops
+from limitlaw.language.functions import dot, stack
+from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
+from limitlaw.language.values import Scalars, Wide, scalars, wide
+
+
+def ntk(
+    f: Scalars, f2: Scalars | None = None, wrt: Matrix | Iterable[Matrix] | None = None
+) -> Any:
+    """The tangent kernel of f, or between f and f2: a number of the program, of which `limit` is
+    the law as n → ∞, and `finite_samples` draws at width n without drawing a matrix.
+
+    f is a number of a program or a batch (m,) of them, as of m inputs: the kernel then is (m, m'),
+    of all pairs. The parameters are the standard normal w of every matrix W = σ w/√cols, of those
+    in `wrt` where that is given: a matrix, or several, for each of which there is a kernel.
+    `parameters(f)` finds the matrices that layers make.
+
+    Example
+    -------
+    >>> import limitlaw as ll
+    >>> y = ll.mlp(ll.data([[1.0, 0.0], [0.6, 0.8]]), phi=ll.relu)
+    >>> f = ll.dot(ll.initial(), y)
+    >>> ll.finite_samples(ll.ntk(f), width=32, samples=5, key=0).shape
+    (5, 2, 2)
+    """
+    second = f if f2 is None else f2
+    several = isinstance(wrt, list | tuple)
+    known = list(parameters(f, second).values())
+    chosen = known if wrt is None else [wrt] if isinstance(wrt, Matrix) else [*wrt]
+    for matrix in chosen:
+        if matrix not in known:
+            raise ValueError(f"wrt must be matrices that f multiplies by, got {matrix!r}")
+    first = _parts(f)
+    others = first if f2 is None else _parts(second)
+    shape = (*f.shape, *second.shape)
+    kernels = [_kernel(matrix, first, others).reshape(shape) for matrix in chosen]
+    return tuple(kernels) if several else functools.reduce(operator.add, kernels)
+
+
+def parameters(*values: Scalars | Wide) -> dict[str, Matrix]:
+    """The matrices that a program multiplies by, under the names by which it is printed."""
+    name = values[0].names(*values[1:])
+    return {name(matrix): matrix for matrix in matrices_of(ancestors(values))}
+
+
+# --- how matrices enter gradients ----------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Use:
+    """A product with a family of matrices, as the gradients of m numbers see it:
+    ∂f/∂w = σ Σ_r l_r k_rᵀ/√(rows cols), with l in R^rows and k in R^cols.
+
+    Both have the shape (*family, m·R), of 1 where all matrices meet the same vectors.
+    """
+
+    left: Wide
+    right: Wide
+    numbers: int
+
+    @classmethod
+    def of(cls, op: ops.MatMul, b: Wide, at: int | None) -> "Use":
+        """Of a product with backward b, along whose axis `at` the m numbers are."""
+        x = wide("x", op.x)[(None,) * (b.ndim - len(op.x.shape))]  # type: ignore[attr-defined]
+        own = tuple(b.ndim + a for a in _different(op.matrix))
+        met = [1 if a in own else int(size) for a, size in enumerate(b.shape)]
+        order = (*own, *(a for a in (at,) if a is not None))
+        vectors = [_in_front(w, order, len(own)) for w in (scalars(np.ones(met)) * x, b)]
+        left, right = vectors if op.transposed else vectors[::-1]
+        return cls(left, right, 1 if at is None else int(b.shape[at]))
+
+
+Uses = dict[Matrix, list[Use]]
+
+
+def _different(matrix: Matrix) -> tuple[int, ...]:
+    """The axes of a family along which there are different matrices, counted from the end."""
+    count = len(matrix.shape)
+    return tuple(a - count for a, size in enumerate(matrix.shape) if size != 1)
+
+
+def _in_front(w: Wide, order: tuple[int, ...], kept: int) -> Wide:
+    """With some axes in front, of which the first stay and all others are one."""
+    rest = tuple(a for a in range(w.ndim) if a not in order)
+    w = w.transpose(*order, *rest) if w.ndim else w
+    return w.reshape(*w.shape[:kept], -1)
+
+
+def _parts(f: Scalars) -> list[Uses]:
+    """The uses of all matrices, for all numbers of a batch at once, or else for each of them."""
+    if not isinstance(f, Scalars) or f.ndim > 1:
+        raise TypeError(f"f must be numbers of a program, of shape () or (m,), got {f!r}")
+    if not f.ndim:
+        return [_uses(f, {})]
+    (axis,) = f.core.layout
+    names = None if axis is None else entry_axis(f.core.value, axis)
+    if names is not None:
+        made = [v for v in ancestors([f]) if isinstance(v.op, ops.MatMul)]
+        places = {v: _place(v, names) for v in made}
+        if all(at is not None for at in places.values()):
+            return [_uses(f.sum(), places)]
+    return [_uses(number, {}) for number in f]
+
+
+def _place(v: Value, names: Mapping[Any, Axis | None]) -> int | None:
+    """The place of the axis of numbers in the shape of a product, unless each has its matrices."""
+    output = v.lowered
+    axis = names.get(output.value)
+    if axis is None or axis in output.value.instruction.family.axes:  # type: ignore[attr-defined]
+        return None
+    return output.layout.index(axis)
+
+
+def _uses(f: Scalars, places: Mapping[Value, int | None]) -> Uses:
+    found: Uses = {}
+    for v, b in products(f):
+        op: Any = v.op
+        found.setdefault(op.matrix, []).append(Use.of(op, b, places.get(v)))
+    return found
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+
+def _kernel(matrix: Matrix, first: list[Uses], second: list[Uses]) -> Scalars:
+    """Θ of a family of matrices: parts of f by parts of f'."""
+    rows = [
+        stack([_block(matrix, a.get(matrix, []), b.get(matrix, [])) for b in second])
+        for a in first
+    ]
+    return stack(rows)
+
+
+def _block(matrix: Matrix, first: list[Use], second: list[Use]) -> Scalars:
+    """σ² Σ (l_i·l'_j/rows) (k_i·k'_j/cols), (m, m')."""
+    terms = [_term(matrix, a, b) for a in first for b in second]
+    return functools.reduce(operator.add, terms) if terms else scalars(np.zeros((1, 1)))
+
+
+def _term(matrix: Matrix, a: Use, b: Use) -> Scalars:
+    different = _different(matrix)
+    square = np.broadcast_to(np.asarray(matrix.std) ** 2, matrix.shape)
+    square = square.reshape([int(matrix.shape[axis]) for axis in different])[..., None, None]
+    pairs = dot(a.left, b.left, "linear") * dot(a.right, b.right, "linear") * square
+    pairs = pairs.sum(axis=tuple(range(len(different)))) if different else pairs
+    return pairs.reshape(a.numbers, -1, b.numbers, pairs.shape[-1] // b.numbers).sum(axis=(1, 3))

@@ -1,0 +1,115 @@
+"""`ntk` against automatic differentiation with respect to all matrices."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import limitlaw as ll
+from limitlaw.backward.tangent import ntk, parameters
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.program import Program
+from limitlaw.engines.dense.rules import DenseDraw
+from limitlaw.engines.dense.weights import DrawnWeights, Weights, numbered
+from limitlaw.engines.engine import slots
+
+WIDTH = 6
+
+
+class Moved(Weights):
+    """Drawn matrices W, plus W' = σ/√cols w for given w."""
+
+    def __init__(self, drawn: DrawnWeights, w: dict[Any, Any], given: Any):
+        self.drawn, self.w, self.given = drawn, w, given
+
+    def multiply(self, family: Any, x: Any, transposed: bool = False) -> Any:
+        rows, cols = family.rows.at(WIDTH), family.cols.at(WIDTH)
+        std = jnp.asarray(self.given[family.std])[..., None, None]
+        W = std * self.w[family] / cols**0.5
+        W = W.mT * (cols / rows) ** 0.5 if transposed else W
+        return self.drawn.multiply(family, x, transposed) + (W @ x[..., None])[..., 0]
+
+    def initial(self, value: Any) -> Any:
+        return self.drawn.initial(value)
+
+
+def check(f: ll.Scalars, f2: ll.Scalars | None = None) -> None:
+    """Θ of all matrices, and of each, by the program and by the Jacobian."""
+    second = f if f2 is None else f2
+    known = parameters(f, second)
+    asked = (ntk(f, f2), *ntk(f, f2, wrt=list(known.values())))
+    outputs = [y.core for y in (f, second, *asked)]
+    program = Program(tuple(y.value for y in outputs))
+    given = slots(program, program.arrays)
+    drawn = DrawnWeights(
+        jax.random.key(3), WIDTH, numbered(program), Analysis(program).reused, given
+    )
+    w = {
+        W: jnp.zeros((*(a.size if a else 1 for a in W.layout), W.rows.at(WIDTH), W.cols.at(WIDTH)))
+        for W in program.families
+    }
+
+    def run(arrays: list[Any]) -> list[Any]:
+        draw = DenseDraw(given, WIDTH, Moved(drawn, dict(zip(w, arrays, strict=True)), given))
+        draw.run(program)
+        return [draw.at(y) for y in outputs]
+
+    _, _, total, *parts = run(list(w.values()))
+    jacobians = jax.jacobian(lambda arrays: run(arrays)[:2])(list(w.values()))
+    expected = {
+        W.source: jnp.tensordot(
+            *(J.reshape(*y.shape, -1) for J, y in zip(pair, (f, second), strict=True)), (-1, -1)
+        )
+        for W, *pair in zip(w, *jacobians, strict=True)
+    }
+    for matrix, part in zip(known.values(), parts, strict=True):
+        np.testing.assert_allclose(part, expected[matrix], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(total, sum(expected.values()), rtol=1e-10, atol=1e-12)
+    assert jnp.abs(total).max() > 1e-3
+
+
+def tokens(*shape: int) -> ll.Wide:
+    return ll.initial(shape, mean=0.3)
+
+
+def tied(x: ll.Wide) -> ll.Wide:
+    W = ll.Matrix(std=1.3, rows=2 * ll.n)
+    return W.T @ ll.tanh(W @ ll.relu(W.T @ (W @ x)))
+
+
+NETS: dict[str, Callable[[ll.Wide], ll.Wide]] = {
+    "mlp": lambda x: ll.mlp(x, hidden=(2 * ll.n, ll.n), phi=ll.gelu, std=1.5),
+    "attention": lambda x: ll.attention(x, heads=2, q_std=2.0, mask="causal"),
+    "narrow": lambda x: ll.attention(x, heads=4, head_dim=2, kv_heads=2, o_std=0.5),
+    "block": lambda x: ll.nn.block(x, 2, head_dim=2, hidden=2 * ll.n),
+    "tied": tied,
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_one_number(name: str) -> None:
+    y = NETS[name](tokens(3))
+    u = ll.initial((3,))
+    check(ll.dot(u, y).sum())
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_two_sequences(name: str) -> None:
+    """A batch whose entries do not meet: one reverse pass."""
+    y = NETS[name](tokens(2, 3))
+    check(ll.dot(ll.initial((3,)), y)[:, 1].sum(axis=-1))
+
+
+def test_a_batch_that_meets() -> None:
+    y = ll.attention(tokens(3), heads=2)
+    check(ll.dot(ll.initial(), y))
+
+
+def test_between_two() -> None:
+    x, W = tokens(3), ll.Matrix()
+    y = ll.relu(W @ x)
+    z = ll.tanh(ll.Matrix() @ (W @ x[1]))
+    check(ll.dot(ll.initial(), y)[:2], ll.dot(ll.initial(), z))
