@@ -17,7 +17,7 @@ import numpy as np
 from limitlaw import phi
 from limitlaw.language import ops
 from limitlaw.language.functions import dot
-from limitlaw.language.ops import Value
+from limitlaw.language.tree import Op, Value
 from limitlaw.language.values import (
     Scalars,
     Wide,
@@ -256,7 +256,7 @@ def _stack(y: Value, op: ops.Stack, b: Any) -> Added:
 
 def _index(y: Value, op: ops.Index, b: Any) -> Added:
     """b_i added up at the places from which entries i were taken."""
-    shape = tuple(int(size) for size in op.x.shape)  # type: ignore[attr-defined]
+    shape = tuple(int(size) for size in op.x.shape)
     count = int(np.prod(shape, dtype=int))
     places = np.arange(count).reshape(shape)[op.index].reshape(-1)
     taken = (np.arange(count)[:, None] == places).astype(float)
@@ -268,7 +268,7 @@ def _mixed(a: np.ndarray, b: Any) -> Any:
 
 
 def _reshape(y: Value, op: ops.Reshape, b: Any) -> Added:
-    yield op.x, b.reshape(op.x.shape)  # type: ignore[attr-defined]
+    yield op.x, b.reshape(op.x.shape)
 
 
 def _transpose(y: Value, op: ops.Transpose, b: Any) -> Added:
@@ -282,7 +282,7 @@ def _unrolled(y: Value, op: ops.Unrolled, b: Any) -> Added:
     yield op.turns[-1], b
 
 
-PULLBACKS: Mapping[type[ops.Op], Pullback] = {
+PULLBACKS: Mapping[type[Op], Pullback] = {
     ops.MatMul: _matmul,
     ops.Map: _map,
     ops.Dot: _dot,

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from limitlaw.backward.pullbacks import pulled
 from limitlaw.language import ops
-from limitlaw.language.ops import Value, ancestors
 from limitlaw.language.shapes import is_infinite
+from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide, scalars, wide
 
 

@@ -20,7 +20,10 @@ from limitlaw.backward.reverse import products
 from limitlaw.core.labelled import Axis
 from limitlaw.language import ops
 from limitlaw.language.functions import dot, stack
-from limitlaw.language.ops import Matrix, Value, ancestors, matrices_of
+from limitlaw.language.matrices import Matrix
+from limitlaw.language.ops import matrices_of
+from limitlaw.language.shapes import finite_shape
+from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide, scalars, wide
 
 
@@ -81,7 +84,7 @@ class Use:
     @classmethod
     def of(cls, op: ops.MatMul, b: Wide, at: int | None) -> "Use":
         """Of a product with backward b, along whose axis `at` the m numbers are."""
-        x = wide("x", op.x)[(None,) * (b.ndim - len(op.x.shape))]  # type: ignore[attr-defined]
+        x = wide("x", op.x)[(None,) * (b.ndim - len(op.x.shape))]
         own = tuple(b.ndim + a for a in _different(op.matrix))
         met = [1 if a in own else int(size) for a, size in enumerate(b.shape)]
         order = (*own, *(a for a in (at,) if a is not None))
@@ -159,7 +162,7 @@ def _block(matrix: Matrix, first: list[Use], second: list[Use]) -> Scalars:
 
 def _term(matrix: Matrix, a: Use, b: Use) -> Scalars:
     different = _different(matrix)
-    square = np.broadcast_to(np.asarray(matrix.std) ** 2, matrix.shape)
+    square = np.broadcast_to(np.asarray(matrix.std) ** 2, finite_shape(matrix.shape))
     square = square.reshape([int(matrix.shape[axis]) for axis in different])[..., None, None]
     pairs = dot(a.left, b.left, "linear") * dot(a.right, b.right, "linear") * square
     pairs = pairs.sum(axis=tuple(range(len(different)))) if different else pairs

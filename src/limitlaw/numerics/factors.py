@@ -5,6 +5,7 @@ Everything here is differentiable, and no gradient is NaN at a singular point: a
 not there contributes nothing. Leading axes are batch axes.
 """
 
+import functools
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -188,9 +189,9 @@ def _column(
     return jnp.where(exists, jnp.where(row == j, root, left / root), 0.0)
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnames="written_out")
 def orthonormalise(
-    x: Float[Array, "k r"], basis: Float[Array, "k1 r"]
+    x: Float[Array, "k r"], basis: Float[Array, "k1 r"], written_out: int = UNROLLED
 ) -> tuple[Float[Array, "k k1"], Float[Array, "k k"], Float[Array, "k r"]]:
     """(B, L, Q) with x = B basis + L Q: the rows of x in the frame `basis`, extended by
     orthonormal rows Q.
@@ -218,7 +219,7 @@ def orthonormalise(
         return frame.at[k1 + i].set(q), coefficients.at[i].set(row)
 
     start = jnp.concatenate([basis, jnp.zeros_like(x)]), jnp.zeros((k, k1 + k), x.dtype)
-    frame, coefficients = _loop(k, step, start)
+    frame, coefficients = _loop(k, step, start, written_out)
     return coefficients[:, :k1], coefficients[:, k1:], frame[k1:]
 
 
@@ -238,9 +239,14 @@ def _normalise(
     return jnp.where(exists, length, 0.0), jnp.where(exists, v / length, 0.0)
 
 
-def _loop(count: int, step: Callable[[LoopIndex, Carry], Carry], state: Carry) -> Carry:
+def _loop(
+    count: int,
+    step: Callable[[LoopIndex, Carry], Carry],
+    state: Carry,
+    written_out: int = UNROLLED,
+) -> Carry:
     """`step(i, state)` for i < count, written out when there are few."""
-    if count > UNROLLED:
+    if count > written_out:
         return jax.lax.fori_loop(0, count, step, state)
     for i in range(count):
         state = step(i, state)

@@ -61,7 +61,7 @@ class Ledger:
         basis = nothing if known is None else known.basis
         r = max(vectors.shape[-1], basis.shape[-1])
         vectors, basis = _same_count(_wider(vectors, r), _wider(basis, r))
-        B, self.L, self.new = jax.vmap(orthonormalise)(vectors, basis)
+        B, self.L, self.new = jax.vmap(lambda x, Q: orthonormalise(x, Q, 0))(vectors, basis)
         c = self._scattered(self.L)
         fresh = Fresh(c, c.axes, frozenset(own))
         if known is None:
