@@ -1,0 +1,90 @@
+"""Transposes and gradients at finite width: the exact engine against the definition, by bounded
+statistics of vectors and of numbers that join the forward and the backward half.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from eager import defined, exact
+
+import limitlaw as ll
+from limitlaw.backward.reverse import gradient
+from limitlaw.backward.tangent import ntk
+from statistics_of_samples import disagreement
+
+DRAWS = {4: 4_000, 16: 2_500, 64: 1_000}
+Net = Callable[[ll.Wide], ll.Wide]
+
+
+def tokens(s: int = 2) -> ll.Wide:
+    return ll.initial((s,), cov=np.eye(s) + 0.5)
+
+
+def of_gradient(net: Net, s: int = 2) -> ll.Scalars:
+    """Γ, b·x/√n, ‖f‖ and Θ of a random readout of the last token."""
+    x = tokens(s)
+    f = ll.dot(ll.initial(), net(x))[-1]
+    b = gradient(f, x)
+    own = ll.dot(b, b, "linear").reshape(-1)
+    along = ll.dot(b, x).reshape(-1)
+    return ll.stack([*own, *along, f, ntk(f)])
+
+
+def chain() -> ll.Scalars:
+    """W Wᵀ W x, and what it has with x."""
+    x, W = tokens(), ll.Matrix(std=1.2, rows=2 * ll.n)
+    y = W.T @ (W @ (W.T @ (W @ x)))
+    return ll.stack([*ll.dot(y, x).reshape(-1), *ll.dot(y, y, "linear").reshape(-1)])
+
+
+def hopfield() -> ll.Wide:
+    """Wᵀ φ(W x), a vector."""
+    x, W = tokens(), ll.Matrix()
+    return W.T @ ll.tanh(W @ x) + x
+
+
+def tied_logits() -> ll.Scalars:
+    """A head that is the embedding: logits of two tokens among five."""
+    E = ll.Matrix(rows=5)
+    embedded = (E.T @ ll.data(np.eye(5)[[0, 3]])) * 0.7
+    z = embedded + ll.mlp(embedded, phi=ll.gelu)
+    logits = E @ z
+    return ll.dot(logits, ll.data(np.eye(5))).reshape(-1)
+
+
+PROGRAMS: dict[str, Callable[[], ll.Wide | ll.Scalars]] = {
+    "chain": chain,
+    "hopfield": hopfield,
+    "tied logits": tied_logits,
+    "mlp": lambda: of_gradient(lambda x: ll.mlp(x, hidden=2 * ll.n, phi=ll.tanh)),
+    "attention": lambda: of_gradient(lambda x: ll.attention(x, 2, q_std=2.0)),
+    "two layers": lambda: of_gradient(
+        lambda x: ll.attention(x + ll.attention(x, 1, mask="causal"), 1, head_dim=2, q_std=2.0)
+    ),
+    "relu on top": lambda: of_gradient(lambda x: ll.relu(ll.attention(x, 1))),
+    "pre-norm": lambda: of_gradient(
+        lambda x: ll.layernorm(ll.nn.block(x, 2, head_dim=2, hidden=2 * ll.n))
+    ),
+    "post-norm, gated": lambda: of_gradient(
+        lambda x: ll.nn.block(
+            x, 1, head_dim=2, norm="post", normalise=ll.rmsnorm, gated=True, hidden=ll.n
+        )
+    ),
+    "rotary, grouped": lambda: of_gradient(
+        lambda x: ll.attention(x, 2, head_dim=2, kv_heads=1, positions=ll.nn.Rotary())
+    ),
+    "tied layers": lambda: of_gradient(
+        lambda x: (lambda W: x + W @ ll.relu(W @ ll.tanh(W @ x)))(ll.Matrix())
+    ),
+}
+
+
+@pytest.mark.usefixtures("as_user")
+@pytest.mark.parametrize("width", DRAWS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, width: int) -> None:
+    """Within 5 standard errors and by two-sample KS."""
+    y, draws = PROGRAMS[name](), DRAWS[width]
+    first, second = defined(y, width, draws, width), exact(y, width, 2 * draws, 1000 + width)
+    assert disagreement(first, second) < 1
