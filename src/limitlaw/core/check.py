@@ -16,6 +16,7 @@ from limitlaw.core.instructions import Apply, Constant, MatMul
 from limitlaw.core.kinds import Coordinatewise, Value
 from limitlaw.core.program import Program, Written
 from limitlaw.core.score_checks import assumption_a, assumption_b, scores_have_a_limit
+from limitlaw.core.transposes import WithoutTransposes, without_transposes
 from limitlaw.core.unrolling import unrolled
 from limitlaw.float64 import in_float64
 
@@ -35,8 +36,9 @@ def check(y: Written | tuple[Written, ...]) -> Report:
             )
     written = tuple(value.core.value for value in outputs)
     depth = max(Analysis(Program(written)).depth.values())
-    program = Facts(Program(unrolled(written, TURNS)), outputs[0].names(*outputs[1:]), depth)
-    found = tuple(finding for rule in CHECKS for finding in rule(program))
+    left = without_transposes(unrolled(written, TURNS))
+    program = Facts(Program(left.values), outputs[0].names(*outputs[1:]), depth)
+    found = (transposes(program, left), *(f for rule in CHECKS for f in rule(program)))
     return Report(found, tuple(value.notes for value in outputs))
 
 
@@ -175,20 +177,22 @@ def finitely_many_heads(program: Facts) -> Iterator[Finding]:
         yield Finding("finitely many heads", Verdict.HOLDS)
 
 
-def no_transposes(program: Facts) -> Iterator[Finding]:
-    """A matrix that acts from both sides makes vectors that are no longer Gaussian."""
+def transposes(program: Facts, left: WithoutTransposes) -> Finding:
+    """A matrix that acts from both sides makes vectors that are no longer Gaussian, but for
+    gradients of random readouts.
+    """
     rule = "no transposes"
-    back = [v for v in program.made_with(MatMul) if v.instruction.transposed]  # type: ignore[attr-defined]
-    if back:
-        why = "{}: Wᵀ of a matrix W; simulate has every width"
-        yield program.finding(rule, Verdict.REFUSED, why, back, label="transposes")
-    else:
-        yield Finding(rule, Verdict.HOLDS)
+    if not left.transposed:
+        return Finding(rule, Verdict.HOLDS)
+    if left.why:
+        why = f"{left.why}; finite and simulate have every width"
+        return program.finding(rule, Verdict.REFUSED, why, left.about, label="transposes")
+    why = "{}: Wᵀ as independent of W, which it is for the gradients of a random readout"
+    return program.finding(rule, Verdict.BEYOND, why, left.transposed, label="gradients")
 
 
 CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     scores_have_a_limit,
-    no_transposes,
     assumption_a,
     assumption_b,
     bounded_inputs,

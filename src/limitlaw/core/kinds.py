@@ -58,6 +58,11 @@ class Family:
         """Along which there are different matrices."""
         return tuple(axis for axis in self.layout if axis is not None)
 
+    @property
+    def is_wide(self) -> bool:
+        """Do both sides of its matrices grow with n?"""
+        return self.rows.wide and self.cols.wide
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Value:

@@ -25,6 +25,7 @@ from limitlaw.core.demand import demanded
 from limitlaw.core.labelled import finite_shape, is_infinite, present
 from limitlaw.core.last_step import has_pole, last_step
 from limitlaw.core.program import Output, Program
+from limitlaw.core.transposes import without_transposes
 from limitlaw.engines import engine
 from limitlaw.engines.bounds import bounded, check_covariance, later
 from limitlaw.engines.effort import BUDGET, Drawn, Pace, default_draws
@@ -221,7 +222,8 @@ def checked(name: str, y: object) -> tuple[Output, tuple[str, ...]]:
         raise ValueError(
             f"{name}: the program has no infinite-width limit (finite widths are fine)\n{reasons}"
         )
-    (output,) = outputs
+    left = without_transposes([output.value for output in outputs])
+    output = Output(left.values[0], outputs[0].layout)
     if output.value.is_vector and output.layout and not is_infinite(present(output.layout)):
         check_covariance(engine.entries(output))
     return output, report.beyond

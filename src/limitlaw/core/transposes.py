@@ -1,0 +1,136 @@
+"""Transposes as n → ∞: where Wᵀ may be taken as a matrix that is independent of W.
+
+Wᵀ δ is a Gaussian vector with the second moments that an independent matrix would give it, plus
+Σ_j E[∂Z^δ/∂Z^{W x_j}] x_j over the vectors that W met (Yang 2020). The sum is zero where δ changes
+sign with vectors u of mean zero on which no x depends, as the backward vectors of a random readout
+n^{-1/2} u·y do: with u → −u forward vectors are what they were. Inner products under 1/n, and
+functions of coordinates, then see an independent matrix. Not so dot products under 1/√n of Wᵀ δ
+with forward vectors, and vectors of fixed dimension: they see that it is Wᵀ.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+
+from limitlaw import phi as nonlinearities
+from limitlaw.core.instructions import (
+    Add,
+    Apply,
+    Contract,
+    Dot,
+    Initial,
+    MatMul,
+    Rename,
+    Scan,
+    Stack,
+    Take,
+)
+from limitlaw.core.kinds import Coordinatewise, Family, Value
+from limitlaw.core.program import Program, ancestors
+from limitlaw.core.vanishing import without_vanishing
+
+EVEN, ODD, NEITHER = 0, 1, None
+Parity = int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class WithoutTransposes:
+    """Values as n → ∞ with independent matrices in place of transposes; or, as they were, `why`
+    that is not so, and `about` which products. `transposed`: all products with transposes.
+    """
+
+    values: tuple[Value, ...]
+    transposed: tuple[Value, ...] = ()
+    why: str = ""
+    about: tuple[Value, ...] = ()
+
+
+def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
+    """The same values as n → ∞."""
+    if not any(_is_transposed(v) for v in ancestors(values)):
+        return WithoutTransposes(tuple(values))
+    left = without_vanishing(values)
+    back = tuple(v for v in ancestors(left) if _is_transposed(v))
+    why, about = _objection(left)
+    if why:
+        return WithoutTransposes(tuple(values), back, why, tuple(about))
+    return WithoutTransposes(_with_independent(left), back)
+
+
+def _with_independent(values: Sequence[Value]) -> tuple[Value, ...]:
+    """For each family W one that is independent of it, of the shape of Wᵀ."""
+    new: dict[Value, Value] = {}
+    families: dict[Family, Family] = {}
+    for v in ancestors(values):
+        op = v.instruction
+        changed: dict[object, object] = {u: new[u] for u in op.inputs if new[u] is not u}
+        op = op.replaced(changed) if changed else op
+        if isinstance(op, MatMul) and op.transposed:
+            W = op.family
+            if W not in families:
+                families[W] = Family(W.layout, W.std, W.cols, W.rows, W.source)
+            op = MatMul(families[W], op.x)
+        new[v] = v if op is v.instruction else dataclasses.replace(v, instruction=op)
+    return tuple(new[v] for v in values)
+
+
+def _is_transposed(v: Value) -> bool:
+    return isinstance(v.instruction, MatMul) and v.instruction.transposed
+
+
+def _objection(values: Sequence[Value]) -> tuple[str, list[Value]]:
+    """Why Wᵀ may not be taken as independent of W, and of which values that is said."""
+    order = Program(tuple(values)).values
+    back = [v for v in order if _is_transposed(v)]
+    if any(isinstance(v.instruction, Scan) for v in order):
+        return "{}: Wᵀ of a matrix W beside a loop", back
+    both = {v.instruction.family for v in back}  # type: ignore[attr-defined]
+    forth = [v for v in order if v.instruction.matrices in both and not _is_transposed(v)]
+    narrow = [v for v in back if not v.instruction.matrices.is_wide]  # type: ignore[union-attr]
+    if narrow:
+        return "{}: Wᵀ of a matrix W with a side of fixed dimension", narrow
+    parity = _parities(order, set(ancestors([v.instruction.x for v in forth])))  # type: ignore[attr-defined]
+    loose = [v for v in back if parity[v.instruction.x] != ODD]  # type: ignore[attr-defined]
+    if loose and forth:
+        return "{}: Wᵀ of a matrix W, of vectors that do not change sign with a readout", loose
+    known: set[Value] = set()
+    for v in order:
+        if _is_transposed(v) or any(u in known for u in v.inputs):
+            known.add(v)
+    scores = [v for v in order if v in known and isinstance(v.instruction, Dot)]
+    scores = [v for v in scores if v.instruction.scaling == "sqrt"]  # type: ignore[attr-defined]
+    return ("{}: dot products under 1/√n with Wᵀ of a matrix W", scores) if scores else ("", [])
+
+
+def _parities(order: list[Value], forward: set[Value]) -> dict[Value, Parity]:
+    """What becomes of each value where all vectors of mean zero that are not `forward` change
+    sign: nothing, or it changes sign, or neither is known.
+    """
+    found: dict[Value, Parity] = {}
+    for v in order:
+        op = v.instruction
+        each = [found[u] for u in v.inputs]
+        if isinstance(op, Initial):
+            found[v] = ODD if op.centred and v not in forward else EVEN
+        elif all(p == EVEN for p in each):
+            found[v] = EVEN
+        elif isinstance(op, Contract | Dot | MatMul) or _is_product(v):
+            found[v] = NEITHER if NEITHER in each else sum(p or 0 for p in each) % 2
+        elif isinstance(op, Add | Stack | Take | Rename) or _is_sum(v):
+            found[v] = each[0] if len(set(each)) == 1 else NEITHER
+        else:
+            found[v] = NEITHER
+    return found
+
+
+def _is_product(v: Value) -> bool:
+    op = v.instruction
+    if isinstance(op, Apply):
+        return op.f in (jnp.multiply, jnp.matmul)
+    return isinstance(op, Coordinatewise) and op.phi is nonlinearities.multiply
+
+
+def _is_sum(v: Value) -> bool:
+    op = v.instruction
+    return isinstance(op, Apply) and op.f in (jnp.add, jnp.subtract, jnp.negative)

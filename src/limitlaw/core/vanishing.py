@@ -1,0 +1,95 @@
+"""What is zero as n → ∞: numbers that are divided by √n, and what they multiply.
+
+The gradient of a norm, say, has a part along the vector itself, n^{-1/2} times a number of order
+one. Where a program is followed in the limit that number need not be known.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from limitlaw import phi as nonlinearities
+from limitlaw.core.instructions import (
+    Add,
+    Apply,
+    Constant,
+    Contract,
+    DimensionRatio,
+    Dot,
+    MatMul,
+    Ones,
+    Rename,
+    Stack,
+    Take,
+)
+from limitlaw.core.kinds import Coordinatewise, Number, Value
+from limitlaw.core.labelled import union
+from limitlaw.core.program import ancestors
+
+PRODUCTS = jnp.multiply, jnp.matmul  # zero where a factor is
+SUMS = jnp.add, jnp.subtract, jnp.negative  # zero where all terms are
+
+
+def without_vanishing(values: Sequence[Value]) -> tuple[Value, ...]:
+    """The same values as n → ∞, by a program without what is zero there."""
+    order = ancestors(values)
+    zero: set[Value] = set()
+    for v in order:
+        if _is_zero(v, zero):
+            zero.add(v)
+    if not zero:
+        return tuple(values)
+    new: dict[Value, Value] = {}
+    for v in order:
+        new[v] = _nothing(v) if v in zero else _made(v, zero, new)
+    return tuple(new[v] for v in values)
+
+
+def _is_zero(v: Value, zero: set[Value]) -> bool:
+    op = v.instruction
+    if isinstance(op, DimensionRatio):
+        return op.under is not None and op.under.wide and not (op.over and op.over.wide)
+    if isinstance(op, Apply):
+        some, every = any(u in zero for u in op.args), all(u in zero for u in op.args)
+        return (op.f in PRODUCTS and some) or (op.f in SUMS and every)
+    if isinstance(op, Coordinatewise):
+        return op.phi is nonlinearities.multiply and any(u in zero for u in op.args)
+    if isinstance(op, Contract | Dot):
+        return any(u in zero for u in op.inputs)
+    if isinstance(op, Add | Stack | Take | Rename | MatMul):
+        return all(u in zero for u in op.inputs)
+    return False
+
+
+def _made(v: Value, zero: set[Value], new: dict[Value, Value]) -> Value:
+    """The instruction of v on what is new; of a sum the terms that are left."""
+    op = v.instruction
+    if isinstance(op, Add):
+        left = tuple(t for t in op.terms if t not in zero)
+        if len(left) == 1 and set(left[0].axes) == set(v.axes):
+            return new[left[0]]
+        if set(union(*(t.axes for t in left))) == set(v.axes):
+            op = Add(left)
+    changed: dict[object, object] = {u: new[u] for u in op.inputs if new[u] is not u}
+    if not changed and op is v.instruction:
+        return v
+    return dataclasses.replace(v, instruction=op.replaced(changed) if changed else op)
+
+
+def _nothing(v: Value) -> Value:
+    """Zeros in place of v, for those that read it all the same."""
+    numbers = Value(Constant(Number(np.zeros(())), ()), (), None)
+    if v.is_vector:
+        one = Value(Ones(), (), v.dim)
+        vanished = Value(Contract(numbers, one, ()), (), v.dim)
+        return vanished if not v.axes else _spread(vanished, v)
+    return numbers if not v.axes else _spread(numbers, v)
+
+
+def _spread(nothing: Value, v: Value) -> Value:
+    """Zeros for every entry of v."""
+    sizes: Iterable[int] = [int(axis.size) for axis in v.axes]
+    zeros = Value(Constant(Number(np.zeros(tuple(sizes))), v.axes), v.axes, None)
+    return Value(Contract(zeros, nothing, ()), v.axes, v.dim) if v.is_vector else zeros
