@@ -36,6 +36,7 @@ RANK = dict.fromkeys(LEAVES, -1) | {
     "laws": 3,
     "language": 4,
     "nn": 5,
+    "backward": 5,
     "engines": 5,
     "divergence": 5,
     "runs": 5,
@@ -76,8 +77,9 @@ INSIDE = {
     "studies": {"settings": 0, "look": 0, "tracing": 0, "*": 1, "report": 2},
     "core": {"space": 0, "labelled": 1, "kinds": 2, "loops": 3, "linear": 3, "instructions": 4}
     | dict.fromkeys(("program", "covariance"), 5)
-    | {"*": 6, "check": 7},
+    | {"*": 6, "transposes": 7, "check": 8},
     "depth": {"statistics": 0, "network": 0, "figures": 1, "table": 1, "trace": 2, "*": 3},
+    "backward": {"entries": 0, "pullbacks": 0, "reverse": 1, "*": 2},
     "language": {
         "shapes": 0,
         "tree": 1,

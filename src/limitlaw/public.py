@@ -1,6 +1,8 @@
 """All public names, which `limitlaw` hands on."""
 
 from limitlaw import depth, divergence, laws, nn
+from limitlaw.backward.reverse import gradient
+from limitlaw.backward.tangent import ntk, parameters
 from limitlaw.core.space import n
 from limitlaw.depth.gradients import gradients
 from limitlaw.depth.trace import trace
@@ -103,6 +105,7 @@ __all__ = [
     "finite",
     "finite_samples",
     "gelu",
+    "gradient",
     "gradients",
     "gru",
     "identity",
@@ -121,6 +124,8 @@ __all__ = [
     "n",
     "nn",
     "normalised_sum",
+    "ntk",
+    "parameters",
     "plot",
     "readout",
     "relu",

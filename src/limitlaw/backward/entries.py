@@ -16,7 +16,7 @@ def entry_axis(f: Value, axis: Axis) -> dict[Value, Axis | None] | None:
     names: dict[Value, Axis | None] = {f: axis}
     for v in reversed(ancestors([f])):
         name = names[v]
-        if name is not None and not _stays_apart(v, name):
+        if name is not None and v.inputs and not _stays_apart(v, name):
             return None
         for u in v.inputs:
             called = None if name is None else _called(v, name)

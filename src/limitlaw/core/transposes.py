@@ -10,6 +10,7 @@ with forward vectors, and vectors of fixed dimension: they see that it is Wᵀ.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -27,8 +28,8 @@ from limitlaw.core.instructions import (
     Take,
 )
 from limitlaw.core.kinds import Coordinatewise, Family, Value
-from limitlaw.core.program import Program, ancestors
-from limitlaw.core.vanishing import without_vanishing
+from limitlaw.core.program import ancestors
+from limitlaw.core.vanishing import read, vanishing, without
 
 EVEN, ODD, NEITHER = 0, 1, None
 Parity = int | None
@@ -50,12 +51,13 @@ def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
     """The same values as n → ∞."""
     if not any(_is_transposed(v) for v in ancestors(values)):
         return WithoutTransposes(tuple(values))
-    left = without_vanishing(values)
-    back = tuple(v for v in ancestors(left) if _is_transposed(v))
-    why, about = _objection(left)
+    zero = vanishing(values)
+    left = read(values, zero)
+    back = tuple(v for v in left if _is_transposed(v))
+    why, about = _objection(ancestors(values), left)
     if why:
         return WithoutTransposes(tuple(values), back, why, tuple(about))
-    return WithoutTransposes(_with_independent(left), back)
+    return WithoutTransposes(_with_independent(without(values, zero)), back)
 
 
 def _with_independent(values: Sequence[Value]) -> tuple[Value, ...]:
@@ -79,58 +81,86 @@ def _is_transposed(v: Value) -> bool:
     return isinstance(v.instruction, MatMul) and v.instruction.transposed
 
 
-def _objection(values: Sequence[Value]) -> tuple[str, list[Value]]:
-    """Why Wᵀ may not be taken as independent of W, and of which values that is said."""
-    order = Program(tuple(values)).values
-    back = [v for v in order if _is_transposed(v)]
+def _objection(order: list[Value], left: list[Value]) -> tuple[str, list[Any]]:
+    """Why Wᵀ may not be taken as independent of W, and of which values that is said. `left`: what
+    need be known in the limit.
+    """
+    back: list[Any] = [v for v in left if _is_transposed(v)]
     if any(isinstance(v.instruction, Scan) for v in order):
         return "{}: Wᵀ of a matrix W beside a loop", back
-    both = {v.instruction.family for v in back}  # type: ignore[attr-defined]
-    forth = [v for v in order if v.instruction.matrices in both and not _is_transposed(v)]
-    narrow = [v for v in back if not v.instruction.matrices.is_wide]  # type: ignore[union-attr]
+    both = {v.instruction.family for v in back}
+    forth: list[Any] = [v for v in order if _is_product_with(v, both)]
+    narrow = [v for v in back if not v.instruction.family.is_wide]
     if narrow:
         return "{}: Wᵀ of a matrix W with a side of fixed dimension", narrow
-    parity = _parities(order, set(ancestors([v.instruction.x for v in forth])))  # type: ignore[attr-defined]
-    loose = [v for v in back if parity[v.instruction.x] != ODD]  # type: ignore[attr-defined]
+    parity = _parities(order, [v.instruction.x for v in forth])
+    loose = [v for v in back if parity[v.instruction.x] != ODD]
     if loose and forth:
         return "{}: Wᵀ of a matrix W, of vectors that do not change sign with a readout", loose
-    known: set[Value] = set()
-    for v in order:
-        if _is_transposed(v) or any(u in known for u in v.inputs):
-            known.add(v)
-    scores = [v for v in order if v in known and isinstance(v.instruction, Dot)]
+    scores = [v for v in order if isinstance(v.instruction, Dot) and not v.is_average]
     scores = [v for v in scores if v.instruction.scaling == "sqrt"]  # type: ignore[attr-defined]
-    return ("{}: dot products under 1/√n with Wᵀ of a matrix W", scores) if scores else ("", [])
+    known = _behind(order)
+    read_back = [v for v in left if v in known and v in scores]
+    if read_back:
+        return "{}: dot products under 1/√n with Wᵀ of a matrix W", read_back
+    # what is dropped is n^{-1/2} times a number that must be of order one
+    large = [v for v in scores if v not in left and parity[v] != ODD]
+    return ("{}: dot products under 1/√n that may grow with n", large) if large else ("", [])
 
 
-def _parities(order: list[Value], forward: set[Value]) -> dict[Value, Parity]:
-    """What becomes of each value where all vectors of mean zero that are not `forward` change
-    sign: nothing, or it changes sign, or neither is known.
+def _is_product_with(v: Value, families: set[Family]) -> bool:
+    return v.instruction.matrices in families and not _is_transposed(v)
+
+
+def _behind(order: list[Value]) -> set[Value]:
+    """What depends on a product with a transpose."""
+    found: set[Value] = set()
+    for v in order:
+        if _is_transposed(v) or any(u in found for u in v.inputs):
+            found.add(v)
+    return found
+
+
+def _parities(order: list[Value], forward: list[Value]) -> dict[Value, Parity]:
+    """What becomes of each value where readouts change sign, the vectors of mean zero that enter
+    no nonlinearity and no `forward` vector: nothing, or it changes sign, or neither is known.
     """
+    curved = [v for v in order if not _is_multilinear(v)]
+    fixed = set(ancestors([*forward, *(u for v in curved for u in v.inputs)]))
     found: dict[Value, Parity] = {}
     for v in order:
         op = v.instruction
         each = [found[u] for u in v.inputs]
         if isinstance(op, Initial):
-            found[v] = ODD if op.centred and v not in forward else EVEN
+            found[v] = ODD if op.centred and v not in fixed else EVEN
         elif all(p == EVEN for p in each):
             found[v] = EVEN
-        elif isinstance(op, Contract | Dot | MatMul) or _is_product(v):
-            found[v] = NEITHER if NEITHER in each else sum(p or 0 for p in each) % 2
-        elif isinstance(op, Add | Stack | Take | Rename) or _is_sum(v):
+        elif _is_sum(v):
             found[v] = each[0] if len(set(each)) == 1 else NEITHER
+        elif _is_product(v):
+            found[v] = NEITHER if NEITHER in each else sum(p or 0 for p in each) % 2
         else:
             found[v] = NEITHER
     return found
 
 
+def _is_multilinear(v: Value) -> bool:
+    return not v.inputs or _is_product(v) or _is_sum(v)
+
+
 def _is_product(v: Value) -> bool:
+    """Is it linear in each of what it reads?"""
     op = v.instruction
     if isinstance(op, Apply):
         return op.f in (jnp.multiply, jnp.matmul)
-    return isinstance(op, Coordinatewise) and op.phi is nonlinearities.multiply
+    if isinstance(op, Coordinatewise):
+        return op.phi is nonlinearities.multiply
+    return isinstance(op, Contract | Dot | MatMul)
 
 
 def _is_sum(v: Value) -> bool:
+    """Is it linear in all of what it reads together?"""
     op = v.instruction
-    return isinstance(op, Apply) and op.f in (jnp.add, jnp.subtract, jnp.negative)
+    if isinstance(op, Apply):
+        return op.f in (jnp.add, jnp.subtract, jnp.negative)
+    return isinstance(op, Add | Stack | Take | Rename)

@@ -5,7 +5,7 @@ one. Where a program is followed in the limit that number need not be known.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,22 +32,36 @@ PRODUCTS = jnp.multiply, jnp.matmul  # zero where a factor is
 SUMS = jnp.add, jnp.subtract, jnp.negative  # zero where all terms are
 
 
-def without_vanishing(values: Sequence[Value]) -> tuple[Value, ...]:
-    """The same values as n → ∞, by a program without what is zero there."""
-    order = ancestors(values)
+def vanishing(values: Sequence[Value]) -> frozenset[Value]:
+    """What is zero as n → ∞ of all that values read."""
     zero: set[Value] = set()
-    for v in order:
+    for v in ancestors(values):
         if _is_zero(v, zero):
             zero.add(v)
-    if not zero:
-        return tuple(values)
+    return frozenset(zero)
+
+
+def without(values: Sequence[Value], zero: frozenset[Value]) -> tuple[Value, ...]:
+    """The same values by a program without what is zero."""
     new: dict[Value, Value] = {}
-    for v in order:
+    for v in read(values, zero):
         new[v] = _nothing(v) if v in zero else _made(v, zero, new)
     return tuple(new[v] for v in values)
 
 
-def _is_zero(v: Value, zero: set[Value]) -> bool:
+def read(values: Sequence[Value], zero: frozenset[Value]) -> list[Value]:
+    """What values still read, in order, where what is zero need not be known."""
+    needed: set[Value] = set()
+    stack = list(values)
+    while stack:
+        v = stack.pop()
+        if v not in needed:
+            needed.add(v)
+            stack.extend(() if v in zero else v.inputs)
+    return [v for v in ancestors(values) if v in needed]
+
+
+def _is_zero(v: Value, zero: Container[Value]) -> bool:
     op = v.instruction
     if isinstance(op, DimensionRatio):
         return op.under is not None and op.under.wide and not (op.over and op.over.wide)
@@ -63,7 +77,7 @@ def _is_zero(v: Value, zero: set[Value]) -> bool:
     return False
 
 
-def _made(v: Value, zero: set[Value], new: dict[Value, Value]) -> Value:
+def _made(v: Value, zero: frozenset[Value], new: dict[Value, Value]) -> Value:
     """The instruction of v on what is new; of a sum the terms that are left."""
     op = v.instruction
     if isinstance(op, Add):
