@@ -33,11 +33,15 @@ TOKENS_IN_FRONT = 16  # tokens, up to which softmax has them in front
 LARGE_MATRIX = 2**18  # entries of a matrix of scores; of one with more a core has enough to do
 
 # of XLA, for programs that take longer to optimise than to run; a third of the memory, too
-LITTLE_EFFORT = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
-}
+LITTLE_EFFORT: tuple[dict[str, int | bool], ...] = (
+    {
+        "xla_backend_optimization_level": 0,
+        "xla_llvm_disable_expensive_passes": True,
+        "xla_cpu_use_fusion_emitters": False,  # an option that JAX 0.11 has no more
+    },
+    {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True},
+    {},
+)
 
 # (draw, value, its instruction) → what the engine knows of the value
 Rule = Callable[[Any, Value, Any], Any]
@@ -237,7 +241,7 @@ class Compiled:
         lowered, many = traced.lower(), len(traced.jaxpr.eqns) > BUDGET.optimised
         if many and self._called_rarely and jax.default_backend() == "cpu":
             # so many operations take longer to optimise than to run
-            compiled = _waited_for(in_float64(functools.partial(lowered.compile, LITTLE_EFFORT)))
+            compiled = _waited_for(in_float64(functools.partial(_with_little_effort, lowered)))
             return Ready(compiled, work.measured(compiled))
         compiled = _waited_for(in_float64(lowered.compile))  # found again by the next call
         return Ready(self.function, work.measured(compiled))
@@ -247,6 +251,17 @@ class Compiled:
         self.function.clear_cache()  # type: ignore[attr-defined]
         self._known.clear()
         self.size = 0
+
+
+def _with_little_effort(lowered: Any) -> Any:
+    """What is lowered, compiled with as many options for little effort as this XLA knows."""
+    for options in LITTLE_EFFORT:
+        try:
+            return lowered.compile(options)
+        except jax.errors.JaxRuntimeError as error:
+            if "No such compile option" not in str(error) or not options:
+                raise
+    raise AssertionError("there is a way without options")
 
 
 class Ready(NamedTuple):
