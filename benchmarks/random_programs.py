@@ -10,6 +10,7 @@ again. Exit status 1 if any does.
 """
 
 import argparse
+import functools
 import importlib
 import multiprocessing
 import os
@@ -32,6 +33,7 @@ def main() -> None:
     )
     parser.add_argument("--programs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--both-sides", action="store_true", help="with transposes and gradients")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     arguments = parser.parse_args()
@@ -46,7 +48,9 @@ def main() -> None:
         for i in range(0, len(seeds), 100):
             if time.perf_counter() - start > arguments.seconds:
                 break
-            for seed, first, second in pool.map(compared, seeds[i : i + 100], chunksize=5):
+            kind = "BothSides" if arguments.both_sides else "Writer"
+            some = functools.partial(compared, kind)
+            for seed, first, second in pool.map(some, seeds[i : i + 100], chunksize=5):
                 done += 1
                 if second is None:
                     continue
@@ -78,14 +82,14 @@ def prepare() -> None:
     jax.config.update("jax_enable_x64", True)
 
 
-def compared(seed: int) -> tuple[int, float, float | None]:
+def compared(kind: str, seed: int) -> tuple[int, float, float | None]:
     """The seed, how far the engines are apart (1 is the threshold),
     and the same again if that is too far.
     """
     eager: Any = importlib.import_module("eager")
     writer: Any = importlib.import_module("engines.random_programs")
     statistics: Any = importlib.import_module("statistics_of_samples")
-    y = writer.Writer(seed).program()
+    y = getattr(writer, kind)(seed).program()
     width = WIDTHS[seed % len(WIDTHS)]
 
     def apart(draws: int, key: int) -> float:

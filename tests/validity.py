@@ -154,6 +154,12 @@ def _dot(value: Value, op: core.Dot) -> Iterable[Claim]:
     yield rotation, "positions of both factors come with a base"
 
 
+def _rotate(value: Value, op: core.Rotate) -> Iterable[Claim]:
+    yield value.dim == op.x.dim and value.is_vector, "its vectors live in its space"
+    yield _has(value, op.x.axes)
+    yield _broadcasts(op.positions, op.order)
+
+
 def _apply(value: Value, op: core.Apply) -> Iterable[Claim]:
     yield _is(value, False)
     yield not any(v.is_vector for v in op.args), "it reads numbers"
@@ -247,6 +253,7 @@ RULES: dict[type[Instruction], Rule] = {
     Linear: _linear,
     core.Dot: _dot,
     core.Apply: _apply,
+    core.Rotate: _rotate,
     core.Contract: _contract,
     core.Add: _add,
     core.Take: _take,

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import limitlaw as ll
+from limitlaw.language.tree import ancestors
 
 TOKENS = 2
 
@@ -165,3 +166,29 @@ STEPS = (
     Writer.bottleneck,
     Writer.gate,
 )
+
+
+class BothSides(Writer):
+    """The same with transposes of matrices that were used, and at the end perhaps a gradient."""
+
+    def program(self) -> ll.Wide:
+        """A program of two to four steps, or the backward vector of one of its vectors."""
+        for _ in range(self.rng.integers(2, 5)):
+            step = BothSides.back if self.chance(0.4) else STEPS[self.rng.integers(len(STEPS))]
+            self.values.append(step(self))
+        y = self.values[-1]
+        if self.chance(0.3):
+            return y
+        f = ll.dot(ll.initial(), y).sum()
+        if self.chance(0.3):
+            f = f + ll.apply(jnp.tanh, ll.average(y * self.old())).sum()
+        read = set(ancestors([f]))
+        return ll.gradient(f, self.choose(*[v for v in self.values if v in read]))
+
+    def back(self) -> ll.Wide:
+        """Wᵀ of a matrix that made an earlier vector, or of a new one."""
+        known = [M for found in self.pool.values() for M in found if M.rows == M.cols]
+        known = [M for M in known if len(M.shape) < 2]
+        W = self.choose(*known) if known and self.chance(0.8) else self.matrix()
+        y = W.T @ (self.old() if self.chance(0.7) else W @ self.old())
+        return y if self.chance(0.6) else y + self.old()

@@ -73,8 +73,8 @@ def centred() -> ll.Wide:
 def regression_scaled(patch: Patch, factor: float) -> None:
     right = ledger.orthonormalise
 
-    def wrong(x, basis):
-        B, L, Q = right(x, basis)
+    def wrong(x, basis, *rest):
+        B, L, Q = right(x, basis, *rest)
         return factor * B, L, Q
 
     patch.setattr(ledger, "orthonormalise", wrong)
@@ -121,8 +121,8 @@ def residual_fresh(patch: Patch) -> None:
     """A spanned vector has a fresh part all the same."""
     right = ledger.orthonormalise
 
-    def wrong(x, basis):
-        B, L, Q = right(x, basis)
+    def wrong(x, basis, *rest):
+        B, L, Q = right(x, basis, *rest)
         return B, L + jnp.diag(jnp.where(jnp.diag(L) == 0, 0.5, 0.0)), Q
 
     patch.setattr(ledger, "orthonormalise", wrong)

@@ -6,12 +6,19 @@ import functools
 
 import pytest
 from eager import defined, exact
-from random_programs import Writer
+from random_programs import BothSides, Writer
 
 import limitlaw as ll
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
-from limitlaw.core.instructions import INSTRUCTIONS, Argument, DimensionRatio, FromScan, Scan
+from limitlaw.core.instructions import (
+    INSTRUCTIONS,
+    Argument,
+    DimensionRatio,
+    FromScan,
+    Rotate,
+    Scan,
+)
 from limitlaw.core.program import Program
 from statistics_of_samples import disagreement
 from validity import validate
@@ -45,13 +52,29 @@ def test_random_program(seed: int) -> None:
     ), repr(y)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=() if seed < EVERYDAY // 2 else pytest.mark.long)
+        for seed in range(PROGRAMS)
+    ],
+)
+def test_both_sides(seed: int) -> None:
+    """Programs with transposes, and gradients of programs."""
+    width = WIDTHS[seed % len(WIDTHS)]
+    y = BothSides(seed).program()
+    first, second = defined(y, width, DRAWS, seed), exact(y, width, DRAWS, 10**6 + seed)
+    assert disagreement(first, second) < 1, repr(y)
+
+
 def test_the_programs_meet_everything() -> None:
     """Every instruction, matrices used again, vectors in frames and vectors with coordinates."""
     plans = [Analysis(Program(demanded((program(seed).core.value,)))) for seed in range(PROGRAMS)]
     for plan in plans:
         validate(*plan.program.outputs)
     met = {type(value.instruction) for plan in plans for value in plan.values}
-    assert met == set(INSTRUCTIONS) - {Argument, DimensionRatio, Scan, FromScan}
+    elsewhere = {Argument, DimensionRatio, FromScan, Rotate, Scan}
+    assert met == set(INSTRUCTIONS) - elsewhere
     assert sum(bool(plan.reused) for plan in plans) > PROGRAMS / 3
     points = [plan.components[v].points for plan in plans for v in plan.values if v.is_vector]
     assert 0.1 < sum(points) / len(points) < 0.9

@@ -236,13 +236,13 @@ def _again(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     if ledger is None:
         std = jnp.asarray(draw.numbers[op.family.std], draw.dtype)
         ledger = draw.ledgers[op.family] = Ledger(op.family, std)
-    left, spaces = op.transposed, (draw.space(op.x), draw.space(value))
+    left, into = op.transposed, draw.space(value)
     regressed, fresh = ledger.regressed(draw.units(op.x), left)
     if draw.facts.is_last_product(value) and (not left) not in ledger.met:
-        drawn = None if regressed is None else regressed.mapped(spaces[1].from_units)
-        return Form(drawn, fresh)
-    product = ledger.extended(spaces, left, draw.key(value), regressed)
-    return Form(product.mapped(spaces[1].from_units), None)
+        return Form(regressed and regressed.mapped(into.from_units), fresh)
+    D = draw.dimension(op.contracted)
+    product = ledger.extended(D, into, left, draw.key(value), regressed)
+    return Form(product.mapped(into.from_units), None)
 
 
 # --- Nonlin and dot products ---------------------------------------------------------------------

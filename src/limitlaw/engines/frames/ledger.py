@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from limitlaw.core.kinds import Family
 from limitlaw.core.labelled import Axis, Labelled, add, finite_shape, labelled
-from limitlaw.engines.frames.fresh import Fresh
+from limitlaw.engines.frames.fresh import Dimension, Fresh
 from limitlaw.engines.frames.spaces import Space
 from limitlaw.engines.meeting import Meeting
 from limitlaw.numerics.factors import orthonormalise
@@ -69,18 +69,21 @@ class Ledger:
         return self._scattered(self._of_each(B) @ known.images), fresh
 
     def extended(
-        self, spaces: tuple[Space, Space], left: bool, key: Source, regressed: Labelled | None
+        self, D: Dimension, into: Space, left: bool, key: Source, regressed: Labelled | None
     ) -> Labelled:
         """Draw the images of the new basis vectors, write them down, and return the products,
-        divided by √D. `spaces`: of what was met, and of the images.
+        divided by the root of their dimension. D is that of what was met, `into` the space of the
+        images.
         """
-        into = spaces[1]
         m, k = self.meeting.size(self.meeting.own), self.new.shape[1]
         members, vectors = Axis(m), Axis(k)
         eye = Labelled(jnp.eye(k, dtype=self.new.dtype), (vectors,))
         own = frozenset([members]) if m > 1 else frozenset()
         g = into.draw(key, Fresh(eye, (members, vectors), own)).mapped(into.units)
-        images = self._consistent(g.whole((members, vectors)), spaces, left)
+        other = self.met.get(not left)
+        images = g.whole((members, vectors))
+        if other is not None:
+            images = self._consistent(images, other, D.root / into.D.root)
         found = Met(self.new, images)
         known = self.met.get(left)
         self.met[left] = found if known is None else known.and_also(found)
@@ -90,17 +93,13 @@ class Ledger:
         return add([regressed.mapped(lambda a: _wider(a, y.array.shape[-1])), y])
 
     def _consistent(
-        self, g: Float[Array, "m k r"], spaces: tuple[Space, Space], left: bool
+        self, g: Float[Array, "m k r"], other: Met, ratio: float | Float[Array, ""]
     ) -> Float[Array, "m k r"]:
         """Images that agree with what came out of the other side: √(D/D') ⟨Gᵀp, q⟩ p in place of
         g's component along p.
         """
-        other = self.met.get(not left)
-        if other is None:
-            return g
-        D, into = (space.D.root for space in spaces)
         r = min(other.images.shape[-1], self.new.shape[-1])
-        given = self.new[..., :r] @ other.images[..., :r].mT * (D / into)
+        given = self.new[..., :r] @ other.images[..., :r].mT * ratio
         P = _wider(other.basis, g.shape[-1])
         return g + (given - g @ P.mT) @ P
 
