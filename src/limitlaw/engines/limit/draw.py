@@ -34,7 +34,7 @@ from limitlaw.engines.limit.joint_law import JointLaw, Passed
 from limitlaw.engines.limit.loop import LimitLoop, Recipe
 from limitlaw.engines.limit.means import zeros
 from limitlaw.engines.limit.moments import Moments
-from limitlaw.engines.limit.nodes import Joint
+from limitlaw.engines.limit.nodes import BLUR, Joint
 from limitlaw.engines.limit.score_facts import correlated, undrawn_scores
 from limitlaw.engines.limit.tied import TiedLoop
 from limitlaw.engines.reading import ReadBy
@@ -211,7 +211,7 @@ class LimitDraw(FramesDraw):
         assert value.dim is not None
         if not value.dim.wide:
             return super().units(value)
-        joint = self._frames.setdefault(value.dim, Joint(self._flat))
+        joint = self._frames.setdefault(value.dim, Joint(self._flat, blur=BLUR))
         return Labelled(joint.rows(value).reshape(*sizes(value.axes), -1), value.axes)
 
     def second_moment(self, value: Value) -> Float[Array, "m m"]:

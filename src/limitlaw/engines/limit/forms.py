@@ -29,7 +29,7 @@ from limitlaw.core.labelled import Axes, Axis, Labelled, multiply, sizes, union
 from limitlaw.engines.frames.fresh import at_nodes
 from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.limit.moments import Moments
-from limitlaw.engines.limit.nodes import Joint
+from limitlaw.engines.limit.nodes import BLUR, Joint
 from limitlaw.engines.limit.pairings import FrameGroup, Pairing, pairings
 from limitlaw.engines.limit.scores import phase, scored
 from limitlaw.engines.limit.waves import Waves, waves, waves_at
@@ -100,7 +100,7 @@ class BilinearForms:
 
     def _coordinates(self, component: FrameGroup, v: Value) -> Labelled:
         """L, the vectors in the frame of their component."""
-        joint = self.frames.setdefault(component.places, Joint(self._gram))
+        joint = self.frames.setdefault(component.places, Joint(self._gram, blur=BLUR))
         placed, copies = component.place(v)
         axes = (*copies, *(axis for axis in placed.axes if axis not in copies))
         rows = joint.rows((placed, copies))

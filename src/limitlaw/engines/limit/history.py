@@ -20,7 +20,7 @@ from limitlaw.core.program import Program, ancestors
 from limitlaw.engines.limit.facts import LimitFacts, OfArgument, independent_factors
 from limitlaw.engines.limit.forms import Place, gram_of
 from limitlaw.engines.limit.moments import Moments
-from limitlaw.engines.limit.nodes import extension
+from limitlaw.engines.limit.nodes import BLUR, extension
 from limitlaw.engines.limit.pairings import pairings
 from limitlaw.engines.limit.products import in_two
 from limitlaw.engines.limit.score_facts import scores
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 Name = tuple[str, int]
 TurnState = dict[Name, Any]  # what passes from turn to turn
 OWN = "own", 0  # Cov(x_t, x_t)
-# Variance, relative to its own, of a part that every vector of a frame has alone. Deep turns
-# repeat earlier ones up to rounding, and regression on all of them is stable only with it.
-BLUR = 1e-10
 
 
 class History:

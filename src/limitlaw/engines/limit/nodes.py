@@ -19,6 +19,10 @@ from limitlaw.core.space import Dim
 from limitlaw.numerics.factors import factor
 from limitlaw.numerics.linear_algebra import diagonal, taken
 
+# Variance, relative to its own, of a part that every later vector of a frame has alone, where
+# matrices are used again and again: deep layers repeat earlier ones up to rounding, and regression
+# on all of them is stable only with it.
+BLUR = 1e-10
 SPANNED = 1e-13  # of its variance, below which what is left of a vector is rounding
 
 
@@ -28,15 +32,17 @@ class Joint:
 
     Gaussian variables with this covariance are L ξ; vectors with this Gram matrix have the
     coordinates L. Leading axes of the inner products are for independent copies (heads).
-    `row`: those of one batch with several others, where that takes less than one by one.
+    `row`: those of one batch with several others, where that takes less than one by one. `blur`:
+    the variance, relative to its own, of a part that each vector of a later batch has alone.
     """
 
     def __init__(
         self,
         inner: Callable[[Any, Any], Float[Array, "*copies m k"] | None],
         row: Callable[[Any, Any], Float[Array, "*copies m r"] | None] | None = None,
+        blur: float = 0.0,
     ):
-        self._inner, self._row = inner, row
+        self._inner, self._row, self._blur = inner, row, blur
         self._places: dict[Hashable, tuple[int, int]] = {}
         # L with 1 for every pivot that is missing, and which ones are there
         self._L, self._exists = jnp.zeros((0, 0)), jnp.zeros(0, bool)
@@ -91,6 +97,8 @@ class Joint:
         own = self._inner(item, item)
         assert own is not None
         m, r = own.shape[-1], self.size
+        if r and self._blur:
+            own = own * (1 + self._blur * np.eye(m))
         B, new = _new_rows(self._L, self._exists, own, self._on_placed(item, None))
         exists = diagonal(new) > 0
         regular = new + jnp.where(exists, 0.0, 1.0)[..., None] * np.eye(m)
