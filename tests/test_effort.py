@@ -290,7 +290,7 @@ def test_other_threads_are_silent(monkeypatch):
 
 INTERRUPTED = """
 import os, signal, threading, time
-from limitlaw.engines.engine import _waited_for
+from limitlaw.engines.compiled import _waited_for
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a parent may have switched off
 ended = threading.Event()
@@ -315,7 +315,7 @@ def test_interrupt():
 
 def test_errors_of_a_compiler():
     """What fails in the other thread is raised in this one."""
-    from limitlaw.engines.engine import _waited_for
+    from limitlaw.engines.compiled import _waited_for
 
     with pytest.raises(ZeroDivisionError):
         _waited_for(lambda: 1 / 0)

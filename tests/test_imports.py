@@ -94,7 +94,7 @@ INSIDE = {
         "*": 8,
     },
     "engines": dict.fromkeys(
-        ("effort", "bounds", "estimate", "engine", "law", "meeting", "reading"), 0
+        ("effort", "bounds", "compiled", "estimate", "engine", "law", "meeting", "reading"), 0
     )
     | {"run": 1, "dense/": 2, "frames/": 2, "limit/": 3, "heads/": 4, "*": 5},
 }

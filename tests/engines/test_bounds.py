@@ -15,10 +15,10 @@ import limitlaw as ll
 from limitlaw import progress
 from limitlaw.apps import cli
 from limitlaw.apps.cli.running import bars
-from limitlaw.engines import bounds, engine, estimate
+from limitlaw.engines import bounds, compiled, estimate
 from limitlaw.engines.bounds import Call, calling, check_bytes, free_gib, later, reached, refuse
+from limitlaw.engines.compiled import Compiled
 from limitlaw.engines.effort import BUDGET
-from limitlaw.engines.engine import Compiled
 from limitlaw.progress import Watch
 
 CALLED = Call("test", "ask for less")
@@ -106,7 +106,7 @@ def test_wide_networks_are_refused_at_once(monkeypatch):
 
 def test_large_matrices_are_refused_before_they_are_compiled(monkeypatch):
     """A product of 10¹¹ entries."""
-    monkeypatch.setattr(engine, "_waited_for", lambda compile: pytest.fail("compiled"))
+    monkeypatch.setattr(compiled, "_waited_for", lambda compile: pytest.fail("compiled"))
     outer = Compiled(lambda x: jnp.sin(x[:, None] + x) @ jnp.cos(x[:, None] * x))
     with calling(CALLED), pytest.raises(ValueError, match="test would take 745 GiB of memory"):
         outer.check(1, jax.ShapeDtypeStruct((316_228,), float))
@@ -180,7 +180,7 @@ import time
 import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)
 import limitlaw as ll
-from limitlaw.engines import engine
+from limitlaw.engines import compiled
 from limitlaw.engines.estimate import work_of
 
 def processor_seconds(function):
@@ -199,11 +199,11 @@ functions = lambda x: jax.lax.fori_loop(
     0, 100, lambda _, y: jnp.exp(-y * y) + jnp.log(1 + y * y), x
 )
 for f, shape in ((random, (512,)), (products, (1000, 1000)), (functions, (500_000,))):
-    x, compiled = np.random.default_rng(0).standard_normal(shape), jax.jit(f)
-    print(f.__name__, work_of(compiled.trace(x)).seconds, processor_seconds(lambda: compiled(x)))
+    x, jitted = np.random.default_rng(0).standard_normal(shape), jax.jit(f)
+    print(f.__name__, work_of(jitted.trace(x)).seconds, processor_seconds(lambda: jitted(x)))
 
-check, found = engine.Work.check, []
-engine.Work.check = lambda w, calls: (found.append(calls * w.seconds), check(w, calls))
+check, found = compiled.Work.check, []
+compiled.Work.check = lambda w, calls: (found.append(calls * w.seconds), check(w, calls))
 y = ll.transformer(ll.initial((4,)), 2, 2)[0]
 seconds = processor_seconds(lambda: ll.simulate(y, 1024, 8, 0))
 print("simulate", found[-1], seconds)
@@ -226,9 +226,9 @@ import resource
 import jax
 jax.config.update("jax_enable_x64", True)
 import limitlaw as ll
-from limitlaw.engines import engine
-check, found = engine.Work.check, []
-engine.Work.check = lambda w, calls: (found.append(w.bytes), check(w, calls))
+from limitlaw.engines import compiled
+check, found = compiled.Work.check, []
+compiled.Work.check = lambda w, calls: (found.append(w.bytes), check(w, calls))
 x = ll.initial(())
 W = ll.Matrix()
 ll.simulate(W @ ll.relu(W @ x), 16, 1, 0)

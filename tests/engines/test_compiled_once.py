@@ -5,7 +5,7 @@ and the cache is bounded.
 import collections
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.engines import engine
-from limitlaw.engines.engine import Cache, Compiled
+from limitlaw.engines import compiled
+from limitlaw.engines.compiled import Compiled
+from limitlaw.engines.engine import Cache
 from limitlaw.engines.frames import finite as finite_width
 from limitlaw.engines.limit import draw
 from limitlaw.engines.limit.planned import Planned
@@ -32,14 +33,14 @@ def _note(event: str, duration: float, **_: Any) -> None:
 def compilations(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How often a program was compiled."""
     count = 0
-    waited_for = engine._waited_for
+    waited_for = compiled._waited_for
 
     def counted(function: Any) -> Any:
         nonlocal count
         count += 1
         return waited_for(function)
 
-    monkeypatch.setattr(engine, "_waited_for", counted)
+    monkeypatch.setattr(compiled, "_waited_for", counted)
     ll.clear_cache()
     return lambda: count
 
@@ -291,13 +292,13 @@ def test_memory_is_given_back() -> None:
     for them, also while somebody refers to them, who compiles again.
     """
 
-    def made(k: int) -> engine.Compiled:
-        function = engine.Compiled(lambda x: sum(jnp.sin(i * x) for i in range(k)))
+    def made(k: int) -> Compiled:
+        function = Compiled(lambda x: sum(jnp.sin(i * x) for i in range(k)))
         cache.get(k, lambda: function)
         function(1.0)
         return function
 
-    cache: Cache[engine.Compiled] = Cache(8, largest=100)
+    cache: Cache[Compiled] = Cache(8, largest=100)
     functions = [made(k) for k in (5, 10, 15)]
     assert [f.function._cache_size() for f in functions] == [1, 1, 1]
     assert sum(f.size for f in functions) == 3 * 30
@@ -329,3 +330,19 @@ def test_transformations(name: str) -> None:
     before = len(COMPILED)
     assert float(TRANSFORMED[name]()) == first
     assert len(COMPILED) == before
+
+
+def test_options_that_a_version_does_not_know() -> None:
+    """What XLA knows of the options for little effort is asked for, and no more."""
+
+    class Lowered:
+        tried: ClassVar[list[int]] = []
+
+        def compile(self, options: dict[str, Any]) -> str:
+            self.tried.append(len(options))
+            if "xla_cpu_use_fusion_emitters" in options:
+                raise jax.errors.JaxRuntimeError("INVALID_ARGUMENT: No such compile option: 'x'")
+            return "compiled"
+
+    assert compiled._with_little_effort(Lowered()) == "compiled"
+    assert Lowered.tried == [3, 2]

@@ -26,7 +26,8 @@ from limitlaw.arguments import positive_int
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.program import Output, Written, without_numbers
 from limitlaw.engines import engine
-from limitlaw.engines.engine import PROGRAMS, Compiled
+from limitlaw.engines.compiled import Compiled
+from limitlaw.engines.engine import PROGRAMS
 from limitlaw.engines.frames.finite import demanded_outputs, one_draw
 from limitlaw.engines.frames.statistics import Conditions
 from limitlaw.float64 import methods_in_float64

@@ -1,22 +1,17 @@
 """What every engine is made of: what was asked for, and whether it can be drawn; a draw, and a
-table of one rule for each instruction; softmax as a CPU likes it; functions that are compiled once
-for a structure.
-
-They are kept in a bounded cache, and compiled in another thread: the one that waits hears Ctrl-C,
-which a compiler does not.
+table of one rule for each instruction; softmax as a CPU likes it; the bounded cache of functions
+that are compiled once for a structure.
 """
 
 import collections
-import concurrent.futures
 import functools
 import math
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from limitlaw.arguments import inside_jit, is_traced
@@ -25,23 +20,10 @@ from limitlaw.core.kinds import Instruction, Number, Value, rule_for
 from limitlaw.core.labelled import is_infinite, shape
 from limitlaw.core.program import Output, Program, Written
 from limitlaw.engines.effort import BUDGET
-from limitlaw.engines.estimate import Work, work_of
-from limitlaw.float64 import in_float64
 
 Kept = TypeVar("Kept")
 TOKENS_IN_FRONT = 16  # tokens, up to which softmax has them in front
 LARGE_MATRIX = 2**18  # entries of a matrix of scores; of one with more a core has enough to do
-
-# of XLA, for programs that take longer to optimise than to run; a third of the memory, too
-LITTLE_EFFORT: tuple[dict[str, int | bool], ...] = (
-    {
-        "xla_backend_optimization_level": 0,
-        "xla_llvm_disable_expensive_passes": True,
-        "xla_cpu_use_fusion_emitters": False,  # an option that JAX 0.11 has no more
-    },
-    {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True},
-    {},
-)
 
 # (draw, value, its instruction) → what the engine knows of the value
 Rule = Callable[[Any, Value, Any], Any]
@@ -200,109 +182,6 @@ def matrix_by_matrix(f: Callable[[Array], Array], p: Array) -> Array:
 
 
 # --- compiled once -------------------------------------------------------------------------------
-
-
-class Compiled:
-    """`jax.jit(function)`, which is `function`; refused where that takes too much (`bounds`).
-    `called_rarely`: a few times once compiled.
-    """
-
-    def __init__(self, function: Callable[..., Any], called_rarely: bool = False) -> None:
-        self.function, self._called_rarely = jax.jit(function), called_rarely
-        self._known: dict[Any, Ready] = {}
-        self.size = 0  # equations that were compiled, all shapes together
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self.compiled_for(*arguments)(*arguments)
-
-    def compiled_for(self, *arguments: Any) -> Callable[..., Any]:
-        """`function`, compiled for arguments of these shapes."""
-        kinds = _kinds(arguments)
-        if kinds not in self._known:
-            self.check(1, *arguments)
-        return self._known[kinds].run if kinds in self._known else self.function
-
-    def check(self, calls: int, *arguments: Any) -> None:
-        """Refuse so many calls that would take too long, or too much memory;
-        else `function` is compiled.
-        """
-        if inside_jit():
-            return
-        kinds = _kinds(arguments)
-        if kinds not in self._known:
-            traced = self.function.trace(*arguments)
-            work = work_of(traced)
-            work.check(calls)
-            self._known[kinds] = self._compiled(traced, work)
-            self.size += _count(traced.jaxpr.jaxpr.eqns)
-        self._known[kinds].work.check(calls)
-
-    def _compiled(self, traced: Any, work: Work) -> "Ready":
-        lowered, many = traced.lower(), len(traced.jaxpr.eqns) > BUDGET.optimised
-        if many and self._called_rarely and jax.default_backend() == "cpu":
-            # so many operations take longer to optimise than to run
-            compiled = _waited_for(in_float64(functools.partial(_with_little_effort, lowered)))
-            return Ready(compiled, work.measured(compiled))
-        compiled = _waited_for(in_float64(lowered.compile))  # found again by the next call
-        return Ready(self.function, work.measured(compiled))
-
-    def release(self) -> None:
-        """Give back the memory of all that was compiled."""
-        self.function.clear_cache()  # type: ignore[attr-defined]
-        self._known.clear()
-        self.size = 0
-
-
-def _with_little_effort(lowered: Any) -> Any:
-    """What is lowered, compiled with as many options for little effort as this XLA knows."""
-    for options in LITTLE_EFFORT:
-        try:
-            return lowered.compile(options)
-        except jax.errors.JaxRuntimeError as error:
-            if "No such compile option" not in str(error) or not options:
-                raise
-    raise AssertionError("there is a way without options")
-
-
-class Ready(NamedTuple):
-    """What to call for arguments of some shapes, and what a call takes."""
-
-    run: Callable[..., Any]
-    work: Work
-
-
-def _kinds(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Shapes and types of arguments, for which a function is compiled."""
-    leaves = jax.tree.leaves(arguments)
-    return tuple((np.shape(a), getattr(a, "dtype", type(a))) for a in leaves)
-
-
-def _waited_for(function: Callable[[], Any]) -> Any:
-    """function(), computed by another thread."""
-    outcome: concurrent.futures.Future[Any] = concurrent.futures.Future()
-
-    def work() -> None:
-        try:
-            outcome.set_result(function())
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=work).start()
-    return outcome.result()
-
-
-def _inside(eqn: Any) -> Iterator[list[Any]]:
-    """The equations of functions that an equation calls."""
-    for parameter in eqn.params.values():
-        for item in parameter if isinstance(parameter, tuple) else (parameter,):
-            equations = getattr(getattr(item, "jaxpr", item), "eqns", None)  # closed or not
-            if equations is not None:
-                yield equations
-
-
-def _count(equations: Iterable[Any]) -> int:
-    """How many there are, with those of functions that are called."""
-    return sum(1 + sum(map(_count, _inside(eqn))) for eqn in equations)
 
 
 class Cache(Generic[Kept]):

@@ -14,8 +14,9 @@ from jaxtyping import Array, Int, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.engines.bounds import reached
+from limitlaw.engines.compiled import Compiled
 from limitlaw.engines.effort import Pace
-from limitlaw.engines.engine import Compiled, untraceable
+from limitlaw.engines.engine import untraceable
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 from limitlaw.progress import watched
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from limitlaw.arguments import non_negative, positive_int
+from limitlaw.arguments import is_traced, non_negative, positive_int
 from limitlaw.core.space import Dim, as_dim, n
+from limitlaw.domain import check_scales
 from limitlaw.language import shapes
 from limitlaw.language.shapes import Shape
 from limitlaw.language.tree import Value
@@ -35,6 +36,8 @@ class Matrix:
             raise ValueError(
                 f"std must broadcast to shape {self.shape}, got shape {self.std.shape}"
             )
+        if not is_traced(self.std):
+            check_scales("std", np.asarray(self.std, dtype=float))
         self.rows = as_dim("rows", rows)
         self.cols = as_dim("cols", cols)
 

@@ -14,11 +14,12 @@ from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import sizes
 from limitlaw.core.program import Output, without_numbers
 from limitlaw.engines import engine
+from limitlaw.engines.compiled import Compiled
 from limitlaw.engines.dense.rules import DenseDraw, iterations
 from limitlaw.engines.dense.simulate import batch_size
 from limitlaw.engines.dense.weights import DrawnWeights, numbered, roots
 from limitlaw.engines.effort import Pace
-from limitlaw.engines.engine import PROGRAMS, Compiled, slots
+from limitlaw.engines.engine import PROGRAMS, slots
 from limitlaw.engines.run import batched, drawn
 from limitlaw.numerics.random import normal
 

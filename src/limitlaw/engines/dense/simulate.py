@@ -13,10 +13,11 @@ from limitlaw.core.labelled import finite_shape, sizes
 from limitlaw.core.program import Output, Program, Written, without_numbers
 from limitlaw.engines import bounds, engine
 from limitlaw.engines.bounds import bounded
+from limitlaw.engines.compiled import Compiled
 from limitlaw.engines.dense.rules import DenseDraw
 from limitlaw.engines.dense.weights import BLOCK, DrawnWeights, Weights, numbered, roots
 from limitlaw.engines.effort import Pace
-from limitlaw.engines.engine import PROGRAMS, Compiled, slots
+from limitlaw.engines.engine import PROGRAMS, slots
 from limitlaw.engines.run import batched, drawn
 from limitlaw.float64 import in_float64
 

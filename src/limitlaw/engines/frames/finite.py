@@ -17,8 +17,9 @@ from limitlaw.core.program import Output, Program, without_numbers
 from limitlaw.core.space import Dim
 from limitlaw.engines import bounds, engine
 from limitlaw.engines.bounds import bounded
+from limitlaw.engines.compiled import Compiled
 from limitlaw.engines.effort import BUDGET, Pace, default_draws
-from limitlaw.engines.engine import PROGRAMS, Compiled, slots
+from limitlaw.engines.engine import PROGRAMS, slots
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import at_width
 from limitlaw.engines.frames.statistics import Conditions, Samples

@@ -19,8 +19,9 @@ from limitlaw.core.labelled import Axes, Axis
 from limitlaw.core.linear_covariance import RULED
 from limitlaw.core.program import Output
 from limitlaw.engines import engine
+from limitlaw.engines.compiled import Compiled
 from limitlaw.engines.effort import BUDGET
-from limitlaw.engines.engine import Compiled, draws_together, slots
+from limitlaw.engines.engine import draws_together, slots
 from limitlaw.engines.limit.draw import LimitDraw, Outputs
 from limitlaw.engines.limit.followed import Followed, written
 from limitlaw.engines.limit.invariants import Invariant

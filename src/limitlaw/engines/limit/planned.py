@@ -13,8 +13,9 @@ import numpy as np
 from limitlaw.arguments import frozen, inside_jit, is_traced
 from limitlaw.core.program import Output, renumbered
 from limitlaw.engines import engine
+from limitlaw.engines.compiled import Compiled
 from limitlaw.engines.effort import BUDGET, Pace
-from limitlaw.engines.engine import PROGRAMS, Compiled
+from limitlaw.engines.engine import PROGRAMS
 from limitlaw.engines.limit.plan import Given, Plan
 from limitlaw.engines.reading import Reading
 from limitlaw.engines.run import in_batches, keys_of_draws
