@@ -91,6 +91,7 @@ INSIDE = {
         "lower": 5,
         "indexable": 6,
         "values": 7,
+        "writing_out": 9,
         "*": 8,
     },
     "engines": dict.fromkeys(

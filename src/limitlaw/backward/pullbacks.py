@@ -39,11 +39,6 @@ Pullback = Callable[[Any, Any, Any], Added]
 
 def pulled(y: Value, b: Any) -> Added:
     """What y adds to the backward of each value that it reads."""
-    if isinstance(y.op, ops.FromScan):
-        raise TypeError(
-            "gradient does not go through repeat and scan yet: write blocks one after the other, "
-            "as in `for _ in range(depth): x = block(x)`"
-        )
     rule = PULLBACKS.get(type(y.op))
     if rule is None:
         raise TypeError(f"gradient has no rule for the operation {type(y.op).__name__}")

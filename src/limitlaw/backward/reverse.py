@@ -8,6 +8,7 @@ from limitlaw.language import ops
 from limitlaw.language.shapes import is_infinite
 from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide, scalars, wide
+from limitlaw.language.writing_out import without_loops
 
 
 def gradient(f: Scalars, wrt: Any) -> Any:
@@ -17,6 +18,8 @@ def gradient(f: Scalars, wrt: Any) -> Any:
     on which it depends, or a tuple of vectors. With this scaling entries of b are of order one as
     those of v are, and n⁻¹ Σ_α b_α² = |∂f/∂v|². What `gradient` gives is written with transposes,
     prints, and runs on the engines; so do dot products of it with vectors of f's own program.
+    Loops (`repeat`, `scan`) are written out, with matrices of their own: a program cannot read
+    both such a gradient and what comes out of the loop.
 
     Example
     -------
@@ -29,7 +32,8 @@ def gradient(f: Scalars, wrt: Any) -> Any:
     (10, 2)
     """
     several = isinstance(wrt, tuple | list)
-    vectors = [wide("wrt", v) for v in (wrt if several else (wrt,))]
+    written = [wide("wrt", v) for v in (wrt if several else (wrt,))]
+    f, *vectors = cast(Any, without_loops([checked_number(f), *written]))
     found = backward(f, vectors)
     for v in vectors:
         if v not in found:
@@ -37,10 +41,15 @@ def gradient(f: Scalars, wrt: Any) -> Any:
     return tuple(found[v] for v in vectors) if several else found[vectors[0]]
 
 
-def backward(f: Scalars, wrt: Iterable[Value]) -> dict[Value, Any]:
-    """The backward of every value that f reads and that depends on one of `wrt`."""
+def checked_number(f: object) -> Scalars:
+    """f, which must be one number of a program."""
     if not isinstance(f, Scalars) or f.shape:
         raise TypeError(f"f must be one number of a program, a Scalars of shape (), got {f!r}")
+    return f
+
+
+def backward(f: Scalars, wrt: Iterable[Value]) -> dict[Value, Any]:
+    """The backward of every value that f reads and that depends on one of `wrt`."""
     order = ancestors([f])
     if any(is_infinite(getattr(v, "shape", ())) for v in order):
         raise TypeError("gradient needs a number of heads, got a program with heads=math.inf")

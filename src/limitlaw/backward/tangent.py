@@ -25,6 +25,7 @@ from limitlaw.language.ops import matrices_of
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide, scalars, wide
+from limitlaw.language.writing_out import without_loops
 
 
 def ntk(
@@ -46,7 +47,7 @@ def ntk(
     >>> ll.finite_samples(ll.ntk(f), width=32, samples=5, key=0).shape
     (5, 2, 2)
     """
-    second = f if f2 is None else f2
+    f, second = without_loops([f, f if f2 is None else f2])
     several = isinstance(wrt, list | tuple)
     known = list(parameters(f, second).values())
     chosen = known if wrt is None else [wrt] if isinstance(wrt, Matrix) else [*wrt]
@@ -61,7 +62,10 @@ def ntk(
 
 
 def parameters(*values: Scalars | Wide) -> dict[str, Matrix]:
-    """The matrices that a program multiplies by, under the names by which it is printed."""
+    """The matrices that a program multiplies by, under the names by which it is printed, loops
+    being written out.
+    """
+    values = without_loops(values)
     name = values[0].names(*values[1:])
     return {name(matrix): matrix for matrix in matrices_of(ancestors(values))}
 

@@ -44,6 +44,10 @@ class Written(abc.ABC):
         """It, as engines read it."""
 
     @abc.abstractmethod
+    def check_with(self, *others: "Written") -> None:
+        """Raise if this and others cannot be asked for together."""
+
+    @abc.abstractmethod
     def notes(self) -> list[str]:
         """What `check` says of the way the program was written."""
 

@@ -46,6 +46,7 @@ def outputs(y: object) -> tuple[tuple[Output, ...], Any]:
             raise TypeError(
                 f"y must be a value of a program (Wide or Scalars) or a tuple of such, got {kind}"
             )
+    leaves[0].check_with(*leaves[1:])
     return tuple(value.core for value in leaves), structure
 
 

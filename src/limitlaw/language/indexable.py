@@ -40,6 +40,19 @@ class Indexable(Value, Written):
             )
         return self.lowered
 
+    def check_with(self, *others: Any) -> None:
+        """Raise if this and others read a loop, and gradients through the same loop, for which it
+        was written out.
+        """
+        found = ancestors([self, *others])
+        loops = {v.op.scan for v in found if isinstance(v.op, ops.FromScan)}
+        if any(matrix.iteration_of in loops for matrix in ops.matrices_of(found)):
+            raise ValueError(
+                "y reads a loop (repeat or scan), and a gradient through it, for which its "
+                "iterations were written out with other matrices: write them out yourself, as in "
+                "`for _ in range(depth): x = block(x)`, and use these vectors in both"
+            )
+
     def notes(self) -> list[str]:
         """What `check` says of the way the program was written."""
         unrolled = [v.op for v in ancestors([self]) if isinstance(v.op, ops.Unrolled)]

@@ -4,7 +4,7 @@ once.
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import jax
@@ -261,7 +261,7 @@ def all_substituted(values: Sequence[Like], known: dict[Value, Value]) -> tuple[
     for v in ancestors(values):
         if v not in new:
             same = all(new[u] is u for u in v.op.inputs)
-            new[v] = v if same else dataclasses.replace(v, op=_reading(v.op, new))
+            new[v] = v if same else dataclasses.replace(v, op=reading(v.op, new))
     return tuple(cast(Like, new[v]) for v in values)
 
 
@@ -270,7 +270,7 @@ def substituted(y: Like, known: dict[Value, Value]) -> Like:
     return all_substituted((y,), known)[0]
 
 
-def _reading(op: Op, new: dict[Value, Value]) -> Op:
+def reading(op: Op, new: Mapping[Value, Value]) -> Op:
     """The same instruction, reading other values."""
 
     def renewed(content: object) -> object:
