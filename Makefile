@@ -54,6 +54,7 @@ benchmarks: venv
 	$(BIN)/python benchmarks/depth.py
 	$(BIN)/python benchmarks/covariances.py
 	$(BIN)/python benchmarks/fits.py
+	$(BIN)/python benchmarks/backward.py
 	for what in laws hundred uniform gpt2; do $(BIN)/python benchmarks/audit.py $$what || exit 1; done
 	$(BIN)/python benchmarks/explore.py
 

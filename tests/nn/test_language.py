@@ -220,3 +220,13 @@ def test_the_size_of_a_program_is_its_length():
         y = y + x
     assert len(initials(y)) == 1
     assert len(ancestors([y])) <= 3 + 50
+
+
+@pytest.mark.parametrize("std", [1e13, [1.0, 1e-13]])
+def test_scales_beyond_the_domain(std) -> None:
+    """Scales at which results are not accurate are refused where a matrix is made."""
+    with pytest.raises(
+        ValueError, match=r"std must be 0 or from 1e-12 to 1e\+12, .*, got 1e[+-]13"
+    ):
+        ll.Matrix(std, shape=(2,))
+    ll.Matrix([0.0, 1e12], shape=(2,))
