@@ -1,5 +1,6 @@
 """Gradients and tangent kernels as n → ∞, against closed forms and numbers from outside."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
@@ -112,3 +113,69 @@ def test_what_has_no_limit_yet() -> None:
         assert why in ll.check(y)["no transposes"].why
         with pytest.raises(ValueError, match=why):
             ll.limit(y)
+
+
+def norm_behind_attention() -> ll.Scalars:
+    """Its part along the vector is of order n^{-1/2}, and scores read it."""
+    x = ll.initial((2,))
+    return ll.ntk(readout(ll.rmsnorm(ll.attention(x, 1, q_std=2.0)))[0])
+
+
+def a_gate() -> ll.Scalars:
+    x, W = ll.initial(), ll.Matrix(1.5)
+    y = ll.rmsnorm(ll.dot(ll.initial(), x) * ll.tanh(W @ x))
+    b = ll.gradient(readout(y), x)
+    return ll.average(b * b)
+
+
+def a_number_that_changes_sign() -> ll.Scalars:
+    """The coordinates that it multiplies do not."""
+    x, W = ll.initial(), ll.Matrix()
+    b = W.T @ (ll.dot(ll.initial(), x) * ll.tanh(W @ x))
+    return ll.average(b * b)
+
+
+def a_readout_squared() -> ll.Scalars:
+    x, W = ll.initial(), ll.Matrix()
+    h = ll.tanh(W @ x)
+    z = ll.dot(ll.initial(), h) * (ll.Matrix() @ h)
+    b = ll.gradient(ll.average(z * z), x)
+    return ll.average(b * b)
+
+
+def back_to_a_fixed_dimension() -> ll.Wide:
+    W = ll.Matrix(cols=3)
+    h = W @ ll.data([1.0, 0.5, -1.0])
+    return W.T @ ll.gradient(ll.dot(ll.initial(), ll.tanh(h), "linear"), h)
+
+
+def a_score_of_what_vanishes() -> ll.Scalars:
+    x, W = ll.initial(), ll.Matrix()
+    b = ll.gradient(ll.average(x * x), x)
+    c = ll.gradient(readout(ll.tanh(W @ x)), x)
+    return ll.average(c * c) + ll.dot(b, x)
+
+
+def a_normalised_gradient() -> ll.Scalars:
+    x, W = ll.initial((2,)), ll.Matrix(1.5)
+    y = ll.tanh(W @ x)
+    b = ll.gradient(ll.average(y[0] * y[0]), x)[0]
+    return ll.average((b / ll.apply(jnp.sqrt, ll.average(b * b))) ** 2)
+
+
+WRONG_BEFORE = (
+    norm_behind_attention,
+    a_gate,
+    a_number_that_changes_sign,
+    a_readout_squared,
+    back_to_a_fixed_dimension,
+    a_score_of_what_vanishes,
+    a_normalised_gradient,
+)
+
+
+@pytest.mark.parametrize("program", WRONG_BEFORE)
+def test_what_only_seems_to_have_a_limit(program) -> None:
+    """Refused: a transpose taken as independent, or what vanishes dropped, gave wrong laws."""
+    with pytest.raises(ValueError, match="no infinite-width limit"):
+        ll.limit(program())

@@ -113,3 +113,33 @@ def test_between_two() -> None:
     y = ll.relu(W @ x)
     z = ll.tanh(ll.Matrix() @ (W @ x[1]))
     check(ll.dot(ll.initial(), y)[:2], ll.dot(ll.initial(), z))
+
+
+def test_a_matrix_of_one_of_two() -> None:
+    """A kernel between batches of which only one reads a matrix is zero for that."""
+    x, u, W, V = tokens(3), ll.initial(), ll.Matrix(), ll.Matrix()
+    h = ll.tanh(W @ x)
+    check(ll.dot(u, h), ll.dot(u, V @ h))
+
+
+def test_bad_arguments() -> None:
+    x, W = tokens(3), ll.Matrix()
+    f = ll.dot(ll.initial(), W @ x)
+    with pytest.raises(ValueError, match="f must multiply by a matrix"):
+        ntk(ll.dot(ll.initial(), x))
+    with pytest.raises(ValueError, match="wrt must be matrices that f multiplies by"):
+        ntk(f, wrt=[ll.Matrix()])
+
+
+@pytest.mark.usefixtures("as_user")
+def test_bad_kinds() -> None:
+    x, W = tokens(3), ll.Matrix()
+    f = ll.dot(ll.initial(), W @ x)
+    for call, message in (
+        (lambda: ntk(3.0), "f must be numbers of a program"),
+        (lambda: ntk(f, x), "f2 must be numbers of a program"),
+        (lambda: ntk(f, wrt=3), "wrt must be a matrix, or a sequence"),
+        (lambda: parameters(3.0), "parameters needs values of a program"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()

@@ -41,7 +41,10 @@ def pulled(y: Value, b: Any) -> Added:
     """What y adds to the backward of each value that it reads."""
     rule = PULLBACKS.get(type(y.op))
     if rule is None:
-        raise TypeError(f"gradient has no rule for the operation {type(y.op).__name__}")
+        raise TypeError(
+            f"gradient has no rule for the operation {type(y.op).__name__}: write it with words "
+            "that have one, or add a rule to PULLBACKS in backward/pullbacks.py"
+        )
     for x, added in rule(y, y.op, b):
         yield x, _like(x, added)
 

@@ -47,24 +47,36 @@ def ntk(
     >>> ll.finite_samples(ll.ntk(f), width=32, samples=5, key=0).shape
     (5, 2, 2)
     """
+    for name, value in (("f", f), ("f2", f if f2 is None else f2)):
+        if not isinstance(value, Scalars) or value.ndim > 1:
+            raise TypeError(
+                f"{name} must be numbers of a program, of shape () or (m,), got {value!r}"
+            )
     f, second = without_loops([f, f if f2 is None else f2])
-    several = isinstance(wrt, list | tuple)
     known = list(parameters(f, second).values())
-    chosen = known if wrt is None else [wrt] if isinstance(wrt, Matrix) else [*wrt]
+    chosen = known if wrt is None else [wrt] if isinstance(wrt, Matrix) else wrt
+    if not isinstance(chosen, Iterable) or isinstance(chosen, str | Mapping):
+        raise TypeError(f"wrt must be a matrix, or a sequence of matrices, got {wrt!r}")
+    chosen = list(chosen)
     for matrix in chosen:
         if matrix not in known:
             raise ValueError(f"wrt must be matrices that f multiplies by, got {matrix!r}")
-    first = _parts(f)
-    others = first if f2 is None else _parts(second)
+    if not chosen:
+        raise ValueError("f must multiply by a matrix, of which there is a kernel: it has none")
+    first = Parts.of(f)
+    others = first if f2 is None else Parts.of(second)
     shape = (*f.shape, *second.shape)
     kernels = [_kernel(matrix, first, others).reshape(shape) for matrix in chosen]
-    return tuple(kernels) if several else functools.reduce(operator.add, kernels)
+    single = wrt is None or isinstance(wrt, Matrix)
+    return functools.reduce(operator.add, kernels) if single else tuple(kernels)
 
 
 def parameters(*values: Scalars | Wide) -> dict[str, Matrix]:
     """The matrices that a program multiplies by, under the names by which it is printed, loops
     being written out.
     """
+    if not values or not all(isinstance(v, Scalars | Wide) for v in values):
+        raise TypeError(f"parameters needs values of a program, got {values!r}")
     values = without_loops(values)
     name = values[0].names(*values[1:])
     return {name(matrix): matrix for matrix in matrices_of(ancestors(values))}
@@ -113,20 +125,26 @@ def _in_front(w: Wide, order: tuple[int, ...], kept: int) -> Wide:
     return w.reshape(*w.shape[:kept], -1)
 
 
-def _parts(f: Scalars) -> list[Uses]:
-    """The uses of all matrices, for all numbers of a batch at once, or else for each of them."""
-    if not isinstance(f, Scalars) or f.ndim > 1:
-        raise TypeError(f"f must be numbers of a program, of shape () or (m,), got {f!r}")
-    if not f.ndim:
-        return [_uses(f, {})]
-    (axis,) = f.core.layout
-    names = None if axis is None else entry_axis(f.core.value, axis)
-    if names is not None:
-        made = [v for v in ancestors([f]) if isinstance(v.op, ops.MatMul)]
-        places = {v: _place(v, names) for v in made}
-        if all(at is not None for at in places.values()):
-            return [_uses(f.sum(), places)]
-    return [_uses(number, {}) for number in f]
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """The uses of all matrices: for all m numbers of a batch at once, or for each of them."""
+
+    uses: list[Uses]
+    numbers: int  # of each part
+
+    @classmethod
+    def of(cls, f: Scalars) -> "Parts":
+        """Of f, one number or a batch."""
+        if not f.ndim:
+            return cls([_uses(f, {})], 1)
+        (axis,) = f.core.layout
+        names = None if axis is None else entry_axis(f.core.value, axis)
+        if names is not None:
+            made = [v for v in ancestors([f]) if isinstance(v.op, ops.MatMul)]
+            places = {v: _place(v, names) for v in made}
+            if all(at is not None for at in places.values()):
+                return cls([_uses(f.sum(), places)], int(f.shape[0]))
+        return cls([_uses(number, {}) for number in f], 1)
 
 
 def _place(v: Value, names: Mapping[Any, Axis | None]) -> int | None:
@@ -149,19 +167,20 @@ def _uses(f: Scalars, places: Mapping[Value, int | None]) -> Uses:
 # --- kernels -------------------------------------------------------------------------------------
 
 
-def _kernel(matrix: Matrix, first: list[Uses], second: list[Uses]) -> Scalars:
+def _kernel(matrix: Matrix, f: Parts, f2: Parts) -> Scalars:
     """Θ of a family of matrices: parts of f by parts of f'."""
+    shape = f.numbers, f2.numbers
     rows = [
-        stack([_block(matrix, a.get(matrix, []), b.get(matrix, [])) for b in second])
-        for a in first
+        stack([_block(matrix, a.get(matrix, []), b.get(matrix, []), shape) for b in f2.uses])
+        for a in f.uses
     ]
     return stack(rows)
 
 
-def _block(matrix: Matrix, first: list[Use], second: list[Use]) -> Scalars:
+def _block(matrix: Matrix, first: list[Use], second: list[Use], shape: tuple[int, int]) -> Scalars:
     """σ² Σ (l_i·l'_j/rows) (k_i·k'_j/cols), (m, m')."""
     terms = [_term(matrix, a, b) for a in first for b in second]
-    return functools.reduce(operator.add, terms) if terms else scalars(np.zeros((1, 1)))
+    return functools.reduce(operator.add, terms) if terms else scalars(np.zeros(shape))
 
 
 def _term(matrix: Matrix, a: Use, b: Use) -> Scalars:

@@ -182,11 +182,11 @@ def transposes(program: Facts, left: WithoutTransposes) -> Finding:
     gradients of random readouts.
     """
     rule = "no transposes"
-    if not left.transposed:
-        return Finding(rule, Verdict.HOLDS)
     if left.why:
         why = f"{left.why}; finite and simulate have every width"
         return program.finding(rule, Verdict.REFUSED, why, left.about, label="transposes")
+    if not left.transposed:
+        return Finding(rule, Verdict.HOLDS)
     why = "{}: Wᵀ as independent of W, which it is for the gradients of a random readout"
     return program.finding(rule, Verdict.BEYOND, why, left.transposed, label="gradients")
 

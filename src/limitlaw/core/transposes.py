@@ -1,15 +1,18 @@
 """Transposes as n → ∞: where Wᵀ may be taken as a matrix that is independent of W.
 
-Wᵀ δ is a Gaussian vector with the second moments that an independent matrix would give it, plus
-Σ_j E[∂Z^δ/∂Z^{W x_j}] x_j over the vectors that W met (Yang 2020). The sum is zero where δ changes
-sign with vectors u of mean zero on which no x depends, as the backward vectors of a random readout
-n^{-1/2} u·y do: with u → −u forward vectors are what they were. Inner products under 1/n, and
-functions of coordinates, then see an independent matrix. Not so dot products under 1/√n of Wᵀ δ
-with forward vectors, and vectors of fixed dimension: they see that it is Wᵀ.
+Given the numbers of a program, Wᵀ δ is a Gaussian vector with the second moments that an
+independent matrix would give it, plus Σ_j E[∂Z^δ/∂Z^{W x_j}] x_j over the vectors that W met (Yang
+2020). The sum is zero where coordinates of δ are no functions of those of W x, or where they
+change sign with vectors u of mean zero on which no x depends, as the backward vectors of a random
+readout n^{-1/2} u·y do. Inner products under 1/n, and functions of coordinates, then see an
+independent matrix. Not so dot products under 1/√n of Wᵀ δ with forward vectors, and vectors of
+fixed dimension: they see that it is Wᵀ.
+
+What is divided by √n is dropped, unless something reads it that makes it large again.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -19,6 +22,7 @@ from limitlaw.core.instructions import (
     Add,
     Apply,
     Contract,
+    DimensionRatio,
     Dot,
     Initial,
     MatMul,
@@ -54,7 +58,7 @@ def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
     zero = vanishing(values)
     left = read(values, zero)
     back = tuple(v for v in left if _is_transposed(v))
-    why, about = _objection(ancestors(values), left)
+    why, about = _objection(ancestors(values), left, zero)
     if why:
         return WithoutTransposes(tuple(values), back, why, tuple(about))
     return WithoutTransposes(_with_independent(without(values, zero)), back)
@@ -81,7 +85,9 @@ def _is_transposed(v: Value) -> bool:
     return isinstance(v.instruction, MatMul) and v.instruction.transposed
 
 
-def _objection(order: list[Value], left: list[Value]) -> tuple[str, list[Any]]:
+def _objection(
+    order: list[Value], left: list[Value], zero: frozenset[Value]
+) -> tuple[str, list[Any]]:
     """Why Wᵀ may not be taken as independent of W, and of which values that is said. `left`: what
     need be known in the limit.
     """
@@ -93,19 +99,69 @@ def _objection(order: list[Value], left: list[Value]) -> tuple[str, list[Any]]:
     narrow = [v for v in back if not v.instruction.family.is_wide]
     if narrow:
         return "{}: Wᵀ of a matrix W with a side of fixed dimension", narrow
-    parity = _parities(order, [v.instruction.x for v in forth])
-    loose = [v for v in back if parity[v.instruction.x] != ODD]
-    if loose and forth:
+    parity = _parities(order, [v.instruction.x for v in forth], zero)
+    loose = [v for v in back if parity[v.instruction.x] != ODD and _meets(v, forth)]
+    loose += [v for v in forth if _meets(v, back)]
+    if loose:
         return "{}: Wᵀ of a matrix W, of vectors that do not change sign with a readout", loose
-    scores = [v for v in order if isinstance(v.instruction, Dot) and not v.is_average]
-    scores = [v for v in scores if v.instruction.scaling == "sqrt"]  # type: ignore[attr-defined]
-    known = _behind(order)
-    read_back = [v for v in left if v in known and v in scores]
+    scores = [v for v in order if _is_score(v)]
+    known, kept = _behind(order), set(left)
+    read_back = [v for v in scores if v in known and v in kept]
     if read_back:
         return "{}: dot products under 1/√n with Wᵀ of a matrix W", read_back
-    # what is dropped is n^{-1/2} times a number that must be of order one
-    large = [v for v in scores if v not in left and parity[v] != ODD]
-    return ("{}: dot products under 1/√n that may grow with n", large) if large else ("", [])
+    large = [v for v in scores if v not in kept and not _is_of_order_one(v, parity)]
+    large += _made_large(order, kept, zero)
+    return ("{}: what vanishes with n times what may grow with it", large) if large else ("", [])
+
+
+def _is_score(v: Value) -> bool:
+    op = v.instruction
+    return isinstance(op, Dot) and op.dim.wide and op.scaling == "sqrt"
+
+
+def _is_of_order_one(v: Value, parity: Mapping[Value, Parity]) -> bool:
+    """Is a dot product under 1/√n one of a vector that changes sign with one that does not?"""
+    q, k = (parity[f] for f in v.vectors)
+    return NEITHER not in (q, k) and q != k
+
+
+def _made_large(order: list[Value], kept: set[Value], zero: frozenset[Value]) -> list[Any]:
+    """What makes something of order one, or more, of what is of order n^{-1/2}."""
+    if not zero:
+        return []
+    touched: set[Value] = set()  # vectors with a part that was dropped
+    found: list[Any] = []
+    for v in order:
+        op = v.instruction
+        if v.is_vector and (v in zero or any(u in zero or u in touched for u in v.vectors)):
+            touched.add(v)
+        into_narrow = isinstance(op, MatMul) and op.contracted.wide and not v.dim.wide  # type: ignore[union-attr]
+        if v in kept and (_is_score(v) or into_narrow) and any(u in touched for u in v.vectors):
+            found.append(v)
+        elif isinstance(op, DimensionRatio) and op.over and op.over.wide:
+            if not (op.under and op.under.wide):
+                found.append(v)
+        elif v.inputs and not _is_multilinear(v) and any(u in zero for u in v.inputs):
+            found.append(v)
+    return found
+
+
+def _meets(v: Value, products: list[Any]) -> bool:
+    """Are coordinates of the vector that a product with W reads functions of coordinates of some
+    of these products with W?
+    """
+    family = v.instruction.matrices
+    others = {w for w in products if w.instruction.family is family}
+    seen: set[Value] = set()
+    stack = list(v.vectors)
+    while stack:
+        u = stack.pop()
+        if u in others:
+            return True
+        if u not in seen and u.instruction.matrices is None:
+            seen.add(u)
+            stack.extend(u.vectors)
+    return False
 
 
 def _is_product_with(v: Value, families: set[Family]) -> bool:
@@ -121,16 +177,21 @@ def _behind(order: list[Value]) -> set[Value]:
     return found
 
 
-def _parities(order: list[Value], forward: list[Value]) -> dict[Value, Parity]:
-    """What becomes of each value where readouts change sign, the vectors of mean zero that enter
-    no nonlinearity and no `forward` vector: nothing, or it changes sign, or neither is known.
+def _parities(
+    order: list[Value], forward: list[Value], zero: frozenset[Value]
+) -> dict[Value, Parity]:
+    """What becomes of the coordinates of each vector, given the numbers, where readouts change
+    sign, the vectors of mean zero that enter no nonlinearity and no `forward` vector: nothing, or
+    they change sign, or neither is known. Terms of sums that are zero say nothing.
     """
     curved = [v for v in order if not _is_multilinear(v)]
     fixed = set(ancestors([*forward, *(u for v in curved for u in v.inputs)]))
     found: dict[Value, Parity] = {}
     for v in order:
         op = v.instruction
-        each = [found[u] for u in v.inputs]
+        if not v.is_vector:
+            continue
+        each = [found[u] for u in v.vectors if v in zero or u not in zero]
         if isinstance(op, Initial):
             found[v] = ODD if op.centred and v not in fixed else EVEN
         elif all(p == EVEN for p in each):

@@ -70,8 +70,10 @@ def _is_zero(v: Value, zero: Container[Value]) -> bool:
         return (op.f in PRODUCTS and some) or (op.f in SUMS and every)
     if isinstance(op, Coordinatewise):
         return op.phi is nonlinearities.multiply and any(u in zero for u in op.args)
-    if isinstance(op, Contract | Dot):
+    if isinstance(op, Contract):
         return any(u in zero for u in op.inputs)
+    if isinstance(op, Dot):
+        return op.scaling == "linear" and any(u in zero for u in op.inputs)
     if isinstance(op, Add | Stack | Take | Rename | MatMul):
         return all(u in zero for u in op.inputs)
     return False

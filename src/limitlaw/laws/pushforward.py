@@ -212,7 +212,8 @@ class Pushforward(Averaged):
 
         width = float(jnp.sqrt(self.variance()))
         start = self.mean() + width * jnp.where(lower, 1.0, -1.0) * ndtri(level)
-        smooth = not self.base._degenerate.any()
+        flat = any(branch.inverse is None for branch in known.branches)  # an atom inside
+        smooth = not (flat or self.base._degenerate.any())
         bracket = (jnp.full_like(level, low), jnp.full_like(level, high))
         return invert(tail, level, lower, bracket, start, width, smooth)
 

@@ -33,7 +33,7 @@ def invert(
         x, lo, hi, done = _step(level, lower, x, lo, hi, tail(x), scale, newton)
         if bool(done):
             break
-    return x if newton else hi
+    return jnp.where(jnp.isnan(level), level, x if newton else hi)
 
 
 @functools.partial(jax.jit, static_argnames="newton")

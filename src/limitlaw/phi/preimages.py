@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 
 import jax
@@ -28,8 +29,11 @@ class Branched:
 
     @property
     def monotone(self) -> bool:
-        """Does φ never fall?"""
-        return all(branch.rising for branch in self.branches)
+        """Does φ never fall, neither on a branch nor by a jump from one to the next?"""
+        if not all(branch.rising for branch in self.branches):
+            return False
+        in_order = sorted(self.branches, key=lambda branch: branch.lo)
+        return all(a.top <= b.bottom for a, b in itertools.pairwise(in_order))
 
     @property
     def injective(self) -> bool:
