@@ -111,7 +111,7 @@ def test_points_that_pass():
     assert law.pdf([]).shape == (0,)
     for shape in (6, np.int64(6), jnp.asarray(6), (2, 3), [2, 3], np.array([2, 3])):
         assert law.sample(0, shape).size == 6
-    assert ll.Matrix(10**30).std == 1e30
+    assert ll.Matrix(10**11).std == 1e11
     assert ll.initial(mean=2**70).op.mean == 2.0**70
 
 

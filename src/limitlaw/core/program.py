@@ -43,9 +43,8 @@ class Written(abc.ABC):
     def core(self) -> Output:
         """It, as engines read it."""
 
-    @abc.abstractmethod
-    def check_with(self, *others: "Written") -> None:
-        """Raise if this and others cannot be asked for together."""
+    def check_with(self, *others: "Written") -> None:  # noqa: B027
+        """Raise if this and others cannot be asked for together: not, unless it is said."""
 
     @abc.abstractmethod
     def notes(self) -> list[str]:
