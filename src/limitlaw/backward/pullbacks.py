@@ -119,7 +119,7 @@ def _turned(w: Any, like: Value, sign: int) -> Any:
     if not isinstance(like.op, ops.Rotated):
         return w
     w = like.op.w if w is like else w
-    return Wide(ops.Turned(w, sign * like.op.positions, like.op.base), w.shape, w.dim)
+    return Wide(ops.Rotate(w, sign * like.op.positions, like.op.base), w.shape, w.dim)
 
 
 def _average(y: Scalars, op: ops.Average, b: Scalars) -> Added:

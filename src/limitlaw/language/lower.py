@@ -139,7 +139,7 @@ def _rotation(
     return base, tuple(numbers), tuple(orders), _reach(*(number.array for number in numbers))
 
 
-def _turned(v: Value, op: ops.Turned) -> Output:
+def _turned(v: Value, op: ops.Rotate) -> Output:
     w = lowered(op.w)
     order = aligned(w.layout, np.shape(op.positions))
     rotate = core.Rotate(w.value, Number(op.positions), order, op.base)
@@ -249,7 +249,7 @@ LOWERING: dict[type[Op], Callable[[Any, Any], Output]] = BATCH_RULES | {
     ops.Average: _average,
     ops.Apply: _apply,
     ops.Rotated: _rotary,
-    ops.Turned: _turned,
+    ops.Rotate: _turned,
     ops.Argument: _argument,
     ops.Scan: _scan,
     ops.FromScan: _from_scan,

@@ -132,7 +132,7 @@ class Rotated(Op):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Turned(Op):
+class Rotate(Op):
     """The same rotation as a vector, turned back if positions are negative."""
 
     w: Value

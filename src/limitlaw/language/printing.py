@@ -203,7 +203,7 @@ _FORMULAS: dict[type[Op], tuple[str, Callable[[Any, Names], str]]] = {
         "rotary",
         lambda op, names: f"rotate {names[op.w]} by position, base {op.base:g}",
     ),
-    ops.Turned: (
+    ops.Rotate: (
         "rotary",
         lambda op, names: f"rotate {names[op.w]} by position, base {op.base:g}",
     ),
