@@ -1,5 +1,7 @@
 """`gradient` against automatic differentiation of the dense engine, with the same matrices."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ from limitlaw.core.program import Program
 from limitlaw.engines.dense.rules import DenseDraw
 from limitlaw.engines.dense.weights import DrawnWeights, numbered
 from limitlaw.engines.engine import slots
+from limitlaw.language.values import ones
 from limitlaw.language.writing_out import without_loops
 
 WIDTH = 8
@@ -145,3 +148,34 @@ def test_loops_are_written_out() -> None:
         ll.simulate((b, y), 4, 2, 0)
     with pytest.raises(ValueError, match="y reads a loop"):
         ll.limit(ll.dot(b, y, "linear"))
+
+
+def test_iterations_have_inner_loops_of_their_own() -> None:
+    """A loop in a block that reads no carry is another random vector in every iteration."""
+    x = tokens()
+    inner = ll.repeat(lambda h: ll.Matrix() @ h, x, 2)
+    y = ll.repeat(lambda h: h + ll.repeat(lambda g: ll.Matrix() @ g, ones(ll.n), 2), x, 3)
+    f = ll.dot(ll.initial(), y + inner)[0]
+    assert len(ll.parameters(f)) == 3 * 2 + 2
+    with pytest.raises(ValueError, match="y reads a loop"):
+        ll.simulate((ll.gradient(f, x), y), 4, 2, 0)
+
+
+def test_loops_of_initial_vectors_are_not_mixed() -> None:
+    x = tokens()
+    y = ll.repeat(lambda h: h + ll.initial(), x, 3)
+    f = ll.dot(ll.initial(), ll.tanh(y))[0]
+    with pytest.raises(ValueError, match="y reads a loop"):
+        ll.simulate((ll.gradient(f, x), y), 4, 2, 0)
+
+
+def test_loops_are_forgotten() -> None:
+    """What was written out lives as long as its loop does."""
+    x = tokens()
+    y = ll.repeat(lambda h: ll.relu(ll.Matrix() @ h), x, 3)
+    (written,) = without_loops([y])
+    loop, first = weakref.ref(y.op.scan), weakref.ref(written.op)
+    del y, written
+    gc.collect()
+    assert loop() is None
+    assert first() is None

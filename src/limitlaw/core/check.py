@@ -182,11 +182,14 @@ def transposes(program: Facts, left: WithoutTransposes) -> Finding:
     gradients of random readouts.
     """
     rule = "no transposes"
-    if left.why:
-        why = f"{left.why}; finite and simulate have every width"
-        return program.finding(rule, Verdict.REFUSED, why, left.about, label="transposes")
     if not left.transposed:
         return Finding(rule, Verdict.HOLDS)
+    if any(axis.size == math.inf for v in program.values for axis in v.axes):
+        why = "{}: Wᵀ of a matrix W beside heads=math.inf; a number of heads has a limit"
+        return program.finding(rule, Verdict.REFUSED, why, left.transposed, label="transposes")
+    if left.why:
+        why = f"{{}}: {left.why}; components of order 1/√n are followed"
+        return program.finding(rule, Verdict.BEYOND, why, left.about, label="transposes")
     why = "{}: Wᵀ as independent of W, which it is for the gradients of a random readout"
     return program.finding(rule, Verdict.BEYOND, why, left.transposed, label="gradients")
 

@@ -6,61 +6,63 @@ independent matrix would give it, plus Σ_j E[∂Z^δ/∂Z^{W x_j}] x_j over the
 change sign with vectors u of mean zero on which no x depends, as the backward vectors of a random
 readout n^{-1/2} u·y do. Inner products under 1/n, and functions of coordinates, then see an
 independent matrix. Not so dot products under 1/√n of Wᵀ δ with forward vectors, and vectors of
-fixed dimension: they see that it is Wᵀ.
+fixed dimension: they see that it is Wᵀ, and need its components of order n^{-1/2}
+(`engines/limit/in_frames.py`).
 
 What is divided by √n is dropped, unless something reads it that makes it large again.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-import jax.numpy as jnp
-
-from limitlaw import phi as nonlinearities
-from limitlaw.core.instructions import (
-    Add,
-    Apply,
-    Contract,
-    DimensionRatio,
-    Dot,
-    Initial,
-    MatMul,
-    Rename,
-    Scan,
-    Stack,
-    Take,
-)
-from limitlaw.core.kinds import Coordinatewise, Family, Value
+from limitlaw.core.instructions import DimensionRatio, Dot, Initial, MatMul, Scan
+from limitlaw.core.kinds import Family, Value
 from limitlaw.core.program import ancestors
-from limitlaw.core.vanishing import read, vanishing, without
+from limitlaw.core.vanishing import (
+    is_multilinear,
+    is_product,
+    is_sum,
+    read,
+    vanishing,
+    without,
+)
 
 EVEN, ODD, NEITHER = 0, 1, None
 Parity = int | None
+LOOSE = "Wᵀ of a matrix W, of vectors that do not change sign with a readout"
 
 
 @dataclasses.dataclass(frozen=True)
 class WithoutTransposes:
-    """Values as n → ∞ with independent matrices in place of transposes; or, as they were, `why`
-    that is not so, and `about` which products. `transposed`: all products with transposes.
+    """Values as n → ∞ with independent matrices in place of transposes. `transposed`: the products
+    with transposes that they read. `why`, `about`: why that is not possible, and of which values
+    it is said; then components of order n^{-1/2} have to be followed, and `values` are those that
+    depend neither on a transpose nor on what vanishes. `of_order_one`: may transposes add
+    components of order one?
     """
 
     values: tuple[Value, ...]
     transposed: tuple[Value, ...] = ()
     why: str = ""
     about: tuple[Value, ...] = ()
+    of_order_one: bool = False
 
 
 def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
     """The same values as n → ∞."""
-    if not any(_is_transposed(v) for v in ancestors(values)):
+    order = ancestors(values)
+    back = tuple(v for v in order if _is_transposed(v))
+    if not back:
         return WithoutTransposes(tuple(values))
     zero = vanishing(values)
     left = read(values, zero)
+    found = {why: about for why, about in _objections(order, left, zero) if about}
+    if found:
+        why, about = next(iter(found.items()))
+        behind = _behind(order, {*back, *zero})
+        forward = tuple(v for v in order if v not in behind)
+        return WithoutTransposes(forward, back, why, tuple(about), LOOSE in found)
     back = tuple(v for v in left if _is_transposed(v))
-    why, about = _objection(ancestors(values), left, zero)
-    if why:
-        return WithoutTransposes(tuple(values), back, why, tuple(about))
     return WithoutTransposes(_with_independent(without(values, zero)), back)
 
 
@@ -85,33 +87,30 @@ def _is_transposed(v: Value) -> bool:
     return isinstance(v.instruction, MatMul) and v.instruction.transposed
 
 
-def _objection(
+def _objections(
     order: list[Value], left: list[Value], zero: frozenset[Value]
-) -> tuple[str, list[Any]]:
-    """Why Wᵀ may not be taken as independent of W, and of which values that is said. `left`: what
-    need be known in the limit.
+) -> Iterator[tuple[str, list[Value]]]:
+    """Where Wᵀ may not be taken as independent of W: why, and the values of which that is so.
+    `left`: what is read as n → ∞.
     """
-    back: list[Any] = [v for v in left if _is_transposed(v)]
-    if any(isinstance(v.instruction, Scan) for v in order):
-        return "{}: Wᵀ of a matrix W beside a loop", back
-    both = {v.instruction.family for v in back}
-    forth: list[Any] = [v for v in order if _is_product_with(v, both)]
-    narrow = [v for v in back if not v.instruction.family.is_wide]
-    if narrow:
-        return "{}: Wᵀ of a matrix W with a side of fixed dimension", narrow
-    parity = _parities(order, [v.instruction.x for v in forth], zero)
-    loose = [v for v in back if parity[v.instruction.x] != ODD and _meets(v, forth)]
+    back = [v for v in left if _is_transposed(v)]
+    kept, beside = set(left), [v for v in order if isinstance(v.instruction, Scan)]
+    yield "Wᵀ of a matrix W beside a loop", back if beside else []
+    narrow = [v for v in back if (W := v.instruction.matrices) and not W.is_wide]
+    yield "Wᵀ of a matrix W with a side of fixed dimension", narrow
+    families = {v.instruction.matrices for v in back}
+    forth = [v for v in order if v.instruction.matrices in families and not _is_transposed(v)]
+    parity = _parities(order, [u for v in forth for u in v.vectors], zero)
+    odd = {v for v in back if all(parity[u] == ODD for u in v.vectors)}
+    loose = [v for v in back if v not in odd and _meets(v, forth)]
     loose += [v for v in forth if _meets(v, back)]
-    if loose:
-        return "{}: Wᵀ of a matrix W, of vectors that do not change sign with a readout", loose
-    scores = [v for v in order if _is_score(v)]
-    known, kept = _behind(order), set(left)
-    read_back = [v for v in scores if v in known and v in kept]
-    if read_back:
-        return "{}: dot products under 1/√n with Wᵀ of a matrix W", read_back
+    yield LOOSE, loose
+    scores, behind = [v for v in order if _is_score(v)], _behind(order, {*back})
+    read_back = [v for v in scores if v in behind and v in kept]
+    yield "dot products under 1/√n with Wᵀ of a matrix W", read_back
     large = [v for v in scores if v not in kept and not _is_of_order_one(v, parity)]
     large += _made_large(order, kept, zero)
-    return ("{}: what vanishes with n times what may grow with it", large) if large else ("", [])
+    yield "what vanishes with n times what may grow with it", large
 
 
 def _is_score(v: Value) -> bool:
@@ -125,12 +124,12 @@ def _is_of_order_one(v: Value, parity: Mapping[Value, Parity]) -> bool:
     return NEITHER not in (q, k) and q != k
 
 
-def _made_large(order: list[Value], kept: set[Value], zero: frozenset[Value]) -> list[Any]:
+def _made_large(order: list[Value], kept: set[Value], zero: frozenset[Value]) -> list[Value]:
     """What makes something of order one, or more, of what is of order n^{-1/2}."""
     if not zero:
         return []
     touched: set[Value] = set()  # vectors with a part that was dropped
-    found: list[Any] = []
+    found: list[Value] = []
     for v in order:
         op = v.instruction
         if v.is_vector and (v in zero or any(u in zero or u in touched for u in v.vectors)):
@@ -141,17 +140,17 @@ def _made_large(order: list[Value], kept: set[Value], zero: frozenset[Value]) ->
         elif isinstance(op, DimensionRatio) and op.over and op.over.wide:
             if not (op.under and op.under.wide):
                 found.append(v)
-        elif v.inputs and not _is_multilinear(v) and any(u in zero for u in v.inputs):
+        elif v.inputs and not is_multilinear(v) and any(u in zero for u in v.inputs):
             found.append(v)
     return found
 
 
-def _meets(v: Value, products: list[Any]) -> bool:
+def _meets(v: Value, products: list[Value]) -> bool:
     """Are coordinates of the vector that a product with W reads functions of coordinates of some
     of these products with W?
     """
     family = v.instruction.matrices
-    others = {w for w in products if w.instruction.family is family}
+    others = {w for w in products if w.instruction.matrices is family}
     seen: set[Value] = set()
     stack = list(v.vectors)
     while stack:
@@ -164,15 +163,11 @@ def _meets(v: Value, products: list[Any]) -> bool:
     return False
 
 
-def _is_product_with(v: Value, families: set[Family]) -> bool:
-    return v.instruction.matrices in families and not _is_transposed(v)
-
-
-def _behind(order: list[Value]) -> set[Value]:
-    """What depends on a product with a transpose."""
+def _behind(order: list[Value], sources: set[Value]) -> set[Value]:
+    """What depends on some values, themselves included."""
     found: set[Value] = set()
     for v in order:
-        if _is_transposed(v) or any(u in found for u in v.inputs):
+        if v in sources or any(u in found for u in v.inputs):
             found.add(v)
     return found
 
@@ -184,7 +179,7 @@ def _parities(
     sign, the vectors of mean zero that enter no nonlinearity and no `forward` vector: nothing, or
     they change sign, or neither is known. Terms of sums that are zero say nothing.
     """
-    curved = [v for v in order if not _is_multilinear(v)]
+    curved = [v for v in order if not is_multilinear(v)]
     fixed = set(ancestors([*forward, *(u for v in curved for u in v.inputs)]))
     found: dict[Value, Parity] = {}
     for v in order:
@@ -196,32 +191,10 @@ def _parities(
             found[v] = ODD if op.centred and v not in fixed else EVEN
         elif all(p == EVEN for p in each):
             found[v] = EVEN
-        elif _is_sum(v):
+        elif is_sum(v):
             found[v] = each[0] if len(set(each)) == 1 else NEITHER
-        elif _is_product(v):
+        elif is_product(v):
             found[v] = NEITHER if NEITHER in each else sum(p or 0 for p in each) % 2
         else:
             found[v] = NEITHER
     return found
-
-
-def _is_multilinear(v: Value) -> bool:
-    return not v.inputs or _is_product(v) or _is_sum(v)
-
-
-def _is_product(v: Value) -> bool:
-    """Is it linear in each of what it reads?"""
-    op = v.instruction
-    if isinstance(op, Apply):
-        return op.f in (jnp.multiply, jnp.matmul)
-    if isinstance(op, Coordinatewise):
-        return op.phi is nonlinearities.multiply
-    return isinstance(op, Contract | Dot | MatMul)
-
-
-def _is_sum(v: Value) -> bool:
-    """Is it linear in all of what it reads together?"""
-    op = v.instruction
-    if isinstance(op, Apply):
-        return op.f in (jnp.add, jnp.subtract, jnp.negative)
-    return isinstance(op, Add | Stack | Take | Rename)

@@ -28,8 +28,31 @@ from limitlaw.core.kinds import Coordinatewise, Number, Value
 from limitlaw.core.labelled import union
 from limitlaw.core.program import ancestors
 
-PRODUCTS = jnp.multiply, jnp.matmul  # zero where a factor is
-SUMS = jnp.add, jnp.subtract, jnp.negative  # zero where all terms are
+PRODUCTS = jnp.multiply, jnp.matmul
+SUMS = jnp.add, jnp.subtract, jnp.negative
+
+
+def is_product(v: Value) -> bool:
+    """Is it linear in each of what it reads, so that it is zero where one of these is?"""
+    op = v.instruction
+    if isinstance(op, Apply):
+        return op.f in PRODUCTS
+    if isinstance(op, Coordinatewise):
+        return op.phi is nonlinearities.multiply
+    return isinstance(op, Contract | Dot | MatMul)
+
+
+def is_sum(v: Value) -> bool:
+    """Is it linear in all of what it reads together, so that it is zero where all of these are?"""
+    op = v.instruction
+    if isinstance(op, Apply):
+        return op.f in SUMS
+    return isinstance(op, Add | Stack | Take | Rename)
+
+
+def is_multilinear(v: Value) -> bool:
+    """Is it a product or a sum, or does it read nothing?"""
+    return not v.inputs or is_product(v) or is_sum(v)
 
 
 def vanishing(values: Sequence[Value]) -> frozenset[Value]:
@@ -65,18 +88,11 @@ def _is_zero(v: Value, zero: Container[Value]) -> bool:
     op = v.instruction
     if isinstance(op, DimensionRatio):
         return op.under is not None and op.under.wide and not (op.over and op.over.wide)
-    if isinstance(op, Apply):
-        some, every = any(u in zero for u in op.args), all(u in zero for u in op.args)
-        return (op.f in PRODUCTS and some) or (op.f in SUMS and every)
-    if isinstance(op, Coordinatewise):
-        return op.phi is nonlinearities.multiply and any(u in zero for u in op.args)
-    if isinstance(op, Contract):
-        return any(u in zero for u in op.inputs)
-    if isinstance(op, Dot):
-        return op.scaling == "linear" and any(u in zero for u in op.inputs)
-    if isinstance(op, Add | Stack | Take | Rename | MatMul):
-        return all(u in zero for u in op.inputs)
-    return False
+    if isinstance(op, Dot) and op.scaling != "linear":
+        return False  # under 1/√n a dot product with what is of order n^{-1/2} is not
+    if is_product(v):
+        return any(u in zero for u in v.inputs)
+    return is_sum(v) and all(u in zero for u in v.inputs)
 
 
 def _made(v: Value, zero: frozenset[Value], new: dict[Value, Value]) -> Value:

@@ -44,9 +44,10 @@ class Indexable(Value, Written):
         """Raise if this and others read a loop, and gradients through the same loop, for which it
         was written out.
         """
-        found = ancestors([self, *others])
-        loops = {v.op.scan for v in found if isinstance(v.op, ops.FromScan)}
-        if any(matrix.iteration_of in loops for matrix in ops.matrices_of(found)):
+        # writing_out makes values, so it is imported late
+        from limitlaw.language.writing_out import reads_twice
+
+        if reads_twice([self, *others]):
             raise ValueError(
                 "y reads a loop (repeat or scan), and a gradient through it, for which its "
                 "iterations were written out with other matrices: write them out yourself, as in "

@@ -38,8 +38,6 @@ class Matrix:
             )
         if not is_traced(self.std):
             check_scales("std", np.asarray(self.std, dtype=float))
-        # the loop of which one iteration, written out, has these matrices
-        self.iteration_of: Value | None = None
         self.rows = as_dim("rows", rows)
         self.cols = as_dim("cols", cols)
 

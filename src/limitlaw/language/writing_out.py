@@ -1,7 +1,7 @@
 """Loops written out, one iteration after the other, each with matrices and initial vectors of its
 own: what gradients go through.
 
-Its matrices are not those of the loop: a program that reads both is refused (`check_with`).
+They are not those of the loop: a program that reads both is refused (`check_with`).
 """
 
 import dataclasses
@@ -18,6 +18,16 @@ from limitlaw.language.tree import Value, ancestors
 Like = TypeVar("Like", bound=Value)
 # what came out of loops that were written out: always the same
 _KNOWN: weakref.WeakKeyDictionary[Value, tuple[Value, ...]] = weakref.WeakKeyDictionary()
+# the outermost loop of which a value is part of one iteration; referred to weakly, as what came
+# out of a loop must not keep it
+_LOOP_OF: weakref.WeakKeyDictionary[Value, weakref.ref[Value]] = weakref.WeakKeyDictionary()
+
+
+def reads_twice(values: Sequence[Value]) -> bool:
+    """Do values of one program read a loop, and iterations of it that were written out?"""
+    found = ancestors(values)
+    loops = {v.op.scan for v in found if isinstance(v.op, ops.FromScan)}
+    return any(v in _LOOP_OF and _LOOP_OF[v]() in loops for v in found)
 
 
 def without_loops(values: Sequence[Like]) -> tuple[Like, ...]:
@@ -57,7 +67,7 @@ def _written_out(scan: Value, op: ops.Scan) -> tuple[Value, ...]:
 def _iteration(
     results: Sequence[Value], given: Mapping[Value, Value], scan: Value
 ) -> tuple[Value, ...]:
-    """The results of a block for these arguments, with new matrices and initial vectors."""
+    """The results of a block for these arguments, with new matrices, initial vectors and loops."""
     new = dict(given)
     matrices: dict[Matrix, Matrix] = {}
     for v in ancestors(results):
@@ -68,8 +78,11 @@ def _iteration(
             old = op.matrix
             if old not in matrices:
                 matrices[old] = Matrix(old.std, old.shape, old.rows, old.cols)
-                matrices[old].iteration_of = scan
             op = dataclasses.replace(op, matrix=matrices[old])
-        same = all(new[u] is u for u in v.op.inputs) and not isinstance(op, ops.Initial)
-        new[v] = v if same and op is v.op else dataclasses.replace(v, op=op)
+        same = all(new[u] is u for u in v.op.inputs)
+        if same and not isinstance(op, ops.MatMul | ops.Initial | ops.Scan):
+            new[v] = v
+        else:
+            new[v] = dataclasses.replace(v, op=op)
+            _LOOP_OF[new[v]] = _LOOP_OF.get(scan, weakref.ref(scan))
     return tuple(new[v] for v in results)

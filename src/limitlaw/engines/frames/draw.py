@@ -90,11 +90,22 @@ class FramesDraw(Draw):
 
         return Dimension(self.size(dim), ask)
 
+    def dimension_of(self, value: Value) -> Dimension:
+        """D of the space of a vector."""
+        assert value.dim is not None
+        return self.dimension(value.dim)
+
+    def ratio(self, value: Value, op: core.DimensionRatio) -> Any:
+        """√ of the ratio of two dimensions; its limit where both are infinite."""
+        both_wide = op.over is not None and op.over.wide and op.under is not None and op.under.wide
+        size = (lambda dim: dim.factor) if both_wide else self.size
+        return op.at(lambda dim: jnp.asarray(size(dim), float))
+
     def space(self, value: Value) -> Space:
         """The space of the component of a vector."""
         component = self.facts.components[value]
         if component not in self.spaces:
-            D = self.dimension(component.dim)
+            D = self.dimension_of(value)
             observed = self.observed if component.observed else 0
             if component.points:
                 self.spaces[component] = Points(D, observed, self.dtype)
@@ -197,10 +208,7 @@ def _constant(draw: FramesDraw, value: Value, op: core.Constant) -> Labelled:
 
 
 def _dimension_ratio(draw: FramesDraw, value: Value, op: core.DimensionRatio) -> Labelled:
-    """Its limit where the dimensions are infinite: 0, or their ratio."""
-    both_wide = op.over is not None and op.over.wide and op.under is not None and op.under.wide
-    size = (lambda dim: dim.factor) if both_wide else draw.size
-    return Labelled(jnp.asarray(op.at(lambda dim: jnp.asarray(size(dim), float)), draw.dtype), ())
+    return Labelled(jnp.asarray(draw.ratio(value, op), draw.dtype), ())
 
 
 def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
@@ -212,7 +220,7 @@ def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     own = frozenset(op.family.axes)
     std = draw.given(op.family.std, op.family.layout)
     waiting = draw.only_fresh(op.x)
-    D = draw.dimension(op.contracted)
+    D = draw.dimension_of(op.x)
     if waiting is None:
         c = draw.units(op.x)
     elif isinstance(D.size, float):
@@ -240,7 +248,7 @@ def _again(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     regressed, fresh = ledger.regressed(draw.units(op.x), left)
     if draw.facts.is_last_product(value) and (not left) not in ledger.met:
         return Form(regressed and regressed.mapped(into.from_units), fresh)
-    D = draw.dimension(op.contracted)
+    D = draw.dimension_of(op.x)
     product = ledger.extended(D, into, left, draw.key(value), regressed)
     return Form(product.mapped(into.from_units), None)
 
@@ -258,7 +266,7 @@ def _dot(draw: FramesDraw, value: Value, op: core.Dot) -> Labelled:
     """√D ⟨q, k⟩/D under "sqrt"; scores of fresh vectors need no more of them than their components
     along the others.
     """
-    D = draw.dimension(op.dim)
+    D = draw.dimension_of(op.q)
     q, k = (None if op.base is not None else draw.only_fresh(v) for v in (op.q, op.k))
     if q is not None and k is not None:
         p = fresh_scores(draw.key(value), q, k, D)

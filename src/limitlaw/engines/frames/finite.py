@@ -1,6 +1,7 @@
 """The finite-width engine: the exact law at width n, without drawing a wide matrix."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -263,8 +264,17 @@ def followed(
 
 
 def _batch_size(program: Program, width: int) -> int:
-    """As many draws as keep the numbers held at a time near the budget;
-    frames count as a few numbers a vector.
+    """As many draws as keep the numbers held at a time near the budget."""
+    cost = coordinates_held(program, lambda dim: dim.at(width))
+    bounds.check_draw(
+        width, cost, "ask for a smaller one; this program needs every coordinate of its vectors"
+    )
+    return engine.draws_together(cost, BUDGET.coordinates_elsewhere)
+
+
+def coordinates_held(program: Program, coordinates: Callable[[Dim], int]) -> int:
+    """The numbers that a draw holds, where vectors that need them have so many coordinates; frames
+    count as a few numbers a vector.
     """
     cost = 16
     for part in (program, *program.every_block):
@@ -272,10 +282,6 @@ def _batch_size(program: Program, width: int) -> int:
         for value in part.values:
             if not isinstance(value.instruction, Rename):
                 points = value.dim is not None and components[value].points
-                cost += math.prod(sizes(value.axes)) * (
-                    value.dim.at(width) if points and value.dim else 8
-                )
-    bounds.check_draw(
-        width, cost, "ask for a smaller one; this program needs every coordinate of its vectors"
-    )
-    return engine.draws_together(cost, BUDGET.coordinates_elsewhere)
+                each = coordinates(value.dim) if points and value.dim else 8
+                cost += math.prod(sizes(value.axes)) * each
+    return cost

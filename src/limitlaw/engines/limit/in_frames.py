@@ -1,0 +1,285 @@
+"""The limit of programs with transposes, in frames that keep components of order n^{-1/2}.
+
+As n → ∞ a wide vector is its second moments *and*, where W and Wᵀ both act, its components of
+order n^{-1/2} along other vectors: dot products under 1/√n read them. A frame holds both, so that
+the calculation at finite width is the limit's too, at a width n at which 1/n is below rounding:
+a frame has as many axes as there are vectors, whatever n is. Only nonlinearities need coordinates
+of the vectors on which they act, of which `HIDDEN` stand for all n of them. That is the law of a
+network with so many hidden neurons, which differs by O(1/HIDDEN): laws state that error, by
+comparison with a quarter of them.
+
+Where transposes add components of order one, as in Wᵀ φ(W x), it matters that W is square: then
+all spaces have n = `HIDDEN`, if there is a nonlinearity.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from limitlaw.arguments import as_key, positive_int
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.instructions import DimensionRatio
+from limitlaw.core.kinds import Number, Value
+from limitlaw.core.labelled import finite_shape, sizes
+from limitlaw.core.program import Output, without_numbers
+from limitlaw.core.space import Dim
+from limitlaw.engines import engine
+from limitlaw.engines.bounds import check_draw, check_memory, later
+from limitlaw.engines.compiled import Compiled
+from limitlaw.engines.effort import BUDGET, Pace, default_draws
+from limitlaw.engines.engine import PROGRAMS, slots
+from limitlaw.engines.frames.draw import FramesDraw
+from limitlaw.engines.frames.finite import coordinates_held, demanded_outputs
+from limitlaw.engines.frames.fresh import Dimension, SizeOrTraced
+from limitlaw.engines.law import Last, law_given
+from limitlaw.engines.reading import ReadBy, Reading
+from limitlaw.engines.run import batched, drawn
+from limitlaw.laws import Empirical, Law, RandomKernel
+from limitlaw.numerics.factors import gram
+from limitlaw.numerics.random import Source, random_seed
+
+# n^{-1/2} = 2⁻²² is what is dropped, and 2⁻⁵³ n^{1/2} = 2⁻³¹ a rounding of what scores read
+WIDTH = 2.0**44
+HIDDEN = 2**12  # coordinates of vectors on which nonlinearities act
+EACH = 16  # at least so many for each vector of a batch
+
+
+class WideDraw(FramesDraw):
+    """One draw at a great width, where vectors with coordinates have `hidden` of them."""
+
+    def __init__(
+        self,
+        facts: Analysis,
+        numbers: Mapping[Number, Any],
+        width: SizeOrTraced,
+        hidden: int,
+        key: Source,
+        observed: int = 1,
+    ):
+        super().__init__(facts, numbers, lambda dim: _size(dim, width), key, observed)
+        self.width, self.hidden = width, hidden
+
+    def dimension_of(self, value: Value) -> Dimension:
+        """That of the component of a vector: n, or so many coordinates as stand for all."""
+        component = self.facts.components[value]
+        if component.points and component.dim.wide:
+            return Dimension(self.hidden, lambda axes: None)
+        return super().dimension_of(value)
+
+    def ratio(self, value: Value, op: DimensionRatio) -> Any:
+        """With D of the vectors that the number multiplies, where one of the two is wide."""
+        wide = [dim for dim in (op.over, op.under) if dim is not None and dim.wide]
+        if len(wide) != 1 or not self._has_coordinates(wide[0], value):
+            return super().ratio(value, op)
+        return op.at(lambda dim: jnp.asarray(self.hidden if dim.wide else dim.at(1), float))
+
+    def _has_coordinates(self, dim: Dim, number: Value) -> bool:
+        """Have the vectors of R^D coordinates of which a number multiplies one, or its image?"""
+        readers = _nearest(number, self.facts.readers.__getitem__, lambda v: v.is_vector)
+        found = _nearest(readers, lambda v: v.vectors, lambda v: v.dim == dim) if readers else None
+        return found is not None and self.facts.components[found].points
+
+    def frames_of_block(self, facts: Analysis, key: Source) -> "WideDraw":
+        """A draw of the block of a loop."""
+        return WideDraw(facts, self.numbers, self.width, self.hidden, key, self.observed)
+
+
+def _size(dim: Dim, width: SizeOrTraced) -> SizeOrTraced:
+    return width * float(dim.factor) if dim.wide else dim.at(1)
+
+
+def _nearest(
+    start: Value, following: Callable[[Value], Iterable[Value]], wanted: Callable[[Value], bool]
+) -> Value | None:
+    """The first value that is wanted, breadth first."""
+    seen, behind = {start}, [start]
+    while behind:
+        v = behind.pop(0)
+        if wanted(v):
+            return v
+        new = [u for u in following(v) if u not in seen]
+        seen.update(new)
+        behind += new
+    return None
+
+
+# --- what is read off a draw ---------------------------------------------------------------------
+
+
+@ReadBy
+def numbers(draw: FramesDraw, outputs: tuple[Output, ...]) -> Float[Array, "..."]:
+    """Numbers of the program."""
+    ((p, layout),) = outputs
+    return draw[p].whole(layout)
+
+
+@ReadBy
+def second_moment(draw: FramesDraw, outputs: tuple[Output, ...]) -> Float[Array, "m m"]:
+    """⟨y yᵀ⟩ = D^{-1} Σ_α y_α y_αᵀ over the flattened entries."""
+    ((y, layout),) = outputs
+    units = draw.units(y).whole(layout)
+    return gram(units.reshape(-1, units.shape[-1]))
+
+
+@ReadBy
+def coordinate(
+    draw: FramesDraw, outputs: tuple[Output, ...]
+) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+    """Mean and covariance of a coordinate of y given what is drawn: m = ⟨y⟩ and ⟨y yᵀ⟩ − m mᵀ
+    where it is Gaussian given that; of vectors with coordinates one of these, and 0.
+    """
+    ((y, layout),) = outputs
+    component, space, m = draw.facts.components[y], draw.space(y), math.prod(finite_shape(layout))
+    if component.points:
+        point = draw.settled(y).mapped(space.coordinates).whole(layout).reshape(m)
+        return point, jnp.zeros((m, m), point.dtype)
+    K = second_moment(draw, outputs)
+    if not component.has_one:
+        return jnp.zeros(m, K.dtype), K
+    mean = draw.settled(y).mapped(space.average).whole(layout).reshape(m)
+    return mean, K - mean[:, None] * mean
+
+
+# --- laws ----------------------------------------------------------------------------------------
+
+
+class Sizes(NamedTuple):
+    """n, and how many coordinates stand for all."""
+
+    width: float
+    hidden: int
+
+
+@dataclasses.dataclass(frozen=True)
+class InFrames:
+    """A value whose transposes are followed. `square`: may they add components of order one?
+    `beyond`: what its laws say of themselves.
+    """
+
+    output: Output
+    square: bool
+    key: Any
+    beyond: tuple[str, ...]
+
+    def law(self, samples: int | None) -> Law:
+        """The law of numbers, or of one coordinate of vectors."""
+        return self._compared(samples, self._law)
+
+    def kernel(self, samples: int | None) -> RandomKernel:
+        """The law of ⟨y yᵀ⟩ over the flattened entries, given what is drawn."""
+        return self._compared(samples, self._kernel)
+
+    def _law(self, pace: Pace, sizes: Sizes) -> Law:
+        if not self.output.value.is_vector:
+            return Empirical(self.drawn(numbers, pace, sizes), "sampled", self.beyond)
+        mean, covariance = self.drawn(coordinate, pace, sizes)
+        last = Last(None, 1, finite_shape(self.output.layout))
+        seed = 0 if self.key is None else random_seed(as_key(self.key))
+        return law_given(last, mean, covariance, "sampled", self.beyond, seed=seed)
+
+    def _kernel(self, pace: Pace, sizes: Sizes) -> RandomKernel:
+        arrays = self.drawn(second_moment, pace, sizes)
+        found = arrays if self.output.layout else arrays[:, 0, 0]
+        return RandomKernel(found, beyond=self.beyond)
+
+    def _compared(self, samples: int | None, law_of: Any) -> Any:
+        """A law, with the error of hidden coordinates, if there are any."""
+        m = engine.entries(self.output)
+        numbers = m * (m + 1) if self.output.value.is_vector else m
+        most = default_draws(m) if samples is None else positive_int("samples", samples)
+        check_memory(most, numbers, "ask for fewer samples, or entries, as in y[0]")
+        pace = Pace(most, at_most=samples is None)
+        law = law_of(pace, self.sizes)
+        law.effort = pace.effort
+        if self._most == 0:
+            return law
+        same = Pace(pace.samples, at_most=False)
+        return law.compared_with(later(lambda: law_of(same, self._smaller(4))))
+
+    # --- sizes -----------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _most(self) -> int:
+        """The vectors of the largest batch that needs coordinates; 0 if there is none."""
+        program = engine.program_of(demanded_outputs((self.output,)))
+        found = Analysis(program).components.items()
+        batches = (math.prod(sizes(v.axes)) for v, c in found if c.points and c.dim.wide)
+        return max(batches, default=0)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Those of a draw."""
+        hidden = max(HIDDEN, 2 ** math.ceil(math.log2(EACH * max(self._most, 1))))
+        return Sizes(float(hidden) if self._tied_together else WIDTH, hidden)
+
+    @property
+    def _tied_together(self) -> bool:
+        return self.square and self._most > 0
+
+    def _smaller(self, ratio: int) -> Sizes:
+        """With fewer coordinates."""
+        width, hidden = self.sizes
+        return Sizes(width / ratio if self._tied_together else width, hidden // ratio)
+
+    # --- draws -----------------------------------------------------------------------------------
+
+    def drawn(self, reading: Reading, pace: Pace, sizes: Sizes) -> Any:
+        """What a reading reads off draws: arrays with the draws in front."""
+        outputs = demanded_outputs((self.output,))
+        program = engine.program_of(outputs)
+        engine.check_drawable("limit", program, self.key)
+        source = jax.random.key(0) if self.key is None else as_key(self.key)
+        self._check_growth(outputs, reading, source)
+        batch, draws = _compiled(outputs, reading, sizes.hidden)
+        return drawn("limit", draws, batch, (program.arrays, sizes.width), pace, source)
+
+    def _check_growth(self, outputs: tuple[Output, ...], reading: Reading, source: Source) -> None:
+        """Refuse what is larger, in most draws, at a larger width: by √n or more."""
+        ratio = 16 if self._tied_together else 2**10
+        small = (
+            self._smaller(ratio) if self._tied_together else Sizes(WIDTH / ratio, self.sizes[1])
+        )
+        arrays, found = engine.program_of(outputs).arrays, []
+        for width, hidden in (small, self.sizes):
+            _, draws = _compiled(outputs, reading, hidden)
+            found.append(jax.tree.leaves(draws((arrays, width), source, 0)))
+        for one, other in zip(*found, strict=True):
+            first, second = (np.median(np.abs(np.asarray(a)), axis=0) for a in (one, other))
+            if not (np.isfinite(second).all() and (second <= ratio**0.25 * first).all()):
+                raise ValueError(
+                    "limit: y grows with n, as dot products under 1/√n do whose vectors are not "
+                    "independent: there is no limit; divide by √n, or take a finite width"
+                )
+
+
+def _compiled(outputs: tuple[Output, ...], reading: Reading, hidden: int) -> tuple[int, Compiled]:
+    """The number of draws computed together, and the compiled function of (slots, width), key and
+    first draw.
+    """
+    program = engine.program_of(outputs)
+    cost = coordinates_held(program, lambda dim: hidden)
+    check_draw(hidden, cost, "ask for fewer entries")
+    batch = engine.draws_together(cost, BUDGET.coordinates_elsewhere)
+
+    def made() -> Compiled:
+        plain = without_numbers(outputs)
+
+        def draw(arguments: tuple[list[Any], Float[Array, ""]], key: Key[Array, ""]) -> Any:
+            arrays, width = arguments
+            program = engine.program_of(plain)
+            facts, given = Analysis(program), slots(program, arrays)
+            run = WideDraw(facts, given, width, hidden, key, reading.coordinates)
+            run.run(program)
+            return reading(run, plain)
+
+        return Compiled(batched(draw, batch))
+
+    name = "limit in frames", engine.structure(program, outputs), reading, hidden, batch
+    return batch, PROGRAMS.get(name, made)
