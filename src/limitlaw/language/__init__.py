@@ -1,3 +1,4 @@
-"""What a network is: nodes, shapes, operators, checking, printing.
-No arithmetic and no randomness.
+"""The language in which a network is written: values, instructions, operators, broadcasting, and
+printing.
+A program is only written here: no arithmetic is done and no random number is drawn.
 """

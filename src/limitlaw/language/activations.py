@@ -1,4 +1,4 @@
-"""What a layer may be given as its nonlinearity φ."""
+"""What a layer accepts as its nonlinearity φ."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +14,10 @@ EXPECTED = (
 
 
 def activated(phi: object, w: Wide) -> Wide:
-    """φ(w) for a function of vectors, for a `Nonlinearity`, and for a function of arrays: of one
-    known here by its moments and branches, of others by `map`.
+    """φ(w), for φ a function of vectors, a `Nonlinearity`, or a function of arrays.
+
+    A function of arrays that the catalogue knows (as `jnp.tanh`) gets its closed forms; any other
+    is applied by `map`.
     """
     if isinstance(phi, Nonlinearity):
         return coordinatewise(phi, w)

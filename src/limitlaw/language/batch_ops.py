@@ -1,4 +1,6 @@
-"""Instructions on batch axes: they weigh, add up and move entries, linear in what they read."""
+"""Instructions that act on batch axes: they weight, sum and rearrange entries, and are linear in
+the vectors (or numbers) that they read.
+"""
 
 import dataclasses
 from typing import Any
@@ -25,15 +27,15 @@ class Scale(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Add(Op):
-    """The sum of its terms."""
+    """The sum of `terms`, broadcast."""
 
     terms: tuple[Value, ...]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sum(Op):
-    """Σ over `axes`; `normalised` divides by the square root of their size, which gives infinite
-    axes a meaning.
+    """The sum Σ over `axes`; with `normalised` divided by the square root of the number of
+    entries, which gives infinite axes a meaning.
     """
 
     x: Value
@@ -43,7 +45,7 @@ class Sum(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Stack(Op):
-    """The values along a new axis."""
+    """The values `terms`, stacked along a new axis."""
 
     terms: tuple[Value, ...]
     axis: int
@@ -51,7 +53,7 @@ class Stack(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Index(Op):
-    """x[index], NumPy indexing by constants."""
+    """x[index], NumPy's indexing with a constant index."""
 
     x: Value
     index: Any
@@ -59,7 +61,7 @@ class Index(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reshape(Op):
-    """x with its entries, in order, in another shape."""
+    """The entries of x, in order, in another shape."""
 
     x: Value
     shape: Shape

@@ -1,7 +1,8 @@
-"""How operands meet: positions are aligned from the right, and entries meet along axes.
+"""Broadcasting in terms of axes: positions are aligned from the right, and entries meet along
+axes.
 
-The first operand that has an axis at a position names it, and others are renamed. No axis names
-two positions, so that w + wᵀ and x[:, None] + x[None, :] come out right.
+The first operand that has an axis at a position names it, and that of the others is renamed. No
+axis names two positions, so that w + wᵀ and x[:, None] + x[None, :] come out right.
 """
 
 from collections.abc import Iterable
@@ -17,12 +18,12 @@ Renaming = dict[Axis, Axis]
 
 
 def lowered(value: Value) -> Output:
-    """What a value of the language is in the core language."""
+    """The core value, with the layout of its axes, of a value of the language."""
     return value.lowered
 
 
 def new_axes(shape: Shape) -> Layout:
-    """An axis for each size but 1."""
+    """A layout with a new axis for each size other than 1."""
     return tuple(None if size == 1 else Axis(size) for size in shape)
 
 
@@ -33,12 +34,15 @@ def aligned(layout: Layout, shape: tuple[int, ...]) -> Layout:
 
 
 def names_between(layout: Layout, names: Layout) -> Renaming:
-    """The axes of one layout by those of another of the same shape."""
+    """The renaming that takes the axes of one layout to those of another of the same shape."""
     return {a: b for a, b in zip(layout, names, strict=True) if a is not None and b is not None}
 
 
 def met(*layouts: Layout, taken: Iterable[Axis] = ()) -> tuple[Layout, list[Renaming]]:
-    """The common layout of operands, and what the axes of each are called in it."""
+    """The common layout of operands that broadcast, and for each operand the renaming of its axes.
+
+    Axes in `taken` are not used as names.
+    """
     ndim = max(map(len, layouts))
     padded = [(*(None,) * (ndim - len(layout)), *layout) for layout in layouts]
     common: list[Axis | None] = [None] * ndim
@@ -57,7 +61,7 @@ def met(*layouts: Layout, taken: Iterable[Axis] = ()) -> tuple[Layout, list[Rena
 
 
 def renamed(value: kinds.Value, names: Renaming) -> kinds.Value:
-    """The value with its axes called otherwise; given numbers are laid out anew instead."""
+    """The value with its axes renamed; a constant is laid out anew, without an instruction."""
     changed = {a: b for a, b in names.items() if a is not b and a in value.axes}
     if not changed:
         return value
@@ -71,11 +75,13 @@ def renamed(value: kinds.Value, names: Renaming) -> kinds.Value:
 
 
 def together(*operands: Output, taken: Iterable[Axis] = ()) -> tuple[Layout, list[kinds.Value]]:
-    """Operands that broadcast, under common names."""
+    """The common layout of operands that broadcast, and their values with axes renamed to it."""
     layout, names = met(*(x.layout for x in operands), taken=taken)
     return layout, [renamed(x.value, n) for x, n in zip(operands, names, strict=True)]
 
 
 def core_value(source: Value, instruction: kinds.Instruction, axes: Axes) -> kinds.Value:
-    """What an instruction makes, in the space of the `source` that it is written for."""
+    """The core value made by `instruction`, in the space of `source`, the value of the language
+    that it is written for.
+    """
     return kinds.Value(instruction, axes, getattr(source, "dim", None), source)

@@ -47,8 +47,8 @@ def initial(
 ) -> Wide:
     """Random initial vectors: for each coordinate α independently, (h_α) ~ N(mean, cov).
 
-    `mean` broadcasts to `shape`; `cov` is over the flattened shape
-    (a number c means c·I, the default I). Distinct calls are independent. A bias is `+ initial()`.
+    `mean` broadcasts to `shape`; `cov` is the covariance over the flattened shape (a number c
+    means c·I, the default I). Distinct calls are independent. A bias is `+ initial()`.
     """
     sizes = shape if isinstance(shape, tuple | list) else (shape,)
     batch: Shape = tuple(positive_int("shape", size) for size in sizes)
@@ -60,10 +60,10 @@ def initial(
 
 
 def data(X: object) -> Wide:
-    """Given vectors with coordinates X[…, α]: batch shape `X.shape[:-1]`, in the fixed space
-    `X.shape[-1]`.
+    """Deterministic vectors with coordinates X[…, α]: batch shape `X.shape[:-1]`, in the fixed
+    space `X.shape[-1]`.
 
-    They are not random; a first `Matrix(cols=X.shape[-1])` embeds them in width n.
+    A first `Matrix(cols=X.shape[-1])` embeds them in width n.
     """
     given = real_array("X", X)
     if given.ndim == 0 or 0 in given.shape:
@@ -79,11 +79,10 @@ def matrices(m: int, std: object = 1.0, rows: Dim | int = n, cols: Dim | int = n
 
 
 def dot(q: Wide, k: Wide, scaling: str = "sqrt") -> Scalars:
-    """Dot products of all pairs: (…,s), (…,t) → (…,s,t);
-    an operand without batch axes adds no axis.
+    """Dot products of all pairs: (…,s), (…,t) → (…,s,t).
 
-    "sqrt": D^{-1/2} Σ_α q_α k_α, "linear": D^{-1} Σ_α q_α k_α, with D the dimension of the
-    operands' space.
+    With D the dimension of the operands' space, `scaling` "sqrt" gives D^{-1/2} Σ_α q_α k_α, and
+    "linear" D^{-1} Σ_α q_α k_α. An operand without batch axes adds no axis.
     """
     one_of("scaling", scaling, SCALINGS)
     for name, value in (("q", q), ("k", k)):
@@ -109,8 +108,8 @@ def average(w: Wide) -> Scalars:
 def map(phi: Callable[..., Any], *args: object, kinks: object = None) -> Wide:
     """φ applied coordinate by coordinate to vectors and numbers, with broadcasting of batch axes.
 
-    Where a function of one vector of your own jumps or bends is found by looking at it;
-    `kinks=(0.3,)` declares it, and `kinks=()` that φ is smooth.
+    The kinks (jumps of φ or of φ') of a user's function of one vector are found numerically;
+    `kinks=(0.3,)` declares them, and `kinks=()` declares that φ is smooth.
     """
     function = user_function(phi)
     if kinks is not None and (function is phi or len(args) != 1):
@@ -149,7 +148,7 @@ def _check_coordinatewise(phi: Nonlinearity, w: Wide) -> None:
 
 
 def apply(f: Callable[..., Any], *args: object) -> Scalars:
-    """f of whole arrays of numbers: any function that jax.numpy can evaluate."""
+    """f of whole arrays of numbers, for any function f that jax.numpy can evaluate."""
     if isinstance(f, Nonlinearity):
         return whole(f.name, f, *args, pseudo_lipschitz=f.pseudo_lipschitz)
     if not callable(f):
@@ -161,8 +160,8 @@ def apply(f: Callable[..., Any], *args: object) -> Scalars:
 def softmax(p: Scalars, mask: object = None) -> Scalars:
     """exp(p_j) / Σ_k exp(p_k) along the last axis, over the tokens that `mask` shows.
 
-    `mask` is None, "causal", or an array of booleans that broadcasts to p's shape:
-    True where the token is seen.
+    `mask` is None, "causal", or an array of booleans that broadcasts to p's shape: True where the
+    token is seen.
     """
     p = scalars(p, "p")
     if not p.ndim:
@@ -187,8 +186,9 @@ def _masked_softmax(p: jax.Array, visible: jax.Array) -> jax.Array:
 
 
 def visible(mask: object, shape: Shape) -> Any:
-    """The mask as an array of booleans that broadcasts to `shape`, with a token to see in every
-    row.
+    """The mask as an array of booleans that broadcasts to `shape`.
+
+    A mask of another shape or type, or with a row that sees no token, is refused.
     """
     if isinstance(mask, str):
         if mask != "causal":
@@ -216,7 +216,8 @@ def visible(mask: object, shape: Shape) -> Any:
 
 
 def normalised_sum(w: Wide, axis: int | tuple[int, ...]) -> Wide:
-    """m^{-1/2} Σ over `axis` with m entries: how heads are added up.
+    """m^{-1/2} Σ over `axis`, which has m entries: how heads are summed.
+
     m = ∞ is allowed: the sum is then Gaussian.
     """
     w = wide("w", w)
@@ -225,7 +226,7 @@ def normalised_sum(w: Wide, axis: int | tuple[int, ...]) -> Wide:
 
 
 def stack(values: Sequence[Kind], axis: int = 0) -> Kind:
-    """Values of one kind along a new axis, as `numpy.stack`."""
+    """Stack values of one kind along a new axis, as `numpy.stack`."""
     terms = tuple(values) if isinstance(values, Iterable) else (values,)
     if not terms or not all(isinstance(v, Indexable) and type(v) is type(terms[0]) for v in terms):
         kinds = ", ".join(sorted({type(v).__name__ for v in terms})) or "nothing"
@@ -249,7 +250,7 @@ def stack(values: Sequence[Kind], axis: int = 0) -> Kind:
 
 
 def rotary(w: Wide, positions: object, base: float = 10_000.0) -> Wide:
-    """Rotary position embedding: coordinates (m, m + D/2) turned by positions·base^{-2m/D}.
+    """Rotary position embedding: coordinates (m, m + D/2) are rotated by positions·base^{-2m/D}.
 
     `positions` broadcasts to the batch shape of w. The result may only enter a `dot`.
     """

@@ -1,8 +1,8 @@
-"""From what a user writes to what engines read: one function for each instruction of the language
-(those on batch axes in `lower_batch_ops.py`).
+"""Lowering: from what a user writes to the core language, one function for each instruction (those
+on batch axes in `lower_batch_ops.py`).
 
-Order of axes, newaxis, transposes and axes of size 1 end here: a value is lowered to a core value
-and the layout of its axes, which meet by broadcasting (`broadcasting.py`).
+The order of axes, newaxis, transposes and axes of size 1 end here: a value is lowered to a core
+value and the layout of its axes, which meet by broadcasting (`broadcasting.py`).
 """
 
 import math
@@ -35,15 +35,13 @@ from limitlaw.language.tree import Op, Value
 
 
 def written(value: Value) -> Output:
-    """A value that has just been written, in the core language;
-    what it reads was lowered before.
-    """
+    """The core value of a value that has just been written; what it reads was lowered before."""
     rule = LOWERING.get(type(value.op))
     return value.op.lowered(value) if rule is None else rule(value, value.op)
 
 
 def family(matrix: Matrix) -> Family:
-    """The family of a matrix of the language, made once."""
+    """The core family of matrices of a matrix of the language; made once for each matrix."""
     if not hasattr(matrix, "_family"):
         made = Family(new_axes(matrix.shape), Number(matrix.std), matrix.rows, matrix.cols, matrix)
         matrix._family = made  # type: ignore[attr-defined]
@@ -121,7 +119,7 @@ def _dot(v: Value, op: ops.Dot) -> Output:
 
 
 def _unrotated(factor: Value) -> tuple[Output, Any]:
-    """A factor of a dot product, and the positions by which it is rotated."""
+    """A factor of a dot product without its rotation, and the positions by which it is rotated."""
     if isinstance(factor.op, ops.Rotated):
         return lowered(factor.op.w), factor.op.positions
     return lowered(factor), None
@@ -147,8 +145,8 @@ def _turned(v: Value, op: ops.Rotate) -> Output:
 
 
 def _reach(first: Any, second: Any) -> float | None:
-    """A bound of |first − second|, a power of two, so that programs of other positions are
-    likely to have the same structure; None inside transformations of JAX.
+    """An upper bound of |first − second|, rounded up to a power of two so that programs with other
+    positions are likely to have the same structure; None inside transformations of JAX.
     """
     if is_traced(first, second):
         return None
@@ -213,7 +211,9 @@ def _scan(v: Value, op: ops.Scan) -> Output:
 
 
 def _along(sequence: Output, axis: Axis) -> Output:
-    """A sequence whose first axis is that of the iterations, without it in its layout."""
+    """A sequence with `axis`, the axis of iterations, as its first axis, which its layout leaves
+    out.
+    """
     first, *layout = sequence.layout
     names = {} if first is None else {first: axis}
     return Output(renamed(sequence.value, names), tuple(layout))

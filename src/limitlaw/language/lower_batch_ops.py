@@ -1,4 +1,4 @@
-"""What instructions on batch axes are in the core language: one function for each."""
+"""Lowering of the instructions on batch axes: one function for each."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -45,7 +45,7 @@ def _sum(v: Value, op: ops.Sum) -> Output:
     layout = tuple(axis for a, axis in enumerate(x.layout) if a not in op.axes)
     if not over and not op.normalised:
         return Output(x.value, layout)
-    # of one head, too: it says that there are heads
+    # written for a single head, too: the instruction says that there are heads
     instruction = core.Contract(None, x.value, over, op.normalised)
     return Output(core_value(v, instruction, present(layout)), layout)
 
@@ -74,7 +74,7 @@ def _reshape(v: Value, op: ops.Reshape) -> Output:
 def taken_at(
     v: Value, value: kinds.Value, taken: Iterable[tuple[Axes, list[np.ndarray], Axes]]
 ) -> kinds.Value:
-    """The value at given places, one Take after the other."""
+    """The value at constant places, by one `Take` after the other."""
     for axes, places, new in taken:
         left = union((a for a in value.axes if a not in axes), new)
         instruction = core.Take(value, axes, tuple(map(core.Places.of, places)), new)

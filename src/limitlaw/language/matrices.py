@@ -14,8 +14,8 @@ from limitlaw.language.tree import Value
 
 
 class Matrix:
-    """A family of independent random matrices, batch shape `shape`, entries i.i.d.
-    N(0, std²/cols).
+    """A family of independent random matrices, of batch shape `shape`, with entries i.i.d. N(0,
+    std²/cols).
 
     `M @ w` multiplies, with NumPy broadcasting: a size-1 or missing axis of `shape` means the same
     matrix along that axis. `std` is a number or an array that broadcasts to `shape`. Using the

@@ -1,5 +1,5 @@
-"""The named nonlinearities as functions of vectors (coordinate by coordinate)
-and of numbers (entry by entry).
+"""The named nonlinearities, as functions of vectors (coordinate by coordinate) and of numbers
+(entry by entry).
 """
 
 from jax import lax
@@ -20,7 +20,7 @@ def _write(function: Nonlinearity, w: Kind) -> Kind:
 
 
 def identity(w: Kind) -> Kind:
-    """w, as a Nonlin."""
+    """w, written as a Nonlin."""
     return _write(phi.identity, w)
 
 
@@ -40,32 +40,32 @@ def abs(w: Kind) -> Kind:
 
 
 def sign(w: Kind) -> Kind:
-    """−1, 0 or 1. Not pseudo-Lipschitz."""
+    """The sign of w: −1, 0 or 1. It is not pseudo-Lipschitz."""
     return _write(phi.sign, w)
 
 
 def erf(w: Kind) -> Kind:
-    """2π^{-1/2} ∫₀^w exp(−t²) dt."""
+    """The error function 2π^{-1/2} ∫₀^w exp(−t²) dt."""
     return _write(phi.erf, w)
 
 
 def gelu(w: Kind) -> Kind:
-    """w Φ(w), the exact form."""
+    """w Φ(w), the exact form of GELU."""
     return _write(phi.gelu, w)
 
 
 def tanh(w: Kind) -> Kind:
-    """tanh w."""
+    """The hyperbolic tangent tanh w."""
     return _write(phi.tanh, w)
 
 
 def sigmoid(w: Kind) -> Kind:
-    """1 / (1 + e^{−w})."""
+    """The logistic function 1 / (1 + e^{−w})."""
     return _write(phi.sigmoid, w)
 
 
 def silu(w: Kind) -> Kind:
-    """w / (1 + e^{−w})."""
+    """w / (1 + e^{−w}), also called swish."""
     return _write(phi.silu, w)
 
 
@@ -85,7 +85,7 @@ def cos(w: Kind) -> Kind:
 
 
 def clip(w: Kind, bound: float) -> Kind:
-    """w cut off at ±bound."""
+    """w clipped to [−bound, bound]."""
     return _write(phi.clip(bound), w)
 
 

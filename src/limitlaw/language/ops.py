@@ -1,5 +1,5 @@
-"""The instructions of the language; those on batch axes stand in `batch_ops.py`. See `tree.py` for
-what an instruction is.
+"""The instructions of the language; those on batch axes are in `batch_ops.py`. What an instruction
+is, `tree.py` says.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Initial(Op):
-    """Random initial vectors: coordinates i.i.d. N(mean, cov), cov over the flattened batch; a
-    vector is a diagonal.
+    """Random initial vectors: coordinates i.i.d. N(mean, cov), with cov over the flattened batch;
+    a `cov` of one axis is the diagonal.
     """
 
     mean: Any
@@ -34,7 +34,7 @@ class Initial(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Data(Op):
-    """Given coordinates X[…, α], not random."""
+    """Deterministic vectors with coordinates X[…, α]."""
 
     X: Any
 
@@ -46,7 +46,7 @@ class Ones(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Constant(Op):
-    """Given numbers."""
+    """Numbers that are constants of the program."""
 
     value: Any
 
@@ -95,7 +95,7 @@ class Dot(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Average(Op):
-    """D^{-1} Σ_α w_α."""
+    """The mean over coordinates, D^{-1} Σ_α w_α."""
 
     w: Value
     dim: Dim
@@ -122,8 +122,8 @@ class Apply(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rotated(Op):
-    """Coordinates m and m + D/2 turned by the angle position·base^{-2m/D}, m < D/2;
-    may only enter a `Dot`.
+    """Coordinates m and m + D/2 rotated by the angle position·base^{-2m/D}, m < D/2; it may only
+    enter a `Dot`.
     """
 
     w: Value
@@ -133,7 +133,7 @@ class Rotated(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rotate(Op):
-    """The same rotation as a vector, turned back if positions are negative."""
+    """The rotation of `Rotated` as a vector in its own right; negative positions rotate back."""
 
     w: Value
     positions: Any
@@ -145,14 +145,17 @@ class Rotate(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Argument(Op):
-    """What a block is given."""
+    """The formal argument of a block: it stands for what an iteration reads."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scan(Op):
-    """A block, `results` as functions of `arguments`, applied `times` times: carries from `starts`
-    on, entries of `sequences`, loop-invariant `constants`; then next carries, and outputs of every
-    iteration. Matrices are new in each iteration, or the same ones (`shared`).
+    """A loop over a block, `results` as functions of `arguments`, with `times` iterations.
+
+    The arguments are, in this order, the carries (`starts` in the first iteration), one entry of
+    each of the `sequences`, and the loop-invariant `constants`; the results are the next carries,
+    then the outputs of the iteration. Matrices are new in each iteration, or the same ones
+    (`shared`).
     """
 
     starts: tuple[Value, ...]
@@ -167,8 +170,8 @@ class Scan(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FromScan(Op):
-    """A result of a scan: the last of a carry, or behind all carries an output of every iteration,
-    along a new first axis.
+    """One result of a scan, by its `place`: the last value of a carry or, after all carries, an
+    output of every iteration along a new first axis.
     """
 
     scan: Value
@@ -176,7 +179,7 @@ class FromScan(Op):
 
     @property
     def loop(self) -> Scan:
-        """The scan."""
+        """The instruction of the scan that is read."""
         assert isinstance(self.scan.op, Scan)
         return self.scan.op
 
@@ -188,9 +191,7 @@ class FromScan(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tied:
-    """A block as a function of an argument, on nothing from outside: its matrices are the same in
-    every turn.
-    """
+    """A block as a function of its argument alone, with the same matrices in every iteration."""
 
     argument: Value
     result: Value
@@ -198,8 +199,10 @@ class Tied:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Unrolled(Op):
-    """The last of some blocks on x that were written one after the other:
-    what each of them gave, and why. `tied`: the one that all of them are.
+    """The last of several iterations that were written one after the other, starting at x.
+
+    `turns` are the values after each iteration, `why` says why there is no loop, and `tied` is the
+    block if all iterations are the same function.
     """
 
     x: Value

@@ -28,13 +28,13 @@ _LETTERS = {
     ops.Apply: "a",
 }
 _LINEAR = "y"
-# where they are used
+# These get no line of their own: they are written out where they are used.
 _WRITTEN_OUT = ops.Constant | ops.Ones | ops.DimensionRatio | ops.Scan
 _DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def text(*outputs: Value) -> str:
-    """The program of `outputs`: its matrices, then its instructions with batch shapes and
+    """The program of `outputs` as text: its matrices, then its instructions with batch shapes and
     spaces.
     """
     rows, output = _rows(outputs)
@@ -47,7 +47,7 @@ def text(*outputs: Value) -> str:
 
 
 def in_notebook(*outputs: Value) -> str:
-    """The same as a table; long programs scroll."""
+    """The program of `outputs` as an HTML table, which scrolls if it is long."""
     rows, output = _rows(outputs)
     listed = notebook.table(("", "instruction", "formula", "shape", "space"), rows)
     return notebook.block(
@@ -56,8 +56,8 @@ def in_notebook(*outputs: Value) -> str:
 
 
 def _rows(outputs: tuple[Value, ...]) -> tuple[list[tuple[str, ...]], str]:
-    """Name, kind, formula, shape and space of each matrix and instruction;
-    and what the output is.
+    """A row (name, kind, formula, shape, space) for each matrix and instruction, and a line that
+    names the output.
     """
     names = Names(outputs)
     rows: list[tuple[str, ...]] = [
@@ -71,9 +71,7 @@ def _rows(outputs: tuple[Value, ...]) -> tuple[list[tuple[str, ...]], str]:
 
 
 def mermaid(*outputs: Value) -> str:
-    """The graph of the program in Mermaid's language:
-    paste it into any Markdown viewer that draws Mermaid.
-    """
+    """The graph of the program in Mermaid's language, for any Markdown viewer that draws Mermaid."""
     for value in outputs:
         if not isinstance(value, Value):
             raise TypeError(
@@ -97,8 +95,8 @@ def mermaid(*outputs: Value) -> str:
 
 
 class Names:
-    """Names for the values and matrices of a program;
-    constants are written out where they are used.
+    """Names for the values and matrices of a program; constants have none and are written out
+    where they are used.
     """
 
     def __init__(self, outputs: tuple[Value, ...]):
@@ -177,7 +175,7 @@ def _tuple(values: tuple[Value, ...], names: Names) -> str:
 
 
 def _several(pairs: tuple[tuple[Value, Value], ...], names: Names) -> str:
-    """What stands for what in a block."""
+    """ ", a of b" for each pair: the argument a of a block stands for entries of b."""
     return "".join(f", {names[inside]} of {names[outside]}" for inside, outside in pairs)
 
 
@@ -246,7 +244,7 @@ def _shape(shape: tuple[int | float, ...]) -> str:
 
 
 def _numbers(array: object) -> str:
-    """A number as it is, otherwise only the shape."""
+    """A single number as it is, and of an array only its shape."""
     if is_traced(array):
         return "traced"
     array = np.asarray(array)
@@ -256,7 +254,7 @@ def _numbers(array: object) -> str:
 
 
 def _covariance(cov: Array | np.ndarray) -> str:
-    """c I for a diagonal of equal entries."""
+    """A covariance, as "c I" where it is diagonal with equal entries."""
     if not is_traced(cov) and cov.ndim == 1 and len(cov) > 1 and (cov == cov[0]).all():
         return "I" if cov[0] == 1 else f"{cov[0]:g} I"
     return _numbers(cov)

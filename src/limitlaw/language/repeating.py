@@ -1,5 +1,5 @@
-"""Loops: `scan`, a block applied along an axis, and `repeat`, applied many times; both written
-once.
+"""Loops: `scan` applies a block along an axis, and `repeat` many times; in both the block is
+written once.
 """
 
 import dataclasses
@@ -29,13 +29,13 @@ GIVEN = ops.Constant | ops.Ones | ops.DimensionRatio  # what a block may read fr
 
 
 def repeat(block: Callable[..., Any], x: Streams, times: int, shared: bool = False) -> Streams:
-    """block(… block(x)), `times` times: every iteration has matrices and initial vectors of its
-    own.
+    """block(… block(x)) with `times` iterations, each of which has its own matrices and initial
+    vectors.
 
     `block` is a function of vectors that gives vectors of the same batch shape and space, as a
     residual block does; x may be a tuple of several streams, each with a shape and a space of its
     own. A block with a second argument is given the index of the layer, 0 … times − 1, a number of
-    the program: `lambda x, i: x + relu(Matrix() @ x) / (i + 1) ** 0.5`. Otherwise as `scan`.
+    the program: `lambda x, i: x + relu(Matrix() @ x) / (i + 1) ** 0.5`. All else is as for `scan`.
     """
     several = isinstance(x, tuple)
     streams = tuple(wide("x", stream) for stream in (x if isinstance(x, tuple) else (x,)))
@@ -71,13 +71,13 @@ def scan(
     each entry x_t of `inputs` along their first axis. Gives the last carry c, and the outputs y_t
     of all iterations along a new first axis.
 
-    `carry` and `inputs` are vectors or numbers of a program, arrays, or tuples of these; None for
-    no inputs, with a `length`. The block gives a carry of the same shapes and spaces, and outputs
-    of any, or None. `reverse` goes from the last entry to the first. Every iteration has matrices
-    and initial vectors of its own, with `shared=True` all have the same ones (as ALBERT has). What
-    the block reads from outside stays the same. It is written once, and runs as one compiled loop.
-    With `shared=True`, and where a block uses a matrix from outside, there is no loop: iterations
-    are written one after the other, and `check` says so.
+    `carry` and `inputs` are vectors or numbers of a program, arrays, or tuples of these; `inputs`
+    may be None, with a `length`. The block gives a carry of the same shapes and spaces, and
+    outputs of any, or None. `reverse` goes from the last entry to the first. Every iteration has
+    matrices and initial vectors of its own; with `shared=True` all iterations have the same ones
+    (as in ALBERT). What the block reads from outside is loop-invariant. The block is written once,
+    and runs as one compiled loop. With `shared=True`, and where a block uses a matrix from
+    outside, there is no loop: iterations are written one after the other, and `check` says so.
     """
     if not callable(block):
         raise TypeError(f"block must be a function of a carry and inputs, got {shown(block)}")
@@ -107,7 +107,7 @@ def scan(
 
 
 def _takes_index(block: Callable[..., Any]) -> bool:
-    """Has it a second positional argument without a default?"""
+    """Has the block a second positional argument without a default?"""
     try:
         found = inspect.signature(block).parameters.values()
     except (TypeError, ValueError):
@@ -117,7 +117,7 @@ def _takes_index(block: Callable[..., Any]) -> bool:
 
 
 def _leaves(name: str, given: Any) -> tuple[Values, Any]:
-    """Vectors and numbers in a structure of tuples, and the structure."""
+    """The vectors and numbers in a structure of tuples, and the structure."""
     leaves, form = jax.tree.flatten(given)
     return tuple(
         wide(name, leaf) if isinstance(leaf, Wide) else scalars(leaf, name) for leaf in leaves
@@ -140,7 +140,9 @@ def _length(sequences: Values, length: int | None) -> int:
 
 
 def _alike(y: object, x: Value) -> Value:
-    """What a block gives in place of a carry x."""
+    """The next carry that a block gives in place of x; refused unless its shape and space are
+    those of x.
+    """
     if isinstance(x, Wide):
         y = wide("what block returns", y)
         if y.shape != x.shape or y.dim != x.dim:
@@ -163,14 +165,14 @@ def _alike(y: object, x: Value) -> Value:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Scanned(Value):
-    """A scan, of which results are read one by one."""
+    """The value of a scan, whose results are read one by one by `FromScan`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lowered", written(self))
 
 
 def results_of(op: ops.Scan) -> list[Any]:
-    """All results of a scan: the last carries, and the outputs of all iterations."""
+    """All results of a scan: the last carries, then the outputs of all iterations."""
     loop = Scanned(op, ())
     found = []
     for place, result in enumerate(op.results):
@@ -188,7 +190,7 @@ def _scanned(
     reverse: bool = False,
     shared: bool = False,
 ) -> tuple[Values, Values]:
-    """The last carries, and outputs of all iterations."""
+    """Write a loop: its last carries, and the outputs of all iterations."""
     elements = tuple(_argument(s, s.shape[1:]) for s in sequences)
     carries = tuple(_argument(s, s.shape) for s in starts)
     results, again = (sum(step(carries, elements), ()) for _ in range(2))
@@ -223,7 +225,9 @@ def _scanned(
 def _unrolled(
     step: Step, starts: Values, sequences: Values, order: range, why: str, tied: ops.Tied | None
 ) -> tuple[Values, Values]:
-    """The same, the iterations written one after the other."""
+    """Write a loop as iterations one after the other: its last carries, and the outputs of all
+    iterations.
+    """
     carries, outputs, made = starts, {}, []
     for t in order:
         carries, outputs[t] = step(carries, tuple(cast(Any, s)[t] for s in sequences))
@@ -237,13 +241,15 @@ def _unrolled(
 
 
 def _argument(like: Value, shape: Any) -> Value:
-    """What a block is given, of vectors or numbers like these."""
+    """A formal argument of a block, of the kind of `like` and with batch shape `shape`."""
     return dataclasses.replace(like, op=ops.Argument(), shape=shape)
 
 
 def _from_outside(first: Values, second: Values, arguments: Values) -> tuple[Values, set[Matrix]]:
-    """The values and matrices from outside that a block reads: what two writings of it have in
-    common, as far as the rest reads it; given numbers may come from anywhere.
+    """The values and matrices from outside that a block reads.
+
+    They are what two writings of the block have in common, as far as the rest of it reads them.
+    Constants do not count: a block may make them itself.
     """
     one, two = ancestors(first), ancestors(second)
     common = (set(one) & set(two)).difference(arguments)
@@ -254,8 +260,8 @@ def _from_outside(first: Values, second: Values, arguments: Values) -> tuple[Val
 
 
 def all_substituted(values: Sequence[Like], known: dict[Value, Value]) -> tuple[Like, ...]:
-    """Values with others in place of those that are `known`, on the same matrices and initial
-    vectors.
+    """The values with the keys of `known` replaced by its values; matrices and initial vectors
+    stay the same.
     """
     new = dict(known)
     for v in ancestors(values):
@@ -266,12 +272,12 @@ def all_substituted(values: Sequence[Like], known: dict[Value, Value]) -> tuple[
 
 
 def substituted(y: Like, known: dict[Value, Value]) -> Like:
-    """The same for one value."""
+    """A value with the keys of `known` replaced by its values, as in `all_substituted`."""
     return all_substituted((y,), known)[0]
 
 
 def reading(op: Op, new: Mapping[Value, Value]) -> Op:
-    """The same instruction, reading other values."""
+    """The same instruction with its operands replaced according to `new`."""
 
     def renewed(content: object) -> object:
         if isinstance(content, tuple):

@@ -1,5 +1,6 @@
-"""Batch shapes, and indexing and reshaping as places along axes: by NumPy's rules. A size may be
-`math.inf` (infinitely many heads), which broadcasts like any other.
+"""Batch shapes, and indexing and reshaping as places along axes, by NumPy's rules.
+
+A size may be `math.inf` (infinitely many heads), which broadcasts like any other.
 """
 
 import math
@@ -24,7 +25,7 @@ Taken = tuple[Axes, list[np.ndarray], Axes]
 
 
 def broadcast(name: str, *shapes: Shape) -> Shape:
-    """The common shape of `shapes`; `name` says in whose name the error speaks."""
+    """The common shape of `shapes`; `name` begins the message of an error."""
     try:
         return _restored(np.broadcast_shapes(*map(_finite, shapes)))
     except ValueError:
@@ -62,7 +63,7 @@ def indexed(name: str, shape: Shape, index: Any) -> Shape:
 def reduced(
     name: str, shape: Shape, axis: int | tuple[int, ...] | None
 ) -> tuple[tuple[int, ...], Shape]:
-    """The axes named by `axis` (counted from the front, None for all) and the shape without
+    """The axes that `axis` names (counted from the front, None for all), and the shape without
     them.
     """
     axes = (
@@ -86,9 +87,7 @@ def reduced(
 
 @in_float64
 def of_function(name: str, function: Callable[..., Any], *shapes: Shape) -> Shape:
-    """The shape of `function` of arrays of these shapes, by abstract evaluation: no number is
-    computed.
-    """
+    """The shape of `function` of arrays of these shapes, by abstract evaluation."""
     arguments = [jax.ShapeDtypeStruct(_finite(shape), float) for shape in shapes]
     try:
         result = jax.eval_shape(function, *arguments)
@@ -142,7 +141,7 @@ def _restored(shape: tuple[int, ...]) -> Shape:
 
 
 def parts_of(index: tuple[Any, ...], layout: Layout, shape: Shape) -> tuple[Layout, list[Taken]]:
-    """x[index]: its layout, and what is taken of x. Whole slices and new axes take nothing."""
+    """The layout of x[index], and what is taken of x. Whole slices and new axes take nothing."""
     parts = _expanded(index, len(layout))
     advanced = any(isinstance(p, np.ndarray | bool) for p in parts)
     result: list[Axis | None] = []
@@ -176,8 +175,8 @@ def parts_of(index: tuple[Any, ...], layout: Layout, shape: Shape) -> tuple[Layo
 
 
 def _expanded(index: tuple[Any, ...], ndim: int) -> list[Any]:
-    """One part for each axis, and None for new ones;
-    boolean arrays as the places where they are true.
+    """The index with one part for each axis and None for new axes; a boolean array becomes the
+    places where it is true.
     """
     parts: list[Any] = []
     for part in batch_index(
@@ -209,7 +208,7 @@ def _sliced(axis: Axis | None, size: Size, part: slice, taken: list[Taken]) -> A
 def _gathered(
     arrays: list[tuple[Axis | None, np.ndarray]], taken: list[Taken]
 ) -> list[Axis | None]:
-    """The axes that index arrays make together; axes of size 1 have nothing to be read."""
+    """The axes that index arrays make together. Axes of size 1 need no places."""
     shape = np.broadcast_shapes(*(a.shape for _, a in arrays))
     new = tuple(None if size == 1 else Axis(size) for size in shape)
     sizes = tuple(size for size in shape if size != 1)
@@ -227,14 +226,16 @@ def _gathered(
 
 
 def _adjacent(parts: Sequence[object]) -> bool:
-    """Do arrays and entries stand side by side? Otherwise NumPy puts what they make in front."""
+    """Do index arrays and integers stand side by side? Otherwise NumPy puts the axes that they
+    make in front.
+    """
     places = [i for i, p in enumerate(parts) if p is not None and not isinstance(p, slice)]
     return places == list(range(places[0], places[-1] + 1))
 
 
 def regrouped(layout: Layout, shape: Shape) -> tuple[Layout, list[Taken]]:
-    """Entries in order in another shape: axes that stay whole stay themselves, others are merged
-    and split.
+    """The layout of a value reshaped to `shape`, and what is taken of it: axes that stay whole are
+    kept, others are merged and split.
     """
     new: list[Axis | None] = [None] * len(shape)
     taken: list[Taken] = []

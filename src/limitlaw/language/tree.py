@@ -1,9 +1,9 @@
-"""The syntax tree that a user writes: values, and instructions that make them. Each instruction is
-data: what it reads, and its constants. Engines give them meaning.
+"""The syntax tree that a user writes: values, and the instructions that make them.
 
-A `Value` is what an instruction makes: a batch of vectors (`Wide`) or of numbers (`Scalars`), see
-`values.py`. Its coordinate axis is hidden, so every axis mentioned here is a batch axis. Identity
-is the object: two equal instructions are two random variables.
+An instruction is data: the values it reads, and its constants. Engines give it a meaning. A
+`Value` is what an instruction makes: a batch of vectors (`Wide`) or of numbers (`Scalars`), see
+`values.py`. Its coordinate axis is hidden, so every axis mentioned here is a batch axis. Values
+are compared by identity: two equal instructions are two random variables.
 """
 
 import dataclasses
@@ -15,9 +15,7 @@ from limitlaw.language.shapes import Shape
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Value:
-    """What an instruction makes: its instruction, its batch shape, and what it is in the core
-    language.
-    """
+    """What an instruction makes: the instruction, a batch shape, and the core value it lowers to."""
 
     op: "Op"
     shape: Shape
@@ -31,17 +29,21 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Op:
-    """An instruction of what a user writes."""
+    """An instruction of the user's language."""
 
     def lowered(self, value: Value) -> Output:
-        """What `value`, which it makes, is in the core language: said here by instructions that
-        are added from outside of this package (`language/lower.py` knows all others).
+        """The core value of `value`, which this instruction makes.
+
+        Only instructions that are added from outside the package define this; `language/lower.py`
+        knows all others.
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what it is in core")
 
     def formula(self, name: Callable[[Value], str]) -> str:
-        """How it is printed, name(x) being what x is called: for instructions that are added from
-        outside of this package (`language/printing.py` knows all others).
+        """How the instruction is printed, where `name(x)` is the name of a value x.
+
+        Only instructions that are added from outside the package define this;
+        `language/printing.py` knows all others.
         """
         return f"{type(self).__name__}({', '.join(map(name, self.inputs))})"
 
@@ -59,9 +61,7 @@ class Op:
 
 
 def ancestors(outputs: Iterable[Value]) -> list[Value]:
-    """Every value the outputs depend on, themselves included, each after what it reads
-    (any depth).
-    """
+    """Every value that the outputs depend on, themselves included, each after what it reads."""
     order: dict[Value, None] = {}
     stack = [(value, False) for value in reversed(list(outputs))]
     while stack:

@@ -24,7 +24,7 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Scalars(Indexable):
-    """A batch of numbers: scores, averages, and functions of them."""
+    """A batch of numbers of a program: scores, averages, and functions of them."""
 
     def __add__(self, other: object) -> Any:
         if isinstance(other, Wide):
@@ -149,7 +149,7 @@ class Wide(Indexable):
         return mix(scalars(other), self)
 
 
-Kind = TypeVar("Kind", Wide, Scalars)  # what is done to vectors, and to numbers entry by entry
+Kind = TypeVar("Kind", Wide, Scalars)  # vectors, or numbers entry by entry
 
 
 def _power(x: Array, k: int) -> Array:
@@ -160,7 +160,7 @@ def _power(x: Array, k: int) -> Array:
 
 
 def wide(name: str, value: object) -> Wide:
-    """`value`, which must be a vector that is not rotated."""
+    """`value`, refused unless it is a vector that is not rotated."""
     if not isinstance(value, Wide):
         hint = "; wrap given coordinates as data(X)" if hasattr(value, "__array__") else ""
         raise TypeError(
@@ -175,7 +175,7 @@ def wide(name: str, value: object) -> Wide:
 
 
 def scalars(value: object, name: str = "an array in a program") -> Scalars:
-    """`value` as Scalars: numbers and arrays become constants."""
+    """`value` as Scalars; numbers and arrays become constants."""
     if isinstance(value, Scalars):
         return value
     if isinstance(value, Value):
@@ -190,7 +190,7 @@ def ones(dim: Dim) -> Wide:
 
 
 def same_dim(name: str, *values: Wide) -> Dim:
-    """The space of the values, which must be one."""
+    """The common space of the vectors; several spaces are refused."""
     if len({w.dim for w in values}) > 1:
         raise ValueError(
             f"{name}: the vectors live in different spaces, "
@@ -200,7 +200,7 @@ def same_dim(name: str, *values: Wide) -> Dim:
 
 
 def matmul(matrix: Matrix, x: object) -> Wide:
-    """W x."""
+    """W x, for each matrix of the family and each vector it meets by broadcasting."""
     x = wide("the right-hand side of Matrix @", x)
     if matrix.cols != x.dim:
         raise ValueError(f"{matrix!r} multiplies vectors in the space {matrix.cols}, got {x!r}")
@@ -210,7 +210,9 @@ def matmul(matrix: Matrix, x: object) -> Wide:
 
 
 def transposed_matmul(matrix: Matrix, x: object) -> Wide:
-    """√(cols/rows) Wᵀ x, which is of the size of x whatever the two dimensions are."""
+    """√(cols/rows) Wᵀ x, whose coordinates have the scale of those of x whatever the two
+    dimensions are.
+    """
     x = wide("the right-hand side of Matrix.T @", x)
     if matrix.rows != x.dim:
         raise ValueError(f"{matrix!r}.T multiplies vectors in the space {matrix.rows}, got {x!r}")
@@ -235,7 +237,7 @@ def mix(a: Scalars, w: object) -> Wide:
 
 
 def scale(a: Value, w: object) -> Wide:
-    """a * w."""
+    """a * w, numbers times vectors."""
     w = wide("a factor of *", w)
     return Wide(ops.Scale(a, w), shapes.broadcast("a * w", a.shape, w.shape), w.dim)
 
@@ -249,7 +251,7 @@ def add(*terms: object) -> Wide:
 
 
 def coordinatewise(phi: Nonlinearity, *args: Value) -> Wide:
-    """φ of vectors and numbers, for each coordinate."""
+    """φ of vectors and numbers, coordinate by coordinate."""
     wides = [wide(f"an argument of {phi.name}", a) for a in args if not isinstance(a, Scalars)]
     if not wides:
         raise TypeError(
@@ -269,8 +271,8 @@ def coordinatewise(phi: Nonlinearity, *args: Value) -> Wide:
 
 
 def elementwise(name: str, f: Callable[..., Any], *args: object, **known: Any) -> Scalars:
-    """f of numbers, entry by entry with broadcasting.
-    `known`: fields of `ops.Apply` that say what is known of f.
+    """f of numbers, entry by entry with broadcasting; `known` are fields of `ops.Apply` that say
+    what is known of f.
     """
     values = tuple(scalars(a, f"an argument of {name}") for a in args)
     shape = shapes.broadcast(name, *(v.shape for v in values))
@@ -280,7 +282,7 @@ def elementwise(name: str, f: Callable[..., Any], *args: object, **known: Any) -
 
 
 def whole(name: str, f: Callable[..., Any], *args: object, **known: Any) -> Scalars:
-    """f of whole arrays of numbers. `known`: as for `elementwise`."""
+    """f of whole arrays of numbers; `known` as for `elementwise`."""
     values = tuple(scalars(a, f"an argument of {name}") for a in args)
     if any(shapes.is_infinite(v.shape) for v in values):
         raise ValueError(
@@ -291,7 +293,7 @@ def whole(name: str, f: Callable[..., Any], *args: object, **known: Any) -> Scal
 
 
 def is_constant(value: Scalars) -> bool:
-    """Are these given numbers?"""
+    """Are these numbers constants of the program?"""
     return isinstance(value.op, ops.Constant)
 
 
@@ -302,7 +304,7 @@ def _affine(name: str, f: Callable[..., Any], *args: object) -> Scalars:
 def _bilinear(
     write: Callable[..., Scalars], name: str, f: Callable[..., Any], *args: object
 ) -> Scalars:
-    """A product of numbers: affine where one factor is given."""
+    """A product of numbers, which is affine where one factor is constant."""
     factors = [scalars(a, f"an argument of {name}") for a in args]
     return write(
         name,
