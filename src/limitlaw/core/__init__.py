@@ -1,5 +1,6 @@
-"""What engines read: a dozen instructions on axes with identity,
-one Analysis, rewrites, and `check`.
+"""What engines read: about a dozen instructions on axes with identity, one `Analysis`, rewrites of
+programs, and `check`.
 
-Nothing here knows how a user wrote a program (`language`), nor what an engine makes of it.
+Nothing here depends on how a user writes a program (`language`), nor on what an engine makes of
+it.
 """

@@ -1,5 +1,6 @@
-"""What is known of a program before any number is: each fact is found once, in one pass, when it
-is first asked for. And its last step, behind which everything is Gaussian given what is drawn.
+"""The facts of a program that hold before any number is known.
+
+Each is found once, in one pass over the program, when it is first asked for.
 """
 
 import dataclasses
@@ -22,7 +23,8 @@ from limitlaw.core.space import Dim
 
 @dataclasses.dataclass(eq=False)
 class Component:
-    """Vectors of one space whose inner products are needed. MatMul cuts a program into components.
+    """Vectors of one space whose inner products are needed; a MatMul cuts a program into
+    components.
 
     `points`: a coordinatewise function needs their coordinates; otherwise a frame will do.
     `has_one`: inner products with the vector **1** occur. `observed`: outputs are read from them.
@@ -36,29 +38,29 @@ class Component:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Analysis:
-    """The facts of a program, perhaps that of the `block` of a loop."""
+    """The facts of a program, or of the `block` of a loop as a program."""
 
     program: Program
     block: Block | None = None
 
     @classmethod
     def of_block(cls, block: Block) -> "Analysis":
-        """The facts of the block of a loop."""
+        """The analysis of the block of a loop."""
         return cls(Program(block.results), block)
 
     @functools.cached_property
     def values(self) -> list[Value]:
-        """In order, each after what it reads."""
+        """All values of the program, each after what it reads."""
         return self.program.values
 
     @functools.cached_property
     def position(self) -> dict[Value, int]:
-        """Where a value stands in that order: none depends on a later one."""
+        """The index of each value in `values`: none depends on a later one."""
         return {v: i for i, v in enumerate(self.values)}
 
     @functools.cached_property
     def readers(self) -> dict[Value, list[Value]]:
-        """The values whose instructions read a value."""
+        """For each value, the values whose instructions read it."""
         found: dict[Value, list[Value]] = {v: [] for v in self.values}
         for v in self.values:
             for u in dict.fromkeys(v.inputs):
@@ -67,12 +69,12 @@ class Analysis:
 
     @functools.cached_property
     def uses(self) -> Counter[Value]:
-        """How often a value is read, by instructions and as an output."""
+        """How often each value is read, by instructions and as an output."""
         return Counter([*(u for v in self.values for u in v.inputs), *self.program.outputs])
 
     @functools.cached_property
     def products(self) -> dict[Family, list[Value]]:
-        """What each family of matrices makes."""
+        """For each family of matrices, the values that are products with it."""
         found: dict[Family, list[Value]] = {}
         for v in self.values:
             if (family := v.instruction.matrices) is not None:
@@ -90,7 +92,7 @@ class Analysis:
 
     @functools.cached_property
     def transposed(self) -> frozenset[Family]:
-        """The families that an instruction multiplies by from the other side."""
+        """The families W that some instruction multiplies by as Wᵀ."""
         found = (v.instruction for v in self.values if isinstance(v.instruction, MatMul))
         return frozenset(op.family for op in found if op.transposed)
 
@@ -98,7 +100,7 @@ class Analysis:
 
     @functools.cached_property
     def drawn(self) -> frozenset[Value]:
-        """Vectors that are random, more than given data."""
+        """The random vectors: all but data, the vector **1**, and linear combinations of these."""
         found: set[Value] = set()
         for v in self.values:
             op = v.instruction
@@ -116,8 +118,8 @@ class Analysis:
 
     @functools.cached_property
     def stay_random(self) -> frozenset[Value]:
-        """The values that are drawn in the limit: scores under 1/√n,
-        vectors of fixed dimension, and loops of those.
+        """The values that are still random as n → ∞: scores under 1/√n, random vectors of fixed
+        dimension, and loops that contain such values.
         """
         return frozenset(v for v in self.values if self._stays_random(v))
 
@@ -131,8 +133,8 @@ class Analysis:
 
     @functools.cached_property
     def sampled(self) -> frozenset[Value]:
-        """Those that differ from draw to draw: not on an infinite axis, of which all draws see the
-        same nodes.
+        """The values of `stay_random` that differ from draw to draw: those on an infinite axis do
+        not, since all draws see the same quadrature nodes.
         """
 
         def differs(v: Value) -> bool:
@@ -143,7 +145,9 @@ class Analysis:
 
     @functools.cached_property
     def depth(self) -> dict[Value, int]:
-        """How many random scores stand behind one another up to a value."""
+        """The number of random scores on the longest path up to each value; those in a loop count
+        once for each iteration.
+        """
         found: dict[Value, int] = {}
         for v in self.values:
             below = max((found[u] for u in v.inputs), default=0)
@@ -155,7 +159,7 @@ class Analysis:
 
     @functools.cached_property
     def depth_of_terms(self) -> dict[Value, int]:
-        """For vectors, the largest depth of the terms of which they are a linear combination."""
+        """For each vector, the largest depth of the terms of which it is a linear combination."""
         found: dict[Value, int] = {}
         for v in self.values:
             if v.is_vector:
@@ -168,8 +172,8 @@ class Analysis:
     # --- linear combinations ---------------------------------------------------------------------
 
     def terms(self, *vectors: Value) -> list[Value]:
-        """The vectors of which these are linear combinations:
-        outputs of MatMul and Nonlin, and leaves.
+        """The terms of which these vectors are linear combinations: outputs of MatMul and Nonlin,
+        and leaves.
         """
         found: dict[Value, None] = {}
         seen: set[Value] = set()
@@ -190,7 +194,7 @@ class Analysis:
 
     @functools.cached_property
     def fresh(self) -> frozenset[Value]:
-        """Vectors that are Gaussian given what was drawn before, and read only once."""
+        """The vectors that are Gaussian given what was drawn before, and are read only once."""
         found: set[Value] = set()
         for v in self.values:
             if v.is_vector and self.uses[v] == 1 and self._is_gaussian_given(v, found):
@@ -206,7 +210,7 @@ class Analysis:
         return op.linear and all(u in fresh for u in v.vectors)
 
     def is_last_product(self, v: Value) -> bool:
-        """Is W x the last product with W?"""
+        """Is v = W x the last product with W?"""
         op = v.instruction
         return op.matrices is not None and self.products[op.matrices][-1] is v
 
@@ -219,7 +223,9 @@ class Analysis:
 
     @functools.cached_property
     def _singular(self) -> frozenset[Axis]:
-        """Axes of which single entries are treated by themselves, under all their names."""
+        """The axes along which some instruction treats entries differently, under all names that a
+        `Rename` gives them.
+        """
         names: dict[Axis, Axis] = {}
 
         def root(axis: Axis) -> Axis:
@@ -239,14 +245,14 @@ class Analysis:
         return frozenset(axis for axis in everything if root(axis) in roots)
 
     def is_symmetric(self, axis: Axis) -> bool:
-        """Are all entries along an axis treated alike,
-        so that two of them show what holds for any two?
+        """Are all entries along an axis treated alike, so that two of them show what holds for any
+        two?
         """
         return axis not in self._singular
 
 
 def components(facts: Analysis) -> dict[Value, Component]:
-    """The components of a program, by joining what must live in one frame."""
+    """The components of a program: vectors that must live in one frame are joined."""
     parent: dict[Value, Value] = {v: v for v in facts.values if v.is_vector}
 
     def root(v: Value) -> Value:
@@ -298,7 +304,9 @@ def components(facts: Analysis) -> dict[Value, Component]:
 
 
 def _passing(facts: Analysis) -> list[Value]:
-    """The vectors by which a block and what is outside of it meet."""
+    """The vectors through which the block of a loop and the rest of the program meet: its
+    arguments and its results.
+    """
     if facts.block is None:
         return []
     met = (*facts.block.arguments, *facts.block.results)

@@ -1,4 +1,6 @@
-"""Softmax that sees one token is certain: 1 there and 0 elsewhere, whatever the scores."""
+"""A row of a softmax that sees a single token is deterministic: 1 at that token and 0
+elsewhere.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,8 +17,10 @@ UNSURE = np.zeros(1, bool)
 
 
 def settled(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """The same outputs with numbers in place of softmaxes of which every row that they need sees
-    one token: nothing of their scores is drawn. Blocks of loops stay as they are.
+    """The same outputs, with constants in place of every softmax of which all rows that are needed
+    see a single token.
+
+    Their scores need not be drawn then. Blocks of loops are left as they are.
     """
     values = [output.value for output in outputs]
     if not any(_single(v).any() for v in ancestors(values)):
@@ -37,12 +41,14 @@ def settled(outputs: Sequence[Output]) -> tuple[Output, ...]:
 
 
 def _single(v: Value) -> np.ndarray:
-    """Which rows of a softmax see one token, where that is known; none of anything else."""
+    """Which rows of a softmax see a single token, as booleans; False where that is not known, and
+    for any other value.
+    """
     op = v.instruction
     if not isinstance(op, Apply) or op.structure != "softmax":
         return UNSURE
     tokens = op.layouts[0][-1]
-    if tokens is None:  # there is one
+    if tokens is None:  # a single token
         return np.ones(1, bool)
     mask = op.args[-1].instruction
     if len(op.args) == 1 or not isinstance(mask, Constant) or tokens not in mask.order:
@@ -54,7 +60,7 @@ def _single(v: Value) -> np.ndarray:
 
 
 def _visible(op: Apply) -> Value:
-    """1 where a token is seen, and 0 elsewhere."""
+    """The constant that is 1 where a token is seen, and 0 elsewhere."""
     mask = op.args[-1]
     if op.layouts[0][-1] is None or not isinstance(mask.instruction, Constant):
         return Value(Constant(Number(np.ones(())), ()), (), None)

@@ -1,10 +1,10 @@
-"""`check`: which assumptions of Theorem 3.1 a program satisfies,
-what lies beyond it, what the limit refuses.
+"""`check`: which assumptions of Theorem 3.1 a program satisfies, what lies beyond it, and what the
+limit refuses.
 
-A table of rules, first those about dot products: have the scores a limit, and is it the one of
-Theorem 3.1? Each is a function from the program to findings. References: Sakai, Karakida and
-Imaizumi (2025), Definition 3.1, Assumption 3.1, Theorem 3.1; Yang (2019) for 1/n scaling; Hron et
-al. (2020) for infinite heads.
+A table of rules, each a function from the program to findings. The first are about dot products:
+have the scores a limit, and is it the one of Theorem 3.1? References: Sakai, Karakida and Imaizumi
+(2025), Definition 3.1, Assumption 3.1, Theorem 3.1; Yang (2019) for 1/n scaling; Hron et al.
+(2020) for infinite heads.
 """
 
 import math
@@ -20,7 +20,7 @@ from limitlaw.core.transposes import WithoutTransposes, without_transposes
 from limitlaw.core.unrolling import unrolled
 from limitlaw.float64 import in_float64
 
-TURNS = 2  # of a loop, which show what any turns have to do with each other
+TURNS = 2  # iterations of each loop that are looked at: two show how any two are related
 
 
 @in_float64
@@ -43,7 +43,7 @@ def check(y: Written | tuple[Written, ...]) -> Report:
 
 
 def bounded_inputs(program: Facts) -> Iterator[Finding]:
-    """The inputs of the score matrices are bounded images of MatMul outputs."""
+    """Rule: the inputs of the score matrices are bounded images of MatMul outputs."""
     rule = "bounded inputs of the scores"
     made = program.terms(*(f for _, op in program.scores for f in (op.q, op.k)))
     last = program.terms(*(t.instruction.x for t in made if isinstance(t.instruction, MatMul)))
@@ -67,7 +67,7 @@ def bounded_inputs(program: Facts) -> Iterator[Finding]:
 
 
 def pseudo_lipschitz(program: Facts) -> Iterator[Finding]:
-    """All nonlinearities are pseudo-Lipschitz."""
+    """Rule: all nonlinearities are pseudo-Lipschitz."""
     rule = "pseudo-Lipschitz nonlinearities"
     facts: dict[tuple[str, bool | None], None] = {}  # a name may stand for several functions
     for v in program.values:
@@ -90,7 +90,7 @@ def pseudo_lipschitz(program: Facts) -> Iterator[Finding]:
 
 
 def one_layer_of_scores(program: Facts) -> Iterator[Finding]:
-    """The theorem covers one layer of scores, with no score behind another."""
+    """Rule: no score depends on another random score; the theorem covers one layer of scores."""
     rule = "no attention behind attention"
     depth = program.scores_in_a_row
     if depth > 1:
@@ -105,7 +105,10 @@ def one_layer_of_scores(program: Facts) -> Iterator[Finding]:
 
 
 def no_matrix_behind_scores(program: Facts) -> Iterator[Finding]:
-    """A matrix may meet A v (a linear combination with random weights), but not a Nonlin of it."""
+    """Rule: no matrix multiplies a vector that depends on scores through a Nonlin.
+
+    It may multiply A v, a linear combination with random weights A.
+    """
     rule = "no MatMul behind attention"
     behind = [v for v in program.made_with(MatMul) if program.depth_of_terms[v.inputs[0]]]
     if behind:
@@ -116,7 +119,7 @@ def no_matrix_behind_scores(program: Facts) -> Iterator[Finding]:
 
 
 def no_narrow_vectors(program: Facts) -> Iterator[Finding]:
-    """Random vectors of fixed dimension: heads of dimension d, bottlenecks."""
+    """Rule: no random vectors of fixed dimension, such as heads of dimension d or bottlenecks."""
     rule = "no narrow heads"
     narrow: dict[Value, int] = {}
     for value in program.values:
@@ -137,7 +140,7 @@ def no_narrow_vectors(program: Facts) -> Iterator[Finding]:
 def _absent(
     rule: str, occurs: Callable[[Value], bool], why: str, label: str
 ) -> Callable[[Facts], Iterator[Finding]]:
-    """A rule that values of this kind take the program beyond the theorem."""
+    """A rule that takes a program beyond the theorem if `occurs` is true of one of its values."""
 
     def finding(program: Facts) -> Iterator[Finding]:
         found = [v for v in program.values if occurs(v)]
@@ -154,7 +157,9 @@ def _rotates(v: Value) -> bool:
 
 
 def score_scaling(program: Facts) -> Iterator[Finding]:
-    """1/√n as in the theorem, or 1/n, where scores are deterministic in the limit (Yang 2019)."""
+    """Rule: scores are scaled by 1/√n as in the theorem, or by 1/n, where they are deterministic
+    in the limit (Yang 2019).
+    """
     linear = [dot for dot, op in program.dots if op.scaling == "linear" and op.dim.wide]
     if linear:
         why = "{} under 1/n: deterministic in the limit (Yang 2019)"
@@ -166,7 +171,9 @@ def score_scaling(program: Facts) -> Iterator[Finding]:
 
 
 def finitely_many_heads(program: Facts) -> Iterator[Finding]:
-    """An infinite head axis is the limit of Hron et al. (2020), not of Theorem 3.1."""
+    """Rule: the number of heads is finite. An infinite axis has the limit of Hron et al. (2020),
+    not that of Theorem 3.1.
+    """
     infinite = [v for v in program.values if any(axis.size == math.inf for axis in v.axes)]
     if infinite:
         why = "heads=math.inf: the Gaussian limit of Hron et al. (2020)"
@@ -178,8 +185,9 @@ def finitely_many_heads(program: Facts) -> Iterator[Finding]:
 
 
 def transposes(program: Facts, left: WithoutTransposes) -> Finding:
-    """A matrix that acts from both sides makes vectors that are no longer Gaussian, but for
-    gradients of random readouts.
+    """Rule: no matrix acts from both sides.
+
+    Vectors made by W and Wᵀ are no longer Gaussian, except for gradients of random readouts.
     """
     rule = "no transposes"
     if not left.transposed:

@@ -1,13 +1,13 @@
 """Covariances of two batches of vectors, as arrays labelled by pairs of axes.
 
-C is a labelled array whose labels are pairs: `Pair(a, None)` is an axis of the first batch,
-`Pair(None, b)` one of the second, and `Pair(a, b)` both at once: entries with different indices
-are uncorrelated there (heads, say), so that nothing is stored for those that never meet. Along
-axes that have no label all entries are equal.
+Cov(v, w) is a labelled array whose labels are pairs: `Pair(a, None)` is an axis of the first batch
+v, `Pair(None, b)` one of the second batch w, and `Pair(a, b)` both at once: entries with different
+indices are uncorrelated there (heads, say), so that nothing is stored for those that never meet.
+Along axes that have no label all entries are equal.
 
-`Equal` are pairs of axes of which only entries with equal indices will be read (the pixels of a
-convolutional network whose readout has a matrix for each pixel). The others are not computed, and
-may be anything: they count as zero.
+`Equal` is a set of pairs of axes of which only entries with equal indices will be read (the pixels
+of a convolutional network whose readout has a matrix for each pixel). The others are not computed,
+and may be anything: they count as zero.
 """
 
 import dataclasses
@@ -34,8 +34,9 @@ from limitlaw.core.labelled import (
 
 
 class Pair(Axis):
-    """An axis of the first batch, of the second, or of both: there is one object for the same two
-    axes, which `pair` gives.
+    """An axis of the first batch, of the second, or of both.
+
+    There is one object for the same two axes, which `pair` gives.
     """
 
     __slots__ = ("__weakref__", "left", "right")
@@ -47,7 +48,7 @@ class Pair(Axis):
 
 
 def pair(left: Axis | None, right: Axis | None) -> Pair:
-    """The pair of these axes, made if it is new."""
+    """The one `Pair` of these axes."""
     name = (id(left), id(right))
     found = _PAIRS.get(name)
     if found is None:
@@ -63,32 +64,32 @@ _PAIRS: weakref.WeakValueDictionary[tuple[int, int], Pair] = weakref.WeakValueDi
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Covariance:
-    """Cov(v, w); `c` has labels that are pairs."""
+    """Cov(v, w) of two batches of vectors; the labels of `c` are pairs."""
 
     c: Labelled
 
     @property
     def labels(self) -> tuple[Pair, ...]:
-        """The labels of the array."""
+        """The labels of the array, all of them pairs."""
         return self.c.axes  # type: ignore[return-value]
 
     @property
     def pairs(self) -> list[Pair]:
-        """Those along which entries with different indices are uncorrelated."""
+        """The labels along which entries with different indices are uncorrelated."""
         return [p for p in self.labels if p.left is not None and p.right is not None]
 
     @property
     def swapped(self) -> "Covariance":
-        """Cov(w, v): the same array."""
+        """Cov(w, v), which is the same array."""
         labels = tuple(pair(p.right, p.left) for p in self.labels)
         return Covariance(Labelled(self.c.array, labels))
 
     def label(self, axis: Axis) -> Pair | None:
-        """The label of an axis of v."""
+        """The label of an axis of v; None if entries are equal along it."""
         return next((p for p in self.labels if p.left is axis), None)
 
     def dense(self, axes: Iterable[Axis]) -> "Covariance":
-        """With zeros written out for pairs that have one of these axes of v."""
+        """The same covariance with zeros written out for the pairs of these axes of v."""
         c = self.c
         for p in self.pairs:
             if p.left in tuple(axes):
@@ -98,7 +99,7 @@ class Covariance:
         return Covariance(c)
 
     def at(self, equal: Equal) -> "Covariance":
-        """What is read of it."""
+        """The covariance restricted to equal indices on the pairs that `equal` names."""
         block = self
         for p in equal:
             assert p.left is not None
@@ -129,7 +130,9 @@ class Covariance:
     # --- one operation for each linear instruction, applied to v ---------------------------------
 
     def contract(self, a: Labelled | None, over: Axes, normalised: bool = False) -> "Covariance":
-        """Σ a·v over axes: of a pair one term is left, at the index of w."""
+        """Cov(Σ a·v, w), the sum over the axes `over`; of a pair of axes only the term at the
+        index of w is left.
+        """
         names: Any = {
             axis: self.label(axis) or pair(axis, None) for axis in (*(a.axes if a else ()), *over)
         }
@@ -143,18 +146,18 @@ class Covariance:
         return Covariance(c)
 
     def paired(self, pairs: Iterable[Pair]) -> "Covariance":
-        """For a v that is the same along new axes: its entry there is the one that
-        meets the same index of w.
+        """Cov(v, w) at equal indices of each pair, for a v that is constant along the left axis of
+        the pair.
         """
         new: Any = {pair(None, p.right): p for p in pairs}
         return Covariance(self.c.rename(new))
 
     def scaled(self, a: Labelled) -> "Covariance":
-        """a·v."""
+        """Cov(a·v, w)."""
         return self.contract(a, ())
 
     def rename(self, names: dict[Axis, Axis]) -> "Covariance":
-        """Axes of v called otherwise."""
+        """The same covariance with axes of v renamed."""
         labels = tuple(
             p if p.left is None else pair(names.get(p.left, p.left), p.right) for p in self.labels
         )
@@ -163,8 +166,8 @@ class Covariance:
     def take(
         self, axes: Axes, places: Sequence[np.ndarray], new: Axes, equal: Equal = EVERYTHING
     ) -> "Covariance":
-        """v at given places. Where its axis is paired with one of w,
-        the covariance with other places of w is zero.
+        """Cov of v at given places. Where its axis is paired with one of w, the covariance with
+        other places of w is zero.
         """
         made: Any = tuple(pair(axis, None) for axis in new)
         paired = self.label(axes[0]) if len(axes) == 1 else None
@@ -189,29 +192,29 @@ class Covariance:
     # --- reading ---------------------------------------------------------------------------------
 
     def on_left(self, x: Labelled) -> Labelled:
-        """Numbers of the entries of v, under the labels of this covariance."""
+        """An array over the entries of v, under the labels of this covariance."""
         return x.rename({a: self.label(a) or pair(a, None) for a in x.axes})
 
     def on_right(self, x: Labelled) -> Labelled:
-        """Numbers of the entries of w."""
+        """An array over the entries of w, under the labels of this covariance."""
         swapped = self.swapped
         called = {a: swapped.label(a) or pair(a, None) for a in x.axes}
         return x.rename({a: pair(p.right, p.left) for a, p in called.items()})
 
     def whole(self, left: Layout, right: Layout) -> Float[Array, "..."]:
-        """The array over all entries of v and w, laid out."""
+        """The array over all entries of v and w, in these layouts."""
         block: Any = self.dense([p.left for p in self.pairs if p.left is not None])
         layout: Any = [*(None if a is None else pair(a, None) for a in left)]
         layout += [None if b is None else pair(None, b) for b in right]
         return block.c.whole(tuple(layout))
 
     def flat(self, left: Layout, right: Layout) -> Float[Array, "m k"]:
-        """The matrix over the flattened entries."""
+        """The matrix over the flattened entries of v and of w."""
         m, k = (int(np.prod(finite_shape(x), dtype=int)) for x in (left, right))
         return self.whole(left, right).reshape(m, k)
 
     def diagonal(self, axes: Axes) -> Labelled:
-        """Cov(v_i, w_i) for two batches with the same axes."""
+        """Cov(v_i, w_i), for two batches with the same axes."""
         block = self
         for axis in axes:
             labels = block.labels
@@ -220,7 +223,7 @@ class Covariance:
         return Labelled(block.c.array, tuple(p.left for p in block.labels if p.left is not None))
 
     def times(self, other: "Covariance") -> "Covariance":
-        """Entry by entry."""
+        """The entrywise product of two covariances."""
         first, second = self, other
         for p in dict.fromkeys((*self.pairs, *other.pairs)):
             assert p.left is not None
@@ -229,12 +232,12 @@ class Covariance:
         return Covariance(multiply(first.c, second.c))
 
     def mapped(self, f: Callable[..., Any], *others: Labelled) -> "Covariance":
-        """f of the entries, and of numbers under the same labels."""
+        """f, applied to the entries and to other arrays under the same labels."""
         return Covariance(elementwise(f, self.c, *others))
 
 
 def total(blocks: Sequence[Covariance]) -> Covariance:
-    """Cov(Σ v, w)."""
+    """Cov(Σ v, w), from the covariances of the terms v with w."""
     parts = comparable(blocks)
     return Covariance(
         functools.reduce(lambda a, b: elementwise(jnp.add, a, b), [p.c for p in parts])
@@ -242,7 +245,7 @@ def total(blocks: Sequence[Covariance]) -> Covariance:
 
 
 def comparable(blocks: Sequence[Covariance]) -> list[Covariance]:
-    """With the same pairs."""
+    """The same covariances, with zeros written out for pairs that not all of them have."""
     common = set.intersection(*(set(b.pairs) for b in blocks))
     return [
         b.dense([p.left for p in b.pairs if p.left is not None and p not in common])
@@ -251,7 +254,9 @@ def comparable(blocks: Sequence[Covariance]) -> list[Covariance]:
 
 
 def stacked(blocks: Sequence[Covariance | None], axis: Axis) -> Covariance:
-    """Cov of vectors stacked along a new axis; None for zero."""
+    """Cov(v, w) for v stacked along a new axis, from the covariances of its parts; None stands for
+    zero.
+    """
     known = comparable([b for b in blocks if b is not None])
     labels = tuple(dict.fromkeys(p for b in known for p in b.labels))
     arrays = iter([b.c.whole(labels) for b in known])
@@ -261,13 +266,13 @@ def stacked(blocks: Sequence[Covariance | None], axis: Axis) -> Covariance:
 
 
 def outer(m: Labelled, k: Labelled, equal: Equal = EVERYTHING) -> Covariance:
-    """m_i k_j."""
+    """The covariance with entries m_i k_j."""
     left, right = sides(m.axes, k.axes, equal)
     return Covariance(multiply(m.rename(left), k.rename(right))).at(equal)
 
 
 def sides(first: Axes, second: Axes, equal: Equal) -> tuple[dict[Axis, Axis], dict[Axis, Axis]]:
-    """The labels of the axes of v and of w in their covariance."""
+    """The labels of the axes of v, and of those of w, in their covariance."""
     left: dict[Axis, Axis] = {a: pair(a, None) for a in first}
     right: dict[Axis, Axis] = {b: pair(None, b) for b in second}
     for p in between(equal, first, second):
@@ -278,10 +283,10 @@ def sides(first: Axes, second: Axes, equal: Equal) -> tuple[dict[Axis, Axis], di
 
 
 def between(equal: Equal, first: Axes, second: Axes) -> Equal:
-    """Those that are pairs of these axes of v and w."""
+    """The pairs in `equal` that are of an axis of v (in `first`) and one of w (in `second`)."""
     return frozenset(p for p in equal if p.left in first and p.right in second)
 
 
 def swapped(equal: Equal) -> Equal:
-    """Seen from the other side."""
+    """The pairs with v and w exchanged."""
     return frozenset(pair(p.right, p.left) for p in equal)

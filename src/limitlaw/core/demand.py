@@ -1,8 +1,7 @@
-"""Draw only what is asked for: rewrite a program so that it computes no more than
-its outputs need.
+"""Draw only what is asked for: rewrite a program so that it computes no more than its outputs
+need.
 
 Three rewrites, none of which knows about `attention()`:
-
 - what is taken of an axis is taken at the leaves, through values that nothing else reads;
 - Σ a (M x) becomes M (Σ a x) where x is Gaussian and read nowhere else;
 - average(v·w) becomes an inner product, so that a norm does not need coordinates.
@@ -36,7 +35,7 @@ from limitlaw.core.program import Program
 
 
 class Chosen(NamedTuple):
-    """Places along an axis, and the axis they make; none for a single place."""
+    """Chosen places along an axis, and the axis they make; None for a single place."""
 
     places: np.ndarray
     new: Axis | None
@@ -46,21 +45,23 @@ Selection = Mapping[Axis, Chosen]
 
 
 def demanded(outputs: Sequence[Value]) -> tuple[Value, ...]:
-    """The same outputs, by a program that computes less."""
+    """The same outputs, by a program that computes no more than they need."""
     rewriter = _Rewriter(outputs)
     return tuple(rewriter.done[v] for v in outputs)
 
 
 class _Mixing(NamedTuple):
-    """Σ a (M x) that becomes M (Σ a x): the product M x, under other names, is not made."""
+    """Σ a (M x), which is rewritten as M (Σ a x): the product M x and its `rename` are not
+    computed.
+    """
 
     rename: Rename
     matmul: MatMul
 
 
 class _Rewriter:
-    """One pass back, in which every value learns what its only reader wants of it,
-    and one forth, which makes that.
+    """A backward pass, in which every value learns which part of it its only reader needs, and a
+    forward pass, which writes that part.
     """
 
     def __init__(self, outputs: Sequence[Value]):
@@ -89,8 +90,8 @@ class _Rewriter:
                 self.wanted[v] = selection
 
     def _requests(self, value: Value) -> list[tuple[Value, Selection]]:
-        """What a value reads, and the places of it that it needs,
-        in the order in which `_made` takes them.
+        """The values that are read, each with the selection of it that is needed, in the order in
+        which `_remade` takes them.
         """
         op, inside = value.instruction, self._inside(value)
         if isinstance(op, Take) and op.is_basic:
@@ -109,15 +110,15 @@ class _Rewriter:
         return [(v, _of(v, inside)) for v in self._inputs(value)]
 
     def _inputs(self, value: Value) -> tuple[Value, ...]:
-        """What a value reads: the factors of a product of which only the average is wanted."""
+        """The values that an instruction reads; of an average of a product, the two factors."""
         op = value.instruction
         if isinstance(op, Dot) and op.q in self.absorbed:
             return op.q.inputs
         return op.inputs
 
     def _inside(self, value: Value) -> Selection:
-        """The part of what is wanted of a value that its instruction can make of
-        parts of what it reads.
+        """The part of the selection of a value that its instruction can make from parts of what it
+        reads.
         """
         whole = value.instruction.whole(value.axes)
         return {
@@ -127,7 +128,7 @@ class _Rewriter:
     # --- forth: making it ------------------------------------------------------------------------
 
     def _made(self, value: Value) -> Value:
-        """What is wanted of a value; the same object where nothing changed."""
+        """The selected part of a value; the same object where nothing changed."""
         inside, op = self._inside(value), value.instruction
         if isinstance(op, Constant | Data):
             return _cut(value, op, self.wanted.get(value, {}))
@@ -140,7 +141,7 @@ class _Rewriter:
         return _taken(self._remade(value, read, inside), outside)
 
     def _part(self, v: Value, selection: Selection) -> Value:
-        """Some places of a value that is made already."""
+        """A selection of a value that is rewritten already."""
         if v in self.wanted or not selection:
             return self.done[v]
         if isinstance(v.instruction, Constant | Data):
@@ -148,7 +149,7 @@ class _Rewriter:
         return _taken(self.done[v], selection)
 
     def _remade(self, value: Value, read: list[Value], inside: Selection) -> Value:
-        """The instruction of a value on parts of what it reads."""
+        """The instruction of a value, on parts of what it reads."""
         op = value.instruction
         axes = _left(value.axes, inside)
         if isinstance(op, Rename):
@@ -184,8 +185,8 @@ class _Rewriter:
     # --- Σ a (M x) → M (Σ a x) -------------------------------------------------------------------
 
     def _find_mixing(self, value: Value, op: Contract) -> None:
-        """Where M is the same along the axes that are summed over,
-        and x is Gaussian and read only here.
+        """Note that Σ a (M x) may become M (Σ a x): M is the same along the axes that are summed
+        over, and x is Gaussian and read only here.
         """
         product, rename, between = op.w, Rename(op.w, (), ()), [op.w]
         if isinstance(product.instruction, Rename) and self.uses[product] == 1:
@@ -215,10 +216,10 @@ class _Rewriter:
             self.absorbed.update(between)
 
     def _makes_fewer(self, value: Value, op: Contract, axes: Axes) -> bool:
-        """Are what is wanted of Σ a x fewer vectors than x, which has these axes?
+        """Does Σ a x, as far as it is needed, have fewer vectors than x, which has these axes?
 
-        Where they are as many, M x is made first: its coefficients have no more columns than M has
-        rows of the other kind, those of Σ a x as many as there are x.
+        With as many vectors M x is better made first: its coefficients then have no more columns
+        than M has rows of the other kind, those of Σ a x as many as there are x.
         """
         assert op.a is not None
         wanted = self.wanted.get(value, {})
@@ -239,7 +240,7 @@ class _Rewriter:
         return isinstance(term.instruction, MatMul) and term.instruction.family not in self.reused
 
     def _find_product(self, w: Value) -> None:
-        """average(v·w), of a product that nothing else reads, is an inner product."""
+        """Note that an average(v·w) of a product that nothing else reads is an inner product."""
         op = w.instruction
         is_product = isinstance(op, Coordinatewise) and op.phi is nonlinearities.multiply
         if is_product and self.uses[w] == 1 and all(v.is_vector for v in op.inputs):
@@ -247,7 +248,7 @@ class _Rewriter:
 
 
 def _of(v: Value, selection: Selection) -> Selection:
-    """The part of a selection that concerns a value."""
+    """The part of a selection that is on axes of v."""
     return {axis: part for axis, part in selection.items() if axis in v.axes}
 
 
@@ -264,7 +265,7 @@ def _after(first: Selection, then: Selection) -> Selection:
 
 
 def _chosen(op: Stack, selection: Selection) -> list[Value]:
-    """The terms that are wanted."""
+    """The terms of a stack that a selection leaves."""
     if op.axis not in selection:
         return list(op.terms)
     return [op.terms[i] for i in selection[op.axis].places.reshape(-1)]
@@ -275,13 +276,13 @@ def _selection(op: Take) -> Selection:
 
 
 def _left(axes: Axes, selection: Selection) -> Axes:
-    """Axes after a selection."""
+    """The axes that are left after a selection."""
     found = [selection[a].new if a in selection else a for a in axes]
     return tuple(a for a in found if a is not None)
 
 
 def _taken(x: Value, selection: Selection) -> Value:
-    """x at some places, as it is."""
+    """x at the selected places, by one `Take` for each axis."""
     for axis, (places, new) in selection.items():
         op = Take(x, (axis,), (Places.of(places),), () if new is None else (new,))
         x = Value(op, _left(x.axes, {axis: Chosen(places, new)}), x.dim, x.source)
@@ -289,7 +290,7 @@ def _taken(x: Value, selection: Selection) -> Value:
 
 
 def _cut(x: Value, op: Constant | Data, selection: Selection) -> Value:
-    """Given numbers, fewer of them."""
+    """The selected entries of constants."""
     if not selection:
         return x
     slot = op.value if isinstance(op, Constant) else op.X
@@ -310,7 +311,7 @@ def _cut_numbers(slot: Number, order: Layout, selection: Selection) -> tuple[Num
 
 
 def _before(rename: Rename, x: Value, wanted: Selection) -> Selection:
-    """What is wanted of x, where it is wanted under other names."""
+    """The selection of x that amounts to `wanted`, a selection of x renamed."""
     if not wanted:
         return {}
     named = zip(x.axes, rename.names_of(x.axes), strict=True)
@@ -318,7 +319,7 @@ def _before(rename: Rename, x: Value, wanted: Selection) -> Selection:
 
 
 def _renamed(x: Value, rename: Rename) -> Value:
-    """x under the names that are left after a selection."""
+    """x renamed, as far as it still has the axes."""
     pairs = [(o, n) for o, n in zip(rename.old, rename.new, strict=True) if o in x.axes]
     if not pairs:
         return x
@@ -327,8 +328,8 @@ def _renamed(x: Value, rename: Rename) -> Value:
 
 
 def _changed(op: Instruction, inputs: Mapping[Value, Value], selection: Selection) -> Instruction:
-    """The instruction on other inputs, its layouts being those after a selection;
-    itself if nothing changed.
+    """The instruction on other inputs, with layouts after a selection; the same object if nothing
+    changed.
     """
     if isinstance(op, Dot) and op.positions:
         cut = [

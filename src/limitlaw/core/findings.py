@@ -1,5 +1,5 @@
-"""What the rules of `check` look at, a program with its facts and the names by which they speak
-of it, and what they say: findings, each the verdict of one rule.
+"""What `check` reports: findings, each the verdict of one rule; and what its rules look at: a
+program with its facts and the names of its values.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from limitlaw.core.kinds import Family, Instruction, Value
 from limitlaw.core.members import Dependence
 from limitlaw.core.program import Program
 
-NameOf = Callable[[object], str]  # of what a user wrote, as the printed program has them
-MOST_NAMED = 3  # that are named
+NameOf = Callable[[object], str]  # the name of a value or matrix in the printed program
+MOST_NAMED = 3  # values or matrices of a group that are named
 
 
 class Verdict(enum.StrEnum):
-    """What a rule says."""
+    """The verdict of a rule."""
 
     HOLDS = "holds"
     NOT_NEEDED = "fails, not needed"
@@ -56,23 +56,23 @@ class Finding:
 
     @property
     def values(self) -> tuple[object, ...]:
-        """What it is about in the first place."""
+        """The first group of values or matrices that the finding is about."""
         return self.about[0] if self.about else ()
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Report:
-    """What `check` found: the findings of its rules, and notes on the way the program was written.
-    Shows itself as a table.
+    """What `check` found: the findings of its rules, and notes on how the program was written; it
+    is shown as a table.
     """
 
     of_rules: tuple[Finding, ...]
-    # each a walk through all that was written
+    # called when they are first shown: each walks through the program as it was written
     notes: tuple[Callable[[], list[str]], ...] = dataclasses.field(compare=False)
 
     @functools.cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """All of them; notes stand last."""
+        """All findings; notes come last."""
         notes = (note for written in self.notes for note in written())
         return (*self.of_rules, *(Finding("loops", Verdict.HOLDS, note) for note in notes))
 
@@ -94,8 +94,8 @@ class Report:
         return tuple(dict.fromkeys(f.label for f in self.of_rules if f.verdict is Verdict.BEYOND))
 
     def __getitem__(self, rule: str) -> Finding:
-        """The finding of the rule whose name starts with `rule`;
-        the gravest if there are several.
+        """The finding of the rule whose name starts with `rule`; the gravest if there
+        are several.
         """
         found = [f for f in self.findings if f.rule.startswith(rule)]
         if not found:
@@ -106,7 +106,7 @@ class Report:
         return max(found, key=lambda f: list(Verdict).index(f.verdict))
 
     def to_pandas(self) -> Any:
-        """A data frame with one line for each rule (needs pandas)."""
+        """A pandas data frame with one line for each rule."""
         return notebook.frame(
             [{"rule": f.rule, "verdict": str(f.verdict), "why": f.why} for f in self.findings]
         )
@@ -132,10 +132,10 @@ class Report:
 
 
 class Facts(Analysis):
-    """The analysis of a program, and what its printed form calls its values."""
+    """The analysis of a program, and the names that its printed form gives its values."""
 
     names: NameOf
-    scores_in_a_row: int  # the depth of the program, all turns of its loops counted
+    scores_in_a_row: int  # the depth of the program, all iterations of its loops counted
 
     def __init__(self, program: Program, names: NameOf, depth: int):
         super().__init__(program)
@@ -150,8 +150,8 @@ class Facts(Analysis):
         *about: Sequence[Value | Family],
         label: str = "",
     ) -> Finding:
-        """What a rule says about groups of values and matrices,
-        for each of which `reason` has a place {}.
+        """The finding of a rule about groups of values and matrices; `reason` has a place {} for
+        each group.
         """
         groups = tuple(tuple(item.source for item in group) for group in about)
         return Finding(rule, verdict, reason, groups, label, self.names)
@@ -171,17 +171,17 @@ class Facts(Analysis):
 
     @functools.cached_property
     def scores(self) -> list[tuple[Value, Dot]]:
-        """Those that stay random in the limit."""
+        """The dot products that stay random in the limit."""
         return [(dot, op) for dot, op in self.dots if self.is_random(dot)]
 
     @functools.cached_property
     def members(self) -> Dependence:
-        """Which members of families meet."""
+        """Which members of families of matrices each value depends on."""
         return Dependence(self)
 
     @functools.cached_property
     def reaches_outside(self) -> dict[Value, bool]:
-        """Does a vector enter, by linear operations, anything but dot products?"""
+        """For each vector: does it enter, by linear operations, anything but dot products?"""
         found: dict[Value, bool] = {}
         for v in reversed(self.values):
             if v.is_vector:
@@ -196,7 +196,9 @@ class Facts(Analysis):
         return not isinstance(reader.instruction, Dot) or reader.is_average
 
     def sinks(self, term: Value) -> Iterator[tuple[Value, bool]]:
-        """The linear combinations of a term that something else reads; is that a random score?"""
+        """The linear combinations of a term that something else reads, each with: is the reader a
+        random score?
+        """
         seen: set[Value] = set()
         stack = [term]
         while stack:

@@ -1,4 +1,4 @@
-"""The instructions of the core language. See `kinds` for what an instruction is."""
+"""The instructions of the core language. What an instruction is, `kinds.py` says."""
 
 import dataclasses
 import functools
@@ -31,11 +31,11 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Initial(Instruction):
-    """Random initial vectors: coordinates i.i.d. N(mean, cov);
-    cov is over the entries of `order`, flattened.
+    """Random initial vectors: coordinates i.i.d. N(mean, cov), with cov over the flattened entries
+    of `order`.
 
     `mean` broadcasts to `order`. `centred`: the mean is 0. `diagonal`: entries are independent,
-    cov is the vector of their variances.
+    and cov is the vector of their variances.
     """
 
     mean: Number
@@ -46,17 +46,17 @@ class Initial(Instruction):
 
     @property
     def meets_one(self) -> bool:
-        """A mean is a multiple of **1**."""
+        """True unless the mean is 0: a mean is a multiple of **1**."""
         return not self.centred
 
     def separates(self) -> Axes:
-        """By their covariance."""
+        """The axes along which the covariance may tell entries apart."""
         return () if self.diagonal else present(self.order)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Data(Instruction):
-    """Given coordinates, laid out by `order` with the coordinates last."""
+    """Deterministic coordinates, laid out by `order` with the coordinates last."""
 
     given: ClassVar[bool] = True
     has_coordinates: ClassVar[bool] = True
@@ -72,13 +72,13 @@ class Ones(Instruction):
 
     @property
     def meets_one(self) -> bool:
-        """It is **1**."""
+        """True: it is the vector **1**."""
         return True
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Constant(Instruction):
-    """Given numbers, laid out by `order`."""
+    """Constants of a program, laid out by `order`."""
 
     given: ClassVar[bool] = True
     value: Number
@@ -87,14 +87,14 @@ class Constant(Instruction):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DimensionRatio(Instruction):
-    """The number √(over/under) of two dimensions, None standing for 1: it depends on the width."""
+    """The number √(over/under) of two dimensions, None standing for 1; it depends on the width."""
 
     given: ClassVar[bool] = True
     over: Dim | None
     under: Dim | None
 
     def at(self, size: Callable[[Dim], Any]) -> Any:
-        """The number, by the sizes of dimensions."""
+        """The number √(over/under), where size(d) is the size of a dimension d."""
         over, under = (1.0 if d is None else size(d) for d in (self.over, self.under))
         return (over / under) ** 0.5
 
@@ -114,24 +114,26 @@ class MatMul(Instruction):
 
     @property
     def contracted(self) -> Dim:
-        """The space of x: the sum over its coordinates is divided by the root of its dimension."""
+        """The space of x: each product sums over its coordinates, and is divided by the root of
+        its dimension.
+        """
         return self.family.rows if self.transposed else self.family.cols
 
     @property
     def matrices(self) -> Family:
-        """W."""
+        """The family of matrices that multiplies x."""
         return self.family
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """Entry by entry."""
+        """No axis: W x is made entry by entry."""
         return NONE
 
     def whole(self, axes: Axes) -> frozenset[Axis]:
-        """A family stays the one that others multiply by."""
+        """The axes of the family: it must stay the one that other instructions multiply by."""
         return frozenset(self.family.axes)
 
     def separates(self) -> Axes:
-        """By the scales of its matrices."""
+        """The axes along which its matrices have different scales."""
         return self.family.std.axes(self.family.layout)
 
 
@@ -144,12 +146,12 @@ class Map(Coordinatewise):
 
     @property
     def phi(self) -> Nonlinearity:
-        """φ."""
+        """The function φ."""
         return self.function
 
     @property
     def args(self) -> tuple[Value, ...]:
-        """As they are."""
+        """The arguments h¹, …, p₁, … of φ."""
         return self.arguments
 
 
@@ -158,7 +160,7 @@ class Dot(Instruction):
     """D^{-1/2} Σ_α q_α k_α ("sqrt") or D^{-1} Σ_α q_α k_α ("linear"): entry by entry along axes
     that q and k share, for all pairs along others.
 
-    With a `base`, coordinates (m, m + D/2) of both are turned by position·base^{-2m/D} first
+    With a `base`, coordinates (m, m + D/2) of both are first rotated by position·base^{-2m/D}
     (rotary embeddings); the `positions` of q and of k are laid out by `orders`. `reach`: a bound
     of |position of q − position of k|, None where positions are not known in advance.
     """
@@ -174,23 +176,24 @@ class Dot(Instruction):
 
     @property
     def averages(self) -> bool:
-        """n⁻¹ Σ_α q_α 1."""
+        """Is it n⁻¹ Σ_α q_α, the dot product of q with **1** under 1/n?"""
         return self.scaling == "linear" and isinstance(self.k.instruction, Ones)
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """Entry by entry."""
+        """No axis: dot products are made entry by entry."""
         return NONE
 
     def separates(self) -> Axes:
-        """By their positions."""
+        """The axes along which positions differ."""
         orders = zip(self.positions, self.orders, strict=True)
         return tuple(axis for slot, order in orders for axis in slot.axes(order))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rotate(Instruction):
-    """Coordinates (m, m + D/2) of each vector turned by the angle position·base^{-2m/D}, m < D/2;
-    the `positions` are laid out by `order`.
+    """Coordinates (m, m + D/2) of each vector rotated by the angle position·base^{-2m/D}, m < D/2.
+
+    The `positions` are laid out by `order`.
     """
 
     has_coordinates: ClassVar[bool] = True
@@ -200,11 +203,11 @@ class Rotate(Instruction):
     base: float
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """Entry by entry."""
+        """No axis: vectors are rotated one by one."""
         return NONE
 
     def separates(self) -> Axes:
-        """By their positions."""
+        """The axes along which positions differ."""
         return self.positions.axes(self.order)
 
 
@@ -214,7 +217,7 @@ class Apply(Instruction):
     and one for f's result.
 
     `core` trailing axes are mixed by f: 0 for elementwise, 1 for rows (softmax), None for all.
-    What is known of f is said by who writes it: `structure` is "affine", "softmax", which an
+    What is known of f is said by whoever writes it: `structure` is "affine", "softmax", which an
     engine may compute in its own way, or None; `pseudo_lipschitz` is None where unknown.
     """
 
@@ -229,7 +232,7 @@ class Apply(Instruction):
 
     @functools.cached_property
     def mixed(self) -> frozenset[Axis]:
-        """The axes along which f may mix entries."""
+        """The axes, of the arguments and of the result, along which f may mix entries."""
         if self.core == 0:
             return NONE
         lost = {axis for layout in self.layouts for axis in layout if axis not in self.layout}
@@ -240,11 +243,11 @@ class Apply(Instruction):
         return frozenset(axis for tail in (*tails, lost) for axis in tail if axis is not None)
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """Those, of its arguments too."""
+        """The axes along which f may mix entries, those of its arguments included."""
         return self.mixed
 
     def separates(self) -> Axes:
-        """f may."""
+        """The axes along which f may treat entries differently."""
         return tuple(self.mixed)
 
 

@@ -1,13 +1,14 @@
-"""What an instruction of the core language is: data, to which engines give a meaning by one rule
-each.
+"""What an instruction of the core language is: data, to which each engine gives a meaning by one
+rule.
 
 What analyses need to know of an instruction it says itself, by *traits*: fields and methods of
 `Instruction`. Only tables of rules name types. A rule for `Linear` or `Coordinatewise` serves
-every instruction of that kind that has none of its own: one that is added needs little else.
+every instruction of that kind that has none of its own, so that one that is added needs little
+else.
 
 A `Value` is what an instruction makes: a batch of vectors of one space, or of numbers. Its axes
-are a set: where two values meet in an instruction, entries meet by axis. Given numbers are slots
-(`Number`), so that programs which differ in numbers only have the same structure.
+are a set: where two values meet in an instruction, entries meet by axis. Constants are slots
+(`Number`), so that programs which differ in their numbers only have the same structure.
 """
 
 import dataclasses
@@ -27,12 +28,14 @@ NONE: frozenset[Axis] = frozenset()
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Number:
-    """A slot for given numbers: entries of a kernel, scales, data, positions."""
+    """A slot for constants (entries of a kernel, scales, data, positions): an argument of what is
+    compiled.
+    """
 
     array: Any
 
     def axes(self, order: Layout) -> Axes:
-        """The axes along which it has an entry for each, where it is laid out by `order`."""
+        """The axes along which the array, laid out by `order`, has more than one entry."""
         shape = np.shape(self.array)
         tail = order[len(order) - len(shape) :]
         return tuple(a for a, size in zip(tail, shape, strict=True) if a is not None and size != 1)
@@ -40,11 +43,11 @@ class Number:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Family:
-    """Independent random matrices, rows × cols, one for each entry of `layout`:
-    entries i.i.d. N(0, std²/cols).
+    """Independent random matrices, rows × cols, one for each entry of `layout`, with entries
+    i.i.d. N(0, std²/cols).
 
-    A vector that has an axis of the family meets, at each entry,
-    a matrix of its own. `std` broadcasts to `layout`.
+    A vector that has an axis of the family meets a matrix of its own at each entry. `std`
+    broadcasts to `layout`.
     """
 
     layout: Layout
@@ -55,7 +58,7 @@ class Family:
 
     @functools.cached_property
     def axes(self) -> Axes:
-        """Along which there are different matrices."""
+        """The axes along which the matrices differ."""
         return tuple(axis for axis in self.layout if axis is not None)
 
     @property
@@ -67,7 +70,8 @@ class Family:
 @dataclasses.dataclass(frozen=True, eq=False)
 class Value:
     """A batch of vectors in the space `dim`, or of numbers (`dim` None).
-    `source`: what a user wrote, for names.
+
+    `source` is what the user wrote, which errors and printed programs name.
     """
 
     instruction: "Instruction"
@@ -75,14 +79,14 @@ class Value:
     dim: Dim | None
     source: object = None
     is_vector: bool = dataclasses.field(init=False)
-    # is a number the mean over the coordinates of a vector: its product with **1**, under 1/n?
+    # is it the mean over the coordinates of a vector, its dot product with **1** under 1/n?
     is_average: bool = dataclasses.field(init=False)
     # the values that its instruction reads, in order
     inputs: tuple["Value", ...] = dataclasses.field(init=False)
     vectors: tuple["Value", ...] = dataclasses.field(init=False)  # those of them that are vectors
 
     def __post_init__(self) -> None:
-        """What everybody asks for is found once."""
+        """Store what is often asked for."""
         op, inputs = self.instruction, self.instruction.inputs
         object.__setattr__(self, "is_vector", self.dim is not None)
         object.__setattr__(self, "is_average", op.averages)
@@ -97,7 +101,7 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Block:
-    """`results`, as functions of `arguments` and of nothing else outside."""
+    """A function: `results` in terms of `arguments`, and of nothing else outside."""
 
     arguments: tuple[Value, ...]
     results: tuple[Value, ...]
@@ -105,12 +109,13 @@ class Block:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Instruction:
-    """What makes a value of others. Its fields hold the values it reads, axes, slots for numbers,
-    and constants that are equal where they mean the same. It says of itself what analyses need:
+    """What makes a value of others.
 
-    `linear`: a vector it makes is a linear combination of vectors it reads, given the numbers.
-    `given`: what it makes is not random: data, constants, the vector **1**.
-    `has_coordinates`: a vector it makes is known by its coordinates, not by inner products.
+    Its fields hold the values it reads, axes, slots for numbers, and constants that are equal
+    where they mean the same. Its traits say what analyses need. `linear`: a vector it makes is,
+    given the numbers, a linear combination of the vectors it reads. `given`: what it makes is
+    deterministic (data, constants, the vector **1**). `has_coordinates`: a vector it makes is
+    known by its coordinates, not by inner products.
     """
 
     linear: ClassVar[bool] = False
@@ -124,33 +129,36 @@ class Instruction:
 
     @property
     def averages(self) -> bool:
-        """Is it the mean over coordinates of a vector: its product with **1**, under 1/n?"""
+        """Is it the mean over coordinates of a vector, its dot product with **1** under 1/n?"""
         return False
 
     @property
     def matrices(self) -> Family | None:
-        """The family of matrices that it multiplies by."""
+        """The family of matrices that it multiplies by, if any."""
         return None
 
     @property
     def body(self) -> Block | None:
-        """The block that it applies in every iteration of a loop."""
+        """The block that it applies in every iteration, if it is a loop."""
         return None
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """The axes, of those of its result, along which an entry of the result may need other
-        entries of what it reads: all of them, if nothing else is known. A cumulative sum mixes the
-        axis it goes along. Along others entry i is made of entries i on the same axis.
+        """The axes of its result along which an entry of the result may need other entries of what
+        it reads: all of them, if nothing else is known.
+
+        A cumulative sum mixes the axis it goes along. Along any other axis entry i is made of
+        entries i on that axis.
         """
         return frozenset(axes)
 
     def whole(self, axes: Axes) -> frozenset[Axis]:
-        """The axes, of those of its result, along which it is made as a whole or not at all."""
+        """The axes of its result along which it is made as a whole or not at all."""
         return self.mixes(axes)
 
     def separates(self) -> Axes:
         """The axes along which it may treat entries differently: all, if nothing else is known.
-        Given weights do so along their own axes, a sum of two batches nowhere.
+
+        Constant weights do so along their own axes, a sum of two batches along none.
         """
         return tuple(axis for v in self.inputs for axis in v.axes)
 
@@ -160,7 +168,7 @@ class Instruction:
         return tuple(item for item in self.contents() if isinstance(item, Value))
 
     def contents(self) -> Iterator[object]:
-        """What its fields hold, tuples opened."""
+        """Everything that its fields hold, with tuples flattened."""
         for field in dataclasses.fields(self):
             yield from _opened(getattr(self, field.name))
 
@@ -173,7 +181,9 @@ class Instruction:
 def rule_for(
     kind: type[Instruction], rules: Mapping[type[Instruction], Found], where: str
 ) -> Found:
-    """The rule of a kind of instruction in a table: its own, or that of what it is a kind of."""
+    """The rule in a table for a kind of instruction: its own, or that of its nearest
+    base class.
+    """
     for known in kind.__mro__:
         if known in rules:
             return rules[known]
@@ -181,7 +191,7 @@ def rule_for(
 
 
 def no_rule(kind: type[Instruction], where: str) -> TypeError:
-    """The error of an engine that does not know what an instruction means."""
+    """The error of an engine that has no rule for an instruction."""
     return TypeError(f"{where} has no rule for the instruction {kind.__name__}")
 
 
@@ -204,8 +214,10 @@ def _renewed(content: object, new: Mapping[object, object]) -> object:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Linear(Instruction):
-    """Vectors that are linear combinations of vectors, given numbers; the same for numbers.
-    What it does to arrays is all that engines need to know of it.
+    """Vectors that are linear combinations of vectors, given numbers; on numbers it acts in the
+    same way.
+
+    Engines need to know no more of it than what it does to arrays.
     """
 
     linear: ClassVar[bool] = True
@@ -213,17 +225,18 @@ class Linear(Instruction):
     def applied(
         self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
-        """The result for given arrays of what it reads: vectors(x) for each vector x, in which it
-        is linear, and numbers[a] for each batch of numbers a.
+        """The result, from arrays for what it reads: vectors(x) for each vector x, in which it is
+        linear, and numbers[a] for each batch of numbers a.
 
         An axis is known by its object, not by its place. There may be further axes, and hidden
         ones behind all others: both are left alone. An axis along which x is constant may be
         missing: `contract`, `add` and `elementwise` (`core/labelled.py`) know that; a function
         that needs it takes x.with_axes(union(x.axes, (axis,))), which writes it out.
 
-        Given numbers, say the entries of a matrix A, are a `Value` like others: the word writes
-        `scalars(A)`, the op lowers it, and numbers[a] is read here, as `Contract` does. What the
-        slot of a `Number` holds is not known here: one compiled function serves all numbers.
+        Constants, say the entries of a matrix A, are a `Value` like others: the function of the
+        language writes `scalars(A)`, the op lowers it, and numbers[a] is read here, as `Contract`
+        does. What the slot of a `Number` holds is not known here: one compiled function serves all
+        numbers.
         """
         raise NotImplementedError
 
@@ -236,18 +249,18 @@ class Coordinatewise(Instruction):
 
     @property
     def phi(self) -> Nonlinearity:
-        """φ, of as many arguments as there are."""
+        """The function φ, of as many arguments as there are in `args`."""
         raise NotImplementedError
 
     @property
     def args(self) -> tuple[Value, ...]:
-        """h¹, …, p₁, …, in order."""
+        """The vectors and numbers h¹, …, p₁, …, in order."""
         raise NotImplementedError
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """Entry by entry."""
+        """No axis: φ acts entry by entry."""
         return NONE
 
     def separates(self) -> Axes:
-        """All entries by the same φ."""
+        """No axis: φ is the same for all entries."""
         return ()

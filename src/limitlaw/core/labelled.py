@@ -1,9 +1,9 @@
-"""Axes, and arrays labelled by them: which entries belong together is said by an object,
-never by a size or a position.
+"""Axes, and arrays labelled by them: which entries belong together is said by an object, never by
+a size or a position.
 
 Labelled arrays meet, broadcast and contract by axis, whatever the order of their axes. An axis
-that an array does not have is one along which it is constant. Behind the labelled axes
-there may be hidden ones (coordinates, the axes of a frame, roots), which only their owner knows.
+that an array does not have is one along which it is constant. Behind the labelled axes there may
+be hidden ones (coordinates, the axes of a frame, noise vectors), which only their owner knows.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ Size = int | float  # a positive int, or math.inf
 
 
 class Axis:
-    """An axis of a batch: tokens, heads, time. Two axes of one size are two axes;
-    `math.inf` is a size.
+    """An axis of a batch: tokens, heads, time. Two axes of one size are two axes; `math.inf` is a
+    size.
     """
 
     __slots__ = ("size",)
@@ -34,15 +34,15 @@ class Axis:
 
 
 class NodeAxis(Axis):
-    """An axis of nodes that stand for infinitely many heads:
-    a quadrature over what is drawn for one.
+    """An axis of quadrature nodes in place of an infinite axis: each node is one head with its
+    draw.
     """
 
     __slots__ = ()
 
 
 Axes = tuple[Axis, ...]
-# how a user orders the axes of a batch; None has size 1, and no axis here
+# how a user orders the axes of a batch; None stands for an axis of size 1
 Layout = tuple[Axis | None, ...]
 
 
@@ -57,17 +57,17 @@ def sizes(axes: Iterable[Axis]) -> tuple[int, ...]:
 
 
 def shape(layout: Layout) -> tuple[Size, ...]:
-    """The batch shape that a user sees."""
+    """The batch shape that a user sees, with 1 for None."""
     return tuple(1 if axis is None else axis.size for axis in layout)
 
 
 def finite_shape(layout: Layout) -> tuple[int, ...]:
-    """The same as integers; no axis may be infinite."""
+    """The batch shape as integers; no axis may be infinite."""
     return tuple(1 if axis is None else int(axis.size) for axis in layout)
 
 
 def present(layout: Layout) -> Axes:
-    """The axes of a layout."""
+    """The axes of a layout, without its Nones."""
     return tuple(axis for axis in layout if axis is not None)
 
 
@@ -76,13 +76,13 @@ def is_infinite(axes: Iterable[Axis]) -> bool:
     return any(axis.size == math.inf for axis in axes)
 
 
-FUSED = 512  # products up to which one fused loop beats a call of a matrix product
+FUSED = 512  # multiplications up to which one fused loop beats a call of a matrix product
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["array"], meta_fields=["axes"])
 @dataclasses.dataclass(frozen=True)
 class Labelled:
-    """`array` has the labelled axes in front, in the order of `axes`, and hidden ones behind."""
+    """An array with the labelled axes in front, in the order of `axes`, and hidden ones behind."""
 
     array: Any
     axes: Axes
@@ -95,7 +95,7 @@ class Labelled:
     # --- reading ---------------------------------------------------------------------------------
 
     def laid(self, layout: Layout) -> Any:
-        """The array in a layout that has all of its axes; size 1 where it is constant."""
+        """The array in a layout that has all of its axes, with size 1 where it is constant."""
         places = {axis: i for i, axis in enumerate(self.axes)}
         order = [places[axis] for axis in layout if axis in places]
         assert len(order) == len(self.axes), f"{self.axes} do not fit into {layout}"
@@ -107,27 +107,27 @@ class Labelled:
         return array if array.shape == shape else array.reshape(shape)
 
     def whole(self, layout: Layout) -> Any:
-        """The same at its full size."""
+        """The array in a layout that has all of its axes, at full size."""
         full = [1 if axis is None else int(axis.size) for axis in layout]
         return jnp.broadcast_to(self.laid(layout), (*full, *self.array.shape[len(self.axes) :]))
 
     def with_axes(self, axes: Axes) -> "Labelled":
-        """With all of `axes`, at their full size, in that order."""
+        """The array with all of `axes`, at full size and in that order."""
         return self if axes == self.axes else Labelled(self.whole(axes), axes)
 
     # --- one operation for each linear instruction -----------------------------------------------
 
     def mapped(self, f: Callable[[Any], Any]) -> "Labelled":
-        """f of the array, which leaves the labelled axes alone."""
+        """f of the array, where f leaves the labelled axes alone."""
         return Labelled(f(self.array), self.axes)
 
     def rename(self, names: Mapping[Axis, Axis]) -> "Labelled":
-        """The same array with axes called otherwise."""
+        """The same array with axes renamed."""
         return Labelled(self.array, tuple(names.get(axis, axis) for axis in self.axes))
 
     def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes) -> "Labelled":
-        """At given places along `axes`, for each entry of `new`;
-        an axis that is missing has equal entries.
+        """The entries at given places along `axes`, one for each entry of `new`; along a missing
+        axis all entries are equal.
         """
         have = [(axis, p) for axis, p in zip(axes, places, strict=True) if axis in self.axes]
         if not have:
@@ -139,7 +139,7 @@ class Labelled:
         return Labelled(front[tuple(p for _, p in have)], (*new, *rest))
 
     def sum(self, over: Axes) -> "Labelled":
-        """Σ over axes; along one that is missing all entries are equal."""
+        """The sum over axes; along a missing axis all entries are equal."""
         found = tuple(i for i, axis in enumerate(self.axes) if axis in over)
         array = self.array.sum(axis=found) if found else self.array
         count = math.prod(int(axis.size) for axis in over if axis not in self.axes)
@@ -149,7 +149,9 @@ class Labelled:
 
 
 def _as_slice(places: np.ndarray) -> Any:
-    """Places in arithmetic progression as a slice, one place as a number; None else."""
+    """Places in arithmetic progression as a slice, a single place as an integer, and None for any
+    others.
+    """
     if places.ndim == 0:
         return int(places)
     if places.ndim > 1 or len(places) < 1:
@@ -165,8 +167,8 @@ def _as_slice(places: np.ndarray) -> Any:
 
 
 def elementwise(f: Callable[..., Any], *operands: Labelled) -> Labelled:
-    """f of arrays that meet by axis; those without hidden axes are numbers beside
-    the vectors of others.
+    """f of arrays that meet by axis; those without hidden axes are numbers, and broadcast over the
+    hidden axes of others.
     """
     axes = union(*(x.axes for x in operands))
     hidden = max(x.hidden for x in operands)
@@ -180,23 +182,25 @@ def _padded(array: Any, count: int) -> Any:
 
 
 def add(terms: Sequence[Labelled]) -> Labelled:
-    """The sum."""
+    """The sum of arrays that meet by axis."""
     return functools.reduce(lambda a, b: elementwise(jnp.add, a, b), terms)
 
 
 def multiply(a: Labelled, w: Labelled) -> Labelled:
-    """a·w, entry by entry."""
+    """a·w, entry by entry along common axes."""
     return elementwise(jnp.multiply, a, w)
 
 
 def stack(terms: Sequence[Labelled], axis: Axis) -> Labelled:
-    """The terms along a new axis."""
+    """The terms, stacked along a new axis."""
     axes = union(*(t.axes for t in terms))
     return Labelled(jnp.stack([t.whole(axes) for t in terms]), (axis, *axes))
 
 
 def contract(a: Labelled | None, w: Labelled, over: Axes, normalised: bool = False) -> Labelled:
-    """Σ a·w over axes, a being numbers; `normalised` divides by the root of their size."""
+    """Σ a·w over the axes `over`, with a an array of numbers; `normalised` divides by the root of
+    the number of entries.
+    """
     result = w.sum(over) if a is None else _product(a, w, over)
     if not normalised:
         return result
@@ -225,8 +229,8 @@ def _product(a: Labelled, w: Labelled, over: Axes) -> Labelled:
 
 
 def labelled(array: object, order: Layout, hidden: int = 0) -> Labelled:
-    """An array that broadcasts to `order`, with hidden axes behind;
-    it is constant where its size is 1.
+    """An array that broadcasts to `order`, with hidden axes behind, as a labelled one: it is
+    constant where its size is 1.
     """
     array = jnp.asarray(array)
     shape = array.shape[: array.ndim - hidden]

@@ -12,10 +12,10 @@ from limitlaw.phi import Nonlinearity
 
 
 def last_step(output: Output) -> tuple[Nonlinearity | None, tuple[Output, ...]]:
-    """A last nonlinearity of vectors and what it acts on, each once;
-    else None and the output itself.
+    """The nonlinearity that makes the output and the distinct vectors it acts on; else None and
+    the output itself.
     """
-    behind: list[Value] = []  # what rearranges the result of the nonlinearity
+    behind: list[Value] = []  # the instructions that rearrange the result of the nonlinearity
     value = output.value
     while isinstance(value.instruction, Take | Rename):
         behind.append(value)
@@ -36,7 +36,7 @@ def last_step(output: Output) -> tuple[Nonlinearity | None, tuple[Output, ...]]:
 
 
 def _arranged(part: Value, behind: list[Value]) -> Value:
-    """A part, taken and renamed as the result of the nonlinearity was."""
+    """An argument of the nonlinearity, taken and renamed as its result was."""
     for value in reversed(behind):
         op = dataclasses.replace(value.instruction, x=part)  # type: ignore[call-arg]
         part = dataclasses.replace(value, instruction=op, dim=part.dim)
@@ -44,16 +44,18 @@ def _arranged(part: Value, behind: list[Value]) -> Value:
 
 
 def terms_of(value: Value) -> list[Value]:
-    """The terms of which a vector is a linear combination; **1** is one, if it has a mean."""
+    """The terms of which a vector is a linear combination; **1** is one of them if the vector has
+    a mean.
+    """
     return Analysis(Program((value,))).terms(value)
 
 
 def has_pole(y: Value, dimension: Callable[[Dim], int | float]) -> bool:
-    """Is the density of one number y = W u infinite at 0:
-    is u, Gaussian given what comes before, a single number?
+    """Is the density of one number y = W u infinite at 0: is u, Gaussian given what comes before,
+    a single number?
 
-    Given u it is N(0, u²), and E |u|^{−1} = ∞; two numbers,
-    or two heads, are enough for it to be finite.
+    Given u it is N(0, u²), and E |u|^{−1} = ∞; with two numbers, or two heads, the density is
+    finite.
     """
     terms = terms_of(y)
     if len(terms) != 1 or terms[0].axes or not isinstance(terms[0].instruction, MatMul):

@@ -1,4 +1,4 @@
-"""Instructions that are linear in vectors, and do the same to numbers."""
+"""Instructions that are linear in vectors, and act in the same way on numbers."""
 
 import dataclasses
 import functools
@@ -13,8 +13,9 @@ from limitlaw.core.labelled import Axes, Axis, Labelled, add, contract, stack
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contract(Linear):
-    """Σ a·w over the axes `over`; without a, Σ w. `normalised` divides by the root of their size:
-    ∞ has a meaning.
+    """Σ a·w over the axes `over`; without a, Σ w.
+
+    `normalised` divides by the root of the number of entries, which gives infinite axes a meaning.
     """
 
     a: Value | None
@@ -25,45 +26,46 @@ class Contract(Linear):
     def applied(
         self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
-        """Σ a·w."""
+        """Σ a·w over the axes `over`."""
         a = None if self.a is None else numbers[self.a]
         return contract(a, vectors(self.w), self.over, self.normalised)
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """Entry by entry along the axes that are left."""
+        """No axis: it acts entry by entry along the axes that are left."""
         return NONE
 
     def separates(self) -> Axes:
-        """By given weights."""
+        """The axes of weights that are constants."""
         weighs = self.a is not None and self.a.instruction.given
         return self.a.axes if self.a is not None and weighs else ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Add(Linear):
-    """The sum of its terms."""
+    """The sum of `terms`."""
 
     terms: tuple[Value, ...]
 
     def applied(
         self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
-        """Their sum."""
+        """The sum of the arrays of the terms."""
         return add([vectors(t) for t in self.terms])
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """Entry by entry."""
+        """No axis: it acts entry by entry."""
         return NONE
 
     def separates(self) -> Axes:
-        """All entries alike."""
+        """No axis: all entries are treated alike."""
         return ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Take(Linear):
-    """x at given places: result[…, new] = x[…, axes[k] = places[k][new]].
-    Slices, entries and reshapes of axes.
+    """The entries of x at constant places: result[…, new] = x[…, axes[k] = places[k][new]].
+
+    Slices, single entries and reshapes of axes are written with it.
     """
 
     x: Value
@@ -73,45 +75,45 @@ class Take(Linear):
 
     @property
     def is_basic(self) -> bool:
-        """Slices and single places, of one axis."""
+        """Does it take a slice, or a single place, of one axis?"""
         return len(self.axes) == 1 and len(self.new) <= 1
 
     def applied(
         self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
-        """The entries at these places."""
+        """The entries of x at these places."""
         return vectors(self.x).take(self.axes, [p.array for p in self.places], self.new)
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """Reshapes are not cut."""
+        """The new axes, unless it is basic."""
         return NONE if self.is_basic else frozenset(self.new)
 
     def separates(self) -> Axes:
-        """By their places."""
+        """The axes that are read, and the new ones."""
         return (*self.axes, *self.new)
 
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Constant places along an axis, an array over new axes; equal ones are equal."""
+    """Constant places along an axis, as an array over new axes; equal places compare equal."""
 
     shape: tuple[int, ...]
     entries: tuple[int, ...]
 
     @classmethod
     def of(cls, array: np.ndarray) -> "Places":
-        """From an array of integers."""
+        """The places in an array of integers."""
         return cls(array.shape, tuple(array.reshape(-1).tolist()))
 
     @functools.cached_property
     def array(self) -> np.ndarray:
-        """As an array of integers."""
+        """The places as an array of integers."""
         return np.asarray(self.entries, dtype=int).reshape(self.shape)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rename(Linear):
-    """x with its axes `old` called `new`, at once."""
+    """x with its axes `old` renamed to `new`, all at once."""
 
     x: Value
     old: Axes
@@ -119,35 +121,35 @@ class Rename(Linear):
 
     @property
     def names(self) -> dict[Axis, Axis]:
-        """The new name of each old one."""
+        """The new name of each axis in `old`."""
         return dict(zip(self.old, self.new, strict=True))
 
     def name_of(self, axis: Axis) -> Axis:
-        """What an axis of x is called."""
+        """The name of an axis of x in the result."""
         return self.new[self.old.index(axis)] if axis in self.old else axis
 
     def names_of(self, axes: Axes) -> Axes:
-        """What axes of x are called."""
+        """The names of axes of x in the result."""
         return tuple(map(self.name_of, axes))
 
     def applied(
         self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
-        """The same array."""
+        """The array of x with its axes renamed."""
         return vectors(self.x).rename(self.names)
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """Entry by entry."""
+        """No axis: it acts entry by entry."""
         return NONE
 
     def separates(self) -> Axes:
-        """All entries alike."""
+        """No axis: all entries are treated alike."""
         return ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Stack(Linear):
-    """The terms along a new axis."""
+    """The terms, stacked along a new axis."""
 
     terms: tuple[Value, ...]
     axis: Axis
@@ -155,13 +157,13 @@ class Stack(Linear):
     def applied(
         self, vectors: Callable[[Value], Labelled], numbers: Mapping[Value, Any]
     ) -> Labelled:
-        """One array of all."""
+        """The arrays of the terms, stacked."""
         return stack([vectors(t) for t in self.terms], self.axis)
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """Entry by entry."""
+        """No axis: it acts entry by entry."""
         return NONE
 
     def separates(self) -> Axes:
-        """Each entry is another term."""
+        """The new axis: each entry along it is another term."""
         return (self.axis,)

@@ -1,4 +1,4 @@
-"""What linear instructions do to covariances: Cov(v, w) from those of what v reads."""
+"""Linear instructions applied to covariances: Cov(v, w) from the covariances of what v reads."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -10,8 +10,8 @@ from limitlaw.core.instructions import Add, Contract, Rename, Stack, Take
 from limitlaw.core.kinds import Linear, Value
 from limitlaw.core.labelled import Axis, Labelled
 
-# what has a rule of its own in `expanded`; others take the covariances of all entries along axes
-# that they mix
+# These have rules of their own in `expanded`; others take the covariances of all entries along the
+# axes that they mix.
 RULED = Add | Stack | Contract | Take | Rename
 
 
@@ -21,8 +21,8 @@ def expanded(
     numbers: Mapping[Value, Any],
     equal: Equal = EVERYTHING,
 ) -> Covariance | None:
-    """Cov(v, w) from the covariances of what v reads,
-    of which no more than needed is asked for; None is zero.
+    """Cov(v, w) from the covariances of what v reads, of which no more than needed is asked for;
+    None stands for zero.
     """
     op = v.instruction
     if isinstance(op, Add):
@@ -68,8 +68,10 @@ def _applied(
     numbers: Mapping[Value, Any],
     apart: Collection[Axis],
 ) -> Covariance | None:
-    """What any linear instruction does, to the left side of covariances: of all entries, but along
-    the axes `apart`, which it does not mix. Pairs of these that all blocks have are kept.
+    """Cov(v, w) for any linear instruction, by applying it to the left side of the covariances.
+
+    All entries are written out but along the axes `apart`, which the instruction does not mix;
+    pairs of these that all blocks have are kept.
     """
     known = [set(block.pairs) for block in read.values() if block is not None]
     if not known:

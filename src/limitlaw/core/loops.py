@@ -1,4 +1,6 @@
-"""Loops as instructions: a block applied along an axis of iterations, and what is read of it."""
+"""Loops as instructions: a block applied along an axis of iterations, and the results that are
+read from it.
+"""
 
 import dataclasses
 
@@ -8,7 +10,7 @@ from limitlaw.core.labelled import Axes, Axis
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Argument(Instruction):
-    """What a block is given."""
+    """The formal argument of a block: it stands for what an iteration reads."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,7 +35,7 @@ class Scan(Instruction):
 
     @property
     def body(self) -> Block:
-        """The block."""
+        """The block of the loop."""
         return self.block
 
     @property
@@ -43,44 +45,44 @@ class Scan(Instruction):
 
     @property
     def carried(self) -> tuple[Value, ...]:
-        """What stands in the block for c."""
+        """The arguments of the block that stand for the carries c_t."""
         return self.block.arguments[: len(self.starts)]
 
     @property
     def elements(self) -> tuple[Value, ...]:
-        """What stands in the block for x_t."""
+        """The arguments of the block that stand for the entries x_t of sequences."""
         first = len(self.starts)
         return self.block.arguments[first : first + len(self.sequences)]
 
     @property
     def invariant(self) -> tuple[Value, ...]:
-        """What stands in the block for k."""
+        """The arguments of the block that stand for the loop-invariant constants k."""
         return self.block.arguments[len(self.starts) + len(self.sequences) :]
 
     @property
     def following(self) -> tuple[Value, ...]:
-        """The carries of the next iteration."""
+        """The results of the block that are the carries c_{t+1} of the next iteration."""
         return self.block.results[: len(self.starts)]
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        """y_t."""
+        """The results of the block that are the outputs y_t."""
         return self.block.results[len(self.starts) :]
 
     @property
     def order(self) -> range:
-        """The iterations t as they come."""
+        """The iterations t in the order in which they are run."""
         return range(self.times)[::-1] if self.reverse else range(self.times)
 
     def separates(self) -> Axes:
-        """Each iteration is another one; what its block does is told by the block."""
+        """The axis of iterations; other axes are told apart by the block."""
         return (self.axis,)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FromScan(Instruction):
-    """A result of a scan: the last carry number `place`, or behind all carries an output of every
-    iteration, along the axis of the scan.
+    """One result of a scan, by its `place`: the last value of a carry or, after all carries, an
+    output of every iteration along the axis of the scan.
     """
 
     scan: Value
@@ -88,7 +90,7 @@ class FromScan(Instruction):
 
     @property
     def loop(self) -> Scan:
-        """The scan."""
+        """The scan that is read."""
         assert isinstance(self.scan.instruction, Scan)
         return self.scan.instruction
 
@@ -99,5 +101,5 @@ class FromScan(Instruction):
 
     @property
     def result(self) -> Value:
-        """What it is in the block."""
+        """The value in the block that is this result."""
         return self.loop.block.results[self.place]

@@ -1,10 +1,11 @@
-"""Which members of a family of matrices, or of a batch of initial vectors,
-the entries of a value depend on.
+"""Which members of a family of matrices, or of a batch of initial vectors, the entries of a value
+depend on.
 
 A fused family makes queries, keys and values from one object: what counts for the theory is which
-*members* meet. So dependence is an array of booleans over the axes of a value and, last, the
-members. An axis that is missing makes no difference; None stands for no dependence at all. Along
-axes whose entries are all treated alike, two entries stand for all of them.
+*members*, single matrices of the family, meet. So dependence is an array of booleans over the axes
+of a value and, last, the members. An axis that is missing makes no difference; None stands for no
+dependence at all. Along axes whose entries are all treated alike, two entries stand for all of
+them.
 """
 
 import functools
@@ -28,13 +29,15 @@ from limitlaw.core.labelled import Axes, Axis, union
 
 
 class Members(NamedTuple):
-    """`array[…, m]`: does the entry … depend on member m?"""
+    """Which members the entries of a value depend on: `array[…, m]` is True where the entry …
+    depends on member m.
+    """
 
     array: np.ndarray
     axes: Axes
 
     def along(self, axes: Axes) -> np.ndarray:
-        """Laid out along axes, of size 1 where it makes no difference."""
+        """The array laid out along axes, with size 1 where an axis makes no difference."""
         order = [self.axes.index(axis) for axis in axes if axis in self.axes]
         array = self.array.transpose(*order, len(self.axes))
         full = [
@@ -43,16 +46,14 @@ class Members(NamedTuple):
         return array.reshape(*full, array.shape[-1])
 
     def any_over(self, axes: Collection[Axis]) -> "Members":
-        """Whatever the entry along some axes."""
+        """The members that some entry along these axes depends on."""
         found = tuple(i for i, axis in enumerate(self.axes) if axis in axes)
         return Members(
             np.asarray(self.array.any(axis=found)), tuple(a for a in self.axes if a not in axes)
         )
 
     def meets(self, other: "Members | None", apart: Collection[Axis] = ()) -> bool:
-        """Do entries that stand at the same place, but for axes that are `apart`,
-        have a member in common?
-        """
+        """Do entries at the same place, except along the axes `apart`, have a member in common?"""
         if other is None:
             return False
         first, second = self.any_over(apart), other.any_over(apart)
@@ -64,17 +65,21 @@ Found = Members | None
 
 
 class Dependence:
-    """Dependence of the values of a program."""
+    """Which members of families of matrices, or of batches of initial vectors, the values of a
+    program depend on.
+    """
 
     def __init__(self, facts: Analysis):
         self.facts = facts
 
     def size(self, axis: Axis) -> int:
-        """Two entries stand for any number where all are treated alike."""
+        """The number of entries looked at along an axis: two where all are treated alike."""
         return 2 if self.facts.is_symmetric(axis) else int(axis.size)
 
     def own(self, source: Value) -> Members:
-        """Of W x: each entry was made by its member of W. Of initial vectors: each is itself."""
+        """Each entry's own member: of W x the matrix that made it, of initial vectors the vector
+        itself.
+        """
         op = source.instruction
         axes = op.family.axes if isinstance(op, MatMul) else source.axes
         shape = [self.size(axis) for axis in axes]
@@ -82,8 +87,8 @@ class Dependence:
         return Members(np.eye(count, dtype=bool).reshape(*shape, count), axes)
 
     def on(self, value: Value, source: Family | Value, through_numbers: bool) -> Found:
-        """The members of `source` that each entry of a value depends on,
-        counting numbers if so asked.
+        """The members of `source` that each entry of a value depends on, also through numbers if
+        asked for.
         """
         sources = self.facts.products.get(source, []) if isinstance(source, Family) else [source]
         leaves = {
@@ -100,7 +105,9 @@ class Dependence:
     def _carried(
         self, value: Value, leaves: Mapping[Value, Found], through_numbers: bool, everything: bool
     ) -> Found:
-        """From leaves to `value`: through all instructions, or through linear ones only."""
+        """The dependence of leaves carried to `value`, through all instructions or through linear
+        ones only.
+        """
         first = min(self.facts.position[v] for v in leaves)
         found: dict[Value, Found] = {}
         for v in self._between(value, first, everything, leaves):
@@ -116,7 +123,7 @@ class Dependence:
     def _between(
         self, value: Value, first: int, everything: bool, leaves: Mapping[Value, Found]
     ) -> list[Value]:
-        """What `value` depends on, from position `first` on, in order."""
+        """The values that `value` depends on, from position `first` on, in order."""
         position = self.facts.position
         seen: set[Value] = set()
         stack = [value]
@@ -175,7 +182,7 @@ def _over(part: Found, axes: Collection[Axis]) -> Found:
 
 
 def _weighed(op: Contract, w: Found) -> Found:
-    """Σ a·w depends on each w with a ≠ 0, where a is given."""
+    """The dependence of Σ a·w: on each w with a ≠ 0, where a is constant."""
     if w is None or op.a is None or not isinstance(op.a.instruction, Constant):
         return _over(w, op.over)
     given = op.a.instruction

@@ -1,5 +1,5 @@
 """A core program: its values in order, its slots for numbers, and its structure, which does not
-know the numbers. And programs written again: with axes of other sizes, or with other numbers in
+depend on the numbers; and rewriting of programs with axes of other sizes, or other numbers in
 their slots.
 """
 
@@ -19,46 +19,44 @@ from limitlaw.core.instructions import MatMul
 from limitlaw.core.kinds import Block, Family, Instruction, Number, Value
 from limitlaw.core.labelled import Axis, Layout, NodeAxis, is_infinite
 
-NODES_HELD = 2**25  # numbers in the largest array with an axis of nodes
-FEWEST_NODES = 2**8  # nodes
+NODES_HELD = 2**25  # most numbers in an array with an axis of nodes
+FEWEST_NODES = 2**8  # nodes kept even where that makes larger arrays
 
 
 class Output(NamedTuple):
-    """A value, and the order in which a user sees its axes."""
+    """A value, and the layout in which a user sees its axes."""
 
     value: Value
     layout: Layout
 
     @property
     def is_wide(self) -> bool:
-        """Does it live in a space that grows with n?"""
+        """Is it a vector of a space that grows with n?"""
         return self.value.dim is not None and self.value.dim.wide
 
 
 class Written(abc.ABC):
-    """What a user wrote."""
+    """A value as a user wrote it, in the user's language."""
 
     @property
     @abc.abstractmethod
     def core(self) -> Output:
-        """It, as engines read it."""
+        """The value in the core language, as engines read it."""
 
     def check_with(self, *others: "Written") -> None:  # noqa: B027
-        """Raise if this and others cannot be asked for together: not, unless it is said."""
+        """Raise if this and others cannot be asked for together. By default they can."""
 
     @abc.abstractmethod
     def notes(self) -> list[str]:
-        """What `check` says of the way the program was written."""
+        """Remarks of `check` on how the program was written."""
 
     @abc.abstractmethod
     def names(self, *others: "Written") -> Callable[[object], str]:
-        """What the printed program of this and others calls its values and matrices."""
+        """The names that the printed program of this and others gives its values and matrices."""
 
 
 def ancestors(outputs: Iterable[Value]) -> list[Value]:
-    """Every value the outputs depend on, themselves included,
-    each after what it reads (any depth).
-    """
+    """Every value that the outputs depend on, themselves included, each after what it reads."""
     order: dict[Value, None] = {}
     stack = [(value, False) for value in reversed(list(outputs))]
     while stack:
@@ -73,18 +71,18 @@ def ancestors(outputs: Iterable[Value]) -> list[Value]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Program:
-    """What outputs depend on."""
+    """The program of some outputs: everything that they depend on."""
 
     outputs: tuple[Value, ...]
 
     @functools.cached_property
     def values(self) -> list[Value]:
-        """Each after what it reads."""
+        """All values, each after what it reads."""
         return ancestors(self.outputs)
 
     @functools.cached_property
     def families(self) -> list[Family]:
-        """In order of first use."""
+        """The families of matrices, in order of first use."""
         return list(
             dict.fromkeys(
                 v.instruction.family for v in self.values if isinstance(v.instruction, MatMul)
@@ -93,13 +91,13 @@ class Program:
 
     @functools.cached_property
     def blocks(self) -> dict[Block, "Program"]:
-        """The programs of the blocks of loops."""
+        """The programs of the blocks of its loops."""
         bodies = (v.instruction.body for v in self.values)
         return {body: Program(body.results) for body in bodies if body is not None}
 
     @functools.cached_property
     def every_block(self) -> list["Program"]:
-        """Those, and the programs of the blocks inside them."""
+        """The programs of the blocks of its loops, and of the loops inside these."""
         found = list(self.blocks.values())
         return found + [inner for block in found for inner in block.every_block]
 
@@ -110,17 +108,19 @@ class Program:
 
     @property
     def structure(self) -> Hashable:
-        """The program without its numbers: equal for programs that differ in those only."""
+        """The program without its numbers: equal for programs that differ only in these."""
         return self._encoded[0]
 
     @property
     def numbers(self) -> list[Number]:
-        """The slots, in an order that the structure fixes."""
+        """The slots for numbers, in an order that the structure fixes."""
         return self._encoded[1]
 
     @property
     def arrays(self) -> list[Any]:
-        """What the slots hold: the arguments of a function that is compiled for the structure."""
+        """The arrays in the slots: the arguments of a function that is compiled for the
+        structure.
+        """
         return [number.array for number in self.numbers]
 
     @property
@@ -130,7 +130,9 @@ class Program:
 
 
 class _Encoder:
-    """Numbers values, families, axes and slots in order of appearance."""
+    """Writes a program as a hashable structure: values, families, axes and slots are numbered in
+    order of appearance.
+    """
 
     def __init__(self) -> None:
         self.slots: list[Number] = []
@@ -192,8 +194,8 @@ def _fields(family: Family) -> Sequence[object]:
 
 
 def resized(outputs: Sequence[Output], axes: Mapping[Axis, Axis]) -> tuple[Output, ...]:
-    """The same outputs with other axes in place of some;
-    what had no axis of these stays the same object.
+    """The same outputs with other axes in place of some; values that had none of these axes stay
+    the same objects.
     """
     return _Writer(lambda axis: axes.get(axis, axis), lambda number: number).outputs(outputs)
 
@@ -212,8 +214,10 @@ def renumbered(outputs: Sequence[Output], array: Callable[[Any], Any]) -> tuple[
 
 
 def without_numbers(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """The same outputs with no numbers in their slots: what a function that is compiled for their
-    structure may keep. Reading a slot is an error, not the numbers of one program for all.
+    """The same outputs with only shapes in their slots: what a function that is compiled for their
+    structure may keep.
+
+    Reading a slot then raises, rather than using the numbers of one program for all.
     """
 
     def alone(array: Any) -> ShapeAlone:
@@ -223,7 +227,7 @@ def without_numbers(outputs: Sequence[Output]) -> tuple[Output, ...]:
 
 
 class ShapeAlone(jax.ShapeDtypeStruct):
-    """The shape and type of given numbers that are not known yet."""
+    """The shape and type of constants that are not known yet."""
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError(
@@ -236,11 +240,12 @@ class ShapeAlone(jax.ShapeDtypeStruct):
 
 
 def with_nodes(outputs: Sequence[Output], most: int) -> tuple[tuple[Output, ...], int]:
-    """The same program with N ≤ `most` nodes on every infinite axis, and N; 0 where there is none.
+    """The same program with N ≤ `most` quadrature nodes on every infinite axis, and N; N is 0
+    where there is no infinite axis.
 
     A normalised sum over infinitely many independent heads is Gaussian, with the mean of one
-    head's covariance (Hron et al. 2020). N heads whose scores are the points of a quasi-random
-    sequence average just that.
+    head's covariance (Hron et al. 2020). The sum over N heads whose scores are the points of a
+    quasi-random sequence averages just that.
     """
     program = Program(tuple(output.value for output in outputs))
     values = [v for part in (program, *program.every_block) for v in part.values]
@@ -267,7 +272,7 @@ class _Writer:
         self._families: dict[Family, Family] = {}
 
     def outputs(self, outputs: Sequence[Output]) -> tuple[Output, ...]:
-        """Outputs, with their layouts."""
+        """The outputs written again, with their layouts."""
         self._write([output.value for output in outputs])
         return tuple(Output(self._values[value], self._new(layout)) for value, layout in outputs)
 
@@ -280,7 +285,9 @@ class _Writer:
                 self._values[v] = v if same else dataclasses.replace(v, instruction=op, axes=axes)
 
     def _instruction(self, op: Instruction) -> Instruction:
-        """An instruction that holds the new of everything; itself if that is the same."""
+        """The instruction with everything it holds written again; the same object if nothing
+        changed.
+        """
         held = {field.name: getattr(op, field.name) for field in dataclasses.fields(op)}
         changes = {name: new for name, old in held.items() if (new := self._new(old)) is not old}
         return dataclasses.replace(op, **changes) if changes else op

@@ -1,4 +1,5 @@
-"""What `check` says of dot products: have the scores a limit, and is it the one of Theorem 3.1?
+"""The rules of `check` about dot products: have the scores a limit, and is it the one of Theorem
+3.1?
 
 Each function is one assumption, from the program to findings. References: Sakai, Karakida and
 Imaizumi (2025), Definition 3.1 and Assumption 3.1.
@@ -18,8 +19,9 @@ HAS_LIMIT = "scores have a limit"
 
 
 def scores_have_a_limit(program: Facts) -> Iterator[Finding]:
-    """Every pair of terms of a dot product in a wide space needs a matrix, or a centred initial
-    vector, that is fresh to the other factor."""
+    """Rule: in a wide space, every pair of terms of a dot product has a matrix, or a centred
+    initial vector, that is independent of the other factor.
+    """
     clean = True
     for dot, op in program.dots:
         if op.scaling == "linear" or not op.dim.wide:
@@ -35,8 +37,8 @@ def scores_have_a_limit(program: Facts) -> Iterator[Finding]:
 
 
 def _pair(program: Facts, dot: Value, op: Dot, left: Value, right: Value) -> Finding | None:
-    """The verdict for two terms: None where one is W x with W in no ancestor of x or
-    of the other factor.
+    """The finding about two terms: None where one is W x with W in no ancestor of x or of the
+    other factor.
 
     A centred initial vector b that is independent of the other factor will do as well: given that
     factor g, a score n^{-1/2} bᵀg is N(0, σ_b² |g|²/n), as it is for W x. So biases of queries and
@@ -87,8 +89,10 @@ def _fresh(
     other_term: Value,
     through_numbers: bool,
 ) -> bool:
-    """Is `term` W x with no member of W that made it among the ancestors of x or of
-    the other term?
+    """Is `term` W x, with no member of W that made it among the ancestors of x or of the other
+    term?
+
+    Or is it a centred initial vector that is independent of the other factor?
     """
     op = term.instruction
     if isinstance(op, Initial):
@@ -111,7 +115,7 @@ def _fresh(
 
 
 def _meet(dot: Dot, mine: Found, theirs: Found) -> bool:
-    """Have two factors of a dot product a member in common, at entries that meet?"""
+    """Have the two factors of a dot product a member in common, at entries that meet?"""
     apart = set(dot.q.axes) ^ set(dot.k.axes)  # a dot product pairs all tokens
     return mine is not None and mine.meets(theirs, apart)
 
@@ -119,8 +123,8 @@ def _meet(dot: Dot, mine: Found, theirs: Found) -> bool:
 def _independent_vector(
     program: Facts, dot: Dot, factor: Value, term: Value, other: Value, other_term: Value
 ) -> bool:
-    """Are the initial vectors `term` that enter one factor uncorrelated with all
-    that the other depends on?
+    """Are the initial vectors `term`, as they enter one factor, uncorrelated with all that the
+    other factor depends on?
     """
     members = program.members
     depends = members.on(other_term, term, through_numbers=True)
@@ -137,7 +141,7 @@ def _independent_vector(
 
 
 def assumption_a(program: Facts) -> Iterator[Finding]:
-    """(a): the matrices of the dot products are used for nothing else."""
+    """Rule (a) of Assumption 3.1: the matrices of the dot products are used for nothing else."""
     rule = "Assumption 3.1 (a)"
     factors = [f for _, op in program.scores for f in (op.q, op.k)]
     both = [W for W in _families(program, factors) if _used_elsewhere(program, W)]
@@ -178,7 +182,9 @@ def _used_elsewhere(program: Facts, W: Family) -> bool:
 
 
 def assumption_b(program: Facts) -> Iterator[Finding]:
-    """(b): the two factors of a dot product are MatMul outputs of different matrices."""
+    """Rule (b) of Assumption 3.1: the two factors of a dot product are outputs of different
+    matrices.
+    """
     rule = "Assumption 3.1 (b)"
     clean = True
     for dot, op in program.scores:

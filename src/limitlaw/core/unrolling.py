@@ -19,18 +19,20 @@ from limitlaw.core.kinds import Family, Number, Value
 from limitlaw.core.labelled import Axis
 from limitlaw.core.program import ancestors
 
-# of scans: what the block gave in each iteration t
+# for each scan, the results of its block in each iteration t
 Iterations = dict[Value, dict[int, tuple[Value, ...]]]
 
 
 def unrolled(outputs: Sequence[Value], most: int | None = None) -> tuple[Value, ...]:
-    """The same outputs without loops; with `most`, so many iterations of each stand for more."""
+    """The same outputs without loops; with `most`, only the first `most` iterations of each loop
+    are written, and the last of them stands for the others.
+    """
     return _Unroller(most, {}).copied(outputs, {}, anew=False)
 
 
 def every_iteration(outputs: Sequence[Value]) -> tuple[Value, ...]:
-    """The same outputs without loops; in place of a carry of a loop, what it is after each of its
-    iterations.
+    """The same outputs without loops; an output that is a carry is replaced by its values after
+    each iteration.
     """
     found: Iterations = {}
     written = _Unroller(None, found).copied(outputs, {}, anew=False)
@@ -54,8 +56,8 @@ class _Unroller:
     def copied(
         self, outputs: Sequence[Value], known: dict[Value, Value], anew: bool
     ) -> tuple[Value, ...]:
-        """Outputs on other values in place of those that are known;
-        `anew` with other matrices and initial vectors.
+        """The outputs written again on the values in `known`; with `anew`, on new matrices and
+        initial vectors.
         """
         families: dict[Family, Family] = {}
         for v in ancestors(outputs):
@@ -89,7 +91,9 @@ class _Unroller:
 
 
 def _read(op: FromScan, found: Mapping[int, tuple[Value, ...]]) -> Value:
-    """The result of a loop of which these iterations are written out."""
+    """The result of a loop of which these iterations are written out; the last of them stands for
+    those that are not.
+    """
     last = list(found.values())[-1][op.place]
     if not op.stacked:
         return last
@@ -99,7 +103,7 @@ def _read(op: FromScan, found: Mapping[int, tuple[Value, ...]]) -> Value:
 
 
 def entry(sequence: Value, axis: Axis, t: int) -> Value:
-    """The entry of a sequence in iteration t."""
+    """The entry of a sequence at iteration t."""
     if axis not in sequence.axes:
         return sequence
     axes, op = tuple(a for a in sequence.axes if a is not axis), sequence.instruction

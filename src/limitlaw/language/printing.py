@@ -71,7 +71,9 @@ def _rows(outputs: tuple[Value, ...]) -> tuple[list[tuple[str, ...]], str]:
 
 
 def mermaid(*outputs: Value) -> str:
-    """The graph of the program in Mermaid's language, for any Markdown viewer that draws Mermaid."""
+    """The graph of the program in Mermaid's language, for any Markdown viewer that
+    draws Mermaid.
+    """
     for value in outputs:
         if not isinstance(value, Value):
             raise TypeError(
@@ -175,7 +177,9 @@ def _tuple(values: tuple[Value, ...], names: Names) -> str:
 
 
 def _several(pairs: tuple[tuple[Value, Value], ...], names: Names) -> str:
-    """ ", a of b" for each pair: the argument a of a block stands for entries of b."""
+    """For each pair (argument, sequence or constant), the text that says what the argument stands
+    for.
+    """
     return "".join(f", {names[inside]} of {names[outside]}" for inside, outside in pairs)
 
 

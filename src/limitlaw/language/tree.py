@@ -15,7 +15,9 @@ from limitlaw.language.shapes import Shape
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Value:
-    """What an instruction makes: the instruction, a batch shape, and the core value it lowers to."""
+    """What an instruction makes: the instruction, a batch shape, and the core value it
+    lowers to.
+    """
 
     op: "Op"
     shape: Shape
