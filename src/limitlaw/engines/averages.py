@@ -36,8 +36,8 @@ def average_law(
 ) -> Empirical:
     """The law of lim n^{-1} Σ_α ψ(y_α) = E[ψ(Z^y) | scores]: Theorem 3.1.
 
-    `psi` is a jnp function of arrays (…, *shape) of coordinates of y;
-    what it returns starts with the same … axes. `samples`, `key` and `force` are those of `limit`.
+    `psi` is a jnp function of arrays (…, *shape) of coordinates of y; what it returns starts with
+    the same … axes. `samples`, `key` and `force` are those of `limit`.
     """
     output, beyond = checked("average_law", y)
     if not output.is_wide:
@@ -82,8 +82,8 @@ def average_law(
 
 
 def _mapped(output: Output, psi: Callable[[Any], Any]) -> Output | None:
-    """ψ(y) as a vector of a program, for a function ψ of one number:
-    so its integrals are those of nonlinearities.
+    """ψ(y) as a vector of a program, for a function ψ of one number, so that its integrals are
+    those of nonlinearities; None for other ψ.
     """
     y, op = output.value, output.value.instruction
     if output.layout:
@@ -104,9 +104,7 @@ def _mapped(output: Output, psi: Callable[[Any], Any]) -> Output | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Real:
-    """ψ(φ(x)) as a real number; the same function for the same ψ and φ,
-    so that it is compiled once.
-    """
+    """ψ(φ(x)) as a real number; equal for equal ψ and φ, so that it is compiled once."""
 
     psi: Callable[[Any], Any]
     inner: Callable[[Any], Any]

@@ -1,5 +1,6 @@
-"""What is refused: what would take more memory than there is, or longer than one waits. One line
-says how much it would take, and what to ask for instead. A call with `force=True` goes on.
+"""Refusals: a call that would take more memory than there is, or longer than a user waits, raises
+one line that says how much it would take and what to ask for instead. With `force=True` it goes
+on.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from limitlaw.progress import Watch, watched
 P = ParamSpec("P")
 T = TypeVar("T")
 MEMINFO = Path("/proc/meminfo")
-CGROUPS = (  # limit and use of memory, where a container has them
+CGROUPS = (  # files with limit and use of memory, in a container
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     (
         "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -29,7 +30,7 @@ CGROUPS = (  # limit and use of memory, where a container has them
 
 
 class Call(NamedTuple):
-    """What the user called, how to ask for less, and whether it goes on whatever it takes."""
+    """A call of a user's: its name, how to ask for less, and whether it is forced to go on."""
 
     name: str = "this"
     advice: str = "ask for less"
@@ -42,8 +43,8 @@ _call: contextvars.ContextVar[Call] = contextvars.ContextVar("call", default=NOB
 
 @contextlib.contextmanager
 def calling(call: Call) -> Iterator[None]:
-    """What is refused inside is refused in the name of this call, or of the one that made it; with
-    `force` nothing is.
+    """Refusals inside are in the name of this call, or of the one that made it; with `force`
+    nothing is refused.
     """
     outer = _call.get()
     named = call if outer is NOBODY else outer
@@ -55,8 +56,8 @@ def calling(call: Call) -> Iterator[None]:
 
 
 def bounded(advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A function that is watched under its name, and whose work is refused where it would take
-    too much: unless its keyword `force` is true. `advice` says what to ask for instead.
+    """A decorator: the function is watched under its name, and its work refused where it would
+    take too much, unless its keyword `force` is true. `advice` says what to ask for instead.
     """
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
@@ -73,8 +74,8 @@ def bounded(advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 def later(function: Callable[P, T]) -> Callable[P, T]:
-    """A part of a law that is computed when it is asked for, by the leave of the call that makes
-    the law.
+    """A part of a law that is computed when it is first asked for, under the name and `force` of
+    the call that makes the law.
     """
     made_by = _call.get()
 
@@ -86,13 +87,13 @@ def later(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def refuse(message: str) -> None:
-    """What would take too much ends here, unless the user has said that it goes on."""
+    """Raise this message, unless the user's call has force=True."""
     if not _call.get().force:
         raise ValueError(f"{message}; force=True goes on")
 
 
 def check_seconds(seconds: float, what: str = "") -> None:
-    """Refuse a calculation that takes longer than one waits."""
+    """Refuse a calculation that takes longer than `BUDGET.longest`."""
     if seconds > BUDGET.longest:
         name, advice, _ = _call.get()
         refuse(
@@ -115,8 +116,11 @@ def check_bytes(count: int) -> None:
 
 
 def reached(watch: Watch, done: int, total: int, known: float | None = None) -> None:
-    """`done` steps of `total` are finished. How long the first of them took, `known` seconds or
-    more, says how long all take, and whether that is refused.
+    """Note that `done` steps of `total` are finished, and refuse the rest if it would take too
+    long.
+
+    That is judged by the pace of the first steps, once they have taken `known` seconds (by default
+    `BUDGET.known`).
     """
     watch.reached(done, total)
     elapsed, whole = watch.pace()
@@ -126,8 +130,8 @@ def reached(watch: Watch, done: int, total: int, known: float | None = None) -> 
 
 
 def check_memory(samples: int, numbers: int, advice: str) -> None:
-    """Refuse draws of so many numbers each that they do not fit into memory,
-    before anything is drawn.
+    """Refuse, before anything is drawn, so many draws of so many numbers each that they do not fit
+    into memory.
     """
     size, most = 8 * samples * numbers / 2**30, most_gib()
     if size > most:
@@ -160,13 +164,15 @@ def check_draw(width: int, numbers: int, advice: str) -> None:
 
 @functools.cache
 def most_gib() -> float:
-    """That a result may take: half of this machine's memory, where known."""
+    """The GiB that a result may take: at most half of this machine's memory, where that is
+    known.
+    """
     return min(BUDGET.gib, 0.5 * _machine())
 
 
 def free_gib() -> float:
-    """Memory that can be had now: what the system says is available, within the limit of a
-    container; half of the machine's where neither is known.
+    """The GiB of memory that are free now: what the system says is available, within the limit of
+    a container; half of the machine's where neither is known.
     """
     known = []
     with contextlib.suppress(OSError):
@@ -179,7 +185,7 @@ def free_gib() -> float:
 
 
 def _machine() -> float:
-    """GiB of memory in all, where known."""
+    """All memory of this machine in GiB; ∞ where it is not known."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     except (AttributeError, OSError, ValueError):  # not on every system

@@ -1,4 +1,4 @@
-"""`check`, with what the limit n → ∞ makes of loops."""
+"""`check`, with a note on what the limit n → ∞ makes of loops."""
 
 import dataclasses
 import functools
@@ -13,8 +13,8 @@ from limitlaw.float64 import in_float64
 
 @in_float64
 def check(y: Written | tuple[Written, ...]) -> Report:
-    """Which assumptions of Theorem 3.1 hold for the program of `y`,
-    what lies beyond it, and what the limit refuses.
+    """Which assumptions of Theorem 3.1 hold for the program of `y`, what lies beyond it, and what
+    the limit refuses.
     """
     report = core.check(y)
     if report.refused:
@@ -25,13 +25,13 @@ def check(y: Written | tuple[Written, ...]) -> Report:
 
 
 class _Coordinates(Reading):
-    """The law of a coordinate."""
+    """A reading that stands for the law of a coordinate."""
 
     of_coordinates = True
 
 
 def _of_loops(outputs: tuple[Output, ...]) -> list[str]:
-    """Why iterations are written out as n → ∞, if they are."""
+    """A note why iterations are written out as n → ∞; empty if they are not."""
     for reading, where in ((Reading(), ""), (_Coordinates(), " for the law of a coordinate")):
         if why := Followed.of(outputs, reading).why_written_out:
             return [f"as n → ∞ loops are written out{where}: {why}"]

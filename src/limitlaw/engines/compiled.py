@@ -1,7 +1,8 @@
 """Functions that are compiled when they are first called for arguments of some shapes, and refused
 before that if they would take too much time or memory.
 
-They are compiled in another thread: the one that waits hears Ctrl-C, which a compiler does not.
+They are compiled in another thread, so that the thread that waits can hear Ctrl-C, which a
+compiler does not.
 """
 
 import concurrent.futures
@@ -18,7 +19,8 @@ from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.estimate import Work, work_of
 from limitlaw.float64 import in_float64
 
-# of XLA, for programs that take longer to optimise than to run; a third of the memory, too
+# options of XLA for programs that take longer to optimise than to run; they take a third of the
+# memory, too
 LITTLE_EFFORT: tuple[dict[str, int | bool], ...] = (
     {
         "xla_backend_optimization_level": 0,
@@ -31,14 +33,16 @@ LITTLE_EFFORT: tuple[dict[str, int | bool], ...] = (
 
 
 class Compiled:
-    """`jax.jit(function)`, which is `function`; refused where that takes too much (`bounds`).
-    `called_rarely`: a few times once compiled.
+    """`jax.jit(function)`, kept as `function`, which is refused where it takes too much
+    (`bounds`).
+
+    `called_rarely`: it is called only a few times once it is compiled.
     """
 
     def __init__(self, function: Callable[..., Any], called_rarely: bool = False) -> None:
         self.function, self._called_rarely = jax.jit(function), called_rarely
         self._known: dict[Any, Ready] = {}
-        self.size = 0  # equations that were compiled, all shapes together
+        self.size = 0  # the number of equations that were compiled, for all shapes together
 
     def __call__(self, *arguments: Any) -> Any:
         return self.compiled_for(*arguments)(*arguments)
@@ -51,8 +55,8 @@ class Compiled:
         return self._known[kinds].run if kinds in self._known else self.function
 
     def check(self, calls: int, *arguments: Any) -> None:
-        """Refuse so many calls that would take too long, or too much memory;
-        else `function` is compiled.
+        """Compile `function` for these arguments; refuse if so many calls would take too long, or
+        too much memory.
         """
         if inside_jit():
             return
@@ -75,14 +79,14 @@ class Compiled:
         return Ready(self.function, work.measured(compiled))
 
     def release(self) -> None:
-        """Give back the memory of all that was compiled."""
+        """Give back the memory of everything that was compiled."""
         self.function.clear_cache()  # type: ignore[attr-defined]
         self._known.clear()
         self.size = 0
 
 
 def _with_little_effort(lowered: Any) -> Any:
-    """What is lowered, compiled with as many options for little effort as this XLA knows."""
+    """A lowered function, compiled with as many options for little effort as this XLA knows."""
     for options in LITTLE_EFFORT:
         try:
             return lowered.compile(options)
@@ -93,14 +97,14 @@ def _with_little_effort(lowered: Any) -> Any:
 
 
 class Ready(NamedTuple):
-    """What to call for arguments of some shapes, and what a call takes."""
+    """What to call for arguments of some shapes, and the work of a call."""
 
     run: Callable[..., Any]
     work: Work
 
 
 def _kinds(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Shapes and types of arguments, for which a function is compiled."""
+    """The shapes and types of arguments, for which a function is compiled."""
     leaves = jax.tree.leaves(arguments)
     return tuple((np.shape(a), getattr(a, "dtype", type(a))) for a in leaves)
 
@@ -120,7 +124,7 @@ def _waited_for(function: Callable[[], Any]) -> Any:
 
 
 def _inside(eqn: Any) -> Iterator[list[Any]]:
-    """The equations of functions that an equation calls."""
+    """The equations of each function that an equation calls."""
     for parameter in eqn.params.values():
         for item in parameter if isinstance(parameter, tuple) else (parameter,):
             equations = getattr(getattr(item, "jaxpr", item), "eqns", None)  # closed or not
@@ -129,5 +133,5 @@ def _inside(eqn: Any) -> Iterator[list[Any]]:
 
 
 def _count(equations: Iterable[Any]) -> int:
-    """How many there are, with those of functions that are called."""
+    """The number of equations, with those of functions that are called."""
     return sum(1 + sum(map(_count, _inside(eqn))) for eqn in equations)

@@ -34,9 +34,9 @@ from limitlaw.float64 import methods_in_float64
 from limitlaw.numerics.random import Quasi, Sobol
 from limitlaw.numerics.special_functions import chi_quantile
 
-FAR_WIDTH = 2**50  # a width at which ζ has an effect of 3e-8
+FAR_WIDTH = 2**50  # a width so large that ζ has an effect of 3e-8
 MATTERS = 1e-6  # relative change of v at that width; a score of one head among thousands has more
-PROBES = 4  # points at which that is tried
+PROBES = 4  # points at which that change is measured
 # dimensions beyond which Sobol points take longer to make and are no better than random ones
 SOBOL = 256
 # draws computed together, and numbers they hold: about what the cache of a CPU has
@@ -53,8 +53,8 @@ class CoupledVariances(NamedTuple):
 
 @methods_in_float64
 class Coupled:
-    """One output number y, Gaussian with mean 0 given its conditions,
-    at any width n and in the limit.
+    """One output number y, Gaussian with mean 0 given its latent variables, at any width n and in
+    the limit.
 
     Fixed dimensions stay what they are, so that the limit is the one at fixed head dimension where
     there is one. Safe to use from several threads, which share what is compiled.
@@ -70,9 +70,7 @@ class Coupled:
 
     @property
     def has_coordinates(self) -> bool:
-        """Are there nonlinearities, whose n coordinates are drawn,
-        so that there is no mirror image?
-        """
+        """Are n coordinates drawn, for nonlinearities? Then a draw has no mirror image −ζ."""
         program = engine.program_of((self._output,))
         parts = (program, *program.every_block)
         return any(
@@ -80,8 +78,8 @@ class Coupled:
         )
 
     def variances(self, width: int, draws: int, seed: int) -> CoupledVariances:
-        """v_n and v_∞ at scrambled Sobol points, random ones in high dimensions:
-        independent for different seeds.
+        """v_n and v_∞ at scrambled Sobol points, or at random ones in high dimensions; independent
+        for different seeds.
         """
         if self.has_coordinates:
             raise ValueError(
@@ -114,8 +112,10 @@ class Coupled:
         return _batched(draw, rule.program.batch, draws)[0]
 
     def _rule(self, width: int) -> "_Rule":
-        """How draws at this width are computed: far out,
-        where one compiled program serves all widths, if they fit.
+        """How draws at this width are computed.
+
+        Where there are no coordinates, one program compiled for a very large width serves all
+        widths.
         """
         with self._lock:
             if width not in self._rules:
@@ -137,7 +137,9 @@ class Coupled:
 
     @functools.cached_property
     def _stays(self) -> Bool[np.ndarray, " r"]:
-        """Which numbers are of z: lengths in fixed dimensions, and what else is felt far out."""
+        """Which latent variables belong to z: lengths in fixed dimensions, and normals with an
+        effect at a very large width.
+        """
         far = self._program(FAR_WIDTH)
         r = len(far.df)
         z = np.random.default_rng(0).standard_normal((PROBES, 1, r))
@@ -150,8 +152,8 @@ class Coupled:
 
 
 class _Rule(NamedTuple):
-    """Draws at width n by a program at another one, where numbers that enter over √n are `stretch`
-    times as large.
+    """How draws at width n are computed by a program at another width: latent variables that enter
+    over √n are multiplied by `stretch`.
     """
 
     program: "_Program"
@@ -160,7 +162,7 @@ class _Rule(NamedTuple):
     stretch: float
 
     def numbers(self, z: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, "draws r"]:
-        """Normals, and lengths made of normals."""
+        """The latent variables of draws: normals, and χ lengths made of normals."""
         values = z.copy()
         lengths = np.isfinite(self.df)
         for df in np.unique(self.df[lengths]):
@@ -171,17 +173,19 @@ class _Rule(NamedTuple):
         return values
 
     def limit(self, z: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, "draws r"]:
-        """The same at n = ∞: what does not stay is at its mean."""
+        """The latent variables at n = ∞: those that are not of z are at their means."""
         far = np.where(np.isinf(self.program.df), 0.0, np.sqrt(self.program.df))
         return np.where(self.stays, self.numbers(z), far)
 
     def variances(self, rows: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, " draws"]:
-        """v for each row of numbers."""
+        """v for each row of latent variables."""
         return self.program.variances(rows)
 
 
 class _Program:
-    """v at one width as a function of the numbers of a draw, compiled for batches of one size."""
+    """v at one width as a function of the latent variables of a draw, compiled for batches of one
+    size.
+    """
 
     def __init__(self, output: Output, width: int) -> None:
         self.df = _degrees(output, width)
@@ -195,7 +199,7 @@ class _Program:
         self._first, self._ready = threading.Lock(), False
 
     def variances(self, rows: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, " draws"]:
-        """v for each row, in batches of one size, the last one padded: compiled once."""
+        """v for each row, in batches of one size, of which the last is padded."""
         found = np.empty(len(rows))
         for start in range(0, len(rows), self.batch):
             part = rows[start : start + self.batch]
@@ -205,7 +209,7 @@ class _Program:
         return found
 
     def _call(self, rows: Float[np.ndarray, "batch r"]) -> Float[Array, " batch"]:
-        """One batch; threads that come while the first one compiles wait for it."""
+        """v for one batch; threads that come while the first one compiles wait for it."""
         if self._ready:
             return self._compiled(self._arguments, rows)
         with self._first:
@@ -215,7 +219,7 @@ class _Program:
 
 
 def _key() -> Array:
-    """Of nothing: all numbers are given."""
+    """A key that nothing uses, since all latent variables are given."""
     return jax.random.key(0)
 
 
@@ -229,7 +233,9 @@ def _variance(
 def _batch_of_variances(
     outputs: tuple[Output, ...], width: int
 ) -> Callable[..., Float[Array, " batch"]]:
-    """(slots, a batch of rows) → v for each row."""
+    """A function of the program's constants and a batch of rows of latent variables: v for each
+    row.
+    """
 
     def variance(arguments: list[Any], row: Float[Array, " r"]) -> Float[Array, ""]:
         return _variance(outputs, arguments, width, Quasi(_key(), row, most=math.inf))
@@ -238,7 +244,7 @@ def _batch_of_variances(
 
 
 def _degrees(output: Output, width: int) -> Float[np.ndarray, " r"]:
-    """Degrees of freedom of the numbers of one draw, in order; ∞ for normals."""
+    """The degrees of freedom of the latent variables of one draw, in order; ∞ for normals."""
     source = Quasi(_key(), most=math.inf)
     arguments = engine.program_of((output,)).arrays
     jax.eval_shape(lambda: _variance((output,), arguments, width, source))
@@ -246,7 +252,7 @@ def _degrees(output: Output, width: int) -> Float[np.ndarray, " r"]:
 
 
 def _normals(r: int, seed: int) -> Callable[[int], Float[np.ndarray, "count r"]]:
-    """The next points of a sequence of normals in R^r."""
+    """A function that gives the next points of a sequence of normals in R^r."""
     if r <= SOBOL:
         return Sobol([math.inf] * r, seed).take
     rng = np.random.default_rng(seed)

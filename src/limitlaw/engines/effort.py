@@ -1,6 +1,5 @@
-"""What a result may cost. How many draws, where the user does not say: as many as a law is worth,
-unless they take longer than one waits. How much memory and time: what takes more is refused
-(`bounds`).
+"""What a result may cost: how many draws, where the user does not say, and how much memory and
+time. A call that takes more is refused (`bounds`).
 """
 
 import dataclasses
@@ -18,17 +17,17 @@ if TYPE_CHECKING:
 class Budget:
     """What the engines may spend where a user does not say: draws, nodes, time and memory."""
 
-    samples: int = 2**16  # draws at most
-    least: int = 2**8  # and at least: a standard error known to 1/√512 of itself
-    numbers: int = 2**27  # that they hold: 1 GiB
-    # of drawing: errors fall as draws^{−1/2}, so that one digit more would take half an hour
+    samples: int = 2**16  # most draws of a result
+    least: int = 2**8  # fewest: a standard error is then known to 1/√512 of itself
+    numbers: int = 2**27  # most numbers that draws hold: 1 GiB
+    # seconds of drawing: errors fall as draws^{−1/2}, so that one digit more takes half an hour
     seconds: float = 20.0
     sure: float = 1.0  # seconds of drawing after which its pace is known
-    # of what is averaged over draws, where the user names neither draws nor a relative error
+    # relative errors of averages over draws, where the user names neither draws nor an error
     rtol: float = 0.01
     rtol_of_kernel: float = 1e-4
-    few: int = 4  # draws at least for that, however long they take
-    gib: float = 16.0  # that the draws of a result may take, on a large machine
+    few: int = 4  # fewest draws for such an average, however long they take
+    gib: float = 16.0  # most GiB that the draws of a result take, on a large machine
     longest: float = 600.0  # seconds that a call may take, unless it was made with force=True
     known: float = 5.0  # seconds of drawing after which it is known what the rest takes
     noticed: int = 2**28  # bytes, below which a function may always have them
@@ -69,7 +68,8 @@ class Budget:
     many: int = 32
     groups: int = 2**10  # draws of a random kernel of many heads
 
-    # tied turns are followed in stretches: at most so many, one for so many vectors
+    # iterations with tied weights are followed in stretches: at most so many, each of so many
+    # vectors
     most_stretches: int = 4
     stretch: int = 2**8
 
@@ -81,7 +81,7 @@ class Budget:
     pool: int = 2**11
     pooled_draws: int = 2**13
 
-    # of a random kernel's means by quadrature: pairs of entries have one each
+    # entries of a random kernel whose means are found by quadrature, one for each pair
     integrated_entries: int = 4
 
 
@@ -89,7 +89,9 @@ BUDGET = Budget()
 
 
 def default_draws(entries: int) -> int:
-    """How many draws of a covariance of so many entries memory and a law are worth."""
+    """The default number of draws of a covariance with so many entries: fewer where they take more
+    memory.
+    """
     worth = max(1, BUDGET.numbers / (1 + entries**2))
     return max(BUDGET.least, min(BUDGET.samples, 2 ** int(math.log2(worth))))
 
@@ -100,13 +102,13 @@ RelativeError = Callable[[Drawn], float]
 
 
 class Pace:
-    """The number of draws of one calculation: `samples`,
-    or fewer where `at_most`, and time is short or a relative error is reached.
+    """The number of draws of one calculation: `samples` or, with `at_most`, fewer where time is
+    short or a relative error is reached.
 
-    Where time decides they are a power of two, `least` or more. Only how many there are depends on
-    the clock: the draws are the first ones that any larger number would give. `error` tells the
-    relative error of what has been drawn, which `rtol` is enough for, by `BUDGET.replicates`
-    replicates at least.
+    Where time decides, it is a power of two, at least `BUDGET.least`. Only the number depends on
+    the clock: the draws are the first ones that any larger number would give. `error` gives the
+    relative error of what has been drawn, by at least `BUDGET.replicates` replicates; drawing ends
+    where it is below `rtol`.
     """
 
     def __init__(
@@ -120,8 +122,8 @@ class Pace:
         self._look_at, self._least = 1.0, BUDGET.few if error else BUDGET.least
 
     def reached(self, drawn: int, found: Callable[[], Drawn] | None = None) -> bool:
-        """`drawn` draws are finished, which `found()` gives;
-        says whether that lowered the number.
+        """Note that `drawn` draws, which `found()` gives, are finished; says whether that lowered
+        the number of draws.
 
         The first call starts the clock, since the draws before it waited for a compiler.
         """
@@ -157,15 +159,17 @@ class Pace:
 
     @property
     def effort(self) -> str:
-        """What decided, for a law's repr: nothing to say where all draws were made."""
+        """Why fewer draws were made than asked for, for a law's repr; empty if all were."""
         return self._effort
 
     @property
     def certain(self) -> int:
-        """The draws that are made however long they take."""
+        """The number of draws that are made however long they take."""
         return min(self.samples, self._least) if self._open else self.samples
 
 
 def cores() -> float:
-    """How many times faster than one core a calculation is: half of the cores are busy."""
+    """How many times faster than one core a calculation is taken to be: half of the cores are
+    busy.
+    """
     return max(1.0, 0.5 * (os.cpu_count() or 1))

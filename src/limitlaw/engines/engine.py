@@ -1,6 +1,6 @@
-"""What every engine is made of: what was asked for, and whether it can be drawn; a draw, and a
-table of one rule for each instruction; softmax as a CPU likes it; the bounded cache of functions
-that are compiled once for a structure.
+"""What all engines share: the outputs asked for, and whether they can be drawn; a draw, with a
+table of one rule for each instruction; a softmax that is fast on CPUs; and the bounded cache of
+compiled functions.
 """
 
 import collections
@@ -22,13 +22,13 @@ from limitlaw.core.program import Output, Program, Written
 from limitlaw.engines.effort import BUDGET
 
 Kept = TypeVar("Kept")
-TOKENS_IN_FRONT = 16  # tokens, up to which softmax has them in front
-LARGE_MATRIX = 2**18  # entries of a matrix of scores; of one with more a core has enough to do
+TOKENS_IN_FRONT = 16  # most tokens with which softmax has them in front
+LARGE_MATRIX = 2**18  # entries of a matrix of scores with which a core has enough to do
 
 # (draw, value, its instruction) → what the engine knows of the value
 Rule = Callable[[Any, Value, Any], Any]
 Rules = Mapping[type[Instruction], Rule]
-# (draw, what a layer gives, its values) → a tree of arrays
+# (draw, the value that a layer gives, the values of the layer) → a tree of arrays
 Reader = Callable[["Draw", Value, Iterable[Value]], Any]
 
 
@@ -36,7 +36,7 @@ Reader = Callable[["Draw", Value, Iterable[Value]], Any]
 
 
 def outputs(y: object) -> tuple[tuple[Output, ...], Any]:
-    """The values asked for, and the structure (tuple, list, dict) they came in."""
+    """The values asked for, and the structure (tuple, list, dict) that they came in."""
     leaves, structure = jax.tree.flatten(y)
     if not leaves:
         raise ValueError("y must hold at least one value of a program, got none")
@@ -56,14 +56,14 @@ def program_of(asked: tuple[Output, ...]) -> Program:
 
 
 def check_drawable(name: str, program: Program, key: object) -> None:
-    """Raise where numbers cannot be drawn into memory: inside jax.jit, jax.grad and the like."""
+    """Raise inside jax.jit, jax.grad and the like, where numbers cannot be drawn into memory."""
     if inside_jit() or is_traced(key) or program.is_traced:
         raise untraceable(name)
 
 
 def check_width(program: Program, width: int, coordinates: int | None) -> None:
-    """Raise where the program has no meaning at this width,
-    or an output has fewer coordinates than asked for.
+    """Raise where the program has no meaning at this width, or an output has fewer coordinates
+    than asked for.
     """
     for value in (v for part in (program, *program.every_block) for v in part.values):
         if is_infinite(value.axes):
@@ -93,8 +93,8 @@ def entries(output: Output) -> int:
 
 
 def structure(program: Program, asked: tuple[Output, ...]) -> Hashable:
-    """What a compiled function depends on: the structure of the program,
-    and how its outputs are laid out.
+    """What a compiled function depends on: the structure of the program, and the layouts of its
+    outputs.
     """
     orders = []
     for output in asked:
@@ -115,8 +115,8 @@ def untraceable(name: str) -> TypeError:
 
 
 class Draw:
-    """One draw of a program in progress: the numbers it is given,
-    and what is known of its values so far.
+    """One draw of a program in progress: the constants in its slots, and what is known of its
+    values so far.
     """
 
     rules: ClassVar[Rules]
@@ -128,13 +128,13 @@ class Draw:
         self.turns: dict[Value, Any] = {}  # what was read off every iteration of a loop
 
     def run(self, program: Program) -> None:
-        """Follow the program, value after value."""
+        """Evaluate the values of a program, one after the other."""
         for value in program.values:
             if value not in self.results:
                 self.evaluate(value)
 
     def evaluate(self, value: Value) -> None:
-        """One value by the rule of its instruction, everything that it reads being known."""
+        """Evaluate one value by the rule of its instruction; everything that it reads is known."""
         rule = rule_for(type(value.instruction), self.rules, type(self).__name__)
         self.results[value] = rule(self, value, value.instruction)
 
@@ -143,15 +143,15 @@ class Draw:
 
 
 def slots(program: Program, arrays: list[Any]) -> dict[Number, Any]:
-    """What the slots of a program hold: the arguments of a function that is compiled
-    once for its structure.
+    """The constants of a program by slot: the arguments of a function that is compiled once for
+    its structure.
     """
     return dict(zip(program.numbers, arrays, strict=True))
 
 
 def draws_together(cost: int, elsewhere: int) -> int:
-    """As many draws of `cost` numbers each as keep the numbers held at a time near the budget,
-    which is `elsewhere` on a GPU.
+    """The number of draws, of `cost` numbers each, that are computed together: the numbers held at
+    a time stay near the budget, which on a GPU is `elsewhere`.
     """
     cpu = jax.default_backend() == "cpu"
     most, held = (BUDGET.together, BUDGET.held) if cpu else (BUDGET.together_elsewhere, elsewhere)
@@ -159,8 +159,9 @@ def draws_together(cost: int, elsewhere: int) -> int:
 
 
 def softmax(p: Array, visible: Array | None = None) -> Array:
-    """jax.nn.softmax of the scores that are visible; for few tokens with the tokens in front,
-    which on a CPU is several times faster.
+    """jax.nn.softmax over the scores that are visible.
+
+    For few tokens it is computed with the tokens in front, which on a CPU is several times faster.
     """
     p = p if visible is None else jnp.where(visible > 0, p, -jnp.inf)
     if p.shape[-1] > TOKENS_IN_FRONT:
@@ -172,8 +173,10 @@ def softmax(p: Array, visible: Array | None = None) -> Array:
 
 
 def matrix_by_matrix(f: Callable[[Array], Array], p: Array) -> Array:
-    """f(p) for a function f of the last two axes, that leaves those in front alone: where matrices
-    are large one after the other, so that what f holds meanwhile it holds of one.
+    """f(p), for a function f of the last two axes that leaves those in front alone.
+
+    Large matrices are treated one after the other, so that the memory which f needs is that for
+    one.
     """
     lead, matrix = p.shape[:-2], p.shape[-2:]
     if math.prod(matrix) < LARGE_MATRIX or math.prod(lead) == 1:
@@ -186,8 +189,10 @@ def matrix_by_matrix(f: Callable[[Array], Array], p: Array) -> Array:
 
 
 class Cache(Generic[Kept]):
-    """At most `most` results, and no more than `largest` equations compiled for them; the one that
-    was not asked for the longest goes first, and gives its memory back. Safe to use from threads.
+    """At most `most` results, with no more than `largest` compiled equations in all.
+
+    The one that was not asked for the longest is dropped first, and gives its memory back. Safe to
+    use from threads.
     """
 
     def __init__(self, most: int, largest: int | float = math.inf) -> None:
@@ -196,7 +201,7 @@ class Cache(Generic[Kept]):
         self._lock = threading.RLock()
 
     def get(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """What is kept under `key`, made if it is not there."""
+        """The result kept under `key`, made if it is not there."""
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = make()
@@ -206,7 +211,7 @@ class Cache(Generic[Kept]):
             return self._kept[key]
 
     def clear(self) -> None:
-        """Forget everything, and what JAX has compiled for it."""
+        """Forget all results, and what JAX has compiled for them."""
         with self._lock:
             for kept in self._kept.values():
                 _release(kept)
@@ -221,7 +226,7 @@ class Cache(Generic[Kept]):
 
 
 def _release(kept: Any) -> None:
-    """Now, not when Python looks for cycles of objects that nobody else refers to."""
+    """Free the memory of a result now, rather than when Python collects cycles."""
     if hasattr(kept, "release"):
         kept.release()
 

@@ -1,4 +1,4 @@
-"""What a compiled function will cost, before it runs.
+"""The cost of a compiled function, before it runs.
 
 Time is counted on the function as JAX has traced it: entries of elementwise operations, products
 of matrices, factorisations, random bits, loops times their length, each at the nanoseconds that it
@@ -28,7 +28,8 @@ NANOSECONDS = (
     | {"random_bits": 3.0, "random_fold_in": 20.0, "random_split": 20.0, "random_gamma": 250.0}
     | {"erf_inv": 10.0, "sort": 80.0}
 )
-UPDATED = {"scatter": 2, "scatter-add": 2, "dynamic_update_slice": 1}  # the argument written there
+# which argument has the entries that are written
+UPDATED = {"scatter": 2, "scatter-add": 2, "dynamic_update_slice": 1}
 # nanoseconds for each multiplication with addition, in products of matrices of which all sides
 # have LARGE_SIDE or more, and of smaller ones; and for each entry of a product
 FAST, SLOW, ENTRY, LARGE_SIDE = 0.03, 0.3, 1.0, 32
@@ -47,27 +48,29 @@ FACTORISATIONS = {
     "svd": 24.0,
 }
 FACTORISED = 300.0
-STEP = 100.0  # nanoseconds of each operation, however small it is
-TURNS = 2  # of loops whose end is not known: rejections, and few of them
-# whose results no compiler makes entry by entry in passing
+STEP = 100.0  # nanoseconds that each operation takes, however small it is
+TURNS = 2  # iterations of loops whose end is not known: rejections, and few of them
+# operations whose results a compiler stores, rather than fusing them into what reads them
 MATERIALISED = {"dot_general", "sort", "scan", "while", *FACTORISATIONS}
 
 
 class Work(NamedTuple):
-    """Seconds of one core in a call; bytes held by a call, of which `kept` are what it returns."""
+    """Seconds of one core in a call, and bytes held by a call, of which `kept` are what it
+    returns.
+    """
 
     seconds: float
     bytes: int
     kept: int
 
     def check(self, calls: int) -> None:
-        """Refuse so many calls, if they take too long or too much memory."""
+        """Refuse so many calls if they take too long or too much memory."""
         check_bytes(self.bytes + (calls - 1) * self.kept)
         if jax.default_backend() == "cpu":
             check_seconds(calls * self.seconds / cores())
 
     def measured(self, compiled: Any) -> "Work":
-        """With the memory that XLA needs."""
+        """The same work with the memory that XLA says the compiled function needs."""
         found = compiled.memory_analysis()
         if found is None:  # not on every platform
             return self
@@ -78,7 +81,7 @@ class Work(NamedTuple):
 
 
 def work_of(traced: Any) -> Work:
-    """Of a traced function, `jax.jit(f).trace(…)`, at least."""
+    """A lower bound of the work of a traced function, `jax.jit(f).trace(…)`."""
     jaxpr = traced.jaxpr.jaxpr
     seconds, held = _work(jaxpr)
     kept = _bytes(jaxpr.outvars)
@@ -86,7 +89,9 @@ def work_of(traced: Any) -> Work:
 
 
 def _work(jaxpr: Any) -> tuple[float, int]:
-    """Seconds of all equations whose results are read, and bytes that one of them makes."""
+    """The seconds of all equations whose results are read, and the most bytes that one of them
+    makes.
+    """
     seconds, held = 0.0, 0
     for equation in _read(jaxpr):
         name = equation.primitive.name
@@ -102,7 +107,7 @@ def _work(jaxpr: Any) -> tuple[float, int]:
 
 
 def _read(jaxpr: Any) -> list[Any]:
-    """The equations that something depends on."""
+    """The equations that some result depends on."""
     needed, found = set(map(id, jaxpr.outvars)), []
     for equation in reversed(jaxpr.eqns):
         if not needed.isdisjoint(map(id, equation.outvars)) or equation.effects:
@@ -121,8 +126,10 @@ def _functions(equation: Any) -> Iterator[Any]:
 
 
 def _seconds_inside(name: str, equation: Any, parts: list[float]) -> float:
-    """Of an equation that calls functions: loops several times, and of several branches the least
-    that does something, since others are for what seldom happens.
+    """The seconds of an equation that calls functions.
+
+    Loops count several times; of several branches the cheapest that does something counts, since
+    others are for what seldom happens.
     """
     if name == "cond":
         return min(filter(None, parts), default=0.0)
@@ -131,7 +138,7 @@ def _seconds_inside(name: str, equation: Any, parts: list[float]) -> float:
 
 
 def _nanoseconds(name: str, equation: Any) -> float:
-    """Of an equation that calls no function."""
+    """The nanoseconds of an equation that calls no function."""
     shapes = [v.aval.shape for v in equation.invars]
     made = _entries(equation.outvars)
     if name == "dot_general":

@@ -1,5 +1,5 @@
-"""From conditions to a law: what is Gaussian given conditions is a mixture over them,
-perhaps under a last function, which is the last step of the program.
+"""From the components of a mixture to a law: N(mean, covariance) given each draw, perhaps under a
+last function φ, which is the last step of the program.
 """
 
 import dataclasses
@@ -14,8 +14,8 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True)
 class Last:
-    """The last step of an output: φ, if there is one,
-    of parts that have the shape `event` each.
+    """The last step of an output: φ, if there is one, of `parts` arguments that have the shape
+    `event` each.
     """
 
     phi: Nonlinearity | None
@@ -24,12 +24,12 @@ class Last:
 
     @property
     def of_several(self) -> bool:
-        """Is φ a function of more than one part?"""
+        """Is φ a function of more than one argument?"""
         return self.phi is not None and self.parts > 1
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of all parts together."""
+        """The shape of all arguments together."""
         return (self.parts, *self.event) if self.of_several else self.event
 
 
@@ -43,8 +43,10 @@ def law_given(
     effort: str = "",
     seed: Any = 0,
 ) -> Law:
-    """The law of outputs that are N(mean, covariance)
-    given each condition, conditions in front. `seed`: of what the law itself has to draw.
+    """The law of outputs that are N(mean, covariance) given the draw; draws are in front of both
+    arrays.
+
+    `seed` is for draws from the law itself.
     """
     count = len(mean)
     points = jnp.asarray(mean).reshape(count, *last.shape)
@@ -67,7 +69,7 @@ def law_given(
 
 
 def _applied(last: Last, points: Any) -> Any:
-    """φ of the parts of each point."""
+    """φ of each point, or the points if there is no φ."""
     if last.phi is None:
         return points
     return last.phi(*jnp.moveaxis(points, 1, 0)) if last.of_several else last.phi(points)

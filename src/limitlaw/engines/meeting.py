@@ -1,5 +1,5 @@
-"""How a family of matrices meets a batch of vectors,
-brought to one form: m matrices times k vectors each.
+"""How a family of matrices meets a batch of vectors, brought to one form: m matrices times k
+vectors each.
 """
 
 from typing import NamedTuple
@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 
 
 class Meeting(NamedTuple):
-    """The axes of the broadcast batch shape `full`: `own` number the matrices,
-    on `shared` the matrix is the same.
+    """The axes of the broadcast batch shape `full`: along `own` the matrices differ, along
+    `shared` the matrix is the same.
     """
 
     full: tuple[int, ...]
@@ -27,8 +27,8 @@ class Meeting(NamedTuple):
         return cls(full, own, tuple(a for a in range(len(full)) if a not in own))
 
     def gather(self, x: Float[Array, "*vectors cols"]) -> Float[Array, "m_or_1 k cols"]:
-        """The vectors that each matrix meets; the first axis is 1 where all matrices
-        meet the same ones.
+        """The vectors that each matrix meets; the first axis has size 1 where all matrices meet
+        the same ones.
         """
         x = x.reshape((1,) * (len(self.full) + 1 - x.ndim) + x.shape)
         differ = any(x.shape[a] > 1 for a in self.own)

@@ -1,5 +1,5 @@
-"""What is read off a draw: the engines follow a program, and a `Reading` says which arrays are
-wanted of that. Its needs are fields with defaults, so that a new one declares what is special.
+"""What is read off a draw: an engine follows a program, and a `Reading` says which arrays are
+wanted of that.
 """
 
 import dataclasses
@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
 class Reading:
     """A function of a draw and of the outputs that were asked for, which gives arrays in any tree
-    of JAX; equal ones read the same, and share what is compiled for them.
+    of JAX.
 
+    Equal readings read the same, and share what is compiled for them. What a reading needs is
+    declared by fields with defaults:
     `coordinates`: how many coordinates of each output it reads at finite width.
-    `at_nodes`: it averages over nodes, which cannot be seen in the program.
+    `at_nodes`: it averages over quadrature nodes, which cannot be seen in the program.
     `of_coordinates`: it reads the law of a coordinate of outputs, and not only their moments.
     `undrawn`: of outputs that are scores it reads the covariance, so that they are not drawn.
     `crosswise`: it reads two outputs together, and nothing of each by itself.
@@ -30,17 +32,19 @@ class Reading:
     iterations: bool = False
 
     def __call__(self, draw: Any, outputs: Any) -> Any:
-        """What is read off a draw."""
+        """The arrays that are read off a draw."""
         raise NotImplementedError
 
     def of_iteration(self, draw: Any, value: "Value", layer: "Iterable[Value]") -> Any:
-        """What is read off an iteration of a loop, which gave `value` and is made of `layer`."""
+        """The arrays that are read off an iteration of a loop; it gives `value` and consists of
+        the values `layer`.
+        """
         raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)
 class ReadBy(Reading):
-    """What a function reads."""
+    """A reading by a function of the draw and the outputs."""
 
     function: Callable[..., Any]
     of_coordinates: bool = False

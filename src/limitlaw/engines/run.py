@@ -1,5 +1,5 @@
-"""Many draws of one program: compiled in batches of a fixed size,
-so that draw i depends only on (key, i), bitwise.
+"""Many draws of one program, compiled in batches of a fixed size: draw i depends only on (key, i),
+bitwise.
 """
 
 import collections
@@ -20,7 +20,7 @@ from limitlaw.engines.engine import untraceable
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 from limitlaw.progress import watched
 
-UNDER_WAY = 1  # batches at a time on each device
+UNDER_WAY = 1  # batches that are computed at a time on each device
 
 One = Callable[..., Any]  # (arguments, key of a draw) → a tree of arrays
 
@@ -29,14 +29,16 @@ One = Callable[..., Any]  # (arguments, key of a draw) → a tree of arrays
 def keys_of_draws(
     key: Key[Array, ""], start: Int[Array, ""] | int, count: int
 ) -> Key[Array, " count"]:
-    """Those of draws start, start + 1, …: fold_in(key,
-    i) for draw i, whatever it is computed together with.
+    """The keys fold_in(key, i) of draws i = start, start + 1, …, whatever they are computed
+    together with.
     """
     return jax.vmap(functools.partial(jax.random.fold_in, key))(start + jnp.arange(count))
 
 
 def batched(one: One, batch: int) -> Callable[..., Any]:
-    """(arguments, key, first draw) → `batch` draws, each with its own key."""
+    """A function of (arguments, key, first draw) that makes `batch` draws, each with its
+    own key.
+    """
 
     def draws(arguments: object, key: Key[Array, ""], start: Int[Array, ""] | int) -> Any:
         return jax.vmap(functools.partial(one, arguments))(keys_of_draws(key, start, batch))
@@ -52,8 +54,8 @@ def drawn(
     pace: Pace,
     key: Key[Array, ""],
 ) -> Any:
-    """Draws 0, 1, … as many as `pace` says, by a function of `batched`:
-    arrays with the draws in front.
+    """Draws 0, 1, … as many as `pace` says, by a function that `batched` made: arrays with the
+    draws in front.
     """
     return in_batches(
         name,
@@ -73,10 +75,11 @@ def in_batches(
     replicates: Replicates = INDEPENDENT,
 ) -> Any:
     """Batches 0, 1, … of `size` draws each, until `pace` says that it is enough: arrays with the
-    draws in front. `check` compiles what so many batches call, or refuses them.
+    draws in front.
 
-    This is the one driver of draws. Of several devices, the i-th computes batches i, i + their
-    number, …; a batch is the same wherever it is computed.
+    This is the one driver of draws. `check(calls)` compiles the function that makes a batch, or
+    refuses so many. With several devices, the i-th computes batches i, i + their number, …; a
+    batch is the same wherever it is computed.
     """
     devices = _devices()
     results: list[np.ndarray] = []
@@ -110,8 +113,10 @@ def in_batches(
 
 
 def _devices() -> list[Any]:
-    """Those of this process, or the one that the user chose. The only one is not named: what is
-    compiled for a device by name is not what is compiled without, and would be compiled again.
+    """The devices of this process, or the one that the user chose.
+
+    A single device is not named (None): a function compiled for a device by name would be compiled
+    again.
     """
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
     several = jax.local_devices() if chosen is None else []
@@ -119,5 +124,5 @@ def _devices() -> list[Any]:
 
 
 def _tree(structure: Any, results: list[np.ndarray], draws: int) -> Any:
-    """The first draws of all results, in the form in which a draw gives them."""
+    """The first draws of all results, in the tree in which a draw gives them."""
     return jax.tree.unflatten(structure, [result[:draws] for result in results])

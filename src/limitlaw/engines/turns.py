@@ -1,5 +1,5 @@
-"""Statistics of layers: functions of the kernel behind a layer and of its attention scores,
-read off each draw.
+"""Statistics of layers: functions of the kernel behind a layer and of its attention scores, read
+off each draw.
 """
 
 import dataclasses
@@ -21,13 +21,13 @@ Function = Callable[[Float[Array, "m m"], Scores], Any]  # (kernel, scores) → 
 
 @dataclasses.dataclass(frozen=True)
 class Turns(Reading):
-    """f(kernel, scores) of every output with an axis of turns in front:
-    one, or as many as a loop has.
+    """f(kernel, scores) of every output, with an axis of iterations in front: of size 1, or the
+    length of a loop.
 
-    `kernel` is n⁻¹⟨x_i, x_j⟩ over the flattened entries of what the layer gives, its limit as n →
-    ∞. `scores`: what the softmax of the layer reads, −∞ where a mask hides; of several a tuple,
-    None without attention. `given`: the first output is what the first layer is given, which has
-    no scores of its own.
+    `kernel` is n⁻¹⟨x_i, x_j⟩ over the flattened entries of what the layer gives, or its limit as n
+    → ∞. `scores`: what the softmax of the layer reads, −∞ where a mask hides it; a tuple if there
+    are several, None without attention. `given`: the first output is the input of the first layer,
+    which has no scores of its own.
     """
 
     functions: tuple[Function, ...]
@@ -36,7 +36,7 @@ class Turns(Reading):
     iterations = True
 
     def of_iteration(self, draw: FramesDraw, value: Value, layer: Iterable[Value]) -> list[Any]:
-        """The statistics of a layer that gives `value`, by these values."""
+        """The statistics of a layer that gives `value` and consists of the values `layer`."""
         kernel, scores = draw.second_moment(value), scores_of(draw, layer)
         return [jnp.asarray(f(kernel, scores), float) for f in self.functions]
 
@@ -54,7 +54,7 @@ class Turns(Reading):
 
 
 def scores_of(draw: FramesDraw, layer: Iterable[Value]) -> Scores:
-    """What the softmaxes among some values read."""
+    """The scores that the softmaxes among some values read."""
     found = [_scores(draw, v.instruction) for v in layer if _is_softmax(v)]
     return tuple(found) if len(found) > 1 else found[0] if found else None
 

@@ -1,4 +1,5 @@
-"""The definition of a program: every matrix is drawn and every vector has all its coordinates.
+"""The dense engine is the definition of a program: every matrix is drawn and every vector has all
+its coordinates.
 
-Independent of the other engines, which are tested against it.
+It shares nothing with the other engines, which are tested against it.
 """

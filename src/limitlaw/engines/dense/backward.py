@@ -1,5 +1,5 @@
-"""Backward vectors of a network by automatic differentiation of the dense engine,
-every matrix being drawn.
+"""Backward vectors of a network by automatic differentiation of the dense engine, which draws
+every matrix.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,10 +34,11 @@ def backward_grams(
     pace: Pace,
     key: Key[Array, ""],
 ) -> list[Float[Any, "draws layers tokens tokens"]]:
-    """n⁻¹⟨dx_i, dx_j⟩ at each stage, for loops after each iteration:
-    dx = √n ∂f/∂x, f = n^{−1/2} Σ_i u_i·y_i, u normal.
+    """n⁻¹⟨dx_i, dx_j⟩ at each stage, in each draw; for a stage carried by a loop, after each
+    iteration.
 
-    `token`: the only i that is read out; all of them without.
+    dx = √n ∂f/∂x with f = n^{−1/2} Σ_i u_i·y_i and u standard normal. `token`: the only i that is
+    read out; None for all.
     """
     outputs = (*stages, y)
     program = engine.program_of(outputs)
@@ -50,7 +51,9 @@ def backward_grams(
 
 
 def _draw(outputs: tuple[Output, ...], token: int | None, width: int) -> Callable[..., Any]:
-    """(slots, key) → the matrices of one draw; the last output is y."""
+    """A function of the program's constants and a key: the Gram matrices of one draw. The last
+    output is y.
+    """
     program = engine.program_of(outputs)
     *stages, y = outputs
     values = [stage.value for stage in stages]

@@ -1,4 +1,6 @@
-"""One rule for each instruction: arrays with all coordinates, in a last, hidden axis."""
+"""One rule for each instruction: an array for each value, with all coordinates in a last, hidden
+axis.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,11 +20,11 @@ from limitlaw.engines.engine import Draw, Rules
 
 
 class DenseDraw(Draw):
-    """One draw at width n = `width`: an array for each value,
-    by these weights and initial vectors.
+    """One draw at width n = `width`: an array for each value, by these weights and initial
+    vectors.
 
-    `probes`: what is added to some values, to carries of loops after each iteration;
-    zeros, to differentiate in.
+    `probes` are added to some values, and to carries of loops after each iteration: zeros, with
+    respect to which one differentiates.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class DenseDraw(Draw):
         self.width, self.weights, self.probes = width, weights, probes or {}
 
     def evaluate(self, value: Value) -> None:
-        """By its rule, and what is added to it."""
+        """Evaluate a value by the rule of its instruction, and add its probe."""
         super().evaluate(value)
         if value in self.probes and not iterations(value):
             self.results[value] = Labelled(
@@ -49,7 +51,7 @@ class DenseDraw(Draw):
 
 
 def iterations(value: Value) -> tuple[int, ...]:
-    """The number of iterations, as the shape of an axis, of a loop that carries a value."""
+    """The shape (T,) for a value carried by a loop with T iterations; else ()."""
     op = value.instruction
     return (op.loop.times,) if isinstance(op, core.FromScan) and not op.stacked else ()
 
@@ -101,8 +103,8 @@ def _dot(draw: DenseDraw, value: Value, op: core.Dot) -> Labelled:
 
 
 def inner(q: Labelled, k: Labelled) -> Labelled:
-    """Σ_α q_α k_α over the hidden axis: entry by entry along common axes,
-    for all pairs along others.
+    """Σ_α q_α k_α over the hidden axis: entry by entry along common axes, for all pairs along
+    others.
     """
     axes = union(q.axes, k.axes)
     if set(q.axes) == set(k.axes):
@@ -114,7 +116,7 @@ def inner(q: Labelled, k: Labelled) -> Labelled:
 
 
 def rotated(w: Labelled, positions: Labelled, base: float) -> Labelled:
-    """Coordinates m and m + D/2 turned by the angle position·base^{-2m/D}, m < D/2."""
+    """Coordinates m and m + D/2 rotated by the angle position·base^{-2m/D}, m < D/2."""
     D = w.array.shape[-1]
     angle = positions.mapped(lambda p: p[..., None] * base ** (-2 * jnp.arange(D // 2) / D))
     first, second = w.mapped(lambda x: x[..., : D // 2]), w.mapped(lambda x: x[..., D // 2 :])
@@ -141,8 +143,8 @@ def _argument(draw: DenseDraw, value: Value, op: core.Argument) -> Labelled:
 
 
 def _scan(draw: DenseDraw, value: Value, op: core.Scan) -> list[Labelled]:
-    """One compiled loop: the coordinates of carries pass from iteration to iteration,
-    the weights are those of the iteration.
+    """A loop as one compiled `lax.scan`: the coordinates of carries pass from iteration to
+    iteration, and each iteration draws its weights.
     """
     body, weights = Program(op.block.results), draw.weights
     if not isinstance(weights, DrawnWeights):
@@ -169,7 +171,7 @@ def _scan(draw: DenseDraw, value: Value, op: core.Scan) -> list[Labelled]:
         made = [x + probes[i] if i in probes else x for i, x in enumerate(made)]
         return made, _arrays(inside, op.outputs, op.outputs)
 
-    # matrices are drawn again rather than kept for derivatives
+    # for derivatives matrices are drawn again rather than kept
     one = jax.checkpoint(step) if probes else step
     along = [
         draw[u].with_axes((op.axis, *v.axes)).array
@@ -186,7 +188,7 @@ def _scan(draw: DenseDraw, value: Value, op: core.Scan) -> list[Labelled]:
 
 
 def _arrays(draw: DenseDraw, values: Sequence[Value], like: Sequence[Value]) -> list[Any]:
-    """With the axes of others."""
+    """The arrays of values, each with the axes of its counterpart in `like`."""
     return [draw[u].with_axes(v.axes).array for u, v in zip(values, like, strict=True)]
 
 

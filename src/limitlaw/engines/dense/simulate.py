@@ -39,8 +39,8 @@ def simulate(
     Returns coordinate 0 of y in each draw, shape (samples, *batch); with `coordinates=k` the first
     k, shape (samples, *batch, k). Numbers (scores, weights, averages) come whole. `y` may be a
     tuple, list or dict of values of one program: the same draws serve them all. Draw i depends
-    only on (key, i). What takes more memory than there is, or more than ten minutes, is refused
-    without `force`.
+    only on (key, i). A call that would take more memory than there is, or more than ten minutes,
+    is refused without `force`.
     """
     width, samples = positive_int("width", width), positive_int("samples", samples)
     outputs, structure = engine.outputs(y)
@@ -65,8 +65,8 @@ def _shape(output: Output, count: int | None) -> tuple[int, ...]:
 
 
 def compiled(outputs: tuple[Output, ...], width: int, count: int | None) -> tuple[int, Compiled]:
-    """The number of draws computed together, and the compiled function of slots,
-    key and first draw.
+    """The number of draws computed together, and the compiled function of the program's constants,
+    a key and the first draw.
     """
     batch = batch_size(engine.program_of(outputs), width)
     name = ("dense", engine.structure(engine.program_of(outputs), outputs), width, count, batch)
@@ -76,7 +76,7 @@ def compiled(outputs: tuple[Output, ...], width: int, count: int | None) -> tupl
 
 
 def _draw(outputs: tuple[Output, ...], width: int, count: int | None) -> Callable[..., Any]:
-    """(slots, key) → what is observed in one draw."""
+    """A function of the program's constants and a key: what is observed in one draw."""
     program = engine.program_of(outputs)
 
     def draw(arguments: list[Any], key: Key[Array, ""]) -> list[Float[Array, "..."]]:
@@ -98,7 +98,9 @@ def _observed(
 
 
 def batch_size(program: Program, width: int) -> int:
-    """As many draws as keep the numbers held at a time near one block of matrix entries."""
+    """The number of draws computed together: the numbers held at a time stay near one block of
+    matrix entries.
+    """
     cost = 1
     for part in (program, *program.every_block):
         kept = Analysis(part).reused
@@ -123,7 +125,7 @@ def evaluate(values: Sequence[Written], width: int, weights: Weights) -> list[Fl
 def evaluated(
     outputs: tuple[Output, ...], width: int, weights: Weights
 ) -> list[Float[Array, "..."]]:
-    """The same for outputs of a core program."""
+    """The outputs of a core program at width n = `width` for these weights and initial vectors."""
     program = engine.program_of(outputs)
     draw = DenseDraw(slots(program, program.arrays), width, weights)
     draw.run(program)

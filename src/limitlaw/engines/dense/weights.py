@@ -1,4 +1,6 @@
-"""Where the dense engine takes its random weights from."""
+"""Random weights of the dense engine: initial vectors, and products with matrices drawn block by
+block.
+"""
 
 import math
 from collections.abc import Mapping
@@ -31,7 +33,7 @@ Leaf = Value | Family
 
 @runtime_checkable
 class Weights(Protocol):
-    """Initial vectors, and products with matrices."""
+    """A source of initial vectors, and of products with matrices."""
 
     def initial(self, value: Value) -> Float[Array, "*batch dim"]:
         """The coordinates of initial vectors, laid out by the order of their instruction."""
@@ -45,8 +47,9 @@ class Weights(Protocol):
 
 
 def numbered(program: Program) -> dict[Leaf, int]:
-    """Only what is drawn has a number, so that asking for an intermediate value
-    changes no draw.
+    """A number for each leaf that is drawn, with which its key is made.
+
+    Nothing else has a number, so that asking for an intermediate value changes no draw.
     """
     leaves: list[Leaf] = [v for v in program.values if isinstance(v.instruction, Initial)]
     leaves += program.families
@@ -55,10 +58,11 @@ def numbered(program: Program) -> dict[Leaf, int]:
 
 
 class DrawnWeights:
-    """Random weights, a function of the key alone. Matrices used once are drawn
-    block by block and not kept.
+    """Random weights, a function of the key alone. Matrices used once are drawn block by block and
+    not kept.
 
-    `given`: what the slots of the program hold; those of covariances a root of it (`roots`).
+    `given`: the constants of the program, with a square root in place of each covariance
+    (`roots`).
     """
 
     def __init__(
@@ -98,7 +102,9 @@ class DrawnWeights:
         return scale * meeting.scatter(products)
 
     def of_iteration(self, loop: Value, t: Int[Array, ""]) -> "DrawnWeights":
-        """New weights in each iteration, or the same ones."""
+        """The weights of iteration t of a loop: new in each, or the same if the loop is
+        `shared`.
+        """
         op = loop.instruction
         assert isinstance(op, Scan)
         body = Program(op.block.results)
@@ -136,13 +142,13 @@ class MatrixBlocks:
         self.groups, self.bands = math.ceil(m / self.group), math.ceil(rows / self.height)
 
     def block(self, b: Int[Array, ""] | int) -> Halves:
-        """Block number b."""
+        """Block number b, in two halves."""
         shape = (self.group, self.height, (self.cols + 1) // 2)
         left, right = normal_pairs(jax.random.fold_in(self.key, b), shape)
         return left, right[..., : self.cols // 2]
 
     def products(self, x: Float[Array, "m_or_1 k cols"]) -> Float[Array, "m k rows"]:
-        """W x for each matrix and its vectors; only one block exists at a time."""
+        """W x for each matrix and its vectors, with one block in memory at a time."""
         if self.groups * self.bands == 1:
             return _product(self.block(0), x)
         if len(x) > 1:
@@ -164,7 +170,7 @@ class MatrixBlocks:
         return y[: self.m, :, : self.rows]
 
     def whole(self) -> Halves:
-        """All matrices, for those that are used again."""
+        """All matrices, for families that are used again."""
         if self.groups * self.bands == 1:
             return self.block(0)
         halves = lax.map(self.block, jnp.arange(self.groups * self.bands))
@@ -195,7 +201,7 @@ def _transposed_product(W: Halves, x: Float[Array, "m_or_1 k rows"]) -> Float[Ar
 
 
 def roots(program: Program) -> dict[Number, Any]:
-    """What the slots hold, for drawing: a root of each covariance in place of it."""
+    """The constants of a program as draws need them: a square root in place of each covariance."""
     found = dict(zip(program.numbers, program.arrays, strict=True))
     for part in (program, *program.every_block):
         for value in part.values:
@@ -205,7 +211,9 @@ def roots(program: Program) -> dict[Number, Any]:
 
 
 def root(cov: Any) -> Any:
-    """L with L Lᵀ = cov, singular ones included; of a diagonal, the vector of its roots."""
+    """L with L Lᵀ = cov, singular ones included; for a diagonal, the vector of the square
+    roots.
+    """
     if is_traced(cov):
         raise TypeError(
             "simulate draws numbers: cov must be an array, not a value inside jax.grad or jax.jit"

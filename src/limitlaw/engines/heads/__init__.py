@@ -1,3 +1,3 @@
-"""Sums over heads that are i.i.d. given the incoming kernel:
-which they are, and the laws of their outputs.
+"""Sums over heads that are i.i.d. given the incoming kernel: which sums these are, and the laws of
+their outputs.
 """

@@ -1,5 +1,5 @@
-"""Joint laws of several outputs that are sums over i.i.d. heads: many heads from pools of single
-ones, and where densities are infinite.
+"""Joint laws of several outputs that are sums over i.i.d. heads: many heads are drawn from pools
+of single ones. And where joint densities are infinite.
 """
 
 import math
@@ -30,12 +30,12 @@ def pooled(
     beyond: tuple[str, ...],
     inflated: bool = False,
 ) -> GaussianMixture:
-    """The joint law of y given pools of draws of one head:
-    H heads are a multinomial number of each.
+    """The joint law of y given pools of draws of one head, of which H heads are a multinomial
+    number of each.
 
     The conditional covariance of H^{-1/2} Σ_a y_a is the mean of the heads' covariances. Every
-    block of draws has a pool of its own, so that their spread shows what is missing in the pools,
-    too.
+    block of draws has a pool of its own, so that the spread of blocks shows the error of the
+    pools, too.
     """
     draws = BUDGET.pooled_draws if samples is None else samples
     pool = BUDGET.pool
@@ -59,11 +59,11 @@ def pooled(
 
 
 def diverges(axis: HeadAxis, outputs: int) -> bool:
-    """Is the joint density infinite where all outputs are equal:
-    one head, as many outputs as tokens that all may see?
+    """Is the joint density infinite where all outputs are equal: is there one head, and as many
+    outputs as tokens that all of them see?
 
-    There the rows of A differ by a square matrix B, |B Bᵀ|^{−1/2} = 1/|det B|, whose mean is
-    infinite; fewer rows are enough apart from each other.
+    There the rows of A differ by a square matrix B, and |B Bᵀ|^{−1/2} = 1/|det B| has an infinite
+    mean; fewer rows are far enough from each other.
     """
     instructions = [v.instruction for v in Program((axis.term.value,)).values]
     softmax = [

@@ -29,8 +29,8 @@ MANY_HEADS, MANY_HEADS_TRACED = 16, 2
 def law_of_one_number(
     y: Output, samples: int | None, key: object, beyond: tuple[str, ...]
 ) -> Law | None:
-    """The law of an output y without batch axes, where its heads are i.i.d.
-    given a deterministic kernel.
+    """The law of an output y without batch axes, where its heads are i.i.d. given the kernel; None
+    where they are not.
     """
     mixing = mixing_law(y, samples, key)
     if mixing is None:
@@ -62,7 +62,7 @@ def _given_mixing(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
 def image_of_one_number(
     phi: Nonlinearity, y: Output, samples: int | None, beyond: tuple[str, ...]
 ) -> Law | None:
-    """The law of φ(y), where that of y is a mixture over few nodes."""
+    """The law of φ(y), where that of y is a mixture over few nodes; else None."""
     mixing = mixing_law(y, samples, None, by_quadrature=True)
     if mixing is None:
         return None
@@ -71,7 +71,9 @@ def image_of_one_number(
 
 
 def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | None:
-    """H^{−1/2} Σ_a y_a given the mean of the variances of its heads; None where those are many."""
+    """The law of H^{−1/2} Σ_a y_a as a mixture over the mean of the heads' variances; None for
+    many heads.
+    """
     if _is_point(mixing) or mixing.heads == math.inf:
         return _given_mixing(mixing, beyond)  # type: ignore[return-value]
     if mixing.heads > (MANY_HEADS_TRACED if is_traced(mixing.variances) else MANY_HEADS):
@@ -94,8 +96,8 @@ def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | No
 def _given_random_kernels(
     y: Output, samples: int | None, key: object, beyond: tuple[str, ...]
 ) -> Law | None:
-    """Many heads that are i.i.d. given a kernel that is random itself:
-    φ_H(t) = E_K[φ_1(t/√H | K)^H].
+    """The law of a sum over many heads that are i.i.d. given a random kernel K: φ_H(t) =
+    E_K[φ_1(t/√H | K)^H].
 
     A group is a draw of the kernel; its nodes are the variances of one head at quasi-random
     scores, the same program with infinitely many heads. Few heads are drawn one by one, in a plain
@@ -124,13 +126,13 @@ def _given_random_kernels(
 
 
 def _is_point(mixing: Mixing) -> bool:
-    """Is v a number?"""
+    """Is the variance v of one head deterministic?"""
     return mixing.weights is not None and len(mixing.variances) == 1
 
 
 def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
-    """N(0, E v) (Hron et al. 2020); where v is sampled,
-    one component for the mean of each block of points.
+    """N(0, E v) (Hron et al. 2020); where v is sampled, one component for the mean of each block
+    of points.
     """
     if mixing.weights is not None:
         return _gaussian(mixing, beyond)
@@ -143,7 +145,7 @@ def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
 
 
 def _gaussian(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
-    """N(0, E v)."""
+    """The Gaussian law N(0, E v)."""
 
     def gaussian(variances: Any, weights: Any) -> Gaussian:
         return Gaussian(0.0, jnp.asarray(variances) @ jnp.asarray(weights), mixing.kind, beyond)
@@ -152,8 +154,8 @@ def _gaussian(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
 
 
 def _compared(made: Callable[..., Law], mixing: Mixing) -> Law:
-    """The law made of nodes and weights, compared with that by the second rule,
-    if there is one.
+    """The law made of nodes and weights, compared with the law by the second rule if there
+    is one.
     """
     law, rough = made(mixing.variances, mixing.weights), mixing.rough
     return law if rough is None else law.compared_with(later(lambda: made(*rough())))

@@ -1,7 +1,7 @@
-"""The mixing law of one head: the law of the variance v of its output given its scores,
-as nodes and weights.
+"""The mixing law of one head: the law of the variance v of its output given its scores, as nodes
+and weights.
 
-v is a function of r normals z. For a few tokens it takes a quadrature (`quadrature.py`); for more,
+v is a function of r normals z. For a few tokens a quadrature is used (`quadrature.py`); for more,
 and where χ variables occur, scrambled Sobol points.
 """
 
@@ -27,11 +27,11 @@ from limitlaw.numerics.random import Sobol
 
 
 class Mixing(NamedTuple):
-    """Nodes v and weights (None: equal), how many heads are summed,
-    the kind, and the same by a second rule.
+    """Nodes v and weights (None: equal), the number of heads that are summed, the kind, and nodes
+    and weights by a second rule.
 
-    `narrow`: v has a density like v^{−1/2} at 0.
-    `effort`: why there are so few sampled nodes, if so.
+    `narrow`: v has a density like v^{−1/2} at 0. `effort`: why there are so few sampled nodes, if
+    so.
     """
 
     variances: Any
@@ -50,10 +50,10 @@ def mixing_law(
     by_quadrature: bool = False,
     reading: Reading = variance,
 ) -> Mixing | None:
-    """Of one output number, or of what `reading` reads off several; None where they are no sum
-    of heads that are i.i.d. given a deterministic kernel.
+    """The mixing law of one output number, or of what `reading` reads off several outputs.
 
-    `by_quadrature`: None also where there is no quadrature for it.
+    None where they are no sum of heads that are i.i.d. given a deterministic kernel; with
+    `by_quadrature` also where there is no quadrature for it.
     """
     axis = head_axis(y)
     term, heads = (y, 1) if axis is None else (axis.resized(1), axis.heads)
@@ -89,8 +89,8 @@ def mixing_law(
 def _second_rule(
     program: Limit, rule: Quadrature | Either, samples: int | None
 ) -> Callable[[], Weighted] | None:
-    """Other nodes, and integrals that are larger by their errors;
-    None where there is nothing to compare with.
+    """Nodes and weights by another rule, with integrals that are larger by their errors; None
+    where there is nothing to compare with.
     """
     if program.has_integrals:
         return lambda: (quadrature(program.inflated(), samples) or rule).rough()
@@ -98,7 +98,7 @@ def _second_rule(
 
 
 def dimension(dim: Dim) -> int | float:
-    """Of a space as n → ∞."""
+    """The dimension of a space as n → ∞."""
     return math.inf if dim.wide else dim.at(1)
 
 

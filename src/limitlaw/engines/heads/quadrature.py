@@ -1,8 +1,9 @@
 """Quadrature for the mixing law of one head: its variance v is a function of r normals z.
 
-Where these enter through softmax of scores ℓ = a + B z only, which is read off the program, a few
-tokens take a quadrature: the trapezoidal rule where v is smooth (the error falls exponentially
-with its step), and at every scale of the scores the rule of `limitlaw.numerics.largest`.
+For few tokens, and where z enters only through a softmax of scores ℓ = a + B z (which is read off
+the program), there is a quadrature: the trapezoidal rule where v is smooth (the error falls
+exponentially with its step), and at every scale of the scores the rule of
+`limitlaw.numerics.largest`.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ from limitlaw.engines.limit.conditions import Limit
 from limitlaw.numerics.largest import TRACED_PANELS, sorted_scores
 from limitlaw.numerics.nodes import compressed, lattice, lattice_size
 
-MOST_FOR_QUADRATURE = 3  # for a quadrature
+MOST_FOR_QUADRATURE = 3  # most dimensions of a quadrature
 # standard deviations: exp(−R²/2) is 2e-17, and 1e-38 where tails of 12 deviations need it
 REACHES = 8.8, 13.2
 EDGE = 7.6  # beyond the first reach lies 5e-5 of what lies beyond this
@@ -28,7 +29,7 @@ EDGE = 7.6  # beyond the first reach lies 5e-5 of what lies beyond this
 FIXED_REACHES = (8.8, 13.2, 8.8, 6.6)
 ORDERS = (1, 16, 12, 7)  # Gauss nodes of a panel for 0, 1, 2, 3 dimensions
 TRACED_ORDERS, FIXED_ORDERS = (1, 12, 8, 5), (1, 12, 8, 6)  # with derivatives, and inside `jit`
-# of the lattice, so that no node is a special point, where v may be 0
+# offsets of the lattice, so that no node is a special point, where v may be 0
 OFFSETS = 0.5 / math.sqrt(2), 0.85
 COARSEST, FINER, MOST_NODES, TRACED_STEP = 0.64, 1.25, 2**18, 0.3
 # share of the mean of v that is next to nothing, and how often its place is refined
@@ -42,8 +43,8 @@ Weighted = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
 def quadrature(program: Limit, samples: int | None) -> "Quadrature | Either | None":
     """A rule for the normals of a program of few tokens; None where there is none.
 
-    `samples` is for rules that cannot look at numbers:
-    they take so many nodes, if that is more than by default.
+    `samples` is for rules of fixed size, inside `jit`: they take so many nodes, if that is more
+    than the default.
     """
     if not np.isinf(program.recipe).all():
         return None
@@ -69,15 +70,15 @@ def quadrature(program: Limit, samples: int | None) -> "Quadrature | Either | No
 
 
 def _variances(program: Limit, z: Any) -> Any:
-    """v at given normals."""
+    """v at these normals z."""
     v, _ = program.at(z)
     return v
 
 
 @dataclasses.dataclass(frozen=True)
 class Quadrature:
-    """A rule for v. `nodes(reach, rough)`: z and weights; `rough` asks for a second rule,
-    whose difference shows the error.
+    """A quadrature rule for v. `nodes(reach, rough)` gives z and weights; `rough` asks for a
+    second rule, whose difference shows the error.
     """
 
     program: Limit
@@ -86,7 +87,7 @@ class Quadrature:
     is_point: bool = False
 
     def mixing(self, rough: bool = False) -> Weighted:
-        """v and weights, on fewer nodes."""
+        """Nodes v and weights, compressed to fewer nodes."""
         for reach in self.reaches:
             z, w = self.nodes(reach, rough)
             # where tokens cancel, a rounding of either sign is left
@@ -97,15 +98,15 @@ class Quadrature:
         return compressed(v, w)
 
     def rough(self) -> Weighted:
-        """The same by the second rule."""
+        """Nodes v and weights by the second rule."""
         return self.mixing(rough=True)
 
 
 def _sorted(
     program: Limit, row: Weighted, orders: tuple[int, ...], reaches: tuple[float, ...]
 ) -> Quadrature:
-    """By the largest score; the second rule has one node less and takes the scores
-    in another order.
+    """The rule by the largest score; the second rule has one node less and takes the scores in
+    another order.
     """
     a, B = row
     order = orders[len(a) - 1]
@@ -119,8 +120,8 @@ def _sorted(
 
 
 def _where_output_vanishes(program: Limit, row: Weighted, order: int) -> float | None:
-    """The distance of two scores at which v is smallest,
-    where it is so small that two tokens cancel; else None.
+    """The difference of two scores at which v is smallest, where it is so small that two tokens
+    cancel; else None.
 
     There N(0, v) has a peak, which panels of the width of softmax do not see. As many points as
     the rule has nodes are laid between the neighbours of the lowest one, again and again.
@@ -144,8 +145,8 @@ def _where_output_vanishes(program: Limit, row: Weighted, order: int) -> float |
 
 
 def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float | None:
-    """The step at which the trapezoidal rule on the span of `directions` has settled;
-    None where that takes long.
+    """The step at which the trapezoidal rule on the span of `directions` has converged; None where
+    that takes too many nodes.
     """
     d = len(directions)
     if d > MOST_FOR_QUADRATURE:
@@ -202,7 +203,7 @@ def _fixed(
 
 @dataclasses.dataclass(frozen=True)
 class Either:
-    """The first rule if `condition`, a traced one, holds, else the second."""
+    """The first rule if `condition`, a traced boolean, holds, else the second."""
 
     condition: Any
     first: Quadrature
@@ -210,13 +211,13 @@ class Either:
     is_point = False
 
     def mixing(self, rough: bool = False) -> Weighted:
-        """v and weights, on fewer nodes."""
+        """Nodes v and weights, compressed to fewer nodes."""
         return jax.lax.cond(
             self.condition, lambda: self.first.mixing(rough), lambda: self.second.mixing(rough)
         )
 
     def rough(self) -> Weighted:
-        """The same by the second rules of both."""
+        """Nodes v and weights by the second rules of both."""
         return self.mixing(rough=True)
 
 
@@ -232,8 +233,8 @@ def _far_matters(
 
 
 def _figures(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"]) -> Float[np.ndarray, " k"]:
-    """What must have settled: moments of v, its Laplace transform,
-    and the exponent of the far tail.
+    """The numbers that must have converged: moments of v, its Laplace transform, and the exponent
+    of the far tail.
     """
     mean = w @ v
     if mean == 0:

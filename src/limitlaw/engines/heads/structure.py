@@ -2,8 +2,8 @@
 given the incoming kernel, and which random scores matter through softmax only.
 
 An output H^{-1/2} Σ_a y_a qualifies where its axis of H entries can be followed back from the sum
-to matrices that have it, every entry along it being made in the same way from matrices of its own.
-It can then be given any other size. The law of the scores is read off the kernels.
+to matrices that have it, and every entry along it is made in the same way from matrices of its
+own. The axis can then be given any other size. The law of the scores is read off the kernels.
 """
 
 import dataclasses
@@ -29,19 +29,20 @@ from limitlaw.engines.limit.draw import LimitDraw, Outputs
 from limitlaw.engines.reading import Reading
 from limitlaw.numerics.factors import orthonormalise
 
-NamesOfHeads = dict[Value | Family, Axis]  # what the axis of heads is called there
+# the name of the axis of heads, by the value or family that has it
+NamesOfHeads = dict[Value | Family, Axis]
 
-EQUAL = 1e-13  # of the largest score, below which a difference is rounding
+EQUAL = 1e-13  # difference, relative to the largest score, that is taken for rounding
 
 
 @dataclasses.dataclass(frozen=True)
 class HeadAxis:
-    """`term`, of one entry for each head, of which the output is the normalised sum
-    over `heads`.
+    """The terms of an output that is a normalised sum over heads: `term` has one entry for each of
+    `heads` heads.
     """
 
     term: Output
-    heads: Size  # math.inf is one, too
+    heads: Size  # math.inf is allowed
     names: NamesOfHeads
 
     @functools.cached_property
@@ -50,7 +51,7 @@ class HeadAxis:
 
     @property
     def kernel_is_random(self) -> bool:
-        """Does anything common to several heads stay random in the limit?"""
+        """Does anything that several heads have in common stay random in the limit?"""
         return self.heads > 1 and bool(self._random.difference(self.names))
 
     @property
@@ -65,8 +66,8 @@ class HeadAxis:
 
 
 def head_axis(output: Output) -> HeadAxis | None:
-    """The axis of heads of outputs, or None where their heads are not known to be i.i.d.;
-    a single head is one, too.
+    """The axis of heads of an output, or None where its heads are not known to be i.i.d.; a single
+    head counts, too.
     """
     (y,) = demanded((output.value,))
     op = y.instruction
@@ -87,8 +88,8 @@ def head_axis(output: Output) -> HeadAxis | None:
 
 
 def _apart(term: Value, names: NamesOfHeads) -> bool:
-    """Does nothing that is common to all heads depend on single ones,
-    or have an axis of theirs?
+    """Is everything that all heads have in common independent of single heads, without an axis of
+    theirs?
     """
     axes = set(names.values())
     others = [v for v in Program((term,)).values if v not in names]
@@ -145,7 +146,7 @@ class _Places:
         return False
 
     def _has_own(self, family: Family, axis: Axis) -> bool:
-        """Has each head its own matrix, of the same scale?"""
+        """Has each head its own matrix, all with the same scale?"""
         if axis not in family.axes or axis in family.std.axes(family.layout):
             return False
         return self.found.setdefault(family, axis) is axis
@@ -162,10 +163,11 @@ def _can_be_followed(op: object, axis: Axis) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class SoftmaxScores:
-    """Scores ℓ = a + B z, z standard normal, and the places in ℓ of those that each softmax sees.
+    """Scores ℓ = a + B z, with z standard normal, and the places in ℓ that each row of a softmax
+    sees.
 
-    softmax ignores a common shift, so that only differences within a row matter;
-    masked scores do not.
+    A softmax ignores a common shift, so that only differences within a row matter; masked scores
+    do not.
     """
 
     a: Any
@@ -174,12 +176,14 @@ class SoftmaxScores:
 
     @functools.cached_property
     def _slopes(self) -> Any:
-        """B without derivatives."""
+        """B, without derivatives."""
         return frozen(self.B)
 
     @functools.cached_property
     def distinct(self) -> list[np.ndarray]:
-        """Of each row one place for every different score, rows with a single one left out."""
+        """For each row, one place for every different score; rows with a single one are
+        left out.
+        """
         a, B = frozen(self.a), self._slopes
         if is_traced(a, B):
             return [row for row in self.rows if len(row) > 1]
@@ -214,7 +218,9 @@ class SoftmaxScores:
         )
 
     def one_row(self, most: int) -> tuple[Any, Any] | None:
-        """a and B of the different scores, where they are of one row and at most so many."""
+        """a and B of the distinct scores, where they are of one row and at most `most`;
+        else None.
+        """
         if len(self.distinct) != 1 or len(self.distinct[0]) > most:
             return None
         (row,) = self.distinct
@@ -236,7 +242,7 @@ def _different(
 
 @dataclasses.dataclass(frozen=True)
 class WithScores(Reading):
-    """A reading, and beside it all random arguments of softmax, one after the other: none where
+    """A reading, and beside it all random arguments of softmaxes, one after the other; none where
     scores matter otherwise.
     """
 
@@ -249,8 +255,8 @@ class WithScores(Reading):
 
 
 def softmax_scores(program: Limit) -> SoftmaxScores | None:
-    """The scores of a program in which all that is random is normal, and which is read
-    `WithScores`; None where they matter not only by softmax.
+    """The scores of a program that is read `WithScores` and whose latent variables are all normal;
+    None where scores matter not only through softmax.
     """
     arguments = _arguments(program.outputs)
     if arguments is None:
@@ -291,7 +297,7 @@ def _arguments(outputs: tuple[Output, ...]) -> list[Apply] | None:
 
 
 def _depending_on_scores(facts: Analysis) -> set[Value]:
-    """Values that are random in the limit, or read such values."""
+    """The values that are random in the limit, or depend on such values."""
     random: set[Value] = set()
     for v in facts.values:
         if v in facts.stay_random or any(u in random for u in v.inputs):
@@ -321,8 +327,8 @@ def _is_affine(argument: Value, random: set[Value]) -> bool:
 
 
 def _seen(op: Apply, start: int) -> list[np.ndarray]:
-    """The places of the scores that each row of a softmax sees,
-    its argument starting at `start`.
+    """The places of the scores that each row of a softmax sees, where its argument begins at place
+    `start`.
     """
     layout, *masks = op.layouts
     shape = finite_shape(layout)
@@ -336,7 +342,7 @@ def _seen(op: Apply, start: int) -> list[np.ndarray]:
 
 
 def _constant(v: Value) -> Labelled:
-    """A mask, or entries of one."""
+    """A mask, or entries of one, as an array."""
     if isinstance(v.instruction, Constant):
         return labelled(np.asarray(v.instruction.value.array), v.instruction.order)
     assert isinstance(v.instruction, Linear)

@@ -1,14 +1,14 @@
-"""What passes through a loop as n → ∞, found before any number is.
+"""What passes through a loop as n → ∞, found before any number is known.
 
-The state of a loop is the joint law, by means and covariances, of its carries C and of vectors Q
-that stand beside them: what the block reads from outside, outputs of the iterations so far, and
-vectors outside that meet what comes out. The block is given Q as one more batch, which it does not
+The state of a loop is the joint law, by means and covariances, of its carries C and of the vectors
+Q *beside* it: vectors from outside that the block reads, outputs of the iterations so far, and
+vectors outside that meet the results. The block is given Q as one more batch, which it does not
 change, and Cov(C, Q) follows by the same recursion as all other covariances:
 
     Cov(c_{t+1}, Q) from Cov(c_t, Q),   Cov(y_t, Q),   with y_t in Q from then on.
 
-That is all that later vectors need where what passes is Gaussian given the numbers so far, or
-meets matrices before nonlinearities. Where it is not, iterations are written out.
+That is all that later vectors need where the carries are Gaussian given the numbers so far, or
+meet matrices before nonlinearities. Where they are not, iterations are written out.
 """
 
 import dataclasses
@@ -30,9 +30,11 @@ from limitlaw.engines.limit.score_facts import correlated, undrawn_scores
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class InSpace:
-    """What passes through a loop in one space: places of `carries` by the number of the result, of
-    `outside` vectors and of `outputs` by that number, each with the order of its axes. Those of
-    outside and outputs are places of `beside`, which stands for all of them in the block.
+    """What passes through a loop in one space: the places of `carries` and of `outputs`, by the
+    number of the result, and of `outside` vectors, each with the order of its axes.
+
+    The places of outside vectors and outputs are in `beside`, a batch that stands for all of them
+    in the block.
     """
 
     dim: Dim
@@ -43,24 +45,25 @@ class InSpace:
 
     @property
     def carried(self) -> int:
-        """How many vectors are carried."""
+        """The number of vectors that are carried."""
         return sum(count(axes) for _, axes in self.carries.values())
 
     @property
     def standing(self) -> int:
-        """How many vectors stand beside them."""
+        """The number of vectors beside the loop."""
         return 0 if self.beside is None else int(self.beside.axes[0].size)
 
 
 def count(axes: Axes) -> int:
-    """How many entries there are."""
+    """The number of entries over these axes."""
     return math.prod(sizes(axes))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Passing:
-    """What passes through a scan: in each space, and what is known of the block. `read`: the
-    vectors outside that the block reads, with axes as it needs them.
+    """What passes through a scan in each space, and the facts of its block.
+
+    `read`: the vectors outside that the block reads, with axes as it needs them.
     """
 
     op: Scan
@@ -71,18 +74,20 @@ class Passing:
 
     @functools.cached_property
     def analysis(self) -> Analysis:
-        """Of the block with what stands beside."""
+        """The analysis of the block, with the vectors beside the loop."""
         beside = [part.beside for part in self.parts if part.beside is not None]
         return Analysis(Program((*beside, *self.op.block.results)), self.op.block)
 
     @functools.cached_property
     def jointly(self) -> frozenset[Value]:
-        """The scores of the block that are drawn jointly."""
+        """The scores of the block that must be drawn jointly."""
         return correlated(LimitFacts(self.analysis, coarse=self.coarse, arguments=self.arguments))
 
     @functools.cached_property
     def facts(self) -> LimitFacts:
-        """Of the block, where other scores that only weigh vectors are not drawn."""
+        """The facts of the block; scores that only weight vectors and need no joint draw are not
+        drawn.
+        """
         undrawn = undrawn_scores(self.analysis) - self.jointly
         return LimitFacts(self.analysis, undrawn, self.coarse, arguments=self.arguments)
 
@@ -126,7 +131,7 @@ def passing(facts: LimitFacts, scan: Value) -> Passing:
 
 
 def _placed(items: Iterable[tuple[Any, Axes]]) -> dict[Any, tuple[int, Axes]]:
-    """Batches one behind the other: where each starts, and its axes."""
+    """For each batch, one behind the other, where it starts and its axes."""
     places: dict[Any, tuple[int, Axes]] = {}
     start = 0
     for item, axes in items:
@@ -158,18 +163,18 @@ def _results(facts: LimitFacts, scan: Value) -> list[Value]:
 
 
 def _time(facts: LimitFacts, v: Value) -> int:
-    """When a vector is known: results of a loop are when that is."""
+    """The position at which a vector is known: for a result of a loop, that of the loop."""
     op = v.instruction
     return facts.position[op.scan if isinstance(op, FromScan) else v]
 
 
 def _is_leaf(facts: LimitFacts, v: Value) -> bool:
-    """Is it more than a linear combination of others?"""
+    """Is it more than a linear combination of other vectors?"""
     return not v.instruction.linear or v in facts.bilinear
 
 
 def _leaves(facts: LimitFacts, vectors: Iterable[Value]) -> set[Value]:
-    """What wide vectors are linear combinations of."""
+    """The leaves of which wide vectors are linear combinations."""
     found: set[Value] = set()
     stack = list(vectors)
     while stack:
@@ -181,8 +186,8 @@ def _leaves(facts: LimitFacts, vectors: Iterable[Value]) -> set[Value]:
 
 
 def _meets_anything(facts: LimitFacts, roots: int) -> bool:
-    """May covariances be asked for of vectors that nothing reads together: those that a matrix
-    meets one after the other, that stand at nodes, or of which there are scores?
+    """May covariances be asked for of vectors that no instruction reads together: vectors that one
+    matrix multiplies one after the other, vectors at nodes, or factors of scores?
     """
     analysis = facts.analysis
     outputs = (v for v in analysis.program.outputs if v in facts.roots)
@@ -199,7 +204,7 @@ def _is_rough(facts: LimitFacts, v: Value) -> bool:
 
 
 def _meets_twice(facts: LimitFacts, v: Value, roots: int) -> bool:
-    """Is it a score, both factors of which have to do with these roots?"""
+    """Is it a score whose factors both depend on these sources of randomness?"""
     op = v.instruction
     is_score = isinstance(op, Dot) and op.scaling == "sqrt"
     return is_score and all(facts.roots.get(u, 0) & roots for u in op.inputs)
@@ -209,8 +214,9 @@ def _meets_twice(facts: LimitFacts, v: Value, roots: int) -> bool:
 
 
 def why_written_out(facts: LimitFacts, of_coordinates: bool) -> str:
-    """Why loops of a program are written out; empty if none is. `of_coordinates`: of its outputs,
-    coordinates are read, and not only moments.
+    """Why loops of a program are written out; empty if none is.
+
+    `of_coordinates`: coordinates of its outputs are read, and not only moments.
     """
     return next(_reasons(facts, of_coordinates), "")
 
@@ -231,7 +237,9 @@ def _reasons(facts: LimitFacts, of_coordinates: bool) -> Iterator[str]:
 
 
 def _of_functions(facts: LimitFacts, of_coordinates: bool) -> Iterator[str]:
-    """Where a nonlinearity acts on what passes, and that is not Gaussian."""
+    """Reasons where a nonlinearity acts on a carry, or another result of a loop, that is not
+    Gaussian.
+    """
     read = [v for v in facts.roots if isinstance(v.instruction, Coordinatewise)]
     if of_coordinates:
         read += [v for v in facts.analysis.program.outputs if v in facts.roots]
@@ -263,7 +271,7 @@ def _of_scan(facts: LimitFacts, scan: Value) -> Iterator[str]:
 
 
 def _later(facts: LimitFacts, scan: Value) -> Iterator[str]:
-    """Where vectors made later have to do with how those that passed were made."""
+    """Reasons where later vectors depend on how the vectors that passed were made."""
     for v in _results(facts, scan):
         for w in facts.analysis.values:
             op, late = w.instruction, facts.position[w] > facts.position[scan]

@@ -1,5 +1,5 @@
-"""Many draws of a program at infinite width: what is random is a scrambled Sobol sequence,
-the same at every call.
+"""Many draws of a program at infinite width, whose latent variables are a scrambled Sobol
+sequence: the same at every call.
 """
 
 import dataclasses
@@ -23,11 +23,11 @@ from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 
 @dataclasses.dataclass(frozen=True)
 class Outcomes:
-    """A statistic of each draw, draws in front. `kind`:
-    "exact" and "quadrature" are one draw, with nothing random.
+    """A statistic of each draw, with draws in front.
 
-    `effort` says what decided the number of draws where that was not the number asked for,
-    `replicates` which draws are independent of each other.
+    `kind`: "exact" and "quadrature" are one draw, in which nothing is random. `effort` says why
+    the number of draws is not the one asked for, `replicates` which draws are independent of each
+    other.
     """
 
     arrays: Any
@@ -40,9 +40,9 @@ class Limit(Planned):
     """A program at infinite width, drawn at the points of a scrambled Sobol sequence."""
 
     def conditions(self, samples: int, key: object, at_most: bool = False) -> Outcomes:
-        """The statistic for `samples` draws; for one if nothing is random.
+        """The statistic for `samples` draws, or one draw if nothing is random.
 
-        `at_most`: fewer will do, where that many would take too long.
+        `at_most`: fewer draws will do, where so many would take too long.
         """
         seed, requests = seed_of(key), self.plan.requests
         if self.random:
@@ -58,9 +58,11 @@ class Limit(Planned):
         return Outcomes(jax.tree.map(lambda a: a[None], result), kind)
 
     def replicated(self, pace: Pace, key: object) -> Outcomes:
-        """The statistic for as many draws as `pace` says, for averages over them: in replicates
-        that share nothing, whose spread is the error. One draw where nothing is random; where that
-        has nodes, one for each of several independent sets of them.
+        """The statistic for as many draws as `pace` says, for averages over them: the draws are in
+        independent replicates, whose spread is the error.
+
+        Where nothing is random there is one draw; with nodes, one for each of several independent
+        sets of nodes.
         """
         if not self.random:
             return self.conditions(1, key)
@@ -78,8 +80,9 @@ class Limit(Planned):
         pace: Pace,
         replicates: Replicates = INDEPENDENT,
     ) -> Any:
-        """What is read off the draws that are made of these numbers, batch after batch."""
-        numbers = functools.lru_cache(maxsize=1)(numbers)  # those of the first are asked for twice
+        """The statistics of draws with these latent variables, batch after batch."""
+        # those of the first batch are asked for twice
+        numbers = functools.lru_cache(maxsize=1)(numbers)
         return in_batches(
             "limit",
             lambda i: self.plan.draws(self.given, *numbers(i)),
@@ -99,7 +102,7 @@ class Limit(Planned):
         return self.reading(draw, self.plan.outputs), draw.moments.integrals.quadrature
 
     def _replicates(self, seed: int) -> Any:
-        """One draw for each of several sets of nodes."""
+        """One draw for each of several independent sets of nodes."""
         single = self._function(self.plan.single)
 
         def numbers(i: int) -> tuple[Any, ...]:
@@ -116,7 +119,7 @@ class Limit(Planned):
         return in_batches("limit", one, check, 1, Pace(BUDGET.replicates, at_most=False))
 
     def _sampled(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
-        """The statistics of the draws, and what decided how many there are."""
+        """The statistics of the draws, and why there are so many."""
         if self.traced or inside_jit():
             return self._sampled_in_a_loop(samples, seed, at_most)
         points, size = Sobol(self.recipe, seed), self.plan.batch(samples)
@@ -132,15 +135,16 @@ class Limit(Planned):
         return arrays, pace.effort
 
     def _numbers(self, points: Sobol, seed: int, start: int, size: int) -> tuple[Any, ...]:
-        """What the draws from `start` on are made of.
-        New nodes for each batch: their errors average out.
+        """The latent variables of `size` draws from `start` on.
+
+        Each batch has new nodes, so that their errors average out.
         """
         extra = self.table(self.plan.nodes, seed + start), self.heads(seed + start)
         return jnp.asarray(points.take(size)), self.keys(seed, start, size), *extra
 
     def _sampled_in_a_loop(self, samples: int, seed: int, at_most: bool) -> tuple[Any, str]:
-        """The same where nothing can be timed: one loop over all batches,
-        of which one is compiled.
+        """The statistics of the draws inside transformations, where nothing can be timed: one loop
+        over all batches, of which one is compiled.
         """
         points, size = Sobol(self.recipe, seed), self.plan.batch(samples)
         pace = Pace(samples, at_most=False)
@@ -157,7 +161,7 @@ class Limit(Planned):
         ), pace.effort
 
     def table(self, count: int, seed: int) -> Any:
-        """Nodes for nonlinearities, if any are needed."""
+        """Nodes for nonlinearities; None if none are needed."""
         return (
             jnp.asarray(nodes(count, self.plan.requests.dimensions, seed))
             if self.plan.uses_nodes
@@ -165,15 +169,17 @@ class Limit(Planned):
         )
 
     def heads(self, seed: int) -> Any:
-        """Nodes for infinitely many heads, if there are such."""
+        """Nodes for infinitely many heads; None if there are none."""
         recipe = self.plan.requests.head_recipe
         df = np.asarray(recipe)
         return with_normals_matched(Sobol(recipe, seed + 1).take(self.plan.heads), df)
 
 
 class Batches:
-    """The latent variables of a program's draws, batch after batch: each has replicates of its
-    own, of `replicate` draws each, and nodes that no other batch has.
+    """The latent variables of a program's draws, batch after batch.
+
+    Each batch has replicates of its own, of `replicate` draws each, and nodes that no other batch
+    has.
     """
 
     def __init__(self, program: Planned, samples: int, seed: int) -> None:
@@ -189,7 +195,7 @@ class Batches:
         self._heads = ShiftedSobol(requests.head_recipe, plan.heads, seed + 2)
 
     def numbers(self, batch: int) -> tuple[Any, ...]:
-        """What the draws of one batch are made of: points, keys, nodes, and nodes of heads."""
+        """The latent variables of one batch: points, keys, nodes, and nodes of heads."""
         first = batch * self._together
         rows = [self._rows.take(first + i) for i in range(self._together)]
         keys = self._program.keys(self._seed, batch * self.size, self.size)
@@ -200,7 +206,9 @@ class Batches:
 
 
 def with_normals_matched(table: Any, df: Any) -> Any:
-    """Nodes of heads, normals having mean 0 and covariance I; None without any."""
+    """Nodes of heads, with normals shifted and scaled to mean 0 and covariance I; None if there
+    are none.
+    """
     if not len(df):
         return None
     normal = np.isinf(df)
@@ -209,7 +217,7 @@ def with_normals_matched(table: Any, df: Any) -> Any:
 
 
 def seed_of(key: object) -> int:
-    """The seed of the scrambling: always the same without a key."""
+    """The seed of the scrambling that a key gives; a fixed one without a key."""
     if key is None:
         return SEED
     if is_traced(key):
@@ -222,5 +230,5 @@ def seed_of(key: object) -> int:
 
 
 def seed_of_law(key: object) -> int:
-    """The seed of what a law itself has to draw, as functions of several of its entries."""
+    """The seed of draws that a law itself has to make, for functions of several of its entries."""
     return 0 if key is None else seed_of(key)

@@ -1,4 +1,6 @@
-"""One coordinate of the outputs of a draw at infinite width: Gaussian given what is drawn."""
+"""One coordinate of the outputs of a draw at infinite width: Gaussian given the latent
+variables.
+"""
 
 import math
 from collections.abc import Callable
@@ -21,17 +23,17 @@ MeanAndCovariance = tuple[Float[Array, " m"], Float[Array, "m m"]]
 
 
 def gaussian(draw: LimitDraw, outputs: tuple[Output, ...]) -> MeanAndCovariance:
-    """Mean and covariance of Gaussian vectors, jointly, over their flattened entries."""
+    """The joint mean and covariance of Gaussian vectors, over their flattened entries."""
     means = [(draw.moments.mean(v) or zeros(v)).whole(layout).reshape(-1) for v, layout in outputs]
     return jnp.concatenate(means), _joined(outputs, draw.moments.covariance)
 
 
 def mixed(draw: LimitDraw, outputs: tuple[Output, ...]) -> MeanAndCovariance:
-    """Mean and covariance of vectors y given one coordinate of the vectors on which their
+    """Mean and covariance of vectors y, given one coordinate of the vectors on which their
     nonlinear terms depend.
 
-    y = G + F with G Gaussian and F made of nonlinear terms. Those are functions of Gaussian
-    vectors S, which are drawn; then y is F(S) + E[G | S], and Cov(G | S) is left.
+    y = G + F with G Gaussian and F made of nonlinear terms, which are functions of Gaussian
+    vectors S. S is drawn; then y has the mean F(S) + E[G | S] and the covariance Cov(G | S).
     """
     part = _GaussianPart(draw)
     maps = [
@@ -77,7 +79,7 @@ def _joined(
 
 
 class _GaussianPart:
-    """G of y = G + F: means and covariances with nonlinear terms left out."""
+    """G of y = G + F: means and covariances without the nonlinear terms."""
 
     def __init__(self, draw: LimitDraw):
         self.draw = draw
@@ -95,12 +97,14 @@ class _GaussianPart:
         return None if block is None else block.swapped
 
     def on_placed(self, output: Output, w: Value) -> Float[Array, "m k"] | None:
-        """The same over the flattened entries of an output, and of a vector that has its place."""
+        """Cov(G^v, G^w) over the flattened entries, for an output v and a vector w that is
+        drawn.
+        """
         block = self.covariance(output.value, w)
         return None if block is None else block.flat(output.layout, w.axes)
 
     def value(self, v: Value, nodes: AtNodes) -> Labelled:
-        """E G + F at the one node."""
+        """E G + F at the single node."""
         if self._gaussian[v]:
             return self.draw.moments.mean(v) or zeros(v)
         if isinstance(v.instruction, Coordinatewise):

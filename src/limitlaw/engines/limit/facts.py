@@ -1,5 +1,5 @@
-"""What is known of the limit of a program before any number is:
-which vectors are Gaussian, and on what they depend.
+"""The facts of the limit of a program that hold before any number is known: which vectors are
+Gaussian, and what they depend on.
 """
 
 import functools
@@ -25,8 +25,9 @@ from limitlaw.engines.limit.together import Together
 
 
 class OfArgument(NamedTuple):
-    """What is known of an argument of a block before any number is: of vectors, are they Gaussian,
-    have they a mean, and from what may they be made? Do they depend on what is drawn?
+    """The facts of an argument of a block: of vectors, are they Gaussian, have they a mean, and
+    from which sources of randomness may they be made (bits)? `random`: do they depend on latent
+    variables?
     """
 
     gaussian: bool = False
@@ -35,24 +36,24 @@ class OfArgument(NamedTuple):
     roots: int = 0
 
 
-PASSING = "what passes through a loop"  # the root that all arguments of a block have in common
+PASSING = "what passes through a loop"  # the source that all arguments of a block have in common
 
 
 class LimitFacts:
     """Facts about the vectors of wide spaces, given all numbers.
 
-    `roots`: the matrices and initial vectors a vector is made from, as bits; with none in common
-    two are independent. `gaussian`: is it a linear combination of Gaussian vectors and of **1**?
-    `has_mean`: may its mean be other than zero? `random`: depends on what is drawn. `undrawn`:
-    scores of infinitely many heads that only weigh vectors of which a normalised sum is taken:
-    their second moments are all that matters. `bilinear`: Σ p w with such scores p. `argument`:
-    the u of φ(u), where φ acts on one Gaussian vector, and perhaps on numbers. `integrable`: φ(u)
-    whose products are integrated, not averaged over nodes. `apart`: the axes of a vector along
-    which, as far as can be seen, only second moments at equal indices are read.
-
-    `coarse`: use quasi-Monte Carlo, not quadrature, for products of functions of which nothing is
-    known, where they depend on what is drawn; there will be many draws. `arguments`: what is known
-    of those of a block.
+    `roots`: the sources of randomness of a vector, its matrices and initial vectors, as bits; two
+    vectors with none in common are independent. `gaussian`: is it a linear combination of Gaussian
+    vectors and of **1**? `has_mean`: may its mean be other than zero? `random`: does it depend on
+    latent variables? `undrawn`: scores of infinitely many heads that only weight vectors of which
+    a normalised sum is taken: their second moments are all that matters. `bilinear`: Σ p w with
+    such scores p. `argument`: the u of φ(u), where φ acts on one Gaussian vector, and perhaps on
+    numbers. `integrable`: φ(u) whose products are integrated, not averaged over nodes. `apart`:
+    the axes of a vector along which, as far as can be seen, only second moments at equal indices
+    are read.
+    `coarse`: use quasi-Monte Carlo, not quadrature, for products of unknown functions that depend
+    on latent variables; there will be many draws. `arguments`: the facts of the arguments of a
+    block.
     """
 
     def __init__(
@@ -81,11 +82,11 @@ class LimitFacts:
 
     @functools.cached_property
     def together(self) -> Together:
-        """Stacks of vectors that a program has one by one."""
+        """Stacks of vectors that the program has one by one."""
         return Together(self)
 
     def include(self, v: Value, position: int) -> None:
-        """A value beside those of the program, which may be made of values up to `position`."""
+        """Add a value that is not in the program, which may be made of values up to `position`."""
         self.position[v] = position
         self._learn(v)
 
@@ -103,7 +104,9 @@ class LimitFacts:
 
     @functools.cached_property
     def apart(self) -> dict[Value, frozenset[Axis]]:
-        """From the outputs back."""
+        """For each vector the axes along which only equal indices are read, found from the outputs
+        back.
+        """
         if self.crosswise:
             return {v: frozenset(v.axes) for v in self.roots}
         found: dict[Value, frozenset[Axis]] = {}
@@ -118,7 +121,9 @@ class LimitFacts:
 
     @functools.cached_property
     def behind(self) -> frozenset[Value]:
-        """The values on which more than the last linear combinations depends."""
+        """The values on which more than final linear combinations and products with matrices
+        depends.
+        """
         found: set[Value] = set()
         for v in reversed(self.analysis.values):
             op = v.instruction
@@ -130,7 +135,7 @@ class LimitFacts:
     def _apart_for(
         self, reader: Value, v: Value, found: dict[Value, frozenset[Axis]]
     ) -> frozenset[Axis]:
-        """The axes of v of which a reader of it needs equal indices only."""
+        """The axes of v along which `reader` needs only equal indices."""
         op, own = reader.instruction, found.get(reader, frozenset())
         if isinstance(op, MatMul):
             return own.union(op.family.axes) if reader in found else frozenset()
@@ -168,7 +173,7 @@ class LimitFacts:
             self._combine(v, op)
 
     def _combine(self, v: Value, op: Linear | Coordinatewise) -> None:
-        """A linear combination, or a nonlinearity."""
+        """Add the facts of a linear combination, or of a nonlinearity."""
         vectors = dict.fromkeys(v.vectors)
         self.roots[v] = functools.reduce(int.__or__, (self.roots[u] for u in vectors), 0)
         all_gaussian = all(self.gaussian[u] for u in vectors)
@@ -189,11 +194,11 @@ class LimitFacts:
         return self._bits.setdefault(source, 1 << len(self._bits))
 
     def reads(self, v: Value, source: object) -> bool:
-        """Is v made from a source of randomness: a family, a vector, `PASSING`?"""
+        """Does v depend on a source of randomness: a family, a vector, or `PASSING`?"""
         return bool(self.roots[v] & self.root_of(source))
 
     def independent(self, v: Value, w: Value) -> bool:
-        """Have the two no root in common?"""
+        """Have the two vectors no source of randomness in common?"""
         return not self.roots[v] & self.roots[w]
 
     def gaussian_parts(self, v: Value) -> list[Value]:
@@ -215,12 +220,12 @@ class LimitFacts:
 
 
 def _is_unknown(op: Instruction) -> bool:
-    """Is a function one of which nothing is known, or of numbers as well?"""
+    """Is it a function without closed forms, or one of numbers as well?"""
     return isinstance(op, Coordinatewise) and (op.phi.mean is None or len(op.args) > 1)
 
 
 class LoopFacts:
-    """Facts about what passes through a loop of the program that `outside` is about."""
+    """Facts about what passes through a loop of a program whose facts are `outside`."""
 
     def __init__(self, op: Scan, outside: LimitFacts):
         self.op, self._analysis = op, Analysis.of_block(op.block)
@@ -239,7 +244,7 @@ class LoopFacts:
         self.block = facts
 
     def known(self, place: int) -> tuple[bool, bool]:
-        """Is a result Gaussian, and has it a mean?"""
+        """Is the result at `place` Gaussian, and may its mean be other than zero?"""
         if place < len(self.op.starts):
             known = self.arguments[self.op.carried[place]]
             return known.gaussian, known.has_mean
@@ -247,7 +252,7 @@ class LoopFacts:
         return self.block.gaussian[y], self.block.has_mean[y]
 
     def made_from(self, place: int) -> list[Value]:
-        """The vectors outside from which a result is made."""
+        """The vectors outside the loop from which a result is made."""
         following = dict(zip(self.op.carried, self.op.following, strict=True))
         found: set[Value] = set()
         stack = [self.op.block.results[place]]
@@ -260,14 +265,14 @@ class LoopFacts:
 
 
 def _known(u: Value, facts: LimitFacts) -> OfArgument:
-    """Of a value of a program, as an argument of a block."""
+    """The facts of a value u as an argument of a block."""
     return OfArgument(
         facts.gaussian.get(u, False), facts.has_mean.get(u, False), u in facts.random
     )
 
 
 def _either(first: OfArgument, second: OfArgument) -> OfArgument:
-    """Of what is one of two."""
+    """What holds of an argument that may be the one or the other."""
     return OfArgument(
         first.gaussian and second.gaussian,
         first.has_mean or second.has_mean,
@@ -276,7 +281,7 @@ def _either(first: OfArgument, second: OfArgument) -> OfArgument:
 
 
 def independent_factors(facts: LimitFacts, op: object) -> tuple[Value, Value] | None:
-    """a and b of a product a b of two independent vectors."""
+    """The factors a and b, if `op` is a product a b of two independent vectors; else None."""
     if (
         not isinstance(op, Coordinatewise)
         or op.phi is not nonlinearities.multiply
@@ -288,7 +293,7 @@ def independent_factors(facts: LimitFacts, op: object) -> tuple[Value, Value] | 
 
 
 def unnamed(p: Value) -> Value:
-    """Numbers under the names with which they were made."""
+    """The numbers p without the renamings of their axes."""
     while isinstance(p.instruction, Rename):
         p = p.instruction.x
     return p

@@ -1,5 +1,6 @@
 """The program that is followed at infinite width for some outputs: it computes no more than they
-need, its numbers are slots, and its loops are written out where more than a joint law passes.
+need, its numbers are slots, and its loops are written out where a joint law by moments is not
+enough.
 """
 
 import dataclasses
@@ -17,8 +18,8 @@ from limitlaw.engines.reading import Reading
 
 
 def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[Outputs, int]:
-    """The outputs by a program that computes no more than they need;
-    how many nodes an infinite axis has in it.
+    """The outputs by a program that computes no more than they need, and the number of nodes that
+    an infinite axis has in it.
     """
     if unrolls:
         turns = unrolled([output.value for output in outputs])
@@ -34,10 +35,10 @@ def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[
 
 @dataclasses.dataclass(frozen=True)
 class Followed:
-    """The program that is followed for some outputs, and what is known of it before any number.
+    """The program that is followed for some outputs, and its facts before any number is known.
 
-    `why_written_out`: why its loops are, empty if they are not. `heads`: how many nodes an
-    infinite axis has, at most `most_heads`.
+    `why_written_out`: why its loops are written out, empty if they are not. `heads`: the number of
+    nodes of an infinite axis, at most `most_heads`.
     """
 
     outputs: Outputs
@@ -48,7 +49,9 @@ class Followed:
 
     @classmethod
     def of(cls, outputs: Sequence[Output], reading: Reading, inflated: bool = False) -> "Followed":
-        """Loops are written out where what passes through them is more than a joint law."""
+        """The program for these outputs; loops are written out where moments are not all that
+        passes through them.
+        """
         facts = Analysis(engine.program_of(tuple(outputs)))
         asked = {v for v, _ in outputs} if reading.undrawn else set()
         coarse = bool(facts.sampled - asked)

@@ -1,5 +1,5 @@
-"""Scores of wide vectors that may be correlated with others (matrices that several dot products
-share, tied layers, rotary embeddings): bilinear forms in normals,
+"""Scores of wide vectors that may be correlated with other scores (matrices that several dot
+products share, tied layers, rotary embeddings): bilinear forms in normals,
 
     p_ij = (L_q N L_kᵀ)_ij,
 
@@ -35,7 +35,8 @@ from limitlaw.engines.limit.scores import phase, scored
 from limitlaw.engines.limit.waves import Waves, waves, waves_at
 from limitlaw.numerics.random import Source, normal
 
-Place = tuple[Value, Axes]  # vectors of a frame, and their axes of independent copies
+# vectors of a frame, and the axes along which there are independent copies of it
+Place = tuple[Value, Axes]
 Normals = dict[Pairing, Any]  # (lead, modes, rows, columns)
 
 
@@ -51,36 +52,36 @@ class BilinearForms:
     def within(
         self, moments: Moments, frames: dict[Any, Any], normals: Normals
     ) -> "BilinearForms":
-        """The same scores in a turn of a loop."""
+        """The same scores in an iteration of a loop, with its moments, frames and normals."""
         forms = copy.copy(self)
         forms._moments, forms.frames, forms._normals = moments, frames, normals
         return forms
 
     @property
     def components(self) -> list[FrameGroup]:
-        """Of all pairings."""
+        """The groups of vectors of all pairings."""
         ends = ((x.first, x.second) for x in self._pairings.values())
         return list(dict.fromkeys(component for both in ends for component in both))
 
     @property
     def distinct(self) -> list[FrameGroup]:
-        """One for each frame."""
+        """One group of vectors for each frame."""
         return list({component.places: component for component in self.components}.values())
 
     def all_normals(self, source: Source, times: int) -> Normals:
-        """Those of all pairings, for so many turns."""
+        """The normals of all pairings, for `times` iterations."""
         every = dict.fromkeys(self._pairings.values())
         return {pairing: self._drawn(source, pairing, times) for pairing in every}
 
     def those_of(self, normals: Normals, turns: int) -> Normals:
-        """Of them those for the first turns."""
+        """The part of these normals that the first iterations need."""
         return {
             pairing: N[..., : turns * _ends(pairing)[0], : turns * _ends(pairing)[1]]
             for pairing, N in normals.items()
         }
 
     def draw(self, source: Source, p: Value) -> Labelled:
-        """The scores, with those of the normals that were not drawn yet."""
+        """The scores p; their normals are drawn unless they have been."""
         dot, pairing = scored(p), self._pairings[p]
         left, right = (
             self._coordinates(component, v)
@@ -99,7 +100,7 @@ class BilinearForms:
     # --- frames ----------------------------------------------------------------------------------
 
     def _coordinates(self, component: FrameGroup, v: Value) -> Labelled:
-        """L, the vectors in the frame of their component."""
+        """L, the coordinates of the vectors v in the frame of their group."""
         joint = self.frames.setdefault(component.places, Joint(self._gram, blur=BLUR))
         placed, copies = component.place(v)
         axes = (*copies, *(axis for axis in placed.axes if axis not in copies))
@@ -118,7 +119,7 @@ class BilinearForms:
     def _drawn(
         self, source: Source, pairing: Pairing, times: int = 1
     ) -> Float[Array, "*lead modes rows columns"]:
-        """N for all dot products of a pairing."""
+        """The normals N for all dot products of a pairing."""
         lead = pairing.axes(pairing.dots[0])
         signs = _Modes(self._moments, pairing).signs
         shape = *sizes(lead), len(signs), *(times * end for end in _ends(pairing))
@@ -132,8 +133,8 @@ class BilinearForms:
 def gram_of(
     moments: Moments, first: Place, second: Place, turns: Axis | None = None
 ) -> Float[Array, "*copies m k"] | None:
-    """Second moments of two batches, entries flattened, for each of the copies; of the second with
-    an axis of turns in front.
+    """Second moments of two batches, entries flattened, for each of the copies; the second batch
+    may have an axis of iterations in front.
     """
     (x, own), (y, other) = first, second
     pairs = tuple(map(pair, own, other))
@@ -153,7 +154,7 @@ def gram_of(
 
 
 def _ends(pairing: Pairing) -> tuple[int, int]:
-    """How many axes of both frames its dot products need, in a turn."""
+    """How many axes of both frames the dot products of a pairing need, in one iteration."""
     first, second = (
         max(_end(component, pairing.factors(dot)[side]) for dot in pairing.dots)
         for side, component in enumerate((pairing.first, pairing.second))
@@ -163,7 +164,7 @@ def _ends(pairing: Pairing) -> tuple[int, int]:
 
 
 def _end(component: FrameGroup, v: Value) -> int:
-    """How many axes the frame of a component has once v is placed."""
+    """How many axes the frame of a group has once v is placed."""
     places = component.places
     count = 0
     for placed, copies in places[: places.index(component.place(v)) + 1]:
@@ -183,8 +184,8 @@ def _form(left: Labelled, N: Labelled, right: Labelled, f: Labelled) -> Labelled
 
 
 class _Modes:
-    """The functions of the phase that stand in front of each matrix of normals; one that is 1
-    without rotary embeddings.
+    """The functions of the phase that multiply each matrix of normals; without rotary embeddings,
+    the constant 1.
     """
 
     def __init__(self, moments: Moments, pairing: Pairing):
@@ -198,7 +199,7 @@ class _Modes:
             self._waves = waves(self._bases, max(known))
 
     def at(self, dot: Dot) -> Labelled:
-        """Their values at each score."""
+        """The values of the functions at each score."""
         if not self._bases:
             return Labelled(jnp.ones(1), ())
         if self._waves is None:
@@ -209,7 +210,7 @@ class _Modes:
 
     @property
     def signs(self) -> list[float]:
-        """1 for even functions of the phase, −1 for odd ones."""
+        """A sign for each function of the phase: 1 for even ones, −1 for odd ones."""
         if not self._bases:
             return [1.0]
         if self._waves is not None:
@@ -219,12 +220,14 @@ class _Modes:
         return [1.0] * even + [-1.0] * odd
 
     def _phase(self, dot: Dot) -> Labelled:
-        """Position of the vector of the first component − position of the other."""
+        """The position of the vector of the first group minus that of the other."""
         turned = self._pairing.turned(dot)
         return phase(self._moments, dot).mapped(lambda x: -x if turned else x)
 
     def _at_own_phases(self, dot: Dot) -> Labelled:
-        """Where no bound of the phases is known: as many functions as there are scores."""
+        """The values where no bound of the phases is known: there are as many functions as
+        scores.
+        """
         phases = {other: self._phase(other) for other in self._pairing.dots}
         every = jnp.concatenate([x.array.reshape(-1) for x in phases.values()])
         f = jnp.concatenate(waves_at(every, min(self._bases)), axis=-1)

@@ -1,5 +1,5 @@
-"""One turn of a loop whose turns have the same matrices, and all earlier turns beside it, as one
-batch.
+"""One iteration of a loop whose iterations have the same matrices, and all earlier iterations
+beside it as one batch.
 """
 
 from collections.abc import Callable
@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from limitlaw.engines.limit.draw import LimitDraw, Static
 
 Name = tuple[str, int]
-TurnState = dict[Name, Any]  # what passes from turn to turn
+TurnState = dict[Name, Any]  # what passes from iteration to iteration
 OWN = "own", 0  # Cov(x_t, x_t)
 
 
 class History:
-    """A block, and the same of all turns at once: `of` each value the one with an axis of turns,
-    or itself where it is the same in all turns.
+    """A block, and a copy of it for all iterations at once.
+
+    `of` takes each value to its copy with an axis of iterations, or to itself if it is
+    loop-invariant.
     """
 
     def __init__(self, op: Scan, turns: int):
@@ -60,18 +62,20 @@ class History:
 
     @property
     def numbers(self) -> list[Value]:
-        """Those of a turn that its vectors read."""
+        """The numbers of an iteration that its vectors read."""
         read = (u for v in self.past.values() if v.is_vector for u in v.inputs)
         return [p for p in dict.fromkeys(read) if not p.is_vector and self.of[p] is not p]
 
     def room(self, name: Name) -> Any:
-        """Zeros for what passes from turn to turn under a name."""
+        """Zeros for what passes from iteration to iteration under a name."""
         kind, i = name
         x = self.argument.axes if kind == "product" else ()
         return jnp.zeros(sizes((self.turns, *x, *self.values[i].axes)))
 
     def facts(self, coarse: bool) -> LimitFacts:
-        """Of both. The argument may have to do with everything."""
+        """The facts of the block and its copy. The argument may depend on every source of
+        randomness.
+        """
         vectors = [past for past in self.past if past.is_vector]
         analysis = Analysis(Program((*vectors, self.result)))
         roots = (1 << 2 * len(analysis.values)) - 1
@@ -81,13 +85,13 @@ class History:
         return LimitFacts(analysis, frozenset(), coarse, arguments=known)
 
     def static(self, outside: "Static") -> "Static":
-        """The facts, with all scores drawn jointly."""
+        """The facts for draws, with all scores drawn jointly."""
         drawn = frozenset(scores(self.program.values))
         return type(outside)(self.facts(outside.facts.coarse), drawn, outside.inflated)
 
 
 def why_not_tied(outside: LimitFacts, scan: Value) -> str:
-    """Why what passes through tied iterations of a program cannot be followed; empty if it can."""
+    """Why the state of tied iterations of a loop cannot be carried; empty if it can."""
     op = scan.instruction
     assert isinstance(op, Scan)
     if not len(op.inputs) == len(op.block.results) == 1:
@@ -110,14 +114,14 @@ def why_not_tied(outside: LimitFacts, scan: Value) -> str:
 
 
 def _made(values: list[Value]) -> set[object]:
-    """The matrices and initial vectors among values."""
+    """The matrices and initial vectors among these values."""
     initial = {v for v in values if isinstance(v.instruction, core.Initial)}
     return initial | {v.instruction.matrices for v in values} - {None}
 
 
 def _needs_nodes(facts: LimitFacts) -> bool:
-    """Is there a nonlinearity that is neither integrated, nor a product of independent vectors in
-    all that it may meet?
+    """Is there a nonlinearity whose moments are neither integrals, nor those of a product of
+    independent vectors with all that it may meet?
     """
     functions = [v for v in facts.roots if isinstance(v.instruction, Coordinatewise)]
     products = [v for v in facts.roots if v.instruction.matrices is not None]
@@ -138,8 +142,10 @@ def _is_plain(v: Value) -> bool:
 
 
 class TurnMoments(Moments):
-    """Moments in one turn, and with all earlier ones. `turn` is its number, `state` what passes
-    from turn to turn; what it lacks is written down in `asked`, and is zero.
+    """Moments in one iteration, and with all earlier ones.
+
+    `turn` is the number of the iteration, `state` what passes from iteration to iteration; what
+    the state lacks is noted in `asked`, and taken as zero.
     """
 
     def __init__(
@@ -152,17 +158,17 @@ class TurnMoments(Moments):
 
     @property
     def nodes(self) -> Any:
-        """There are none."""
+        """Refused: there are no vectors at nodes."""
         raise AssertionError("vectors at nodes are not carried through tied iterations")
 
     def variance(self, v: Value) -> Labelled:
-        """Var Z^v; of earlier turns it is known."""
+        """Var Z^v; for earlier iterations it is in the state."""
         if v not in self._history.past:
             return super().variance(v)
         return Labelled(self._known("variance", self._history.past[v]), v.axes)
 
     def _known(self, kind: str, v: Value) -> Any:
-        """What passes from turn to turn, turns in front."""
+        """The entry of the state, iterations in front."""
         name = kind, self._history.values.index(v)
         self.asked[name] = None
         known = self._state.get(name)
@@ -196,7 +202,7 @@ class TurnMoments(Moments):
         return found if v is x else found.swapped
 
     def _of_product(self, g: Value, x: Value) -> Covariance | None:
-        """Cov(g, x) of a matrix product and an argument, of which one is at hand."""
+        """Cov(g, x) of a matrix product and an argument, one of them of this iteration."""
         argument, turns = self._history.argument, self._history.turns
         if g in self._history.past:
             own = self._history.past[g]
@@ -213,7 +219,7 @@ class TurnMoments(Moments):
     # --- products at hand with the arguments of all turns ----------------------------------------
 
     def _chain(self, g: Value) -> Any:
-        """Cov(x_s, g) for all turns s, from x₀, which is independent of the matrices, on."""
+        """Cov(x_s, g) for all iterations s, from x₀ on, which is independent of the matrices."""
         if g not in self._chains:
             self._chains[g] = self._followed(g)
         return self._chains[g]
@@ -245,7 +251,7 @@ class TurnMoments(Moments):
         return jnp.concatenate([chain, end[None]])
 
     def _number(self, p: Value) -> Any:
-        """Numbers of all turns."""
+        """The numbers p of all iterations, iterations in front."""
         count = int(self._history.turns.size)
         found = self.numbers[self._history.of[p]]
         if self._history.of[p] is p:
@@ -254,7 +260,7 @@ class TurnMoments(Moments):
 
 
 def _linear(result: Value) -> list[Value]:
-    """What a block's result is linear in, each after what it reads."""
+    """The values that a block's result is linear in, each after what it reads."""
     found: dict[Value, None] = {}
 
     def visit(v: Value) -> None:
@@ -278,7 +284,7 @@ def _right(axes: Axes) -> Any:
 
 
 def _turns_in_front(block: Covariance, turns: Axis) -> tuple[Any, Any]:
-    """The array of Cov(g, v_s), s in front, and the labels of the rest."""
+    """The array of Cov(g, v_s), s in front, and the labels of its other axes."""
     label: Any = pair(None, turns)
     rest = tuple(p for p in block.labels if p is not label)
     return block.c.whole((label, *rest)), rest
@@ -293,14 +299,18 @@ def whole(block: Covariance | None, left: Axes, right: Axes, *front: Axis) -> An
 
 
 class TurnFrame:
-    """Rows L of one frame of scores, so many a turn: `L` grows within an array of full size."""
+    """The rows L of one frame of scores, as many in each iteration; `L` grows within an array of
+    full size.
+    """
 
     def __init__(self, moments: TurnMoments, history: History, turn: Any, L: Any):
         self._moments, self._history, self._turn, self.L = moments, history, turn, L
         self._rows: Any = None
 
     def rows(self, place: Place) -> Any:
-        """Of the vectors of this turn, which are placed when they are first asked for."""
+        """The rows of the vectors of this iteration, which are placed when they are first asked
+        for.
+        """
         if self._rows is None:
             self._rows = self._placed(place)
         return self._rows

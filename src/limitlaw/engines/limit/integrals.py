@@ -7,7 +7,7 @@ from limitlaw.core.kinds import Coordinatewise, Value
 from limitlaw.core.labelled import Labelled, elementwise
 from limitlaw.phi import Nonlinearity, moments
 
-# each without and with its error
+# each moment without, and with, its error
 MOMENTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "mean": (moments.mean, moments.mean_with_error),
     "slope": (moments.slope, moments.slope_with_error),
@@ -18,20 +18,20 @@ MOMENTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 class Integrals:
     """E φ(u), E φ'(u) and E[φ(u) ψ(t)] of Gaussian vectors.
 
-    `inflated`: every integral that has an error is taken to be its value + its error, so that the
-    difference to what comes out otherwise shows how far the errors of all integrals move a result.
+    `inflated`: every integral that has an error is replaced by its value + its error, so that the
+    difference in a result shows how far the errors of all integrals move it.
     """
 
     def __init__(self, inflated: bool):
         self.inflated = inflated
         self.quadrature = False  # was an integral computed that has no closed form?
-        self.unsure = False  # and one of a function of which it is not known where it is smooth?
+        self.unsure = False  # was one of them of a function whose kinks are not known?
 
     def moment(
         self, name: str, ops: list[Any], numbers: list[dict[Value, Labelled]], arguments: list[Any]
     ) -> Labelled:
-        """A Gaussian moment of that name, entry by entry,
-        with its error added where moments are inflated.
+        """The Gaussian moment of that name, entry by entry, with its error added if integrals are
+        inflated.
         """
         given = [x for part in numbers for x in part.values()]
         known = [x for x in arguments if x is not None]
@@ -48,7 +48,9 @@ class Integrals:
         return elementwise(value, *given, *known)
 
     def take_note_of(self, others: "Integrals") -> None:
-        """Of integrals that were computed elsewhere: in a turn of a loop."""
+        """Take over the flags of integrals that were computed elsewhere: in an iteration of a
+        loop.
+        """
         self.quadrature |= others.quadrature
         self.unsure |= others.unsure
 
@@ -68,7 +70,7 @@ class Integrals:
 
 
 def _function(op: Coordinatewise, numbers: dict[Value, Any]) -> Nonlinearity:
-    """φ as a function of its one vector."""
+    """φ as a function of its single vector, with its numbers filled in."""
     if len(op.args) == 1:
         return op.phi
 

@@ -1,6 +1,7 @@
-"""What all draws of a program share: moments of vectors that depend on nothing that is drawn.
+"""Loop-invariant quantities: moments of vectors that depend on no latent variable, so that all
+draws of a program share them.
 
-A draw asks for them by name. They are computed before all draws, by a function of its own, and
+A draw asks for them by name. They are computed before all draws, by a function of their own, and
 handed to the function of a draw; one that is not handed over is computed by the draw itself.
 """
 
@@ -10,12 +11,12 @@ from typing import Any
 
 from limitlaw.core.kinds import Value
 
-Invariant = tuple[Any, ...]  # the name of one: what it is, and of which values
+Invariant = tuple[Any, ...]  # the name of an invariant: the quantity, and the values it is of
 
 
 class Invariants:
-    """Loop-invariant quantities by their names: those that are `known`, and those that were
-    `asked` for by quantities that are drawn.
+    """Loop-invariant quantities by name: those that are `known`, and those that were `asked` for
+    by quantities that are drawn.
     """
 
     def __init__(
@@ -23,17 +24,18 @@ class Invariants:
     ) -> None:
         self._random, self._known = random, known or {}
         self.asked: dict[Invariant, None] = {}
-        self._depth = 0  # inside how many invariants are we, which need no others by name?
+        self._depth = 0  # of nested invariants: inside one, no others are asked for
 
     @property
     def are_known(self) -> bool:
-        """Were they computed before?"""
+        """Were they computed beforehand?"""
         return bool(self._known)
 
     @contextlib.contextmanager
     def asked_for(self, name: Invariant, *values: Value) -> Iterator[tuple[Any, ...]]:
-        """Where the quantity of that name is computed, which depends on `values`: the quantity
-        where it is known, as the one entry of a tuple, else an empty one.
+        """A context in which the quantity of that name, which depends on `values`, is computed.
+
+        It gives the quantity where it is known, as the one entry of a tuple, else an empty tuple.
         """
         if any(v in self._random for v in values):
             yield ()

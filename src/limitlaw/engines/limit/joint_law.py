@@ -1,4 +1,6 @@
-"""The joint law of what passes through a loop at infinite width: arrays, and what is where."""
+"""The joint law of what passes through a loop at infinite width: arrays, and where each vector is
+in them.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,8 +15,8 @@ from limitlaw.engines.limit.carrying import count
 
 
 class SpaceLaw(NamedTuple):
-    """The law in one space of carries C and of what stands beside them, Q: E of (C, Q), Cov(C, (C,
-    Q)) and Cov(Q, Q).
+    """The law in one space of carries C and of the vectors Q beside the loop: E of (C, Q), Cov(C,
+    (C, Q)) and Cov(Q, Q).
     """
 
     mean: Any
@@ -23,7 +25,7 @@ class SpaceLaw(NamedTuple):
 
 
 class Located(NamedTuple):
-    """Where vectors are in a space: from `start` on, among carries or beside them."""
+    """The place of vectors in a space: from `start` on, among the carries or beside them."""
 
     dim: Dim
     is_carry: bool
@@ -33,7 +35,7 @@ class Located(NamedTuple):
 
 
 class JointLaw:
-    """Means and covariances of what passes through a loop, by spaces."""
+    """Means and covariances of what passes through a loop, by space."""
 
     def __init__(self, laws: Mapping[Dim, SpaceLaw], places: Mapping[Value | int, Located]):
         self._laws, self._places = laws, places
@@ -42,7 +44,7 @@ class JointLaw:
         return key in self._places
 
     def mean(self, key: Value | int) -> Labelled | None:
-        """E; None is zero."""
+        """The mean of vectors; None stands for zero."""
         place = self._places.get(key)
         if place is None or not place.has_mean:
             return None
@@ -52,7 +54,7 @@ class JointLaw:
         return Labelled(array.reshape(sizes(place.axes)), place.axes)
 
     def covariance(self, v: Value | int, w: Value | int) -> Covariance | None:
-        """Cov(v, w); None is zero."""
+        """Cov(v, w); None stands for zero."""
         first, second = self._places[v], self._places[w]
         if first.dim != second.dim:
             return None
@@ -74,7 +76,7 @@ def _cut(array: Any, start: Any, size: int, axis: int = 0) -> Any:
 
 
 class Passed(NamedTuple):
-    """What comes out of a loop: the law of vectors, and numbers."""
+    """The results of a loop: the law of vectors, and numbers."""
 
     law: JointLaw
     numbers: Mapping[int, Labelled]

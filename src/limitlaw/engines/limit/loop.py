@@ -1,5 +1,5 @@
-"""A loop at infinite width: what passes from iteration to iteration is the joint law of carries
-and of what stands beside them (`carrying`), by means and covariances.
+"""A loop at infinite width: its state is the joint law of the carries and of the vectors beside
+the loop (`carrying`), by means and covariances.
 """
 
 import functools
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class Recipe(NamedTuple):
-    """What one iteration asks for: numbers, those of each node, more than are handed out."""
+    """The degrees of freedom of the latent variables of one iteration, and of those of each node;
+    do they exceed what is handed out?
+    """
 
     recipe: tuple[float, ...]
     table_recipe: tuple[float, ...]
@@ -33,14 +35,14 @@ class Recipe(NamedTuple):
 
 
 class LoopState(NamedTuple):
-    """What passes on: the law in each space, and numbers."""
+    """The state of a loop: the law in each space, and numbers."""
 
     laws: dict[Dim, SpaceLaw]
     numbers: list[Any]
 
 
 class LimitLoop:
-    """The iterations of a scan, in a draw that has come to it."""
+    """The iterations of a scan, within a draw."""
 
     def __init__(self, draw: "LimitDraw", value: Value, op: Scan):
         self.draw, self.value, self.op = draw, value, op
@@ -50,7 +52,7 @@ class LimitLoop:
         self.numbers = {v: draw[u] for v, u in given if not v.is_vector}
 
     def passed(self) -> Passed:
-        """What comes out after all iterations."""
+        """The results after all iterations."""
         op, draw = self.op, self.draw
         start = self._packed(self._start)
         if self.value not in draw.static.iterations:
@@ -66,7 +68,8 @@ class LimitLoop:
             inside = self._followed(state, t, elements, Quasi(key, row, table, self._most))
             read = draw.read_iteration(inside, self.value)
             after, outputs = self._after(state, t, inside)
-            draw.moments.take_note_of(inside.moments)  # now: all has been asked of them
+            # here, where all moments have been asked for
+            draw.moments.take_note_of(inside.moments)
             return self._packed(after), (outputs, read)
 
         order = np.asarray(op.order)
@@ -84,7 +87,7 @@ class LimitLoop:
         )
 
     def _recorded(self, start: Any) -> Recipe:
-        """What one iteration asks for."""
+        """The latent variables that one iteration asks for."""
         source = Quasi(jax.random.key(0), most=self._most)
 
         def recorded(carry: Any, t: Any, elements: Any) -> Any:
@@ -100,7 +103,7 @@ class LimitLoop:
 
     @functools.cached_property
     def _start(self) -> LoopState:
-        """What is known before the loop."""
+        """The state before the first iteration."""
         moments, op = self.draw.moments, self.op
         laws = {part.dim: self._law_before(part, moments) for part in self.passing.parts}
         starts = zip(op.starts, op.carried, strict=True)
@@ -108,7 +111,7 @@ class LimitLoop:
         return LoopState(laws, numbers)
 
     def _law_before(self, part: InSpace, moments: "Moments") -> SpaceLaw:
-        """The law of starts and of what is outside; outputs are zero so far."""
+        """The law of starts and of vectors outside; outputs are zero so far."""
         carries = [(self.op.starts[i], axes) for i, (_, axes) in part.carries.items()]
         outside = [(w, axes) for w, (_, axes) in part.outside.items()]
         read, every = {u for u, _ in self.passing.read}, (*carries, *outside)
@@ -142,7 +145,7 @@ class LimitLoop:
     def _followed(
         self, state: LoopState, t: Any, elements: list[Any], source: Quasi
     ) -> "LimitDraw":
-        """Iteration t."""
+        """The draw of iteration t."""
         op, inside = self.op, self.draw.inside(self.static, source)
         inside.law = JointLaw(state.laws, self._arguments(t))
         inside.results |= self.numbers
@@ -154,7 +157,7 @@ class LimitLoop:
         return inside
 
     def _after(self, state: LoopState, t: Any, inside: "LimitDraw") -> tuple[LoopState, list[Any]]:
-        """What passes on, and the numbers that the iteration gives."""
+        """The state after an iteration, and the numbers among its outputs."""
         op = self.op
         laws = {
             part.dim: self._law_after(part, state.laws[part.dim], t, inside.moments)
@@ -202,7 +205,7 @@ class LimitLoop:
     # --- places ----------------------------------------------------------------------------------
 
     def _arguments(self, t: Any) -> dict[Value | int, Located]:
-        """Of what the block is given in iteration t."""
+        """The places of the arguments of the block in iteration t."""
         op, known = self.op, self.passing.arguments
         found: dict[Value | int, Located] = {}
         outside = dict(zip(op.block.arguments, op.inputs, strict=True))
@@ -222,7 +225,7 @@ class LimitLoop:
 
     @functools.cached_property
     def _results(self) -> dict[Value | int, Located]:
-        """Of what comes out, and of what it meets."""
+        """The places of the results, and of the vectors that they meet."""
         loop = self.draw.static.facts.loops[self.value]
         found: dict[Value | int, Located] = {}
         for part in self.passing.parts:
@@ -237,7 +240,9 @@ class LimitLoop:
     # --- as arrays -------------------------------------------------------------------------------
 
     def _packed(self, state: LoopState) -> Any:
-        """Without what no iteration changes: means that are zero, and laws outside."""
+        """The state without what no iteration changes: means that are zero, and laws of vectors
+        outside.
+        """
         laws = []
         for part in self.passing.parts:
             law = state.laws[part.dim]
@@ -275,9 +280,10 @@ def mean_of(moments: "Moments", v: Value, axes: Axes) -> Any:
 
 
 def _numbers(source: Any, one: Recipe, times: int) -> tuple[Any, Any, Any]:
-    """For each iteration the numbers it asks for, those of each node, and a key.
+    """For each iteration its latent variables, those of each node, and a key.
 
-    Where the source hands out fewer, that is written down, and all numbers are random in the end.
+    Where the source has fewer to hand out, it notes that, and all latent variables are random in
+    the end.
     """
     size = len(one.recipe)
     rows = jnp.zeros((times, 0))

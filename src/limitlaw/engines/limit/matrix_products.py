@@ -47,8 +47,8 @@ def matrix_products(moments: "Moments", v: Value, w: Value, equal: Equal) -> Cov
 
 
 def _in_order(moments: "Moments", w: Value) -> None:
-    """The rows of covariances of W x₁, W x₂, …, up to a stack of them, one after the other,
-    so that no recursion runs through all of them.
+    """Ask for the rows of covariances of W x₁, W x₂, …, up to a stack of them, one after the
+    other, so that no recursion runs through all of them.
     """
     terms = moments.facts.terms.get(w, ())
     rows = [
@@ -60,8 +60,8 @@ def _in_order(moments: "Moments", w: Value) -> None:
 
 
 def _of_family(moments: "Moments", block: Covariance, W: Family) -> Covariance:
-    """std² E[x x'] for each matrix of a family:
-    entries made by different matrices are independent.
+    """std² E[x x'] for each matrix of a family; entries made by different matrices are
+    independent.
     """
     for axis in W.axes:
         block = block.restricted(axis, axis)

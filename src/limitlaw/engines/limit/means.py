@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 def of_sum(moments: "Moments", v: Value, op: Linear) -> Labelled | None:
-    """E of a linear combination: that of the means."""
+    """E of a linear combination: that combination of the means."""
     if all(moments.mean(u) is None for u in v.vectors):
         return None
     return op.applied(lambda u: moments.mean(u) or zeros(u), moments.numbers)
 
 
 def of_initial(moments: "Moments", v: Value, op: core.Initial) -> Labelled | None:
-    """E h, as it is given."""
+    """E h, the mean that the program gives."""
     return None if op.centred else moments.given.given(op.mean, op.order)
 
 
 def of_argument(moments: "Moments", v: Value, op: core.Argument) -> Labelled | None:
-    """E of what passes through a loop."""
+    """E of a carry, or of another vector that a block is given."""
     return moments.given.law.mean(v)
 
 
 def of_result(moments: "Moments", v: Value, op: core.FromScan) -> Labelled | None:
-    """E of what comes out of a loop."""
+    """E of a result of a loop."""
     return moments.given.passed(op.scan).law.mean(op.place)
 
 
@@ -52,7 +52,7 @@ def of_map(moments: "Moments", v: Value, op: Coordinatewise) -> Labelled | None:
     return None if first is None or second is None else multiply(first, second)
 
 
-# E of a vector by the instruction that made it; None is zero
+# E of a vector, by the instruction that made it; None stands for zero
 MEANS: Mapping[type[Instruction], Callable[["Moments", Value, Any], Labelled | None]] = {
     core.Ones: lambda moments, v, op: Labelled(jnp.ones(()), ()),
     core.Initial: of_initial,

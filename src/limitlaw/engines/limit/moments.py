@@ -1,5 +1,5 @@
-"""First and second moments of the limits Z^v of wide vectors, given all numbers:
-Definition 3.1 as a recursion.
+"""First and second moments of the limits Z^v of wide vectors, given all numbers: Definition 3.1 as
+a recursion.
 
 Means have a rule for each instruction (`means.py`). Cov(v, w) is found by expanding the later of
 the two by its instruction. Linear instructions act on the covariance; what is left are pairs of
@@ -42,7 +42,7 @@ class Moments:
     def __init__(self, facts: LimitFacts, given: "LimitDraw", table: Any, inflated: bool = False):
         self.facts, self.given, self.integrals = facts, given, Integrals(inflated)
         self._means: dict[Value, Labelled | None] = {}
-        # of stacks: what is known of each of their vectors
+        # what is known of the vectors of each stack, by name
         self._grown: dict[str, dict[Value, Labelled]] = {}
         self._blocks: dict[tuple[Value, Value], dict[Equal, Covariance | None]] = {}
         self._products: dict[tuple[Value, Value, Equal], Covariance | None] = {}
@@ -52,25 +52,25 @@ class Moments:
 
     @property
     def nodes(self) -> AtNodes:
-        """The same vectors at nodes, where an integral needs them."""
+        """The vectors at nodes, where an integral needs them."""
         if self._nodes is None:
             self._nodes = AtNodes(self, self._table)
         return self._nodes
 
     @property
     def dimensions(self) -> int:
-        """Of those nodes."""
+        """The dimension of the nodes that were needed; 0 without any."""
         return 0 if self._nodes is None else self._nodes.dimensions
 
     @property
     def numbers(self) -> Mapping[Value, Any]:
-        """What is known of the numbers of the program, and of stacks of them."""
+        """The numbers of the program that are known, and stacks of them."""
         return _Numbers(self)
 
     # --- means -----------------------------------------------------------------------------------
 
     def mean(self, v: Value) -> Labelled | None:
-        """E Z^v."""
+        """E Z^v; None stands for zero."""
         with self._invariants.asked_for(("mean", v), v) as before:
             if before:
                 return before[0]
@@ -85,7 +85,7 @@ class Moments:
         return self._means[v]
 
     def grown(self, name: str, v: Value, of: Callable[[Value], Labelled]) -> Labelled:
-        """What `of` says of each vector of a stack; what that is, under a name."""
+        """The arrays of(u) for each vector u of a stack v, along its axis; kept under a name."""
         known = self._grown.setdefault(name, {})
         if v not in known:
             known[v] = self.facts.together.grown(v, known, of)
@@ -104,13 +104,13 @@ class Moments:
         return zeros(v) if block is None else block.diagonal(v.axes)
 
     def own(self, v: Value) -> Covariance | None:
-        """Cov(Z^v, Z^v), of which as much as later vectors are likely to read."""
+        """Cov(Z^v, Z^v), as much of it as later vectors are likely to read."""
         return self.covariance(v, v, frozenset(pair(axis, axis) for axis in self.facts.apart[v]))
 
     # --- covariances -----------------------------------------------------------------------------
 
     def second(self, v: Value, w: Value, equal: Equal = EVERYTHING) -> Covariance | None:
-        """E[Z^v Z^w]."""
+        """E[Z^v Z^w], at least where indices are equal on the pairs of axes in `equal`."""
         if isinstance(v.instruction, Coordinatewise) and isinstance(w.instruction, Coordinatewise):
             block = self.product(v, w, equal)
             if block is not None and equal.issuperset(block.pairs):
@@ -140,7 +140,7 @@ class Moments:
         return known[equal]
 
     def knows(self, v: Value, w: Value) -> bool:
-        """Has their covariance been asked for?"""
+        """Has Cov(v, w) been asked for?"""
         return (v, w) in self._blocks
 
     def _expanded(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
@@ -200,8 +200,8 @@ class Moments:
         )
 
     def _of_results(self, v: Value, w: Value) -> Covariance | None:
-        """Cov of what comes out of a loop with what else does, with what was met before it, and
-        with functions of such vectors.
+        """Cov of a result of a loop with another result, with a vector that was met before the
+        loop, or with a function of such vectors.
         """
         for first, second, turned in ((v, w, False), (w, v, True)):
             if not isinstance(op := first.instruction, core.FromScan):
@@ -219,7 +219,7 @@ class Moments:
         raise AssertionError(f"{v} and {w} meet behind a loop, and did not in it")
 
     def take_note_of(self, inside: "Moments") -> None:
-        """Of the integrals of a turn of a loop: whether they are closed forms,
+        """Take over the flags of an iteration of a loop: whether its integrals are closed forms,
         and what nodes they need.
         """
         self.integrals.take_note_of(inside.integrals)
@@ -231,8 +231,8 @@ class Moments:
         return v.instruction.linear and v not in self.facts.bilinear
 
     def product(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
-        """E[φ(u) ψ(t)] of functions of one Gaussian vector each;
-        None where they are not, or are independent.
+        """E[φ(u) ψ(t)] of functions of one Gaussian vector each; None where they are not, or are
+        independent.
         """
         name = v, w, equal
         with self._invariants.asked_for(("product", *name), v, w) as before:
@@ -260,8 +260,10 @@ class _Numbers(Mapping[Value, Any]):
 
 
 def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:
-    """Are both taken at the same places, of which only equal ones are read: windows of a
-    convolution? Their axes are the same, or have nothing to do with each other.
+    """Are both taken at the same places, of which only equal ones are read, as windows of a
+    convolution?
+
+    Their axes are the same, or have nothing to do with each other.
     """
     apart = set(first.axes).isdisjoint(second.x.axes) and set(second.axes).isdisjoint(first.x.axes)
     related = first.axes == second.axes or (apart and sizes(first.axes) == sizes(second.axes))

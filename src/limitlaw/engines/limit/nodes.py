@@ -1,5 +1,5 @@
 """The limits of vectors at the nodes of quasi-Monte Carlo, for functions of several vectors or of
-vectors that are not Gaussian: by their Gaussian roots, which have the joint covariance of all.
+vectors that are not Gaussian: these are functions of Gaussian vectors, which are drawn jointly.
 """
 
 import math
@@ -23,17 +23,18 @@ from limitlaw.numerics.linear_algebra import diagonal, taken
 # matrices are used again and again: deep layers repeat earlier ones up to rounding, and regression
 # on all of them is stable only with it.
 BLUR = 1e-10
-SPANNED = 1e-13  # of its variance, below which what is left of a vector is rounding
+SPANNED = 1e-13  # share of its variance, below which what is left of a vector is rounding
 
 
 class Joint:
-    """Rows L of the Cholesky factor of a growing Gram matrix:
-    new batches leave the rows of earlier ones as they are.
+    """Rows L of the Cholesky factor of a growing Gram matrix: new batches leave the rows of
+    earlier ones as they are.
 
     Gaussian variables with this covariance are L ξ; vectors with this Gram matrix have the
-    coordinates L. Leading axes of the inner products are for independent copies (heads).
-    `row`: those of one batch with several others, where that takes less than one by one. `blur`:
-    the variance, relative to its own, of a part that each vector of a later batch has alone.
+    coordinates L. Leading axes of the inner products are for independent copies (heads). `row`
+    gives the inner products of one batch with several others, where that takes less than one by
+    one. `blur`: the variance, relative to its own, of an independent part of each vector of a
+    later batch.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Joint:
     ):
         self._inner, self._row, self._blur = inner, row, blur
         self._places: dict[Hashable, tuple[int, int]] = {}
-        # L with 1 for every pivot that is missing, and which ones are there
+        # L, with 1 for every missing pivot, and which pivots exist
         self._L, self._exists = jnp.zeros((0, 0)), jnp.zeros(0, bool)
 
     @property
@@ -54,7 +55,7 @@ class Joint:
 
     @property
     def size(self) -> int:
-        """How many axes there are."""
+        """The number of axes of the frame."""
         return int(self._L.shape[-1])
 
     def rows(self, item: object) -> Float[Array, "*copies m r"]:
@@ -67,8 +68,8 @@ class Joint:
     def regression(
         self, item: object, inner: Callable[[Any, Any], Any] | None = None
     ) -> Float[Array, "*copies m r"]:
-        """Coordinates of a batch on the axes so far,
-        from its inner products with what is placed.
+        """Coordinates of a batch on the axes so far, from its inner products with the batches that
+        are placed.
         """
         return _regressed(self._L, self._exists, self._on_placed(item, inner))
 
@@ -139,7 +140,7 @@ def _new_rows(
     own: Float[Array, "*copies m m"],
     on_placed: Float[Array, "*others k r"],
 ) -> tuple[Float[Array, "*both m r"], Float[Array, "*both m m"]]:
-    """The new rows of a Cholesky factor: on the axes so far, and on new ones."""
+    """The new rows of a Cholesky factor: their columns on the axes so far, and on new ones."""
     m, r = own.shape[-1], L.shape[-1]
     B = _regressed(L, exists, on_placed)
     B = jnp.broadcast_to(B, (*B.shape[:-2], m, r))
@@ -154,7 +155,7 @@ def extension(
     own: Float[Array, "*copies m m"],
     on_placed: Float[Array, "*others k r"],
 ) -> tuple[Float[Array, "*both m r"], Float[Array, "*both m m"]]:
-    """The same for a factor in which axes that do not exist are zero."""
+    """The new rows of a Cholesky factor in which axes that do not exist are zero."""
     exists = diagonal(L) > 0
     regular = L + jnp.where(exists, 0.0, 1.0)[..., None] * np.eye(L.shape[-1])
     return _new_rows(regular, exists, own, on_placed)
@@ -167,11 +168,11 @@ def _same_copies(first: Float[Array, "..."], second: Float[Array, "..."]) -> tup
 
 
 class AtNodes:
-    """The limits Z^v at the nodes of a table of normals:
-    Gaussian vectors are L ξ, jointly, the rest follows.
+    """The limits Z^v at the nodes of a table of normals ξ: Gaussian vectors are L ξ, jointly, and
+    all others functions of them.
 
-    Without a table it only finds out how many dimensions the table needs.
-    Arrays have one hidden axis, the nodes.
+    Without a table it only finds out how many dimensions the table needs. Arrays have one hidden
+    axis, the nodes.
     """
 
     def __init__(self, moments: Any, table: Float[Array, "nodes dimensions"] | None):
@@ -190,8 +191,10 @@ class AtNodes:
         return Covariance(Labelled(K.reshape(*sizes(v.axes), *sizes(w.axes)), labels))
 
     def _centred(self, v: Value) -> Float[Array, "*batch nodes"]:
-        """Z^v − E Z^v. In the place of E Z^v the mean of the nodes would take its own variance
-        from the covariance.
+        """Z^v − E Z^v.
+
+        With the mean over nodes in place of E Z^v, the covariance would lack the variance of that
+        mean.
         """
         if v not in self._deviations:
             mean, at = self._moments.mean(v), self.at(v).whole(v.axes)

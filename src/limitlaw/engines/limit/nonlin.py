@@ -28,8 +28,8 @@ def map_with_map(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covari
 
 
 def product(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance | None:
-    """E[φ(u) ψ(t)] of functions of one Gaussian vector each;
-    None where they are not, or are independent.
+    """E[φ(u) ψ(t)] of functions of one Gaussian vector each; None where they are not, or are
+    independent.
     """
     u, t = moments.facts.argument.get(v), moments.facts.argument.get(w)
     if u is None or t is None or not {v, w} <= moments.facts.integrable:
@@ -52,8 +52,8 @@ def product(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance 
 
 
 def map_with_gaussian(moments: "Moments", v: Value, g: Value, equal: Equal) -> Covariance | None:
-    """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g)
-    for φ = a b with b independent of a and g.
+    """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g) for φ = a b with b independent
+    of a and g.
     """
     u = moments.facts.argument.get(v)
     if u is None:
@@ -72,5 +72,5 @@ def map_with_gaussian(moments: "Moments", v: Value, g: Value, equal: Equal) -> C
 def numbers_of(
     moments: "Moments", op: Any, place: Callable[[Labelled], Labelled] = lambda a: a
 ) -> dict[Value, Labelled]:
-    """The numbers among the arguments of φ, put in their place."""
+    """The numbers among the arguments of φ, each put through `place`."""
     return {p: place(moments.numbers[p]) for p in op.args if not p.is_vector}

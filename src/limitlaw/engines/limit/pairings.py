@@ -1,9 +1,9 @@
-"""Which scores are forms in the same normals, before any number is known.
+"""Which scores are forms in the same normals, found before any number is known.
 
 Vectors that may be correlated make a `FrameGroup`, which has one frame. Where every one of them is
-W x with the same family W, the frame is that of the x. Scores of vectors of the same two
-components are a `Pairing`, which has one matrix of normals. Along axes with different matrices
-(heads) there are independent copies of it.
+W x with the same family W, the frame is that of the x. Scores of vectors of the same two groups
+are a `Pairing`, which has one matrix of normals. Along axes with different matrices (heads) there
+are independent copies of it.
 """
 
 import dataclasses
@@ -15,14 +15,14 @@ from limitlaw.core.kinds import Family, Value
 from limitlaw.core.labelled import Axis
 from limitlaw.engines.limit.facts import LimitFacts
 
-# why entries are independent along an axis: what is drawn apart there
+# why entries are independent along an axis: the matrices or vectors that differ there
 Independence = tuple[Family | Value, Axis]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Copies:
-    """An axis along which entries of the vectors of a component are independent: what it is called
-    in each of them.
+    """An axis along which the entries of the vectors of a group are independent, and its name in
+    each of them.
     """
 
     sources: frozenset[Independence]
@@ -38,8 +38,8 @@ class FrameGroup:
 
     @functools.cached_property
     def family(self) -> Family | None:
-        """W, where every one of the vectors is W x under other names, and W has no axis but
-        `copies`.
+        """The family W, if every one of the vectors is W x under other names and W has no axis but
+        `copies`; else None.
         """
         products = [_product(v) for v in self.vectors]
         families = {None if product is None else product.family for product in products}
@@ -50,12 +50,12 @@ class FrameGroup:
         return W if apart.issuperset(W.axes) else None
 
     def placed(self, v: Value) -> Value:
-        """What the frame has of a vector: v itself, or x."""
+        """The vector that is placed in the frame for v: v itself, or x if v is W x."""
         product = _product(v) if self.family else None
         return product.x if product else v
 
     def names(self, v: Value) -> dict[Axis, Axis]:
-        """What the axes of that are called in v, and those of W."""
+        """The names in v of the axes of what is placed, and of W."""
         if self.family is None:
             return {axis: axis for axis in v.axes}
         if isinstance(v.instruction, Rename):
@@ -64,7 +64,7 @@ class FrameGroup:
         return {axis: axis for axis in v.axes}
 
     def within(self, copies: Copies, v: Value) -> Axis:
-        """What the axis of copies is called in what is placed."""
+        """The name of the axis of copies in what is placed for v."""
         return next(a for a, name in self.names(v).items() if name is copies.axis[v])
 
     @functools.cached_property
@@ -77,12 +77,12 @@ class FrameGroup:
         )
 
     def place(self, v: Value) -> tuple[Value, tuple[Axis, ...]]:
-        """What is placed, and its axes of independent copies."""
+        """The vector that is placed for v, and its axes of independent copies."""
         return self.placed(v), tuple(self.within(copies, v) for copies in self.apart)
 
     @property
     def places(self) -> tuple[tuple[Value, tuple[Axis, ...]], ...]:
-        """All that is placed; what is the same for two components has one frame."""
+        """All that is placed; two groups for which it is the same have one frame."""
         return tuple(dict.fromkeys(map(self.place, self.vectors)))
 
 
@@ -94,8 +94,10 @@ def _product(v: Value) -> MatMul | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Pairing:
-    """Dot products of vectors of two components, which may be one. `lead`: along what there are
-    independent matrices of normals: copies of the first, of the second, or of both at once.
+    """Dot products of vectors of two groups, which may be one.
+
+    `lead`: the copies along which matrices of normals are independent: of the first group, of the
+    second, or of both at once.
     """
 
     first: FrameGroup
@@ -104,15 +106,15 @@ class Pairing:
     dots: tuple[Dot, ...]
 
     def turned(self, dot: Dot) -> bool:
-        """Is q of the second component, and k of the first?"""
+        """Is q of the second group, and k of the first?"""
         return dot.q not in self.first.vectors
 
     def factors(self, dot: Dot) -> tuple[Value, Value]:
-        """The vector of the first component, and that of the second."""
+        """The vector of the first group, and that of the second."""
         return (dot.k, dot.q) if self.turned(dot) else (dot.q, dot.k)
 
     def axes(self, dot: Dot) -> tuple[Axis, ...]:
-        """What `lead` is called in the vectors of a dot product."""
+        """The names of `lead` in the vectors of a dot product."""
         v, w = self.factors(dot)
         named = []
         for first, second in self.lead:
@@ -149,7 +151,9 @@ def pairings(facts: LimitFacts, dots: Iterable[Value]) -> dict[Value, Pairing]:
 
 
 def _components(facts: LimitFacts, dots: Sequence[Dot]) -> list[FrameGroup]:
-    """Vectors with a root in common, perhaps by way of others."""
+    """The groups of vectors that have a source of randomness in common, perhaps by way of
+    others.
+    """
     groups: list[tuple[int, list[Value]]] = []
     for v in dict.fromkeys(v for dot in dots for v in (dot.q, dot.k)):
         near = [group for group in groups if group[0] & facts.roots[v]]
@@ -171,7 +175,9 @@ def _ends(components: Sequence[FrameGroup], dot: Dot) -> tuple[int, int]:
 def _lead(
     components: Sequence[FrameGroup], ends: tuple[int, int], dot: Dot
 ) -> tuple[tuple[Copies | None, Copies | None], ...]:
-    """Copies of both that are one axis of a dot product, and the other ones of each."""
+    """The copies of both groups that are one axis of a dot product, and the other copies
+    of each.
+    """
     first, second = (components[i] for i in ends)
     v, w = (dot.q, dot.k) if dot.q in first.vectors else (dot.k, dot.q)
     both = [(a, b) for a in first.copies for b in second.copies if a.axis[v] is b.axis[w]]
@@ -183,8 +189,8 @@ def _lead(
 def _refused(
     components: Sequence[FrameGroup], ends: tuple[int, int], dots: Sequence[Dot]
 ) -> set[Copies]:
-    """Copies that do not meet in the same way in all dot products of a pairing: their entries are
-    vectors like others. So are those of one component that meet other ones than themselves.
+    """Copies that do not meet in the same way in all dot products of a pairing, or that meet other
+    copies of their own group: their entries are vectors like others.
     """
     leads = [set(_lead(components, ends, dot)) for dot in dots]
     odd = {pair for lead in leads for pair in lead if any(pair not in other for other in leads)}

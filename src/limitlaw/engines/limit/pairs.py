@@ -1,8 +1,8 @@
 """A deterministic kernel entry by entry of its first axis, where the whole takes much memory.
 
-E[Z^{y_i} Z^{y_j}] depends on what y_i and y_j are made of and on nothing else: of ten images, on
-two. Programs of two entries differ in numbers only, so that one compiled function has all of them,
-and what is held at a time is the covariance of two images, pixel by pixel.
+E[Z^{y_i} Z^{y_j}] depends only on what y_i and y_j are made of: of ten images, on two. Programs of
+two entries differ in numbers only, so that one compiled function computes all of them, and what is
+held at a time is the covariance of two images, pixel by pixel.
 """
 
 import itertools
@@ -41,7 +41,9 @@ class Pairs:
 
     @classmethod
     def of(cls, output: Output, program: Limit) -> "Pairs | None":
-        """Where the whole is too large, and two entries are smaller."""
+        """The pairs of an output, where the whole is too large and two entries are smaller; else
+        None.
+        """
         plan = program.plan
         if plan.random or plan.uses_nodes or plan.requests.head_recipe or not output.layout:
             return None
@@ -51,11 +53,11 @@ class Pairs:
         return pairs if pairs._crossed() < plan.largest else None
 
     def inflated(self) -> "Pairs":
-        """With errors of integrals added."""
+        """The same pairs with errors of integrals added."""
         return Pairs(self._output, inflated=True)
 
     def conditions(self, samples: int, key: object, at_most: bool = False) -> Outcomes:
-        """As of a program that is followed at once."""
+        """The second moments of the whole, as `Limit.conditions` gives them."""
         chosen = list(itertools.combinations_with_replacement(range(self._count), 2))
         programs = [self._program(i, j) for i, j in chosen]
         blocks = _mapped(programs) if programs[0].traced else _looped(programs)
@@ -66,7 +68,7 @@ class Pairs:
         return Outcomes(jnp.block(whole)[None], "quadrature" if requests.quadrature else "exact")
 
     def _crossed(self) -> int:
-        """The numbers in the largest covariance of two entries."""
+        """The number of entries of the largest covariance of two entries."""
         return Limit((self._left[0],), second_moment).plan.largest
 
     def _program(self, i: int, j: int) -> Limit:
@@ -83,8 +85,8 @@ def _looped(programs: list[Limit]) -> list[SecondMoments]:
 
 
 def _mapped(programs: list[Limit]) -> list[SecondMoments]:
-    """The same inside transformations, derivatives in bounded memory too: one loop over all that
-    have one structure.
+    """The same inside transformations, where memory is bounded for derivatives, too: one loop over
+    all programs that have one structure.
     """
     plans: dict[Plan, list[int]] = {}
     for i, program in enumerate(programs):
@@ -104,7 +106,7 @@ def _function(plan: Plan) -> Callable[[Any], Any]:
 
 
 def _entry(output: Output, i: int) -> Output:
-    """y[i], by a program of which the numbers are those that it needs."""
+    """y[i], by a program with no other numbers than it needs."""
     axis, *layout = output.layout
     y = output.value
     if axis is not None:

@@ -1,7 +1,8 @@
-"""A program at infinite width. What it needs whatever its numbers are (facts, requests for draws,
-compiled functions) is made once for a structure and a reading: a `Plan`. The program that it
-keeps has no numbers in its slots, they are arguments. With them (`Planned`) it can be followed at
-any points.
+"""A program at infinite width.
+
+What does not depend on its numbers (facts, requests for draws, compiled functions) is made once
+for a structure and a reading: a `Plan`. The program that it keeps has no numbers in its slots,
+they are arguments. With them (`Planned`) it can be followed at any points.
 """
 
 import dataclasses
@@ -28,19 +29,21 @@ from limitlaw.engines.limit.invariants import Invariant
 from limitlaw.engines.reading import Reading
 from limitlaw.numerics.random import MOST_DIMENSIONS, Quasi
 
-Given = tuple[list[Any], list[Any]]  # the numbers of a program, and what all its draws share
-QUICK_COVARIANCE = 2**10  # numbers in a covariance that takes no time
+# the numbers of a program, and the invariants that all its draws share
+Given = tuple[list[Any], list[Any]]
+QUICK_COVARIANCE = 2**10  # entries of a covariance that takes no time
 
 
 @dataclasses.dataclass(frozen=True)
 class Requests:
-    """What one draw asks for: the degrees of freedom of each number,
-    ∞ for a normal, and of each one for every node; what it has in common with all others.
+    """What one draw asks for.
 
-    `overflows`: it asks for more than are handed out. `dimensions`: of the nodes for
-    nonlinearities. `size`: numbers in what is read off a draw. `quadrature`: there are integrals
-    without a closed form; `unsure`: of functions of which it is not known where they are smooth,
-    so that the errors of their integrals may matter.
+    `recipe`: the degrees of freedom of its latent variables, ∞ for a normal; `head_recipe`: of
+    those for every node. `invariants`: what it has in common with all other draws. `overflows`: it
+    asks for more latent variables than Sobol points have. `dimensions`: of the nodes for
+    nonlinearities. `size`: how many numbers are read off a draw. `quadrature`: there are integrals
+    without a closed form; `unsure`: of functions whose kinks are not known, so that the errors of
+    their integrals may matter.
     """
 
     recipe: tuple[float, ...] = ()
@@ -54,7 +57,7 @@ class Requests:
 
 
 class Plan:
-    """A structure at infinite width, and the reading that is read off its draws."""
+    """The structure of a program at infinite width, and the reading that is read off its draws."""
 
     def __init__(self, outputs: Sequence[Output], reading: Reading, inflated: bool):
         self.reading, self.inflated = reading, inflated
@@ -69,15 +72,18 @@ class Plan:
         self.in_a_loop = jax.jit(self._in_a_loop)
 
     def _prepare(self, outputs: Sequence[Output]) -> None:
-        """With few nodes for each draw where there will be many: what stays random is drawn,
-        but for scores that are asked for and for those of infinitely many heads, which are nodes.
+        """Prepare the program, with few nodes for each draw where there will be many draws.
+
+        What stays random is drawn, except scores that are asked for and those of infinitely many
+        heads, which are nodes.
         """
         followed = Followed.of(outputs, self.reading, self.inflated)
         self.most_heads, self.unrolls = followed.most_heads, bool(followed.why_written_out)
         self.heads, self.outputs = followed.heads, followed.outputs
         self.facts, self.static = followed.static.facts.analysis, followed.static
         self.most = MOST_DIMENSIONS
-        self._one: Callable[..., Any] | None = None  # a draw that reads numbers alone
+        # the traced draw, if it reads latent variables alone
+        self._one: Callable[..., Any] | None = None
         self.requests = self._recorded() if self._may_draw() else Requests()
         if self.requests.overflows:  # too many numbers for Sobol points to help: all are random
             self.most = 0
@@ -86,9 +92,7 @@ class Plan:
                 self.static.iterations[loop] = asked._replace(recipe=(), overflows=True)
 
     def _may_draw(self) -> bool:
-        """May something be drawn, or averaged over nodes?
-        If not, nothing needs to be written down.
-        """
+        """May something be drawn, or averaged over nodes? If not, no draw needs to be recorded."""
         static = self.static.facts
         rough = any(
             isinstance(v.instruction, Coordinatewise) and v not in static.integrable
@@ -100,14 +104,16 @@ class Plan:
 
     @property
     def has_loops(self) -> bool:
-        """Is there a loop?"""
+        """Does the program have a loop?"""
         return bool(self.static.facts.loops)
 
     @property
     def compiles(self) -> bool:
-        """Should the program be compiled even if it is followed once: are there loops, matrices
-        that are used again and again, or is it asked again with other numbers? May it take much
-        memory, which is known of what is compiled?
+        """Should the program be compiled even if it is followed once?
+
+        That is so for loops, for matrices that are used again and again, for programs that are
+        asked again with other numbers, and for those that may take much memory, which is known
+        only of what is compiled.
         """
         ops = [v.instruction for v in self.facts.program.values]
         large = any(op.linear and not isinstance(op, RULED) for op in ops)
@@ -116,7 +122,7 @@ class Plan:
 
     @property
     def largest(self) -> int:
-        """The numbers in the largest covariance of a batch with itself."""
+        """The number of entries of the largest covariance of a batch with itself."""
         apart = self.static.facts.apart
         return max((_numbers(v.axes, apart[v]) for v in apart), default=0)
 
@@ -127,7 +133,9 @@ class Plan:
 
     @property
     def nodes(self) -> int:
-        """Of each batch of draws, for nonlinearities: more where all draws have them in common."""
+        """The number of nodes for nonlinearities of each batch of draws: more where all draws
+        share them.
+        """
         return BUDGET.nodes_each if self.facts.stay_random else BUDGET.nodes_in_common
 
     @property
@@ -136,8 +144,9 @@ class Plan:
         return self.requests.dimensions > 0
 
     def _recorded(self) -> Requests:
-        """One draw, of which the requests are written down. Where it asks for numbers alone, and
-        not for nodes or keys, it is not followed again: JAX has seen it.
+        """Trace one draw, and note what it asks for.
+
+        Where it asks only for latent variables, and not for nodes or keys, it is not traced again.
         """
         found: dict[str, Any] = {}
 
@@ -164,7 +173,7 @@ class Plan:
 
     @property
     def prepares(self) -> bool:
-        """Are moments that all draws share computed before them: is there something that takes
+        """Are loop-invariant moments computed before all draws: is there something that takes
         longer than a call?
         """
         takes_time = self.requests.quadrature or self.has_loops or self.largest > QUICK_COVARIANCE
@@ -172,7 +181,7 @@ class Plan:
         return alone and takes_time and bool(self.requests.invariants)
 
     def _given(self, arrays: list[Any]) -> Given:
-        """What draws need of the numbers of the program: these, and what all draws share."""
+        """What all draws share: the numbers of the program, and its loop-invariant quantities."""
         draw = self._draw(arrays, Quasi(jax.random.key(0), most=0), None)
         for value in self.facts.program.values:
             if value not in self.static.facts.random:
@@ -197,8 +206,8 @@ class Plan:
         return draw
 
     def draw(self, given: Given, row: Any, key: Any, table: Any, heads: Any) -> Any:
-        """What is read off the draw with the numbers in `row`,
-        and those of each node of infinitely many heads.
+        """What is read off the draw with the latent variables `row`, and with those of each node
+        of infinitely many heads.
         """
         arrays, shared = given
         if self._one is not None and not shared:
@@ -215,7 +224,7 @@ class Plan:
         return written(asked, self.most_heads, self.unrolls)[0]
 
     def _at(self, given: Given, rows: Any, keys: Any) -> Any:
-        """What is read off each draw, some draws at a time."""
+        """What is read off each draw, a limited number of draws at a time."""
         one = jax.checkpoint(lambda row, key: self.draw(given, row, key, None, None))
         size = min(len(rows), BUDGET.together)
         return jax.lax.map(lambda numbers: one(*numbers), (rows, keys), batch_size=size)
@@ -231,19 +240,19 @@ class Plan:
 
     @property
     def size(self) -> int:
-        """How many equations were compiled."""
+        """The number of equations that were compiled."""
         return sum(compiled.size for compiled in self._compiled)
 
     def release(self) -> None:
-        """Give back the memory of all that was compiled."""
+        """Give back the memory of everything that was compiled."""
         for compiled in self._compiled:
             compiled.release()
         for function in (self.at, self.in_a_loop):
             function.clear_cache()  # type: ignore[attr-defined]
 
     def batch(self, samples: int) -> int:
-        """As many draws as keep the numbers held at a time near the budget,
-        and some batches where those have new nodes.
+        """The number of draws of a batch: the numbers held at a time stay near the budget, and
+        where batches have new nodes there are several.
         """
         most = min(samples, self._together)
         return min(most, self.replicate(samples)) if self.shares_nodes else most
@@ -263,7 +272,7 @@ class Plan:
 
     @functools.cached_property
     def _cost(self) -> int:
-        """The numbers that one draw holds."""
+        """The number of floats that one draw holds."""
         cost = 16 + sum(self.static.held.values())
         program = self.facts.program
         for value in (v for part in (program, *program.every_block) for v in part.values):
@@ -274,5 +283,7 @@ class Plan:
 
 
 def _numbers(axes: Axes, apart: frozenset[Axis]) -> int:
-    """In a covariance of which, along axes `apart`, equal indices are read."""
+    """The number of entries of a covariance of which, along axes `apart`, only equal indices are
+    read.
+    """
     return math.prod(int(a.size) if a in apart else int(a.size) ** 2 for a in axes)

@@ -26,9 +26,9 @@ LikePlanned = TypeVar("LikePlanned", bound="Planned")
 class Planned:
     """A program at infinite width, with its numbers, and the reading to be read off its draws.
 
-    `inflated`: with every Gaussian integral that has an error larger by that error. The difference
-    to what is read otherwise is what errors of integrals, in the worst case all of one sign, make
-    of it; 0 where all are closed forms.
+    `inflated`: every Gaussian integral that has an error is larger by that error. The difference
+    in a reading is what errors of integrals, in the worst case all of one sign, make of it; 0
+    where all are closed forms.
     """
 
     def __init__(self, outputs: Sequence[Output], reading: Reading, inflated: bool = False):
@@ -44,18 +44,18 @@ class Planned:
 
     @functools.cached_property
     def given(self) -> Given:
-        """What all draws need of the numbers of the program."""
+        """What all draws share: the numbers of the program, and its loop-invariant quantities."""
         if not self.plan.prepares:
             return self.arrays, []
         return self._function(self.plan.given)(self.arrays)
 
     def _function(self, compiled: Compiled) -> Any:
-        """A compiled function; inside transformations of JAX it is one more call."""
+        """A compiled function; inside transformations of JAX, the function itself."""
         return compiled.function if self.traced else compiled
 
     @functools.cached_property
     def _together(self) -> int:
-        """How many draws are computed together, where any number may be asked for."""
+        """The number of draws that are computed together, where any number may be asked for."""
         return self.plan.batch(BUDGET.together)
 
     @property
@@ -65,12 +65,12 @@ class Planned:
 
     @property
     def recipe(self) -> tuple[float, ...]:
-        """The degrees of freedom of the numbers of one draw, ∞ for normals."""
+        """The degrees of freedom of the latent variables of one draw, ∞ for normals."""
         return self.plan.requests.recipe
 
     @property
     def is_function_of_recipe(self) -> bool:
-        """Is a draw a function of those numbers, of which there are some, and of nothing else?"""
+        """Is a draw random, and a function of its latent variables alone?"""
         requests = self.plan.requests
         return self.random and not (
             self.plan.uses_nodes or requests.head_recipe or requests.overflows
@@ -91,18 +91,20 @@ class Planned:
         return type(self)(self._asked, self.reading, inflated=True)
 
     def without_derivatives(self: LikePlanned) -> LikePlanned:
-        """The same program with plain numbers, unless inside `jit` or `vmap`: to be looked at."""
+        """The same program with plain numbers, so that they can be looked at; inside `jit` or
+        `vmap` they stay traced.
+        """
         if not self.traced:
             return self
         plain = renumbered(self._asked, lambda x: frozen(x) if is_traced(x) else x)
         return type(self)(plain, self.reading, self._inflated)
 
     def at(self, rows: Any, seed: int = 0, start: int = 0) -> Any:
-        """The reading at given points instead of drawn ones:
-        numbers in the order of `recipe`, one row for each.
+        """The reading at given points instead of drawn ones: one row of latent variables, in the
+        order of `recipe`, for each.
 
-        What a draw asks for beyond them is random by `seed`,
-        these being the draws from `start` on.
+        What a draw asks for beyond them is random by `seed`, these being the draws from `start`
+        on.
         """
         if is_traced(rows) or self.traced:
             keys = self.keys(seed, start, len(rows))
@@ -127,7 +129,9 @@ class Planned:
         )
 
     def keys(self, seed: int, start: int, size: int) -> Any:
-        """Of the draws from `start` on, where a draw asks for more numbers than points have."""
+        """The keys of `size` draws from `start` on; they differ only where a draw asks for more
+        latent variables than points have.
+        """
         key = jax.random.key(seed)
         return (
             keys_of_draws(key, start, size)

@@ -1,5 +1,5 @@
 """Covariances of products: of vectors that are independent of each other, and of scores with the
-vectors that they weigh.
+vectors that they weight.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def factored(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance | None:
-    """Cov(a b, c d) of products whose factors are independent;
-    by quasi-Monte Carlo where that does not apply.
+    """Cov(a b, c d) of products whose factors are independent; by quasi-Monte Carlo where that
+    does not apply.
     """
     apart = in_two(moments.facts, v, w)
     if apart is not None:
@@ -38,7 +38,9 @@ def _terms(moments: "Moments", v: Value) -> tuple[Value, ...]:
 
 def in_two(facts: LimitFacts, v: Value, w: Value) -> tuple[Any, Any] | None:
     """(a, c) and (b, d) of products v = a b and w = c d, where one pair is independent of the
-    other; None for a factor that is absent, or where that does not apply.
+    other.
+
+    None stands for a factor that is absent, and is the result where that does not apply.
     """
     factors, others = (independent_factors(facts, x.instruction) or (x, None) for x in (v, w))
     for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):
@@ -70,8 +72,8 @@ def _product_of_independent(
 
 
 def bilinear(moments: "Moments", v: Any, w: Any) -> Covariance | None:
-    """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l],
-    for scores p = n^{-1/2} qᵀk.
+    """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l], for scores p =
+    n^{-1/2} qᵀk.
     """
     both = v in moments.facts.bilinear and w in moments.facts.bilinear
     if not both or unnamed(v.instruction.a) is not unnamed(w.instruction.a):
@@ -95,7 +97,7 @@ def _renamed(block: Covariance | None, left: Any, right: Any) -> Covariance | No
 
 
 def _names_of(p: Value) -> dict[Axis, Axis]:
-    """What the axes of numbers, as they were made, are called in the end."""
+    """The final name of each axis of numbers, by its name when they were made."""
     renames = []
     while isinstance(p.instruction, core.Rename):
         renames.append(p.instruction)

@@ -1,4 +1,6 @@
-"""What is known of scores before any number: which are not drawn, which may be correlated."""
+"""Facts about scores that hold before any number is known: which are not drawn, and which may be
+correlated.
+"""
 
 from collections.abc import Iterable
 
@@ -10,8 +12,8 @@ from limitlaw.engines.limit.facts import LimitFacts
 
 
 def undrawn_scores(facts: Analysis) -> frozenset[Value]:
-    """Scores on an axis of nodes that only weigh vectors,
-    of which only a normalised sum over that axis is read.
+    """Scores on an axis of nodes that only weight vectors, of which only a normalised sum over
+    that axis is read.
     """
 
     def summed(v: Value, axis: Axis) -> bool:
@@ -51,7 +53,7 @@ def undrawn_scores(facts: Analysis) -> frozenset[Value]:
 
 
 def scores(values: Iterable[Value]) -> list[Value]:
-    """Dot products of wide vectors that stay random."""
+    """The dot products of wide vectors that stay random."""
     return [v for v in values if is_score(v)]
 
 
@@ -62,13 +64,13 @@ def is_score(v: Value) -> bool:
 
 
 def correlated(facts: LimitFacts) -> frozenset[Value]:
-    """The random scores that are not known to be independent of all others,
-    and those with rotary factors.
+    """The random scores that are not known to be independent of all others, and those with rotary
+    factors.
     """
     met = scores(facts.analysis.values)
     found = {v for v in met if v.instruction.base is not None}  # type: ignore[attr-defined]
     by_root: dict[int, list[Value]] = {}
-    for p in met:  # two arrays of scores that have no factor's root in common are independent
+    for p in met:  # two arrays of scores whose factors have no source in common are independent
         for other in _near(p, facts, by_root):
             if are_correlated(p, other, facts):
                 found |= {p, other}
@@ -76,8 +78,8 @@ def correlated(facts: LimitFacts) -> frozenset[Value]:
 
 
 def _near(p: Value, facts: LimitFacts, by_root: dict[int, list[Value]]) -> list[Value]:
-    """Earlier scores of which a factor shares a root with a factor of p;
-    p is written down for later ones.
+    """Earlier scores of which a factor has a source of randomness in common with a factor of p,
+    which is added for later ones.
     """
     near: dict[Value, None] = {}
     mask = facts.roots[p.inputs[0]] | facts.roots[p.inputs[1]]
@@ -90,8 +92,8 @@ def _near(p: Value, facts: LimitFacts, by_root: dict[int, list[Value]]) -> list[
 
 
 def are_correlated(p: Value, other: Value, facts: LimitFacts) -> bool:
-    """May two arrays of scores be correlated: do their factors have matrices in common,
-    pair by pair?
+    """May two arrays of scores be correlated: do their factors have sources of randomness in
+    common, pair by pair?
     """
     if not (is_score(p) and is_score(other)):
         return False

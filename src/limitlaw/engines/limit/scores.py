@@ -1,5 +1,5 @@
-"""Scores of wide vectors in the limit (Definition 3.1 (iv)):
-Gaussian under 1/√n, deterministic under 1/n.
+"""Scores of wide vectors in the limit (Definition 3.1 (iv)): Gaussian under 1/√n, deterministic
+under 1/n.
 
     Cov(p_k, p_l) = E[Z^{q_k} Z^{q_l}] E[Z^{k_k} Z^{k_l}] + E[Z^{q_k} Z^{k_l}] E[Z^{k_k} Z^{q_l}]
 
@@ -21,7 +21,9 @@ from limitlaw.engines.limit.waves import rotation_factor
 
 
 def covariance(moments: Moments, p: Value) -> Covariance | None:
-    """Cov(p_k, p_l) of an array of scores that no others are correlated with; None for zero."""
+    """Cov(p_k, p_l) of an array of scores that is correlated with no other; None stands
+    for zero.
+    """
     dot = scored(p)
     straight = _product(moments, (dot.q, dot.q), (dot.k, dot.k))
     crossed = _product(moments, (dot.q, dot.k), (dot.k, dot.q))
@@ -43,13 +45,15 @@ def scored(p: Value) -> Dot:
 def _product(
     moments: Moments, qs: tuple[Value, Value], ks: tuple[Value, Value]
 ) -> Covariance | None:
-    """E[q q'] E[k k'], entries meeting by axis."""
+    """E[q q'] E[k k'], where entries meet by axis."""
     queries, keys = moments.second(*qs), moments.second(*ks)
     return None if queries is None or keys is None else queries.times(keys)
 
 
 def _turned(moments: Moments, block: Covariance, dot: Dot, base: float, sign: float) -> Covariance:
-    """Times c(Δ), Δ the difference of the two phases (their sum where queries meet keys)."""
+    """The covariance times c(Δ), with Δ the difference of the two phases (their sum where queries
+    meet keys).
+    """
     phases = phase(moments, dot)
     here, there = block.on_left(phases), block.on_right(phases)
     c = elementwise(lambda left, right: rotation_factor(left - sign * right, base), here, there)
@@ -57,7 +61,7 @@ def _turned(moments: Moments, block: Covariance, dot: Dot, base: float, sign: fl
 
 
 def phase(moments: Moments, dot: Dot) -> Labelled:
-    """Position of q − position of k, for each score."""
+    """The position of q minus the position of k, for each score."""
     if dot.base is None:
         return Labelled(jnp.zeros(()), ())
     given = zip(dot.positions, dot.orders, strict=True)

@@ -1,5 +1,7 @@
-"""What is read off a draw at infinite width. Each is a function of the draw and of the outputs
-that were asked for. (`variance` and `variances`, which laws of heads read, stand in draw.py.)
+"""The readings of a draw at infinite width: each is a function of the draw and of the outputs that
+were asked for.
+
+(`variance` and `variances`, which laws of heads read, are in draw.py.)
 """
 
 import dataclasses
@@ -23,7 +25,7 @@ from limitlaw.engines.reading import ReadBy, Reading
 def _conditions(
     draw: LimitDraw, outputs: Outputs
 ) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
-    """Mean and covariance of the outputs given what is drawn."""
+    """Mean and covariance of the outputs, given the latent variables."""
     if not outputs[0].is_wide:
         return Conditions(1)(draw, outputs)
     gaussian = all(draw.static.facts.gaussian[v] for v, _ in outputs)
@@ -36,7 +38,7 @@ conditions = ReadBy(_conditions, of_coordinates=True)
 
 @ReadBy
 def second_moment(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
-    """E[Z^y (Z^y)ᵀ] given what is drawn."""
+    """E[Z^y (Z^y)ᵀ], given the latent variables."""
     ((y, _),) = outputs
     if not outputs[0].is_wide:
         m, C = Conditions(1)(draw, outputs)
@@ -62,14 +64,14 @@ CROSSED = Crossed()
 
 @ReadBy
 def covariance(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
-    """Cov(Z^y) given what is drawn."""
+    """Cov(Z^y), given the latent variables."""
     ((y, _),) = outputs
     return _flat(draw.moments.covariance(y, y), outputs[0])
 
 
 @ReadBy
 def variance_of_sum(draw: LimitDraw, outputs: Outputs) -> Float[Array, ""]:
-    """Var Σ_i Z^{y_i} over all entries, given what is drawn."""
+    """Var Σ_i Z^{y_i} over all entries, given the latent variables."""
     return unsigned(jnp.sum(covariance(draw, outputs)))
 
 
@@ -80,14 +82,14 @@ def _flat(block: Covariance | None, output: Output) -> Float[Array, "m m"]:
 
 @ReadBy
 def mean(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
-    """E Z^y given what is drawn."""
+    """E Z^y, given the latent variables."""
     ((y, layout),) = outputs
     return (draw.moments.mean(y) or zeros(y)).whole(layout)
 
 
 @dataclasses.dataclass(frozen=True)
 class CoordinateAverage(Reading):
-    """E ψ(Z^y), by quasi-Monte Carlo."""
+    """E ψ(Z^y), by quasi-Monte Carlo over nodes."""
 
     psi: Callable[[Any], Any]
     at_nodes = True  # which cannot be seen in the program
@@ -100,14 +102,14 @@ class CoordinateAverage(Reading):
 
 @ReadBy
 def numbers(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
-    """Numbers of the program."""
+    """The numbers that are the output."""
     ((p, layout),) = outputs
     return draw[p].whole(layout)
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoreCovariance(Reading):
-    """Mean and covariance of scores, given everything before them: they are not drawn."""
+    """Mean and covariance of scores given everything before them; the scores are not drawn."""
 
     undrawn = True
 

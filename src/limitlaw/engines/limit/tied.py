@@ -1,15 +1,15 @@
-"""A loop whose turns have the same matrices and initial vectors, at infinite width.
+"""A loop whose iterations have the same matrices and initial vectors, at infinite width.
 
-Turn t meets what earlier turns made, since W x_t and W x_s are correlated. All earlier turns are
-one batch: the block is written a second time with an axis of turns (`History`), and covariances of
-the turn at hand with that copy are found by the same recursion as all others. So the program does
-not grow with the number of turns. What passes from turn to turn is, of the argument x and of every
-matrix product g that covariances lead to,
+Iteration t depends on what earlier ones made, since W x_t and W x_s are correlated. All earlier
+iterations are one batch: the block is written a second time with an axis of iterations
+(`History`), and covariances of the present iteration with that copy are found by the same
+recursion as all others. So the program does not grow with the number of iterations. The state
+consists, for the argument x and every matrix product g that covariances lead to, of
 
     Cov(x_t, x_t),   Cov(x_t, x_s),   Cov(x_t, g_s),   s < t,
 
-with the numbers of earlier turns and the frames of scores. The remaining Cov(g_t, x_s) follows
-turn by turn, x_{s+1} being linear in x_s and the products of turn s.
+with the numbers of earlier iterations and the frames of scores. The remaining Cov(g_t, x_s)
+follows one iteration after the other, x_{s+1} being linear in x_s and the products of iteration s.
 """
 
 import math
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 class TiedLoop:
-    """The turns of such a loop, in a draw that has come to it.
+    """The iterations of a loop with tied weights, within a draw.
 
-    They are followed in stretches, each within arrays that have room for the turns up to its end:
-    what is not there yet costs time as well.
+    They are followed in stretches, each within arrays that have room for the iterations up to its
+    end: room that is not used yet costs time as well.
     """
 
     def __init__(self, draw: "LimitDraw", value: Value, op: Scan):
@@ -64,7 +64,7 @@ class TiedLoop:
         ]
 
     def passed(self) -> Passed:
-        """The law of x after all turns."""
+        """The law of x after all iterations."""
         x, axes = self.x, self.axes
         state: TurnState = {OWN: whole(self.draw.moments.covariance(x, x), axes, axes)}
         known = self.draw.static.tied
@@ -87,7 +87,7 @@ class TiedLoop:
 
 
 class Stretch:
-    """Turns up to `end`, within arrays that have room for so many."""
+    """Iterations up to `end`, within arrays that have room for so many."""
 
     def __init__(
         self,
@@ -103,19 +103,19 @@ class Stretch:
         self._forms, self._normals = forms, forms.those_of(normals, self.end)
 
     def followed(self, state: TurnState, start: int) -> tuple[TurnState, Any]:
-        """What passes on, and what is read off each turn from `start` on."""
+        """The state after the stretch, and what is read off each iteration from `start` on."""
 
         def turn(state: TurnState, at: Any) -> tuple[TurnState, Any]:
             inside, moments = self._turn(at, state)
             read = self._draw.read_iteration(inside, self._loop, self._history.program.values)
             after = self._next(at, state, inside, moments)
-            self._draw.moments.take_note_of(moments)  # now: all has been asked of them
+            self._draw.moments.take_note_of(moments)  # here, where all moments have been asked for
             return after, read
 
         return lax.scan(turn, state, jnp.arange(start, self.end))
 
     def widened(self, state: TurnState, names: list[Name]) -> TurnState:
-        """What passes from turn to turn, with room for the turns of this stretch."""
+        """The state with room for the iterations of this stretch."""
         rooms: TurnState = {OWN: jnp.zeros(state[OWN].shape)}
         for i, p in enumerate(self._history.numbers):
             rooms["number", i] = jnp.zeros((self.end, *sizes(p.axes)))
@@ -131,7 +131,7 @@ class Stretch:
         }
 
     def asked(self, state: TurnState) -> list[Name]:
-        """What a turn asks for of earlier ones."""
+        """The names of what an iteration asks for of earlier ones."""
         names: list[Name] = []
         while missing := self._missing(self.widened(state, names)):
             names += missing
@@ -150,7 +150,7 @@ class Stretch:
         return [name for name in asked if name not in state]
 
     def _turn(self, at: Any, state: TurnState) -> tuple["LimitDraw", TurnMoments]:
-        """A draw of one turn."""
+        """A draw of one iteration."""
         inside = self._draw.inside(self._static, Quasi(jax.random.key(0), most=0))
         moments = TurnMoments(self._history, at, state, self._static.facts, inside)
         inside.moments = moments
@@ -163,7 +163,7 @@ class Stretch:
         }
         inside.forms = self._forms.within(moments, frames, self._normals)
         for v, past in self._history.of.items():
-            if past is v:  # what is the same in all turns is known before what earlier turns read
+            if past is v:  # what is loop-invariant is known before what earlier iterations read
                 inside.evaluate(v)
         inside.run(self._history.program)
         return inside, moments
@@ -171,7 +171,7 @@ class Stretch:
     def _next(
         self, at: Any, state: TurnState, inside: "LimitDraw", moments: TurnMoments
     ) -> TurnState:
-        """What the next turn is given."""
+        """The state after an iteration."""
         y = self._history.result
         after: TurnState = {OWN: whole(moments.covariance(y, y), y.axes, y.axes)}
         for i, p in enumerate(self._history.numbers):
@@ -191,6 +191,6 @@ class Stretch:
         return after
 
     def _products(self, moments: TurnMoments, v: Value) -> Any:
-        """Cov(y, v_s), turns in front."""
+        """Cov(y, v_s), iterations s in front."""
         y, past = self._history.result, self._history.of[v]
         return whole(moments.covariance(y, past), y.axes, v.axes, self._history.turns)

@@ -1,15 +1,14 @@
 """Vectors of one kind as one batch: a recurrent network written out has W h₁, W h₂, …, whose
 covariances with a vector are one row, found at once and not one by one.
 
-Alike vectors v₁, …, v_k are the same instruction with other inputs. Stacked along a new axis they
-are this instruction, applied to the stacks of its inputs:
+Vectors v₁, …, v_k are *alike* if they are the same instruction with other inputs. Stacked along a
+new axis they are this instruction, applied to the stacks of its inputs:
 
     stack(W x₁, …, W x_k) = W stack(x₁, …, x_k),    stack(φ(u₁), …) = φ(stack(u₁, …)).
 
 Entries taken of vectors are stacked as several places of one vector, or as one place of several.
-
 So covariances take a number of operations that does not grow with k, and neither does the program
-that JAX compiles: a step of a recurrent network costs as much of it as any other.
+that JAX compiles: a step of a recurrent network adds as much to it as any other.
 """
 
 import dataclasses
@@ -31,12 +30,13 @@ if TYPE_CHECKING:
     from limitlaw.engines.limit.moments import Moments
 
 Terms = tuple[Value, ...]
-StackName = tuple[bool, Terms]  # is it their common instruction, and not a stack?
+StackName = tuple[bool, Terms]  # (is it their common instruction, and not a stack, the vectors)
 
 
 class Together:
-    """Stacks of vectors that a program has one by one. They are made when first asked for, and
-    facts about them are added to those of the program.
+    """Stacks of vectors that a program has one by one.
+
+    They are made when first asked for, and facts about them are added to those of the program.
     """
 
     def __init__(self, facts: "LimitFacts"):
@@ -47,13 +47,13 @@ class Together:
         self._kinds: dict[Value, Hashable] = {}
 
     def stack(self, terms: Iterable[Value]) -> Value:
-        """The vectors, which have the same axes, along a new axis: the first one of the value."""
+        """Vectors with the same axes, stacked along a new first axis."""
         terms = tuple(terms)
         return self._find((False, terms), lambda axis: Stack(terms, axis))
 
     def groups(self, terms: Sequence[Value]) -> list[tuple[Value, list[int]]]:
-        """Alike vectors as one, and their places among `terms`; those like no other by
-        themselves.
+        """Alike vectors as one value each, and their places among `terms`; a vector like no other
+        is by itself.
         """
         by_vector, by_place = (self._sorted(terms, kind) for kind in (self._kind, self._place))
         found = by_vector if len(by_vector) <= len(by_place) else by_place
@@ -71,7 +71,7 @@ class Together:
         return found
 
     def _place(self, v: Value) -> Hashable:
-        """The kind of a vector, the same places of different ones being alike."""
+        """The kind of a vector, where the same places of different vectors count as alike."""
         op = v.instruction
         if not isinstance(op, Take):
             return self._kind(v)
@@ -80,8 +80,10 @@ class Together:
     def grown(
         self, v: Value, known: dict[Value, Labelled], of: Callable[[Value], Labelled]
     ) -> Labelled:
-        """What `of` says of each of the vectors, along the new axis. Where that is `known` of the
-        first of them, it is appended to.
+        """The arrays of(u) for each vector u of a stack, along the new axis.
+
+        Where the first of them are in `known`, as a stack of their own, the others are appended to
+        these.
         """
         alike, terms = self._names[v]
         axes = v.axes[1:]
@@ -103,7 +105,7 @@ class Together:
         return self._kinds[v]
 
     def as_one(self, terms: Terms) -> Value:
-        """Alike vectors as one value, of the same instruction; one by itself."""
+        """Alike vectors as one value, of the same instruction; a single one is itself."""
         if len(terms) == 1:
             return terms[0]
         return self._find((True, terms), lambda axis: self._common(terms, axis))
@@ -164,9 +166,7 @@ def _kind(v: Value) -> Hashable:
 
 
 def covariance(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance | None:
-    """Cov(v, w) of a stack v: alike vectors of it with w at once, and with each other row by
-    row.
-    """
+    """Cov(v, w) of a stack v: alike vectors in it at once; the stack with itself row by row."""
     op = v.instruction
     assert isinstance(op, Stack)
     inside = frozenset(p for p in equal if p.left is not op.axis)
@@ -188,8 +188,10 @@ def covariance(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covarian
 
 
 def _with_itself(moments: "Moments", op: Stack, equal: Equal) -> Covariance | None:
-    """Each vector with those before it: what the rows of later vectors are made of, in turn, so
-    that no recursion runs through the whole stack.
+    """The covariance of a stack with itself, each vector with those before it.
+
+    The rows of later vectors are made of earlier ones, so that no recursion runs through the whole
+    stack.
     """
     own: list[BlockOfStack] = []
     rows: list[BlockOfStack] = []
@@ -217,8 +219,10 @@ BlockOfStack = tuple[Covariance | None, Sequence[int], Axis | None]
 
 
 def joined(parts: Sequence[BlockOfStack], axis: Axis) -> Covariance | None:
-    """Cov of vectors along an axis. Each part has those at some places, along an axis of its own
-    or a single one; None for zero, as are the vectors at places that are in no part.
+    """Cov of vectors along an axis, from parts.
+
+    Each part has the vectors at some places, along an axis of its own or as a single one. None
+    stands for zero, as do places that are in no part.
     """
     parts = [part for part in parts if part[0] is not None]
     if not parts:
@@ -243,13 +247,15 @@ def joined(parts: Sequence[BlockOfStack], axis: Axis) -> Covariance | None:
 
 
 def _paired(block: Covariance | None, axis: Axis) -> Covariance | None:
-    """Of a batch with itself, entries with different indices being uncorrelated."""
+    """The covariance of a batch with itself, in which entries with different indices are
+    uncorrelated.
+    """
     both: Any = {pair(axis, None): pair(axis, axis)}
     return block and Covariance(block.c.rename(both))
 
 
 def _lengthened(block: Covariance, old: Axis, axis: Axis) -> Covariance:
-    """With zeros behind the entries of w along an axis, which is longer."""
+    """The covariance with zeros appended along an axis of w, whose size becomes that of `axis`."""
     rest = tuple(p for p in block.labels if p is not pair(None, old))
     array = block.c.whole((pair(None, old), *rest))
     padding = [(0, int(axis.size) - int(old.size)), *((0, 0) for _ in rest)]

@@ -4,9 +4,9 @@
     Σ_m [ f_m(φ) f_m(φ') + g_m(φ) g_m(φ') ] = c(φ − φ') = ∫₀¹ cos((φ − φ') base^{−u}) du,
 
 with even functions f_m, odd functions g_m and independent matrices of normals, since frequencies
-base^{−u} have matrices of their own. Before they are cut short the f_m are √w cos(θ φ), and the
-g_m √w sin(θ φ), at the nodes θ of a quadrature with weights w. On |φ| ≤ `reach` these depend on a
-few combinations of the nodes, found by a singular value decomposition: about one for each turn of
+base^{−u} have matrices of their own. Before truncation the f_m are √w cos(θ φ), and the g_m √w
+sin(θ φ), at the nodes θ of a quadrature with weights w. On |φ| ≤ `reach` these depend on a few
+combinations of the nodes, found by a singular value decomposition: about one for each period of
 the fastest wave and each digit.
 """
 
@@ -22,12 +22,12 @@ from jaxtyping import Array, Float
 from limitlaw.numerics.factors import pivoted_factor
 from limitlaw.numerics.special_functions import cosine_integral
 
-NEGLECTED = 1e-13  # of c(0) = 1
-POINTS = 20  # of the quadrature in each octave of frequencies, for waves that hardly turn
+NEGLECTED = 1e-13  # relative to c(0) = 1
+POINTS = 20  # quadrature points in each octave of frequencies, for waves that hardly oscillate
 
 
 class Waves(NamedTuple):
-    """Nodes u, and which combinations of √w cos(θ φ), and of √w sin(θ φ), the functions are."""
+    """Nodes u, and the combinations of √w cos(θ φ), and of √w sin(θ φ), that the functions are."""
 
     u: Float[np.ndarray, " nodes"]
     even: Float[np.ndarray, "nodes f"]
@@ -35,18 +35,20 @@ class Waves(NamedTuple):
 
     @property
     def modes(self) -> tuple[int, int]:
-        """How many functions there are, even and odd."""
+        """The number of even functions, and of odd ones."""
         return self.even.shape[1], self.odd.shape[1]
 
     def at(self, phase: Float[Array, "..."], base: float) -> Float[Array, "... modes"]:
-        """The functions at phases, even ones first."""
+        """The values of the functions at phases, even functions first."""
         angle = phase[..., None] * base**-self.u
         return jnp.concatenate([jnp.cos(angle) @ self.even, jnp.sin(angle) @ self.odd], axis=-1)
 
 
 @functools.lru_cache(maxsize=64)
 def waves(bases: frozenset[float], reach: float) -> Waves:
-    """The functions for phases up to `reach`; of several bases, which meet the same matrices."""
+    """The functions for phases up to `reach`; of several bases, if these meet the same
+    matrices.
+    """
     u, w = _quadrature(bases, reach)
     count = int(reach * max(1.0, *(1 / base for base in bases))) + 64
     phases = reach * np.cos(math.pi * (np.arange(count) + 0.5) / (2 * count))
@@ -57,10 +59,13 @@ def waves(bases: frozenset[float], reach: float) -> Waves:
 
 
 def _combinations(A: Float[np.ndarray, "phases nodes"]) -> Float[np.ndarray, "nodes modes"]:
-    """Orthonormal V, as few as (A V)(A V)ᵀ = A Aᵀ allows up to `NEGLECTED`, entry by entry."""
+    """The fewest orthonormal columns V with (A V)(A V)ᵀ = A Aᵀ up to `NEGLECTED`, entry by
+    entry.
+    """
     V = np.linalg.svd(A, full_matrices=False)[2].T
     squares = ((A @ V) ** 2)[:, ::-1]
-    left = np.cumsum(squares, axis=1)[:, ::-1].max(axis=0)  # without this mode and what follows
+    # what is lost without a mode and those that follow it
+    left = np.cumsum(squares, axis=1)[:, ::-1].max(axis=0)
     return V[:, : int(np.count_nonzero(left > NEGLECTED))]
 
 
@@ -82,8 +87,8 @@ def _quadrature(
 
 
 def rotation_factor(delta: object, base: float) -> Float[Array, "..."]:
-    """c(Δ) = lim (2/D) Σ_m cos(θ_m Δ) = ∫₀¹ cos(Δ base^{−u})
-    du = (Ci |Δ| − Ci(|Δ|/base))/log base.
+    """c(Δ) = lim (2/D) Σ_m cos(θ_m Δ) = ∫₀¹ cos(Δ base^{−u}) du = (Ci |Δ| − Ci(|Δ|/base))/log
+    base.
     """
     delta = jnp.abs(jnp.asarray(delta, float))
     if base == 1.0:
@@ -96,8 +101,8 @@ def rotation_factor(delta: object, base: float) -> Float[Array, "..."]:
 def waves_at(
     phases: Float[Array, " scores"], base: float
 ) -> tuple[Float[Array, "scores f"], Float[Array, "scores g"]]:
-    """The functions f and g at these phases only, of which no bound is known: factors of
-    (c(φ − φ') ± c(φ + φ'))/2, with as many columns as there are scores.
+    """The functions f and g at these phases only, of which no bound is known: factors of (c(φ −
+    φ') ± c(φ + φ'))/2, with as many columns as there are scores.
     """
     apart = rotation_factor(phases[:, None] - phases, base)
     together = rotation_factor(phases[:, None] + phases, base)
