@@ -1,5 +1,5 @@
-"""Laws: distributions with a density, a distribution function,
-quantiles, moments, samples and error bars.
+"""Laws: distributions with a density, a distribution function, quantiles, moments, samples and
+error bars.
 """
 
 from limitlaw.laws.base import Law

@@ -1,6 +1,4 @@
-"""Laws that are averages over components: moments and their errors are the same for
-all of them.
-"""
+"""Laws that are averages over components, whose moments and errors are computed in one way."""
 
 import abc
 import dataclasses
@@ -24,23 +22,23 @@ from limitlaw.laws.estimates import Atoms, Estimate, exact
 
 FEW_BLOCKS = 4  # blocks that show the noise
 SMALL_LEVEL = 1e-8  # levels below which tails are told apart by their logarithms
-THINNED = 1024  # components of a law that is only looked at
+THINNED = 1024  # components of a law that only shows where it lives
 # atoms: they are draws, of which hardly two are equal, and their masses have no better error than
 # 1/N
 MANY_ATOMS = 1024
 
 
 class Averaged(Law):
-    """A law whose quantities are averages of quantities given a component:
-    a Gaussian, its image, or one sample.
+    """A law whose quantities are averages of the same quantities given a component: a Gaussian,
+    its image, or one sample.
     """
 
     _components: Components
-    _outer: Quantity  # of a joint law, of a component and a centre c: E (Y − c)(Y − c)ᵀ
+    _outer: Quantity  # E (Y − c)(Y − c)ᵀ of a component and a centre c, for joint laws
 
     @property
     def _size(self) -> int:
-        """How many numbers the quantity of one component passes through."""
+        """The number of intermediate numbers in computing the quantity of one component."""
         return 1
 
     @abc.abstractmethod
@@ -48,11 +46,11 @@ class Averaged(Law):
         """The law of some of the components."""
 
     def blocks(self) -> Blocks | None:
-        """Runs of neighbouring components, or fewer where there are fewer;
-        None for less than four.
+        """The laws of 16 runs of neighbouring components, or fewer where components are few; None
+        for fewer than four runs.
 
-        Runs, not every 16th: where components come in antithetic pairs, or as points of a Sobol
-        sequence, that keeps together what belongs together.
+        The runs are of neighbours, and not of every 16th component: antithetic pairs, and points
+        of a Sobol sequence, stay together.
         """
         if self.kind != "sampled":
             return super().blocks()
@@ -66,7 +64,7 @@ class Averaged(Law):
         return Blocks(laws, total / total.sum())
 
     def thinned(self) -> "Averaged":
-        """Every so many components, about a thousand of them."""
+        """The law of every so many components, about a thousand of them."""
         count = len(self._components)
         return self if count <= THINNED else self._part(slice(None, None, -(-count // THINNED)))
 
@@ -85,7 +83,7 @@ class Averaged(Law):
 
     @property
     def _centre(self) -> Array:
-        """The average over the components, which central moments are about."""
+        """The average over the components, about which central moments are taken."""
         return self._moments(jnp.zeros(self.shape))[0].value
 
     def _variance(self) -> Estimate:
@@ -109,8 +107,8 @@ class Averaged(Law):
         return self._components.second_moment(second, first, product, centre, self._size)
 
     def _moved(self, x: Array, level: Array, lower: Array) -> Array:
-        """How far the error of the tail moves its quantile x:
-        error/density, by logarithms where the level is small.
+        """How far the error of the tail probability moves the quantile x: error/density, by
+        logarithms where the level is small.
         """
         if is_traced(level) or not bool((level < SMALL_LEVEL).any()):
             return self._cdf(x).error() / self._pdf(x).value
@@ -126,8 +124,8 @@ class Averaged(Law):
         owners: Int[np.ndarray, " entries"],
         chances: Float[np.ndarray, " entries"],
     ) -> tuple[Atoms, Float[Array, " atoms"]]:
-        """Atoms from a list of (value, component, its probability there),
-        and the standard errors of their masses.
+        """Atoms from a list of (value, component, its probability there), and the standard errors
+        of their masses.
         """
         components = self._components
         points, atom = np.unique(values, axis=0, return_inverse=True)
@@ -160,8 +158,8 @@ class Averaged(Law):
         return self._shape(kurtosis)
 
     def _shape(self, figure: Callable[[Array], Array]) -> Estimate:
-        """A figure of the central moments, without its bias where components are
-        independent draws.
+        """A figure of the central moments, without its bias where components are independent
+        draws.
         """
         mean = self._centre
         c = self._moments(mean).value
@@ -186,21 +184,21 @@ class Averaged(Law):
 
 
 def _pair(estimate: Estimate) -> tuple[Array, Array]:
-    """Value and error."""
+    """The value and the error of an estimate."""
     return estimate.value, estimate.error()
 
 
 def skewness(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
-    """μ₃/μ₂^{3/2} from moments c_1, c_2, c_3 about any centre:
-    μ₂ = c₂ − c₁², μ₃ = c₃ − 3 c₁c₂ + 2 c₁³.
+    """μ₃/μ₂^{3/2} from moments c_1, c_2, c_3 about any centre: μ₂ = c₂ − c₁², μ₃ = c₃ − 3 c₁c₂ + 2
+    c₁³.
     """
     c1, c2, c3 = c[:3]
     return (c3 - 3 * c1 * c2 + 2 * c1**3) / (c2 - c1**2) ** 1.5
 
 
 def kurtosis(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
-    """μ₄/μ₂² − 3 from moments c_1, …, c_4 about any centre:
-    μ₂ = c₂ − c₁², μ₄ = c₄ − 4 c₁c₃ + 6 c₁²c₂ − 3 c₁⁴.
+    """μ₄/μ₂² − 3 from moments c_1, …, c_4 about any centre: μ₂ = c₂ − c₁², μ₄ = c₄ − 4 c₁c₃ + 6
+    c₁²c₂ − 3 c₁⁴.
     """
     c1, c2, c3, c4 = c
     return (c4 - 4 * c1 * c3 + 6 * c1**2 * c2 - 3 * c1**4) / (c2 - c1**2) ** 2 - 3
@@ -208,7 +206,7 @@ def kurtosis(c: Float[Array, "4 ..."]) -> Float[Array, "..."]:
 
 @dataclasses.dataclass(frozen=True)
 class CentralMoment:
-    """E (Y − c)^j of a component."""
+    """E (Y − c)^j of a component, for one j."""
 
     central: Quantity
     j: int
@@ -219,8 +217,8 @@ class CentralMoment:
 
 @dataclasses.dataclass(frozen=True)
 class Without:
-    """(1 − w)(κ₋ − κ)/w for a `figure` κ₋, the kurtosis say,
-    without a component of weight w (Quenouille 1956).
+    """(1 − w)(κ₋ − κ)/w, where κ₋ is a `figure` (the kurtosis, say) without a component of weight
+    w (Quenouille 1956).
 
     The average over components is the bias of κ, its standard error that of κ (Tukey 1958). Unlike
     second derivatives, which would need moments of order 8, this takes away the bias also where

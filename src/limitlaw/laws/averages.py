@@ -1,5 +1,5 @@
-"""Averages of a quantity over the components of a law, in blocks:
-memory stays bounded for any number of components.
+"""Averages of a quantity over the components of a law, in blocks: memory stays bounded for any
+number of components.
 """
 
 import dataclasses
@@ -14,21 +14,22 @@ from jaxtyping import Array, Bool, Float, Inexact, PyTree
 
 from limitlaw.laws.estimates import Estimate
 
-# numbers held at a time: (components × points × numbers per quantity) fits the cache
+# numbers held at a time: components × points × numbers in one quantity, which fit into the cache
 HELD_NUMBERS = 2**17
-SIZES = (1, 16, 128, 1024)  # points at a time
-BLOCKS = 16  # that a sampled law, or a quasi-random sequence, is cut into
-LEAST_OF_BLOCK = 2  # components of a block
+SIZES = (1, 16, 128, 1024)  # numbers of points that are evaluated at a time
+BLOCKS = 16  # blocks that a sampled law, or a quasi-random sequence, is cut into
+LEAST_OF_BLOCK = 2  # fewest components of a block
 # standard errors out, where a stated error holds to first order in the skewness of what is
 # averaged
 AT = 2.0
 
-ONE_BLOCK = 0.7  # of the squared deviations of blocks: with more it is not one of many alike
-ALIKE_BLOCKS = 1e-14  # of an average: blocks that differ by no more are equal but for rounding
+ONE_BLOCK = 0.7  # largest share of one block in the squared deviations of blocks that are alike
+# share of an average: blocks that differ by no more are equal but for rounding
+ALIKE_BLOCKS = 1e-14
 
-How = Literal["mean", "log", "spread", "log spread"]  # components are reduced
+How = Literal["mean", "log", "spread", "log spread"]  # how components are reduced
 
-Quantity = Callable[..., Inexact[Array, "..."]]  # of one component at one point
+Quantity = Callable[..., Inexact[Array, "..."]]  # (component, point) → an array
 OfDeviations = Callable[[Array], Array]  # `jnp.square`, or `outer_product`
 AtPoints: TypeAlias = PyTree[Array | np.ndarray]  # arrays, points in front
 A = TypeVar("A", Array, np.ndarray)
@@ -36,13 +37,13 @@ A = TypeVar("A", Array, np.ndarray)
 
 @dataclasses.dataclass(frozen=True)
 class Components:
-    """What a law averages over: `parameters` (arrays,
-    components in front) with weights of sum one.
+    """What a law averages over: `parameters` (arrays, components in front) with weights of sum
+    one.
 
     `sampled`: the components are independent draws, so that their spread is a standard error.
-    Those of a quasi-random sequence are not: with `blocks` the error is the spread of so many
-    consecutive blocks, which are about as good as independent ones (Owen 1997), and that of the
-    whole is smaller still.
+    Points of a quasi-random sequence are not independent: with `blocks` the error is the spread of
+    so many consecutive blocks, which are about as good as independent ones (Owen 1997), and the
+    error of the whole is smaller still.
     """
 
     parameters: PyTree[Array]
@@ -54,13 +55,13 @@ class Components:
         return self.weights.shape[0]
 
     def with_weights(self) -> "Components":
-        """These components for quantities of (component, its weight)."""
+        """The same components, for quantities that are functions of (component, its weight)."""
         return dataclasses.replace(self, parameters=(self.parameters, self.weights))
 
     @functools.cached_property
     def parts(self) -> list["Components"]:
-        """The blocks, none where components are independent or too few;
-        a remainder belongs to none.
+        """The blocks, as components; none where components are independent or too few. A remainder
+        is in no block.
         """
         size = len(self) // self.blocks if self.blocks else 0
         if not self.sampled or size < LEAST_OF_BLOCK:
@@ -69,7 +70,7 @@ class Components:
         return [self.part(slice(start, start + size)) for start in starts]
 
     def part(self, rows: slice) -> "Components":
-        """Some of them, taken as independent of each other."""
+        """The components in `rows`, taken as independent of each other."""
         weights = self.weights[rows]
         return Components(
             jax.tree.map(lambda a: a[rows], self.parameters),
@@ -80,15 +81,15 @@ class Components:
     def average(
         self, quantity: Quantity, points: AtPoints | None = None, size: int = 1
     ) -> Estimate:
-        """Σ_k w_k quantity(component k, point) for each point;
-        `size`: how many numbers one quantity passes through.
+        """Σ_k w_k quantity(component k, point) for each point; `size`: how many intermediate
+        numbers one quantity takes.
         """
         value = self._reduce(quantity, "mean", points, size)
         return Estimate(value, lambda: self._error(quantity, points, size, value))
 
     def log_average(self, quantity: Quantity, points: AtPoints) -> Estimate:
-        """log Σ_k w_k exp(quantity), safe where every term underflows.
-        The error is that of the logarithm.
+        """log Σ_k w_k exp(quantity), safe where every term underflows. The error is that of the
+        logarithm.
         """
         value = self._reduce(quantity, "log", points, 1)
         return Estimate(value, lambda: self._error(quantity, points, 1, value, "log spread"))
@@ -101,11 +102,11 @@ class Components:
         integral: Inexact[Array, "..."],
         points: Callable[[Array], AtPoints] = lambda x: x,
     ) -> Float[Array, "..."]:
-        """The standard error of ∫ f p: of what each component,
-        of density `share`, contributes to it.
+        """The standard error of ∫ f p, from what each component, of density `share`, contributes
+        to it.
 
-        `weighted`: f at the nodes of a rule times its weights.
-        `points`: what `share` takes, of the nodes.
+        `weighted`: f at the nodes of a rule, times its weights. `points`: the argument of `share`,
+        from the nodes.
         """
         count = padded_size(len(nodes))  # few sizes, to compile for
         weighted = np.concatenate([weighted, np.zeros((count - len(nodes), *weighted.shape[1:]))])
@@ -117,9 +118,9 @@ class Components:
     def second_moment(
         self, second: Quantity, first: Quantity, product: OfDeviations, centre: Array, size: int
     ) -> Array:
-        """Σ_k w_k s_k of second moments about an estimated mean, which is too small by the
-        variance of that mean (Bessel 1818): Σ_k w_k² f_k²/(1 − Σ_k w_k²) of first moments f_k, or
-        their covariance matrix by `product`; 0 unless sampled.
+        """Σ_k w_k s_k of second moments about an estimated mean, with Bessel's correction (1818):
+        the plain sum is too small by the variance of that mean, Σ_k w_k² f_k²/(1 − Σ_k w_k²) of
+        first moments f_k, or their covariance matrix by `product`; 0 unless sampled.
         """
         several = self.sampled and len(self) > 1
         share = 1 / (1 - jnp.sum(self.weights**2)) if several and not self.parts else jnp.zeros(())
@@ -138,8 +139,8 @@ class Components:
         value: Array,
         how: Literal["spread", "log spread"] = "spread",
     ) -> Float[Array, "..."]:
-        """√(Σ w² d²), d = f − value, of a self-normalised average,
-        with 1 − Σ w² for the degree of freedom it took.
+        """√(Σ w² d²), d = f − value, of a self-normalised average, divided by √(1 − Σ w²) for the
+        degree of freedom that the average took.
 
         Where the average is skewed, its error is small just when it is too small itself, having
         missed the rare large terms. By the Edgeworth expansion of a Studentised average (Hall,
@@ -195,7 +196,7 @@ class Components:
 
 @dataclasses.dataclass(frozen=True)
 class Influence:
-    """∫ f p for the density p of one component, less the average over all."""
+    """∫ f p for the density p of one component, minus the average over all components."""
 
     share: Quantity
 
@@ -224,7 +225,7 @@ class SecondMoment:
 
 
 def outer_product(d: Float[Array, "..."]) -> Float[Array, "m m"]:
-    """d dᵀ, d flattened."""
+    """d dᵀ, with d flattened."""
     return jnp.outer(d, d)
 
 
@@ -241,25 +242,27 @@ def _standard_error(
 
 
 def spread_of_blocks(d: Inexact[Array, "blocks ..."]) -> Float[Array, "..."]:
-    """The standard error of an average, from what its blocks differ from it:
-    √(Σ_b |d_b|²/B(B − 1)).
+    """The standard error of an average from the deviations d_b of its blocks: √(Σ_b |d_b|²/B(B −
+    1)).
     """
     return jnp.sqrt(jnp.sum(jnp.abs(d) ** 2, axis=0) / (len(d) * (len(d) - 1)))
 
 
 def never_drawn(value: Array | float, count: int) -> Float[Array, "..."]:
-    """What is rarer than one draw in all may be in none of them: its share of a quantity."""
+    """The share of a quantity that one draw of `count` carries: an event that is rarer may be in
+    none of the draws.
+    """
     return jnp.abs(value) / count
 
 
 def rare_decide(
     d: Inexact[Array, "blocks ..."], value: Inexact[Array, "..."]
 ) -> Bool[Array, "..."]:
-    """May draws that are too rare to be seen decide an average?
+    """May events that are too rare to be drawn decide an average?
 
-    Blocks of draws then differ from it (by `d`) not at all, or one of them does far more than all
-    others: of normal deviations of 16 blocks the largest has `ONE_BLOCK` of their squares once in
-    a thousand times.
+    Blocks of draws then do not deviate from it at all (by `d`), or one of them does far more than
+    all others: of normal deviations of 16 blocks the largest has `ONE_BLOCK` of their squares once
+    in a thousand times.
     """
     size = jnp.abs(d)
     largest = jnp.max(size, axis=0)
@@ -270,8 +273,8 @@ def rare_decide(
 def error_of_blocks(
     d: Inexact[Array, "blocks ..."], value: Inexact[Array, "..."], count: int
 ) -> Float[Array, "..."]:
-    """The standard error of an average of `count` draws, from what its blocks differ from it;
-    with what no draw has shown, where that may matter.
+    """The standard error of an average of `count` draws from the deviations d of its blocks, with
+    that from events that no draw has shown, where these may matter.
     """
     unseen = jnp.where(rare_decide(d, value), never_drawn(value, count), 0.0)
     return jnp.hypot(spread_of_blocks(d), unseen)
@@ -282,7 +285,9 @@ def _rows(points: tuple[AtPoints, Array], start: int) -> tuple[PyTree[Array], Ar
 
 
 def padded_size(count: int) -> int:
-    """How many points are evaluated for `count`: few sizes, since each is compiled for."""
+    """The number of points that are evaluated for `count`: one of few sizes, since each is
+    compiled for.
+    """
     return next((size for size in SIZES if size >= count), -(-count // SIZES[-1]) * SIZES[-1])
 
 
@@ -309,8 +314,8 @@ def _blocks(
     how: How,
     sizes: tuple[int, int],
 ) -> PyTree[Array]:
-    """The reduction `how` over components of the quantity at each point,
-    `sizes` = (components, points) at a time.
+    """The reduction `how` over components of the quantity at each point, `sizes` = (components,
+    points) at a time.
     """
     down, across = sizes
     rows = -(-weights.shape[0] // down)

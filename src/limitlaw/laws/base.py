@@ -1,5 +1,5 @@
-"""What every law can say: density, distribution function,
-quantiles, moments, samples, and the error of each.
+"""What every law gives: density, distribution function, quantiles, moments, samples, and the error
+of each.
 """
 
 import abc
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Derived = TypeVar("Derived", bound="Law")
-Content = tuple[dict[str, Any], dict[str, np.ndarray]]  # of a file: a header and arrays
+# the content of a file: a header and arrays
+Content = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 KINDS = ("exact", "quadrature", "sampled")
-# of quantiles that show where a law lives
+# levels of the quantiles that show where a law lives
 LEVELS_OF_PLACES = (1e-16, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-16)
 
 
 class Blocks(NamedTuple):
-    """Laws p_b of independent blocks of a law's draws,
-    with weights a_b of sum one: p = Σ_b a_b p_b.
+    """Laws p_b of independent blocks of a law's draws, with weights a_b of sum one: p = Σ_b a_b
+    p_b.
 
-    Exactly so where `exact`; else to first order in the noise,
-    as for a sum over heads whose mixing law is drawn.
+    This holds exactly where `exact` is True; else to first order in the noise, as for a sum over
+    heads whose mixing law is drawn.
     """
 
     laws: tuple["Law", ...]
@@ -48,8 +49,8 @@ class Blocks(NamedTuple):
 
 @methods_in_float64
 class Law(ScipyNames):
-    """The distribution of a random array Y of `shape`:
-    () for one number, (s,) for s tokens jointly.
+    """The distribution of a random array Y of `shape`: () for one number, (s,) for s tokens
+    jointly.
 
     `kind` says where its quantities come from: "exact" (closed forms), "quadrature", or "sampled".
     `law.error` has the error of each one, under the same name: `law.error.pdf(x)`. `beyond` lists
@@ -79,56 +80,60 @@ class Law(ScipyNames):
 
     @property
     def error(self) -> Errors:
-        """The error of each quantity, under its name: one standard error,
-        and that of quadratures; 0 if exact.
+        """The error of each quantity, under its name: one standard error, or that of a quadrature;
+        0 if exact.
         """
         return Errors(self)
 
     def compared_with(self: Derived, other: Callable[[], "Law"]) -> Derived:
-        """This law, with errors from its difference to `other()`, the same law by another rule."""
+        """This law, with the difference to `other()`, the same law by another rule, in its
+        errors.
+        """
         self._other = functools.cache(other)
         return self
 
     @property
     def other(self) -> "Law | None":
-        """The same law by another rule, where `compared_with` was told one."""
+        """The same law by another rule, where `compared_with` gave one; else None."""
         return None if self._other is None else self._other()
 
     def _alike(self, law: Derived, derive: Callable[[Any], "Law"]) -> Derived:
-        """`law`, made from this one: of as many draws, and compared with what
-        `derive` makes from the other law.
+        """`law`, which was made from this one, with its effort, and compared with what `derive`
+        makes from the other law.
         """
         law.effort, other = self.effort, self._other
         return law if other is None else law.compared_with(lambda: derive(other()))
 
     @quantity
     def pdf(self, x: object) -> Float[Array, "..."]:
-        """Density at x, of shape (…, *shape) → (…).
-        Where the law has atoms: of the part without them.
+        """The density at x, of shape (…, *shape) → (…). Where the law has atoms: of the part
+        without them.
         """
         x = self._points("x", x)
         return self._at_poles(x, jnp.inf, self._pdf(x).value)
 
     @quantity
     def logpdf(self, x: object) -> Float[Array, "..."]:
-        """Log density at x, of shape (…, *shape) → (…)."""
+        """The log density at x, of shape (…, *shape) → (…)."""
         x = self._points("x", x)
         return self._at_poles(x, jnp.inf, self._logpdf(x).value)
 
     def with_pole(self: Derived) -> Derived:
-        """This law of one number, of which it is known that its density is infinite at 0."""
+        """This law of one number, marked as having an infinite density at 0."""
         self._poles = (0.0,)
         return self
 
     @quantity
     def cdf(self, x: object) -> Float[Array, "..."]:
-        """P(Y ≤ x)."""
+        """The distribution function P(Y ≤ x)."""
         # sums of weights round
         return jnp.minimum(self._cdf(self._numbers("cdf", "x", x)).value, 1.0)
 
     @quantity
     def sf(self, x: object) -> Float[Array, "..."]:
-        """P(Y > x), accurate in relative terms in the far tail, where 1 − cdf is not."""
+        """The survival function P(Y > x), accurate in relative terms in the far tail, where 1 −
+        cdf is not.
+        """
         return jnp.minimum(self._sf(self._numbers("sf", "x", x)).value, 1.0)
 
     @quantity
@@ -138,15 +143,15 @@ class Law(ScipyNames):
 
     @quantity
     def cf(self, t: object) -> Complex[Array, "..."]:
-        """Characteristic function E exp(i t·Y) at t, of shape (…, *shape) → (…)."""
+        """The characteristic function E exp(i t·Y) at t, of shape (…, *shape) → (…)."""
         return self._cf(self._points("t", t)).value
 
     def mean(self) -> Float[Array, "..."]:
-        """E Y, entry by entry."""
+        """The mean E Y, entry by entry."""
         return self._mean().value
 
     def variance(self) -> Float[Array, "..."]:
-        """Var Y, entry by entry."""
+        """The variance Var Y, entry by entry."""
         return self._variance().value
 
     def covariance(self) -> Float[Array, "..."]:
@@ -154,34 +159,34 @@ class Law(ScipyNames):
         return self._covariance().value
 
     def kurtosis(self) -> Float[Array, "..."]:
-        """Excess kurtosis, entry by entry: 0 for a Gaussian."""
+        """The excess kurtosis, entry by entry: 0 for a Gaussian."""
         return self._kurtosis().value
 
     def moment(self, k: int) -> Float[Array, "..."]:
-        """E Y^k, entry by entry, k ≤ 300: about zero, not about the mean."""
+        """The moment E Y^k, entry by entry, k ≤ 300: about zero, not about the mean."""
         return self._moment(order(k)).value
 
     def expect(self, psi: Psi) -> Inexact[Array, "..."]:
-        """E ψ(Y). `psi` is a jnp function of arrays (…, *shape);
-        what it returns starts with the same … axes.
+        """E ψ(Y), for a jnp function `psi` of arrays (…, *shape); what it returns starts with the
+        same … axes.
         """
         return average_of(psi, self.shape, lambda psi: self._expect(psi).value)
 
     @quantity
     def entropy(self) -> Float[Array, ""]:
-        """Differential entropy −E log pdf(Y), in nats."""
+        """The differential entropy −E log pdf(Y), in nats."""
         return self._entropy().value
 
     def atoms(self) -> Atoms:
-        """Points of positive probability; none for a law with a density."""
+        """The points of positive probability; none for a law with a density."""
         return self._atoms()[0]
 
     def blocks(self) -> Blocks | None:
-        """This law as the average of the laws of independent blocks of its draws,
-        whose spread shows its noise.
+        """This law as the average of the laws of independent blocks of its draws, whose spread
+        shows its noise.
 
-        One block, the law itself, where it is not sampled. None where it is, and cannot be cut:
-        its errors are then known point by point only.
+        One block, the law itself, where it is not sampled. None where it is and cannot be cut: its
+        errors are then known point by point only.
         """
         return None if self.kind == "sampled" else Blocks((self,), np.ones(1))
 
@@ -190,25 +195,25 @@ class Law(ScipyNames):
         return self
 
     def middle(self) -> float:
-        """For one number: a point with much of the mass on either side, at no cost:
-        about the median.
+        """A point near the median with much of the mass on either side, found quickly; for laws of
+        one number.
         """
         return float(self.thinned().ppf(0.5))
 
     def places(self) -> FineStructure:
-        """For one number: points at which the law varies,
-        and the scale on which it does, to choose panels by.
+        """Points at which the law varies, and the scale on which it does, to choose panels by; for
+        laws of one number.
         """
         x = np.asarray(self.thinned().ppf(np.array(LEVELS_OF_PLACES)))
         return x, np.full(len(x), (x[-2] - x[1]) / 16)
 
     def breaks(self) -> Float[np.ndarray, " breaks"]:
-        """For one number: where the density may jump or be infinite."""
+        """The points at which the density may jump or be infinite; for laws of one number."""
         return np.array(self._poles)
 
     def argument(self) -> "tuple[Callable[[Any], Any], Law] | None":
-        """φ and the law of X, where this is the law of φ(X)
-        and φ is known to rise and to be one to one.
+        """φ and the law of X, where this is the law of φ(X) and φ is known to be rising and one to
+        one; else None.
         """
         return None
 
@@ -218,12 +223,12 @@ class Law(ScipyNames):
 
     @property
     def description(self) -> str:
-        """What it is made of, in a word or two: "4096 components"."""
+        """What the law is made of, in a word or two: "4096 components"."""
         return ""
 
     @property
     def samples(self) -> int | None:
-        """How many draws a sampled law is made of; None for others."""
+        """The number of draws that a sampled law is made of; None for others."""
         return self._count() if self.kind == "sampled" else None
 
     def _count(self) -> int | None:
@@ -236,7 +241,7 @@ class Law(ScipyNames):
         write(path, *self._stored())
 
     def _stored(self) -> Content:
-        """Header and arrays of a file, the other law that errors come from included."""
+        """The header and arrays of a file; they include the other law that errors come from."""
         header, arrays = self._content()
         header = {
             "law": type(self).__name__,
@@ -259,8 +264,8 @@ class Law(ScipyNames):
     def sample(self, key: object, shape: int | tuple[int, ...] = UNSAID) -> Float[Array, "..."]:
         """Independent draws, of shape (*shape, *event). `key`: a JAX key or an integer seed.
 
-        One draw without `shape`, which an integer seed needs:
-        sample(10) would be taken for ten draws.
+        Without `shape` it is one draw; an integer seed needs a shape, since sample(10) would be
+        taken for ten draws.
         """
         source = as_key(key)
         return self._sample(source, sample_shape(one_meaning(key, shape)))
@@ -270,7 +275,7 @@ class Law(ScipyNames):
 
     @abc.abstractmethod
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
-        """The draws."""
+        """Independent draws of Y, of shape (*shape, *event)."""
 
     @abc.abstractmethod
     def marginal(self, i: object) -> "Law":

@@ -1,4 +1,4 @@
-"""Checks of what a law is built from, and of what it is asked for."""
+"""Checks of the arguments of laws and of their methods."""
 
 import math
 from typing import Any, TypeVar
@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 # covariances whose eigenvalues are checked: rounding errors in an engine would show in any of them
 LOOKED_AT = 4096
-MOST_GIB = 16.0  # of draws at a time
-MOST_ORDER = 300  # of moments: E Z^k of a standard normal Z overflows from 302 on
+MOST_GIB = 16.0  # most memory of draws made at a time
+MOST_ORDER = 300  # largest order of a moment: E Z^k of a standard normal Z overflows from 302 on
 
 
 def mixture_arrays(mean: Float[Array, "N ..."], covariance: object) -> tuple[Array, Array]:
@@ -45,15 +45,15 @@ def mixture_arrays(mean: Float[Array, "N ..."], covariance: object) -> tuple[Arr
 
 
 def check_base(base: object, kind: type) -> None:
-    """Raise unless `base`, whose image is asked for,
-    is a Gaussian mixture, the law of this `kind`.
+    """Raise unless `base`, the law of whose image is asked for, is a Gaussian mixture (of this
+    `kind`).
     """
     if not isinstance(base, kind):
         raise TypeError(f"base must be a Gaussian or a GaussianMixture, got {type(base).__name__}")
 
 
 def mixture_weights(weights: object, N: int) -> Float[Array, " N"]:
-    """Weights of sum one; equal where None is given."""
+    """Weights of sum one; equal weights where None is given."""
     if weights is None:
         return jnp.full(N, 1 / N)
     array = non_negative("weights", weights)
@@ -71,8 +71,8 @@ def mixture_weights(weights: object, N: int) -> Float[Array, " N"]:
 
 
 def entries(shape: tuple[int, ...], i: Any) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Positions in the flattened array of the entries that index `i` picks,
-    and the shape they come in.
+    """Positions in the flattened array of the entries that index `i` picks, and the shape they
+    come in.
     """
     try:
         picked = np.arange(math.prod(shape)).reshape(shape)[i]
@@ -82,10 +82,11 @@ def entries(shape: tuple[int, ...], i: Any) -> tuple[np.ndarray, tuple[int, ...]
 
 
 def sample_shape(shape: object) -> tuple[int, ...]:
-    """`shape` of an array of draws: an integer or a tuple of such."""
+    """The shape of an array of draws: an integer or a tuple of integers."""
     expected = "shape must be an integer ≥ 0 or a tuple of such"
     several = isinstance(shape, tuple | list) or getattr(shape, "ndim", 0) == 1
-    sizes = [integer(size) for size in (shape if several else [shape])]  # type: ignore[attr-defined]
+    # type: ignore[attr-defined]
+    sizes = [integer(size) for size in (shape if several else [shape])]
     if None in sizes:
         raise TypeError(f"{expected}, got {shown(shape)}")
     counts = tuple(size for size in sizes if size is not None)
@@ -98,16 +99,14 @@ def sample_shape(shape: object) -> tuple[int, ...]:
 
 
 class _Unsaid(tuple[int, ...]):
-    """The shape (), where none was given."""
+    """The shape (), in place of one that was not given."""
 
 
 UNSAID = _Unsaid()
 
 
 def one_meaning(key: object, shape: T) -> T:
-    """`shape` of draws. sample(10) could mean the seed 10 or ten draws, so it is refused;
-    sample(10, ()) says it.
-    """
+    """The `shape` of draws; sample(10), which could mean the seed 10 or ten draws, is refused."""
     if shape is UNSAID and integer(key) is not None:
         raise TypeError(
             f"sample({key}) may mean the seed {key} or {key} draws: write sample({key}, ()) for "

@@ -1,5 +1,5 @@
-"""Laws of draws: distribution function, quantiles and moments with errors,
-and never a smoothed density.
+"""Laws that are known by draws: distribution function, quantiles and moments with errors, and
+never a smoothed density.
 """
 
 import abc
@@ -21,18 +21,18 @@ from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms, Estimate, as_logarithm, in_units, unit
 from limitlaw.laws.tracing import Psi, psi_values
 
-GroupDraws = Float[Array, "M *shape"]  # of one group
+GroupDraws = Float[Array, "M *shape"]  # the draws of one group
 
 
 def outer(draws: GroupDraws, centre: Float[Array, "*shape"]) -> Float[Array, "m m"]:
-    """Mean of (y − c)(y − c)ᵀ, y flattened."""
+    """The mean of (y − c)(y − c)ᵀ over one group's draws, y flattened."""
     d = (draws - centre).reshape(draws.shape[0], -1)
     return d.T @ d / draws.shape[0]
 
 
 class OfDraws(Averaged):
-    """Draws (groups, M, *shape): groups are independent and have weights,
-    draws within one share a component.
+    """Draws (groups, M, *shape): groups are independent and have weights, draws within one share a
+    component.
     """
 
     discrete = True
@@ -72,7 +72,7 @@ class OfDraws(Averaged):
 
     @functools.cached_property
     def _sorted(self) -> tuple[Any, Any]:
-        """The draws in order and the weight up to each, for one number."""
+        """The draws of one number in order, and the cumulative weight up to each."""
         xp = self._xp
         draws, given = xp.asarray(self._draws), self._components.weights
         order = xp.argsort(draws, axis=None, stable=True)
@@ -112,8 +112,9 @@ class OfDraws(Averaged):
         return Estimate(1 - below.value, below.error)
 
     def _log_tail(self, x: Array, above: bool) -> Estimate:
-        """Where no draw lies beyond x, a finite number of them says nothing about the logarithm:
-        its error is ∞.
+        """The logarithm of the empirical tail probability.
+
+        Its error is ∞ where no draw lies beyond x: finitely many draws say nothing about it.
         """
         tail = self._sf(x) if above else self._cdf(x)
         none = jnp.inf if self._components.sampled else 0.0
@@ -136,8 +137,8 @@ class OfDraws(Averaged):
         return xp.where(xp.isnan(q), xp.nan, x)
 
     def _quantile_error(self, q: Array, x: Array | np.ndarray) -> Array:
-        """Half the distance between the quantiles one standard error of the cdf
-        above and below.
+        """Half the distance between the quantiles one standard error of the cdf above and
+        below.
         """
         spread = self.error.cdf(x)
         high, low = (self._quantile(jnp.clip(q + s * spread, 0, 1)) for s in (1, -1))
@@ -179,8 +180,8 @@ class OfDraws(Averaged):
 
 
 class Grouped(OfDraws):
-    """Draws in groups, for quantities of other laws that must be sampled,
-    and for parts of them.
+    """Draws in groups, for quantities of other laws that must be sampled, and for parts of
+    them.
     """
 
     def _no_density(self, what: str) -> ValueError:
@@ -200,7 +201,7 @@ class Grouped(OfDraws):
 
 
 def central(draws: GroupDraws, centre: Float[Array, "*shape"]) -> Float[Array, "4 *shape"]:
-    """Mean of (y − c)^j over one group's draws, j = 1 … 4."""
+    """The mean of (y − c)^j over one group's draws, j = 1 … 4."""
     d = draws - centre
     return jnp.stack([jnp.mean(d**j, axis=0) for j in (1, 2, 3, 4)])
 
@@ -211,13 +212,13 @@ def below(draws: Float[Array, " M"], x: Float[Array, ""]) -> Float[Array, ""]:
 
 
 def cf(draws: GroupDraws, t: Float[Array, "*shape"]) -> Complex[Array, ""]:
-    """Mean of exp(i t·y)."""
+    """The mean of exp(i t·y) over one group's draws."""
     return jnp.mean(jnp.exp(1j * jnp.sum((draws * t).reshape(draws.shape[0], -1), axis=1)))
 
 
 @dataclasses.dataclass(frozen=True)
 class DrawsMoment:
-    """Mean of (y/s)^k."""
+    """The mean of (y/s)^k over one group's draws."""
 
     k: int
 
@@ -227,7 +228,7 @@ class DrawsMoment:
 
 @dataclasses.dataclass(frozen=True)
 class MeanOfPsi:
-    """Mean of ψ(y)."""
+    """The mean of ψ(y) over one group's draws."""
 
     psi: Psi
 

@@ -1,5 +1,5 @@
-"""Laws that are known by draws of them: of plain samples,
-and of φ(Y₁, …, Y_k) for jointly Gaussian arguments.
+"""Laws that are known by draws: of plain samples, and of φ(Y₁, …, Y_k) for jointly Gaussian
+arguments.
 """
 
 import dataclasses
@@ -53,7 +53,9 @@ class Empirical(OfDraws):
         self._integrated: Callable[[], Any] = lambda: integrated
 
     def with_mean(self: LikeEmpirical, integrated: Callable[[], Any]) -> LikeEmpirical:
-        """This law, with E Y and its error from elsewhere, once the mean is asked for."""
+        """This law, with E Y and its error from `integrated`, which is called when the mean is
+        asked for.
+        """
         self._integrated = functools.cache(integrated)
         return self
 
@@ -73,7 +75,7 @@ class Empirical(OfDraws):
 
     @property
     def description(self) -> str:
-        """The number of draws."""
+        """The number of draws, or that it is a point mass."""
         return "point mass" if self._is_point_mass else super().description
 
     def _no_density(self, what: str) -> ValueError:
@@ -108,18 +110,18 @@ class Empirical(OfDraws):
 
 
 def _picked(known: Any, positions: np.ndarray, shape: tuple[int, ...]) -> Any:
-    """Some entries of means and their errors."""
+    """Means and their errors, of some entries."""
     if known is None:
         return None
     return jnp.asarray(known).reshape(2, -1)[:, positions].reshape(2, *shape)
 
 
 class Combination(OfDraws):
-    """φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape):
-    the arguments of φ along the first axis.
+    """The law of φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape): the arguments of φ are
+    along the first axis.
 
-    Its quantities are sampled: each component of Y gives a group of draws,
-    whose spread is the error.
+    Its quantities are sampled: each component of Y gives a group of draws, whose spread is the
+    error.
     """
 
     def __init__(
@@ -155,11 +157,11 @@ class Combination(OfDraws):
         )
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
-        """φ of the base's draws."""
+        """φ of draws of the base."""
         return self._combined(self.base._sample(key, shape))
 
     def marginal(self, i: object) -> "Combination":
-        """The law of one entry, or of some."""
+        """The law of one entry, or of some entries."""
         inner = self.base.marginal((slice(None), *(i if isinstance(i, tuple) else (i,))))
         return Combination(self.phi, inner, self.kind, self.beyond)
 

@@ -1,5 +1,5 @@
-"""Differential entropies of laws that average over components, by quadrature:
-with its error, and that of sampling.
+"""Differential entropies of laws that average over components, by quadrature, with its error and
+that of sampling.
 """
 
 import dataclasses
@@ -24,20 +24,20 @@ from limitlaw.numerics.replicates import INDEPENDENT
 from limitlaw.phi import Nonlinearity
 from limitlaw.phi.preimages import Branched, log_slopes, padded_branches, preimages, slopes
 
-TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # of E |log density|, for each panel
-CLOSE = 1e-9  # of |x|: panels next to a point where φ' = 0 and the density of φ(Y) is infinite
-SOME = 2**11  # draws that the bias of a joint law is estimated from
+TOLERANCE, TOLERANCE_SAMPLED = 1e-13, 1e-9  # largest error of a panel, relative to E |log density|
+CLOSE = 1e-9  # narrowest panel, relative to |x|, next to a point where φ' = 0 and φ(Y) has a pole
+SOME = 2**11  # draws from which the bias of a joint law is estimated
 SLIGHT = 0.1  # nats: a bias up to here is the first term of a series
 FLAT = 1e-8  # |φ'| at an extremum, after rounding
-NEAR = 0.1  # an extremum of φ, where φ(x') = φ(x) is solved by its slope
+NEAR = 0.1  # distance from an extremum of φ within which φ(x') = φ(x) is solved by the slope
 
 GAUSS_NODES, GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 @dataclasses.dataclass(frozen=True)
 class Entropy:
-    """h = −∫ e^λ ρ dx, with the density e^λ of some X,
-    and ρ(x) the log density of Y = φ(X) at φ(x).
+    """h = −∫ e^λ ρ dx, with the density e^λ of some X, and ρ(x) the log density of Y = φ(X) at
+    φ(x).
 
     `log`: ρ with its error. `weight`: λ from x and ρ. `share`: the e^λ of one component at a point
     that `points` makes of x. `places`: where e^λ varies; `breaks`: where ρ may jump or be
@@ -62,13 +62,13 @@ class Entropy:
         breaks: tuple[float, ...],
         variance: Callable[[], Array],
     ) -> "Entropy":
-        """X is a mixture of Gaussians of one number."""
+        """The entropy of φ(X) for X a mixture of Gaussians of one number."""
         places = of_components(*components.parameters)
         share = one_gaussian.pdf
         return cls(components, log, weight, share, lambda x: x, places, breaks, variance)
 
     def estimate(self) -> Estimate:
-        """The entropy; of a sampled law without its bias, see `_bias`."""
+        """The entropy; of a sampled law with its bias removed, see `_bias`."""
         panels, rows = self._resolved()
         λ, ρ = rows
         p = np.exp(λ)
@@ -111,11 +111,11 @@ class Entropy:
         )
 
     def _bias(self, panels: Panels, p: Float[np.ndarray, " x"], value: float) -> float:
-        """What the noise of sampled components takes from the entropy on average:
-        ½∫ p σ², σ the error of log p.
+        """What the noise of sampled components takes from the entropy on average: ½∫ p σ², with σ
+        the error of log p.
 
-        The entropy is concave in p, so that E h(p̂) < h.
-        To second order h − E h(p̂) = ½∫ Var(p̂)/p.
+        The entropy is concave in p, so that E h(p̂) < h. To second order h − E h(p̂) = ½∫
+        Var(p̂)/p.
         """
         sigma = evaluated(
             lambda x: np.asarray(self.log(jnp.asarray(x)).error())[None], panels.nodes
@@ -126,8 +126,8 @@ class Entropy:
         )
 
     def _spread(self, panels: Panels, costs: Float[np.ndarray, " x"], value: float) -> float:
-        """The standard error: of the average over components of what each contributes,
-        ∫ share (−ρ) dx.
+        """The standard error: that of the average over components of what each contributes, ∫
+        share (−ρ) dx.
         """
         weighted = panels.weights * costs
         spread = self.components.spread_of_integral
@@ -135,25 +135,25 @@ class Entropy:
 
 
 def _product(p: Float[np.ndarray, " x"], ρ: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-    """−p ρ, and 0 where p is."""
+    """−p ρ, which is 0 where p is."""
     return np.where(p > 0, -p * np.where(p > 0, ρ, 0), 0)
 
 
 def _plausible(bias: float, value: float, most: Callable[[], float]) -> float:
-    """The bias, where it is small. Else components hardly overlap,
-    and h(p̂) ≤ h ≤ `most`: half way.
+    """The bias, where it is small; else half of the largest bias there can be.
 
-    `most` is the entropy of the Gaussian of the same covariance, ½ log det 2πe Cov Y.
+    Components then hardly overlap, and all that is known is h(p̂) ≤ h ≤ `most`, the entropy of the
+    Gaussian of the same covariance, ½ log det 2πe Cov Y.
     """
     return bias if bias < SLIGHT else max(0.0, most() - value) / 2
 
 
 def joint_entropy(law: Averaged, draws: Float[Array, "groups M *shape"]) -> Estimate:
-    """Of a joint law with components, from draws of it:
-    −E log p, with the same bias as for one number.
+    """The entropy −E log p of a joint law with components, from draws of it, with the same bias as
+    for one number.
 
-    To first order the law's own noise enters like that of its components' means:
-    at most Var log p / components.
+    To first order the law's own noise enters like that of its components' means: at most Var log p
+    / components.
     """
     components, count = law._components, draws.shape[0] * draws.shape[1]
     flat = draws.reshape(count, *law.shape)
@@ -173,10 +173,11 @@ def joint_entropy(law: Averaged, draws: Float[Array, "groups M *shape"]) -> Esti
 def image_entropy(
     known: Branched, base: Averaged, images: Components, variance: Callable[[], Array]
 ) -> Estimate:
-    """Of φ(Y) without atoms, φ of which is `known` and Y a mixture of Gaussians, `base`:
-    integrated over x, since φ may saturate, where floats of φ(x) run out.
+    """The entropy of φ(Y) without atoms, with the branches of φ `known` and Y a mixture of
+    Gaussians, `base`.
 
-    `images`: the components of φ(Y).
+    The integral is over x, since φ may saturate, where floats of φ(x) run out. `images`: the
+    components of φ(Y).
     """
     phi, same = known.phi, len({(b.bottom, b.top) for b in known.branches}) == 1
     if not known.injective and same and np.isfinite(known.support).all():
@@ -200,8 +201,8 @@ def _plus(estimate: Estimate, shift: Array) -> Estimate:
 def _all_preimages(
     known: Branched, x: Float[Array, " n"]
 ) -> tuple[Float[Array, "n b"], Float[Array, "n b"]]:
-    """Every x' with φ(x') = φ(x), one a branch, and −log |φ'(x')|:
-    found from x, since φ(x) may have rounded.
+    """Every x' with φ(x') = φ(x), one a branch, and −log |φ'(x')|: found from x, since φ(x) may
+    have rounded.
     """
     phi = known.phi
     roots, jacobian = preimages(phi(x), known)
@@ -226,8 +227,8 @@ def _all_preimages(
 def _other_side(
     phi: Nonlinearity, x: Float[Array, " n"], extremum: Float[Array, ""]
 ) -> Float[Array, " n"]:
-    """x' beyond an extremum of φ with φ(x') = φ(x), for x near it:
-    by Newton's method for ∫_x^{x'} φ' = 0.
+    """x' beyond an extremum of φ with φ(x') = φ(x), for x near it: by Newton's method for ∫_x^{x'}
+    φ' = 0.
 
     φ(x') − φ(x) itself would be known only to rounding, and x' to its square root.
     """
@@ -243,8 +244,8 @@ def _other_side(
 
 
 def _of_waves(known: Branched, images: Components, variance: Callable[[], Array]) -> Estimate:
-    """Every branch has all values of φ, and the same slopes:
-    Y folded into one of them, [lo, hi], then φ one to one.
+    """The entropy where every branch has all values of φ, and the same slopes: Y is folded into
+    one branch, [lo, hi], on which φ is one to one.
     """
     phi, branches = known.phi, known.branches
     middle = branches[len(branches) // 2]

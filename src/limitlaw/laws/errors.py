@@ -13,16 +13,16 @@ from limitlaw.laws.tracing import Psi, average_of
 
 @methods_in_float64
 class Errors:
-    """Errors of a law's quantities: each method is named as the quantity and takes
-    the same arguments.
+    """The errors of a law's quantities: each method has the name and the arguments of the
+    quantity.
     """
 
     def __init__(self, law: Estimates) -> None:
         self._law = law
 
     def _of(self, quantity: Callable[[Estimates], Estimate]) -> Float[Array, "..."]:
-        """The error that the quantity states itself,
-        and the difference to the law by another rule.
+        """The error of an estimate itself, combined with the difference to the law by another
+        rule.
         """
         estimate = quantity(self._law)
         error = estimate.error()
@@ -55,8 +55,8 @@ class Errors:
         return self._of(lambda law: law._sf(x))
 
     def ppf(self, q: object) -> Float[Array, "..."]:
-        """The error of the quantile: that of the cdf there over the density;
-        0 inside an atom's jump.
+        """The error of the quantile: that of the cdf there over the density; 0 inside an atom's
+        jump.
         """
         q = self._law._levels("ppf", q)
         return self._of(lambda law: law._ppf(q))
@@ -73,7 +73,7 @@ class Errors:
     def interval(
         self, confidence: object = 0.95
     ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        """The errors of the two ends."""
+        """The errors of the two ends of the interval."""
         level = self._law._levels("interval", confidence, "confidence")
         return self._of(lambda law: law._interval(level)[0]), self._of(
             lambda law: law._interval(level)[1]

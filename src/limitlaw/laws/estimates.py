@@ -22,13 +22,13 @@ SUM_ROUNDING = (
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A quantity, and its standard error once that is asked for."""
+    """A quantity, and a function that computes its standard error when it is asked for."""
 
     value: Inexact[Array, "..."]
     error: Callable[[], Float[Array, "..."]]
 
     def __getitem__(self, index: int | slice) -> "Estimate":
-        """Some of the entries."""
+        """The estimate of some of the entries."""
         return Estimate(self.value[index], lambda: self.error()[index])
 
     def reshape(self, shape: tuple[int, ...]) -> "Estimate":
@@ -36,41 +36,43 @@ class Estimate:
         return Estimate(self.value.reshape(shape), lambda: self.error().reshape(shape))
 
     def exp(self) -> "Estimate":
-        """e^λ for a logarithm λ: its error is e^λ times that of λ."""
+        """e^λ for an estimate of a logarithm λ; its error is e^λ times that of λ."""
         return Estimate(jnp.exp(self.value), lambda: jnp.exp(self.value) * self.error())
 
     def beside(self, other: Float[Array, "..."]) -> "Estimate":
-        """The estimate with another error beside its own."""
+        """The estimate with another error combined with its own."""
         return Estimate(self.value, lambda: jnp.hypot(self.error(), other))
 
 
 def exact(value: Inexact[Array, "..."]) -> Estimate:
-    """A quantity without error."""
+    """An estimate without error."""
     return Estimate(value, lambda: jnp.zeros(jnp.shape(value)))
 
 
 def no_less_than_rounding(
     error: Float[Array, "..."], value: Inexact[Array, "..."]
 ) -> Float[Array, "..."]:
-    """An error, and where there is one, no less than what the number itself is rounded by."""
+    """The error, raised where it is positive to at least the rounding of the value."""
     size = jnp.where(jnp.isfinite(value), jnp.abs(value), 0.0)
     return jnp.where(error > 0, jnp.maximum(error, SUM_ROUNDING * size), error)
 
 
 class Atoms(NamedTuple):
-    """The points that carry positive probability, in order, and how much each carries."""
+    """The points that carry positive probability, in order, and the mass of each."""
 
     points: Float[Array, "atoms *event"]
     masses: Float[Array, " atoms"]
 
 
 def no_atoms(shape: tuple[int, ...] = ()) -> tuple[Atoms, Float[Array, " 0"]]:
-    """No atoms, of a law of that shape with a density, and no errors of their masses."""
+    """The atoms of a law of that shape that has none, and their errors: empty arrays."""
     return Atoms(jnp.zeros((0, *shape)), jnp.zeros(0)), jnp.zeros(0)
 
 
 class Estimates(abc.ABC):
-    """The quantities of a law of a random array Y of `shape`, and what its points may be."""
+    """The quantities of a law of a random array Y of `shape`, and checks of the points they are
+    asked at.
+    """
 
     shape: tuple[int, ...]
     _other: Callable[[], "Estimates"] | None = None  # the same law by another rule
@@ -86,14 +88,14 @@ class Estimates(abc.ABC):
     def _sf(self, x: Array) -> Estimate: ...
     @abc.abstractmethod
     def _log_tail(self, x: Array, above: bool) -> Estimate:
-        """log P(Y > x) if `above`, else log P(Y ≤ x):
-        to all digits where it is the smaller of the two.
+        """log P(Y > x) if `above`, else log P(Y ≤ x): to all digits where it is the smaller of the
+        two.
         """
 
     @abc.abstractmethod
     def _place(self, level: Array, lower: Array) -> Estimate:
-        """The smallest x with P(Y ≤ x) ≥ level where `lower`,
-        with P(Y > x) ≤ level elsewhere; levels ≤ ½.
+        """The smallest x with P(Y ≤ x) ≥ level where `lower`, with P(Y > x) ≤ level elsewhere;
+        levels ≤ ½.
         """
 
     @abc.abstractmethod
@@ -125,8 +127,8 @@ class Estimates(abc.ABC):
         return self._on_side(x, True)
 
     def _on_side(self, x: Array, above: bool) -> Estimate:
-        """log P from the smaller tail: its logarithm t,
-        or log(1 − e^t) = log1p(−e^t) for the larger one.
+        """log P from the smaller tail: its logarithm t, or log(1 − e^t) = log1p(−e^t) for the
+        larger one.
         """
         own, other = self._log_tail(x, above), self._log_tail(x, not above)
         smaller = own.value <= other.value
@@ -144,14 +146,14 @@ class Estimates(abc.ABC):
         return self._place(jnp.minimum(q, 1 - q), q > 0.5)
 
     def _interval(self, confidence: Array) -> tuple[Estimate, Estimate]:
-        """The two ends of the interval."""
+        """The two ends of the interval that has this probability."""
         level = (1 - confidence) / 2
         every = jnp.ones(level.shape, bool)
         return self._place(level, every), self._place(level, ~every)
 
     def _std(self) -> Estimate:
-        """√v, with the error of v over 2√v; where that is as large as v itself,
-        no more than its root.
+        """√v, with the error of v over 2√v; where that is as large as v itself, no more than its
+        root.
         """
         v = self._variance()
         std = jnp.sqrt(v.value)
@@ -175,7 +177,7 @@ class Estimates(abc.ABC):
         return x
 
     def _numbers(self, method: str, name: str, x: object) -> Float[Array, "..."]:
-        """`x` for a method that only the law of one number has."""
+        """`x` as an array, for a method that only laws of one number have."""
         if self.shape:
             raise ValueError(
                 f"{method} needs the law of one number, this one is joint of shape {self.shape}: "
@@ -184,7 +186,7 @@ class Estimates(abc.ABC):
         return real_points(name, x)
 
     def _levels(self, method: str, q: object, name: str = "q") -> Float[Array, "..."]:
-        """`q` as levels in [0, 1] for a method that only the law of one number has; NaN passes."""
+        """`q` as levels in [0, 1], for a method that only laws of one number have; NaN passes."""
         q = self._numbers(method, name, q)
         outside = np.zeros(()) if is_traced(q) else np.asarray((q < 0) | (q > 1))
         if outside.any():
@@ -204,8 +206,8 @@ class Estimates(abc.ABC):
 
 
 def as_logarithm(relative: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The error of log p from the relative error r of p:
-    −log(1 − r), ∞ from r = 1 on, where nothing is known.
+    """The error of log p from the relative error r of p: −log(1 − r), ∞ from r = 1 on, where
+    nothing is known.
     """
     return jnp.where(relative < 1, -jnp.log1p(-jnp.where(relative < 1, relative, 0.0)), jnp.inf)
 
@@ -218,12 +220,12 @@ def unit(size: ArrayLike) -> Array:
 
 
 def growth(k: int) -> float:
-    """(E Z^k)^{1/k} of a standard normal, roughly: √(k/e)."""
+    """√(k/e), which is roughly (E Z^k)^{1/k} of a standard normal Z."""
     return math.sqrt(max(k, 1) / math.e)
 
 
 def in_units(moment: Estimate, s: Array, k: int) -> Estimate:
-    """E Y^k from E (Y/s)^k: 0 stays 0, also where s^k overflows."""
+    """E Y^k from E (Y/s)^k; 0 stays 0, also where s^k overflows."""
 
     def restored(x: Array) -> Array:
         return jnp.where(x == 0, 0.0, x * s ** (k // 2) * s ** (k - k // 2))

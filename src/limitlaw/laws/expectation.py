@@ -1,9 +1,9 @@
-"""E ψ(Y) of a function of the user's own, for a law of one number with a density:
-with the error of the quadrature.
+"""E ψ(Y) of a user's function ψ, for a law of one number with a density, with the error of the
+quadrature.
 
-A trapezoidal rule is best where ψ is smooth, and tells so: its even and its odd points are two
-rules, which then agree. Where they do not, ψ is looked at for its kinks, and ∫ ψ p is computed
-over panels between them, which are halved until they resolve it.
+A trapezoidal rule is best where ψ is smooth, and shows whether it is: its even and its odd points
+are two rules, which then agree. Where they do not, the kinks of ψ are looked for, and ∫ ψ p is
+computed over panels between them, which are halved until they resolve it.
 """
 
 import dataclasses
@@ -25,8 +25,8 @@ from limitlaw.numerics.normal_rule import REACH, NormalRule, shifts
 from limitlaw.numerics.panels import Panels, Rows, evaluated, of_integral, resolve, unseen
 from limitlaw.numerics.pieces import pieces
 
-AGREE = 1e-13  # of E |ψ|: two rules that differ by no more
-EXPECTATION_TOLERANCE = 1e-14  # of ∫ |ψ| p, for each panel
+AGREE = 1e-13  # of E |ψ|: two rules that differ by no more agree
+EXPECTATION_TOLERANCE = 1e-14  # largest error of a panel, relative to ∫ |ψ| p
 # sampled components: the rules of more differ enough for their spread to show the error
 MANY_COMPONENTS = 2**10
 # shift of the rule, whose even points would else mirror its odd ones: both would agree for every
@@ -36,12 +36,12 @@ UNEVEN = 0.25
 # cos(kz) is smooth up to about a hundred radians in a standard deviation
 JUMPS_SEEN_FROM, ORDER = 2**14, 8
 ROUNDING = 2.0**-50  # of E |ψ|, in these differences
-RARE = 1e-8  # of the largest density: mass that is missed is not looked for where less is
+RARE = 1e-8  # share of the largest density, below which missed mass is not looked for
 
 
 def is_enough(between: Array, size: Array, psi: Psi) -> bool:
-    """Do two rules for E ψ agree, `size` being E |ψ|,
-    or can ψ not be looked at, inside `jax.jit` or `jax.grad`?
+    """Do two rules for E ψ agree, where `size` is E |ψ|? True also where ψ cannot be looked at,
+    inside `jax.jit` or `jax.grad`.
     """
     if is_traced(between) or inside_jit() or is_traced(psi(jnp.zeros(1))):
         return True
@@ -55,8 +55,9 @@ def on_panels(
     breaks: tuple[float, ...] = (),
     mass: float = 1.0,
 ) -> "OnPanels":
-    """∫ ψ p over panels that resolve it; `places`: where p,
-    of that `mass`, varies; `breaks`: where ψ is known to.
+    """∫ ψ p over panels that resolve it.
+
+    `places`: where p, of that `mass`, varies; `breaks`: where ψ is known to.
     """
     values = _Values(psi)
     x, scales = places
@@ -74,16 +75,16 @@ def on_panels(
 
 
 def _cuts(values: "_Values") -> tuple[float, ...]:
-    """Where ψ jumps or bends, and where it changes so fast that it has to be looked at closely;
-    none if unknown.
+    """Where ψ jumps or bends, and where it changes so fast that finer panels are needed; empty if
+    unknown.
     """
     found = pieces(values.joined_as_traced)
     return () if found is None else (*found.cuts, *(kink.at for kink in found.kinks))
 
 
 class _Values:
-    """ψ, as real numbers (x, m), and one combination of them that is resolved only
-    where each of them is.
+    """ψ as real numbers (x, m), and one linear combination of them that is resolved only where
+    each of them is.
     """
 
     def __init__(self, psi: Psi):
@@ -91,22 +92,22 @@ class _Values:
         self._factors = np.ones(1)
 
     def __call__(self, x: Float[np.ndarray, " x"]) -> np.ndarray:
-        """ψ(x), as it comes."""
+        """ψ(x), as the user's function gives it."""
         with jax.ensure_compile_time_eval():
             return np.asarray(psi_values(self.psi, jnp.asarray(x), len(x)))
 
     def weigh(self, panels: Panels, p: Float[np.ndarray, " x"]) -> None:
-        """Let every entry of ψ weigh as much as the others."""
+        """Choose the factors with which every entry of ψ weighs as much as the others."""
         real = _flat(evaluated(lambda x: np.moveaxis(_flat(self(x)), 0, 1), panels.nodes).T)
         size = (panels.weights * p) @ np.abs(real)
         self._factors = _signs(real.shape[1]) / np.where((size > 0) & np.isfinite(size), size, 1)
 
     def joined(self, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-        """The combination."""
+        """The linear combination of the entries of ψ(x)."""
         return _flat(self(x)) @ self._factors
 
     def joined_as_traced(self, x: Float[Array, " x"]) -> Float[Array, " x"]:
-        """The same as a function that can be differentiated, with equal factors."""
+        """The linear combination, with equal factors, as a function that can be differentiated."""
         y = psi_values(self.psi, x, len(x)).reshape(len(x), -1)
         if y.shape[1] == 1 and not jnp.iscomplexobj(y):
             return y[:, 0]
@@ -115,7 +116,7 @@ class _Values:
 
 
 def _flat(values: np.ndarray) -> Float[np.ndarray, "x m"]:
-    """Real and imaginary parts, entries in a row."""
+    """Real and imaginary parts, with the entries in a row."""
     y = values.reshape(len(values), -1)
     return np.concatenate([y.real, y.imag], axis=1) if np.iscomplexobj(y) else y
 
@@ -137,13 +138,13 @@ class OnPanels:
 
     @functools.cached_property
     def value(self) -> Array:
-        """∫ ψ p."""
+        """∫ ψ p, by the rule of the panels."""
         return jnp.asarray(np.tensordot(self.panels.weights * self.p, self.psi, 1))
 
     @functools.cached_property
     def error(self) -> Array:
-        """What polynomials leave out on the panels and at their edges,
-        what lies beyond them, and rounding.
+        """The error: what polynomials leave out on the panels and at their edges, what lies beyond
+        them, and rounding.
         """
         flat = _flat(self.psi)
         error = np.array([self._of(flat[:, j]) for j in range(flat.shape[1])])
@@ -162,8 +163,8 @@ class OnPanels:
         )
 
     def spread(self, components: Components, share: Quantity) -> Array:
-        """The standard error of sampled components: of what each of them,
-        of density `share`, contributes.
+        """The standard error from sampled components, of density `share`, by what each of them
+        contributes.
         """
         weighted = self.panels.weights.reshape(-1, *[1] * (self.psi.ndim - 1)) * self.psi
         return components.spread_of_integral(share, self.panels.nodes, weighted, self.value)
@@ -176,7 +177,8 @@ def of_gaussians(
     nodes: int,
     breaks: tuple[float, ...],
 ) -> Estimate:
-    """E ψ(Y) of a mixture of Gaussians of one number, `certain`: of which sd = 0.
+    """E ψ(Y) of a mixture of Gaussians of one number; `certain` marks those with sd = 0.
+
     `breaks`: where ψ is known not to be smooth.
     """
     rule = NormalRule(nodes)  # shifted for each component: unbiased, wherever ψ jumps
@@ -197,7 +199,7 @@ def _gaussians_on_panels(
     certain: Bool[np.ndarray, " N"],
     breaks: tuple[float, ...],
 ) -> Estimate:
-    """The same where ψ is not smooth."""
+    """E ψ(Y) of a mixture of Gaussians, where ψ is not smooth."""
     mean, sd = (np.asarray(a) for a in components.parameters)
     mass = float(components.weights[~certain].sum())
     density = lambda x: np.asarray(
@@ -237,7 +239,7 @@ def disagreement(
     """How far the even and the odd points of a trapezoidal rule disagree, with the ends of the
     rule and, of a fine one, with the jumps of ψ; and E |ψ|.
 
-    `steps`: how many of them make a length over which what lies beyond the ends may fade.
+    `steps`: the number of steps in a length over which what lies beyond the ends may fade.
     """
     terms = w.reshape(-1, *[1] * (values.ndim - 1)) * values
     even, odd = (2 * jnp.sum(terms[start::2], axis=0) for start in (0, 1))
@@ -249,8 +251,8 @@ def disagreement(
 
 
 def _at_jumps(w: Float[Array, " x"], values: Inexact[Array, "x ..."]) -> Float[Array, "..."]:
-    """w |jump of ψ|, summed over its jumps: by as much a trapezoidal rule may miss them, and even
-    and odd points agree by accident.
+    """w |jump of ψ|, summed over its jumps: a trapezoidal rule may miss them by as much, while
+    even and odd points agree by accident.
 
     Differences Δ^m ψ of neighbours are next to nothing where a fine rule resolves ψ, and at a jump
     its height times binomial coefficients, of sum 2^{m−1}.

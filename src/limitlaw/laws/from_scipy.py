@@ -1,4 +1,4 @@
-"""Distributions of scipy.stats as laws, so that what compares laws compares them too."""
+"""Distributions of scipy.stats as laws, so that divergences can compare them."""
 
 import warnings
 from typing import Any
@@ -20,8 +20,8 @@ FAR_OUT = 10.0 ** -np.array([300, 200, 130, 80, 50, 30, 20])  # levels of a law'
 
 
 class ScipyLaw(Law):
-    """A frozen continuous distribution of one number,
-    scipy.stats.norm(0, 2) say: its figures are SciPy's own.
+    """A frozen continuous distribution of one number, as scipy.stats.norm(0, 2): its figures are
+    SciPy's own.
     """
 
     def __init__(
@@ -78,7 +78,9 @@ class ScipyLaw(Law):
         return exact(jnp.asarray(float(self.distribution.moment(k))))
 
     def _expect(self, psi: Psi) -> Estimate:
-        """SciPy's own, which states no error: that is the difference to a rule over panels."""
+        """E ψ(Y) by SciPy, which states no error: it is taken as the difference to a rule over
+        panels.
+        """
         value = jnp.asarray(self.distribution.expect(lambda y: float(psi(jnp.asarray([y]))[0])))
 
         def error() -> Array:
@@ -109,8 +111,9 @@ class ScipyLaw(Law):
         return self
 
     def places(self) -> FineStructure:
-        """Quantiles far out as well, on the scale of their distance from the median: tails may be
-        heavy, so that what lies beyond a level of 1e-16 still counts in an average.
+        """The usual quantiles, and some far out on the scale of their distance from the median.
+
+        Tails may be heavy, so that what lies beyond a level of 1e-16 still counts in an average.
         """
         d = self.distribution
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -123,7 +126,7 @@ class ScipyLaw(Law):
         return x, np.where((x == x.min()) | (x == x.max()), 0.0, scales)
 
     def breaks(self) -> Float[np.ndarray, " breaks"]:
-        """The ends of its support."""
+        """The finite ends of the support."""
         ends = np.array(self.distribution.support(), float)
         return ends[np.isfinite(ends)]
 
@@ -139,8 +142,8 @@ class ScipyLaw(Law):
 
 
 def from_scipy(distribution: Any) -> Law | None:
-    """A frozen distribution of scipy.stats as a law;
-    None for anything else. Discrete ones are refused.
+    """A frozen distribution of scipy.stats as a law; None for anything else. Discrete
+    distributions are refused.
     """
     if not type(distribution).__module__.startswith("scipy.stats"):
         return None

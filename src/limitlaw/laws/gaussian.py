@@ -16,8 +16,9 @@ from limitlaw.numerics.special_functions import ndtri
 
 
 class Gaussian(GaussianMixture):
-    """N(mean, covariance): a mixture of one. `covariance` is over the flattened
-    entries of `mean`. About `seed` see `GaussianMixture`.
+    """The law N(mean, covariance): a mixture of one component.
+
+    `covariance` is over the flattened entries of `mean`. About `seed` see `GaussianMixture`.
     """
 
     def __init__(
@@ -62,5 +63,5 @@ class Gaussian(GaussianMixture):
 
     @property
     def description(self) -> str:
-        """A Gaussian needs no more description than its name."""
+        """Empty: a Gaussian needs no more description than its name."""
         return ""

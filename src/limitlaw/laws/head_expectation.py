@@ -1,5 +1,5 @@
-"""E ψ(Y) of a function of the user's own, for a sum over heads: by the rule of its mixture, and
-over panels where ψ is not smooth.
+"""E ψ(Y) of a user's function ψ, for a sum over heads: by the rule of its mixture, and over panels
+where ψ is not smooth.
 """
 
 import math
@@ -53,8 +53,8 @@ def expected(
 
 
 def _core(law: HeadMixture) -> tuple[float, float]:
-    """|y| below all scales that panels resolve, and the probability that Y is as small, atoms
-    left out; 0 where no head is that narrow.
+    """A |y| that is small on all scales that panels resolve, and the probability that Y is as
+    small, atoms left out; 0 where no head is that narrow.
     """
     low, high = (math.sqrt(v) for v in law.nodes.ends())
     core = NARROWEST * high

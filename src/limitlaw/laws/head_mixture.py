@@ -27,8 +27,8 @@ from limitlaw.numerics.factors import everywhere
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtr
 
-LATTICE, REPLICA_LATTICE = 256, 128  # lattice points of an octave; of a replicate
-ROUGHER = 0.75  # of them, to compare with
+LATTICE, REPLICA_LATTICE = 256, 128  # lattice points of an octave, and those of a replicate
+ROUGHER = 0.75  # share of the points in the rule to compare with
 FEW_NODES = 2**11  # nodes of a single head, which are then the mixture
 SUM_REACH = 40.0, 14.0  # standard deviations, and those of a sum in which one head is the widest
 RULE_POINTS, TRACED_RULE = 2**14, 2**8  # points on each side of 0 for expectations
@@ -41,11 +41,11 @@ NORMAL_SCORES = np.linspace(
 
 
 class HeadMixture:
-    """Nodes and what is computed from them once.
+    """The nodes of a sum over heads, and what is computed from them once.
 
-    Quantities are NumPy arrays, or JAX arrays where the nodes or the points are traced.
-    A `replica` is one of several whose spread is asked for: it has fewer points.
-    `rough`: of those that it has, ROUGHER.
+    Quantities are NumPy arrays, or JAX arrays where the nodes or the points are traced. A
+    `replica` is one of several whose spread is asked for: it has fewer points. `rough`: it has
+    only a share ROUGHER of its points.
     """
 
     def __init__(self, nodes: Nodes, replica: bool = False, rough: bool = False) -> None:
@@ -63,15 +63,17 @@ class HeadMixture:
 
     @functools.cached_property
     def rougher(self) -> "HeadMixture | None":
-        """The same with fewer points, whose difference shows the error."""
+        """The same law with fewer points, whose difference shows the error; None if it is
+        exact.
+        """
         return None if self.is_exact else HeadMixture(self.nodes, self._replica, rough=True)
 
     def log_density(self, x: HeadArray) -> HeadArray:
-        """log pdf of the part without the atom."""
+        """The log density at x of the part without the atom."""
         return self._at("pdf", self._magnitude(x))
 
     def tail(self, x: HeadArray) -> HeadNumber | HeadArray:
-        """P(Y > |x|)."""
+        """P(Y > |x|), the smaller tail."""
         return self.module(x).exp(self._at("sf", self._magnitude(x)))
 
     def log_tail(self, x: HeadArray, above: bool) -> HeadNumber | HeadArray:
@@ -91,7 +93,7 @@ class HeadMixture:
         return self.module(x).where(x < 0, 1 - tail, tail)
 
     def cf(self, t: HeadArray) -> HeadNumber | HeadArray:
-        """φ(t) for real t."""
+        """The characteristic function φ(t), for real t."""
         n = self.nodes
         found = transform(n.variances, n.weights, n.groups, jnp.ravel(t), n.inner, n.outer)
         return found.reshape(jnp.shape(t)) + 0j
@@ -101,7 +103,7 @@ class HeadMixture:
         return jnp if self.nodes.traced or is_traced(x) else np
 
     def _magnitude(self, x: HeadArray) -> HeadArray:
-        """|x|, with slope 1 at 0."""
+        """|x|, with the slope 1 at 0."""
         return jnp.where(x < 0, -x, x) if self.module(x) is jnp else np.asarray(np.abs(x))
 
     def _at(self, quantity: str, x: HeadArray) -> HeadArray:
@@ -125,7 +127,7 @@ class HeadMixture:
         return found.reshape(x.shape)
 
     def _where_traced(self, j: int, here: Array, x: Array, found: Array, quantity: str) -> Array:
-        """`found`, or the values by the mixture j where they are asked for."""
+        """`found`, with the values by mixture j where they are asked for."""
         if not self.nodes.traced:
             self._part(j)
         elif j:
@@ -142,12 +144,12 @@ class HeadMixture:
         return jnp.where(here, value, found)
 
     def _values(self, j: int, x: Array, quantity: str) -> Array:
-        """By the mixture j."""
+        """log pdf, or log P(Y > x), by mixture j."""
         slope = 1 / frozen(self.nodes.ends()[1]) if self._rough else 0.0
         return log_values(self._part(j), self._farthest, slope, x, quantity)
 
     def _part(self, j: int) -> HeadPart:
-        """The mixture for |x| near KNOTS[j]; inside of transformations only the first is kept."""
+        """The mixture for |x| near KNOTS[j]; inside transformations only the first is kept."""
         if j in self._known:
             return self._known[j]
         points = REPLICA_LATTICE if self._replica else LATTICE
@@ -167,19 +169,19 @@ class HeadMixture:
 
     @functools.cached_property
     def _ends(self) -> HeadArray:
-        """Where the next of KNOTS is nearer."""
+        """The points at which the next of KNOTS becomes the nearest."""
         middles = (KNOTS[1:] + KNOTS[:-1]) / 2
         return np.zeros(0) if self.is_exact else frozen(self.sd) * middles
 
     @functools.cached_property
     def _farthest(self) -> HeadNumber:
-        """|x| up to which the mixtures reach."""
+        """The largest |x| up to which the mixtures reach."""
         sd, high = frozen(self.sd), frozen(self.nodes.ends()[1])
         ends = SUM_REACH[0] * sd, SUM_REACH[1] * (high / self.nodes.heads) ** 0.5
         return 1e100 * sd if self.is_exact else (jnp if is_traced(sd) else np).maximum(*ends)
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
-        """By symmetry the quantile of min(q, 1 − q), or minus it; 0 inside the atom."""
+        """The quantile: by symmetry that of min(q, 1 − q), or minus it; 0 inside the atom."""
         lower = np.minimum(q, 1 - q).reshape(-1)
         inside = (lower > 0) & (lower < (1 - self.atom) / 2)
         x = np.zeros(lower.shape)
@@ -191,8 +193,8 @@ class HeadMixture:
         return np.where(q <= 0.5, x, -x)
 
     def _lower_quantile(self, p: np.ndarray) -> np.ndarray:
-        """For levels below ½: between √v z of the widest and of the narrowest node,
-        z the normal quantile.
+        """Quantiles for levels below ½, which lie between √v z of the widest and of the narrowest
+        node, z the normal quantile.
         """
         level = jnp.asarray(pad(p, padded_size(len(p))))
         z = jax.scipy.special.ndtri(level)
@@ -209,8 +211,8 @@ class HeadMixture:
 
     @kept
     def rule(self) -> tuple[Array, Array, Array]:
-        """Points y, weights of an expectation at them, and log pdf there:
-        the trapezoidal rule in w, y = a sinh w.
+        """Points y, weights of an expectation at them, and log pdf there: the trapezoidal rule in
+        w, y = a sinh w.
         """
         xp = self.nodes.xp
         low, high = self.nodes.ends()
@@ -235,8 +237,8 @@ class HeadMixture:
 
     @kept
     def scores(self) -> tuple[Array, Array]:
-        """Quantiles x(z) at normal scores z ≥ 0, and dx/dz,
-        which is the normal density over that at x.
+        """Quantiles x(z) at normal scores z ≥ 0, and dx/dz, which is the normal density over that
+        at x.
         """
         x = -self.quantile(np.asarray(ndtr(-NORMAL_SCORES)))
         slope = np.exp(-(NORMAL_SCORES**2) / 2 - self.log_density(x)) / math.sqrt(2 * math.pi)
@@ -244,8 +246,8 @@ class HeadMixture:
 
 
 def entropy(law: HeadMixture, every: int = 1) -> Array:
-    """−∫ p log p, by the trapezoidal rule, or by `every` second of its points;
-    −∞ for what turns out to be certain.
+    """−∫ p log p by the trapezoidal rule, or by each `every`-th of its points; −∞ for a point
+    mass.
     """
     _, weight, log = (a[::every] for a in law.rule)
     return jnp.where(

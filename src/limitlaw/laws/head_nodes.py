@@ -1,5 +1,5 @@
-"""What a sum over heads is built from: nodes of the mixing law,
-their weights, and draws of them.
+"""What a sum over heads is built from: nodes of the mixing law, their weights, and draws
+of them.
 """
 
 import dataclasses
@@ -17,8 +17,8 @@ from limitlaw.domain import RATIO_OF_VARIANCES, check_variances
 from limitlaw.laws.estimates import unit
 from limitlaw.numerics.series import power
 
-HeadArray = np.ndarray | Array  # NumPy's, or JAX's where something is traced
-HeadNumber = np.float64 | Array  # one of them
+HeadArray = np.ndarray | Array  # a NumPy array, or a JAX array where something is traced
+HeadNumber = np.float64 | Array  # a single number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Nodes:
         return (self.weights * self.variances**j).sum(1)
 
     def variance(self) -> HeadNumber:
-        """E v."""
+        """The variance E v of Y."""
         return (self.groups * self.moments(1)).sum()
 
     def atom(self) -> HeadNumber:
-        """P(Y = 0)."""
+        """The probability P(Y = 0)."""
         zero = self.xp.where(self.variances == 0, self.weights, 0.0).sum(1)
         return (self.groups * zero**self.inner).sum() ** self.outer
 
@@ -65,17 +65,19 @@ class Nodes:
 
     @property
     def heads(self) -> int:
-        """How many are summed."""
+        """The number of heads that are summed."""
         return self.inner * self.outer
 
     @property
     def levels(self) -> int:
-        """Octaves between the smallest and the largest positive variance, and a few below."""
+        """The number of octaves between the smallest and the largest positive variance, and a few
+        below.
+        """
         v = self.variances[(self.weights > 0) & (self.variances > 0)]
         return 4 + (math.ceil(math.log2(v.max() / v.min())) if v.size else 0)
 
     def frozen(self) -> "Nodes":
-        """The same without derivatives."""
+        """The same nodes without derivatives."""
         v, w, u = map(frozen, (self.variances, self.weights, self.groups))
         return Nodes(v, w, u, self.inner, self.outer)
 
@@ -89,11 +91,11 @@ class Nodes:
         return nodes, self.outer * total
 
     def blocks(self, count: int) -> tuple[list["Nodes"], Float[np.ndarray, " b"], bool]:
-        """Consecutive parts, of rows where those are many and else of each row:
-        independent, where the nodes are.
+        """Consecutive blocks of nodes, which are independent if the nodes are: of rows where those
+        are many, else of each row.
 
-        With their weights, and whether φ is linear in what is cut,
-        and so exactly the average over the parts.
+        Gives the blocks, their weights, and whether φ is linear in what is cut, and so exactly the
+        average over the blocks.
         """
         G, N = self.variances.shape
         axis = 0 if G >= count or G > N else 1
@@ -118,16 +120,18 @@ class Nodes:
         return laws, total / total.sum(), linear
 
     def draw(self, key: Array, count: int) -> Array:
-        """The average of v over the heads, drawn `count` times:
-        a row for every p heads, and a node for each.
+        """The average of v over the heads, drawn `count` times: a row for every p heads, and a
+        node for each.
         """
         arrays = (jnp.asarray(a) for a in (self.variances, self.weights, self.groups))
         return _drawn(key, *arrays, count, self.inner, self.outer)
 
 
 def _tilted(weights: HeadArray, e: HeadArray) -> tuple[Any, HeadArray]:
-    """log Σ_k w_k e^{e_k}, and w_k e^{e_k} over that sum, along the last axis: with all digits of
-    the logarithm also where it is next to nothing, as for a single one of very many heads.
+    """log Σ_k w_k e^{e_k}, and w_k e^{e_k} over that sum, along the last axis.
+
+    The logarithm keeps all its digits where it is next to nothing, too, as for a single one of
+    very many heads.
     """
     xp = jnp if is_traced(weights, e) else np
     middle, most = frozen((weights * e).sum(-1)), frozen(e).max(-1)
@@ -160,10 +164,10 @@ def _drawn(
 
 
 def even_moment(n: int, nodes: Nodes) -> HeadNumber:
-    """E Y^{2n} for E e^{θY} = (Σ_g u_g (Σ_k w_gk e^{λ v_gk})^p)^q,
-    λ = θ²/(2pq), of `nodes` u, w, v, p and q.
+    """E Y^{2n} for E e^{θY} = (Σ_g u_g (Σ_k w_gk e^{λ v_gk})^p)^q, λ = θ²/(2pq), of `nodes` u, w,
+    v, p and q.
 
-    = (2n)!/(2pq)^n times the coefficient of λ^n. That is of order one in the variable λ/s, s ≈
+    It is (2n)!/(2pq)^n times the coefficient of λ^n. That is of order one in the variable λ/s, s ≈
     n/(e V), where V is the larger of pq E v, which many heads make up together, and of the largest
     v, which a single one may.
     """
@@ -186,8 +190,10 @@ def even_moment(n: int, nodes: Nodes) -> HeadNumber:
 
 
 def kurtosis(nodes: Nodes) -> HeadNumber:
-    """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² the mean and variance of v/V in group g,
-    V = E v: squares of v itself would leave the range of numbers. NaN where V = 0.
+    """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), with μ_g and σ_g² the mean and variance of v/V in group g,
+    V = E v.
+
+    Squares of v itself would leave the range of floats. NaN where V = 0.
     """
     V = nodes.variance()
     V = nodes.xp.where(V > 0, V, math.nan)
@@ -200,7 +206,7 @@ def kurtosis(nodes: Nodes) -> HeadNumber:
 def head_nodes(
     variances: object, heads: int, weights: object, groups: object, shared: int
 ) -> Nodes:
-    """The arguments of a sum over heads, checked."""
+    """The nodes of a sum over heads, from arguments that are checked."""
     if heads % shared:
         raise ValueError(f"shared must divide heads, got shared={shared} for {heads} heads")
     v = non_negative("variances", variances)
@@ -229,13 +235,13 @@ def head_nodes(
 
 
 def _above_floor(v: HeadArray) -> HeadArray:
-    """v, the smallest positive ones raised to 1/RATIO_OF_VARIANCES of the largest."""
+    """v, with the smallest positive variances raised to 1/RATIO_OF_VARIANCES of the largest."""
     xp = jnp if is_traced(v) else np
     return xp.where(v > 0, xp.maximum(v, frozen(v).max() / RATIO_OF_VARIANCES), 0.0)
 
 
 def _normalised(name: str, w: HeadArray) -> HeadArray:
-    """Rows of sum one; those that already are stay as they are, bit for bit."""
+    """Rows of sum one; rows that already have it stay as they are, bit for bit."""
     total = w.sum(-1, keepdims=True)
     if is_traced(w):
         return w / total

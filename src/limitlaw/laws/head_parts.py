@@ -1,6 +1,6 @@
 """A sum over heads as the mixture of Gaussians that it is: Y | S ~ N(0, S), S = H^{−1} Σ_a v_a.
 
-The law of S is one of weights on lattices (`limitlaw.numerics.lattices`). Far from 0, where S is
+The law of S is given by weights on lattices (`limitlaw.numerics.lattices`). Far from 0, where S is
 typically larger, they are those of the law tilted by e^{λS}/E e^{λS}: where λ = x²/2S² for the S
 that counts at x, N(x; 0, S) e^{−λS} is flat around it.
 """
@@ -22,8 +22,8 @@ from limitlaw.numerics.special_functions import log_ndtr
 # standard deviations x: the nearest of them has the mixture for a point; from 0 on without a tilt
 KNOTS = np.array([0.0, 15.0, 23.0, 29.0, 34.0, 38.0])
 TILTS = 96  # among which those for KNOTS are interpolated
-TRACED_OCTAVES = 58  # of RATIO_OF_VARIANCES, and a few below
-NO_WEIGHT = 1e-40  # of the largest weight
+TRACED_OCTAVES = 58  # octaves of RATIO_OF_VARIANCES, and a few below
+NO_WEIGHT = 1e-40  # share of the largest weight, below which a weight is dropped
 FEWEST_WEIGHTS = 2**9  # doubled until there are enough: few sizes, to compile for
 CELLS = 2**17  # numbers held at a time
 
@@ -37,7 +37,7 @@ class HeadPart(NamedTuple):
 
 
 def tilts(nodes: Nodes) -> HeadArray:
-    """λ for each of KNOTS: where E_λ S √(2λ) = x, E_λ of the law tilted by e^{λS}."""
+    """λ for each of KNOTS, such that E_λ S √(2λ) = x, where E_λ is by the law tilted by e^{λS}."""
     xp, high = nodes.xp, nodes.ends()[1]
     V, high = (xp.where(high > 0, v, 1.0) for v in (nodes.variance(), high))
     low, top = xp.log(1e-3 / high), xp.log(1e3 / V)
@@ -51,7 +51,7 @@ def tilts(nodes: Nodes) -> HeadArray:
 
 
 def mixture(nodes: Nodes, tilt: HeadNumber | float, points: int) -> HeadPart:
-    """The mixture by the tilted law of S, on so many lattice points to an octave."""
+    """The mixture by the tilted law of S, with `points` lattice points to an octave."""
     if not nodes.traced:
         return _mixture(nodes, tilt, points, nodes.levels)
     arrays = nodes.variances, nodes.weights, nodes.groups
@@ -59,7 +59,7 @@ def mixture(nodes: Nodes, tilt: HeadNumber | float, points: int) -> HeadPart:
 
 
 def mixture_of_nodes(nodes: Nodes) -> HeadPart:
-    """The same of a single head, whose nodes are the mixture."""
+    """The mixture of a single head: its nodes themselves."""
     w = nodes.xp.where(nodes.variances > 0, nodes.groups[:, None] * nodes.weights, 0.0)
     return _of_weight(nodes.variances.reshape(-1), w.reshape(-1), 0.0, 0.0)
 
@@ -91,7 +91,9 @@ def _mixture_in_jax(
 def _of_weight(
     S: HeadArray, W: HeadArray, tilt: HeadNumber | float, constant: HeadNumber | float
 ) -> HeadPart:
-    """The mixture of those S > 0 that have weight: inside JAX of all, which may have a slope."""
+    """The mixture of those S > 0 that have weight; inside JAX of all, since weights of 0 may have
+    a slope.
+    """
     xp, there = jnp if is_traced(S, W) else np, S > 0
     if xp is np:
         size = np.abs(W)
@@ -114,8 +116,10 @@ def log_values(
     x: Float[Array, " x"],
     quantity: str,
 ) -> Float[Array, " x"]:
-    """log pdf, or log P(Y > x) for "sf", at x ≥ 0; beyond `farthest` that of the Gaussian which
-    the law resembles there, or of one of variance 1/slope.
+    """log pdf, or log P(Y > x) for "sf", at x ≥ 0.
+
+    Beyond `farthest` it is that of the Gaussian which the law resembles there, or of one of
+    variance 1/slope.
     """
     S, W, b = part
     root, size = jnp.sqrt(S), jnp.log(jnp.abs(jax.lax.stop_gradient(W)))
@@ -143,8 +147,9 @@ def log_values(
 def transform(
     v: Array, w: Array, u: Array, t: Float[Array, " t"], inner: int, outer: int
 ) -> Float[Array, " t"]:
-    """φ(t) = (Σ_g u_g (Σ_k w_gk e^{−z v_gk})^p)^q, z = t²/(2pq), by expm1 and log1p: with all
-    digits for very many heads, too.
+    """φ(t) = (Σ_g u_g (Σ_k w_gk e^{−z v_gk})^p)^q, z = t²/(2pq).
+
+    It is computed by expm1 and log1p, and has all digits for very many heads, too.
     """
 
     def logarithm(change: Array) -> Array:

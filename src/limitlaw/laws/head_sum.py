@@ -40,19 +40,19 @@ class HeadSum(Law):
 
     φ_H(t) = Σ_g u_g (Σ_k w_gk exp(−t² v_gk/(2H)))^H: heads are independent given the incoming
     kernel, the group. `variances`: v (N,) or (G, N); `weights`: w of that shape; `groups`: u (G,).
-    Sums are made one; equal by default. Without `weights` the nodes are independent draws and the
-    kind is "sampled". Standard errors come from the spread of each quantity over 16 consecutive
-    blocks of nodes, of groups where there are at least 16, so that independent replicates may be
-    handed one after the other.
+    Weights are normalised to sum one, and equal by default. Without `weights` the nodes are
+    independent draws and the kind is "sampled". Standard errors come from the spread of each
+    quantity over 16 consecutive blocks of nodes, of groups where there are at least 16, so that
+    independent replicates may be handed one after the other.
 
     `shared` = g > 1: heads share keys and values in H/g sets of g. A row of `variances` is then
     one draw of those and `groups` its weight: φ_H(t) = (Σ_r u_r (Σ_k w_rk exp(−t²
     v_rk/(2H)))^g)^{H/g}.
 
-    `narrow`: v has a density like v^{−1/2} at 0, as for heads of dimension 1:
-    the density of a single one is ∞ at 0.
+    `narrow`: v has a density like v^{−1/2} at 0, as for heads of dimension 1: the density of a
+    single head is ∞ at 0.
 
-    Y is a mixture of Gaussians N(0, S), the law of S = H^{−1} Σ_a v_a being one of weights on
+    Y is a mixture of Gaussians N(0, S), the law of S = H^{−1} Σ_a v_a being given by weights on
     lattices, see `limitlaw.laws.head_mixture`. Log densities and log tails have 10 digits within 6
     standard deviations, for 10⁶ heads and for variances 10¹⁶ apart, and reach to 40; beyond, they
     go on like the Gaussian that they resemble there.
@@ -96,8 +96,8 @@ class HeadSum(Law):
         )
 
     def with_heads(self, heads: object) -> "HeadSum":
-        """The law with another number of the same heads,
-        at no new quadrature or sampling of their mixing law.
+        """The law with another number of the same heads, without a new quadrature or sampling of
+        their mixing law.
         """
         if self.shared > 1:
             raise ValueError(
@@ -112,8 +112,8 @@ class HeadSum(Law):
         return HeadSum(v, heads, w, u, self.kind, beyond, self.shared, self.narrow)
 
     def _estimate(self, quantity: Callable[[HeadMixture], HeadNumber | HeadArray]) -> Estimate:
-        """A quantity with the error that blocks of nodes show:
-        their standard deviation over √blocks.
+        """A quantity with the error that blocks of nodes show: their standard deviation over
+        √blocks.
         """
         value = jnp.asarray(quantity(self._mixture))
         rougher = self._mixture.rougher
@@ -139,8 +139,8 @@ class HeadSum(Law):
     def _of_replicas(
         self, quantity: Callable[[HeadMixture], HeadNumber | HeadArray], xp: ModuleType
     ) -> HeadArray:
-        """A quantity of every block; in a loop where the nodes are traced, which is compiled once
-        instead of once for each block.
+        """A quantity of every block; where the nodes are traced, in a loop that is compiled once
+        for all blocks.
         """
         parts = [block._nodes for block in self._in_blocks[0]]
         if not self._nodes.traced or len({part.variances.shape for part in parts}) > 1:
@@ -234,7 +234,7 @@ class HeadSum(Law):
         return Atoms(jnp.zeros(1), mass.value), mass.error()
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
-        """Draws: head by head where those are few, else quantiles of uniform numbers."""
+        """Draws: head by head where heads are few, else quantiles of uniform numbers."""
         count = math.prod(shape)
         law = self._mixture
         first, second = jax.random.split(key)
@@ -262,7 +262,7 @@ class HeadSum(Law):
         return {}, {name: np.asarray(a) for name, a in {**content, **numbers}.items()}
 
     def blocks(self) -> Blocks | None:
-        """Consecutive nodes, or groups of them, whose average the law is where it is
+        """The laws of consecutive nodes, or groups of nodes, whose average is this law where it is
         linear in what is cut.
         """
         if self.kind != "sampled":
@@ -276,11 +276,11 @@ class HeadSum(Law):
 
     @functools.cached_property
     def _replicas(self) -> tuple[HeadMixture, ...]:
-        """The blocks, for the spread of a quantity over them."""
+        """The blocks as mixtures, for the spread of a quantity over them."""
         return tuple(HeadMixture(block._nodes, replica=True) for block in self._in_blocks[0])
 
     def middle(self) -> float:
-        """The law is symmetric."""
+        """0, since the law is symmetric."""
         return 0.0
 
     def places(self) -> FineStructure:
@@ -289,8 +289,8 @@ class HeadSum(Law):
 
     @property
     def description(self) -> str:
-        """How many heads are summed, if they are known to be alike,
-        and how many nodes their mixing law has.
+        """The number of heads that are summed, if there are several, and the number of nodes of
+        their mixing law.
         """
         G, N = self._nodes.variances.shape
         heads = f"{self.heads} heads, " if self.heads > 1 else ""
@@ -301,5 +301,5 @@ class HeadSum(Law):
 
 
 def _apart(value: Array, other: HeadNumber | HeadArray) -> Array:
-    """|value − other|, 0 where both are the same infinity."""
+    """|value − other|, and 0 where both are the same infinity."""
     return jnp.abs(jnp.where(value == other, 0.0, value - other))

@@ -1,5 +1,5 @@
-"""What `kernel` gives where there is no closed form: a matrix that is known up to an error,
-or the law of one that stays random at infinite width.
+"""What `kernel` returns where there is no closed form: a matrix that is known up to an error, or
+the law of one that stays random at infinite width.
 """
 
 import functools
@@ -21,11 +21,11 @@ from limitlaw.laws.empirical import Empirical
 @jax.tree_util.register_pytree_node_class
 @methods_in_float64
 class KernelMatrix:
-    """An array in all respects (arithmetic, indexing,
-    NumPy and JAX functions), with an error for each entry.
+    """An array in all respects (arithmetic, indexing, NumPy and JAX functions), with an error for
+    each entry.
 
-    `error`: of a quadrature, or one standard error where the `kind` is "sampled"; computed once it
-    is asked for. What is computed from the matrix is a plain array.
+    `error`: that of a quadrature, or one standard error where the `kind` is "sampled"; computed
+    when it is first asked for. What is computed from the matrix is a plain array.
     """
 
     __array_priority__ = 100  # so that NumPy arrays leave operators to this class
@@ -42,14 +42,14 @@ class KernelMatrix:
         return self._error()
 
     def tree_flatten(self) -> tuple[tuple[Any, Any], tuple[str, tuple[str, ...]]]:
-        """The arrays, and what is static."""
+        """The arrays, and what is static, as JAX's pytrees need them."""
         return (self.value, self.error), (self.kind, self.beyond)
 
     @classmethod
     def tree_unflatten(
         cls, static: tuple[str, tuple[str, ...]], arrays: tuple[Any, Any]
     ) -> "KernelMatrix":
-        """The inverse of `tree_flatten`."""
+        """The matrix from its arrays and what is static: the inverse of `tree_flatten`."""
         value, error = arrays
         return cls(value, lambda: error, *static)
 
@@ -101,17 +101,17 @@ for _name in ("lt", "le", "eq", "ne", "gt", "ge", "neg", "pos", "abs"):
 
 
 class RandomKernel(Empirical):
-    """Draws (N, m, m) of a kernel matrix K given the scores:
-    `mean()` is E K; `marginal((i, j))` is the law of K_ij.
+    """Draws (N, m, m) of a kernel matrix K given the scores: `mean()` is E K; `marginal((i, j))`
+    is the law of K_ij.
 
     As an array, `np.asarray(kernel)`, it is its mean.
     """
 
-    # the law of an entry that is certain, None of others: draws that are all alike do not say so
+    # the law of a deterministic entry, None for others: equal draws do not tell that it is one
     certain: Callable[[int, int], Empirical | None] | None = None
 
     def marginal(self, i: object) -> Empirical:
-        """The law of K[i]; a number where nothing stays random in it."""
+        """The law of K[i]; a point mass for an entry that is deterministic."""
         positions, shape = entries(self.shape, i)
         if self.certain is not None and not shape:
             row, column = divmod(int(positions[0]), self.shape[-1])

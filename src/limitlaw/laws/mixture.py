@@ -1,5 +1,5 @@
-"""Gaussian mixtures: what a wide network's output is,
-given the conditions its last matrix meets.
+"""Gaussian mixtures: the law of a wide network's output, with a component for each draw of what
+its last matrix multiplies.
 """
 
 import dataclasses
@@ -32,12 +32,12 @@ from limitlaw.numerics.random import normal
 from limitlaw.numerics.roots import invert
 from limitlaw.numerics.special_functions import ndtri
 
-DRAWS_OF_JOINT = 2**17  # where a quantity of a joint law has to be sampled
+DRAWS_OF_JOINT = 2**17  # draws from which a joint law's quantities are sampled
 
 
 class GaussianMixture(Averaged):
-    """Σ_k w_k N(mean_k, covariance_k): every quantity is the average of the Gaussian
-    quantity over components.
+    """Σ_k w_k N(mean_k, covariance_k): every quantity is the average of the Gaussian quantity over
+    components.
 
     `mean`: (N, *shape). `covariance`: variances (N,) where Y is one number, else (N, m, m) of the
     flattened Y; zero and singular ones are legitimate. Without `weights` the components are N
@@ -81,7 +81,7 @@ class GaussianMixture(Averaged):
 
     @functools.cached_property
     def _degenerate(self) -> np.ndarray:
-        """Which components are point masses."""
+        """For each component: is it a point mass?"""
         second = self._given[1]
         if is_traced(second):
             return np.zeros(len(self._components), bool)
@@ -176,8 +176,8 @@ class GaussianMixture(Averaged):
         return Estimate(x, lambda: self._quantile_error(x, p, lower)).reshape(level.shape)
 
     def _quantile_error(self, x: Array, level: Array, lower: Array) -> Array:
-        """The error of the cdf over the density; 0 where the cdf jumps over the level,
-        and at its ends.
+        """The error of the cdf over the density; 0 where the cdf jumps over the level, and at its
+        ends.
         """
         if not self._degenerate.any():
             return jnp.where(jnp.isinf(x), 0.0, self._moved(x, level, lower))
@@ -202,13 +202,17 @@ class GaussianMixture(Averaged):
         return of_gaussians(psi, self._components, self._degenerate, self._nodes(), breaks)
 
     def _nodes(self) -> int:
-        """Nodes a component for a ψ of which nothing is known: many where components are few."""
+        """The number of nodes for each component, for a ψ of which nothing is known: many where
+        components are few.
+        """
         return max(
             smooth_nodes(min(16.0, self._largest_sd()), 0.1), 2**16 // len(self._components)
         )
 
     def _largest_sd(self) -> float:
-        """Over components and entries, to choose numbers of nodes by."""
+        """The largest standard deviation of components and entries, to choose numbers of
+        nodes by.
+        """
         second = self._given[1]
         if is_traced(second):
             return 1.0
@@ -256,8 +260,8 @@ class GaussianMixture(Averaged):
         return y.reshape(-1, *self.shape)
 
     def drawn(self) -> Grouped:
-        """Draws for what must be sampled: a group for each component where those are
-        draws themselves.
+        """Draws of Y, for quantities that must be sampled: a group for each component, where these
+        are draws themselves.
         """
         components = self._components
         key = jax.random.key(self._seed)
@@ -317,7 +321,7 @@ class GaussianMixture(Averaged):
         )
 
     def middle(self) -> float:
-        """The mean is in the middle."""
+        """The mean, which is in the middle."""
         return float(
             np.asarray(self._components.weights) @ np.asarray(self._components.parameters[0])
         )

@@ -1,7 +1,7 @@
 """Quantities of one Gaussian component, written for one component and one point.
 
-A component of one number is (mean, sd), sd = 0 for a point mass;
-of a joint law (mean, covariance), flattened.
+A component of one number is (mean, sd), sd = 0 for a point mass; of a joint law (mean,
+covariance), flattened.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ def standardised(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array,
 
 
 def pdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Density of N(mean, sd²); 0 for a point mass, which has no part with a density."""
+    """The density of N(mean, sd²); 0 for a point mass, which has no part with a density."""
     mean, sd = component[:2]
     safe = jnp.where(sd > 0, sd, 1)
     z = (x - mean) / safe
@@ -34,7 +34,7 @@ def pdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def logpdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Log density of N(mean, sd²); −∞ for a point mass, which has no part with a density."""
+    """The log density of N(mean, sd²); −∞ for a point mass, which has no part with a density."""
     mean, sd = component[:2]
     safe = jnp.where(sd > 0, sd, 1)
     z = (x - mean) / safe
@@ -42,12 +42,12 @@ def logpdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."
 
 
 def cdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """P(Y ≤ x)."""
+    """The distribution function P(Y ≤ x)."""
     return ndtr(standardised(component, x))
 
 
 def sf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """P(Y > x)."""
+    """The survival function P(Y > x)."""
     return ndtr(-standardised(component, x))
 
 
@@ -58,12 +58,12 @@ def tail(component: OneGaussian, point: tuple[Array, Array]) -> Float[Array, "..
 
 
 def logcdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log P(Y ≤ x)."""
+    """The logarithm of P(Y ≤ x)."""
     return log_ndtr(standardised(component, x))
 
 
 def logsf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log P(Y > x)."""
+    """The logarithm of P(Y > x)."""
     return log_ndtr(-standardised(component, x))
 
 
@@ -90,41 +90,43 @@ def log_between(component: OneGaussian, ends: tuple[Array, Array]) -> Float[Arra
 
 
 def cf(component: OneGaussian, t: Float[Array, ""]) -> Complex[Array, ""]:
-    """E exp(i t Y)."""
+    """The characteristic function E exp(i t Y)."""
     mean, sd = component[:2]
     return jnp.exp(1j * t * mean - 0.5 * (t * sd) ** 2)
 
 
 def joint_cf(component: OneGaussian, t: Float[Array, "..."]) -> Complex[Array, ""]:
-    """E exp(i t·Y)."""
+    """The characteristic function E exp(i t·Y) of a joint Gaussian."""
     mean, covariance = component
     t = t.reshape(-1)
     return jnp.exp(1j * (t @ mean) - 0.5 * (t @ covariance @ t))
 
 
 def joint_logpdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, ""]:
-    """Log density of a joint Gaussian given as (mean, L⁻¹, log det L), L the Cholesky factor."""
+    """The log density of a joint Gaussian given as (mean, L⁻¹, log det L), L the Cholesky
+    factor.
+    """
     mean, whiten, logdet = component
     z = whiten @ (x.reshape(-1) - mean)
     return -0.5 * jnp.sum(z * z) - logdet - LOG_ROOT_TWO_PI * mean.shape[0]
 
 
 def central(component: OneGaussian, centre: Float[Array, "..."]) -> Float[Array, "4 ..."]:
-    """E (Y − c)^j for j = 1 … 4."""
+    """The moments E (Y − c)^j for j = 1 … 4."""
     mean, sd = component[:2]
     d, v = mean - centre, sd**2
     return jnp.stack([d, d**2 + v, d**3 + 3 * d * v, d**4 + 6 * d**2 * v + 3 * v**2])
 
 
 def joint_central(component: OneGaussian, centre: Float[Array, "..."]) -> Float[Array, "4 ..."]:
-    """The same for each entry of a joint Gaussian."""
+    """The moments E (Y − c)^j, j = 1 … 4, for each entry of a joint Gaussian."""
     mean, covariance = component
     moments = central((mean, jnp.sqrt(jnp.diagonal(covariance))), centre.reshape(-1))
     return moments.reshape(4, *centre.shape)
 
 
 def joint_outer(component: OneGaussian, centre: Float[Array, "..."]) -> Float[Array, "m m"]:
-    """E (Y − c)(Y − c)ᵀ."""
+    """The matrix E (Y − c)(Y − c)ᵀ of a joint Gaussian."""
     mean, covariance = component
     d = mean - centre.reshape(-1)
     return covariance + jnp.outer(d, d)

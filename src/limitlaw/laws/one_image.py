@@ -1,7 +1,7 @@
-"""Quantities of φ(Y) for one Gaussian component Y = (mean, sd, shift of the quadrature), for
-one point; the rules of nodes that they are averaged with; and where φ is straight (relu,
-leaky_relu, abs, clip and sign between their kinks, gelu, tanh and their kin far out), the
-characteristic function in closed form.
+"""Quantities of φ(Y) for one Gaussian component Y = (mean, sd, shift of the quadrature), at one
+point; the rules of nodes that they are averaged with; and, where φ is straight (relu, leaky_relu,
+abs, clip and sign between their kinks, gelu, tanh and their kin far out), the characteristic
+function in closed form.
 """
 
 import dataclasses
@@ -25,17 +25,17 @@ from limitlaw.numerics.special_functions import half_line
 from limitlaw.phi import Nonlinearity
 from limitlaw.phi.preimages import Branched
 
-INSIDE = np.array([0.25, 0.5, 0.75, 0.9])  # of a piece, where φ is looked at
+INSIDE = np.array([0.25, 0.5, 0.75, 0.9])  # places within a piece, at which φ is looked at
 # of the distance of the kinks, in the pieces beyond them
 PLACES_BEYOND = np.array([0.5, 1.0, 2.0, 500.0])
-# relative and absolute deviations from a straight line that are none
+# relative and absolute deviations from a straight line that are rounding
 STRAIGHT_TO, STRAIGHT_TO_ABSOLUTE = 1e-14, 1e-20
 # standard deviations of Y up to which a trapezoidal rule of a few hundred nodes is the best
 NARROW_BASE = 4.0
-# named ones: linear beyond
+# cuts of named functions: these are linear beyond the last of them
 NAMED_CUTS = tuple(sorted({0.0, *(sign * 2.0**k for k in range(-1, 7) for sign in (-1, 1))}))
-MOST_BRANCHES = 3  # of functions that are linear in the large
-MOST_NODES, TRACED_NODES = 2**18, 2**12  # for those that are not
+MOST_BRANCHES = 3  # most branches of a function that is linear far out
+MOST_NODES, TRACED_NODES = 2**18, 2**12  # most nodes for functions that are not
 # of all components: some seconds. Where more are needed, shifts of the rule that differ between
 # components keep its mean right, and their spread or a rule of fewer nodes shows what is missing.
 MOST_AT_ALL = 2**25
@@ -66,8 +66,8 @@ class Central:
 
 @dataclasses.dataclass(frozen=True)
 class ImageMoment:
-    """E (φ(Y)/s)^k, for each entry: by the rule of a normal `wider` than Y,
-    since far tails matter to high powers.
+    """E (φ(Y)/s)^k for each entry, by the rule of a normal `wider` than Y, since far tails matter
+    to high powers.
     """
 
     phi: Nonlinearity
@@ -93,7 +93,7 @@ class ImageMoment:
 
 @dataclasses.dataclass(frozen=True)
 class Cf:
-    """E exp(i t φ(Y)) for one number."""
+    """E exp(i t φ(Y)) for one number, by a rule of nodes."""
 
     phi: Nonlinearity
     rule: NormalRule
@@ -116,8 +116,8 @@ class Composed:
 
 @dataclasses.dataclass(frozen=True)
 class OnBranches:
-    """P(φ(Y) ≤ y), or P(φ(Y) > y), from the intervals of Y on which that holds, one a branch;
-    or the logarithm of it.
+    """P(φ(Y) ≤ y), or P(φ(Y) > y) if `above`, from the intervals of Y on which that holds, one a
+    branch; or its logarithm.
     """
 
     above: bool
@@ -138,7 +138,7 @@ class OnBranches:
 
 
 def density(component: OneGaussian, point: tuple[Array, Array]) -> Float[Array, ""]:
-    """Σ over branches of the density at the preimage, over |φ'|."""
+    """The density of φ(Y): the sum over branches of the density at the preimage, over |φ'|."""
     x, jacobian = point
     p = one_gaussian.pdf(component, x)
     return jnp.sum(jnp.where(p > 0, p * jacobian, 0))
@@ -173,8 +173,8 @@ class Piece:
 def straight_pieces(phi: Nonlinearity) -> tuple[Piece, ...] | None:
     """The pieces of φ between its kinks if it is a straight line on each of them, else None.
 
-    Known of named functions from their branches, of users' functions if all their kinks are known,
-    between which they are polynomials.
+    That is known of named functions from their branches, and of users' functions if all their
+    kinks are known, between which they are polynomials.
     """
     kinks = sorted(kink.at for kink in phi.kinks or ())
     known = phi.branches is not None or (phi.cuts is not None and set(phi.cuts) <= set(kinks))
@@ -211,13 +211,13 @@ def _lines(phi: Nonlinearity, los: list[float], his: list[float]) -> tuple[Piece
 
 @dataclasses.dataclass(frozen=True)
 class StraightCf:
-    """E exp(i t φ(Y)) for one number, Y ~ N(mean, sd²):
-    over each piece a difference of two half lines.
+    """E exp(i t φ(Y)) for one number, Y ~ N(mean, sd²): over each piece a difference of two half
+    lines.
 
     ∫_a^∞ e^{itφ} dP = e^{itφ(a)} h(u, τ) for straight φ, where u = (a − mean)/sd ≥ 0, τ = t slope
     sd and h is `half_line`; a piece around the mean is the whole line, e^{itφ(mean) − τ²/2}, less
-    what lies right and left of it. `rule`: what lies between the first and the last of its breaks,
-    if φ is not straight there.
+    what lies right and left of it. `rule`: for what lies between the first and the last of its
+    breaks, if φ is not straight there.
     """
 
     phi: Nonlinearity
@@ -258,8 +258,8 @@ class ImageRules:
     """The nodes with which φ(Y) is averaged over the components of Y.
 
     `known`: the branches of φ that Y reaches. `sd`: the largest of the components, whose numbers
-    are not known if `traced`. `plain`: nodes for a φ of which nothing is known. `share`: of the
-    nodes, for another rule to compare with.
+    are not known if `traced`. `plain`: nodes for a φ of which nothing is known. `share`: the share
+    of the nodes, less than 1 for another rule to compare with.
     """
 
     phi: Nonlinearity
@@ -273,7 +273,9 @@ class ImageRules:
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """Where φ is known not to be smooth, also where its branches are not known."""
+        """The points at which φ is known not to be smooth, also where its branches are not
+        known.
+        """
         return tuple(sorted(kink.at for kink in self.phi.kinks or ()))
 
     @property
@@ -307,8 +309,9 @@ class ImageRules:
         return plain.finer(self.plain / plain.count)
 
     def _of_unknown(self, between: NormalRule) -> NormalRule:
-        """Where φ may have more structure than its cuts tell: a rule between them may look
-        settled by accident. It is compared with one of far more nodes; draws have them everywhere.
+        """The rule where φ may have more structure than its cuts tell: one between the cuts, which
+        may look converged by accident, is compared with one of far more nodes; draws have those
+        everywhere.
         """
         closely = between.finer(CLOSELY)
         few = self.components * closely.count <= MOST_NODES
@@ -317,8 +320,8 @@ class ImageRules:
         return closely if self.share < 1 else between
 
     def wave(self, t: Array) -> tuple[Quantity, int]:
-        """E e^{itφ(Y)}, and through how many numbers it passes:
-        closed where φ is straight, else by nodes.
+        """E e^{itφ(Y)}, and the number of intermediate numbers that it takes: closed where φ is
+        straight, else by nodes.
         """
         pieces = straight_pieces(self.phi)
         if pieces:
@@ -336,8 +339,8 @@ class ImageRules:
         return StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule), rule.count
 
     def _nodes_of_waves(self, t: Array, straight_far_out: bool) -> int:
-        """The nodes that the fastest turns of e^{itφ} take, as far as they are not integrated in
-        closed form.
+        """The nodes that the fastest oscillations of e^{itφ} take, as far as they are not
+        integrated in closed form.
         """
         if self.traced or is_traced(t):
             return TRACED_NODES // (8 if self.moments.breaks else 1)

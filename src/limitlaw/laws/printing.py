@@ -13,10 +13,10 @@ from limitlaw.digits import plus_minus
 from limitlaw.laws.base import Law
 
 SHOWN_LEVELS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
-ENTRIES = 8  # of a joint law, at most
+ENTRIES = 8  # most entries of a joint law that are shown
 NOTEBOOK_POINTS = 121  # of the curve that a notebook shows
-QUANTILE_ZERO = 1e-14  # of a quantile, beside the largest that is shown
-CURVE_ENDS = 1e-3  # of the mass lies beyond it on either side
+QUANTILE_ZERO = 1e-14  # a quantile smaller than this share of the largest is shown as 0
+CURVE_ENDS = 1e-3  # share of the mass beyond the curve on either side
 
 
 class QuantityRow(NamedTuple):
@@ -28,8 +28,8 @@ class QuantityRow(NamedTuple):
 
 
 def table(law: Law) -> str:
-    """Mean, variance, kurtosis, atoms and quantiles,
-    each with its standard error where it has one.
+    """Mean, variance, kurtosis, atoms and quantiles as lines of text, each with its standard error
+    where it has one.
     """
     return "\n".join(
         [repr(law), *(f"  {name:<12} {'  '.join(cells)}" for name, *cells in _cells(law))]
@@ -37,7 +37,7 @@ def table(law: Law) -> str:
 
 
 def in_notebook(law: Law) -> str:
-    """The table, and the density of one number."""
+    """The table in HTML, with the curve of the density of one number."""
     title = html.escape(repr(law))
     return notebook.block(
         "", f"<div><strong>{title}</strong></div>", _curve(law), notebook.table((), _cells(law))
@@ -45,7 +45,7 @@ def in_notebook(law: Law) -> str:
 
 
 def records(law: Law) -> list[dict[str, Any]]:
-    """Quantity, entry (of a joint law), value and error."""
+    """A record of quantity, entry (of a joint law), value and error for each number."""
     found = rows(law)
     if not law.shape:
         return [
@@ -80,7 +80,7 @@ def rows(law: Law) -> list[QuantityRow]:
 
 
 def _places(law: Law) -> list[QuantityRow]:
-    """Quantiles and atoms."""
+    """The rows of quantiles and atoms."""
     q = np.array(SHOWN_LEVELS)
     pairs = np.stack(np.broadcast_arrays(law.ppf(q), law.error.ppf(q)))
     rounding = QUANTILE_ZERO * np.max(np.abs(pairs[0]))
@@ -110,7 +110,7 @@ def _cells(law: Law) -> list[list[str]]:
 
 
 def _curve(law: Law) -> str:
-    """The density between two quantiles; nothing where there is none."""
+    """The curve of the density between two quantiles, in HTML; empty where there is none."""
     if law.shape or law.discrete:
         return ""
     with contextlib.suppress(ValueError):

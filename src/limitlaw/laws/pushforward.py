@@ -40,14 +40,16 @@ from limitlaw.phi import Nonlinearity, user_function
 from limitlaw.phi.branches import Branch
 from limitlaw.phi.preimages import Branched, branched, intervals, preimages, slopes
 
-SHARE_TO_COMPARE = 0.9  # of the nodes, in the rule to compare with
+SHARE_TO_COMPARE = 0.9  # share of the nodes in the rule to compare with
 
 
 class Pushforward(Averaged):
-    """φ(Y), entry by entry. For a named φ the density is a sum over the monotone branches of φ,
-    and the flat parts of φ are atoms; `pdf` is the density of what is left. For a function of the
-    user's own: moments, `expect`, `sample`. `share`: of the nodes that moments are computed with,
-    for another rule to compare with.
+    """The law of φ(Y), entry by entry.
+
+    For a named φ the density is a sum over the monotone branches of φ, and the flat parts of φ are
+    atoms; `pdf` is the density of what is left. For a user's function: moments, `expect`,
+    `sample`. `share`: the share of the nodes that moments are computed with, less than 1 for
+    another rule to compare with.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class Pushforward(Averaged):
             self.compared_with(self._by_another_rule)
 
     def _by_another_rule(self) -> "Pushforward":
-        """The same law, or that of the base by its other rule, with fewer nodes."""
+        """The same law with fewer nodes, of the base by its other rule if there is one."""
         base: Any = self.base.other or self.base
         return Pushforward(self.phi, base, self.kind, self.beyond, SHARE_TO_COMPARE)
 
@@ -110,7 +112,7 @@ class Pushforward(Averaged):
 
     @property
     def _drawn(self) -> Grouped:
-        """Sampled, for what couples several entries."""
+        """The law as draws, for quantities that couple several entries."""
         below = self.base.drawn()._components
         components = dataclasses.replace(below, parameters=self.phi(below.parameters))
         return Grouped(components, "sampled", self.beyond)
@@ -133,13 +135,13 @@ class Pushforward(Averaged):
 
     @kept
     def _with_images(self) -> Components:
-        """Components of one number with φ(mean), which is where a point mass goes."""
+        """The components of one number with φ(mean), which is where a point mass goes."""
         mean, sd, _ = self._components.parameters
         image = self.phi(mean) if self._traced or self.base._degenerate.any() else mean
         return dataclasses.replace(self._components, parameters=(mean, sd, image))
 
     def _intervals(self, y: Array, above: bool) -> tuple[Array, Array]:
-        """Points y, some more of them, and where φ ≤ y, or φ > y."""
+        """The points y, padded, and the intervals where φ ≤ y, or φ > y."""
         known = self._known("the distribution")
         flat = pad(y.reshape(-1), padded_size(y.size))
         return flat, intervals(flat, known)[above]
@@ -276,8 +278,8 @@ class Pushforward(Averaged):
         )
 
     def _atoms_of_flats(self, flats: list[Branch]) -> tuple[Atoms, Array]:
-        """Where numbers cannot be looked at: the values that φ has on intervals,
-        and the masses of these.
+        """Atoms where numbers cannot be looked at: the values that φ has on intervals, and the
+        masses of these.
         """
         if not flats:
             return no_atoms()
@@ -288,7 +290,7 @@ class Pushforward(Averaged):
         return Atoms(jnp.asarray(points), same @ masses.value), same @ masses.error()
 
     def _sample(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
-        """φ of the base's draws."""
+        """φ of draws of the base."""
         return self.phi(self.base._sample(key, shape))
 
     def marginal(self, i: object) -> "Pushforward":
@@ -302,7 +304,7 @@ class Pushforward(Averaged):
         return Pushforward(self.phi, self.base._part(rows), self.kind, self.beyond)
 
     def middle(self) -> float:
-        """The median of its places."""
+        """The median of the places of the law."""
         return super().middle() if self._branched is None else float(np.median(self.places()[0]))
 
     def places(self) -> FineStructure:
@@ -316,8 +318,8 @@ class Pushforward(Averaged):
         return np.asarray(self.phi(at)), scale * np.asarray(slopes(self.phi, at))
 
     def breaks(self) -> Float[np.ndarray, " breaks"]:
-        """Where a branch of φ ends or bends: there the density may jump,
-        or grow like |x − end|^{−1/2}.
+        """The values at which a branch of φ ends or bends: there the density may jump, or grow
+        like |x − end|^{−1/2}.
         """
         if self._branched is None:
             return super().breaks()
@@ -330,7 +332,7 @@ class Pushforward(Averaged):
         )
 
     def argument(self) -> tuple[Nonlinearity, GaussianMixture] | None:
-        """φ and the law of Y."""
+        """φ and the law of Y, if φ is known to be one to one; else None."""
         return (
             (self.phi, self.base)
             if self._branched is not None and self._branched.injective
@@ -339,7 +341,7 @@ class Pushforward(Averaged):
 
     @property
     def description(self) -> str:
-        """φ, and how many components there are."""
+        """The name of φ, and the number of components."""
         return f"{self.phi.name} of {counted(len(self._components), 'component')}"
 
     def _count(self) -> int:

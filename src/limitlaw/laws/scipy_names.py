@@ -1,6 +1,4 @@
-"""What everyone types who knows scipy.stats:
-more names for what a law knows, with SciPy's meaning.
-"""
+"""The quantities of a law under the names of scipy.stats, with SciPy's meaning."""
 
 from collections.abc import Callable
 
@@ -22,15 +20,15 @@ class ScipyNames(Estimates):
 
     @quantity
     def logcdf(self, x: object) -> Float[Array, "..."]:
-        """log P(Y ≤ x), accurate in relative terms at any depth:
-        also where cdf(x) underflows, or rounds to 1.
+        """log P(Y ≤ x), accurate in relative terms at any depth: also where cdf(x) underflows, or
+        rounds to 1.
         """
         return self._logcdf(self._numbers("logcdf", "x", x)).value
 
     @quantity
     def logsf(self, x: object) -> Float[Array, "..."]:
-        """log P(Y > x), accurate in relative terms at any depth:
-        also where sf(x) underflows, or rounds to 1.
+        """log P(Y > x), accurate in relative terms at any depth: also where sf(x) underflows, or
+        rounds to 1.
         """
         return self._logsf(self._numbers("logsf", "x", x)).value
 
@@ -41,15 +39,15 @@ class ScipyNames(Estimates):
 
     @quantity
     def median(self) -> Float[Array, ""]:
-        """ppf(½)."""
+        """The median ppf(½)."""
         return self._ppf(self._levels("median", 0.5)).value
 
     @quantity
     def interval(
         self, confidence: object = 0.95
     ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        """The two ends between which Y lies with this probability,
-        with as much outside on either side.
+        """The two ends between which Y lies with this probability, with as much outside on either
+        side.
         """
         low, high = self._interval(self._levels("interval", confidence, "confidence"))
         return low.value, high.value
@@ -59,7 +57,7 @@ class ScipyNames(Estimates):
         return self._std().value
 
     def skewness(self) -> Float[Array, "..."]:
-        """E (Y − m)³/Var(Y)^{3/2}, entry by entry: 0 for what is symmetric."""
+        """The skewness E (Y − m)³/Var(Y)^{3/2}, entry by entry: 0 for a symmetric law."""
         return self._skewness().value
 
     def rvs(

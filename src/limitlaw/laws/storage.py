@@ -1,5 +1,5 @@
-"""Laws in .npz files, written by `law.save` and read by `load`:
-a header of plain values in JSON, and arrays. No pickle.
+"""Laws in .npz files, written by `law.save` and read by `load`: a header of plain values in JSON,
+and arrays. No pickle.
 """
 
 import json
@@ -23,7 +23,7 @@ OTHER = "other."  # before the names of arrays of the law that errors come from
 def write(
     path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> None:
-    """Write one law, all of it or nothing."""
+    """Write one law to a file, all of it or nothing."""
     text = json.dumps({"format": FORMAT, **header})
     with replacing(path) as file:  # a file, not a name, to which NumPy would add ".npz"
         np.savez(file, **{HEADER: np.array(text)}, **arrays)  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def read(path: str | os.PathLike[str]) -> Content:
 
 
 def image(phi: Nonlinearity, base: Content) -> Content:
-    """What a file holds of φ(Y): the name of φ beside what it holds of Y."""
+    """The content of a file for φ(Y): the name of φ beside the content for Y."""
     if phi.saved is None:
         raise ValueError(
             f"{phi.name} is a function of your own and cannot be saved without pickle: save "
@@ -63,7 +63,9 @@ def image(phi: Nonlinearity, base: Content) -> Content:
 
 
 def joined(parts: Mapping[str, Law]) -> Content:
-    """What a file holds of several laws by name: their headers, and their arrays under name/."""
+    """The content of a file for several laws by name: their headers, and their arrays
+    under name/.
+    """
     contents = {name: law._stored() for name, law in parts.items()}
     arrays = {
         f"{name}/{key}": array for name, (_, own) in contents.items() for key, array in own.items()
@@ -93,7 +95,9 @@ def load(path: str | os.PathLike[str]) -> Law:
 
 
 class CannotRebuildError(ValueError):
-    """A file is whole, and its law is not known here, or does not take what it saved."""
+    """The error of a file that is whole, but whose law is not known here or does not take what was
+    saved.
+    """
 
 
 def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Law:

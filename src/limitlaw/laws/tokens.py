@@ -1,5 +1,5 @@
-"""The joint law of several outputs whose single ones have laws of their own,
-often to many digits.
+"""The joint law of several outputs whose single entries have laws of their own, often to many
+digits.
 """
 
 import math
@@ -16,12 +16,12 @@ from limitlaw.laws.checking import entries
 from limitlaw.laws.estimates import Atoms, Estimate, exact
 from limitlaw.laws.tracing import Psi
 
-SAVED = 64  # entries at most of which a file holds the laws one by one
+SAVED = 64  # most entries of which a file holds the laws one by one
 
 
 class Tokens(Law):
-    """Outputs Y of `shape`: single entries have laws of their own,
-    `marginal(i)`, and the joint law is a mixture.
+    """The law of outputs Y of `shape`: single entries have laws of their own, `marginal(i)`, and
+    the joint law is a mixture.
 
     The mixture, `law.joint`, is drawn when a joint quantity is first asked for, with standard
     errors. `diverges` says that the joint density is infinite where all entries are equal, as for
@@ -117,11 +117,11 @@ class Tokens(Law):
         return self.joint._atoms()
 
     def _content(self) -> Content:
-        """The mixture, and the laws of single entries where those are few:
-        what was drawn is saved, not the engine.
+        """The mixture, and the laws of single entries where those are few; what was drawn is
+        saved, not the engine.
 
-        Of a loaded law all joint densities are the mixture's;
-        so are the marginals where entries are many.
+        A loaded law takes all joint densities from the mixture, and the marginals, too, where
+        entries are many.
         """
         count = math.prod(self.shape)
         names = [str(i) for i in range(count)] if count <= SAVED else []
@@ -133,7 +133,7 @@ class Tokens(Law):
     def rebuilt(
         cls, header: dict[str, Any], parts: dict[str, Law], beyond: tuple[str, ...]
     ) -> "Tokens":
-        """From what a file holds."""
+        """The law from the content of a file."""
         joint, shape = parts["joint"], tuple(header["shape"])
 
         def entry(i: tuple[int, ...]) -> Law:
@@ -143,7 +143,7 @@ class Tokens(Law):
         return cls(shape, lambda: joint, entry, beyond, bool(header["diverges"]))
 
     def blocks(self) -> Blocks | None:
-        """Those of the mixture."""
+        """The blocks of the mixture."""
         return self.joint.blocks()
 
     def in_bulk(self) -> Law:
@@ -152,5 +152,5 @@ class Tokens(Law):
 
 
 def _index(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The place of an entry from its number."""
+    """The index of an entry from its number in the flattened array."""
     return tuple(int(k) for k in np.unravel_index(int(name), shape))

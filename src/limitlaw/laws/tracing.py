@@ -1,5 +1,5 @@
-"""Where numbers are not known, inside jax.jit, jax.grad and jax.vmap:
-laws there, and functions ψ of a user's own, whose averages are asked for.
+"""Laws inside jax.jit, jax.grad and jax.vmap, where numbers are not known; and checks of users'
+functions ψ, whose averages are asked for.
 """
 
 import functools
@@ -27,12 +27,12 @@ NEEDS_NUMBERS = (
 )
 PSI_MUST = "psi must map arrays (…, *shape) to arrays (…) by functions of jax.numpy"
 HINT = "write jnp.tanh for np.tanh or math.tanh, and jnp.where for `if`"
-TRIED = 7  # in the array on which ψ is tried
+TRIED = 7  # rows of the array on which ψ is tried
 
 
 def kept(method: Callable[[S], T]) -> "functools.cached_property[T]":
-    """A property computed once, with numbers also inside jax.jit:
-    what is kept must not hold what is traced there.
+    """A property computed once, outside the trace also inside jax.jit: what is kept must not hold
+    what is traced there.
     """
 
     @functools.wraps(method)
@@ -44,7 +44,9 @@ def kept(method: Callable[[S], T]) -> "functools.cached_property[T]":
 
 
 def quantity(method: Callable[P, T]) -> Callable[P, T]:
-    """A quantity of a law, which says so where it has to look at numbers that are not known."""
+    """A quantity of a law; it raises a clear error where it has to look at numbers that are not
+    known.
+    """
 
     @functools.wraps(method)
     def said(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -64,8 +66,8 @@ def average_of(
 ) -> T:
     """calculation(ψ), which averages ψ over arrays (…, *shape); `real`: ψ must not be complex.
 
-    Most calculations are compiled, and need a ψ of jax.numpy;
-    those that are not may do with NumPy.
+    Most calculations are compiled, and need a ψ of jax.numpy; those that are not may do with
+    NumPy.
     """
     traceable = _check(psi, (TRIED, *shape), real)
     try:
@@ -77,8 +79,8 @@ def average_of(
 
 
 def _check(psi: object, given: tuple[int, ...], real: bool) -> bool:
-    """Raise unless ψ keeps the first axis of arrays of the shape `given`;
-    says whether it can be compiled.
+    """Raise unless ψ keeps the first axis of arrays of the shape `given`; says whether it can be
+    compiled.
     """
     if not callable(psi):
         raise TypeError(f"{PSI_MUST}, got {shown(psi)}")
@@ -105,7 +107,7 @@ def _check(psi: object, given: tuple[int, ...], real: bool) -> bool:
 
 
 def _of_numbers(psi: Psi, given: tuple[int, ...], error: Exception) -> Array | np.ndarray:
-    """ψ of an array of numbers, where it cannot do without them."""
+    """ψ of an array of numbers, where it does not work on traced arrays."""
     try:
         return psi(jnp.asarray(np.cos(1.0 + np.arange(math.prod(given))).reshape(given)))
     except Exception:
