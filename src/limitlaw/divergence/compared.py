@@ -1,5 +1,5 @@
-"""What is compared, and what comes out: laws, distributions of scipy.stats and plain samples;
-a number and its error.
+"""The arguments and the result of a divergence: laws, distributions of scipy.stats and plain
+samples; a number and its error.
 """
 
 import dataclasses
@@ -21,13 +21,12 @@ P = ParamSpec("P")
 
 @dataclasses.dataclass(frozen=True)
 class Divergence:
-    """`value`, and `error`: the standard error from sampled laws and the error of the quadrature,
-    in quadrature.
+    """A divergence: its `value`, and its `error`, in which the standard error from sampled laws
+    and the error of the quadrature are combined.
 
     A divergence is ≥ 0: an estimate below that, from which a bias was subtracted, errs by as much
-    at least, and its error says so.
-
-    `float(d)` is the value; `print(d)` shows the digits that the error leaves: 2.217e-02 ± 9e-05.
+    at least, and its error says so. `float(d)` is the value; `print(d)` shows the digits that the
+    error leaves: 2.217e-02 ± 9e-05.
     """
 
     value: float
@@ -46,8 +45,9 @@ class Divergence:
 def compared(
     divergence: Callable[Concatenate[Law, Law, P], Divergence],
 ) -> Callable[..., Divergence]:
-    """`divergence` of whatever is a law, with what laws of one number by another rule change about
-    it in its error.
+    """A decorator: `divergence` of whatever `as_law` takes.
+
+    For laws of one number, its error includes the difference that laws by another rule make.
     """
 
     @in_float64
@@ -70,14 +70,14 @@ def compared(
 
 
 def as_law(name: str, value: object) -> Law:
-    """A law as it is, a frozen distribution of scipy.stats, or a sample:
-    an array (draws, *shape).
+    """The law that is given: a `Law`, a frozen distribution of scipy.stats, or a sample, an array
+    (draws, *shape).
     """
     if isinstance(value, Law):
         return value
     if isinstance(value, np.ndarray | jax.Array | list | tuple):
         try:
-            # sorted ones would show no noise
+            # blocks of sorted samples would not show the noise
             return Empirical(np.random.default_rng(0).permutation(np.asarray(value)))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name} must be a Law or a sample: {error}") from None
@@ -94,7 +94,7 @@ def as_law(name: str, value: object) -> Law:
 
 
 def check_shapes(p: Law, q: Law) -> None:
-    """Raise unless both have one shape."""
+    """Raise unless both laws have the same shape."""
     if p.shape != q.shape:
         raise ValueError(f"p and q must have the same shape, got {p.shape} and {q.shape}")
 
@@ -135,7 +135,8 @@ def check_density(what: str, name: str, law: Law) -> None:
 def is_infinite(what: str, figure: str, p: Law, q: Law) -> bool:
     """Is the distance infinite, because one law, a distribution of SciPy, has no finite `figure`?
 
-    Where neither has one, the distance may be finite, as that of a law and itself moved.
+    Where neither has one, the distance may be finite, as that of a law and the same law shifted;
+    this is refused.
     """
     endless = [
         isinstance(law, ScipyLaw) and not math.isfinite(float(getattr(law, figure)()))
@@ -147,8 +148,8 @@ def is_infinite(what: str, figure: str, p: Law, q: Law) -> bool:
 
 
 def arguments(p: Law, q: Law) -> tuple[Law, Law]:
-    """The laws of X and Z for p and q of φ(X) and φ(Z),
-    φ rising and one to one; else p and q themselves.
+    """The laws of X and Z for p and q of φ(X) and φ(Z), with φ rising and one to one; else p and q
+    themselves.
 
     KL, total variation and Kolmogorov distance are the same for both pairs, and where φ saturates,
     only the arguments can be told apart in floating point.

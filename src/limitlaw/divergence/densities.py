@@ -21,18 +21,18 @@ from limitlaw.divergence.two_laws import Integrand, TwoLaws, estimate, relative
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import POLE, Panels, evaluated, of_integral, resolve, unseen
 
-POINTS_OF_JOINT = 2**14  # of joint laws
-NEGLIGIBLE_MASS = 1e-20  # mass at a node
-SMALLEST_INTEGRAND = 1e-290  # integrand that has not lost digits on its way to 0
+POINTS_OF_JOINT = 2**14  # default number of points for joint laws
+NEGLIGIBLE_MASS = 1e-20  # a mass at a node that cannot matter
+SMALLEST_INTEGRAND = 1e-290  # a smaller integrand has lost digits by underflow
 
 
 @compared
 def kl(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
     """D(p‖q) = ∫ p log(p/q) of laws with densities; infinite where q = 0 and p > 0.
 
-    One number: by quadrature of p log(p/q) − p + q ≥ 0, which has the same integral and no
-    cancellation, so that small divergences keep their digits. Joint laws: from `samples` points
-    with `key`, half from p and half from q.
+    For laws of one number by quadrature of p log(p/q) − p + q ≥ 0, which has the same integral and
+    no cancellation, so that small divergences keep their digits. For joint laws from `samples`
+    points with `key`, half from p and half from q.
 
     The noise of a sampled law enters squared, D(p̂‖q) ≈ D + ½∫ (p̂ − p)²/q, so that the plain
     value is too large. Blocks of draws of the law, taken as independent of the other law's, give
@@ -44,19 +44,19 @@ def kl(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Diver
 
 @compared
 def jensen_shannon(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
-    """½ D(p‖m) + ½ D(q‖m) with m = (p + q)/2 (Lin 1991), in nats:
-    at most log 2, also where supports differ.
+    """½ D(p‖m) + ½ D(q‖m) with m = (p + q)/2 (Lin 1991), in nats: at most log 2, also where
+    supports differ.
 
-    The divergence itself: scipy.spatial.distance.jensenshannon is its square root.
-    About noise see `kl`.
+    This is the divergence itself: scipy.spatial.distance.jensenshannon is its square root. About
+    noise see `kl`.
     """
     return _of_densities("jensen_shannon", p, q, samples, key, two_laws.jensen_shannon)
 
 
 @compared
 def hellinger(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
-    """H = √(½∫ (√p − √q)²), the Hellinger distance:
-    between 0 and 1. About noise, which enters H², see `kl`.
+    """The Hellinger distance H = √(½∫ (√p − √q)²), between 0 and 1. About noise, which enters H²,
+    see `kl`.
     """
     squared = _of_densities("hellinger", p, q, samples, key, two_laws.hellinger)
     return root(squared)
@@ -78,9 +78,7 @@ def _of_densities(
 
 
 def root(squared: Divergence) -> Divergence:
-    """The root of a square ≥ 0 that is known up to an error:
-    that of the root is e/2√s, and at most √e.
-    """
+    """The root of a square s ≥ 0 with error e: the error of the root is e/2√s, and at most √e."""
     value, most = (
         math.sqrt(max(squared.value, 0.0)),
         math.sqrt(squared.error + max(-squared.value, 0.0)),
@@ -110,8 +108,8 @@ def _of_numbers(pair: TwoLaws) -> Divergence:
 
 
 def _unseen(pair: TwoLaws, panels: Panels, rows: Float[np.ndarray, "b x"]) -> float:
-    """What mass that the nodes do not see could add: that of q as it is,
-    that of p by the largest |log p − log q|.
+    """What mass that the nodes do not see could add: that of q as it is, that of p times at most
+    the largest |log p − log q|.
 
     Jensen–Shannon and Hellinger integrands are at most (p + q)/2.
     """
@@ -125,8 +123,8 @@ def _unseen(pair: TwoLaws, panels: Panels, rows: Float[np.ndarray, "b x"]) -> fl
 
 
 def _beyond(pair: TwoLaws, panels: Panels, f: Float[np.ndarray, " x"]) -> float:
-    """What the panels leave out on each side, if f falls on like a power of the distance there,
-    f ~ d^{−a}: d f/(a − 1), infinite for a ≤ 1.
+    """What the panels leave out on each side, if f falls off like a power of the distance there, f
+    ~ d^{−a}: d f/(a − 1), infinite for a ≤ 1.
 
     Either f goes on behind the last panel, or it underflows on the way to it.
     """
@@ -141,7 +139,7 @@ def _beyond(pair: TwoLaws, panels: Panels, f: Float[np.ndarray, " x"]) -> float:
 
 
 def _power_law(end: float, d: Float[np.ndarray, " x"], f: Float[np.ndarray, " x"]) -> float:
-    """∫ f behind the last d at which it has all its digits; 0 if that is just before `end`."""
+    """∫ f behind the last d at which f has all its digits; 0 if that is just before `end`."""
     order = np.argsort(d)
     order = order[f[order] > SMALLEST_INTEGRAND]
     d, f = d[order], f[order]
@@ -152,15 +150,15 @@ def _power_law(end: float, d: Float[np.ndarray, " x"], f: Float[np.ndarray, " x"
 
 
 def rounding(D: float) -> float:
-    """What a rounding of 1e-15 in log p − log q = r does:
-    ∫ p |r| 1e-15 ≤ √(2 D) 1e-15 where r is small, else D.
+    """The error from a rounding of 1e-15 in log p − log q = r: ∫ p |r| 1e-15 ≤ √(2 D) 1e-15 where
+    r is small, else D.
     """
     return 1e-15 * (math.sqrt(2 * D) + D)
 
 
 def of_joint(p: Law, q: Law, samples: int, key: object, function: Integrand) -> Divergence:
-    """∫ f(p, q) = E_m[f(p/m, q/m)] with m = (p + q)/2, half the points from p and half from q;
-    f = p log(p/q) − p + q.
+    """∫ f(p, q) = E_m[f(p/m, q/m)] with m = (p + q)/2, half the points from p and half from q; f =
+    p log(p/q) − p + q.
 
     E_p[log p − log q] has an error of the order of √D; here it is of the order of D, since the
     integrand is never negative and is D itself in the mean. With m in the denominator, not p, the

@@ -1,5 +1,5 @@
-"""Distances that are integrals or maxima of an absolute difference:
-of densities, or of distribution functions.
+"""Distances that are integrals or maxima of an absolute difference: of densities, or of
+distribution functions.
 """
 
 import dataclasses
@@ -40,12 +40,12 @@ from limitlaw.numerics.panels import (
 )
 
 ROUNDING_OF_DISTANCE = 1e-16
-ENDS_OF_PANEL = np.array([-1.0, 1.0])  # of a panel
+ENDS_OF_PANEL = np.array([-1.0, 1.0])  # the ends of a panel in its own coordinate u
 
 
 @dataclasses.dataclass(frozen=True)
 class DistanceErrors:
-    """Errors of ∫ |d| and of max |d|."""
+    """The errors of ∫ |d| and of max |d|."""
 
     of_integral: float
     of_maximum: float
@@ -65,8 +65,8 @@ def total_variation(p: Law, q: Law) -> Divergence:
     """½∫ |p − q| = sup_A |P(A) − Q(A)|, of laws of one number with densities.
 
     The noise of a sampled law makes the value too large where p − q is below it. An absolute value
-    has no unbiased estimate, so the value is the plain one, and the error has the expected excess
-    in it (see `noise`).
+    has no unbiased estimate, so the value is the plain one, and the error includes the expected
+    excess (see `noise`).
     """
     check_numbers("total_variation", p, q)
     check_density("total_variation", "p", p)
@@ -89,7 +89,7 @@ def total_variation(p: Law, q: Law) -> Divergence:
 
 @compared
 def wasserstein1(p: Law, q: Law) -> Divergence:
-    """W₁ = ∫ |F_p − F_q| dx, of laws of one number; samples and atoms are fine.
+    """W₁ = ∫ |F_p − F_q| dx, of laws of one number; samples and atoms are allowed.
 
     Right of the middle the difference is taken between the upper tails, so that it is as accurate
     in both. About the noise of sampled laws see `total_variation`.
@@ -110,7 +110,7 @@ def wasserstein1(p: Law, q: Law) -> Divergence:
 
 @compared
 def kolmogorov(p: Law, q: Law) -> Divergence:
-    """sup_x |F_p(x) − F_q(x)|, of laws of one number; samples and atoms are fine.
+    """sup_x |F_p(x) − F_q(x)|, of laws of one number; samples and atoms are allowed.
 
     The standard error from sampled laws is the largest of F_p − F_q over x.
     """
@@ -125,8 +125,8 @@ def kolmogorov(p: Law, q: Law) -> Divergence:
 def _distribution_functions(
     p: Law, q: Law, tails: Callable[[float], Resolution]
 ) -> tuple[Panels, Float[np.ndarray, " x"], DistanceErrors, SteppedDifference | None]:
-    """F_p − F_q at the nodes of panels that resolve it,
-    its noise, and a stepped form where samples are involved.
+    """F_p − F_q at the nodes of panels that resolve it, its noise, and a stepped form where
+    samples are involved.
     """
     laws = in_blocks(p), in_blocks(q)
     stepped = p.discrete or q.discrete
@@ -149,8 +149,8 @@ def _difference(
     tails: Resolution,
     closest: float,
 ) -> tuple[Panels, Float[np.ndarray, " x"], Float[np.ndarray, "b x"]]:
-    """Panels that resolve p − q, the difference at their nodes,
-    and the values of all blocks there.
+    """Panels that resolve p − q, the difference at their nodes, and the values of all blocks
+    there.
     """
 
     def difference(values: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
@@ -166,7 +166,7 @@ def _difference(
 def _whole(
     laws: tuple[InBlocks, InBlocks], values: Float[np.ndarray, "b x"]
 ) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, " x"]]:
-    """A quantity of p and of q from those of their blocks."""
+    """A quantity of p, and of q, from those of their blocks."""
     count = len(laws[0].parts)
     return laws[0].weights @ values[:count], laws[1].weights @ values[count:]
 
@@ -174,7 +174,7 @@ def _whole(
 def _rounding(
     laws: tuple[InBlocks, InBlocks], values: Float[np.ndarray, "b x"], relative: float
 ) -> Float[np.ndarray, " x"]:
-    """The rounding of p − q: that of both, whatever cancels."""
+    """The rounding of p − q, which is that of both, whatever cancels."""
     first, second = _whole(laws, values)
     return relative * (np.abs(first) + np.abs(second)) / 2
 
@@ -186,11 +186,11 @@ def noise(
     weights: Float[np.ndarray, " x"],
     pointwise: Callable[[Law], object],
 ) -> DistanceErrors:
-    """Errors from the `rows` of the blocks of both laws at nodes;
-    `pointwise`: of a law that is in one block.
+    """The errors that the `rows` of the blocks of both laws at nodes show; `pointwise` is used for
+    a law in one block.
 
-    ∫ |d| moves by ∫ sign(d) δ with the noise δ of d,
-    which the blocks show, and on average it is too large by
+    ∫ |d| moves by ∫ sign(d) δ with the noise δ of d, which the blocks show, and on average it is
+    too large by
 
         ∫ (E|d + σξ| − |d|) dx,   E|d + σξ| = σ √(2/π) e^{−d²/2σ²} + d erf(d/(σ√2)),   ξ ~ N(0, 1),
 
@@ -214,7 +214,7 @@ def noise(
 
 
 def folded(d: Float[np.ndarray, " x"], sigma: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-    """E|d + σξ| − |d|."""
+    """The mean excess E|d + σξ| − |d| of a folded normal, ξ ~ N(0, 1)."""
     from scipy.special import erfc  # a quarter of a second to import
 
     safe = np.where(sigma > 0, sigma, 1)
@@ -224,8 +224,8 @@ def folded(d: Float[np.ndarray, " x"], sigma: Float[np.ndarray, " x"]) -> Float[
 
 
 def integral(panels: Panels, d: Float[np.ndarray, " x"]) -> float:
-    """∫ |d|: on a panel where d changes sign, the antiderivative of the polynomial d
-    dx/du between the roots.
+    """∫ |d| over panels; where d changes sign on one, by the antiderivative of the polynomial d
+    dx/du between its roots.
     """
     c = panels.coefficients(d * panels.slopes)
     ends = legendre.legval(ENDS_OF_PANEL, c.T)
@@ -237,14 +237,14 @@ def integral(panels: Panels, d: Float[np.ndarray, " x"]) -> float:
 
 
 def _between_roots(d: Legendre) -> float:
-    """∫ |d| over [−1, 1]."""
+    """∫ |d| over [−1, 1], for a polynomial d."""
     at = np.concatenate([[-1.0], _roots(d), [1.0]])
     return float(np.abs(np.diff(d.integ()(at))).sum())
 
 
 def maximum(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[float, float]:
-    """max |d|, and what the last coefficients contribute there;
-    ends of panels count from inside, so jumps are seen.
+    """max |d|, and what the last coefficients contribute there; ends of panels count from inside,
+    so jumps are seen.
     """
     c = panels.coefficients(d)
     rough, left = _heights(panels, d)
@@ -257,8 +257,10 @@ def maximum(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[float, float]:
 
 
 def of_maximum(relative: float) -> Resolution:
-    """What a panel's polynomial leaves out of max |d|, and the most that it may;
-    only panels that may hold it count.
+    """A resolution for max |d|: what a panel's polynomial leaves out of it, and the most that it
+    may leave out.
+
+    Only panels that may hold the maximum count.
     """
 
     def tails(
@@ -273,14 +275,16 @@ def of_maximum(relative: float) -> Resolution:
 def _heights(
     panels: Panels, d: Float[np.ndarray, " x"]
 ) -> tuple[Float[np.ndarray, " panels"], Float[np.ndarray, " panels"]]:
-    """On each panel the largest |d| at nodes and ends, and the last two coefficients."""
+    """On each panel the largest |d| at nodes and ends, and the sum of the last two
+    coefficients.
+    """
     c = panels.coefficients(d)
     ends = np.abs(legendre.legval(ENDS_OF_PANEL, c.T)).max(1)
     return np.maximum(np.abs(d).reshape(-1, PANEL_ORDER).max(1), ends), np.abs(c[:, -2:]).sum(1)
 
 
 def _roots(polynomial: Legendre) -> Float[np.ndarray, " roots"]:
-    """Real roots inside (−1, 1), in order."""
+    """The real roots of a polynomial inside (−1, 1), in order."""
     scale = np.abs(polynomial.coef).max()
     if scale == 0:
         return np.zeros(0)

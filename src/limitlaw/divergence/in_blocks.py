@@ -1,5 +1,5 @@
-"""A sampled law as the average of laws of independent blocks of its draws:
-what errors and biases come from.
+"""A sampled law as the average of laws of independent blocks of its draws, from which errors and
+biases are computed.
 """
 
 import dataclasses
@@ -17,11 +17,11 @@ EPSILON = 2.0**-52  # of float64
 
 @dataclasses.dataclass(frozen=True)
 class InBlocks:
-    """p = Σ_b a_b p_b with a_b = `weights`. One block where the law is not sampled,
-    or cannot be cut: `whole`.
+    """p = Σ_b a_b p_b with a_b = `weights`; a single block, `whole`, where the law is not sampled
+    or cannot be cut.
 
-    Where this holds to first order in the noise only (not `exact`), rows of the blocks are moved
-    until it does, by as much for each: what they differ by is the noise.
+    Where this holds only to first order in the noise (not `exact`), rows of the blocks are shifted
+    until it does, all by the same amount: what they differ by is the noise.
     """
 
     whole: Law
@@ -47,7 +47,7 @@ class InBlocks:
         )
 
     def log_rows(self, quantity: Callable[[Law], object]) -> Float[np.ndarray, "b x"]:
-        """The logarithm of such a quantity, of each block."""
+        """The logarithm of a quantity of each block that is linear in p."""
         logs = self._of_each(quantity)
         if self.exact:
             return logs
@@ -72,8 +72,8 @@ class InBlocks:
         )
 
     def spread(self, rows: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
-        """The standard error of Σ_b a_b rows_b: √(Σ a_b² (rows_b − mean)²/(1 − Σ a_b²));
-        0 for one block.
+        """The standard error of Σ_b a_b rows_b: √(Σ a_b² (rows_b − mean)²/(1 − Σ a_b²)); 0 for one
+        block.
         """
         if not self.several:
             return np.zeros(rows.shape[1:])
@@ -82,19 +82,21 @@ class InBlocks:
 
 
 def tolerance(*laws: InBlocks) -> float:
-    """What an integral over panels may leave out of itself on each: of noise, seven digits do."""
+    """What an integral over panels may leave out on each, relative to itself: of noise, seven
+    digits are enough.
+    """
     return 1e-7 if any(law.whole.kind == "sampled" for law in laws) else 1e-12
 
 
 def in_blocks(law: Law) -> InBlocks:
-    """The law in the blocks that it says it consists of."""
+    """The law in the blocks that `law.blocks` gives."""
     whole = law.in_bulk()
     blocks = whole.blocks()
     return one_block(whole) if blocks is None else InBlocks(whole, *blocks)
 
 
 def one_block(law: Law) -> InBlocks:
-    """The law as it is."""
+    """The law as a single block."""
     return InBlocks(law, (law,), np.ones(1))
 
 
@@ -127,8 +129,8 @@ def jackknife(
     logs: Float[np.ndarray, "b x"],
     weights: Float[np.ndarray, " b"],
 ) -> tuple[float, float]:
-    """Bias and variance of D(p̂), p̂ = Σ_b a_b p_b,
-    for a functional D of rows of log densities.
+    """Bias and variance of D(p̂), p̂ = Σ_b a_b p_b, for a functional D of rows of log
+    densities.
     """
     B = len(weights)
     return bias_and_variance(B, functional(log_mixture(logs, weights, subsets(B))))

@@ -1,5 +1,5 @@
-"""Laws on panels: between which points, where they may bend or jump,
-and their distribution functions there.
+"""Laws on panels: the points between which panels lie, where laws may bend or jump, and their
+distribution functions there.
 """
 
 import dataclasses
@@ -21,11 +21,11 @@ Resolved = TypeVar("Resolved", bound="ResolvedTails")
 
 
 def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:
-    """Panels on which each law can be seen: fine where one of its components is narrow,
-    and growing away from there.
+    """Panels on which each law can be seen: fine where one of its components is narrow, and
+    growing away from there.
 
-    They reach to where both laws are negligible, or bounded;
-    atoms, ends of branches and `also` are edges.
+    They reach to where both laws are negligible, or bounded; atoms, ends of branches and `also`
+    are edges.
     """
     poles = np.concatenate([p.breaks(), q.breaks()])
     hard = np.concatenate([poles, atoms(p), atoms(q), np.array(also)])
@@ -37,14 +37,14 @@ def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:
 
 
 def atoms(law: Law) -> Float[np.ndarray, " a"]:
-    """Points that carry mass; those of samples are counted elsewhere."""
+    """The points that carry mass; empty for samples, which are treated as steps."""
     return np.zeros(0) if law.discrete else np.asarray(law.atoms().points)
 
 
 @dataclasses.dataclass(frozen=True)
 class Tails:
-    """F(x) for x ≤ middle, F(x) − 1 = −P(Y > x) beyond:
-    differences of two laws are those of F, without cancelling.
+    """F(x) for x ≤ middle, F(x) − 1 = −P(Y > x) beyond: differences of two laws are those of F,
+    without cancelling.
     """
 
     laws: tuple[InBlocks, ...]
@@ -52,7 +52,7 @@ class Tails:
 
     @classmethod
     def of(cls, laws: tuple[InBlocks, ...]) -> "Tails":
-        """The tails of these laws, the middle being the mean of theirs."""
+        """The tails of these laws, with the mean of their middles as the middle."""
         return cls(laws, float(np.mean([law.whole.middle() for law in laws])))
 
     def rows(self, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, "b x"]:
@@ -60,8 +60,10 @@ class Tails:
         return np.concatenate([law.rows(lambda part: self.at(part, x)) for law in self.laws])
 
     def at(self, law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-        """The tail of one law. Both are asked for at all points where both are needed:
-        few shapes to compile for.
+        """The tail of one law.
+
+        Where both tails are needed, both are computed at all points: there are fewer shapes to
+        compile for.
         """
         left = x <= self.middle
         below = np.asarray(law.cdf(x)) if left.any() else 0.0
@@ -72,7 +74,9 @@ class Tails:
 @dataclasses.dataclass(frozen=True)
 class ResolvedTails:
     """The tails of one law, F left of the middle and F − 1 right of it, at the nodes of panels
-    that resolve them, each on one side of the middle, for every block: rows.
+    that resolve them.
+
+    Each panel is on one side of the middle; there is a row for every block.
     """
 
     law: InBlocks

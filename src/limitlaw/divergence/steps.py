@@ -1,5 +1,5 @@
-"""Distribution functions with steps, those of samples,
-against each other or against a smooth one.
+"""Distribution functions with steps, those of samples, compared with each other or with a smooth
+one.
 """
 
 import dataclasses
@@ -19,22 +19,22 @@ SMOOTH_TOLERANCE = 1e-10
 
 @dataclasses.dataclass(frozen=True)
 class SteppedDifference:
-    """d = F_p − F_q on cells between neighbouring points,
-    at both ends and in the middle, and continuous inside.
+    """d = F_p − F_q on cells between neighbouring points, at both ends and in the middle; d is
+    continuous inside a cell.
 
-    Cells are much smaller than the panels of a smooth F:
-    there Simpson's rule, and straight lines where d changes sign.
+    Cells are much smaller than the panels of a smooth F: integrals are by Simpson's rule, and by
+    straight lines where d changes sign.
     """
 
     points: Float[np.ndarray, " points"]
     left: Float[np.ndarray, " cells"]
     middle: Float[np.ndarray, " cells"]
     right: Float[np.ndarray, " cells"]
-    coarse: "SteppedDifference | None" = None  # the same with cells twice as large
+    coarse: "SteppedDifference | None" = None  # the same difference with cells twice as large
 
     @classmethod
     def of(cls, p: Law, q: Law) -> "SteppedDifference":
-        """The difference of two laws, of which one at least is of samples."""
+        """The difference of two laws, of which at least one is given by samples."""
         if p.discrete and q.discrete:
             points = np.unique(np.concatenate([law.atoms().points for law in (p, q)]))
             d = np.asarray(p.cdf(points[:-1])) - np.asarray(q.cdf(points[:-1]))
@@ -56,15 +56,13 @@ class SteppedDifference:
         return value, 0.0 if self.coarse is None else abs(value - self.coarse.integral()[0])
 
     def maximum(self) -> float:
-        """sup |d|, which lies at the ends of cells, since each F rises."""
+        """sup |d|, which is at the ends of cells, since each F rises."""
         return float(np.maximum(np.abs(self.left), np.abs(self.right)).max(initial=0))
 
 
 @dataclasses.dataclass(frozen=True)
 class Smooth:
-    """A distribution function as polynomials on panels:
-    F left of the middle, F − 1 right of it.
-    """
+    """A distribution function as polynomials on panels, F on both sides of the middle."""
 
     panels: Panels
     coefficients: Float[np.ndarray, "panels order"]
@@ -80,8 +78,8 @@ class Smooth:
     def at(
         self, x: Float[np.ndarray, " x"], inside: Float[np.ndarray, " x"]
     ) -> Float[np.ndarray, " x"]:
-        """F at x by the polynomial of the panel that `inside` lies in:
-        at a jump, the limit from that side.
+        """F at x by the polynomial of the panel in which `inside` lies: at a jump, the limit from
+        that side.
         """
         i = np.clip(
             np.searchsorted(self.panels.lo, inside, side="right") - 1, 0, len(self.panels.lo) - 1

@@ -1,5 +1,5 @@
-"""The Wasserstein distance of order 2, from quantiles:
-W₂² = ∫₀¹ (Q_p(u) − Q_q(u))² du = ∫ (Q_p − Q_q)²(Φ(z)) n(z) dz.
+"""The Wasserstein distance of order 2, from quantiles: W₂² = ∫₀¹ (Q_p(u) − Q_q(u))² du = ∫ (Q_p −
+Q_q)²(Φ(z)) n(z) dz.
 
 Quantiles at hundreds of normal scores z come from polynomials through the distribution function,
 or from the order of samples; for the noise of sampled laws also those of all but one and all but
@@ -20,7 +20,7 @@ from limitlaw.divergence.on_panels import TAIL_ROUNDING, ResolvedTails, atoms
 from limitlaw.laws import Law
 from limitlaw.numerics.panels import Panels
 
-PER_TAIL, PER_TAIL_SAMPLED = 1e-13, 1e-9  # of ∫ |F| over panels
+PER_TAIL, PER_TAIL_SAMPLED = 1e-13, 1e-9  # largest error of a panel, relative to ∫ |F|
 # normal scores: 1e-19 lies beyond; of the steps whose ratio shows how much that is
 FAR_SCORE, CELL_SIZE, LAST_STEPS = 9.0, 0.25, 0.5
 # of a cell, of the rule to compare with, and samples of which cells get fewer still
@@ -34,11 +34,11 @@ Levels = Float[np.ndarray, " z"]
 
 @compared
 def wasserstein2(p: Law, q: Law) -> Divergence:
-    """W₂ = min √E (X − Z)² over all pairs X ~ p, Z ~ q,
-    of laws of one number; samples and atoms are fine.
+    """W₂ = min √E (X − Z)² over all pairs X ~ p, Z ~ q, of laws of one number; samples and atoms
+    are allowed.
 
-    The noise of a sampled law enters squared, and is subtracted as for `kl`:
-    where W₂ is below the noise it is 0.
+    The noise of a sampled law enters squared, and is subtracted as for `kl`: where W₂ is below the
+    noise it is 0.
     """
     check_numbers("wasserstein2", p, q)
     if p is q:
@@ -64,7 +64,7 @@ def wasserstein2(p: Law, q: Law) -> Divergence:
 
 
 def _beyond(distance: Levels, terms: Levels) -> float:
-    """What lies farther out than the rule, if it fades on as over the last two of its steps."""
+    """What lies farther out than the rule, if terms decrease as over the last two of its steps."""
     before, last = (
         float(terms[(distance > far - LAST_STEPS) & (distance <= far)].sum())
         for far in (FAR_SCORE - LAST_STEPS, FAR_SCORE)
@@ -75,8 +75,8 @@ def _beyond(distance: Levels, terms: Levels) -> float:
 
 
 def _rule(jumps: Float[np.ndarray, " jumps"], nodes: int) -> tuple[Levels, Levels]:
-    """Gauss–Legendre nodes in z between the jumps of either quantile,
-    and weights with the normal density.
+    """Gauss–Legendre nodes in z between the jumps of either quantile, and weights with the normal
+    density.
     """
     regular = np.linspace(-FAR_SCORE, FAR_SCORE, 1 + round(2 * FAR_SCORE / CELL_SIZE))
     edges = np.unique(np.concatenate([regular, jumps[np.abs(jumps) < FAR_SCORE]]))
@@ -105,7 +105,7 @@ def _quantiles(law: Law) -> "_OfSamples | _Smooth":
 
 @dataclasses.dataclass(frozen=True)
 class _OfSamples:
-    """Sorted points, their weights, and the block that each is of."""
+    """Sorted samples, their weights, and the block that each belongs to."""
 
     points: Float[np.ndarray, " N"]
     weights: Float[np.ndarray, " N"]
@@ -138,11 +138,11 @@ class _OfSamples:
         return ndtri(self._ends(None)[:-1])
 
     def rounding(self, z: Levels) -> Levels:
-        """Samples are not rounded."""
+        """0: samples are not rounded."""
         return np.zeros_like(z)
 
     def at(self, z: Levels, keep: Float[np.ndarray, " b"] | None) -> Levels:
-        """Quantiles of the law, or of some of its blocks."""
+        """The quantiles of the law, or of some of its blocks."""
         from scipy.special import ndtr
 
         return self.points[
@@ -151,7 +151,7 @@ class _OfSamples:
 
 
 class _Smooth(ResolvedTails):
-    """Quantiles from the distribution function."""
+    """The quantiles of a law with a smooth distribution function."""
 
     @property
     def blocks(self) -> int:
@@ -164,7 +164,9 @@ class _Smooth(ResolvedTails):
         return float(self.panels.tails(self.law.weights @ self.rows).sum())
 
     def rounding(self, z: Levels) -> Levels:
-        """How far quantiles move with the rounding of F: on each panel that of its largest."""
+        """How far quantiles move with the rounding of F: on each panel that of its largest
+        value.
+        """
         F = self.law.weights @ self.rows
         size = np.abs(F).reshape(len(self.panels.lo), -1).max(axis=1)
         moved = F + TAIL_ROUNDING * np.repeat(size, len(F) // len(size))
@@ -185,14 +187,14 @@ class _Smooth(ResolvedTails):
         )
 
     def at(self, z: Levels, keep: Float[np.ndarray, " b"] | None) -> Levels:
-        """Quantiles of the law, or of some of its blocks."""
+        """The quantiles of the law, or of some of its blocks."""
         a = self.law.weights * (1.0 if keep is None else keep)
         return _solved(self.panels, (a / a.sum()) @ self.rows, z, self.middle)
 
 
 def _solved(panels: Panels, G: Float[np.ndarray, " x"], z: Levels, middle: float) -> Levels:
-    """x with F(x) = Φ(z): the cell of a panel in which F crosses that level,
-    and Newton's method on its polynomial.
+    """x with F(x) = Φ(z): the cell of a panel in which F crosses that level, and Newton's method
+    on its polynomial.
     """
     from scipy.special import ndtr
 

@@ -1,5 +1,5 @@
-"""Two laws with densities, in blocks: what is integrated,
-and their divergence from log densities at the nodes of a rule.
+"""Two laws with densities, in blocks: the integrand, and their divergence from log densities at
+the nodes of a rule.
 """
 
 import dataclasses
@@ -14,16 +14,16 @@ from limitlaw.laws import Law
 
 Logs = Float[np.ndarray, "*rows x"]  # log densities at points, of one law or of several
 Integrand = Callable[[Logs, Logs], Logs]
-MOST_SPREAD = 0.9  # relative error of a density at most, in what its noise does
+MOST_SPREAD = 0.9  # largest relative error of a density whose noise is taken into account
 
 
 def relative(
     lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]
 ) -> Float[np.ndarray, "*t x"]:
-    """p log(p/q) − p + q ≥ 0 from log densities: p (e^s − 1 − s)
-    with s = log q − log p, and q where p ≪ q.
+    """p log(p/q) − p + q ≥ 0 from log densities: p (e^s − 1 − s) with s = log q − log p, and q
+    where p ≪ q.
 
-    0 where p and q underflow, ∞ where q = 0 < p.
+    It is 0 where p and q underflow, and ∞ where q = 0 < p.
     """
     lp, lq = np.broadcast_arrays(lp, lq)
     p, q = np.exp(lp), np.exp(lq)
@@ -66,8 +66,8 @@ def hellinger(
 
 @dataclasses.dataclass(frozen=True)
 class TwoLaws:
-    """Both laws in blocks, and what is integrated, a function of log p and log q that is ≥ 0 and
-    grows as p and q do.
+    """Two laws in blocks, and the integrand: a `function` of log p and log q that is ≥ 0 and
+    homogeneous of degree 1 in p and q.
 
     Rows are the log densities of the blocks of p, then those of q.
     """
@@ -77,7 +77,7 @@ class TwoLaws:
     function: Integrand = relative
 
     def rows(self, x: object) -> Float[np.ndarray, "b x"]:
-        """Log densities at x of all blocks."""
+        """The log densities of all blocks at x."""
         return np.concatenate(
             [law.log_rows(lambda part: part.logpdf(x)) for law in (self.p, self.q)]
         )
@@ -96,15 +96,15 @@ class TwoLaws:
         return self.p.log_average(first), self.q.log_average(second)
 
     def integrand(self, rows: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
-        """p log(p/q) − p + q, or what `function` is."""
+        """The integrand, p log(p/q) − p + q by default, from the rows."""
         return self.function(*self.logs(rows))
 
 
 def estimate(
     pair: TwoLaws, x: object, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]
 ) -> tuple[float, float]:
-    """Σ_i w_i f(log p, log q) less the bias of the sampled laws,
-    and its variance from their noise.
+    """Σ_i w_i f(log p, log q) less the bias of the sampled laws, and its variance from their
+    noise.
     """
     lp, lq = pair.logs(rows)
     value = float(weights @ pair.function(lp, lq))
