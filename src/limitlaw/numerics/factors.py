@@ -1,8 +1,8 @@
 """Factors of Gram matrices that may be singular: repeated tokens, more vectors than dimensions,
 zero vectors.
 
-Everything here is differentiable, and no gradient is NaN at a singular point: a direction that is
-not there contributes nothing. Leading axes are batch axes.
+Everything here is differentiable, and no gradient is NaN at a singular point: a missing direction
+contributes nothing. Leading axes are batch axes.
 """
 
 import functools
@@ -27,7 +27,7 @@ Carry = TypeVar("Carry")
 
 
 def gram(x: Float[Array, "*batch m D"]) -> Float[Array, "*batch m m"]:
-    """x xᵀ, the inner products of the rows."""
+    """x xᵀ, the inner products of the rows of x."""
     if x.shape[-2] <= SUMMED_ROWS:
         return jnp.sum(x[..., :, None, :] * x[..., None, :, :], axis=-1)
     return x @ jnp.swapaxes(x, -1, -2)
@@ -76,11 +76,11 @@ def pivoted_factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 @jax.custom_jvp
 def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """Cholesky's factor of those that have one with pivots above `REGULAR`; the others are
-    pivoted.
+    """Cholesky's factor of the matrices that have one with pivots above `REGULAR`, and the pivoted
+    factor of the others.
 
-    Where none has to be of all that are vmapped together, none is: for 128 rows on a CPU three to
-    six times as fast.
+    Nothing is pivoted where no matrix needs it of all that are vmapped together: for 128 rows on a
+    CPU that is three to six times as fast.
     """
     return _by_batch(K)
 
@@ -99,7 +99,9 @@ def _derivative(primals: tuple[Array], tangents: tuple[Array]) -> TwoArrays:
 
 @jax.custom_batching.custom_vmap
 def everywhere(true: Bool[Array, ""]) -> Bool[Array, ""]:
-    """Is it true of all that are vmapped together? One answer, so that a branch stays a branch."""
+    """Is it true of all entries that are vmapped together? There is one answer, so that a branch
+    stays a branch.
+    """
     return true
 
 
@@ -114,8 +116,8 @@ def _triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _either(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """The same by both methods, each of which has a derivative: Cholesky's that of I where it is
-    not taken.
+    """The factors by both methods, each of which has a derivative; where Cholesky's is not taken
+    it is that of I.
     """
     scale, C = _correlations(K)
     regular = _is_regular(cholesky(lax.stop_gradient(C)))
@@ -139,7 +141,7 @@ def _vmapped(size: int, batched: list[bool], K: Float[Array, "..."]) -> tuple[Ar
 
 
 def _is_regular(L: Float[Array, "*batch m m"]) -> Bool[Array, "*batch 1 1"]:
-    """Are all pivots of a factor of correlations large enough? Not where they are NaN."""
+    """Are all pivots of a factor of correlations large enough? False where they are NaN."""
     pivots = jnp.diagonal(L, axis1=-2, axis2=-1)
     return jnp.all(pivots * pivots > REGULAR, axis=-1)[..., None, None]
 
@@ -234,7 +236,7 @@ def _project(
 def _normalise(
     v: Float[Array, " r"], exists: Bool[Array, ""], square: Float[Array, ""]
 ) -> tuple[Float[Array, ""], Float[Array, " r"]]:
-    """|v| and v/|v|, or zeros."""
+    """The length |v| and v/|v|; zeros where v does not exist."""
     length = jnp.sqrt(jnp.where(exists, square, 1.0))
     return jnp.where(exists, length, 0.0), jnp.where(exists, v / length, 0.0)
 
@@ -245,7 +247,7 @@ def _loop(
     state: Carry,
     written_out: int = UNROLLED,
 ) -> Carry:
-    """`step(i, state)` for i < count, written out when there are few."""
+    """The state after `step(i, state)` for all i < count, written out for few steps."""
     if count > written_out:
         return jax.lax.fori_loop(0, count, step, state)
     for i in range(count):

@@ -51,7 +51,7 @@ class Graded:
     right: Reals | float = math.inf
 
     def edges(self) -> Float[Array, "edges ..."]:
-        """All of them, in no order."""
+        """All edges, in no order."""
         steps = [self.w * 2.0**j for j in range(self.levels)]
         sides = [
             self.c + sign * jnp.minimum(s, most)
@@ -64,10 +64,10 @@ class Graded:
 def panel_edges(
     shape: tuple[int, ...], structure: Sequence[Graded], far: Sequence[Graded] = ()
 ) -> Float[Array, "edges ..."]:
-    """Edges of panels on [−LIMIT, LIMIT], equal ones of length 2, on which ten nodes integrate the
-    normal density to 1e-15, cut where the integrand has structure; and farther out if that of
-    `far` is, before which the integrand may be 0.
+    """Edges of panels on [−LIMIT, LIMIT], cut where the integrand has structure; farther out if
+    `far` has structure there, before which the integrand may be 0.
 
+    Without structure they have length 2, on which ten nodes integrate the normal density to 1e-15.
     A function that is smooth but for that structure is a good polynomial on every panel.
     """
     axes = (slice(None),) + (None,) * len(shape)
@@ -99,10 +99,11 @@ def integrate(
     doubt: RealFunction | None = None,
 ) -> ValueAndError:
     """∫ f(x) n(x) dx, n the standard normal density, by a Gauss–Legendre rule on each panel, and
-    its error for each element, from rules with fewer nodes on the same panels; 0 by one rule.
+    its error for each element, from rules with fewer nodes on the same panels; with a single rule
+    the error is 0.
 
     `f` takes nodes of shape (count, *shape); empty panels cost nothing. `analytic`: is f known to
-    be smooth inside the panels? `doubt`: what f itself may be wrong by.
+    be smooth inside the panels? `doubt`: the error of f itself.
     """
 
     def panel(a: Reals, b: Reals) -> tuple[Reals, ...]:
@@ -139,7 +140,7 @@ def _on_panel(
 def _over_panels(
     panel: Callable[[Reals, Reals], tuple[Reals, ...]], edges: Float[Array, "edges ..."]
 ) -> tuple[Reals, ...]:
-    """The sums of what `panel(a, b)` gives, over all panels that are not empty."""
+    """The sums of panel(a, b) over all panels that are not empty."""
     empty = jax.eval_shape(panel, edges[0], edges[1])
 
     def nothing(a: Reals, b: Reals) -> tuple[Reals, ...]:
@@ -174,8 +175,8 @@ def _error_of_the_finest(size: Reals, differences: list[Reals], analytic: bool) 
 
 
 def _outside(f: RealFunction, edges: Float[Array, "edges ..."]) -> Reals:
-    """About ∫ |f(x)| n(x) dx outside of the panels, infinite if f overflows; where f is not
-    defined it is not counted.
+    """An estimate of ∫ |f(x)| n(x) dx outside the panels, infinite if f overflows; points where f
+    is not defined do not count.
     """
     axes = (slice(None),) + (None,) * (edges.ndim - 1)
     x = jnp.concatenate([edges[0] * BEYOND_PANELS[axes], edges[-1] * BEYOND_PANELS[axes]])
@@ -185,7 +186,7 @@ def _outside(f: RealFunction, edges: Float[Array, "edges ..."]) -> Reals:
 
 
 def _size_of_terms(values: Reals, w: Floats) -> Reals:
-    """Σ w |value|, infinite if one is; those that are not defined are not counted."""
+    """Σ w |value|, infinite if one term is; values that are not defined do not count."""
     terms = jnp.where(jnp.isinf(values), jnp.inf, w * jnp.abs(values))
     return jnp.sum(jnp.where(jnp.isnan(terms), 0.0, terms), axis=0)
 
@@ -235,7 +236,7 @@ def rotated(
 def on_a_grid(
     f: RealFunction, u: RealFunction, shape: tuple[int, ...], step: float, radius: float
 ) -> Float[Array, "2 ..."]:
-    """E f(u(x)) and E x f(u(x)) by the trapezoidal rule of one dimension."""
+    """E f(u(x)) and E x f(u(x)) by the trapezoidal rule in one dimension."""
     grid = step * np.arange(-math.floor(radius / step), math.floor(radius / step) + 1)
     x = jnp.asarray(grid[(slice(None),) + (None,) * len(shape)])
     values = step / math.sqrt(2 * math.pi) * jnp.exp(-0.5 * x * x) * f(u(x))
@@ -243,7 +244,7 @@ def on_a_grid(
 
 
 def tail_of_plane(f: Callable[[Reals, Reals], Reals], ndim: int, radius: float = 9.5) -> Reals:
-    """About E |f(x, y)| of two independent standard normals outside a disc, infinite if f
+    """An estimate of E |f(x, y)| of two independent standard normals outside a disc, infinite if f
     overflows.
     """
     r = radius * np.array([1.0, 1.2, 1.5, 2.0, 3.0, 4.0])
@@ -255,13 +256,13 @@ def tail_of_plane(f: Callable[[Reals, Reals], Reals], ndim: int, radius: float =
 
 
 def largest(error: Reals) -> Float[Array, ""]:
-    """The largest entry in modulus, infinite if one is not finite."""
+    """The largest entry in modulus; infinite if one is not finite."""
     value = jnp.max(jnp.abs(error), initial=0.0)
     return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
 
 def otherwise(good: Bool[Array, ""], value: T, better: Callable[[], T]) -> T:
-    """`value` where `good`, else what `better()` gives, computed then only, except under
+    """`value` where `good`, else better(), which is computed only then, except under
     `jax.vmap`.
     """
     return jax.lax.cond(good, lambda: value, better)

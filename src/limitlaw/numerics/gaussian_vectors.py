@@ -24,8 +24,9 @@ from limitlaw.numerics.random import (
 from limitlaw.numerics.special_functions import series
 
 DIRECT = 12  # up to so many degrees of freedom the definition is faster than rejection
-GRAIN = 2.0**-32  # of the uniform variable that accepts or rejects
-MOST_TERMS = 24  # of the series of the acceptance probability; a logarithm is faster than more
+GRAIN = 2.0**-32  # resolution of the uniform variable that accepts or rejects
+# most terms in the series of the acceptance probability: a logarithm is faster than more
+MOST_TERMS = 24
 
 Degrees = int | Int[np.ndarray, "..."] | Float[Array, "..."]
 KnownOrTraced = int | Float[Array, ""]  # known, or an argument of a compiled function
@@ -68,7 +69,7 @@ def _degrees(df: Degrees, shape: tuple[int, ...]) -> Int[np.ndarray, "..."]:
 def _words(
     key: Key[Array, ""], i: Int[Array, ""] | int, shape: tuple[int, ...]
 ) -> UInt64[Array, "..."]:
-    """The i-th array of random words. Slices of one larger array do not vectorise."""
+    """The i-th array of random words; slices of one larger array do not vectorise."""
     return jax.random.bits(jax.random.fold_in(key, i), shape, jnp.uint64)
 
 
@@ -89,7 +90,9 @@ def _direct(
 def _log_product(
     words: list[UInt64[Array, "..."]], k: Int[np.ndarray, "..."], dtype: DTypeLike
 ) -> Float[Array, "..."]:
-    """log(U_1 ⋯ U_k); in float64 one logarithm does, where float32 would underflow."""
+    """log(U_1 ⋯ U_k); in float64 by a single logarithm, whose argument would underflow in
+    float32.
+    """
     if jnp.dtype(dtype) != jnp.float64:
         logarithms = [
             log_uniform(word >> ANGLE_BITS, dtype) * (i < k) for i, word in enumerate(words)
@@ -105,8 +108,8 @@ def _log_product(
 def _rejection(
     key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...], dtype: DTypeLike
 ) -> Float[Array, "..."]:
-    """One degree of freedom is a coordinate of a vector in R³, a uniform part of its length:
-    χ_1 = U χ_3.
+    """χ_df by rejection; one degree of freedom is a coordinate of a vector in R³, a uniform part
+    of its length: χ_1 = U χ_3.
     """
     one = df == 1
     d = np.where(one, 3, df) / 2 - 1 / 3
@@ -184,7 +187,7 @@ def _acceptance(
 
 
 def _uniform(bits: UInt64[Array, "..."], dtype: DTypeLike) -> Float[Array, "..."]:
-    """Midpoints (j + ½) 2⁻³² from the low 32 bits."""
+    """The midpoints (j + ½) 2⁻³², with j the low 32 bits."""
     return (bits.astype(jnp.uint32).astype(dtype) + 0.5) * GRAIN
 
 

@@ -1,5 +1,5 @@
-"""Where a function of one number, or its derivative, jumps: found to the last bits by looking at
-it.
+"""Points where a function of one number, or its derivative, jumps: found to the last bits by
+evaluating it.
 
 The function is called eagerly, always on as many points, so that nothing is compiled twice.
 """
@@ -17,9 +17,9 @@ from jaxtyping import Bool, Float
 from limitlaw.arguments import is_traced
 from limitlaw.numerics import HostReals, Reals
 
-Pointwise = Callable[[Reals], Any]  # a user's may give truth values, integers, or what fails
+Pointwise = Callable[[Reals], Any]  # a user's function may give booleans, integers, or fail
 
-POINTS_OF_CALL = 4096  # a function is called on
+POINTS_OF_CALL = 4096  # points on which a function is called at a time
 SECTIONS = 64  # parts of an interval among which the one with the jump is looked for
 SECTIONINGS = 14  # 64^14 = 2^84 parts
 # a jump keeps its size as the interval shrinks; what is continuous shrinks by 1/64, a root by 1/8
@@ -27,8 +27,8 @@ PERSISTS = 0.2
 
 
 class CannotLook(Exception):
-    """The function closes over traced values, fails, or does not act on each number by itself in
-    double precision.
+    """The function cannot be evaluated for this: it closes over traced values, fails, or does not
+    act on each number by itself in double precision.
     """
 
 
@@ -61,8 +61,8 @@ class Sampled:
 
 
 def _in_double(f: Pointwise, x: Reals) -> Reals:
-    """f(x), of which truth values and integers are numbers; what was rounded to single precision
-    looks like stairs.
+    """f(x), with booleans and integers as floats; refused if it is in single precision, whose
+    rounding looks like stairs.
     """
     y = jnp.asarray(f(x))
     if y.dtype != x.dtype and y.dtype.kind not in "biu":
@@ -75,7 +75,7 @@ def _derivative(f: Pointwise, x: Reals) -> Reals:
 
 
 def _evaluated(f: Pointwise, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """f of a few points, or `CannotLook`, whatever the user's function raises."""
+    """f of a few points; `CannotLook` whatever the user's function raises."""
     try:
         with jax.ensure_compile_time_eval():
             given = jnp.asarray(x)
@@ -95,7 +95,7 @@ def beside(at: HostReals) -> HostReals:
 def located(
     f: Sampled, order: int, lo: Float[np.ndarray, " n"], hi: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
-    """Where in each interval the derivative of that order jumps, and whether it does.
+    """The point in each interval at which the derivative of that order jumps, and whether it does.
 
     Of 64 parts the one across which it changes most is kept, again and again: a jump keeps its
     size.
@@ -124,7 +124,7 @@ def located(
 
 
 def _roundest(l: HostReals, r: HostReals) -> HostReals:
-    """The shortest decimal among the numbers within rounding of each interval: there a
+    """The shortest decimal among the numbers within rounding of each interval, which is where a
     function was cut.
     """
     ulps = np.arange(-4, 5)
@@ -136,7 +136,7 @@ def _roundest(l: HostReals, r: HostReals) -> HostReals:
 
 
 def measured(f: Sampled, at: Iterable[float]) -> tuple[Kink, ...]:
-    """What jumps at these points: differences of f and f' across them."""
+    """The kinks at these points: the differences of f and f' across them."""
     c = np.array(sorted(at), float)
     if not len(c):
         return ()

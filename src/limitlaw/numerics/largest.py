@@ -2,7 +2,7 @@
 scale.
 
 softmax(ℓ) depends on the distances u_k = ℓ_j − ℓ_k ≥ 0 from the largest score j, through e^{−u_k}:
-it turns on the scale of 1 near u_k = 0 and is constant beyond 40, however large the scores are. An
+it bends on the scale of 1 near u_k = 0 and is constant beyond 40, however large the scores are. An
 average over ℓ ~ N(a, B Bᵀ) is therefore the sum over j of integrals over the orthant u ≥ 0, taken
 one u_i after the other given the earlier ones (Genz 1992):
 
@@ -10,7 +10,7 @@ one u_i after the other given the earlier ones (Genz 1992):
     m_i = μ_i + Σ_{l<i} C_il ε_l,    ε_l = (u_l − m_l)/c_l,    c_i = C_ii,
 
 where C Q, with orthonormal rows Q, are the differences of the rows of B. Gauss–Legendre panels are
-cut where softmax turns, where the normal density does, and where the mean of a later u_k changes
+cut where softmax bends, where the normal density does, and where the mean of a later u_k changes
 sign. At infinite scale only the probabilities that j is the largest are left.
 """
 
@@ -26,7 +26,7 @@ from limitlaw.arguments import frozen, is_traced
 from limitlaw.numerics import Discrete, Floats, Scalar
 from limitlaw.numerics.factors import orthonormalise
 
-# where e^{−u} turns: a ten-digit polynomial between neighbours
+# cuts where e^{−u} bends: between neighbours it is a polynomial to ten digits
 SOFTMAX = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 # the same for one distance, where the logarithm of e^{−u} may matter
 TURNS_OF_ONE = tuple(2.0 * k for k in range(41))
@@ -36,7 +36,7 @@ NORMAL_STEP = 2.2
 SHRINKING = 2.0 ** np.arange(-16, 2)
 # widths around the place where a later mean changes sign
 CROSSING = (-8.0, -4.0, -1.5, 0.0, 1.5, 4.0, 8.0)
-TRACED_PANELS = 16  # at most, where their number must be fixed
+TRACED_PANELS = 16  # most panels, where their number must be fixed
 NEGLIGIBLE_WEIGHT, LONG = (
     1e-17,
     10.0,
@@ -83,8 +83,8 @@ def sorted_scores(
 def _part(
     mu: Floats, rows: Floats, ties: Flags, order: int, reach: float, special: float | None
 ) -> Discrete:
-    """Nodes z where all distances u = μ + rows·z from one score are positive, and weights of that
-    probability.
+    """Nodes z where all distances u = μ + rows·z from one score are positive, and weights, whose
+    sum is the probability of that.
     """
     _, *factors = orthonormalise(jnp.asarray(rows), jnp.zeros((0, rows.shape[-1])))
     C, Q = factors if is_traced(rows) else map(np.asarray, factors)
@@ -93,8 +93,8 @@ def _part(
 
 
 class _Orthant:
-    """u ≥ 0 for u = μ + C ε, ε standard normal, C lower triangular; `ties`: where u_i ≡ 0 belongs
-    to the orthant.
+    """The orthant u ≥ 0 for u = μ + C ε, ε standard normal, C lower triangular; `ties`: does u_i ≡
+    0 belong to it?
     """
 
     def __init__(
@@ -122,7 +122,9 @@ class _Orthant:
         return eps, w
 
     def _given(self, i: int, m: Floats, eps: Floats) -> Discrete:
-        """Nodes and weights of u_i ≥ 0 given the earlier ones, one row for each of their nodes."""
+        """Nodes and weights of u_i ≥ 0 given the earlier ones, a row for each of the nodes of
+        these.
+        """
         xp, c = self.xp, self.C[i, i]
         certain = xp.where((m > 0) | ((m == 0) & self.ties[i]), 1.0, 0.0)  # c = 0: u_i = m
         if not self.traced and c == 0:
@@ -135,7 +137,7 @@ class _Orthant:
         return u, xp.where(c > 0, w, first * certain[:, None])
 
     def _edges(self, i: int, m: Floats, c: Scalar, eps: Floats) -> Floats:
-        """Where panels end, (N, edges), all between max(0, m − reach·c) and m + reach·c."""
+        """The edges of panels, (N, edges), all between max(0, m − reach·c) and m + reach·c."""
         xp = self.xp
         count = round(self.reach / NORMAL_STEP)
         normal = NORMAL_STEP * np.arange(-count, count + 1)
@@ -151,7 +153,7 @@ class _Orthant:
         return _first_panels(edges, high) if self.traced and len(self.mu) > 1 else edges
 
     def _crossing(self, k: int, i: int, m: Floats, c: Scalar, eps: Floats) -> Floats:
-        """Cuts of u_i where the mean of u_k given u_1, …, u_i is 0, and where softmax turns if u_k
+        """Cuts of u_i where the mean of u_k given u_1, …, u_i is 0, and where softmax bends if u_k
         is near its mean.
 
         That mean is slope·(u_i − centre); what else u_k varies by is its standard deviation times
@@ -167,8 +169,8 @@ class _Orthant:
         return xp.where(flat, 0.0, centre[:, None] + xp.concatenate([crossing, near]) / slope)
 
     def _panels(self, edges: Floats, m: Floats, c: Scalar) -> Discrete:
-        """Gauss–Legendre nodes on each panel; weights follow the normal density and have its mass
-        on the panel.
+        """Gauss–Legendre nodes on each panel; weights follow the normal density, and their sum is
+        its mass on the panel.
         """
         xp = self.xp
         a, b = edges[:, :-1], edges[:, 1:]
@@ -185,8 +187,8 @@ class _Orthant:
 
 
 def _first_panels(edges: Floats, high: Floats) -> Floats:
-    """The first panels that are not empty; the last one goes on to the end,
-    where little is left.
+    """The first panels that are not empty; the last one goes on to the end, where little
+    is left.
     """
     later = jnp.diff(edges, axis=1) > 0
     kept = jnp.concatenate([jnp.ones_like(later[:, :1]), later], axis=1)

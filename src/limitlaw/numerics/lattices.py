@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def lagrange(r: Any) -> list[Any]:
-    """ℓ_j(r), 0 ≤ r < 1, for points at NEIGHBOURS."""
+    """Lagrange's polynomials ℓ_j(r), 0 ≤ r < 1, for points at NEIGHBOURS."""
     factors = [r - b for b in NEIGHBOURS.tolist()]
     before = itertools.accumulate(factors[:-1], operator.mul, initial=1.0)
     after = list(itertools.accumulate(factors[:0:-1], operator.mul, initial=1.0))[::-1]
@@ -48,8 +48,10 @@ HALVES = lagrange(0.5)
 @dataclasses.dataclass(frozen=True)
 class Lattices:
     """R laws on common lattices. Point i of level k is i · top 2^{−k}/points, for −PAD ≤ i ≤
-    points + PAD; a number between top 2^{−k−1} and top 2^{−k} is a matter of level k, smaller ones
-    of the last level. Masses at 0 are kept apart.
+    points + PAD.
+
+    A number between top 2^{−k−1} and top 2^{−k} belongs to level k, smaller ones to the last
+    level. Masses at 0 are kept apart.
     """
 
     law: OnLattices
@@ -57,7 +59,7 @@ class Lattices:
 
     @classmethod
     def of(cls, v: Floats, w: Floats, top: Any, points: int, levels: int) -> "Lattices":
-        """Weights w (R, N) at 0 ≤ v ≤ top (R, N)."""
+        """The laws with weights w (R, N) at 0 ≤ v ≤ top (R, N)."""
         xp = _module(v, w)
         present = frozen(v) > 0
         share = xp.where(present, v, top) / top
@@ -86,7 +88,7 @@ class Lattices:
         return self.top * (np.exp2(-np.arange(levels))[:, None] * points)
 
     def mixed(self, shares: Floats) -> "Lattices":
-        """One law, Σ_r shares_r law_r."""
+        """The mixture Σ_r shares_r law_r, as a single law."""
         weights, zero = self.law
         mixed = (weights * shares[:, None, None]).sum(0, keepdims=True)
         return Lattices((mixed, (zero * shares).sum(keepdims=True)), self.top)
@@ -136,9 +138,10 @@ def _normalised(law: OnLattices) -> OnLattices:
 
 
 def _summed(first: OnLattices, second: OnLattices, xp: Any, doubled: bool = False) -> OnLattices:
-    """The law of a sum of two numbers, of which level k has what is above half of its end and F_k,
-    on the same points, what is below: A_k * (B_k + F^B_k) + F^A_k * B_k. `doubled`: for a `top`
-    twice as large.
+    """The law of a sum of two independent numbers with the laws A and B.
+
+    Level k of a law has the weights A_k above half of its end, and F_k, on the same points, those
+    below it: the sum has A_k * (B_k + F^B_k) + F^A_k * B_k. `doubled`: for a `top` twice as large.
     """
     (a, p), (b, q) = first, second
     below = _below(a, p, xp)
@@ -157,7 +160,7 @@ def _summed(first: OnLattices, second: OnLattices, xp: Any, doubled: bool = Fals
 
 
 def _below(weights: Floats, zero: Floats, xp: Any) -> Floats:
-    """On the points of each level, what lower levels have, and the mass at 0."""
+    """For each level, the weights of all lower levels on its points, and the mass at 0."""
 
     def up(lower: Floats, level: Floats) -> tuple[Floats, Floats]:
         total = _coarser(lower + level, PAD, xp)
@@ -170,13 +173,13 @@ def _below(weights: Floats, zero: Floats, xp: Any) -> Floats:
 
 
 def _lowered(weights: Floats, xp: Any) -> Floats:
-    """The same law for a `top` twice as large: level k is level k + 1 then."""
+    """The same law for a `top` twice as large, in which level k is level k + 1."""
     last = _coarser(weights[:, -1:], PAD, xp)
     return xp.concatenate([0 * last, weights[:, :-2], weights[:, -2:-1] + last], 1)
 
 
 def _coarser(weights: Floats, lead: int, xp: Any) -> Floats:
-    """From points −lead, −lead + 1, … to every second one of them, from −PAD."""
+    """The weights on points −lead, −lead + 1, … shared by every second point, from −PAD on."""
     size = weights.shape[-1]
     width = size if lead == PAD else (size + 1) // 2
     half, start = DEGREE // 2, PAD - lead // 2

@@ -17,7 +17,7 @@ from limitlaw.numerics import LoopIndex
 
 COLUMNS_OF_PANEL = 16  # columns of a Cholesky factor that are found together
 COLUMNS_OF_BLOCK = 128  # columns at most whose panels act on each other one by one
-PIECE = 2**17  # multiplications of a product
+PIECE = 2**17  # most multiplications of a product that is not cut into pieces
 
 
 def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
@@ -26,8 +26,10 @@ def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _by_blocks(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """When its turn comes, C[:, J] − L L[J, :]ᵀ is left of the columns J of a block: one product
-    of matrices, whatever the number of panels.
+    """The Cholesky factor, a block of columns after the other.
+
+    Of the columns J of a block C[:, J] − L L[J, :]ᵀ is left when its turn comes: one product of
+    matrices, whatever the number of panels.
     """
     m = C.shape[-1]
     count = math.ceil(m / COLUMNS_OF_BLOCK)
@@ -85,7 +87,7 @@ def _inverse_factor(D: Float[Array, "*batch b b"]) -> Float[Array, "*batch b b"]
 
 
 def times(z: Float[np.ndarray, "N d"], W: Float[np.ndarray, "d k"]) -> Float[np.ndarray, "N k"]:
-    """z W."""
+    """The product z W."""
     out = np.empty((len(z), W.shape[1]))
     rows = max(1, PIECE // max(W.size, 1))
     for i in range(0, len(z), rows):
@@ -94,7 +96,7 @@ def times(z: Float[np.ndarray, "N d"], W: Float[np.ndarray, "d k"]) -> Float[np.
 
 
 def inner(a: Float[np.ndarray, "N d"], b: Float[np.ndarray, "N k"]) -> Float[np.ndarray, "d k"]:
-    """aᵀ b."""
+    """The product aᵀ b."""
     out = np.zeros((a.shape[1], b.shape[1]))
     rows = max(1, PIECE // max(out.size, 1))
     for i in range(0, len(a), rows):
@@ -103,7 +105,9 @@ def inner(a: Float[np.ndarray, "N d"], b: Float[np.ndarray, "N k"]) -> Float[np.
 
 
 def diagonal(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m"]:
-    """K_ii; of one number a plain slice, which a compiler has to see less often than indices."""
+    """The diagonal K_ii; of a single number it is a plain slice, which compiles faster than
+    indices.
+    """
     return K[..., 0] if K.shape[-1] == 1 else jnp.diagonal(K, axis1=-2, axis2=-1)
 
 

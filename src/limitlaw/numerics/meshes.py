@@ -1,5 +1,5 @@
-"""Where a line is cut for quadrature: at the places where a law of one number lives, finely where
-something is narrow, and ever more coarsely away from it.
+"""Edges of cells for quadrature on a line: at the places where a law of one number lives, finely
+where something is narrow, and ever more coarsely away from it.
 """
 
 import numpy as np
@@ -10,12 +10,12 @@ from limitlaw.domain import DEVIATIONS, RATIO_OF_VARIANCES
 
 # standard deviations; 1e-32 lies beyond
 EXTENT = DEVIATIONS * np.array([-1, -1 / 2, -1 / 6, 0, 1 / 6, 1 / 2, 1])
-FEW_COMPONENTS = 256  # components that are all looked at
-NARROWEST = RATIO_OF_VARIANCES**-0.5  # of the widest scale: none is finer
-OCTAVE = 4.0  # scales nearer than this count as one, where components are more
-RATIO = 4.0  # of the lengths of neighbouring cells, at most
-NEARBY = 0.5  # scales: a point with another one so near says nothing new
-SAME_POINT = 1e-13  # of |x|: points nearer than this are one
+FEW_COMPONENTS = 256  # most components that are all looked at
+NARROWEST = RATIO_OF_VARIANCES**-0.5  # the finest scale, relative to the widest
+OCTAVE = 4.0  # ratio of scales that count as one, where there are more components
+RATIO = 4.0  # largest ratio of the lengths of neighbouring cells
+NEARBY = 0.5  # distance, in scales, within which a second point says nothing new
+SAME_POINT = 1e-13  # distance, relative to |x|, within which two points are one
 
 # where a law of one number lives: points at which its density varies, and on which scale
 FineStructure = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
@@ -23,7 +23,7 @@ FineStructure = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
 
 def of_components(mean: ArrayLike, sd: ArrayLike) -> FineStructure:
     """The places of Σ_k w_k N(mean_k, sd_k²): the steps of each component, and its scale; of many
-    components those of some of every scale.
+    components those of some on every scale.
     """
     mean, sd = np.asarray(mean, float), np.asarray(sd, float)
     mean, sd = mean[sd > 0], sd[sd > 0]
@@ -33,8 +33,8 @@ def of_components(mean: ArrayLike, sd: ArrayLike) -> FineStructure:
 
 
 def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> FineStructure:
-    """The first, the middle and the last component of every scale, in order of the means, and the
-    two ends of them all.
+    """The first, the middle and the last component on every scale, in order of the means, and the
+    two outermost of all.
     """
     scale = np.floor(np.log(sd / sd.min()) / np.log(OCTAVE))
     order = np.lexsort((mean, scale))
@@ -56,8 +56,8 @@ def of_scales(low: float, high: float) -> FineStructure:
 def mesh(
     points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " e"]:
-    """Edges of cells, in order, from points at each of which something varies on a scale; scale 0
-    keeps a point.
+    """Edges of cells, in order, from points at each of which something varies on a scale; a point
+    with scale 0 is kept.
     """
     return graded(spaced(points, scales))
 

@@ -37,7 +37,7 @@ def lattice(
 
 
 def lattice_size(dimensions: int, step: float, radius: float) -> float:
-    """About how many nodes `lattice` has."""
+    """The approximate number of nodes of `lattice`."""
     ball = math.pi ** (dimensions / 2) / math.gamma(dimensions / 2 + 1)
     return ball * (radius / step) ** dimensions
 
@@ -47,7 +47,8 @@ def lattice_size(dimensions: int, step: float, radius: float) -> float:
 
 class Bins(NamedTuple):
     """Intervals between 0 and the largest node: equal ones within an octave, `top` in the highest,
-    then half as many in each lower one, `least` at least, for so many `octaves`."""
+    then half as many in each lower one, at least `least`, for `octaves` octaves.
+    """
 
     top: int
     least: int
@@ -60,7 +61,7 @@ class Bins(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of intervals."""
+        """The number of intervals, the one below the last octave included."""
         return int(self.counts.sum()) + 1
 
     def place(self, v: Floats, xp: ModuleType) -> Int[Array | np.ndarray, " N"]:
@@ -77,21 +78,21 @@ class Bins(NamedTuple):
         return xp.where(below, self.size - 1, inside)
 
 
-EQUAL_VALUES = 1e-12  # relative deviation that is rounding
+EQUAL_VALUES = 1e-12  # relative deviation that is taken for rounding
 FINE, TRACED_BINS = (
     Bins(2048, 64, 1100),
     Bins(1024, 32, 40),
 )  # 1,100 octaves are all that floats have
-SUMMED = Bins(512, 32, 1100), Bins(256, 16, 40)  # where all pairs of nodes are formed
-MOST_SUMMED = 3 * 2**10  # nodes of which all pairs are formed
+SUMMED = Bins(512, 32, 1100), Bins(256, 16, 40)  # for laws of which all pairs of nodes are formed
+MOST_SUMMED = 3 * 2**10  # most nodes of which all pairs are formed
 SUMMED_ROUGHLY = Bins(384, 24, 1100), Bins(192, 12, 40)
 
 
 def compressed(
     v: Floats, w: Floats, resolution: tuple[Bins, Bins] = (FINE, TRACED_BINS)
 ) -> Discrete:
-    """Nodes v ≥ 0 and weights, as two nodes for each of some thousand intervals: its two-point
-    Gauss rule.
+    """The law of nodes v ≥ 0 and weights w on two nodes for each of some thousand intervals: the
+    two-point Gauss rule of each.
 
     It keeps mass, mean, variance and third moment of every interval, so that E f errs by E |f⁗|
     width⁴/4320: exp(λ v) keeps ten digits up to λ·max v = 80, and since intervals shrink towards
@@ -151,7 +152,9 @@ def mean_of(v: Floats, w: Floats, count: int, rough: bool = False) -> Discrete:
 
 
 def are_summable(v: Floats, w: Floats) -> bool:
-    """Are so few nodes enough that `mean_of` takes a second? Not over very many octaves."""
+    """Has the law so few nodes that `mean_of` takes a second? It has not over very many
+    octaves.
+    """
     return len(compressed(v, w, SUMMED)[0]) <= MOST_SUMMED
 
 

@@ -13,8 +13,9 @@ from jaxtyping import Array, Float
 from limitlaw.domain import DEVIATIONS
 from limitlaw.numerics import Reals
 
-REACH = DEVIATIONS  # of the trapezoidal rule: what lies beyond has probability 4e-33
-# of panels, four deviations farther than functions may be 0
+# standard deviations of the trapezoidal rule: what lies beyond has probability 4e-33
+REACH = DEVIATIONS
+# panels reach four deviations farther than functions may be 0
 PANEL_LENGTH = 4.0
 PANEL_EDGES = PANEL_LENGTH * np.arange(-4, 5)
 ON_PANEL = 20  # nodes, which integrate the normal density on one of length 4 to 1e-16
@@ -28,10 +29,10 @@ GOLDEN = 0.6180339887498949
 class NormalRule:
     """Nodes and weights for E ψ(Y), Y ~ N(mean, sd²), written for one component.
 
-    Without `breaks` the trapezoidal rule, best for smooth ψ, of so many `nodes`. A shift in [0, 1)
-    that differs between components makes it unbiased for every ψ. With `breaks`, points where ψ
-    may jump or bend, so many Gauss–Legendre nodes on each panel: panels of length 4, which are cut
-    at the breaks.
+    Without `breaks` it is the trapezoidal rule with so many `nodes`, best for smooth ψ. A shift in
+    [0, 1) that differs between components makes it unbiased for every ψ. With `breaks`, points
+    where ψ may jump or bend, there are so many Gauss–Legendre nodes on each panel: panels of
+    length 4, which are cut at the breaks.
     """
 
     nodes: int
@@ -57,7 +58,7 @@ class NormalRule:
         return on_panel * (len(self.breaks) + len(PANEL_EDGES) - 1)
 
     def finer(self, times: float) -> "NormalRule":
-        """This rule with so many times its nodes, and never with fewer."""
+        """This rule with `times` as many nodes, and never with fewer."""
         return NormalRule(math.ceil(self.nodes * max(times, 1.0)), self.breaks)
 
     def _on_panels(self, mean: Reals | float, sd: Reals | float) -> tuple[Array, Array]:
@@ -74,8 +75,8 @@ class NormalRule:
 
 
 def smooth_nodes(sd: float, step: float = TRAPEZOIDAL_STEP) -> int:
-    """How many nodes the trapezoidal rule takes for a ψ that varies on the scale of 1: one of few
-    numbers, to compile for.
+    """The number of nodes of the trapezoidal rule for a ψ that varies on the scale of 1: one of
+    few numbers, since each is compiled for.
     """
     return math.ceil(2 * REACH / step) * 2 ** math.ceil(math.log2(max(1.0, sd)))
 

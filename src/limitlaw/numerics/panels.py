@@ -11,10 +11,11 @@ from jaxtyping import Float, Int
 from numpy.polynomial import legendre
 
 PANEL_ORDER = 16  # nodes of a panel
-PANEL_HALVINGS = 42  # halvings at most: at a pole, down to what rounding leaves
-MOST_PANELS = 4096  # panels at most
-NARROWEST_PANEL = 1e-13  # of |x|
-POLE = 1e-9  # the same at a pole of a density, where densities round
+PANEL_HALVINGS = 42  # most halvings: at a pole, down to rounding
+MOST_PANELS = 4096  # most panels
+NARROWEST_PANEL = 1e-13  # narrowest panel, relative to |x|
+# narrowest panel at a pole of a density, relative to |x|: narrower ones only see rounding
+POLE = 1e-9
 TOGETHER = 128  # points evaluated at a time
 ROUNDING_OF_MASS = 1e-13  # rounding of a sum of mass one
 
@@ -55,8 +56,8 @@ class Panels:
 
     @functools.cached_property
     def _steps(self) -> tuple[Float[np.ndarray, "panels 1"], Float[np.ndarray, "panels order"]]:
-        """The end from which nodes are measured, hi at a pole there and else lo, and how far they
-        lie from it.
+        """The end from which nodes are measured (hi where there is a pole, else lo), and their
+        distances from it.
         """
         t, length, pole = (U + 1) / 2, (self.hi - self.lo)[:, None], self.pole[:, None]
         step = np.where(pole > 0, -((1 - t) ** 2), np.where(pole < 0, t**2, t))
@@ -64,8 +65,8 @@ class Panels:
 
     @functools.cached_property
     def _places(self) -> Float[np.ndarray, "panels order"]:
-        """u at the floats that the nodes are rounded to, which is not U where |x| is much larger
-        than the panel.
+        """u at the floats that the nodes are rounded to, which differs from U where |x| is much
+        larger than the panel.
         """
         start, step = self._steps
         x = start + step
@@ -76,7 +77,7 @@ class Panels:
 
     @functools.cached_property
     def _transforms(self) -> Float[np.ndarray, "panels order order"]:
-        """For each panel the matrix that takes values at the floats to Legendre coefficients in
+        """For each panel, the matrix that takes values at the floats to Legendre coefficients in
         u.
         """
         transforms = np.broadcast_to(TRANSFORM, (len(self.lo), PANEL_ORDER, PANEL_ORDER)).copy()
@@ -86,24 +87,26 @@ class Panels:
         return transforms
 
     def _slopes(self, u: Float[np.ndarray, "panels order"]) -> Float[np.ndarray, "panels order"]:
-        """dx/du."""
+        """The derivative dx/du at u."""
         t, pole = (u + 1) / 2, self.pole[:, None]
         return (self.hi - self.lo)[:, None] * np.where(pole < 0, t, np.where(pole > 0, 1 - t, 0.5))
 
     @functools.cached_property
     def slopes(self) -> Float[np.ndarray, " x"]:
-        """dx/du at the nodes."""
+        """The derivative dx/du at the nodes."""
         return self._slopes(self._places).reshape(-1)
 
     @functools.cached_property
     def weights(self) -> Float[np.ndarray, " x"]:
-        """∫ f ≈ weights @ f: twice the first coefficient of f dx/du, panel by panel."""
+        """The weights of the rule: ∫ f ≈ weights @ f, twice the first coefficient of f dx/du,
+        panel by panel.
+        """
         return 2 * self._transforms[:, 0].reshape(-1) * self.slopes
 
     def coordinate(
         self, x: Float[np.ndarray, " x"], i: Int[np.ndarray, " x"]
     ) -> Float[np.ndarray, " x"]:
-        """u of points x of panels i, or the nearest in [−1, 1]."""
+        """u of points x of panels i, or the nearest u in [−1, 1]."""
         t = np.clip((x - self.lo[i]) / (self.hi - self.lo)[i], 0, 1)
         t = np.where(
             self.pole[i] < 0, np.sqrt(t), np.where(self.pole[i] > 0, 1 - np.sqrt(1 - t), t)
@@ -117,17 +120,17 @@ class Panels:
         return self.lo[i] + (self.hi - self.lo)[i] * t
 
     def coefficients(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, "panels order"]:
-        """Legendre coefficients in u of the polynomial through f, given at the nodes, on each
+        """The Legendre coefficients in u of the polynomial through f, given at the nodes, on each
         panel.
         """
         return np.einsum("pkj,pj->pk", self._transforms, f.reshape(-1, PANEL_ORDER))
 
     def tails(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, " panels"]:
-        """What the last two coefficients of f dx/du carry on each panel, over which they are
+        """What the last two coefficients of f dx/du contribute on each panel, over which they are
         integrated.
 
-        It bounds the error of the polynomial where coefficients fall off;
-        that of ∫ f is smaller still.
+        It bounds the error of the polynomial where coefficients fall off; that of ∫ f is smaller
+        still.
         """
         c = self.coefficients(f * self.slopes)
         return 2 * (np.abs(c[:, -1]) + np.abs(c[:, -2]))
@@ -135,11 +138,11 @@ class Panels:
     def hidden(
         self, f: Float[np.ndarray, " x"], jumps: Float[np.ndarray, " j"]
     ) -> Float[np.ndarray, " panels"]:
-        """What a step of f at the edges of a panel, between the last nodes around them,
-        adds to ∫ f; none at `jumps`.
+        """What a step of f at the edges of a panel, between the last nodes around them, adds to ∫
+        f; none at `jumps`.
 
-        A step shows as the difference of the polynomials on both sides;
-        the distance of the nodes bounds where it is.
+        A step shows as the difference of the polynomials on both sides; the distance of the nodes
+        bounds where it is.
         """
         if len(self.lo) < 2:
             return np.zeros(len(self.lo))
@@ -168,8 +171,8 @@ def of_integral(
     absolute: Callable[[float], float] = lambda _: 0.0,
     jumps: Float[np.ndarray, " j"] | None = None,
 ) -> Resolution:
-    """What a panel's polynomial leaves out of ∫ f, and the most that it may:
-    a part of ∫ |f|, and `absolute` of it.
+    """A resolution for ∫ f: what a panel's polynomial leaves out of it, and the most that it may
+    leave out: a part of ∫ |f|, and `absolute` of it.
 
     With `jumps`, f is continuous elsewhere, and what is hidden at edges counts too.
     """
@@ -194,9 +197,9 @@ def resolve(
     """Panels that resolve f = integrand(evaluate(x)), from the first `panels`, and the rows at
     their nodes.
 
-    A panel is halved while what `tails` says of it is too much. What is evaluated is evaluated
-    once. No panel gets narrower than 1e-13 of its place, or than `closest` at a pole, where
-    densities round.
+    A panel is halved while what `tails` says of it is too much. Each point is evaluated once. No
+    panel gets narrower than 1e-13 of its place, or than `closest` at a pole, where densities
+    round.
     """
     rows = evaluated(evaluate, panels.nodes)
     for _ in range(PANEL_HALVINGS):
@@ -216,8 +219,8 @@ def resolve(
 def evaluated(
     evaluate: Callable[[Float[np.ndarray, " x"]], Rows], x: Float[np.ndarray, " x"]
 ) -> Rows:
-    """The rows at x, always so many points at a time: laws compile for each number, and pad it
-    further where larger.
+    """The rows at x, always by the same number of points at a time, since laws compile for each
+    number.
     """
     starts = range(0, x.size, TOGETHER)
     padded = np.append(x, np.full(-x.size % TOGETHER, x[-1]))
@@ -231,7 +234,7 @@ def refined(
     rows: Rows,
     which: np.ndarray,
 ) -> tuple[Panels, Rows]:
-    """The chosen panels halved, the others kept."""
+    """The panels with the chosen ones halved, and their rows."""
     new = panels.halves(which)
     fresh = evaluated(evaluate, new.nodes)
     kept = rows.reshape(len(rows), -1, PANEL_ORDER)[:, ~which]

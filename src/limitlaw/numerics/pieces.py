@@ -16,12 +16,12 @@ from jaxtyping import Bool, Float
 from limitlaw.numerics.kinks import CannotLook, Kink, Pointwise, Sampled, beside, located, measured
 
 Cells = Float[np.ndarray, " cells"]
-Others = Float[np.ndarray, " others"]  # cells, as many as there will be
+Others = Float[np.ndarray, " others"]  # other cells
 OnCells = Float[np.ndarray, "degree cells"]
 GridOnCells = Float[np.ndarray, "points cells"]
 
 PIECE_DEGREE = 16
-RESOLVED = 1e-13  # of the last coefficients, relative to the function on the cell
+RESOLVED = 1e-13  # largest of the last coefficients, relative to the function on the cell
 NOISE = 3e-15  # relative to the function closer to 0: what cancellation may leave of it
 NEGLIGIBLE_PIECE = 1e-30  # relative to the function on |x| < 20
 # structure of length 0.001 is seen on |x| < 20, kinks of a function in the large beyond
@@ -39,15 +39,15 @@ SPLIT = 8
 _angles = np.pi * np.arange(PIECE_DEGREE + 1) / PIECE_DEGREE
 CHEBYSHEV_POINTS = -np.cos(_angles)
 _halved = np.where(np.arange(PIECE_DEGREE + 1) % PIECE_DEGREE == 0, 0.5, 1.0)
-# Coefficients c_k of Σ_k c_k T_k from values at NODES: a discrete cosine transform.
+# Coefficients c_k of Σ_k c_k T_k from values at CHEBYSHEV_POINTS: a discrete cosine transform.
 _cosines = np.cos(np.arange(PIECE_DEGREE + 1)[:, None] * (np.pi - _angles))
 COEFFICIENTS = 2 / PIECE_DEGREE * _halved[:, None] * _cosines * _halved
 
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-    """`kinks`, where f, f' or f'' jumps, all those with |x| < `reach`;
-    `cuts`: f is a polynomial between neighbours.
+    """`kinks`, where f, f' or f'' jumps, all those with |x| < `reach`; `cuts`: f is a polynomial
+    between neighbours.
 
     `smooth`: is jax's derivative of f its derivative?
     """
@@ -64,8 +64,8 @@ class Pieces:
 
 
 def pieces(f: Pointwise, kinks: Iterable[float] | None = None) -> Pieces | None:
-    """The pieces of f, or None if f cannot be looked at.
-    With `kinks`, these are its kinks, and no others.
+    """The pieces of f, or None if f cannot be evaluated for this. With `kinks`, these are its
+    kinks, and no others.
     """
     try:
         with np.errstate(all="ignore"):
@@ -84,8 +84,8 @@ def first_edges() -> Float[np.ndarray, " edges"]:
 
 
 class _Search:
-    """Cells in the making: those that are resolved, with their coefficients,
-    and where f is cut.
+    """Cells in the making: those that are resolved, with their coefficients, and the points at
+    which f is cut.
     """
 
     def __init__(self, f: Sampled, declared: Iterable[float] | None):
@@ -97,7 +97,7 @@ class _Search:
         self.resolved: list[tuple[Cells, Cells, OnCells]] = []
 
     def pieces(self) -> Pieces:
-        """Cut until all is resolved, then merge."""
+        """The pieces: cells are cut until all are resolved, then merged."""
         lo, hi = _parted(first_edges(), self.declared or [])
         values = self.f(_nodes(lo, hi))
         self._note_sizes(lo, hi, values)
@@ -127,7 +127,7 @@ class _Search:
         return off <= CONTINUED * tolerance  # false where not finite
 
     def _note_sizes(self, lo: Cells, hi: Cells, values: OnCells) -> None:
-        """The largest |f| between −x and x, for all x."""
+        """Note the largest |f| between −x and x, for all x."""
         x = np.abs(_nodes(lo, hi)).ravel()
         order = np.argsort(x)
         sizes = np.abs(values).ravel()[order]
@@ -136,8 +136,8 @@ class _Search:
         self._negligible = NEGLIGIBLE_PIECE * self._sizes[np.searchsorted(self._places, INNER)]
 
     def _tolerance(self, lo: Cells, hi: Cells, values: OnCells) -> Cells:
-        """How large the last coefficients of a smooth function may be:
-        as its rounding, or as that of what it reads.
+        """How large the last coefficients of a smooth function may be: as its rounding, or as that
+        of its intermediate values.
         """
         largest = np.abs(values).max(0)
         far = np.maximum(np.abs(lo), np.abs(hi))
@@ -149,8 +149,8 @@ class _Search:
         return np.maximum.reduce([RESOLVED * largest, NOISE * closer, rounding, negligible])
 
     def _nearest(self, lo: Cells, hi: Cells, values: OnCells) -> tuple[Others, Others]:
-        """The cells closest to 0, first ones first, on which f is finite somewhere;
-        the others are given up.
+        """The cells closest to 0, nearest first, on which f is finite somewhere; the others are
+        given up.
         """
         distance = _distance(lo, hi)
         enough = sorted(map(abs, self.jumps))[MOST_KINKS : MOST_KINKS + 1] or [np.inf]
@@ -164,7 +164,7 @@ class _Search:
         self.reach = min(self.reach, _distance(lo, hi).min(initial=np.inf))
 
     def _cut(self, lo: Cells, hi: Cells) -> tuple[Others, Others]:
-        """Each cell cut where f, f' or f'' jumps, else into equal parts."""
+        """The cells cut where f, f' or f'' jumps, else into equal parts."""
         cut = np.full(len(lo), np.nan)
         for order in (0, 1, 2):
             rest = np.flatnonzero(np.isnan(cut))[: MOST_OPEN // 2]
@@ -191,8 +191,8 @@ class _Search:
         return Pieces(kinks, kept, float(self.reach), self._is_smooth(lo, hi, c))
 
     def _kinks(self, lo: Cells, hi: Cells) -> tuple[Kink, ...]:
-        """Where f, f' or f'' jumps between two resolved cells;
-        the nearest to 0 if there are many.
+        """The kinks: points between two resolved cells at which f, f' or f'' jumps; the nearest to
+        0 if there are many.
         """
         if self.declared is not None:
             return measured(self.f, self.declared)
@@ -206,8 +206,8 @@ class _Search:
     def _merged(
         self, lo: Cells, hi: Cells, c: OnCells
     ) -> tuple[Others, Others, Float[np.ndarray, "degree others"]]:
-        """Neighbours joined where one polynomial does for both, the even pairs and the odd ones in
-        turn.
+        """The cells with neighbours joined where one polynomial is enough for both, even pairs and
+        odd ones in turn.
         """
         first, idle = 0, 0
         while idle < 2:
@@ -243,8 +243,8 @@ class _Search:
         return joined, fits & (alike | np.where(sizes[0] > sizes[1], *goes_on))
 
     def _is_smooth(self, lo: Cells, hi: Cells, c: OnCells) -> bool:
-        """Are the slopes of the polynomials those that jax finds?
-        They are not for a straight-through estimator.
+        """Are the slopes of the polynomials those that jax finds? They are not for a
+        straight-through estimator.
         """
         middle = 0.5 * (lo + hi)
         step = 1e-3 * (hi - lo)
@@ -272,12 +272,12 @@ class _Half:
         return np.where(np.abs(self.c) > self.tolerance, self.c, 0.0), self.lo, self.hi
 
     def difference(self, c: OnCells, lo: Cells, hi: Cells) -> Cells:
-        """To another polynomial, which is given on [lo, hi]."""
+        """The largest difference from another polynomial, which is given on [lo, hi]."""
         return np.abs(_polynomial(c, lo, hi, self.x) - self.values).max(0)
 
 
 def _parted(edges: Float[np.ndarray, " edges"], at: list[float]) -> tuple[Cells, Cells]:
-    """Cells between the edges, those with one of the points inside cut there."""
+    """Cells between the edges; a cell with one of the points inside is cut there."""
     c = np.array(at)
     lo = np.concatenate([edges[:-1], c + beside(c)])
     hi = np.concatenate([edges[1:], c - beside(c)])

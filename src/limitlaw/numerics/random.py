@@ -1,10 +1,10 @@
-"""Where numbers come from: normals from the bits of a key, or scrambled Sobol points in place of
+"""Sources of random numbers: normals from the bits of a key, or scrambled Sobol points in place of
 random draws (Sobol 1967; Owen 1995; Joe and Kuo 2008), as normals and as χ variables.
 
 Normals are made by the Box–Muller transform: in float64 on a CPU about twice as fast as
 `jax.random.normal`. A program does not know in advance how many normals and χ variables it draws:
-it runs once with a `Quasi` that writes down what is asked for; points of that dimension are then
-made on the host, and handed out in the same order.
+it is traced once with a `Quasi` that writes down what is asked for; points of that dimension are
+then made on the host, and handed out in the same order.
 """
 
 import copy
@@ -20,11 +20,12 @@ from jaxtyping import Array, DTypeLike, Float, Key, UInt32, UInt64
 
 from limitlaw.numerics.special_functions import chi_quantile, series
 
-MOST_DIMENSIONS = 1024  # of Sobol points; beyond, they are no better than random ones
-SEED = 20251115  # of the scrambling, where no key is given
-RADIUS_BITS = 40  # of the 64 random bits of a pair
+# most dimensions of Sobol points: beyond, they are no better than random ones
+MOST_DIMENSIONS = 1024
+SEED = 20251115  # seed of the scrambling, where no key is given
+RADIUS_BITS = 40  # bits for the radius of a pair of normals, of its 64 random bits
 ANGLE_BITS = 64 - RADIUS_BITS
-WORD_BITS = 53  # of a uniform number in float64
+WORD_BITS = 53  # bits of a uniform number in float64
 # the radius of the smallest U, 2⁻⁴¹: no draw is beyond 7.54
 LARGEST_NORMAL = math.sqrt(2 * (RADIUS_BITS + 1) * math.log(2))
 # Terms of the Taylor series of cos and sin that reach full precision at an eighth of a turn.
@@ -35,13 +36,14 @@ _TERMS = {jnp.dtype(jnp.float64): (9, 8), jnp.dtype(jnp.float32): (6, 5)}
 
 
 class Quasi:
-    """A source of draws in place of a JAX key: hands out the numbers of one point, in order.
+    """A source of draws in place of a JAX key, which hands out the latent variables of one draw in
+    order.
 
-    `row` holds the numbers of one draw. Along an axis of nodes (`along`) a request is answered by
-    points that fill it evenly, from the columns of `table` (nodes, …): so an infinite axis of
-    heads becomes a quadrature. What goes beyond the given numbers is drawn from `key`. Without
-    `row` and `table` the requests are only written down, in `recipe` and `table_recipe`: the
-    degrees of freedom of each number, ∞ for a normal. At most `most` are handed out.
+    `row` holds the latent variables of one draw. Along an axis of nodes (`along`) a request is
+    answered by points that fill it evenly, from the columns of `table` (nodes, …): so an infinite
+    axis of heads becomes a quadrature. Requests beyond these are drawn from `key`. Without `row`
+    and `table` the requests are only written down, in `recipe` and `table_recipe`: the degrees of
+    freedom of each variable, ∞ for a normal. At most `most` are handed out.
     """
 
     def __init__(
@@ -58,21 +60,21 @@ class Quasi:
         self._nodes: int | None = None
 
     def along(self, nodes: int | None) -> "Quasi":
-        """The same source, for requests whose axis of that number is one of nodes."""
+        """The same source, for requests whose axis number `nodes` is an axis of nodes."""
         view = copy.copy(self)
         view._nodes = nodes
         return view
 
     @property
     def overflows(self) -> bool:
-        """Was anything asked for beyond the given numbers?"""
+        """Was anything asked for beyond the variables that are given?"""
         return len(self._keys) > 1
 
     def take(
         self, shape: tuple[int, ...], df: ArrayLike, dtype: DTypeLike
     ) -> Float[Array, "..."] | None:
-        """Standard normals (df = ∞) or χ_df variables of `shape`; None where the given numbers are
-        used up.
+        """Standard normals (df = ∞) or χ_df variables of `shape`; None where the given variables
+        are used up.
         """
         df = np.broadcast_to(np.asarray(df, float), shape)
         if self._nodes is not None:
@@ -99,8 +101,8 @@ class Quasi:
     def columns(
         self, one: Sequence[float], times: int
     ) -> Float[Array, "times nodes columns"] | None:
-        """For each turn of a loop, the columns of `table` that one turn asks for; None without
-        any.
+        """For each iteration of a loop, the columns of `table` that one iteration asks for; None
+        if it asks for none.
         """
         start, count = len(self.table_recipe), len(one)
         self.table_recipe += [*one] * times
@@ -110,7 +112,7 @@ class Quasi:
         return jnp.moveaxis(columns.reshape(-1, times, count), 1, 0)
 
     def fresh_key(self) -> Key[Array, ""]:
-        """A key for what lies beyond the given numbers."""
+        """A key for what is asked for beyond the given variables."""
         following, key = jax.random.split(self._keys[-1])
         self._keys.append(following)
         return key
@@ -120,7 +122,7 @@ Source = Key[Array, ""] | Quasi
 
 
 def split(source: Source) -> tuple[Source, Source]:
-    """Two sources; a `Quasi` gives every number once anyway."""
+    """Two sources from one; a `Quasi` is both, since it hands out every variable once."""
     if isinstance(source, Quasi):
         return source, source
     first, second = jax.random.split(source)
@@ -128,7 +130,7 @@ def split(source: Source) -> tuple[Source, Source]:
 
 
 def fold_in(source: Source, number: int) -> Source:
-    """A source for each number."""
+    """The source number `number` of those that this one gives."""
     return source if isinstance(source, Quasi) else jax.random.fold_in(source, number)
 
 
@@ -159,7 +161,7 @@ def pairs_from_bits(
 def normal(
     key: Source, shape: tuple[int, ...], dtype: DTypeLike = jnp.float64
 ) -> Float[Array, "..."]:
-    """Independent standard normals."""
+    """Independent standard normals of `shape`."""
     if isinstance(key, Quasi):
         taken = key.take(shape, math.inf, dtype)
         if taken is not None:
@@ -209,8 +211,8 @@ def _cos_sin_turns(
 
 
 class Sobol:
-    """Scrambled Sobol points, as normals (df = ∞) and χ_df variables,
-    made as they are asked for.
+    """Scrambled Sobol points, as normals (df = ∞) and χ_df variables, made as they are
+    asked for.
     """
 
     def __init__(self, recipe: Sequence[float], seed: int):
@@ -223,8 +225,8 @@ class Sobol:
             self.sobol = qmc.Sobol(min(len(recipe), MOST_DIMENSIONS), scramble=True, rng=self.rng)
 
     def move_to(self, start: int) -> None:
-        """Let the next point be that of number `start`, of the same scrambling: for up to
-        `MOST_DIMENSIONS` numbers.
+        """Let the next point be number `start` of the same scrambling, for at most
+        `MOST_DIMENSIONS` dimensions.
         """
         if self.sobol is not None:
             self.sobol.reset()
@@ -232,7 +234,7 @@ class Sobol:
                 self.sobol.fast_forward(start)
 
     def take(self, count: int) -> Float[np.ndarray, "count dimensions"]:
-        """The next `count` points."""
+        """The next `count` points, as normals and χ variables."""
         if self.sobol is None:
             return np.empty((count, 0))
         u = self.uniform(count)
@@ -250,9 +252,10 @@ class Sobol:
 
 class ShiftedSobol:
     """Independent copies of `count` scrambled Sobol points, as normals (df = ∞) and χ_df
-    variables: copy number b has every point's bits flipped by the same random word, so that each
-    of its points is uniform and copies share nothing but the scrambling (L'Ecuyer and Lemieux
-    2002).
+    variables.
+
+    Copy number b has every point's bits flipped by the same random word, so that each of its
+    points is uniform and copies share nothing but the scrambling (L'Ecuyer and Lemieux 2002).
     """
 
     def __init__(self, recipe: Sequence[float], count: int, seed: int):
@@ -273,7 +276,7 @@ class ShiftedSobol:
 
 
 def random_seed(key: Key[Array, ""]) -> UInt32[Array, ""]:
-    """A seed that a key decides."""
+    """A seed that is a function of a key."""
     return jax.random.bits(key, (), jnp.uint32)
 
 
@@ -285,8 +288,8 @@ def nodes(count: int, dimensions: int, seed: int) -> Float[np.ndarray, "count di
 
 
 def matched(z: Float[np.ndarray, "count dimensions"]) -> Float[np.ndarray, "count dimensions"]:
-    """The points with mean 0 and covariance I, by the linear map nearest to the identity; too few
-    stay as they are.
+    """The points mapped linearly to mean 0 and covariance I, by the map nearest to the identity;
+    too few points stay as they are.
     """
     count, dimensions = z.shape
     if count < 8 * dimensions or not dimensions:
@@ -297,7 +300,7 @@ def matched(z: Float[np.ndarray, "count dimensions"]) -> Float[np.ndarray, "coun
 
 
 def _inside(u: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """Within the open interval (0, 1), where quantiles are finite."""
+    """u moved into the open interval (0, 1), where quantiles are finite."""
     return np.clip(u, 2.0**-60, 1 - 2.0**-53)
 
 

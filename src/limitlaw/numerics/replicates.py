@@ -1,9 +1,9 @@
-"""Means over draws and their errors: one model for what is averaged over draws, nodes, or both.
+"""Means over draws and their errors: one model for averages over draws, nodes, or both.
 
 Draws need not be independent of each other: those of one batch may share the nodes at which
 nonlinearities are averaged, and the scrambling of their Sobol points. So they come in
 *replicates*, groups that are independent of each other, and the spread of the means of replicates
-tells the error of the mean of all, whatever it comes from.
+gives the error of the mean of all, whatever it comes from.
 """
 
 import dataclasses
@@ -20,18 +20,18 @@ ROUNDING_OF_MEAN = 2.0**-52
 
 @dataclasses.dataclass(frozen=True)
 class Replicates:
-    """Which draws are independent of each other: runs of `size` consecutive draws are, the last of
-    which may be shorter.
+    """The groups of draws that are independent of each other: runs of `size` consecutive draws,
+    the last of which may be shorter.
     """
 
     size: int = 1
 
     def mean(self, values: Float[np.ndarray, "draws *rest"]) -> Float[np.ndarray, "*rest"]:
-        """m = N⁻¹ Σ_i f_i."""
+        """The mean m = N⁻¹ Σ_i f_i over draws."""
         return np.asarray(np.mean(values, axis=0))
 
     def spread(self, values: Float[np.ndarray, "draws *rest"]) -> Float[np.ndarray, "*rest"]:
-        """The standard deviation of f over draws; NaN for one of them."""
+        """The standard deviation of f over draws; NaN for a single draw."""
         if len(values) < 2:
             return np.full(values.shape[1:], math.nan)
         return np.asarray(np.std(values, axis=0, ddof=1))
@@ -61,7 +61,9 @@ class Replicates:
         figure: Callable[[Float[np.ndarray, "some *rest"]], float],
     ) -> tuple[float, float]:
         """A figure of the law of f, without its bias of order 1/N, and its standard error
-        (Quenouille 1956; Tukey 1958): replicates are left out in at most 16 groups.
+        (Quenouille 1956; Tukey 1958).
+
+        Replicates are left out in at most 16 groups.
         """
         groups = self._groups(len(values))
         whole, count = figure(values), len(groups)
@@ -82,7 +84,7 @@ class Replicates:
         return sums / sizes.reshape(-1, *[1] * (values.ndim - 1)), sizes / len(values)
 
     def _groups(self, draws: int) -> list[Int[np.ndarray, " some"]]:
-        """The places of draws, in at most 16 groups of whole replicates."""
+        """The indices of draws, in at most 16 groups of whole replicates."""
         replicates = -(-draws // self.size)
         runs = np.array_split(np.arange(replicates), min(LEFT_OUT, replicates))
         return [
@@ -90,7 +92,7 @@ class Replicates:
         ]
 
 
-INDEPENDENT = Replicates()  # every draw of all others
+INDEPENDENT = Replicates()  # every draw is independent of all others
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-At = Float[Array, " q"]  # one number a quantile
+At = Float[Array, " q"]  # one number for each quantile
 TailAt = Callable[[At], tuple[At, At]]
 
 
@@ -56,7 +56,7 @@ def _step(
     good = newton & jnp.isfinite(step) & (x + step >= lo) & (x + step <= hi)
     new = jnp.where(good, x + step, lo + (hi - lo) / 2)
     size = jnp.abs(new) + scale
-    # Newton's next step would be of their squares
+    # Newton's next step would be as small as the squares of these
     final = (jnp.abs(step) <= 1e-8 * size) & (jnp.abs(miss) <= 1e-7)
     close = jnp.where(good, final, hi - lo <= 1e-14 * size)
     return new, lo, hi, jnp.all(close | (hi <= lo) | jnp.isnan(level))

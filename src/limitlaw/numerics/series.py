@@ -1,4 +1,4 @@
-"""Powers of power series."""
+"""Products and powers of power series."""
 
 from types import ModuleType
 

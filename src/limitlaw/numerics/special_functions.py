@@ -51,11 +51,12 @@ MIDDLES, MULTIPLES = (
 # the cosine integral: below, the series loses less than a digit to cancellation; above, the
 # fraction converges fast
 SERIES_END = 4.0
-TERMS, FRACTION = 20, 60  # of both, which reach full precision at SPLIT
+# terms of the series and of the fraction, which reach full precision at SERIES_END
+TERMS, FRACTION = 20, 60
 # χ_D = F_D^{-1}(Φ(z)), lengths of Gaussian vectors, as smooth functions of one normal:
 FARTHEST_NORMAL = 9.0  # |z|, beyond which normals have mass 2e-19
 DEGREES = 32, 64, 128  # of the interpolating polynomials, tried in turn
-PRECISE = 1e-11  # relative to the length
+PRECISE = 1e-11  # largest error of a quantile, relative to the length
 MANY_DEGREES = (
     2.0**16
 )  # degrees of freedom from which a series is exact to 1e-12, and SciPy soon is not
@@ -99,7 +100,7 @@ def ndtr(z: Floats) -> Reals:
 
 @ndtr.defjvp
 def _derivative(primals: tuple[Floats], tangents: tuple[Floats]) -> tuple[Reals, Reals]:
-    """Φ' = n, the density."""
+    """The derivative Φ' = n, the normal density."""
     (z,), (dz,) = primals, tangents
     return ndtr(z), jnp.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) * dz
 
@@ -117,7 +118,7 @@ def log_ndtr(z: Floats) -> Reals:
 
 @log_ndtr.defjvp
 def _log_derivative(primals: tuple[Floats], tangents: tuple[Floats]) -> tuple[Reals, Reals]:
-    """n/Φ, where z < 0 as 1/(√2π e^{z²/2} Φ), in which nothing underflows."""
+    """The derivative n/Φ, where z < 0 as 1/(√2π e^{z²/2} Φ), in which nothing underflows."""
     (z,), (dz,) = primals, tangents
     below = 1 / _scaled(jnp.where(jnp.isinf(z), 0.0, jnp.abs(z)))
     ratio = jnp.where(z > 0, jnp.exp(-0.5 * z * z) / ndtr(z), below) / math.sqrt(2 * math.pi)
@@ -148,7 +149,7 @@ def faddeeva(z: Complex[Array, "..."]) -> Complex[Array, "..."]:
 
 
 def _sum(z: Complex[Array, "..."], nodes: np.ndarray) -> Complex[Array, "..."]:
-    """(2ih/π) Σ_k e^{−t_k²} z/(z² − t_k²), the rule for what lies right and left of 0."""
+    """(2ih/π) Σ_k e^{−t_k²} z/(z² − t_k²): the rule for the nodes ±t_k together."""
     ratio = nodes / jnp.where(z == 0, 1, z)[..., None]
     terms = np.exp(-(nodes**2)) / ((z[..., None] - nodes) * (1 + ratio))
     return jnp.where(z == 0, 0, 2j * FADDEEVA_STEP / math.pi * jnp.sum(terms, -1))
@@ -209,7 +210,7 @@ def chi_quantile(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarr
 
 @functools.lru_cache(maxsize=256)
 def _interpolant(df: float) -> np.polynomial.Chebyshev | None:
-    """log χ_df as a polynomial in z, or None where none is precise enough."""
+    """log χ_df as a polynomial in the normal z, or None where none is precise enough."""
     for degree in DEGREES:
         polynomial = np.polynomial.Chebyshev.interpolate(
             lambda z: np.log(_quantile(df, z)), degree, domain=[-FARTHEST_NORMAL, FARTHEST_NORMAL]
@@ -232,8 +233,9 @@ def _quantile(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray,
 
 
 def _cornish_fisher(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """Cornish and Fisher's expansion of χ²_df/df; SciPy's lower tail is off by up to 5e-6 from
-    df = 2²⁴ on.
+    """The length χ_df by Cornish and Fisher's expansion of χ²_df/df.
+
+    SciPy's lower tail is off by up to 5e-6 from df = 2²⁴ on.
     """
     s = np.sqrt(2 * df)
     square = 1 + 2 * z / s + 2 / 3 * (z**2 - 1) / df + (z**3 - 7 * z) / (9 * s * df)

@@ -1,8 +1,8 @@
-"""Nonlinearities φ: a file a family, with all that is known of each;
-the catalogue; their Gaussian moments.
+"""Nonlinearities φ: a file for each family, with all that is known of its members; the catalogue;
+their Gaussian moments.
 
-To add one, write its file and export it here.
-What it does not say of itself is found by quadrature.
+To add one, write its file and export it here. What the file does not say of φ is found by
+quadrature.
 """
 
 from limitlaw.phi import catalogue, moments

@@ -1,6 +1,6 @@
-"""Monotone branches of functions: what the density of φ(Y) needs of φ.
+"""Monotone branches of functions, from which the density of φ(Y) is made.
 
-A nonlinearity has a function (lo, hi) ↦ the branches that meet (lo, hi), which answers None if
+A nonlinearity has a function (lo, hi) ↦ the branches that meet (lo, hi), which returns None if
 those are too many.
 """
 
@@ -23,8 +23,8 @@ Inverse = Callable[[Reals], Reals]
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """φ on (lo, hi): monotone onto (bottom, top), rising or falling;
-    or flat, with no inverse and bottom = top.
+    """φ on (lo, hi): monotone onto (bottom, top), rising or falling; or flat, with no inverse and
+    bottom = top.
 
     `together` makes one of many, with arrays for lo, hi and rising.
     """
@@ -37,8 +37,8 @@ class Branch:
     rising: bool | Bool[np.ndarray, " branches"] = True
 
     def solve(self, y: Reals) -> Reals:
-        """Where the branch crosses y; an end of (lo, hi) where it does not. For a flat branch, lo
-        if y < value.
+        """The x at which the branch crosses y; an end of (lo, hi) where it does not. For a flat
+        branch, lo if y < value.
         """
         if self.inverse is None:
             return jnp.where(y < self.bottom, self.lo, self.hi)
@@ -49,12 +49,12 @@ class Branch:
         return x + 0 * jnp.where(jnp.isnan(y), y, 0)  # NaN stays NaN
 
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where φ is at the bottom, and where it is at the top."""
+        """The end at which φ is at the bottom, and the end at which it is at the top."""
         return np.where(self.rising, self.lo, self.hi), np.where(self.rising, self.hi, self.lo)
 
     def _inner(self) -> float:
-        """Some value strictly between bottom and top, in the place of y where the branch has no
-        inverse.
+        """A value strictly between bottom and top, which stands for y where the branch does not
+        reach it.
         """
         if math.isinf(self.top):
             return 0.0 if math.isinf(self.bottom) else self.bottom + 1
@@ -73,7 +73,9 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True)
 class Turned:
-    """centre + sign·inverse(y): of branches that are moved and mirrored copies of one."""
+    """The inverse y ↦ centre + sign·inverse(y) of a branch that is a moved and mirrored copy of
+    another.
+    """
 
     inverse: Inverse
     centre: float | Float[np.ndarray, " branches"]
@@ -84,9 +86,9 @@ class Turned:
 
 
 def together(branches: Sequence[Branch]) -> Branch | None:
-    """Copies of one branch as one with arrays; None where they are not copies.
+    """Copies of one branch as a single one with arrays; None where they are not copies.
 
-    Of thousands each would be a part of the program to compile.
+    Thousands of branches would otherwise each be a part of the program to compile.
     """
     copies = [branch.inverse for branch in branches if isinstance(branch.inverse, Turned)]
     if len(copies) < len(branches) or len({(b.bottom, b.top) for b in branches}) > 1:
@@ -103,12 +105,12 @@ Branches = Callable[[float, float], tuple[Branch, ...] | None]
 
 
 def listed(*branches: Branch) -> Branches:
-    """These branches, wherever one looks."""
+    """A function that gives these branches for every interval."""
     return lambda lo, hi: branches
 
 
 def line(bottom: float, top: float, inverse: Inverse) -> Branches:
-    """One branch, rising from `bottom` to `top`."""
+    """A single branch, rising from `bottom` to `top`."""
     return listed(Branch(-INF, INF, bottom, top, inverse))
 
 
@@ -125,7 +127,8 @@ def one_minimum(phi: Callable[[Reals], Reals]) -> Branches:
     @functools.cache
     def found() -> tuple[Branch, ...]:
         slope = jax.grad(phi)
-        with jax.ensure_compile_time_eval():  # all of it: the first use may be inside jit
+        # all of it is computed now: the first use may be inside jit
+        with jax.ensure_compile_time_eval():
             ends = jnp.array([-2.0]), jnp.array([-0.5])
             at = float(_bisect(lambda x: jax.vmap(slope)(x), jnp.zeros(1), *ends, True)[0])
             bottom = float(phi(jnp.asarray(at)))
@@ -146,8 +149,8 @@ def one_minimum(phi: Callable[[Reals], Reals]) -> Branches:
 
 
 def _bisect(f: Callable[[Reals], Reals], y: Reals, lo: Reals, hi: Reals, rising: bool) -> Reals:
-    """The x between lo and hi with f(x) = y, to the last bits: also of small x, by a last step of
-    Newton's.
+    """The x between lo and hi with f(x) = y, to the last bits: also for small x, by a last step of
+    Newton's method.
     """
     reach = (hi - lo) * 2.0**-62
 

@@ -1,6 +1,4 @@
-"""The nonlinearities that files know by name, and the functions of NumPy and JAX that are the
-same.
-"""
+"""The nonlinearities that files know by name, and the functions of NumPy and JAX that they are."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,15 +6,15 @@ from typing import Any
 
 from limitlaw.phi.nonlinearity import Nonlinearity
 
-Rebuild = Callable[[Any], Nonlinearity]  # of its parameter, None where it has none
+Rebuild = Callable[[Any], Nonlinearity]  # parameter (None for a φ without one) → φ
 
 _families: dict[str, Rebuild] = {}
 _same: list[tuple[Callable[..., Any], Nonlinearity]] = []
 
 
 def add(phi: Nonlinearity, *same: Callable[..., Any]) -> Nonlinearity:
-    """φ, which files know by its name from now on;
-    `same`: functions of arrays that are φ to all digits.
+    """φ, registered so that files know it by its name; `same`: functions of arrays that equal φ to
+    all digits.
     """
     phi = dataclasses.replace(phi, saved=(phi.name, None))
     add_family(phi.name, lambda _: phi)
@@ -25,7 +23,7 @@ def add(phi: Nonlinearity, *same: Callable[..., Any]) -> Nonlinearity:
 
 
 def add_family(name: str, make: Rebuild) -> None:
-    """Let make(parameter) be the φ whose field `saved` is (name, parameter)."""
+    """Register a family: make(parameter) is the φ whose field `saved` is (name, parameter)."""
     if name in _families:
         raise ValueError(f"there is a nonlinearity of the name {name} already")
     _families[name] = make
@@ -37,10 +35,10 @@ def rebuild(family: str, parameter: float | None) -> Nonlinearity:
 
 
 def add_same(function: Callable[..., Any], phi: Nonlinearity) -> None:
-    """Let a function of arrays stand for φ."""
+    """Register a function of arrays that equals φ."""
     _same.append((function, phi))
 
 
 def find(function: object) -> Nonlinearity | None:
-    """The nonlinearity that a function of arrays is, by identity; None for all others."""
+    """The nonlinearity that a function of arrays is, compared by identity; None for all others."""
     return next((phi for known, phi in _same if known is function), None)

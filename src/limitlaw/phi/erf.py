@@ -1,5 +1,5 @@
-"""The error function and GELU: a step and a ramp with Gaussian noise,
-erf(x) = E sign(x + Z/√2).
+"""The error function and GELU: a step and a ramp with Gaussian noise, erf(x) = E sign(x +
+Z/√2).
 """
 
 import math
@@ -27,12 +27,12 @@ def _erf_mean(m: Reals, k: Reals) -> Reals:
 
 
 def _erf_product(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """(2/π) arcsin(K_uv/√((K_uu + ½)(K_vv + ½))) (Williams, 1997)."""
+    """E erf(u) erf(v) = (2/π) arcsin(K_uv/√((K_uu + ½)(K_vv + ½))) (Williams, 1997)."""
     return sign_product(K_uu, K_uv, K_vv, 0.5, 0.5)
 
 
 def _erf_log_slope(x: Reals) -> Reals:
-    """log (2/√π) e^{−x²}."""
+    """log φ' = log (2/√π) − x²."""
     return math.log(2 / math.sqrt(math.pi)) - x**2
 
 
@@ -58,13 +58,14 @@ def _gelu(x: Reals) -> Reals:
 
 
 def _gelu_product(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """E u Φ(u) v Φ(v)."""
+    """E u Φ(u) v Φ(v), for zero means."""
     return smooth_ramp_product(K_uu, K_uv, K_vv, 1.0, 1.0)
 
 
 def _gelu_log_slope(x: Reals) -> Reals:
-    """φ' = Φ(x) + x n(x), n the normal density: n (x + Φ/n) left of 0, where Φ/n is Mills' ratio
-    and Φ underflows.
+    """log |φ'|, φ' = Φ(x) + x n(x), n the normal density.
+
+    Left of 0, where Φ underflows, it is n (x + Φ/n) with Mills' ratio Φ/n.
     """
     log_n = -0.5 * x**2 - 0.5 * math.log(2 * math.pi)
     left = jnp.minimum(x, 0)
@@ -74,7 +75,7 @@ def _gelu_log_slope(x: Reals) -> Reals:
     return jnp.where(x < 0, below, above)
 
 
-gelu = add(  # jax.nn.gelu is not the same: unless told, it approximates
+gelu = add(  # jax.nn.gelu is not this function: by default it is an approximation
     Nonlinearity(
         "gelu",
         _gelu,

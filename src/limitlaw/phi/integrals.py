@@ -62,20 +62,23 @@ class JointNormal:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The elementwise shape."""
+        """The elementwise shape of all fields."""
         return self.rho.shape
 
     def u(self, x: Reals) -> Reals:
-        """u at x standard deviations."""
+        """The value of u at x standard deviations from its mean."""
         return self.m_u + self.sigma_u * x
 
     def given(self, x: Reals) -> Reals:
-        """E(v | u) there."""
+        """The conditional mean E(v | u), with u at x standard deviations from its mean."""
         return self.m_v + self.rho * self.sigma_v * x
 
 
 def pair_law(m_u: Reals, m_v: Reals, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> JointNormal:
-    """Roots are taken before anything is broadcast; |ρ| > 1, which rounding makes, is ±1."""
+    """The joint law of (u, v) from means and covariances.
+
+    Roots are taken before anything is broadcast; a |ρ| > 1, which rounding makes, becomes ±1.
+    """
     sigma_u, sigma_v = jnp.sqrt(jnp.maximum(K_uu, 0.0)), jnp.sqrt(jnp.maximum(K_vv, 0.0))
     rho = jnp.clip(K_uv / jnp.maximum(sigma_u, TINY_SD) / jnp.maximum(sigma_v, TINY_SD), -1.0, 1.0)
     s2 = jnp.where(K_uu > 0, spread(K_uu, K_uv, K_vv) / jnp.maximum(K_uu, TINIEST), K_vv)
@@ -95,8 +98,8 @@ def _derivative(f: RealFunction) -> RealFunction:
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """Points where φ is not smooth, or not on long scales:
-    structure of that width, graded over `levels` octaves.
+    """Points where φ is not smooth, or not on long scales: structure of that width, graded over
+    `levels` octaves.
 
     `layers`: octaves of grading for means of φ under normal laws, which end half-way to the
     neighbours on both sides.
@@ -163,8 +166,8 @@ def mean(
 
 
 def deltas(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
-    """What the jumps of φ add to E φ⁽ᵈ⁾(u), u ~ N(m, k) with density p:
-    Σ φ⁽ᵈ⁻¹⁾-jump p(b) − φ⁽ᵈ⁻²⁾-jump p'(b).
+    """What the jumps of φ add to E φ⁽ᵈ⁾(u), u ~ N(m, k) with density p: Σ φ⁽ᵈ⁻¹⁾-jump p(b) −
+    φ⁽ᵈ⁻²⁾-jump p'(b).
     """
 
     def term(at: Reals, jump: Reals, slope_jump: Reals) -> Reals:
@@ -180,7 +183,7 @@ def deltas(phi: Nonlinearity, d: int, m: Reals, k: Reals) -> Reals:
 def _over_kinks(
     phi: Nonlinearity, d: int, term: Callable[..., Reals], shape: tuple[int, ...]
 ) -> Reals:
-    """Σ of term(at, jump, slope_jump) over the kinks that matter for φ⁽ᵈ⁾."""
+    """Σ term(at, jump, slope_jump) over the kinks that matter for φ⁽ᵈ⁾."""
     kinks = [k for k in phi.kinks or () if (d > 0 and k.jump) or (d > 1 and k.slope_jump)]
     if not kinks:
         return jnp.zeros(shape)
@@ -240,11 +243,11 @@ def nested(
 
 
 def at_kinks(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, law: JointNormal) -> Reals:
-    """What the jumps of φ add to E φ⁽ᵈ⁾(u) ψ⁽ᵉ⁾(v): one of φ⁽ᵈ⁻¹⁾ is a delta function in φ⁽ᵈ⁾,
-    one of φ⁽ᵈ⁻²⁾ its slope.
+    """What the jumps of φ add to E φ⁽ᵈ⁾(u) ψ⁽ᵉ⁾(v): a jump of φ⁽ᵈ⁻¹⁾ is a delta function in φ⁽ᵈ⁾,
+    a jump of φ⁽ᵈ⁻²⁾ its slope.
 
-    With p the density of u and G(u) = E(ψ⁽ᵉ⁾(v) | u): ∫ δ(u − b)
-    p G du = p(b)G(b), ∫ δ'(u − b) p G du = −(pG)'(b).
+    With p the density of u and G(u) = E(ψ⁽ᵉ⁾(v) | u): ∫ δ(u − b) p G du = p(b)G(b), ∫ δ'(u − b) p
+    G du = −(pG)'(b).
     """
     K_uu = jnp.maximum(law.sigma_u**2, TINIEST)
     beta = law.rho * law.sigma_v / jnp.maximum(law.sigma_u, TINY_SD)

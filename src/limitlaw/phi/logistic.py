@@ -34,7 +34,7 @@ from limitlaw.phi.step_and_ramp import (
 )
 
 TERMS = 20
-ACCURACY = 3e-13  # of tanh(x/2), relative
+ACCURACY = 3e-13  # relative error of tanh(x/2)
 
 
 def kolmogorov_density(kappa: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
@@ -105,17 +105,17 @@ def logistic_product(f: Callable[..., Reals], K_uu: Reals, K_uv: Reals, K_vv: Re
 
 
 def _tanh_mean(m: Reals, k: Reals) -> Reals:
-    """Σ_j w_j erf(2m/√(2(4k + s_j²)))."""
+    """E tanh(u) = Σ_j w_j erf(2m/√(2(4k + s_j²)))."""
     return logistic_mean(lambda m, k, s2: sign_mean(m, k + s2), 2 * m, 4 * k)
 
 
 def _tanh_product(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """Σ_ij w_i w_j (2/π) arcsin(4K_uv/√((4K_uu + s_i²)(4K_vv + s_j²)))."""
+    """E tanh(u) tanh(v) = Σ_ij w_i w_j (2/π) arcsin(4K_uv/√((4K_uu + s_i²)(4K_vv + s_j²)))."""
     return logistic_product(sign_product, 4 * K_uu, 4 * K_uv, 4 * K_vv)
 
 
 def _tanh_log_slope(x: Reals) -> Reals:
-    """log (1 − tanh²) = 2 log 2 − 2|x| − 2 log(1 + e^{−2|x|})."""
+    """log φ' = log (1 − tanh²) = 2 log 2 − 2|x| − 2 log(1 + e^{−2|x|})."""
     a = jnp.abs(x)
     return 2 * (math.log(2) - a - jnp.log1p(jnp.exp(-2 * a)))
 
@@ -138,17 +138,17 @@ tanh = add(
 
 
 def _sigmoid_mean(m: Reals, k: Reals) -> Reals:
-    """sigmoid(x) = ½ + ½ tanh(x/2)."""
+    """E sigmoid(u) = ½ + ½ E tanh(u/2)."""
     return 0.5 + 0.5 * logistic_mean(lambda m, k, s2: sign_mean(m, k + s2), m, k)
 
 
 def _sigmoid_product(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """¼ + ¼ E tanh(u/2) tanh(v/2)."""
+    """E sigmoid(u) sigmoid(v) = ¼ + ¼ E tanh(u/2) tanh(v/2), for zero means."""
     return 0.25 + 0.25 * logistic_product(sign_product, K_uu, K_uv, K_vv)
 
 
 def _sigmoid_log_slope(x: Reals) -> Reals:
-    """log σ(x)σ(−x)."""
+    """log φ' = log σ(x)σ(−x)."""
     return jax.nn.log_sigmoid(x) + jax.nn.log_sigmoid(-x)
 
 
@@ -179,17 +179,17 @@ def _silu(x: Reals) -> Reals:
 
 
 def _silu_mean(m: Reals, k: Reals) -> Reals:
-    """Σ_j w_j E u Φ(u/s_j)."""
+    """E silu(u) = Σ_j w_j E u Φ(u/s_j)."""
     return logistic_mean(smooth_ramp_mean, m, k)
 
 
 def _silu_product(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """Σ_ij w_i w_j E u Φ(u/s_i) v Φ(v/s_j)."""
+    """E silu(u) silu(v) = Σ_ij w_i w_j E u Φ(u/s_i) v Φ(v/s_j)."""
     return logistic_product(smooth_ramp_product, K_uu, K_uv, K_vv)
 
 
 def _silu_log_slope(x: Reals) -> Reals:
-    """φ' = σ(x)(1 + x σ(−x))."""
+    """log |φ'|, φ' = σ(x)(1 + x σ(−x))."""
     return jax.nn.log_sigmoid(x) + jnp.log(jnp.abs(1 + x * jax.nn.sigmoid(-x)))
 
 
@@ -211,17 +211,17 @@ silu = add(
 
 
 def _softplus_mean(m: Reals, k: Reals) -> Reals:
-    """Σ_j w_j E max(u + s_j Z, 0)."""
+    """E softplus(u) = Σ_j w_j E max(u + s_j Z, 0)."""
     return 0.5 * (m + logistic_mean(lambda m, k, s2: abs_mean(m, k + s2), m, k))
 
 
 def _softplus_product(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """Σ_ij w_i w_j E max(u + s_i Z, 0) max(v + s_j Z', 0)."""
+    """E softplus(u) softplus(v) = Σ_ij w_i w_j E max(u + s_i Z, 0) max(v + s_j Z', 0)."""
     return 0.25 * (K_uv + logistic_product(abs_product, K_uu, K_uv, K_vv))
 
 
 def _softplus_inverse(y: Reals) -> Reals:
-    """log(e^y − 1)."""
+    """The inverse of softplus, log(e^y − 1)."""
     return y + jnp.log(-jnp.expm1(-y))
 
 

@@ -25,7 +25,7 @@ from limitlaw.phi import numeric
 from limitlaw.phi.integrals import derivative
 from limitlaw.phi.nonlinearity import Centre, Nonlinearity, PairMoment
 
-GivenMean = ArrayLike | None  # a mean, as it may be given
+GivenMean = ArrayLike | None  # a mean, as a caller may give it
 
 
 def mean(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> Reals:
@@ -37,8 +37,8 @@ def mean(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> Reals:
 
 
 def slope(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> Reals:
-    """E φ'(u) = E φ(u)(u − m)/k, u ~ N(m, k) (Stein's lemma);
-    a jump of φ counts as a delta function in φ'.
+    """E φ'(u) = E φ(u)(u − m)/k, u ~ N(m, k) (Stein's lemma); a jump of φ counts as a delta
+    function in φ'.
     """
     m, k = jnp.broadcast_arrays(jnp.asarray(0.0 if m is None else m, float), jnp.asarray(k, float))
     closed = phi.mean
@@ -56,8 +56,8 @@ def product(
     K_uv: ArrayLike,
     K_vv: ArrayLike,
 ) -> Reals:
-    """E φ(u)ψ(v), (u, v) Gaussian with means (m_u, m_v) and covariance
-    [[K_uu, K_uv], [K_uv, K_vv]].
+    """E φ(u)ψ(v), (u, v) Gaussian with means (m_u, m_v) and covariance [[K_uu, K_uv], [K_uv,
+    K_vv]].
 
     Zero variances and correlations ±1 are allowed, and |K_uv| may exceed √(K_uu K_vv) by rounding.
     """
@@ -74,12 +74,12 @@ def product(
 
 
 def mean_with_error(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> ValueAndError:
-    """`mean` and its error."""
+    """E φ(u), as `mean`, and its error."""
     return _first_with_error(mean, phi, 0, m, k)
 
 
 def slope_with_error(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> ValueAndError:
-    """`slope` and its error."""
+    """E φ'(u), as `slope`, and its error."""
     return _first_with_error(slope, phi, 1, m, k)
 
 
@@ -106,7 +106,7 @@ def product_with_error(
     K_uv: ArrayLike,
     K_vv: ArrayLike,
 ) -> ValueAndError:
-    """`product` and its error."""
+    """E φ(u)ψ(v), as `product`, and its error."""
     value = product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv)
     m_u, m_v = _known_zero(m_u), _known_zero(m_v)
     if phi != psi and (phi.linear or psi.linear):
@@ -150,7 +150,7 @@ def product_is_closed(
 
 @functools.lru_cache(maxsize=256)
 def _has_product(phi: Nonlinearity, u_is_centred: bool, v_is_centred: bool) -> bool:
-    """Does φ.product answer with a closed form for means of this kind?"""
+    """Does φ.product give a closed form for means of this kind?"""
     product = phi.product
     assert product is not None
     m_u, m_v = (None if centred else jnp.zeros(()) for centred in (u_is_centred, v_is_centred))
@@ -181,7 +181,7 @@ def _closed_product(
     K_uv: Reals,
     K_vv: Reals,
 ) -> Reals | None:
-    """The closed form of the pair, or None."""
+    """The closed form of E φ(u)ψ(v), or None."""
     if phi == psi:
         return None if phi.product is None else phi.product(m_u, m_v, K_uu, K_uv, K_vv)
     if phi.linear or psi.linear:
@@ -204,12 +204,12 @@ def _cross_product(phi: Nonlinearity, psi: Nonlinearity) -> PairMoment | None:
 
 
 def _exchanged(product: PairMoment) -> PairMoment:
-    """E φ(u)ψ(v) from E ψ(u)φ(v)."""
+    """The closed form of E φ(u)ψ(v) from that of E ψ(u)φ(v)."""
     return lambda m_u, m_v, K_uu, K_uv, K_vv: product(m_v, m_u, K_vv, K_uv, K_uu)
 
 
 def _hashable(phi: Nonlinearity) -> Nonlinearity:
-    """φ itself, or with its function wrapped where that cannot be hashed."""
+    """φ itself, or φ with its function wrapped where that cannot be hashed."""
     try:
         hash(phi)
     except TypeError:

@@ -1,4 +1,4 @@
-"""What a nonlinearity is: a function of numbers with a name, and all that is known of it."""
+"""The class of nonlinearities: functions of numbers with a name, and all that is known of them."""
 
 import dataclasses
 import functools
@@ -16,7 +16,7 @@ from limitlaw.phi.branches import Branches
 
 __all__ = ["Kink", "Nonlinearity", "looked_at", "user_function"]
 
-Centre = Reals | None  # None where it is known to be zero
+Centre = Reals | None  # a mean; None where it is known to be zero
 PairMoment = Callable[[Centre, Centre, Reals, Reals, Reals], Reals | None]
 
 CUTS_OF_UNKNOWN = (0.0, *(sign * 2.0**j for j in range(13) for sign in (-1, 1)))
@@ -24,20 +24,20 @@ CUTS_OF_UNKNOWN = (0.0, *(sign * 2.0**j for j in range(13) for sign in (-1, 1)))
 
 @dataclasses.dataclass(frozen=True)
 class Nonlinearity:
-    """φ, applied coordinate by coordinate, to one argument or several.
+    """A nonlinearity φ, applied coordinate by coordinate, to one argument or several.
 
-    All that is known of φ stands here, and what is unknown is None; the name decides nothing.
+    All that is known of φ is in its fields, and what is unknown is None; the name decides nothing.
     `pseudo_lipschitz`: is |φ(x) − φ(y)| ≤ C (1 + |x|^k + |y|^k) |x − y| for some C and k?
     `bounded`: is |φ| ≤ C?
 
     For Gaussian moments: `kinks`, where φ or a derivative of it jumps, () for nowhere. `cuts`:
     points between which φ is a polynomial to rounding; without them φ is smooth on a length scale
     of order 1 away from its kinks. `mean(m, k)`: a closed form of E φ(u), u ~ N(m, k), elementwise
-    and differentiable, also at k = 0. `product(m_u, m_v, K_uu, K_uv, K_vv)`: one of E φ(u)φ(v);
-    its means are None where they are zero, and it may answer None where it has no closed form.
-    `accuracy`: the error of these two relative to their values, 0 for closed forms in earnest.
+    and differentiable, also at k = 0. `product(m_u, m_v, K_uu, K_uv, K_vv)`: a closed form of E
+    φ(u)φ(v); its means are None where they are zero, and it may return None where it has no closed
+    form. `accuracy`: the error of these two relative to their values, 0 for exact closed forms.
     `products`: pairs of another ψ and a closed form of E φ(u)ψ(v). `linear`: is φ(x) = x?
-    `oscillates`: does φ turn on a scale of order 1 however far out?
+    `oscillates`: does φ oscillate on a scale of order 1 however far out?
 
     For the density of φ(Y): `branches(lo, hi)`, the monotone branches that meet (lo, hi), and
     `log_slope(x)`, log |φ'| where differentiating φ would lose it. `saved`: the family and the
@@ -66,7 +66,7 @@ class Nonlinearity:
 
 
 def user_function(function: Callable[..., Any]) -> Nonlinearity:
-    """A nonlinearity of which nothing is known; named ones pass through."""
+    """A user's function as a nonlinearity of which nothing is known; named ones pass through."""
     if isinstance(function, Nonlinearity):
         return function
     if not callable(function):
@@ -79,10 +79,10 @@ def user_function(function: Callable[..., Any]) -> Nonlinearity:
 def looked_at(
     function: Callable[[Any], Any], kinks: Iterable[float] | None = None
 ) -> Nonlinearity:
-    """A user's function of one number, with what is found by looking at it, or declared:
-    kinks, and where to cut it.
+    """A user's function of one number as a nonlinearity, with its kinks and cuts, which are found
+    numerically or declared.
 
-    A function that jumps is not pseudo-Lipschitz; that others are is not known.
+    A function that jumps is not pseudo-Lipschitz; whether others are is not known.
     """
     phi = user_function(function)
     if phi is function:
@@ -115,5 +115,5 @@ def _pieces(function: Callable[[Any], Any]) -> Pieces | None:
 def _known_pieces(function: Callable[[Any], Any]) -> Pieces:
     found = pieces(function)
     if found is None:
-        raise CannotLook  # now: what is traced may be known another time
+        raise CannotLook  # not cached: what is traced now may be known another time
     return found

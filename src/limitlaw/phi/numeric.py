@@ -19,7 +19,8 @@ from limitlaw.phi import integrals
 from limitlaw.phi.integrals import Care, JointNormal, derivative, pair_law
 from limitlaw.phi.nonlinearity import Nonlinearity
 
-FAILED = 1e-4  # relative error of a moment that is warned of: smaller ones are stated with the law
+# relative error of a moment above which there is a warning; smaller ones are stated with the law
+FAILED = 1e-4
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -69,7 +70,7 @@ def product(
     K_uv: Reals,
     K_vv: Reals,
 ) -> Reals:
-    """E φ(u)ψ(v)."""
+    """E φ(u)ψ(v) by quadrature."""
     watched = any(p.kinks is None or p.cuts is not None or p.oscillates for p in (phi, psi))
     care = rules.ROUGH_ERROR if watched else rules.VALUE_ONLY
     value, error = moment_and_error(phi, 0, psi, 0, care, m_u, m_v, K_uu, K_uv, K_vv)
@@ -86,8 +87,8 @@ def _product_jvp(
     primals: tuple[Reals, ...],
     tangents: tuple[Reals | jax.custom_derivatives.SymbolicZero, ...],
 ) -> tuple[Reals, Reals]:
-    """∂/∂m_u = E φ'ψ, ∂/∂K_uv = E φ'ψ', ∂/∂K_uu = ½ E φ''ψ,
-    and the same with u and v exchanged.
+    """∂/∂m_u = E φ'ψ, ∂/∂K_uv = E φ'ψ', ∂/∂K_uu = ½ E φ''ψ, and the same with u and v
+    exchanged.
     """
     orders = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2))
     value = product(phi, psi, *primals)
@@ -102,12 +103,12 @@ def _product_jvp(
 def moment_and_error(
     phi: Nonlinearity, d: int, psi: Nonlinearity, e: int, care: Care, *arguments: Reals
 ) -> ValueAndError:
-    """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v) with delta functions, and its error, with that much `care`.
+    """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v) with delta functions, and its error, estimated by the rules `care`.
 
-    `arguments` are m_u, m_v, K_uu, K_uv, K_vv. The function outside is the one with no closed
-    mean, or the one whose derivative has delta functions. Of a φ of which nothing is known, E φ''ψ
-    = E φ'(u)x ψ(v)/σ_u − (K_uv/K_uu) E φ'ψ' (Stein's lemma), which is right also where φ' jumps;
-    for small σ_u it comes from φ'' itself.
+    `arguments` are m_u, m_v, K_uu, K_uv, K_vv. The outer integral is over the function with no
+    closed mean, or the one whose derivative has delta functions. For a φ of which nothing is
+    known, E φ''ψ = E φ'(u)x ψ(v)/σ_u − (K_uv/K_uu) E φ'ψ' (Stein's lemma), which is right also
+    where φ' jumps; for small σ_u it comes from φ'' itself.
     """
     m_u, m_v, K_uu, K_uv, K_vv = arguments
     if _outer_is_second(phi, d, psi, e):
@@ -126,7 +127,9 @@ def moment_and_error(
 def _outer_integral(
     phi: Nonlinearity, d: int, by_x: bool, psi: Nonlinearity, e: int, care: Care, *arguments: Reals
 ) -> ValueAndError:
-    """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v), or with another factor x = (u − m_u)/σ_u, u being integrated outside."""
+    """E φ⁽ᵈ⁾(u)ψ⁽ᵉ⁾(v), with another factor x = (u − m_u)/σ_u if `by_x`; the outer integral is
+    over u.
+    """
     law = pair_law(*arguments)
     f = derivative(phi.function, d)
     if by_x:
@@ -146,7 +149,7 @@ def _almost_everywhere(
 
 
 def _outer_is_second(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int) -> bool:
-    """Is ψ to be integrated outside and φ inside?"""
+    """Is the outer integral to be over ψ, and the inner one over φ?"""
     if d != e and (phi.kinks != () or psi.kinks != ()):
         return bool(e > d and psi.kinks != ())
     jumps = [any(kink.jump for kink in p.kinks or ()) for p in (phi, psi)]
@@ -159,8 +162,8 @@ def _outer_is_second(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int) -> bo
 
 @functools.partial(jax.jit, static_argnums=0)
 def _size(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
-    """√E φ(u)², by which errors are judged; infinite where φ is practically 0 and
-    errors do not matter.
+    """√E φ(u)², by which errors are judged; infinite where φ is practically 0 and errors do not
+    matter.
     """
     m, k = jnp.broadcast_arrays(m, k)
     rms = integrals.rms(phi, phi.function, m, k)
@@ -171,7 +174,7 @@ def _size(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
 
 
 def _warn(name: str, value: Reals, error: Reals, scale: Callable[[], Reals]) -> None:
-    """Say so where an integral fails."""
+    """Warn where an integral fails."""
     if is_traced(error) or largest(error / jnp.maximum(jnp.abs(value), rules.TINIEST)) <= FAILED:
         return
     relative = float(largest(error / scale()))

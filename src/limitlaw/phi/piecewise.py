@@ -31,7 +31,7 @@ POSITIVE = Branch(0.0, INF, 0.0, INF, same)
 
 
 def _product_of_lines(m_u: Centre, m_v: Centre, K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """E u v."""
+    """E u v = K_uv + m_u m_v."""
     return K_uv if m_u is None or m_v is None else K_uv + m_u * m_v
 
 
@@ -54,7 +54,7 @@ divide = add(Nonlinearity("divide", jnp.divide, pseudo_lipschitz=False, bounded=
 
 
 def _leaky_branches(slope: float) -> Branches:
-    """x for x ≥ 0, slope·x below."""
+    """The branches of x for x ≥ 0, slope·x below."""
     if slope == 0:
         return listed(Branch(-INF, 0.0, 0.0, 0.0), POSITIVE)
     bottom, top = (-INF, 0.0) if slope > 0 else (0.0, INF)
@@ -128,7 +128,7 @@ def _leaky_relu(slope: float) -> Nonlinearity:
 
 
 def clip(bound: float) -> Nonlinearity:
-    """x cut off at ±bound. The same bound gives the same object."""
+    """x clipped to [−bound, bound]. The same bound gives the same object."""
     bound = real_number("bound", bound)
     if bound <= 0:
         raise ValueError(f"bound must be positive, got {bound:g}")
@@ -150,8 +150,8 @@ def _clip(bound: float) -> Nonlinearity:
 
 
 def _clip_mean(bound: float) -> Callable[[Reals, Reals], Reals]:
-    """clip(x) = x − (x − C)₊ + (−x − C)₊ = C − (C − x)₊ + (−C − x)₊:
-    that whose ramps are small, seen from m.
+    """E clip(u), by clip(x) = x − (x − C)₊ + (−x − C)₊ = C − (C − x)₊ + (−C − x)₊: the form whose
+    ramps are small at m.
     """
 
     def mean(m: Reals, k: Reals) -> Reals:
@@ -164,7 +164,7 @@ def _clip_mean(bound: float) -> Callable[[Reals, Reals], Reals]:
 
 
 def _clip_branches(bound: float) -> Branches:
-    """x cut off at ±bound."""
+    """The branches of x clipped to [−bound, bound]."""
     low, high = Branch(-INF, -bound, -bound, -bound), Branch(bound, INF, bound, bound)
     return listed(low, Branch(-bound, bound, -bound, bound, same), high)
 

@@ -1,4 +1,6 @@
-"""The density of φ(Y) from the monotone branches of φ: preimages and intervals."""
+"""Preimages under φ and the intervals on which φ ≤ y, from its monotone branches: what the law of
+φ(Y) is made of.
+"""
 
 import dataclasses
 import functools
@@ -24,7 +26,7 @@ class Branched:
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """Where φ is not smooth."""
+        """The points at which φ is not smooth."""
         return tuple(kink.at for kink in self.phi.kinks or ())
 
     @property
@@ -42,13 +44,13 @@ class Branched:
 
     @property
     def support(self) -> tuple[float, float]:
-        """The smallest and largest value."""
+        """The smallest and the largest value of φ."""
         return min(b.bottom for b in self.branches), max(b.top for b in self.branches)
 
 
 def branched(phi: Nonlinearity, reach: tuple[float, float]) -> Branched | None:
-    """φ with its branches on `reach`, or None for a function whose branches are unknown,
-    or too many.
+    """φ with its branches on `reach`; None for a function whose branches are unknown, or
+    too many.
     """
     if phi.branches is None:
         return None
@@ -68,7 +70,9 @@ def _branched(phi: Nonlinearity, lo: float, hi: float) -> Branched | None:
 def intervals(
     y: Float[Array, " p"], known: Branched
 ) -> tuple[Float[Array, "p b 2"], Float[Array, "p b 2"]]:
-    """Where φ ≤ y and where φ > y: intervals (from, to], one a branch, (p, branches, 2)."""
+    """The intervals (from, to] on which φ ≤ y, and those on which φ > y: one for each branch, (p,
+    branches, 2).
+    """
 
     def parts(branch: Branch, y: Reals) -> tuple[Reals, Reals]:
         return jnp.stack(branch.below(y), -1), jnp.stack(branch.above(y), -1)
@@ -82,7 +86,7 @@ def intervals(
 def _of_each(
     known: Branched, parts: Callable[[Branch, Reals], tuple[Reals, Reals]], y: Reals
 ) -> tuple[Reals, Reals]:
-    """Two arrays of every branch, branches on the axis behind those of y."""
+    """Two arrays for every branch, with an axis of branches behind those of y."""
     many = together(known.branches)
     if many is not None:
         return parts(many, y[..., None])
@@ -91,7 +95,7 @@ def _of_each(
 
 
 def padded_branches(count: int) -> int:
-    """The next power of two."""
+    """The next power of two, to which the number of branches is padded."""
     return 1 << (count - 1).bit_length()
 
 
@@ -99,8 +103,8 @@ def padded_branches(count: int) -> int:
 def preimages(
     y: Float[Array, "*p"], known: Branched
 ) -> tuple[Float[Array, "*p b"], Float[Array, "*p b"]]:
-    """The x with φ(x) = y, one a branch, and 1/|φ'(x)| there,
-    0 where the branch does not reach y.
+    """The x with φ(x) = y, one for each branch, and 1/|φ'(x)| there, 0 where the branch does not
+    reach y.
     """
 
     def parts(branch: Branch, y: Reals) -> tuple[Reals, Reals]:
@@ -119,11 +123,11 @@ def preimages(
 
 @functools.partial(jax.jit, static_argnames="phi")
 def slopes(phi: Nonlinearity, x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """|φ'(x)|."""
+    """|φ'(x)|, elementwise."""
     return jnp.abs(jax.vmap(jax.grad(lambda x: phi(x)))(x.reshape(-1)).reshape(x.shape))
 
 
 @functools.partial(jax.jit, static_argnames="phi")
 def log_slopes(phi: Nonlinearity, x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log |φ'(x)|, −∞ where φ is flat."""
+    """log |φ'(x)|, elementwise; −∞ where φ is flat."""
     return jnp.log(slopes(phi, x)) if phi.log_slope is None else phi.log_slope(x)

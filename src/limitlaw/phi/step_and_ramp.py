@@ -14,7 +14,7 @@ from limitlaw.numerics import Floats, Reals
 from limitlaw.numerics.gaussian_quadrature import TINIEST
 from limitlaw.phi.nonlinearity import Centre, PairMoment
 
-Noise = Floats | float  # a variance that is added
+Noise = Floats | float  # a variance that is added to K_uu or K_vv
 Two = tuple[Reals, Reals]
 Three = tuple[Reals, Reals, Reals]
 Noisy = tuple[Reals, Reals, Reals, Noise, Noise]
@@ -69,8 +69,8 @@ def _abs_mean_jvp(primals: Two, tangents: Two) -> Two:
 
 @jax.custom_jvp
 def ramp_mean(m: Reals, k: Reals) -> Reals:
-    """E max(u, 0) = m Φ(m/√k) + k D(m, k), u ~ N(m, k):
-    small where m is far below 0, without cancelling.
+    """E max(u, 0) = m Φ(m/√k) + k D(m, k), u ~ N(m, k); it is small where m is far below 0,
+    without cancelling.
     """
     above = 0.5 * jax.scipy.special.erfc(-m / jnp.sqrt(2 * jnp.maximum(k, TINIEST)))
     return m * above + k * density(m, k)
@@ -88,8 +88,8 @@ def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
     """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, and 0 where rounding makes it
     negative.
 
-    The root of a rounded square is exact, so that no fused multiplication leaves a
-    remainder on the diagonal.
+    The root of a rounded square is exact, so that no fused multiplication leaves a remainder on
+    the diagonal.
     """
     g = jnp.sqrt(K_uu * K_vv)
     return jnp.maximum(g - K_uv, 0.0) * jnp.maximum(g + K_uv, 0.0)
@@ -103,8 +103,8 @@ def _spread_jvp(primals: Three, tangents: Three) -> Two:
 
 
 def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
-    """(K_uu + s²)(K_vv + t²) − K_uv², never below `TINIEST`:
-    K itself is taken to be positive semi-definite.
+    """(K_uu + s²)(K_vv + t²) − K_uv², never below `TINIEST`; K itself is taken to be positive
+    semi-definite.
     """
     return jnp.maximum(spread(K_uu, K_uv, K_vv) + (s2 * K_vv + t2 * (K_uu + s2)), TINIEST)
 
@@ -122,8 +122,8 @@ def sign_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noi
 
 @sign_product.defjvp
 def _sign_product_jvp(primals: Noisy, tangents: Noisy) -> Two:
-    """∂/∂K_uv = 4 times the density of (p, q) at 0 = 2/(π√det);
-    ∂/∂K_uu = −½ (K_uv/K_pp) ∂/∂K_uv.
+    """∂/∂K_uv = 4 times the density of (p, q) at 0 = 2/(π√det); ∂/∂K_uu = −½ (K_uv/K_pp)
+    ∂/∂K_uv.
     """
     K_uu, K_uv, K_vv, s2, t2 = primals
     slope = 2 / (math.pi * jnp.sqrt(determinant(*primals)))
@@ -135,8 +135,8 @@ def _sign_product_jvp(primals: Noisy, tangents: Noisy) -> Two:
 
 @jax.custom_jvp
 def abs_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
-    """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul, 2009),
-    with noise as in `sign_product`.
+    """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul, 2009), with noise as in
+    `sign_product`.
     """
     root = jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2))
     return (2 / math.pi) * (root + K_uv * jnp.arctan(K_uv / root))
@@ -158,8 +158,8 @@ def smooth_ramp_mean(m: Reals, k: Reals, s2: Noise) -> Reals:
 
 
 def smooth_ramp_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise, t2: Noise) -> Reals:
-    """E u Φ(u/s) v Φ(v/t), by Stein's lemma in u and then in v
-    (Tsuchida et al., 2021, for s = t = 1).
+    """E u Φ(u/s) v Φ(v/t), by Stein's lemma in u and then in v (Tsuchida et al., 2021, for s = t =
+    1).
 
     With p = u + s Z, q = v + t Z', Θ = P(p > 0, q > 0) and d = 1/(2π√det) the density of (p, q) at
     0, it is K_uv Θ + d (K_uu K_vv + K_uv² − K_uv² K_uu/K_pp − K_uv² K_vv/K_qq); the bracket is
@@ -181,12 +181,12 @@ def zero_mean(product: Callable[..., Reals]) -> PairMoment:
 
 
 def leaky_mean(slope: float) -> Callable[[Reals, Reals], Reals]:
-    """φ(x) = ½(1 + slope) x + ½(1 − slope) |x|; relu is slope 0."""
+    """E φ(u) for φ(x) = ½(1 + slope) x + ½(1 − slope) |x|; relu has slope 0."""
     a, b = 0.5 * (1 + slope), 0.5 * (1 - slope)
     return lambda m, k: a * m + b * abs_mean(m, k)
 
 
 def leaky_product(slope: float) -> PairMoment:
-    """(½(1 + slope))² K_uv + (½(1 − slope))² E|u||v|."""
+    """E φ(u)φ(v) = (½(1 + slope))² K_uv + (½(1 − slope))² E|u||v|, for zero means."""
     a, b = (0.5 * (1 + slope)) ** 2, (0.5 * (1 - slope)) ** 2
     return zero_mean(lambda *K: a * K[1] + b * abs_product(*K))

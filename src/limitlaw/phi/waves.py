@@ -1,4 +1,4 @@
-"""Sine and cosine."""
+"""The nonlinearities sine and cosine."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from limitlaw.phi.branches import Branch, Branches, Turned
 from limitlaw.phi.catalogue import add
 from limitlaw.phi.nonlinearity import Centre, Nonlinearity, PairMoment
 
-MOST_WAVES = 2000  # monotone branches that are summed
+MOST_WAVES = 2000  # most monotone branches that are summed
 
 
 def _sin_sin(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
@@ -29,8 +29,8 @@ def _cos_cos(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
 
 
 def _by_addition(own: Callable[..., Reals], other: Callable[..., Reals]) -> PairMoment:
-    """E φ(m_u + u) φ(m_v + v) by the addition theorem, from E φ(u)φ(v) and, where φ is the sine,
-    that of the cosine, and the other way round.
+    """E φ(m_u + u) φ(m_v + v) by the addition theorem, from E φ(u)φ(v) and the same of the other
+    function, the cosine for the sine and the sine for the cosine.
     """
 
     def product(m_u: Centre, m_v: Centre, *K: Reals) -> Reals:
@@ -51,8 +51,8 @@ def _cos_sin(m_u: Centre, m_v: Centre, K_uu: Reals, K_uv: Reals, K_vv: Reals) ->
 
 
 def _waves(phase: float) -> Branches:
-    """sin(x + phase): falls and rises in turn; the branches that meet (lo, hi), outer ones cut off
-    there.
+    """The branches of sin(x + phase) that meet (lo, hi), which fall and rise in turn; None if they
+    are too many.
     """
 
     def meeting(lo: float, hi: float) -> tuple[Branch, ...] | None:
