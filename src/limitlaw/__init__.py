@@ -1,5 +1,5 @@
-"""limitlaw: the exact law of a neural network's activations at initialisation,
-at width n and as n → ∞.
+"""limitlaw: the exact law of a neural network's activations at initialisation, at width n and as n
+→ ∞.
 """
 
 import importlib
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Public names, and rooms of the package, when they are first asked for:
-    `limitlaw --help` needs no JAX.
+    """Public names, and subpackages, imported when they are first asked for: `limitlaw --help`
+    needs no JAX.
     """
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

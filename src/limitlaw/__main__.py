@@ -1,4 +1,4 @@
-"""`python -m limitlaw` is the command `limitlaw`."""
+"""`python -m limitlaw` runs the command `limitlaw`."""
 
 from limitlaw.apps.cli import main
 

@@ -1,4 +1,4 @@
-"""Checks of arguments. Every message names the argument, what was expected and what came."""
+"""Checks of arguments. Every message names the argument, what was expected and what was given."""
 
 import numbers
 import operator
@@ -14,8 +14,8 @@ from limitlaw.float64 import check_trace
 
 
 def integer(value: object) -> int | None:
-    """`value` as an int, None where it is none. NumPy and JAX integers pass;
-    4.0, True and "4" do not.
+    """`value` as an int, None where it is no integer. NumPy and JAX integers pass; 4.0, True and
+    "4" do not.
     """
     if isinstance(value, bool | np.bool_):
         return None
@@ -50,8 +50,8 @@ def is_traced(*values: object) -> bool:
 
 
 def frozen(value: object) -> Any:
-    """`value` without its derivative: an array of numbers,
-    unless inside `jax.jit` or `jax.vmap`.
+    """`value` without its derivative: an array of numbers, unless inside `jax.jit` or
+    `jax.vmap`.
     """
     still = jax.lax.stop_gradient(value) if is_traced(value) else value
     return still if is_traced(still) else np.asarray(still)
@@ -63,7 +63,9 @@ def inside_jit() -> bool:
 
 
 def shown(value: object) -> str:
-    """What came, in a few words: "str 'a'", or "an array of complex128, shape (3, 2)"."""
+    """A value in a few words, for messages: "str 'a'", or "an array of complex128, shape
+    (3, 2)".
+    """
     if isinstance(value, np.ndarray | jax.Array) and not is_traced(value):
         return f"an array of {value.dtype}, shape {value.shape}"
     name, text = type(value).__name__, repr(value)
@@ -73,13 +75,13 @@ def shown(value: object) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the pages that may follow."""
+    """The first line of an error's message, without the pages that may follow."""
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def _reals(name: str, value: object) -> Float[np.ndarray, "..."]:
-    """`value` as an array of reals. Integers and fractions of any size count,
-    as far as float64 holds them.
+    """`value` as an array of reals; integers and fractions of any size are accepted, as far as
+    float64 holds them.
     """
     try:
         array = np.asarray(value)
@@ -99,7 +101,7 @@ def _reals(name: str, value: object) -> Float[np.ndarray, "..."]:
 
 
 def real_points(name: str, value: object) -> Float[Array, "..."]:
-    """`value` as a JAX array of reals, among which NaN and infinities may be."""
+    """`value` as a JAX array of reals, which may include NaN and infinities."""
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.number):
         if jnp.issubdtype(value.dtype, jnp.complexfloating):
             raise TypeError(f"{name} must be real numbers, got {value.dtype}")
@@ -110,8 +112,8 @@ def real_points(name: str, value: object) -> Float[Array, "..."]:
 
 
 def real_array(name: str, value: object) -> Any:
-    """`value` as an array of finite reals: NumPy float64,
-    or the tracer itself under `jax.grad` and `jax.jit`.
+    """`value` as an array of finite reals: NumPy float64, or the tracer itself under `jax.grad`
+    and `jax.jit`.
     """
     if is_traced(value):
         real_points(name, value)
@@ -146,7 +148,7 @@ def positive_number(name: str, value: object) -> float:
 
 
 def relative_error(samples: object, rtol: object, default: float) -> float:
-    """The relative error to reach where no number of draws is given."""
+    """The relative error to reach where no number of draws is given: `rtol`, or a default."""
     if samples is not None and rtol is not None:
         raise ValueError("give samples or rtol, not both: a number of draws, or an error to reach")
     return default if rtol is None else positive_number("rtol", rtol)
@@ -171,7 +173,7 @@ def non_negative_number(name: str, value: object) -> Any:
 def covariance(name: str, value: object, size: int) -> Any:
     """`value` as a symmetric positive semi-definite size × size matrix; a number c stands for c·I.
 
-    Rounding is forgiven, also that of single precision: asymmetry and negative eigenvalues up to
+    Rounding is tolerated, also that of single precision: asymmetry and negative eigenvalues up to
     1e-7 of the largest entry in modulus.
     """
     matrix = real_array(name, value)
@@ -192,8 +194,8 @@ def covariance(name: str, value: object, size: int) -> Any:
 
 
 def variances(name: str, value: object, size: int) -> Any:
-    """`value` as `covariance` has it, in the domain of accuracy; a number c, and a diagonal
-    matrix, as the vector of their `size` entries.
+    """`value` as a covariance in the domain of accuracy; a number c, and a diagonal matrix, become
+    the vector of their `size` diagonal entries.
     """
     array = real_array(name, value)
     if array.ndim == 0:
@@ -214,8 +216,8 @@ def variances(name: str, value: object, size: int) -> Any:
 
 
 def check_psd(name: str, matrix: Float[np.ndarray, "m m"]) -> None:
-    """Raise unless `matrix` is symmetric and positive semi-definite,
-    saying how far it is from that.
+    """Raise unless `matrix` is symmetric and positive semi-definite, saying how far it is from
+    that.
     """
     tolerance = 1e-7 * np.abs(matrix).max()
     asymmetry = np.abs(matrix - matrix.T)
@@ -237,7 +239,7 @@ def check_psd(name: str, matrix: Float[np.ndarray, "m m"]) -> None:
 
 
 def _has_factor(matrix: Float[np.ndarray, "m m"]) -> bool:
-    """Is there a Cholesky factor? That is seen sooner than eigenvalues are."""
+    """Is there a Cholesky factor? That is found faster than eigenvalues are."""
     try:
         np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
@@ -246,8 +248,8 @@ def _has_factor(matrix: Float[np.ndarray, "m m"]) -> bool:
 
 
 def as_key(key: object) -> Key[Array, ""]:
-    """A JAX key from jax.random.key(0), from the older jax.random.PRNGKey(0),
-    or from an integer seed.
+    """A JAX key from jax.random.key(0), from the older jax.random.PRNGKey(0), or from an integer
+    seed.
     """
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         if not -(2**63) <= key < 2**63:

@@ -1,5 +1,4 @@
-"""Numbers as text, with the digits that their errors leave:
-every ± that is printed comes from here.
+"""Numbers as text, with the digits that their errors leave: every ± that is printed is made here.
 
 plus_minus(0.39197, 0.0012)       0.3920 ± 0.0012       laws, and what the command prints of them
 exponential(2.2171e-2, 9.1e-5)    2.217e-02 ± 9e-05     divergences, which span many decades
@@ -11,17 +10,17 @@ duration(5400.0)                  2 hours               an estimate of what work
 import math
 import re
 
-DIGITS = 12  # at most
+DIGITS = 12  # most digits that are printed
 INVISIBLE = 5e-10  # relative error: digits say it as well as "±" does
 EXPONENT_BELOW = 1e-3  # a number and an error below are printed with an exponent
 
 
 def plus_minus(x: float, error: float) -> str:
-    """Two digits of the error: 0.39197 ± 0.00012, (3.28 ± 0.16)e-05,
-    or 0.391971443576 where its digits say enough.
+    """A number with two digits of its error: 0.39197 ± 0.00012, (3.28 ± 0.16)e-05, or
+    0.391971443576 where the error is too small to show.
 
-    An error that is not known, as that of one draw, is a question mark: 0.39197 ± ?. A number that
-    is not defined, as the kurtosis of what is certain, has no error either.
+    An error that is not known, as that of a single draw, is a question mark: 0.39197 ± ?. A number
+    that is not defined, as the kurtosis of a deterministic value, has no error either.
     """
     if math.isnan(x):
         return "undefined"
@@ -45,12 +44,12 @@ def _decimal(x: float, error: float) -> str:
 
 
 def _right_digits(x: float, error: float) -> int:
-    """How many of the digits of x are right if its error is this small."""
+    """The number of digits of x that are right if its error is this small."""
     return DIGITS if error == 0 else min(DIGITS, math.floor(-math.log10(2 * error / abs(x))))
 
 
 def exponential(x: float, error: float) -> str:
-    """One digit of the error, both with an exponent: 2.217e-02 ± 9e-05."""
+    """A number with one digit of its error, both with an exponent: 2.217e-02 ± 9e-05."""
     if not (math.isfinite(x) and math.isfinite(error)):
         return f"{x:.6g} ± {error:.2g}"
     if x == 0 or error <= 0:
@@ -60,7 +59,7 @@ def exponential(x: float, error: float) -> str:
 
 
 def compact(x: float, error: float) -> str:
-    """The error in units of the last digit: 2.217(9)e-2."""
+    """A number with its error in units of the last digit: 2.217(9)e-2."""
     if not (math.isfinite(x) and math.isfinite(error)) or error <= 0 or x == 0:
         return short(x)
     if x < 0:
@@ -76,14 +75,14 @@ def compact(x: float, error: float) -> str:
 
 
 def short(x: float) -> str:
-    """Three digits: 0.0123, 1.03e-5."""
+    """A number with three digits: 0.0123, 1.03e-5."""
     text = f"{x:.3g}" if abs(x) >= EXPONENT_BELOW or x == 0 else f"{x:.2e}"
     text = re.sub(r"e([+-])0*", lambda m: "e" + m[1].replace("+", ""), text)
     return text.replace("-", "−" if x < 0 else "-", 1)
 
 
 def counted(count: int, noun: str) -> str:
-    """So many things: "1 sample", "2 samples"."""
+    """A count with its noun: "1 sample", "2 samples"."""
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
@@ -92,7 +91,7 @@ def _exponent(x: float) -> int:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, or whole minutes, hours, days, years."""
+    """A time in seconds, or in whole minutes, hours, days or years."""
     for size, unit in ((31_557_600, "years"), (86_400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:,.0f} {unit}"

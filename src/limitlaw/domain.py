@@ -1,10 +1,10 @@
-"""The domain of accuracy: within it every number is right to its stated error. Covariances of
-`initial` and scales of matrices beyond it, and laws with larger variances, are refused in a line.
+"""The domain of accuracy: within it every number is right to its stated error.
 
-Variances, and standard deviations of scores, from 1e-12 to 1e12, and exactly zero; variances in
-one law up to 1e16 times each other; densities up to 12 standard deviations out, logarithms of
-densities and of tails up to 40; functions of the user's own whose structure is no finer than 1e-3
-of a standard deviation.
+Covariances of `initial` and scales of matrices beyond it, and laws with larger variances, are
+refused in a line. The domain: variances, and standard deviations of scores, from 1e-12 to 1e12,
+and exactly zero; variances in one law up to 1e16 times each other; densities up to 12 standard
+deviations out, logarithms of densities and of tails up to 40; users' functions whose structure is
+no finer than 1e-3 of a standard deviation.
 """
 
 from jaxtyping import Float
@@ -28,7 +28,9 @@ def check_scales(name: str, values: Float[ndarray, "..."]) -> None:
 
 def check_variances(name: str, values: Float[ndarray, "..."], small: bool = True) -> None:
     """Raise unless the largest variance is zero or in the domain; `small`: also if it is too
-    small. Others may be small besides it.
+    small.
+
+    Other variances may be small beside it.
     """
     largest, (low, high) = values.max(initial=0.0), VARIANCES
     if largest > high or (small and 0 < largest < low):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _count = itertools.count()
-_drafts: set[Path] = set()  # being filled
+_drafts: set[Path] = set()  # files that are being filled
 
 
 @contextlib.contextmanager
@@ -19,8 +19,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to fill, which takes the place of `path` once it is filled without an error.
 
     At any moment, a SIGKILL included, the path holds the old bytes or all of the new. A link is
-    followed; what is no plain file, as /dev/stdout, has no place to be taken and is written as it
-    stands.
+    followed; what is no plain file, as /dev/stdout, cannot be replaced and is written directly.
     """
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_file():
@@ -47,7 +46,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def remove_drafts() -> None:
-    """What is half written, of a process that is about to end."""
+    """Remove the half-written files of this process, which is about to end."""
     for draft in tuple(_drafts):
         with contextlib.suppress(OSError):
             draft.unlink()
@@ -60,7 +59,7 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """The folder and those above it, free of what killed processes were writing."""
+    """Make the folder and those above it, and remove what killed processes were writing there."""
     folder.mkdir(parents=True, exist_ok=True)
     for draft in folder.glob(f".*.{_host()}.*.tmp"):
         if not _alive(draft.name.split(".")[-3]):
@@ -68,12 +67,14 @@ def make_folder(folder: Path) -> None:
 
 
 def _host() -> str:
-    """Where a process number means something: folders are shared between machines."""
+    """The name of this machine: process numbers have a meaning on one machine only, and folders
+    are shared.
+    """
     return socket.gethostname().replace(".", "-") or "localhost"
 
 
 def _alive(process: str) -> bool:
-    """Whether a process runs; where that cannot be told, it does."""
+    """Does a process run? True where that cannot be found out."""
     if not process.isdecimal() or os.name != "posix":
         return True
     try:

@@ -32,8 +32,8 @@ SPECIAL = {"__init__", "__call__", "__str__", "__repr__", "_repr_html_", "__arra
 
 
 class _Thread(threading.local):
-    """What this thread does. `inside`: it computes in a call of limitlaw; `switched`: which has
-    entered 64-bit mode by itself.
+    """The state of this thread. `inside`: it computes in a call of limitlaw; `switched`: that call
+    has entered 64-bit mode by itself.
     """
 
     inside = False
@@ -45,7 +45,7 @@ _constant = jax.jit(lambda: np.int8(0))  # inside `jax.jit` this is traced, too
 
 
 def in_float64(function: Callable[P, T]) -> Callable[P, T]:
-    """`function`, computed in float64; arrays that it gives are those of NumPy."""
+    """`function`, computed in float64; arrays that it returns become NumPy arrays."""
 
     @functools.wraps(function)
     def computed(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -57,7 +57,7 @@ def in_float64(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _entered(function: Callable[..., T], args: Any, kwargs: Any) -> T:
-    """The first call into limitlaw."""
+    """Run the first call into limitlaw."""
     traced = isinstance(_constant(), jax.core.Tracer)
     switched = not is_64_bit()
     if switched and (traced or _are_traced(args) or _are_traced(kwargs.values())):
@@ -87,7 +87,7 @@ def is_64_bit() -> bool:
 
 def check_trace(value: jax.Array) -> None:
     """Raise where `value` is traced in 32 bits: by a transformation in 32-bit mode, or by one
-    outside of a call that has entered 64-bit mode by itself.
+    outside a call that has entered 64-bit mode by itself.
     """
     narrow = jnp.issubdtype(value.dtype, jnp.floating) and value.dtype.itemsize < 8
     if (narrow and _thread.switched) or not is_64_bit():
@@ -95,8 +95,8 @@ def check_trace(value: jax.Array) -> None:
 
 
 def to_numpy(result: Any) -> Any:
-    """Arrays of JAX as arrays of NumPy, which may be written to, and those of one number as
-    numbers; also in tuples, lists and dicts. Keys, what is traced, and everything else pass.
+    """Arrays of JAX as writable arrays of NumPy, and those of a single number as numbers; also in
+    tuples, lists and dicts. Keys, tracers, and everything else pass.
     """
     if isinstance(result, jax.Array):
         if isinstance(result, jax.core.Tracer):
@@ -118,7 +118,9 @@ def to_numpy(result: Any) -> Any:
 
 
 def methods_in_float64(cls: Class) -> Class:
-    """A class whose public methods and properties compute in float64, and its special ones."""
+    """A class decorator: public methods and properties, and special methods, compute in
+    float64.
+    """
     for name, member in list(vars(cls).items()):
         if name in SPECIAL or not name.startswith("_"):
             wrapped = _in_float64(member)
@@ -130,7 +132,7 @@ def methods_in_float64(cls: Class) -> Class:
 
 
 def _in_float64(member: Any) -> Any:
-    """A method or property of a class; anything else as it is."""
+    """A method or property of a class, computed in float64; anything else unchanged."""
     if isinstance(member, FunctionType):
         return in_float64(member)
     if isinstance(member, classmethod | staticmethod):
@@ -143,8 +145,8 @@ def _in_float64(member: Any) -> Any:
 
 
 class PickledState(dict[str, Any]):
-    """The attributes of an object that holds arrays of JAX, which are unpickled in the mode of
-    whoever reads them: here, in 64 bits.
+    """The attributes of an object that holds arrays of JAX, which are unpickled in 64-bit mode,
+    whatever mode the reader is in.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:

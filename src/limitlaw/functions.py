@@ -1,8 +1,9 @@
-"""Functions of a user's own, compared by what they compute: by code, and by all that it reads.
+"""Users' functions, compared by what they compute: by their code, and by all that it reads.
 
 A function that is written where a program is, `apply(lambda p: c * p, p)`, is a new object each
 time the program is. JAX and the caches of engines find what they compiled for it by comparing
-functions; objects would never be equal. Of what is not certain to compute the same, objects are.
+functions, and objects would never be equal. Functions that are not certain to compute the same are
+compared as objects.
 """
 
 import builtins
@@ -16,30 +17,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# packages whose modules, and functions defined there, stay what they are
+# packages whose modules, and the functions defined in them, do not change
 CONSTANT = {"cmath", "jax", "jaxlib", "limitlaw", "math", "numpy", "operator", "scipy"}
-# and builtins without memory or effect
+# builtins without memory or effect
 PURE = {
     *("abs", "all", "any", "bool", "complex", "dict", "divmod", "enumerate", "float", "int"),
     *("isinstance", "len", "list", "max", "min", "pow", "range", "reversed", "round", "set"),
     *("slice", "sorted", "str", "sum", "tuple", "zip", "TypeError", "ValueError"),
 }
-# what writes elsewhere than to a variable of the function's own
+# instructions that write elsewhere than to a local variable of the function
 WRITES = ("STORE_GLOBAL", "STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "DELETE_", "LOAD_BUILD")
-IMPURE = {"fromfile", "genfromtxt", "load", "loadtxt", "memmap", "random"}  # of NumPy
+IMPURE = {"fromfile", "genfromtxt", "load", "loadtxt", "memmap", "random"}  # functions of NumPy
 LARGEST_COMPARED = 2**16  # bytes of an array that is compared entry by entry
-MOST_READ = 64  # things that a function reads
+MOST_READ = 64  # most values that a function reads
 
 _Jitted = type(jax.jit(lambda: None))
 
 
 class _Unsure(Exception):
-    """It is not certain what a function computes."""
+    """Raised where it is not certain what a function computes."""
 
 
 class FrozenFunction:
     """f as it was when this was made: a copy, whose closure, defaults and global names keep the
-    values that they had. Equal to all others of equal code that read equal values.
+    values that they had.
+
+    It equals all others of equal code that read equal values.
     """
 
     def __init__(self, original: types.FunctionType) -> None:
@@ -66,8 +69,8 @@ class FrozenFunction:
 
 
 def by_value(f: Callable[..., Any]) -> Callable[..., Any]:
-    """f, equal to functions that are certain to compute the same; itself where that is not known:
-    where it reads objects that may change, or writes what others read.
+    """f as a function that equals those which are certain to compute the same; f itself where that
+    is not known: where it reads objects that may change, or writes what others read.
     """
     if not isinstance(f, types.FunctionType) or _is_packaged(f):
         return f
@@ -78,16 +81,20 @@ def by_value(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Reader:
-    """Finds for each value a key and a copy, so that values of equal keys are the same to whoever
-    reads them. Identities are keys of what the copy keeps alive.
+    """Finds a key and a copy for each value, so that values with equal keys are the same to
+    whoever reads them.
+
+    Identities are keys of objects that the copy keeps alive.
     """
 
     def __init__(self) -> None:
         self._left = MOST_READ
-        self._open: set[int] = set()  # functions being read
+        self._open: set[int] = set()  # functions that are being read
 
     def function(self, f: types.FunctionType) -> tuple[Hashable, Callable[..., Any]]:
-        """Code, defaults, closure and the global names that are read."""
+        """Key and copy of a function, from its code, defaults, closure and the global names that
+        it reads.
+        """
         if _is_packaged(f):
             return ("constant", id(f)), f
         if id(f) in self._open or f.__dict__:
@@ -110,7 +117,7 @@ class _Reader:
         return ("function", code, *read), copy
 
     def value(self, v: Any) -> tuple[Hashable, Any]:
-        """Of anything that a function may read."""
+        """Key and copy of anything that a function may read."""
         self._left -= 1
         if self._left < 0 or isinstance(v, jax.core.Tracer):
             raise _Unsure
@@ -137,7 +144,7 @@ class _Reader:
         raise _Unsure
 
     def _array(self, v: Any) -> tuple[Hashable, Any]:
-        """By its entries; NumPy's may change, and are copied."""
+        """Key and copy of an array, by its entries; NumPy's arrays may change, and are copied."""
         ours = type(v) is np.ndarray or isinstance(v, np.generic | jax.Array)
         if not ours or v.dtype.kind not in "biufc" or v.nbytes > LARGEST_COMPARED:
             raise _Unsure
@@ -162,7 +169,7 @@ class _Reader:
     def _cell(self, cell: types.CellType) -> tuple[Hashable, Any]:
         try:
             content = cell.cell_contents
-        except ValueError:  # it is empty so far
+        except ValueError:  # the cell is empty so far
             raise _Unsure from None
         return self.value(content)
 
@@ -181,7 +188,7 @@ def _is_constant(module: object) -> bool:
 
 
 def _is_packaged(f: types.FunctionType) -> bool:
-    """Is f defined at the top of a module of such a package?"""
+    """Is f defined at the top of a module of a package in CONSTANT?"""
     return _is_constant(f.__globals__.get("__name__")) and f.__qualname__ == f.__name__
 
 
@@ -197,7 +204,7 @@ def _stays(v: Any) -> bool:
 
 
 def _is_frozen(v: Any) -> bool:
-    """Is v of a dataclass whose fields are not written: a nonlinearity?"""
+    """Is v of a frozen dataclass, as a nonlinearity is?"""
     parameters = getattr(type(v), "__dataclass_params__", None)
     return parameters is not None and parameters.frozen
 
@@ -209,7 +216,7 @@ def _is_builtin(name: str, f: types.FunctionType) -> bool:
 
 @functools.lru_cache(maxsize=512)
 def _global_names(code: types.CodeType) -> tuple[str, ...]:
-    """The names that some code looks up outside; raises where it may not only read."""
+    """The names that some code looks up outside; raises where the code may do more than read."""
     names: dict[str, None] = {}
     for part in _all_code(code):
         if IMPURE & set(part.co_names):
@@ -227,7 +234,7 @@ def _global_names(code: types.CodeType) -> tuple[str, ...]:
 
 
 def _all_code(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Some code, and that of functions inside it."""
+    """A code object, and those of the functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -1,8 +1,7 @@
-"""What a notebook or a terminal shows of things here: tables, and small curves in the reader's own
-colours, light or dark.
+"""Tables and small curves for notebooks and terminals, in the reader's own colours, light or dark.
 
-Colours are inherited (`currentColor`), every text is escaped,
-and nothing is loaded from elsewhere.
+Colours are inherited (`currentColor`), every text is escaped, and nothing is loaded from
+elsewhere.
 """
 
 import html
@@ -13,18 +12,18 @@ from jaxtyping import Float
 
 CELL = "text-align:left;padding:1px 14px 1px 0;background:none;border:0;white-space:nowrap"
 WRAPPED = CELL.replace("nowrap", "normal")
-WIDTH, HEIGHT, MARGIN = 220.0, 60.0, 4.0  # of a curve, in pixels
+WIDTH, HEIGHT, MARGIN = 220.0, 60.0, 4.0  # size of a curve, in pixels
 
 
 def block(title: str, *parts: str) -> str:
-    """Parts under a title."""
+    """Parts in HTML under a title."""
     head = f"<div><strong>{html.escape(title)}</strong></div>" if title else ""
     return f'<div style="line-height:1.5">{head}{"".join(parts)}</div>'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], wrap: int = -1) -> str:
-    """Rows of text under a head, which may be empty;
-    cells of column `wrap` are broken into lines.
+    """Rows of text under a head, which may be empty, as an HTML table; cells of column `wrap` are
+    broken into lines.
     """
     cells = "".join(f'<th style="{CELL}">{html.escape(cell)}</th>' for cell in head)
     top = (

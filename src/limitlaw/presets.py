@@ -62,5 +62,5 @@ def attention_law(
 
 
 def _entry(y: Wide, width: int, samples: int | None, key: object, i: tuple[int, ...]) -> Law:
-    """The exact law of one token at width n, which needs less than that of all."""
+    """The exact law of one token at width n, which needs less than the law of all."""
     return law_at_width(y[i], width, samples, key)

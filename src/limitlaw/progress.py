@@ -1,6 +1,7 @@
-"""A line of progress on standard error: one that changes where a person watches, in a terminal or
-a notebook; where standard error goes into a file or a pipe, another one every ten seconds. And an
-end before the end, where somebody asks for it.
+"""A line of progress on standard error, and a way to stop a calculation before its end.
+
+Where a person watches, in a terminal or a notebook, the line changes in place; where standard
+error goes into a file or a pipe, a new line is written every ten seconds.
 """
 
 import contextlib
@@ -12,43 +13,44 @@ from collections.abc import Callable, Iterator
 
 FIRST, AGAIN = 1.0, 0.2  # seconds before the line appears, and between its changes
 EVERY = 10.0  # seconds between lines in a file or a pipe
-BAR = 24  # characters
+BAR = 24  # characters of the bar
 _PAINTING = threading.Lock()  # one line at a time
-_current: "Watch | None" = None  # whose line that is
+_current: "Watch | None" = None  # the calculation whose line that is
 _this_thread = threading.local()  # `stopped`: is what it computes no longer wanted?
 
 
 class Watch:
-    """How far a calculation is. Until `reached` is first called it compiles."""
+    """The progress of a calculation. It compiles until `reached` is first called."""
 
     def __init__(self, label: str) -> None:
         self.label, self.thread = label, threading.get_ident()
         self.start()
 
     def start(self) -> None:
-        """Another part of the calculation begins."""
+        """Begin another part of the calculation."""
         end_if_stopped()
         self.done = self.total = self._before = 0
-        self.judged = False  # whether the time of all of it was looked at
+        self.judged = False  # was the time that all steps take checked?
         self._began = self._drawing = time.monotonic()
 
     def reached(self, done: int, total: int) -> None:
-        """`done` steps of `total` are finished."""
+        """Note that `done` steps of `total` are finished."""
         end_if_stopped()
         if not self.total:
             self._drawing = time.monotonic()
-            self._before = done  # took the compiler's time, which says nothing about the rest
+            # these took the compiler's time, which says nothing about the rest
+            self._before = done
         self.done, self.total = done, total
 
     def pace(self) -> tuple[float, float]:
-        """Seconds since the first steps were compiled, and those that all of them take at this
-        pace; 0 while nothing is known.
+        """Seconds since the first steps were compiled, and those that all steps take at this pace;
+        0 while nothing is known.
         """
         elapsed, steps = time.monotonic() - self._drawing, self.done - self._before
         return elapsed, elapsed * (self.total - self._before) / steps if steps else 0.0
 
     def line(self, bar: bool = True) -> str:
-        """What is to be seen now."""
+        """The line of progress as it is now."""
         now = time.monotonic()
         if not self.total:
             return f"{self.label}: compiling … {clock(now - self._began)}"
@@ -64,8 +66,8 @@ class Watch:
 
 @contextlib.contextmanager
 def watched(label: str) -> Iterator[Watch]:
-    """A calculation that tells how far it is. Where a person watches, the line appears after a
-    second and is wiped at the end.
+    """A context for a calculation that shows its progress. Where a person watches, the line
+    appears after a second and is wiped at the end.
 
     A calculation inside another one writes to the line of that; in another thread it stays silent.
     """
@@ -94,9 +96,9 @@ def watched(label: str) -> Iterator[Watch]:
 
 @contextlib.contextmanager
 def stoppable(stopped: Callable[[], bool]) -> Iterator[None]:
-    """Whatever is computed inside, in this thread, ends with an InterruptedError once `stopped()`:
-    at its next batch of draws, or the next block of an integrand. A compiler at work is waited
-    for.
+    """A context in which calculations of this thread end with an InterruptedError once `stopped()`
+    is true: at the next batch of draws, or the next block of an integrand. A compiler at work is
+    waited for.
     """
     _this_thread.stopped = stopped
     try:
@@ -106,15 +108,17 @@ def stoppable(stopped: Callable[[], bool]) -> Iterator[None]:
 
 
 def end_if_stopped() -> None:
-    """Between two steps of a calculation: raise InterruptedError where it is no longer wanted."""
+    """Raise InterruptedError where the calculation is no longer wanted; called between two
+    steps.
+    """
     stopped = getattr(_this_thread, "stopped", None)
     if stopped is not None and stopped():
         raise InterruptedError("the calculation was stopped")
 
 
 def _painter() -> Callable[[Watch, threading.Event], None] | None:
-    """What shows progress on standard error, if anything does.
-    Not where another bar, as of rich, or a test has taken it over.
+    """The function that shows progress on standard error; None where another bar, as of rich, or a
+    test has taken it over.
     """
     stream, own = sys.stderr, sys.__stderr__
     if type(stream).__module__.partition(".")[0] == "ipykernel":
@@ -125,7 +129,9 @@ def _painter() -> Callable[[Watch, threading.Event], None] | None:
 
 
 def _paint(watch: Watch, over: threading.Event) -> None:
-    """Write the line anew until `over`, from another thread: this one may be busy compiling."""
+    """Write the line anew until `over`, in a thread of its own, since the calculating one may be
+    busy compiling.
+    """
     stream, length = sys.stderr, 0
     while not over.wait(AGAIN if length else FIRST):
         line = _shown(watch.line())[: shutil.get_terminal_size().columns - 1]
@@ -138,18 +144,18 @@ def _paint(watch: Watch, over: threading.Event) -> None:
 
 
 def _write(watch: Watch, over: threading.Event) -> None:
-    """One line after the other until `over`."""
+    """Write one line after the other until `over`."""
     while not over.wait(EVERY):
         with contextlib.suppress(OSError, ValueError):  # a pipe or a file that was closed
             print(_shown(watch.line(bar=False)), file=sys.stderr, flush=True)
 
 
 def _shown(line: str) -> str:
-    """Without what standard error cannot show."""
+    """The line without characters that standard error cannot show."""
     encoding = sys.stderr.encoding or "ascii"
     return line.encode(encoding, "replace").decode(encoding)
 
 
 def clock(seconds: float) -> str:
-    """Minutes and seconds, 1:05."""
+    """A time as minutes and seconds, 1:05."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

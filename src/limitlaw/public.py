@@ -1,4 +1,4 @@
-"""All public names, which `limitlaw` hands on."""
+"""All public names, which `limitlaw` exports."""
 
 from limitlaw import depth, divergence, laws, nn
 from limitlaw.backward.reverse import gradient

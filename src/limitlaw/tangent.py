@@ -1,7 +1,7 @@
 """The neural tangent kernel of one attention layer as n → ∞.
 
-With finitely many heads it is random: it depends on the scores p, and on a second array D = ∂f/∂A
-that is as random as they are.
+With finitely many heads it is random: it depends on the scores p, and on a second random array D =
+∂f/∂A.
 """
 
 import dataclasses
@@ -32,11 +32,11 @@ from limitlaw.laws import Empirical, RandomKernel
 from limitlaw.numerics.random import normal
 
 MATRICES = "qkvo"
-TOGETHER_AT_MOST = 2**20  # numbers of draws that are computed together
+TOGETHER_AT_MOST = 2**20  # numbers that draws hold which are computed together
 BEYOND_THEOREM = ("gradients",)
 
-Factor = Float[Array, "ms ms"]  # of the kernel of all tokens
-Readout = Float[Array, "s s"]  # a factor of its Gram
+Factor = Float[Array, "ms ms"]  # a factor of the kernel of all tokens
+Readout = Float[Array, "s s"]  # a factor of the Gram matrix of the readouts
 Seen = Bool[Array, "s s"]  # which tokens each attends to
 StdDev = float | Float[Array, ""]
 Sizes = tuple[int, int, int, int | None]  # sequences, tokens, heads, their dimension or None
@@ -52,7 +52,9 @@ class Stds(NamedTuple):
 
 
 class TangentDraw(NamedTuple):
-    """One draw: Θ of each matrix, f, and the Gram Γ of the gradients at each sequence's tokens."""
+    """One draw: Θ of each matrix, f, and the Gram matrix Γ of the gradients at each sequence's
+    tokens.
+    """
 
     q: Float[Array, "m m"]
     k: Float[Array, "m m"]
@@ -64,8 +66,8 @@ class TangentDraw(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TangentKernel:
-    """The tangent kernel of m sequences, and what it depends on.
-    `draws` has the arrays, all in one order of draws.
+    """The tangent kernel of m sequences, and what it depends on. `draws` has the arrays, all in
+    one order of draws.
 
     `q, k, v, o`: ⟨∂f/∂w, ∂f'/∂w⟩ for the entries of a matrix W = std·w/√cols. `output`: f itself,
     on which the kernel depends. `gradient`: Γ_jl = ⟨∂f/∂x_j, ∂f/∂x_l⟩.
@@ -74,7 +76,9 @@ class TangentKernel:
     draws: TangentDraw = dataclasses.field(repr=False)
 
     def total(self, parts: str = MATRICES) -> RandomKernel:
-        """The kernel of the matrices that are trained, "qkvo" or a part: a sum in each draw."""
+        """The kernel of the matrices that are trained, "qkvo" or some of these: a sum in each
+        draw.
+        """
         if not parts or set(parts) - set(MATRICES) or len(set(parts)) < len(parts):
             raise ValueError(
                 f"parts must be letters of {MATRICES!r}, each at most once, got {parts!r}"
@@ -85,22 +89,22 @@ class TangentKernel:
 
     @property
     def q(self) -> RandomKernel:
-        """The part of the query matrices."""
+        """The part of the kernel from the query matrices."""
         return self.total("q")
 
     @property
     def k(self) -> RandomKernel:
-        """The part of the key matrices."""
+        """The part of the kernel from the key matrices."""
         return self.total("k")
 
     @property
     def v(self) -> RandomKernel:
-        """The part of the value matrices."""
+        """The part of the kernel from the value matrices."""
         return self.total("v")
 
     @property
     def o(self) -> RandomKernel:
-        """The part of the output matrices."""
+        """The part of the kernel from the output matrices."""
         return self.total("o")
 
     @property
@@ -137,19 +141,19 @@ def attention_ntk(
     key: object = 0,
     force: bool = False,
 ) -> TangentKernel:
-    """The tangent kernel of f = n^{−1/2} Σ_i u_i·y_i, y the outputs of one attention layer
-    (see `attention_law`).
+    """The tangent kernel of f = n^{−1/2} Σ_i u_i·y_i, y the outputs of one attention layer (see
+    `attention_law`).
 
     `kernel`: K_jk of s tokens, (s, s), or that of the tokens of m sequences, (m, s, m, s).
-    `readout`: G_ik, the Gram of the fixed u; the identity, one vector for each position. As n → ∞,
-    for each head with scores p, A = softmax(p),
+    `readout`: G_ik, the Gram matrix of the fixed u; by default the identity, one vector for each
+    position. As n → ∞, for each head with scores p, A = softmax(p),
 
         Cov(D_ij, D'_kl) = σ_O²σ_V²/H G_ik K_jl      f = Σ_a ⟨A, D⟩
         P = ∂f/∂p = A ∘ (D − rowsum(A ∘ D))
         Θ^V = Θ^O = σ_O²σ_V²/H Σ_a tr(Gᵀ A K A'ᵀ)    Θ^Q = Θ^K = σ_Q²σ_K² Σ_a ⟨P, K P' Kᵀ⟩
 
-    and their like with `head_dim`. TangentDraw i depends only on (key, i). What
-    takes more memory than there is, or more than ten minutes, is refused without `force`.
+    and their like with `head_dim`. TangentDraw i depends only on (key, i). A call that would take
+    more memory than there is, or more than ten minutes, is refused without `force`.
     """
     K, m, s = _tokens(kernel)
     G = np.eye(s)
@@ -211,14 +215,14 @@ def _draws(
 def _slopes(
     p: Float[Array, "m s s"], D: Float[Array, "m s s"], seen: Seen
 ) -> tuple[Float[Array, "m s s"], Float[Array, "m s s"], Float[Array, " m"]]:
-    """A = softmax(p), P = A ∘ (D − rowsum(A ∘ D)), and what the head adds to f."""
+    """A = softmax(p), P = A ∘ (D − rowsum(A ∘ D)), and the contribution of the head to f."""
     A = jax.nn.softmax(jnp.where(seen, p, -jnp.inf), axis=-1)
     row = jnp.sum(A * D, axis=-1, keepdims=True)
     return A, A * (D - row), row.sum(axis=(1, 2))
 
 
 def _of_sequences(x: Float[Array, "ms ms"], m: int, s: int) -> Float[Array, "m s s"]:
-    """Of all tokens with all, those within a sequence."""
+    """The blocks within each sequence, of a matrix over all tokens."""
     return jnp.einsum("misj,ms->mij", x.reshape(m, s, m, s), jnp.eye(m))
 
 
@@ -244,7 +248,9 @@ def _wide_head(
 def _narrow_head(
     L: Factor, L_G: Readout, std: Stds, seen: Seen, sizes: Sizes, key: Key[Array, ""]
 ) -> TangentDraw:
-    """Matrices into d dimensions and back; q, k, v and β = (dH)^{−1/2} W^Oᵀu are drawn."""
+    """One draw of a head with matrices into d dimensions and back; q, k, v and β = (dH)^{−1/2}
+    W^Oᵀu are drawn.
+    """
     m, s, heads, d = sizes
     assert d is not None
     K, G = (L @ L.T).reshape(m, s, m, s), L_G @ L_G.T

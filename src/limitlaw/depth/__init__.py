@@ -1,6 +1,6 @@
 """The law of every layer: statistics along depth, the scales that hold them, and maps of both.
 
-Reads programs through the engines' statistics; computes nothing about a network itself.
+It reads programs through the engines' statistics, and computes nothing about a network itself.
 """
 
 from limitlaw.depth.gradients import gradients

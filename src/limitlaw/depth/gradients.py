@@ -1,4 +1,4 @@
-"""`gradients`: what comes back to every layer of a network from a random readout."""
+"""`gradients`: the gradient of a random readout at every layer of a network."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from limitlaw.float64 import in_float64
 from limitlaw.language.values import Wide
 from limitlaw.numerics.replicates import INDEPENDENT
 
-MOST_DRAWS = 1024  # at most, where the user does not say
+MOST_DRAWS = 1024  # most draws, where the user does not say
 OF_GRADIENTS = (
     Statistic("gradient", variance, "gradient variance"),
     Statistic("gradient_correlation", mean_correlation, "gradient correlation"),
@@ -39,10 +39,10 @@ def gradients(
     over draws.
 
     f = n^{−1/2} Σ_i u_i·y_i for the vectors y of `network` and standard normal u; dx_i = √n
-    ∂f/∂x_i behind each block, row 0 being what the first is given. Statistics: `gradient`, s⁻¹ Σ_i
-    |dx_i|²/n, which is 1 at y itself, and `gradient_correlation`, the mean cosine between dx_i and
-    dx_j. `token`: read out this one alone. `network` is what `trace` takes. Every matrix is drawn,
-    and the program differentiated: of the limit n → ∞ this is an approximation with an error of
+    ∂f/∂x_i behind each block, where row 0 is the input of the first. Statistics: `gradient`, s⁻¹
+    Σ_i |dx_i|²/n, which is 1 at y itself, and `gradient_correlation`, the mean cosine between dx_i
+    and dx_j. `token`: read out this one alone. `network` is as for `trace`. Every matrix is drawn,
+    and the program differentiated: as an approximation of the limit n → ∞ this has an error of
     O(1/n) beside the standard errors.
 
     Without `samples` there are up to 1,024 draws: as many as take 20 seconds. `force` is that of

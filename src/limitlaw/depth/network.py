@@ -1,4 +1,4 @@
-"""A Transformer by plain settings, as commands and stored runs describe it."""
+"""A Transformer described by plain settings, as commands and stored runs have it."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -24,10 +24,10 @@ SCALES = ("scale", "q_std", "k_std", "v_std", "o_std", "mlp_std", "bias_std", "c
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """Blocks on tokens whose kernel is (1 − correlation) I + correlation.
+    """A Transformer on tokens whose kernel is (1 − correlation) I + correlation.
 
-    `hidden` is the MLP's multiple of n, 0 for none.
-    Everything else is what `nn.transformer` calls so.
+    `hidden` is the MLP's multiple of n, 0 for none. All other settings have the names of
+    `nn.transformer`.
     """
 
     depth: int = 12
@@ -97,19 +97,21 @@ def _chosen(name: str, value: object, among: Mapping[str, Any]) -> Any:
 
 
 class ScaleGrid(NamedTuple):
-    """A scale and its values."""
+    """The name of a scale and its values."""
 
     name: str
     values: tuple[float, ...]
 
     @property
     def linear(self) -> bool:
-        """Is it spaced evenly, as a correlation is, and not in logarithms?"""
+        """Are the values evenly spaced, as those of a correlation, and not in logarithms?"""
         return self.name == "correlation"
 
     @staticmethod
     def of(text: str, option: str) -> "ScaleGrid":
-        """From `q_std=0.1:10:8`: eight values, evenly in logarithms; of a `correlation` evenly."""
+        """The grid that a text like `q_std=0.1:10:8` describes: eight values, evenly in
+        logarithms; for `correlation` evenly.
+        """
         name, _, span = text.partition("=")
         name = name.strip().replace("-", "_")
         try:

@@ -16,8 +16,8 @@ from limitlaw.runs.disk import make_folder
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """What is computed at each point: the statistic after block `at`, by so many draws, or as many
-    as a relative error of `rtol` takes.
+    """A phase diagram: at each point, the statistic after block `at`, by `samples` draws, or by as
+    many as a relative error of `rtol` takes.
     """
 
     network: Network
@@ -32,7 +32,7 @@ class Phase:
 
     @property
     def title(self) -> str:
-        """Where in which network the statistic is looked at, in two lines."""
+        """The depth, the width and the network of the statistic, in two lines."""
         where = "n → ∞" if self.width is None else f"n = {self.width}"
         return f"after block {self.at}, {where}\n{self.network.title}"
 
@@ -70,7 +70,9 @@ def phase(
     done: Callable[[], None] = lambda: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> Table:
-    """Compute, write to `out`/phase.csv and return the table; finished chunks are not repeated."""
+    """Compute the diagram, write it to `out`/phase.csv and return the table; finished chunks are
+    not repeated.
+    """
     make_folder(out)
     store = Store(out / "chunks", warn)
     chunks = asked.chunks()

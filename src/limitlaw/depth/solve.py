@@ -1,4 +1,4 @@
-"""Choosing scales: the one at which a statistic reaches a target at some depth."""
+"""Choosing scales: the scale at which a statistic reaches a target at some depth."""
 
 import dataclasses
 import math
@@ -22,24 +22,26 @@ from limitlaw.language.values import Wide
 from limitlaw.numerics.replicates import Replicates
 from limitlaw.progress import Watch, watched
 
-SOLVE_DRAWS = 1024  # at most, where the user does not say
-BRENT_STEPS = 100  # of Brent's method at most
-USUAL = 4  # values that are needed at least
+SOLVE_DRAWS = 1024  # most draws, where the user does not say
+BRENT_STEPS = 100  # most steps of Brent's method
+USUAL = 4  # fewest values of x at which the function is needed
 FIRST_STEP = 0.12  # half the first step in ln c
-BESIDE = 1e-3  # of a root in ln c, for a central difference
+BESIDE = 1e-3  # step in ln c of a central difference at the root
 ROOT_ROUNDING = 4 * float(np.finfo(float).eps)
-SLOPE_STEP = 1e-7  # that two points must be to tell the slope
+SLOPE_STEP = 1e-7  # least distance in ln c of two points that tell the slope
 PRECISION = 1e-10  # of the root of the function that is drawn
 # in units of the error to be reached: a step so short is taken along the slope, without looking at
 # the function again; of few draws, and of more
 SHORT, LONGER = 0.3, 2.0
 
-NetworkOfScale = Callable[[Any], Wide]  # of a scale, which may be traced
+NetworkOfScale = Callable[[Any], Wide]  # a scale, which may be traced → the network
 
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The scale at which the statistic is `target`, its standard error, and the slope there."""
+    """The scale at which the statistic is `target`, its standard error, and the slope of the
+    statistic there.
+    """
 
     value: float
     error: float
@@ -73,14 +75,14 @@ def solve(
         network = lambda c: transformer(x, 24, 12, 64, q_std=c)
         solve(network, "entropy", 0.8 * math.log(s), over=(0.1, 10))
 
-    `network` is a function of a scale, `statistic` a name or a function as in `trace`, `at` the
-    last block without one. All scales have the same draws, so that their mean is a smooth function
+    `network` is a function of a scale, `statistic` a name or a function as in `trace`, `at` by
+    default the last block. All scales have the same draws, so that their mean is a smooth function
     of c; its root is found by Brent's method in ln c. Its error is that of the mean divided by the
     slope.
 
     Without `samples` there are as many draws as a standard error of `rtol`·c takes (1 % of c), up
-    to 1,024: the root is found with a few of them and then mended with more, as far as ten minutes
-    go. `force` is that of `trace`.
+    to 1,024: the root is found with a few of them and then corrected with more, as far as ten
+    minutes go. `force` is that of `trace`.
     """
     (chosen,) = chosen_statistics([statistic])
     if chosen.summary is not averaged:
@@ -116,7 +118,9 @@ def solve(
 
 def _reached(root: "Root", x: float, goal: float) -> tuple[float, int]:
     """The root with as many draws as its error in ln c takes to fall below `goal`, and their
-    number: first of one batch, then of more, from where it was with fewer.
+    number.
+
+    It is found with one batch first, then with more, each time from the last root.
     """
     start, precision, draws = time.monotonic(), SHORT * goal, 1
     while True:
@@ -135,14 +139,18 @@ def _reached(root: "Root", x: float, goal: float) -> tuple[float, int]:
 
 
 def _seconds(drawn: "DrawnStatistic", draws: int, more: int, start: float) -> float:
-    """What has passed, and what it takes to have more draws, perhaps at another x as well."""
+    """The seconds that have passed, and those that it takes to have more draws, perhaps at another
+    x as well.
+    """
     each = (time.monotonic() - start) / max(1, drawn.evaluated)
     return time.monotonic() - start + each * (2 * more - draws)
 
 
 class DrawnStatistic:
-    """The statistic of every draw as a function of x = ln c: the same draws at every x. `together`
-    of them are computed at a time; there are `most`, and `least` are needed.
+    """The statistic of every draw as a function of x = ln c, with the same draws at every x.
+
+    `together` draws are computed at a time; there are at most `most`, and at least `least` are
+    needed.
     """
 
     def __init__(
@@ -161,7 +169,7 @@ class DrawnStatistic:
         self._seen: dict[float, list[Float[np.ndarray, " draws"]]] = {}
 
     def _move_to(self, x: float) -> None:
-        """Let the network be that of another scale."""
+        """Switch to the network at another scale."""
         network = self._network(math.exp(x))
         program = program_at_infinity(*stages(network), self._functions, tied_loop(network))
         self._x, self._program = x, program
@@ -171,8 +179,8 @@ class DrawnStatistic:
         self.together = self._batches.size
 
     def at(self, x: float, draws: int) -> Float[np.ndarray, " draws"]:
-        """The values of so many draws at x, of which none is drawn twice. Where nothing is random
-        there are as many as sets of nodes.
+        """The values of `draws` draws at x, each of which is drawn only once. Where nothing is
+        random there are as many as sets of nodes.
         """
         if x != self._x and len(self._seen.get(x, ())) * self.together < draws:
             self._move_to(x)
@@ -189,7 +197,7 @@ class DrawnStatistic:
         return self._program.random
 
     def error(self, values: Float[np.ndarray, " draws"]) -> float:
-        """Of their mean; 0 where nothing is random."""
+        """The standard error of the mean of these values; 0 where nothing is random."""
         if self.most == 1 and not self.random:
             return 0.0
         return float(Replicates(self._batches.replicate).error(values))
@@ -212,8 +220,9 @@ class DrawnStatistic:
 
 
 class Root:
-    """The root of the mean of a drawn statistic less its target, between two x = ln c; `slope` is
-    that of the function near the root that was found last.
+    """The root of the mean of a drawn statistic minus its target, between two x = ln c.
+
+    `slope` is that of the function near the root that was found last.
     """
 
     def __init__(
@@ -228,8 +237,8 @@ class Root:
         return float(np.mean(values)) - self.target, self.drawn.error(values)
 
     def find(self, x: float, draws: int, precision: float) -> float:
-        """A point so near to the root, by Brent's method, inside a bracket that is looked for from
-        x on; x itself where the slope says that it is so near.
+        """A point within `precision` of the root, by Brent's method inside a bracket that is
+        looked for from x on; x itself where the slope says that it is as near.
         """
         from scipy.optimize import brentq
 
@@ -250,12 +259,12 @@ class Root:
         return root
 
     def look_around(self, x: float, draws: int) -> None:
-        """The slope at x by a central difference."""
+        """Find the slope at x by a central difference."""
         above, below = (self.at(x + step, draws)[0] for step in (BESIDE, -BESIDE))
         self.slope = (above - below) / (2 * BESIDE)
 
     def _bracket(self, f: Callable[[float], float], x: float, step: float) -> tuple[float, float]:
-        """Two points between which the sign of f changes: by steps twice as long each time, in the
+        """Two points between which the sign of f changes: by steps that double each time, in the
         direction in which f falls to 0; else the ends.
         """
         here, ahead = f(x), f(x + step)

@@ -1,8 +1,7 @@
-"""Statistics of a layer: what is read off a draw, f(kernel, scores), and what many draws say of
-it.
+"""Statistics of a layer: f(kernel, scores), read off each draw, and their summary over many draws.
 
-K is the kernel n⁻¹⟨x_i, x_j⟩ behind the layer, p the scores of its attention (−∞ where masked),
-A = softmax(p).
+K is the kernel n⁻¹⟨x_i, x_j⟩ behind the layer, p the scores of its attention (−∞ where masked), A
+= softmax(p).
 """
 
 import dataclasses
@@ -24,7 +23,9 @@ ScalarArray = Float[Array, ""]
 
 
 class Column(NamedTuple):
-    """A statistic after each layer: mean over draws, standard error of that, sd over draws."""
+    """A statistic after each layer: the mean over draws, its standard error, and the standard
+    deviation over draws.
+    """
 
     value: Float[np.ndarray, "layers *rest"]
     error: Float[np.ndarray, "layers *rest"]
@@ -50,13 +51,13 @@ def size(column: Column) -> Float[np.ndarray, "layers *rest"]:
 
 @dataclasses.dataclass(frozen=True)
 class Named:
-    """A function of (kernel, scores) whose errors say whose they are."""
+    """A function of (kernel, scores), with the name of its statistic in its errors."""
 
     name: str
     read: Function
 
     def __call__(self, K: Kernel, scores: Scores) -> Array:
-        """What is read of one draw, as an array."""
+        """The statistic of one draw, as an array."""
         try:
             return jnp.asarray(self.read(K, scores), float)
         except Exception as error:
@@ -70,10 +71,13 @@ class Named:
 
 @dataclasses.dataclass(frozen=True)
 class Statistic:
-    """`read(kernel, scores)`: of one draw; `summary(read, replicates, D)`: of all, a `Column` from
-    an array (draws, layers, …), by default the mean. `label` is for tables and pictures; a
-    relative error is one in units of `scale`. `of_the_law`: the summary takes a coordinate of x_i
-    for N(0, K_ii) given K, and has no meaning where a layer ends in a nonlinearity.
+    """A statistic of layers: `read(kernel, scores)` of one draw, and `summary(read, replicates,
+    D)` of all draws.
+
+    The summary makes a `Column` from an array (draws, layers, …), by default with the mean.
+    `label` is for tables and pictures; a relative error is one in units of `scale`. `of_the_law`:
+    the summary takes a coordinate of x_i to be N(0, K_ii) given K, and has no meaning where a
+    layer ends in a nonlinearity.
     """
 
     name: str
@@ -85,7 +89,7 @@ class Statistic:
 
     @property
     def function(self) -> Named:
-        """What is read of one draw, under the name of the statistic."""
+        """`read`, with the name of the statistic in its errors."""
         return Named(self.name, self.read)
 
     def relative_error(self, column: Column) -> float:
@@ -135,7 +139,9 @@ def effective_rank(K: Kernel, scores: Scores) -> ScalarArray:
 
 
 def _over_attention(read: Callable[[Array], Array]) -> Function:
-    """The mean over the attention layers of a block; NaN where there is none."""
+    """A statistic that is the mean over the attention layers of a block; NaN where there
+    is none.
+    """
 
     def of_layer(K: Kernel, scores: Scores) -> ScalarArray:
         if scores is None:
@@ -159,7 +165,7 @@ def _participation(p: Float[Array, "... t"]) -> Float[Array, "..."]:
 
 
 def _averaged_over_rows(read: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """The mean of a function of rows over all rows and heads."""
+    """The mean over all rows and heads of a function of rows."""
     return lambda p: jnp.mean(matrix_by_matrix(read, p))
 
 
@@ -224,7 +230,7 @@ def kl_from_gaussian(
 def _scaled(
     v: Float[np.ndarray, "draws layers tokens"],
 ) -> Float[np.ndarray, "draws layers tokens"]:
-    """In units of their mean, so that no square overflows; 1 where all are 0."""
+    """The variances in units of their mean, so that no square overflows; 1 where all are 0."""
     mean = np.mean(v, axis=0)
     return np.where(mean > 0, v / np.where(mean > 0, mean, 1.0), 1.0)
 
@@ -254,7 +260,9 @@ def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
 def log_density(
     x: Float[np.ndarray, "..."], v: float | Float[np.ndarray, "..."], dim: int | float
 ) -> Float[np.ndarray, "..."]:
-    """ln N(x; 0, v), or that of a coordinate of √(D v) u, u uniform on the unit sphere of R^D."""
+    """ln N(x; 0, v) or, in D dimensions, the log density of a coordinate of √(D v) u, u uniform on
+    the unit sphere of R^D.
+    """
     if math.isinf(dim):
         return -0.5 * x * x / v - 0.5 * np.log(2 * math.pi * v)
     left = 1.0 - x * x / (dim * v)

@@ -16,17 +16,17 @@ def _written(value: float, error: float) -> str:
     return plus_minus(value, error) if error > 0 else f"{value:.6g}"
 
 
-MOST_SHOWN = 64  # entries of a statistic that has a column for each
+MOST_SHOWN = 64  # most entries of a statistic that has a column for each
 
 
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """Statistics after each layer, row 0 being what the first is given:
+    """Statistics after each layer, where row 0 is the input of the first:
     `trace["entropy"].value`, `.error`, `.spread`.
 
     `error`: the standard error of the mean over draws. `spread`: the standard deviation over
-    draws, as n → ∞ what stays random; NaN for statistics of the law over all draws. `width` is
-    None as n → ∞.
+    draws, as n → ∞ that of what stays random; NaN for statistics of the law over all draws.
+    `width` is None as n → ∞.
     """
 
     columns: dict[str, Column]
@@ -49,7 +49,9 @@ class Trace:
 
     @property
     def in_numbers(self) -> "Trace":
-        """With a column for each entry of a statistic that gives arrays, as "spectrum[2]"."""
+        """The same trace with a column for each entry of a statistic that gives arrays, as
+        "spectrum[2]".
+        """
         columns, labels = {}, {}
         for name, column in self.columns.items():
             shape = column.value.shape[1:]
@@ -71,7 +73,7 @@ class Trace:
 
     @property
     def layers(self) -> np.ndarray:
-        """0, 1, …: what the first layer is given, and what each gives."""
+        """0, 1, …: the input of the first layer, and the output of each."""
         return np.arange(len(self))
 
     @property
@@ -81,7 +83,7 @@ class Trace:
 
     @property
     def title(self) -> str:
-        """Where the numbers come from, in one line."""
+        """The width, the number of draws and the meaning of ±, in one line."""
         beyond = f"; beyond Theorem 3.1: {', '.join(self.beyond)}" if self.beyond else ""
         draws = self.effort or f"{self.samples:,} draw{'s' * (self.samples != 1)}"
         return f"{self.where}, {draws}, ± one standard error{beyond}"
@@ -120,7 +122,9 @@ class Trace:
         ]
 
     def to_csv(self, *others: "Trace") -> str:
-        """The records, and then those of others, as text: numbers with all their digits."""
+        """The records of this trace, and then those of others, as text: numbers with all their
+        digits.
+        """
         lines = ["layer,statistic,value,error,spread,width"]
         for record in (record for trace in (self, *others) for record in trace.records()):
             width = "inf" if record["width"] is None else record["width"]

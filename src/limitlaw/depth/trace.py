@@ -30,7 +30,7 @@ from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Wide, wide
 from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 
-TRACE_DRAWS = 4096  # at most, where the user does not say
+TRACE_DRAWS = 4096  # most draws, where the user does not say
 Asked = str | Statistic | Callable[..., Any]
 
 
@@ -48,18 +48,18 @@ def trace(
     """Statistics after every block of a network, with standard errors and their spread over draws.
 
     `network`: vectors behind blocks that were written with `repeat`, as those of `nn.transformer`;
-    or a sequence of vectors, one for each layer. Row 0 is what the first block is given.
-    `statistics`: names from `depth.STATISTICS` (all of them without), or functions
-    f(kernel, scores) of your own, also as a dict {name: f}: `kernel` is n⁻¹⟨x_i, x_j⟩ over the
-    tokens, `scores` what the softmax of the block reads (…, heads, s, t), −∞ where a mask hides
-    (None in row 0 and without attention, a tuple where a block has several). `width=None` is the
-    limit n → ∞.
+    or a sequence of vectors, one for each layer. Row 0 is the input of the first block.
+    `statistics`: names from `depth.STATISTICS` (by default all of them), or functions f(kernel,
+    scores) of your own, also as a dict {name: f}: `kernel` is n⁻¹⟨x_i, x_j⟩ over the tokens,
+    `scores` what the softmax of the block reads (…, heads, s, t), −∞ where a mask hides (None in
+    row 0 and without attention, a tuple where a block has several). `width=None` is the limit n →
+    ∞.
 
     Without `samples` there are as many draws as a standard error of `rtol` (0.01) takes, of every
     statistic in every row, relative to its mean or its spread over draws, whichever is larger
     (kurtosis κ to 3 + κ, a divergence to 1); up to 4,096, and no more than take 20 seconds. Long
-    sequences average by themselves, and take few. What takes more memory than
-    there is, or more than ten minutes, is refused without `force`.
+    sequences average by themselves, and take few. A call that would take more memory than there
+    is, or more than ten minutes, is refused without `force`.
     """
     first, layers = stages(network)
     outputs = tuple(value.core for value in (first, *layers))
@@ -108,7 +108,9 @@ def pace_of(
 def _columns(
     chosen: Sequence[Statistic], arrays: Any, replicates: Replicates, dim: int | float
 ) -> dict[str, Column]:
-    """What all draws say of each statistic, from arrays (draws, layers, …) of several parts."""
+    """The summary over draws of each statistic, from arrays (draws, layers, …) of several
+    parts.
+    """
     columns = {}
     for i, statistic in enumerate(chosen):
         parts = [np.asarray(part[i]) for part in arrays]
@@ -123,8 +125,8 @@ def _columns(
 
 
 def _deterministic(column: Column, inflated: Column | None) -> Column:
-    """Where nothing is random there is no spread. The error is that of sets of nodes, or by how
-    much errors of integrals change the value.
+    """A column where nothing is random: the spread is 0, and the error is that of sets of nodes,
+    or by how much errors of integrals change the value.
     """
     spread = np.where(np.isnan(column.value), math.nan, 0.0)
     error = np.where(np.isnan(column.error), spread, column.error)
@@ -137,7 +139,8 @@ def program_at_infinity(
     first: Wide, layers: Sequence[Wide], functions: Turns, tied: Wide | None = None
 ) -> Limit:
     """The layers of a network as n → ∞, and what is read off them; `tied`: all layers as one loop.
-    Written out where a loop cannot be followed.
+
+    Loops are written out where they cannot be followed.
     """
     for outputs in ways_to_follow(first, layers, tied):
         if not Followed.of(outputs, functions).why_written_out:
@@ -158,7 +161,7 @@ def ways_to_follow(
 
 
 def chosen_statistics(given: object) -> list[Statistic]:
-    """What was asked for, as statistics."""
+    """The statistics that a user asks for, by names, functions or a dict."""
     if given is None:
         return list(STATISTICS.values())
     if isinstance(given, Mapping):
@@ -172,7 +175,9 @@ def chosen_statistics(given: object) -> list[Statistic]:
 
 
 def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) -> list[Statistic]:
-    """The statistics that exist: those of the law need coordinates N(0, K_ii) given K."""
+    """The statistics that are defined here: those `of_the_law` need coordinates N(0, K_ii) given
+    K.
+    """
     program = engine.program_of(outputs)
     gaussian = LimitFacts(Analysis(program)).gaussian
     if all(gaussian.get(output.value, False) for output in outputs) and _is_centred(program):
@@ -195,7 +200,10 @@ def _is_centred(program: Program) -> bool:
 
 
 def _adds_a_constant(op: Instruction) -> bool:
-    """c·**1** with a given c; LayerNorm has a random one, which vanishes for centred vectors."""
+    """Does it add c·**1** with a constant c?
+
+    LayerNorm adds a random multiple, which vanishes for centred vectors.
+    """
     ones = any(v.instruction.meets_one and v.instruction.given for v in op.inputs)
     return op.linear and ones and all(v.is_vector or v.instruction.given for v in op.inputs)
 
@@ -217,7 +225,7 @@ def _statistic(item: object, name: str | None = None) -> Statistic:
 
 
 def stages(network: object) -> tuple[Wide, list[Wide]]:
-    """What the first layer is given, and what each layer gives; a loop counts as one layer."""
+    """The input of the first layer, and the output of each layer; a loop counts as one layer."""
     if isinstance(network, Sequence):
         given = [wide(f"network[{i}]", x) for i, x in enumerate(network)]
         if len(given) < 2:
@@ -243,7 +251,7 @@ def stages(network: object) -> tuple[Wide, list[Wide]]:
 
 
 def tied_loop(network: object) -> Wide | None:
-    """Layers with the same matrices as one loop, if that is what a network is."""
+    """The layers as one loop with tied weights, if that is what the network is; else None."""
     loops = [] if isinstance(network, Sequence) else _loops(wide("network", network))
     op = loops[0][0].op if len(loops) == 1 else None
     if not isinstance(op, ops.Unrolled) or op.tied is None:
@@ -255,8 +263,10 @@ def tied_loop(network: object) -> Wide | None:
 
 
 def _loops(network: Wide) -> list[tuple[Value, Value, list[Any]]]:
-    """The loops of a program in order, without those inside their blocks: what each gives (of
-    several streams the first), where it starts, and the layers it has; of a scan those are one.
+    """The loops of a program in order, without those inside their blocks.
+
+    For each: its result (of several streams the first), its start, and the layers it has, which
+    for a scan are a single one.
     """
     found: dict[object, tuple[Value, Value, list[Any]]] = {}
     places: dict[Value, int] = {}

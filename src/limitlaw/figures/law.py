@@ -47,7 +47,7 @@ def density_figure(laws: Mapping[str, Law], title: str, variable: str = "y") -> 
 
 
 def _legend(figure: Figure, handles: list[Artist], labels: list[str]) -> None:
-    """Below the panels, in as many columns as fit into the figure."""
+    """Put the legend below the panels, in as many columns as fit into the figure."""
     for columns in range(min(len(labels), 4), 0, -1):
         legend = figure.legend(
             handles,
@@ -63,7 +63,7 @@ def _legend(figure: Figure, handles: list[Artist], labels: list[str]) -> None:
 
 
 def _abscissa(axes: Axes, centre: float, sd: float, reach: float, variable: str) -> None:
-    """The variable below, the same in standard deviations of the first law above."""
+    """Label the variable below, and the same in standard deviations of the first law above."""
     axes.set_xlim(centre - reach * sd, centre + reach * sd)
     axes.set_xlabel(f"${variable}$")
     axes.grid(alpha=0.25, linewidth=0.5)

@@ -34,7 +34,7 @@ def panels_of(
 
 
 def one_legend(figure: "Figure", columns: int) -> None:
-    """Below the panels, each label once."""
+    """Put one legend below the panels, with each label once."""
     found = {
         label: handle
         for panel in figure.axes
@@ -45,7 +45,7 @@ def one_legend(figure: "Figure", columns: int) -> None:
 
 
 def log_where_wide(panel: "Axes", values: np.ndarray) -> None:
-    """A logarithmic ordinate for positive values of which some are 30 times others."""
+    """Make the ordinate logarithmic for positive values of which some are 30 times others."""
     known = values[np.isfinite(values)]
     if len(known) and known.min() > 0 and known.max() > 30 * known.min():
         panel.set_yscale("log")

@@ -1,5 +1,5 @@
-"""What a picture shows, without a word about the library that draws it:
-panels of curves with axes and labels.
+"""The content of a picture, without a word about the library that draws it: panels of curves with
+axes and labels.
 
 Labels are text with `<i>`, `<sub>` and `<sup>`: `<i>D</i><sub>KL</sub>`.
 """
@@ -11,7 +11,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Style:
-    """A line (`width` 0: none) with dashes in multiples of its width, and a marker ("": none)."""
+    """The look of a line (`width` 0: none) with dashes in multiples of its width, and of a marker
+    ("": none).
+    """
 
     color: str
     width: float = 1.5
@@ -30,7 +32,9 @@ class Style:
 
 @dataclass(frozen=True)
 class Curve:
-    """Points in order, `low` and `high` the ends of error bars; no label, no entry in a legend."""
+    """Points in order, with `low` and `high` the ends of error bars; a curve without a label has
+    no entry in a legend.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -62,7 +66,9 @@ class Field:
 
 @dataclass(frozen=True)
 class PlotAxis:
-    """`ticks` are (value, text), () for automatic ones; `limits` (low, high), None where free."""
+    """An axis: `ticks` are (value, text), () for automatic ones; `limits` (low, high), None where
+    free.
+    """
 
     label: str
     log: bool = False

@@ -13,7 +13,7 @@ from limitlaw.laws import Law
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# of the mass lies beyond the picture on either side, in linear and in log scale
+# share of the mass beyond the picture on either side, in linear and in log scale
 MASS_BEYOND, MASS_BEYOND_LOG = 5e-4, 1e-9
 DASHES = ("-", (0, style.DASHED), (0, style.DOTTED), (0, style.DASH_DOT))
 
@@ -33,10 +33,10 @@ def plot(
 ) -> "Axes":
     """Draw laws of one number in one picture and return its matplotlib Axes.
 
-    `plot(p, q)`, `plot({"n = 64": p, "limit": q})` or `plot(limit=q)`; `ax`: where to, a new
-    picture without; `log`: in log scale, out to 1e-9 of the mass. Densities are lines and atoms
-    stems of their mass; samples, which have no density, are drawn as a histogram. Colours of text
-    and axes are those of the reader's matplotlib style.
+    `plot(p, q)`, `plot({"n = 64": p, "limit": q})` or `plot(limit=q)`; `ax`: the Axes to draw in,
+    by default a new picture; `log`: in log scale, out to 1e-9 of the mass. Densities are lines and
+    atoms stems of their mass; samples, which have no density, are drawn as a histogram. Colours of
+    text and axes are those of the reader's matplotlib style.
     """
     named = _named(laws, labelled)
     if ax is None:
@@ -61,7 +61,7 @@ def plot(
 
 
 def _named(laws: tuple[Any, ...], labelled: Mapping[str, Any]) -> dict[str, Law]:
-    """All laws by label; what is no law of one number is refused."""
+    """All laws by label; anything but a law of one number is refused."""
     pairs: list[tuple[str | None, Any]] = []
     for law in laws:
         pairs += law.items() if isinstance(law, Mapping) else [(None, law)]
@@ -95,7 +95,7 @@ def _range(laws: list[Law], beyond: float) -> Float[np.ndarray, " x"]:
 def _draw(
     axes: "Axes", law: Law, label: str, x: Float[np.ndarray, " x"], looks: dict[str, Any]
 ) -> np.ndarray:
-    """One law; the heights of its curve."""
+    """Draw one law, and return the heights of its curve."""
     if law.discrete:
         points, masses = (np.asarray(a) for a in law.atoms())
         bins = min(60, max(5, len(points) // 20))
@@ -119,7 +119,7 @@ def heights(law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
 
 
 def _decades(drawn: list[np.ndarray]) -> tuple[float, float]:
-    """From below the smallest height that is meant to be seen to above the largest."""
+    """The range from below the smallest height that is meant to be seen to above the largest."""
     positive = np.concatenate([h[np.isfinite(h) & (h > 0)] for h in drawn])
     top = float(positive.max(initial=1e-300))
     ends = [float(np.nanmin(np.where(h > 0, h, np.nan))) for h in drawn if (h > 0).any()]

@@ -26,7 +26,7 @@ BOUND = Style(GREY, 0.0, SOLID, "down", filled=False)
 
 
 def number(value: int | float) -> str:
-    """A whole number with commas from 10,000 on."""
+    """A whole number as text, with commas from 10,000 on."""
     return f"{int(value):,}" if value >= 10_000 else f"{int(value)}"
 
 

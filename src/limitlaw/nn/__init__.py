@@ -1,4 +1,4 @@
-"""Layers: short functions that write nodes of a program."""
+"""Layers: short functions that write programs."""
 
 from limitlaw.nn import masks
 from limitlaw.nn.attention import attention

@@ -41,8 +41,8 @@ def attention(
     `head_dim=None`: all matrices n × n, D = n (Example 3.1 of the paper). `head_dim=d`: W^Q, W^K,
     W^V are d × n, W^O is n × d, D = d, as in real Transformers. `heads=math.inf` is the
     infinite-head limit; only `limit` understands it. `scaling="linear"` replaces D^{-1/2} by
-    D^{-1}. `mask`: None, "causal", or booleans (True: seen) over (*batch, s, s), the batch being
-    what x has before its tokens, or over (*batch, heads, s, s); `nn.masks` has more.
+    D^{-1}. `mask`: None, "causal", or booleans (True: seen) over `(*batch, s, s)`, where the batch
+    is what x has before its tokens, or over `(*batch, heads, s, s)`; `nn.masks` has more.
 
     `kv_heads`: keys and values are shared by groups of heads (grouped queries; 1: multi-query).
     `context`: vectors (…, t) that keys and values are made of, instead of x (cross-attention).
@@ -73,7 +73,9 @@ def attention(
 
 
 def _tokens(x: object, context: object) -> tuple[Wide, Wide]:
-    """The vectors that ask, and those that answer: the same, or a context."""
+    """The vectors that queries are made of, and those that keys and values are made of: the same,
+    or a context.
+    """
     asking = wide("x", x)
     if not asking.ndim:
         raise ValueError(
@@ -90,7 +92,9 @@ def _tokens(x: object, context: object) -> tuple[Wide, Wide]:
 
 
 def _families(heads: int | float, kv_heads: int | None) -> tuple[Shape, Shape]:
-    """One matrix a head, the same for all tokens: of queries, and of keys and values."""
+    """The batch shapes of the matrices of queries, and of keys and values: one matrix for each
+    head, the same for all tokens.
+    """
     groups = heads if kv_heads is None else positive_int("kv_heads", kv_heads)
     if groups == heads:
         return (heads, 1), (heads, 1)
@@ -115,7 +119,7 @@ def _over_heads(mask: object, ndim: int, family: Shape) -> Any:
     """A mask over (*batch, s, s), the same for all heads, as one over (*batch, 1, s, s); x has
     `ndim` axes.
 
-    Where heads come in groups, one over (*batch, heads, s, s) is laid out as they are.
+    Where heads come in groups, a mask over (*batch, heads, s, s) is laid out as they are.
     """
     if mask is None or isinstance(mask, str):
         return mask

@@ -28,8 +28,8 @@ def conv1d(
 
     Entries of W_j are N(0, std²/(kernel_size·cols)), fan-in scaling as in PyTorch. "same": the
     window is centred, c = ⌊(kernel_size − 1)/2⌋, zeros outside, s' = s; "circular": the same,
-    wrapped around; "valid": only whole windows, c = 0, s' = s − kernel_size + 1. `stride` keeps
-    every so many of the outputs.
+    wrapped around; "valid": only whole windows, c = 0, s' = s − kernel_size + 1. `stride` k keeps
+    every k-th output.
     """
     x = wide("x", x)
     if not x.ndim:
@@ -91,8 +91,8 @@ def readout(
     """A dense layer that ends a convolutional network, over the last `axes` batch axes of
     positions: (…, s) → (…).
 
-    "average": of the mean over positions (global average pooling), W m + b. "flatten": of all
-    positions side by side, Σ_p W_p x_p + b with W_p ~ N(0, std²/(positions·cols)).
+    "average": W m + b of the mean m over positions (global average pooling). "flatten": Σ_p W_p
+    x_p + b of all positions side by side, with W_p ~ N(0, std²/(positions·cols)).
     """
     x = wide("x", x)
     if positive_int("axes", axes) > x.ndim:
@@ -113,7 +113,7 @@ def _pair(name: str, value: object) -> tuple[int, int]:
 
 
 def _cut(windows: Wide, inside: Bool[np.ndarray, "..."]) -> Wide:
-    """Zero where a window reaches beyond the borders."""
+    """The windows, with zeros where they reach beyond the borders."""
     return windows if inside.all() else windows * inside.astype(float)
 
 

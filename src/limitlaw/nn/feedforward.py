@@ -41,8 +41,8 @@ def mlp(
     bias_std: float = 0.0,
     dim: Dim | int = n,
 ) -> Wide:
-    """(dense, φ) for each space in `hidden`, then dense into `dim`;
-    every layer has its own W and b.
+    """(dense, φ) for each space in `hidden`, then dense into `dim`; every layer has its own W and
+    b.
 
     A single space is one hidden layer. `phi` is a function of vectors, as `tanh`, or of arrays, as
     jnp.tanh.

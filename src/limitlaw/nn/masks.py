@@ -1,4 +1,6 @@
-"""Which tokens see which: arrays of booleans (True: seen) for `attention` and `softmax`."""
+"""Masks for `attention` and `softmax`: arrays of booleans that say which tokens see which (True:
+seen).
+"""
 
 from collections.abc import Sequence
 
@@ -11,18 +13,22 @@ Mask = Bool[np.ndarray, "tokens tokens"]
 
 
 def causal(tokens: int) -> Mask:
-    """Token i sees tokens j ≤ i."""
+    """The mask by which token i sees tokens j ≤ i."""
     return np.tri(positive_int("tokens", tokens), dtype=bool)
 
 
 def sliding_window(tokens: int, window: int) -> Mask:
-    """Token i sees the last `window` tokens with itself, i − window < j ≤ i (as in Mistral)."""
+    """The mask by which token i sees the last `window` tokens, itself included, i − window < j ≤ i
+    (as in Mistral).
+    """
     s = positive_int("tokens", tokens)
     return np.tri(s, dtype=bool) & ~np.tri(s, k=-positive_int("window", window), dtype=bool)
 
 
 def padding(lengths: Sequence[int], tokens: int) -> Bool[np.ndarray, "sequences tokens tokens"]:
-    """All places of sequence b see its first lengths[b] tokens; the places behind are unseen."""
+    """The masks by which all places of sequence b see its first lengths[b] tokens, and none of the
+    places behind.
+    """
     s = positive_int("tokens", tokens)
     counts = np.asarray(
         [positive_int(f"lengths[{b}]", length) for b, length in enumerate(lengths)]

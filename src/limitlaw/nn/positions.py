@@ -15,7 +15,7 @@ from limitlaw.language.values import Scalars, Wide
 
 
 def embedding(ids: object, std: float = 1.0, dim: Dim | int = n) -> Wide:
-    """A vector N(0, std²) for each id, shape of `ids`: equal tokens have the same vector."""
+    """A vector N(0, std²) for each id, in the shape of `ids`; equal ids have the same vector."""
     array = np.asarray(ids)
     if array.dtype.kind not in "iu" or array.ndim == 0 or array.size == 0:
         raise TypeError(
@@ -29,21 +29,23 @@ def embedding(ids: object, std: float = 1.0, dim: Dim | int = n) -> Wide:
 
 @runtime_checkable
 class Positions(Protocol):
-    """What attention does with positions: to queries and keys, and to scores (…, heads, s, t)."""
+    """The use of positions in attention: on queries and keys, and on scores (…, heads, s, t)."""
 
     def turned(self, w: Wide) -> Wide:
-        """Queries or keys (…, tokens)."""
+        """Queries or keys (…, tokens), rotated by their positions."""
 
     def scored(self, p: Scalars, heads: int | float) -> Scalars:
-        """Scores (…, heads, s, t); of grouped queries (…, groups, queries, s, t)."""
+        """Scores (…, heads, s, t), with a bias by positions; of grouped queries (…, groups,
+        queries, s, t).
+        """
 
 
 @dataclasses.dataclass(frozen=True)
 class Rotary:
-    """Rotary embeddings (Su et al. 2021): coordinates (m, m + d/2) turned by
+    """Rotary embeddings (Su et al. 2021): coordinates (m, m + d/2) are rotated by
     position·base^{−2m/d}.
 
-    `positions` of the tokens; 0, 1, … where none are given.
+    `positions` are those of the tokens, by default 0, 1, ….
     """
 
     base: float = 10_000.0
@@ -56,7 +58,7 @@ class Rotary:
         return rotary(w, real_array("positions", self.positions), self.base)
 
     def scored(self, p: Scalars, heads: int | float) -> Scalars:
-        """As they are."""
+        """The scores, unchanged."""
         return p
 
 
@@ -64,14 +66,14 @@ class Rotary:
 class Alibi:
     """Linear biases (Press, Smith & Lewis 2022): p_ij − m_h |i − j|, with a slope for each head.
 
-    Without `slopes`: m_h = 2^{−8h/H} for a power of two H; else those of the next lower power, and
-    every other one of the next higher.
+    Without `slopes`: m_h = 2^{−8h/H} for a power of two H; else the slopes of the next lower
+    power, and every other one of the next higher.
     """
 
     slopes: Sequence[float] | None = None
 
     def turned(self, w: Wide) -> Wide:
-        """As they are."""
+        """The vectors, unchanged."""
         return w
 
     def scored(self, p: Scalars, heads: int | float) -> Scalars:
@@ -114,8 +116,8 @@ def sinusoidal_positions(tokens: int, base: float = 10_000.0, scale: float = 1.0
         m_i = ½ ∫₀¹ (sin θ + cos θ)(i base^{−u}) du,
         n⁻¹⟨e_i, e_j⟩ = ½ ∫₀¹ cos((i − j) base^{−u}) du.
 
-    They are written as Gaussian vectors that have these in the limit. At width n theirs fluctuate,
-    as those of random vectors do, and do not for true sinusoids.
+    They are written as Gaussian vectors that have these in the limit. At width n the inner
+    products of these fluctuate, as those of random vectors do; those of true sinusoids do not.
     """
     s, base = positive_int("tokens", tokens), real_number("base", base)
     if base <= 1:

@@ -64,12 +64,12 @@ def gru(x: Wide, std: object = 1.0, input_std: object = 1.0, bias_std: float = 0
 
 
 def _gates(count: int, std: object, ndim: int) -> Matrix:
-    """A matrix for each gate, one batch: what is known of all gates is found at once."""
+    """One family with a matrix for each gate, so that facts about all gates are found at once."""
     return Matrix(std, (count, *(1,) * ndim))
 
 
 def _steps(x: Wide, gates: tuple[int, ...], input_std: object, bias_std: float) -> Iterator[Wide]:
-    """For each time step the inputs U x_t + b, of all gates."""
+    """The inputs U x_t + b of all gates, for each time step."""
     x = wide("x", x)
     if not x.ndim:
         raise ValueError(

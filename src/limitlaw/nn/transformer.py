@@ -1,4 +1,4 @@
-"""Blocks of a Transformer, and many of them."""
+"""Blocks of a Transformer, and stacks of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,8 +40,8 @@ def block(
     bias_std: float = 0.0,
     **options: Any,
 ) -> Wide:
-    """Attention and an MLP on a residual stream, with fresh weights:
-    (…, s) → (…, s); N is `normalise`, c is `scale`.
+    """Attention and an MLP on a residual stream, with fresh weights: (…, s) → (…, s); N is
+    `normalise`, c is `scale`.
 
         "pre":   x ← x + c·attention(N(x)),   x ← x + c·mlp(N(x))
         "post":  x ← N(x + c·attention(x)),   x ← N(x + c·mlp(x))
@@ -83,13 +83,12 @@ def transformer(
     shared: bool = False,
     **options: Any,
 ) -> Wide:
-    """`depth` blocks on the vectors x of tokens: (…, s)
-    → (…, s), the residual stream behind the last of them.
+    """`depth` blocks on the vectors x of tokens, (…, s) → (…, s): the residual stream behind the
+    last block.
 
     x are embedded ids (`nn.embedding`), random vectors with a kernel (`initial((s,), cov=K)`), or
-    given `data`, which a first matrix embeds; batch axes before the tokens are sequences.
-    `shared`: all blocks have the same weights. Other `options` are those of `nn.block` and of
-    `attention`.
+    `data`, which a first matrix embeds; batch axes before the tokens are sequences. `shared`: all
+    blocks have the same weights. Other `options` are those of `nn.block` and of `attention`.
     """
     x = wide("x", x)
     if not x.dim.wide:

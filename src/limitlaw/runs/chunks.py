@@ -22,8 +22,8 @@ class Chunk:
     """A deterministic function of a module and its arguments, whose arrays are small: sufficient
     statistics.
 
-    Chunks are equal where function, arguments and versions are:
-    1, 1.0 and True are different arguments.
+    Chunks are equal where function, arguments and versions are: 1, 1.0 and True are different
+    arguments.
     """
 
     function: Callable[..., dict[str, np.ndarray]]
@@ -48,7 +48,7 @@ class Chunk:
 
     @property
     def name(self) -> str:
-        """Readable: module.function(trial=0, width=16)."""
+        """A readable name: module.function(trial=0, width=16)."""
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments)
         return f"{self.function_name}({arguments})"
 
@@ -58,7 +58,7 @@ class Chunk:
         return hashlib.sha256(canonical_json(self.description())).hexdigest()
 
     def description(self) -> dict[str, Any]:
-        """All that the arrays depend on, as JSON has it."""
+        """All that the arrays depend on, as plain values for JSON."""
         return {
             "function": self.function_name,
             "arguments": dict(self.arguments),
@@ -66,7 +66,7 @@ class Chunk:
         }
 
     def run(self) -> dict[str, np.ndarray]:
-        """Compute the arrays, in 64 bits wherever this happens."""
+        """Compute the arrays, in 64-bit mode on any machine."""
         from limitlaw.float64 import in_float64
 
         found = in_float64(self.function)(**dict(self.arguments))
@@ -85,7 +85,9 @@ class Chunk:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """What numbers depend on besides settings: packages, Python, a hash of limitlaw's source."""
+    """The versions that numbers depend on besides settings: packages, Python, a hash of limitlaw's
+    source.
+    """
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {
         **found,
@@ -95,7 +97,9 @@ def versions() -> dict[str, str]:
 
 
 def plain(name: str, values: object) -> np.ndarray:
-    """`values` as an array of float64, int64 or text, not converted: a float32 is a mistake."""
+    """`values` as an array of float64, int64 or text; nothing is converted, since a float32 is a
+    mistake.
+    """
     array = np.asarray(values)
     if array.dtype not in (np.float64, np.int64) and array.dtype.kind != "U":
         raise TypeError(f"{name} must be an array of float64, int64 or text, got {array.dtype}")
@@ -108,7 +112,9 @@ def canonical_json(value: object) -> bytes:
 
 
 def _source_hash() -> str:
-    """Changes with any line that numbers depend on: chunks of older code are not used."""
+    """A hash that changes with any line that numbers depend on, so that chunks of older code are
+    not used.
+    """
     root = pathlib.Path(__file__).parents[1]
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     computing = [

@@ -1,4 +1,4 @@
-"""One clear line where a file or a folder cannot be read or written."""
+"""Errors in one clear line where a file or a folder cannot be read or written."""
 
 import contextlib
 import errno
@@ -16,7 +16,9 @@ class StoreError(OSError):
 
 @contextlib.contextmanager
 def one_line_errors(action: str, path: Path) -> Iterator[None]:
-    """A refusal of the system as a StoreError: "cannot write /path: No space left on device"."""
+    """A context in which a refusal of the system becomes a StoreError: "cannot write /path: No
+    space left on device".
+    """
     try:
         yield
     except StoreError:
@@ -34,6 +36,6 @@ def write(path: Path, data: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """The folder and those above it, free of what killed runs were writing."""
+    """Make the folder and those above it, and remove what killed runs were writing there."""
     with one_line_errors("write", folder):
         files.make_folder(folder)

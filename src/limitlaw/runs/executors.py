@@ -1,4 +1,4 @@
-"""Where chunks are computed: threads of this machine, or the workers of a Dask cluster."""
+"""Executors that compute chunks: threads of this machine, or the workers of a Dask cluster."""
 
 import abc
 import asyncio
@@ -22,23 +22,25 @@ class ClusterError(ConnectionError):
 
 
 def local(jobs: int | None = None) -> Executor:
-    """Threads, by default one a core: NumPy and XLA release Python's lock and share programs."""
+    """Threads, by default one for each core: NumPy and XLA release Python's lock and share
+    programs.
+    """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be a positive integer, got {jobs}")
     return _Threads(cores() if jobs is None else jobs)
 
 
 class Crew(Executor):
-    """An executor that says how many chunks it computes at once."""
+    """An executor that knows how many chunks it computes at once."""
 
     @property
     @abc.abstractmethod
     def workers(self) -> int:
-        """The number of chunks."""
+        """The number of chunks that are computed at once."""
 
 
 class _Threads(ThreadPoolExecutor, Crew):
-    """Threads in which context variables are what they are where the work is handed over."""
+    """Threads with the context variables of the thread that submits the work."""
 
     workers = 0
 
@@ -49,7 +51,7 @@ class _Threads(ThreadPoolExecutor, Crew):
     def submit(
         self, function: Callable[..., Any], /, *arguments: Any, **named: Any
     ) -> Future[Any]:
-        """`function(*arguments, **named)` in some thread."""
+        """Run `function(*arguments, **named)` in some thread."""
         return super().submit(contextvars.copy_context().run, function, *arguments, **named)
 
 
@@ -61,7 +63,7 @@ def cores() -> int:
 
 
 def workers_of(executor: Executor) -> int:
-    """How many chunks an executor computes at once."""
+    """The number of chunks that an executor computes at once."""
     return executor.workers if isinstance(executor, Crew) else cores()
 
 
@@ -89,8 +91,8 @@ def cluster(address: str, timeout: int | float = CONNECT_SECONDS) -> Executor:
 
 
 async def _reach(address: str, timeout: int | float) -> None:
-    """Greet the scheduler. A client that fails to do so itself complains again as
-    the program ends.
+    """Greet the scheduler. A client that fails to do so itself complains again as the program
+    ends.
     """
     from distributed import Security
     from distributed.comm.core import connect
@@ -100,7 +102,7 @@ async def _reach(address: str, timeout: int | float) -> None:
 
 
 def _check_workers(client: "Client", address: str, timeout: int | float) -> None:
-    """There are workers, and what they compute is what would be computed here."""
+    """Raise unless there are workers, and they run the same versions as this process."""
     try:
         client.wait_for_workers(1, timeout=timeout)
     except TimeoutError:
@@ -131,7 +133,7 @@ class ClusterExecutor(Crew):
     def submit(
         self, function: Callable[..., Any], /, *arguments: Any, **named: Any
     ) -> Future[Any]:
-        """`function(*arguments, **named)` on some worker."""
+        """Run `function(*arguments, **named)` on some worker."""
         remote = self._client.submit(function, *arguments, pure=False, **named)
         future: Future[Any] = Future()
         future.add_done_callback(lambda _: remote.cancel() if future.cancelled() else None)
@@ -144,7 +146,7 @@ class ClusterExecutor(Crew):
 
 
 def _hand_over(remote: "RemoteFuture[Any]", future: "Future[Any]") -> None:
-    """The outcome of Dask's future to the one of the standard library."""
+    """Hand the outcome of Dask's future to one of the standard library."""
     if not future.set_running_or_notify_cancel():
         return
     if remote.cancelled():

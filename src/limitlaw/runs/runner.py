@@ -1,4 +1,4 @@
-"""Chunks → arrays: what is stored is read, the rest is computed and stored at once."""
+"""From chunks to arrays: what is stored is read, the rest is computed and stored at once."""
 
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from limitlaw.runs.store import Store
 
 Arrays = dict[str, np.ndarray]
 Results = Mapping[Chunk, Arrays]
-AHEAD = 2  # chunks that are computed or wait, per worker
+AHEAD = 2  # chunks per worker that are computed or wait
 
 
 class ChunkError(RuntimeError):
@@ -25,8 +25,8 @@ def run(
     executor: Executor,
     done: Callable[[Chunk, Arrays], None] = lambda chunk, arrays: None,
 ) -> dict[Chunk, Arrays]:
-    """The arrays of all chunks, in their order, which does not depend on the order
-    in which they are finished.
+    """The arrays of all chunks, in their order, which does not depend on the order in which they
+    are finished.
 
     `done` gets each different chunk once, in this thread, when its arrays are in the store.
     """
@@ -91,7 +91,7 @@ def run_if_same(chunk: Chunk, identity: str) -> Arrays:
 
 
 def _failure(chunk: Chunk, error: BaseException | None) -> ChunkError:
-    """Which chunk it was, and what remains."""
+    """The error that names the chunk that failed, and says what remains."""
     if isinstance(error, BrokenExecutor):
         message = (
             "a worker was killed, perhaps for lack of memory, while it may have computed "

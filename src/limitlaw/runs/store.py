@@ -1,4 +1,4 @@
-"""Chunks on disk: each in a file that is whole and proves it, beside a manifest of the run."""
+"""Chunks on disk: each in a file with a checksum, beside a manifest of the run."""
 
 import hashlib
 import io
@@ -54,16 +54,17 @@ class Store:
         return arrays
 
     def put(self, chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep the arrays of a chunk, in the place of whatever was there."""
+        """Keep the arrays of a chunk, in place of whatever was there."""
         payload = _packed(arrays)
         write(self.path(chunk), _header(chunk, payload) + b"\n" + payload)
         self._checksums[chunk.identity] = _checksum(payload)
 
     def write_manifest(self, settings: Mapping[str, Any], chunks: Iterable[Chunk]) -> None:
-        """manifest.json: settings (the seed among them), versions and chunks, with a checksum
-        where one is finished.
+        """Write manifest.json: settings (the seed among them), versions and chunks, with a
+        checksum of those that are finished.
 
-        Written before the work, which also shows whether the folder can be written, and after it.
+        It is written before the work, which also shows whether the folder can be written, and
+        after it.
         """
         listed = [
             {
