@@ -36,8 +36,8 @@ def average_law(
 ) -> Empirical:
     """The law of lim n^{-1} Σ_α ψ(y_α) = E[ψ(Z^y) | scores]: Theorem 3.1.
 
-    `psi` is a jnp function of arrays (…, *shape) of coordinates of y; what it returns starts with
-    the same … axes. `samples`, `key` and `force` are those of `limit`.
+    `psi` is a jnp function of arrays `(…, *shape)` of coordinates of y; what it returns starts
+    with the same … axes. `samples`, `key` and `force` are those of `limit`.
     """
     output, beyond = checked("average_law", y)
     if not output.is_wide:

@@ -106,7 +106,7 @@ class Law(ScipyNames):
 
     @quantity
     def pdf(self, x: object) -> Float[Array, "..."]:
-        """The density at x, of shape (…, *shape) → (…). Where the law has atoms: of the part
+        """The density at x, of shape `(…, *shape)` → (…). Where the law has atoms: of the part
         without them.
         """
         x = self._points("x", x)
@@ -114,7 +114,7 @@ class Law(ScipyNames):
 
     @quantity
     def logpdf(self, x: object) -> Float[Array, "..."]:
-        """The log density at x, of shape (…, *shape) → (…)."""
+        """The log density at x, of shape `(…, *shape)` → (…)."""
         x = self._points("x", x)
         return self._at_poles(x, jnp.inf, self._logpdf(x).value)
 
@@ -143,7 +143,7 @@ class Law(ScipyNames):
 
     @quantity
     def cf(self, t: object) -> Complex[Array, "..."]:
-        """The characteristic function E exp(i t·Y) at t, of shape (…, *shape) → (…)."""
+        """The characteristic function E exp(i t·Y) at t, of shape `(…, *shape)` → (…)."""
         return self._cf(self._points("t", t)).value
 
     def mean(self) -> Float[Array, "..."]:
@@ -167,8 +167,8 @@ class Law(ScipyNames):
         return self._moment(order(k)).value
 
     def expect(self, psi: Psi) -> Inexact[Array, "..."]:
-        """E ψ(Y), for a jnp function `psi` of arrays (…, *shape); what it returns starts with the
-        same … axes.
+        """E ψ(Y), for a jnp function `psi` of arrays `(…, *shape)`; what it returns starts with
+        the same … axes.
         """
         return average_of(psi, self.shape, lambda psi: self._expect(psi).value)
 
@@ -262,7 +262,7 @@ class Law(ScipyNames):
         }
 
     def sample(self, key: object, shape: int | tuple[int, ...] = UNSAID) -> Float[Array, "..."]:
-        """Independent draws, of shape (*shape, *event). `key`: a JAX key or an integer seed.
+        """Independent draws, of shape `(*shape, *event)`. `key`: a JAX key or an integer seed.
 
         Without `shape` it is one draw; an integer seed needs a shape, since sample(10) would be
         taken for ten draws.

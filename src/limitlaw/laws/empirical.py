@@ -25,10 +25,10 @@ LikeEmpirical = TypeVar("LikeEmpirical", bound="Empirical")
 
 
 class Empirical(OfDraws):
-    """Samples (N, *shape), each with probability 1/N, independent along the first axis.
+    """Samples `(N, *shape)`, each with probability 1/N, independent along the first axis.
 
     `blocks`: they come from a quasi-random sequence, and errors from the spread of so many
-    consecutive blocks of it. `integrated`: E Y and its error (2, *shape), where that is known
+    consecutive blocks of it. `integrated`: E Y and its error `(2, *shape)`, where that is known
     better than from the samples; NaN for entries of which it is not.
     """
 

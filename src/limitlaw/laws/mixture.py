@@ -39,8 +39,8 @@ class GaussianMixture(Averaged):
     """Σ_k w_k N(mean_k, covariance_k): every quantity is the average of the Gaussian quantity over
     components.
 
-    `mean`: (N, *shape). `covariance`: variances (N,) where Y is one number, else (N, m, m) of the
-    flattened Y; zero and singular ones are legitimate. Without `weights` the components are N
+    `mean`: `(N, *shape)`. `covariance`: variances (N,) where Y is one number, else (N, m, m) of
+    the flattened Y; zero and singular ones are legitimate. Without `weights` the components are N
     independent draws of equal weight, and the kind is "sampled"; with weights the default kind is
     "quadrature". `blocks`: components come from a quasi-random sequence, and errors from the
     spread of so many consecutive blocks of it. `seed`: of the draws that joint quantities without

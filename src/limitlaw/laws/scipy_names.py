@@ -63,7 +63,7 @@ class ScipyNames(Estimates):
     def rvs(
         self, size: int | tuple[int, ...] | None = None, random_state: object = None
     ) -> Float[Array, "..."]:
-        """Independent draws of shape (*size, *event), one without `size`.
+        """Independent draws of shape `(*size, *event)`, one without `size`.
 
         `random_state`: an integer seed, a NumPy Generator or RandomState (which moves on), or a
         JAX key; None takes NumPy's global state, as SciPy does. `sample(key, shape)` is the same

@@ -1,5 +1,5 @@
-"""PyTorch modules as programs: `program` converts and replays,
-`audit` measures, `check` only looks (limitlaw[torch]).
+"""PyTorch modules as programs: `program` converts and replays, `audit` measures, `check` only
+looks (limitlaw[torch]).
 
 Nothing else in limitlaw imports this folder, but for the command `limitlaw audit`. Data flows one
 way: exporting → tracing (rules, making) → layouts → writing → replay → audit.

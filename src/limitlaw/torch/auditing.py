@@ -1,4 +1,4 @@
-"""`audit`: what every layer does, beside what it should do."""
+"""`audit`: the statistics of every layer of a module, beside their predictions."""
 
 import concurrent.futures
 import dataclasses
@@ -49,25 +49,25 @@ def audit(
     force: bool = False,
     **kwargs: Any,
 ) -> Audit | Widths:
-    """What every layer does: measured, predicted at the module's width, and in the limit;
-    and what is wrong, in words.
+    """The statistics of every layer: measured, predicted at the module's width, and in the limit;
+    and findings of what is wrong, in words.
 
-    Variance and token correlation of layers, entropy and score variance of attention, with
-    `kurtosis` also that of coordinates. Predicted from `samples` draws of `finite_samples` at the
-    module's own width. What is measured:
+    They are variance and token correlation of layers, entropy and score variance of attention, and
+    with `kurtosis` the excess kurtosis of coordinates. Predictions are from `samples` draws of
+    `finite_samples` at the module's own width. What is measured depends on `module`:
 
     - a function that makes the module: over `seeds` calls of it (32, or those of a range), in the
-      graph that was exported once;
+    graph that was exported once;
     - a module: its own numbers, *one step ahead*: each layer is predicted given what the layers
-      before it have computed. With `seeds` re-initialisations by normal numbers of the measured
-      scales, instead;
+    before it have computed. With `seeds` re-initialisations by normal numbers of the measured
+    scales, instead;
     - `widths=[64, 128, 256]`: the module is a function of the width, and so may be every input; a
-      `Widths` has an audit of each, and a growth exponent of each layer.
+    `Widths` has an audit of each, and a growth exponent of each layer.
 
     `layers`: the paths of submodules; the default is that of children and of the members of lists
-    of blocks. `limit=False` leaves the last column out, which takes a compilation: one a layer
-    where equal blocks are no loop. `expected`: see `check`. What takes more memory than there is,
-    or more than ten minutes, is refused without `force`.
+    of blocks. `limit=False` leaves the last column out, which takes a compilation: one for each
+    layer where equal blocks are no loop. `expected`: see `check`. A call that would take more
+    memory than there is, or more than ten minutes, is refused without `force`.
     """
     positive_int("samples", samples)
     settings = _Settings(_seeds(seeds), samples, layers, limit, kurtosis, expected)
@@ -122,7 +122,7 @@ def _at_one_width(
 
 
 def _seeds(seeds: object) -> Sequence[int]:
-    """0, 1, … so many of them, or those that are given; none where nothing is said."""
+    """The seeds 0, 1, … up to a number, or those that are given; none where nothing is given."""
     if seeds is None or isinstance(seeds, int):
         return range(0 if seeds is None else positive_int("seeds", seeds))
     found = list(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else []
@@ -140,7 +140,7 @@ def over_seeds(subject: Subject, module: Module, seeds: Sequence[int]) -> dict[s
 
 
 def _runs(subject: Subject, module: Module, seeds: Sequence[int]) -> Iterator[Tensors]:
-    """The re-initialisations, with a line of progress."""
+    """Runs of the re-initialised modules, with a line of progress."""
     factory = None if isinstance(module, torch.nn.Module) else module
     with watched("measuring") as watch:
         for i, run in enumerate(
@@ -154,15 +154,16 @@ def _runs(subject: Subject, module: Module, seeds: Sequence[int]) -> Iterator[Te
 
 
 def ahead(subject: Subject, samples: int) -> tuple[dict[str, ByStatistic], dict[str, ByStatistic]]:
-    """One module as it is: what its own numbers give in every layer, and what so many draws give,
-    each layer given the numbers that the layers before it have computed.
+    """One module as it is: the statistics of its own numbers in every layer, and those of
+    `samples` draws, in which each layer is given the numbers that the layers before it have
+    computed.
 
     Given what it reads, the output of a layer with independent weights has a known law, whatever
     made its input: that of the program in which the input is data. For one weight matrix with
     entries N(0, v) and given inputs X (tokens × n) the coordinates of the output are independent
     N(0, v X Xᵀ), so that the mean square of one token over D of them is v |x|² χ²_D / D. A layer
-    that reads its own weights, as copied and trained ones do, does not keep that law. Layers that
-    nothing random is left in, as norms of given vectors, are left out.
+    that reads its own weights, as copied and trained ones do, does not keep that law. Layers in
+    which nothing random is left, as norms of given vectors, are left out.
     """
     given = given_inputs(subject)
     predicted: dict[str, ByStatistic] = {}
@@ -176,7 +177,9 @@ def ahead(subject: Subject, samples: int) -> tuple[dict[str, ByStatistic], dict[
 
 
 def given_inputs(subject: Subject) -> Subject:
-    """The same subject in a program where each layer reads the numbers that the last ones gave."""
+    """The same subject in a program where each layer reads the numbers that the layers before it
+    have computed.
+    """
     done = subject.done
     names = {item.label.name for item in subject.layers.values()}
     program = written(traced(done.exported, done.parameters, names), done.parameters.notes)
@@ -200,7 +203,9 @@ def given_inputs(subject: Subject) -> Subject:
 
 
 def _parts(subject: Subject) -> list[Subject]:
-    """Layer by layer, each with its attentions: layers of one structure are compiled once."""
+    """The subject layer by layer, each with its attentions, so that layers of one structure are
+    compiled once.
+    """
     parts, left = [], dict(subject.attentions)
     for name, item in subject.layers.items():
         own = {n: a for n, a in left.items() if within(a.label.module, name)}

@@ -1,4 +1,4 @@
-"""Products: with weight matrices, scores, and vectors mixed by numbers."""
+"""Products in a converted program: with weight matrices, scores, and vectors mixed by numbers."""
 
 import math
 from collections.abc import Sequence
@@ -40,8 +40,8 @@ def product(writer: Writer, node: nodes.Weighed) -> AnyValue:
 def _matrix(
     writer: Writer, node: nodes.Weighed, rows: Sequence[int], columns: Sequence[int], place: int
 ) -> Matrix:
-    """The family of matrices that the pieces of a weight matrix are;
-    the same weights cut alike are the same family.
+    """The family of matrices that the pieces of a weight matrix are; the same weights cut alike
+    are the same family.
 
     Entries have variance v; the family has m pieces of columns, whose sum is divided by √m, and D
     columns each, so that std² = v·m·D and the weights are √m times those of the module.
@@ -89,7 +89,9 @@ def contraction(writer: Writer, node: nodes.Contraction) -> AnyValue:
 
 
 class _Side:
-    """One factor of a contraction: its value with axes (lead…, row…, k…) less the coordinate."""
+    """One factor of a contraction: its value with axes (lead…, row…, k…), without the
+    coordinate.
+    """
 
     def __init__(
         self, value: AnyValue, shape: Sequence[int], roles: Sequence[str], axis: int | None

@@ -1,4 +1,4 @@
-"""What a conversion gives: a program, its labelled values, and the module's own weights."""
+"""The result of a conversion: a program, its labelled values, and the module's own weights."""
 
 import dataclasses
 import math
@@ -29,8 +29,9 @@ from limitlaw.torch.writer import AnyValue, Writer
 class Attention:
     """One softmax over keys: its scores as numbers of the program, and which are seen (None: all).
 
-    `scale` multiplies q·k, sums over `dim` coordinates (0: there is no such product); `balance` ≤
-    1 is the ratio of the scales of the query and key matrices, the smaller over the larger.
+    `scale` multiplies q·k, which sums over `dim` coordinates (0: there is no such product);
+    `balance` ≤ 1 is the ratio of the scales of the query and key matrices, the smaller over the
+    larger.
     """
 
     label: Label
@@ -62,7 +63,7 @@ def attentions(order: Sequence[Node], writer: Writer) -> Iterator[Attention]:
 
 
 def _softmax_of(value: Value) -> ops.Apply | None:
-    """The instruction itself, behind reshapes."""
+    """The softmax that makes these weights, behind reshapes; None where there is none."""
     while isinstance(value.op, ops.Reshape | ops.Transpose | ops.Index):
         value = value.op.x
     found = value.op
@@ -70,7 +71,9 @@ def _softmax_of(value: Value) -> ops.Apply | None:
 
 
 def _scale(node: nodes.Softmax) -> tuple[float, int, float]:
-    """What multiplies q·k, how many coordinates that sums over, and the ratio of their scales."""
+    """The factor that multiplies q·k, how many coordinates q·k sums over, and the ratio of the
+    scales of q and k.
+    """
     found = list(_products(node.x, 1.0))
     if not found:
         return 0.0, 0, 1.0
@@ -83,7 +86,7 @@ def _scale(node: nodes.Softmax) -> tuple[float, int, float]:
 
 
 def _products(tensor: Tensor, factor: float) -> Iterable[tuple[float, nodes.Contraction]]:
-    """The products q·k that scores are made of, each with what multiplies it."""
+    """The products q·k that scores are made of, each with the factor that multiplies it."""
     node = tensor.node
     if isinstance(node, nodes.Contraction):
         yield factor * node.scale, node
@@ -115,7 +118,9 @@ EXACT, OF_TABLES = 1e-10, 1e-5  # relative errors in float64, and behind float32
 
 @dataclasses.dataclass(frozen=True)
 class LabelledValue:
-    """A value, where in the module it was written, and the numbers that the module has there."""
+    """A value of the program, where in the module it was written, and the numbers that the module
+    has there.
+    """
 
     label: Label
     value: AnyValue
@@ -125,7 +130,7 @@ class LabelledValue:
 
     @property
     def vectors(self) -> Wide:
-        """The value of a layer, which is no number."""
+        """The value, which must be vectors."""
         return wide(f"what {self.label.module} gives", self.value)
 
 
@@ -137,7 +142,7 @@ class Replayed:
 
     @property
     def worst(self) -> float:
-        """The largest relative error."""
+        """The largest relative error of all values."""
         return max((error for _, error in self.errors), default=0.0)
 
     def __str__(self) -> str:
@@ -163,7 +168,7 @@ class Converted:
 
     @property
     def output(self) -> AnyValue:
-        """The first output."""
+        """The first of the outputs."""
         return self.outputs[0]
 
     def __getitem__(self, name: str) -> AnyValue:
@@ -215,11 +220,11 @@ class _OwnWeights:
         self._arrays = arrays
 
     def initial(self, value: core.Value) -> jax.Array:
-        """The numbers of initial vectors."""
+        """The module's numbers for initial vectors."""
         return jnp.asarray(self._arrays[value.source])
 
     def multiply(self, family: core.Family, x: jax.Array, transposed: bool = False) -> jax.Array:
-        """W x, batch axes broadcast as in NumPy."""
+        """W x with the module's own W, batch axes broadcast as in NumPy."""
         if transposed:
             raise TypeError("a program of a PyTorch module has no transposed matrices")
         W = self._arrays[family.source]
@@ -227,7 +232,7 @@ class _OwnWeights:
 
 
 def computed(converted: Converted, values: Sequence[AnyValue]) -> list[np.ndarray]:
-    """The arrays of values for the numbers of the module; loops are to be written out."""
+    """The arrays of values for the numbers of the module; loops must be written out."""
     weights = _OwnWeights(converted.weights)
     return [np.asarray(array) for array in evaluate(values, converted.width, weights)]
 

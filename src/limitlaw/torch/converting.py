@@ -30,7 +30,7 @@ from limitlaw.torch.widths import (
 from limitlaw.torch.writer import Writer, filled, shaped
 
 Module: TypeAlias = torch.nn.Module | Callable[[], torch.nn.Module]
-# or a function of the width
+# a module, a function that makes one, or a function of the width
 AnyModule: TypeAlias = torch.nn.Module | Callable[..., torch.nn.Module]
 
 
@@ -38,13 +38,13 @@ AnyModule: TypeAlias = torch.nn.Module | Callable[..., torch.nn.Module]
 def program(
     module: AnyModule, *inputs: Any, widths: Sequence[int] | None = None, **kwargs: Any
 ) -> Converted:
-    """The program that `module(*inputs, **kwargs)` is at initialisation,
-    replayed with the module's own weights.
+    """The program that `module(*inputs, **kwargs)` is at initialisation, replayed with the
+    module's own weights.
 
     `module` is a `torch.nn.Module`, whose scales are measured, or a function that makes one, which
-    is watched as it draws its parameters. Inputs are given: token numbers, masks, images. The
-    module is exported in eval mode and in float64, and is left as it was. Nothing is returned that
-    does not give the module's own numbers at every value.
+    is watched as it draws its parameters. Inputs are deterministic: token numbers, masks, images.
+    The module is exported in eval mode and in float64, and is left as it was. Nothing is returned
+    that does not give the module's own numbers at every value.
 
     As n → ∞ the dimension of heads is fixed, and so are those of given data; others grow in
     proportion to n. Another limit follows from `widths`, two or more: `module` is then a function
@@ -71,7 +71,7 @@ class Conversion:
 
 
 def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Conversion:
-    """`program`, with all that it was made from."""
+    """The conversion of a module: its program, with all that the program was made from."""
     graph, parameters, trace = _followed(module, inputs, kwargs)
     converted = written(trace, parameters.notes)
     replay(converted)
@@ -81,7 +81,7 @@ def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _followed(
     module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Exported, Parameters, Traced]:
-    """The graph of a module, its parameters, and what each tensor is."""
+    """The graph of a module, its parameters, and the symbol of each tensor."""
     made_module, drawn = made(module)
     graph = exported(made_module, inputs, kwargs)
     parameters = Parameters({name: array.numpy() for name, array in graph.arrays.items()}, drawn)

@@ -50,13 +50,15 @@ def divisors(number: int) -> list[int]:
 def places(
     tensor: Tensor, sizes: Sequence[int], shape: Sequence[int] | None = None
 ) -> list[np.ndarray]:
-    """For each digit, which place of it stands where; `shape` is a refinement of the tensor's."""
+    """For each digit, its value at every entry of the tensor; `shape` is a refinement of the
+    tensor's shape.
+    """
     ids = tensor.ids.numpy().reshape(tensor.shape if shape is None else tuple(shape))
     return list(np.unravel_index(ids, tuple(sizes))) if sizes else []
 
 
 def profile(place: np.ndarray) -> list[np.ndarray] | None:
-    """How a digit moves along each axis: f_a(j) where it is Σ_a f_a(j_a); else None."""
+    """How a digit moves along each axis: functions f_a(j) if it is Σ_a f_a(j_a); else None."""
     origin = place[(0,) * place.ndim]
     along = [
         place[(0,) * a + (slice(None),) + (0,) * (place.ndim - a - 1)] - origin
@@ -69,7 +71,9 @@ def profile(place: np.ndarray) -> list[np.ndarray] | None:
 
 
 def cuts(tensor: Tensor, sizes: Sequence[int]) -> Cuts:
-    """Where each axis of the tensor must be cut so that every piece moves one digit, or none."""
+    """Where each axis of the tensor must be cut so that every piece moves a single digit,
+    or none.
+    """
     found = [profile(place) for place in places(tensor, sizes)]
     moves = [f for f in found if f is not None]
     return tuple(
@@ -139,7 +143,7 @@ def coordinate_axis(tensor: Tensor, layout: Digits, shape: Sequence[int]) -> int
 
 def piece_of_coordinate(tensor: Tensor, layout: Digits, shape: Sequence[int]) -> tuple[int, bool]:
     """The largest p < D so that the tensor reads the coordinate in whole runs of p; and whether
-    several axes move it, so that it is a reshaped one, as that of heads is.
+    several axes move it, so that it is reshaped, as that of heads is.
     """
     assert layout.coordinate is not None
     place = places(tensor, layout.sizes, shape)[layout.coordinate]
@@ -155,7 +159,7 @@ def piece_of_coordinate(tensor: Tensor, layout: Digits, shape: Sequence[int]) ->
 
 
 def axis_of(layout: Digits, shape: Sequence[int], digit: int) -> tuple[int, int]:
-    """The axis of `shape` that a digit is a piece of, and the size of the pieces inside of it."""
+    """The axis of `shape` of which a digit is a piece, and the size of the pieces inside it."""
     inside = math.prod(layout.sizes[digit + 1 :])
     for a in range(len(shape)):
         below = math.prod(shape[a + 1 :])

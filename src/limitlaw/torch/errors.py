@@ -1,4 +1,4 @@
-"""Where in a module something was written, and the words in which it is refused."""
+"""The labels by which errors name a place in a module, and the words in which it is refused."""
 
 import dataclasses
 import re

@@ -1,5 +1,5 @@
-"""A module as a graph of ATen operations, and what the graph computes:
-with the module's own numbers, or with parameters drawn again.
+"""A module as a graph of ATen operations, and the numbers that the graph computes: with the
+module's own parameters, or with parameters drawn again.
 """
 
 import copy
@@ -25,7 +25,9 @@ SILENT |= {"sym_constrain_range_for_size"}
 
 @dataclasses.dataclass(frozen=True)
 class Exported:
-    """The graph, and for each of its placeholders the name of a parameter or what it holds."""
+    """The graph of a module, and for each of its placeholders the name of a parameter, or its
+    value.
+    """
 
     graph: torch.fx.Graph
     parameters: dict[str, str]  # placeholder → name of the parameter
@@ -43,7 +45,7 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     )
     try:
         with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # those of PyTorch about itself
+            warnings.simplefilter("ignore")  # warnings of PyTorch about itself
             program = torch.export.export(twin, args, kwargs, strict=False).run_decompositions({})
     except Exception as error:
         raise ConversionError(_why(error)) from error

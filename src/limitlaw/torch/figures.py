@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from limitlaw.torch.table import AuditRow
 
-LABELLED_LAYERS = 26  # at most, on one axis
+LABELLED_LAYERS = 26  # most labels on one axis
 
 
 def audit_figure(rows: "Mapping[str, Sequence[AuditRow]]", title: str = "") -> Any:
@@ -59,7 +59,9 @@ def _curve_and_points(
     colour: str,
     several: bool,
 ) -> list[np.ndarray]:
-    """Of one module, or of one width of several, in one colour; the heights of both."""
+    """Draw the curve and the points of one module, or of one width of several, in one colour;
+    returns the heights of both.
+    """
     x = np.array([layers.index(row.layer) for row in rows])
     curve, spread = np.array([(row.predicted[0], row.spread) for row in rows]).T
     points, errors = np.array([row.measured for row in rows]).T

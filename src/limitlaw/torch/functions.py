@@ -21,12 +21,12 @@ _SAMPLED_AT = np.concatenate(
 
 
 def gelu(x: jax.Array) -> jax.Array:
-    """x Φ(x)."""
+    """GELU, x Φ(x)."""
     return jax.nn.gelu(x, approximate=False)
 
 
 def gelu_tanh(x: jax.Array) -> jax.Array:
-    """x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
+    """The approximation of GELU by tanh, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     return jax.nn.gelu(x, approximate=True)
 
 
@@ -35,7 +35,7 @@ def _smooth_gelu_tanh() -> Nonlinearity:
     return looked_at(gelu_tanh, ())
 
 
-# Those of torch that have no other argument.
+# The functions of torch without other arguments.
 FUNCTIONS: dict[str, Entrywise] = {
     "relu": lambda x: jnp.maximum(x, 0),
     "silu": jax.nn.silu,
@@ -55,7 +55,7 @@ FUNCTIONS: dict[str, Entrywise] = {
     "square": lambda x: x * x,
 }
 
-# What limitlaw writes for a function of vectors.
+# The functions of limitlaw that are written for vectors.
 KNOWN_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "relu": ll.relu,
     "gelu": ll.gelu,
@@ -73,7 +73,7 @@ KNOWN_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def power(x: jax.Array, exponent: float) -> jax.Array:
-    """x to a given power, a whole one as a product."""
+    """x to a constant power; a whole power is a product."""
     return x ** int(exponent) if float(exponent).is_integer() else jnp.power(x, exponent)
 
 
@@ -125,7 +125,7 @@ def chain(tensor: Tensor) -> tuple[Tensor, Entrywise]:
 def _entrywise(
     node: nodes.WeightedSum | nodes.Times | nodes.Elementwise, inner: list[Entrywise], x: jax.Array
 ) -> jax.Array:
-    """The node as a function of what its operands are functions of."""
+    """The node as a function of the tensor that its operands are functions of."""
     values = [f(x) for f in inner]
     if isinstance(node, nodes.Elementwise):
         return node.f(values[0])

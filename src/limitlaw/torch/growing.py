@@ -1,4 +1,6 @@
-"""The table that `audit` gives of a family of modules: how each layer changes with the width."""
+"""The table that `audit` returns for a family of modules: how each layer changes with the
+width.
+"""
 
 import dataclasses
 import math
@@ -15,8 +17,8 @@ from limitlaw.torch.table import Audit, AuditRow, AuditTable
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-    """How a statistic of a layer changes with the width:
-    a row for each width, the narrowest first.
+    """How a statistic of a layer changes with the width: a row for each width, the narrowest
+    first.
 
     `measured` and `predicted` are exponents with their standard errors: the scale, √(mean square),
     goes as n^exponent. None where the statistic is no mean square.
@@ -51,8 +53,8 @@ def growth_of(widths: Sequence[int], rows: Sequence[AuditRow]) -> Growth:
 def _exponent(
     widths: Sequence[int], squares: Sequence[float], errors: Sequence[float]
 ) -> tuple[float, float]:
-    """Half the slope of log mean square against log n by least squares, and what the errors of the
-    squares make of it: Σ d_i y_i / Σ d_i² with d_i = log n_i less their mean.
+    """Half the slope of log mean square against log n by least squares, and its error from the
+    errors of the squares: Σ d_i y_i / Σ d_i² with d_i = log n_i less their mean.
     """
     d = np.log(widths) - np.log(widths).mean()
     y = np.log(squares) / 2
@@ -72,7 +74,7 @@ class Widths(AuditTable):
 
     @property
     def growth(self) -> tuple[Growth, ...]:
-        """One for each layer and statistic of the widest that every width has."""
+        """The growth of each layer and statistic of the widest module that every width has."""
         found = []
         for row in self.audits[-1].rows:
             same = [next((r for r in a.rows if _key(r) == _key(row)), None) for a in self.audits]
@@ -82,7 +84,9 @@ class Widths(AuditTable):
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What grows with the width, what is wrong at the largest, and differences at any."""
+        """What grows with the width, what is wrong at the largest, and differences between
+        measurement and prediction at any width.
+        """
         last = self.audits[-1]
         others = [
             f"at width {n}: {said}"
@@ -141,7 +145,9 @@ class Widths(AuditTable):
         return found
 
     def plot(self, title: str = "") -> Any:
-        """A matplotlib figure: one panel a statistic, with a curve and points for every width."""
+        """A matplotlib figure: one panel for each statistic, with a curve and points for every
+        width.
+        """
         from limitlaw.torch.figures import audit_figure
 
         return audit_figure(

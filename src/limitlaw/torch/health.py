@@ -1,12 +1,11 @@
 """Rules that a healthy network keeps at initialisation, whatever was predicted.
 
-The bounds are choices, wide enough for what published Transformers start with:
-no theorem has them. A correlation of
-0.95 leaves a tenth of the variance of a difference of tokens; an entropy of 0.05 ln t is 1.15
-tokens of 16; 10⁻⁶ below ln t the scores have a standard deviation of about 10⁻³; residual branches
-as large as what they are added to first give a variance that grows as the number of blocks, and 4
-times that is out of line; exponents come in halves, and 1/4 is half way to the first. A bound is
-broken where 5 standard errors do not bring a measurement back.
+The bounds are choices, wide enough for what published Transformers start with: no theorem has
+them. A correlation of 0.95 leaves a tenth of the variance of a difference of tokens; an entropy of
+0.05 ln t is 1.15 tokens of 16; 10⁻⁶ below ln t the scores have a standard deviation of about 10⁻³;
+residual branches as large as what they are added to first give a variance that grows as the number
+of blocks, and 4 times that is out of line; exponents come in halves, and 1/4 is half way to the
+first. A bound is broken where 5 standard errors do not bring a measurement back.
 """
 
 import math
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
     from limitlaw.torch.table import AuditRow
 
 COLLAPSED = 0.95  # token correlation
-ONE_HOT = 0.05  # of ln t
-UNIFORM = 1e-6  # of ln t, from the largest entropy
+ONE_HOT = 0.05  # share of ln t
+UNIFORM = 1e-6  # distance from the largest entropy, as a share of ln t
 GROWS = 4.0  # times the number of blocks
 FEWEST_BLOCKS = 3  # blocks that show a trend
-EXPONENT = 0.25  # of the width
+EXPONENT = 0.25  # exponent of the width
 SURE = 5.0  # standard errors
-NAMED_LAYERS = 3  # of layers in one finding
+NAMED_LAYERS = 3  # layers that one finding names
 
 
 def ailments(rows: Iterable["AuditRow"]) -> tuple[str, ...]:
@@ -104,7 +103,9 @@ def growing(growth: Sequence["Growth"]) -> tuple[str, ...]:
 
 
 def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
-    """Layers that grow by more than the one before: what follows grows too, up to a norm."""
+    """Findings of layers that grow by more than the one before; what follows grows too, up to a
+    norm.
+    """
     before, error = 0.0, 0.0
     for one in growth:
         if one.statistic != VARIANCE or one.measured is None:
@@ -121,7 +122,7 @@ def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
 
 
 def _scores_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
-    """The attentions whose scores grow, in one finding."""
+    """A finding of the attentions whose scores grow."""
     found = [
         (one.layer, one.measured)
         for one in growth

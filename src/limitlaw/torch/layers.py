@@ -1,5 +1,4 @@
-"""The layers of a module: children, and the members of lists of blocks;
-equal blocks are one loop.
+"""The layers of a module: children, and the members of lists of blocks; equal blocks are one loop.
 
 Two blocks are the same where their programs are, as functions of what they read, numbers included,
 each with matrices and initial vectors of its own. A loop is compiled once, however deep the module
@@ -41,7 +40,7 @@ def chosen_layers(
 
 
 def _wide(values: Sequence[LabelledValue]) -> list[LabelledValue]:
-    """The vectors of the stream: not those of heads."""
+    """The vectors of the residual stream: not those of heads."""
     everything = ancestors([v.value for v in values])
     given = {v.op.X.shape[-1] for v in everything if isinstance(v.op, ops.Data)}
     vectors = [v for v in values if isinstance(v.value, Wide) and v.label.name != "output"]
@@ -52,7 +51,7 @@ def _wide(values: Sequence[LabelledValue]) -> list[LabelledValue]:
 def layers_of(
     values: Sequence[LabelledValue], layers: Sequence[str] | None = None
 ) -> dict[str, LabelledValue]:
-    """`chosen_layers`, as far as there are any."""
+    """The last vectors of each layer, as far as there are any."""
     found: dict[str, LabelledValue] = {}
     for item in _wide(values):
         for path in layer_of(item.label.module) if layers is None else layers:
@@ -76,7 +75,7 @@ def within(module: str, path: str) -> bool:
 # --- repeated layers as one `repeat` -------------------------------------------------------------
 
 
-FEWEST_TURNS = 3  # blocks that are worth a loop
+FEWEST_TURNS = 3  # fewest blocks that are worth a loop
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +89,7 @@ class LayerLoop:
 
 @dataclasses.dataclass(frozen=True)
 class _Block:
-    """What a block gives as a function of an argument."""
+    """A block: its result as a function of an argument."""
 
     argument: Wide
     result: Wide
@@ -118,7 +117,9 @@ def loops(
     layers: Mapping[str, LabelledValue],
     asked_for: Iterable[Value],
 ) -> list[LayerLoop]:
-    """The loops among layers, in order; those whose inner values are read elsewhere are none."""
+    """The loops among layers, in order; layers whose inner values are read elsewhere are
+    no loop.
+    """
     found: list[LayerLoop] = []
     known: dict[Value, Value] = {}
     for names in _lists(layers):
@@ -182,7 +183,9 @@ def _loop(
 
 
 def _before(values: Sequence[LabelledValue], name: str, output: Wide) -> list[Wide]:
-    """What the first block may have read: earlier vectors of its shape, the latest first."""
+    """The vectors that the first block may have read: earlier ones of its shape, the
+    latest first.
+    """
     earlier = itertools.takewhile(lambda item: not within(item.label.module, name), values)
     found = [v.value for v in earlier if isinstance(v.value, Wide)]
     return [v for v in reversed(found) if v.shape == output.shape and v.dim == output.dim][:2]

@@ -1,4 +1,6 @@
-"""Where the coordinate of each kind of node lies, from where those of its operands lie."""
+"""Layout rules: where the coordinate of each kind of node is, from where those of its operands
+are.
+"""
 
 from collections.abc import Sequence
 
@@ -16,7 +18,7 @@ def _given(layouts: Layouts, node: nodes.Fixed) -> Digits:
 
 
 def _entrywise(layouts: Layouts, node: Node) -> Digits:
-    """Terms, factors and arguments that meet entry by entry."""
+    """The layout of terms, factors and arguments that meet entry by entry."""
     shape, _ = layouts.met(node, node.operands, [layouts.cuts_of(node)])
     axis, narrow = layouts.common(node, node.operands, shape)
     if axis is not None and layouts.wants_numbers(node):
@@ -26,7 +28,9 @@ def _entrywise(layouts: Layouts, node: Node) -> Digits:
 
 
 def _linear(layouts: Layouts, node: nodes.Weighed) -> Digits:
-    """Rows are cut by consumers, columns as what W meets is."""
+    """The layout of a product with a weight matrix: rows are cut by consumers, columns as the
+    vectors that W meets.
+    """
     shape, axes = layouts.met(node, [node.x], [(*layouts.cuts_of(node)[:-1], frozenset())])
     last = len(node.shape) - 1
     contracted = [i for i, a in enumerate(axes) if a == last]
@@ -72,7 +76,9 @@ def _numbers_only(layouts: Layouts, node: Node) -> Digits:
 
 
 def _contraction(layouts: Layouts, node: nodes.Contraction) -> Digits:
-    """Axes that both have, i, j and k are refined together."""
+    """The layout of a contraction: axes that both factors have, i, j and k are refined
+    together.
+    """
     own, rank = layouts.cuts_of(node), len(node.shape)
     lead = [own[:-2]]
     of_a, of_b = (cuts(t, layouts.of[t.node].sizes) for t in (node.a, node.b))
@@ -90,7 +96,8 @@ def _contraction(layouts: Layouts, node: nodes.Contraction) -> Digits:
     for tensor, at, found in zip((node.a, node.b), (at_a, at_b), roles, strict=True):
         kept = at is not None and (found[at] == "row" if not all(inside) else True)
         if at is not None and (not kept or (layouts.wants_numbers(node) and not all(inside))):
-            layouts.cut(tensor.node, 1, False)  # what is a number for the other factor is one here
+            # what is a number for the other factor is a number here
+            layouts.cut(tensor.node, 1, False)
     if at_a is not None and at_b is not None and not all(inside):
         raise ConversionError(
             f"{node.label}: a product of vectors with vectors over an axis of tokens has no rule"
@@ -118,7 +125,9 @@ def _one_dimension(layouts: Layouts, tensors: Sequence[Tensor]) -> None:
 
 
 def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Digits:
-    """Parts side by side along a batch axis; along coordinates only inside a contraction."""
+    """The layout of parts side by side along a batch axis; along coordinates there is a rule only
+    inside a contraction.
+    """
     own = list(layouts.cuts_of(node))
     found = [list(cuts(t, layouts.of[t.node].sizes)) for t in node.parts]
     if any(f[node.axis] for f in [*found, own]):
@@ -150,7 +159,9 @@ def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Digits:
 def _numbers_stay_still(
     layouts: Layouts, node: nodes.Concatenation, coordinate: int | None, axes: list[int]
 ) -> None:
-    """Numbers beside vectors must be constant along coordinates; else all become numbers."""
+    """Let all parts be numbers unless the numbers beside vectors are constant along
+    coordinates.
+    """
     if coordinate is None:
         return
     vectors = [t for t in node.parts if layouts.of[t.node].coordinate is not None]

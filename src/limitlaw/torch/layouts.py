@@ -1,9 +1,9 @@
-"""Which digit of every node is the coordinate axis.
+"""Layouts: which digit of every node is the coordinate axis.
 
 A feature axis starts whole: the rows of a weight matrix, the columns of an embedding are the
 coordinates of one vector. A consumer that reads it in pieces (heads, fused queries, keys and
 values, halves of a gate) cuts it, and the cut passes to what the consumer reads, until nothing
-changes. Norms and residuals before a cut so are cut with it.
+changes. So norms and residuals before a cut are cut with it.
 """
 
 from collections import defaultdict
@@ -42,7 +42,7 @@ class Layouts:
 
     def __init__(self, order: Sequence[Node], rules: "LayoutRules"):
         self.of: dict[Node, Digits] = {}
-        self.meeting: dict[Node, Any] = {}  # what the rule of the node found of its operands
+        self.meeting: dict[Node, Any] = {}  # what the rule of a node found out about its operands
         self._cuts: dict[Node, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
         self._numbers: set[Node] = set()
         self._narrow: set[Node] = set()
@@ -61,7 +61,7 @@ class Layouts:
     # --- demands ---------------------------------------------------------------------------------
 
     def cut(self, node: Node, p: int, narrow: bool) -> None:
-        """Let the coordinate of a node have p entries; p = 1: let the node be numbers."""
+        """Let the coordinate of a node have p entries; with p = 1 the node becomes numbers."""
         layout = self.of[node]
         assert layout.coordinate is not None
         axis, inside = axis_of(layout, node.shape, layout.coordinate)
@@ -83,20 +83,22 @@ class Layouts:
         raise _Again(node)
 
     def cuts_of(self, node: Node) -> Cuts:
-        """Where consumers have cut the axes of a node."""
+        """The places at which consumers have cut the axes of a node."""
         wanted = self._cuts[node]
         return tuple(frozenset(wanted[a]) for a in range(len(node.shape)))
 
     def laid(
         self, node: Node, sizes: Sequence[int], coordinate: int | None, narrow: bool = False
     ) -> Digits:
-        """The layout, narrow where a consumer says so."""
+        """A layout, which is narrow where a consumer says so."""
         return Digits(
             tuple(sizes), coordinate, coordinate is not None and (narrow or node in self._narrow)
         )
 
     def source(self, node: Node) -> Digits:
-        """Vectors along the last axis, unless consumers want numbers."""
+        """The layout of a parameter: vectors along the last axis, unless consumers want
+        numbers.
+        """
         sizes, _ = refined(node.shape, [self.cuts_of(node)], node.label)
         vectors = node not in self._numbers and bool(node.shape) and node.shape[-1] > 1
         return self.laid(node, sizes, len(sizes) - 1 if vectors else None)
@@ -137,7 +139,9 @@ class Layouts:
     def met(
         self, node: Node, tensors: Sequence[Tensor], extra: Sequence[Cuts] = ()
     ) -> tuple[list[int], list[int]]:
-        """Tensors of one shape refined together: the sizes of all pieces, and their axes."""
+        """Tensors of one shape refined together: the sizes of all pieces, and the axes that they
+        are pieces of.
+        """
         found = [cuts(t, self.of[t.node].sizes) for t in tensors]
         return refined(tensors[0].shape, [*found, *extra], node.label)
 
@@ -179,7 +183,9 @@ class Layouts:
     def _clash(
         self, node: Node, numbers: Tensor, vectors: list[Tensor], shape: Sequence[int], axis: int
     ) -> None:
-        """Numbers that differ along a coordinate: given ones become data, others numbers."""
+        """Resolve numbers that differ along a coordinate: constants become data, other nodes
+        numbers.
+        """
         if isinstance(numbers.node, nodes.Fixed):
             found = places(numbers, self.of[numbers.node].sizes, shape)
             moving = [k for k, p in enumerate(found) if (p != p.take([0], axis=axis)).any()]
@@ -189,12 +195,12 @@ class Layouts:
         self.cut(vectors[0].node, 1, False)
 
     def as_data(self, node: Node, digit: int) -> None:
-        """Let given numbers be given vectors along a digit."""
+        """Let constants be deterministic vectors along a digit."""
         self._data[node] = digit
         raise _Again(node)
 
     def data_digit(self, node: Node) -> int | None:
-        """The digit of given numbers that is a coordinate."""
+        """The digit of constants that is a coordinate; None where there is none."""
         return None if node in self._numbers else self._data.get(node)
 
     def coordinatewise(self) -> list[Node]:

@@ -20,22 +20,22 @@ from limitlaw.torch.nodes import Entrywise, Tensor, at, pulled
 MASKED = -1e9  # constants below stand for −∞
 
 Real: TypeAlias = float | int
-Entries: TypeAlias = Tensor | torch.Tensor  # random entries, or given ones
+Entries: TypeAlias = Tensor | torch.Tensor  # random entries, or constants
 Operand: TypeAlias = Entries | Real
 
 
 def moved(x: Entries, function: Callable[[torch.Tensor], torch.Tensor]) -> Entries:
-    """The same entries where `function` puts them."""
+    """The same entries, moved as `function` moves those of a torch tensor."""
     return x.moved(function) if isinstance(x, Tensor) else function(x)
 
 
 def lifted(x: Operand) -> Tensor:
-    """A tensor as it is, constants as a tensor."""
+    """An operand as a tensor of the program: a tensor as it is, constants as a node."""
     return x if isinstance(x, Tensor) else given(torch.as_tensor(x))
 
 
 def given(array: torch.Tensor) -> Tensor:
-    """Constants as a tensor: axes along which they do not differ are broadcast."""
+    """Constants as a tensor of the program; axes along which they do not differ are broadcast."""
     numbers = array.detach().double()
     kept = numbers
     for axis in range(numbers.ndim):
@@ -47,7 +47,7 @@ def given(array: torch.Tensor) -> Tensor:
 
 
 def single(value: torch.Tensor | Real) -> float | None:
-    """The number that a constant is everywhere, None where it differs."""
+    """The number that a constant is at every entry; None where its entries differ."""
     if isinstance(value, torch.Tensor):
         flat = value.reshape(-1)
         return float(flat[0]) if len(flat) and bool((flat == flat[0]).all()) else None
@@ -92,7 +92,9 @@ def _both(visible: np.ndarray | None, other: np.ndarray) -> np.ndarray:
 
 
 def _mask_and_bias(term: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Constants that are added to scores: where they are not −∞, and what they are there."""
+    """Constants that are added to scores: where they are not −∞, and their values there; None for
+    no mask, and for no bias.
+    """
     seen = term > MASKED
     rest = torch.where(seen, term, torch.zeros(()).double())
     return (None if bool(seen.all()) else seen), (rest if bool(rest.any()) else None)
@@ -106,7 +108,7 @@ def masked(x: Tensor, visible: np.ndarray | None) -> Tensor:
 
 
 def multiply(a: Operand, b: Operand) -> Entries:
-    """a·b with broadcasting."""
+    """The product a·b with broadcasting."""
     if not isinstance(a, Tensor):
         if not isinstance(b, Tensor):
             return torch.as_tensor(a) * b
@@ -121,13 +123,13 @@ def multiply(a: Operand, b: Operand) -> Entries:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """a·b with broadcasting, both random or different from entry to entry."""
+    """The product a·b with broadcasting, where both are random or differ from entry to entry."""
     shape = shape_of(a, b)
     return nodes.Times(shape, a.expanded(shape), b.expanded(shape)).whole()
 
 
 def scale(a: Tensor, number: float) -> Tensor:
-    """number·a; the scale of scores is theirs."""
+    """number·a; a factor of scores becomes part of their scale."""
     if number == 1:
         return a
     node = a.node
@@ -146,7 +148,7 @@ def function(name: str, f: Entrywise, x: Tensor) -> Tensor:
 
 
 def raised(x: Tensor, exponent: float) -> Tensor:
-    """x to a given power."""
+    """x to a constant power."""
     if exponent == 1:
         return x
     if exponent == -0.5:
@@ -155,7 +157,7 @@ def raised(x: Tensor, exponent: float) -> Tensor:
 
 
 def rsqrt(x: Tensor) -> Tensor:
-    """x^{-1/2}."""
+    """The inverse square root x^{-1/2}, entry by entry."""
     return function("rsqrt", lax.rsqrt, x)
 
 
@@ -183,7 +185,7 @@ def contract(a: Entries, b: Entries, factor: float = 1.0) -> Tensor:
 
 
 def _contraction(a: Tensor, b: Tensor, factor: float) -> Tensor:
-    """The contraction over the last axes, of concatenated ones part by part."""
+    """The contraction over the last axes; concatenated tensors are contracted part by part."""
     (a, of_a), (b, of_b) = _unscaled(a), _unscaled(b)
     factor *= of_a * of_b
     pieces = _parts(a), _parts(b)
@@ -208,7 +210,7 @@ def _unscaled(x: Tensor) -> tuple[Tensor, float]:
 
 
 def _parts(x: Tensor) -> list[int]:
-    """The sizes of the parts that are side by side along the last axis."""
+    """The sizes of the parts that are concatenated along the last axis."""
     node = x.node
     if not isinstance(node, nodes.Concatenation):
         return [x.shape[-1]]
@@ -219,7 +221,7 @@ def _parts(x: Tensor) -> list[int]:
 
 
 def softmax(x: Tensor, axis: int) -> Tensor:
-    """Weights along an axis; what a mask hides has weight 0."""
+    """The weights of a softmax along an axis; entries that a mask hides have weight 0."""
     x = x.moved(lambda ids: ids.movedim(axis, -1))
     visible = None
     if isinstance(x.node, nodes.Masked):

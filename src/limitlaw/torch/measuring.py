@@ -28,7 +28,7 @@ from limitlaw.torch.making import MASKED
 
 VARIANCE, CORRELATION, KURTOSIS = "variance", "token correlation", "excess kurtosis"
 ENTROPY, SCORE_VARIANCE = "attention entropy / ln t", "score variance"
-SQUARES = (VARIANCE, SCORE_VARIANCE)  # means of squares, of which there is a scale
+SQUARES = (VARIANCE, SCORE_VARIANCE)  # means of squares, whose root is a scale
 
 AnyArray: TypeAlias = np.ndarray | jax.Array
 ByStatistic = dict[str, np.ndarray]  # by statistic, one number for each draw
@@ -92,7 +92,9 @@ def attention_statistics(attention: Attention) -> Scalars:
 
 @functools.lru_cache(maxsize=64)
 def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[jax.Array], jax.Array]:
-    """One function for equal masks: programs are equal only if their functions are."""
+    """A function that is the same object for equal masks: programs are equal only if their
+    functions are.
+    """
     seen = (
         np.unpackbits(np.frombuffer(bits, np.uint8), count=math.prod(shape))
         .astype(bool)
@@ -102,7 +104,9 @@ def _of_scores_seen(shape: tuple[int, ...], bits: bytes) -> Callable[[jax.Array]
 
 
 def measured_attention(exported: Exported, name: str, run: Tensors) -> np.ndarray:
-    """`of_scores` of what a node of the graph, a softmax or a fused attention, has read."""
+    """`of_scores` of the scores that a node of the graph, a softmax or a fused attention, has
+    read.
+    """
     node = next(n for n in exported.graph.nodes if n.name == name)
     args, kwargs = arguments_of(node, lambda n: run[n.name])
     if name_of(node.target) == "scaled_dot_product_attention":
@@ -139,7 +143,7 @@ def _fused(
 # --- of layers whose blocks are loops ------------------------------------------------------------
 
 
-# the names of layers, and what gives them: one each, or a loop for several
+# the names of layers, and the value that has them: a vector for one, or a loop for several
 Stage = tuple[tuple[str, ...], Wide]
 
 
@@ -195,7 +199,7 @@ READ = Turns((_read,), given=False)  # the first output is a layer like the othe
 def at_width(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], width: int, samples: int
 ) -> dict[str, ByStatistic]:
-    """The statistics of so many draws at this width."""
+    """The statistics of `samples` draws at this width."""
     outputs = tuple(value.core for _, value in parts)
     pace = Pace(samples, at_most=False)
     arrays = drawn_statistic("audit", outputs, width, pace, jax.random.key(0), READ)
@@ -205,7 +209,7 @@ def at_width(
 def at_infinity(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], samples: int
 ) -> tuple[dict[str, ByStatistic], Replicates]:
-    """The same as n → ∞, and which draws are independent; raises where there is no limit."""
+    """The statistics as n → ∞, and which draws are independent; raises where there is no limit."""
     first, *others = [value for _, value in parts]
     checked("audit", others[-1])
     pace = Pace(samples, at_most=False)
@@ -219,7 +223,7 @@ def at_infinity(
 def _named(
     parts: Sequence[Stage], attentions: Mapping[str, Attention], read: Sequence[np.ndarray]
 ) -> dict[str, ByStatistic]:
-    """By layer and attention, from arrays (draws, iterations, statistics)."""
+    """The statistics by layer and attention, from arrays (draws, iterations, statistics)."""
     of_layers: dict[str, ByStatistic] = {}
     of_attentions: dict[str, ByStatistic] = {}
     for (names, value), array in zip(parts, read, strict=True):

@@ -1,7 +1,7 @@
 """Tensors of an exported graph as symbols.
 
 A `Tensor` is a node and `ids`, an integer tensor of the torch shape that says which entry of the
-node stands where. Operations that only move entries (view, transpose, split, expand, …) are run by
+node is where. Operations that only move entries (view, transpose, split, expand, …) are run by
 torch itself on `ids`. A `Node` is what computes: a parameter, a product with a weight matrix, a
 sum, a contraction. Nodes know no coordinate axis yet; `layouts` finds it.
 """
@@ -35,28 +35,28 @@ class Node:
         return ()
 
     def whole(self) -> "Tensor":
-        """The node as a tensor."""
+        """The node as a tensor of all its entries, in order."""
         return Tensor(self, torch.arange(math.prod(self.shape)).reshape(self.shape))
 
 
 @dataclasses.dataclass(eq=False)
 class Tensor:
-    """Entries of a node: entry `ids[i]` of the flattened node stands at i."""
+    """Entries of a node: entry `ids[i]` of the flattened node is at i."""
 
     node: Node
     ids: torch.Tensor
 
     @property
     def shape(self) -> TorchShape:
-        """The torch shape."""
+        """The shape of the tensor in torch."""
         return tuple(self.ids.shape)
 
     def moved(self, function: Callable[[torch.Tensor], torch.Tensor]) -> "Tensor":
-        """The same entries where `function` puts them."""
+        """The same entries, moved as `function` moves those of a torch tensor."""
         return at(self.node, function(self.ids))
 
     def expanded(self, shape: Iterable[int]) -> "Tensor":
-        """Broadcast to `shape`."""
+        """The tensor broadcast to `shape`."""
         return self.moved(lambda ids: ids.expand(tuple(shape)))
 
     def same(self, other: "Tensor") -> bool:
@@ -65,7 +65,7 @@ class Tensor:
 
     @property
     def is_whole(self) -> bool:
-        """Is this the node as it is?"""
+        """Does it have all entries of its node, in order?"""
         return self.same(self.node.whole())
 
 
@@ -89,7 +89,7 @@ class Random(Node):
 
 @dataclasses.dataclass(eq=False)
 class Fixed(Node):
-    """Numbers that are given, not random."""
+    """Constants: numbers that are not random."""
 
     array: np.ndarray
 
@@ -115,7 +115,7 @@ class _OfTwo(Node):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """The factors."""
+        """The two factors."""
         return (self.a, self.b)
 
 
@@ -137,18 +137,18 @@ class WeightedSum(Node):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """The terms."""
+        """The terms of the sum."""
         return tuple(term for _, term in self.terms)
 
 
 @dataclasses.dataclass(eq=False)
 class Times(_OfTwo):
-    """a·b, entry by entry."""
+    """The product a·b, entry by entry."""
 
 
 @dataclasses.dataclass(eq=False)
 class Elementwise(_OfOne):
-    """f(x), entry by entry."""
+    """A function f(x), entry by entry."""
 
     name: str
     f: Entrywise
@@ -185,7 +185,7 @@ class Softmax(_OfOne):
 
 @dataclasses.dataclass(eq=False)
 class Rotation(_OfOne):
-    """Coordinates (m, m + D/2) turned by positions·base^{-2m/D}, for dot products only."""
+    """Coordinates (m, m + D/2) rotated by positions·base^{-2m/D}, for dot products only."""
 
     positions: np.ndarray  # of the shape without the last axis
     base: float
@@ -193,14 +193,14 @@ class Rotation(_OfOne):
 
 @dataclasses.dataclass(eq=False)
 class Concatenation(Node):
-    """The parts side by side along an axis."""
+    """The parts, side by side along an axis."""
 
     parts: tuple[Tensor, ...]
     axis: int
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """The parts."""
+        """The parts that are concatenated."""
         return self.parts
 
     def part_of(self, ids: torch.Tensor) -> Tensor | None:

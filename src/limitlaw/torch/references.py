@@ -1,5 +1,5 @@
-"""Findings that need no measurement: weights against those of the same role in other blocks
-and against what the user expects, scores against 1/√d.
+"""Findings that need no measurement: weights compared with those of the same role in other blocks
+and with what the user expects, scores with 1/√d.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from limitlaw.torch.scales import Parameters
 Expected = Mapping[str, float | str]
 FEWEST_COORDINATES = 4  # heads of fewer coordinates cannot show a missing 1/√d
 CHANCE = 5.0  # standard errors
-TOLERATED = 0.01  # relative differences of a scale that matter to nobody
+TOLERATED = 0.01  # relative differences of a scale that do not matter
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 _OF_FAN_IN = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*fan_in\s*")
 
@@ -32,12 +32,12 @@ _OF_FAN_IN = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*fan_in\s*")
 def check(
     module: Module, *inputs: Any, expected: Expected | None = None, **kwargs: Any
 ) -> tuple[str, ...]:
-    """What is wrong with how a module starts, in words,
-    without drawing anything: the quick part of `audit`.
+    """Findings of what is wrong with how a module starts, in words, without drawing anything: the
+    quick part of `audit`.
 
-    Blocks that are copies of others; layers whose weights are not as large as those of the same
-    role in other blocks; scores without 1/√d; and `expected`: {"blocks.*.mlp.*": 0.02} for a
-    standard deviation, "2/fan_in" for a variance.
+    They are blocks that are copies of others; layers whose weights are not as large as those of
+    the same role in other blocks; scores without 1/√d; and deviations from `expected`:
+    `{"blocks.*.mlp.*": 0.02}` for a standard deviation, "2/fan_in" for a variance.
     """
     return referred(conversion(module, inputs, kwargs), expected)
 
@@ -51,7 +51,9 @@ def referred(done: Conversion, expected: Expected | None) -> tuple[str, ...]:
 
 
 def _unscaled(attentions: tuple[Attention, ...]) -> Iterator[str]:
-    """Scores that grow with the head dimension; query matrices smaller by √d mend it (T5)."""
+    """Findings of scores that grow with the head dimension; query matrices smaller by √d make up
+    for it (T5).
+    """
     for a in attentions:
         if a.dim >= FEWEST_COORDINATES and a.excess > a.dim**0.25:
             yield (
@@ -72,9 +74,10 @@ class EntrySize:
 
 
 def size_of(name: str, array: np.ndarray) -> EntrySize:
-    """Measured; entries that are 0, as those of padding, do not count unless all are.
+    """The measured size of the entries; entries that are 0, as those of padding, do not count
+    unless all are.
 
-    The error is at least that of normal entries: few do not know their own.
+    The error is at least that of normal entries, since few entries do not tell their own error.
     """
     squares = array[array != 0] ** 2 if array.any() else np.zeros(1)
     mean = float(squares.mean())
@@ -106,7 +109,7 @@ def module_of(name: str) -> str:
 
 
 def copies(parameters: Parameters) -> Iterator[str]:
-    """Blocks that start with the numbers of an earlier one."""
+    """Findings of blocks that start with the numbers of an earlier one."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, parameter in parameters.random.items():
         if (
@@ -132,7 +135,9 @@ def misfits(
     parameters: Parameters,
     kinds: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Parameters whose scale is not that of the same role in other blocks of the same classes."""
+    """Findings of parameters whose scale is not that of the same role in other blocks of the same
+    classes.
+    """
     families: dict[tuple[str, str, tuple[int, ...]], list[str]] = {}
     for name, array in arrays.items():
         if array.size and block(name):
@@ -144,7 +149,9 @@ def misfits(
 
 
 def _outliers(sizes: list[EntrySize]) -> Iterator[str]:
-    """Those beyond chance from the median, or the larger of two; a steady trend is meant so."""
+    """Findings of sizes beyond chance from the median, or of the larger of two; a steady trend is
+    taken to be intended.
+    """
     if len(sizes) < 2 or _steady(sizes):
         return
     if len(sizes) == 2:
@@ -193,7 +200,7 @@ def _said(size: EntrySize, reference: float, whose: str) -> str:
 
 
 def unexpected(exported: Exported, expected: Expected) -> Iterator[str]:
-    """Parameters of another scale than the user says, by patterns of fnmatch."""
+    """Findings of parameters of another scale than the user says, by patterns of fnmatch."""
     for pattern, wanted in expected.items():
         names = [
             name for name, array in exported.arrays.items() if _meant(name, pattern, array.ndim)
@@ -232,7 +239,9 @@ def _compared(name: str, exported: Exported, pattern: str, wanted: float | str) 
 
 
 def _variance(pattern: str, wanted: float | str, fan: int) -> float:
-    """A number is a standard deviation, "c/fan_in" a variance."""
+    """The variance that the user expects: a number is a standard deviation, "c/fan_in" a
+    variance.
+    """
     if isinstance(wanted, str):
         match = _OF_FAN_IN.fullmatch(wanted)
         if match:
@@ -248,7 +257,9 @@ def _variance(pattern: str, wanted: float | str, fan: int) -> float:
 
 
 def fan_in(exported: Exported, name: str) -> int:
-    """How many entries meet in one output; the first axis for the right side of a product."""
+    """The number of entries that meet in one output: the size of the first axis, for the right
+    side of a product.
+    """
     array = exported.arrays[name]
     if array.ndim < 2:
         return 1

@@ -6,12 +6,12 @@ from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor
 
-TABLE_ERROR = 1e-5  # of float32 tables
+TABLE_ERROR = 1e-5  # largest error of float32 tables
 LAST_POSITION = 1 << 17
 
 
 def rotation(a: Tensor, b: Tensor) -> Tensor | None:
-    """a + b as a rotation, None where it is none."""
+    """a + b as a rotation; None where it is none."""
     for straight, crossed in ((a, b), (b, a)):
         first, second = _times_table(straight), _times_table(crossed)
         if first is None or second is None:
@@ -24,7 +24,7 @@ def rotation(a: Tensor, b: Tensor) -> Tensor | None:
 
 
 def _times_table(tensor: Tensor) -> tuple[Tensor, np.ndarray] | None:
-    """A tensor and the given numbers that it is multiplied by."""
+    """A tensor and the constants that it is multiplied by; None for other products."""
     node = tensor.node
     if not isinstance(node, nodes.Times) or not tensor.is_whole:
         return None

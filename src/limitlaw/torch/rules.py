@@ -1,7 +1,7 @@
 """One rule for each operation of ATen: from tensors and constants to a tensor.
 
-A rule is called with the arguments of the operation,
-of which at least one is a `Tensor` of the program.
+A rule is called with the arguments of the operation, of which at least one is a `Tensor` of the
+program.
 """
 
 import functools
@@ -34,7 +34,9 @@ MOVES = """
 def _moved(
     operation: Callable[..., Any], x: object, *args: object, **kwargs: object
 ) -> Tensor | list[Tensor]:
-    """Entries that only move are moved by torch itself."""
+    """The result of an operation that only moves entries, which torch itself carries out on their
+    numbers.
+    """
     if not isinstance(x, Tensor) or any(isinstance(a, Tensor) for a in args):
         raise ConversionError("random values cannot say where entries go")
     ids = operation(x.ids.contiguous(), *args, **kwargs)
@@ -80,7 +82,9 @@ def _var(x: Tensor, dim: Dims = None, correction: Real = 1, keepdim: bool = Fals
 
 
 def _where(condition: Operand, a: Operand, b: Operand) -> Tensor:
-    """Given conditions: a mask where one side is −∞, a sum of two products elsewhere."""
+    """torch.where with a constant condition: a mask where one side is −∞, else a sum of two
+    products.
+    """
     if not isinstance(condition, torch.Tensor):
         raise ConversionError("a condition on random values has no rule")
     for x, other, seen in ((a, b, condition), (b, a, ~condition)):
@@ -145,7 +149,7 @@ ATEN_ADVICE = (
 
 
 def _sum_of(a: Operand, b: Operand, x: Real = 1, y: Real = 1) -> Tensor:
-    """x a + y b."""
+    """The sum x a + y b."""
     return make.combine((float(x), a), (float(y), b))
 
 

@@ -1,4 +1,4 @@
-"""How parameters start: the variance of their entries, as declared or as measured."""
+"""The scales of parameters: the variance of their entries, as declared or as measured."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ from limitlaw.digits import plus_minus
 from limitlaw.torch.errors import ConversionError
 
 FIRST_ENTRIES = 64  # entries: arrays that differ do so there, as a rule
-ROWS = 32  # rows that are looked at: orthogonal ones are so from the first
+ROWS = 32  # rows that are checked: orthogonal matrices have orthogonal rows from the first on
 TOO_FAR = 6.0  # standard errors between a declared and a measured variance
 
 
@@ -37,7 +37,9 @@ class DrawnAs:
 
 
 class Parameters:
-    """The parameters of a module: which are constants, which are equal, how the others start."""
+    """The parameters of a module: which are constants, which are equal, and the scales of the
+    others.
+    """
 
     def __init__(
         self, arrays: Mapping[str, np.ndarray], drawn: Mapping[str, DrawnAs] | None = None
@@ -77,7 +79,7 @@ class Parameters:
 
 
 def _same(arrays: Mapping[str, np.ndarray]) -> list[list[str]]:
-    """The names of arrays with the same numbers, together."""
+    """The names of arrays, in groups of equal numbers."""
     alike: dict[tuple[tuple[int, ...], bytes], list[list[str]]] = {}
     for name, array in arrays.items():
         groups = alike.setdefault((array.shape, array.reshape(-1)[:FIRST_ENTRIES].tobytes()), [])
@@ -89,7 +91,7 @@ def _same(arrays: Mapping[str, np.ndarray]) -> list[list[str]]:
 
 
 def _cross_check(name: str, array: np.ndarray, known: DrawnAs) -> None:
-    """The variance that the factory declared must be the one that is measured."""
+    """Raise unless the variance that the factory declared is the one that is measured."""
     assert known.variance is not None
     squares = array[array != 0] ** 2
     error = math.sqrt(2 / len(squares)) * known.variance
@@ -102,7 +104,7 @@ def _cross_check(name: str, array: np.ndarray, known: DrawnAs) -> None:
 
 
 def _check_not_orthogonal(name: str, array: np.ndarray) -> None:
-    """Orthogonal matrices are no matrices of independent entries."""
+    """Raise for an orthogonal matrix, whose entries are not independent."""
     if array.ndim != 2 or min(array.shape) < 2:
         return
     short = (array if array.shape[0] <= array.shape[1] else array.T)[:ROWS]
@@ -148,7 +150,9 @@ class _Watch(TorchDispatchMode):
 
 
 def _after(name: str, args: Sequence[object], before: DrawnAs | None, whole: bool) -> DrawnAs:
-    """The law after an operation in place; of one that is not followed, nothing is known."""
+    """The law of a tensor after an operation in place; after one that is not followed it is
+    unknown.
+    """
     numbers = [float(x) for x in args if isinstance(x, int | float)]
     if name == "normal_":
         mean, std = (*numbers, *(0.0, 1.0)[len(numbers) :])
@@ -165,7 +169,7 @@ def _after(name: str, args: Sequence[object], before: DrawnAs | None, whole: boo
 
 
 def made(module: object) -> tuple[torch.nn.Module, dict[str, DrawnAs] | None]:
-    """The module, and how its parameters were drawn where a function made it."""
+    """The module, and the laws that its parameters were drawn from if a function made it."""
     if isinstance(module, torch.nn.Module):
         return module, None
     if not callable(module):
@@ -185,7 +189,7 @@ def made(module: object) -> tuple[torch.nn.Module, dict[str, DrawnAs] | None]:
 
 
 class _without_orthogonal:
-    """torch.nn.init.orthogonal_ is refused as long as this lasts."""
+    """A context in which torch.nn.init.orthogonal_ is refused."""
 
     def __enter__(self) -> None:
         self._before: Callable[..., Any] = torch.nn.init.orthogonal_

@@ -1,7 +1,8 @@
 """Fused weights taken apart: rows that different consumers read are different matrices.
 
 One matrix for queries, keys and values, or for a gate and what it gates, is several independent
-ones. Its rows are divided by who reads them, and so are biases and entrywise nodes on the way.
+ones. Its rows are divided by the consumers that read them, and so are biases and entrywise nodes
+on the way.
 """
 
 import dataclasses
@@ -17,7 +18,9 @@ from limitlaw.torch.tracing import Known
 
 
 def split(outputs: Sequence[Tensor], known: Known) -> Known:
-    """Take fused nodes apart, in place; what is known of them is known of their parts."""
+    """Take fused nodes apart, in place; the labels and numbers of a node become those of its
+    parts.
+    """
     kept = list(outputs)
     for node in reversed(ancestors([t.node for t in kept])):
         if isinstance(
@@ -50,7 +53,7 @@ def _divided(node: Node, readers: list[Tensor], known: Known) -> Known:
 
 
 def _groups(read: list[np.ndarray], columns: int) -> list[np.ndarray]:
-    """The finest division so that every reader reads one group."""
+    """The finest division of the columns so that every reader reads one group."""
     root = np.arange(columns)
     for r in read:
         touched = np.unique(root[r])
@@ -67,7 +70,7 @@ def _renumbered(ids: torch.Tensor, columns: int, group: np.ndarray) -> torch.Ten
 
 
 def _part(node: Node, places: torch.Tensor) -> Node:
-    """A node with these columns only."""
+    """A node with only these columns."""
     shape = (*node.shape[:-1], len(places))
     if isinstance(node, nodes.Random):
         return dataclasses.replace(node, shape=shape, array=node.array[places.numpy()])
@@ -95,7 +98,7 @@ def _known(
     parts: list[Node],
     places: list[torch.Tensor],
 ) -> Known:
-    """What is known of a whole node, part by part."""
+    """What is known of a whole node, for each of its parts."""
     label, tensor, numbers = entry
     if tensor.node is not node:
         return [entry]

@@ -1,4 +1,6 @@
-"""What is audited: vectors of layers and scores of attentions, in the program and in a run."""
+"""The subject of an audit: vectors of layers and scores of attentions, in the program and in a
+run.
+"""
 
 import dataclasses
 import functools
@@ -19,14 +21,16 @@ from limitlaw.torch.exporting import Tensors
 from limitlaw.torch.layers import chosen_layers, within
 from limitlaw.torch.measuring import ENTROPY, KURTOSIS, SCORE_VARIANCE, ByStatistic
 
-Key = tuple[str, str]  # what is asked, of which layer
-OF_LIMIT = 256  # draws of what stays random as n → ∞
+Key = tuple[str, str]  # (what is asked, the name of the layer)
+OF_LIMIT = 256  # draws where something stays random as n → ∞
 WithError = tuple[float, float]  # a value and its standard error
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """Layers and attentions of a module by name; `kurtosis`: also that of coordinates."""
+    """Layers and attentions of a module by name; `kurtosis`: the kurtosis of coordinates is asked
+    for, too.
+    """
 
     done: Conversion
     layers: Mapping[str, LabelledValue]
@@ -55,7 +59,7 @@ class Subject:
         }
 
     def predicted(self, samples: int) -> dict[str, ByStatistic]:
-        """The statistics of so many draws at the module's own width."""
+        """The statistics of `samples` draws at the module's own width."""
         width = self.done.program.width
         if self.stages is not None:
             return measure.at_width(self.stages, self.attentions, width, samples)
@@ -73,7 +77,7 @@ class Subject:
         )
 
     def measured(self, run: Tensors) -> dict[Key, np.ndarray]:
-        """What is asked, of one run of the module's graph."""
+        """The values in `asked`, from one run of the module's graph."""
         found: dict[Key, np.ndarray] = {}
         for name, item in self.layers.items():
             x = measure.vectors_of(run, item)
@@ -102,7 +106,7 @@ def subject_of(done: Conversion, layers: Sequence[str] | None, kurtosis: bool) -
 
 def _attentions(done: Conversion, layers: Sequence[str] | None) -> dict[str, Attention]:
     """Every attention by the path of its module, and by its node if a module has several."""
-    found = [  # those in which a token sees more than one
+    found = [  # attentions in which some token sees more than one
         a
         for a in done.program.attentions
         if (a.scores.shape[-1] if a.visible is None else a.visible.sum(axis=-1).max()) > 1
@@ -130,7 +134,7 @@ def statistics(draws: Mapping[Key, np.ndarray]) -> dict[str, ByStatistic]:
 
 
 def flat(x: Wide) -> Wide:
-    """Vectors with one batch axis."""
+    """Vectors reshaped to one batch axis."""
     return x.reshape(-1) if x.ndim else x[None]
 
 
@@ -143,7 +147,9 @@ def mean(draws: np.ndarray, replicates: Replicates = INDEPENDENT) -> WithError:
 def _limits(
     stages: list[measure.Stage], attentions: Mapping[str, Attention]
 ) -> dict[str, dict[str, WithError]]:
-    """Means over draws of what stays random."""
+    """The means over draws of the statistics of stages, as n → ∞; empty where there is no
+    limit.
+    """
     try:
         found, replicates = measure.at_infinity(stages, attentions, OF_LIMIT)
     except (ValueError, TypeError, NotImplementedError):

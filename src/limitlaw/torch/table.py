@@ -1,4 +1,6 @@
-"""The table that `audit` gives of one module: in a terminal, a notebook, a data frame, a page."""
+"""The table that `audit` returns for one module: in a terminal, a notebook, a data frame,
+a page.
+"""
 
 import abc
 import base64
@@ -21,7 +23,7 @@ from limitlaw.torch.measuring import ENTROPY, SQUARES
 
 
 class AuditTable(abc.ABC):
-    """Lines of text below a head, findings, and notes about how they came about."""
+    """A table of audits: lines of text below a head, findings, and notes on the conversion."""
 
     @property
     @abc.abstractmethod
@@ -36,7 +38,7 @@ class AuditTable(abc.ABC):
     @property
     @abc.abstractmethod
     def findings(self) -> tuple[str, ...]:
-        """The findings: what is wrong, in words."""
+        """What is wrong, in words."""
 
     @property
     @abc.abstractmethod
@@ -49,7 +51,7 @@ class AuditTable(abc.ABC):
 
     @abc.abstractmethod
     def plot(self, title: str = "") -> Any:
-        """A matplotlib figure."""
+        """A matplotlib figure of the table."""
 
     def __str__(self) -> str:
         table = aligned([self.head, *(cells for cells, _ in self.lines)], str.ljust)
@@ -59,7 +61,7 @@ class AuditTable(abc.ABC):
         return f"{self.html_table()}{_list(self.findings)}"
 
     def html_table(self) -> str:
-        """The lines alone; those beyond chance have the class `differs`."""
+        """The lines as an HTML table; those that differ beyond chance have the class `differs`."""
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.head)
         body = "".join(
             f"<tr{' class=differs' if differs else ''}>"
@@ -126,8 +128,8 @@ CHANCE = 5.0  # standard errors
 
 @dataclasses.dataclass(frozen=True)
 class AuditRow:
-    """One statistic of a layer: (value, standard error)
-    as measured, predicted at the module's width, in the limit.
+    """One statistic of a layer: (value, standard error) as measured, predicted at the module's
+    width, in the limit.
 
     `spread` is the predicted standard deviation over draws, and `seeds` how many were measured.
     """
@@ -142,7 +144,9 @@ class AuditRow:
 
     @property
     def error(self) -> float:
-        """The standard error of what is measured: few seeds do not know their own."""
+        """The standard error of the measurement, at least that which the predicted spread gives:
+        few seeds do not tell their own.
+        """
         known = (
             self.spread / math.sqrt(self.seeds)
             if self.seeds and math.isfinite(self.spread)
@@ -156,12 +160,12 @@ class AuditRow:
         """The difference of measurement and prediction, in standard errors.
 
         A mean square has the tails of a χ² of its mean and error, which Wilson and Hilferty's cube
-        root (1931) makes normal: z = ((x/m)^{1/3} − 1 + c)/√c with c = (error/3m)². So has what
-        attention lacks of the largest entropy.
+        root (1931) makes normal: z = ((x/m)^{1/3} − 1 + c)/√c with c = (error/3m)². So has the
+        difference of an attention's entropy from the largest.
         """
         error = math.hypot(self.error, self.predicted[1])
         x, m = self.measured[0], self.predicted[0]
-        tiny = 1e-9 * abs(m)  # what norms fix is the same in every draw
+        tiny = 1e-9 * abs(m)  # a statistic that norms fix is the same in every draw
         if error <= tiny:
             return 0.0 if abs(x - m) <= 1e3 * tiny else math.inf
         if self.statistic in SQUARES:
@@ -170,12 +174,14 @@ class AuditRow:
 
     @property
     def differs(self) -> bool:
-        """Is the difference beyond chance?"""
+        """Do measurement and prediction differ beyond chance?"""
         return abs(self.z) > CHANCE
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row as text; of one module the prediction is shown with its sd over draws."""
+        """The row as text; for a single module the prediction is shown with its standard deviation
+        over draws.
+        """
         limit = "" if self.limit is None else plus_minus(*self.limit)
         here = plus_minus(*self.measured) if self.measured[1] else f"{self.measured[0]:.4g}"
         there = plus_minus(
@@ -202,7 +208,7 @@ class AuditRow:
 
 
 def _cube_root(x: float, m: float, error: float) -> float:
-    """(x − m)/error, of what is not negative by Wilson and Hilferty."""
+    """(x − m)/error for a non-negative statistic, by Wilson and Hilferty's cube root."""
     if not (m > 0 and x >= 0 and math.isfinite(error)):
         return (x - m) / error
     root = error / (3 * m)
@@ -211,12 +217,12 @@ def _cube_root(x: float, m: float, error: float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Audit(AuditTable):
-    """A table: one row for each layer and statistic. `program` is the module as a program.
+    """A table with one row for each layer and statistic. `program` is the module as a program.
 
     `width`: how many coordinates most layers have. `seeds`: the re-initialisations that were
     measured; 0 where the module itself was, one step ahead: every layer given what the layers
-    before it have computed. `references` are findings about the weights alone: against siblings,
-    against `expected`, copies, scores.
+    before it have computed. `references` are findings about the weights alone: compared with
+    siblings and with `expected`, copies, scores.
     """
 
     rows: tuple[AuditRow, ...]
@@ -227,10 +233,10 @@ class Audit(AuditTable):
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """In words: what is wrong with the weights, what is unhealthy, and where measurement and
-        prediction differ by more than 5 standard errors.
+        """What is wrong with the weights, what is unhealthy, and where measurement and prediction
+        differ by more than 5 standard errors, in words.
 
-        A row so differs by chance once in 1.7 million where statistics are normal, or of squares
+        A row differs so by chance once in 1.7 million where statistics are normal, or of squares
         of normals; where few seeds of few coordinates have heavier tails (scores of narrow heads),
         more often: seldom, not never.
         """
@@ -238,7 +244,7 @@ class Audit(AuditTable):
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """Where measurement and prediction differ beyond chance, in words."""
+        """The rows in which measurement and prediction differ beyond chance, in words."""
         return tuple(
             f"{row.layer}: {row.statistic} is {row.cells[2]}, predicted "
             f"{row.cells[3]}{self._meaning}"
@@ -273,7 +279,7 @@ class Audit(AuditTable):
 
     @property
     def lines(self) -> list[tuple[tuple[str, ...], bool]]:
-        """The rows as text."""
+        """The rows as text, and whether each differs beyond chance."""
         return [(row.cells, row.differs) for row in self.rows]
 
     def __getitem__(self, layer: str) -> tuple[AuditRow, ...]:
@@ -290,7 +296,7 @@ class Audit(AuditTable):
         return [row.record for row in self.rows]
 
     def plot(self, title: str = "") -> Any:
-        """A matplotlib figure: one panel a statistic, predictions as curves."""
+        """A matplotlib figure: one panel for each statistic, with predictions as curves."""
         from limitlaw.torch.figures import audit_figure
 
         return audit_figure(

@@ -1,7 +1,7 @@
 """The graph of a module, followed twice: with the module's own numbers, and with symbols.
 
 What depends on no random parameter is a constant and is computed at once. Everything else becomes
-nodes, by one rule an operation (`rules`).
+nodes, by one rule for each operation (`rules`).
 """
 
 import dataclasses
@@ -23,9 +23,9 @@ _OF_SHAPES = """
     zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty
 """.split()  # noqa: SIM905
 
-# what is known of the tensors of a graph: where they are written, and their numbers
+# tensors of a graph, with their labels and their numbers
 Known = list[tuple[Label, Tensor, torch.Tensor]]
-# what the nodes of a graph give: tensors, lists of them, settings
+# the results of the nodes of a graph: tensors, lists of them, settings
 GraphResults = dict[torch.fx.Node, object]
 
 
@@ -38,7 +38,7 @@ class Traced:
 
 
 def traced(exported: Exported, parameters: Parameters, given: Collection[str] = ()) -> Traced:
-    """Follow a graph; tensors named in `given` are asked for, and constants for what follows."""
+    """Follow a graph; the tensors named in `given` are outputs, and constants for what follows."""
     tables = _tables(exported)
     leaves: dict[str, Node] = {}
     symbols: GraphResults = {}
@@ -75,7 +75,7 @@ def traced(exported: Exported, parameters: Parameters, given: Collection[str] = 
 
 
 def _random(pairs: Iterable[tuple[object, object]]) -> list[tuple[Tensor, torch.Tensor]]:
-    """Symbols with their numbers, those that are random."""
+    """The symbols that are random, with their numbers."""
     return [
         (symbol, numbers)
         for symbol, numbers in pairs
@@ -100,7 +100,9 @@ def _placeholder(
     tables: set[str],
     leaves: dict[str, Node],
 ) -> tuple[object, object]:
-    """The numbers of an input of the graph, and its symbol, the same one for equal arrays."""
+    """The numbers of an input of the graph, and its symbol, which is the same one for equal
+    arrays.
+    """
     if name not in exported.parameters:
         return exported.constants[name], exported.constants[name]
     target = exported.parameters[name]
@@ -162,7 +164,7 @@ def _ruled(
 
 
 def _labelled(node: Node, label: Label) -> None:
-    """What a rule has made bears its label."""
+    """Give a node that a rule has made, and its operands, the label of the operation."""
     if not node.label.operation:
         node.label = label
         for operand in node.operands:

@@ -1,4 +1,4 @@
-"""Products with weight matrices, attention, and convolutions of given images."""
+"""Products with weight matrices, attention, and convolutions of constant images."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from limitlaw.torch.nodes import Tensor
 
 
 def linear(x: Entries, weight: Entries, bias: Entries | None = None) -> Entries:
-    """x Wᵀ + b."""
+    """The linear layer x Wᵀ + b."""
     product: Entries
     if isinstance(weight, Tensor):
         product = _weighed(x, weight)
@@ -67,7 +67,9 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """scaled_dot_product_attention; grouped queries read each key and value several times."""
+    """The rule of scaled_dot_product_attention; grouped queries read each key and value several
+    times.
+    """
     if dropout_p:
         raise ConversionError("dropout in train mode draws at random: call it with dropout_p=0")
     if enable_gqa:
@@ -77,7 +79,9 @@ def attention(
 
 
 def einsum(equation: str, operands: Sequence[Entries], path: object = None) -> Entries:
-    """Two operands, indices that are batch, kept or summed: one contraction."""
+    """The rule of einsum for two operands, with indices that are batch, kept or summed: one
+    contraction.
+    """
     inputs, output = equation.replace(" ", "").split("->")
     a, b = inputs.split(",")
     batch = [i for i in a if i in b and i in output]
@@ -114,7 +118,7 @@ def convolution(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Entries:
-    """Every patch of a given image, as a vector, times the weights."""
+    """A convolution of a constant image: every patch, as a vector, times the weights."""
     if isinstance(x, Tensor) or not isinstance(weight, Tensor) or groups != 1:
         raise ConversionError(
             "only convolutions of given images, as those of patches, have a rule; see "

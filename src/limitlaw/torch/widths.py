@@ -2,7 +2,7 @@
 
 The same graph is laid out at every width. A dimension that is the same in all of them is fixed as
 n → ∞, as that of heads of 64; one that grows in proportion is a multiple of n. Heads of dimension
-n/H, for one, are wide then.
+n/H, for example, are wide then.
 """
 
 import functools
@@ -24,7 +24,7 @@ ModuleFamily: TypeAlias = Callable[[int], torch.nn.Module]
 
 
 class Laid(NamedTuple):
-    """The nodes of a graph in order, their layouts, and what is known of its tensors."""
+    """The nodes of a graph in order, their layouts, and the labels and numbers of its tensors."""
 
     order: Sequence[Node]
     layouts: Layouts
@@ -58,7 +58,9 @@ def _takes_one(function: Callable[..., Any]) -> bool:
 def at_width(
     family: ModuleFamily, inputs: Sequence[Any], kwargs: Mapping[str, Any], width: int
 ) -> tuple[Callable[[], torch.nn.Module], tuple[Any, ...], dict[str, Any]]:
-    """What makes the module of this width, and its inputs: some may be functions of the width."""
+    """A function that makes the module of this width, and its inputs, some of which may be
+    functions of the width.
+    """
     named = {name: _at(x, width) for name, x in kwargs.items()}
     return functools.partial(family, width), tuple(_at(x, width) for x in inputs), named
 
@@ -70,7 +72,9 @@ def _at(x: object, width: int) -> Any:
 def common_width(
     order: Iterable[Node], asked: Iterable[Tensor], layouts: Layouts, fixed: frozenset[Node]
 ) -> int:
-    """The dimension of most weight matrices and outputs; fixed ones only if there is no other."""
+    """The dimension of most weight matrices and outputs; fixed dimensions count only if there is
+    no other.
+    """
     read = [node.x.node for node in order if isinstance(node, nodes.Weighed)]
     found = [
         node
@@ -88,7 +92,9 @@ def common_width(
 def fixed_nodes(
     order: Sequence[Node], layouts: Layouts, family: Mapping[int, Laid] | None
 ) -> frozenset[Node]:
-    """The nodes of heads, or fixed ones of a family, and those in dimensions of given vectors."""
+    """The nodes of fixed dimension: those of heads, or those that are fixed in a family, and those
+    with a dimension of data.
+    """
     given = {
         layouts.of[n].dimension
         for n in order
@@ -130,7 +136,7 @@ def _fixed_sizes(found: Mapping[int, Laid]) -> frozenset[Node]:
 
 
 def growing_axes(found: Mapping[int, Laid]) -> list[str]:
-    """A remark on what grows beside dimensions: the number of heads, which the program keeps."""
+    """A remark on what grows besides dimensions: the number of heads, which the program keeps."""
     (width, widest), *_, (other, laid) = sorted(found.items(), reverse=True)
     for small, large in zip(laid.order, widest.order, strict=True):
         few, many = laid.layouts.of[small].batch, widest.layouts.of[large].batch
@@ -142,6 +148,6 @@ def growing_axes(found: Mapping[int, Laid]) -> list[str]:
 
 
 def _dimension(laid: Laid, node: Node) -> int:
-    """Of the vectors of a node; 1 for numbers."""
+    """The dimension of the vectors of a node; 1 for numbers."""
     layout = laid.layouts.of[node]
     return layout.dimension if layout.coordinate is not None else 1

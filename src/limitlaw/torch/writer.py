@@ -1,5 +1,5 @@
-"""Writes a program node by node, each once, by one rule for each kind of node;
-and reads its values where a tensor of the module reads them.
+"""Writes a program node by node, each once, by one rule for each kind of node; and reads its
+values where a tensor of the module reads them.
 """
 
 import math
@@ -45,7 +45,7 @@ class Writer:
         return dimension if node in self.fixed else Dim(Fraction(dimension, self.width), wide=True)
 
     def value(self, node: Node) -> AnyValue:
-        """The value of a node, its batch axes the digits that are not coordinates."""
+        """The value of a node, whose batch axes are the digits that are not coordinates."""
         if node not in self.values:
             self.values[node] = filled(self.rules[type(node)](self, node), self.layout(node).batch)
         return self.values[node]
@@ -89,7 +89,9 @@ def read(
 
 
 def _axis_by_axis(value: V, found: list[np.ndarray], moved: list[list[int]], rank: int) -> V:
-    """Each axis of the result moves one digit at most: entries, slices, a transpose, new axes."""
+    """The value read by entries, slices, a transpose and new axes, where each axis of the result
+    moves at most one digit.
+    """
     for k in reversed(range(len(found))):
         before = (slice(None),) * k
         place = np.moveaxis(found[k], moved[k][0], -1)[(0,) * (rank - 1)] if moved[k] else None
@@ -113,7 +115,7 @@ def _slice(place: np.ndarray) -> slice | np.ndarray:
 
 
 def _gathered(value: V, found: list[np.ndarray], rank: int) -> V:
-    """Entries by number, where digits move together."""
+    """The value read entry by entry, where digits move together."""
     still = tuple(a for a in range(rank) if all((p == p.take([0], axis=a)).all() for p in found))
     picked = tuple(found)
     for a in still:

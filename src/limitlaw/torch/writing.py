@@ -70,7 +70,7 @@ def _function(writer: Writer, node: nodes.Elementwise) -> AnyValue:
 
 
 def _mapped(w: AnyValue, f: Entrywise) -> Wide:
-    """φ of vectors: one that limitlaw knows, or a function of one's own."""
+    """φ of vectors: a nonlinearity that limitlaw knows, or `map` with the function."""
     name = recognised(f)
     return ll.map(lambda x: f(x), w) if name is None else KNOWN_FUNCTIONS[name](w)
 
@@ -85,7 +85,7 @@ def _of_numbers(p: Scalars, node: nodes.Elementwise) -> Scalars:
 
 
 def _reduction(writer: Writer, node: nodes.Reduction) -> AnyValue:
-    """Over coordinates an average, over batch axes a mean."""
+    """A reduction: over coordinates an average, over batch axes a mean or a sum."""
     shape, kept, axis = writer.layouts.meeting[node]
     value = writer.read(node.x, shape)
     gone = [i for i in range(len(shape)) if i not in kept]
@@ -114,7 +114,9 @@ def _softmax(writer: Writer, node: nodes.Softmax) -> AnyValue:
 
 
 def _concatenation(writer: Writer, node: nodes.Concatenation) -> AnyValue:
-    """Σ over parts of one-hot numbers @ part; numbers c beside vectors are c·**1**."""
+    """A concatenation as Σ over parts of one-hot numbers @ part; numbers c beside vectors are
+    c·**1**.
+    """
     vectors = [t for t in node.parts if writer.layout(t.node).coordinate is not None]
     # a vector first, to which numbers add
     ordered_parts = [*vectors, *(t for t in node.parts if t not in vectors)]
@@ -128,7 +130,7 @@ def _concatenation(writer: Writer, node: nodes.Concatenation) -> AnyValue:
 
 
 def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int) -> AnyValue:
-    """One part where it stands, zeros elsewhere."""
+    """One part at its places in the concatenation, and zeros elsewhere."""
     coordinate = writer.layout(node).coordinate
     axis, whole = writer.layouts.meeting[node]
     at = axis - (coordinate is not None and coordinate < axis)

@@ -36,11 +36,11 @@ def simulate(
 ) -> Any:
     """Draw the network `samples` times at width n = `width`, every matrix as the definition says.
 
-    Returns coordinate 0 of y in each draw, shape (samples, *batch); with `coordinates=k` the first
-    k, shape (samples, *batch, k). Numbers (scores, weights, averages) come whole. `y` may be a
-    tuple, list or dict of values of one program: the same draws serve them all. Draw i depends
-    only on (key, i). A call that would take more memory than there is, or more than ten minutes,
-    is refused without `force`.
+    Returns coordinate 0 of y in each draw, shape `(samples, *batch)`; with `coordinates=k` the
+    first k, shape `(samples, *batch, k)`. Numbers (scores, weights, averages) come whole. `y` may
+    be a tuple, list or dict of values of one program: the same draws serve them all. Draw i
+    depends only on (key, i). A call that would take more memory than there is, or more than ten
+    minutes, is refused without `force`.
     """
     width, samples = positive_int("width", width), positive_int("samples", samples)
     outputs, structure = engine.outputs(y)
