@@ -18,7 +18,7 @@ MODEL = "FILE.py:FUNCTION"
 
 @dataclasses.dataclass(frozen=True)
 class AuditOptions:
-    """What `limitlaw audit` was asked for."""
+    """The options of `limitlaw audit`."""
 
     model: str | None = argument(
         None, "[FILE.py:FUNCTION]", "A function that makes a torch.nn.Module."
@@ -68,7 +68,7 @@ def audit(asked: AuditOptions) -> None:
 
 
 def _check(asked: AuditOptions) -> None:
-    """What can be refused before anything heavy is loaded."""
+    """Refuse impossible options before anything heavy is loaded."""
     for name in ("tokens", "seeds", "samples", "input_dim"):
         number = vars(asked)[name]
         if number is not None and number < 1:
@@ -103,8 +103,8 @@ def _limitlaw_torch() -> Any:
 
 
 def _named(asked: AuditOptions) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """A function of a file, and inputs for what it makes;
-    with several widths, both are functions of the width.
+    """A function from a file, and inputs for what it makes; with several widths, both are
+    functions of the width.
     """
     assert asked.model is not None
     file, _, name = asked.model.rpartition(":")
@@ -119,7 +119,7 @@ def _named(asked: AuditOptions) -> tuple[Callable[..., Any], tuple[Any, ...], di
 
 
 def _function(file: Path, name: str) -> Callable[..., Any]:
-    """The function, after running the file; it may import what lies beside it."""
+    """The function of this name, after running the file, which may import what is beside it."""
     if not file.is_file():
         raise ValueError(f"there is no file {file}")
     spec = importlib.util.spec_from_file_location(file.stem, file)
@@ -128,7 +128,8 @@ def _function(file: Path, name: str) -> Callable[..., Any]:
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.resolve().parent))
     try:
-        _told(f"{file} failed", lambda: spec.loader.exec_module(module))  # type: ignore[union-attr]
+        # type: ignore[union-attr]
+        _told(f"{file} failed", lambda: spec.loader.exec_module(module))
     finally:
         sys.path.pop(0)
     functions = {n: x for n, x in vars(module).items() if callable(x) and not n.startswith("_")}
@@ -139,7 +140,7 @@ def _function(file: Path, name: str) -> Callable[..., Any]:
 
 
 def _told(what: str, function: Callable[[], Any]) -> Any:
-    """What a function of the user's gives; its error in one line."""
+    """The result of a user's function; an error in it becomes one line."""
     try:
         return function()
     except Exception as error:
@@ -147,7 +148,9 @@ def _told(what: str, function: Callable[[], Any]) -> Any:
 
 
 def _input(module: object, asked: AuditOptions) -> Any:
-    """Token numbers for a module with a vocabulary, else normal numbers: one sequence."""
+    """An input for a module, one sequence: token numbers if it has a vocabulary, else normal
+    numbers.
+    """
     import torch
 
     generator = torch.Generator().manual_seed(0)
@@ -165,7 +168,7 @@ def _input(module: object, asked: AuditOptions) -> Any:
 
 
 def _token_numbers(vocabulary: int, tokens: int) -> Any:
-    """Different tokens as long as there are any."""
+    """Token numbers of one sequence, different as long as there are any."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
@@ -178,7 +181,7 @@ def _token_numbers(vocabulary: int, tokens: int) -> Any:
 
 
 def _configured(asked: AuditOptions) -> tuple[Callable[[], Any], tuple[Any, ...], dict[str, Any]]:
-    """What makes the model of a configuration, with random weights, and its inputs."""
+    """A function that makes the model of a configuration, with random weights, and its inputs."""
     assert asked.hf is not None
     path = f"--hf {asked.hf}"
     try:
@@ -209,7 +212,9 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _inputs_of(config: Any, asked: AuditOptions) -> dict[str, Any]:
-    """Tokens for a model with a vocabulary, an image for one that reads images."""
+    """The inputs of a model: tokens for one with a vocabulary, an image for one that reads
+    images.
+    """
     import torch
 
     known = config.to_dict()

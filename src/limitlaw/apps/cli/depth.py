@@ -62,7 +62,7 @@ class NetworkOptions:
 
 @dataclasses.dataclass(frozen=True)
 class DepthOptions:
-    """What `limitlaw depth` was asked for."""
+    """The options of `limitlaw depth`."""
 
     network: NetworkOptions
     width: list[int] | None = option(None, "N", "Also at this width; may be repeated.")
@@ -127,7 +127,7 @@ def _traces(network: "Network", asked: DepthOptions) -> list["Trace"]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PhaseOptions:
-    """What `limitlaw phase` was asked for."""
+    """The options of `limitlaw phase`."""
 
     statistic: str = argument(..., "STATISTIC", "Such as entropy or correlation.")
     x: str = option(..., "SCALE=FROM:TO:N", "The horizontal axis, as q_std=0.1:10:16.")
@@ -184,7 +184,7 @@ def _phase(asked: PhaseOptions) -> "Phase":
     from limitlaw.depth.trace import chosen_statistics
 
     network = asked.network.network()
-    chosen_statistics([asked.statistic])  # refuses what is none
+    chosen_statistics([asked.statistic])  # refuses a name that is no statistic
     at = network.depth if asked.at is None else asked.at
     if not 0 <= at <= network.depth:
         raise ValueError(f"--at must be one of 0 … {network.depth}, got {at}")

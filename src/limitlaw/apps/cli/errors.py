@@ -1,4 +1,4 @@
-"""How a command ends early: what is wrong with an option, in one line that names it; Ctrl-C, at
+"""How a command ends early: with one line that names the option which is wrong; or by Ctrl-C, at
 once, also while JAX compiles or computes and Python cannot be interrupted.
 """
 
@@ -25,21 +25,23 @@ told = threading.Event()  # set where a command says itself that it was stopped
 
 
 def check_extra(command: str, package: str, name: str, extra: str) -> None:
-    """Raise where what a command needs beside the library is not installed."""
+    """Raise where a package that a command needs beside the library is not installed."""
     if importlib.util.find_spec(package) is None:
         raise ValueError(f"{command} needs {name}: pip install 'limitlaw[{extra}]'")
 
 
 @contextlib.contextmanager
 def one_line_errors(call: Call = NOBODY, options: Sequence[str] = ()) -> Iterator[None]:
-    """Bad input ends the command with code 2 and one line that names the option, where it begins
-    with an argument that is called as one of `options`; so does work that would take too much.
+    """A context in which bad input, or work that would take too much, ends the command with code 2
+    and one line.
+
+    The line names the option, where it begins with an argument that is called as one of `options`.
     """
     try:
         with calling(call):
             yield
     except BrokenPipeError:
-        raise  # the reader of the output left
+        raise  # whoever reads the output has closed it
     except (ValueError, TypeError, OSError) as error:
         _fail(str(error), options)
 
@@ -74,7 +76,7 @@ def opened(
 
 
 def end_promptly() -> None:
-    """From now on; to be called once, in the main thread."""
+    """Let Ctrl-C end the command promptly from now on; to be called once, in the main thread."""
     read, write = os.pipe()
     os.set_blocking(write, False)
     # filled by the signal itself, whatever Python is doing

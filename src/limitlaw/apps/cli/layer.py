@@ -1,4 +1,6 @@
-"""The command `limitlaw law`: an attention layer and the kernel of its tokens, and their law."""
+"""The command `limitlaw law`: the law of the output of an attention layer on tokens with a
+kernel.
+"""
 
 import dataclasses
 import math
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
 
     from limitlaw.laws import Law
 
-TOKENS_OF_A_LAYER = 4  # where neither --tokens nor --kernel says otherwise
+TOKENS_OF_A_LAYER = 4  # the number of tokens without --tokens and --kernel
 
 
 @dataclasses.dataclass(frozen=True)
 class LawOptions:
-    """What `limitlaw law` was asked for."""
+    """The options of `limitlaw law`."""
 
     heads: list[str] | None = option(
         None, "H", "Heads: a positive integer, or inf; 2. Again for several laws."
@@ -122,7 +124,7 @@ def _layers(asked: LawOptions) -> "list[AttentionLayer]":
 
 @dataclasses.dataclass(frozen=True)
 class AttentionLayer:
-    """An attention layer on tokens of this kernel, one of which is looked at."""
+    """An attention layer on tokens of this kernel, and the token whose output is asked for."""
 
     kernel: "np.ndarray"
     heads: int | float
@@ -153,7 +155,7 @@ class AttentionLayer:
         return law_at_width(y, self.width, self.samples, self.seed or 0)
 
     def used(self, law: "Law") -> dict[str, Any]:
-        """The settings; of a sampled law with the draws and the seed that were used."""
+        """The settings; for a sampled law with the draws and the seed that were used."""
         from limitlaw.numerics.random import SEED
 
         settings = {**vars(self), "tokens": len(self.kernel)}

@@ -1,4 +1,6 @@
-"""The options of a command as fields of a dataclass: Typer reads them, the command gets it."""
+"""The options of a command as fields of a dataclass: Typer reads them, and the command gets the
+dataclass.
+"""
 
 import dataclasses
 import functools
@@ -38,8 +40,10 @@ def _field(default: object, kind: Callable[..., Any], *names: str, **settings: s
 
 
 def command(name: str, advice: str) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
-    """A function of one dataclass as a command with an option for each field; fields that are
-    dataclasses themselves stand for theirs. `name` and `advice` are for refusals (`bounds.Call`).
+    """A decorator that makes a function of one dataclass a command with an option for each field.
+
+    Fields that are dataclasses themselves stand for their own fields. `name` and `advice` are for
+    refusals (`bounds.Call`).
     """
 
     def decorated(run: Callable[[Any], None]) -> Callable[..., None]:

@@ -1,4 +1,6 @@
-"""What `limitlaw law` prints: numbers read from a law with their errors, as a table or as JSON."""
+"""The output of `limitlaw law`: numbers read from a law with their errors, as a table or
+as JSON.
+"""
 
 import dataclasses
 import json
@@ -13,14 +15,16 @@ from limitlaw.digits import plus_minus
 if TYPE_CHECKING:
     from limitlaw.laws import Law
 
-PICTURES = (".png", ".pdf", ".svg")  # what --plot may end in
+PICTURES = (".png", ".pdf", ".svg")  # suffixes that --plot may have
 QUANTILES = (0.9, 0.99, 0.999, 0.9999)
 ENTROPY_SUFFICES = 1e-5  # above it a difference of entropies has ten digits of the divergence
 
 
 @dataclasses.dataclass(frozen=True)
 class Printed:
-    """A number of a law, its standard error, and the same of a Gaussian of equal variance."""
+    """A number of a law, its standard error, and the same number of a Gaussian of equal
+    variance.
+    """
 
     name: str
     label: str
@@ -30,7 +34,7 @@ class Printed:
 
 
 def quantities_of(law: "Law") -> list[Printed]:
-    """All that the command prints of a law."""
+    """All numbers that the command prints of a law."""
     import numpy as np
 
     variance, error = float(law.variance()), float(law.error.variance())
@@ -73,12 +77,12 @@ def _kl_from_gaussian(law: "Law", variance: float) -> tuple[float, float]:
 
 
 def _source(law: "Law") -> str:
-    """Where the numbers come from: exact, quadrature (2 heads, 7732 nodes), sampled (…)."""
+    """The source of the numbers: exact, quadrature (2 heads, 7732 nodes), sampled (…)."""
     return f"{law.kind} ({law.description})" if law.description else law.kind
 
 
 def remark(law: "Law", width: int | None) -> str:
-    """Where the numbers come from, and what lies beyond the theorem."""
+    """A remark on the source of the numbers, and on what lies beyond the theorem."""
     sampled = ", ± one standard error" if law.kind == "sampled" else ""
     if width is not None:
         return f"{_source(law)}{sampled}; the law at this width, no limit is taken"
@@ -114,7 +118,9 @@ def printed_table(
 
 
 def as_object(law: "Law", quantities: list[Printed], settings: dict[str, Any]) -> dict[str, Any]:
-    """What is infinite or no number is None there, infinitely many heads are "inf"."""
+    """The numbers of a law as an object for JSON: infinite and undefined numbers are None,
+    infinitely many heads "inf".
+    """
     if settings["heads"] == math.inf:
         settings = {**settings, "heads": "inf"}
     numbers = {
@@ -130,7 +136,7 @@ def as_object(law: "Law", quantities: list[Printed], settings: dict[str, Any]) -
 
 
 def as_json(content: dict[str, Any] | list[dict[str, Any]]) -> str:
-    """One object, or an array of several."""
+    """One object, or an array of several, as JSON."""
     return json.dumps(content, indent=2, allow_nan=False)
 
 

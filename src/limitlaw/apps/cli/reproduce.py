@@ -19,7 +19,7 @@ KEPT = "--quick is a first look; what is finished is kept"
 
 @dataclasses.dataclass(frozen=True)
 class Reproduction:
-    """What `limitlaw reproduce` was asked for."""
+    """The options of `limitlaw reproduce`."""
 
     names: list[str] | None = argument(
         None, "[EXPERIMENT]...", "Such as fig1, fig5, heads or theorem; all without a name."
@@ -70,7 +70,7 @@ def reproduce(asked: Reproduction) -> None:
     outcome, workers = running.outcome(
         chosen, settings, asked.out, report.draw, asked.jobs, asked.cluster
     )
-    # threads of this process, unless there is a cluster
+    # the threads of this process, unless there is a cluster
     used = None if asked.cluster else time.process_time() - processor
     clock = Clock(workers, used, dense, outcome.chunks, outcome.reused)
     facts = {
@@ -86,7 +86,7 @@ def reproduce(asked: Reproduction) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Studies:
-    """What `limitlaw studies` was asked for."""
+    """The options of `limitlaw studies`."""
 
     names: list[str] | None = argument(
         None, "[STUDY]...", "Such as giorlandino, noci or tails; all without a name."
@@ -123,19 +123,19 @@ def studies(asked: Studies) -> None:
         "seconds": time.perf_counter() - start,
         "settings": dataclasses.asdict(settings),
     }
-    # what does not hold is a result as well: the code is 0
+    # that a claim does not hold is a result as well: the code is 0
     running.reported(outcome, facts, asked.out, report.report)
 
 
 def _command_line(name: str, asked: Reproduction | Studies, given: Mapping[str, Any]) -> str:
-    """The command line that asks for this, without where and how it runs."""
+    """The command line for these options, without those of where and how it runs."""
     options = {"seed": asked.seed or None, **given}
     words = [f"--{option} {value}" for option, value in options.items() if value is not None]
     return " ".join(["limitlaw", name, *(asked.names or ()), *["--quick"] * asked.quick, *words])
 
 
 def _check(given: Mapping[str, int | None], names: list[str] | None) -> None:
-    """Numbers of which there must be at least one or two, before anything heavy is loaded."""
+    """Refuse numbers that are too small, before anything heavy is loaded."""
     for name, value in given.items():
         least = 1 if name == "trials" else 2
         if value is not None and value < least:
@@ -146,7 +146,7 @@ def _check(given: Mapping[str, int | None], names: list[str] | None) -> None:
 
 
 class Clock(NamedTuple):
-    """The workers of a run, its processor time (None: not known), what it would cost to draw every
+    """The workers of a run, its processor time (None: not known), the cost of drawing every
     matrix, its chunks, and how many of them an earlier run had computed.
     """
 

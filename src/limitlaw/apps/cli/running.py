@@ -1,4 +1,4 @@
-"""What commands that run experiments share: progress, threads, pictures beside the work."""
+"""Shared by the commands that run experiments: progress, threads, pictures beside the work."""
 
 import contextlib
 import multiprocessing
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from limitlaw.runs import Table
 
 KNOWN_AFTER = 60.0  # seconds, after which it is known how long a command takes
-Advance = Callable[..., None]  # of a name, by so many steps
-Drawing = Callable[[dict[str, "Table"], Path], Any]  # the pictures of some tables, into a folder
+Advance = Callable[..., None]  # (name, steps)
+Drawing = Callable[[dict[str, "Table"], Path], Any]  # draws the pictures of tables into a folder
 
 
 @contextlib.contextmanager
 def bars(totals: Mapping[str, int | float], enabled: bool | None = None) -> Iterator[Advance]:
-    """A bar on standard error for each name, moved by `advance(name, steps=1)`;
-    where that is no terminal, a line for all of them every ten seconds. Ends in an error where the
-    first minute says that all of it takes too long (`bounds`).
+    """A bar on standard error for each name, moved by `advance(name, steps=1)`.
 
-    What is written to standard output or error meanwhile appears above the bars.
+    Where standard error is no terminal, there is a line for all of them every ten seconds. Ends in
+    an error where the first minute shows that all of it takes too long (`bounds`). What is written
+    to standard output or error meanwhile appears above the bars.
     """
     if not (sys.stderr.isatty() if enabled is None else enabled):
         with watched(", ".join(totals)) as watch:
@@ -51,7 +51,7 @@ def bars(totals: Mapping[str, int | float], enabled: bool | None = None) -> Iter
 
 
 def _judged(advance: Advance, total: int | float, watch: Watch) -> Advance:
-    """`advance`, with all that is done counted and timed."""
+    """`advance`, with all steps counted and timed."""
     done = 0.0
 
     def counted(name: str, steps: int | float = 1) -> None:
@@ -64,7 +64,9 @@ def _judged(advance: Advance, total: int | float, watch: Watch) -> Advance:
 
 
 def check(name: str, seed: int, jobs: int | None, cluster: str | None = None) -> None:
-    """What a command that runs experiments needs, before anything heavy is loaded."""
+    """Refuse impossible options of a command that runs experiments, before anything heavy is
+    loaded.
+    """
     if seed < 0:
         raise ValueError(f"--seed must not be negative, got {seed}")
     check_workers(jobs, cluster)
@@ -79,7 +81,9 @@ def outcome(
     jobs: int | None,
     cluster: str | None = None,
 ) -> "tuple[Outcome, int]":
-    """The tables and claims of some experiments, by how many workers; drawn as they come."""
+    """The tables and claims of some experiments, and the number of workers; pictures are drawn as
+    tables come.
+    """
     from limitlaw.apps.paper.reproduce import Listener, reproduce, totals
     from limitlaw.runs.executors import workers_of
 
@@ -116,7 +120,7 @@ def reported(
 
 
 def check_workers(jobs: int | None, cluster: str | None = None) -> None:
-    """Some threads of this machine, or a cluster."""
+    """Raise unless the options name some threads of this machine, or a cluster."""
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {jobs}")
     if jobs is not None and cluster is not None:
@@ -125,7 +129,7 @@ def check_workers(jobs: int | None, cluster: str | None = None) -> None:
 
 @contextlib.contextmanager
 def workers(jobs: int | None, cluster: str | None = None) -> Iterator[Executor]:
-    """Where chunks are computed. However it ends, what is not finished is cancelled."""
+    """A context with the executor of chunks. However it ends, unfinished chunks are cancelled."""
     check_workers(jobs, cluster)
     from limitlaw.runs import executors, runner
 
@@ -145,7 +149,7 @@ def workers(jobs: int | None, cluster: str | None = None) -> Iterator[Executor]:
 
 @contextlib.contextmanager
 def drawing(folder: Path, draw: Drawing) -> Iterator[Callable[[dict[str, "Table"]], None]]:
-    """Draw tables as they come, in a process beside the work, by a function of a module."""
+    """A context with a function that draws tables as they come, in a process beside the work."""
     from limitlaw.runs.disk import make_folder
 
     make_folder(folder)
@@ -161,7 +165,7 @@ def drawing(folder: Path, draw: Drawing) -> Iterator[Callable[[dict[str, "Table"
 
 
 def _end_with_parent() -> None:
-    """Where the command is killed, the process that draws is not left waiting for more."""
+    """End this process, which draws, when the command is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

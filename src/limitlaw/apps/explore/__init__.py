@@ -1,9 +1,9 @@
-"""The explorer: one page on loopback that shows the law of an attention layer while
-its settings are moved.
+"""The explorer: one page on loopback that shows the law of an attention layer while its settings
+are moved.
 
-`choice` says what can be chosen, `programs` what it stands for, `answers` what is computed of it,
-`budget` what would take too long, `worker` in which order, `server` who may ask. No request leaves
-the machine.
+`choice` has the settings, `programs` the programs that they stand for, `answers` what is computed
+of these, `budget` what would take too long, `worker` the order, `server` who may ask. No request
+leaves the machine.
 """
 
 from limitlaw.apps.explore.choice import Choice

@@ -1,4 +1,4 @@
-"""What the page is told: curves and numbers with their errors, as JSON has it."""
+"""The answers to the page: curves and numbers with their errors, as plain values for JSON."""
 
 import math
 from collections.abc import Callable
@@ -15,22 +15,22 @@ from limitlaw.engines.engine import Cache
 from limitlaw.figures.plot import heights
 from limitlaw.laws import Gaussian, Law
 
-CURVE_POINTS, CURVE_SDS = 161, 6.0  # of a curve, and standard deviations that it spans
-TAIL_STARTS = (3.0, 5.0)  # in standard deviations
-SHOWN_DIGITS, CERTAIN = 9, 1e-6  # at most, and the relative error below which digits say it
+CURVE_POINTS, CURVE_SDS = 161, 6.0  # points of a curve, and standard deviations that it spans
+TAIL_STARTS = (3.0, 5.0)  # beginnings of tails, in standard deviations
+SHOWN_DIGITS, CERTAIN = 9, 1e-6  # most digits, and the relative error below which digits show it
 Answer = dict[str, Any]
 Stopped = Callable[[], bool]
-_LAWS: Cache[Law] = Cache(24)  # what the law of one answer was computed for, the next one reads
+_LAWS: Cache[Law] = Cache(24)  # laws that several answers read
 
 
 def limit_of(choice: Choice) -> Law:
-    """The law as n → ∞."""
+    """The law of the chosen output as n → ∞."""
     y = programs.layer(choice)
     return _LAWS.get(("limit", *_layer(choice)), lambda: ll.limit(y, programs.LIMIT_SAMPLES, 0))
 
 
 def exact_of(choice: Choice) -> Law:
-    """The law at this width."""
+    """The law of the chosen output at its width."""
     budget.check_law(choice)
     key = "exact", *_layer(choice), choice.width, choice.samples
     return _LAWS.get(
@@ -49,19 +49,23 @@ def gaussian_of(choice: Choice) -> Law:
 
 
 def limit(choice: Choice, stopped: Stopped) -> Answer:
-    """Curves and numbers as n → ∞, and of infinitely many heads."""
+    """Curves and numbers as n → ∞, and those of infinitely many heads."""
     return _at_infinity(limit_of(choice), final=True)
 
 
 def preview(choice: Choice, stopped: Stopped) -> Answer:
-    """The same by a few draws, for the one case where `limit` takes longer than a slider moves."""
+    """The answer of `limit` by a few draws, in the one case where `limit` takes longer than a
+    slider moves.
+    """
     return _at_infinity(
         *(preview_of(choice), False) if programs.takes_long(choice) else (limit_of(choice), True)
     )
 
 
 def preview_of(choice: Choice) -> Law:
-    """Of one head's variance at quasi-random scores: what `limit` does for many tokens."""
+    """The limit as a sum over heads with variances at quasi-random scores, as `limit` has it for
+    many tokens.
+    """
     return _LAWS.get(("preview", *_layer(choice)), lambda: programs.sampled_limit(choice))
 
 
@@ -111,7 +115,7 @@ def _kl(p: Law, q: Law) -> tuple[float, float]:
 
 
 def _kl_from_gaussian(law: Law) -> Answer:
-    """From the Gaussian of equal variance."""
+    """The divergence of a law from the Gaussian of equal variance."""
     return _number(
         *((0.0, 0.0) if isinstance(law, Gaussian) else _kl(law, Gaussian(0.0, law.variance())))
     )
@@ -143,7 +147,7 @@ def simulated(choice: Choice, stopped: Stopped) -> Answer:
 
 
 def depth(choice: Choice, stopped: Stopped) -> Answer:
-    """Statistics after every block."""
+    """Statistics of the Transformer after every block."""
     return {"traces": [_followed(trace) for trace in _traces(choice)]}
 
 
@@ -235,7 +239,7 @@ def _numbers(law: Law) -> Answer:
 
 
 def _tails(law: Law) -> Answer:
-    """P(|y| > t σ) of a symmetric law, σ being its own."""
+    """P(|y| > t σ) of a symmetric law with standard deviation σ."""
     x = _sd(law) * np.array(TAIL_STARTS)
     return _tails_of(2 * np.asarray(law.sf(x)), 2 * np.asarray(law.error.sf(x)) * np.ones(len(x)))
 
@@ -257,7 +261,7 @@ def _number(value: SupportsFloat, error: SupportsFloat) -> Answer:
 
 
 def _text(v: float, e: float) -> str:
-    """A number with its right digits where these say enough, else with its error."""
+    """A number with its right digits if these show the error, else with its error."""
     if not math.isfinite(v):
         return "–"
     if not 0 < e <= CERTAIN * abs(v):

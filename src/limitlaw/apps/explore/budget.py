@@ -1,9 +1,11 @@
-"""What an answer would cost, from its sizes alone: what takes minutes is refused at once."""
+"""The cost of an answer, estimated from its sizes alone: one that takes minutes is refused at
+once.
+"""
 
 from limitlaw.apps.explore.choice import Choice
 from limitlaw.digits import duration
 
-ANSWER_SECONDS = 30.0  # that an answer may take
+ANSWER_SECONDS = 30.0  # seconds that an answer may take
 NORMALS = 2e7  # numbers a second that an ordinary core draws and uses, measured with a margin
 SIMULATED, FEWEST_NETWORKS = 4096, 256  # networks of a histogram: as many as fit, and not fewer
 SIMULATING = 8.0  # seconds that a histogram may take
@@ -25,7 +27,7 @@ def check_law(choice: Choice) -> None:
 
 
 def simulated_networks(choice: Choice) -> int:
-    """How many networks a histogram is made of."""
+    """The number of networks in a histogram."""
     weights = weights_of(choice)
     affordable = int(SIMULATING * NORMALS / weights)
     if affordable < FEWEST_NETWORKS:
@@ -38,7 +40,7 @@ def simulated_networks(choice: Choice) -> int:
 
 
 def weights_of(choice: Choice) -> int:
-    """Of the four matrices of all heads."""
+    """The number of weights in the four matrices of all heads."""
     return 4 * choice.heads * choice.width * (choice.head_dim or choice.width)
 
 

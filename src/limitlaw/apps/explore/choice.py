@@ -1,4 +1,4 @@
-"""What can be chosen, and how an address says it: `tokens=4&heads=2&scale=1.5`."""
+"""The settings that can be chosen, and their form in an address: `tokens=4&heads=2&scale=1.5`."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ class Setting:
 
     @property
     def ticks(self) -> Sequence[float | int]:
-        """Where a slider stops: at few places, so that few programs are compiled."""
+        """The values at which a slider stops: few, so that few programs are compiled."""
         if not self.log:
             step = 1.0 if self.whole else 0.02
             return [
@@ -114,7 +114,9 @@ DEFAULTS: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(Choice
 
 
 def choice_of(settings: Iterable[tuple[str, str]]) -> Choice:
-    """From the names and texts of an address; what is wrong is said in one line that names it."""
+    """The choice from the names and texts of an address; an error is one line that names the
+    setting.
+    """
     given: dict[str, Any] = {}
     for name, text in settings:
         if name not in FIELDS:
@@ -160,7 +162,7 @@ def _quoted(text: str) -> str:
 
 
 def _check_together(choice: Choice) -> None:
-    """What is possible by itself and not with the rest."""
+    """Refuse settings that are possible by themselves, and not together."""
     s, c = choice.tokens, choice.correlation
     if choice.token >= s:
         raise ValueError(f"token must be one of 0 … {s - 1} of the {s} tokens, got {choice.token}")

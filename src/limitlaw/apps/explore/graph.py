@@ -1,8 +1,8 @@
-"""The graph of a program as SVG: a box for each instruction, from what is given at the top to the
+"""The graph of a program as SVG: a box for each instruction, from the leaves at the top to the
 output below.
 
 Rows are longest paths to the output; an edge that crosses rows has a bend in each; boxes of a row
-stand in the order of the mean place of their neighbours (Sugiyama, Tagawa & Toda 1981).
+are in the order of the mean place of their neighbours (Sugiyama, Tagawa & Toda 1981).
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from limitlaw.language.printing import Names, instruction
 from limitlaw.language.tree import Value
 from limitlaw.language.values import Wide
 
-BOX_WIDTH, BOX_HEIGHT = 176, 52  # of a box
+BOX_WIDTH, BOX_HEIGHT = 176, 52  # size of a box
 ACROSS, DOWN = 16, 34  # between boxes
 BEND = 26  # room for an edge that passes a row
 SWEEPS = 8
@@ -86,7 +86,7 @@ def _shape(value: Value) -> str:
 
 
 def _join(upper: Box, lower: Box, rows: list[list[Box]]) -> None:
-    """An edge, with a bend in each row between."""
+    """Add an edge, with a bend in each row between."""
     for row in range(upper.row + 1, lower.row):
         bend = Box(row)
         rows[row].append(bend)
@@ -98,7 +98,9 @@ def _join(upper: Box, lower: Box, rows: list[list[Box]]) -> None:
 
 
 def _placed(rows: list[list[Box]]) -> list[list[Box]]:
-    """Rows in the order of the mean place of neighbours above and below, in turn."""
+    """The rows, with boxes in the order of the mean place of neighbours above and below,
+    in turn.
+    """
     for row in rows:
         _spread(row)
     for sweep in range(SWEEPS):

@@ -1,4 +1,4 @@
-"""What a choice stands for: a program of limitlaw, and the Python code that writes it.
+"""The program of a choice, and the Python code that writes it.
 
 The two are written side by side; tests/explore/test_code.py runs the code and compares its numbers
 with the page's.
@@ -19,8 +19,8 @@ from limitlaw.engines.limit.draw import variance
 from limitlaw.float64 import in_float64
 from limitlaw.laws import Law
 
-LIMIT_SAMPLES = 2**14  # of the limit, where it has to be sampled
-PREVIEW = 2**12  # where it is not, but takes longer than a slider moves
+LIMIT_SAMPLES = 2**14  # draws of the limit, where it has to be sampled
+PREVIEW = 2**12  # draws of a preview, where the limit takes longer than a slider moves
 FOLLOWED = ("variance", "correlation", "entropy", "kurtosis")
 AT_ONCE = 256  # networks simulated at a time, between which a simulation can be stopped
 
@@ -67,7 +67,7 @@ def takes_long(choice: Choice) -> bool:
 
 @in_float64
 def sampled_limit(choice: Choice) -> Law:
-    """The limit by a few draws: heads are i.i.d., so that the variances of one say everything."""
+    """The limit by a few draws: heads are i.i.d., so that the variances of one head are enough."""
     one_head = dataclasses.replace(choice, heads=1)
     variances = Limit((layer(one_head).core,), variance).conditions(PREVIEW, 0).arrays
     return ll.HeadSum(variances, choice.heads, kind="sampled")

@@ -1,4 +1,6 @@
-"""Who may ask and what they are told: Flask on loopback, for the page that it serves itself."""
+"""The server of the explorer: Flask on loopback, which answers only the page that it serves
+itself.
+"""
 
 import contextlib
 import json
@@ -42,7 +44,7 @@ ASKED: dict[str, Callable[..., Any]] = {
     "depth": answers.depth,
     "program": answers.program,
 }
-# what takes long comes after what does not
+# the rank of each kind of question: slow ones come last
 RANKS = {"limit": 1, "more": 2, "simulated": 3, "depth": 3}
 FILES: dict[str, Callable[[Choice, Callable[[], bool]], str]] = {
     "law.csv": answers.law_csv,
@@ -108,7 +110,9 @@ class Explorer:
 
 
 class _Quiet(WSGIRequestHandler):
-    """No line for each request; connections that say nothing are closed."""
+    """A request handler that writes no line for each request, and closes connections that say
+    nothing.
+    """
 
     timeout = 30
 
@@ -223,7 +227,7 @@ def _page() -> str:
 
 
 def _failed(error: Exception) -> Response:
-    """One readable line, whatever happened."""
+    """An error as one readable line."""
     if isinstance(error, HTTPException):
         return _error(error.code or 500, error.description or error.name)
     if isinstance(error, Superseded):

@@ -1,10 +1,10 @@
-"""One thread computes, what is quick first, and else in the order of asking;
-the others wait for its answers.
+"""One thread computes answers, quick ones first, and else in the order of asking; the other
+threads wait for them.
 
-One, because two threads of LAPACK inside JAX have been seen to wait for each other for ever. What
-a page asked for is dropped when it asks for something newer, or for nothing: a calculation under
-way ends at its next batch of draws. Equal questions of several pages are computed once; the last
-answers are kept.
+It is a single one, because two threads of LAPACK inside JAX have been seen to wait for each other
+for ever. What a page asked for is dropped when it asks for something newer, or for nothing: a
+calculation under way ends at its next batch of draws. Equal questions of several pages are
+computed once; the last answers are kept.
 """
 
 import collections
@@ -20,16 +20,16 @@ PATIENCE = 180.0  # seconds that a page waits for an answer
 # areas of memory of 65,530 that a process may map: compiled programs take some each
 MOST_MAPPINGS = 45_000
 
-# of a function that says whether the answer is still wanted
+# takes a function that says whether the answer is no longer wanted
 Compute = Callable[[Callable[[], bool]], bytes]
 
 
 class Busy(Exception):
-    """Too many questions wait already."""
+    """Raised where too many questions are waiting."""
 
 
 class Superseded(Exception):
-    """The page asked for something newer, or for nothing any more."""
+    """Raised where the page asked for something newer, or for nothing any more."""
 
 
 class _Job:
@@ -43,13 +43,13 @@ class _Job:
 
 
 class Worker:
-    """`ask` from any thread; `stop` at the end."""
+    """The thread that computes: `ask` from any thread, and `stop` at the end."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._waiting: list[_Job] = []
-        self._jobs: dict[Hashable, _Job] = {}  # that wait or are computed
-        self._asked: dict[Hashable, _Job] = {}  # by whom
+        self._jobs: dict[Hashable, _Job] = {}  # jobs that wait or are computed
+        self._asked: dict[Hashable, _Job] = {}  # the job that each asker waits for
         self._kept: collections.OrderedDict[Hashable, bytes] = collections.OrderedDict()
         self._over = False
         self._thread = threading.Thread(target=self._work, name="limitlaw explore", daemon=True)
@@ -57,9 +57,9 @@ class Worker:
 
     def ask(self, who: Hashable, key: Hashable, compute: Compute, rank: int = 0) -> bytes:
         """The answer under `key`, computed if it is not kept.
-        `who` waits for one answer at a time: the newest.
 
-        `rank` is 0 for what is quick; a higher one waits until no lower one does.
+        `who` waits for one answer at a time: the newest. `rank` is 0 for quick questions; those of
+        a higher rank wait until none of a lower one does.
         """
         with self._changed:
             self._forget(who, but=key)
@@ -84,12 +84,12 @@ class Worker:
         return job.answer
 
     def forget(self, who: Hashable) -> bool:
-        """Whoever asked wants no answer; says whether one was being waited for."""
+        """Drop the question of `who`; says whether an answer was being waited for."""
         with self._changed:
             return self._forget(who)
 
     def stop(self) -> None:
-        """After what is being computed, nothing more is."""
+        """Compute nothing after what is being computed now."""
         with self._changed:
             self._over = True
             for job in self._jobs.values():

@@ -1,4 +1,4 @@
-"""What an experiment is: chunks to be computed, tables of their arrays, claims and pictures."""
+"""The class of experiments: chunks to be computed, tables of their arrays, claims and pictures."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from limitlaw.runs import Chunk, Results, Table
 class Experiment(NamedTuple):
     """One figure, or two that share their data; settings are those of its report.
 
-    `place` is where it stands in the report: the paper's own before those beyond it, and without
+    `place` is its place in the report: the paper's own figures before those beyond it, and without
     one at the end. `borrows` names experiments whose tables its figures show as well, `dense` the
     networks that the paper draws for it.
     """
@@ -36,6 +36,6 @@ def of_widths(
     figures: tuple[Figure, ...],
     borrows: tuple[str, ...] = ("fig1",),
 ) -> Experiment:
-    """A row of the paper's table of experiments, with the noise floor of figure 1."""
+    """The experiment of a row of the paper's table, with the noise floor of figure 1."""
     chunks, tables, dense = widths.chunks, widths.tables, widths.dense
     return Experiment(widths.name, chunks, tables, claims, figures, place, borrows, dense)

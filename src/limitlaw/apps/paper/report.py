@@ -1,4 +1,4 @@
-"""Tables → pictures (PDF and PNG) and report.html."""
+"""From tables to pictures (PDF and PNG) and report.html."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,13 +33,13 @@ def checked(tables: Tables, figures: Figures = FIGURES) -> dict[str, Table]:
 
 
 def pictures(tables: Tables, figures: Figures = FIGURES) -> dict[str, Picture]:
-    """The figures whose tables are there."""
+    """The pictures of the figures whose tables are there."""
     found = {key: figure.picture(tables) for key, figure in figures.items()}
     return {key: picture for key, picture in found.items() if picture is not None}
 
 
 def draw(tables: Tables, folder: Path, figures: Figures = FIGURES) -> list[Path]:
-    """Write the figures whose tables are there into the folder; their paths, in order."""
+    """Write the figures whose tables are there into the folder; returns their paths, in order."""
     found = pictures(checked(tables, figures), figures)
     folder.mkdir(parents=True, exist_ok=True)
     return [path for key, picture in found.items() for path in printed.write(picture, folder, key)]
@@ -54,10 +54,10 @@ def drawn(tables: Tables, figures: Figures = FIGURES) -> list[tuple[Figure, Pict
 
 
 def lines(claims: Table) -> list[dict[str, Any]]:
-    """The table of claims, row after row."""
+    """The table of claims as a list of rows."""
     return [dict(zip(claims, row, strict=True)) for row in zip(*claims.values(), strict=True)]
 
 
 def report(tables: Tables, claims: Table, facts: Mapping[str, Any], path: Path) -> None:
-    """Write the report, with links to the files that lie beside it or one folder below."""
+    """Write the report, with links to the files beside it or one folder below."""
     HtmlReport(PAPER_TITLE, PAPER, drawn(tables), lines(claims), facts).write(path)

@@ -1,4 +1,6 @@
-"""Experiments → tables: all chunks in one queue, so that no core waits between figures."""
+"""From experiments to tables: all chunks are in one queue, so that no core waits between
+figures.
+"""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -14,7 +16,9 @@ from limitlaw.runs.disk import make_folder
 
 
 class Outcome(NamedTuple):
-    """Tables by name, the claims, and how many chunks there were and came from an earlier run."""
+    """Tables by name, the claims, the number of chunks, and how many of these came from an earlier
+    run.
+    """
 
     tables: dict[str, Table]
     claims: Table
@@ -23,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 class Listener(NamedTuple):
-    """Who hears how the work goes on.
+    """Functions that are told how the work goes on.
 
     `advance`: the name of an experiment for each of its chunks. `ready`: the tables that its
     figures show, as soon as they are there. `warn`: one line about files that are damaged.
@@ -35,7 +39,7 @@ class Listener(NamedTuple):
 
 
 def totals(experiments: Sequence[Experiment], settings: object) -> dict[str, int]:
-    """How many chunks each experiment has."""
+    """The number of chunks of each experiment."""
     return {
         experiment.name: len(dict.fromkeys(experiment.chunks(settings)))
         for experiment in experiments
@@ -49,8 +53,8 @@ def reproduce(
     executor: Executor,
     listener: Listener,
 ) -> Outcome:
-    """Compute what is missing in `out`/chunks, and write `out`/data/*.csv:
-    the tables, and the claims about them.
+    """Compute what is missing in `out`/chunks, and write `out`/data/*.csv: the tables, and the
+    claims about them.
 
     `settings` are those of the experiments, a dataclass.
     """
@@ -87,7 +91,7 @@ class _Collector:
         self.tables: dict[str, dict[str, Table]] = {}
 
     def done(self, chunk: Chunk, arrays: Arrays) -> None:
-        """A chunk is finished."""
+        """Keep the arrays of a chunk, and make the tables that are complete with it."""
         self.results[chunk] = arrays
         for name, chunks in self.wanted.items():
             if chunk in chunks:
@@ -98,12 +102,12 @@ class _Collector:
             self.listener.ready(self._shown(experiment))
 
     def _complete(self, experiment: Experiment) -> bool:
-        """All chunks are there, and the tables of the experiments from which it borrows."""
+        """Are all chunks there, and the tables of the experiments from which it borrows?"""
         borrows = any(name in self.waiting for name in experiment.borrows)
         return not borrows and self.wanted[experiment.name].keys() <= self.results.keys()
 
     def _shown(self, experiment: Experiment) -> dict[str, Table]:
-        """Its own tables, and what its figures may show of the others."""
+        """The tables of an experiment, and those of others that its figures may show."""
         others = [self.tables.get(name, {}) for name in experiment.borrows]
         extra = {name for figure in experiment.figures for name in figure.optional}
         borrowed = {
@@ -113,7 +117,7 @@ class _Collector:
 
 
 def _from_both_ends(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The first, the last, the second, …: threads then compile different networks."""
+    """The first chunk, the last, the second, …, so that threads compile different networks."""
     chunks = list(dict.fromkeys(chunks))
     half = (len(chunks) + 1) // 2
     pairs = zip_longest(chunks[:half], reversed(chunks[half:]))

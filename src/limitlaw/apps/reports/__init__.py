@@ -1,1 +1,1 @@
-"""Pages with claims and figures, and what figures are in them; no number is computed here."""
+"""Pages with claims and figures, and the figures in them; no number is computed here."""

@@ -1,4 +1,6 @@
-"""A figure of a report: its words, the tables it shows, and how a picture is made of them."""
+"""A figure of a report: its words, the tables it shows, and the function that makes its
+picture.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,12 +9,13 @@ import numpy as np
 
 from limitlaw.figures.picture import Picture
 
-Columns = Mapping[str, tuple[str, ...]]  # of each table, those that are read
+Columns = Mapping[str, tuple[str, ...]]  # for each table, the columns that are read
 
 
 @dataclass(frozen=True)
 class Figure:
-    """`build` makes a picture of its tables in order, None for one that is not there.
+    """A figure: `build` makes a picture of its tables in order, with None for one that is not
+    there.
 
     `key` is the name of its files and its place in a page, `name` that in the paper, "" for a
     figure of our own. `text` says what is seen and how it was computed, with the markup of labels
@@ -30,7 +33,7 @@ class Figure:
 
     @property
     def columns(self) -> Columns:
-        """All that it reads; further columns are nobody's business here."""
+        """The columns that it reads, by table; there may be others."""
         return {**self.tables, **self.optional}
 
     def picture(self, tables: Mapping[str, Mapping[str, np.ndarray]]) -> Picture | None:
@@ -41,7 +44,7 @@ class Figure:
         return self.build(*(tables.get(name) for name in self.columns))
 
     def check(self, name: str, table: Mapping[str, np.ndarray]) -> None:
-        """One of its tables: a missing column or columns of different lengths raise."""
+        """Raise where one of its tables lacks a column, or has columns of different lengths."""
         columns = self.columns[name]
         missing = [column for column in columns if column not in table]
         if missing:

@@ -1,5 +1,5 @@
-"""Pictures by plotly.js, for the report: plain data for `Plotly.newPlot`, one plot a panel so that
-they can wrap, and one legend for all, whose entries show and hide their curves.
+"""Pictures by plotly.js, for the report: plain data for `Plotly.newPlot`, one plot for each panel
+so that they can wrap, and one legend for all, whose entries show and hide their curves.
 """
 
 import math
@@ -12,8 +12,8 @@ from limitlaw.figures.picture import Band, Curve, Field, Panel, Picture, PlotAxi
 from limitlaw.figures.style import MARKERS
 
 SCALE = 1.35  # screen pixels for a point of line width
-PLOTTED_DIGITS = 7  # of coordinates, which are for the eye
-SWATCH = 38, 14  # of an entry of a legend, in pixels
+PLOTTED_DIGITS = 7  # digits of coordinates, which are for the eye
+SWATCH = 38, 14  # size of an entry of a legend, in pixels
 # Outlines of the markers in a square of side 2 about the origin.
 _OUTLINES = {
     "square": "-.8,-.8 .8,-.8 .8,.8 -.8,.8",
@@ -68,7 +68,7 @@ def _layout(panel: Panel) -> dict[str, Any]:
 
 
 def _axis(axis: PlotAxis) -> dict[str, Any]:
-    """Label, scale, ticks and range; ranges of log axes are exponents."""
+    """The label, scale, ticks and range of an axis; ranges of log axes are exponents."""
     spec: dict[str, Any] = _AXIS_LOOK | {
         "title": {"text": axis.label, "standoff": 8},
         "zeroline": False,
@@ -186,7 +186,9 @@ def _field(field: Field) -> dict[str, Any]:
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Rounded to a few digits; none where not finite, which JSON cannot say."""
+    """Numbers rounded to a few digits; None where they are not finite, which JSON has no
+    form for.
+    """
     return [
         float(f"{v:.{PLOTTED_DIGITS}g}") if math.isfinite(v) else None
         for v in np.asarray(values, dtype=float).tolist()

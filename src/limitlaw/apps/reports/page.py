@@ -1,4 +1,4 @@
-"""The parts of the report as HTML; all text but that of captions, which is our own, is escaped."""
+"""The parts of the report as HTML; all text is escaped but that of captions, which is our own."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _COLUMNS = {
 
 
 def document(title: str, body: str, style: str, scripts: str) -> str:
-    """The whole page."""
+    """The whole page as HTML."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -44,14 +44,16 @@ def document(title: str, body: str, style: str, scripts: str) -> str:
 
 
 def figures_of(paper: str, figures: Sequence[Figure]) -> str:
-    """Which figures of a paper, cited as it is, a page shows."""
+    """A phrase that says which figures of a paper, cited as it is, a page shows."""
     numbers = [figure.name.removeprefix("Figure ") for figure in figures if figure.name]
     noun = "Figure" if len(numbers) == 1 else "Figures"
     return f"{noun} {', '.join(numbers)} of {paper}" if numbers else f"Results beyond {paper}"
 
 
 def head(title: str, what: str, facts: Mapping[str, Any]) -> str:
-    """The title and one paragraph: what, in HTML, by which command, how long, how much faster."""
+    """The title and a paragraph that says what was computed, in HTML, by which command, how long
+    it took, and how much faster.
+    """
     lead = f"{what}, computed again"
     if "command" in facts:
         lead += f" by <code>{escape(str(facts['command']))}</code>"
@@ -93,7 +95,7 @@ def claims(rows: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str:
 
 
 def _claim(row: Mapping[str, Any], figures: Sequence[Figure]) -> str:
-    """One row; the cells name their columns for narrow windows."""
+    """One row of the table of claims; the cells name their columns for narrow windows."""
     # numbers such as 1.03e-5 with a hyphen at which no line ends
     cells = {n: re.sub(r"(?<=[\d)])e-(?=\d)", "e\u2011", escape(str(row[n]))) for n in _COLUMNS}
     for figure in figures:  # a link where the text is the key or the name of a figure
@@ -119,12 +121,12 @@ def section(key: str, title: str, content: str) -> str:
 
 
 def panel_id(key: str, index: int) -> str:
-    """Of the element that a panel is drawn in."""
+    """The id of the element that a panel is drawn in."""
     return f"{key}-{index + 1}"
 
 
 def figure(shown: Figure, picture: Picture, files: Mapping[str, str]) -> str:
-    """Places for the panels, the caption and links to the files."""
+    """A figure: places for the panels, the caption and links to the files."""
     title = f"{shown.name}: {shown.title}" if shown.name else shown.title
     panels = picture.panels
     kind = "single" if len(panels) == 1 else "three" if len(picture.rows[0]) == 3 else "pairs"
@@ -151,7 +153,7 @@ def _links(files: Mapping[str, str]) -> str:
 
 
 def computed(facts: Mapping[str, Any]) -> str:
-    """How this was computed: what was left out, settings and versions."""
+    """A section on how the numbers were computed: what was left out, settings and versions."""
     parts = [f"<p>{escape(str(facts['elided']))}</p>\n"] if facts.get("elided") else []
     for key, title in (("settings", "Settings"), ("versions", "Versions")):
         if facts.get(key):

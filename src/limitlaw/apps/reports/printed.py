@@ -63,7 +63,7 @@ def draw(picture: Picture) -> "Figure":
 
 
 def _legend(figure: "Figure", picture: Picture, grid: np.ndarray) -> None:
-    """One legend below, each label once; panels with a legend of their own keep it."""
+    """Put one legend below, with each label once; panels with a legend of their own keep it."""
     look: dict[str, Any] = {"handlelength": 3.0, "columnspacing": 1.4}
     entries: dict[str, Any] = {}
     for axes, panel in zip(grid.flat, picture.panels, strict=True):
@@ -79,16 +79,16 @@ def _legend(figure: "Figure", picture: Picture, grid: np.ndarray) -> None:
 
 
 def _entries(axes: "Axes", panel: Panel) -> dict[str, Any]:
-    """What stands for each label, in the order of the curves (matplotlib puts error bars last)."""
+    """The handle for each label, in the order of the curves (matplotlib puts error bars last)."""
     handles, labels = axes.get_legend_handles_labels()
-    # the first of a label counts
+    # the first curve of a label counts
     found = dict(zip(reversed(labels), reversed(handles), strict=True))
     wanted = [mathtext(curve.label) for curve in panel.curves if curve.label]
     return {label: found[label] for label in wanted}
 
 
 def _panel(axes: "Axes", panel: Panel) -> None:
-    """Draw one panel."""
+    """Draw one panel into its axes."""
     scales = {"xscale": panel.x, "yscale": panel.y}
     axes.set(**{name: "log" for name, axis in scales.items() if axis.log})
     _axis(axes.xaxis, panel.x)
@@ -106,7 +106,7 @@ def _panel(axes: "Axes", panel: Panel) -> None:
 
 
 def _axis(drawn: "XAxis | YAxis", axis: PlotAxis) -> None:
-    """Label and ticks; limits come last, since plotting changes them."""
+    """Set label and ticks of an axis; limits come last, since plotting changes them."""
     drawn.set_label_text(mathtext(axis.label))
     if axis.log:
         drawn.set_minor_formatter("")
@@ -116,7 +116,7 @@ def _axis(drawn: "XAxis | YAxis", axis: PlotAxis) -> None:
 
 
 def _curve(axes: "Axes", curve: Curve) -> None:
-    """A line, markers or both, with error bars if it has them."""
+    """Draw a line, markers or both, with error bars if the curve has them."""
     look = _look(curve.style)
     label = mathtext(curve.label) or "_nolegend_"
     if curve.low is None or curve.high is None:
@@ -127,7 +127,7 @@ def _curve(axes: "Axes", curve: Curve) -> None:
 
 
 def _look(style: Style) -> dict[str, Any]:
-    """A style in matplotlib's words."""
+    """A style as matplotlib's keyword arguments."""
     return {
         "color": style.color,
         "linestyle": ((0, style.dash) if style.dash else "-") if style.width else "none",
@@ -142,7 +142,7 @@ def _look(style: Style) -> dict[str, Any]:
 
 
 def _field(axes: "Axes", field: Field) -> None:
-    """Filled contours with thin lines between them, in equal scales."""
+    """Draw filled contours with thin lines between them, in equal scales."""
     grid = (field.x, field.y, field.values)
     axes.contourf(*grid, levels=field.levels, cmap="viridis", extend="min")
     axes.contour(*grid, levels=field.levels, colors="white", linewidths=0.5, linestyles="solid")
@@ -152,7 +152,7 @@ def _field(axes: "Axes", field: Field) -> None:
 def _colour_bar(
     figure: "Figure", mappable: "ScalarMappable", grid: np.ndarray, field: Field | None
 ) -> None:
-    """One for all panels, in powers of ten."""
+    """Add one colour bar for all panels, in powers of ten."""
     assert field is not None
     whole = [level for level in field.levels if float(level).is_integer()]
     bar = figure.colorbar(mappable, ax=list(grid.flat), ticks=whole, shrink=0.9)

@@ -17,8 +17,7 @@ _SUFFIXES = ("pdf", "png", "csv")
 
 @dataclass(frozen=True)
 class HtmlReport:
-    """What a page says about a paper, which it cites in HTML:
-    claims, figures, and facts about their making.
+    """A page about a paper, which it cites in HTML: claims, figures, and facts about their making.
 
     A page about several papers says in `what` what it holds, in HTML, and gives its figures a
     `heading`.
@@ -49,7 +48,7 @@ class HtmlReport:
         files.write(path, text.encode())
 
     def _section(self, key: str, title: str, beside: dict[str, str], paper: bool) -> str:
-        """The figures of the paper or those beyond it; nothing if there are none."""
+        """The figures of the paper, or those beyond it; empty if there are none."""
         chosen = [pair for pair in self.drawn if bool(pair[0].name) == paper]
         parts = []
         for figure, picture in chosen:

@@ -12,7 +12,9 @@ _MOST_TICKS = 8
 
 
 def power_axis(label: str, values: list[float]) -> PlotAxis:
-    """A logarithmic axis over whole numbers: ticks at each of a few, else at powers."""
+    """A logarithmic axis over whole numbers: with a tick at each if they are few, else at
+    powers.
+    """
     low, high = min(values), max(values)
     room = max(1.25, (high / low) ** 0.06)
     least = 1.05 * (high / low) ** 0.1  # so that labels leave each other room
@@ -46,7 +48,7 @@ def positive_limits(*values: np.ndarray, room: float = 2.5) -> tuple[float, floa
 
 
 def positive(values: np.ndarray) -> np.ndarray:
-    """The values, not a number where they have no logarithm."""
+    """The values, with NaN where they have no logarithm."""
     values = np.asarray(values, dtype=float)
     return np.where(np.isfinite(values) & (values > 0), values, np.nan)
 
@@ -62,7 +64,9 @@ def guide(x: np.ndarray, y: np.ndarray, slope: int, shift: float = 0.25) -> Curv
 def measured(
     x: np.ndarray, y: np.ndarray, error: np.ndarray, bottom: float, look: Style, label: str
 ) -> list[Curve]:
-    """Error bars on a log axis end at `bottom` where they reach 0; values ≤ 0 are upper bounds."""
+    """Points with error bars on a log axis, where bars that reach 0 end at `bottom`; values ≤ 0
+    become upper bounds.
+    """
     value, error = np.asarray(y, dtype=float), np.nan_to_num(np.asarray(error, dtype=float))
     good = positive(value)
     low = np.where(good - error > bottom, good - error, np.minimum(bottom, good))

@@ -91,12 +91,12 @@ def network(alpha: float, sigma: float, count: int, start: float, depth: int) ->
 
 
 def log_angle(kernel: jnp.ndarray, scores: object) -> jnp.ndarray:
-    """ln of the mean of 1 − correlation."""
+    """ln of the mean of 1 − correlation, from a kernel."""
     return jnp.log(jnp.mean(1.0 - correlations(kernel)))
 
 
 def growth(read: np.ndarray, replicates: Replicates, dim: float) -> Column:
-    """How much that changes in each block."""
+    """The change of `log_angle` in each block."""
     return averaged(np.diff(read, axis=1), replicates, dim)
 
 
@@ -156,7 +156,7 @@ def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
 
 
 def _edge(alpha: float, published: float) -> ClaimRule:
-    """The root of the printed formula, beside the root that is printed."""
+    """The rule that the root of the printed formula is the root that is printed."""
 
     def rule(tables: Tables) -> Claim:
         found = row(tables["cowsik_edge"], alpha=alpha)["edge"]
@@ -176,7 +176,7 @@ def _edge(alpha: float, published: float) -> ClaimRule:
 
 
 def _formula(tables: Tables) -> Claim:
-    """All scales, beside α = 1, σ_w = 2 the worst of them."""
+    """Do all scales have the exponent λ? The claim shows α = 1, σ_w = 2 and the worst of them."""
     table, one = tables["cowsik"], row(tables["cowsik"], **DEEP)
     gaps = np.abs(table["measured"] - table["formula"])
     holds = bool((gaps < 0.005 + 5 * table["error"]).all())
@@ -189,7 +189,7 @@ def _formula(tables: Tables) -> Claim:
 
 
 def _from_afar(tables: Tables) -> Claim:
-    """The same from almost orthogonal tokens, once they are near each other."""
+    """Do almost orthogonal tokens have the exponent λ, too, once they are near each other?"""
     table = tables["cowsik_deep"]
     found = float(table["growth"][-1])
     expected = exponent(*DEEP.values())
@@ -201,7 +201,7 @@ def _from_afar(tables: Tables) -> Claim:
 
 
 def picture(table: Table, deep: Table, edges: Table) -> Picture:
-    """The exponent against σ_w, and along depth."""
+    """A picture of the exponent against σ_w, and along depth."""
     curves = []
     for place, alpha in enumerate(distinct(table, "alpha")):
         part = ordered(where(table, alpha=alpha), "sigma")

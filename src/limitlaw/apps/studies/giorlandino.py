@@ -1,5 +1,5 @@
-"""Giorlandino and Goldt (2025, arXiv 2505.24333), figure 1 at β = 3:
-token correlation through 50 post-norm blocks.
+"""Giorlandino and Goldt (2025, arXiv 2505.24333), figure 1 at β = 3: token correlation through 50
+post-norm blocks.
 
 One head without W^O (in the limit a matrix of scale 1 changes nothing), a ReLU MLP, residual
 branches; scores of standard deviation β √(ln 512). How many tokens they had is not known; 300
@@ -93,7 +93,9 @@ def _nearer(tables: Tables) -> Claim:
 
 
 def _theory(tables: Tables) -> Claim:
-    """Their theory lets the number of tokens grow without bound."""
+    """Is the published theory, in which the number of tokens grows without bound, the limit at 300
+    tokens?
+    """
     found, error = _at(tables, 1)
     holds = all(agree(*numbers, 0.0005) for numbers in zip(found, error, THEORY_THEN, strict=True))
     claim = (
@@ -106,7 +108,7 @@ def _theory(tables: Tables) -> Claim:
 
 
 def picture(table: Table, published: Table) -> Picture:
-    """Correlation along depth beside what was published."""
+    """A picture of the correlation along depth beside what was published."""
     curves: list[Curve] = []
     for place, (biased, words) in enumerate(
         ((1, "biases of values and MLP"), (0, "biases of the MLP only"))

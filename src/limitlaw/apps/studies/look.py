@@ -22,7 +22,7 @@ AT_INFINITY = "<i>n</i> → ∞"
 def line(
     place: int, x: np.ndarray, y: np.ndarray, error: np.ndarray | None = None, label: str = ""
 ) -> Curve:
-    """The curve of this place, with error bars of one standard error."""
+    """The curve at this place in the legend, with error bars of one standard error."""
     look = _LINES[place % len(_LINES)]
     if error is None:
         return Curve(x, y, look, label)
@@ -35,10 +35,10 @@ def level(ends: tuple[float, float], y: float, label: str = "") -> Curve:
 
 
 def bare(place: int, x: np.ndarray, y: np.ndarray, label: str = "") -> Curve:
-    """The curve of this place without markers, for many points."""
+    """The curve at this place without markers, for many points."""
     return Curve(x, y, dataclasses.replace(_LINES[place % len(_LINES)], marker=""), label)
 
 
 def dots(place: int, x: np.ndarray, y: np.ndarray, label: str = "") -> Curve:
-    """The markers of this place without a line."""
+    """The markers of the curve at this place, without a line."""
     return Curve(x, y, dataclasses.replace(_LINES[place % len(_LINES)], width=0.0), label)

@@ -25,10 +25,10 @@ from limitlaw.digits import compact, short
 from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.runs import Arrays, Chunk, Results, Table, rows
 
-EXP_VARIANCE = math.e - 1  # of e^z, z ~ N(0, 1), in units of its squared mean
+EXP_VARIANCE = math.e - 1  # variance of e^z, z ~ N(0, 1), in units of its squared mean
 SV_EDGE = 2 * math.sqrt(EXP_VARIANCE)
 SV_MARGIN = 0.05
-STEPS_TO_FIRST = 40  # to the first eigenvalue, which is far above the others
+STEPS_TO_FIRST = 40  # iterations for the first eigenvalue, which is far above the others
 STEPS_TO_SECOND = 800
 
 
@@ -39,7 +39,7 @@ def rank_excess(count: np.ndarray | float) -> np.ndarray | float:
 
 @functools.cache
 def network(count: int) -> tuple[ll.Wide, ll.Wide]:
-    """Orthogonal tokens, and what one head gives of them."""
+    """Orthogonal tokens, and the output of one head on them."""
     x = tokens(count)
     return x, ll.nn.attention(x, 1)
 
@@ -75,7 +75,7 @@ def excess(kernel: jax.Array, scores: jax.Array | None) -> jax.Array:
 
 
 def second(kernel: jax.Array, scores: jax.Array | None) -> jax.Array:
-    """s₂ √T; what iteration misses is below a thousandth of it."""
+    """s₂ √T; what the iteration leaves out is below a thousandth of it."""
     if scores is None:
         return jnp.zeros(())
     B = attended(scores)
@@ -84,7 +84,7 @@ def second(kernel: jax.Array, scores: jax.Array | None) -> jax.Array:
 
 
 def spectrum(*, count: int, draws: int, seed: int) -> Arrays:
-    """Both of them, of random softmax matrices."""
+    """The excess of the stable rank and the second singular value of random softmax matrices."""
     return traced(network(count), [excess, second], draws, seed)
 
 
@@ -141,7 +141,7 @@ def _edge(tables: Tables) -> Claim:
 
 
 def picture(table: Table) -> Picture:
-    """Stable rank and second singular value against the number of tokens."""
+    """A picture of stable rank and second singular value against the number of tokens."""
     count = table["tokens"].astype(float)
     x = power_axis("tokens <i>T</i>", list(count))
     formula = Curve(count, rank_excess(count) * count, look.FORMULA, "published")

@@ -71,7 +71,9 @@ def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
 
 
 def _uniform(tables: Tables) -> Claim:
-    """No draw is random there: the chain against the same recursion by hand."""
+    """Is the chain that of the same recursion by hand, with uniform attention, where nothing is
+    random?
+    """
     part = where(tables["noci"], scale=0.0)
     gap = float(
         np.abs(
@@ -103,7 +105,7 @@ def _formula(scale: float) -> ClaimRule:
 
 
 def picture(table: Table) -> Picture:
-    """Correlation along depth for several scales of scores."""
+    """A picture of the correlation along depth for several scales of scores."""
     layers = np.arange(NOCI_DEPTH + 1)
     curves = [
         Curve(

@@ -1,8 +1,9 @@
-"""Participation E Σ_j A_ij² of a row of attention against the random energy model,
-max(0, 1 − √2/β).
+"""Participation E Σ_j A_ij² of a row of attention, compared with the random energy model, max(0, 1
+− √2/β).
 
 Scores of T tokens with K = I are independent normals of standard deviation β √(ln T), as the
-energies of that model are. One token asks here, all T answer: rows of A have one law.
+energies of that model are. One token has a query here, and all T have keys: rows of A have one
+law.
 """
 
 import functools
@@ -29,13 +30,15 @@ REM_TOKENS = 512
 
 
 def energy_model(beta: np.ndarray) -> np.ndarray:
-    """max(0, 1 − √2/β): infinitely many tokens."""
+    """max(0, 1 − √2/β), the participation of the random energy model with infinitely many
+    tokens.
+    """
     return np.maximum(0.0, 1.0 - CRITICAL / beta)
 
 
 @functools.cache
 def network(count: int, beta: float) -> tuple[ll.Wide, ll.Wide]:
-    """One token, and what its attention to `count` others gives."""
+    """One token, and the output of its attention to `count` others."""
     x = tokens(1)
     scale = beta * math.sqrt(math.log(count))
     return x, ll.nn.attention(x, 1, q_std=scale, context=ll.initial((count,)))
@@ -87,7 +90,7 @@ def _equals(beta: float, words: str) -> ClaimRule:
 
 
 def _approaches(tables: Tables) -> Claim:
-    """Is it the model in the limit of many tokens?"""
+    """Is the participation that of the model in the limit of many tokens?"""
     table = tables["participation"]
     counts = distinct(table, "tokens")
     compared = [where(table, tokens=count) for count in counts]
@@ -108,7 +111,7 @@ def _approaches(tables: Tables) -> Claim:
 
 
 def picture(table: Table) -> Picture:
-    """Participation against the scale of scores."""
+    """A picture of the participation against the scale of scores."""
     grid = np.linspace(table["beta"].min(), table["beta"].max(), 200)
     curves = [Curve(grid, energy_model(grid), look.FORMULA, "random energy model")]
     for place, count in enumerate(distinct(table, "tokens")):

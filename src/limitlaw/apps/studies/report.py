@@ -1,4 +1,4 @@
-"""All studies, by name; their tables → pictures (PDF and PNG) and report.html."""
+"""All studies, by name; from their tables to pictures (PDF and PNG) and report.html."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,16 +29,16 @@ STUDY_FIGURES = {figure.key: figure for each in STUDIES.values() for figure in e
 
 
 def chosen(names: list[str]) -> list[Experiment]:
-    """The studies of these names; all without a name."""
+    """The studies of these names; all if no name is given."""
     return catalogue.chosen(names, STUDIES, "study")
 
 
 def draw(tables: Tables, folder: Path) -> list[Path]:
-    """Write the figures whose tables are there into the folder; their paths, in order."""
+    """Write the figures whose tables are there into the folder; returns their paths, in order."""
     return shown.draw(tables, folder, STUDY_FIGURES)
 
 
 def report(tables: Tables, claims: Table, facts: Mapping[str, Any], path: Path) -> None:
-    """Write the report, with links to the files that lie beside it or one folder below."""
+    """Write the report, with links to the files beside it or one folder below."""
     drawn, lines = shown.drawn(tables, STUDY_FIGURES), shown.lines(claims)
     HtmlReport(STUDIES_TITLE, "", drawn, lines, facts, STUDIES_LEAD, STUDIES_HEADING).write(path)

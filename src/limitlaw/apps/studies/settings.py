@@ -1,4 +1,4 @@
-"""What a user can choose about the studies."""
+"""The settings of the studies."""
 
 import dataclasses
 from typing import TypeVar
@@ -14,5 +14,5 @@ class StudySettings:
     quick: bool = False
 
     def either(self, whole: T, quick: T) -> T:
-        """What a whole run takes, or what a first look takes."""
+        """The value for a whole run, or that for a first look."""
         return quick if self.quick else whole

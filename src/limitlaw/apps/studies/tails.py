@@ -1,5 +1,5 @@
-"""Sakai, Karakida and Imaizumi (2025) predict that stacked layers yield even heavier tails.
-Do they?
+"""Sakai, Karakida and Imaizumi (2025) predict that stacked layers yield even heavier tails. Do
+they?
 
 Excess kurtosis of a coordinate after each of eight layers, four tokens with K = I, one head, as n
 → ∞ and at width 64.
@@ -29,7 +29,7 @@ NETWORKS = {
     "residual": "attention with residuals",
     "pre": "pre-norm blocks with MLP",
 }
-FINITE = ("residual",)  # also at width 64
+FINITE = ("residual",)  # networks that are computed at width 64, too
 INFINITE = 0  # stands for n → ∞ in tables
 
 
@@ -74,7 +74,7 @@ def _tables(settings: StudySettings, results: Results) -> dict[str, Table]:
 
 
 def _heavier(kind: str, width: int) -> ClaimRule:
-    """After the last layer, against the first."""
+    """The rule that the kurtosis after the last layer is larger than after the first."""
 
     def rule(tables: Tables) -> Claim:
         part = where(tables["tails"], network=kind, width=width)
@@ -107,7 +107,7 @@ def _panel(table: Table, width: int, title: str) -> Panel:
 
 
 def picture(table: Table) -> Picture:
-    """Excess kurtosis along depth, in the limit and at a finite width."""
+    """A picture of the excess kurtosis along depth, in the limit and at a finite width."""
     panels = (
         _panel(table, INFINITE, look.AT_INFINITY),
         _panel(table, TAILS_WIDTH, f"<i>n</i> = {style.number(TAILS_WIDTH)}"),

@@ -1,4 +1,6 @@
-"""What several studies compute with: traces in chunks, correlated tokens, published numbers."""
+"""Shared by the computations of several studies: traces in chunks, correlated tokens, published
+numbers.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +15,7 @@ from limitlaw.runs import Arrays, Chunk, Results
 
 
 def tokens(count: int, correlation: float = 0.0) -> ll.Wide:
-    """Vectors of so many tokens, of variance 1, all of which have this correlation."""
+    """The vectors of `count` tokens, of variance 1, with this correlation between any two."""
     return ll.initial((count,), cov=correlation + (1.0 - correlation) * np.eye(count))
 
 
@@ -24,7 +26,9 @@ def traced(
     seed: int,
     width: int | None = None,
 ) -> Arrays:
-    """`trace` as arrays: the values of each statistic along depth, and its errors as "…_error"."""
+    """The result of `trace` as arrays: the values of each statistic along depth, and its errors as
+    "…_error".
+    """
     trace = ll.trace(network, list(statistics), width, draws, seed)
     found = {}
     for name in trace:
@@ -36,13 +40,13 @@ def traced(
 def parts(
     number: int, seed: int, function: Callable[..., Arrays], /, **arguments: object
 ) -> list[Chunk]:
-    """So many chunks with the same arguments, each of which draws its own."""
+    """`number` chunks with the same arguments, each of which has draws of its own."""
     labels = [(function.__name__, *sorted(arguments.items()), part) for part in range(number)]
     return [Chunk.of(function, seed=stream(seed, *label), **arguments) for label in labels]
 
 
 def pooled(chunks: Sequence[Chunk], results: Results) -> Arrays:
-    """The mean of equal parts, and the error of that."""
+    """The mean of equal parts, and its error."""
     found = [results[chunk] for chunk in chunks]
     return {name: _pooled(name, np.stack([arrays[name] for arrays in found])) for name in found[0]}
 
@@ -59,10 +63,10 @@ def column(found: Arrays, name: str, at: int | slice = slice(None)) -> dict[str,
 
 
 def listed(values: Iterable[float], errors: Iterable[float]) -> str:
-    """Numbers with their errors: 0.344(1), 0.478(2)."""
+    """Numbers with their errors as text: 0.344(1), 0.478(2)."""
     return ", ".join(compact(float(v), float(e)) for v, e in zip(values, errors, strict=True))
 
 
 def near(value: float, published: float, share: float) -> bool:
-    """Is a number the published one, up to a share of it? Errors do not count for it."""
+    """Is a number the published one, up to a share of it? Errors are not taken into account."""
     return math.isfinite(value) and abs(value - published) <= share * abs(published)

@@ -34,13 +34,15 @@ UNIT_MARGIN = 0.05
 
 
 def attention_factor(count: int) -> float:
-    """1/σ of the library, between √(ln T/T) (uniform, causal) and 1 (one-hot), in logarithms."""
+    """1/σ of the library, σ being between √(ln T/T) (uniform, causal) and 1 (one-hot), in
+    logarithms.
+    """
     uniform = math.sqrt(math.log(count) / count)
     return uniform ** -(1.0 - 1.0 / (1.0 + 4.0 * UNIT_HEAD_DIM))
 
 
 def gate_factor() -> float:
-    """1/√(E silu²(z)): a gated MLP of unit variance."""
+    """1/√(E silu²(z)), with which a gated MLP has unit variance."""
     z, weights = np.polynomial.hermite_e.hermegauss(120)
     silu = z / (1.0 + np.exp(-z))
     return 1.0 / math.sqrt(float(weights @ silu**2 / weights.sum()))
@@ -61,14 +63,18 @@ def network(count: int) -> ll.Wide:
 
 
 def output_std(read: np.ndarray, replicates: Replicates, dim: float) -> Column:
-    """The sd of attention: as n → ∞ branches are orthogonal to the stream, and the MLP adds 1."""
+    """The standard deviation of attention: as n → ∞ branches are orthogonal to the stream, and the
+    MLP adds 1.
+    """
     square = averaged(np.diff(read, axis=1) - 1.0, replicates, dim)
     std = np.sqrt(square.value)
     return Column(std, square.error / (2 * std), square.spread / (2 * std))
 
 
 def chain(*, count: int, draws: int, seed: int) -> Arrays:
-    """The sd of the attention output in each layer, and the token correlation behind it."""
+    """The standard deviation of the attention output in each layer, and the token correlation
+    behind it.
+    """
     statistics = [Statistic("std", variance, summary=output_std), "correlation"]
     return traced(network(count), statistics, draws, seed)
 
@@ -117,7 +123,7 @@ def _unit(tables: Tables) -> Claim:
 
 
 def picture(table: Table) -> Picture:
-    """Attention output and correlation along depth."""
+    """A picture of attention output and correlation along depth."""
     layers = table["layer"]
     chain = look.line(
         0, layers, table["std"], table["error"], f"chain of kernels, {UNIT_TOKENS} tokens"

@@ -1,4 +1,4 @@
-"""What the obvious algorithm costs: every matrix is drawn, in NumPy, as in the paper's scripts.
+"""The cost of the obvious algorithm: every matrix is drawn, in NumPy, as in the paper's scripts.
 
 Its time is that of its random numbers, and was measured once: a figure that is timed beside the
 work would depend on what else the machine does.
@@ -27,7 +27,7 @@ class Case(NamedTuple):
         return self.width + self.tokens * self.width**2 + 4 * self.heads * inner * self.width
 
     def draw(self, rng: np.random.Generator) -> float:
-        """One sample of y¹_1, from all its matrices."""
+        """One sample of y¹_1, with all matrices drawn."""
         n, d = self.width, self.width if self.head_dim is None else self.head_dim
         h = rng.standard_normal(n)
         x = np.stack(
@@ -58,7 +58,7 @@ class Cost(NamedTuple):
 
 
 def cost(cases: Iterable[Case]) -> Cost:
-    """The time that these would take, by the reference measurement."""
+    """The time that these cases would take, by the reference measurement."""
     chosen = list(cases)
     normals = sum(case.normals * case.samples for case in chosen)
     return Cost(SECONDS_PER_NORMAL * normals, sum(case.samples for case in chosen))

@@ -39,7 +39,9 @@ class Convergence(NamedTuple):
     trials: int | None = None
 
     def chunks(self, settings: Settings) -> list[Chunk]:
-        """Limits, then the first trial of each width, whose programs compile together, …"""
+        """The chunks: limits, then the first trial of each width, whose programs compile together,
+        ….
+        """
         points = self._points(settings)
         limits = [
             self.limit(settings, point, d) for point in points for d in (self.head_dim, None)
@@ -85,7 +87,9 @@ class Convergence(NamedTuple):
         ]
 
     def _differences(self, settings: Settings, point: Point) -> list[Chunk]:
-        """Coupled draws: without a nonlinearity, and with at most n tokens; else trials serve."""
+        """The chunks of coupled draws; empty with a nonlinearity, or with more than n tokens,
+        where trials serve.
+        """
         if self.phi != "clip" or self._tokens(settings) > point.width:
             return []
         draws = max(2**8, settings.draws // max(1, point.heads // 2))
@@ -101,13 +105,13 @@ class Convergence(NamedTuple):
         ]
 
     def dense(self, settings: Settings) -> list[Case]:
-        """The networks that the paper draws, and how often."""
+        """The networks that the paper draws, and how often each."""
         samples = self.samples * settings.samples * self._count(settings)
         tokens = self._tokens(settings)
         return [Case(tokens, heads, self.head_dim, width, samples) for width, heads in self.paper]
 
     def tables(self, settings: Settings, results: Results) -> dict[str, Table]:
-        """Densities at the paper's widths, and divergences at all."""
+        """Densities at the paper's widths, and divergences at all widths."""
         densities = [
             row for point in self.paper for row in self._densities(settings, results, point)
         ]
@@ -175,7 +179,7 @@ class Convergence(NamedTuple):
     def exact_kls(
         self, settings: Settings, results: Results, point: Point
     ) -> list[dict[str, object]]:
-        """Divergences from the n × n limit, and from that at fixed head dimension."""
+        """Divergences from the n × n limit, and from the limit at fixed head dimension."""
         deltas, draws, near = self.differences(settings, results, point)
         found = [
             kl_row(
@@ -206,7 +210,7 @@ class Convergence(NamedTuple):
 
 
 def _in_turn(lists: list[list[Chunk]]) -> list[Chunk]:
-    """The first of each list, then the second, …"""
+    """The first of each list, then the second of each, …."""
     return [chunk for group in zip_longest(*lists) for chunk in group if chunk is not None]
 
 

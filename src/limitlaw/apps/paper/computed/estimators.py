@@ -1,4 +1,6 @@
-"""Divergences from samples, as the paper has them, and from conditional densities, unsmoothed."""
+"""Divergences from samples, as the paper has them, and from conditional densities without
+smoothing.
+"""
 
 import math
 from typing import NamedTuple
@@ -12,7 +14,7 @@ from limitlaw.divergence.in_blocks import bias_and_variance, subsets
 
 GRID_POINTS = 500  # points common to two kernel density estimates
 LEAST_KDE = 1e-10  # added to both, so that their ratio is finite where one has no sample
-NODE_STEP, LAST_NODE = 0.2, 10.0  # of the nodes, in standard deviations
+NODE_STEP, LAST_NODE = 0.2, 10.0  # step and end of the nodes, in standard deviations
 SERIES_BELOW = 1e-3  # below which (1 + u) log(1 + u) − u is a series
 
 
@@ -87,8 +89,8 @@ def kl_of_difference(
     q: Float[np.ndarray, " nodes"],
     weights: Float[np.ndarray, " nodes"],
 ) -> float:
-    """D(q + δ ‖ q) = ∫ q h(δ/q), h(u) = (1 + u) log(1 + u)
-    − u = u²/2 − u³/6 + …: small ones keep their digits.
+    """D(q + δ ‖ q) = ∫ q h(δ/q), h(u) = (1 + u) log(1 + u) − u = u²/2 − u³/6 + …: small
+    divergences keep their digits.
     """
     u = np.maximum(delta / q, -1.0)
     series = u**2 * (1 / 2 - u * (1 / 6 - u * (1 / 12 - u / 20)))

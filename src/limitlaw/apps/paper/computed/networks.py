@@ -78,7 +78,7 @@ def limit_samples(
     head_dim: int | None = None,
     phi: str = "clip",
 ) -> Float[np.ndarray, " samples"]:
-    """Independent draws from that law, head by head."""
+    """Independent draws from the law of y^1 as n → ∞, head by head."""
     v, ends = _mixing(tokens, head_dim, phi)
     rng = np.random.default_rng(seed)
     total = np.zeros(samples)
@@ -102,8 +102,8 @@ def coupled(tokens: int, heads: int, head_dim: int | None = None, phi: str = "cl
 
 @once
 def score(tokens: int) -> Coupled:
-    """The score p_11 = n^{-1/2} qᵀ W^K x as a coordinate:
-    given q and x both are N(0, v), v = |q|² |x|²/n².
+    """The score p_11 = n^{-1/2} qᵀ W^K x as a coordinate: given q and x both are N(0, v), v = |q|²
+    |x|²/n².
 
     A coordinate of (|q|/√n) W^K x is N(0, v) as well, and that is a program with one output
     vector.

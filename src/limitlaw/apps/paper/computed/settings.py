@@ -1,4 +1,4 @@
-"""What a user can choose about a reproduction; the paper's choices by default."""
+"""The settings of a reproduction; the paper's counts by default."""
 
 import dataclasses
 
@@ -29,7 +29,7 @@ class Settings:
         samples: int | None = None,
         tokens: int | None = None,
     ) -> "Settings":
-        """The paper's counts, or those for a first look; what is given goes before both."""
+        """The paper's counts, or those for a first look; numbers that are given replace both."""
         base = Settings(seed=seed)
         if quick:
             base = Settings(seed, 2, 5_000, 16, blocks=3, draws=2**12, averages=2_000, quick=True)

@@ -1,4 +1,4 @@
-"""What chunks of several experiments compute: the law of y¹ as n → ∞, and at width n."""
+"""The functions of chunks of several experiments: the law of y¹ as n → ∞, and at width n."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from limitlaw.apps.paper.computed.networks import coupled, limit_law, limit_samp
 from limitlaw.engines.coupled import Coupled
 from limitlaw.runs import Arrays
 
-BLOCK_PARTS = 4  # of the draws of a chunk, for errors
+BLOCK_PARTS = 4  # parts of the draws of a chunk, for errors
 DRAWN, WIDEST = 261, 6.5  # points of a drawn density, and standard deviations to each side
 
 
@@ -19,9 +19,10 @@ def drawn_at(variance: float) -> np.ndarray:
 def limit(
     *, tokens: int, heads: int, head_dim: int | None, nodes_of: int | None, phi: str
 ) -> Arrays:
-    """The law of y¹ as n → ∞: moments, density where it is drawn, and at the nodes of divergences.
+    """The law of y¹ as n → ∞: moments, the density where it is drawn, and at the nodes of
+    divergences.
 
-    Those are the nodes of the law with head dimension `nodes_of`.
+    These are the nodes of the law with head dimension `nodes_of`.
     """
     law = limit_law(tokens, heads, head_dim, phi)
     reference = limit_law(tokens, heads, nodes_of, phi)
@@ -52,8 +53,8 @@ def trial(
     """One trial of the paper: samples of y¹ at width n and in the n × n limit, two KDEs, and their
     divergence.
 
-    Beside it the exact density of the same draws, E φ(y; v), in blocks, at the nodes of the limit
-    with these heads.
+    It also has the exact density of the same draws, E φ(y; v), in blocks, at the nodes of the
+    limit with these heads.
     """
     network = tokens, heads, head_dim, phi
     law = limit_law(*network)
@@ -79,11 +80,11 @@ def trial(
 def difference(
     *, tokens: int, heads: int, head_dim: int | None, width: int, block: int, draws: int, seed: int
 ) -> Arrays:
-    """p_n − p_∞ at the nodes of divergences, from draws at width n and in the limit
-    that share their normals.
+    """p_n − p_∞ at the nodes of divergences, from draws at width n and in the limit that share
+    their normals.
 
-    The limit has the same head dimension; nodes are those of its law.
-    `variance` is that of the limit by these draws.
+    The limit has the same head dimension; nodes are those of its law. `variance` is that of the
+    limit by these draws.
     """
     network = tokens, heads, head_dim
     y = nodes(float(limit_law(*network).variance())).y
@@ -93,7 +94,7 @@ def difference(
 
 
 def differences(program: Coupled, width: int, y: np.ndarray, draws: int, seed: int) -> Arrays:
-    """In parts, whose Sobol points are scrambled independently."""
+    """p_n − p_∞ at the nodes y, in parts whose Sobol points are scrambled independently."""
     parts = [
         program.variances(width, max(1, draws // BLOCK_PARTS), seed + i)
         for i in range(BLOCK_PARTS)

@@ -31,7 +31,7 @@ def _floors(settings: Settings, samples: int) -> list[Chunk]:
 
 
 def _counts(settings: Settings) -> tuple[int, int]:
-    """Samples of a trial here, and in figure 5."""
+    """The samples of a trial in this figure, and in figure 5."""
     return settings.samples, 2 * settings.samples
 
 

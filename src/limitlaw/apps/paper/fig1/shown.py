@@ -1,4 +1,4 @@
-"""What figure 1 claims, and how it is shown."""
+"""The claims of figure 1, and its pictures."""
 
 from limitlaw.apps.paper.computed.estimators import Estimated
 from limitlaw.apps.paper.shown import densities, divergences

@@ -31,7 +31,7 @@ def scores(*, tokens: int, width: int, samples: int, seed: int) -> Arrays:
 
 
 def score_difference(*, tokens: int, width: int, block: int, draws: int, seed: int) -> Arrays:
-    """The density of p_11 under 1/√n less that of N(0, 1), at nodes, from coupled draws."""
+    """The density of p_11 under 1/√n minus that of N(0, 1), at nodes, from coupled draws."""
     purpose = stream(seed, "score difference", tokens, width, block)
     return differences(score(tokens), width, nodes(1.0).y, draws, purpose)
 
@@ -68,7 +68,7 @@ def _tables(settings: Settings, results: Results) -> dict[str, Table]:
 
 
 def _score_rows(found: Arrays, scaling: str) -> list[dict[str, object]]:
-    """The limit under 1/n is a point mass at 0: it has no density."""
+    """Rows of the densities of a score; under 1/n the limit is a point mass at 0 and has none."""
     p = found[f"{scaling}_p"]
     curves = {"kde": found[f"{scaling}_kde"], "exact": found[f"{scaling}_exact"]}
     if scaling == "sqrt":

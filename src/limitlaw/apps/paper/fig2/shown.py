@@ -1,4 +1,4 @@
-"""What figure 2 claims, and how it is shown."""
+"""The claims of figure 2, and its pictures."""
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def _many_heads(tables: Tables) -> Claim:
 
 
 def scores(table: Table) -> Picture:
-    """A score under the two scalings; the limit of the second is a point mass."""
+    """A picture of a score under the two scalings; the limit of the second is a point mass."""
     names = {"sqrt": "scaling 1/√<i>n</i>", "linear": "scaling 1/<i>n</i>"}
     panels = [
         _score_panel(where(table, scaling=key), names[key])
@@ -72,7 +72,9 @@ def scores(table: Table) -> Picture:
 
 
 def _score_panel(table: Table, title: str) -> Panel:
-    """One scaling; where no limit has a density it is a point mass at 0, drawn as an arrow."""
+    """The panel of one scaling; where no limit has a density it is a point mass at 0, drawn as an
+    arrow.
+    """
     panel = linear_panel(curves_of_kinds(table), title, "score <i>p</i><sub>11</sub>")
     if "limit" in table["curve"]:
         return panel
@@ -83,7 +85,7 @@ def _score_panel(table: Table, title: str) -> Panel:
 
 
 def heads(table: Table) -> Picture:
-    """Few and many heads, and the Gaussian of infinitely many."""
+    """A picture of few and many heads, and of the Gaussian of infinitely many."""
     return Picture((both(curves_by(table, "heads")),), (7.0, 3.5), 4)
 
 

@@ -1,4 +1,4 @@
-"""What figure 3 claims, and how it is shown."""
+"""The claims of figure 3, and its pictures."""
 
 from limitlaw.apps.paper.shown import densities, divergences
 from limitlaw.apps.paper.shown.claims import Claim, ClaimRule, converges, limits_agree, rate

@@ -1,4 +1,4 @@
-"""What figure 4 claims, and how it is shown."""
+"""The claims of figure 4, and its pictures."""
 
 from limitlaw.apps.paper.shown import densities, divergences
 from limitlaw.apps.paper.shown.claims import converges, limits_agree, rate
@@ -8,7 +8,7 @@ from limitlaw.runs import Table
 
 
 def side_by_side(density: Table | None, kl: Table | None, floor: Table | None) -> Picture:
-    """The density, and beside it the divergence."""
+    """A picture of the density, and beside it the divergence."""
     panels = (
         [] if density is None else [densities.linear_panel(densities.curves_by(density, "width"))]
     )

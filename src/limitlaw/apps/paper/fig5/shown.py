@@ -1,4 +1,4 @@
-"""What figure 5 claims, and how it is shown."""
+"""The claims of figure 5, and its pictures."""
 
 from limitlaw.apps.paper.shown import densities, divergences
 from limitlaw.apps.paper.shown.claims import converges, rate

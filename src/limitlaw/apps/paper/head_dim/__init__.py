@@ -1,4 +1,6 @@
-"""Beyond the paper: heads of fixed dimension, as Transformers have, against the n × n limit."""
+"""Beyond the paper: heads of fixed dimension, as Transformers have, compared with the n ×
+n limit.
+"""
 
 import math
 
@@ -17,7 +19,7 @@ WIDE = Chunk.of(tasks.limit, tokens=4, heads=1, head_dim=None, nodes_of=None, ph
 
 
 def head_dimension(*, tokens: int, head_dim: int) -> Arrays:
-    """One head at fixed head dimension as n → ∞, against the n × n limit.
+    """One head at fixed head dimension as n → ∞, compared with the n × n limit.
 
     The law is sampled by quasi-Monte Carlo. An error ε(y) of its density p changes D by ∫ ε
     log(p/q), at most ∫ |ε log(p/q)|, which is the error stated.

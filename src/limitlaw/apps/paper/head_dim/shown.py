@@ -1,4 +1,4 @@
-"""What narrow heads are claimed to do, and how it is shown."""
+"""The claims about narrow heads, and their pictures."""
 
 import math
 

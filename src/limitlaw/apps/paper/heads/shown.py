@@ -1,4 +1,4 @@
-"""What growing numbers of heads are claimed to do, and how it is shown."""
+"""The claims about growing numbers of heads, and their pictures."""
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from limitlaw.figures import style
 from limitlaw.figures.picture import Curve, Panel, Picture, PlotAxis
 from limitlaw.runs import Table
 
-HEAD_VARIANCE, HEAD_KURTOSIS = 0.391971443576, 0.243318425  # of one head, s = 4, K = I (theory §7)
+# those of one head, s = 4, K = I (theory §7)
+HEAD_VARIANCE, HEAD_KURTOSIS = 0.391971443576, 0.243318425
 
 
 def _same_variance(tables: Tables) -> Claim:

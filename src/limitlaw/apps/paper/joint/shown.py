@@ -1,4 +1,4 @@
-"""What two tokens together are claimed to do, and how it is shown."""
+"""The claims about two tokens together, and their pictures."""
 
 import math
 
@@ -12,7 +12,7 @@ from limitlaw.digits import short
 from limitlaw.figures.picture import Field, Panel, Picture, PlotAxis
 from limitlaw.runs import Table
 
-DECADES = 4.0  # of a joint density below its peak
+DECADES = 4.0  # decades of a joint density below its peak
 
 
 def _not_gaussian(tables: Tables) -> Claim:
@@ -45,7 +45,9 @@ def contours(table: Table) -> Picture:
 
 
 def _settled(grid: np.ndarray) -> np.ndarray:
-    """A density that may be infinite on a line, with the highest of its neighbours there."""
+    """A density, with the highest of its neighbours where it is infinite, as it may be on
+    a line.
+    """
     finite_part = np.where(np.isfinite(grid), grid, 0.0)
     around = np.pad(finite_part, 1)
     highest = np.maximum.reduce(

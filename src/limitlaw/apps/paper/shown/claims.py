@@ -1,4 +1,4 @@
-"""What the paper and the theory claim, each beside what is measured now and whether it holds.
+"""The claims of the paper and of the theory, each with what is measured now and whether it holds.
 
 Every claim is computed from the tables alone. Statistical ones allow five standard errors.
 """
@@ -24,7 +24,7 @@ class Claim(NamedTuple):
 
 
 class ClaimRule(NamedTuple):
-    """From the tables it needs to a claim."""
+    """The tables that a claim needs, and the function that makes it from them."""
 
     needed: tuple[str, ...]
     claim: Callable[[Tables], Claim]
@@ -42,7 +42,7 @@ def claims(rules: Iterable[ClaimRule], tables: Tables) -> Table:
 
 
 def converges(name: str, figure: str, what: str) -> ClaimRule:
-    """Divergences fall from each of the paper's widths to the next."""
+    """The rule that divergences fall from each of the paper's widths to the next."""
 
     def rule(tables: Tables) -> Claim:
         found = curve(tables[f"{name}_kl"])
@@ -56,7 +56,9 @@ def converges(name: str, figure: str, what: str) -> ClaimRule:
 def rate(
     name: str, figure: str, what: str, start: int, margin: float, reference: str = "limit"
 ) -> ClaimRule:
-    """From the width `start` on they fall as n⁻², up to `margin` in the exponent."""
+    """The rule that divergences fall as n⁻² from the width `start` on, up to `margin` in the
+    exponent.
+    """
 
     def rule(tables: Tables) -> Claim:
         late = curve(tables[f"{name}_kl"], reference=reference).since(start)
@@ -69,7 +71,7 @@ def rate(
 
 
 def limits_agree(name: str, figure: str, what: str) -> ClaimRule:
-    """The limits of the finite-width and the infinite-width engine are the same."""
+    """The rule that the finite-width and the infinite-width engine have the same limit."""
 
     def rule(tables: Tables) -> Claim:
         table = tables[f"{name}_coupled"]

@@ -18,7 +18,7 @@ DENSITY_TEXT = (
     "estimator, a Gaussian kernel density estimate (KDE) of one trial."
 )
 
-KDE_POINTS = 25  # of a kernel density estimate, which is drawn as points
+KDE_POINTS = 25  # points of a kernel density estimate
 LEAST_DENSITY = 2e-3  # a linear panel ends where the densities are this part of their peak
 LEAST_LOG_DENSITY = 1e-8  # a log panel ends at this part of the peak at the latest
 OUTPUT = "output coordinate <i>y</i>"
@@ -26,7 +26,9 @@ _BELOW = ("limit", "limit_fixed_d", "gaussian")  # drawn first
 
 
 def widths(table: Table) -> Picture:
-    """One column a number of heads where these differ, else both scales side by side."""
+    """A picture of densities: a column for each number of heads where these differ, else both
+    scales side by side.
+    """
     heads = distinct(table, "heads")
     if len(heads) == 1:
         return Picture((both(curves_by(table, "width")),), (7.0, 3.4), 5)
@@ -41,12 +43,12 @@ def widths(table: Table) -> Picture:
 
 
 def both(curves: tuple[Curve, ...], title: str = "") -> tuple[Panel, Panel]:
-    """The same curves in the two scales."""
+    """Panels of the same curves in the two scales."""
     return linear_panel(curves, title=title), tail_panel(curves, title=title)
 
 
 def linear_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUTPUT) -> Panel:
-    """Curves in linear scale, where they are not close to 0."""
+    """A panel of curves in linear scale, where they are not close to 0."""
     x = np.concatenate([curve.x for curve in curves])
     y = np.concatenate([np.nan_to_num(curve.y) for curve in curves])
     inside = x[y > LEAST_DENSITY * y.max()]
@@ -60,7 +62,7 @@ def linear_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUT
 
 
 def tail_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUTPUT) -> Panel:
-    """The tails, down to the lowest line (estimates may end earlier)."""
+    """A panel of the tails in log scale, down to the lowest line (estimates may end earlier)."""
     logs = tuple(Curve(c.x, positive(c.y), c.style, c.label) for c in curves)
     x, y = (
         np.concatenate(parts)
@@ -74,7 +76,7 @@ def tail_panel(curves: tuple[Curve, ...], title: str = "", variable: str = OUTPU
 
 
 def curves_by(table: Table, group: str) -> tuple[Curve, ...]:
-    """Curves by the values of a column; the limit of widths and the Gaussian belong to all."""
+    """Curves by the values of a column; the limit of widths and the Gaussian are shared by all."""
     shared = [kind for kind in _BELOW if group == "width" or kind == "gaussian"]
     own_rows = {name: column[~np.isin(table["curve"], shared)] for name, column in table.items()}
     values = finite(distinct(own_rows, group))
@@ -110,7 +112,7 @@ def curves_of_kinds(table: Table) -> tuple[Curve, ...]:
 
 
 def _curve(rows: Table, kind: str, place: int | None = None, name: str = "") -> Curve:
-    """One curve; of an estimate every few points only."""
+    """The curve of a density; an estimate has a point only every few rows."""
     variable = "p" if "p" in rows else "y"
     rows = once(rows, variable)  # a table may repeat a limit for each width
     step = max(1, math.ceil(len(rows["density"]) / KDE_POINTS)) if kind == "kde" else 1

@@ -67,7 +67,7 @@ def divergence_panel(table: Table, floor: Table | None = None) -> Panel:
 
 
 def _abscissa(table: Table) -> str:
-    """The width; where the number of heads grows with it, also how."""
+    """The label of the width and, where the number of heads grows with it, how."""
     ratio = np.unique(np.asarray(table["width"]) / np.asarray(table["heads"]))
     grows = len(ratio) == 1 and len(distinct(table, "heads")) > 1
     return "width <i>n</i>" + (f" = {style.number(ratio[0])} <i>H</i>" if grows else "")
@@ -85,7 +85,7 @@ def _level(table: Table, floor: Table | None) -> np.ndarray:
 
 
 def _floor(x: PlotAxis, level: np.ndarray) -> tuple[tuple[Curve, ...], tuple[Band, ...]]:
-    """A line and a band across the panel."""
+    """The noise floor as a line and a band across the panel."""
     if not len(level) or level[0] <= 0:
         return (), ()
     kl, error = float(level[0]), float(level[1])

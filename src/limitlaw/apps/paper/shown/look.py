@@ -39,7 +39,7 @@ REFERENCES = {"limit": "from <i>n</i> × <i>n</i> limit", "fixed_d": "from fixed
 
 
 def places(count: int) -> tuple[int, ...]:
-    """The styles that so many groups take, in order."""
+    """The places of so many groups among the styles, in order."""
     return _PLACES.get(count, tuple(range(count)))
 
 

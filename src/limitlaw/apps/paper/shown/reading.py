@@ -15,7 +15,7 @@ SIGMAS = 5.0  # standard errors that a number may be off
 
 
 def length(table: Table) -> int:
-    """The number of rows."""
+    """The number of rows of a table."""
     return len(next(iter(table.values()), ()))
 
 
@@ -39,18 +39,18 @@ def distinct(table: Table, column: str) -> list[Any]:
 
 
 def finite(values: list[Any]) -> list[Any]:
-    """Those that are not infinite, such as the widths beside their limit."""
+    """The values that are not infinite, such as the widths beside their limit."""
     return [value for value in values if math.isfinite(value)]
 
 
 def ordered(table: Table, column: str) -> Table:
-    """The rows in the order of a column."""
+    """The table with its rows in the order of a column."""
     order = np.argsort(np.asarray(table[column]), kind="stable")
     return {name: np.asarray(values)[order] for name, values in table.items()}
 
 
 def once(table: Table, column: str) -> Table:
-    """One row for each value of a column, in their order."""
+    """The table with one row for each value of a column, in the order of these."""
     _, first = np.unique(np.asarray(table[column]), return_index=True)
     return {name: np.asarray(values)[first] for name, values in table.items()}
 
@@ -63,19 +63,19 @@ class KLCurve(NamedTuple):
     error: np.ndarray
 
     def since(self, width: int | float) -> "KLCurve":
-        """The part from this width on."""
+        """The part of the curve from this width on."""
         late = self.width >= width
         return KLCurve(self.width[late], self.kl[late], self.error[late])
 
     @property
     def falls(self) -> bool:
-        """Does it fall from each width to the next, beyond the errors?"""
+        """Does the divergence fall from each width to the next, beyond the errors?"""
         steps = np.diff(self.kl)
         return bool((steps < -SIGMAS * np.hypot(self.error[1:], self.error[:-1])).all())
 
     @property
     def slope(self) -> Estimated:
-        """Of log D against log n; nan where D is not positive."""
+        """The slope of log D against log n; nan where D is not positive."""
         if not (self.kl > 0).all():
             return Estimated(math.nan, math.nan)
         return slope(self.width, self.kl, self.error)
@@ -91,5 +91,7 @@ def curve(table: Table, estimator: str = "exact", reference: str = "limit") -> K
 
 
 def agree(value: float, error: float, expected: float, margin: float = 0.0) -> bool:
-    """Within five standard errors, beside the margin of what is expected."""
+    """Is a number within five standard errors of the expected one, which has a margin of
+    its own?
+    """
     return bool(abs(value - expected) <= SIGMAS * math.hypot(error, margin))

@@ -19,7 +19,7 @@ NETWORK = {"tokens": 4, "heads": 2}
 def averages(*, tokens: int, heads: int, width: int, samples: int, seed: int) -> Arrays:
     """The distribution of n^{-1} Σ_α cos(y¹_α) at width n, from draws of all n coordinates.
 
-    Given all but W^O they are independent, N(0, v).
+    Given all but W^O the coordinates are independent, N(0, v).
     """
     first, second = (
         stream(seed, purpose, tokens, heads, width) for purpose in ("conditions", "coordinates")

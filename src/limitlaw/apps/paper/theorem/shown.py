@@ -1,4 +1,4 @@
-"""What Theorem 3.1 claims of averages over coordinates, and how it is shown."""
+"""The claims of Theorem 3.1 about averages over coordinates, and their pictures."""
 
 import math
 
