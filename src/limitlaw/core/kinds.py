@@ -109,7 +109,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Instruction:
-    """What makes a value of others.
+    """An instruction of the core language, which makes a value from others.
 
     Its fields hold the values it reads, axes, slots for numbers, and constants that are equal
     where they mean the same. Its traits say what analyses need. `linear`: a vector it makes is,

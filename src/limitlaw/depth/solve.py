@@ -29,7 +29,7 @@ FIRST_STEP = 0.12  # half the first step in ln c
 BESIDE = 1e-3  # step in ln c of a central difference at the root
 ROOT_ROUNDING = 4 * float(np.finfo(float).eps)
 SLOPE_STEP = 1e-7  # least distance in ln c of two points that tell the slope
-PRECISION = 1e-10  # of the root of the function that is drawn
+PRECISION = 1e-10  # of the root in ln c, where the number of draws is given
 # in units of the error to be reached: a step so short is taken along the slope, without looking at
 # the function again; of few draws, and of more
 SHORT, LONGER = 0.3, 2.0

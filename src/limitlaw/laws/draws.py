@@ -188,7 +188,7 @@ class Grouped(OfDraws):
         return ValueError(f"draws have no {what}")
 
     def marginal(self, i: object) -> "Grouped":
-        """The law of Y[i]."""
+        """The law of Y[i], of the same draws."""
         positions, shape = entries(self.shape, i)
         front = self._draws.shape[:2]
         picked = self._draws.reshape(*front, -1)[:, :, positions].reshape(*front, *shape)

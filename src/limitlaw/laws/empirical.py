@@ -93,7 +93,7 @@ class Empirical(OfDraws):
         return self._draws[:, 0]
 
     def marginal(self, i: object) -> "Empirical":
-        """The law of Y[i]."""
+        """The law of Y[i], of the same samples."""
         positions, shape = entries(self.shape, i)
         picked = self._samples.reshape(len(self._samples), -1)[:, positions].reshape(-1, *shape)
         law = Empirical(picked, self.kind, self.beyond, self._components.blocks)

@@ -15,9 +15,8 @@ from jaxtyping import Array, Float, Inexact
 from limitlaw.arguments import is_traced, real_points
 from limitlaw.laws.tracing import Psi
 
-SUM_ROUNDING = (
-    2.0**-50
-)  # of a number that is a sum: four times the distance of neighbouring floats
+# relative rounding of a number that is a sum: four times the distance of neighbouring floats
+SUM_ROUNDING = 2.0**-50
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Estimate:
         return Estimate(self.value[index], lambda: self.error()[index])
 
     def reshape(self, shape: tuple[int, ...]) -> "Estimate":
-        """The same entries in another shape."""
+        """The estimate of the same entries, in another shape."""
         return Estimate(self.value.reshape(shape), lambda: self.error().reshape(shape))
 
     def exp(self) -> "Estimate":

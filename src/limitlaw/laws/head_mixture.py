@@ -35,9 +35,8 @@ RULE_POINTS, TRACED_RULE = 2**14, 2**8  # points on each side of 0 for expectati
 # the same for replicates, whose spread alone matters
 REPLICA_RULE, TRACED_REPLICA_RULE = 2**10, 2**6
 RULE_REACH = 14.0  # standard deviations of the widest node, to which these reach
-NORMAL_SCORES = np.linspace(
-    0, 9, 2049
-)  # normal scores between which quantiles are interpolated, to draw
+# normal scores between which quantiles are interpolated, to draw
+NORMAL_SCORES = np.linspace(0, 9, 2049)
 
 
 class HeadMixture:
@@ -83,12 +82,12 @@ class HeadMixture:
         return xp.where((x < 0) ^ above, log, xp.log1p(-xp.exp(log)))
 
     def cdf(self, x: HeadArray) -> HeadNumber | HeadArray:
-        """P(Y ≤ x)."""
+        """The distribution function P(Y ≤ x)."""
         tail = self.tail(x)
         return self.module(x).where(x < 0, tail, 1 - tail)
 
     def sf(self, x: HeadArray) -> HeadNumber | HeadArray:
-        """P(Y > x)."""
+        """The survival function P(Y > x)."""
         tail = self.tail(x)
         return self.module(x).where(x < 0, 1 - tail, tail)
 

@@ -71,7 +71,7 @@ def rows(law: Law) -> list[QuantityRow]:
         for name in ("mean", "variance", "kurtosis")
     ]
     if not law.shape and np.isnan(found[-1].value):
-        found.pop()  # of what is certain, kurtosis is not defined
+        found.pop()  # a deterministic value has no kurtosis
     if not law.shape:
         # the branches of a function of the user's own are not known
         with contextlib.suppress(ValueError):

@@ -37,8 +37,8 @@ def factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     """Lower triangular L with L Lᵀ = K, for K positive semi-definite up to rounding.
 
     Cholesky's algorithm on the correlations C_ij = K_ij/√(K_ii K_jj), whose entries carry a
-    rounding error of tol = 32 m ε. What is left of column j when its turn comes is S_ij, i ≥ j. If
-    all |S_ij| ≤ tol, vector j lies in the span of those before it, and column j of L is zero;
+    rounding error of tol = 32 m ε. After the columns before j, S_ij, i ≥ j, is left of column j.
+    If all |S_ij| ≤ tol, vector j lies in the span of those before it, and column j of L is zero;
     otherwise the pivot is max(S_jj, tol).
 
     L Lᵀ is K to rounding when each vector lies in the span of those before it or well outside. One

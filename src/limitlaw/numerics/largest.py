@@ -37,10 +37,8 @@ SHRINKING = 2.0 ** np.arange(-16, 2)
 # widths around the place where a later mean changes sign
 CROSSING = (-8.0, -4.0, -1.5, 0.0, 1.5, 4.0, 8.0)
 TRACED_PANELS = 16  # most panels, where their number must be fixed
-NEGLIGIBLE_WEIGHT, LONG = (
-    1e-17,
-    10.0,
-)  # weights that are left out, and the reach from which on none are
+# weights that are left out, and the reach from which on none are
+NEGLIGIBLE_WEIGHT, LONG = 1e-17, 10.0
 
 Indices = Int[Array | np.ndarray, " d"]
 Flags = Bool[Array | np.ndarray, " d"]

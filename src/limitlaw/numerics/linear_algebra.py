@@ -1,5 +1,5 @@
 """Linear algebra in pieces too small for BLAS and LAPACK to start threads, which wait for each
-other beside other work.
+other when other work is running.
 
 Measured with two cores and a load of four: 49 seconds for a product of tall arrays that takes one
 in pieces, and 160 ms instead of 0.2 for a Cholesky factor of 128 rows. Panels and matrix products
@@ -26,10 +26,10 @@ def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _by_blocks(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """The Cholesky factor, a block of columns after the other.
+    """The Cholesky factor, one block of columns after the other.
 
-    Of the columns J of a block C[:, J] − L L[J, :]ᵀ is left when its turn comes: one product of
-    matrices, whatever the number of panels.
+    Of the columns J of a block, C[:, J] − L L[J, :]ᵀ is left after the blocks before: one product
+    of matrices, whatever the number of panels.
     """
     m = C.shape[-1]
     count = math.ceil(m / COLUMNS_OF_BLOCK)

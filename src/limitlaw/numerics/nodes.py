@@ -79,10 +79,8 @@ class Bins(NamedTuple):
 
 
 EQUAL_VALUES = 1e-12  # relative deviation that is taken for rounding
-FINE, TRACED_BINS = (
-    Bins(2048, 64, 1100),
-    Bins(1024, 32, 40),
-)  # 1,100 octaves are all that floats have
+# 1,100 octaves are all that floats have
+FINE, TRACED_BINS = Bins(2048, 64, 1100), Bins(1024, 32, 40)
 SUMMED = Bins(512, 32, 1100), Bins(256, 16, 40)  # for laws of which all pairs of nodes are formed
 MOST_SUMMED = 3 * 2**10  # most nodes of which all pairs are formed
 SUMMED_ROUGHLY = Bins(384, 24, 1100), Bins(192, 12, 40)

@@ -55,11 +55,10 @@ SERIES_END = 4.0
 TERMS, FRACTION = 20, 60
 # χ_D = F_D^{-1}(Φ(z)), lengths of Gaussian vectors, as smooth functions of one normal:
 FARTHEST_NORMAL = 9.0  # |z|, beyond which normals have mass 2e-19
-DEGREES = 32, 64, 128  # of the interpolating polynomials, tried in turn
+DEGREES = 32, 64, 128  # degrees of interpolating polynomials, tried one after the other
 PRECISE = 1e-11  # largest error of a quantile, relative to the length
-MANY_DEGREES = (
-    2.0**16
-)  # degrees of freedom from which a series is exact to 1e-12, and SciPy soon is not
+# degrees of freedom from which a series is exact to 1e-12, and SciPy soon is not
+MANY_DEGREES = 2.0**16
 
 
 def series(x: Reals, coefficients: list[float]) -> Reals:

@@ -42,9 +42,8 @@ SMOOTH_LEVELS = 6  # tanh, silu, … are linear beyond 32 to all digits
 UNKNOWN_LEVELS = 13
 # two steps that agree to this: halving the step squares the error, so that the finer has 1e-12
 ACCEPT = 1e-6
-ROUNDING_ON_PLANE = (
-    1e-13  # of sums over the nodes of the plane, in units of the roots of second moments
-)
+# rounding of sums over the nodes of the plane, in units of the roots of second moments
+ROUNDING_ON_PLANE = 1e-13
 
 
 @dataclasses.dataclass(frozen=True)

@@ -97,7 +97,7 @@ class _Side:
         self, value: AnyValue, shape: Sequence[int], roles: Sequence[str], axis: int | None
     ):
         self.value = value
-        self.rotated: Wide | None = None  # the value with axes (lead…, rows), turned
+        self.rotated: Wide | None = None  # the value with axes (lead…, rows), rotated
         self.vectors = axis is not None
         self.inside = axis is not None and roles[axis] == "k"
         kept = [(s, r) for i, (s, r) in enumerate(zip(shape, roles, strict=True)) if i != axis]

@@ -216,7 +216,7 @@ class TurnMoments(Moments):
             return Covariance(Labelled(at, (*left, *right))).swapped
         return Covariance(Labelled(chain[:-1], (pair(turns, None), *left, *right))).swapped
 
-    # --- products at hand with the arguments of all turns ----------------------------------------
+    # --- products of this iteration with the arguments of all iterations -------------------------
 
     def _chain(self, g: Value) -> Any:
         """Cov(x_s, g) for all iterations s, from x₀ on, which is independent of the matrices."""

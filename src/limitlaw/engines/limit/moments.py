@@ -125,7 +125,7 @@ class Moments:
     def covariance(self, v: Value, w: Value, equal: Equal = EVERYTHING) -> Covariance | None:
         """Cov(Z^v, Z^w), at least where indices are equal on the pairs of axes in `equal`."""
         if not self.facts.roots[v] & self.facts.roots[w]:
-            return None  # with no root in common they are independent
+            return None  # with no source of randomness in common
         if self.facts.position[v] < self.facts.position[w]:
             return _swapped(self.covariance(w, v, swapped(equal)))
         name = "covariance", v, w, equal

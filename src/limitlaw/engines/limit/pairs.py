@@ -85,8 +85,8 @@ def _looped(programs: list[Limit]) -> list[SecondMoments]:
 
 
 def _mapped(programs: list[Limit]) -> list[SecondMoments]:
-    """The same inside transformations, where memory is bounded for derivatives, too: one loop over
-    all programs that have one structure.
+    """The second moments of all pairs inside transformations, in a loop over the programs of one
+    structure, so that memory is bounded for derivatives, too.
     """
     plans: dict[Plan, list[int]] = {}
     for i, program in enumerate(programs):
