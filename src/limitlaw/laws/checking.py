@@ -85,8 +85,7 @@ def sample_shape(shape: object) -> tuple[int, ...]:
     """The shape of an array of draws: an integer or a tuple of integers."""
     expected = "shape must be an integer ≥ 0 or a tuple of such"
     several = isinstance(shape, tuple | list) or getattr(shape, "ndim", 0) == 1
-    # type: ignore[attr-defined]
-    sizes = [integer(size) for size in (shape if several else [shape])]
+    sizes = [integer(size) for size in (shape if several else [shape])]  # type: ignore[attr-defined]
     if None in sizes:
         raise TypeError(f"{expected}, got {shown(shape)}")
     counts = tuple(size for size in sizes if size is not None)

@@ -128,8 +128,7 @@ def _function(file: Path, name: str) -> Callable[..., Any]:
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.resolve().parent))
     try:
-        # type: ignore[union-attr]
-        _told(f"{file} failed", lambda: spec.loader.exec_module(module))
+        _told(f"{file} failed", lambda: spec.loader.exec_module(module))  # type: ignore[union-attr]
     finally:
         sys.path.pop(0)
     functions = {n: x for n, x in vars(module).items() if callable(x) and not n.startswith("_")}
