@@ -2,6 +2,7 @@
 need.
 
 Three rewrites, none of which knows about `attention()`:
+
 - what is taken of an axis is taken at the leaves, through values that nothing else reads;
 - Σ a (M x) becomes M (Σ a x) where x is Gaussian and read nowhere else;
 - average(v·w) becomes an inner product, so that a norm does not need coordinates.

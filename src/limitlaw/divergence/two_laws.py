@@ -14,7 +14,7 @@ from limitlaw.laws import Law
 
 Logs = Float[np.ndarray, "*rows x"]  # log densities at points, of one law or of several
 Integrand = Callable[[Logs, Logs], Logs]
-MOST_SPREAD = 0.9  # largest relative error of a density whose noise is taken into account
+MOST_SPREAD = 0.9  # a larger relative error of a density is taken to be this large
 
 
 def relative(

@@ -105,10 +105,10 @@ class Pace:
     """The number of draws of one calculation: `samples` or, with `at_most`, fewer where time is
     short or a relative error is reached.
 
-    Where time decides, it is a power of two, at least `BUDGET.least`. Only the number depends on
-    the clock: the draws are the first ones that any larger number would give. `error` gives the
-    relative error of what has been drawn, by at least `BUDGET.replicates` replicates; drawing ends
-    where it is below `rtol`.
+    Where time decides, it is a power of two, at least `BUDGET.least` (with an `error`,
+    `BUDGET.few`). Only the number depends on the clock: the draws are the first ones that any
+    larger number would give. `error` gives the relative error of what has been drawn, by at least
+    `BUDGET.replicates` replicates; drawing ends where it is below `rtol`.
     """
 
     def __init__(

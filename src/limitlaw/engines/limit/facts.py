@@ -51,6 +51,7 @@ class LimitFacts:
     numbers. `integrable`: φ(u) whose products are integrated, not averaged over nodes. `apart`:
     the axes of a vector along which, as far as can be seen, only second moments at equal indices
     are read.
+
     `coarse`: use quasi-Monte Carlo, not quadrature, for products of unknown functions that depend
     on latent variables; there will be many draws. `arguments`: the facts of the arguments of a
     block.
