@@ -6,29 +6,36 @@
 
 import argparse
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 import limitlaw as ll
 
+Layer = Callable[[ll.Wide], ll.Wide]
 S = 4
 Q, K, V, W1, W2 = 0, 1, 2, 4, 5  # places of the first block's matrices among the parameters
 
 
-def blocks(x, norm="pre", final=ll.layernorm, depth=2, **options):
+def blocks(
+    x: ll.Wide, norm: str = "pre", final: Layer = ll.layernorm, depth: int = 2, **options: Any
+) -> ll.Wide:
+    """So many blocks, of two heads, and a last norm."""
     for _ in range(depth):
         x = ll.nn.block(x, norm=norm, **{"heads": 2, "hidden": 4 * ll.n, **options})
     return final(x)
 
 
-def tokens(**options):
+def tokens(**options: Any) -> ll.Wide:
+    """Four independent vectors."""
     return ll.initial((S,), **options)
 
 
 # setting → (first vectors, network, {name: (mean, standard error, spread)})
-narrow = {"head_dim": 8}
-causal = {"mask": "causal", "q_std": 2.0}
-SETTINGS = {
+narrow: dict[str, Any] = {"head_dim": 8}
+causal: dict[str, Any] = {"mask": "causal", "q_std": 2.0}
+SETTINGS: dict[str, tuple[dict[str, Any], Layer, dict[str, tuple[float, float, float]]]] = {
     "S1": (
         {},
         lambda x: blocks(x),
@@ -96,7 +103,7 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def measured(first, net, samples):
+def measured(first: dict[str, Any], net: Layer, samples: int) -> ll.Law:
     """The law of G0, of the kernels of the first block's matrices, and of all."""
     x = tokens(**first)
     f = ll.dot(tokens(), net(x))
@@ -108,7 +115,8 @@ def measured(first, net, samples):
     return ll.limit(ll.stack([ll.average(b * b).sum(), *chosen, total]), samples=samples)
 
 
-def main():
+def main() -> None:
+    """Print a table for each setting."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("settings", nargs="*", default=list(SETTINGS))
     parser.add_argument("--samples", type=int, default=2**13)

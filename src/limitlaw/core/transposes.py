@@ -3,11 +3,11 @@
 Given the numbers of a program, Wᵀ δ is a Gaussian vector with the second moments that an
 independent matrix would give it, plus Σ_j E[∂Z^δ/∂Z^{W x_j}] x_j over the vectors that W met (Yang
 2020). The sum is zero where coordinates of δ are no functions of those of W x, or where they
-change sign with vectors u of mean zero on which no x depends, as the backward vectors of a random
-readout n^{-1/2} u·y do. Inner products under 1/n, and functions of coordinates, then see an
-independent matrix. Not so dot products under 1/√n of Wᵀ δ with forward vectors, and vectors of
-fixed dimension: they see that it is Wᵀ, and need its components of order n^{-1/2}
-(`engines/limit/in_frames.py`).
+change sign with vectors of mean zero that are independent of W x: those of a random readout
+n^{-1/2} u·y, and what other transposes make. Inner products under 1/n, and functions of
+coordinates, then see an independent matrix. Not so dot products under 1/√n of Wᵀ δ with forward
+vectors, and vectors of fixed dimension: they see that it is Wᵀ, and need its components of order
+n^{-1/2} (`engines/limit/in_frames.py`).
 
 What is divided by √n is dropped, unless something reads it that makes it large again.
 """
@@ -98,12 +98,13 @@ def _objections(
     yield "Wᵀ of a matrix W beside a loop", back if beside else []
     narrow = [v for v in back if (W := v.instruction.matrices) and not W.is_wide]
     yield "Wᵀ of a matrix W with a side of fixed dimension", narrow
-    families = {v.instruction.matrices for v in back}
+    wide = [v for v in back if v not in narrow]
+    families = {v.instruction.matrices for v in wide}
     forth = [v for v in order if v.instruction.matrices in families and not _is_transposed(v)]
     parity = _parities(order, [u for v in forth for u in v.vectors], zero)
-    odd = {v for v in back if all(parity[u] == ODD for u in v.vectors)}
-    loose = [v for v in back if v not in odd and _meets(v, forth)]
-    loose += [v for v in forth if _meets(v, back)]
+    odd = {v for v in wide if all(parity[u] == ODD for u in v.vectors)}
+    loose = [v for v in wide if v not in odd and _meets(v, forth, zero)]
+    loose += [v for v in forth if _meets(v, wide, zero)]
     yield LOOSE, loose
     scores, behind = [v for v in order if _is_score(v)], _behind(order, {*back})
     read_back = [v for v in scores if v in behind and v in kept]
@@ -145,7 +146,7 @@ def _made_large(order: list[Value], kept: set[Value], zero: frozenset[Value]) ->
     return found
 
 
-def _meets(v: Value, products: list[Value]) -> bool:
+def _meets(v: Value, products: list[Value], zero: frozenset[Value]) -> bool:
     """Are coordinates of the vector that a product with W reads functions of coordinates of some
     of these products with W?
     """
@@ -157,7 +158,7 @@ def _meets(v: Value, products: list[Value]) -> bool:
         u = stack.pop()
         if u in others:
             return True
-        if u not in seen and u.instruction.matrices is None:
+        if u not in seen and u not in zero and u.instruction.matrices is None:
             seen.add(u)
             stack.extend(u.vectors)
     return False
@@ -175,9 +176,11 @@ def _behind(order: list[Value], sources: set[Value]) -> set[Value]:
 def _parities(
     order: list[Value], forward: list[Value], zero: frozenset[Value]
 ) -> dict[Value, Parity]:
-    """What becomes of the coordinates of each vector, given the numbers, where readouts change
-    sign, the vectors of mean zero that enter no nonlinearity and no `forward` vector: nothing, or
-    they change sign, or neither is known. Terms of sums that are zero say nothing.
+    """What becomes of the coordinates of each vector, given the numbers, where all products with
+    transposes change sign, and so do readouts, the vectors of mean zero that enter no nonlinearity
+    and no `forward` vector: nothing, or they change sign, or neither is known. Given the numbers
+    that leaves the law as it is, Wᵀ being a matrix of its own. Terms of sums that are zero say
+    nothing.
     """
     curved = [v for v in order if not is_multilinear(v)]
     fixed = set(ancestors([*forward, *(u for v in curved for u in v.inputs)]))
@@ -189,6 +192,8 @@ def _parities(
         each = [found[u] for u in v.vectors if v in zero or u not in zero]
         if isinstance(op, Initial):
             found[v] = ODD if op.centred and v not in fixed else EVEN
+        elif isinstance(op, MatMul):
+            found[v] = ODD if op.transposed else EVEN
         elif all(p == EVEN for p in each):
             found[v] = EVEN
         elif is_sum(v):

@@ -49,6 +49,7 @@ from limitlaw.numerics.random import Source, random_seed
 WIDTH = 2.0**44
 HIDDEN = 2**12  # coordinates of vectors on which nonlinearities act
 EACH = 16  # at least so many for each vector of a batch
+COMPARED = 64  # draws at two widths, which show what grows with n
 
 
 class WideDraw(FramesDraw):
@@ -201,7 +202,7 @@ class InFrames:
         if self._most == 0:
             return law
         same = Pace(pace.samples, at_most=False)
-        return law.compared_with(later(lambda: law_of(same, self._smaller(4))))
+        return law.compared_with(later(lambda: law_of(same, self._rougher)))
 
     # --- sizes -----------------------------------------------------------------------------------
 
@@ -223,10 +224,11 @@ class InFrames:
     def _tied_together(self) -> bool:
         return self.square and self._most > 0
 
-    def _smaller(self, ratio: int) -> Sizes:
-        """With fewer coordinates."""
+    @property
+    def _rougher(self) -> Sizes:
+        """With a quarter of the coordinates."""
         width, hidden = self.sizes
-        return Sizes(width / ratio if self._tied_together else width, hidden // ratio)
+        return Sizes(width / 4 if self._tied_together else width, hidden // 4)
 
     # --- draws -----------------------------------------------------------------------------------
 
@@ -236,27 +238,30 @@ class InFrames:
         program = engine.program_of(outputs)
         engine.check_drawable("limit", program, self.key)
         source = jax.random.key(0) if self.key is None else as_key(self.key)
-        self._check_growth(outputs, reading, source)
-        batch, draws = _compiled(outputs, reading, sizes.hidden)
-        return drawn("limit", draws, batch, (program.arrays, sizes.width), pace, source)
 
-    def _check_growth(self, outputs: tuple[Output, ...], reading: Reading, source: Source) -> None:
-        """Refuse what is larger, in most draws, at a larger width: by √n or more."""
-        ratio = 16 if self._tied_together else 2**10
-        small = (
-            self._smaller(ratio) if self._tied_together else Sizes(WIDTH / ratio, self.sizes[1])
-        )
-        arrays, found = engine.program_of(outputs).arrays, []
-        for width, hidden in (small, self.sizes):
-            _, draws = _compiled(outputs, reading, hidden)
-            found.append(jax.tree.leaves(draws((arrays, width), source, 0)))
-        for one, other in zip(*found, strict=True):
-            first, second = (np.median(np.abs(np.asarray(a)), axis=0) for a in (one, other))
-            if not (np.isfinite(second).all() and (second <= ratio**0.25 * first).all()):
-                raise ValueError(
-                    "limit: y grows with n, as dot products under 1/√n do whose vectors are not "
-                    "independent: there is no limit; divide by √n, or take a finite width"
-                )
+        def of(pace: Pace, sizes: Sizes) -> Any:
+            batch, draws = _compiled(outputs, reading, sizes.hidden)
+            return drawn("limit", draws, batch, (program.arrays, sizes.width), pace, source)
+
+        def some(sizes: Sizes) -> list[np.ndarray]:
+            return jax.tree.leaves(of(Pace(min(COMPARED, pace.samples), at_most=False), sizes))
+
+        ratio, narrower = 2**10, sizes._replace(width=sizes.width / 2**10)
+        if self._tied_together:
+            ratio, narrower = 16, Sizes(sizes.width / 16, sizes.hidden // 16)
+        _check_growth(some(narrower), some(sizes), ratio)
+        return of(pace, sizes)
+
+
+def _check_growth(narrower: list[np.ndarray], wide: list[np.ndarray], ratio: int) -> None:
+    """Refuse what is larger, in most draws, at a larger width: by √n or more."""
+    for one, other in zip(narrower, wide, strict=True):
+        first, second = (np.median(np.abs(a), axis=0) for a in (one, other))
+        if not (np.isfinite(second).all() and (second <= ratio**0.25 * first).all()):
+            raise ValueError(
+                "limit: y grows with n, as dot products under 1/√n do whose vectors are not "
+                "independent: there is no limit; divide by √n, or take a finite width"
+            )
 
 
 def _compiled(outputs: tuple[Output, ...], reading: Reading, hidden: int) -> tuple[int, Compiled]:
