@@ -1,0 +1,206 @@
+"""The limit where components of order n^{-1/2} matter: against finite widths, which are exact, and
+numbers from outside.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import limitlaw as ll
+
+Program = Callable[[], Any]
+DRAWS = 2**11
+WIDTHS = 128, 256
+
+
+def tokens(s: int = 2) -> ll.Wide:
+    return ll.initial((s,))
+
+
+def theta(y: ll.Wide) -> ll.Scalars:
+    """Its tangent kernel, where every token has a random readout."""
+    return ll.ntk(ll.dot(ll.initial(), y)[0])
+
+
+def squared(y: ll.Wide, x: ll.Wide) -> ll.Scalars:
+    """|∂f/∂x|² of a random readout f."""
+    b = ll.gradient(ll.dot(ll.initial(), y)[0], x)
+    return ll.average(b * b).sum()
+
+
+def two_linear_layers() -> ll.Scalars:
+    """An independent matrix in place of each transpose is wrong by 5 to 20 % (backward.md §1)."""
+    x = tokens(3)
+    return squared(ll.attention(ll.attention(x, 1, q_std=2.0), 1, q_std=2.0), x)
+
+
+def nonlinearity_on_top() -> ll.Scalars:
+    return theta(ll.tanh(ll.attention(tokens(), 1, head_dim=2, q_std=2.0)))
+
+
+def narrow_heads() -> ll.Scalars:
+    return theta(ll.attention(tokens(3), 2, head_dim=2, mask="causal"))
+
+
+def tied_attention() -> ll.Scalars:
+    """Open in theory (backward.md §9): the same matrices in two layers."""
+    x = tokens()
+    Q, K, V = (ll.Matrix(1.5) for _ in range(3))
+    h = x
+    for _ in range(2):
+        A = ll.softmax(ll.dot(Q @ h, K @ h))
+        h = h + A @ (V @ h)
+    return squared(h, x)
+
+
+def norm_behind_attention() -> ll.Scalars:
+    """Its part along the vector is of order n^{-1/2}, and scores read it."""
+    return theta(ll.rmsnorm(ll.attention(tokens(), 1, q_std=2.0)))
+
+
+def hopfield() -> ll.Scalars:
+    """Wᵀ φ(W x) keeps a component of order one along x."""
+    W = ll.Matrix()
+    y = W.T @ ll.tanh(W @ ll.initial())
+    return ll.average(y * y)
+
+
+def chain() -> ll.Scalars:
+    W, x = ll.Matrix(), ll.initial()
+    y = W @ (W.T @ (W @ x))
+    return ll.average(y * y)
+
+
+def a_number_that_changes_sign() -> ll.Scalars:
+    """The coordinates that it multiplies do not."""
+    x, W = ll.initial(), ll.Matrix()
+    b = W.T @ (ll.dot(ll.initial(), x) * ll.tanh(W @ x))
+    return ll.average(b * b)
+
+
+def a_readout_squared() -> ll.Scalars:
+    x, W = ll.initial(), ll.Matrix()
+    h = ll.tanh(W @ x)
+    z = ll.dot(ll.initial(), h) * (ll.Matrix() @ h)
+    b = ll.gradient(ll.average(z * z), x)
+    return ll.average(b * b)
+
+
+def back_to_a_fixed_dimension() -> ll.Scalars:
+    W = ll.Matrix(cols=3)
+    h = W @ ll.data([1.0, 0.5, -1.0])
+    b = W.T @ ll.gradient(ll.dot(ll.initial(), ll.tanh(h), "linear"), h)
+    return ll.average(b * b)
+
+
+def a_score_of_what_vanishes() -> ll.Scalars:
+    x, W = ll.initial(), ll.Matrix()
+    b = ll.gradient(ll.average(x * x), x)
+    c = ll.gradient(ll.dot(ll.initial(), ll.tanh(W @ x)), x)
+    return ll.average(c * c) + ll.dot(b, x)
+
+
+def a_normalised_gradient() -> ll.Scalars:
+    x, W = tokens(), ll.Matrix(1.5)
+    y = ll.tanh(W @ x)
+    b = ll.gradient(ll.average(y[0] * y[0]), x)[0]
+    return ll.average((b / ll.apply(jnp.sqrt, ll.average(b * b))) ** 4)
+
+
+PROGRAMS: tuple[Program, ...] = (
+    two_linear_layers,
+    nonlinearity_on_top,
+    narrow_heads,
+    tied_attention,
+    norm_behind_attention,
+    hopfield,
+    chain,
+    a_number_that_changes_sign,
+    a_readout_squared,
+    back_to_a_fixed_dimension,
+    a_score_of_what_vanishes,
+    a_normalised_gradient,
+)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_finite_widths_tend_to_it(program: Program) -> None:
+    """Means of y and of log y: of 1/n one term is taken off, 2 m(2n) − m(n), the next is n⁻²."""
+    y = program()
+    limit = np.asarray(ll.limit(y, samples=DRAWS, key=3).sample(DRAWS, 0))
+    draws = [np.asarray(ll.finite_samples(y, n, 2 * DRAWS, 5)) for n in WIDTHS]
+    for function in (lambda a: a, lambda a: np.log(1 + a)):
+        here, *there = (function(a) for a in (limit, *draws))
+        found = 2 * there[1].mean() - there[0].mean()
+        errors = [a.std() / len(a) ** 0.5 for a in (here, *there)]
+        error = np.sqrt(2 * errors[0] ** 2 + errors[1] ** 2 + 4 * errors[2] ** 2)
+        assert abs(here.mean() - found) < 5 * error + 1 / WIDTHS[0] ** 2
+
+
+def test_independence_is_told_apart() -> None:
+    """Two linear layers with a fresh matrix for each transpose differ by far more than errors."""
+    y = two_linear_layers()
+    assert "dot products under 1/√n" in ll.check(y)["no transposes"].why
+    draws = np.asarray(ll.finite_samples(y, 2**20, 2**12, 0))
+    law = ll.limit(y, samples=2**12)
+    assert abs(law.mean() - draws.mean()) < 5 * np.hypot(law.error.mean(), draws.std() / 2**6)
+
+
+def test_a_chain_is_exact() -> None:
+    """E |W Wᵀ W x|² = 5 of order one: moments of the Marchenko–Pastur law."""
+    law = ll.limit(chain(), samples=256)
+    assert abs(law.mean() - 5) < 1e-5
+    assert law.std() < 1e-5
+
+
+def test_what_grows_is_refused() -> None:
+    """A readout that is tied to what it reads."""
+    x, W = ll.initial(), ll.Matrix()
+    y = ll.dot(W.T @ ll.relu(W @ x), x)
+    with pytest.raises(ValueError, match="y grows with n"):
+        ll.limit(y)
+
+
+def test_infinitely_many_heads_are_refused() -> None:
+    x, W = tokens(), ll.Matrix()
+    with pytest.raises(ValueError, match="a number of heads"):
+        ll.limit(W.T @ ll.tanh(W @ ll.attention(x, np.inf)))
+
+
+def test_coordinates_and_kernels() -> None:
+    """A coordinate of a gradient is Gaussian given Γ, a kernel its draws."""
+    x = tokens()
+    b = ll.gradient(ll.dot(ll.initial(), ll.attention(x, 1, head_dim=2))[0], x)
+    law, kernel = ll.limit(b, samples=DRAWS), ll.kernel(b, samples=DRAWS)
+    np.testing.assert_allclose(law.covariance(), kernel.mean(), rtol=1e-12, atol=1e-12)
+    assert np.all(law.mean() == 0)
+    finite = np.asarray(ll.finite_samples(b, 2**9, 2**12, 0))
+    error = (finite**4).mean(axis=0) ** 0.5 / 2**6
+    assert np.all(abs((finite**2).mean(axis=0) - np.diag(kernel.mean())) < 7 * error)
+
+
+def test_others_refuse_it() -> None:
+    with pytest.raises(ValueError, match="average_law has no rule for transposes"):
+        W = ll.Matrix()
+        ll.average_law(W.T @ ll.tanh(W @ ll.initial()), jnp.square)
+
+
+def test_s4() -> None:
+    """Two pre-norm blocks, narrow heads, causal (numbers from outside, 4 standard errors)."""
+    x = tokens(4)
+    h = x
+    for _ in range(2):
+        h = ll.nn.block(h, 2, 8, mask="causal", q_std=2.0)
+    f = ll.dot(ll.initial((4,)), ll.layernorm(h))
+    f = sum((f[i, i] for i in range(1, 4)), f[0, 0])
+    b = ll.gradient(f, x)
+    Q, V, W1, W2 = (ll.ntk(f, wrt=list(ll.parameters(f).values())[:6])[i] for i in (0, 2, 4, 5))
+    law = ll.limit(ll.stack([ll.average(b * b).sum(), Q, V, W1, W2]), samples=2**11)
+    y = np.asarray(law.sample(2**14, 0))
+    expected = np.array([6.472, 0.832, 2.017, 0.9977, 0.9323])
+    error = np.array([0.015, 0.006, 0.005, 0.0014, 0.0013])
+    own = y.std(axis=0) / (2**11) ** 0.5 * (1 + 1 / 8) ** 0.5
+    assert np.all(abs(y.mean(axis=0) - expected) < 4 * np.hypot(error, own))
