@@ -1,6 +1,5 @@
 """Gradients and tangent kernels as n → ∞, against closed forms and numbers from outside."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
