@@ -9,16 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from limitlaw.arguments import is_traced
+from limitlaw.domain import VARIANCES
 from limitlaw.numerics import Reals
 from limitlaw.phi.nonlinearity import Nonlinearity
 
 # points m + jσ/2¹⁰, of which differences of order 6 leave 2⁻⁶⁰ of what is smooth on the scale σ
-STEPS, DIFFERENCES = np.arange(-4.0, 5.0) / 2**10, 6
-NORM = math.sqrt(math.comb(2 * DIFFERENCES, DIFFERENCES))  # of the coefficients of a difference
+STENCIL, DIFFERENCES = np.arange(-4.0, 5.0) / 2**10, 6
+NORM_OF_DIFFERENCE = math.sqrt(
+    math.comb(2 * DIFFERENCES, DIFFERENCES)
+)  # of the coefficients of a difference
 # where a closed form is tried, means in standard deviations; and what it may lose of its size
 MEANS_TRIED = np.array([-5.0, -2.0, -0.5, 0.0, 0.5, 2.0, 5.0])
 DEVIATIONS_TRIED = np.array([0.1, 1.0, 10.0])
-LOST = 1e-12
+DIGITS_LOST = 1e-12
 
 MeanForm = Callable[[Reals, Reals], Reals]
 
@@ -56,9 +59,9 @@ def rounding(f: MeanForm, m: Reals, k: Reals) -> Reals:
     made of, over their norm (Moré and Wild 2011).
     """
     m, k = jnp.broadcast_arrays(m, k)
-    x = m + jnp.sqrt(k) * STEPS.reshape(-1, *[1] * m.ndim)
+    x = m + jnp.sqrt(jnp.maximum(k, VARIANCES[0])) * STENCIL.reshape(-1, *[1] * m.ndim)
     left = jnp.diff(f(x, jnp.broadcast_to(k, x.shape)), DIFFERENCES, axis=0)
-    return jnp.sqrt(jnp.mean(left**2, axis=0)) / NORM
+    return jnp.sqrt(jnp.mean(left**2, axis=0)) / NORM_OF_DIFFERENCE
 
 
 @functools.lru_cache(maxsize=256)
@@ -73,7 +76,7 @@ def _keeps_digits(phi: Nonlinearity) -> bool:
         )
         k = jnp.broadcast_to(k, m.shape)
         worst = [
-            jnp.max(rounding(f, m, k) - LOST * jnp.max(jnp.abs(f(m, k)), axis=0))
+            jnp.max(rounding(f, m, k) - DIGITS_LOST * jnp.max(jnp.abs(f(m, k)), axis=0))
             for f in (mean_form(phi, 0), mean_form(phi, 1))
         ]
         return jnp.max(jnp.stack(worst)) > 0
