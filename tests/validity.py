@@ -143,6 +143,46 @@ def _tried(value: Value, op: Linear) -> Iterable[Claim]:
     short = drawn(written=False)
     full = {v: a.with_axes(v.axes) for v, a in short.items()}
     yield np.allclose(made(short), made(full)), "an axis may be missing where entries are equal"
+    yield from _said_of_axes(value, op, x, numbers)
+
+
+def _said_of_axes(
+    value: Value, op: Linear, vectors: dict[Value, Labelled], numbers: dict[Value, Labelled]
+) -> Iterable[Claim]:
+    """Is what `mixes` and `separates` say of every axis what `applied` does?"""
+    mixed, separated = op.mixes(value.axes), op.separates()
+    everything = {**vectors, **numbers}
+
+    def made(changed: Mapping[Value, Labelled]) -> np.ndarray:
+        new = {v: changed.get(v, x) for v, x in everything.items()}
+        return np.asarray(op.applied(new.__getitem__, new).whole(value.axes))
+
+    before = made({})
+    for place, axis in enumerate(value.axes):
+        read = {v: x for v, x in everything.items() if axis in x.axes}
+        moved = np.zeros((int(axis.size),) * 2, bool)  # [i, j]: entry i read moves entry j made
+        for i in range(len(moved) if read else 0):
+            change = np.abs(made({v: _other(x, axis, i) for v, x in read.items()}) - before)
+            moved[i] = np.moveaxis(change, place, 0).reshape(len(moved), -1).max(1) > 1e-9
+        does = bool((moved & ~np.eye(len(moved), dtype=bool)).any())
+        yield axis in mixed or not does, f"it mixes {axis}, and does not say so"
+        says = axis in mixed and type(op).mixes is not Instruction.mixes
+        yield does or not says, f"it says that it mixes {axis}, and does not"
+        free = {v: _turned(x, axis) for v, x in read.items() if not v.instruction.given}
+        alike = np.allclose(made(free), np.roll(before, 1, place))
+        yield axis in separated or alike, f"it separates entries along {axis}, and does not say so"
+
+
+def _other(x: Labelled, axis: Axis, i: int) -> Labelled:
+    """x with other numbers at one place of an axis."""
+    array = np.array(x.array)
+    np.moveaxis(array, x.axes.index(axis), 0)[i] += 1.7
+    return Labelled(array, x.axes)
+
+
+def _turned(x: Labelled, axis: Axis) -> Labelled:
+    """x with its entries one further along an axis."""
+    return x.mapped(lambda array: np.roll(array, 1, x.axes.index(axis)))
 
 
 def _dot(value: Value, op: core.Dot) -> Iterable[Claim]:

@@ -368,6 +368,12 @@ def test_what_breaks_a_rule(array: Callable[[Labelled, Value], Labelled], claim:
         validate(Value(Wrong(x, array), x.axes, x.dim))
 
 
+def test_what_is_said_of_axes() -> None:
+    """Of instructions that are added above, with what mixes by given numbers."""
+    validate(accumulated(RATES, ll.initial(3)).core.value)
+    validate(turn(ll.initial(3), ll.initial(3), 0.7).core.value)
+
+
 # --- what no engine knows ------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from limitlaw.laws import (
     ScipyLaw,
     load,
 )
+from limitlaw.laws.expectation import on_panels
 from limitlaw.numerics import special_functions
 
 JOINT = [[2.0, 0.5, 0.1], [0.5, 1.0, 0.0], [0.1, 0.0, 0.3]]
@@ -283,3 +284,21 @@ def test_expectation_of_a_distribution_of_scipy():
         exact = scipy.stats.norm.sf(low) - scipy.stats.norm.sf(high)
         value, error = float(law.expect(box)), float(law.error.expect(box))
         assert abs(value - exact) <= 5 * error
+
+
+@pytest.mark.parametrize(
+    ("law", "most"),
+    [
+        (scipy.stats.uniform(), 1e-14),
+        (scipy.stats.truncnorm(-1, 1), 1e-14),
+        (scipy.stats.expon(), 1e-12),
+        (scipy.stats.beta(0.5, 0.5), 1e-7),
+    ],
+    ids=["uniform", "truncnorm", "expon", "arcsine"],
+)
+def test_averages_over_a_bounded_support(law, most):
+    """E Y²: nothing is cut off where the support ends, be there a jump or a pole."""
+    low, high = map(float, law.support())
+    found = on_panels(jnp.square, law.pdf, ScipyLaw(law).places(), support=(low, high))
+    assert abs(float(found.value) - law.moment(2)) <= float(found.error) + 1e-15
+    assert float(found.error) < most

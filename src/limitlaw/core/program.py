@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -55,18 +55,28 @@ class Written(abc.ABC):
         """The names that the printed program of this and others gives its values and matrices."""
 
 
-def ancestors(outputs: Iterable[Value]) -> list[Value]:
-    """Every value that the outputs depend on, themselves included, each after what it reads."""
-    order: dict[Value, None] = {}
-    stack = [(value, False) for value in reversed(list(outputs))]
+Node = TypeVar("Node", bound=Hashable)
+
+
+def after_inputs(outputs: Iterable[Node], inputs: Callable[[Node], Sequence[Node]]) -> list[Node]:
+    """Everything that the outputs depend on, themselves included, each after its inputs
+    (any depth).
+    """
+    order: dict[Node, None] = {}
+    stack = [(node, False) for node in reversed(list(outputs))]
     while stack:
-        value, ready = stack.pop()
+        node, ready = stack.pop()
         if ready:
-            order.setdefault(value)
-        elif value not in order:
-            stack.append((value, True))
-            stack.extend((v, False) for v in reversed(value.inputs) if v not in order)
+            order.setdefault(node)
+        elif node not in order:
+            stack.append((node, True))
+            stack.extend((n, False) for n in reversed(inputs(node)) if n not in order)
     return list(order)
+
+
+def ancestors(outputs: Iterable[Value]) -> list[Value]:
+    """Every value the outputs depend on, themselves included, each after what it reads."""
+    return after_inputs(outputs, lambda value: value.inputs)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

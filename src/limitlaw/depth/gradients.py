@@ -67,7 +67,7 @@ def gradients(
     columns = {}
     for s in OF_GRADIENTS:
         read = jax.vmap(jax.vmap(lambda gram, read=s.read: read(gram, None)))(jnp.asarray(grams))
-        columns[s.name] = s.summary(np.asarray(read), INDEPENDENT, dim)
+        columns[s.name] = s.column(np.asarray(read), INDEPENDENT, dim)
     return Trace(columns, {s.name: s.label for s in OF_GRADIENTS}, width, len(grams), pace.effort)
 
 

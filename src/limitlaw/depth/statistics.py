@@ -7,13 +7,14 @@ K is the kernel n⁻¹⟨x_i, x_j⟩ behind the layer, p the scores of its atten
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.arguments import shown
 from limitlaw.engines.engine import matrix_by_matrix
 from limitlaw.engines.turns import Function, Scores
 from limitlaw.numerics.replicates import Replicates
@@ -91,6 +92,36 @@ class Statistic:
     def function(self) -> Named:
         """`read`, with the name of the statistic in its errors."""
         return Named(self.name, self.read)
+
+    def column(self, read: Read, replicates: Replicates, dim: int | float) -> Column:
+        """What all draws say of it: the summary, which must be a `Column` with a row for each
+        layer.
+        """
+        found: Any = self.summary(read, replicates, dim)
+        if not isinstance(found, Column):
+            raise TypeError(
+                f"statistics: the summary of {self.name!r} must be a "
+                f"Column(value, error, spread), got {shown(found)}"
+            )
+        parts = [np.asarray(part) for part in found]
+        layers, shapes = read.shape[1], [part.shape for part in parts]
+        if any(part.dtype.kind not in "biuf" for part in parts):
+            kinds = ", ".join(str(part.dtype) for part in parts)
+            raise TypeError(
+                f"statistics: the summary of {self.name!r} must have real numbers, got {kinds}"
+            )
+        if len(set(shapes)) > 1 or shapes[0][:1] != (layers,):
+            raise ValueError(
+                f"statistics: the summary of {self.name!r} must have value, error and spread of "
+                f"one shape ({layers}, …), a row for each layer, got "
+                f"{', '.join(map(str, shapes))}"
+            )
+        if any(np.any(part < 0) for part in parts[1:]):
+            raise ValueError(
+                f"statistics: the summary of {self.name!r} must have errors and spreads that are "
+                "not negative"
+            )
+        return Column(*(part.astype(float) for part in parts))
 
     def relative_error(self, column: Column) -> float:
         """The largest error of a column, in units of its scale; ∞ where it is not known."""

@@ -120,7 +120,7 @@ def _columns(
                 f"statistics: {statistic.name!r} must have one shape in all rows, got "
                 f"{', '.join(map(str, shapes))}; in row 0 scores are None"
             )
-        columns[statistic.name] = statistic.summary(np.concatenate(parts, axis=1), replicates, dim)
+        columns[statistic.name] = statistic.column(np.concatenate(parts, axis=1), replicates, dim)
     return columns
 
 

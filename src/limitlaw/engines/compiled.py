@@ -19,8 +19,8 @@ from limitlaw.engines.effort import BUDGET
 from limitlaw.engines.estimate import Work, work_of
 from limitlaw.float64 import in_float64
 
-# options of XLA for programs that take longer to optimise than to run; they take a third of the
-# memory, too
+# of XLA, for programs that take longer to optimise than to run: the kernel of a GRU of 24 steps
+# takes 17 s and 0.72 GB in all, and 25 s and 1.35 GB without
 LITTLE_EFFORT: tuple[dict[str, int | bool], ...] = (
     {
         "xla_backend_optimization_level": 0,

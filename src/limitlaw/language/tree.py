@@ -9,7 +9,7 @@ are compared by identity: two equal instructions are two random variables.
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
-from limitlaw.core.program import Output
+from limitlaw.core.program import Output, after_inputs
 from limitlaw.language.shapes import Shape
 
 
@@ -63,14 +63,5 @@ class Op:
 
 
 def ancestors(outputs: Iterable[Value]) -> list[Value]:
-    """Every value that the outputs depend on, themselves included, each after what it reads."""
-    order: dict[Value, None] = {}
-    stack = [(value, False) for value in reversed(list(outputs))]
-    while stack:
-        value, ready = stack.pop()
-        if ready:
-            order.setdefault(value)
-        elif value not in order:
-            stack.append((value, True))
-            stack.extend((v, False) for v in reversed(value.op.inputs) if v not in order)
-    return list(order)
+    """Every value the outputs depend on, themselves included, each after what it reads."""
+    return after_inputs(outputs, lambda value: value.op.inputs)

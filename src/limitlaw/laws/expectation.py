@@ -8,6 +8,7 @@ computed over panels between them, which are halved until they resolve it.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 
 import jax
@@ -22,7 +23,15 @@ from limitlaw.laws.estimates import Estimate
 from limitlaw.laws.tracing import Psi, psi_values
 from limitlaw.numerics.meshes import FineStructure, mesh, of_components
 from limitlaw.numerics.normal_rule import REACH, NormalRule, shifts
-from limitlaw.numerics.panels import Panels, Rows, evaluated, of_integral, resolve, unseen
+from limitlaw.numerics.panels import (
+    NARROWEST_PANEL,
+    Panels,
+    Rows,
+    evaluated,
+    of_integral,
+    resolve,
+    unseen,
+)
 from limitlaw.numerics.pieces import pieces
 
 AGREE = 1e-13  # of E |ψ|: two rules that differ by no more agree
@@ -54,24 +63,33 @@ def on_panels(
     places: FineStructure,
     breaks: tuple[float, ...] = (),
     mass: float = 1.0,
+    support: tuple[float, float] = (-math.inf, math.inf),
 ) -> "OnPanels":
-    """∫ ψ p over panels that resolve it.
-
-    `places`: where p, of that `mass`, varies; `breaks`: where ψ is known to.
+    """∫ ψ p over panels that resolve it; `places`: where p,
+    of that `mass`, varies; `breaks`: where ψ is known to; `support`: outside of which p = 0, and
+    at whose ends p may jump or have a pole.
     """
     values = _Values(psi)
+    ends = np.array([end for end in support if math.isfinite(end)])
     x, scales = places
+    apart = NARROWEST_PANEL * np.abs(ends)[:, None] < np.abs(x - ends[:, None])
+    inside = (x > support[0]) & (x < support[1]) & apart.all(axis=0)
+    x, scales = np.append(ends, x[inside]), np.append(0 * ends, scales[inside])
     low, high = x.min(), x.max()
     cuts = np.array([b for b in {*breaks, *_cuts(values)} if low < b < high])
-    panels = Panels.between(mesh(np.append(cuts, x), np.append(0 * cuts, scales)), np.zeros(0))
-    values.weigh(panels, evaluated(lambda x: density(x)[None], panels.nodes)[0])
+    panels = Panels.between(mesh(np.append(cuts, x), np.append(0 * cuts, scales)), ends)
+
+    def p(x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
+        return np.where(np.isin(x, ends), 0.0, density(x))  # a node may round to a pole
 
     def rows(x: Float[np.ndarray, " x"]) -> Rows:
-        return np.stack([density(x), values.joined(x)])
+        return np.stack([p(x), values.joined(x)])
+
+    values.weigh(panels, evaluated(lambda x: p(x)[None], panels.nodes)[0])
 
     resolution = of_integral(EXPECTATION_TOLERANCE, jumps=cuts)
     panels, found = resolve(rows, lambda rows: rows[0] * rows[1], panels, resolution)
-    return OnPanels(panels, found[0], values(panels.nodes), cuts, mass)
+    return OnPanels(panels, found[0], values(panels.nodes), cuts, mass, support)
 
 
 def _cuts(values: "_Values") -> tuple[float, ...]:
@@ -135,6 +153,7 @@ class OnPanels:
     psi: np.ndarray
     cuts: Float[np.ndarray, " cuts"]
     mass: float
+    support: tuple[float, float]
 
     @functools.cached_property
     def value(self) -> Array:
@@ -155,11 +174,13 @@ class OnPanels:
     def _of(self, psi: Float[np.ndarray, " x"]) -> float:
         panels, f = self.panels, self.p * psi
         common = np.abs(psi)[self.p > RARE * self.p.max(initial=0)].max(initial=0)
-        ends = (abs(f[0]) + abs(f[-1])) * (panels.hi[-1] - panels.lo[0]) / 24
+        low, high = panels.lo[0], panels.hi[-1]
+        cut_off = (low > self.support[0]) * abs(f[0]) + (high < self.support[1]) * abs(f[-1])
+        beyond = cut_off * (high - low) / 24
         left = panels.tails(f).sum() + panels.hidden(f, self.cuts).sum()
         rounding = 1e-15 * (panels.weights @ np.abs(f))
         return float(
-            left + ends + rounding + common * self.mass * unseen(panels, self.p / self.mass)
+            left + beyond + rounding + common * self.mass * unseen(panels, self.p / self.mass)
         )
 
     def spread(self, components: Components, share: Quantity) -> Array:

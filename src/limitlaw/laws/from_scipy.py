@@ -87,7 +87,10 @@ class ScipyLaw(Law):
             x, scales = super(ScipyLaw, self).places()
             ends = np.array([x.min(), x.max()])
             places = np.append(x, ends), np.append(scales, 0 * ends)
-            return jnp.abs(expectation.on_panels(psi, self.distribution.pdf, places).value - value)
+            low, high = map(float, self.distribution.support())
+            density = self.distribution.pdf
+            found = expectation.on_panels(psi, density, places, support=(low, high))
+            return jnp.abs(found.value - value)
 
         return Estimate(value, error)
 

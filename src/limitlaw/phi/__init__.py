@@ -11,6 +11,7 @@ from limitlaw.phi.erf import erf, gelu
 from limitlaw.phi.logistic import sigmoid, silu, softplus, tanh
 from limitlaw.phi.nonlinearity import Kink, Nonlinearity, looked_at, user_function
 from limitlaw.phi.piecewise import abs_, clip, divide, identity, leaky_relu, multiply, relu, sign
+from limitlaw.phi.validity import validate
 from limitlaw.phi.waves import cos, sin
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "softplus",
     "tanh",
     "user_function",
+    "validate",
 ]

@@ -33,6 +33,7 @@ from limitlaw.numerics.gaussian_quadrature import (
     tail_of_plane,
 )
 from limitlaw.phi.nonlinearity import Nonlinearity
+from limitlaw.phi.rounding import error_of_mean, is_exact, mean_form
 from limitlaw.phi.step_and_ramp import density, spread
 
 Care = tuple[int, ...]  # the rules of `integrate`: how much care is taken of the error
@@ -196,12 +197,12 @@ def inner_mean(
     """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²), and its error: the closed form of ψ, differentiated in μ,
     or else a quadrature.
     """
-    closed = psi.mean
-    if closed is not None:
+    if psi.mean is not None:
+        closed = mean_form(psi, e)
 
         def by_formula(mu: Reals, s2: Reals) -> ValueAndError:
-            value = derivative(lambda mu: closed(mu, s2), e)(mu)
-            return value, psi.accuracy * jnp.abs(value)
+            value = closed(mu, s2)
+            return value, error_of_mean(psi, e, mu, s2, value)
 
         return by_formula
     f = derivative(psi.function, e)
@@ -236,8 +237,7 @@ def nested(
     slope = law.rho * law.sigma_v
     of_means = [places.of_means(law.m_v, slope, law.s2) for places in structure(psi)]
     edges = panel_edges(law.shape, of_means, own)
-    exact = psi.mean is not None and not psi.accuracy
-    doubted = None if care != FULL_ERROR or exact else doubt
+    doubted = None if care != FULL_ERROR or is_exact(psi) else doubt
     return integrate(integrand, edges, care, is_analytic(phi) and is_analytic(psi), doubted)
 
 

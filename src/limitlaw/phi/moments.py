@@ -22,8 +22,8 @@ from jax.typing import ArrayLike
 from limitlaw.numerics import Reals
 from limitlaw.numerics.gaussian_quadrature import FULL_ERROR, ValueAndError
 from limitlaw.phi import numeric
-from limitlaw.phi.integrals import derivative
 from limitlaw.phi.nonlinearity import Centre, Nonlinearity, PairMoment
+from limitlaw.phi.rounding import error_of_mean, is_exact, mean_form
 
 GivenMean = ArrayLike | None  # a mean, as a caller may give it
 
@@ -41,9 +41,8 @@ def slope(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> Reals:
     function in φ'.
     """
     m, k = jnp.broadcast_arrays(jnp.asarray(0.0 if m is None else m, float), jnp.asarray(k, float))
-    closed = phi.mean
-    if closed is not None:
-        return derivative(lambda m: closed(m, k), 1)(m)
+    if phi.mean is not None:
+        return mean_form(phi, 1)(m, k)
     return numeric.mean(_hashable(phi), 1, m, k)
 
 
@@ -91,9 +90,9 @@ def _first_with_error(
     k: ArrayLike,
 ) -> ValueAndError:
     value = moment(phi, m, k)
+    fixed, m, k = _fixed(value, 0.0 if m is None else m, k)
     if phi.mean is not None:
-        return value, (1 + 2 * d) * phi.accuracy * jnp.abs(jax.lax.stop_gradient(value))
-    m, k = _fixed(0.0 if m is None else m, k)
+        return value, error_of_mean(_hashable(phi), d, m, k, fixed)
     return value, numeric.mean_and_error(_hashable(phi), d, *jnp.broadcast_arrays(m, k))[1]
 
 
@@ -117,7 +116,8 @@ def product_with_error(
         return value, jnp.broadcast_to(error, value.shape)
     K_uu, K_uv, K_vv = _fixed(K_uu, K_uv, K_vv)
     if _closed_product(phi, psi, m_u, m_v, K_uu, K_uv, K_vv) is not None:
-        return value, (phi.accuracy + psi.accuracy) * jnp.abs(jax.lax.stop_gradient(value))
+        accuracy = (phi.accuracy or 0.0) + (psi.accuracy or 0.0)
+        return value, accuracy * jnp.abs(jax.lax.stop_gradient(value))
     means = _fixed(*(0.0 if m is None else m for m in (m_u, m_v)))
     arguments = *means, K_uu, _within(K_uu, K_uv, K_vv), K_vv
     phi, psi = _hashable(phi), _hashable(psi)
@@ -130,8 +130,8 @@ def _fixed(*arguments: ArrayLike) -> list[Reals]:
 
 
 def mean_is_closed(phi: Nonlinearity) -> bool:
-    """Are `mean` and `slope` of φ closed forms?"""
-    return phi.mean is not None and phi.accuracy == 0
+    """Are `mean` and `slope` of φ closed forms, which keep their digits?"""
+    return is_exact(_hashable(phi))
 
 
 def product_is_closed(

@@ -35,7 +35,8 @@ class Nonlinearity:
     of order 1 away from its kinks. `mean(m, k)`: a closed form of E φ(u), u ~ N(m, k), elementwise
     and differentiable, also at k = 0. `product(m_u, m_v, K_uu, K_uv, K_vv)`: a closed form of E
     φ(u)φ(v); its means are None where they are zero, and it may return None where it has no closed
-    form. `accuracy`: the error of these two relative to their values, 0 for exact closed forms.
+    form. `accuracy`: the error of these two relative to their values, 0 for exact closed forms;
+    None where it is not known, and what `mean` and its derivative lose by cancelling is measured.
     `products`: pairs of another ψ and a closed form of E φ(u)ψ(v). `linear`: is φ(x) = x?
     `oscillates`: does φ oscillate on a scale of order 1 however far out?
 
@@ -52,7 +53,7 @@ class Nonlinearity:
     mean: Callable[[Reals, Reals], Reals] | None = None
     product: PairMoment | None = None
     cuts: tuple[float, ...] | None = None
-    accuracy: float = 0.0
+    accuracy: float | None = None
     branches: Branches | None = None
     log_slope: Callable[[Reals], Reals] | None = None
     saved: tuple[str, float | None] | None = None

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import torch
 
+from limitlaw.core.program import after_inputs
 from limitlaw.torch.errors import NOWHERE, Label
 from limitlaw.torch.scales import Parameter
 
@@ -223,14 +224,6 @@ def pulled(tensor: Tensor, operand: Tensor) -> Tensor:
 
 
 def ancestors(outputs: Iterable[Node]) -> list[Node]:
-    """Every node that the outputs depend on, each after what it reads."""
-    order: dict[Node, None] = {}
-    stack = [(node, False) for node in outputs]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.setdefault(node)
-        elif node not in order:
-            stack.append((node, True))
-            stack.extend((t.node, False) for t in node.operands if t.node not in order)
-    return list(order)
+    """Every node that the outputs depend on, each after what it reads; the last output first."""
+    read = lambda node: [t.node for t in reversed(node.operands)]
+    return after_inputs(reversed(list(outputs)), read)
