@@ -86,6 +86,7 @@ INSIDE = {
         "matrices": 2,
         "batch_ops": 2,
         "ops": 3,
+        "iterations": 4,
         "broadcasting": 3,
         "lower_batch_ops": 4,
         "lower": 5,

@@ -13,6 +13,7 @@ import numpy as np
 
 from limitlaw.core.program import Output, Written
 from limitlaw.language import ops, shapes
+from limitlaw.language.iterations import reads_twice
 from limitlaw.language.lower import written
 from limitlaw.language.shapes import Shape
 from limitlaw.language.tree import Op, Value, ancestors
@@ -44,9 +45,6 @@ class Indexable(Value, Written):
         """Raise if this and others read a loop, and gradients through the same loop, for which it
         was written out.
         """
-        # writing_out makes values, so it is imported late
-        from limitlaw.language.writing_out import reads_twice
-
         if reads_twice([self, *others]):
             raise ValueError(
                 "y reads a loop (repeat or scan), and a gradient through it, for which its "

@@ -9,56 +9,64 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+from limitlaw.core.program import after_inputs
 from limitlaw.language import ops
 from limitlaw.language.functions import stack
+from limitlaw.language.iterations import add_to_iteration
 from limitlaw.language.matrices import Matrix
-from limitlaw.language.repeating import all_substituted, reading
+from limitlaw.language.repeating import reading
 from limitlaw.language.tree import Value, ancestors
 
 Like = TypeVar("Like", bound=Value)
-# what came out of loops that were written out: always the same
-_KNOWN: weakref.WeakKeyDictionary[Value, tuple[Value, ...]] = weakref.WeakKeyDictionary()
-# the outermost loop of which a value is part of one iteration; referred to weakly, as what came
-# out of a loop must not keep it
-_LOOP_OF: weakref.WeakKeyDictionary[Value, weakref.ref[Value]] = weakref.WeakKeyDictionary()
-
-
-def reads_twice(values: Sequence[Value]) -> bool:
-    """Do values of one program read a loop, and iterations of it that were written out?"""
-    found = ancestors(values)
-    loops = {v.op.scan for v in found if isinstance(v.op, ops.FromScan)}
-    return any(v in _LOOP_OF and _LOOP_OF[v]() in loops for v in found)
+# values as they are written without loops, and all results of each loop: always the same
+_WRITTEN: weakref.WeakKeyDictionary[Value, Value] = weakref.WeakKeyDictionary()
+_RESULTS: weakref.WeakKeyDictionary[Value, tuple[Value, ...]] = weakref.WeakKeyDictionary()
 
 
 def without_loops(values: Sequence[Like]) -> tuple[Like, ...]:
-    """The same values with loops written out; a loop that was written out before gives what it
-    gave then.
+    """The same values with loops written out; a value that was written without loops before gives
+    what it gave then.
     """
-    values = tuple(values)
-    while True:
-        reads = [v for v in ancestors(values) if isinstance(v.op, ops.FromScan)]
-        if not reads:
-            return values
-        first = reads[0]  # what it starts from has no loop
-        assert isinstance(first.op, ops.FromScan)
-        scan = first.op.scan
-        if scan not in _KNOWN:
-            _KNOWN[scan] = _written_out(scan, first.op.loop)
-        known: dict[Value, Value] = {}
-        for v in reads:
-            if isinstance(v.op, ops.FromScan) and v.op.scan is scan:
-                known[v] = _KNOWN[scan][v.op.place]
-        values = all_substituted(values, known)
+    new: dict[Value, Value] = {}
+    given: Sequence[Value] = values
+    for v in after_inputs(given, _outside):
+        if v not in _WRITTEN:
+            made = _written(v, new)
+            if made is v:
+                new[v] = v
+                continue
+            _WRITTEN[v] = made
+        new[v] = _WRITTEN[v]
+    return tuple(cast(Like, new[v]) for v in values)
 
 
-def _written_out(scan: Value, op: ops.Scan) -> tuple[Value, ...]:
+def _outside(v: Value) -> Sequence[Value]:
+    """What a value reads, of a loop without its block."""
+    op = v.op
+    return (*op.starts, *op.sequences, *op.constants) if isinstance(op, ops.Scan) else op.inputs
+
+
+def _written(v: Value, new: Mapping[Value, Value]) -> Value:
+    """A value without loops, everything that it reads being known."""
+    op = v.op
+    if isinstance(op, ops.FromScan):
+        if op.scan not in _RESULTS:
+            _RESULTS[op.scan] = _written_out(op.scan, op.loop, new)
+        return _RESULTS[op.scan][op.place]
+    if isinstance(op, ops.Scan) or all(new[u] is u for u in op.inputs):
+        return v
+    return dataclasses.replace(v, op=reading(op, new))
+
+
+def _written_out(scan: Value, op: ops.Scan, new: Mapping[Value, Value]) -> tuple[Value, ...]:
     """The last carries, and the outputs of all iterations."""
-    carries, first = list(op.starts), len(op.starts)
+    carries, first = [new[v] for v in op.starts], len(op.starts)
+    sequences, constants = ([new[v] for v in read] for read in (op.sequences, op.constants))
     rows: dict[int, Sequence[Value]] = {}
     for t in range(op.times)[:: -1 if op.reverse else 1]:
-        entries = [cast(Any, s)[t] for s in op.sequences]
-        given = dict(zip(op.arguments, (*carries, *entries, *op.constants), strict=True))
-        made = _iteration(op.results, given, scan)
+        entries = [cast(Any, s)[t] for s in sequences]
+        given = dict(zip(op.arguments, (*carries, *entries, *constants), strict=True))
+        made = without_loops(_iteration(op.results, given, scan))
         carries, rows[t] = list(made[:first]), made[first:]
     outputs = zip(*(rows[t] for t in sorted(rows)), strict=True)
     return (*carries, *(stack(cast(Any, row)) for row in outputs))
@@ -84,5 +92,5 @@ def _iteration(
             new[v] = v
         else:
             new[v] = dataclasses.replace(v, op=op)
-            _LOOP_OF[new[v]] = _LOOP_OF.get(scan, weakref.ref(scan))
+            add_to_iteration(new[v], scan)
     return tuple(new[v] for v in results)
