@@ -13,7 +13,7 @@ What is divided by √n is dropped, unless something reads it that makes it larg
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from limitlaw.core.instructions import DimensionRatio, Dot, Initial, MatMul, Scan
 from limitlaw.core.kinds import Family, Value
@@ -37,8 +37,8 @@ class WithoutTransposes:
     """Values as n → ∞ with independent matrices in place of transposes. `transposed`: the products
     with transposes that they read. `why`, `about`: why that is not possible, and of which values
     it is said; then components of order n^{-1/2} have to be followed, and `values` are those that
-    depend neither on a transpose nor on what vanishes. `of_order_one`: may transposes add
-    components of order one?
+    depend on no transpose, no readout, and nothing that vanishes. `of_order_one`: may transposes
+    add components of order one?
     """
 
     values: tuple[Value, ...]
@@ -59,7 +59,7 @@ def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
     found = {why: about for why, about in _objections(order, left, zero) if about}
     if found:
         why, about = next(iter(found.items()))
-        behind = _behind(order, {*back, *zero})
+        behind = _behind(order, {*back, *zero, *_readouts(order, back)})
         forward = tuple(v for v in order if v not in behind)
         return WithoutTransposes(forward, back, why, tuple(about), LOOSE in found)
     back = tuple(v for v in left if _is_transposed(v))
@@ -101,7 +101,7 @@ def _objections(
     wide = [v for v in back if v not in narrow]
     families = {v.instruction.matrices for v in wide}
     forth = [v for v in order if v.instruction.matrices in families and not _is_transposed(v)]
-    parity = _parities(order, [u for v in forth for u in v.vectors], zero)
+    parity = _parities(order, wide, zero)
     odd = {v for v in wide if all(parity[u] == ODD for u in v.vectors)}
     loose = [v for v in wide if v not in odd and _meets(v, forth, zero)]
     loose += [v for v in forth if _meets(v, wide, zero)]
@@ -173,17 +173,30 @@ def _behind(order: list[Value], sources: set[Value]) -> set[Value]:
     return found
 
 
+def _readouts(order: Sequence[Value], products: Iterable[Value]) -> set[Value]:
+    """Initial vectors of mean zero that enter no nonlinearity, and no vector that a matrix of some
+    products multiplies from its own side.
+    """
+    families = {v.instruction.matrices for v in products}
+    met = [v for v in order if v.instruction.matrices in families and not _is_transposed(v)]
+    read = [u for v in order if not is_multilinear(v) for u in v.inputs]
+    fixed = set(ancestors([*read, *(u for v in met for u in v.vectors)]))
+    return {v for v in order if _is_centred(v) and v not in fixed}
+
+
+def _is_centred(v: Value) -> bool:
+    return isinstance(v.instruction, Initial) and v.instruction.centred
+
+
 def _parities(
-    order: list[Value], forward: list[Value], zero: frozenset[Value]
+    order: list[Value], products: list[Value], zero: frozenset[Value]
 ) -> dict[Value, Parity]:
     """What becomes of the coordinates of each vector, given the numbers, where all products with
-    transposes change sign, and so do readouts, the vectors of mean zero that enter no nonlinearity
-    and no `forward` vector: nothing, or they change sign, or neither is known. Given the numbers
-    that leaves the law as it is, Wᵀ being a matrix of its own. Terms of sums that are zero say
-    nothing.
+    transposes change sign, and so do readouts: nothing, or they change sign, or neither is known.
+    Given the numbers that leaves the law as it is, Wᵀ being a matrix of its own. Terms of sums
+    that are zero say nothing.
     """
-    curved = [v for v in order if not is_multilinear(v)]
-    fixed = set(ancestors([*forward, *(u for v in curved for u in v.inputs)]))
+    readouts = _readouts(order, products)
     found: dict[Value, Parity] = {}
     for v in order:
         op = v.instruction
@@ -191,7 +204,7 @@ def _parities(
             continue
         each = [found[u] for u in v.vectors if v in zero or u not in zero]
         if isinstance(op, Initial):
-            found[v] = ODD if op.centred and v not in fixed else EVEN
+            found[v] = ODD if v in readouts else EVEN
         elif isinstance(op, MatMul):
             found[v] = ODD if op.transposed else EVEN
         elif all(p == EVEN for p in each):
