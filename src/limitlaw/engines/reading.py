@@ -51,3 +51,9 @@ class ReadBy(Reading):
 
     def __call__(self, draw: Any, outputs: Any) -> Any:
         return self.function(draw, outputs)
+
+
+@ReadBy
+def numbers(draw: Any, outputs: Any) -> list[Any]:
+    """The numbers that the outputs are."""
+    return [draw[p].whole(layout) for p, layout in outputs]
