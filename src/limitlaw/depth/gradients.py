@@ -156,6 +156,7 @@ class OfLayers(Reading):
     grams: int
     several: bool
     coordinates = 0
+    few = True
 
     def __call__(self, draw: Any, outputs: Any) -> list[Array]:
         found = numbers(draw, outputs)

@@ -9,6 +9,7 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.kinds import Instruction
 from limitlaw.core.program import Output, Program
 from limitlaw.core.unrolling import every_iteration
+from limitlaw.depth.gradients import gradients as backward_half
 from limitlaw.depth.layers import stages, tied_loop
 from limitlaw.depth.statistics import STATISTICS, Column, Statistic
 from limitlaw.depth.summaries import columns_of, deterministic
@@ -41,6 +42,7 @@ def trace(
     key: object = None,
     rtol: float | None = None,
     force: bool = False,
+    gradients: bool = False,
 ) -> Trace:
     """Statistics after every block of a network, with standard errors and their spread over draws.
 
@@ -57,7 +59,26 @@ def trace(
     (kurtosis κ to 3 + κ, a divergence to 1); up to 4,096, and no more than take 20 seconds. Long
     sequences average by themselves, and take few. A call that would take more memory than there
     is, or more than ten minutes, is refused without `force`.
+
+    `gradients=True` adds the statistics of `gradients`, of what comes back to the same layers from
+    a random readout, with the same options. They are made by another program, from draws of their
+    own: the two halves of a row are not of the same networks.
     """
+    found = _forward(network, statistics, width, samples, key, rtol)
+    if not gradients:
+        return found
+    return found.beside(backward_half(network, width, samples, key, rtol=rtol))
+
+
+def _forward(
+    network: Wide | Sequence[Wide],
+    statistics: Any,
+    width: int | None,
+    samples: int | None,
+    key: object,
+    rtol: float | None,
+) -> Trace:
+    """Statistics of the kernel and the scores of each layer."""
     first, layers = stages(network)
     outputs = tuple(value.core for value in (first, *layers))
     chosen = _known(chosen_statistics(statistics), outputs, named=statistics is not None)

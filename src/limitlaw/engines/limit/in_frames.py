@@ -294,7 +294,7 @@ def _compiled(outputs: tuple[Output, ...], reading: Reading, hidden: int) -> tup
             run.run(program)
             return reading(run, plain)
 
-        return Compiled(batched(draw, batch))
+        return Compiled(batched(draw, batch), reading.few)
 
     name = "limit in frames", engine.structure(program, outputs), reading, hidden, batch
     return batch, PROGRAMS.get(name, made)
