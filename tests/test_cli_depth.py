@@ -43,6 +43,21 @@ def test_depth(tmp_path: pathlib.Path) -> None:
     assert lines[1] == "0,variance,1,0,0,inf"
 
 
+def test_gradients(tmp_path: pathlib.Path) -> None:
+    """A table of their own, and rows among the numbers."""
+    numbers = tmp_path / "depth.csv"
+    code, out, _ = limitlaw(
+        "depth",
+        *("--depth", "1", "--heads", "1", "--tokens", "2", "--hidden", "0", "--norm", "none"),
+        *("--samples", "16", "--statistics", "variance", "--gradients", "--csv", str(numbers)),
+    )
+    assert code == 0
+    assert out.count("n → ∞, 16 draws") == 2
+    assert "gradient of" in out
+    found = {line.split(",")[1] for line in numbers.read_text().splitlines()[1:]}
+    assert {"variance", "gradient", "gradient_ratio", "gradient_W_Q"} <= found
+
+
 def test_phase_goes_on(tmp_path: pathlib.Path) -> None:
     """The same bytes however it was cut: a chunk that is missing is computed again."""
     command = [

@@ -78,7 +78,9 @@ INSIDE = {
     "core": {"space": 0, "labelled": 1, "kinds": 2, "loops": 3, "linear": 3, "instructions": 4}
     | dict.fromkeys(("program", "covariance"), 5)
     | {"*": 6, "transposes": 7, "check": 8},
-    "depth": {"statistics": 0, "network": 0, "figures": 1, "table": 1, "trace": 2, "*": 3},
+    "depth": dict.fromkeys(("statistics", "network", "layers"), 0)
+    | dict.fromkeys(("figures", "table", "summaries", "readout"), 1)
+    | {"gradients": 2, "trace": 3, "*": 4},
     "backward": {"entries": 0, "pullbacks": 0, "reverse": 1, "*": 2},
     "language": {
         "shapes": 0,

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import limitlaw as ll
+from limitlaw.depth.layers import stages
 from limitlaw.depth.statistics import STATISTICS
-from limitlaw.depth.trace import program_at_infinity, stages
+from limitlaw.depth.trace import program_at_infinity
 from limitlaw.engines.engine import softmax
 from limitlaw.engines.turns import Turns
 

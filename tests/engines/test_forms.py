@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.waves import rotation_factor, waves
 
@@ -160,7 +159,7 @@ PROGRAMS = (
 def test_covariance(program: Callable[[], Any]) -> None:
     """Scores are linear in normals: the Gram matrix of the coefficients is the covariance."""
     scores, pairs = program()
-    drawn = Limit((ll.stack([p.reshape(-1) for p in scores]).core,), statistics.numbers)
+    drawn = Limit((ll.stack([p.reshape(-1) for p in scores]).core,), numbers)
     assert drawn.is_function_of_recipe
     J = np.asarray(drawn.at(np.eye(len(drawn.recipe)))).reshape(len(drawn.recipe), -1)
     np.testing.assert_allclose(J.T @ J, expected(pairs), atol=1e-8)

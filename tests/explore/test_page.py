@@ -314,7 +314,7 @@ def test_depth_follows_its_controls(page):
     shown = page.script(
         "return [...document.querySelectorAll('#depth-plots .plot')].map((plot) => plot.id)"
     )
-    assert shown == ["plot-depth-gradient", "plot-depth-gradient_correlation"]
+    assert shown == [f"plot-depth-{name}" for name in gradients]
 
 
 def test_by_keyboard_alone(page):

@@ -164,6 +164,17 @@ def _uses(f: Scalars, places: Mapping[Value, int | None]) -> Uses:
     return found
 
 
+def squared_norms(products: Iterable[tuple[Wide, Wide]]) -> dict[Matrix, Scalars]:
+    """Σ_w (∂f/∂w)² over the parameters of each matrix, by some products with it and their backward
+    vectors.
+    """
+    uses: Uses = {}
+    for y, b in products:
+        op: Any = y.op
+        uses.setdefault(op.matrix, []).append(Use.of(op, b, None))
+    return {W: _block(W, found, found, (1, 1)).reshape(()) for W, found in uses.items()}
+
+
 # --- kernels -------------------------------------------------------------------------------------
 
 

@@ -1,74 +1,137 @@
-"""`gradients`: the gradient of a random readout at every layer of a network."""
+"""`gradients`: what comes back to every layer of a network from a random readout."""
 
+import dataclasses
+import math
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from limitlaw.arguments import as_key, positive_int, shown
-from limitlaw.depth.statistics import Statistic, mean_correlation, variance
+from limitlaw.arguments import positive_int, relative_error, shown
+from limitlaw.depth.layers import stages
+from limitlaw.depth.readout import Backward
+from limitlaw.depth.statistics import (
+    Column,
+    Read,
+    Statistic,
+    mean_correlation,
+    variance,
+)
+from limitlaw.depth.summaries import deterministic, with_bias
 from limitlaw.depth.table import Trace
-from limitlaw.depth.trace import stages
 from limitlaw.engines import engine
+from limitlaw.engines.asked import all_asked_for
 from limitlaw.engines.bounds import bounded
-from limitlaw.engines.dense.backward import backward_grams
-from limitlaw.engines.effort import Pace
+from limitlaw.engines.effort import BUDGET, Drawn, Pace
+from limitlaw.engines.frames.finite import drawn_statistic
+from limitlaw.engines.limit.conditions import Limit
+from limitlaw.engines.limit.in_frames import InFrames
+from limitlaw.engines.reading import Reading, numbers
 from limitlaw.float64 import in_float64
-from limitlaw.language.values import Wide
-from limitlaw.numerics.replicates import INDEPENDENT
+from limitlaw.language.values import Scalars, Wide
+from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 
 MOST_DRAWS = 1024  # most draws, where the user does not say
-OF_GRADIENTS = (
+
+
+def ratios(read: Read, replicates: Replicates, dim: int | float) -> Column:
+    """E g_{l−1} / E g_l, for g_l behind layer l; the error by the delta method."""
+    mean = replicates.mean(read)
+    below = np.where(mean[1:] > 0, mean[1:], math.nan)
+    ratio = mean[:-1] / below
+    influence = (read[:, :-1] - ratio * read[:, 1:]) / below
+    nothing = np.full(len(mean), math.nan)
+    value, error = (np.append(nothing[:1], a) for a in (ratio, replicates.error(influence)))
+    return Column(value, error, nothing)
+
+
+OF_THE_STREAM = (
     Statistic("gradient", variance, "gradient variance"),
     Statistic("gradient_correlation", mean_correlation, "gradient correlation"),
+    Statistic("gradient_ratio", variance, "gradient ratio", ratios),
 )
+OF_MATRICES = "gradient_matrices"  # of all matrices of a layer together
 
 
 @in_float64
 @bounded("ask for fewer samples, blocks or tokens, or a smaller width")
 def gradients(
     network: Wide | Sequence[Wide],
-    width: int,
+    width: int | None = None,
     samples: int | None = None,
     key: object = None,
     token: int | None = None,
     force: bool = False,
+    rtol: float | None = None,
 ) -> Trace:
-    """The gradient at every block of a network at width n, with standard errors and its spread
-    over draws.
+    """What comes back to every block of a network from a random readout, with standard errors and
+    its spread over draws: as n → ∞, or exactly at width n, where no matrix is drawn.
 
-    f = n^{−1/2} Σ_i u_i·y_i for the vectors y of `network` and standard normal u; dx_i = √n
-    ∂f/∂x_i behind each block, where row 0 is the input of the first. Statistics: `gradient`, s⁻¹
-    Σ_i |dx_i|²/n, which is 1 at y itself, and `gradient_correlation`, the mean cosine between dx_i
-    and dx_j. `token`: read out this one alone. `network` is as for `trace`. Every matrix is drawn,
-    and the program differentiated: as an approximation of the limit n → ∞ this has an error of
-    O(1/n) beside the standard errors.
+    f = n^{−1/2} Σ_i u_i·y_i for the vectors y of `network` and standard normal u; b_i = √n ∂f/∂x_i
+    for the vectors x behind each block, where row 0 is the input of the first. Statistics:
 
-    Without `samples` there are up to 1,024 draws: as many as take 20 seconds. `force` is that of
-    `trace`.
+    - `gradient`: s⁻¹ Σ_i |b_i|²/n, which is 1 at y itself. Its mean is the squared partial
+      Jacobian norm E |∂y/∂x|²_F/(s n) from x to y, since u is independent of the network. From
+      one layer to another: `gradients` of the network that ends at the other.
+    - `gradient_correlation`: the mean cosine between b_i and b_j.
+    - `gradient_ratio`: the factor by which a block multiplies the gradient variance on its way
+      back, `gradient` before the block over `gradient` behind it.
+    - `gradient_W_Q`, `gradient_W_K`, `gradient_W_V`, `gradient_W_O` of attention, `gradient_W_1`,
+      `gradient_W_2`, … of the other matrices of a block, in the order in which it uses them: Σ_w
+      (∂f/∂w)² over the parameters w of W = σ w/√cols, of all heads; `gradient_matrices` is their
+      sum, the block's share of the tangent kernel `ntk(f)`.
+
+    `token`: read out this one alone. `network`, `samples`, `rtol` and `force` are as for `trace`,
+    with up to 1,024 draws without `samples`. Loops are written out: compilation takes longer with
+    every block. As n → ∞ coordinates of vectors on which nonlinearities act may stand for all
+    (where transposes have components of order 1/√n); errors include that.
     """
-    first, layers = stages(network)
+    _, layers = stages(network)
     y = layers[-1] if isinstance(network, Sequence) else network
-    outputs = [value.core for value in (first, *layers)]
-    width = positive_int("width", width)
-    program = engine.program_of((*outputs, y.core))
-    key = 0 if key is None else key
-    engine.check_drawable("gradients", program, key)
-    engine.check_width(program, width, None)
-    pace = Pace(
-        MOST_DRAWS if samples is None else positive_int("samples", samples),
-        at_most=samples is None,
+    given = Backward.of(network, _place(token, y))
+    asked = Statistics.of(given, math.prod(int(size) for size in y.shape))
+    pace = _pace(samples, rtol, asked)
+    outputs = (*given.grams, *(g for layer in given.matrices for g in layer.values()))
+    if width is None:
+        return _as_n_grows(outputs, asked, pace, key)
+    arrays = drawn_statistic(
+        "gradients",
+        tuple(y.core for y in outputs),
+        positive_int("width", width),
+        pace,
+        0 if key is None else key,
+        asked.reading,
     )
-    grams = np.concatenate(
-        backward_grams(y.core, outputs, _place(token, y), width, pace, as_key(key)), axis=1
-    )
-    dim = layers[-1].dim.at(width)
-    columns = {}
-    for s in OF_GRADIENTS:
-        read = jax.vmap(jax.vmap(lambda gram, read=s.read: read(gram, None)))(jnp.asarray(grams))
-        columns[s.name] = s.column(np.asarray(read), INDEPENDENT, dim)
-    return Trace(columns, {s.name: s.label for s in OF_GRADIENTS}, width, len(grams), pace.effort)
+    columns = asked.columns(arrays, INDEPENDENT)
+    return Trace(columns, asked.labels, width, len(arrays[0]), pace.effort)
+
+
+def _as_n_grows(outputs: tuple[Scalars, ...], asked: "Statistics", pace: Pace, key: Any) -> Trace:
+    """The statistics as n → ∞."""
+    values, beyond, left = all_asked_for("gradients", outputs)
+    if left is not None:
+        frames = InFrames(values, left.of_order_one, key, beyond)
+        arrays, rougher = frames.compared(asked.reading, pace)
+        columns = asked.columns(arrays, INDEPENDENT)
+        if rougher is not None:
+            other = asked.columns(rougher, INDEPENDENT)
+            columns = {name: with_bias(c, other[name]) for name, c in columns.items()}
+        return Trace(columns, asked.labels, None, len(arrays[0]), pace.effort, beyond)
+    program = Limit(values, asked.reading)
+    if program.traced:
+        raise engine.untraceable("gradients")
+    found = program.replicated(pace, key)
+    columns = asked.columns(found.arrays, found.replicates)
+    if program.random:
+        count, effort = len(found.arrays[0]), found.effort
+        return Trace(columns, asked.labels, None, count, effort, beyond)
+    inflated: dict[str, Column] = {}
+    if found.kind == "quadrature":
+        inflated = asked.columns(program.inflated().conditions(1, key).arrays, INDEPENDENT)
+    columns = {name: deterministic(c, inflated.get(name)) for name, c in columns.items()}
+    return Trace(columns, asked.labels, None, 1, "nothing is random", beyond)
 
 
 def _place(token: int | None, y: Wide) -> int | None:
@@ -79,3 +142,93 @@ def _place(token: int | None, y: Wide) -> int | None:
     if not -y.shape[-1] <= token < y.shape[-1]:
         raise ValueError(f"token must be one of 0 … {y.shape[-1] - 1}, got {token}")
     return int(token)
+
+
+# --- statistics ----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class OfLayers(Reading):
+    """The variance and the mean correlation of each of the Gram matrices that the first outputs
+    are (the latter for two tokens or more), and the numbers that all other outputs are.
+    """
+
+    grams: int
+    several: bool
+    coordinates = 0
+    few = True
+
+    def __call__(self, draw: Any, outputs: Any) -> list[Array]:
+        found = numbers(draw, outputs)
+        grams, others = found[: self.grams], found[self.grams :]
+        read = [jnp.stack([variance(K, None) for K in grams])]
+        if self.several:
+            read.append(jnp.stack([mean_correlation(K, None) for K in grams]))
+        return [*read, jnp.stack(others)] if others else read
+
+
+class Statistics(NamedTuple):
+    """The statistics of a network. `places`: where those of matrices are among the numbers, layer
+    by layer, −1 where a layer has no such matrix.
+    """
+
+    reading: OfLayers
+    places: dict[str, list[int]]
+
+    @classmethod
+    def of(cls, given: Backward, tokens: int) -> "Statistics":
+        """Those of a network with so many tokens."""
+        all_names = [name for layer in given.matrices for name in layer]
+        places = {name: [-1] * len(given.grams) for name in dict.fromkeys(all_names)}
+        names = ((i, name) for i, layer in enumerate(given.matrices, 1) for name in layer)
+        for place, (i, name) in enumerate(names):
+            places[name][i] = place
+        return cls(OfLayers(len(given.grams), tokens > 1), places)
+
+    @property
+    def chosen(self) -> list[Statistic]:
+        """All statistics, in the order of the columns."""
+        names = [*self.places, "matrices"] if self.places else []
+        labels = {"matrices": "all matrices"}
+        of_matrices = [
+            Statistic(f"gradient_{name}", variance, f"gradient of {labels.get(name, name)}")
+            for name in names
+        ]
+        return [*OF_THE_STREAM, *of_matrices]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What tables and pictures call them."""
+        return {s.name: s.label for s in self.chosen}
+
+    def columns(self, arrays: Any, replicates: Replicates) -> dict[str, Column]:
+        """The summary over draws of each statistic."""
+        read = self._read([np.asarray(a) for a in arrays])
+        return {s.name: s.column(read[s.name], replicates, math.inf) for s in self.chosen}
+
+    def _read(self, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
+        """The statistics of each draw, layer by layer."""
+        g = arrays[0]
+        correlation = arrays[1] if self.reading.several else np.full(g.shape, math.nan)
+        found = {"gradient": g, "gradient_correlation": correlation, "gradient_ratio": g}
+        for name, places in self.places.items():
+            known = np.array(places) >= 0
+            found[f"gradient_{name}"] = np.where(known, arrays[-1][:, places], math.nan)
+        if self.places:
+            each = np.stack([found[f"gradient_{name}"] for name in self.places])
+            total = np.where(np.isnan(each).all(axis=0), math.nan, np.nansum(each, axis=0))
+            found[OF_MATRICES] = total
+        return found
+
+
+def _pace(samples: int | None, rtol: float | None, asked: Statistics) -> Pace:
+    """`samples` draws, or as many as a relative error of `rtol` takes."""
+    goal = relative_error(samples, rtol, BUDGET.rtol)
+    if samples is not None:
+        return Pace(positive_int("samples", samples), at_most=False)
+
+    def error(found: Drawn) -> float:
+        columns = asked.columns(*found)
+        return max(statistic.relative_error(columns[statistic.name]) for statistic in asked.chosen)
+
+    return Pace(MOST_DRAWS, at_most=True, error=error, rtol=goal)

@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import positive_int, real_number, relative_error, shown
+from limitlaw.depth.layers import stages, tied_loop
 from limitlaw.depth.statistics import Statistic, averaged
-from limitlaw.depth.trace import chosen_statistics, program_at_infinity, stages, tied_loop
+from limitlaw.depth.trace import chosen_statistics, program_at_infinity
 from limitlaw.digits import plus_minus
 from limitlaw.engines.bounds import bounded
 from limitlaw.engines.effort import BUDGET

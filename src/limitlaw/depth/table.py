@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,24 @@ class Trace:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())).value)
 
+    def only(self, names: Iterable[str]) -> "Trace":
+        """The same trace with these columns alone."""
+        names = set(names)
+        columns = {name: column for name, column in self.columns.items() if name in names}
+        labels = {name: self.labels[name] for name in columns}
+        return dataclasses.replace(self, columns=columns, labels=labels)
+
+    def beside(self, other: "Trace") -> "Trace":
+        """This trace and the columns of another one of the same layers and width."""
+        draws = dict.fromkeys((self._draws, other._draws))
+        return dataclasses.replace(
+            self,
+            columns=self.columns | other.columns,
+            labels=self.labels | other.labels,
+            effort=" and ".join(draws),
+            beyond=tuple(dict.fromkeys((*self.beyond, *other.beyond))),
+        )
+
     @property
     def in_numbers(self) -> "Trace":
         """The same trace with a column for each entry of a statistic that gives arrays, as
@@ -85,8 +103,12 @@ class Trace:
     def title(self) -> str:
         """The width, the number of draws and the meaning of ±, in one line."""
         beyond = f"; beyond Theorem 3.1: {', '.join(self.beyond)}" if self.beyond else ""
-        draws = self.effort or f"{self.samples:,} draw{'s' * (self.samples != 1)}"
-        return f"{self.where}, {draws}, ± one standard error{beyond}"
+        return f"{self.where}, {self._draws}, ± one standard error{beyond}"
+
+    @property
+    def _draws(self) -> str:
+        """The number of draws, in words."""
+        return self.effort or f"{self.samples:,} draw{'s' * (self.samples != 1)}"
 
     def rows(self, written: Callable[[float, float], str] = _written) -> Iterator[list[str]]:
         """The cells of the table, layer by layer; `written` formats a value and its error."""

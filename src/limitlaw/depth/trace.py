@@ -4,31 +4,29 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from limitlaw.arguments import positive_int, relative_error, shown
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.kinds import Instruction
 from limitlaw.core.program import Output, Program
 from limitlaw.core.unrolling import every_iteration
+from limitlaw.depth.gradients import gradients as backward_half
+from limitlaw.depth.layers import stages, tied_loop
 from limitlaw.depth.statistics import STATISTICS, Column, Statistic
+from limitlaw.depth.summaries import columns_of, deterministic
 from limitlaw.depth.table import Trace
 from limitlaw.engines import engine
+from limitlaw.engines.asked import checked
 from limitlaw.engines.bounds import bounded
 from limitlaw.engines.effort import BUDGET, Drawn, Pace
 from limitlaw.engines.frames.finite import drawn_statistic
-from limitlaw.engines.infinite_width import checked
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.limit.followed import Followed
 from limitlaw.engines.turns import Turns
 from limitlaw.float64 import in_float64
 from limitlaw.functions import by_value
-from limitlaw.language import ops
-from limitlaw.language.repeating import results_of
-from limitlaw.language.tree import Value, ancestors
-from limitlaw.language.values import Wide, wide
-from limitlaw.numerics.replicates import INDEPENDENT, Replicates
+from limitlaw.language.values import Wide
+from limitlaw.numerics.replicates import INDEPENDENT
 
 TRACE_DRAWS = 4096  # most draws, where the user does not say
 Asked = str | Statistic | Callable[..., Any]
@@ -44,6 +42,7 @@ def trace(
     key: object = None,
     rtol: float | None = None,
     force: bool = False,
+    gradients: bool = False,
 ) -> Trace:
     """Statistics after every block of a network, with standard errors and their spread over draws.
 
@@ -60,7 +59,26 @@ def trace(
     (kurtosis κ to 3 + κ, a divergence to 1); up to 4,096, and no more than take 20 seconds. Long
     sequences average by themselves, and take few. A call that would take more memory than there
     is, or more than ten minutes, is refused without `force`.
+
+    `gradients=True` adds the statistics of `gradients`, of what comes back to the same layers from
+    a random readout, with the same options. They are made by another program, from draws of their
+    own: the two halves of a row are not of the same networks.
     """
+    found = _forward(network, statistics, width, samples, key, rtol)
+    if not gradients:
+        return found
+    return found.beside(backward_half(network, width, samples, key, rtol=rtol))
+
+
+def _forward(
+    network: Wide | Sequence[Wide],
+    statistics: Any,
+    width: int | None,
+    samples: int | None,
+    key: object,
+    rtol: float | None,
+) -> Trace:
+    """Statistics of the kernel and the scores of each layer."""
     first, layers = stages(network)
     outputs = tuple(value.core for value in (first, *layers))
     chosen = _known(chosen_statistics(statistics), outputs, named=statistics is not None)
@@ -72,21 +90,21 @@ def trace(
         arrays = drawn_statistic(
             "trace", outputs, width, pace, 0 if key is None else key, functions
         )
-        columns = _columns(chosen, arrays, INDEPENDENT, dim)
+        columns = columns_of(chosen, arrays, INDEPENDENT, dim)
         return Trace(columns, labels, width, len(arrays[0][0]), pace.effort)
     _, beyond = checked("trace", layers[-1])
     program = program_at_infinity(first, layers, functions, tied_loop(network))
     if program.traced:
         raise engine.untraceable("trace")
     found = program.replicated(pace, key)
-    columns = _columns(chosen, found.arrays, found.replicates, dim)
+    columns = columns_of(chosen, found.arrays, found.replicates, dim)
     if program.random:
         return Trace(columns, labels, None, len(found.arrays[0][0]), found.effort, beyond)
     inflated: dict[str, Column] = {}
     if found.kind == "quadrature":
         again = program.inflated().conditions(1, key)
-        inflated = _columns(chosen, again.arrays, INDEPENDENT, dim)
-    columns = {name: _deterministic(c, inflated.get(name)) for name, c in columns.items()}
+        inflated = columns_of(chosen, again.arrays, INDEPENDENT, dim)
+    columns = {name: deterministic(c, inflated.get(name)) for name, c in columns.items()}
     return Trace(columns, labels, None, 1, "nothing is random", beyond)
 
 
@@ -99,40 +117,10 @@ def pace_of(
         return Pace(positive_int("samples", samples), at_most=False)
 
     def error(found: Drawn) -> float:
-        columns = _columns(chosen, *found, dim)
+        columns = columns_of(chosen, *found, dim)
         return max(statistic.relative_error(columns[statistic.name]) for statistic in chosen)
 
     return Pace(TRACE_DRAWS, at_most=True, error=error, rtol=goal)
-
-
-def _columns(
-    chosen: Sequence[Statistic], arrays: Any, replicates: Replicates, dim: int | float
-) -> dict[str, Column]:
-    """The summary over draws of each statistic, from arrays (draws, layers, …) of several
-    parts.
-    """
-    columns = {}
-    for i, statistic in enumerate(chosen):
-        parts = [np.asarray(part[i]) for part in arrays]
-        shapes = dict.fromkeys(part.shape[2:] for part in parts)
-        if len(shapes) > 1:
-            raise ValueError(
-                f"statistics: {statistic.name!r} must have one shape in all rows, got "
-                f"{', '.join(map(str, shapes))}; in row 0 scores are None"
-            )
-        columns[statistic.name] = statistic.column(np.concatenate(parts, axis=1), replicates, dim)
-    return columns
-
-
-def _deterministic(column: Column, inflated: Column | None) -> Column:
-    """A column where nothing is random: the spread is 0, and the error is that of sets of nodes,
-    or by how much errors of integrals change the value.
-    """
-    spread = np.where(np.isnan(column.value), math.nan, 0.0)
-    error = np.where(np.isnan(column.error), spread, column.error)
-    if inflated is not None:
-        error = np.abs(inflated.value - column.value)
-    return Column(column.value, error, spread)
 
 
 def program_at_infinity(
@@ -222,63 +210,3 @@ def _statistic(item: object, name: str | None = None) -> Statistic:
             f"statistics must be names or functions of (kernel, scores), got {shown(item)}"
         )
     return Statistic(name or str(getattr(item, "__name__", "statistic")), by_value(item))
-
-
-def stages(network: object) -> tuple[Wide, list[Wide]]:
-    """The input of the first layer, and the output of each layer; a loop counts as one layer."""
-    if isinstance(network, Sequence):
-        given = [wide(f"network[{i}]", x) for i, x in enumerate(network)]
-        if len(given) < 2:
-            raise ValueError(
-                "network must be two or more vectors, the first of which is what the first layer "
-                "is given"
-            )
-        return given[0], given[1:]
-    loops = _loops(wide("network", network))
-    if not loops:
-        raise ValueError(
-            "network must have blocks that were written with repeat, as nn.transformer has; of "
-            "other networks hand in a sequence of vectors, one for each layer"
-        )
-    layers = [layer for _, _, made in loops for layer in made]
-    shapes = {x.shape for x in layers}
-    if len(shapes) > 1:
-        raise ValueError(
-            "all blocks of network must have the same batch shape, got "
-            f"{', '.join(map(str, shapes))}"
-        )
-    return wide("network", loops[0][1]), layers
-
-
-def tied_loop(network: object) -> Wide | None:
-    """The layers as one loop with tied weights, if that is what the network is; else None."""
-    loops = [] if isinstance(network, Sequence) else _loops(wide("network", network))
-    op = loops[0][0].op if len(loops) == 1 else None
-    if not isinstance(op, ops.Unrolled) or op.tied is None:
-        return None
-    block = op.tied
-    return results_of(
-        ops.Scan((op.x,), (), (), (block.argument,), (block.result,), len(op.turns), shared=True)
-    )[0]
-
-
-def _loops(network: Wide) -> list[tuple[Value, Value, list[Any]]]:
-    """The loops of a program in order, without those inside their blocks.
-
-    For each: its result (of several streams the first), its start, and the layers it has, which
-    for a scan are a single one.
-    """
-    found: dict[object, tuple[Value, Value, list[Any]]] = {}
-    places: dict[Value, int] = {}
-    inside: set[Value] = set()
-    for v in ancestors([network]):
-        op = v.op
-        if isinstance(op, ops.Unrolled):
-            found[v] = v, op.x, list(op.turns)
-            inside |= set(ancestors(op.turns)) - set(ancestors([op.x]))
-        elif isinstance(op, ops.FromScan) and not op.stacked and isinstance(v, Wide):
-            if op.place <= places.setdefault(op.scan, op.place):
-                places[op.scan] = op.place
-                found[op.scan] = v, op.loop.starts[op.place], [v]
-            inside |= set(ancestors(op.loop.results)) - set(ancestors(op.loop.starts))
-    return [loop for loop in found.values() if loop[0] not in inside]

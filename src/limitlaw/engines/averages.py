@@ -14,8 +14,9 @@ from limitlaw.core.instructions import Map
 from limitlaw.core.kinds import Coordinatewise, Value
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Output
+from limitlaw.engines.asked import checked
 from limitlaw.engines.bounds import bounded, later
-from limitlaw.engines.infinite_width import ADVICE, Effort, checked
+from limitlaw.engines.infinite_width import ADVICE, Effort
 from limitlaw.engines.limit import statistics
 from limitlaw.engines.limit.conditions import Limit, Outcomes
 from limitlaw.float64 import in_float64

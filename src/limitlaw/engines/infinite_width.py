@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,14 +20,13 @@ from limitlaw.arguments import (
 )
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.certain import settled
-from limitlaw.core.check import check
 from limitlaw.core.demand import demanded
 from limitlaw.core.labelled import finite_shape, is_infinite, present
 from limitlaw.core.last_step import has_pole, last_step
 from limitlaw.core.program import Output, Program
-from limitlaw.core.transposes import WithoutTransposes, without_transposes
 from limitlaw.engines import engine
-from limitlaw.engines.bounds import bounded, check_covariance, later
+from limitlaw.engines.asked import asked_for
+from limitlaw.engines.bounds import bounded, later
 from limitlaw.engines.effort import BUDGET, Drawn, Pace, default_draws
 from limitlaw.engines.heads import laws as head_laws
 from limitlaw.engines.heads.joint import MANY, diverges, pooled
@@ -41,7 +40,7 @@ from limitlaw.engines.limit.facts import LimitFacts
 from limitlaw.engines.limit.in_frames import InFrames
 from limitlaw.engines.limit.pairs import Pairs
 from limitlaw.engines.limit.score_facts import are_correlated, is_score
-from limitlaw.engines.reading import Reading
+from limitlaw.engines.reading import Reading, numbers
 from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical, Law, RandomKernel, Tokens
 from limitlaw.laws.averages import BLOCKS, error_of_blocks
@@ -68,11 +67,11 @@ def limit(y: object, samples: int | None = None, key: object = None, force: bool
     machine. What takes more memory than there is, or more than ten minutes, is refused without
     `force`.
     """
-    output, beyond, left = asked_for("limit", y)
+    (output,), beyond, left = asked_for("limit", y)
     if samples is not None:
         positive_int("samples", samples)
     if left is not None:
-        return InFrames(output, left.of_order_one, key, beyond).law(samples)
+        return InFrames((output,), left.of_order_one, key, beyond).law(samples)
     effort = Effort(samples, key, beyond)
     if not output.value.is_vector:
         return _law_of_numbers(output, effort)
@@ -112,13 +111,13 @@ def kernel(
     average by themselves, and take few.
     """
     goal = relative_error(samples, rtol, BUDGET.rtol_of_kernel)
-    output, beyond, left = asked_for("kernel", y)
+    (output,), beyond, left = asked_for("kernel", y)
     if not output.value.is_vector:
         raise TypeError(
             "kernel needs vectors (Wide), got Scalars: ask limit for the law of numbers"
         )
     if left is not None:
-        return InFrames(output, left.of_order_one, key, beyond).kernel(samples)
+        return InFrames((output,), left.of_order_one, key, beyond).kernel(samples)
     (given,) = settled((output,))
     whole = Limit((given,), statistics.second_moment)
     program = Pairs.of(given, whole) or whole
@@ -213,46 +212,6 @@ def _certain_entry(y: Any, i: int, j: int) -> Empirical | None:
     )
 
 
-class Asked(NamedTuple):
-    """The one value asked for, and what takes it beyond the theorem. It has no transposes, or
-    those that are `left` to be followed in frames.
-    """
-
-    output: Output
-    beyond: tuple[str, ...]
-    left: WithoutTransposes | None
-
-
-def asked_for(name: str, y: object) -> Asked:
-    """What was asked for; raises where there is no limit."""
-    outputs, _ = engine.outputs(y)
-    if len(outputs) > 1:
-        raise TypeError(f"{name} takes one value, got {len(outputs)}: stack several")
-    (leaf,) = jax.tree.leaves(y)
-    report = check(leaf)
-    if report.refused:
-        reasons = "\n".join(f"- {finding.why}" for finding in report.refused)
-        raise ValueError(
-            f"{name}: the program has no infinite-width limit (finite widths are fine)\n{reasons}"
-        )
-    left = without_transposes([output.value for output in outputs])
-    output = outputs[0] if left.why else Output(left.values[0], outputs[0].layout)
-    if output.value.is_vector and output.layout and not is_infinite(present(output.layout)):
-        check_covariance(engine.entries(output))
-    return Asked(output, report.beyond, left if left.why else None)
-
-
-def checked(name: str, y: object) -> tuple[Output, tuple[str, ...]]:
-    """What was asked for, without transposes."""
-    output, beyond, left = asked_for(name, y)
-    if left is not None:
-        raise ValueError(
-            f"{name} has no rule for transposes whose components of order 1/√n matter: limit, "
-            "kernel and finite widths have"
-        )
-    return output, beyond
-
-
 @dataclasses.dataclass(frozen=True)
 class Effort:
     """How many draws, by which key, and what the law says of itself."""
@@ -337,8 +296,8 @@ def _law_of_numbers(output: Output, effort: Effort) -> Law:
     if is_score(p) and not is_infinite(p.axes) and _is_alone(p):
         last = Last(None, 1, finite_shape(output.layout))
         return _law_of_draws((output,), statistics.ScoreCovariance(), last, effort)
-    conditions = effort.conditions(Limit((output,), statistics.numbers), ())
-    law = Empirical(conditions.arrays, conditions.kind, effort.beyond, BLOCKS)
+    conditions = effort.conditions(Limit((output,), numbers), ())
+    law = Empirical(conditions.arrays[0], conditions.kind, effort.beyond, BLOCKS)
     law.effort = conditions.effort
     return law
 

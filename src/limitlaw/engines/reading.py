@@ -22,6 +22,7 @@ class Reading:
     `undrawn`: of outputs that are scores it reads the covariance, so that they are not drawn.
     `crosswise`: it reads two outputs together, and nothing of each by itself.
     `iterations`: it reads every iteration of a loop, by `of_iteration`.
+    `few`: it is read off few draws, of programs that take longer to optimise than to run.
     """
 
     coordinates: int = 1
@@ -30,6 +31,7 @@ class Reading:
     undrawn: bool = False
     crosswise: bool = False
     iterations: bool = False
+    few: bool = False
 
     def __call__(self, draw: Any, outputs: Any) -> Any:
         """The arrays that are read off a draw."""
@@ -51,3 +53,9 @@ class ReadBy(Reading):
 
     def __call__(self, draw: Any, outputs: Any) -> Any:
         return self.function(draw, outputs)
+
+
+@ReadBy
+def numbers(draw: Any, outputs: Any) -> list[Any]:
+    """The numbers that the outputs are."""
+    return [draw[p].whole(layout) for p, layout in outputs]

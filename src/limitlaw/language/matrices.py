@@ -25,7 +25,12 @@ class Matrix:
     __array_ufunc__ = None  # so that `array @ M` is refused here and not looped over by NumPy
 
     def __init__(
-        self, std: object = 1.0, shape: int | Shape = (), rows: Dim | int = n, cols: Dim | int = n
+        self,
+        std: object = 1.0,
+        shape: int | Shape = (),
+        rows: Dim | int = n,
+        cols: Dim | int = n,
+        name: str = "",
     ):
         sizes = shape if isinstance(shape, tuple | list) else (shape,)
         self.shape: Shape = tuple(
@@ -40,6 +45,7 @@ class Matrix:
             check_scales("std", np.asarray(self.std, dtype=float))
         self.rows = as_dim("rows", rows)
         self.cols = as_dim("cols", cols)
+        self.name = name
 
     def __matmul__(self, other: object) -> Any:
         if isinstance(other, Value):

@@ -21,6 +21,8 @@ Like = TypeVar("Like", bound=Value)
 # values as they are written without loops, and all results of each loop: always the same
 _WRITTEN: weakref.WeakKeyDictionary[Value, Value] = weakref.WeakKeyDictionary()
 _RESULTS: weakref.WeakKeyDictionary[Value, tuple[Value, ...]] = weakref.WeakKeyDictionary()
+# what each loop carries after every iteration
+_CARRIED: weakref.WeakKeyDictionary[Value, list[list[Value]]] = weakref.WeakKeyDictionary()
 
 
 def without_loops(values: Sequence[Like]) -> tuple[Like, ...]:
@@ -38,6 +40,14 @@ def without_loops(values: Sequence[Like]) -> tuple[Like, ...]:
             _WRITTEN[v] = made
         new[v] = _WRITTEN[v]
     return tuple(cast(Like, new[v]) for v in values)
+
+
+def every_iteration(v: Like) -> list[Like]:
+    """A value that a loop carries, after every iteration written out; any other as it is."""
+    made = without_loops([v])
+    if not isinstance(v.op, ops.FromScan) or v.op.stacked:
+        return list(made)
+    return [cast(Like, carries[v.op.place]) for carries in _CARRIED[v.op.scan]]
 
 
 def _outside(v: Value) -> Sequence[Value]:
@@ -63,11 +73,13 @@ def _written_out(scan: Value, op: ops.Scan, new: Mapping[Value, Value]) -> tuple
     carries, first = [new[v] for v in op.starts], len(op.starts)
     sequences, constants = ([new[v] for v in read] for read in (op.sequences, op.constants))
     rows: dict[int, Sequence[Value]] = {}
+    carried = _CARRIED[scan] = []
     for t in range(op.times)[:: -1 if op.reverse else 1]:
         entries = [cast(Any, s)[t] for s in sequences]
         given = dict(zip(op.arguments, (*carries, *entries, *constants), strict=True))
         made = without_loops(_iteration(op.results, given, scan))
         carries, rows[t] = list(made[:first]), made[first:]
+        carried.append(carries)
     outputs = zip(*(rows[t] for t in sorted(rows)), strict=True)
     return (*carries, *(stack(cast(Any, row)) for row in outputs))
 
@@ -85,7 +97,7 @@ def _iteration(
         if isinstance(op, ops.MatMul):
             old = op.matrix
             if old not in matrices:
-                matrices[old] = Matrix(old.std, old.shape, old.rows, old.cols)
+                matrices[old] = Matrix(old.std, old.shape, old.rows, old.cols, old.name)
             op = dataclasses.replace(op, matrix=matrices[old])
         same = all(new[u] is u for u in v.op.inputs)
         if same and not isinstance(op, ops.MatMul | ops.Initial | ops.Scan):

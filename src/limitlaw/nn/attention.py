@@ -59,15 +59,20 @@ def attention(
     q_std, k_std, v_std, o_std = (non_negative(name, std) for name, std in stds.items())
     tokens, others = (w[(..., *[None] * (len(query) - 1), slice(None))] for w in (x, seen))
     q, k, v = (
-        with_bias(Matrix(std, family, rows=head, cols=w.dim) @ w, bias_std, family)
-        for std, family, w in ((q_std, query, tokens), (k_std, key, others), (v_std, key, others))
+        with_bias(Matrix(std, family, rows=head, cols=w.dim, name=name) @ w, bias_std, family)
+        for name, std, family, w in (
+            ("Q", q_std, query, tokens),
+            ("K", k_std, key, others),
+            ("V", v_std, key, others),
+        )
     )
     if qk_norm is not None:
         q, k = qk_norm(q), qk_norm(k)
     p = _scores(q, k, scaling, positions, heads)
     A = softmax(p, _over_heads(mask, x.ndim, query))
     y = normalised_sum(
-        A @ (Matrix(o_std, query, rows=model, cols=head) @ v), tuple(range(-len(query), -1))
+        A @ (Matrix(o_std, query, rows=model, cols=head, name="O") @ v),
+        tuple(range(-len(query), -1)),
     )
     return with_bias(y, bias_std)
 

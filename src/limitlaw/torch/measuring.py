@@ -13,9 +13,9 @@ import torch
 
 import limitlaw as ll
 from limitlaw.depth.trace import program_at_infinity
+from limitlaw.engines.asked import checked
 from limitlaw.engines.effort import Pace
 from limitlaw.engines.frames.finite import drawn_statistic
-from limitlaw.engines.infinite_width import checked
 from limitlaw.engines.turns import Scores, Turns
 from limitlaw.language import ops
 from limitlaw.language.tree import Value, ancestors

@@ -70,6 +70,7 @@ class DepthOptions:
     samples: int | None = option(None, "N", DRAWS_HELP)
     rtol: float | None = option(None, "R", RTOL_HELP)
     seed: int | None = option(None, "N", "Seed of the draws.")
+    gradients: bool = flag("Also what comes back from a random readout, and to each matrix.")
     every: int = option(1, "K", "Print every K-th layer, and the last.")
     plot: Path | None = option(None, "FILE", "Draw the curves into a .png, .pdf or .svg.")
     csv: Path | None = option(None, "FILE", "Write the numbers with all their digits.")
@@ -81,13 +82,16 @@ def depth(asked: DepthOptions) -> None:
     """Statistics after every block of a random Transformer: as n → ∞, and at widths beside it.
 
     Variance, correlation of tokens, effective rank, attention entropy and participation, score
-    variance, excess kurtosis and KL from a Gaussian, each with its standard error.
+    variance, excess kurtosis and KL from a Gaussian, each with its standard error. With
+    --gradients, also gradient variance, correlation and ratio from block to block, and the
+    squared gradient of every matrix; compilation then takes ten seconds or so for each block.
 
     \b
     Examples:
       limitlaw depth --depth 24 --heads 12 --head-dim 64 --tokens 128 --mask causal --samples 64
       limitlaw depth --norm post --width 64 --width 256 --plot depth.png
       limitlaw depth --hidden 0 --statistics variance,correlation --every 4
+      limitlaw depth --depth 3 --tokens 4 --width 64 --gradients
     """
     network = asked.network.network()
     if asked.every < 1:
@@ -102,7 +106,7 @@ def depth(asked: DepthOptions) -> None:
     for path in (asked.plot, asked.csv):
         if path is not None:
             typer.echo(f"wrote {path}", err=True)
-    for trace in traces:
+    for trace in (half for whole in traces for half in _halves(whole)):
         rows = list(enumerate(trace.rows(compact)))
         kept = [row for i, row in rows if i % asked.every == 0 or i == len(rows) - 1]
         printed_table(("layer", *trace.labels.values()), kept, network.title, trace.title, 140)
@@ -117,9 +121,26 @@ def _traces(network: "Network", asked: DepthOptions) -> list["Trace"]:
     chosen = list(STATISTICS) if named == "all" else names
     program = network.program()
     return [
-        trace(program, chosen, width, asked.samples, asked.seed, asked.rtol)
+        trace(
+            program,
+            chosen,
+            width,
+            asked.samples,
+            asked.seed,
+            asked.rtol,
+            gradients=asked.gradients,
+        )
         for width in (None, *(asked.width or ()))
     ]
+
+
+def _halves(trace: "Trace") -> list["Trace"]:
+    """The statistics of a network and, if there are any, those of its gradients, which take a
+    table of their own.
+    """
+    back = [name for name in trace if name.startswith("gradient")]
+    forth = [name for name in trace if name not in back]
+    return [trace.only(names) for names in (forth, back) if names]
 
 
 # --- phase ---------------------------------------------------------------------------------------

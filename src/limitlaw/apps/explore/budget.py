@@ -11,7 +11,8 @@ SIMULATED, FEWEST_NETWORKS = 4096, 256  # networks of a histogram: as many as fi
 SIMULATING = 8.0  # seconds that a histogram may take
 HIDDEN = 4  # n, units of an MLP
 FOLLOWED_DRAWS = 256  # draws of a network in depth
-DIFFERENTIATED = 64  # networks that gradients are taken of, every matrix drawn
+DIFFERENTIATED = 64  # networks that gradients are taken of
+COMPILING = 6.0  # seconds that the gradients of a block take to compile
 
 
 def check_law(choice: Choice) -> None:
@@ -56,13 +57,17 @@ def check_depth(choice: Choice) -> None:
 
 
 def check_gradients(choice: Choice) -> None:
-    """Raise where drawing every matrix, once more on the way back, would take too long."""
-    weights = choice.depth * (weights_of(choice) + 2 * HIDDEN * choice.width**2)
-    what = f"{DIFFERENTIATED} networks of {weights:,} weights"
-    _check(3 * DIFFERENTIATED * weights, what, "blocks or heads, or less width")
+    """Raise where compiling the way back, which is written out block by block, would take too
+    long.
+    """
+    s = choice.tokens
+    numbers = choice.depth * s * (choice.heads * s + (1 + HIDDEN) * choice.width)
+    compiling = COMPILING * NORMALS * choice.depth
+    what = f"gradients of {choice.depth} blocks are compiled one by one"
+    _check(16 * DIFFERENTIATED * numbers + compiling, what, "blocks or tokens, or less width")
 
 
-def _check(cost: int, what: str, fewer: str) -> None:
+def _check(cost: float, what: str, fewer: str) -> None:
     seconds = cost / NORMALS
     if seconds > ANSWER_SECONDS:
         raise ValueError(

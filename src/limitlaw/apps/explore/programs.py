@@ -144,10 +144,7 @@ for trace in traces:
 
 def _traces_code(choice: Choice) -> str:
     if choice.compare == "gradients":
-        return (
-            f"traces = [ll.gradients(net, {choice.width}, samples={DIFFERENTIATED}, key=0)]  "
-            "# matrices drawn"
-        )
+        return f"traces = [ll.gradients(net, {choice.width}, samples={DIFFERENTIATED}, key=0)]"
     widths = f"(None, {choice.width})" if choice.compare == "both" else "(None,)"
     return f"""statistics = {json.dumps(FOLLOWED)}
 widths = {widths}  # None: n → ∞

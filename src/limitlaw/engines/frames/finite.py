@@ -205,7 +205,7 @@ def compiled(outputs: tuple[Output, ...], width: int, reading: Reading) -> tuple
             numbers, n = arguments
             return one_draw(plain, numbers, n if fixed is None else fixed, reading, key)
 
-        return Compiled(batched(draw, batch))
+        return Compiled(batched(draw, batch), reading.few)
 
     return batch, PROGRAMS.get(("finite", structure, fixed, reading, batch), made)
 

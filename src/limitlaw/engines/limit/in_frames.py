@@ -39,7 +39,7 @@ from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.finite import coordinates_held, demanded_outputs
 from limitlaw.engines.frames.fresh import Dimension, SizeOrTraced
 from limitlaw.engines.law import Last, law_given
-from limitlaw.engines.reading import ReadBy, Reading
+from limitlaw.engines.reading import ReadBy, Reading, numbers
 from limitlaw.engines.run import batched, drawn
 from limitlaw.laws import Empirical, Law, RandomKernel
 from limitlaw.numerics.factors import gram
@@ -115,13 +115,6 @@ def _nearest(
 
 
 @ReadBy
-def numbers(draw: FramesDraw, outputs: tuple[Output, ...]) -> Float[Array, "..."]:
-    """Numbers of the program."""
-    ((p, layout),) = outputs
-    return draw[p].whole(layout)
-
-
-@ReadBy
 def second_moment(draw: FramesDraw, outputs: tuple[Output, ...]) -> Float[Array, "m m"]:
     """⟨y yᵀ⟩ = D^{-1} Σ_α y_α y_αᵀ over the flattened entries."""
     ((y, layout),) = outputs
@@ -160,42 +153,59 @@ class Sizes(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class InFrames:
-    """A value whose transposes are followed. `square`: may they add components of order one?
-    `beyond`: what its laws say of themselves.
+    """Values whose transposes are followed. `square`: may they add components of order one?
+    `beyond`: what their laws say of themselves.
     """
 
-    output: Output
+    outputs: tuple[Output, ...]
     square: bool
     key: Any
     beyond: tuple[str, ...]
 
     def law(self, samples: int | None) -> Law:
-        """The law of numbers, or of one coordinate of vectors."""
+        """The law of numbers, or of one coordinate of vectors: of the only output."""
         return self._compared(samples, self._law)
 
     def kernel(self, samples: int | None) -> RandomKernel:
-        """The law of ⟨y yᵀ⟩ over the flattened entries, given what is drawn."""
+        """The law of ⟨y yᵀ⟩ over the flattened entries of the only output, given what is drawn."""
         return self._compared(samples, self._kernel)
 
+    def compared(self, reading: Reading, pace: Pace) -> tuple[Any, Any]:
+        """What a reading reads off draws, and off as many with a quarter of the coordinates: three
+        times as far from the limit as the first are. None in their place where no vector has
+        coordinates.
+        """
+        arrays = self.drawn(reading, pace, self.sizes)
+        if self._most == 0:
+            return arrays, None
+        return arrays, self.drawn(reading, Pace(pace.samples, at_most=False), self._rougher)
+
+    @property
+    def _output(self) -> Output:
+        (output,) = self.outputs
+        return output
+
     def _law(self, pace: Pace, sizes: Sizes) -> Law:
-        if not self.output.value.is_vector:
-            return Empirical(self.drawn(numbers, pace, sizes), "sampled", self.beyond)
+        output = self._output
+        if not output.value.is_vector:
+            (found,) = self.drawn(numbers, pace, sizes)
+            return Empirical(found, "sampled", self.beyond)
         mean, covariance = self.drawn(coordinate, pace, sizes)
-        last = Last(None, 1, finite_shape(self.output.layout))
+        last = Last(None, 1, finite_shape(output.layout))
         seed = 0 if self.key is None else random_seed(as_key(self.key))
         return law_given(last, mean, covariance, "sampled", self.beyond, seed=seed)
 
     def _kernel(self, pace: Pace, sizes: Sizes) -> RandomKernel:
         arrays = self.drawn(second_moment, pace, sizes)
-        found = arrays if self.output.layout else arrays[:, 0, 0]
+        found = arrays if self._output.layout else arrays[:, 0, 0]
         return RandomKernel(found, beyond=self.beyond)
 
     def _compared(self, samples: int | None, law_of: Any) -> Any:
         """A law, with the error of hidden coordinates, if there are any."""
-        m = engine.entries(self.output)
-        numbers = m * (m + 1) if self.output.value.is_vector else m
+        m = engine.entries(self._output)
+        each = m * (m + 1) if self._output.value.is_vector else m
         most = default_draws(m) if samples is None else positive_int("samples", samples)
-        check_memory(most, numbers, "ask for fewer samples, or entries, as in y[0]")
+        check_memory(most, each, "ask for fewer samples, or entries, as in y[0]")
         pace = Pace(most, at_most=samples is None)
         law = law_of(pace, self.sizes)
         law.effort = pace.effort
@@ -209,7 +219,7 @@ class InFrames:
     @functools.cached_property
     def _most(self) -> int:
         """The vectors of the largest batch that needs coordinates; 0 if there is none."""
-        program = engine.program_of(demanded_outputs((self.output,)))
+        program = engine.program_of(demanded_outputs(self.outputs))
         found = Analysis(program).components.items()
         batches = (math.prod(sizes(v.axes)) for v, c in found if c.points and c.dim.wide)
         return max(batches, default=0)
@@ -234,7 +244,7 @@ class InFrames:
 
     def drawn(self, reading: Reading, pace: Pace, sizes: Sizes) -> Any:
         """What a reading reads off draws: arrays with the draws in front."""
-        outputs = demanded_outputs((self.output,))
+        outputs = demanded_outputs(self.outputs)
         program = engine.program_of(outputs)
         engine.check_drawable("limit", program, self.key)
         source = jax.random.key(0) if self.key is None else as_key(self.key)
@@ -293,7 +303,7 @@ def _compiled(outputs: tuple[Output, ...], reading: Reading, hidden: int) -> tup
             other, own = jax.random.split(key)
             return of(*arguments, Normals(other, normal(own, (count,)), most=math.inf))
 
-        return Compiled(batched(draw, batch))
+        return Compiled(batched(draw, batch), reading.few)
 
     name = "limit in frames", engine.structure(program, outputs), reading, hidden, batch
     return batch, PROGRAMS.get(name, made)

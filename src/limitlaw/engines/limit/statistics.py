@@ -100,13 +100,6 @@ class CoordinateAverage(Reading):
         return jnp.asarray(self.psi(z)).mean(axis=0)
 
 
-@ReadBy
-def numbers(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
-    """The numbers that are the output."""
-    ((p, layout),) = outputs
-    return draw[p].whole(layout)
-
-
 @dataclasses.dataclass(frozen=True)
 class ScoreCovariance(Reading):
     """Mean and covariance of scores given everything before them; the scores are not drawn."""
