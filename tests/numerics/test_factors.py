@@ -239,7 +239,7 @@ def check_frame(x, basis):
 
 @pytest.mark.parametrize(
     ("k", "k1", "r"),
-    [(1, 0, 3), (1, 3, 4), (4, 4, 8), (3, 0, 3), (4, 2, 4), (20, 5, 40), (5, 5, 5)],
+    [(1, 0, 3), (1, 3, 4), (4, 4, 8), (3, 0, 3), (4, 2, 4), (20, 5, 40), (5, 5, 5), (40, 3, 30)],
 )
 def test_frames(k, k1, r):
     """As many rows are new as there is room for: min(k, r − k1)."""
@@ -268,6 +268,16 @@ def test_nearly_spanned_rows_are_still_orthogonal(distance):
     x[2] = basis.sum(axis=0) + distance * x[2]
     *_, present = check_frame(x, basis)
     assert present.all()
+
+
+@pytest.mark.parametrize("distance", [1e-4, 1e-8, 1e-12])
+def test_blocks_of_rows_nearly_spanned_by_others(distance):
+    """What is spanned by rows of earlier blocks, or nearly so."""
+    x = rows(40, 90)
+    x[20:] = x[:20] + distance * x[20:]
+    x[33] = x[1] - x[2] / 3
+    *_, present = check_frame(x, frame(3, 90))
+    assert np.flatnonzero(~present).tolist() == [33]
 
 
 def test_zero_rows_of_the_basis():

@@ -6,7 +6,7 @@ contributes nothing. Leading axes are batch axes.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import jax
@@ -20,6 +20,8 @@ from limitlaw.numerics.linear_algebra import cholesky
 
 UNROLLED = 16  # rows up to which Python writes out the loop: on a CPU two to three times faster
 REGULAR = 1e-6  # squared pivots of correlations above which Cholesky's factor errs by 1e-9 at most
+ROW_BY_ROW = 16  # rows of which Gram–Schmidt goes from one to the next; more go in blocks
+MOST_BLOCKS = 8
 SUMMED_ROWS = 2  # rows up to which multiply-and-sum beats `@`
 
 TwoArrays = tuple[Float[Array, "..."], Float[Array, "..."]]
@@ -208,7 +210,48 @@ def orthonormalise(
     some orders above that and below any residual that means something: at the threshold a residual
     still has three digits.
     """
+    k = x.shape[0]
+    if k <= ROW_BY_ROW:
+        return _row_by_row(x, basis, written_out)
+    size = max(ROW_BY_ROW, -(-k // MOST_BLOCKS))
+    B, L, Q = zip(*_blocks(x, basis, size, written_out), strict=True)
+    k1 = basis.shape[0]
+    coefficients = [jnp.concatenate([b, l], axis=1) for b, l in zip(B, L, strict=True)]
+    padded = [jnp.pad(c, [(0, 0), (0, k1 + k - c.shape[1])]) for c in coefficients]
+    found = jnp.concatenate(padded)
+    return found[:, :k1], found[:, k1:], jnp.concatenate(Q)
+
+
+def _blocks(
+    x: Float[Array, "k r"], basis: Float[Array, "k1 r"], size: int, written_out: int
+) -> Iterator[tuple[Array, Array, Array]]:
+    """The same for so many rows at a time: x = B F + L Q' with the frame F of all before them, and
+    Q' = B' F + L' Q again, so that x = (B + L B') F + L L' Q (Giraud et al.).
+    """
+    frame, nothing = basis, jnp.zeros((0, x.shape[1]), x.dtype)
+    for start in range(0, x.shape[0], size):
+        rows = x[start : start + size]
+        lengths = jnp.sum(rows * rows, axis=-1)
+        B = rows @ frame.T
+        _, L, Q = _row_by_row(rows - B @ frame, nothing, written_out, lengths)
+        again = Q @ frame.T
+        _, L2, Q = _row_by_row(Q - again @ frame, nothing, written_out)
+        yield B + L @ again, L @ L2, Q
+        frame = jnp.concatenate([frame, Q])
+
+
+def _row_by_row(
+    x: Float[Array, "k r"],
+    basis: Float[Array, "k1 r"],
+    written_out: int,
+    lengths: Float[Array, " k"] | None = None,
+) -> tuple[Float[Array, "k k1"], Float[Array, "k k"], Float[Array, "k r"]]:
+    """The same; `lengths`: the squares of those to which a residual is compared, of x itself if
+    there are none.
+    """
     k, k1 = x.shape[0], basis.shape[0]
+    if lengths is None:
+        lengths = jnp.sum(x * x, axis=-1)
     threshold = (1024 * float(np.finfo(x.dtype).eps)) ** 2
 
     def step(i: LoopIndex, state: TwoArrays) -> TwoArrays:
@@ -216,7 +259,7 @@ def orthonormalise(
         once, v = _project(x[i], frame)
         twice, v = _project(v, frame)
         square = jnp.sum(v * v)
-        length, q = _normalise(v, square > threshold * jnp.sum(x[i] * x[i]), square)
+        length, q = _normalise(v, square > threshold * lengths[i], square)
         row = (once + twice).at[k1 + i].set(length)
         return frame.at[k1 + i].set(q), coefficients.at[i].set(row)
 

@@ -50,7 +50,7 @@ WIDTH = 2.0**44
 HIDDEN = 2**12  # coordinates of vectors on which nonlinearities act
 EACH = 16  # at least so many for each vector of a batch
 COMPARED = 64  # draws at two widths, which show what grows with n
-NOISE = 1e-12  # what is smaller is rounding
+ROUNDED = 1e-12  # what is smaller is rounding
 
 
 class WideDraw(FramesDraw):
@@ -268,7 +268,7 @@ def _check_growth(narrower: list[np.ndarray], wide: list[np.ndarray], ratio: int
     """Refuse what is larger, in most draws, at a larger width: by √n or more."""
     for one, other in zip(narrower, wide, strict=True):
         first, second = (np.median(np.abs(a), axis=0) for a in (one, other))
-        if not (second <= ratio**0.25 * first + NOISE).all():
+        if not (second <= ratio**0.25 * first + ROUNDED).all():
             raise ValueError(
                 "limit: y grows with n, as dot products under 1/√n do whose vectors are not "
                 "independent: there is no limit; divide by √n, or take a finite width"
