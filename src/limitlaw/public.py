@@ -2,6 +2,7 @@
 
 from limitlaw import depth, divergence, laws, nn
 from limitlaw.backward.reverse import gradient
+from limitlaw.backward.step import Rate, after_step
 from limitlaw.backward.tangent import ntk, parameters
 from limitlaw.core.space import n
 from limitlaw.depth.gradients import gradients
@@ -79,11 +80,13 @@ __all__ = [
     "Matrix",
     "Pushforward",
     "RandomKernel",
+    "Rate",
     "Scalars",
     "TangentKernel",
     "Tokens",
     "Wide",
     "abs",
+    "after_step",
     "apply",
     "attention",
     "attention_law",
