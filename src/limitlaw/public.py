@@ -5,6 +5,7 @@ from limitlaw.backward.reverse import gradient
 from limitlaw.backward.step import Rate, after_step
 from limitlaw.backward.tangent import ntk, parameters
 from limitlaw.core.space import n
+from limitlaw.depth.coordinates import coordinate_check
 from limitlaw.depth.gradients import gradients
 from limitlaw.depth.trace import trace
 from limitlaw.engines.averages import average_law
@@ -98,6 +99,7 @@ __all__ = [
     "clip",
     "conv1d",
     "conv2d",
+    "coordinate_check",
     "cos",
     "data",
     "dense",
