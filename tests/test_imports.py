@@ -79,9 +79,9 @@ INSIDE = {
     | dict.fromkeys(("program", "covariance"), 5)
     | {"*": 6, "transposes": 7, "check": 8},
     "depth": dict.fromkeys(("statistics", "network", "layers"), 0)
-    | dict.fromkeys(("figures", "table", "summaries", "readout"), 1)
+    | dict.fromkeys(("coordinates", "figures", "table", "summaries", "readout"), 1)
     | {"gradients": 2, "trace": 3, "*": 4},
-    "backward": {"entries": 0, "pullbacks": 0, "reverse": 1, "*": 2},
+    "backward": {"entries": 0, "pullbacks": 0, "uses": 0, "reverse": 1, "*": 2},
     "language": {
         "shapes": 0,
         "tree": 1,

@@ -2,8 +2,10 @@
 
 from limitlaw import depth, divergence, laws, nn
 from limitlaw.backward.reverse import gradient
+from limitlaw.backward.step import Rate, after_step
 from limitlaw.backward.tangent import ntk, parameters
 from limitlaw.core.space import n
+from limitlaw.depth.coordinates import coordinate_check
 from limitlaw.depth.gradients import gradients
 from limitlaw.depth.trace import trace
 from limitlaw.engines.averages import average_law
@@ -79,11 +81,13 @@ __all__ = [
     "Matrix",
     "Pushforward",
     "RandomKernel",
+    "Rate",
     "Scalars",
     "TangentKernel",
     "Tokens",
     "Wide",
     "abs",
+    "after_step",
     "apply",
     "attention",
     "attention_law",
@@ -95,6 +99,7 @@ __all__ = [
     "clip",
     "conv1d",
     "conv2d",
+    "coordinate_check",
     "cos",
     "data",
     "dense",

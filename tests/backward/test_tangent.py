@@ -1,7 +1,6 @@
 """`ntk` against automatic differentiation with respect to all matrices."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,31 +8,10 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
+from backward.moved import moved
 from limitlaw.backward.tangent import ntk, parameters
-from limitlaw.core.analysis import Analysis
-from limitlaw.core.program import Program
-from limitlaw.engines.dense.rules import DenseDraw
-from limitlaw.engines.dense.weights import DrawnWeights, Weights, numbered
-from limitlaw.engines.engine import slots
 
 WIDTH = 6
-
-
-class Moved(Weights):
-    """Drawn matrices W, plus W' = σ/√cols w for given w."""
-
-    def __init__(self, drawn: DrawnWeights, w: dict[Any, Any], given: Any):
-        self.drawn, self.w, self.given = drawn, w, given
-
-    def multiply(self, family: Any, x: Any, transposed: bool = False) -> Any:
-        rows, cols = family.rows.at(WIDTH), family.cols.at(WIDTH)
-        std = jnp.asarray(self.given[family.std])[..., None, None]
-        W = std * self.w[family] / cols**0.5
-        W = W.mT * (cols / rows) ** 0.5 if transposed else W
-        return self.drawn.multiply(family, x, transposed) + (W @ x[..., None])[..., 0]
-
-    def initial(self, value: Any) -> Any:
-        return self.drawn.initial(value)
 
 
 def check(f: ll.Scalars, f2: ll.Scalars | None = None) -> None:
@@ -41,24 +19,10 @@ def check(f: ll.Scalars, f2: ll.Scalars | None = None) -> None:
     second = f if f2 is None else f2
     known = parameters(f, second)
     asked = (ntk(f, f2), *ntk(f, f2, wrt=list(known.values())))
-    outputs = [y.core for y in (f, second, *asked)]
-    program = Program(tuple(y.value for y in outputs))
-    given = slots(program, program.arrays)
-    drawn = DrawnWeights(
-        jax.random.key(3), WIDTH, numbered(program), Analysis(program).reused, given
-    )
-    w = {
-        W: jnp.zeros((*(a.size if a else 1 for a in W.layout), W.rows.at(WIDTH), W.cols.at(WIDTH)))
-        for W in program.families
-    }
-
-    def run(arrays: list[Any]) -> list[Any]:
-        draw = DenseDraw(given, WIDTH, Moved(drawn, dict(zip(w, arrays, strict=True)), given))
-        draw.run(program)
-        return [draw.at(y) for y in outputs]
-
-    _, _, total, *parts = run(list(w.values()))
-    jacobians = jax.jacobian(lambda arrays: run(arrays)[:2])(list(w.values()))
+    w, run = moved((f, second, *asked), WIDTH)
+    start = list(w.values())
+    _, _, total, *parts = run(start)
+    jacobians = jax.jacobian(lambda arrays: run(arrays)[:2])(start)
     expected = {
         W.source: jnp.tensordot(
             *(J.reshape(*y.shape, -1) for J, y in zip(pair, (f, second), strict=True)), (-1, -1)

@@ -17,6 +17,7 @@ import numpy as np
 
 from limitlaw.backward.entries import entry_axis
 from limitlaw.backward.reverse import products
+from limitlaw.backward.uses import Use, Uses, own_axes, uses
 from limitlaw.core.labelled import Axis
 from limitlaw.language import ops
 from limitlaw.language.functions import dot, stack
@@ -24,7 +25,7 @@ from limitlaw.language.matrices import Matrix
 from limitlaw.language.ops import matrices_of
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.tree import Value, ancestors
-from limitlaw.language.values import Scalars, Wide, scalars, wide
+from limitlaw.language.values import Scalars, Wide, scalars
 from limitlaw.language.writing_out import without_loops
 
 
@@ -82,47 +83,7 @@ def parameters(*values: Scalars | Wide) -> dict[str, Matrix]:
     return {name(matrix): matrix for matrix in matrices_of(ancestors(values))}
 
 
-# --- how matrices enter gradients ----------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Use:
-    """A product with a family of matrices, as the gradients of m numbers see it:
-    ∂f/∂w = σ Σ_r l_r k_rᵀ/√(rows cols), with l in R^rows and k in R^cols.
-
-    Both have the shape (*family, m·R), of 1 where all matrices meet the same vectors.
-    """
-
-    left: Wide
-    right: Wide
-    numbers: int
-
-    @classmethod
-    def of(cls, op: ops.MatMul, b: Wide, at: int | None) -> "Use":
-        """Of a product with backward b, along whose axis `at` the m numbers are."""
-        x = wide("x", op.x)[(None,) * (b.ndim - len(op.x.shape))]
-        own = tuple(b.ndim + a for a in _different(op.matrix))
-        met = [1 if a in own else int(size) for a, size in enumerate(b.shape)]
-        order = (*own, *(a for a in (at,) if a is not None))
-        vectors = [_in_front(w, order, len(own)) for w in (scalars(np.ones(met)) * x, b)]
-        left, right = vectors if op.transposed else vectors[::-1]
-        return cls(left, right, 1 if at is None else int(b.shape[at]))
-
-
-Uses = dict[Matrix, list[Use]]
-
-
-def _different(matrix: Matrix) -> tuple[int, ...]:
-    """The axes of a family along which there are different matrices, counted from the end."""
-    count = len(matrix.shape)
-    return tuple(a - count for a, size in enumerate(matrix.shape) if size != 1)
-
-
-def _in_front(w: Wide, order: tuple[int, ...], kept: int) -> Wide:
-    """With some axes in front, of which the first stay and all others are one."""
-    rest = tuple(a for a in range(w.ndim) if a not in order)
-    w = w.transpose(*order, *rest) if w.ndim else w
-    return w.reshape(*w.shape[:kept], -1)
+# --- batches of numbers --------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,15 +97,15 @@ class Parts:
     def of(cls, f: Scalars) -> "Parts":
         """Of f, one number or a batch."""
         if not f.ndim:
-            return cls([_uses(f, {})], 1)
+            return cls([uses(products(f), {})], 1)
         (axis,) = f.core.layout
         names = None if axis is None else entry_axis(f.core.value, axis)
         if names is not None:
             made = [v for v in ancestors([f]) if isinstance(v.op, ops.MatMul)]
             places = {v: _place(v, names) for v in made}
             if all(at is not None for at in places.values()):
-                return cls([_uses(f.sum(), places)], int(f.shape[0]))
-        return cls([_uses(number, {}) for number in f], 1)
+                return cls([uses(products(f.sum()), places)], int(f.shape[0]))
+        return cls([uses(products(number), {}) for number in f], 1)
 
 
 def _place(v: Value, names: Mapping[Any, Axis | None]) -> int | None:
@@ -156,23 +117,12 @@ def _place(v: Value, names: Mapping[Any, Axis | None]) -> int | None:
     return output.layout.index(axis)
 
 
-def _uses(f: Scalars, places: Mapping[Value, int | None]) -> Uses:
-    found: Uses = {}
-    for v, b in products(f):
-        op: Any = v.op
-        found.setdefault(op.matrix, []).append(Use.of(op, b, places.get(v)))
-    return found
-
-
 def squared_norms(products: Iterable[tuple[Wide, Wide]]) -> dict[Matrix, Scalars]:
     """Σ_w (∂f/∂w)² over the parameters of each matrix, by some products with it and their backward
     vectors.
     """
-    uses: Uses = {}
-    for y, b in products:
-        op: Any = y.op
-        uses.setdefault(op.matrix, []).append(Use.of(op, b, None))
-    return {W: _block(W, found, found, (1, 1)).reshape(()) for W, found in uses.items()}
+    found = uses(products, {}).items()
+    return {matrix: _block(matrix, met, met, (1, 1)).reshape(()) for matrix, met in found}
 
 
 # --- kernels -------------------------------------------------------------------------------------
@@ -195,7 +145,7 @@ def _block(matrix: Matrix, first: list[Use], second: list[Use], shape: tuple[int
 
 
 def _term(matrix: Matrix, a: Use, b: Use) -> Scalars:
-    different = _different(matrix)
+    different = own_axes(matrix, len(matrix.shape))
     square = np.broadcast_to(np.asarray(matrix.std) ** 2, finite_shape(matrix.shape))
     square = square.reshape([int(matrix.shape[axis]) for axis in different])[..., None, None]
     pairs = dot(a.left, b.left, "linear") * dot(a.right, b.right, "linear") * square

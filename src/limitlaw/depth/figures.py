@@ -1,17 +1,19 @@
-"""Pictures of statistics along depth, and of phase diagrams."""
+"""Pictures of statistics along depth, of coordinate checks, and of phase diagrams."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from limitlaw.figures.panels import log_where_wide, one_legend, panels_of
-from limitlaw.figures.style import COLOURS
+from limitlaw.figures.style import COLOURS, DASHED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from limitlaw.depth.coordinates import CoordinateCheck
     from limitlaw.depth.network import ScaleGrid
     from limitlaw.depth.table import Trace
 
@@ -50,6 +52,44 @@ def _finish(panel: "Axes") -> None:
     values = [np.asarray(line.get_ydata(), float) for line in panel.get_lines()]
     log_where_wide(panel, np.concatenate([np.zeros(0), *values]))
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def coordinate_figure(check: "CoordinateCheck", title: str = "") -> "Figure":
+    """mean |Δ| against the width, both logarithmic: theory as lines, with a band of one standard
+    error, dashed as n → ∞, and measured points.
+    """
+    figure, (panel,) = panels_of([""], 1, (5.2, 3.6), title)
+    widths = np.asarray(check.widths)
+    finite = np.isfinite(widths)
+    pairs = zip(itertools.cycle(COLOURS), check.theory.items(), strict=False)
+    for colour, (name, theory) in pairs:
+        value, error = theory.value[finite], theory.error[finite]
+        panel.plot(widths[finite], value, color=colour, label=name, linewidth=1.4)
+        panel.fill_between(
+            widths[finite], value - error, value + error, color=colour, alpha=0.2, linewidth=0
+        )
+        for height in theory.value[~finite & (theory.value > 0)]:
+            panel.axhline(height, color=colour, linewidth=1.0, linestyle=(0, DASHED))
+        if name in check.measured:
+            value, error, _ = (a[finite] for a in check.measured[name])
+            look: dict[str, Any] = {"color": colour, "linestyle": "", "marker": "o"}
+            panel.errorbar(widths[finite], value, yerr=error, markersize=3.5, **look)
+    panel.set_xscale("log", base=2)
+    panel.set_xticks(widths[finite], [f"{width:.0f}" for width in widths[finite]])
+    panel.set_xlabel("width $n$", fontsize=8)
+    panel.set_ylabel(r"mean $|\Delta|$ in one step", fontsize=8)
+    _a_decade_at_least(panel)
+    one_legend(figure, len(check.theory))
+    return figure
+
+
+def _a_decade_at_least(panel: "Axes") -> None:
+    """A logarithmic ordinate on which small differences look small."""
+    panel.set_yscale("log")
+    panel.tick_params(labelsize=8, which="both")
+    low, high = panel.get_ylim()
+    middle = (low * high) ** 0.5
+    panel.set_ylim(min(low, middle / 10**0.5), max(high, middle * 10**0.5))
 
 
 def phase_figure(
