@@ -21,15 +21,14 @@ def gradient(f: Scalars, wrt: Any) -> Any:
     Loops (`repeat`, `scan`) are written out, with matrices of their own: a program cannot read
     both such a gradient and what comes out of the loop.
 
-    Example
-    -------
-    >>> import limitlaw as ll
-    >>> x = ll.initial((2,))
-    >>> y = ll.tanh(ll.Matrix() @ x)
-    >>> f = ll.dot(ll.initial(), y)[0]
-    >>> b = ll.gradient(f, x)
-    >>> ll.simulate(b, width=64, samples=10, key=0).shape
-    (10, 2)
+    Examples:
+        >>> import limitlaw as ll
+        >>> x = ll.initial((2,))
+        >>> y = ll.tanh(ll.Matrix() @ x)
+        >>> f = ll.dot(ll.initial(), y)[0]
+        >>> b = ll.gradient(f, x)
+        >>> ll.simulate(b, width=64, samples=10, key=0).shape
+        (10, 2)
     """
     several = isinstance(wrt, tuple | list)
     written = [wide("wrt", v) for v in (wrt if several else (wrt,))]

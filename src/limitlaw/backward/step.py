@@ -71,14 +71,13 @@ def after_step(
     or it is a function that gives the `Rate` of a matrix. Loops are written out, as for
     `gradient`.
 
-    Example
-    -------
-    >>> import limitlaw as ll
-    >>> y = ll.mlp(ll.data([[1.0, 0.0], [0.6, 0.8]]), phi=ll.relu)
-    >>> f = ll.dot(ll.initial(), y)
-    >>> after = ll.after_step(f, f, lambda f: 0.5 * (f - 1) ** 2, lr=0.1)
-    >>> ll.finite_samples(after - f, width=32, samples=5, key=0).shape
-    (5, 2)
+    Examples:
+        >>> import limitlaw as ll
+        >>> y = ll.mlp(ll.data([[1.0, 0.0], [0.6, 0.8]]), phi=ll.relu)
+        >>> f = ll.dot(ll.initial(), y)
+        >>> after = ll.after_step(f, f, lambda f: 0.5 * (f - 1) ** 2, lr=0.1)
+        >>> ll.finite_samples(after - f, width=32, samples=5, key=0).shape
+        (5, 2)
     """
     values, packed = _unpacked(net)
     return packed(Step.of(values, f, loss, lr, optimizer, parametrization).after)

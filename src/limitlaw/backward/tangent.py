@@ -40,13 +40,12 @@ def ntk(
     in `wrt` where that is given: a matrix, or several, for each of which there is a kernel.
     `parameters(f)` finds the matrices that layers make.
 
-    Example
-    -------
-    >>> import limitlaw as ll
-    >>> y = ll.mlp(ll.data([[1.0, 0.0], [0.6, 0.8]]), phi=ll.relu)
-    >>> f = ll.dot(ll.initial(), y)
-    >>> ll.finite_samples(ll.ntk(f), width=32, samples=5, key=0).shape
-    (5, 2, 2)
+    Examples:
+        >>> import limitlaw as ll
+        >>> y = ll.mlp(ll.data([[1.0, 0.0], [0.6, 0.8]]), phi=ll.relu)
+        >>> f = ll.dot(ll.initial(), y)
+        >>> ll.finite_samples(ll.ntk(f), width=32, samples=5, key=0).shape
+        (5, 2, 2)
     """
     for name, value in (("f", f), ("f2", f if f2 is None else f2)):
         if not isinstance(value, Scalars) or value.ndim > 1:

@@ -132,14 +132,13 @@ def coordinate_check(
     measured on `networks` networks of which every matrix is drawn (0: none). A last width ∞ asks
     for the limit, which is refused for what grows with n.
 
-    Example
-    -------
-    >>> import limitlaw as ll
-    >>> h = ll.Matrix(cols=2) @ ll.data([1.0, 0.5])
-    >>> f = ll.dot(ll.initial(), ll.tanh(h))
-    >>> check = ll.coordinate_check({"h": h, "f": f}, f, lambda f: f, 0.1, [16, 64], networks=0)
-    >>> check["h"].value.shape
-    (2,)
+    Examples:
+        >>> import limitlaw as ll
+        >>> h = ll.Matrix(cols=2) @ ll.data([1.0, 0.5])
+        >>> f = ll.dot(ll.initial(), ll.tanh(h))
+        >>> check = ll.coordinate_check({"h": h, "f": f}, f, lambda f: f, 0.1, [16, 64], networks=0)
+        >>> check["h"].value.shape
+        (2,)
     """
     named, sizes = _named(net), _checked(widths)
     positive_int("samples", samples)
