@@ -136,7 +136,8 @@ def coordinate_check(
         >>> import limitlaw as ll
         >>> h = ll.Matrix(cols=2) @ ll.data([1.0, 0.5])
         >>> f = ll.dot(ll.initial(), ll.tanh(h))
-        >>> check = ll.coordinate_check({"h": h, "f": f}, f, lambda f: f, 0.1, [16, 64], networks=0)
+        >>> net = {"h": h, "f": f}
+        >>> check = ll.coordinate_check(net, f, lambda f: f, 0.1, [16, 64], networks=0)
         >>> check["h"].value.shape
         (2,)
     """
